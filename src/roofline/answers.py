@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib import import_module
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
 from roofline.sections import Headline, Section
 from roofline.sizes import is_array, is_symbol
 
 #: What answers offer that is worked out in rooms above them: ``module:function``, loaded when it is called.
 CAPABILITIES = {
+    "Comparable.compare": "roofline.bounds.comparison:compare",
     "Bound.advise": "roofline.bounds.advise:advise",
     "Bound.compile": "roofline.bounds.closed_form:compiled_bound",
     "Bound.formula": "roofline.bounds.closed_form:closed_form",
@@ -55,6 +56,40 @@ class Answer(ABC):
         from roofline.rendering.html import html
 
         return html(self.sections())
+
+
+class Fact(NamedTuple):
+    """One thing that answers of a kind say: a number in ``unit`` or words; comparisons align facts by ``name``."""
+
+    name: str
+    value: Any
+    unit: str = ""
+    better: Literal["", "less", "more"] = ""
+
+
+class Comparable(Answer):
+    """An answer that can stand beside others of its kind."""
+
+    __slots__ = ()
+
+    #: The machine, as a person reads it.
+    target: Any
+
+    @abstractmethod
+    def facts(self) -> Iterable[Fact]:
+        """What it says: the time at best first, then the rest in the order of a table."""
+
+    @abstractmethod
+    def needed(self) -> Any:
+        """The memory that it needs on each chip, a :class:`~roofline.bounds.footprint.Footprint`, or None."""
+
+    @abstractmethod
+    def assumed(self) -> Iterable[str]:
+        """What it assumes."""
+
+    def compare(self, *others: Any, names: Sequence[str] = ()) -> Any:
+        """This answer beside others of its kind: :func:`roofline.bounds.comparison.compare`."""
+        return capability("Comparable.compare")(self, *others, names=names)
 
 
 class Part(Answer):

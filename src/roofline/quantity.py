@@ -70,6 +70,38 @@ _HOUR = r"(?:/|per)\s*(?:(?:gpu|chip|device)[-/ ]?)?(?:h|hr|hour)"
 _PRICE = rf"(?i)(?:USD|\$|dollars?)?\s*{_HOUR}(?:\s*USD)?|USD|\$|dollars?"
 
 
+def count(text: str, billion: bool = False) -> int | float | None:
+    """Read a number as people write counts, whole where it can be; None for anything else.
+
+    ``k``, ``M``, ``G`` and ``T`` are powers of 1000 and ``Ki``, ``Mi``, ``Gi`` and ``Ti`` of 1024. ``billion`` allows
+    ``B``, which is the name of a size where sizes have names.
+
+    >>> count("8k"), count("128Ki"), count("4M"), count("1.5e3"), count("1_000"), count("0.5")
+    (8000, 131072, 4000000, 1500, 1000, 0.5)
+    >>> count("300B", billion=True), count("15T"), count("300B"), count("8*k")
+    (300000000000, 15000000000000, None, None)
+    """
+    found = re.fullmatch(r"([+-]?[\d._]+(?:[eE][+-]?\d+)?)(?:([kKMGT]|B)|([KMGT]i))?", plain(text).strip())
+    if found is None:
+        return float(text) if text.strip().lower().lstrip("+-") in ("nan", "inf", "infinity") else None
+    if found[2] == "B" and not billion:
+        return None
+    digits, decimal, binary = found.groups()
+    factor = int(_BINARY[binary] if binary else _DECIMAL[{"K": "k", "B": "G", None: ""}.get(decimal, decimal)])
+    digits = digits.replace("_", "")
+    try:
+        if digits.lstrip("+-").isdigit():
+            return int(digits) * factor
+        from decimal import Decimal
+
+        exact = Decimal(digits) * factor
+    except (ArithmeticError, ValueError):
+        return None
+    if exact.adjusted() > 308:
+        return math.copysign(math.inf, exact)
+    return int(exact) if exact == exact.to_integral_value() else float(exact)
+
+
 def parse(text: Any, unit: str, *, zero: bool = False) -> float:
     """Read a figure as a number in ``unit``: SI base units, bytes not bits.
 

@@ -128,7 +128,7 @@ MESSAGES = [
     (["chips", "--set", "hbm=1"], "--set goes with a chip"),
     (["bound", MATMUL, "--nonsense"], "No such option '--nonsense'"),
     (["boun"], "no command 'boun'; did you mean 'bound'?"),
-    (["bound", MATMUL, "--on", "h100", "--on", "a100", *SIZES], "--on is given 2 times: h100, a100; one machine at a"),
+    (["advise", MATMUL, "--on", "h100", "--on", "a100", *SIZES], "--on is given 2 times: h100, a100; one machine at a"),
     (["bound", MATMUL, "--on", "h100", "B=1,024", "D=1", "F=1"], "size B lists '024'; numbers without separators"),
     (
         ["bound", MATMUL, "--on", "h100", "B=1", "D=8,192", "F=1"],

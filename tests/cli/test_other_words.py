@@ -40,7 +40,7 @@ MESSAGES = [
     (["bound", "matmul(bf16[2, 3], bf16[3, 4])", "--on", "h100"], f"unknown function 'matmul'; {IN_A_LINE}"),
     (["bound", "swish(bf16[B])", "--on", "h100"], "unknown function 'swish'; did you mean 'silu'?"),
     (["bound", "bd,df->bf", "--on", "h100"], LABELS),
-    (["bound", MATMUL, "--on", "h100", "B=4k"], "write 4*k for a product, or the number itself, as in 4e3"),
+    (["bound", MATMUL, "--on", "h100", "B=4k+1"], "expected an operator before 'k'; write 4*k"),
     (["sweep", MATMUL, "--on", "h100", "B=1..4"], "size B is '1..4'; a range is B=1:512, B=1:512:8 or B=1:512:*2"),
     (["bound", "bf16[B_data, D] * bf16[D, F]", "--on", "v5e:4", "B=8"], "B over a mesh axis data is written B_{data}"),
     (

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from roofline.answers import Answer, capability, heading, open_as_null, plain_data, whole
+from roofline.answers import Comparable, Fact, capability, heading, open_as_null, plain_data, whole
 from roofline.quantity import format_amount, format_number, format_percent
 from roofline.sections import (
     BLANK,
@@ -102,7 +102,7 @@ class OpBound:
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Bound(Answer):
+class Bound(Comparable):
     """The answer: time on every resource, the three bounds, what binds, and what was assumed.
 
     Attributes
@@ -263,6 +263,37 @@ class Bound(Answer):
         if len(self.plans) > 1:
             yield from (BLANK, _plans(self))
         yield from (BLANK, assumes(self.assumptions), incomplete(self.incomplete))
+
+    def facts(self) -> Iterator[Fact]:
+        """The bounds, what binds, the rates of what was used, and the memory, for a comparison."""
+        yield Fact("at best", self.lower, "s", "less")
+        yield Fact("at most", self.upper, "s", "less")
+        if self.expectation is not None:
+            yield Fact("expected", self.estimate, "s", "less")
+        yield Fact("bound by", self.kind and f"{self.kind} ({self.bound_by})")
+        yield Fact("intensity", self.intensity, "FLOP/B")
+        yield Fact("ridge", self.critical_intensity, "FLOP/B")
+        yield from self.rates_used()
+        if self.footprint is not None:
+            yield from (self.footprint.needs, self.footprint.has)
+
+    def rates_used(self) -> Iterator[Fact]:
+        """The rates that were used, under what they mean on any machine: ``matrix bf16``, ``main memory``."""
+        for use in self.uses:
+            if use.quantity == "flops":
+                yield Fact(f"{use.place} {use.dtype}", use.rate.value, "FLOP/s", "more")
+            elif use.quantity == "bytes":
+                yield Fact("main memory" if use.place == "main" else use.place, use.rate.value, "B/s", "more")
+            elif use.quantity == "wire":
+                yield Fact("link", use.rate.value, "B/s", "more")
+
+    def needed(self) -> Footprint | None:
+        """The memory that the operations need."""
+        return self.footprint
+
+    def assumed(self) -> tuple[str, ...]:
+        """What was assumed."""
+        return self.assumptions
 
     def one_line(self) -> str:
         """The bounds and what binds.

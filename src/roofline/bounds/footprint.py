@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from roofline.answers import Fact
 from roofline.quantity import format_amount
 from roofline.sections import BLANK, Section, Sentences
 from roofline.sizes import Size, is_array, is_symbol, maximum
@@ -47,6 +48,16 @@ class Footprint:
         if self.capacity is None or not isinstance(total, int | float):
             return None
         return bool(total <= self.capacity)
+
+    @property
+    def needs(self) -> Fact:
+        """The bytes needed, for a comparison."""
+        return Fact("memory needed", self.total, "B", "less")
+
+    @property
+    def has(self) -> Fact:
+        """The bytes there are, for a comparison."""
+        return Fact("memory there", self.capacity, "B", "more")
 
     def misfit(self, instead: str = "") -> list[Section]:
         """The first line of an answer whose data do not fit, with what would; nothing where they do.

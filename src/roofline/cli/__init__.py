@@ -68,10 +68,29 @@ class _Lazy(click.Group):
             formatter.write_dl(list(_COMMANDS.items()))
 
 
-@click.group(cls=_Lazy, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+#: What a new user may try first.
+_GREETING = """\
+How fast can this run here at best, what limits it, and what would move the limit?
+
+  roofline bound "bf16[64, 8192] * bf16[8192, 8192]" --on h100
+  roofline llm llama-3-8b --on h100,h200 --batch 8 --context 8k
+  roofline chips h100
+
+roofline --help lists all commands; roofline COMMAND --help says what one takes.
+"""
+
+
+@click.group(
+    cls=_Lazy,
+    invoke_without_command=True,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
 @click.version_option(version=__version__, prog_name="roofline")
-def cli() -> None:
+@click.pass_context
+def cli(context: click.Context) -> None:
     """How fast can this run here at best, what limits it, and what would move the limit?"""
+    if context.invoked_subcommand is None:
+        click.echo(_GREETING, nl=False)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -10,9 +10,10 @@ from roofline.cli.options import (
     ESTIMATE,
     EXPECT,
     MESH,
-    TARGET,
+    SEVERAL,
     WORK,
     expectation_asked,
+    on_each,
     one_expression,
     question_arguments,
     split_words,
@@ -23,7 +24,7 @@ from roofline.cli.output import show, show_json
 
 @click.command("bound")
 @click.argument("words", nargs=-1, metavar="[EXPRESSION] [SIZE=VALUE]...")
-@with_options(TARGET, MESH, WORK, ESTIMATE, EXPECT)
+@with_options(SEVERAL, MESH, WORK, ESTIMATE, EXPECT)
 @click.option("--explain", is_flag=True, help="Show the arithmetic and the source of every figure.")
 @click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON in SI units.")
 def command(words: tuple[str, ...], explain: bool, as_json: bool, **options: Any) -> None:
@@ -32,15 +33,24 @@ def command(words: tuple[str, ...], explain: bool, as_json: bool, **options: Any
     \b
     roofline bound "bf16[B, D] * int8[D, F] -> bf16[B, F]" --on v5e B=64 D=8192 F=8192
     roofline bound "softmax(fp32[8, 32, 2048, 2048])" --on h100
+    roofline bound "bf16[8192, 8192] * bf16[8192, 8192]" --on a100,h100,b200
     roofline bound --flops 1e12 --bytes 2e9 --dtype bf16 --on h100
     """
     from roofline.bounds.api import bound
+    from roofline.bounds.comparison import SideBySide
 
     expressions, sizes = split_words(words)
     expect = expectation_asked(options)
-    answer = expect(bound(one_expression(expressions), sizes=sizes, **question_arguments(options, sizes)))
+    line = one_expression(expressions)
+
+    def ask(asked: dict[str, Any]) -> Any:
+        return expect(bound(line, sizes=sizes, **question_arguments(asked, sizes)))
+
+    answer = on_each(options, ask)
     if as_json:
         show_json(answer.to_dict())
+    elif isinstance(answer, SideBySide):
+        show(answer)
     elif explain:
         click.echo(answer.explain())
     else:

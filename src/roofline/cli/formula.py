@@ -6,8 +6,17 @@ from typing import Any
 
 import click
 
-from roofline.cli.model_options import MODEL_QUESTION, is_model, model_arguments, targets, without_model
-from roofline.cli.options import MESH, SEVERAL, WORK, one_expression, question_arguments, split_words, with_options
+from roofline.cli.model_options import MODEL_QUESTION, is_model, model_arguments, without_model
+from roofline.cli.options import (
+    MESH,
+    SEVERAL,
+    WORK,
+    one_expression,
+    question_arguments,
+    split_words,
+    targets,
+    with_options,
+)
 from roofline.cli.output import show, show_json
 from roofline.errors import InputError
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from roofline.bounds.conventions import OF_OPERATIONS
 from roofline.cli.llm_answers import ServingQuestion, further_answers
@@ -25,11 +26,13 @@ from roofline.cli.model_options import (
 from roofline.cli.options import (
     ESTIMATE,
     EXPECT,
-    TARGET,
+    SEVERAL,
     convention_arguments,
     expectation_asked,
+    on_each,
     parse_size,
     target_arguments,
+    targets,
     with_options,
 )
 from roofline.cli.output import show, show_chart, show_json
@@ -38,12 +41,13 @@ from roofline.models.parallelism.layout import pool
 from roofline.sizes import check
 
 if TYPE_CHECKING:
+    from roofline.models.description import Model
     from roofline.models.serving.pareto import ParetoFront
 
 
 @click.command("llm")
 @click.argument("model", metavar="MODEL")
-@with_options(TARGET)
+@with_options(SEVERAL)
 @click.option("--batch", default="1", show_default=True, metavar="N", help="Sequences; a list or range gives a table.")
 @click.option("--prompt", metavar="TOKENS", help="Tokens to prefill of each sequence.")
 @click.option("--past", metavar="TOKENS", help="Tokens in the cache already, before the prompt's.")
@@ -61,6 +65,7 @@ def command(model: str, as_json: bool, **options: Any) -> None:
 
     \b
     roofline llm llama-2-13b --on a100 --batch 8 --prompt 1024 --context 1536
+    roofline llm llama-2-70b --on h100:8,h200:8 --tensor 8 --batch 8 --context 8k
     roofline llm llama-2-70b --on h200:8 --tensor 8 --batch 8 --context 1024 --advise
     roofline llm config.json --on h200 --tensor 2,4,8 --batch 1:256:*2 --context 8192 -o front.svg
     roofline llm llama-3-70b --on h200:8 --tensor 8 --batch 64 --prompt 8192 --output 512 --chunk 512 --price 2.5
@@ -70,17 +75,14 @@ def command(model: str, as_json: bool, **options: Any) -> None:
     from roofline.models.config import load
 
     not_alone(BESIDE)
-    expect = expectation_asked(options)
-    described = load(model)
-    pictured = images(options, described)
-    sizes = _every({name: _size(name, options.pop(name)) for name in ("batch", "prompt", "past", "context")})
-    picture, wanted = taken(options, PICTURE_NAMES), taken(options, WORKED_OUT_NAMES)
-    wanted |= {name: _size(name, wanted[name]) for name in ("output", "chunk")}
-    arguments = {**_target(options), **formats(options), **pictured, **options}
-    past = sizes.pop("past")
-    if past is not None:
-        arguments["past"] = past
-    asked = ServingQuestion(described, sizes, arguments, wanted)
+    expect, described = expectation_asked(options), load(model)
+    machines = targets(options["on"])
+    if len(machines) > 1:
+        found = on_each(options, lambda of_one: expect(_step_alone(described, of_one)))
+        show_json(found.to_dict()) if as_json else show(found)
+        return
+    asked, picture = _asked(described, {**options, "on": machines[0]})
+    wanted = asked.wanted
     front = _front(asked) if _several(asked) or picture["view"] == "front" else None
     _check_form(wanted, front is not None)
     if wanted["tpot"] is not None and front is None:
@@ -103,6 +105,31 @@ def command(model: str, as_json: bool, **options: Any) -> None:
         show(front or found)
     for each in more:
         show(each.sections())
+
+
+def _asked(described: Model, options: dict[str, Any]) -> tuple[ServingQuestion, dict[str, Any]]:
+    """The question that options ask, and the picture they ask for; options lose all."""
+    pictured = images(options, described)
+    sizes = _every({name: _size(name, options.pop(name)) for name in ("batch", "prompt", "past", "context")})
+    picture, wanted = taken(options, PICTURE_NAMES), taken(options, WORKED_OUT_NAMES)
+    wanted |= {name: _size(name, wanted[name]) for name in ("output", "chunk")}
+    arguments = {**_target(options), **formats(options), **pictured, **options}
+    past = sizes.pop("past")
+    if past is not None:
+        arguments["past"] = past
+    return ServingQuestion(described, sizes, arguments, wanted), picture
+
+
+def _step_alone(described: Model, options: dict[str, Any]) -> Any:
+    """A step of serving by itself: what several machines are compared by."""
+    asked, _ = _asked(described, options)
+    context = click.get_current_context()
+    for name in (*PICTURE_NAMES, *WORKED_OUT_NAMES):
+        given = context.get_parameter_source(name) not in (None, ParameterSource.DEFAULT)
+        if given:
+            flag = next(param.opts[-1] for param in context.command.params if param.name == name)
+            raise InputError(f"several machines are compared by their steps, without {flag}", hint="name one machine")
+    return _serve(asked)
 
 
 def _target(options: dict[str, Any]) -> dict[str, Any]:

@@ -11,7 +11,8 @@ from roofline.cli.model_options import FORMATS, formats
 from roofline.cli.options import convention_arguments, with_options
 from roofline.cli.output import show, show_json
 from roofline.errors import InputError
-from roofline.sections import Amount, Column, Row, Table, figures
+from roofline.quantity import format_count
+from roofline.sections import BLANK, Amount, Column, Row, Section, Sentences, Table, figures
 
 if TYPE_CHECKING:
     from roofline.models.description import Model
@@ -39,7 +40,7 @@ def command(
     from roofline.models.config import names as shipped
 
     if not names:
-        show_json(shipped()) if as_json else click.echo("\n".join(shipped()))
+        show_json(shipped()) if as_json else show(_catalog(), whole=True)
         return
     models = [load(name) for name in names]
     if modules:
@@ -63,6 +64,26 @@ def command(
         show_json({"schema": "roofline/model/1", "models": [each.to_dict() for each in found]})
     else:
         show(summary_sections(found))
+
+
+def _catalog() -> list[Section]:
+    """A row a shipped configuration: its shortest name, its size, what of it works on a token, its context."""
+    from roofline.models.config import load, shipped_names
+
+    rows = []
+    for first, *others in shipped_names():
+        model = load(first)
+        sparse = model.active_parameters < 0.9 * model.parameters
+        active = Amount(model.active_parameters, "", format_count(model.active_parameters)) if sparse else ""
+        total = Amount(model.parameters, "", format_count(model.parameters))
+        cells = (first, total, active, "" if model.context is None else f"{model.context:,}")
+        rows.append(Row((*cells, ", ".join(others))))
+    columns = (Column("model"), *figures("parameters", "of them active", "trained for"), Column("also called"))
+    return [
+        Table(columns, rows, "models", indent=0),
+        BLANK,
+        Sentences(["a config.json, a folder or a hub id does as well"], indent=0),
+    ]
 
 
 def _by_module(model: Model) -> dict[str, int]:

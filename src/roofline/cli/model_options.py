@@ -195,18 +195,6 @@ def is_model(text: str) -> bool:
     return os.path.exists(text) or not any(letter in text for letter in "[(=*;") or text.endswith(".json")
 
 
-def targets(words: Sequence[str]) -> list[str | None]:
-    """The machines that were named, once for each or with commas between them; none is what the question says.
-
-    >>> targets(["h100:8,h200:8", "v5e:4x4"]), targets([])
-    (['h100:8', 'h200:8', 'v5e:4x4'], [None])
-    """
-    found = [each.strip() for word in words for each in word.split(",")]
-    if "" in found:
-        raise InputError("--on names no machine", hint="as in --on h100:8,h200:8")
-    return list(dict.fromkeys(found)) or [None]
-
-
 def without_model(options: dict[str, Any]) -> None:
     """Refuse the options about a model beside a line of notation; ``options`` loses them."""
     for name in dict.fromkeys((*MODEL_SIZES, *_CHOICES)):

@@ -15,6 +15,7 @@ from roofline.hardware.catalog import user_file
 from roofline.letters import plain
 from roofline.notation.functions import longest_match
 from roofline.ops.formula import FUNCTIONS
+from roofline.quantity import count
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -23,7 +24,7 @@ _SIZE = re.compile(r"\s*([^\W\d]\w*)\s*=\s*([^\[\]]*)", re.DOTALL)
 _LIST = re.compile(r"(\s*[^\W\d]\w*\s*=\s*)[\[(]([\d\s,._e]*,[\d\s,._e]*\d)[\])]\s*")
 #: What reads as one number with separators of thousands, and as a list.
 _SEPARATED = re.compile(r"\d{1,3}(?:,[1-9]\d{2})+")
-_WHOLE = r"\d[\d_]*(?:\.\d+)?(?:e\+?\d+)?"
+_WHOLE = r"\d[\d_]*(?:\.\d+)?(?:e\+?\d+)?(?:[kmgt]i?)?"
 _RANGE = re.compile(rf"({_WHOLE}):({_WHOLE})(?::(\*?)({_WHOLE}))?", re.IGNORECASE)
 
 
@@ -32,7 +33,7 @@ def _last_of_one(context: click.Context, parameter: click.Parameter, values: tup
     if len(values) > 1:
         raise InputError(
             f"--on is given {len(values)} times: {', '.join(values)}",
-            hint="one machine at a time; roofline plot takes several",
+            hint="one machine at a time; roofline bound compares several",
         )
     return values[0] if values else None
 
@@ -50,9 +51,38 @@ TARGET = (
 
 #: The same with several machines, ``--on h100:8,h200:8`` or once for each.
 SEVERAL = (
-    click.option("--on", multiple=True, metavar="TARGET[,TARGET…]", help="h100, v5e:4x4, a TOML file; several."),
+    click.option("--on", multiple=True, metavar="TARGET[,TARGET]...", help="h100, v5e:4x4, a TOML file; several."),
     *TARGET[1:],
 )
+
+
+def targets(words: Sequence[str]) -> list[str | None]:
+    """The machines that were named, once for each or with commas between them; none is what the question says.
+
+    >>> targets(["h100:8,h200:8", "v5e:4x4"]), targets([])
+    (['h100:8', 'h200:8', 'v5e:4x4'], [None])
+    """
+    import os
+
+    found = [each.strip() for word in words for each in ([word] if os.path.exists(word) else word.split(","))]
+    if "" in found:
+        raise InputError("--on names no machine", hint="as in --on h100:8,h200:8")
+    return list(dict.fromkeys(found)) or [None]
+
+
+def on_each(options: dict[str, Any], ask: Callable[[dict[str, Any]], Any]) -> Any:
+    """The answer to a question, or where several machines were named one for each, side by side.
+
+    ``ask`` answers with the options of one machine, which it may use up.
+    """
+    machines = targets(options["on"])
+    answers = [ask({**options, "on": on}) for on in machines]
+    if len(answers) == 1:
+        return answers[0]
+    from roofline.bounds.comparison import compare
+
+    return compare(*answers, names=[str(on) for on in machines])
+
 
 #: What a convention's form is to click; any other is one word.
 _FORMS: dict[str, dict[str, Any]] = {
@@ -201,6 +231,8 @@ def parse_size(name: str, text: str) -> Any:
 
     >>> parse_size("B", "1:8:*2"), parse_size("B", "1:7:3"), parse_size("B", "4e6"), parse_size("F", "4*D")
     ([1, 2, 4, 8], [1, 4, 7], 4000000, '4*D')
+    >>> parse_size("D", "8k"), parse_size("D", "8Ki"), parse_size("D", "1k:4k:*2")    # SI, binary
+    (8000, 8192, [1000, 2000, 4000])
     """
     if not text:
         raise SizeError(f"size {name} has no value", hint=f"for instance {name}=64")
@@ -211,13 +243,13 @@ def parse_size(name: str, text: str) -> Any:
         return _range(name, *match.groups())
     if ":" in text or re.fullmatch(r"\d+\s*(\.\.+|…)\s*\d+", text):
         raise SizeError(f"size {name} is {text!r}", hint=f"a range is {name}=1:512, {name}=1:512:8 or {name}=1:512:*2")
-    number = _number(text)
+    number = count(text)
     return text if number is None else number
 
 
 def _range(name: str, first: str, last: str, times: str | None, step: str | None) -> list[int]:
     hint = "as in 1:512, 1:512:8 (steps) or 1:512:*2 (doubling)"
-    low, high, by = (_number(text) for text in (first, last, step or "1"))
+    low, high, by = (count(text) for text in (first, last, step or "1"))
     if not (isinstance(low, int) and isinstance(high, int) and isinstance(by, int)):
         raise SizeError(f"size {name} has a range of {first}:{last}, and sizes are whole numbers", hint=hint)
     if low < 1:
@@ -237,7 +269,7 @@ def _range(name: str, first: str, last: str, times: str | None, step: str | None
 
 
 def _item(name: str, text: str) -> int | float:
-    number = _number(text)
+    number = count(text)
     if number is None or _is_group(text):
         hint = f"numbers without separators, as in {name}=1024,4096"
         if _SIZE.fullmatch(text):
@@ -251,19 +283,6 @@ def _item(name: str, text: str) -> int | float:
 def _is_group(text: str) -> bool:
     """Say whether this is what stands behind a thousands separator: ``024``."""
     return len(text) > 1 and text[0] == "0" and text.isdigit()
-
-
-def _number(text: str) -> int | float | None:
-    """Read a number, whole where it can be (``4e6``); None for anything else, which is then a formula."""
-    plain = text.replace("_", "")
-    try:
-        return int(plain) if plain.lstrip("+-").isdigit() else _whole(float(plain))
-    except (ValueError, OverflowError):
-        return None
-
-
-def _whole(value: float) -> int | float:
-    return int(value) if value.is_integer() else value
 
 
 def parse_set(items: Sequence[str]) -> dict[str, str]:
@@ -296,7 +315,7 @@ def parse_mesh(words: Sequence[str]) -> dict[str, int | str]:
             raise InputError(f"--mesh {item!r} is not AXIS=SIZE", hint="for instance --mesh X=4,Y=8")
         if name in found:
             raise InputError(f"mesh axis {name} is given twice", hint="give it once")
-        number = _number(text)
+        number = count(text)
         if isinstance(number, float):
             raise SizeError(f"mesh axis {name} is {text}", hint="the size of an axis is a whole number of at least 1")
         found[name] = text if number is None else number

@@ -33,6 +33,7 @@ _BATCH = ("a batch is --batch", "--batch")
 _TOKENS = ("a batch is --batch-tokens, in tokens", "--batch-tokens")
 _SIZES = ("sizes are given by name: B=64", "words")
 _JSON = ("that is --json", "--json")
+_GRADIENT = ("the gradient too is --backward", "--backward")
 _SLO = ("the longest time a token may take is --tpot", "--tpot")
 _VARY = ("the unknown is --for", "--for")
 
@@ -57,6 +58,7 @@ _ANSWERS: tuple[tuple[tuple[tuple[str, str], ...], str], ...] = (
     ((_OUTPUT,), "output-len output-length osl output-tokens generate max-tokens"),
     ((_BATCH, _TOKENS, _SIZES), "batch-size bs b users concurrency global-batch-size batch"),
     ((_SIZES,), "m n k d f size sizes shape"),
+    ((_GRADIENT,), "train training grad gradient gradients bwd"),
     ((_JSON,), "format output-json as-json"),
     ((_VARY,), "solve-for unknown"),
     ((_SLO,), "slo sla itl tbt latency max-latency time-per-token"),

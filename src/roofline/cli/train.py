@@ -8,11 +8,11 @@ import click
 
 from roofline.bounds.conventions import OF_OPERATIONS
 from roofline.cli.model_options import not_alone
-from roofline.cli.options import BYTES, ESTIMATE, TARGET, convention_arguments, target_arguments, with_options
+from roofline.cli.options import BYTES, ESTIMATE, SEVERAL, convention_arguments, on_each, target_arguments, with_options
 from roofline.cli.output import show, show_json
 from roofline.cli.values import FRACTION, POWER, PRICE
-from roofline.errors import InputError, QuantityError
-from roofline.quantity import parse
+from roofline.errors import InputError
+from roofline.quantity import count
 
 #: Options that say nothing without another.
 _BESIDE = {
@@ -24,7 +24,7 @@ _BESIDE = {
 
 @click.command("train")
 @click.argument("model", metavar="MODEL")
-@with_options(TARGET)
+@with_options(SEVERAL)
 @click.option("--batch-tokens", required=True, metavar="N", help="Tokens of one step over all chips, as in 4e6.")
 @click.option("--sequence", metavar="N", help="Tokens of a sequence (default 4096, or the most it takes).")
 @click.option("--data", type=int, metavar="N", help="Copies of the model (default 1; over slices one on each).")
@@ -84,14 +84,15 @@ def command(model: str, as_json: bool, **options: Any) -> None:
 
     \b
     roofline train llama-3-8b --on h100:8 --batch-tokens 65536
+    roofline train llama-3-8b --on h100:64,b200:64 --batch-tokens 4M --tokens 15T
     roofline train llama-3-70b --on v5p:16x16x16 --batch-tokens 4e6 --tensor 8 --checkpoint full --tokens 15e12
     """
+    from roofline.bounds.comparison import SideBySide
     from roofline.models.parallelism.schedules import schedule
     from roofline.models.training import train
 
     schedule(options["schedule"])  # a wrong name is said before that it takes --pipeline
     not_alone(_BESIDE)
-    arguments = target_arguments(options) | convention_arguments(options, OF_OPERATIONS)
     for name in ("batch_tokens", "sequence", "tokens"):
         options[name] = _count(name, options[name])
     kept = options.pop("checkpoint")
@@ -99,7 +100,15 @@ def command(model: str, as_json: bool, **options: Any) -> None:
     if options["master"] == "none":
         options["master"] = None
     options["count"] = "full" if options.pop("full_attention") else "causal"
-    found = train(model, **arguments, **options)
+
+    def ask(asked: dict[str, Any]) -> Any:
+        arguments = target_arguments(asked) | convention_arguments(asked, OF_OPERATIONS)
+        return train(model, **arguments, **asked)
+
+    found = on_each(options, ask)
+    if as_json and isinstance(found, SideBySide):
+        show_json(found.to_dict())
+        return
     if as_json:
         from roofline.models.training.advice import advise, best_mix, layouts_over_slices, limits
 
@@ -119,14 +128,12 @@ def command(model: str, as_json: bool, **options: Any) -> None:
 
 
 def _count(name: str, text: str | None) -> int | None:
-    """Read a whole number, which may be written as 4e6."""
+    """Read a whole number, which may be written as 4e6, 4M or 15T."""
     if text is None:
         return None
-
-    try:
-        value = parse(text, "")
-    except QuantityError:
-        value = 0.5
-    if value != int(value):
-        raise InputError(f"--{name.replace('_', '-')} {text!r} is not a number of tokens", hint="as in 65536 or 4e6")
-    return int(value)
+    value = count(text, billion=True)
+    if not isinstance(value, int):
+        raise InputError(
+            f"--{name.replace('_', '-')} {text!r} is not a number of tokens", hint="as in 65536, 4e6 or 4M"
+        )
+    return value

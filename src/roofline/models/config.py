@@ -51,7 +51,14 @@ def load(source: Model | str | os.PathLike[str] | Mapping[str, Any], *, name: st
     if not isinstance(source, str | os.PathLike):
         raise InputError(f"{source!r:.60} is not a model", hint="give a shipped name, a config.json, or its fields")
     text = os.fspath(source)
+    downloaded = _downloaded(text)
+    if downloaded is not None:
+        return from_fields(_with_quantisation_beside(_read(downloaded), downloaded), name or text)
     path = _shipped(text) if not _is_path(text) else None
+    if path is None and (base := _tuned_from(text)) is not None:
+        note = f"{text} is read as {base}, which it was tuned from: its sizes are those of its base"
+        model = load(base, name=name or text)
+        return replace(model, notes=(*model.notes, note))
     if path is not None:
         return from_fields(_with_quantisation_beside(_read(path), path), name or text)
     if not os.path.exists(text):
@@ -118,6 +125,15 @@ def names() -> list[str]:
     return sorted(_index())
 
 
+def shipped_names() -> list[list[str]]:
+    """The shipped models, each with all its names, shortest first; a name with its owner is left out."""
+    of: dict[str, list[str]] = {}
+    for name, file in _index().items():
+        if "--" not in name:
+            of.setdefault(file, []).append(name)
+    return sorted(sorted(names, key=lambda name: (len(name), name)) for names in of.values())
+
+
 def _index() -> dict[str, str]:
     with open(os.path.join(_CATALOG, "index.json"), encoding="utf-8") as file:
         found: dict[str, str] = json.load(file)
@@ -131,6 +147,42 @@ def _shipped(name: str) -> str | None:
         alike = {path for known, path in index.items() if _letters(known) == _letters(wanted)}
         file = alike.pop() if len(alike) == 1 else None
     return None if file is None else os.path.join(_CATALOG, file)
+
+
+#: An id of the Hugging Face hub: whose, and which.
+_HUB_ID = re.compile(r"([\w.-]+)/([\w.-]+)")
+
+#: What names of tuned models have at their end; their sizes are those of the model they were tuned from.
+_TUNED = ("-instruct", "-chat", "-it", "-hf", "-chat-hf", "-base")
+
+
+def _downloaded(name: str) -> str | None:
+    """The config.json of a hub id that is in the local cache of the Hugging Face hub: no network is asked."""
+    found = _HUB_ID.fullmatch(name.strip())
+    if found is None or os.path.exists(name):
+        return None
+    home = os.environ.get("HF_HOME") or os.path.join(os.path.expanduser("~"), ".cache", "huggingface")
+    cache = os.environ.get("HF_HUB_CACHE") or os.path.join(home, "hub")
+    folder = os.path.join(cache, f"models--{found[1]}--{found[2]}", "snapshots")
+    configs = [
+        os.path.join(folder, each, "config.json") for each in (os.listdir(folder) if os.path.isdir(folder) else ())
+    ]
+    return max(filter(os.path.isfile, configs), key=os.path.getmtime, default=None)
+
+
+def _tuned_from(name: str) -> str | None:
+    """The shipped model of the same owner that a hub id was tuned from.
+
+    >>> _tuned_from("meta-llama/Llama-3.1-70B-Instruct"), _tuned_from("somebody/Llama-3.1-70B-Instruct")
+    ('llama-3.1-70b', None)
+    """
+    found = _HUB_ID.fullmatch(name.strip().lower())
+    if found is None or os.path.exists(name):
+        return None
+    owner, model = found.groups()
+    bases = [model, *(model.removesuffix(ending) for ending in _TUNED if model.endswith(ending))]
+    index = _index()
+    return next((base for base in bases if index.get(base, "").startswith(f"{owner}--")), None)
 
 
 def _letters(name: str) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from roofline.answers import Answer, whole, with_formulas
+from roofline.answers import Comparable, Fact, whole, with_formulas
 from roofline.bounds.bound import Bound
 from roofline.bounds.footprint import Footprint
 from roofline.errors import InputError
@@ -53,7 +53,7 @@ _FORMATS = ("weights", "activations", "kv", "compute", "count", "skew")
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Serving(Answer):
+class Serving(Comparable):
     """The floor of each phase that was asked for; one that was not is None. ``asked`` are the options of both.
 
     ``expectation`` is what to expect of them in a serving framework, where constants of its steps were asked for.
@@ -80,8 +80,7 @@ class Serving(Answer):
             for phase in phases:
                 yield from phase.sections()
             return
-        chips = f"{self.ways.chips} x " if self.ways.chips > 1 else ""
-        yield from (Headline(self.model.name, f"on {chips}{phases[-1].target}"), BLANK)
+        yield from (Headline(self.model.name, f"on {self.target}"), BLANK)
         near = self.nearest()
         yield from self.memory.misfit(near.said[0] if near and near.said else "")
         yield from caveats(item for phase in phases for item in phase.incomplete)
@@ -103,6 +102,35 @@ class Serving(Answer):
     @property
     def _phases(self) -> dict[str, Bound]:
         return {name: b for name, b in (("prefill", self.prefill), ("decode", self.decode)) if b is not None}
+
+    @property
+    def target(self) -> str:
+        """The chips that share the model."""
+        chips = f"{self.ways.chips} x " if self.ways.chips > 1 else ""
+        return f"{chips}{next(iter(self._phases.values())).target}"
+
+    def facts(self) -> Iterator[Fact]:
+        """Each phase's bounds and what binds, tokens a second, the rates that were used, memory, for a comparison."""
+        for name, phase in reversed(self._phases.items()):
+            each = "a token at best" if name == "decode" else "first tokens at best"
+            yield Fact(each, phase.lower, "s", "less")
+            if phase.expectation is not None:
+                yield Fact(f"{name}, expected", phase.estimate, "s", "less")
+            yield Fact(f"{name} bound by", phase.kind and f"{phase.kind} ({phase.bound_by})")
+        if self.decode is not None:
+            rate = self.tokens_per_second
+            yield Fact("tokens/s at best", rate, "token/s", "more")
+            yield Fact("tokens/s a chip", None if rate is None else rate / self.chips, "token/s", "more")
+        yield from {fact.name: fact for phase in self._phases.values() for fact in phase.rates_used()}.values()
+        yield from (self.memory.needs, self.memory.has)
+
+    def needed(self) -> Footprint:
+        """The memory that a chip needs."""
+        return self.memory
+
+    def assumed(self) -> list[str]:
+        """What both phases assume."""
+        return list(dict.fromkeys(line for phase in self._phases.values() for line in phase.assumptions))
 
     @property
     def time_to_first_token(self) -> Size | None:

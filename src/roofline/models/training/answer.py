@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import takewhile
 from typing import Any
 
-from roofline.answers import Answer, capability, whole, with_formulas
+from roofline.answers import Comparable, Fact, capability, whole, with_formulas
 from roofline.bounds.bound import Bound, ratio
 from roofline.bounds.footprint import Footprint
 from roofline.models.description import Model
@@ -26,7 +26,7 @@ MOST_ADVICE = 6
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Training(Answer):
+class Training(Comparable):
     """One step, and what follows for a token budget.
 
     ``lower``, ``op_by_op`` and ``upper`` are the times of a step, waits of the pipeline included: everything overlaps,
@@ -169,6 +169,30 @@ class Training(Answer):
             fewest *= int(ways) if name != "fsdp" else 1
         return fewest
 
+    @property
+    def target(self) -> str:
+        """The chips that share the step."""
+        return f"{self.chips:,} x {self.bound.target}" if self.chips > 1 else self.bound.target
+
+    def facts(self) -> Iterator[Fact]:
+        """The step, what binds it, MFU, the token budget, the rates that were used, memory, for a comparison."""
+        yield Fact("a step at best", self.lower, "s", "less")
+        yield Fact("bound by", self.bound.kind and f"{self.bound.kind} ({self.bound.bound_by})")
+        yield Fact("MFU at most", self.most_mfu, "share", "more")
+        yield Fact("tokens a day", self.tokens_per_day, "token", "more")
+        if self.tokens is not None:
+            yield from (Fact("days", self.days, "", "less"), Fact("cost", self.cost, "USD", "less"))
+        yield from self.bound.rates_used()
+        yield from (self.memory.needs, self.memory.has)
+
+    def needed(self) -> Footprint:
+        """The memory that the fullest chip needs."""
+        return self.memory
+
+    def assumed(self) -> tuple[str, ...]:
+        """What was assumed."""
+        return self.bound.assumptions
+
     def one_line(self) -> str:
         """The time of a step at best, and what binds."""
         chips = f"{self.chips} x " if self.chips > 1 else ""
@@ -182,9 +206,8 @@ class Training(Answer):
         if bound.kind is None:
             yield from bound.sections()
             return
-        chips = f"{self.chips:,} x " if self.chips > 1 else ""
         ways = ", ".join(f"{name} {size}" for name, size in self.ways.items() if size > 1)
-        yield Headline(self.model.name, f"on {chips}{bound.target}" + (f"  ({ways})" if ways else ""))
+        yield Headline(self.model.name, f"on {self.target}" + (f"  ({ways})" if ways else ""))
         least = self.least_chips
         yield from (BLANK, *self.memory.misfit("" if least is None else f"{least:,} such chips"))
         yield from (*_step_in_words(self), Sentences([_flops_in_words(self), _rate_in_words(self)]))

@@ -1,0 +1,177 @@
+"""Answers side by side: what each says about the same thing, in one row, the best marked.
+
+>>> from roofline import bound
+>>> line = dict(B=64, D=8192, F=8192)
+>>> found = compare(*(bound("bf16[B, D] * bf16[D, F]", on=chip, **line) for chip in ("a100", "h100")))
+>>> found.fastest, [round(times, 2) for times in found.times_the_best]
+('NVIDIA H100 SXM5 80GB', [1.64, 1.0])
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from roofline.answers import Answer, Comparable, Fact, plain_data
+from roofline.errors import InputError
+from roofline.quantity import UNITS, format_amount, format_count, format_number, format_percent
+from roofline.sections import BLANK, Amount, Column, Headline, Listing, Row, Section, Sentences, Table, Words, assumes
+from roofline.sizes import is_number
+from roofline.statements import without
+
+#: Marks the best of a row.
+MARK = "*"
+
+#: Figures that differ by less than this share are as good as each other.
+EQUAL = 0.002
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class SideBySide(Answer):
+    """Several answers, named; ``rows`` align what they say by name."""
+
+    names: tuple[str, ...]
+    answers: tuple[Any, ...]
+
+    @property
+    def facts(self) -> dict[str, tuple[Fact | None, ...]]:
+        """Each fact by its name, one an answer; None where an answer does not have it."""
+        said = [{fact.name: fact for fact in answer.facts()} for answer in self.answers]
+        names: dict[str, None] = {}
+        for each in said:
+            names |= dict.fromkeys(each)
+        return {name: tuple(each.get(name) for each in said) for name in names}
+
+    def best(self, name: str) -> tuple[str, ...]:
+        """Names of the answers that are best in a fact; none where no value is better, or all are equal."""
+        found = [(who, fact) for who, fact in zip(self.names, self.facts[name], strict=True) if fact is not None]
+        ranked = [(who, float(fact.value)) for who, fact in found if fact.better and is_number(fact.value)]
+        if not ranked:
+            return ()
+        wanted = (min if found[0][1].better == "less" else max)(value for _, value in ranked)
+        close = tuple(who for who, value in ranked if abs(value - wanted) <= EQUAL * abs(wanted))
+        return close if len(close) < len(ranked) else ()
+
+    @property
+    def _headline(self) -> str:
+        """The fact that answers are ranked by: the first, a time."""
+        return next(iter(self.facts))
+
+    @property
+    def fitting(self) -> list[bool]:
+        """Whether each answer's data fit, or nobody knows."""
+        return [answer.needed() is None or answer.needed().fits is not False for answer in self.answers]
+
+    @property
+    def fastest(self) -> str:
+        """Name of the fastest of those whose data fit; of all where none does."""
+        facts = zip(self.names, self.facts[self._headline], self.fitting, strict=True)
+        times = [(not fits, float(fact.value), who) for who, fact, fits in facts if fact is not None]
+        return min(times, key=lambda each: each[:2])[2]
+
+    @property
+    def times_the_best(self) -> list[float]:
+        """How many times the fastest's time each takes, fitting or not."""
+        times = [float(fact.value) for fact in self.facts[self._headline] if fact is not None]
+        least = min(times)
+        return [1.0 if time == least else time / least if least else float("inf") for time in times]
+
+    def one_line(self) -> str:
+        """Who is fastest."""
+        return f"SideBySide: {self.fastest} of {', '.join(self.names)}"
+
+    def sections(self) -> Iterator[Section]:
+        """What does not fit; the fastest; then a row a fact, a column an answer."""
+        subject = next((each for each in self.answers[0].sections() if isinstance(each, Headline)), None)
+        yield Headline("" if subject is None else subject.subject, "side by side")
+        yield BLANK
+        for who, answer, fits in zip(self.names, self.answers, self.fitting, strict=True):
+            if not fits:
+                memory = answer.needed()
+                needs, has = format_amount(memory.total, "B"), format_amount(memory.capacity, "B")
+                yield Sentences([f"DOES NOT FIT on {who}: needs {needs}, {memory.level} has {has}"], "alert")
+        yield Sentences([self._verdict()])
+        yield BLANK
+        columns = [Column(), *(Column(who, "right", wrap="words") for who in self.names)]
+        rows = [self._row(name, facts) for name, facts in self.facts.items()]
+        if len(self.names) > 1:
+            over = [f"{times:.3g}x{MARK if times == 1 else ''}" for times in self.times_the_best]
+            rows.insert(1, Row(("over the least", *(Words(each) for each in over))))
+        yield Table(tuple(columns), rows, "comparison")
+        floors = "every time is a floor" + (
+            ", but for what is expected" if any("expected" in n for n in self.facts) else ""
+        )
+        yield Sentences([f"{MARK} best of its row; {floors}"], "quiet")
+        said = [dict.fromkeys(map(str, without(answer.assumed(), ("fit",)))) for answer in self.answers]
+        shared = [line for line in said[0] if all(line in each for each in said)]
+        yield from (BLANK, assumes(shared))
+        for who, each in zip(self.names, said, strict=True):
+            yield Listing(f"{who} assumes", [line for line in each if line not in shared])
+
+    def _verdict(self) -> str:
+        fits = [who for who, fits in zip(self.names, self.fitting, strict=True) if fits]
+        where = "" if len(fits) == len(self.names) else " of those that it fits on" if fits else ", if it fitted"
+        return f"{self.fastest} has the lowest floor{where}"
+
+    def _row(self, name: str, facts: Sequence[Fact | None]) -> Row:
+        best = self.best(name)
+        cells: list[Any] = [name]
+        for who, fact in zip(self.names, facts, strict=True):
+            if fact is None or fact.value is None:
+                cells.append("")
+                continue
+            text = fact.value if isinstance(fact.value, str) else _written(fact)
+            text += MARK if who in best else ""
+            cells.append(text if isinstance(fact.value, str) else Amount(float(fact.value), fact.unit, text))
+        return Row(tuple(cells))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Every answer whole, and which is best in what (schema ``roofline/comparison/1``)."""
+        best = {name: list(self.best(name)) for name in self.facts}
+        return {
+            "schema": "roofline/comparison/1",
+            "names": list(self.names),
+            "fastest": self.fastest,
+            "best": {name: who for name, who in best.items() if who},
+            "facts": {
+                name: [None if fact is None else plain_data(fact.value) for fact in facts]
+                for name, facts in self.facts.items()
+            },
+            "answers": [answer.to_dict() for answer in self.answers],
+        }
+
+
+def compare(*answers: Any, names: Sequence[str] = ()) -> SideBySide:
+    """Put answers of one kind side by side: bounds, servings or trainings, on several machines or under several terms.
+
+    ``names`` are the heads of the columns: by default the machines, numbered where one stands twice. An answer with
+    open or several sizes is an error: :func:`roofline.sweep` compares those.
+    """
+    if len(answers) < 2:
+        raise InputError("a comparison needs two answers or more", hint="compare(first, second)")
+    kinds = {type(answer).__name__ for answer in answers}
+    if len(kinds) > 1 or not isinstance(answers[0], Comparable):
+        hint = "compare bounds with bounds, and servings with servings"
+        raise InputError(f"{' and '.join(sorted(kinds))} do not compare", hint=hint)
+    for answer in answers:
+        if any(not is_number(fact.value) and not isinstance(fact.value, str | None) for fact in answer.facts()):
+            raise InputError("a comparison is of plain numbers", hint="give every size one value; sweep takes several")
+    chosen = list(names) or [answer.target for answer in answers]
+    if len(chosen) != len(answers):
+        raise InputError(f"{len(chosen)} names for {len(answers)} answers", hint="give one for each")
+    numbered = [
+        f"{name} ({chosen[: at + 1].count(name)})" if chosen.count(name) > 1 else name for at, name in enumerate(chosen)
+    ]
+    return SideBySide(tuple(numbered), answers)
+
+
+def _written(fact: Fact) -> str:
+    """A figure as a person reads it."""
+    if fact.unit == "share":
+        return format_percent(fact.value)
+    if fact.unit in UNITS and fact.unit:
+        return format_amount(fact.value, fact.unit)
+    if fact.unit == "token":
+        return format_count(int(fact.value))
+    return f"${format_number(fact.value)}" if fact.unit == "USD" else format_number(fact.value)

@@ -1,0 +1,76 @@
+"""Answers side by side: facts are those of each answer by itself, the best is marked, what does not fit comes first."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from roofline import bound
+from roofline.bounds.comparison import compare
+from roofline.cli import main
+from roofline.errors import InputError
+
+LINE = "bf16[64, 8192] * bf16[8192, 8192]"
+
+
+def test_each_column_is_the_answer_by_itself(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["bound", LINE, "--on", "a100,h100", "--on", "mi300x", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    for at, chip in enumerate(("a100", "h100", "mi300x")):
+        alone = bound(LINE, on=chip)
+        assert found["facts"]["at best"][at] == alone.lower
+        assert found["facts"]["memory there"][at] == alone.footprint.capacity  # type: ignore[union-attr]
+        assert main(["bound", LINE, "--on", chip, "--json"]) == 0
+        assert found["answers"][at] == json.loads(capsys.readouterr().out)
+    assert found["fastest"] == "mi300x"
+    assert found["best"]["at best"] == ["mi300x"]
+
+
+def test_equal_figures_have_no_best() -> None:
+    both = compare(bound(LINE, on="h100"), bound(LINE, on="h100"))
+    assert both.names == ("NVIDIA H100 SXM5 80GB (1)", "NVIDIA H100 SXM5 80GB (2)")
+    assert {name: who for name in both.facts if (who := both.best(name))} == {}
+    assert both.times_the_best == [1.0, 1.0]
+
+
+def test_what_fits_is_faster_than_what_does_not(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["llm", "llama-3-8b", "--on", "v5e,l40s", "--context", "16k"]
+    assert main(words) == 0
+    shown = capsys.readouterr().out
+    assert "DOES NOT FIT on v5e: needs" in shown
+    assert "l40s has the lowest floor of those that it fits on" in shown
+
+
+def test_training_side_by_side(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["train", "llama-3-8b", "--on", "h100:64,b200:64", "--batch-tokens", "4M", "--tokens", "15T", "--json"]
+    assert main(words) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["schema"] == "roofline/comparison/1"
+    assert [each["batch_tokens"] for each in found["answers"]] == [4_000_000] * 2
+    assert found["fastest"] == "b200:64"
+    assert found["facts"]["days"][0] == pytest.approx(found["answers"][0]["days"])
+
+
+def test_answers_compare_with_their_like() -> None:
+    one = bound(LINE, on="h100")
+    assert one.compare(bound(LINE, on="a100"), names=("new", "old")).fastest == "new"
+    with pytest.raises(InputError, match="needs two answers"):
+        one.compare()
+    with pytest.raises(InputError, match="1 names for 2 answers"):
+        one.compare(bound(LINE, on="a100"), names=("one",))
+    with pytest.raises(InputError, match="plain numbers"):
+        one.compare(bound("bf16[B, 8192] * bf16[8192, 8192]", on="a100"))
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["bound", LINE, "--on", "a100,"], "--on names no machine; as in --on h100:8,h200:8"),
+        (["llm", "llama-3-8b", "--on", "a100,h100", "--context", "1k", "--output", "9"], "without --output"),
+        (["bound", LINE, "--on", "a100,g100"], "unknown chip 'g100'"),
+    ],
+)
+def test_what_cannot_be_compared_is_said(words: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(words) == 2
+    assert said in capsys.readouterr().err
