@@ -18,7 +18,7 @@ def test_a_closed_form_over_several_links_is_that_of_the_busiest(on: str) -> Non
     found = solve(SPLIT, "D", on=on, plan="AllReduce")
     value, chips = found.limit, int(on.partition(":")[2])
     assert value is not None
-    assert next(x.value for x in found.by_algorithm if x.algorithm == "hierarchical") == pytest.approx(value)
+    assert next(x.value for x in found.by_algorithm if x.algorithm == "in-switch") == pytest.approx(value)
     for multiple, kind in (
         (floor(value / chips) * chips, "network-bound"),
         (ceil(value / chips) * chips, "compute-bound"),

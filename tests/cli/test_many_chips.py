@@ -26,7 +26,7 @@ def test_bound_takes_the_best_plan_and_lists_the_others(capsys: pytest.CaptureFi
     shown = run(capsys, *words)
     assert "93.2 µs of communication against 10.9 µs of arithmetic: 8.55 times as long" in shown
     assert "plans  1.  AllReduce_X" in shown
-    assert "AllReduce over X (2 chips): line" in shown
+    assert "AllReduce over X (2 chips): direct" in shown
 
 
 def test_solve_names_every_algorithm(capsys: pytest.CaptureFixture[str]) -> None:
@@ -36,9 +36,9 @@ def test_solve_names_every_algorithm(capsys: pytest.CaptureFixture[str]) -> None
     assert values["one-way ring"] == 61288.9
     assert values["two-way ring"] == 30644.4
     assert values["book"] == 35022.2
-    assert found["collectives"] == ["AllReduce over X by line"]
+    assert found["collectives"] == ["AllReduce over X by direct or spanning trees"]
     shown = run(capsys, "solve", SPLIT, "--for", "D", "--on", "v5e:8", "--link", "4.5e10")
-    assert "AllReduce over X by line" in shown
+    assert "AllReduce over X by direct or spanning trees" in shown
 
 
 def test_comm_by_the_switches(capsys: pytest.CaptureFixture[str]) -> None:

@@ -34,7 +34,7 @@ def test_flops_are_conserved(ways: dict[str, Any]) -> None:
 def test_branches_side_by_side_split_by_tokens() -> None:
     """Behind one norm they take one AllGather and give one ReduceScatter; behind two it is an error."""
     config = {"model_type": "gptj", "n_embd": 512, "n_layer": 2, "n_head": 8, "vocab_size": 800, "rotary_dim": 64}
-    at: dict[str, Any] = {"on": "h100:8", "batch_tokens": 2**15, "sequence": 2048, "checkpoint": "none", "zero": 0}
+    at: dict[str, Any] = {"on": "a100:8", "batch_tokens": 2**15, "sequence": 2048, "checkpoint": "none", "zero": 0}
     plain = train(load(config, name="side"), **at, tensor=8, sequence_parallel=False)
     split = train(load(config, name="side"), **at, tensor=8)
     assert split.flops == plain.flops

@@ -60,13 +60,14 @@ class Dimension(NamedTuple):
     Links of a torus: ``one-way``, ``back`` (one way round a line, whose last chip sends back over all of it), ``ring``,
     ``line``. Ports of a switch: ``switch`` (one way round), ``both`` (both ways), ``tree`` (by doubling), ``direct``
     (all at once), ``trees`` (two binary trees). ``mesh``: a link for every pair, all at once; a ring over a mesh is as
-    one of links of its own.
+    one of links of its own. ``reduces`` says that a switch adds up and multicasts.
     """
 
     place: str
     size: int
     kind: str
     crossed: tuple[str, ...] = ()
+    reduces: bool = False
 
 
 @dataclass

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from simulate import Dimension
 
-from roofline.hardware.axes import AxisSegment, MeshAxis
+from roofline.hardware.axes import AxisSegment, MeshAxis, Reduction
 
 
 class Network(NamedTuple):
@@ -41,17 +41,26 @@ class Network(NamedTuple):
 
 
 def level(dimension: Dimension, tier: int = 0, below: int = 1, *, nested: bool = False) -> AxisSegment:
-    place, size, kind, _ = dimension
+    place, size, kind = dimension[:3]
     topology = kind if kind in ("switch", "mesh") else "torus"
     link = place.rpartition(".")[2] if topology != "torus" else f"ici {tier}"
     return AxisSegment(
-        place, place, link, tier, topology, size, kind == "ring", below, nested=nested, reduces=kind == "switch"
+        place,
+        place,
+        link,
+        tier,
+        topology,
+        size,
+        kind == "ring",
+        below,
+        nested=nested,
+        reduces=Reduction() if dimension.reduces else None,
     )
 
 
 def one(kind: str, size: int) -> Network:
     """One axis over one link."""
-    dimension = Dimension("X", size, kind)
+    dimension = Dimension("X", size, kind, (), kind == "switch")
     levels = (level(dimension),) if size > 1 else ()
     return Network(f"{kind} {size}", ((dimension,),), (MeshAxis("X", size, levels),))
 
@@ -69,18 +78,23 @@ def inside(inner: Network, outer: Network) -> Network:
     return Network(f"({inner.name}) in {outer.name}", (*inner.tiers, *outer.tiers), (*inner.axes, *outer.axes))
 
 
-def tiered(sizes: Sequence[int], *, nested: bool = False, inner: str = "switch") -> Network:
-    """One mesh axis over tiers of switches; where they are nested, what goes further out crosses the inner port too."""
+def tiered(sizes: Sequence[int], *, nested: bool = False, inner: str = "switch", plain: Sequence[int] = ()) -> Network:
+    """One mesh axis over tiers of switches; where they are nested, what goes further out crosses the inner port too.
+
+    The switches of ``plain`` tiers do not reduce.
+    """
     names = ["node", "leaf", "spine"][: len(sizes)]
     tiers, levels, below = [], [], 1
     for tier, (name, n) in enumerate(zip(names, sizes, strict=True)):
         crossed = tuple(f"X.{other}" for t, other in enumerate(names[:tier]) if nested and sizes[t] > 1 and t)
-        dimension = Dimension(f"X.{name}", n, inner if tier == 0 else "switch", crossed)
+        kind = inner if tier == 0 else "switch"
+        dimension = Dimension(f"X.{name}", n, kind, crossed, kind == "switch" and tier not in plain)
         tiers.append((dimension,))
         levels.append(level(dimension, tier, below, nested=nested and tier > 0))
         below *= n
     kept = tuple(x for x in levels if x.size > 1)
     title = f"{inner if inner != 'switch' else 'tiers'} {'x'.join(map(str, sizes))}{' nested' if nested else ''}"
+    title += "".join(f", tier {tier} plain" for tier in plain)
     return Network(title, tuple(tiers), (MeshAxis("X", below, kept),))
 
 
@@ -100,7 +114,7 @@ def shared(outer: Sequence[int], inner: Sequence[int]) -> Network:
 
 
 def dcn(slices: int) -> Network:
-    dimension = Dimension("S", slices, "switch")
+    dimension = Dimension("S", slices, "switch", (), reduces=True)
     return Network(f"dcn {slices}", ((dimension,),), (MeshAxis("S", slices, (level(dimension, 1),)),))
 
 
@@ -122,6 +136,11 @@ TIERED: list[Network] = [
     *(tiered(sizes) for sizes in ((2, 2), (4, 2), (2, 4), (8, 3), (3, 1), (1, 3), (2, 2, 2), (2, 4, 3), (8, 4))),
     *(tiered(sizes, nested=True) for sizes in ((4, 2), (2, 2, 2), (4, 2, 3), (2, 4, 2), (1, 3, 2), (8, 2, 2))),
     *(tiered(sizes, inner="mesh") for sizes in ((2, 2), (4, 3))),
+    *(
+        tiered(sizes, plain=plain)
+        for sizes, plain in (((4, 2), (1,)), ((2, 4), (0,)), ((2, 4, 3), (1,)), ((8, 4), (1,)))
+    ),
+    *(tiered((4, 2, 3), nested=True, plain=plain) for plain in ((1,), (2,), (0, 1), (1, 2))),
     shared((2, 1), (4, 1)),
     shared((2, 3), (2, 1)),
     shared((1, 2), (4, 2)),

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from itertools import product
-from math import prod
+from math import lcm, prod
 
 import numpy as np
 from simulate import Chip, Dimension, Trace, balanced_orders, chips_of, gather_schedule, links_between
@@ -164,9 +164,11 @@ def _spread(network: Network, tier: int, chips: Sequence[Chip], sizes: Sequence[
             yield moves
 
 
-def _gather(network: Network, tier: int, chips: Sequence[Chip], sizes: Sequence[int]) -> Iterator[list[Move]]:
-    """In units that got only parts, chips give each other theirs, all units at once."""
-    units = {split[::2] for split in (_split(network, chip, tier) for chip in chips) if any(split[0])}
+def _gather(
+    network: Network, tier: int, chips: Sequence[Chip], sizes: Sequence[int], *, everywhere: bool = False
+) -> Iterator[list[Move]]:
+    """In units that got only parts, or ``everywhere``, chips give each other theirs, all units at once."""
+    units = {split[::2] for split in (_split(network, chip, tier) for chip in chips) if everywhere or any(split[0])}
     dimensions = network.tiers[tier]
     if not units:
         return
@@ -267,35 +269,64 @@ def _peers(network: Network, chip: Chip, tier: int) -> list[Chip]:
     return [(*outer, p, *inner) for p in range(network.tiers[tier][0].size)]
 
 
+def _reduces(network: Network, tier: int) -> bool:
+    return network.tiers[tier][0].reduces
+
+
+def _sizes(network: Network) -> list[int]:
+    return [prod(d.size for d in tier) for tier in network.tiers]
+
+
+def _whole(network: Network) -> int:
+    """Elements of an array whose every part is whole, on the way over tiers that do not reduce too."""
+    chips, sizes, network = chips_of(network.dimensions), _sizes(network), network.by({"switch": "direct"})
+    tiers = [tier for tier in range(len(sizes)) if not _reduces(network, tier)]
+    moves = [step for tier in tiers for step in _gather(network, tier, chips, sizes, everywhere=True)]
+    return lcm(elements(moves), prod(sizes))
+
+
 def switch_all_reduce(network: Network) -> Trace:
     """Tier by tier: chips send others' parts to the switch, which adds them up; then it multicasts the results.
 
-    What a switch has got it sends on itself, so a chip's own link is crossed once.
+    What a switch has got it sends on itself, so a chip's own link is crossed once. Chips of other tiers scatter sums.
     """
+    network = network.by({"switch": "direct"})
     chips = chips_of(network.dimensions)
-    sizes = [tier[0].size for tier in network.tiers]
-    arrays = _partials(chips, prod(sizes))
+    sizes = _sizes(network)
+    arrays = _partials(chips, _whole(network))
     total = sum(arrays.values())
     trace = Trace()
     for tier, n in enumerate(sizes):
-        if n > 1:
+        if n > 1 and _reduces(network, tier):
             before = {chip: values.copy() for chip, values in arrays.items()}
-            parts = {chip: _own(network, chip, tier + 1, sizes) for chip in chips}
+            parts = {chip: _own(network, chip, tier + 1, sizes, total.size) for chip in chips}
             for chip in chips:
                 own = parts[chip]
                 arrays[chip][own] = sum(before[peer][own] for peer in _peers(network, chip, tier))
             each = Fraction(1, prod(sizes[: tier + 1]))
             trace.add(_ports(network, tier, chips, out=each * (n - 1), into=each))
+        elif n > 1:
+            steps = reversed(list(_gather(network, tier, chips, sizes, everywhere=True)))
+            trace.steps += run(arrays, ([_turned(move) for move in step] for step in steps)).steps
     for tier in reversed(range(len(sizes))):
-        if sizes[tier] > 1:
+        if sizes[tier] > 1 and _reduces(network, tier):
             trace.steps += _multicast(network, tier, chips, sizes, arrays).steps
+        elif sizes[tier] > 1:
+            trace.steps += run(arrays, _gather(network, tier, chips, sizes, everywhere=True)).steps
     _all_have(arrays, total)
     return trace
 
 
-def _own(network: Network, chip: Chip, tier: int, sizes: Sequence[int]) -> slice:
+def _turned(move: Move) -> Move:
+    """The same part the other way, added up."""
+    (target,) = move.targets
+    ends = {"out": ("in", move.source), "in": ("out", target)}
+    links = tuple((link[0], *ends.get(str(link[1]), (target, move.source))) for link in move.links)
+    return Move(target, (move.source,), links, move.start, move.stop, add=True)
+
+
+def _own(network: Network, chip: Chip, tier: int, sizes: Sequence[int], count: int) -> slice:
     start, width = _part(network, chip, tier, sizes)
-    count = prod(sizes)
     return slice(int(start * count), int((start + width) * count))
 
 
@@ -314,7 +345,7 @@ def _multicast(
     """Every chip sends its part once, and the switch hands it to all others."""
     before = {chip: values.copy() for chip, values in arrays.items()}
     for chip in chips:
-        own = _own(network, chip, tier + 1, sizes)
+        own = _own(network, chip, tier + 1, sizes, arrays[chip].size)
         for peer in _peers(network, chip, tier):
             arrays[peer][own] = before[chip][own]
     each = Fraction(1, prod(sizes[: tier + 1]))
@@ -324,20 +355,27 @@ def _multicast(
 
 
 def switch_broadcast(network: Network) -> Trace:
-    """The first chip sends once and the switch hands it to its unit; then every chip its part, tier by tier."""
-    sizes = [tier[0].size for tier in network.tiers]
+    """The first chip sends once and the switch hands it to its unit; then every chip its part, tier by tier.
+
+    Over a tier that does not multicast it spreads as any message does.
+    """
+    sizes, spread, network = _sizes(network), network.by({"switch": "trees"}), network.by({"switch": "direct"})
     chips = chips_of(network.dimensions)
-    count = prod(sizes)
+    steps = [list(_spread(spread, tier, chips, sizes)) for tier in range(len(sizes))]
+    count = lcm(_whole(network), *(elements(each) for each in steps))
     message = np.arange(1, count + 1)
     arrays = {chip: message.copy() if not any(chip) else np.zeros_like(message) for chip in chips}
     trace = Trace()
     for tier, n in enumerate(sizes):
+        if not _reduces(network, tier):
+            trace.steps += run(arrays, steps[tier]).steps
+            continue
         step = []
         for chip in chips:
             outer, at, _ = _split(network, chip, tier)
             if n == 1 or any(outer) or any(at):
                 continue
-            own = _own(network, chip, tier, sizes)
+            own = _own(network, chip, tier, sizes, count)
             width = Fraction(own.stop - own.start, count)
             others = [peer for peer in _peers(network, chip, tier) if peer != chip]
             for peer in others:
@@ -348,8 +386,10 @@ def switch_broadcast(network: Network) -> Trace:
             trace.add(step)
     for tier in reversed(range(len(sizes) - 1)):
         outside = [chip for chip in chips if any(_split(network, chip, tier)[0])]
-        if sizes[tier] > 1 and outside:
+        if sizes[tier] > 1 and outside and _reduces(network, tier):
             trace.steps += _multicast(network, tier, outside, sizes, arrays).steps
+        elif sizes[tier] > 1 and outside:
+            trace.steps += run(arrays, _gather(network, tier, chips, sizes)).steps
     for chip in chips:
         assert np.array_equal(arrays[chip], message), f"{chip} lacks something"
     return trace

@@ -311,7 +311,11 @@ ANSWERS: dict[str, Callable[[], dict[str, Any]]] = {
     "gpus.pq2": a2a_node,
     "gpus.sharp_gain": lambda: {
         "gain": 100
-        * (moving("AllReduce", on("h100:8"), 1e9) / moving("AllReduce", on("h100:8"), 1e9, algorithm="in-switch") - 1)
+        * (
+            moving("AllReduce", on("h100:8"), 1e9, algorithm="two-shot")
+            / moving("AllReduce", on("h100:8"), 1e9, algorithm="in-switch")
+            - 1
+        )
     },
     "gpus.cross": cross,
     "gpus.a2a_cross": a2a_cross,
@@ -386,6 +390,6 @@ def test_an_operation_carries_its_algorithm() -> None:
     from roofline.work import Tensor
 
     op = collective("AllReduce", Tensor("x", (64, 64), "bf16"), on("v5e:4").mesh.select("X"))
-    assert op.note.startswith("AllReduce over X (4 chips): line")
-    assert op.options["algorithm"] == "line"
+    assert op.note.startswith("AllReduce over X (4 chips): spanning trees")
+    assert op.options["algorithm"] == "spanning trees"
     assert [t.dims for t in (*op.reads, *op.writes)] == [(64, 64), (64, 64)]

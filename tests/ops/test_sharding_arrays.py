@@ -175,7 +175,7 @@ def lines(draw: st.DrawFn) -> str:
 def check(text: str, most: int = 60) -> None:
     sizes = dict.fromkeys(program(text).labels, SIZE)
     try:
-        found = shard(text, on="h100:8", mesh=MESH, **sizes)
+        found = shard(text, on="h100:8", mesh=MESH, algorithm={"AllReduce": "two-shot"}, **sizes)
     except NotationError:
         return
     for ranked in found.plans[:most]:

@@ -65,7 +65,7 @@ def other_algorithms(asked: Question, answer: Bound) -> Iterator[Proposal[Bound]
     for op in (part.op for part in answer.ops if part.op.kind == "collective"):
         axes = mesh.select(op.options["axes"])
         closed = all(level.shape != "line" for axis in axes for level in axis.segments)
-        found = algorithms(op.options["collective"], axes)
+        found = algorithms(op.options["collective"], axes, op.writes[0].dtype if op.writes else "")
         names.update(dict.fromkeys(n for n in found if n not in _LIMITS and (closed or n != "two-way ring")))
     for name in names:
         if {name} != taken:

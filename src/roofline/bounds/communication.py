@@ -32,7 +32,13 @@ from roofline.errors import InputError
 from roofline.hardware.rate import rate
 from roofline.notation import program
 from roofline.ops.collectives.choice import Regime, regimes
-from roofline.ops.collectives.cost import algorithms, describe_algorithm, latency_crossover, limit_reason
+from roofline.ops.collectives.cost import (
+    algorithms,
+    default_algorithm,
+    describe_algorithm,
+    latency_crossover,
+    limit_reason,
+)
 from roofline.ops.collectives.registry import KINDS, bus_share
 from roofline.quantity import format_amount
 from roofline.sections import (
@@ -228,7 +234,10 @@ def comm(expression: str, *, sharp: bool = False, **arguments: Any) -> Communica
     kind, axes = op.options["collective"], tuple(op.options["axes"])
     over = mesh.select(axes) if mesh is not None else ()
     chosen = op.options["algorithm"]
-    names = algorithms(kind, over)
+    if is_symbol(op.dims["bytes"]) and asked.conventions.algorithm is None:
+        chosen = default_algorithm(kind, over, asked.conventions.density, op.writes[0].dtype)
+    dtype = op.writes[0].dtype
+    names = algorithms(kind, over, dtype)
     rows = [
         _row(asked.vary(algorithm=name), name, describe_algorithm(kind, name), limit_reason(kind, over, name))
         for name in names
@@ -242,8 +251,8 @@ def comm(expression: str, *, sharp: bool = False, **arguments: Any) -> Communica
         chosen,
         op.dims["bytes"],
         tuple(rows),
-        latency_crossover(kind, over, laid.machine, algorithm=chosen) if chosen in names else None,
-        regimes(kind, over, laid.machine, density=asked.conventions.density),
+        latency_crossover(kind, over, laid.machine, algorithm=chosen, dtype=dtype) if chosen in names else None,
+        regimes(kind, over, laid.machine, density=asked.conventions.density, dtype=dtype),
         op.dims["chips"],
         asked.conventions.density,
     )

@@ -190,7 +190,22 @@ def _for_large(form: Any, t: Any) -> Any:
             return found
         return (min if isinstance(found, sympy.Min) else max)(at, key=lambda part: at[part])
 
-    return form.replace(lambda part: isinstance(part, sympy.Min | sympy.Max), chosen)
+    return last_piece(form).replace(lambda part: isinstance(part, sympy.Min | sympy.Max), chosen)
+
+
+def last_piece(form: Any) -> Any:
+    """Take each piece for large sizes: a collective goes by one algorithm below a number of bytes, by another above.
+
+    >>> import sympy
+    >>> x = sympy.Symbol("x", positive=True)
+    >>> last_piece(3 + sympy.Piecewise((2 * x, x < 8), (x, True)))
+    x + 3
+    """
+    import sympy
+
+    if not is_symbol(form) or not form.has(sympy.Piecewise):
+        return form
+    return form.replace(lambda part: isinstance(part, sympy.Piecewise), lambda part: part.args[-1].expr)
 
 
 def validity_of(form: Any) -> Any:

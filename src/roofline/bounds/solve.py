@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any
 
@@ -31,6 +31,7 @@ from roofline.bounds.crossing import (
     free_symbols,
     halved,
     largest_at,
+    last_piece,
     limit_of,
     positive_number,
     put_numbers,
@@ -98,6 +99,8 @@ def solve(expression: str | None = None, for_: str = "", **arguments: Any) -> So
         hint = "ask at one value after another, or draw a curve for each with roofline plot"
         raise InputError(f"{several} has several values, and an answer is for one set of sizes", hint=hint)
     symbolic = asked.vary(sizes=_beside(asked)).answer(symbolic=True)
+    pieces = symbolic.times
+    symbolic = replace(symbolic, times={name: last_piece(time) for name, time in pieces.items()})
     asked = asked if symbolic.plan is None else asked.vary(plan=symbolic.plan)
     numbers = values_of((u.rate.value for u in symbolic.uses), [u.rate for u in symbolic.uses])
     if for_ in names:
@@ -107,7 +110,7 @@ def solve(expression: str | None = None, for_: str = "", **arguments: Any) -> So
         x, unit = use.rate.value, "FLOP/s" if use.quantity == "flops" else "B/s"
         numbers.pop(x, None)
     given = {symbol(name): value for name, value in asked.sizes.items() if not is_symbol(value)}
-    return _Search(asked, for_, x, unit, symbolic, numbers, given).solution()
+    return _Search(asked, for_, x, unit, symbolic, numbers, given, pieces).solution()
 
 
 def _beside(asked: Question) -> dict[str, Any]:
@@ -140,6 +143,7 @@ def _use_of(symbolic: Bound, name: str, asked: Question) -> Use:
 class _Search:
     """One unknown in one question: ``symbolic`` its times in symbols, ``numbers`` the rates, ``sizes`` those given.
 
+    ``pieces`` are the times with another piece for small collectives, ``symbolic`` has those for large ones.
     ``quantities`` says what each resource that was met does.
     """
 
@@ -150,6 +154,7 @@ class _Search:
     symbolic: Bound
     numbers: Mapping[Any, Any]
     sizes: Mapping[Any, Any]
+    pieces: Mapping[str, Any]
     quantities: dict[str, str] = field(default_factory=dict)
 
     @property
@@ -185,6 +190,8 @@ class _Search:
             if (value := positive_number(put_numbers(form, self.known))) is not None
         ]
         flips = flips_among(exact, self.x, [value for value, _ in crossings])
+        if not self.unit and any(not self._is_large(value) for value, _, _ in flips):
+            return self._by_bisection()
         if self.name in self.asked.mesh_names and not self._borne_out(flips, largest_at(exact, self.x, 1.0)):
             return self._by_bisection()
         if not flips:
@@ -205,6 +212,14 @@ class _Search:
             limit=limit,
             limit_form=limit_form,
             flips=tuple(flips),
+        )
+
+    def _is_large(self, value: float) -> bool:
+        """Say whether collectives are large at this size of the unknown, as the closed forms take them to be."""
+        at = {**self.known, self.x: value}
+        large = self.symbolic.times
+        return all(
+            form is large[name] or put_numbers(form - large[name], at) == 0 for name, form in self.pieces.items()
         )
 
     def _borne_out(self, flips: Sequence[Flip], first: str) -> bool:

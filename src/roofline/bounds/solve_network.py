@@ -74,7 +74,11 @@ def _algorithms(asked: Question) -> list[str]:
     sent: list[Op] = [op for op in laid.ops if op.kind == "collective"]
     if mesh is None:
         return []
-    names = (name for op in sent for name in algorithms(op.options["collective"], mesh.select(op.options["axes"])))
+    names = (
+        name
+        for op in sent
+        for name in algorithms(op.options["collective"], mesh.select(op.options["axes"]), op.writes[0].dtype)
+    )
     return list(dict.fromkeys(names))
 
 

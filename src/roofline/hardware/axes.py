@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
+from roofline import dtypes
 from roofline.errors import HardwareError
 from roofline.sizes import Size, is_array, is_one, is_symbol, maximum, minimum, product
 from roofline.statements import Assumption
@@ -19,6 +20,30 @@ from roofline.statements import Assumption
 #: Names of the axes of a target's shape, in order; more than one slice adds an axis of slices.
 AXIS_NAMES = ("X", "Y", "Z", "W", "V", "U")
 SLICE_AXIS = "S"
+
+
+class Reduction(NamedTuple):
+    """What the switches of a link add up on its way: the ``dtypes``, or every one where none is named; its source.
+
+    Blocks that share a scale are never added up.
+
+    >>> Reduction(("bf16", "fp32")).adds("bf16"), Reduction(("bf16", "fp32")).adds("int8"), Reduction().adds("int8")
+    (True, False, True)
+    >>> Reduction(("fp8",)).adds("fp8_e4m3"), Reduction(("fp8",)).adds("mxfp8")
+    (True, False)
+    """
+
+    dtypes: tuple[str, ...] = ()
+    source: str = ""
+    note: str = ""
+
+    def adds(self, dtype: str) -> bool:
+        """Whether it adds up numbers of this format; a format that is not known is taken to be one of them."""
+        if not dtype:
+            return True
+        found = dtypes.get(dtype)
+        stored = "fp32" if found.arithmetic == "tf32" else found.arithmetic
+        return not found.block and (not self.dtypes or stored in self.dtypes)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -29,7 +54,7 @@ class AxisSegment:
     the link in ``Machine.links`` and ``tier`` counts it from the inside. ``topology`` is torus (a ring where ``wrap``
     holds, else a line), switch, or mesh (a link between every two). ``size`` counts the members, ``below`` the chips
     of the axis under each. ``nested`` says that what leaves an outer unit has crossed this link too (a fat tree),
-    ``reduces`` that the switches add up what passes them; a chip has ``lanes`` links at once. ``cut`` holds the size of
+    ``reduces`` what the switches add up on its way; a chip has ``lanes`` links at once. ``cut`` holds the size of
     the axis of a slice that this is a part of, and whether that axis closes.
     """
 
@@ -42,7 +67,7 @@ class AxisSegment:
     wrap: Any = False
     below: Size = 1
     nested: bool = False
-    reduces: bool = False
+    reduces: Reduction | None = None
     lanes: int = 1
     cut: tuple[int, bool] | None = None
 

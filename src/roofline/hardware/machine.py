@@ -15,7 +15,7 @@ from roofline.sizes import Size, is_symbol
 from roofline.statements import Assumption
 
 if TYPE_CHECKING:
-    from roofline.hardware.axes import Mesh
+    from roofline.hardware.axes import Mesh, Reduction
 
 #: The kind of the units people name; any other name needs ``kind``.
 UNIT_KINDS = {
@@ -110,8 +110,9 @@ class Link(NamedTuple):
     ``bandwidth`` is one-way bytes/s of one of the ``links`` (of all together where ``links`` is None), ``latency``
     the time of one hop, ``domain`` the most chips it joins. ``topology`` is switch, fat-tree, mesh, ring, torus2d,
     torus3d, pair or network; ``axes`` is the largest torus, ``wrap`` says when its axes close, ``slices`` which sizes
-    they may have and ``host`` which block of chips shares a host. ``reduces`` says that its switches add up what
-    passes them; ``switches`` counts those of one unit, each with ``ports`` downwards of ``port_bandwidth``.
+    they may have and ``host`` which block of chips shares a host. ``reduces`` says what its switches add up on its
+    way, where they do and multicast; ``switches`` counts those of one unit, each with ``ports`` downwards of
+    ``port_bandwidth``.
     """
 
     name: str
@@ -126,7 +127,7 @@ class Link(NamedTuple):
     wrap: str = ""
     slices: str = ""
     host: tuple[int, ...] = ()
-    reduces: bool = False
+    reduces: Reduction | None = None
     switches: int | None = None
     ports: int | None = None
     port_bandwidth: Figure | None = None

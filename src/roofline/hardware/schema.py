@@ -35,6 +35,7 @@ from typing import Any, TypeVar
 from roofline import dtypes
 from roofline.errors import suggest
 from roofline.frozen import Frozen
+from roofline.hardware.axes import Reduction
 from roofline.hardware.cores import with_derived_figures
 from roofline.hardware.machine import (
     LINK_LEVELS,
@@ -97,6 +98,8 @@ _LINK_KEYS = (
     "name", "bandwidth", "links", "latency", "domain", "achievable", "topology", "label", "axes", "wrap", "slices",
     "host", "reduces", "switches", "ports", "port_bandwidth", "source", "basis", "note",
 )  # fmt: skip
+
+_REDUCTION_KEYS = ("dtypes", "source", "note")
 
 _ALTERNATE_KEYS = ("of", *FIGURE_KEYS, "rejected")
 
@@ -245,10 +248,33 @@ def _link(raw: Mapping[str, Any], place: FieldPath) -> Link:
         wrap=_rule(raw, "wrap", WRAP_RULES, place),
         slices=_rule(raw, "slices", list(filter(None, SLICE_RULES)), place),
         host=_sizes(raw, "host", place),
-        reduces=flag_of(raw, "reduces", place, False),
+        reduces=_reduction(raw, place, defaults),
         switches=count_of(raw, "switches", place),
         ports=count_of(raw, "ports", place),
         port_bandwidth=figure_of(raw, "port_bandwidth", "B/s", place, defaults),
+    )
+
+
+def _reduction(raw: Mapping[str, Any], place: FieldPath, defaults: Mapping[str, str]) -> Reduction | None:
+    """Read what the switches add up: true for every format, or a table of the formats and their source."""
+    given = raw.get("reduces", False)
+    if not isinstance(given, dict):
+        return Reduction() if flag_of(raw, "reduces", place, False) else None
+    here = place.at("reduces")
+    known_keys(given, _REDUCTION_KEYS, here)
+    named = texts_of(given, "dtypes", here)
+    if not named:
+        here.at("dtypes").fail(
+            "is missing", 'list what the switches add up, such as ["bf16", "fp32"]; or write reduces = true'
+        )
+    unknown = next((name for name in named if dtypes.peak_name(name) is None), None)
+    if unknown is not None:
+        here.at("dtypes").fail(f"unknown dtype {unknown!r}", suggest(unknown, dtypes.names(), what="dtypes"))
+    source = text_of(given, "source", here)
+    return Reduction(
+        tuple(str(dtypes.peak_name(name)) for name in named),
+        here.sources.get(source, source) if source else defaults.get("source", ""),
+        text_of(given, "note", here),
     )
 
 

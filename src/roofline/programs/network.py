@@ -73,7 +73,7 @@ def _placed(ops: Sequence[Op], machine: Machine) -> Placed:
     from roofline.ops.collectives.choice import Chooser
     from roofline.ops.collectives.cost import cost
 
-    axes, chooser = _in_order(machine), Chooser("auto", machine)
+    axes, chooser = _in_order(machine), Chooser(machine=machine)
     where = machine.target
     notes: dict[str, None] = {}
     priced = []
@@ -90,7 +90,8 @@ def _placed(ops: Sequence[Op], machine: Machine) -> Placed:
             ] = None
             priced.append(op)
             continue
-        found = cost(does, over, op.dims["bytes"], algorithm=chooser)
+        dtype = next((tensor.dtype for tensor in (*op.reads, *op.writes)), "")
+        found = cost(does, over, op.dims["bytes"], algorithm=chooser, dtype=dtype)
         notes[_ORDER_NOTE.format(where)] = None
         notes[f"{op.name} is {found.note}"] = None
         if not op.options["groups"]:

@@ -1,9 +1,9 @@
-"""The choice of a collective's algorithm on a machine: the one asked for, the usual one, or the fastest at its size.
+"""The choice of a collective's algorithm on a machine: the fastest at its size, or the one asked for.
 
 >>> from roofline.hardware import chip
 >>> node = chip("h100:8")
 >>> for size in (2**13, 2**20):
-...     print(cost("AllReduce", node.mesh.select("X"), size, algorithm=Chooser("auto", node)))
+...     print(cost("AllReduce", node.mesh.select("X"), size, algorithm=Chooser(machine=node)))
 CollectiveCost(AllReduce over X, 8 chips: direct; wire/X: 57344, hops/X: 1)
 CollectiveCost(AllReduce over X, 8 chips: in-switch; wire/X: 1048576, hops/X: 2)
 >>> for regime in regimes("AllReduce", node.mesh.select("X"), node):
@@ -11,21 +11,27 @@ CollectiveCost(AllReduce over X, 8 chips: in-switch; wire/X: 1048576, hops/X: 2)
 direct from 0 bytes on
 in-switch from 77143 bytes on
 
-An array of sizes takes the fastest for each of them; a size that is open, the fastest for large arrays:
+An array of sizes takes the fastest for each of them; a formula has a piece for each:
 
 >>> import numpy as np
->>> found = cost("AllReduce", node.mesh.select("X"), np.array([2.0**13, 2.0**20]), algorithm=Chooser("auto", node))
+>>> from roofline.sizes import symbol
+>>> found = cost("AllReduce", node.mesh.select("X"), np.array([2.0**13, 2.0**20]), algorithm=Chooser(machine=node))
 >>> found.algorithm, found.work.total("wire").tolist()
 ('direct or in-switch', [57344.0, 1048576.0])
+>>> print(cost("AllReduce", node.mesh.select("X"), symbol("V"), algorithm=Chooser(machine=node)).work.total("hops"))
+Piecewise((1, V < 77142.8571428571), (2, True))
 
 The time of an algorithm is the larger of two: that of the busiest link and that of the hops. Of equal ones, the
-algorithm whose times add up to less is taken. Figures that are limits do not take part. For an array of axis sizes,
-only algorithms that all of them can do take part.
+algorithm whose times add up to less is taken, then the one of fewer hops. Figures that are limits do not take part.
+Where no latency is known it is the one of the least bytes. For an array of axis sizes, only algorithms that all of them
+can do take part; where the number of chips is open, the one for large arrays is taken
+(:func:`~roofline.ops.collectives.cost.default_algorithm`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from bisect import bisect_right
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
@@ -43,12 +49,13 @@ from roofline.work import Work
 #: One algorithm for all collectives that it does, or one for each kind.
 Algorithms = str | Mapping[str, str] | None
 
+#: Asks for the fastest, as nothing does.
 AUTO = "auto"
 
-#: Bytes at which a size that is open is taken to be large.
+#: Bytes at which an array is large.
 _LARGE = 2**60
 
-#: By how much another algorithm must be faster to be named beside the one that was taken.
+#: By how much another algorithm must be faster to be named beside the one that was asked for.
 _WORTH_SAYING = 1.01
 
 
@@ -56,8 +63,8 @@ _WORTH_SAYING = 1.01
 class Chooser:
     """The algorithms wanted for collectives, and the machine whose rates decide which is the fastest.
 
-    With ``compares``, the note of a collective names an algorithm that is faster than the usual one. A search over
-    plans reads no notes and leaves it out.
+    With ``compares``, the note of a collective names an algorithm that is faster than the one that was asked for. A
+    search over plans reads no notes and leaves it out.
 
     >>> from roofline.hardware import chip
     >>> Chooser("in-switch").name("AllReduce"), Chooser("in-switch").name("AllGather")
@@ -69,10 +76,10 @@ class Chooser:
     wanted: Algorithms = None
     machine: Machine | None = None
     compares: bool = True
-    _faster: dict[Any, CollectiveCost] = field(default_factory=dict, repr=False)
+    _found: dict[Any, tuple[Regime, ...]] = field(default_factory=dict, repr=False)
 
     def name(self, kind: str) -> str | None:
-        """Choose the algorithm of one collective: the one asked for where it does such, else None, the usual one."""
+        """Name the algorithm that was asked for where it does such a collective; None asks for the fastest."""
         wanted = self.wanted
         if wanted is None:
             return None
@@ -84,39 +91,56 @@ class Chooser:
         found = find_algorithm(wanted)
         return wanted if found is None or kind in found.kinds else None
 
-    def cost(self, kind: str, axes: Sequence[MeshAxis], nbytes: Size, density: Density) -> CollectiveCost:
-        """Count a collective by the algorithm chosen for it; say what would be faster where none was asked for."""
+    def cost(
+        self, kind: str, axes: Sequence[MeshAxis], nbytes: Size, density: Density, dtype: str = ""
+    ) -> CollectiveCost:
+        """Count a collective by the fastest algorithm, or by the one asked for; say what would be faster than that."""
         name = self.name(kind)
-        if self.machine is not None and name is not None and name.strip().lower() == AUTO:
-            return fastest(kind, axes, nbytes, self.machine, density=density)
-        if isinstance(self.wanted, str) and _only_others(self.wanted, kind, axes):
+        if name is not None and name.strip().lower() == AUTO and self.machine is not None:
             name = None
-        found = cost(kind, axes, nbytes, algorithm=name, density=density)
-        return self._compared(found, axes, density) if name is None and self.compares else found
+        if isinstance(self.wanted, str) and _only_others(self.wanted, kind, axes, dtype):
+            name = None
+        if name is None and self.machine is not None:
+            return self._fastest(kind, axes, nbytes, density, dtype)
+        found = cost(kind, axes, nbytes, algorithm=name, density=density, dtype=dtype)
+        return found if name is None else self._compared(found, axes, density, dtype)
 
-    def _compared(self, found: CollectiveCost, axes: Sequence[MeshAxis], density: Density) -> CollectiveCost:
-        """Name the fastest algorithm at this size beside the usual one, where it is another."""
-        if self.machine is None or not _is_number(found.nbytes) or not _is_number(found.chips):
+    def _fastest(
+        self, kind: str, axes: Sequence[MeshAxis], nbytes: Size, density: Density, dtype: str
+    ) -> CollectiveCost:
+        assert self.machine is not None
+        if not all(_is_number(axis.size) for axis in axes) or not _is_number(density):
+            return _of_each_mesh(kind, axes, nbytes, self.machine, density, dtype)
+        asked = (kind, tuple((axis.name, axis.size) for axis in axes), density, dtype)
+        by_size = self._found.get(asked)
+        if by_size is None:
+            by_size = self._found[asked] = _regimes(kind, axes, self.machine, density, dtype)
+
+        def count(name: str) -> CollectiveCost:
+            return cost(kind, axes, nbytes, algorithm=name, density=density, dtype=dtype)
+
+        return _of_each_size(by_size, nbytes, count, self.machine)
+
+    def _compared(
+        self, found: CollectiveCost, axes: Sequence[MeshAxis], density: Density, dtype: str
+    ) -> CollectiveCost:
+        """Name the fastest algorithm at this size beside the one that was asked for, where it is another."""
+        if self.machine is None or not self.compares or not _is_number(found.nbytes) or not _is_number(found.chips):
             return found
-        asked = (found.kind, tuple((axis.name, axis.size) for axis in axes), found.nbytes, density)
-        best = self._faster.get(asked) if _is_number(density) else None
-        if best is None:
-            best = fastest(found.kind, axes, found.nbytes, self.machine, density=density)
-            if _is_number(density):
-                self._faster[asked] = best
+        best = self._fastest(found.kind, axes, found.nbytes, density, dtype)
         ours, theirs = (_times(each.work, self.machine)[0] for each in (found, best))
         if not theirs or ours < theirs * _WORTH_SAYING:
             return found
         times = f"{format_quantity(theirs, 's')} rather than {format_quantity(ours, 's')}"
-        return replace(found, note=f"{found.note}; at this size {best.algorithm} would take {times} (algorithm auto)")
+        return replace(found, note=f"{found.note}; at this size {best.algorithm} would take {times}")
 
 
-def _only_others(wanted: str, kind: str, axes: Sequence[MeshAxis]) -> bool:
-    """Say whether an algorithm does other collectives over these axes, and not this one: it goes its usual way."""
+def _only_others(wanted: str, kind: str, axes: Sequence[MeshAxis], dtype: str) -> bool:
+    """Say whether an algorithm does other collectives over these axes, and not this one."""
     found = find_algorithm(wanted)
-    if found is None or found.name in algorithms(kind, axes):
+    if found is None or found.name in algorithms(kind, axes, dtype):
         return False
-    return any(found.name in algorithms(other, axes) for other in found.kinds)
+    return any(found.name in algorithms(other, axes, dtype) for other in found.kinds if other != kind)
 
 
 class Regime(NamedTuple):
@@ -126,63 +150,154 @@ class Regime(NamedTuple):
     algorithm: str
 
 
-def feasible_algorithms(kind: str, axes: Sequence[MeshAxis], density: Density = 1) -> tuple[str, ...]:
-    """List the algorithms that this network can do, the usual one first.
+def feasible_algorithms(kind: str, axes: Sequence[MeshAxis], density: Density = 1, dtype: str = "") -> tuple[str, ...]:
+    """List the algorithms that this network can do, the one for large arrays first.
 
     >>> from roofline.hardware import chip
     >>> feasible_algorithms("AllReduce", chip("v5e:8").mesh.select("X"))
-    ('line', 'one-way ring', 'torus', 'chain', 'direct')
+    ('spanning trees', 'one-way ring', 'line', 'torus', 'chain', 'direct')
     """
-    usual = default_algorithm(kind, axes, density)
-    names = [name for name in algorithms(kind, axes) if not limit_reason(kind, axes, name)]
-    return tuple(dict.fromkeys([usual, *names] if usual in names else names))
+    first = default_algorithm(kind, axes, density, dtype)
+    names = [name for name in algorithms(kind, axes, dtype) if not limit_reason(kind, axes, name)]
+    return tuple(dict.fromkeys([first, *names] if first in names else names))
 
 
 def fastest(
-    kind: str, axes: Sequence[MeshAxis], nbytes: Size, machine: Machine, *, density: Density = 1
+    kind: str, axes: Sequence[MeshAxis], nbytes: Size, machine: Machine, *, density: Density = 1, dtype: str = ""
 ) -> CollectiveCost:
     """Count a collective by the algorithm that takes the least time on this machine."""
-    if is_symbol(nbytes) or any(is_symbol(axis.size) for axis in axes):
-        return _for_large(kind, axes, nbytes, machine, density)
-    costs = [
-        cost(kind, axes, nbytes, algorithm=name, density=density) for name in feasible_algorithms(kind, axes, density)
+    return Chooser(None, machine).cost(kind, axes, nbytes, density, dtype)
+
+
+def regimes(
+    kind: str, axes: Sequence[MeshAxis], machine: Machine, *, density: Density = 1, dtype: str = ""
+) -> tuple[Regime, ...]:
+    """List which algorithm is the fastest from which number of bytes on.
+
+    Nothing is listed where sizes of axes are open or no latency is known.
+    """
+    if not all(_is_number(axis.size) for axis in axes) or not _is_number(density):
+        return ()
+    first = feasible_algorithms(kind, axes, density, dtype)[0]
+    known = _hops_known(cost(kind, axes, 1, algorithm=first, density=density, dtype=dtype).work, machine)
+    return _regimes(kind, axes, machine, density, dtype) if known else ()
+
+
+class _Line(NamedTuple):
+    """One algorithm: seconds a byte over all links and over the busiest one, seconds of the hops, and their number."""
+
+    algorithm: str
+    together: float
+    busiest: float
+    hop_time: float
+    hops: Size
+
+    def rank(self, nbytes: float) -> tuple[float, float, Size]:
+        """What the fastest has least of: its time, its times together, its hops."""
+        return max(self.busiest * nbytes, self.hop_time), self.together * nbytes + self.hop_time, self.hops
+
+
+def _regimes(kind: str, axes: Sequence[MeshAxis], machine: Machine, density: Density, dtype: str) -> tuple[Regime, ...]:
+    """The fastest algorithm from each number of bytes on.
+
+    Bytes over links grow with V and hops do not, so the order of two algorithms changes only where the bytes of one
+    take as long as its hops or the other's, or where the sums of both are equal.
+    """
+    names = feasible_algorithms(kind, axes, density, dtype)
+    lines = [
+        _line(name, cost(kind, axes, _LARGE, algorithm=name, density=density, dtype=dtype).work, machine)
+        for name in names
     ]
+    if not _hops_known(cost(kind, axes, 1, algorithm=names[0], density=density, dtype=dtype).work, machine):
+        return (Regime(0.0, min(lines, key=lambda line: line.rank(_LARGE)).algorithm),)
+    marks = {0.0}
+    for line in lines:
+        for other in lines:
+            if line.busiest > 0:
+                marks.add(other.hop_time / line.busiest)
+            if line.together != other.together:
+                marks.add((other.hop_time - line.hop_time) / (line.together - other.together))
+    starts = sorted(mark for mark in marks if mark >= 0)
+    found: list[Regime] = []
+    for start, end in zip(starts, [*starts[1:], 2 * starts[-1] + 2], strict=True):
+        middle = (start + end) / 2
+        if end - start <= 1e-9 * end:
+            continue
+        name = min(lines, key=lambda line: line.rank(middle)).algorithm
+        if not found or found[-1].algorithm != name:
+            found.append(Regime(start, name))
+    return tuple(found)
+
+
+def _line(name: str, work: Work, machine: Machine) -> _Line:
+    hops = Work({key: amount for key, amount in work.items() if key.quantity == "hops"})
+    wire = Work({key: amount for key, amount in work.items() if key.quantity == "wire"})
+    busiest, together, _ = _times(wire, machine)
+    return _Line(name, together / _LARGE, busiest / _LARGE, _times(hops, machine)[1], work.total("hops"))
+
+
+def _of_each_size(
+    by_size: Sequence[Regime], nbytes: Size, count: Callable[[str], CollectiveCost], machine: Machine
+) -> CollectiveCost:
+    """Count by the fastest algorithm: one of a number, one for each entry of an array or each piece of a formula."""
+    starts = [regime.start for regime in by_size]
+    if _is_number(nbytes):
+        taken = count(by_size[max(0, bisect_right(starts, nbytes) - 1)].algorithm)
+        known = _hops_known(taken.work, machine)
+        said = "the fastest at this size" if known else "the least bytes: no hop latency is known"
+        return replace(taken, note=f"{taken.note}; {said}")
+    if len(by_size) == 1:
+        taken = count(by_size[0].algorithm)
+        return replace(taken, note=f"{taken.note}; the fastest at every size")
+    costs = [count(regime.algorithm) for regime in by_size]
+    if is_array(nbytes):
+        import numpy as np
+
+        return _picked(costs, np.searchsorted(starts, nbytes, side="right") - 1)
+    from sympy import Piecewise
+
+    ends = [nbytes < start for start in starts[1:]] + [True]
+    pieces = {
+        key: Piecewise(*((each.work[key], end) for each, end in zip(costs, ends, strict=True)))
+        for key in dict.fromkeys(key for each in costs for key in each.work)
+    }
+    first, names = costs[0], [each.algorithm for each in costs]
+    where = [f"{name} from {format_quantity(start, 'B')}" for name, start in zip(names[1:], starts[1:], strict=True)]
+    note = f"{first.kind} over {', '.join(first.axes)}: the fastest at each size: {', '.join([names[0], *where])}"
+    return replace(first, algorithm=" or ".join(names), work=Work(pieces), note=note)
+
+
+def _of_each_mesh(
+    kind: str, axes: Sequence[MeshAxis], nbytes: Size, machine: Machine, density: Density, dtype: str
+) -> CollectiveCost:
+    """Count by the fastest algorithm of each entry where axes are arrays; by one where the number of chips is open."""
+    if any(is_symbol(size) for size in (nbytes, density, *(axis.size for axis in axes))):
+        found = cost(kind, axes, nbytes, density=density, dtype=dtype)
+        return replace(found, note=f"{found.note}; the fastest for large arrays")
+    names = feasible_algorithms(kind, axes, density, dtype)
+    costs = [cost(kind, axes, nbytes, algorithm=name, density=density, dtype=dtype) for name in names]
     times = [_times(each.work, machine) for each in costs]
-    if any(is_array(time) for pair in times for time in pair[:2]):
-        return _for_each(costs, times)
-    best = costs[min(range(len(costs)), key=lambda i: times[i])]
-    said = "the fastest at this size" if _hops_known(best.work, machine) else "the least bytes: no hop latency is known"
-    return replace(best, note=f"{best.note}; {said}")
-
-
-def _for_large(kind: str, axes: Sequence[MeshAxis], nbytes: Size, machine: Machine, density: Density) -> CollectiveCost:
-    """A formula takes one algorithm: the fastest for large arrays, or the usual one of an open number of chips."""
-    numbers = all(_is_number(axis.size) for axis in axes) and _is_number(density)
-    name = fastest(kind, axes, _LARGE, machine, density=density).algorithm if numbers else None
-    found = cost(kind, axes, nbytes, algorithm=name, density=density)
-    said = "the fastest for large arrays" if numbers else "the usual one, as the number of chips is open"
-    return replace(found, note=f"{found.note}; {said}")
-
-
-def _for_each(costs: Sequence[CollectiveCost], times: Sequence[tuple[Size, Size, Size]]) -> CollectiveCost:
-    """Take the fastest for each entry of an array."""
     import numpy as np
 
     shape = np.broadcast_shapes(*(np.shape(part) for each in times for part in each))
     columns = [np.stack([np.broadcast_to(each[part], shape) for each in times]) for part in range(3)]
-    ranked = np.lexsort(columns[::-1], axis=0)
-    chosen = ranked[0]
-    keys = dict.fromkeys(key for each in costs for key in each.work)
+    return _picked(costs, np.lexsort(columns[::-1], axis=0)[0])
+
+
+def _picked(costs: Sequence[CollectiveCost], chosen: Any) -> CollectiveCost:
+    """Take one of several costs for each entry of an array: ``chosen`` holds which."""
+    import numpy as np
+
+    taken = [i for i in range(len(costs)) if bool((chosen == i).any())]
+    keys = dict.fromkeys(key for i in taken for key in costs[i].work)
+    shape = chosen.shape
     work = {
         key: np.choose(chosen, np.stack([np.broadcast_to(each.work[key], shape) for each in costs])) for key in keys
     }
-    taken = [i for i in range(len(costs)) if bool((chosen == i).any())]
-    names = [costs[i].algorithm for i in taken]
     where = [f"{costs[i].algorithm} {_range(np.broadcast_to(costs[i].nbytes, shape)[chosen == i])}" for i in taken]
     first = costs[taken[0]]
-    over = f"{first.kind} over {', '.join(first.axes)}"
-    note = f"{over}: the fastest at each size: {'; '.join(where)}"
-    return replace(first, algorithm=" or ".join(names), work=Work(work), note=note)
+    note = f"{first.kind} over {', '.join(first.axes)}: the fastest at each size: {'; '.join(where)}"
+    return replace(first, algorithm=" or ".join(costs[i].algorithm for i in taken), work=Work(work), note=note)
 
 
 def _range(nbytes: Any) -> str:
@@ -201,47 +316,6 @@ def _times(work: Work, machine: Machine) -> tuple[Size, Size, Size]:
     if not times:
         return 0, 0, work.total("hops")
     return (maximum(*times) if len(times) > 1 else times[0]), sum(times[1:], times[0]), work.total("hops")
-
-
-def regimes(kind: str, axes: Sequence[MeshAxis], machine: Machine, *, density: Density = 1) -> tuple[Regime, ...]:
-    """List which algorithm is the fastest from which number of bytes on.
-
-    Nothing is listed where sizes of axes are open or no latency is known.
-
-    Bytes over links grow with V and hops do not, so the order of two algorithms changes only where the bytes of one
-    take as long as its hops or the other's, or where the sums of both are equal.
-    """
-    if not all(_is_number(axis.size) for axis in axes):
-        return ()
-    names = feasible_algorithms(kind, axes, density)
-    if not _hops_known(cost(kind, axes, 1, algorithm=names[0]).work, machine):
-        return ()
-    lines = [_slopes(cost(kind, axes, _LARGE, algorithm=name, density=density).work, machine) for name in names]
-    marks = {0.0}
-    for together, busiest, hops in lines:
-        for other_together, _, other_hops in lines:
-            if busiest > 0:
-                marks.add(other_hops / busiest)
-            if together != other_together:
-                marks.add((other_hops - hops) / (together - other_together))
-    starts = sorted(mark for mark in marks if mark >= 0)
-    found: list[Regime] = []
-    for start, end in zip(starts, [*starts[1:], 2 * starts[-1] + 2], strict=True):
-        middle = (start + end) / 2
-        if end - start <= 1e-9 * end:
-            continue
-        name = fastest(kind, axes, middle, machine, density=density).algorithm
-        if not found or found[-1].algorithm != name:
-            found.append(Regime(start, name))
-    return tuple(found)
-
-
-def _slopes(work: Work, machine: Machine) -> tuple[float, float, float]:
-    """Seconds a byte of V over all links and over the busiest one, and those of the hops."""
-    hops = Work({key: amount for key, amount in work.items() if key.quantity == "hops"})
-    wire = Work({key: amount for key, amount in work.items() if key.quantity == "wire"})
-    busiest, together, _ = _times(wire, machine)
-    return together / _LARGE, busiest / _LARGE, _times(hops, machine)[1]
 
 
 def _hops_known(work: Work, machine: Machine) -> bool:

@@ -19,8 +19,9 @@ message of one chip. Amounts and axis sizes may be numbers, arrays or symbols:
 >>> cost("AllReduce", with_mesh(chip("v5p"), {"X": n}).mesh.select("X"), V).work
 Work(wire/X: V*(n - 1)/n, hops/X: n)
 
-Without ``algorithm``, the usual one of the network is taken (:func:`default_algorithm`). ``auto`` takes the fastest at
-this size (:mod:`roofline.ops.collectives.choice`), and :func:`algorithms` lists those that fit.
+Without ``algorithm``, the one that is the fastest for large arrays is taken (:func:`default_algorithm`). A
+:class:`~roofline.ops.collectives.choice.Chooser` knows the machine and takes the fastest at this size.
+:func:`algorithms` lists those that fit.
 """
 
 from __future__ import annotations
@@ -34,7 +35,14 @@ from roofline.hardware.axes import MeshAxis
 from roofline.hardware.machine import Machine
 from roofline.hardware.rate import rate
 from roofline.ops.collectives import rings, switches  # noqa: F401  (each registers its algorithms)
-from roofline.ops.collectives.registry import ALGORITHMS, KINDS, CollectiveCall, find_algorithm, link_groups
+from roofline.ops.collectives.registry import (
+    ALGORITHMS,
+    KINDS,
+    CollectiveCall,
+    find_algorithm,
+    link_groups,
+    require_closed_axes,
+)
 from roofline.ops.collectives.routing import Density, TopKRouting
 from roofline.sizes import Size, is_array, is_one, is_symbol, maximum, product
 from roofline.work import Op, Tensor, Work
@@ -64,7 +72,9 @@ class CollectiveCost:
 class ChoosesAlgorithm(Protocol):
     """Chooses the algorithm of a collective and counts it (:class:`~roofline.ops.collectives.choice.Chooser`)."""
 
-    def cost(self, kind: str, axes: Sequence[MeshAxis], nbytes: Size, density: Density) -> CollectiveCost:
+    def cost(
+        self, kind: str, axes: Sequence[MeshAxis], nbytes: Size, density: Density, dtype: str = ""
+    ) -> CollectiveCost:
         """Count a collective by the algorithm chosen for it."""
 
 
@@ -75,11 +85,13 @@ def cost(
     *,
     algorithm: str | ChoosesAlgorithm | None = None,
     density: Density = 1,
+    dtype: str = "",
 ) -> CollectiveCost:
     """Count a collective of ``nbytes`` over mesh axes.
 
     ``density`` is the share of an AllToAll that is sent, or the routing of rows that go to several chips each. The
-    latter gives each tier a share of its own. ``algorithm`` is a name, or a
+    latter gives each tier a share of its own. ``dtype`` is the format of what an AllReduce adds up: switches add up
+    some of them. ``algorithm`` is a name, or a
     :class:`~roofline.ops.collectives.choice.Chooser` that knows the machine. An unknown collective or algorithm, or one
     that the links cannot do, is an error that lists those that can.
 
@@ -89,21 +101,24 @@ def cost(
     >>> cost("AllReduce", chip("v5e:4").mesh.select("X"), 8e9, algorithm="in-switch")
     Traceback (most recent call last):
     roofline.errors.InputError: in-switch does not do AllReduce over X: ici has no switches that reduce; ...
+    >>> [cost("AllReduce", chip("h100:8").mesh.select("X"), 8e9, dtype=dtype).algorithm for dtype in ("bf16", "int8")]
+    ['in-switch', 'two-shot']
     """
     if not axes:
         raise InputError(f"{kind} goes over mesh axes, and there are none", hint=f"as in {kind}_X(…)")
     if algorithm is not None and not isinstance(algorithm, str):
-        return algorithm.cost(kind, axes, nbytes, density)
-    call = _call(kind, axes, nbytes, density)
+        return algorithm.cost(kind, axes, nbytes, density, dtype)
+    call = _call(kind, axes, nbytes, density, dtype)
     if isinstance(density, TopKRouting) and not isinstance(call.chips, int):
         hint = "one number of chips at a time"
         raise InputError("rows that go to several chips each are counted on a number of chips", hint=hint)
-    name = default_algorithm(kind, axes, density) if algorithm is None else _known(algorithm, call, axes)
+    name = default_algorithm(kind, axes, density, dtype) if algorithm is None else _known(algorithm, call, axes)
     chosen = ALGORITHMS[name]
     over = tuple(axis.name for axis in axes)
     short = chosen.limit(call)
     note = f"{kind} over {', '.join(over)} ({_chips(call.chips)}): {name}, {describe_algorithm(kind, name)}"
     note += f" ({short})" if short else ""
+    note += _reducing(call) if name == "in-switch" else ""
     if kind == "AllToAll":
         note += _part(call)
     return CollectiveCost(kind, over, name, nbytes, call.chips, chosen.formula(call), note)
@@ -150,7 +165,8 @@ def price_collective(
     density: Density = 1,
 ) -> Op:
     """Make the operation of a collective of an array of ``nbytes``; in place, it reads and writes nothing."""
-    found = cost(kind, axes, nbytes, algorithm=algorithm, density=density)
+    dtype = next((tensor.dtype for tensor in (*reads, *writes)), "")
+    found = cost(kind, axes, nbytes, algorithm=algorithm, density=density, dtype=dtype)
     return Op(
         name=name,
         kind="collective",
@@ -163,20 +179,29 @@ def price_collective(
     )
 
 
-def default_algorithm(kind: str, axes: Sequence[MeshAxis], density: Density = 1) -> str:
-    """Name the algorithm that is taken when none is asked for: one that is good at every size.
+def default_algorithm(kind: str, axes: Sequence[MeshAxis], density: Density = 1, dtype: str = "") -> str:
+    """Name the fastest algorithm for large arrays.
 
-    On a torus it uses all links, both ways where an axis wraps around. On switches and meshes it is direct exchange,
-    which sends the bytes of a ring in one hop, and two trees for a Broadcast. Over several tiers it is hierarchical.
-    AllToAll, Permute and Send go the shortest way.
+    An AllReduce and a Broadcast go by switches that reduce and multicast, where there are any that add up ``dtype``. On
+    a torus all links are used, both ways where an axis wraps around; by trees where one ends. On switches and meshes it
+    is direct exchange, which sends the bytes of a ring in one hop. Over several tiers it is hierarchical. AllToAll,
+    Permute and Send go the shortest way.
+
+    >>> from roofline.hardware import chip
+    >>> [default_algorithm("AllReduce", chip(on).mesh.axes) for on in ("h100:8", "a100:8", "v5e:16x16", "v5e:4x4")]
+    ['in-switch', 'two-shot', 'torus', 'spanning trees']
     """
-    call = _call(kind, axes, 1, density)
+    call = _call(kind, axes, 1, density, dtype)
     if kind in ("Permute", "Send") or not call.groups:
         return "direct"
     topologies = [group.topology for group in call.groups]
     routed_over_tiers = isinstance(density, TopKRouting) and len(topologies) > 1
     if kind == "AllToAll" and "torus" not in topologies and not routed_over_tiers:
         return "direct"
+    if kind in ALGORITHMS["in-switch"].kinds and any(call.in_switch(group) for group in call.groups):
+        return "in-switch"
+    if _trees_send_less(call):
+        return "spanning trees"
     if len(topologies) > 1:
         return "hierarchical"
     if topologies == ["torus"]:
@@ -188,19 +213,30 @@ def default_algorithm(kind: str, axes: Sequence[MeshAxis], density: Density = 1)
     return {"AllReduce": "two-shot"}.get(kind, "direct")
 
 
+def _trees_send_less(call: CollectiveCall) -> bool:
+    """Whether trees over all links send less than rings: an AllReduce where an axis ends, a Broadcast over several."""
+    for group in call.groups:
+        several = len(group.segments) > 1 and group.topology == "torus"
+        if call.kind == "Broadcast" and (several or group.topology == "mesh"):
+            return True
+        if call.kind == "AllReduce" and group.topology == "torus" and require_closed_axes(call):
+            return True
+    return False
+
+
 def describe_algorithm(kind: str, name: str) -> str:
     """Say how an algorithm does a collective; a message for one chip goes to that one only."""
     return "a message goes to its receiver the shortest way" if kind in ("Permute", "Send") else ALGORITHMS[name].says
 
 
-def algorithms(kind: str, axes: Sequence[MeshAxis]) -> tuple[str, ...]:
+def algorithms(kind: str, axes: Sequence[MeshAxis], dtype: str = "") -> tuple[str, ...]:
     """List the algorithms that can do a collective over these axes.
 
     >>> from roofline.hardware import chip
     >>> algorithms("AllReduce", chip("h100:8").mesh.select("X"))
     ('one-way ring', 'two-way ring', 'book', 'direct', 'two-shot', 'tree', 'double binary tree', 'in-switch')
     """
-    call = _call(kind, axes, 1, 1)
+    call = _call(kind, axes, 1, 1, dtype)
     return tuple(a.name for a in ALGORITHMS.values() if kind in a.kinds and not a.unfit(call))
 
 
@@ -215,7 +251,7 @@ def limit_reason(kind: str, axes: Sequence[MeshAxis], name: str) -> str:
 
 
 def latency_crossover(
-    kind: str, axes: Sequence[MeshAxis], machine: Machine, *, algorithm: str | None = None
+    kind: str, axes: Sequence[MeshAxis], machine: Machine, *, algorithm: str | None = None, dtype: str = ""
 ) -> Size | None:
     """Return the bytes V that take as long to move as the hops take: a smaller collective is latency-bound.
 
@@ -229,7 +265,7 @@ def latency_crossover(
     unit = 2**40
     times: dict[str, Size] = {}
     latency: Size = 0
-    for key, amount in cost(kind, axes, unit, algorithm=algorithm).work.items():
+    for key, amount in cost(kind, axes, unit, algorithm=algorithm, dtype=dtype).work.items():
         found = rate(machine, key)
         if found is None:
             return None
@@ -275,10 +311,17 @@ def _part(call: CollectiveCall) -> str:
     return f"; {float(call.density):.3g} of it is sent"
 
 
-def _call(kind: str, axes: Sequence[MeshAxis], nbytes: Size, density: Density) -> CollectiveCall:
+def _reducing(call: CollectiveCall) -> str:
+    """Say which links reduce, and by what."""
+    able = [group for group in call.groups if group.reduces is not None and call.in_switch(group)]
+    said = [f"{group.link}: {group.reduces.note}" for group in able if group.reduces is not None and group.reduces.note]
+    return f" ({'; '.join(said)})" if said else ""
+
+
+def _call(kind: str, axes: Sequence[MeshAxis], nbytes: Size, density: Density, dtype: str = "") -> CollectiveCall:
     if kind not in KINDS:
         raise InputError(f"unknown collective {kind!r}", hint=suggest(kind, KINDS, what="collectives"))
-    return CollectiveCall(kind, link_groups(axes), nbytes, product(axis.size for axis in axes), density)
+    return CollectiveCall(kind, link_groups(axes), nbytes, product(axis.size for axis in axes), density, dtype)
 
 
 def _known(name: str, call: CollectiveCall, axes: Sequence[MeshAxis]) -> str:
@@ -293,7 +336,7 @@ def _known(name: str, call: CollectiveCall, axes: Sequence[MeshAxis]) -> str:
     reason = chosen.unfit(call) if call.kind in chosen.kinds else f"it does {', '.join(chosen.kinds)}"
     if reason:
         over = ", ".join(axis.name for axis in axes)
-        hint = f"those that do: {', '.join(algorithms(call.kind, axes))}"
+        hint = f"those that do: {', '.join(algorithms(call.kind, axes, call.dtype))}"
         raise InputError(f"{found} does not do {call.kind} over {over}: {reason}", hint=hint)
     return found
 

@@ -32,7 +32,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import NamedTuple, TypeAlias
 
-from roofline.hardware.axes import AxisSegment, MeshAxis
+from roofline.hardware.axes import AxisSegment, MeshAxis, Reduction
 from roofline.ops.collectives.routing import Density, TopKRouting
 from roofline.sizes import (
     Size,
@@ -74,8 +74,8 @@ class LinkGroup(NamedTuple):
         return self.segments[0].topology
 
     @property
-    def reduces(self) -> bool:
-        """Whether the switches add up what passes them."""
+    def reduces(self) -> Reduction | None:
+        """What the switches add up on its way, where they do and multicast."""
         return self.segments[0].reduces
 
 
@@ -239,7 +239,7 @@ class CollectiveCall(NamedTuple):
     """One collective of ``chips``: ``nbytes`` is V of the book, ``density`` the share of an AllToAll that is sent.
 
     Where rows go to several chips each, ``density`` is their routing, and V has one row for every pair of a row and a
-    receiver.
+    receiver. ``dtype`` is the format of what is added up; one that is not known is taken to be one that switches add.
     """
 
     kind: str
@@ -247,6 +247,7 @@ class CollectiveCall(NamedTuple):
     nbytes: Size
     chips: Size
     density: Density = 1
+    dtype: str = ""
 
     @property
     def sent_share(self) -> Size:
@@ -254,6 +255,10 @@ class CollectiveCall(NamedTuple):
         if not isinstance(self.density, TopKRouting):
             return self.density
         return self.density.crossing_share(self.chips, self.chips) * self.chips / max(self.chips - 1, 1)
+
+    def in_switch(self, group: LinkGroup) -> bool:
+        """Whether the switches of a tier do their part of it: they multicast, and add up this format."""
+        return group.reduces is not None and (self.kind == "Broadcast" or group.reduces.adds(self.dtype))
 
 
 Formula: TypeAlias = Callable[[CollectiveCall], Work]

@@ -6,6 +6,7 @@ one link::
     AllGather, ReduceScatter     V·(n − 1)/(n·d) over each link      n − 1 hops, or ⌊n/2⌋ where the ring has two ways
     AllReduce                    twice that: a ReduceScatter, then an AllGather
               chain, on a line   V, in small pieces: added up towards one end and sent back    2·(n − 1) hops
+              spanning trees     V·(N − 1)/E, E the links of all axes: n of a ring, n − 1 of a line    2·Σ⌊n/2⌋ hops
     AllToAll, one way round      V·(n − 1)/(2n)                      n − 1 hops
               shortest way       V·⌊n²/4⌋/(n²·d)                     the middle link of a line, every link of a ring
     Broadcast                    V/d, in many small pieces           n − 1 hops
@@ -13,7 +14,14 @@ one link::
 A line has no link from its last chip to the first, so the message of the last chip goes back over all links: 2n − 3
 hops for one way round. Over several axes of one torus the data splits into parts that take the axes in different
 orders. All links are busy then: V·(N − 1)/(N·Σd) over each, N the chips of all axes. An AllToAll and a Broadcast take
-one axis after the other. Such a Broadcast sends V/d over each link; trees without common links could do with V/Σd.
+one axis after the other. Such a Broadcast sends V/d over each link.
+
+Trees over all chips (``spanning trees``) share out all links. An AllReduce adds a part up along its tree and sends the
+sum back, so each of the tree's N − 1 links carries it once each way, and E links hold E/(N − 1) trees: no partition of
+a torus or a grid has fewer links between its parts (C. Nash-Williams, W. Tutte, J. London Math. Soc. 36, 1961). No
+algorithm without switches that add does better: N partial sums take N − 1 messages to become one, and the sum N − 1 to
+reach all. A Broadcast takes V/Σd: as many trees lead away from a chip as links lead into a corner (J. Edmonds,
+"Edge-disjoint branchings", 1973).
 Over tiers, a member of a tier receives through all chips below it at once: by direct exchange, in one hop, where there
 are switches or a link for every pair.
 
@@ -129,17 +137,25 @@ def pass_between_neighbours(call: CollectiveCall, ways: Ways, hops: Ways, *, one
 
 def _broadcast(call: CollectiveCall, ways: Ways, hops: Ways) -> Work:
     """Pass on small pieces as they arrive; on a mesh the first chip sends to all at once."""
+    passed = spread_hops if ways is usable_links else _around
+    return broadcast_over_tiers(call, sent_by_first(call, ways), passed, hops)
+
+
+def sent_by_first(call: CollectiveCall, ways: Ways) -> Callable[[LinkGroup, AxisSegment], Size]:
+    """Bytes over one link in a Broadcast within a unit, sent ``ways`` at once; on a mesh all of them over each link."""
 
     def sent(group: LinkGroup, segment: AxisSegment) -> Size:
         at_once = segment.topology == "mesh" and ways is usable_links
         return exact_div(call.nbytes, group.below * (1 if at_once else ways(segment)))
 
-    def passed(segment: AxisSegment) -> Size:
-        if segment.topology == "torus" or ways is not usable_links:
-            return segment.size - 1
-        return doublings(segment.size) if segment.topology == "switch" else more_than_one(segment.size)
+    return sent
 
-    return broadcast_over_tiers(call, sent, passed, hops)
+
+def spread_hops(segment: AxisSegment) -> Size:
+    """Hops of a Broadcast within a unit: from neighbour to neighbour, by two trees on a switch, one on a mesh."""
+    if segment.topology == "torus":
+        return segment.size - 1
+    return doublings(segment.size) if segment.topology == "switch" else more_than_one(segment.size)
 
 
 def broadcast_over_tiers(
@@ -279,6 +295,56 @@ def chain(call: CollectiveCall) -> Work:
         wire = call.nbytes * more_than_one(segment.size)
         work += Work.wire(segment.place, wire) + Work.hops(segment.place, 2 * (segment.size - 1))
     return work
+
+
+def _only_switches(call: CollectiveCall) -> str:
+    plain = [group for group in call.groups if group.topology != "switch"]
+    return "" if plain or not call.groups else f"{call.groups[0].link} has no links between chips"
+
+
+@register("spanning trees", ["AllReduce", "Broadcast"], "parts by trees over all links at once", _only_switches)
+def spanning_trees(call: CollectiveCall) -> Work:
+    """Count as many trees over all chips as the links can hold, each with its part of the bytes.
+
+    An AllReduce adds a part up along its tree and sends the sum back: once each way over each of N − 1 links, from root
+    to leaf and back. A Broadcast needs trees that lead away from one chip; a corner has the fewest links for them.
+    """
+    if call.kind == "Broadcast":
+        return broadcast_over_tiers(call, _sent_by_trees(call), _spread_by_trees, pass_hops)
+    work = Work()
+    for group in call.groups:
+        wire = summed_over(group, call.nbytes, group.units)
+        for segment in group.segments:
+            depth = half_way(segment.size) if segment.topology == "torus" else pass_hops(segment)
+            work += Work.wire(segment.place, wire * more_than_one(segment.size)) + Work.hops(segment.place, 2 * depth)
+    return work
+
+
+def summed_over(group: LinkGroup, nbytes: Size, members: Size) -> Size:
+    """Bytes over each link of a tier for sums over its members: by trees on a torus, else by direct exchange."""
+    if group.topology == "torus":
+        return exact_div(nbytes * (group.size - 1), group.below * _torus_links(group))
+    return exact_div(2 * nbytes * (members - 1), members * group.below * usable_links(group.segments[0]))
+
+
+def _torus_links(group: LinkGroup) -> Size:
+    """Links of a torus: n in each ring, n − 1 in each line."""
+    rows = [exact_div(group.size, s.size) * (s.size - 1 + s.directions - 1) for s in group.segments]
+    return links_in_use(rows)
+
+
+def _sent_by_trees(call: CollectiveCall) -> Callable[[LinkGroup, AxisSegment], Size]:
+    def sent(group: LinkGroup, segment: AxisSegment) -> Size:
+        lanes = links_in_use([usable_links(each) * more_than_one(each.size) for each in group.segments])
+        return exact_div(call.nbytes, group.below * lanes)
+
+    return sent
+
+
+def _spread_by_trees(segment: AxisSegment) -> Size:
+    """Hops of a Broadcast by trees: on a mesh to one other chip first, which passes its part on."""
+    again = more_than_one(maximum(1, segment.size - 1)) if segment.topology == "mesh" else 0
+    return spread_hops(segment) + again
 
 
 # ---- limiting forms

@@ -60,6 +60,9 @@ from roofline.ops.collectives.rings import (
     direct_all_to_all,
     pass_between_neighbours,
     pass_hops,
+    sent_by_first,
+    spread_hops,
+    summed_over,
     usable_links,
 )
 from roofline.ops.collectives.routing import TopKRouting
@@ -196,25 +199,52 @@ def double_binary_tree(call: CollectiveCall) -> Work:
     return work
 
 
-def _adds_nothing(call: CollectiveCall) -> str:
-    plain = next((group for group in call.groups if not group.reduces), None)
-    return f"{plain.link} has no switches that reduce" if plain else ""
+def _without_reduction(call: CollectiveCall) -> str:
+    """Say why no switch adds up or multicasts: none on the way does, or not this format."""
+    if not call.groups or any(call.in_switch(group) for group in call.groups):
+        return ""
+    able = next((group for group in call.groups if group.reduces is not None), None)
+    if able is None or able.reduces is None:
+        return f"{call.groups[0].link} has no switches that reduce"
+    return f"the switches of {able.link} add up {', '.join(able.reduces.dtypes)}, and not {call.dtype}"
 
 
-@register("in-switch", ["AllReduce", "Broadcast"], "the switches reduce and multicast (SHARP, NVLS)", _adds_nothing)
+@register(
+    "in-switch", ["AllReduce", "Broadcast"], "the switches reduce and multicast (SHARP, NVLS)", _without_reduction
+)
 def in_switch(call: CollectiveCall) -> Work:
-    """Count the bytes that a chip sends once: its own, or its part of those of its unit."""
+    """Count the bytes that a chip sends once: its own, or its part of those of its unit.
+
+    A tier whose switches do not add up exchanges the parts that are added up inside its units, as in ``hierarchical``.
+    """
     if call.kind == "Broadcast":
-        whole = call._replace(groups=tuple(group._replace(segments=_passed_on(group)) for group in call.groups))
-        return broadcast_over_tiers(
-            whole, lambda group, segment: exact_div(call.nbytes, group.below), pass_hops, pass_hops
-        )
+        return _multicast(call)
     work = Work()
-    for group in call.groups:
-        (segment,) = group.segments
-        wire = exact_div(call.nbytes * more_than_one(segment.size), group.below)
-        work += Work.wire(segment.place, wire) + Work.hops(segment.place, 2 * more_than_one(segment.size))
+    above: Size = 0
+    exchanged: Size = 0
+    for group in reversed(call.groups):
+        if not group.segments[0].nested:
+            above = exchanged = 0
+        if call.in_switch(group):
+            wire = above = exact_div(call.nbytes, group.below) + exchanged
+        else:
+            wire = above = exchanged = summed_over(group, call.nbytes, group.size) + above
+        for segment in group.segments:
+            work += Work.wire(segment.place, wire * more_than_one(segment.size))
+            work += Work.hops(segment.place, 2 * pass_hops(segment))
     return work
+
+
+def _multicast(call: CollectiveCall) -> Work:
+    """Broadcast once over each tier, by its switches where they multicast; a switch passes data on to the next."""
+    groups = tuple(
+        group._replace(segments=_passed_on(group)) if call.in_switch(group) else group for group in call.groups
+    )
+
+    def passed(segment: AxisSegment) -> Size:
+        return spread_hops(segment) if segment.reduces is None else pass_hops(segment)
+
+    return broadcast_over_tiers(call._replace(groups=groups), sent_by_first(call, usable_links), passed, pass_hops)
 
 
 def _passed_on(group: LinkGroup) -> tuple[AxisSegment, ...]:

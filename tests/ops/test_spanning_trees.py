@@ -1,0 +1,92 @@
+"""Trees over all chips of a torus, a grid or a mesh: as many as the links hold, and no more.
+
+The trees of an AllReduce are packed by a linear program over all spanning trees, made column by column: at the prices
+of the links that bind, the cheapest tree comes in until none is cheaper than what it sends. Those of a Broadcast are as
+many as links cut the root off from any chip (Edmonds): a maximum flow to each chip counts them.
+"""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import pytest
+from scipy.optimize import linprog
+from scipy.sparse import csr_matrix
+from scipy.sparse.csgraph import maximum_flow, minimum_spanning_tree
+from simulate import chips_of
+from simulate_networks import Network, one, torus
+
+from roofline.ops.collectives.cost import cost, default_algorithm
+from roofline.work import Key
+
+R, L = "ring", "line"
+GRIDS: list[Network] = [
+    *(one(kind, n) for kind in (R, L, "mesh") for n in (2, 3, 5, 8)),
+    *(torus((a, p), (b, q)) for (a, b), p, q in product(((2, 2), (2, 4), (3, 5), (4, 4)), (R, L), (R, L))),
+    torus((2, L), (3, L), (4, L)),
+    torus((3, R), (2, L), (4, L)),
+    torus((3, L), (3, L), (3, L)),
+]
+V = 2.0**40
+
+
+def links(network: Network) -> list[tuple[int, int]]:
+    """Pairs of chips that a link joins, each once."""
+    place = {chip: i for i, chip in enumerate(chips_of(network.dimensions))}
+    found = set()
+    for chip in place:
+        for axis, dimension in enumerate(network.dimensions):
+            n = dimension.size
+            reach = range(1, n) if dimension.kind == "mesh" else (1,)
+            for step in reach:
+                there = chip[axis] + step
+                if there < n or dimension.kind == R:
+                    other = (*chip[:axis], there % n, *chip[axis + 1 :])
+                    found.add(frozenset((place[chip], place[other])))
+    return sorted((min(pair), max(pair)) for pair in found if len(pair) == 2)
+
+
+def most_trees(network: Network) -> float:
+    """The most of spanning trees, parts counted, of which no link is in more than one."""
+    pairs, chips = links(network), network.chips
+    row = {pair: i for i, pair in enumerate(pairs)}
+    packed, prices = 0.0, np.ones(len(pairs))
+    trees: list[np.ndarray] = []
+    for _ in range(2000):
+        graph = csr_matrix((prices + 1e-9, np.array(pairs).T), shape=(chips, chips))
+        tree = np.zeros(len(pairs))
+        for a, b in zip(*minimum_spanning_tree(graph).nonzero(), strict=True):
+            tree[row[min(a, b), max(a, b)]] = 1
+        if trees and prices @ tree >= 1 - 1e-7:
+            return packed
+        trees.append(tree)
+        found = linprog(-np.ones(len(trees)), A_ub=np.array(trees).T, b_ub=np.ones(len(pairs)), method="highs")
+        packed, prices = -found.fun, -found.ineqlin.marginals
+    raise AssertionError("no end")
+
+
+@pytest.mark.parametrize("network", GRIDS, ids=lambda network: network.name)
+def test_an_all_reduce_takes_all_links(network: Network) -> None:
+    work = cost("AllReduce", network.axes, V, algorithm="spanning trees").work
+    wires = {float(amount) for key, amount in work.items() if key.quantity == "wire"}
+    assert max(wires) == pytest.approx(V / most_trees(network), rel=1e-6)
+    least = cost("AllReduce", network.axes, V, algorithm=default_algorithm("AllReduce", network.axes)).work
+    assert max(float(a) for k, a in least.items() if k.quantity == "wire") == pytest.approx(max(wires))
+
+
+@pytest.mark.parametrize("network", GRIDS, ids=lambda network: network.name)
+def test_a_broadcast_takes_as_many_trees_as_links_cut_a_chip_off(network: Network) -> None:
+    both = [(a, b) for pair in links(network) for a, b in (pair, pair[::-1])]
+    graph = csr_matrix((np.ones(len(both), dtype=np.int32), np.array(both).T), shape=(network.chips,) * 2)
+    trees = min(maximum_flow(graph, 0, chip).flow_value for chip in range(1, network.chips))
+    work = cost("Broadcast", network.axes, V, algorithm="spanning trees").work
+    assert max(float(a) for k, a in work.items() if k.quantity == "wire") == pytest.approx(V / trees)
+
+
+def test_a_corner_is_no_limit_of_an_all_reduce_on_a_grid() -> None:
+    """4 x 4 chips without wrap-around: 24 links hold 24/15 trees; rings in two orders send 15/16 of V."""
+    axes = torus((4, L), (4, L)).axes
+    trees, rings = (cost("AllReduce", axes, 960, algorithm=name).work for name in ("spanning trees", "torus"))
+    assert (trees[Key("wire", "X")], rings[Key("wire", "X")]) == (600, 900)
+    assert (trees.total("hops"), rings.total("hops")) == (8, 12)
