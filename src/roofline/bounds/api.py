@@ -143,8 +143,8 @@ def bound(expression: str | None = None, **arguments: Any) -> Bound:
         ``link``          one-way bandwidth of a link to other chips, in place of the catalog's
         ``plan``          which plan a sharded program goes by: its rank, its name or words of it, or ``fewest``: the
                           one that sends over the fewest mesh axes
-        ``algorithm``     of collectives: one for all that it does, ``{"AllReduce": "in-switch"}``, or ``auto``: the
-                          fastest at each size
+        ``algorithm``     of collectives: one for all that it does, ``{"AllReduce": "in-switch"}``; without, and
+                          for ``auto``, the fastest at each size
         ``uneven``        what is done with sizes that a mesh axis does not divide: ``error`` or ``pad``
         ``use``           mesh axes that plans may use though no tensor is sharded over them
         ``wrap``          whether the axes of a torus close, in place of the catalog's rule
