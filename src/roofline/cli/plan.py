@@ -34,6 +34,9 @@ MISSED = 3
               help="How lengths of answers are spread.")  # fmt: skip
 @click.option("--most", type=click.IntRange(1), default=1024, show_default=True, metavar="N", help="Sequences at once.")
 @click.option("--disaggregate", is_flag=True, help="Prefill on chips of its own too.")
+@click.option(
+    "--estimate", is_flag=False, flag_value="vllm", metavar="LIBRARY", help="Rank by what it will take (vllm)."
+)
 @click.option("--why", metavar="DEPLOYMENT", help="Why not this one: 'h100:8 tensor 8 fp8'.")
 @click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON in SI units.")
 def command(model: str, as_json: bool, why: str | None, **options: Any) -> None:

@@ -96,7 +96,7 @@ class DeploymentPlan(Answer):
 
     def _ways(self, wanted: Deployment) -> Iterator[Assessment]:
         """A deployment in the ways that are left open."""
-        fresh = Search(self.asked)
+        fresh = self.search.afresh()
         times = fresh.priced(wanted.replica)
         if isinstance(times, str) or times.most < 1 or wanted.prefill is not None:
             yield fresh.assess(wanted)
@@ -135,6 +135,7 @@ class DeploymentPlan(Answer):
         most = f"{format_number(best.largest_rate)}/s it can serve"
         times.append(f"{self.asked.load.rate / best.largest_rate:.0%} of the {most}")
         lines.append(", ".join(times))
+        lines += self._margin(best)
         if self.asked.objective == "cost":
             into, out = self.token_cost(best)
             lines.append(
@@ -142,6 +143,16 @@ class DeploymentPlan(Answer):
                 f"prefill has {best.prefill_share:.0%} of the chip time used"
             )
         return lines
+
+    def _margin(self, best: Assessment) -> list[str]:
+        """How far times may be off: limits that floors alone keep, or the interval of the estimates."""
+        if self.asked.library is not None:
+            low, high = best.interval
+            return [f"expected; steps take {low:.2f} to {high:.2f} times as long in 80 % of cases"]
+        close = self.floor_only(best)
+        if not close:
+            return []
+        return [f"floor only: {' and '.join(close)} kept by less than a factor of two, and real steps take longer"]
 
     def _in_words(self, deployment: Deployment) -> str:
         own = deployment.replica
@@ -179,8 +190,14 @@ class DeploymentPlan(Answer):
         if choice is best:
             return "least cost"
         if choice.cost > best.cost:
-            return f"{choice.cost / best.cost:.2f}x the cost"
+            near = ", within the error" if self.is_indistinguishable(choice) else ""
+            return f"{choice.cost / best.cost:.2f}x the cost{near}"
         return "less room"
+
+    def is_indistinguishable(self, choice: Assessment) -> bool:
+        """Whether a choice costs no more than the best one where the estimates of both err as far as they may."""
+        best = self.best
+        return best is not None and choice.cost * choice.interval[0] <= best.cost * best.interval[1]
 
     def _turned_down(self) -> str:
         words = {
@@ -195,8 +212,10 @@ class DeploymentPlan(Answer):
         """What was taken for granted."""
         asked = self.asked
         lengths = "geometric with that mean" if asked.load.lengths == "geometric" else "all alike"
+        floors = "times of steps are floors: a real engine takes longer, and a plan by floors is the least there can be"
+        expected = f"times of steps are what {asked.library} is expected to take, with intervals of 80 %"
         said = [
-            "times of steps are floors: a real engine takes longer, and a plan by floors is the least there can be",
+            floors if asked.library is None else expected,
             f"Poisson arrivals; lengths of answers {lengths}; each replica has an even share of the requests",
             f"engines use {asked.memory_share:.0%} of a chip's memory; a sequence keeps {asked.load.peak_context:,} "
             f"tokens at its longest and has {asked.load.mean_context:,} on average",
@@ -220,7 +239,7 @@ class DeploymentPlan(Answer):
             "schema": SCHEMA,
             "model": self.asked.model.to_dict(),
             "question": self.asked.to_dict(),
-            "basis": "floor",
+            "basis": "floor" if self.asked.library is None else "estimate",
             "meets": self.meets,
             "choices": [self._plain(choice) for choice in self.choices],
             "nearest": None if self.nearest is None else self._plain(self.nearest),
@@ -274,6 +293,7 @@ def plan(
     arrival_variation: float = 1.0,
     most_sequences: int = MOST_SEQUENCES,
     memory_share: float = MEMORY_SHARE,
+    estimate: str | None = None,
     **options: Any,
 ) -> DeploymentPlan:
     """Find the cheapest deployment of a model that keeps limits under a load, and why the others are not.
@@ -307,14 +327,15 @@ def plan(
         disaggregate,
         most_sequences,
         memory_share,
-        options=options,
+        estimate,
+        options,
     )
     return answer(asked)
 
 
-def answer(asked: PlanQuestion) -> DeploymentPlan:
+def answer(asked: PlanQuestion, search: Search | None = None) -> DeploymentPlan:
     """Search for the best of each chip and format, and compare."""
-    search = Search(asked)
+    search = search or Search(asked)
     groups: dict[tuple[str, str], list[Replica]] = {}
     for replica in search.replicas:
         groups.setdefault((replica.chip, replica.formats), []).append(replica)

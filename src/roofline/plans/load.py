@@ -344,10 +344,7 @@ class LoadedServer:
             return TimeDistribution((1e-9 + 8 * wait) / POINTS, np.eye(1, POINTS)[0])
         queues = self._prefill_queues
         span = max(queue.horizon() for queue in queues) + (8 * wait if chance > 1e-4 else 0.0)
-        found = []
-        for queue in queues:
-            waits = queue.wait(span)
-            found.append(waits.and_then(TimeDistribution(waits.step, queue.service.lattice(waits.step, POINTS))))
+        found = [queue.wait(span, served=True) for queue in queues]
         return TimeDistribution(found[0].step, np.mean([each.probability for each in found], axis=0))
 
     def _place(self) -> tuple[float, float]:
@@ -398,7 +395,7 @@ def _poisson_points(means: Any) -> Any:
 
     Between a table's means linear in their root; beyond 30 by the normal distribution with the skew of a Poisson one.
     """
-    means = np.asarray(means, dtype=np.float64)[..., None]
+    means = np.maximum(np.asarray(means, dtype=np.float64), 0.0)[..., None]
     roots, table = _poisson_table()
     place = np.sqrt(np.clip(means[..., 0], 0.0, 30.0)) / roots[1]
     low = np.minimum(place.astype(np.int64), len(roots) - 2)

@@ -40,7 +40,7 @@ import numpy as np
 from roofline.errors import InputError
 
 #: Points of a lattice on which distributions of times are added up.
-POINTS = 4096
+POINTS = 2048
 
 #: Requests that wait for a place whose states are told apart, where prefill stops the chain.
 BEYOND = 96
@@ -369,21 +369,25 @@ class SingleServerQueue:
         rest = 0.0 if self.rest is None else float(self.rest.values.max())
         return 4 * tail * self.utilisation + 2 * longest + rest
 
-    def wait(self, span: float | None = None, points: int = POINTS) -> TimeDistribution:
-        """The distribution of the wait on a lattice up to ``span`` seconds.
+    def wait(self, span: float | None = None, points: int = POINTS, *, served: bool = False) -> TimeDistribution:
+        """The distribution of the wait on a lattice up to ``span`` seconds; ``served`` adds the service itself.
 
         The transform of the queue's part is (1 − ρ) / (1 − ρ·R(z)), R of a residual service.
         """
         busy = min(self.utilisation, 1 - 1e-9)
         step = (self.horizon() if span is None else span) / points
-        # bursts stretch the wait, with the chance of none kept
-        residual = self.service.residual.lattice(step / self.burstiness, points)
         size = 2 * points
-        found = np.fft.irfft((1 - busy) / (1 - busy * np.fft.rfft(residual, size)), size)
-        wait = TimeDistribution(step, np.zeros(points))._folded(found)
-        if self.rest is None:
-            return wait
-        return wait.and_then(TimeDistribution(step, self.rest.lattice(step, points)))
+
+        def transform(time: Mixture, unit: float) -> Any:
+            return np.fft.rfft(time.lattice(unit, points), size)
+
+        # bursts stretch the wait, with the chance of none kept
+        found = (1 - busy) / (1 - busy * transform(self.service.residual, step / self.burstiness))
+        if self.rest is not None:
+            found = found * transform(self.rest, step)
+        if served:
+            found = found * transform(self.service, step)
+        return TimeDistribution(step, np.zeros(points))._folded(np.fft.irfft(found, size))
 
 
 def exponential_beyond(chance: float, mean: float, step: float, points: int = POINTS) -> TimeDistribution:

@@ -29,6 +29,7 @@ from roofline.models.parallelism.block_splitting import has_experts
 from roofline.models.parallelism.layout import Parallelism
 from roofline.models.parallelism.splitting import local_stages
 from roofline.models.serving import serve_bound
+from roofline.plans.expected import expected_steps
 from roofline.plans.load import ServerTimes
 from roofline.plans.question import Load, PlanQuestion
 from roofline.sizes import Codes
@@ -111,18 +112,26 @@ def replicas(asked: PlanQuestion) -> tuple[Replica, ...]:
     moe = has_experts(asked.model)
     context = CONTEXT if asked.load.prompt >= LONG_PROMPT else (1,)
     for name in asked.chips:
-        for layout in _layouts(moe, max(asked.counts), context):
+        joined = _closely_joined(name)
+        for layout in _layouts(moe, max(asked.counts), context, joined):
             found += [Replica(name, formats, **layout) for formats in _formats(asked, name)]
     order = {name: number for number, name in enumerate(asked.chips)}
     return tuple(sorted(found, key=lambda each: (each.chips, order[each.chip])))
 
 
-def _layouts(moe: bool, most: int, contexts: tuple[int, ...]) -> Iterator[dict[str, int]]:
+def _closely_joined(name: str) -> int:
+    """How many chips the innermost link joins; 1 where there is none."""
+    links = chip(name).links
+    return 1 if not links else links[0].domain or max(TENSOR)
+
+
+def _layouts(moe: bool, most: int, contexts: tuple[int, ...], joined: int) -> Iterator[dict[str, int]]:
+    """Layouts of up to so many chips. Stages are for chips that the innermost link does not all join."""
     for pipeline in PIPELINE:
         for context in contexts:
             for tensor in TENSOR:
                 inside = tensor * context
-                if inside * pipeline > most or (pipeline > 1 and context > 1):
+                if inside * pipeline > most or (pipeline > 1 and (context > 1 or inside * pipeline <= joined)):
                     continue
                 yield {"tensor": tensor, "pipeline": pipeline, "context": context}
                 if not moe or pipeline > 1 or context > 1:
@@ -162,6 +171,7 @@ class UnloadedReplica:
     prompt_bound_by: str = ""
     lag: float = 0.0
     assumptions: tuple[str, ...] = ()
+    interval: tuple[float, float] = (1.0, 1.0)
     _mixed: dict[int, Any] = field(default_factory=dict)
 
     @property
@@ -177,6 +187,10 @@ class UnloadedReplica:
         if chunk not in self._mixed:
             load = self.asked.load
             count = -(-load.new_tokens // chunk)
+            if self.asked.library is not None:
+                # kernels of a chunk come after those of the step
+                self._mixed[chunk] = self.step + self.prompt * self.replica.copies / count
+                return self._mixed[chunk]
             new = round(load.new_tokens / count)
             past = load.cached_tokens + (load.new_tokens - new) // 2
             sizes = {"context": load.mean_context, "chunk": new, "past": past, "last": True}
@@ -234,11 +248,22 @@ def unloaded(asked: PlanQuestion, replica: Replica) -> UnloadedReplica:
     memory = Footprint(parts, level.name, level.capacity.value)
     if most < 1:
         return UnloadedReplica(asked, replica, memory, capacity, sequence, 0)
-    time = _time(asked, first)
+    time = float(first.lower)
     step, binds, said = _by_sequences(asked, replica, "decode", most, {"context": load.mean_context})
+    prompt, lag, interval = time / copies, time - time / copies, (1.0, 1.0)
+    if asked.library is not None and replica.pipeline == 1:
+
+        def decode(n: int) -> Any:
+            return serve_bound(
+                asked.model, "decode", on=machine, batch=n, context=load.mean_context, **_options(asked, replica)
+            )
+
+        found = expected_steps(
+            asked.library, asked.model, weights or asked.model.dtype, step, first, decode, copies
+        )  # fmt: skip
+        step, prompt, lag, interval, said = found.step, found.prompt, found.lag, (found.low, found.high), found.said
     return UnloadedReplica(
-        asked, replica, memory, capacity, sequence, most, step, binds, time / copies, str(first.bound_by),
-        time - time / copies, said,
+        asked, replica, memory, capacity, sequence, most, step, binds, prompt, str(first.bound_by), lag, said, interval
     )  # fmt: skip
 
 
@@ -253,11 +278,6 @@ def _fields(replica: Replica) -> dict[str, int]:
 
 def _options(asked: PlanQuestion, replica: Replica) -> dict[str, Any]:
     return {**asked.options, **FORMATS[replica.formats], **replica.ways}
-
-
-def _time(asked: PlanQuestion, answer: Any) -> Any:
-    """Seconds of a step: its floor, or what is expected of it."""
-    return float(answer.lower)
 
 
 def _by_sequences(

@@ -111,6 +111,7 @@ class Assessment:
     bound_by: str = ""
     prompt_bound_by: str = ""
     tightness: float = float("inf")
+    interval: tuple[float, float] = (1.0, 1.0)
 
     @property
     def order(self) -> tuple[float, float]:
@@ -132,6 +133,10 @@ class Search:
         if replica not in self._priced:
             self._priced[replica] = divides(self.asked, replica)
         return self._priced[replica]
+
+    def afresh(self) -> Search:
+        """The same search with nothing assessed yet."""
+        return Search(self.asked)
 
     @property
     def assessed(self) -> tuple[Assessment, ...]:
@@ -192,8 +197,8 @@ class Search:
         return Assessment(
             deployment, self.cost(deployment), reason, first, gap, whole,
             loaded.server.largest_rate * deployment.copies, loaded.in_flight, share / used, binds,
-            times.prompt_bound_by, max([busy, *excess.values()]),
-        )  # fmt: skip
+            times.prompt_bound_by, max([busy, *excess.values()]), times.interval,
+            )  # fmt: skip
 
     @staticmethod
     def _decoding(loaded: LoadedServer) -> float:

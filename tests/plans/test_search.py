@@ -1,0 +1,137 @@
+"""The search against every deployment asked by itself, on small random problems with made-up times."""
+
+from __future__ import annotations
+
+import itertools
+import os
+from dataclasses import replace
+
+import numpy as np
+
+from roofline.bounds.footprint import Footprint
+from roofline.models.model_outline import outline
+from roofline.plans.answer import answer
+from roofline.plans.load import ServerTimes
+from roofline.plans.question import Limits, Load, PlanQuestion
+from roofline.plans.replicas import Replica, UnloadedReplica
+from roofline.plans.search import Assessment, Deployment, Search
+
+MODEL = outline(8e9, kv=131072)
+
+
+class MadeUp(Search):
+    """A search over replicas whose times are given."""
+
+    def __init__(self, asked: PlanQuestion, times: dict[Replica, UnloadedReplica | str]) -> None:
+        super().__init__(asked)
+        self.replicas = tuple(times)
+        self._priced = dict(times)
+
+    def afresh(self) -> MadeUp:
+        """The same, with nothing assessed."""
+        return MadeUp(self.asked, self._priced)
+
+
+def problem(seed: int) -> MadeUp:
+    """Two chips, one to four of each, each in two layouts, with random times, memory, prices, load and limits."""
+    random = np.random.default_rng(seed)
+    output, prompt = int(random.integers(2, 200)), int(random.integers(100, 3000))
+    tpot = float(random.choice([0.01, 0.03, 0.1]))
+    asked = PlanQuestion(
+        MODEL,
+        Load(float(10 ** random.uniform(-1, 1.5)), prompt, output),
+        Limits(float(random.choice([0.1, 0.5, 2.0])), tpot if random.random() < 0.8 else None),
+        ("h100", "h200"),
+        (1, 2, 3, 4),
+        {"h100": float(random.uniform(1, 4)), "h200": float(random.uniform(1, 4))},
+    )
+    times: dict[Replica, UnloadedReplica | str] = {}
+    for name, tensor in itertools.product(asked.chips, (1, 2)):
+        replica = Replica(name, "bf16", tensor=tensor)
+        if random.random() < 0.05:
+            times[replica] = "it does not divide"
+            continue
+        most = int(random.choice([0, 4, 30, 100], p=[0.1, 0.2, 0.3, 0.4]))
+        base = float(10 ** random.uniform(-2.5, -1.3)) / tensor
+        step = base + base * float(10 ** random.uniform(-3, -1)) * np.arange(most + 1)
+        footprint = Footprint({"weights": 60e9 / tensor + (60e9 if most == 0 else 0), "kv": 1e8}, "hbm", 85e9)
+        took = base * float(10 ** random.uniform(0, 1.5))
+        times[replica] = UnloadedReplica(
+            asked, replica, footprint, 76e9, 1e8, most, step, ("hbm",) * (most + 1), took, "tensor",
+            _mixed={size: np.maximum(step * 1.02, took / 2 + step * 0.5) for size in (512, 2048, 8192)},
+        )  # fmt: skip
+    return MadeUp(asked, times)
+
+
+def one_by_one(search: MadeUp) -> list[Assessment]:
+    """Every deployment there is, each asked by a search of its own."""
+    found = []
+    for replica, times in search._priced.items():
+        for count in search.asked.counts:
+            if isinstance(times, str) or times.most < 1 or count % replica.chips:
+                continue
+            for chunk in (*times.chunks, 0):
+                for most in search.places(times, times.server(chunk)):
+                    alone = MadeUp(search.asked, {replica: times})
+                    found.append(alone.assess(Deployment(replica, count // replica.chips, chunk, most)))
+    return found
+
+
+#: How many random problems are tried.
+PROBLEMS = 200 if os.environ.get("ROOFLINE_LONG") else 16
+
+
+def test_a_plan_is_what_exhaustive_search_finds() -> None:
+    for seed in range(PROBLEMS):
+        search = problem(seed)
+        meets = [each for each in one_by_one(search) if each.reason is None]
+        found = answer(search.asked, search)
+        if not meets:
+            assert found.best is None, seed
+            continue
+        best = min(meets, key=lambda each: each.order)
+        assert found.best is not None, seed
+        assert found.best.order == best.order, seed
+
+
+def test_why_not_gives_the_reason_that_a_fresh_assessment_has() -> None:
+    kinds = set()
+    for seed in range(PROBLEMS // 2):
+        search = problem(seed)
+        found = answer(search.asked, search)
+        for each in one_by_one(search)[::7]:
+            reason = found.why(each.deployment)
+            if each.reason is not None:
+                assert reason == each.reason
+            elif found.best is not None and each.order > found.best.order:
+                assert reason is not None
+                assert reason.kind == "beaten"
+                assert each.cost > found.best.cost or each.tightness > found.best.tightness
+            kinds.add("" if reason is None else reason.kind)
+    assert kinds >= {"rate", "load", "beaten"}
+
+
+def test_looser_limits_and_cheaper_chips_never_cost_more() -> None:
+    for seed in range(PROBLEMS // 2):
+        search = problem(seed)
+        asked, times = search.asked, search._priced
+        before = answer(asked, search).best
+        if before is None:
+            continue
+        limits = asked.limits
+        loose = replace(limits, first_token=(limits.first_token or 1) * 2, per_token=(limits.per_token or 1) * 2)
+        cheap = {**asked.prices, "h200": asked.prices["h200"] / 2}
+        for changed in (replace(asked, limits=loose), replace(asked, prices=cheap)):
+            again = {
+                replica: each if isinstance(each, str) else replace(each, asked=changed)
+                for replica, each in times.items()
+            }
+            after = answer(changed, MadeUp(changed, again)).best
+            assert after is not None
+            assert after.cost <= before.cost * (1 + 1e-12)
+
+
+def test_fewer_sequences_than_the_token_time_allows_only_wait_longer() -> None:
+    server = ServerTimes.of(step=0.01 + 0.0001 * np.arange(101), prompt=0.02, output=51)
+    waits = [server.limited_to(most).under(4.0).time_to_first_token.percentile for most in (6, 10, 20, 50, 100)]
+    assert all(fewer >= more * (1 - 1e-6) for fewer, more in itertools.pairwise(waits))
