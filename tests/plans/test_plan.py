@@ -109,3 +109,17 @@ def test_nothing_meets_the_limits_with_code_3_and_the_nearest_miss(capsys: pytes
 def test_mistakes_are_pointed_at(words: list[str], text: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*WORDS, *words]) == 2
     assert text in capsys.readouterr().err
+
+
+def test_an_expected_plan_takes_longer_than_its_floor_and_says_by_how_much() -> None:
+    asked = {**EIGHT, "on": ["h100"], "count": [1], "rate": "4/s"}
+    floor, expected = plan("llama-3-8b", **asked), plan("llama-3-8b", **asked, estimate="vllm")
+    assert floor.best is not None
+    assert expected.best is not None
+    for name in ("first_token", "per_token"):
+        assert getattr(expected.best, name).mean > getattr(floor.best, name).mean
+    low, high = expected.best.interval
+    assert low < 1 < high
+    assert expected.to_dict()["basis"] == "estimate"
+    assert any("steps by constants of" in text for text in expected.assumptions)
+    assert floor.floor_only(floor.best) == ()

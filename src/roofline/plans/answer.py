@@ -221,7 +221,10 @@ class DeploymentPlan(Answer):
             f"tokens at its longest and has {asked.load.mean_context:,} on average",
             "TTFT: the waits for a place and for prefill, and prefill; TPOT: a request's mean gap between tokens",
         ]
-        if any(value for value in (choice.deployment.replica.formats != "bf16" for choice in self.choices)):
+        times = None if self.best is None else self.search.priced(self.best.deployment.replica)
+        if asked.library is not None and times is not None and not isinstance(times, str):
+            said += times.assumptions
+        if any(choice.deployment.replica.formats != "bf16" for choice in self.choices):
             said.append("narrower formats change what a model answers: --formats bf16 keeps them out")
         return tuple(said)
 

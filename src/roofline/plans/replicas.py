@@ -219,6 +219,8 @@ class UnloadedReplica:
 def unloaded(asked: PlanQuestion, replica: Replica) -> UnloadedReplica:
     """Price a replica without load; raises where the model does not divide so or no such chips are joined."""
     load, formats = asked.load, FORMATS[replica.formats]
+    if asked.library is not None and replica.pipeline > 1:
+        raise InputError("what to expect over the stages of a pipeline is not known", hint="leave --estimate out")
     machine = chip(replica.target)
     ways = Parallelism.on(machine, **_fields(replica))
     stages, _ = local_stages(asked.model, machine, ways)
@@ -251,7 +253,7 @@ def unloaded(asked: PlanQuestion, replica: Replica) -> UnloadedReplica:
     time = float(first.lower)
     step, binds, said = _by_sequences(asked, replica, "decode", most, {"context": load.mean_context})
     prompt, lag, interval = time / copies, time - time / copies, (1.0, 1.0)
-    if asked.library is not None and replica.pipeline == 1:
+    if asked.library is not None:
 
         def decode(n: int) -> Any:
             return serve_bound(
