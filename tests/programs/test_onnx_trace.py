@@ -342,7 +342,7 @@ def test_whole_numbers_of_any_amount_may_be_in_another_file(where):
     program = model(nodes, [value("x", "N", 64)], [value("y")], [places, _sized("axes", 0), weight("w", 64, 5)])
     found = trace(program)
     assert found.flops() == 2 * 5000 * 64 * 5
-    assert [t.role for op in found.ops for t in op.reads if t.dims == (5000,) or t.dims == (1, 5000)] == ["weight"]
+    assert [t.role for op in found.ops for t in op.reads if t.dims == (5000,) or t.dims == (1, 5000)] == ["state"]
     assert found.inputs == ("fp32[N, 64]",)
 
 

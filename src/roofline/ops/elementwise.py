@@ -79,6 +79,8 @@ PER_ELEMENT: dict[str, PerElement] = {
     "geglu": PerElement(5, 1, "g·½·(1 + erf(g·1/√2))·u"),
     "rope": PerElement(3, formula="x₁·cos − x₂·sin and x₁·sin + x₂·cos for each pair; sin and cos are looked up"),
     "dropout": PerElement(2, formula="select(mask, x·1/(1 − p), 0); the random numbers are not counted"),
+    "quantise": PerElement(3, formula="round(x·1/scale + zero); what saturates is part of the conversion"),
+    "dequantise": PerElement(2, formula="(x − zero)·scale"),
     "cast": PerElement(0),
     "copy": PerElement(0),
 }

@@ -67,6 +67,7 @@ class Traced(Answer):
         ``assumptions``  what had to be assumed, in words
         ``inputs``       the inputs as written in the notation
         ``sizes``        named sizes, where the front end has them
+        ``weights``      elements of each parameter by the name of its memory, where an operation may read a part
     """
 
     name: str
@@ -76,6 +77,7 @@ class Traced(Answer):
     assumptions: tuple[str, ...] = ()
     inputs: tuple[str, ...] = ()
     sizes: Mapping[str, Size] = field(default_factory=dict)
+    weights: Mapping[str, Size] = field(default_factory=dict)
 
     def flops(self, convention: str = "flops") -> Size:
         """Count the whole program under a convention of :data:`~roofline.ops.counting.CONVENTIONS`."""
@@ -95,9 +97,13 @@ class Traced(Answer):
         return self.flops(convention) / self.bytes(policy)
 
     def parameters(self) -> Size:
-        """Elements of all weights that were read, each once; buffers (running statistics) are among them."""
-        found = {t.storage or t.ident: t for op in self.ops for t in op.reads if t.role == "weight"}
-        return _sum([tensor.elements for tensor in found.values()])
+        """Elements of the parameters that are read, each once and whole, however many parts of it are; no buffers."""
+        found: dict[str, Size] = {}
+        for tensor in (t for op in self.ops for t in op.reads if t.role == "weight"):
+            whole = (tensor.storage or tensor.ident).partition("[")[0]
+            is_known = whole in self.weights
+            found[whole if is_known else tensor.storage or tensor.ident] = self.weights.get(whole, tensor.elements)
+        return _sum(list(found.values()))
 
     def totals(self, convention: str = "flops") -> dict[str, Size]:
         """Counts by kind of operation, the kinds that count nothing left out."""

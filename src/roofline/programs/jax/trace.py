@@ -120,6 +120,7 @@ def trace(
         gaps=walker.gaps(ops),
         assumptions=tuple(walker.assumptions),
         inputs=tuple(_written(shape) for shape in shapes),
+        weights={tensor.ident: tensor.elements for tensor in tensors if tensor.role == "weight"},
     )
 
 

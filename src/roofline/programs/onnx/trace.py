@@ -67,6 +67,7 @@ def trace(
     given = [item for item in model.graph.input if item.name not in held]
     with _damage("the ONNX graph"):
         walk.graph(model.graph, "", 1)
+    weights = [tensor for item in model.graph.initializer if (tensor := walk.known.get(item.name)) is not None]
     written = [walk.known[item.name] for item in given if item.name in walk.known]
     return Traced(
         name or (Path(program).stem if isinstance(program, str | Path) else model.graph.name or "onnx"),
@@ -75,6 +76,7 @@ def trace(
         assumptions=tuple(walk.assumptions),
         inputs=tuple(f"{t.dtype}[{', '.join(map(str, t.dims))}]" for t in written),
         sizes=dict(sizes or {}),
+        weights={tensor.ident: tensor.elements for tensor in weights},
     )
 
 
@@ -90,6 +92,7 @@ class GraphWalker:
     known: dict[str, Tensor] = field(default_factory=dict)
     values: dict[str, Any] = field(default_factory=dict)
     updated: set[str] = field(default_factory=set)
+    buffers: set[str] = field(default_factory=set)
 
     def graph(self, graph: Any, scope: str, repeat: Size) -> None:
         """GraphWalker a graph: name its tensors, then price its nodes in order."""
@@ -97,6 +100,8 @@ class GraphWalker:
             dims, dtype = dims_of(item), dtype_of(item.type.tensor_type.elem_type)
             if dims is not None and dtype is not None:
                 self.known[item.name] = Tensor(_ident(item.name), put(dims, self.solved), dtype)
+        norms = [node for node in graph.node if node.op_type == "BatchNormalization"]
+        self.buffers |= {word for node in norms for word in node.input[3:5]}
         for item in graph.initializer:
             self._constant(item.name, item)
         first = len(self.ops)
@@ -193,7 +198,9 @@ class GraphWalker:
     def _constant(self, name: str, value: Any) -> None:
         dtype = dtype_of(value.data_type)
         if dtype is not None:
-            self.known[name] = Tensor(_ident(name), tuple(value.dims), dtype, "weight", None, name)
+            is_buffer = name in self.buffers or dtype in ("int64", "bool")
+            role = "state" if is_buffer else "weight"
+            self.known[name] = Tensor(_ident(name), tuple(value.dims), dtype, role, None, name)
         self._hold(name, value)
 
     def _hold(self, name: str, value: Any) -> None:

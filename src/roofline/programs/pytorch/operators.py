@@ -51,7 +51,7 @@ _FREE = frozenset(
         "_functional_sym_constrain_range_for_size", "sym_constrain_range", "sym_constrain_range_for_size",
     )
 )  # fmt: skip
-_VALUE = frozenset({"_local_scalar_dense", "equal", "is_nonzero", "item"})
+_VALUE = frozenset({"_local_scalar_dense", "equal", "is_nonzero", "item", "allclose"})
 _SHAPE_FROM_VALUES = frozenset(
     (
         "nonzero", "masked_select", "_to_sparse", "unique_consecutive", "_unique", "_unique2", "unique_dim",

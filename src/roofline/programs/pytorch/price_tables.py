@@ -23,7 +23,8 @@ FUNCTIONS = {
     "floor_divide": "divide", "remainder": "divide", "fmod": "divide", "isin": "compare", "eq": "compare",
     "ne": "compare",
     "lt": "compare", "le": "compare", "gt": "compare", "ge": "compare", "heaviside": "compare", "copysign": "abs",
-    "threshold": "relu", "relu6": "relu6",
+    "threshold": "relu", "relu6": "relu6", "quantize_per_tensor": "quantise", "quantize_per_channel": "quantise",
+    "dequantize": "dequantise",
 }  # fmt: skip
 
 #: FLOPs and transcendentals an element of what has no forward function of its own; the formula is stated.
@@ -67,9 +68,6 @@ STATED_FORMULAS: dict[str, tuple[int, int, str]] = {
     "fake_quantize_per_channel_affine_cachemask": (7, 0, "(clip(round(x/s) + z) − z)·s, and where it is clipped"),
     "_fake_quantize_per_tensor_affine_cachemask_tensor_qparams": (7, 0, "the same"),
     "_fused_moving_avg_obs_fq_helper": (9, 0, "the same, and the largest and the smallest that were met"),
-    "quantize_per_tensor": (5, 0, "clip(round(x/s) + z)"),
-    "quantize_per_channel": (5, 0, "clip(round(x/s) + z)"),
-    "dequantize": (2, 0, "(x − z)·s"),
     "_fused_dropout": (2, 0, "select(mask, x·1/(1 − p), 0); the random numbers are not counted"),
     "_masked_scale": (2, 0, "x·mask·scale"),
     "_add_relu": (2, 0, "max(a + b, 0)"),
@@ -99,7 +97,7 @@ REDUCTIONS = {
     "min": "min", "argmax": "argmax", "argmin": "argmin", "any": "sum", "all": "sum", "var": "variance",
     "std": "variance", "var_mean": "variance", "std_mean": "variance", "logsumexp": "logsumexp",
     "linalg_vector_norm": "norm", "norm": "norm", "aminmax": "max", "count_nonzero": "sum",
-    "_is_all_true": "sum", "_is_any_true": "sum",
+    "_is_all_true": "sum", "_is_any_true": "sum", "hash_tensor": "sum",
 }  # fmt: skip
 
 #: FLOPs an element of a loss over all elements and of its gradient: subtract, square (or the like), add.

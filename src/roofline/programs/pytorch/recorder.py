@@ -22,7 +22,16 @@ from roofline.errors import InputError, RooflineError
 from roofline.programs.pytorch.autocast import Autocast
 from roofline.programs.pytorch.open_sizes import OpenSizes
 from roofline.programs.pytorch.operators import CONSTANT_FACTORIES, MIDDLES, OperatorTraits, opened, traits_of
-from roofline.programs.pytorch.registry import Call, Priced, TensorOperand, find, find_function, find_shape, price
+from roofline.programs.pytorch.registry import (
+    Call,
+    PackedWeights,
+    Priced,
+    TensorOperand,
+    find,
+    find_function,
+    find_shape,
+    price,
+)
 from roofline.programs.pytorch.source_location import LocationFinder, SourceLocation
 from roofline.programs.pytorch.tensors import (
     LARGEST_CONSTANT,
@@ -80,7 +89,7 @@ class Recorder:
         try:
             return func(*args, **kwargs)
         except (RuntimeError, AssertionError) as error:
-            if "device" not in str(error) or not self.constants:
+            if "device" not in str(error).lower() or not self.constants:
                 raise
         del self.ops[before:]
         self.constants = False
@@ -136,15 +145,18 @@ class Recorder:
         """The shape of a tensor, of open sizes the formulas."""
         return tuple(map(self.open.plain, tensor.shape)) if self.open else tuple(tensor.shape)
 
-    def packed_weights(self, pack: Any) -> tuple[TensorOperand, ...]:
-        """Weights that PyTorch has packed, and their bias: they are asked what they hold."""
+    def packed_weights(self, pack: Any) -> PackedWeights:
+        """Weights that PyTorch has packed: they are asked what they hold, and those of a convolution for its window."""
         weight, bias = pack.unpack()
         named = ((weight, f"pack{id(pack)}"), (bias, f"pack{id(pack)}.bias"))
-        return tuple(
-            self.operand(item, Tensor(ident, tuple(item.shape), dtype_name(item.dtype), "weight"))
+        found = [
+            None
+            if item is None
+            else self.operand(item, Tensor(ident, tuple(item.shape), dtype_name(item.dtype), "weight"))
             for item, ident in named
-            if item is not None
-        )
+        ]
+        window = packed_window(pack) if hasattr(pack, "stride") else {}
+        return PackedWeights(found[0], found[1], window)  # type: ignore[arg-type]
 
     # ------------------------------------------------------------------------------------- values and shapes
 
@@ -179,6 +191,12 @@ class Recorder:
         if not tensor.is_meta:
             self._keep.append(tensor.untyped_storage())
             self._spoiled.add(_address(tensor))
+
+
+def packed_window(pack: Any) -> dict[str, Any]:
+    """Options of a convolution whose weights PyTorch has packed."""
+    words = ("stride", "padding", "dilation", "groups", "output_padding")
+    return {"transposed": bool(pack.transpose())} | {word: getattr(pack, word)() for word in words}
 
 
 def _address(tensor: Any) -> int:
@@ -264,6 +282,9 @@ class DispatchWatcher(TorchDispatchMode):  # type: ignore[misc]
         result = made(shaped_args, shaped_kwargs) if made is not None else NotImplemented
         if result is not NotImplemented:
             return result
+        if traits.name == "masked_select" and recorder.known(args[1]):
+            mask = args[1].broadcast_to(torch.broadcast_shapes(*(t.shape for t in tensors)))
+            return shaped_args[0].new_empty(int(mask.sum()))
         if traits.shape_from_values and _by_values(traits, tensors):
             raise self._needs_values(traits)
         try:

@@ -16,9 +16,9 @@ Work(flops/vector/fp32: 2048)
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from roofline import dtypes
 from roofline.errors import InputError
@@ -30,6 +30,7 @@ from roofline.work import Op, Tensor
 __all__ = [
     "UNTOLD",
     "Call",
+    "PackedWeights",
     "TensorOperand",
     "Priced",
     "find",
@@ -79,6 +80,14 @@ class TensorOperand:
     def is_complex(self) -> bool:
         """Whether its numbers are complex."""
         return dtypes.get(self.dtype).family == "complex"
+
+
+class PackedWeights(NamedTuple):
+    """Weights that PyTorch has packed, their bias, and the window (stride, padding …) of those of a convolution."""
+
+    weight: TensorOperand
+    bias: TensorOperand | None = None
+    window: Mapping[str, Any] = {}
 
 
 @dataclass(frozen=True, slots=True, eq=False)

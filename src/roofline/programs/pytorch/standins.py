@@ -10,8 +10,10 @@ from copy import copy
 from typing import Any
 
 import torch
+from torch.fx.experimental.symbolic_shapes import is_nested_int
 
 from roofline.errors import InputError
+from roofline.programs.pytorch.functions.attention import nested_input
 from roofline.programs.pytorch.open_sizes import OpenSizes
 from roofline.programs.pytorch.tensors import LARGEST_CONSTANT, dtype_name
 from roofline.programs.specs import Spec
@@ -93,7 +95,7 @@ def standing_in(
         for prefix, root in roots.items():
             for path, module in root.named_modules():
                 where = ".".join(part for part in (prefix, path) if part)
-                for table, role in ((module._parameters, "weight"), (module._buffers, "weight")):
+                for table, role in ((module._parameters, "weight"), (module._buffers, "state")):
                     for name, tensor in table.items():
                         if tensor is None:
                             continue
@@ -180,9 +182,9 @@ def prepared(optimizer: Any, declare: Callable[[Any, str, str], None]) -> None:
 
 
 def _is_constant(table: Any, module: Any, tensor: Any) -> bool:
-    """Whether it is a buffer of whole numbers that has values: sizes, positions, masks, which programs look at."""
-    plain = table is module._buffers and type(tensor) in (torch.Tensor, torch.nn.Buffer)
-    whole = plain and not tensor.is_floating_point() and not tensor.is_complex() and not tensor.is_quantized
+    """Whether it is a buffer that programs look at and has values: sizes, positions, masks, and single numbers."""
+    plain = table is module._buffers and type(tensor) in (torch.Tensor, torch.nn.Buffer) and not tensor.is_quantized
+    whole = plain and ((not tensor.is_floating_point() and not tensor.is_complex()) or tensor.numel() == 1)
     held = whole and tensor.device.type == "cpu" and tensor.layout == torch.strided
     return held and tensor.nbytes <= LARGEST_CONSTANT
 
@@ -250,6 +252,12 @@ def make_input(
     if isinstance(value, Spec):
         dims = (opened.size(str(dim)) if is_symbol(dim) else dim for dim in value.dims)
         return _from_spec(value._replace(dims=tuple(dims)), declare, label)
+    if isinstance(value, torch.Tensor) and value.is_nested:
+        if value.layout != torch.jagged:
+            raise InputError(f"{label} is a nested tensor without offsets", hint="make it with layout=torch.jagged")
+        made = shape_only(value.values())
+        declare(made, "activation", label)
+        return nested_input(made, value)
     if isinstance(value, torch.Tensor):
         whole = not value.is_floating_point() and not value.is_complex()
         if whole and value.device.type == "cpu" and type(value) is torch.Tensor:
@@ -281,7 +289,8 @@ def _from_spec(wanted: Spec, declare: Callable[[Any, str, str], None], label: st
 def written(value: Any, opened: OpenSizes) -> str:
     """An input as the notation writes it."""
     if isinstance(value, torch.Tensor):
-        return f"{dtype_name(value.dtype)}[{', '.join(str(opened.plain(size)) for size in value.shape)}]"
+        dims = value.shape if not value.is_nested else ("j" if is_nested_int(size) else size for size in value.shape)
+        return f"{dtype_name(value.dtype)}[{', '.join(str(opened.plain(size)) for size in dims)}]"
     return (
         str(value)
         if isinstance(value, str)

@@ -5,7 +5,7 @@ Views share a storage, writing in place makes a version, and dimensions of strid
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any
@@ -86,6 +86,7 @@ class _Storage:
     outside: bool = False
     version: int = 0
     parts: int = 0
+    elements: Any = None
     regions: dict[tuple[Any, ...], int] = field(default_factory=dict)
 
     @property
@@ -109,7 +110,12 @@ class TensorIdentities:
         """Say what a tensor from outside is before anything reads it."""
         found = self._of(tensor)
         if found is not None:
-            found.role, found.label = role, label
+            found.role, found.label, found.elements = role, label, tensor.numel()
+
+    def weights(self) -> dict[str, Any]:
+        """Elements of every parameter that was declared, by the name of its memory."""
+        declared = {s.base: s.elements for s in self._storages.values() if s.role == "weight"}
+        return {base: elements for base, elements in declared.items() if elements is not None}
 
     def alias(self, new: Any, old: Any) -> None:
         """Make the storage of ``new`` another handle on that of ``old``."""
@@ -154,13 +160,14 @@ class TensorIdentities:
         found = [self._of(tensor) for tensor in plain]
         return {storage.ident for storage in found if storage is not None and storage.made}
 
-    def settle(self, ops: Sequence[Op]) -> tuple[Op, ...]:
+    def settle(self, ops: Sequence[Op], results: Set[str] = frozenset()) -> tuple[Op, ...]:
         """Give overlapping regions of an outside tensor one name, and its last version a role that stays.
 
         So no policy reads the one twice, or takes the other for an intermediate where the program reads it too.
-        The statistics that a norm keeps for a gradient, and dropout's mask, are written where there is one.
+        The statistics that a norm keeps for a gradient, and dropout's mask, are written where something reads them or
+        they are among the ``results``.
         """
-        asked = {t.ident for op in ops for t in op.reads}
+        asked = results | {t.ident for op in ops for t in op.reads}
         storages = {id(s): s for s in self._storages.values()}.values()
         merged = {
             f"{s.ident}[{number}]": s.ident

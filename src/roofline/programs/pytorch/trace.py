@@ -36,7 +36,7 @@ from torch._dispatch.python import enable_python_dispatcher
 from roofline.errors import InputError, RooflineError, suggest
 from roofline.programs.parts import given_back
 from roofline.programs.pytorch.autocast import autocast_without_a_device
-from roofline.programs.pytorch.functions.attention import making_biases
+from roofline.programs.pytorch.functions.attention import on_shapes
 from roofline.programs.pytorch.recorder import DispatchWatcher, FunctionWatcher, Recorder
 from roofline.programs.pytorch.registry import load, load_functions
 from roofline.programs.pytorch.source_location import LocationFinder, module_paths
@@ -141,8 +141,8 @@ def _traced(
         if recorder.open:
             stack.enter_context(enable_python_dispatcher())
         stack.enter_context(autocast_without_a_device())
-        stack.enter_context(making_biases())
-        stack.enter_context(_without_warnings_on_values())
+        stack.enter_context(on_shapes())
+        stack.enter_context(_without_questions_about_values())
         stack.enter_context(mock.patch.object(torch.distributions.Distribution, "_validate_args", False))
         stack.enter_context(warnings.catch_warnings())
         warnings.filterwarnings("ignore", "flex_attention called without torch.compile", UserWarning)
@@ -162,7 +162,7 @@ def _traced(
             if recorder.float_constants and "expected device cpu but got meta" in str(error):
                 raise _GradientOfAConstant from error
             raise _explained(recorder, error) from error
-    ops = given_back(recorder.identities.settle(recorder.ops), results)
+    ops = given_back(recorder.identities.settle(recorder.ops, results), results)
     return Traced(
         name or _name(program),
         ops,
@@ -170,6 +170,7 @@ def _traced(
         assumptions=_assumptions(recorder, backward),
         inputs=tuple(written(value, recorder.open) for value in (*values, *named.values())),
         sizes=dict(sizes or {}),
+        weights=recorder.identities.weights(),
     )
 
 
@@ -233,14 +234,22 @@ def _name(program: Any) -> str:
     return str(getattr(program, "__name__", type(program).__name__)).strip("<>")
 
 
+#: Questions of libraries about values, which there are none of: the module, who holds the function, its answer.
+_ABOUT_VALUES = (
+    ("transformers.modeling_utils", "PreTrainedModel", "warn_if_padding_and_no_attention_mask", None),
+    ("torch.ao.quantization.observer", "", "check_min_max_valid", True),
+)
+
+
 @contextmanager
-def _without_warnings_on_values() -> Iterator[None]:
-    """Transformers looks for padding in ids only to warn of it; ids may have no values here."""
-    models = getattr(sys.modules.get("transformers.modeling_utils"), "PreTrainedModel", None)
-    if not hasattr(models, "warn_if_padding_and_no_attention_mask"):
-        yield
-        return
-    with mock.patch.object(models, "warn_if_padding_and_no_attention_mask", return_value=None):
+def _without_questions_about_values() -> Iterator[None]:
+    """Transformers looks for padding in ids only to warn of it; an observer checks that it has seen finite numbers."""
+    with ExitStack() as stack:
+        for module, owner, name, answer in _ABOUT_VALUES:
+            holder = sys.modules.get(module)
+            holder = getattr(holder, owner, None) if owner else holder
+            if hasattr(holder, name):
+                stack.enter_context(mock.patch.object(holder, name, return_value=answer))
         yield
 
 

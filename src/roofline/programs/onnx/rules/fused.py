@@ -13,8 +13,7 @@ from roofline.programs.onnx.rules.vector import layer_norm_with
 from roofline.sizes import product
 from roofline.work import Op, Work
 
-#: x/scale + zero, rounded; (x − zero)·scale.
-QUANTISE, DEQUANTISE = 3, 2
+QUANTISE, DEQUANTISE = PER_ELEMENT["quantise"].arithmetic, PER_ELEMENT["dequantise"].arithmetic
 
 
 @rule("SkipLayerNormalization", "SkipSimplifiedLayerNormalization")

@@ -76,11 +76,8 @@ def cast(call: Call) -> Priced:
 @rule("QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear")
 def scaled(call: Call) -> Priced:
     """x/scale + zero, rounded; or (x − zero)·scale."""
-    size = call.writes[0].elements
-    each = 2 if call.name == "DequantizeLinear" else 3
-    op = pricing.vector(
-        call.name, "elementwise", call.reads, call.writes, flops=each * size, elements=size, one_each=size
-    )
+    function = "dequantise" if call.name == "DequantizeLinear" else "quantise"
+    op = pricing.elementwise(function, call.reads, call.writes, name=call.name)
     note = "between DequantizeLinear and QuantizeLinear a file computes in floating point; a runtime may use integers"
     return replace(op, note=note if call.name == "DequantizeLinear" else "")
 

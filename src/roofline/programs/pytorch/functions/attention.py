@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any
 from unittest import mock
 
 import torch
 import torch.nn.functional as F
+from torch.nested._internal import sdpa as nested_attention
+from torch.nested._internal.nested_tensor import NestedTensor, nested_view_from_values_offsets_lengths
 from torch.utils._python_dispatch import _disable_current_modes
 
 from roofline.ops.masks import CAUSAL
@@ -101,18 +103,30 @@ def _check(recorder: Recorder, func: Any, q: Any, k: Any, v: Any, given: dict[st
 
 
 @contextmanager
-def making_biases() -> Iterator[None]:
-    """Let a program make causal biases (``causal_lower_right``), which PyTorch cannot while it is watched."""
-    kind = getattr(sys.modules.get("torch.nn.attention.bias"), "CausalBias", None)
-    if kind is None:
-        yield
-        return
+def on_shapes() -> Iterator[None]:
+    """Let a program make causal biases and attend over nested tensors, which PyTorch does not do while it is watched.
+
+    A nested tensor (``torch.jagged``) takes the kernel for packed sequences, as it does on a GPU. Where its sequences
+    end are values, which its data has none of: PyTorch is told that both are on one device.
+    """
+    bias = getattr(sys.modules.get("torch.nn.attention.bias"), "CausalBias", None)
 
     def new(cls: Any, *args: Any) -> Any:
         with _disable_current_modes():
             return torch.Tensor._make_subclass(cls, torch.empty(0))
 
-    with mock.patch.object(kind, "__new__", new):
+    make = NestedTensor.__new__
+
+    def nested(cls: Any, *args: Any, **kwargs: Any) -> Any:
+        with mock.patch.object(torch.Tensor, "device", property(lambda tensor: torch.device("meta")), create=True):
+            return make(cls, *args, **kwargs)
+
+    with ExitStack() as stack:
+        stack.enter_context(mock.patch.object(NestedTensor, "__new__", nested))
+        if bias is not None:
+            stack.enter_context(mock.patch.object(bias, "__new__", new))
+        stack.enter_context(mock.patch.object(nested_attention, "_is_computing_meta_flops", return_value=True))
+        stack.enter_context(mock.patch.object(nested_attention, "_select_sdp_backend", return_value=None))
         yield
 
 
@@ -135,3 +149,10 @@ def _block_pairs(block: Sequence[Any], S: Any, T: Any, sizes: AttentionSizes) ->
             return full, "the mask of flex attention depends on data: every score is counted"
     found = total * exact_div(sizes.batch, batches) * exact_div(sizes.heads, heads)
     return found, "" if found == full else "the mask of flex attention is looked at: scores it lets through count"
+
+
+def nested_input(values: Any, given: Any) -> Any:
+    """A nested tensor over other values, its sequences as long as those of the one that is given."""
+    lengths = {"lengths": given.lengths(), "ragged_idx": given._ragged_idx}
+    with on_shapes():
+        return nested_view_from_values_offsets_lengths(values, given.offsets(), **lengths)

@@ -269,6 +269,19 @@ def gaussian_nll_loss(recorder: Recorder, func: Any, args: Sequence[Any], kwargs
     return loss.mean() if given["reduction"] == "mean" else loss.sum()
 
 
+@function(torch.cov)
+def covariance(recorder: Recorder, func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    """Weighted, without PyTorch's look at whether the weights are all at least 0."""
+    given = dict(zip(("input", "correction", "fweights", "aweights"), args, strict=False)) | kwargs
+    weights = [given[word] for word in ("fweights", "aweights") if given.get(word) is not None]
+    if not weights:
+        return NotImplemented
+    x, weight = given["input"], prod(weights[1:], start=weights[0])
+    x = x if x.dim() > 1 else x[None]
+    away = x - (x * weight).sum(1, keepdim=True) / weight.sum()
+    return ((away * weight) @ away.mH / (weight.sum() - given.get("correction", 1))).squeeze()
+
+
 @function(torch._VF.stft)
 def stft(recorder: Recorder, func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     """Pass the window as a shape; the operations inside are recorded one by one."""

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import torch
 
+from roofline.programs.pytorch.recorder import packed_window
 from roofline.programs.pytorch.registry import shape
 
 
@@ -70,12 +72,126 @@ def dense_result(args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     return torch.empty(dims, dtype=left.dtype, device="meta")
 
 
-@shape("quantized.linear_dynamic", "quantized.linear_relu_dynamic", "quantized.linear_dynamic_fp16",
+def _averaged(name: str, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    """A mean of quantised numbers: the shape is that of floating point, the format that of what goes in."""
+    if args[0].dtype not in (torch.uint8, torch.int8):
+        return NotImplemented
+    made = getattr(torch.ops.aten, name)(torch.empty(args[0].shape, device="meta"), *args[1:], **kwargs)
+    return torch.empty_like(made, dtype=args[0].dtype)
+
+
+for _name in ("mean", "avg_pool2d", "avg_pool3d", "_adaptive_avg_pool2d", "_adaptive_avg_pool3d"):
+    shape(_name)(partial(_averaged, _name))
+
+
+#: The plain integers that quantised tensors stand for.
+_INTEGERS = {torch.quint8: torch.uint8, torch.qint8: torch.int8, torch.qint32: torch.int32}
+
+
+@shape("quantize_per_tensor", "quantize_per_channel")
+def integers(args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    """Integers of the same shape, without their scale."""
+    wanted = kwargs.get("dtype", args[-1])
+    return torch.empty(args[0].shape, dtype=_INTEGERS.get(wanted, torch.uint8), device="meta")
+
+
+@shape("quantized.linear", "quantized.linear_relu", "quantized.linear_leaky_relu", "quantized.linear_tanh",
+       "quantized.linear_dynamic", "quantized.linear_relu_dynamic", "quantized.linear_dynamic_fp16",
        "quantized.linear_relu_dynamic_fp16")  # fmt: skip
 def linear_shape(args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     """[.., n] for a weight of n rows."""
     x, pack = args[:2]
     return x.new_empty((*x.shape[:-1], pack.unpack()[0].shape[0]))
+
+
+@shape(*(f"quantized.conv{turned}{n}d{post}" for n in (1, 2, 3) for turned in ("", "_transpose")
+         for post in ("", "_relu", "_dynamic")), "quantized.conv2d_add", "quantized.conv2d_add_relu")  # fmt: skip
+def convolved(args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    """As the convolution of floating point that the packed weights are for."""
+    x, pack = args[0], args[1] if hasattr(args[1], "unpack") else args[2]
+    x, weight = (torch.empty(item.shape, device="meta") for item in (x, pack.unpack()[0]))
+    window = packed_window(pack)
+    order = ("stride", "padding", "dilation", "transposed", "output_padding", "groups")
+    made = torch.ops.aten.convolution(x, weight, None, *(window[word] for word in order))
+    return torch.empty_like(made, dtype=args[0].dtype)
+
+
+@shape("quantized.add", "quantized.mul", "quantized.add_relu", "quantized.mul_relu")
+def paired(args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    """As large as both together need."""
+    tensors = [item for item in args if isinstance(item, torch.Tensor)]
+    return tensors[0].new_empty(torch.broadcast_shapes(*(item.shape for item in tensors)))
+
+
+@shape("quantized.cat", "quantized.cat_relu")
+def joined(args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    """The parts one after the other."""
+    return torch.cat(list(args[0]), args[1])
+
+
+@shape("quantized.matmul")
+def product_of_two(args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    """As numpy.matmul."""
+    a, b = args[:2]
+    return a.new_empty((*torch.broadcast_shapes(a.shape[:-2], b.shape[:-2]), a.shape[-2], b.shape[-1]))
+
+
+@shape(*(f"quantized.{name}" for name in (
+    "add_scalar", "mul_scalar", "add_scalar_relu", "mul_scalar_relu", "sigmoid", "hardswish", "leaky_relu", "elu",
+    "celu", "relu6", "prelu", "clamp", "threshold", "softmax", "layer_norm", "group_norm", "instance_norm", "dropout",
+    *(f"batch_norm{n}{post}" for n in ("", "1d", "2d", "3d") for post in ("", "_relu")))))  # fmt: skip
+def of_one(args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    """The same shape."""
+    return torch.empty_like(args[0])
+
+
+@shape("quantized.max_pool1d", "quantized.max_pool2d")
+def pooled(args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    """As the pooling of floating point."""
+    x = torch.empty(args[0].shape, device="meta")
+    made = (torch.max_pool2d if len(args[1]) == 2 else torch.max_pool1d)(x, *args[1:])
+    return torch.empty_like(made, dtype=args[0].dtype)
+
+
+@shape("sparse_sampled_addmm")
+def sampled(args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    """What the first matrix stores."""
+    return args[0].clone()
+
+
+@shape("_sparse_mm_reduce_impl")
+def reduced_product(args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    """Dense, and which terms were chosen."""
+    made = args[1].new_empty((args[0].shape[0], args[1].shape[1]))
+    return made, torch.empty_like(made, dtype=torch.int64)
+
+
+@shape("histogram")
+def counted(args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    """The counts, and the edges of the bins."""
+    bins = args[1] if len(args) > 1 else kwargs.get("bins", 100)
+    many = bins if isinstance(bins, int) else bins.numel() - 1
+    return args[0].new_empty(many), args[0].new_empty(many + 1)
+
+
+@shape("_histogramdd_bin_edges")
+def edges(args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    """The edges of the bins of each dimension."""
+    return [args[0].new_empty(many + 1) for many in args[1]]
+
+
+@shape("_histogramdd_from_bin_cts", "_histogramdd_from_bin_tensors")
+def counted_in_dimensions(args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    """A count for each bin."""
+    return args[0].new_empty([many if isinstance(many, int) else many.numel() - 1 for many in args[1]])
+
+
+@shape("multilabel_margin_loss_forward")
+def margins(args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    """A loss for each row, or one; and which classes are among the labels."""
+    scores, target, reduction = args[:3]
+    rows = scores.shape[:1] if reduction == 0 and scores.dim() > 1 else ()
+    return scores.new_empty(rows), torch.empty_like(scores, memory_format=torch.contiguous_format).view(target.shape)
 
 
 @shape("geqrf")

@@ -136,7 +136,18 @@ def _met(matrices: Tensor, rows: Size, each: Size) -> Tensor:
 def product_with_sparse(call: Call) -> Priced:
     """A product with a sparse operand, of which only stored elements count."""
     *bias, left, right = [item for item in call.args if is_operand(item)]
-    return sparse_product(call, left, right, *bias)
+    if call.name != "sparse_sampled_addmm":
+        return sparse_product(call, left, right, *bias)
+    sampled = stored_elements(bias[0])
+    op = pricing.contraction(call.name, call.read(left, right), call.writes, m=sampled, n=1, k=left.shape[-1])
+    return replace(op, reads=(*op.reads, *call.read(*bias)))
+
+
+@rule("_sparse_mm_reduce_impl")
+def reduced_product(call: Call) -> Priced:
+    """A product with a sparse matrix whose terms are compared or averaged rather than added."""
+    left, right = call.operands(0, 1)
+    return sparse_product(call, left, right)
 
 
 def is_sparse(*operands: TensorOperand | None) -> bool:
@@ -175,20 +186,3 @@ def stored_elements(operand: TensorOperand) -> int:
         message = f"how many elements a sparse tensor of {list(operand.shape)} stores is not known on shapes alone"
         raise InputError(message, hint="give it as an input, or hold it, with values on the CPU")
     return int((values._values() if str(values.layout) == "torch.sparse_coo" else values.values()).numel())
-
-
-@rule("quantized.linear_dynamic", "quantized.linear_relu_dynamic", "quantized.linear_dynamic_fp16",
-      "quantized.linear_relu_dynamic_fp16")  # fmt: skip
-def packed_linear(call: Call) -> Priced:
-    """Bring x to the format of the weight, 3 FLOPs an element where that is integers; multiply; rescale and add.
-
-    PyTorch has packed the weights, as integers or in fp16.
-    """
-    x, (weight, *bias) = call.args[:2]
-    n, k = weight.shape
-    op = pricing.contraction(call.name, 2 * call.read(weight), call.writes, m=product(x.shape[:-1]), n=n, k=k)
-    is_integer = not weight.dtype.startswith("fp")
-    each = 2 + ("relu" in call.name) if is_integer else len(bias) + ("relu" in call.name)
-    around = (3 * x.elements if is_integer else 0) + each * call.results[0].elements
-    work = op.work + Work.flops("vector", pricing.arithmetic(call.writes), around)
-    return replace(op, reads=call.read(x, weight, *bias), work=work)

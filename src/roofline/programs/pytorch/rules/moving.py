@@ -28,7 +28,7 @@ from roofline.work import Op, Tensor
     "reflection_pad1d_backward", "reflection_pad2d_backward", "reflection_pad3d_backward", "max_unpool2d",
     "masked_scatter_backward",
     "replication_pad1d_backward", "replication_pad2d_backward", "replication_pad3d_backward", "max_unpool3d",
-    "_jagged_to_padded_dense_forward", "_padded_dense_to_jagged_forward",
+    "_jagged_to_padded_dense_forward", "_padded_dense_to_jagged_forward", "lu_unpack",
 )  # fmt: skip
 def copied(call: Call) -> Priced:
     """Read what goes in, write what comes out."""
@@ -92,12 +92,13 @@ def gathered(call: Call) -> Priced:
     return pricing.move(call.name, (_touch(table, call.writes[0].elements), *rest), call.writes, kind="gather")
 
 
-@rule("index_put", "_index_put_impl", "_unsafe_index_put")
+@rule("index_put", "_index_put_impl", "_unsafe_index_put", "_unsafe_masked_index_put_accumulate")
 def put(call: Call) -> Priced:
     """Write values where indices name; accumulating reads what was there and adds."""
-    target, indices, values = call.args[:3]
-    reads = call.read(values, *indices)
-    return _scattered(call, reads, _indexed(target, indices), bool(call.get("accumulate")))
+    target, *masks, indices, values = call.args[: 4 if call.name.startswith("_unsafe_masked") else 3]
+    reads = call.read(values, *masks, *indices)
+    adds = bool(call.get("accumulate")) or call.name.endswith("accumulate")
+    return _scattered(call, reads, _indexed(target, indices), adds)
 
 
 @rule("scatter", "scatter_add", "scatter_reduce", "index_add", "index_copy", "index_fill", "masked_scatter", "put",
@@ -125,14 +126,14 @@ def spread(call: Call) -> Priced:
 
 
 #: FLOPs an element: a running count of what is chosen; where a histogram's bin lies (x − low)·scale, and its count.
-_PICKED = {"masked_select": 1, "nonzero": 1, "nonzero_static": 1, "bincount": 1, "histc": 3}
+_PICKED = {"masked_select": 1, "nonzero": 1, "nonzero_static": 1, "bincount": 1, "histc": 3, "histogram": 3}
 
 
-@rule(*_PICKED)
+@rule(*_PICKED, "_histogramdd_bin_edges", "_histogramdd_from_bin_cts", "_histogramdd_from_bin_tensors")
 def selected(call: Call) -> Priced:
     """Read everything, write what is chosen."""
     size = call.reads[0].elements
-    flops = _PICKED[call.name] * size
+    flops = _PICKED[call.name.removeprefix("_").split("dd_")[0]] * size
     return pricing.vector(call.name, "gather", call.reads, call.writes, flops=flops, elements=size, one_each=size)
 
 

@@ -79,7 +79,8 @@ def loss(call: Call) -> Priced:
 def margins(call: Call) -> Priced:
     """max(0, margin − x[y] + x[j]) for each class j, of several labels y for each of those too; then a sum."""
     scores = call.args[1 if call.name.endswith("backward") else 0]
-    return _counted(call, "reduction", 4, scores.elements * (scores.shape[-1] if "multilabel" in call.name else 1))
+    labels = scores.shape[-1] if "multilabel" in call.name and scores.rank else 1
+    return _counted(call, "reduction", 4, scores.elements * labels)
 
 
 @rule("trace", "diff", "cross", "linalg_cross")
@@ -95,6 +96,33 @@ def distances(call: Call) -> Priced:
     pairs = call.args[-1] if backward else call.results[0]
     columns = call.args[1 if backward else 0].shape[-1]
     return pricing.distances(call.name, call.reads, call.writes, pairs=pairs.elements, columns=columns)
+
+
+@rule("dist")
+def distance(call: Call) -> Priced:
+    """The same for one pair, all elements of which are columns."""
+    columns = maximum(*(item.elements for item in call.operands(0, 1)))
+    return pricing.distances(call.name, call.reads, call.writes, pairs=1, columns=columns)
+
+
+_CHUNKED = "torch_nn._linear_cross_entropy_batch_chunked"
+
+
+@rule(_CHUNKED, f"{_CHUNKED}_no_reduction")
+def linear_cross_entropy(call: Call) -> Priced:
+    """A product with all classes and its cross entropy in chunks: no score is written.
+
+    The gradients of x and of the weight are worked out in the same pass, another product each.
+    """
+    x, weight = [item for item in operands_in(call.args) if item.rank == 2][:2]
+    rows, scores = x.shape[0], x.shape[0] * weight.shape[0]
+    words = ("compute_input_grad", "compute_linear_weight_grad")
+    passes = 1 + sum(bool(call.get(word)) for word in words)
+    sizes = {"m": rows, "n": weight.shape[0], "k": x.shape[1]}
+    op = pricing.contraction(call.name.strip("_"), call.read(x, weight), call.writes, **sizes)
+    work = op.work * passes
+    soft = pricing.softmax(call.name, op.reads, op.writes, elements=scores, rows=rows, log=True).work
+    return replace(op, reads=call.reads, work=work + soft, options={"macs": passes * scores * x.shape[1]})
 
 
 @rule("_euclidean_dist")
