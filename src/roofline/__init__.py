@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from roofline.bounds.solution import Solution
     from roofline.bounds.solve import solve
     from roofline.bounds.solve_dtypes import solve_dtypes
+    from roofline.bounds.solve_equal import solve_equal
     from roofline.bounds.sweep import Sweep, sweep
     from roofline.charts.chart import Chart
     from roofline.charts.plot import plot
@@ -56,6 +57,7 @@ _WHERE = {
     "roofline.bounds.solution": ("Solution",),
     "roofline.bounds.solve": ("solve",),
     "roofline.bounds.solve_dtypes": ("solve_dtypes",),
+    "roofline.bounds.solve_equal": ("solve_equal",),
     "roofline.bounds.sweep": ("Sweep", "sweep"),
     "roofline.charts.chart": ("Chart",),
     "roofline.charts.plot": ("plot",),
@@ -126,6 +128,7 @@ __all__ = [
     "shard",
     "solve",
     "solve_dtypes",
+    "solve_equal",
     "sweep",
     "trace",
     "write_machine_file",

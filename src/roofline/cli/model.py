@@ -24,9 +24,18 @@ if TYPE_CHECKING:
 @click.option("--prompt", type=int, metavar="TOKENS", help="Tokens of each (default 1024, or the most it takes).")
 @with_options(FORMATS)
 @click.option("--modules", is_flag=True, help="Parameters by module, for one model.")
+@click.option(
+    "--parts", is_flag=True, help="Parameters of attention, MLP, experts, vocabulary, with and without norms."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print as JSON in SI units.")
 def command(
-    names: tuple[str, ...], batch: int, prompt: int | None, modules: bool, as_json: bool, **options: Any
+    names: tuple[str, ...],
+    batch: int,
+    prompt: int | None,
+    modules: bool,
+    parts: bool,
+    as_json: bool,
+    **options: Any,
 ) -> None:
     """Models side by side: parameters, FLOPs, prefill memory, bytes moved, intensity, KV per token.
 
@@ -35,6 +44,7 @@ def command(
     \b
     roofline model llama-2-7b llama-2-13b llama-2-70b gpt-3 --batch 8
     roofline model deepseek-v3 --modules
+    roofline model llama-2-13b llama-3-405b --parts
     """
     from roofline.models.config import load
     from roofline.models.config import names as shipped
@@ -46,8 +56,11 @@ def command(
     if modules:
         _show_modules(models, as_json)
         return
-    from roofline.models.summary import summary, summary_sections
+    from roofline.models.summary import part_sections, summary, summary_sections
 
+    if parts and not as_json:
+        show(part_sections(models))
+        return
     conventions = convention_arguments(options, OF_OPERATIONS)
     asked = formats(options)
     found = [

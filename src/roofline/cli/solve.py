@@ -12,7 +12,7 @@ from roofline.errors import InputError
 
 
 @click.command("solve")
-@click.argument("words", nargs=-1, metavar="[EXPRESSION] [SIZE=VALUE]...")
+@click.argument("words", nargs=-1, metavar="[EXPRESSION]... [SIZE=VALUE]...")
 @click.option(
     "--for",
     "for_",
@@ -23,25 +23,36 @@ from roofline.errors import InputError
 @click.option(
     "--bandwidth", "bandwidths", multiple=True, metavar="B/s", help="With --for intensity: one or more bandwidths."
 )
+@click.option("--equal", metavar="WHAT", help="Of two expressions: where their flops (default) or bytes are equal.")
 @with_options(TARGET, MESH, WORK)
 @click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON in SI units.")
-def command(words: tuple[str, ...], for_: str, bandwidths: tuple[str, ...], as_json: bool, **options: Any) -> None:
-    """At which size, bandwidth, peak or dtype does the bottleneck flip?
+def command(
+    words: tuple[str, ...], for_: str, bandwidths: tuple[str, ...], equal: str | None, as_json: bool, **options: Any
+) -> None:
+    """At which size, bandwidth, peak or dtype does the bottleneck flip? Of two expressions: where do they cost the same?
 
     \b
     roofline solve "bf16[B, D] * int8[D, F] -> bf16[B, F]" --for B --on v5e D=4096 F=4096
     roofline solve "bf16[B, D] * bf16[D, F]" --for hbm --on h100 B=64 D=8192 F=8192
     roofline solve --for intensity --on v5e --bandwidth 4.1e11 --bandwidth 8.2e11
+    roofline solve "bf16[B, D] * bf16[D, F]" "bf16[B, D] * bf16[D, M]; bf16[B, M] * bf16[M, F]" --for M
     """
     expressions, sizes = split_words(words)
-    expression = one_expression(expressions)
+    compared = _two(expressions, equal)
+    expression = None if compared else one_expression(expressions)
     arguments = question_arguments(options, sizes)
     if bandwidths and for_ != "intensity":
         raise InputError("--bandwidth goes with --for intensity", hint="set a figure with --set hbm=8.2e11")
     if for_ in ("ridge", "critical-intensity", "critical_intensity"):
         raise InputError(f"--for {for_} is not an unknown", hint="the ridge of a machine is --for intensity")
     found: Any
-    if for_ == "intensity" and expression is None:
+    if compared:
+        from roofline.bounds.solve_equal import solve_equal
+
+        given: dict[str, Any] = {name: value for name, value in arguments.items() if value not in (None, (), {}, [])}
+        first, second = compared
+        found = solve_equal(first, second, for_, quantity=equal or "flops", sizes=sizes, **given)
+    elif for_ == "intensity" and expression is None:
         found = _zones(arguments, bandwidths)
     elif for_.partition(":")[0] == "dtype" and expression is not None:
         found = _dtypes(expression, for_, sizes, arguments)
@@ -53,6 +64,15 @@ def command(words: tuple[str, ...], for_: str, bandwidths: tuple[str, ...], as_j
         show_json(found.to_dict())
     else:
         show(found)
+
+
+def _two(expressions: list[str], equal: str | None) -> list[str]:
+    """The two expressions of a comparison, none where one is asked about."""
+    if len(expressions) == 2 and all("[" in text for text in expressions):
+        return expressions
+    if equal is not None:
+        raise InputError("--equal compares two expressions", hint="write both, each as one word in quotes")
+    return []
 
 
 def _zones(arguments: dict[str, Any], bandwidths: tuple[str, ...]) -> Any:

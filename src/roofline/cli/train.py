@@ -17,15 +17,20 @@ from roofline.quantity import count
 #: Options that say nothing without another.
 _BESIDE = {
     **dict.fromkeys(("schedule", "chunks"), ("pipeline",)),
-    **dict.fromkeys(("price", "power"), ("tokens",)),
+    **dict.fromkeys(("price", "power", "days", "chip_hours"), ("tokens",)),
     "sequence_parallel": ("tensor",),
 }
+
+#: Options of a token budget, which needs no step; all others are about one.
+_OF_BUDGETS = ("tokens", "mfu", "price", "power", "days", "chip_hours", "weights", "on", "set_", "files", "as_json")
 
 
 @click.command("train")
 @click.argument("model", metavar="MODEL")
 @with_options(SEVERAL)
 @click.option("--batch-tokens", required=True, metavar="N", help="Tokens of one step over all chips, as in 4e6.")
+@with_options(TARGET)
+@click.option("--batch-tokens", metavar="N", help="Tokens of one step over all chips, as in 4e6.")
 @click.option("--sequence", metavar="N", help="Tokens of a sequence (default 4096, or the most it takes).")
 @click.option("--data", type=int, metavar="N", help="Copies of the model (default 1; over slices one on each).")
 @click.option("--pipeline", type=int, default=1, show_default=True, metavar="N", help="Stages that hold some layers.")
@@ -71,6 +76,10 @@ _BESIDE = {
 @click.option(
     "--measured", metavar="TIME", help="What a step takes in reality (14.2s): MFU, and how far off the floor."
 )
+@click.option(
+    "--days", callback=FRACTION, metavar="DAYS", help="Without a step: days of the budget; gives MFU or chips."
+)
+@click.option("--chip-hours", callback=FRACTION, metavar="HOURS", help="Without a step: hours of all chips; gives MFU.")
 @click.option("--price", callback=PRICE, metavar="DOLLARS", help="Of one chip for an hour.")
 @click.option("--power", callback=POWER, metavar="WATTS", help="Of one chip (default: its data sheet's).")
 @with_options(BYTES["minimal"])
@@ -80,9 +89,12 @@ _BESIDE = {
 def command(model: str, as_json: bool, **options: Any) -> None:
     """The floor of a training step: time, what binds, memory by part; days and cost of a token budget.
 
-    MODEL is a shipped name (see 'roofline model'), a config.json or a folder that holds one.
+    MODEL is a shipped name (see 'roofline model'), a config.json, a folder that holds one, or a number of parameters.
+    Without --batch-tokens the answer is that of the token budget: 6 FLOPs a parameter and token.
 
     \b
+    roofline train 70e9 --on v5p:16x20x28 --tokens 15e12 --mfu 0.4
+    roofline train deepseek-v3 --on h800 --tokens 14.8e12 --chip-hours 2.664e6 --price 2
     roofline train llama-3-8b --on h100:8 --batch-tokens 65536
     roofline train llama-3-8b --on h100:64,b200:64 --batch-tokens 4M --tokens 15T
     roofline train llama-3-70b --on v5p:16x16x16 --batch-tokens 4e6 --tensor 8 --checkpoint full --tokens 15e12
@@ -93,6 +105,13 @@ def command(model: str, as_json: bool, **options: Any) -> None:
 
     schedule(options["schedule"])  # a wrong name is said before that it takes --pipeline
     not_alone(_BESIDE)
+    if options["batch_tokens"] is None:
+        _budget(model, as_json, options)
+        return
+    for name in ("days", "chip_hours"):
+        if options.pop(name) is not None:
+            word = name.replace("_", "-")
+            raise InputError(f"--{word} is of a budget without a step", hint="leave --batch-tokens out, or give --mfu")
     for name in ("batch_tokens", "sequence", "tokens"):
         options[name] = _count(name, options[name])
     kept = options.pop("checkpoint")
@@ -125,6 +144,27 @@ def command(model: str, as_json: bool, **options: Any) -> None:
         )
         return
     show(found)
+
+
+def _budget(model: str, as_json: bool, options: dict[str, Any]) -> None:
+    """Answer for a token budget without a step; an option about steps is refused."""
+    tokens = _count("tokens", options["tokens"])
+    if tokens is None:
+        raise InputError(
+            "--batch-tokens is missing",
+            hint="tokens of one step over all chips, as in 4e6; or --tokens alone, a budget by 6·parameters·tokens",
+        )
+    not_alone({name: ("batch_tokens",) for name in options if name not in (*_OF_BUDGETS, "batch_tokens")})
+    from roofline.models.training.budget import budget
+
+    figures = {name: options[name] for name in ("mfu", "days", "chip_hours", "price", "power", "weights")}
+
+    def ask(asked: dict[str, Any]) -> Any:
+        where = target_arguments(asked)
+        return budget(model, tokens=tokens, **{name: where[name] for name in ("on", "set", "files")}, **figures)
+
+    found = on_each(options, ask)
+    show_json(found.to_dict()) if as_json else show(found)
 
 
 def _count(name: str, text: str | None) -> int | None:

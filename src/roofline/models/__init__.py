@@ -28,12 +28,14 @@ if TYPE_CHECKING:
     from roofline.models.serving.speculation import expected_tokens, speculate
     from roofline.models.serving.table import serve_table
     from roofline.models.training import train
+    from roofline.models.training.budget import budget
 
 _WHERE = {
     "Model": "description",
     "Parallelism": "parallelism.layout",
     "advise_step": "serving.advice",
     "answer_rate": "serving.disaggregation",
+    "budget": "training.budget",
     "chunked": "serving.generation",
     "decode": "operations",
     "disaggregate": "serving.disaggregation",
@@ -65,6 +67,7 @@ __all__ = [
     "Parallelism",
     "advise_step",
     "answer_rate",
+    "budget",
     "chunked",
     "decode",
     "disaggregate",

@@ -32,7 +32,7 @@ _NARROW = re.compile(r"(fp8|nvfp4|mxfp4|int4|int8|awq|gptq)", re.IGNORECASE)
 def load(source: Model | str | os.PathLike[str] | Mapping[str, Any], *, name: str | None = None) -> Model:
     """Read a model: one of the shipped names, a ``config.json``, a folder that holds one, or its fields as a mapping.
 
-    A :class:`Model` is returned unchanged.
+    A number of parameters (``70e9``, ``13B``) is a model in outline. A :class:`Model` is returned unchanged.
 
     >>> load({"model_type": "llama", "hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4,
     ...       "intermediate_size": 128, "vocab_size": 100, "tie_word_embeddings": True}).parameters
@@ -62,7 +62,12 @@ def load(source: Model | str | os.PathLike[str] | Mapping[str, Any], *, name: st
     if path is not None:
         return from_fields(_with_quantisation_beside(_read(path), path), name or text)
     if not os.path.exists(text):
-        raise _missing(text)
+        parameters = _count_of(text)
+        if parameters is None:
+            raise _missing(text)
+        from roofline.models.model_outline import outline
+
+        return outline(parameters, name=name or f"{text} parameters")
     if os.path.isdir(text):
         inside = os.path.join(text, "config.json")
         if not os.path.isfile(inside):
@@ -192,6 +197,18 @@ def _letters(name: str) -> str:
 
 def _is_path(text: str) -> bool:
     return text.endswith(".json") or text.startswith((".", os.sep)) or os.path.isdir(text)
+
+
+def _count_of(text: str) -> float | None:
+    """Read a number of parameters (``70e9``, ``13B``) that stands in place of a model; None where it is none.
+
+    >>> _count_of("70e9"), _count_of("13B"), _count_of("0.5b"), _count_of("gpt-2")
+    (70000000000.0, 13000000000.0, 500000000.0, None)
+    """
+    found = re.fullmatch(r"(\d[\d_]*(?:\.\d+)?(?:e\+?\d+)?)([MBT]?)", text, re.IGNORECASE)
+    if found is None:
+        return None
+    return float(found[1]) * {"": 1.0, "m": 1e6, "b": 1e9, "t": 1e12}[found[2].lower()]
 
 
 def _missing(text: str) -> InputError:

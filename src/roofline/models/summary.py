@@ -16,7 +16,13 @@ from roofline.answers import attributes
 from roofline.bounds.conventions import taken_from
 from roofline.bounds.footprint import Footprint
 from roofline.bounds.traffic import POLICIES, traffic
-from roofline.models.description import Model
+from roofline.models.blocks.attention import Attention
+from roofline.models.blocks.experts import MixtureOfExperts
+from roofline.models.blocks.latent_attention import CompressedAttention, LatentAttention
+from roofline.models.blocks.mlp import Mlp
+from roofline.models.blocks.recurrent import GatedDeltaNet, KimiDeltaAttention, Mamba1, Mamba2, ShortConvolution
+from roofline.models.blocks.residual import ParallelBranches
+from roofline.models.description import Block, Model
 from roofline.models.operations import prefill
 from roofline.models.serving.step import needs
 from roofline.quantity import format_count, format_number
@@ -58,6 +64,16 @@ class Summary:
     kv_per_token: float
 
     @property
+    def parts(self) -> dict[str, int]:
+        """Parameters by part of the model."""
+        return parameters_by_part(self.model)
+
+    @property
+    def parameters_without_norms(self) -> int:
+        """Parameters of everything but the norms."""
+        return self.parameters - self.parts.get("norms", 0)
+
+    @property
     def intensity(self) -> Size:
         """FLOPs a byte."""
         return self.flops / self.bytes
@@ -67,6 +83,8 @@ class Summary:
         return {
             **attributes(self, "model", "batch", "prompt", "policy", "flops", "bytes", "intensity", "memory"),
             "kv_bytes_per_token": self.kv_per_token,
+            "parameters_by_part": self.parts,
+            "parameters_without_norms": self.parameters_without_norms,
             "incomplete": list(self.model.gaps),
         }
 
@@ -97,6 +115,23 @@ def summary_sections(found: Sequence[Summary]) -> Iterator[Section]:
     yield from (BLANK, assumes(said), incomplete(gaps))
 
 
+def part_sections(models: Sequence[Model]) -> Iterator[Section]:
+    """Parameters by part, a model a column; with and without norms."""
+    counts = [parameters_by_part(model) for model in models]
+    parts = dict.fromkeys(part for each in counts for part in each)
+    rows = [Row((part, *(_whole(each[part]) if part in each else "" for each in counts))) for part in parts]
+    totals = {"total": [sum(each.values()) for each in counts]}
+    totals["without norms"] = [
+        total - each.get("norms", 0) for total, each in zip(totals["total"], counts, strict=True)
+    ]
+    rows += [Row((name, *map(_whole, values))) for name, values in totals.items()]
+    yield Table((Column("part"), *figures(*(model.name for model in models), wrap="anywhere")), rows, "parts", indent=0)
+
+
+def _whole(count: int) -> Amount:
+    return Amount(count, "", f"{count:,}")
+
+
 def _row(found: Summary, some_active: bool, prompts: bool) -> Iterator[Cell]:
     yield from (found.model.name, Amount(found.parameters, "", format_count(found.parameters)))
     if some_active:
@@ -107,6 +142,48 @@ def _row(found: Summary, some_active: bool, prompts: bool) -> Iterator[Cell]:
     yield from (Amount(found.flops, "FLOP"), Amount(found.memory.total, "B"), Amount(found.bytes, "B"))
     intensity = float(found.intensity)
     yield from (Amount(intensity, "FLOP/B", format_number(intensity)), Amount(found.kv_per_token, "B"))
+
+
+#: The part of a model that the matrices of a block belong to.
+PARTS: dict[type[Block], str] = {
+    **dict.fromkeys((Attention, LatentAttention, CompressedAttention), "attention"),
+    Mlp: "mlp",
+    MixtureOfExperts: "experts",
+    **dict.fromkeys((GatedDeltaNet, Mamba2, Mamba1, KimiDeltaAttention, ShortConvolution), "recurrent"),
+}
+#: Parts that the kind of a weight decides, whatever block it is of.
+_KINDS = {"norm": "norms", "bias": "biases", "router": "routers", "embedding": "vocabulary", "head": "vocabulary"}
+
+
+def parameters_by_part(model: Model) -> dict[str, int]:
+    """Parameters by part of the model: attention, MLP or experts, vocabulary (embedding and head), norms and the rest.
+
+    >>> from roofline.models import load
+    >>> parts = parameters_by_part(load("llama-2-13b"))
+    >>> parts["mlp"], parts["attention"], parts["vocabulary"], parts["norms"]
+    (8493465600, 4194304000, 327680000, 414720)
+    >>> sum(parts.values()) == load("llama-2-13b").parameters
+    True
+    """
+    tables = 0 if not model.embeds else model.vocabulary * model.width
+    if model.head:
+        tables += model.vocabulary * ((0 if model.tied else model.width) + model.head_bias)
+    counts = {"vocabulary": tables}
+    for block in (*model.before, *(b for layer in model.layers for b in layer.blocks), *model.after, *model.final):
+        _count_parts(block, counts)
+    order = ("attention", "mlp", "experts", "recurrent", "routers", "vocabulary", "biases", "norms", "other")
+    return {part: counts[part] for part in order if counts.get(part)}
+
+
+def _count_parts(block: Block, counts: dict[str, int]) -> None:
+    """Add a block's parameters to those of each part."""
+    if isinstance(block, ParallelBranches):
+        for inner in (inner for branch in block.branches for inner in branch):
+            _count_parts(inner, counts)
+        return
+    for weight in block.weights():
+        part = _KINDS.get(weight.kind) or PARTS.get(type(block), "other")
+        counts[part] = counts.get(part, 0) + weight.elements
 
 
 def summary(model: Model, *, batch: Size = 1, prompt: Size = 1024, **options: Any) -> Summary:

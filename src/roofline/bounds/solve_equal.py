@@ -1,0 +1,157 @@
+"""The size at which two expressions cost the same: FLOPs or bytes.
+
+>>> scores = "attention(bf16[B, T, N, H], bf16[B, T, N, H], bf16[B, T, N, H], full)"
+>>> layer = "x:bf16[B, T, D] * bf16[D, F]; bf16[B, T, F] * bf16[F, D]"
+>>> found = solve_equal(scores, layer, "T", sizes={"F": "4*D", "D": 8192, "N": 64, "H": 128})
+>>> found.value, found.quantity
+(32768.0, 'flops')
+>>> solve_equal("bf16[B, D] * bf16[D, F]", "bf16[B, D] * bf16[D, M]; bf16[B, M] * bf16[M, F]", "M").form
+D*F/(D + F)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from roofline.answers import Answer, attributes, plain_data
+from roofline.bounds.api import question
+from roofline.bounds.crossing import free_symbols, positive_number, put_numbers, roots_of
+from roofline.bounds.question import Question
+from roofline.errors import InputError, SizeError, suggest
+from roofline.notation import program
+from roofline.quantity import format_number
+from roofline.sections import Section, word_pairs
+from roofline.sizes import is_array, symbol
+
+#: What may be equal, with its name in words.
+QUANTITIES = {"flops": "FLOPs", "bytes": "bytes"}
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class EqualCost(Answer):
+    """Where two expressions cost the same.
+
+    Attributes
+        ``value``            the size at which they do; None where it never is, or sizes are open
+        ``form``             the same in symbols, None where there is no closed form
+        ``first``, ``second``   what each costs, in symbols
+        ``less_below``       which of the two costs less below that size: 1 or 2, None where open sizes decide
+    """
+
+    unknown: str
+    quantity: str
+    texts: tuple[str, str]
+    form: Any
+    value: float | None
+    first: Any
+    second: Any
+    less_below: int | None
+    target: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """The answer under stable keys (schema ``roofline/equal/1``)."""
+        return {
+            "schema": "roofline/equal/1",
+            "expressions": list(self.texts),
+            **attributes(self, "unknown", "quantity", "value", "less_below"),
+            "form": None if self.form is None else str(self.form),
+            "costs": [str(self.first), str(self.second)],
+            "numbers": plain_data([self.first, self.second]),
+        }
+
+    def sections(self) -> tuple[Section, ...]:
+        """The size, its closed form, and what each of the two costs."""
+        word = QUANTITIES[self.quantity]
+        if self.form is None:
+            answer = f"no {self.unknown} gives both the same {word}"
+        else:
+            number = str(self.form) if self.value is None else format_number(self.value, 6)
+            answer = f"{self.unknown} = {number}"
+            if self.less_below is not None:
+                order = ("first", "second") if self.less_below == 1 else ("second", "first")
+                answer += f": below it the {order[0]} has fewer {word}, above it the {order[1]}"
+        lines = [("answer", answer)]
+        if self.form is not None and self.value is not None:
+            lines.append(("closed form", f"{self.unknown} = {self.form}"))
+        lines += [(f"{name} {word}", str(cost)) for name, cost in (("first", self.first), ("second", self.second))]
+        lines += [("first", self.texts[0]), ("second", self.texts[1])]
+        return word_pairs(f"the same {word}", self.target, lines)
+
+    def one_line(self) -> str:
+        """The size at which both cost the same."""
+        found = self.form if self.value is None else format_number(self.value, 6)
+        return f"EqualCost: the same {QUANTITIES[self.quantity]} at {self.unknown} = {found}"
+
+
+def solve_equal(
+    first: str,
+    second: str,
+    for_: str,
+    *,
+    quantity: str = "flops",
+    on: Any = "h100",
+    sizes: Mapping[str, Any] | None = None,
+    **arguments: Any,
+) -> EqualCost:
+    """Find the size at which two expressions cost the same.
+
+    ``quantity`` is ``flops`` or ``bytes``. A size that stands in one expression alone may be the unknown, or one of
+    both. ``arguments`` are those of :func:`roofline.bound`; sizes left out stay symbols. The chip decides neither.
+    """
+    if quantity not in QUANTITIES:
+        raise InputError(f"{quantity!r} is not compared", hint=suggest(quantity, QUANTITIES, what="quantities"))
+    given = dict(sizes or {})
+    labels = [label for text in (first, second) for label in program(text).labels]
+    names = {name: arguments.pop(name) for name in list(arguments) if name in labels}
+    given |= names
+    if for_ not in labels:
+        raise SizeError(f"nothing here is called {for_!r}", hint=suggest(for_, dict.fromkeys(labels), what="sizes"))
+    asked = [_without(question(text, on=on, sizes=given, **arguments), for_) for text in (first, second)]
+    for each in asked:
+        several = next((name for name, size in each.sizes.items() if is_array(size)), None)
+        if several is not None:
+            raise InputError(f"{several} has several values, and an answer is for one set of sizes")
+    known = {symbol(name): size for each in asked for name, size in each.sizes.items()}
+    costs = [_cost(each, quantity) for each in asked]
+    roots = roots_of(costs[0], costs[1], symbol(for_))
+    if roots is None:
+        raise InputError(
+            f"there is no closed form in {for_}", hint="solve for another size, or give the others numbers"
+        )
+    valued = [(root, positive_number(put_numbers(root, known))) for root in roots]
+    form, value = next(
+        ((root, value) for root, value in valued if value is not None), (roots[0] if roots else None, None)
+    )
+    if form is not None and value is None and not free_symbols(put_numbers(form, known)):
+        form = None
+    return EqualCost(
+        unknown=for_, quantity=quantity, texts=(asked[0].text, asked[1].text), form=form, value=value,
+        first=costs[0], second=costs[1], less_below=None if value is None else _less(costs, known, for_, value),
+        target=asked[0].machine.name,
+    )  # fmt: skip
+
+
+def _without(asked: Question, name: str) -> Question:
+    """Leave the unknown open, and sizes of the other expression out."""
+    labels = program(asked.text, asked.conventions.compute).labels
+    return asked.vary(sizes={label: size for label, size in asked.sizes.items() if label in labels and label != name})
+
+
+def _cost(asked: Question, quantity: str) -> Any:
+    """What an expression costs in symbols."""
+    found = asked.vary(sizes={}).answer(symbolic=True)
+    if quantity == "flops":
+        return sum(use.amount for use in found.uses if use.quantity == "flops" and use.place == "matrix")
+    return sum(use.amount for use in found.uses if use.quantity == "bytes")
+
+
+def _less(costs: list[Any], known: Mapping[Any, Any], unknown: str, value: float) -> int | None:
+    below = [put_numbers(cost, {**known, symbol(unknown): value / 2}) for cost in costs]
+    if any(free_symbols(cost) for cost in below):
+        ratio = put_numbers(below[0] / below[1], {})
+        if free_symbols(ratio):
+            return None
+        return 1 if float(ratio) < 1 else 2
+    return 1 if float(below[0]) < float(below[1]) else 2

@@ -1,0 +1,225 @@
+"""A token budget: FLOPs, chip-hours, days, MFU and cost, each from the others.
+
+6·parameters·tokens FLOPs take ``FLOPs / (peak · MFU)`` seconds of one chip. One of MFU, chip-hours and days on so many
+chips gives the other two:
+
+>>> found = budget(70e9, tokens=15e12, on="v5p:16x20x28", mfu=0.4)
+>>> round(found.days, 2), round(found.chip_hours / 1e6, 2)
+(44.32, 9.53)
+>>> round(budget("deepseek-v3", tokens=14.8e12, on="h800", chip_hours=2.664e6, price=2).mfu, 3)
+0.352
+
+Sources: "How To Scale Your Model", chapters 4 (6·parameters·tokens), 6 and 12 (days).
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from roofline import dtypes
+from roofline.answers import Answer, attributes, heading
+from roofline.bounds.api import target
+from roofline.errors import HardwareError, InputError
+from roofline.hardware.machine import Machine
+from roofline.hardware.rate import rate
+from roofline.models.config import load
+from roofline.models.description import Model
+from roofline.models.model_outline import outline
+from roofline.quantity import format_amount, format_count, format_number
+from roofline.sections import Section, word_pairs
+from roofline.sizes import product
+from roofline.work import Key
+
+HOUR = 3600.0
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class TokenBudget(Answer):
+    """What a token budget takes.
+
+    Attributes
+        ``parameters``   that one token uses; ``flops_per_token`` 6 for each of them; ``flops`` of all tokens
+        ``peak``         FLOP/s of one chip in ``dtype``
+        ``mfu``          the share of the peak that is stated or follows; 1 where nothing is stated: the floor
+        ``chip_hours``   hours of one chip; ``chips`` how many share them, ``days`` how long they take together
+        ``cost``         dollars at ``price`` a chip-hour; ``flops_per_dollar`` FLOPs done for each of them
+        ``energy``       joules at ``power`` watts a chip
+    """
+
+    model: Model
+    machine: Machine
+    parameters: int
+    tokens: float
+    dtype: str
+    peak: float
+    mfu: float
+    chip_hours: float
+    chips: float | None
+    days: float | None
+    follows: str
+    price: float | None = None
+    power: float | None = None
+
+    @property
+    def flops_per_token(self) -> int:
+        """Forward and backward: 6 FLOPs a parameter."""
+        return 6 * self.parameters
+
+    @property
+    def flops(self) -> float:
+        """FLOPs of all tokens."""
+        return self.flops_per_token * self.tokens
+
+    @property
+    def time_per_token(self) -> float:
+        """Seconds that one chip takes for a token."""
+        return self.flops_per_token / (self.peak * self.mfu)
+
+    @property
+    def seconds(self) -> float | None:
+        """Seconds on all chips."""
+        return None if self.days is None else self.days * 24 * HOUR
+
+    @property
+    def chip_years(self) -> float:
+        """Years of 365.25 days on one chip."""
+        return self.chip_hours / 24 / 365.25
+
+    @property
+    def rate(self) -> float | None:
+        """FLOP/s of all chips together at this MFU."""
+        return None if self.chips is None else self.chips * self.peak * self.mfu
+
+    @property
+    def cost(self) -> float | None:
+        """Dollars for all chip-hours."""
+        return None if self.price is None else self.chip_hours * self.price
+
+    @property
+    def flops_per_dollar(self) -> float | None:
+        """FLOPs done for a dollar."""
+        return None if self.price is None else self.peak * self.mfu * HOUR / self.price
+
+    @property
+    def energy(self) -> float | None:
+        """Joules of all chips."""
+        return None if self.power is None else self.chip_hours * HOUR * self.power
+
+    def to_dict(self) -> dict[str, Any]:
+        """The answer under stable keys in SI units (schema ``roofline/budget/1``)."""
+        names = ("parameters", "tokens", "flops_per_token", "flops", "time_per_token", "dtype", "peak", "mfu")
+        more = ("chip_hours", "chip_years", "chips", "days", "seconds", "rate", "price", "cost", "flops_per_dollar")
+        return {
+            **heading("roofline/budget/1", self.machine),
+            "model": self.model.name,
+            **attributes(self, *names, *more, "power", "energy", "follows"),
+        }
+
+    def sections(self) -> tuple[Section, ...]:
+        """FLOPs, then chip-hours and what they come to."""
+        per_token = format_amount(self.flops_per_token, "FLOP")
+        flops = (
+            f"{format_amount(self.flops, 'FLOP')}, {per_token} a token: 6 x {format_count(self.parameters)} parameters"
+        )
+        hours = f"{format_number(self.chip_hours)} of one chip, {format_number(self.chip_years)} years"
+        impossible = "; it cannot be: more than the peak" if self.mfu > 1 else ""
+        share = f"{self.mfu:.1%} of {format_amount(self.peak, 'FLOP/s')} {self.dtype}, {self.follows}{impossible}"
+        lines = [("work", flops), ("MFU", share), ("hours", hours)]
+        if self.days is not None and self.chips is not None:
+            lines.append(("days", f"{format_number(self.days)} on {format_number(self.chips, 6)} chips"))
+        if self.cost is not None and self.flops_per_dollar is not None:
+            each = f"{format_number(self.flops_per_dollar)} FLOPs a dollar"
+            lines.append(("cost", f"${format_number(self.cost)} at ${format_number(self.price or 0)} an hour, {each}"))
+        if self.energy is not None:
+            lines.append(("energy", f"{format_number(self.energy / 3.6e9)} MWh at {format_number(self.power or 0)} W"))
+        lines.append(("assumes", "6 FLOPs a parameter and token; attention's arithmetic is not counted"))
+        subject = f"{format_count(int(self.tokens))} tokens for {self.model.name}"
+        return word_pairs(subject, self.machine.name, lines)
+
+    def one_line(self) -> str:
+        """The days or hours, and at which MFU."""
+        hours = f"{format_number(self.chip_hours)} chip-hours"
+        days = "" if self.days is None else f", {format_number(self.days)} days"
+        return f"TokenBudget {self.model.name}: {hours}{days} at {self.mfu:.1%} MFU on {self.machine.name}"
+
+
+def budget(
+    model: Model | str | float | os.PathLike[str] | Mapping[str, Any],
+    *,
+    tokens: float,
+    on: Any,
+    chips: float | None = None,
+    mfu: float | None = None,
+    days: float | None = None,
+    chip_hours: float | None = None,
+    price: float | None = None,
+    power: float | None = None,
+    weights: str | None = None,
+    set: Mapping[str, Any] | None = None,
+    files: Any = (),
+) -> TokenBudget:
+    """Work out what a token budget takes on a chip, or on those of a target's shape.
+
+    ``model`` is as in :func:`roofline.models.load`, or a number of parameters. Of ``mfu``, ``chip_hours`` and ``days``
+    on so many chips one is given, and the others follow; without any, the answer is the floor. Where the number of
+    chips is open, ``days`` beside one of the others gives it. ``weights`` is the format of the matrix products,
+    ``price`` that of a chip-hour in dollars, ``power`` in watts a chip.
+
+    >>> found = budget(70e9, tokens=15e12, on="h100:4096", mfu=0.45, price=2)
+    >>> round(found.days, 1), round(found.cost / 1e6, 2), f"{found.flops_per_dollar:.3g}"
+    (40.0, 7.86, '8.01e+17')
+    >>> round(budget(70e9, tokens=15e12, on="h100", mfu=0.45, days=30).chips)
+    5459
+    """
+    described = _described(model)
+    machine = target(on, set=set, files=files)
+    dtype = dtypes.get(weights or described.dtype).arithmetic
+    peak = rate(machine, Key("flops", "matrix", dtype))
+    if peak is None:
+        raise HardwareError(f"{machine.name} has no peak for {dtype}", hint=f"give one: --set {dtype}=…")
+    figures = {"tokens": tokens, "mfu": mfu, "days": days, "chip_hours": chip_hours, "chips": chips, "price": price}
+    for name, value in {**figures, "power": power}.items():
+        if value is not None and not (isinstance(value, int | float) and math.isfinite(value) and value > 0):
+            raise InputError(f"{name} is {value!r}", hint="a number above 0")
+    shaped = product(machine.shape) * machine.slices if machine.shape else None
+    if chips is not None and shaped is not None and chips != shaped:
+        raise InputError(f"chips={chips}, and {machine.target} has {shaped}", hint="leave one of them out")
+    used = described.active_parameters
+    work = 6 * used * tokens / float(peak.value) / HOUR
+    share, hours, several, follows = _from_the_others(work, mfu, chip_hours, days, chips if shaped is None else shaped)
+    return TokenBudget(
+        model=described, machine=machine, parameters=used, tokens=tokens, dtype=dtype, peak=float(peak.value),
+        mfu=share, chip_hours=hours, chips=several, days=None if several is None else hours / 24 / several,
+        follows=follows, price=price, power=power,
+    )  # fmt: skip
+
+
+def _described(model: Model | str | float | os.PathLike[str] | Mapping[str, Any]) -> Model:
+    """The model, or one in outline of that many parameters."""
+    if isinstance(model, int | float):
+        return outline(model, name=f"{format_count(int(model))} parameters")
+    return load(model)
+
+
+def _from_the_others(
+    work: float, mfu: float | None, hours: float | None, days: float | None, chips: float | None
+) -> tuple[float, float, float | None, str]:
+    """MFU, chip-hours and chips from those that are given; ``work`` is the hours of one chip at its peak."""
+    if hours is None and days is not None and chips is not None:
+        hours, days = days * 24 * chips, None
+        if mfu is not None:
+            raise InputError("MFU, days and chips are given, and each follows from the others", hint="leave one out")
+    if mfu is not None and hours is not None:
+        raise InputError("MFU and chip-hours are given, and each follows from the other", hint="leave one out")
+    said = "as stated" if mfu is not None else "the floor" if hours is None else "from the hours"
+    share = mfu if mfu is not None else 1.0 if hours is None else work / hours
+    hours = work / share if hours is None else hours
+    if days is not None:
+        if chips is not None:
+            raise InputError("chip-hours, days and chips are given, and each follows", hint="leave one out")
+        chips = hours / 24 / days
+    return share, hours, chips, said
