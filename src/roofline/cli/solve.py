@@ -29,7 +29,7 @@ from roofline.errors import InputError
 def command(
     words: tuple[str, ...], for_: str, bandwidths: tuple[str, ...], equal: str | None, as_json: bool, **options: Any
 ) -> None:
-    """At which size, bandwidth, peak or dtype does the bottleneck flip? Of two expressions: where do they cost the same?
+    """At which size, bandwidth, peak or dtype does the bottleneck flip? Where do two expressions cost the same?
 
     \b
     roofline solve "bf16[B, D] * int8[D, F] -> bf16[B, F]" --for B --on v5e D=4096 F=4096

@@ -28,8 +28,6 @@ _OF_BUDGETS = ("tokens", "mfu", "price", "power", "days", "chip_hours", "weights
 @click.command("train")
 @click.argument("model", metavar="MODEL")
 @with_options(SEVERAL)
-@click.option("--batch-tokens", required=True, metavar="N", help="Tokens of one step over all chips, as in 4e6.")
-@with_options(TARGET)
 @click.option("--batch-tokens", metavar="N", help="Tokens of one step over all chips, as in 4e6.")
 @click.option("--sequence", metavar="N", help="Tokens of a sequence (default 4096, or the most it takes).")
 @click.option("--data", type=int, metavar="N", help="Copies of the model (default 1; over slices one on each).")

@@ -16,12 +16,12 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from roofline import dtypes
-from roofline.answers import Answer, attributes, heading
+from roofline.answers import Comparable, Fact, attributes, heading
 from roofline.bounds.api import target
 from roofline.errors import HardwareError, InputError
 from roofline.hardware.machine import Machine
@@ -36,9 +36,11 @@ from roofline.work import Key
 
 HOUR = 3600.0
 
+ASSUMED = "6 FLOPs a parameter and token; attention's arithmetic is not counted"
+
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class TokenBudget(Answer):
+class TokenBudget(Comparable):
     """What a token budget takes.
 
     Attributes
@@ -63,6 +65,26 @@ class TokenBudget(Answer):
     follows: str
     price: float | None = None
     power: float | None = None
+
+    @property
+    def target(self) -> str:
+        """The machine, as a person reads it."""
+        return self.machine.name
+
+    def facts(self) -> Iterator[Fact]:
+        """Hours, days, MFU and cost, for a comparison."""
+        yield Fact("chip-hours", self.chip_hours, "", "less")
+        yield Fact("days", self.days, "", "less")
+        yield Fact("MFU", self.mfu, "share", "more")
+        yield from (Fact("cost", self.cost, "USD", "less"), Fact("FLOPs a dollar", self.flops_per_dollar, "", "more"))
+
+    def needed(self) -> None:
+        """A budget says nothing about memory."""
+        return
+
+    def assumed(self) -> tuple[str, ...]:
+        """What was assumed."""
+        return (ASSUMED,)
 
     @property
     def flops_per_token(self) -> int:
@@ -136,7 +158,7 @@ class TokenBudget(Answer):
             lines.append(("cost", f"${format_number(self.cost)} at ${format_number(self.price or 0)} an hour, {each}"))
         if self.energy is not None:
             lines.append(("energy", f"{format_number(self.energy / 3.6e9)} MWh at {format_number(self.power or 0)} W"))
-        lines.append(("assumes", "6 FLOPs a parameter and token; attention's arithmetic is not counted"))
+        lines.append(("assumes", ASSUMED))
         subject = f"{format_count(int(self.tokens))} tokens for {self.model.name}"
         return word_pairs(subject, self.machine.name, lines)
 
