@@ -104,6 +104,17 @@ class Disaggregation(Answer):
         return self.batch / (self.steps * self.step_time)
 
     @property
+    def evictions_per_step(self) -> float:
+        """Sequences of a decode server that end in each step at steady state, whose keys and values make room."""
+        return self.batch / self.steps
+
+    @property
+    def bytes_freed_per_second(self) -> float:
+        """Bytes of keys and values that ended sequences free on a decode server: those of prompt and answer."""
+        per_token = self.cache_bytes / self.prompt
+        return self.answers_per_second * per_token * (self.prompt + self.steps)
+
+    @property
     def answers_per_second_per_chip(self) -> float:
         """Answers a second for each chip of either kind."""
         return self.answers_per_second / (self.decode_chips + self.ratio * self.prefill_chips)
@@ -140,6 +151,12 @@ class Disaggregation(Answer):
             f"{format_number(self.ratio)} prefill servers for each that decodes, as {first} and {other}; "
             f"{format_number(self.chips_ratio)} chips for each; {rate} answers a second for each chip",
         ]
+        freed = format_amount(self.bytes_freed_per_second, "B/s")
+        ends = f"{format_number(self.evictions_per_step)} sequences end in a decode step"
+        lines.append(
+            f"at steady state {ends}, {format_number(self.answers_per_second)} a second on a decode server, "
+            f"and as many begin; their keys and values free {freed}"
+        )
         moved = f"a prompt hands over {format_amount(self.cache_bytes, 'B')} of keys and values"
         if self.link is None or self.transfer_time is None:
             lines.append(f"{moved}; no link is known: say how fast it is")
@@ -163,6 +180,7 @@ class Disaggregation(Answer):
             "servers": list(self.rounded),
             **attributes(self, "chips_ratio", "answers_per_second_per_chip", "cache_bytes", "link"),
             **attributes(self, "transfer_time", "transfer_rate", "keeps_pace"),
+            **attributes(self, "answers_per_second", "evictions_per_step", "bytes_freed_per_second"),
         }
 
 

@@ -50,6 +50,7 @@ from roofline.models.serving.generation import single_size
 from roofline.models.serving.step import needs
 from roofline.quantity import format_amount, format_number
 from roofline.sections import Section, paragraph
+from roofline.sizes import product
 
 #: The search for a batch or context stops here; no chip holds as much.
 _MOST = 1 << 40
@@ -191,6 +192,50 @@ def _larger_chip(machine: Machine, needed: float) -> str | None:
     return min(found)[2] if found else None
 
 
+@dataclass(frozen=True, slots=True)
+class GivenChips:
+    """What weights leave on so many chips that share evenly.
+
+    Attributes
+        ``left``, ``left_each``   bytes of all chips together, and of each; below 0 where the weights do not fit
+        ``weights_each``          bytes of weights on each
+        ``sequences``             of the context that was asked about beside the weights; None without one
+        ``tokens``                tokens of keys and values; None where no token adds any
+    """
+
+    target: str
+    chips: int
+    left: float
+    weights_each: float
+    sequences: int | None
+    kv_per_token: float | None
+
+    @property
+    def left_each(self) -> float:
+        """Bytes that weights leave on each chip."""
+        return self.left / self.chips
+
+    @property
+    def tokens(self) -> int | None:
+        """Tokens whose keys and values fit, of all sequences together."""
+        return None if self.kv_per_token is None else max(0, int(self.left // self.kv_per_token))
+
+    def sentence(self) -> str:
+        """What is left, in words."""
+        if self.left < 0:
+            return f"on {self.target} weights do not fit: {format_amount(-self.left, 'B')} too many"
+        rest = f"{format_amount(self.left_each, 'B')} a chip, {format_amount(self.left, 'B')} in all"
+        many = "" if self.tokens is None else f": keys and values of {self.tokens:,} tokens"
+        fit = "" if self.sequences is None else f", {self.sequences:,} sequences of this context"
+        return (
+            f"on {self.target} weights take {format_amount(self.weights_each, 'B')} a chip and leave {rest}{many}{fit}"
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Every fact under its name, in SI units."""
+        return attributes(self, "target", "chips", "left", "left_each", "weights_each", "sequences", "tokens")
+
+
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class FewestChips(Answer):
     """How many chips hold a model.
@@ -205,6 +250,7 @@ class FewestChips(Answer):
         ``split``      the fewest chips that hold it when each has its share of heads and columns, or with experts over
                        all chips its own sequences; None: none of those tried can
         ``each``       what one of those chips needs, by part
+        ``given``      what weights leave on the chips of the target's own shape; None where it has none
     """
 
     model: Model
@@ -215,6 +261,7 @@ class FewestChips(Answer):
     sequences: int
     split: int | None
     each: Footprint | None
+    given: GivenChips | None = None
 
     @property
     def ratio(self) -> float:
@@ -256,6 +303,8 @@ class FewestChips(Answer):
         else:
             each = format_amount(self.each.total, "B")
             lines.append(f"split by heads, columns or experts: {self.split:,}, with {each} on each")
+        if self.given is not None:
+            lines.append(self.given.sentence())
         return paragraph("the fewest chips", lines)
 
     def to_dict(self) -> dict[str, Any]:
@@ -264,6 +313,7 @@ class FewestChips(Answer):
             **attributes(self, "needed", "capacity", "ratio", "chips"),
             "slice": None if self.slice is None else self.slice._asdict(),
             **attributes(self, "left", "sequences", "split", "each"),
+            "given": None if self.given is None else self.given.to_dict(),
         }
 
 
@@ -272,9 +322,13 @@ def fewest(
 ) -> FewestChips:
     """Find the fewest chips of a kind that hold a model with ``batch`` sequences of ``context`` tokens.
 
-    With no batch only the weights count. The target's own number of chips is ignored. ``expert`` gives each chip whole
-    experts. ``options`` are those of
+    With no batch only the weights count. Of a target with a shape the answer says too what its own chips have left
+    beside the weights (``given``), and the fewest chips are of its kind. ``expert`` gives each chip whole experts. ``options`` are those of
     :func:`roofline.models.decode` and of the target.
+
+    >>> given = fewest("llama-3-70b", on="h100:8", context=8192).given
+    >>> given.chips, round(given.left_each / 1e9, 1), given.sequences
+    (8, 67.3, 200)
     """
     described = load(model)
     batch, context = _or_none("batch", batch), _or_none("context", context)
@@ -282,7 +336,8 @@ def fewest(
     check_options(options, decode)
     if batch and not context:
         raise InputError("a batch takes memory by its context", hint="give context=, the tokens each sequence comes to")
-    machine = single_chip(target(on, **chosen))
+    wanted = target(on, **chosen)
+    machine = single_chip(wanted)
     described, capacity = with_index_formats(described, machine), memory_capacity(machine)
     needed = decode_footprint(described, batch, context, options)
     ratio = float(needed.total) / capacity
@@ -291,7 +346,14 @@ def fewest(
     # a decode step adds the last token of a sequence
     sequences = largest_batch(described, have * capacity, context=context - 1, **options) if context else 0
     split, each = fewest_split(described, machine, capacity, batch, context, expert, options)
-    return FewestChips(described, machine, needed, capacity, least, sequences, split, each)
+    chips = wanted.pooled if wanted.pooled > 1 else product(wanted.shape) * wanted.slices
+    given = None
+    if chips > 1:
+        room = largest_batch(described, chips * capacity, context=context - 1, **options) if context else None
+        weights = float(needed.parts["weights"])
+        kept = described.kv_bytes_per_token(options.get("kv")) or None
+        given = GivenChips(wanted.target, chips, chips * capacity - weights, weights / chips, room, kept)
+    return FewestChips(described, machine, needed, capacity, least, sequences, split, each, given)
 
 
 def _or_none(name: str, value: Any) -> int:

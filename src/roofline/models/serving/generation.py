@@ -84,6 +84,16 @@ class Generation(Answer):
         """Answers a second, one batch after the other."""
         return self.batch / self.total
 
+    @property
+    def evictions_per_step(self) -> float | None:
+        """Sequences that end in each decode step at steady state, where new ones take the room of those that end."""
+        return self.batch / (self.output - 1) if self.output > 1 else None
+
+    @property
+    def evictions_per_second(self) -> float | None:
+        """Sequences that end in a second of decoding at steady state."""
+        return None if self.output < 2 else self.batch / self.decoding
+
     def one_line(self) -> str:
         """When it is done, and when the first token is there."""
         done, first = format_amount(self.total, "s"), format_amount(self.time_to_first_token, "s")
@@ -110,12 +120,15 @@ class Generation(Answer):
             f"{best}{time['total']} {FORM_TEXT[self.form]}: first token after {time['first token']}{steps}",
             f"{rate} with {self.batch:,} at once; memory at the end {total}, of it keys and values {kept}{fits}",
         ]
+        if self.evictions_per_step is not None and self.evictions_per_second is not None:
+            ends = f"{format_number(self.evictions_per_step)} sequences end in a step"
+            lines.append(f"at steady state {ends}, {format_number(self.evictions_per_second)} in a second of decoding")
         return paragraph(f"answers of {self.output:,} tokens to prompts of {self.prompt:,}", lines)
 
     def to_dict(self) -> dict[str, Any]:
         """The answer under stable keys, in SI units."""
         times = ("time_to_first_token", "mean_time_per_token", "first_step", "last_step", "total")
-        rates = ("tokens_per_second", "answers_per_second")
+        rates = ("tokens_per_second", "answers_per_second", "evictions_per_step", "evictions_per_second")
         return attributes(self, "batch", "prompt", "output", "form", *times, *rates, "memory")
 
 
