@@ -323,8 +323,8 @@ def fewest(
     """Find the fewest chips of a kind that hold a model with ``batch`` sequences of ``context`` tokens.
 
     With no batch only the weights count. Of a target with a shape the answer says too what its own chips have left
-    beside the weights (``given``), and the fewest chips are of its kind. ``expert`` gives each chip whole experts. ``options`` are those of
-    :func:`roofline.models.decode` and of the target.
+    beside the weights (``given``), and the fewest chips are of its kind. ``expert`` gives each chip whole experts.
+    ``options`` are those of :func:`roofline.models.decode` and of the target.
 
     >>> given = fewest("llama-3-70b", on="h100:8", context=8192).given
     >>> given.chips, round(given.left_each / 1e9, 1), given.sequences
