@@ -165,7 +165,6 @@ MESSAGES: list[tuple[dict[str, Any], str]] = [
     ({"chunk": [8, 16]}, "size chunk has several values; give one"),
     ({"chunk": 8, "batch": [1, 2], "context": 9}, "size batch has several values; give one"),
     ({"chunk": 8, "form": "fast"}, "no form 'fast' of a bound; one of lower, op_by_op, upper"),
-    ({"chunk": 8, "prompt": 9000}, "takes sequences of up to 4096 tokens, not"),
 ]
 
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from roofline.errors import RooflineError, SizeError
+from roofline.errors import RooflineError
 from roofline.hardware import chip
 from roofline.models import load, names, serve_bound
 from roofline.models.config import _index
@@ -312,18 +312,18 @@ def test_every_shipped_model_has_a_bound_on_every_kind_of_chip() -> None:
         assert 0 < found.lower < float("inf")
 
 
-def test_a_prompt_as_long_as_the_model_takes_is_prefilled_alone() -> None:
-    found = serve("gpt2", on="h100", prompt=1000, past=24)
-    assert found.decode is None
-    assert found.prefill is not None
-    assert found.prefill.assumptions[-1].startswith("no decode step: the prompt leaves no room among the 1,024 tokens")
-    assert found.prefill.lower == serve_bound("gpt2", "prefill", on="h100", prompt=1000, past=24).lower
-    assert serve("gpt2", on="h100", prompt=1023).decode is not None
-    many = serve("gpt2", on="h100", prompt=[512, 1024])
-    assert many.decode is None
-    for sizes in ({"prompt": 1025}, {"prompt": 1024, "context": 1024}):
-        with pytest.raises(SizeError, match="up to 1024 tokens, not 1025"):
-            serve("gpt2", on="h100", **sizes)
+@pytest.mark.parametrize(
+    "sizes", [{"prompt": 1025}, {"prompt": 1000, "past": 25}, {"prompt": 1024}, {"prompt": [512, 1025]}]
+)
+def test_beyond_the_length_a_model_was_trained_on_is_an_assumption(sizes: dict[str, Any]) -> None:
+    found = serve("gpt2", on="h100", **sizes)
+    decode = found.decode
+    assert decode is not None
+    said = [line for line in decode.assumptions if "was trained on" in line]
+    longest = max(sizes["prompt"]) if isinstance(sizes["prompt"], list) else sizes["prompt"]
+    total = longest + sizes.get("past", 0) + 1
+    assert said == [f"sequences of {total:,} tokens are longer than the 1,024 that gpt2 was trained on"]
+    assert not [line for line in serve("gpt2", on="h100", prompt=1023).decode.assumptions if "was trained on" in line]
 
 
 @pytest.mark.parametrize(

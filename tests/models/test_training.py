@@ -403,7 +403,6 @@ MESSAGES = [
     ),
     (["llama-2-7b", "--on", "h100:8", "--batch-tokens", "4096", "--fsdp", "4"], "fsdp 4 is 4 chips, and h100:8 has 8"),
     (["gpt-2", "--on", "h100:8", "--batch-tokens", "4096", "--sequence", "64", "--tensor", "8"], "gpt-2 has 12 heads,"),
-    (["gpt-2", "--on", "h100", "--batch-tokens", "4096", "--sequence", "4096"], "takes sequences of up to 1024 tokens"),
     (
         ["llama-2-7b", "--on", "h100", "--batch-tokens", "8", "--checkpoint", "ful"],
         "no checkpointing policy 'ful'; did",

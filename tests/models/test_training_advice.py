@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from roofline.errors import InputError
+from roofline.models import advise_step
 from roofline.models.parallelism.schedules import schedule
 from roofline.models.training import train
 from roofline.models.training.advice import BUBBLE, advise, again, axis_times, computing, layouts_over_slices, limits
@@ -109,6 +110,15 @@ def test_each_line_of_advice_is_a_fresh_answer(name: str) -> None:
         saves = found.memory.fits is False and fresh.memory.total <= found.memory.total / 2
         assert line.fits or saves or fresh.batch_tokens / fresh.time > found.batch_tokens / found.time
         assert line.after.memory.fits is not False or found.memory.fits is False
+
+
+def test_formats_of_sixteen_bits_that_the_chip_lacks() -> None:
+    """Llama 2 is stored in fp16, for which a TPU has no unit; a V100 has none for bf16."""
+    found = train("llama-2-7b", on="v5p:4x4x4", batch_tokens=2**16)
+    assert {line.change: line.gain for line in advise(found)}["bf16"] > 2
+    for chip, dtype, wanted in (("v5p", "fp16", "bf16"), ("v100", "bf16", "fp16")):
+        lines = advise_step("llama-2-7b", "prefill", on=chip, prompt=2048, activations=dtype)
+        assert {line.change: line.gain for line in lines}[f"{wanted} in place of {dtype}"] > 2
 
 
 @pytest.mark.parametrize("mfu", [0.05, 0.4, 0.9])

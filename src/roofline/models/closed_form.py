@@ -15,7 +15,7 @@ from typing import Any
 
 from roofline.bounds.closed_form import Formula, formula_of
 from roofline.errors import InputError, suggest
-from roofline.formulas.compiled import Compiled, ValidRange
+from roofline.formulas.compiled import Compiled
 from roofline.hardware.machine import Machine
 from roofline.models.config import load
 from roofline.models.description import Model
@@ -71,21 +71,12 @@ def _serving(model: Model, phase: str, on: str | Machine, options: Mapping[str, 
     usual = {"batch": 1, "tokens": 1, "prompts": 1, "chunk": 512, "prompt": most, "context": most}
     sizes = {name: symbol(name) for name in ("batch", *kind.sizes) if name in wanted}
     bound = serve_bound(model, phase, on=on, **{**rest, **sizes})
-    length = kind.length(sizes)
     point = {name: given.get(name, usual.get(name, 1)) for name in sizes}
     return formula_of(
         bound,
         point,
-        conditions=() if model.context is None else (_within(length, model),),
         from_zero=("past", "context"),
         said=_examples(point, given),
-    )
-
-
-def _within(length: Any, model: Model) -> ValidRange:
-    """A model takes sequences up to a length; numbers beyond it are an error."""
-    return ValidRange(
-        length <= model.context, f"sequences are longer than the {model.context} tokens {model.name} takes"
     )
 
 
@@ -106,5 +97,4 @@ def _training(model: Model, on: str | Machine, options: Mapping[str, Any]) -> Fo
     forms |= {"model_flops": found.model_flops}
     if len(found.stages) > 1 or found.ways["pipeline"] > 1:
         forms |= {name: getattr(found, name) for name in ("lower", "op_by_op", "upper")}
-    conditions = () if model.context is None else (_within(sizes["sequence"], model),)
-    return formula_of(found.bound, point, forms=forms, conditions=conditions, said=_examples(point, given))
+    return formula_of(found.bound, point, forms=forms, said=_examples(point, given))

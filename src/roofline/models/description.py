@@ -348,6 +348,20 @@ class Model:
         same_width = dtypes.get(self.dtype).bits == dtypes.get(activations).bits
         return replace(self, dtype=activations) if same_width else self
 
+    def beyond_training(self, length: Size) -> list[str]:
+        """A sentence where sequences are longer than the model was trained on; a floor holds for them all the same.
+
+        >>> from roofline.models import load
+        >>> load("llama-2-7b").beyond_training(5000), load("llama-2-7b").beyond_training(4096)
+        (['sequences of 5,000 tokens are longer than the 4,096 that llama-2-7b was trained on'], [])
+        """
+        if self.context is None or is_symbol(length):
+            return []
+        longest = int(length.max() if is_array(length) else length)
+        if longest <= self.context:
+            return []
+        return [f"sequences of {longest:,} tokens are longer than the {self.context:,} that {self.name} was trained on"]
+
     def _cache_format(self, dtype: str | None) -> dtypes.DType:
         return dtypes.get(dtype or (self.quantisation.kv if self.quantisation else None) or self.dtype)
 

@@ -233,12 +233,6 @@ def _step(
         context=model.share.context,
         asked_kv=dtypes.get(kv).name if kv else "",
     )
-    length = step.length
-    if model.context is not None and isinstance(length, int) and length > model.context:
-        raise SizeError(
-            f"{model.name} takes sequences of up to {model.context} tokens, not {length}",
-            hint="ask for a shorter prompt or context",
-        )
     return step
 
 

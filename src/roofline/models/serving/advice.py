@@ -183,6 +183,26 @@ def _narrow_arithmetic(asked: StepQuestion, before: Bound) -> Iterator[Proposal[
             )
 
 
+def _native_arithmetic(asked: StepQuestion, before: Bound) -> Iterator[Proposal[Bound]]:
+    """Another format of 16 bits, where the chip has no matrix unit for the one that activations are in."""
+    now = dtypes.get(asked.arguments.get("activations") or asked.model.dtype).arithmetic
+    for name in native_formats(before.machine, now):
+        reason = f"the chip has no matrix unit for {now}"
+        yield _with(asked, f"{name} in place of {now}", reason, activations=name)
+
+
+def native_formats(machine: Machine, now: str) -> list[str]:
+    """The formats of 16 bits that a chip's matrix unit has, where it has not the one of 16 bits that runs now.
+
+    >>> native_formats(chip("v5e"), "fp16"), native_formats(chip("v100"), "bf16"), native_formats(chip("h100"), "fp16")
+    (['bf16'], ['fp16'], [])
+    """
+    peaks = {name for unit in machine.units if unit.kind == "matrix" for name in unit.peaks}
+    if now in peaks or now not in ("fp16", "bf16"):
+        return []
+    return [name for name in ("bf16", "fp16") if name in peaks]
+
+
 def _arithmetic(before: Bound) -> str | None:
     """The format that most of the matrix arithmetic is in."""
     flops: dict[str, float] = {}
@@ -315,7 +335,8 @@ Adviser = Callable[[StepQuestion, Bound], Iterator[Proposal[Bound]]]
 
 #: What to try.
 ADVISERS: tuple[Adviser, ...] = (
-    _weights, _kv, _narrow_arithmetic, _batch, _less_to_see, _counted, _fewer_heads, _fewer_layers, _machine, _ways,
+    _weights, _kv, _native_arithmetic, _narrow_arithmetic, _batch, _less_to_see, _counted, _fewer_heads, _fewer_layers,
+    _machine, _ways,
 )  # fmt: skip
 
-__all__ = ["ADVISERS", "StepAdvice", "StepQuestion", "advise_step"]
+__all__ = ["ADVISERS", "StepAdvice", "StepQuestion", "advise_step", "native_formats"]

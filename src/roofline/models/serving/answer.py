@@ -8,7 +8,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from roofline.answers import Comparable, Fact, whole, with_formulas
@@ -42,7 +42,7 @@ from roofline.sections import (
     spread,
 )
 from roofline.sizes import Codes, Size, is_array, is_symbol, maximum, product
-from roofline.statements import HEADLINE_GAPS, Assumption, without
+from roofline.statements import HEADLINE_GAPS, without
 
 #: Configurations that are shown.
 MOST_ROWS = 40
@@ -365,8 +365,7 @@ def serve(
 ) -> Serving:
     """Price the prefill of ``prompt`` tokens and a decode step after ``context`` tokens, whichever are given.
 
-    Where only ``prompt`` is given, decode follows it: its context is ``past`` and the prompt; a prompt that leaves no
-    room for a further token is prefilled alone, which its assumptions say. ``options`` are those of
+    Where only ``prompt`` is given, decode follows it: its context is ``past`` and the prompt. ``options`` are those of
     :func:`roofline.models.serve_bound`; ``past``, ``logits``, ``images`` and ``image_size`` concern prefill alone.
     """
     if prompt is None and context is None:
@@ -378,12 +377,7 @@ def serve(
     if prompt is None and not described.causal:
         raise InputError(f"{described.name} is an encoder, which does not decode", hint="give a prompt")
     after = context if context is not None else as_size(prompt) + as_size(options.get("past", 0))
-    full = prefill is not None and context is None and _leaves_no_room(described, after)
-    if prefill is not None and full:
-        said = f"no decode step: the prompt leaves no room among the {described.context:,} tokens the model takes"
-        prefill = replace(prefill, assumptions=(*prefill.assumptions, Assumption("model", said)))
-    decodes = described.causal and not full
-    decode = serve_bound(described, "decode", batch=batch, context=after, **later) if decodes else None
+    decode = serve_bound(described, "decode", batch=batch, context=after, **later) if described.causal else None
     formats: dict[str, Any] = {name: options[name] for name in _FORMATS if name in options}
     one = prefill or decode
     if one is None or has_several_layouts(options):
@@ -395,10 +389,3 @@ def serve(
 def _bytes_of(found: Bound) -> dict[str, Any]:
     """Which bytes an answer counts, as options that ask the same."""
     return {name: found.request[name] for name in ("policy", "tile") if name in found.request}
-
-
-def _leaves_no_room(model: Model, length: Size) -> bool:
-    """Whether sequences of this length fill the model's context; of several lengths, the longest."""
-    if model.context is None or is_symbol(length):
-        return False
-    return bool((length.max() if is_array(length) else length) >= model.context)

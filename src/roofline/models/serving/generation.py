@@ -145,12 +145,6 @@ def generation(
     batch, prompt, output = (single_size(name, value) for name, value in sizes.items())
     form = check_form(form, options)
     before = options.get("past", 0)
-    longest = before + prompt + output - 1
-    if described.context is not None and longest > described.context:
-        raise SizeError(
-            f"{described.name} takes sequences of up to {described.context} tokens, not {longest}",
-            hint="ask for a shorter prompt or output",
-        )
     later = {name: value for name, value in options.items() if name not in PREFILL_ONLY}
     first = serve_bound(described, "prefill", batch=batch, prompt=prompt, **options)
     start = time_in_form(first, form)
@@ -162,7 +156,7 @@ def generation(
         contexts = np.arange(before + prompt, before + prompt + output - 1, dtype=np.float64)
         steps = time_in_form(serve_bound(described, "decode", batch=batch, context=contexts, **later), form)
         times = np.broadcast_to(steps, contexts.shape).tolist()
-        needed = serve_bound(described, "decode", batch=batch, context=longest - 1, **later).footprint
+        needed = serve_bound(described, "decode", batch=batch, context=before + prompt + output - 2, **later).footprint
     if needed is None:
         raise InputError(f"what {described.name} needs is not known")
     return Generation(batch, prompt, output, form, start, times[0], times[-1], sum(times), needed)

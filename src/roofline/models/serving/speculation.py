@@ -163,7 +163,7 @@ def speculate(
         return float(time_in_form(serve_bound(runs, "decode", batch=batch, context=after, **formats), form))
 
     plain = step(described, context, **options)
-    if described.context is not None:
+    if described.context is not None and described.context > context + 1:
         longest = min(longest, described.context - context - 1)
     name, drafted = _drafter(described, by, plain, context, step, options, draft_weights)
     drafts, drafting = [Draft(0, 0.0, plain, 1.0)], 0.0

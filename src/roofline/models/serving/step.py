@@ -222,6 +222,8 @@ def _assumptions(
     said += assume("collective", dict.fromkeys(op.note for op in ops if op.kind == "collective" and op.note))
     if phase == "prefill" and model.head:
         said.append(Assumption("model", _LOGITS[options.get("logits", "last")]))
+    for length in (PHASES[phase].length(options), *(n for n, _ in PHASES[phase].kept_beside(options))):
+        said += assume("model", model.beyond_training(length))
     if any("groups" in op.dims for op in ops):
         even, skewed = "experts touched: E·(1 − (1 − k/E)^tokens)", "experts touched by the skew given"
         said.append(Assumption("model", skewed if options.get("skew") else even))

@@ -43,6 +43,7 @@ from roofline.hardware.network import links_inside_out
 from roofline.hardware.rate import choose_unit
 from roofline.models.parallelism.layout import axis_across_slices
 from roofline.models.parallelism.schedules import SCHEDULES, schedule
+from roofline.models.serving.advice import native_formats
 from roofline.models.training.answer import Training
 from roofline.models.training.passes import POLICIES
 from roofline.quantity import format_quantity
@@ -363,6 +364,8 @@ def _formats(found: Training) -> Iterator[tuple[str, dict[str, Any]]]:
     own = found.model.dtype
     taken = {name: choose_unit(found.bound.machine, "matrix", name) for name in ("bf16", "fp16", "fp8")}
     native = [name for name, choice in taken.items() if choice is not None and choice.dtype == name]
+    same = native_formats(found.bound.machine, dtypes.get(own).arithmetic)
+    yield from ((name, {"weights": name}) for name in same)
     narrower = [name for name in native if dtypes.get(name).bits < dtypes.get(own).bits]
     yield from ((name, {"weights": name}) for name in narrower[:1] if name != "fp8")
     if "fp8" in native:

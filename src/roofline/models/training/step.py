@@ -285,6 +285,7 @@ class _LaidOutStep(NamedTuple):
                 self.share,
                 self.machine,
                 self.asked.unfused,
+                self.length,
             ),
             gaps=(*gaps, *_unsplit(self.step, plan.microbatches)),
             request={"policy": conventions.policy, "checkpoint": plan.policy.name, **conventions.changes()},
@@ -369,8 +370,6 @@ def _microbatches(given: Size | None, share: Size, stages: int, order: Schedule)
 def _step(model: Model, batch: Size, length: Size, count: str, layout: Parallelism, unfused: bool) -> ForwardPass:
     if count not in ("causal", "full"):
         raise InputError(f"count {count!r} is not understood", hint="'causal' or 'full'")
-    if model.context is not None and isinstance(length, int) and length > model.context:
-        raise SizeError(f"{model.name} takes sequences of up to {model.context} tokens, not {length}")
     return ForwardPass(
         batch, length, wanted=length, activations=model.dtype, kv=model.dtype, full=count == "full",
         group=batch * layout.sharing if layout.sharing > 1 else None, context=layout.context, ring=layout.context > 1,
@@ -479,6 +478,7 @@ def _estimate(found: Training, overlap: float | None) -> Size | None:
 def _assumptions(
     model: Model, plan: StepPlan, ways: dict[str, Size], order: Schedule, conventions: Conventions,
     count: str, share: Size, machine: Machine, unfused: bool,
+    length: Size,
 ) -> list[Assumption]:  # fmt: skip
     counting, rates, *_ = conventions.said(machine)
     usual = [counting, Assumption("bytes", POLICIES[conventions.policy].text), rates]
@@ -512,7 +512,7 @@ def _assumptions(
     across = axis_across_slices(machine, {name: int(size) for name, size in ways.items()})
     if across is not None:
         said.append(f"{across} {ways[across]:,} runs over the {machine.slices} slices")
-    said += model.notes
+    said += [*model.beyond_training(length), *model.notes]
     if machine.mesh is not None:
         said += [f"chips are laid out as {', '.join(map(str, machine.mesh))}", *machine.mesh.notes]
     return [*usual, *assume("model", said)]
