@@ -16,7 +16,7 @@ array([2., 3.])
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Any, TypeAlias
@@ -31,6 +31,9 @@ LARGEST = int(1e30)
 
 #: Stands for a library that is not loaded: it has no names.
 _ABSENT = ModuleType("absent")
+
+#: Operations of a closed form up to which sympy looks for its largest or smallest part.
+SHORT = 12
 
 #: What to do with a size that the mesh axes which shard it do not divide.
 UNEVEN = ("error", "pad")
@@ -156,7 +159,10 @@ def _extreme(array_name: str, symbol_name: str, plain: Any, values: tuple[Size, 
     if any(is_symbol(v) for v in values):
         import sympy
 
-        return getattr(sympy, symbol_name)(*values, evaluate=not _apart(values))
+        kept = undominated([sympy.sympify(v) for v in values], largest=symbol_name == "Max")
+        # sympy looks long for an order of sums, or of times over rates of their own, of which nothing is known
+        short = sum(form.count_ops() for form in kept) <= SHORT and not _apart(kept)
+        return kept[0] if len(kept) == 1 else getattr(sympy, symbol_name)(*kept, evaluate=short)
     if any(is_array(v) for v in values):
         import numpy as np
 
@@ -168,17 +174,40 @@ def _extreme(array_name: str, symbol_name: str, plain: Any, values: tuple[Size, 
     return plain(values)
 
 
-def _apart(values: tuple[Size, ...]) -> bool:
-    """Whether each of several values has a symbol that no other has, as times over rates of their own do.
+def undominated(forms: Sequence[Any], *, largest: bool = True) -> list[Any]:
+    """Of closed forms, those that no other exceeds term by term: the largest is one of them, or the smallest.
 
-    Nothing is known of their order then, which takes sympy long to find out.
+    >>> B, C = symbol("B"), symbol("C")
+    >>> undominated([2 * B, 3 * B + C, C * B, 3 * B + C]), undominated([2 * B, 3 * B + C], largest=False)
+    ([3*B + C, B*C], [2*B])
     """
-    import sympy
+    kept = list(dict.fromkeys(forms))
+    if len(kept) == 1:
+        return kept
+    sums = {form: form.as_coefficients_dict() for form in kept}
+    for form in list(kept):
+        others = (other for other in kept if other is not form)
+        if any(
+            _nowhere_below(sums[other], sums[form]) if largest else _nowhere_below(sums[form], sums[other])
+            for other in others
+        ):
+            kept.remove(form)
+    return kept
 
-    if not all(is_symbol(v) and not v.has(sympy.Max, sympy.Min) for v in values):
-        return False
-    names = [v.free_symbols for v in values]
+
+def _apart(forms: Sequence[Any]) -> bool:
+    """Whether each of several forms has a symbol that no other has."""
+    names = [form.free_symbols for form in forms]
     return all(here.difference(*names[:i], *names[i + 1 :]) for i, here in enumerate(names))
+
+
+def _nowhere_below(one: Mapping[Any, Any], other: Mapping[Any, Any]) -> bool:
+    """Whether every term of one sum is at least that of another, and all that differ are positive."""
+    for term in {**one, **other}:
+        more = one.get(term, 0) - other.get(term, 0)
+        if more and (more < 0 or not term.is_nonnegative):
+            return False
+    return True
 
 
 def ceil_div(a: Size, b: Size) -> Size:

@@ -22,16 +22,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import reduce
 from itertools import product as combinations
 from typing import Any, NamedTuple
 
 from roofline.errors import InputError, SizeError, suggest
 from roofline.formulas.printers import binary_logarithms, printer
 from roofline.formulas.tables import Columns
-from roofline.sizes import LARGEST, Codes, common_shape, is_array
+from roofline.sizes import LARGEST, Codes, common_shape, is_array, undominated
 
 #: Rows evaluated at once: a few hundred kilobytes of columns, which stay in a core's own cache.
 BLOCK = 16_384
+
+#: Operations of a form above which it is not multiplied out.
+LONG = 400
 
 #: Columns that follow from the times of the resources.
 SUMMARIES = ("lower", "upper", "bound_by")
@@ -420,69 +424,43 @@ class _Result:
         return done + [f"numpy.{name}({self.out}, {form}, out={self.out})" for form in rest[1:]]
 
 
-def simplified(form: Any, values: Mapping[Any, Any] | None = None) -> Any:
-    """Multiply out, numbers put in for rates, and drop from each maximum what is never the largest.
+def simplified(form: Any, values: Mapping[Any, Any]) -> Any:
+    """Put numbers in for rates, multiply out what is not long, and drop from each maximum what is never the largest.
+
+    A maximum or minimum of several parts becomes a function of two that sympy does not try to order.
 
     >>> from roofline.sizes import symbol
     >>> import sympy
     >>> B, C = symbol("B"), symbol("C")
-    >>> simplified(2 * (B + 3 * C) + sympy.Max(B * C, 4 * B * C + B, 7))
-    2*B + 6*C + Max(7, 4*B*C + B)
+    >>> simplified(2 * (B + 3 * C) + sympy.Max(B * C, 4 * B * C + B, 7), {})
+    2*B + 6*C + maximum(4*B*C + B, 7)
     """
     import sympy
 
-    form = sympy.sympify(form)
-    form = form.xreplace(dict(values)) if values else form
-    form = _without_dominated(form) if form.has(sympy.Max) else form
-    return _flat(form)
+    known: dict[Any, Any] = dict(values)
 
+    def done(part: Any) -> Any:
+        if part not in known:
+            known[part] = made(part, [done(each) for each in part.args]) if part.args else part
+        return known[part]
 
-def _without_dominated(form: Any) -> Any:
-    import sympy
+    def made(part: Any, args: list[Any]) -> Any:
+        if not isinstance(part, sympy.Max | sympy.Min):
+            return part if all(a is b for a, b in zip(args, part.args, strict=True)) else part.func(*args)
+        kept = undominated([_flat(each) for each in sorted(args, key=str)], largest=isinstance(part, sympy.Max))
+        name = sympy.Function("maximum" if isinstance(part, sympy.Max) else "minimum", nonnegative=True)
+        return reduce(name, kept)
 
-    def chosen(part: Any) -> Any:
-        left = undominated([_flat(each) for each in part.args])
-        return left[0] if len(left) == 1 else sympy.Max(*left, evaluate=False)
-
-    found = {part: chosen(part) for part in form.atoms(sympy.Max) if not part.has(sympy.Piecewise)}
-    inner = {part: value for part, value in found.items() if not any(arg.has(sympy.Max) for arg in part.args)}
-    return form.xreplace(inner)
+    return _flat(done(sympy.sympify(form)))
 
 
 def _flat(form: Any) -> Any:
+    """A form multiplied out, unless that makes it long."""
     import sympy
 
+    if form.is_Atom or form.count_ops() > LONG:
+        return form
     return sympy.expand(form, power_base=False, power_exp=False, log=False)
-
-
-def undominated(forms: Sequence[Any]) -> list[Any]:
-    """Of sums of positive terms, those that another does not exceed term by term: the largest is among them.
-
-    >>> from roofline.sizes import symbol
-    >>> B, C = symbol("B"), symbol("C")
-    >>> undominated([2 * B, 3 * B + C, C * B, 3 * B + C])
-    [3*B + C, B*C]
-    """
-    if len(forms) == 1:
-        return list(forms)
-    sums = [form.as_coefficients_dict() for form in forms]
-    kept: list[int] = []
-    for index, mine in enumerate(sums):
-        positive = all(amount >= 0 for amount in mine.values()) and not any(map(_may_be_negative, mine))
-        below = positive and any(
-            all(other.get(term, 0) >= amount for term, amount in mine.items())
-            and all(amount >= 0 and not _may_be_negative(term) for term, amount in other.items())
-            and (number < index or dict(other) != dict(mine))
-            for number, other in enumerate(sums)
-            if number != index
-        )
-        if not below:
-            kept.append(index)
-    return [forms[index] for index in kept]
-
-
-def _may_be_negative(term: Any) -> bool:
-    return term.is_nonnegative is not True
 
 
 def _constants_apart(form: Any, varying: set[Any], constants: dict[Any, Any]) -> Any:

@@ -158,6 +158,14 @@ def _numpy() -> Any:
         def _print_Min(self, form: Any) -> str:
             return self._pairwise("minimum", form.args)
 
+        def _print_Function(self, form: Any) -> str:  # those of two parts that stand for Max and Min
+            name = form.func.__name__
+            return (
+                self._pairwise(name, form.args)
+                if name in ("maximum", "minimum")
+                else str(super()._print_Function(form))
+            )
+
         def _print_Pow(self, form: Any, **options: Any) -> str:
             base, exponent = form.as_base_exp()
             inside = self.parenthesize(base, PRECEDENCE["Pow"])
