@@ -18,6 +18,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from types import ModuleType
 from typing import Any, TypeAlias
 
@@ -74,11 +75,31 @@ def is_one(value: Any) -> bool:
     return is_number(value) and bool(value == 1)
 
 
-def symbol(name: str) -> Any:
-    """Make the symbol of an unnamed size: a positive integer."""
+def symbol(name: str, *, exact: bool = False) -> Any:
+    """Make the symbol of an unnamed size: a positive integer. Bytes of an ``exact`` one are rounded up to whole bytes.
+
+    >>> B = symbol("B", exact=True)
+    >>> nbytes(B, 4), nbytes(6 * B, 4), nbytes(B, 8, per=32)
+    (ceiling(B/2), 3*B, ceiling(B/32))
+    """
     import sympy
 
-    return sympy.Symbol(name, positive=True, integer=True)
+    return (_exact_symbol() if exact else sympy.Symbol)(name, positive=True, integer=True)
+
+
+@cache
+def _exact_symbol() -> Any:
+    import sympy
+
+    class ExactSize(sympy.Symbol):  # type: ignore[misc]
+        """A size whose bytes are whole."""
+
+    return ExactSize
+
+
+def _is_exact(form: Any) -> bool:
+    """Whether a form counts whole elements of sizes that are exact."""
+    return bool(form.is_integer) and any(type(each) is _exact_symbol() for each in form.free_symbols)
 
 
 def check(name: str, value: Any) -> Size:
@@ -291,13 +312,13 @@ def round_up(a: Size, multiple: int) -> Size:
 def nbytes(elements: Size, bits: int, per: int = 1) -> Size:
     """Count the bytes of ``elements`` that take ``bits`` for every ``per`` of them.
 
-    Whole numbers are rounded up to whole bytes; symbols are the exact ratio, and so is what is expected on average
-    and no whole number of elements.
+    Whole numbers are rounded up to whole bytes, exact symbols too; other symbols are the ratio, and so is what is
+    expected on average and no whole number of elements.
 
     >>> nbytes(5, 4), nbytes(33, 8, per=32), nbytes(10**30, 4), nbytes(5.5, 4)
     (3, 2, 500000000000000000000000000000, 2.75)
     """
-    if is_symbol(elements):
+    if is_symbol(elements) and not _is_exact(elements):
         import sympy
 
         return elements * sympy.Rational(bits, 8 * per)
@@ -305,7 +326,7 @@ def nbytes(elements: Size, bits: int, per: int = 1) -> Size:
         return elements * (bits // 8)
     groups = ceil_div(elements, per) if per > 1 else elements
     rounded = groups * (bits // 8) if bits % 8 == 0 else ceil_div(groups * bits, 8)
-    if isinstance(elements, int):
+    if isinstance(elements, int) or is_symbol(elements):
         return rounded
     if is_array(elements):
         import numpy as np

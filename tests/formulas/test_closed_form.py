@@ -47,7 +47,7 @@ def test_number_equals_compiled_equals_python(asked: tuple[str, dict[str, int]],
         number = bound(line, on=machine, sizes=sizes)
     except UntimedError:
         return
-    found = question_formula(question(line, on=machine, sizes=sizes))
+    found = question_formula(question(line, on=machine, sizes=sizes), every=True)
     point = {name: sizes[name] for name in found.sizes}
     values, printed = found.values(), in_python(found, point)
     for name in BOUNDS:

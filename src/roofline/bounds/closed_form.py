@@ -10,7 +10,7 @@ network) with the operations they come from. It can be compiled, printed in othe
 >>> found.binding, {name: round(each.at, 3) for name, each in found.elasticities()["lower"].items()}
 ('hbm', {'B': 0.03, 'D': 0.985, 'F': 0.985, 'P_bf16': 0.0, 'W_hbm': -1.0})
 >>> [(size, round(value), before, after) for size, value, before, after in found.flips()][:1]
-[('B', 123, 'hbm', 'mxu')]
+[('B', 128, 'hbm', 'mxu')]
 >>> found.compile()(B=[1, 512], D=8192, F=8192)["bound_by"].tolist()
 ['hbm', 'mxu']
 """
@@ -475,6 +475,8 @@ def _columns(bound: Bound) -> dict[str, Any]:
     figures = ("flops", "intensity", "critical_intensity", "attainable", "utilisation", "estimate")
     whole |= {name: getattr(bound, name) for name in figures}
     whole["bytes"] = sum(bound.bytes.values())
+    tables = {"bytes": bound.bytes, "wire": bound.wire, "flops": bound.flops_by}
+    whole |= {f"{table}.{name}": amount for table, amounts in tables.items() for name, amount in amounts.items()}
     if bound.footprint is not None:
         parts = bound.footprint.parts
         whole |= {"memory": bound.footprint.total, **{f"memory.{name}": size for name, size in parts.items()}}
@@ -561,17 +563,26 @@ def compiled_bound(bound: Bound) -> Compiled:
 
 
 def closed_form(bound: Bound, **point: float) -> Formula:
-    """What :meth:`Bound.formula` gives: the closed form of an answer with open sizes, its values at a point."""
-    if bound.question is not None and not is_symbol(bound.lower):
-        return question_formula(bound.question)
+    """What :meth:`Bound.formula` gives: the closed form of an answer with open sizes, its values at a point.
+
+    Of a question whose sizes all have values it is the form in all of them, at those values.
+    """
+    if bound.question is not None:
+        return question_formula(bound.question, point)
     if not is_symbol(bound.lower):
         raise SizeError("every size has a value", hint="leave a size out: what is open stands in the formula")
     return formula_of(bound, point)
 
 
-def question_formula(asked: Any, **more: float) -> Formula:
-    """The closed form of a question in all its sizes; those that are given are the point."""
+def question_formula(asked: Any, point: Mapping[str, float] | None = None, *, every: bool = False) -> Formula:
+    """The closed form of a question in the sizes that are open; in ``every`` one, or where none is, at those given."""
     given = {name: value for name, value in asked.sizes.items() if isinstance(value, int | float)}
-    letters = {name: symbol(name) for name in given}
-    found = asked.one_plan().vary(sizes={**asked.sizes, **letters}).answer(symbolic=True)
-    return formula_of(found, {**given, **more})
+    tied = {name: value for name, value in asked.sizes.items() if is_symbol(value)}
+    free = [name for name in asked.size_names if name not in asked.sizes]
+    closed = () if free or tied else given
+    letters = {name: symbol(name, exact=True) for name in (*free, *(given if every else closed))}
+    inside = {each for form in tied.values() for each in form.free_symbols}
+    exact = {each: symbol(each.name, exact=True) for each in inside}
+    sizes = {**asked.sizes, **{name: form.xreplace(exact) for name, form in tied.items()}, **letters}
+    found = asked.one_plan().vary(sizes=sizes).answer(symbolic=True)
+    return formula_of(found, {**given, **(point or {})})

@@ -29,6 +29,9 @@ if TYPE_CHECKING:
     from roofline.notation.structure import Program
 
 
+#: Entries of an array above which it is checked block by block.
+LONG = 2**16
+
 #: Units of amounts of raw work.
 AMOUNT_UNITS = {"flops": "FLOP", "bytes": "B", "intensity": "FLOP/B"}
 
@@ -241,7 +244,7 @@ def resolve_sizes(given: Mapping[str, Any], names: Collection[str] = ()) -> dict
         if name in done:
             return done[name]
         raw_value = given[name]
-        if isinstance(raw_value, list | tuple | range) or is_array(raw_value):
+        if isinstance(raw_value, list | tuple | range) or (is_array(raw_value) and (within or not _is_long(raw_value))):
             raw_value = check(name, raw_value)
         if isinstance(raw_value, str):
             if name in within:
@@ -253,6 +256,11 @@ def resolve_sizes(given: Mapping[str, Any], names: Collection[str] = ()) -> dict
         return raw_value
 
     return {name: value(name, ()) for name in given if given[name] is not None}
+
+
+def _is_long(values: Any) -> bool:
+    """Whether an array of numbers is so long that it is checked block by block, when it is evaluated."""
+    return values.dtype.kind in "iuf" and values.size > LONG
 
 
 def without_helpers(sizes: Mapping[str, Any], given: Mapping[str, Any], labels: Sequence[str]) -> dict[str, Any]:

@@ -21,7 +21,8 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any
 
-from roofline.bounds.api import bound_arrays, question
+from roofline.bounds.api import question
+from roofline.bounds.arrays import bound_arrays
 from roofline.bounds.bound import BOUND_KINDS, Bound, Use
 from roofline.bounds.crossing import (
     EACH,

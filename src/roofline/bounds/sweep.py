@@ -16,10 +16,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from roofline.answers import attributes, heading
-from roofline.bounds.api import BLOCK, question
+from roofline.bounds.api import question
 from roofline.bounds.bound import Bound
 from roofline.bounds.question import Question, of_several_chips, resolve_sizes, without_helpers
 from roofline.errors import InputError, SizeError, suggest
+from roofline.formulas.compiled import BLOCK
 from roofline.formulas.tables import Columns
 from roofline.sizes import Codes, check, is_array
 

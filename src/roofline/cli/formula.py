@@ -75,4 +75,4 @@ def _formula(text: str | None, on: str | None, sizes: dict[str, Any], options: d
     from roofline.bounds.closed_form import question_formula
 
     without_model(options)
-    return question_formula(question(text, sizes=sizes, **question_arguments(options, sizes)))
+    return question_formula(question(text, sizes=sizes, **question_arguments(options, sizes)), every=True)

@@ -69,7 +69,7 @@ def _serving(model: Model, phase: str, on: str | Machine, options: Mapping[str, 
     given = {name: rest.pop(name) for name in ("batch", *kind.sizes) if rest.get(name) is not None}
     most = EXAMPLE if model.context is None else min(EXAMPLE, model.context - given.get("past", 0) - 1)
     usual = {"batch": 1, "tokens": 1, "prompts": 1, "chunk": 512, "prompt": most, "context": most}
-    sizes = {name: symbol(name) for name in ("batch", *kind.sizes) if name in wanted}
+    sizes = {name: symbol(name, exact=True) for name in ("batch", *kind.sizes) if name in wanted}
     bound = serve_bound(model, phase, on=on, **{**rest, **sizes})
     point = {name: given.get(name, usual.get(name, 1)) for name in sizes}
     return formula_of(
@@ -91,7 +91,7 @@ def _training(model: Model, on: str | Machine, options: Mapping[str, Any]) -> Fo
     given = {name: rest.pop(name) for name in _OF_TRAINING if rest.get(name) is not None}
     point = {name: given.get(name, usual) for name, usual in _OF_TRAINING.items()}
     point["sequence"] = given.get("sequence", min(point["sequence"], model.context or point["sequence"]))
-    sizes = {name: symbol(name) for name in _OF_TRAINING}
+    sizes = {name: symbol(name, exact=True) for name in _OF_TRAINING}
     found = train(model, on=on, symbolic=True, **{**rest, **sizes})
     forms = {f"memory.{name}": size for name, size in found.memory.parts.items()} | {"memory": found.memory.total}
     forms |= {"model_flops": found.model_flops}

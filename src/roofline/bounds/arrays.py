@@ -1,0 +1,210 @@
+"""A bound over arrays of sizes: its closed form, evaluated column by column when a column is looked up.
+
+Few rows, and questions whose numbers have no closed form (data in whichever level holds it, a mesh of several sizes),
+are priced as arrays instead, block by block.
+
+>>> import numpy as np
+>>> from roofline.bounds.api import bound
+>>> found = bound("bf16[B, D] * bf16[D, F]", on="h100", B=np.arange(1, 50001), D=8192, F=8192)
+>>> type(found).__name__, found.lower.shape, found.bound_by.decode()[::25000]
+('ArrayBound', (50000,), ['hbm', 'tensor'])
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import fields, replace
+from typing import Any
+
+from roofline.bounds.bound import Bound
+from roofline.bounds.closed_form import question_formula
+from roofline.bounds.question import Question
+from roofline.errors import RooflineError, SizeError
+from roofline.formulas.compiled import BLOCK, Evaluated
+from roofline.hardware.rate import WARM
+from roofline.sizes import Codes, check, common_shape, is_array, is_symbol, symbol
+
+#: Fields of a bound that are one column each.
+SCALARS = (
+    "flops", "intensity", "critical_intensity", "lower", "op_by_op", "upper", "attainable", "utilisation", "estimate",
+    "bound_by",
+)  # fmt: skip
+
+#: Fields that are a column for each resource, and how these columns are called.
+TABLES = {"times": "time", "bytes": "bytes", "wire": "wire", "flops_by": "flops"}
+
+
+def bound_arrays(asked: Question) -> Bound:
+    """Answer a question whose sizes are arrays that broadcast against each other."""
+    import numpy as np
+
+    asked = asked.one_plan()
+    sizes = {name: _array(name, value) for name, value in asked.sizes.items()}
+    arrays = {name: value for name, value in sizes.items() if is_array(value)}
+    shape = common_shape(arrays, hint="use sweep() for all combinations")
+    rows = int(np.prod(shape))
+    if rows > BLOCK and has_closed_form(asked, arrays):
+        found = _by_closed_form(asked, sizes, arrays)
+        if found is not None:
+            return found
+    floats = {name: a.astype(np.float64, copy=False) for name, a in arrays.items()}
+    flat = {name: np.broadcast_to(a, shape).reshape(-1) for name, a in floats.items()}
+    try:
+        parts = [
+            asked.vary(sizes={**sizes, **{n: a[start : start + BLOCK] for n, a in flat.items()}}).answer()
+            for start in range(0, rows, BLOCK)
+        ]
+    except SizeError:
+        for name, value in arrays.items():
+            check(name, value)  # says where in the whole array the mistake is
+        raise
+    return _join(parts, {**sizes, **floats}, rows, shape)
+
+
+def has_closed_form(asked: Question, varying: Mapping[str, Any]) -> bool:
+    """Whether the numbers of a question follow from its closed form in the sizes that vary.
+
+    Not where rates depend on sizes, nor where sizes of a mesh vary or must be divided by one.
+    """
+    if asked.machine.over == WARM or asked.is_sharded or asked.raw:
+        return False
+    return not set(varying) & set(asked.mesh_names)
+
+
+def evaluated(asked: Question, sizes: Mapping[str, Any], varying: Mapping[str, Any]) -> Evaluated | None:
+    """The compiled closed form of a question at sizes of which some vary; None where it has none."""
+    fixed = {name: value for name, value in sizes.items() if name not in varying}
+    letters = {name: symbol(name, exact=True) for name in varying}
+    try:
+        formula = question_formula(asked.vary(sizes={**fixed, **letters}))
+        return formula.compile().evaluate({name: varying[name] for name in formula.sizes})
+    except (RooflineError, NotImplementedError, TypeError, KeyError):
+        return None
+
+
+def _by_closed_form(asked: Question, sizes: Mapping[str, Any], arrays: Mapping[str, Any]) -> Bound | None:
+    """The answer with its columns still to be evaluated; what it says is that of its first row."""
+    import numpy as np
+
+    first = {name: value.reshape(-1)[:1].astype(np.float64) for name, value in arrays.items()}
+    for name, value in first.items():
+        check(name, value)
+    sample = asked.vary(sizes={**sizes, **first}).answer()
+    columns = evaluated(asked, sizes, arrays)
+    if columns is None or tuple(columns.function.times) != tuple(sample.times):
+        return None
+    if columns.invalid:
+        for name, value in arrays.items():
+            check(name, value)
+    return ArrayBound.of(sample, columns, sizes)
+
+
+class _Column:
+    """A field of an array's bound: its value, or the columns that it is still to be evaluated from."""
+
+    def __init__(self, slot: Any, name: str, work_out: Callable[[Evaluated, str, Any], Any]) -> None:
+        self.slot, self.name, self.work_out = slot, name, work_out
+
+    def __get__(self, found: Any, owner: Any = None) -> Any:
+        if found is None:
+            return self
+        value = self.slot.__get__(found, owner)
+        if isinstance(value, _Pending):
+            value = self.work_out(value.columns, self.name, value.sample)
+            self.slot.__set__(found, value)
+        return value
+
+    def __set__(self, found: Any, value: Any) -> None:
+        self.slot.__set__(found, value)
+
+
+class _Pending:
+    """What a field is worked out from: columns, and the same field of a bound of one row."""
+
+    __slots__ = ("columns", "sample")
+
+    def __init__(self, columns: Evaluated, sample: Any) -> None:
+        self.columns, self.sample = columns, sample
+
+
+class _Table(Mapping[str, Any]):
+    """A column for each resource, evaluated when it is looked up."""
+
+    __slots__ = ("_columns", "_names")
+
+    def __init__(self, columns: Evaluated, names: dict[str, str]) -> None:
+        self._columns, self._names = columns, names
+
+    def __getitem__(self, name: str) -> Any:
+        return self._columns[self._names[name]]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+
+def _scalar(columns: Evaluated, name: str, sample: Any) -> Any:
+    if sample is None:
+        return None
+    if name == "bound_by":
+        return columns.whole_column(name) if isinstance(sample, Codes) else sample
+    return columns[name]
+
+
+def _table(columns: Evaluated, name: str, sample: Any) -> Any:
+    return _Table(columns, {resource: f"{TABLES[name]}.{resource}" for resource in sample})
+
+
+class ArrayBound(Bound):
+    """A bound over arrays, each of whose columns is evaluated when it is looked up first."""
+
+    __slots__ = ()
+
+    @classmethod
+    def of(cls, sample: Bound, columns: Evaluated, sizes: Mapping[str, Any]) -> ArrayBound:
+        """Take what a bound of one row says, and the columns of all rows."""
+        found = object.__new__(cls)
+        for each in fields(Bound):
+            value = getattr(sample, each.name)
+            pending = each.name in SCALARS or each.name in TABLES
+            object.__setattr__(found, each.name, _Pending(columns, value) if pending else value)
+        for name, value in {"sizes": dict(sizes), "uses": (), "ops": (), "footprint": None}.items():
+            object.__setattr__(found, name, value)
+        return found
+
+
+for _name in (*SCALARS, *TABLES):
+    setattr(ArrayBound, _name, _Column(Bound.__dict__[_name], _name, _table if _name in TABLES else _scalar))
+
+
+def _array(name: str, value: Any) -> Any:
+    """Take an array of numbers as it is, to be checked when it is evaluated; another size is checked at once."""
+    if is_array(value) and value.dtype.kind in "iuf" and value.size:
+        return value
+    return value if is_symbol(value) else check(name, value)
+
+
+def _join(parts: list[Bound], sizes: Mapping[str, Any], rows: int, shape: tuple[int, ...]) -> Bound:
+    """Put blocks of answers back together in the shape the sizes broadcast to."""
+    import numpy as np
+
+    def joined(values: list[Any]) -> Any:
+        if values[0] is None:
+            return None
+        counts = [min(BLOCK, rows - i * BLOCK) for i in range(len(values))]
+        return np.concatenate([np.broadcast_to(v, (n,)) for v, n in zip(values, counts, strict=True)]).reshape(shape)
+
+    def each(pick: Callable[[Bound], Mapping[str, Any]]) -> dict[str, Any]:
+        return {key: joined([pick(p)[key] for p in parts]) for key in pick(parts[0])}
+
+    names = parts[0].bound_by.names if isinstance(parts[0].bound_by, Codes) else None
+    codes = Codes(joined([p.bound_by.codes for p in parts]), names) if names else parts[0].bound_by
+    tables = {name: each(lambda part, name=name: getattr(part, name)) for name in TABLES}  # type: ignore[misc]
+    scalars = {name: joined([getattr(p, name) for p in parts]) for name in SCALARS if name != "bound_by"}
+    changed = {**tables, **scalars, "sizes": sizes, "bound_by": codes, "uses": (), "ops": (), "footprint": None}
+    return replace(parts[0], **changed)
+
+
+__all__ = ["ArrayBound", "bound_arrays", "evaluated", "has_closed_form"]
