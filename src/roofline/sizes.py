@@ -370,6 +370,9 @@ class Codes:
             largest = np.maximum(largest, value)
         return cls(codes, tuple(times))
 
+    def __len__(self) -> int:
+        return len(self.codes)
+
     def decode(self) -> list[str]:
         """Names in flat order."""
         return [self.names[code] for code in self.codes.ravel()]

@@ -77,7 +77,7 @@ def evaluated(asked: Question, sizes: Mapping[str, Any], varying: Mapping[str, A
     letters = {name: symbol(name, exact=True) for name in varying}
     try:
         formula = question_formula(asked.vary(sizes={**fixed, **letters}))
-        return formula.compile().evaluate({name: varying[name] for name in formula.sizes})
+        return formula.compile().evaluate({name: varying[name] for name in varying})
     except (RooflineError, NotImplementedError, TypeError, KeyError):
         return None
 

@@ -6,23 +6,27 @@
 >>> grid["bound_by"].tolist()
 ['hbm', 'hbm', 'hbm', 'hbm', 'mxu', 'mxu']
 >>> grid.row(5).kind, dict(grid)["B"].tolist()
-('compute-bound', [1.0, 1.0, 128.0, 128.0, 512.0, 512.0])
+('compute-bound', [1, 1, 128, 128, 512, 512])
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from roofline.answers import attributes, heading
 from roofline.bounds.api import question
+from roofline.bounds.arrays import evaluated, has_closed_form
 from roofline.bounds.bound import Bound
 from roofline.bounds.question import Question, of_several_chips, resolve_sizes, without_helpers
 from roofline.errors import InputError, SizeError, suggest
 from roofline.formulas.compiled import BLOCK
-from roofline.formulas.tables import Columns
+from roofline.formulas.tables import Columns, integers
 from roofline.sizes import Codes, check, is_array
+
+#: What is told of the rows that are done, and of how many there are.
+Progress = Callable[[int, int], None]
 
 #: Columns a sweep may return; ``times`` stands for one column a resource, named ``time.hbm`` and so on.
 COLUMNS = (
@@ -90,12 +94,19 @@ class Sweep(Columns):
         return f"Sweep of {len(self)} rows on {self.question.machine.name}: {', '.join(self.columns)}"
 
 
-def sweep(expression: str | None = None, *, columns: str | Sequence[str] | None = None, **arguments: Any) -> Sweep:
+def sweep(
+    expression: str | None = None,
+    *,
+    columns: str | Sequence[str] | None = None,
+    progress: Progress | None = None,
+    **arguments: Any,
+) -> Sweep:
     """Evaluate the grid of all combinations of the sizes given as lists, ranges or arrays.
 
     A size given as text is a formula of the others (``F="4*D"``) and adds no dimension. The rest is as in
     :func:`roofline.bound`. A size left out is an error: a table needs numbers. Amounts of raw work may be lists too.
     ``columns`` are some of :data:`COLUMNS`; left out, ``fits`` is among them where a row does not fit the memory.
+    ``progress`` is told of the rows that are done and of all. What is done when Ctrl-C stops it is kept.
 
     >>> grid = sweep("bf16[B, D] * bf16[D, F]", on="h100", B=8, D=[8192, 262144], F="D")
     >>> grid.plain("fits")
@@ -123,11 +134,16 @@ def sweep(expression: str | None = None, *, columns: str | Sequence[str] | None 
     amounts = {name: value.reshape(-1) for name, value in asked.raw.items() if is_array(value)}
     axes = {**amounts, **{name: _axis(name, value) for name, value in asked.sizes.items()}}
     grid = _Grid(axes, formulas)
-    found, said = _evaluate(asked, grid, wanted)
+    found, said = _evaluate(asked, grid, wanted, progress)
     if columns is None and not (found["fits"] == 0).any():
         del found["fits"]
     shape = tuple(len(a) for a in axes.values() if len(a) > 1) or (1,)
     return Sweep(asked, tuple(grid.names), found, shape, **said)
+
+
+def stopped(done: int, rows: int) -> str:
+    """What is said of a sweep that was stopped."""
+    return f"stopped after {done:,} of {rows:,} rows"
 
 
 # Arguments of a question that may be text without being a size.
@@ -154,6 +170,10 @@ class _Grid:
         for values in axes.values():
             self.rows *= len(values)
 
+    def several(self) -> list[tuple[int, Any]]:
+        """The axes of several values, numbered."""
+        return list(enumerate(values for values in self.axes.values() if len(values) > 1))
+
     def blocks(self) -> Iterator[tuple[slice, dict[str, Any]]]:
         import numpy as np
 
@@ -176,8 +196,55 @@ def _whole(value: Any) -> int | float:
     return int(value) if value == int(value) else float(value)
 
 
-def _evaluate(asked: Question, grid: _Grid, columns: Sequence[str]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The columns of a grid, and what its answers say about themselves."""
+def _evaluate(
+    asked: Question, grid: _Grid, columns: Sequence[str], progress: Progress | None
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The columns of a grid, and what its answers say about themselves: by the closed form, or block by block."""
+    varying = [name for name, values in grid.axes.items() if len(values) > 1]
+    if grid.rows > BLOCK and not grid.formulas and has_closed_form(asked, dict.fromkeys(varying)):
+        found = _by_closed_form(asked, grid, varying, columns, progress)
+        if found is not None:
+            return found
+    return _by_blocks(asked, grid, columns, progress)
+
+
+def _by_closed_form(
+    asked: Question, grid: _Grid, varying: Sequence[str], columns: Sequence[str], progress: Progress | None
+) -> tuple[dict[str, Any], dict[str, Any]] | None:
+    """The columns of a grid from the closed form, over its axes as they are; None where it has none."""
+    import numpy as np
+
+    fixed = {name: _whole(values[0]) for name, values in grid.axes.items()}
+    across = [values.reshape([-1 if i == n else 1 for i in range(len(varying))]) for n, values in grid.several()]
+    sizes = {**fixed, **dict(zip(varying, across, strict=True))}
+    sample = asked.vary(sizes={**fixed, **{name: grid.axes[name][:1] for name in varying}}).answer()
+    found = evaluated(asked, sizes, {name: sizes[name] for name in varying})
+    if found is None or tuple(found.function.times) != tuple(sample.times):
+        return None
+    shape = found.shape
+    table: dict[str, Any] = {}
+    for name, values in sizes.items():
+        table[name] = np.broadcast_to(integers(np.asarray(values)), shape).reshape(-1)
+    for done, (column, value) in enumerate(_values(sample, columns), 1):
+        if column == "fits":
+            capacity = None if sample.footprint is None else sample.footprint.capacity
+            whole = np.full(shape, _UNKNOWN) if capacity is None else found["memory"] <= capacity
+        elif column == "bound_by":
+            whole = found.whole_column(column)
+        else:
+            whole = found[column] if value is not _UNKNOWN else np.full(shape, _UNKNOWN)
+        table[column] = Codes(whole.codes.reshape(-1), whole.names) if isinstance(whole, Codes) else whole.reshape(-1)
+        if progress is not None:
+            progress(grid.rows * done // len(columns), grid.rows)
+    if "bound_by" in table:
+        table["bound_by"] = table.pop("bound_by")
+    return table, {"assumptions": sample.assumptions, "incomplete": sample.incomplete}
+
+
+def _by_blocks(
+    asked: Question, grid: _Grid, columns: Sequence[str], progress: Progress | None
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The columns of a grid, a block of rows at a time; what is done when it is stopped is kept."""
     import numpy as np
 
     table: dict[str, Any] = {name: np.empty(grid.rows) for name in grid.names}
@@ -185,25 +252,38 @@ def _evaluate(asked: Question, grid: _Grid, columns: Sequence[str]) -> tuple[dic
     binding: tuple[str, ...] = ()
     said: dict[str, dict[str, None]] = {"assumptions": {}, "incomplete": {}}
     own = asked.size_names
-    for where, sizes in grid.blocks():
-        raw = {name: sizes[name] for name in asked.raw if name in sizes}
-        given = {name: size for name, size in sizes.items() if name not in raw}
-        given = without_helpers(given, grid.formulas, own)
-        answer = asked.vary(sizes=given, raw={**asked.raw, **raw}).answer()
-        for name, lines in said.items():
-            lines.update(dict.fromkeys(getattr(answer, name)))
-        for name in grid.names:
-            table[name][where] = sizes[name]
-        for column, value in _values(answer, columns):
-            if column == "bound_by":
-                codes = np.empty(grid.rows, np.int8) if codes is None else codes
-                binding = value.names if isinstance(value, Codes) else tuple(answer.times)
-                codes[where] = value.codes if isinstance(value, Codes) else binding.index(value)
-            else:
-                kind = bool if column == "fits" and value is not _UNKNOWN else float
-                table.setdefault(column, np.empty(grid.rows, kind))[where] = value
+    done = 0
+    try:
+        for where, sizes in grid.blocks():
+            raw = {name: sizes[name] for name in asked.raw if name in sizes}
+            given = {name: size for name, size in sizes.items() if name not in raw}
+            given = without_helpers(given, grid.formulas, own)
+            answer = asked.vary(sizes=given, raw={**asked.raw, **raw}).answer()
+            for name, lines in said.items():
+                lines.update(dict.fromkeys(getattr(answer, name)))
+            for name in grid.names:
+                table[name][where] = sizes[name]
+            for column, value in _values(answer, columns):
+                if column == "bound_by":
+                    codes = np.empty(grid.rows, np.int8) if codes is None else codes
+                    binding = value.names if isinstance(value, Codes) else tuple(answer.times)
+                    codes[where] = value.codes if isinstance(value, Codes) else binding.index(value)
+                else:
+                    kind = bool if column == "fits" and value is not _UNKNOWN else float
+                    table.setdefault(column, np.empty(grid.rows, kind))[where] = value
+            done = where.stop
+            if progress is not None:
+                progress(done, grid.rows)
+    except KeyboardInterrupt:
+        if not done:
+            raise
+        table = {name: values[:done] for name, values in table.items()}
+        codes = None if codes is None else codes[:done]
+        said["incomplete"][stopped(done, grid.rows)] = None
     if codes is not None:
         table["bound_by"] = Codes(codes, binding)
+    for name in set(grid.names) - set(asked.raw):
+        table[name] = integers(table[name])
     return table, {name: tuple(lines) for name, lines in said.items()}
 
 

@@ -1,15 +1,18 @@
-"""``roofline sweep``: a table over a grid of sizes."""
+"""``roofline sweep``: a table over a grid of sizes; of a model, over chips, layouts and formats too."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import click
 
+from roofline.cli.model_options import MODEL_QUESTION, is_model, model_arguments, targets, without_model
 from roofline.cli.options import (
     ESTIMATE,
     MESH,
-    TARGET,
+    SEVERAL,
     WORK,
     one_expression,
     question_arguments,
@@ -24,23 +27,26 @@ MOST_JSON = 100_000
 
 
 @click.command("sweep")
-@click.argument("words", nargs=-1, metavar="[EXPRESSION] [SIZE=VALUES]...")
-@with_options(TARGET, MESH, WORK, ESTIMATE)
+@click.argument("words", nargs=-1, metavar="[EXPRESSION|MODEL] [SIZE=VALUES]...")
+@with_options(SEVERAL, MODEL_QUESTION, MESH, WORK, ESTIMATE)
 @click.option(
     "--columns", metavar="NAMES", help="Columns, comma-separated: lower,upper,attainable,intensity,bound_by,fits …"
 )
 @click.option("-o", "--output", metavar="FILE", help="Write .csv, .json, .npz or .parquet.")
 @click.option("--json", "as_json", is_flag=True, help="Print the table as JSON in SI units.")
 def command(words: tuple[str, ...], columns: str | None, output: str | None, as_json: bool, **options: Any) -> None:
-    """A table over all combinations of the sizes: lists, ranges, formulas.
+    """A table over all combinations of the sizes: lists, ranges, formulas; of a model, of chips and layouts too.
+
+    A shipped model's name, a path or a hub id is read as a model, anything else as notation.
 
     \b
     roofline sweep "bf16[B, D] * bf16[D, F]" --on h100 B=1:4096:*2 D=4096,8192 F=4*D -o grid.csv
+    roofline sweep llama-3-70b --on h100:8,h200:8 --tensor 4,8 --batch 1:512 --context 1024:131072:*2 -o grid.parquet
     """
-    from roofline.bounds.sweep import sweep
-
-    expressions, sizes = split_words(words, lists=True)
-    found = sweep(one_expression(expressions), columns=columns, sizes=sizes, **question_arguments(options, sizes))
+    expressions, sizes = split_words(words)
+    text, chips = one_expression(expressions), targets(options.pop("on"))
+    with _progress() as progress:
+        found = _sweep(text, chips, sizes, {**options, "columns": columns, "progress": progress})
     if output is not None:
         found.save(output)
         click.echo("\n".join([f"wrote {len(found)} rows to {output}", *_not_timed(found)]))
@@ -50,6 +56,53 @@ def command(words: tuple[str, ...], columns: str | None, output: str | None, as_
         show_json(found.to_dict())
     else:
         show(found, whole=True)
+
+
+def _sweep(text: str | None, chips: list[str | None], sizes: dict[str, Any], options: dict[str, Any]) -> Any:
+    columns, progress = options.pop("columns"), options.pop("progress")
+    if text is not None and is_model(text):
+        from roofline.models.sweeps import sweep_steps
+
+        if sizes:
+            name = next(iter(sizes))
+            raise InputError(f"{name}= is no size of a model", hint="sizes are options: --batch, --context, --prompt …")
+        phase, arguments = model_arguments({**options, "on": chips[0]}, several=True)
+        arguments |= {"on": chips if None not in chips else None}
+        return sweep_steps(text, phase, columns=columns, progress=progress, **arguments)
+    from roofline.bounds.sweep import sweep
+
+    without_model(options)
+    if len(chips) > 1:
+        raise InputError("a sweep of a line is on one machine", hint="sweep a model on several, or plot the line")
+    asked = question_arguments({**options, "on": chips[0]}, sizes)
+    return sweep(text, columns=columns, progress=progress, sizes=sizes, **asked)
+
+
+@contextmanager
+def _progress() -> Iterator[Callable[[int, int], None] | None]:
+    """A bar with the rate and the time left, where someone looks on; gone when it is done."""
+    import sys
+
+    if not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, ProgressColumn, TextColumn, TimeRemainingColumn
+    from rich.text import Text
+
+    class Rate(ProgressColumn):
+        def render(self, task: Any) -> Text:
+            return Text(f"{task.speed or 0:,.0f} rows/s")
+
+    columns = (
+        BarColumn(),
+        TextColumn("{task.completed:,.0f} of {task.total:,.0f} rows"),
+        Rate(),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("rows", total=1)
+        yield lambda done, rows: bar.update(task, completed=done, total=rows)
 
 
 def _not_timed(found: Any) -> list[str]:

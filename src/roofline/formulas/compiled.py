@@ -225,7 +225,7 @@ def _values(name: str, value: Any) -> Any:
             found = found.astype(np.float64)
     except (TypeError, ValueError, OverflowError):
         raise SizeError(f"{name} is not an array of numbers", hint="give numbers") from None
-    return float(found) if found.ndim == 0 else found
+    return found.item() if found.ndim == 0 else found
 
 
 def blocks(shape: tuple[int, ...]) -> Iterator[tuple[Any, ...]]:

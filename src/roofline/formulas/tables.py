@@ -28,10 +28,11 @@ SHOWN = 40
 REMARKS: dict[str, Tone] = {"assumes": "quiet", "incomplete": "gap"}
 
 
-class Columns(Answer):
+class Columns(Answer, dict):  # type: ignore[type-arg]
     """Rows of numpy arrays by name: ``len`` counts rows; columns are named, iterated and looked up as in a data frame.
 
     ``pandas.DataFrame(table)``, ``to_pandas()`` and ``to_polars()`` make one; so does whatever reads Arrow's stream.
+    It is a dictionary because pandas makes a frame of nothing else that has names; its items are worked out when asked.
     """
 
     __slots__ = ()
@@ -58,6 +59,24 @@ class Columns(Answer):
         """The columns' names, in order."""
         return self.columns.keys()
 
+    def items(self) -> Any:
+        """Names and columns."""
+        return [(name, self[name]) for name in self]
+
+    def values(self) -> Any:
+        """The columns."""
+        return [self[name] for name in self]
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """A column, or a default where there is none of this name."""
+        return self[name] if self.__contains__(name) else default
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.keys()
+
+    __eq__ = object.__eq__
+    __hash__ = object.__hash__  # type: ignore[assignment]
+
     def __getitem__(self, name: str) -> Any:
         if name not in self.columns:
             raise InputError(f"no column {name!r}", hint=suggest(str(name), self.columns, what="columns"))
@@ -68,16 +87,6 @@ class Columns(Answer):
         """One column in one dimension, the columns of whole numbers as integers."""
         values = self[name].reshape(-1)
         return integers(values) if name in self.whole else values
-
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
-        """The rows as a structured array, as ``pandas.DataFrame(table)`` reads them."""
-        import numpy as np
-
-        flat = {name: self.flat(name) for name in self}
-        found = np.empty(len(self), dtype=[(name, values.dtype) for name, values in flat.items()])
-        for name, values in flat.items():
-            found[name] = values
-        return found if dtype is None else found.astype(dtype)
 
     def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
         """The table as a stream of Arrow, which pyarrow, polars, duckdb and others read without a copy."""
@@ -125,7 +134,7 @@ class Columns(Answer):
 
     def sections(self) -> Iterator[Section]:
         """The first rows, and what was assumed and not timed."""
-        columns = [Column(name, "left" if name == "bound_by" else "right") for name in self.columns]
+        columns = [Column(name, "left" if isinstance(self.columns[name], Codes) else "right") for name in self.columns]
         yield Table(columns, [Row(cells) for cells in self.rows(SHOWN)], "rows", indent=0, gap=4)
         rest = len(self) - SHOWN
         if rest > 0:
@@ -136,8 +145,8 @@ class Columns(Answer):
 
 def _cell(name: str, value: Any) -> Cell:
     """One figure of a table with its unit; a size has none."""
-    if name == "bound_by":
-        return str(value)
+    if isinstance(value, str):
+        return value
     unit = UNITS.get(name.partition(".")[0])
     if value != value:
         return ""

@@ -51,6 +51,7 @@ def step_function(model: Model | str, phase: str = "decode", *, on: str | Machin
 
     Its columns are ``lower``, ``op_by_op``, ``upper``, ``bound_by``, ``time.<resource>``, ``memory`` and its parts.
     """
+    options = {name: value for name, value in options.items() if value is not None and value != {} and value != ()}
     try:
         return _function(model, phase, on, tuple(sorted(options.items())))
     except TypeError:  # something that cannot be looked up, such as a list

@@ -1,0 +1,127 @@
+"""Sweeps and arrays by the closed form: equal to what blocks of arrays give; as data for other libraries."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from roofline.bounds import arrays as by_arrays
+from roofline.bounds import sweep as by_sweep
+from roofline.bounds.api import bound
+from roofline.bounds.arrays import ArrayBound
+from roofline.bounds.sweep import COLUMNS, sweep
+from roofline.cli import cli
+from roofline.errors import InputError, SizeError
+from roofline.models import serve_bound
+from roofline.models.sweeps import sweep_steps
+
+LINE = "h = bf16[B, D] * int4[D, F]; gelu(h)"
+
+
+def test_arrays_by_the_closed_form_equal_blocks_of_arrays(monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes = {"B": np.arange(1, 20001), "D": 4097, "F": 1025}
+    lazy = bound(LINE, on="h100", sizes=sizes, overlap=0.5)
+    monkeypatch.setattr(by_arrays, "has_closed_form", lambda *given: False)
+    blocks = bound(LINE, on="h100", sizes=sizes, overlap=0.5)
+    assert isinstance(lazy, ArrayBound)
+    assert not isinstance(blocks, ArrayBound)
+    for name in by_arrays.SCALARS[:-1]:
+        assert getattr(lazy, name) == pytest.approx(getattr(blocks, name), rel=1e-12), name
+    assert lazy.bound_by.decode() == blocks.bound_by.decode()
+    for table in by_arrays.TABLES:
+        assert list(getattr(lazy, table)) == list(getattr(blocks, table))
+    assert lazy.assumptions == blocks.assumptions
+
+
+def test_a_mistake_in_a_long_array_says_where() -> None:
+    with pytest.raises(SizeError, match=r"size B is 2\.5 at index 99999"):
+        bound(LINE, on="h100", B=np.r_[np.arange(1, 100_000), 2.5], D=8, F=8)
+
+
+def test_a_sweep_by_the_closed_form_equals_one_by_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: dict[str, Any] = {"on": "v5e", "B": range(1, 201), "D": [1024, 2048], "F": range(8, 8 * 51, 8)}
+    fast = sweep(LINE, columns=COLUMNS, **asked)
+    monkeypatch.setattr(by_sweep, "has_closed_form", lambda *given: False)
+    slow = sweep(LINE, columns=COLUMNS, **asked)
+    assert list(fast) == list(slow)
+    for name in fast:
+        one, other = fast[name], slow[name]
+        assert one.dtype == other.dtype, name
+        same = one == other if one.dtype.kind in "OUb" else np.isclose(one, other, rtol=1e-12, atol=0, equal_nan=True)
+        assert same.all(), name
+
+
+def test_a_sweep_is_data_for_other_libraries(tmp_path: Path) -> None:
+    table = sweep("bf16[B, D] * bf16[D, F]", on="h100", B=[1, 2], D=[8, 16], F="D")
+    assert table["B"].dtype == np.int64
+    pandas, polars, pyarrow = (pytest.importorskip(name) for name in ("pandas", "polars", "pyarrow"))
+    frames = [pandas.DataFrame(table), table.to_pandas()]
+    for frame in frames:
+        assert list(frame.columns) == list(table)
+        assert frame["B"].tolist() == [1, 1, 2, 2]
+        assert frame["bound_by"].tolist() == table["bound_by"].tolist()
+    assert polars.DataFrame(table.to_arrow()).shape == (4, len(list(table)))
+    assert table.to_polars()["lower"].to_list() == table["lower"].tolist()
+    assert pyarrow.table(table).column_names == list(table)
+    table.save(str(tmp_path / "grid.parquet"))
+    assert pandas.read_parquet(tmp_path / "grid.parquet")["D"].tolist() == [8, 16, 8, 16]
+    table.save(str(tmp_path / "grid.csv"))
+    assert (tmp_path / "grid.csv").read_text().splitlines()[1].startswith("1,8,8,")
+
+
+def test_what_is_done_when_a_sweep_is_stopped_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(by_sweep, "BLOCK", 10)
+    monkeypatch.setattr(by_sweep, "has_closed_form", lambda *given: False)
+
+    def stop(done: int, rows: int) -> None:
+        if done >= 30:
+            raise KeyboardInterrupt
+
+    table = sweep("bf16[B, D] * bf16[D, F]", on="h100", B=range(1, 101), D=8, F=8, progress=stop)
+    assert len(table) == 30
+    assert table.incomplete == ("stopped after 30 of 100 rows",)
+    steps = sweep_steps("llama-2-7b", on=["h100", "h200"], batch=[1, 2], context=8, progress=_stop_now)
+    assert len(steps) == 2
+    assert "stopped after 2 of 4 rows" in steps.incomplete
+
+
+def _stop_now(done: int, rows: int) -> None:
+    raise KeyboardInterrupt
+
+
+def test_a_sweep_of_steps_is_what_each_step_gives() -> None:
+    batch, context = [1, 63], [100, 4000]
+    choices: dict[str, Any] = {"on": ["h100:2", "a100:4"], "tensor": [1, 2], "weights": ["fp16", "int8"]}
+    table = sweep_steps("llama-2-7b", **choices, batch=batch, context=context)
+    assert len(table) == 2 * 2 * 2 * 4
+    for row in range(0, len(table), 7):
+        asked = {name: table[name][row] for name in ("on", "weights")}
+        sizes = {name: int(table[name][row]) for name in ("tensor", "batch", "context")}
+        number = serve_bound("llama-2-7b", "decode", **asked, **sizes)
+        assert table["lower"][row] == pytest.approx(number.lower, rel=1e-12)
+        assert table["bound_by"][row] == number.bound_by
+        assert number.footprint is not None
+        assert bool(table["fits"][row]) == number.footprint.fits
+
+
+def test_choices_that_are_not_possible_are_left_out_and_counted() -> None:
+    table = sweep_steps("llama-2-7b", on="h100:4", tensor=[4, 8], batch=[1, 2], context=64)
+    assert np.isnan(table["lower"]).tolist() == [False, False, True, True]
+    assert table.incomplete[0].startswith("2 rows are left out: on h100:4, tensor 8:")
+    with pytest.raises(InputError, match="tensor 8"):
+        sweep_steps("llama-2-7b", on="h100:4", tensor=[8, 16], batch=[1, 2], context=64)
+
+
+def test_the_command_takes_a_model_on_several_chips(tmp_path: Path) -> None:
+    file = tmp_path / "grid.csv"
+    where = ["--on", "h100:2,h200:2", "--tensor", "1,2"]
+    words = ["sweep", "llama-2-7b", *where, "--batch", "1:4", "--context", "64:256:*2"]
+    done = CliRunner().invoke(cli, [*words, "-o", str(file)], catch_exceptions=False)
+    assert done.output.startswith("wrote 48 rows")
+    assert len(file.read_text().splitlines()) == 49
+    formula = CliRunner().invoke(cli, ["formula", "llama-2-7b", "--on", "h100", "--batch", "8", "--context", "1024"])
+    assert all(word in formula.output for word in ("hbm", "weights", "keys and values"))
