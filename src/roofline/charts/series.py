@@ -168,7 +168,7 @@ def _curve(
     after = [at + 1 for at in flips]
 
     def column(name: str, at_knees: list[float]) -> tuple[float, ...]:
-        return tuple(np.insert(table[name][rows], after, at_knees).tolist())
+        return tuple(np.insert(table[name][rows].astype(float), after, at_knees).tolist())
 
     return Series(
         expression=table.question.text or table.question.expression,

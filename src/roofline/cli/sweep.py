@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from roofline.cli.model_options import MODEL_QUESTION, is_model, model_arguments, targets, without_model
+from roofline.cli.model_options import MODEL_QUESTION, is_model, model_arguments, without_model
 from roofline.cli.options import (
     ESTIMATE,
     MESH,
@@ -17,6 +17,7 @@ from roofline.cli.options import (
     one_expression,
     question_arguments,
     split_words,
+    targets,
     with_options,
 )
 from roofline.cli.output import show, show_json
