@@ -50,11 +50,35 @@ attn_logit_softcapping cache_implementation norm_epsilon output_past
 INERT = frozenset(_WORDS.split())
 
 
+#: Names that configurations give one thing. A field of the same value as one that is read says nothing new.
+SYNONYMS: tuple[frozenset[str], ...] = tuple(
+    frozenset(line.split())
+    for line in (
+        "head_dim attention_head_dim kv_channels head_size",
+        "num_key_value_heads num_kv_heads n_kv_heads n_head_kv num_query_groups",
+        "num_attention_heads n_head n_heads num_heads",
+        "num_experts n_routed_experts num_local_experts moe_num_experts num_routed_experts",
+        "num_experts_per_tok num_experts_per_token top_k_experts moe_topk moe_top_k moe_k num_selected_experts",
+        "moe_intermediate_size expert_intermediate_size moe_ffn_hidden_size ffn_hidden_size_moe",
+        "n_shared_experts num_shared_experts moe_num_shared_experts",
+        "hidden_size d_model n_embd model_dim",
+        "num_hidden_layers n_layer n_layers num_layers",
+        "intermediate_size ffn_hidden_size ffn_dim n_inner d_ff",
+        "hidden_act hidden_activation activation_function mlp_hidden_act",
+        "sliding_window sliding_window_size attention_window_size",
+        "num_nextn_predict_layers mtp_num_hidden_layers num_mtp_layers",
+        "layer_types layers_block_type",
+        "qk_rope_head_dim head_dim rotary_dim",
+    )
+)
+
+
 class Fields:
     """A configuration, and the fields that have been read."""
 
     def __init__(self, data: Mapping[str, Any], name: str) -> None:
         self._data, self._asked, self.name = data, set[str](), name
+        self._own = frozenset(data)
         self.kind = str(data.get("model_type", ""))
 
     def __contains__(self, field: str) -> bool:
@@ -143,7 +167,7 @@ class Fields:
     def with_values(self, **fields: Any) -> Fields:
         """The same fields with further ones."""
         found = Fields({**self._data, **fields}, self.name)
-        found._asked = self._asked
+        found._asked, found._own = self._asked, self._own
         return found
 
     def with_single_values(self, *names: str) -> Fields:
@@ -171,16 +195,26 @@ class Fields:
         self._asked.update(names)
 
     def unread(self) -> list[str]:
-        """Fields that no reader has read and that might change a cost: not inert, not empty, not switched off."""
+        """Fields that no reader has read and that might change a cost: not inert, not empty, not switched off.
+
+        Defaults that are not in the file, and fields that repeat another under a second name, are left out.
+        """
         return [
             field
             for field, value in self._data.items()
             if field not in self._asked
+            and field in self._own
             and field not in INERT
             and not field.startswith("_")
             and not field.endswith(("_token_id", "_token_ids", "_token_index"))
             and value not in (None, False, {}, [], "")
+            and not self._repeats(field, value)
         ]
+
+    def _repeats(self, field: str, value: Any) -> bool:
+        """Whether a field that is read has another name of the same thing and the same value."""
+        others = {name for names in SYNONYMS if field in names for name in names} - {field}
+        return any(name in self._asked and self._data.get(name) == value for name in others)
 
     def _whole(self, field: str, value: Any) -> int:
         if isinstance(value, bool) or not isinstance(value, int | float) or value != value or value != int(value):

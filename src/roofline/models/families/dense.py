@@ -86,7 +86,7 @@ add({
     ),
     "ernie4_5": Decoder(bias=_USE_BIAS, mlp_bias=_USE_BIAS, tied=True),
     "hunyuan_v1_dense": Decoder(
-        inert="use_qk_norm use_cla cla_share_factor attention_head_dim mlp_bias norm_type use_rotary_pos_emb "
+        inert="use_qk_norm use_cla cla_share_factor mlp_bias norm_type use_rotary_pos_emb "
         "eod_token_id im_end_id im_start_id im_newline_id pad_id sep_id text_start_id text_end_id mask_init_id "
         "org_vocab_size pool_type class_num",
         qk_norm="head", mlp_bias=False,

@@ -124,7 +124,7 @@ add({
         inert="moe_intermediate_size cla_share_factor capacity_factor moe_drop_tokens use_cla n_group norm_type "
         "moe_random_routing_dropped_token moe_layer_num_skipped group_limited_greedy use_qk_norm mlp_bias "
         "use_rotary_pos_emb kv_lora_rank q_lora_rank qk_nope_head_dim qk_rope_head_dim v_head_dim pad_id sep_id "
-        "attention_head_dim use_mixed_mlp_moe mask_init_id im_start_id im_end_id im_newline_id text_start_id "
+        "use_mixed_mlp_moe mask_init_id im_start_id im_end_id im_newline_id text_start_id "
         "text_end_id pool_type class_num eod_token_id num_media_embeds vit_type anyres_pooling_size",
         qk_norm="head", mlp_bias=False,
         routing=Routing(

@@ -30,7 +30,9 @@ class DecoderSizes:
         self.heads = fields.size("num_attention_heads", "n_head", "n_heads", "num_heads")
         self.kv_heads = fields.size("num_key_value_heads", default=self.heads)
         text = "a width of {total} does not divide into {parts} heads"
-        self.head = fields.size("head_dim", default=0) or divide_evenly(fields, self.width, self.heads, text)
+        self.head = fields.size("head_dim", "attention_head_dim", default=0) or divide_evenly(
+            fields, self.width, self.heads, text
+        )
         divide_evenly(fields, self.heads, self.kv_heads, "{total} query heads do not share {parts} key heads evenly")
         self.rotary = _rotary(fields, self.head)
         self.context = fields.get("max_position_embeddings") or fields.get("n_positions")
