@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from roofline.cli.options import parse_size
-from roofline.cli.output import show, show_json
+from roofline.cli.output import check_files, show, show_chart, show_json
 from roofline.cli.values import FRACTION
 from roofline.errors import InputError
 
@@ -38,8 +38,13 @@ MISSED = 3
     "--estimate", is_flag=False, flag_value="vllm", metavar="LIBRARY", help="Rank by what it will take (vllm)."
 )
 @click.option("--why", metavar="DEPLOYMENT", help="Why not this one: 'h100:8 tensor 8 fp8'.")
+@click.option("--explain", is_flag=True, help="What binds where, what figures are worth, and break-even prices.")
+@click.option("-o", "--output-file", "file", metavar="FILE", help="Draw the frontier as .svg, .png or .pdf.")
+@click.option("--dark", is_flag=True, help="Light on dark.")
 @click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON in SI units.")
-def command(model: str, as_json: bool, why: str | None, **options: Any) -> None:
+def command(
+    model: str, as_json: bool, why: str | None, explain: bool, file: str | None, dark: bool, **options: Any
+) -> None:
     """The cheapest way to serve a model for a load within limits, and why not the others.
 
     Every chip, number of chips, layout, format and way of taking prompts is asked. Exit code 3: nothing meets the
@@ -49,9 +54,11 @@ def command(model: str, as_json: bool, why: str | None, **options: Any) -> None:
     roofline plan llama-3-70b --on h100,h200,b200 --rate 12/s --prompt 2048 --output 256 --ttft 500ms --tpot 30ms
     roofline plan llama-3-8b --on l4,a100 --rate 2/s --prompt 1024 --output 128 --prices l4=0.7,a100=1.8
     """
+    from roofline.charts.chart import charts_of
     from roofline.plans.answer import plan
     from roofline.plans.question import read_prices
 
+    check_files([file])
     chips = [name.strip() for name in options.pop("on").split(",") if name.strip()]
     prices = read_prices(options.pop("prices"), chips)
     options |= {name: _number(name, options[name]) for name in ("prompt", "output")}
@@ -72,9 +79,13 @@ def command(model: str, as_json: bool, why: str | None, **options: Any) -> None:
             click.echo(f"{why}: {'the one to take' if reason is None else reason.text}")
         return
     if as_json:
-        show_json(found.to_dict())
+        show_json({**found.to_dict(), **({"elasticities": found.elasticities()} if explain else {})})
     else:
         show(found)
+        if explain:
+            show(found.explain())
+    if file is not None:
+        show_chart(charts_of("plan")["frontier"](found, theme="dark" if dark else "light"), file, None)
     if not found.meets:
         click.get_current_context().exit(MISSED)
 

@@ -14,11 +14,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from roofline.answers import Answer, attributes
+from roofline.answers import Answer, Part, attributes
 from roofline.errors import InputError, suggest
 from roofline.models.config import load
 from roofline.models.description import Model
 from roofline.plans.disaggregation import best_apart
+from roofline.plans.frontier import ServingCurve, elasticities, frontier_sections, serving_curve
 from roofline.plans.question import LIMIT_NAMES, MEMORY_SHARE, MOST_SEQUENCES, Limits, Load, PlanQuestion, read_rate
 from roofline.plans.replicas import FORMATS, Replica
 from roofline.plans.search import KINDS, Assessment, Deployment, Reason, Search
@@ -73,6 +74,43 @@ class DeploymentPlan(Answer):
         hour, asked = choice.cost / 3600 * 1e6, self.asked.load
         share = choice.prefill_share
         return hour * share / (asked.rate * asked.prompt), hour * (1 - share) / (asked.rate * asked.output)
+
+    def curves(self) -> list[ServingCurve]:
+        """What the best replica of each chip can give, and at how many sequences what binds."""
+        best: dict[str, Assessment] = {}
+        for choice in (*self.choices, *([self.nearest] if self.nearest is not None else [])):
+            if choice.deployment.prefill is None:
+                best.setdefault(choice.deployment.replica.chip, choice)
+        found = []
+        for choice in best.values():
+            times = self.search.priced(choice.deployment.replica)
+            if not isinstance(times, str) and times.most:
+                found.append(serving_curve(times, times.server(max(choice.deployment.chunk, 0))))
+        return found
+
+    def break_even(self) -> list[tuple[str, float]]:
+        """For each other chip, the price at which its best deployment costs as much as the best of all."""
+        best = self.best
+        if best is None or self.asked.objective != "cost":
+            return []
+        found: dict[str, float] = {}
+        for choice in self.choices:
+            name = choice.deployment.replica.chip
+            if choice.deployment.prefill is None and name != best.deployment.replica.chip:
+                found.setdefault(name, best.cost / choice.deployment.chips)
+        return list(found.items())
+
+    def elasticities(self) -> dict[str, float]:
+        """Per cent more requests within the limits of the best replica, for one per cent more of each figure."""
+        best = self.best
+        if best is None or best.deployment.prefill is not None:
+            return {}
+        each = best.deployment
+        return elasticities(self.asked, each.replica, each.chunk, each.most)
+
+    def explain(self) -> Part:
+        """What would change the answer: what binds where, corners, what figures are worth, and break-even prices."""
+        return Part(frontier_sections(self.curves(), self.elasticities(), self.break_even()))
 
     def why(self, spec: str | Deployment) -> Reason | None:
         """Why a deployment is not taken, asked afresh; None where it is the one to take.
@@ -246,6 +284,11 @@ class DeploymentPlan(Answer):
             "meets": self.meets,
             "choices": [self._plain(choice) for choice in self.choices],
             "nearest": None if self.nearest is None else self._plain(self.nearest),
+            "break_even_prices": dict(self.break_even()),
+            "frontier": [
+                {"replica": str(curve.replica), **curve.corners.to_dict(), "segments": list(curve.segments())}
+                for curve in self.curves()
+            ],
             "reasons": dict(self.reasons),
             "assumptions": list(self.assumptions),
         }

@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 
+from roofline.bounds.api import target
 from roofline.bounds.footprint import Footprint
 from roofline.errors import InputError, RooflineError
 from roofline.hardware import chip
@@ -221,7 +222,7 @@ def unloaded(asked: PlanQuestion, replica: Replica) -> UnloadedReplica:
     load, formats = asked.load, FORMATS[replica.formats]
     if asked.library is not None and replica.pipeline > 1:
         raise InputError("what to expect over the stages of a pipeline is not known", hint="leave --estimate out")
-    machine = chip(replica.target)
+    machine = target(replica.target, set=asked.options.get("set"))
     ways = Parallelism.on(machine, **_fields(replica))
     stages, _ = local_stages(asked.model, machine, ways)
     level = data_level(machine)
@@ -279,7 +280,8 @@ def _fields(replica: Replica) -> dict[str, int]:
 
 
 def _options(asked: PlanQuestion, replica: Replica) -> dict[str, Any]:
-    return {**asked.options, **FORMATS[replica.formats], **replica.ways}
+    given = {name: value for name, value in asked.options.items() if name != "set"}
+    return {**given, **FORMATS[replica.formats], **replica.ways}
 
 
 def _by_sequences(
@@ -289,7 +291,8 @@ def _by_sequences(
     few = min(most, EVERY)
     numbers = np.unique(np.concatenate([np.arange(1, few + 1), np.geomspace(few, most, 64).round()]))
     answer = serve_bound(
-        asked.model, phase, on=replica.target, batch=numbers, **sizes, **_options(asked, replica)
+        asked.model, phase, on=replica.target, set=asked.options.get("set"), batch=numbers, **sizes,
+        **_options(asked, replica),
     )  # fmt: skip
     times = np.broadcast_to(np.asarray(answer.lower, dtype=np.float64), numbers.shape)
     every = np.arange(most + 1)

@@ -1,0 +1,238 @@
+"""What a replica can give at each number of sequences, where its limits are, and what one per cent of a figure is worth.
+
+With n sequences always at work, a replica gives n / ((o − 1)·t(n) + n·h(n)) answers a second, and a token takes
+t(n) + h(n)/(o − 1). For a dense model whose step moves W + n·K bytes and does n·F FLOPs, with memory at R and
+arithmetic at P::
+
+    sequences within τ        (R·(τ − t0) − W) / K
+    sequences in memory       (M − W_stored) / K_stored
+    compute-bound from        W / (F·R/P − K),  only where F·R/P > K
+    tokens a second tend to   min(R/K, P/F)
+
+>>> from roofline.models import load
+>>> from roofline.plans.question import Limits, Load, PlanQuestion
+>>> from roofline.plans.replicas import Replica, unloaded
+>>> limits = Limits(per_token=0.01)
+>>> asked = PlanQuestion(load("llama-3-8b"), Load(4, 1024, 128), limits, ("h100",), (1,), objective="chips")
+>>> found = corners(unloaded(asked, Replica("h100", "bf16")))
+>>> found.within_limit, found.in_memory, found.compute_bound_from
+(122, 399, None)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from roofline.answers import attributes
+from roofline.hardware import chip
+from roofline.hardware.rate import data_level
+from roofline.models.serving import serve_bound
+from roofline.plans.load import ServerTimes
+from roofline.plans.question import PlanQuestion
+from roofline.plans.replicas import FORMATS, Replica, UnloadedReplica, divides
+from roofline.quantity import format_amount, format_number
+from roofline.sections import BLANK, Column, Headline, Row, Section, Sentences, Table, figures
+
+#: How much a figure is changed to see what it is worth.
+MORE = 1.01
+
+#: Steps of the search for the largest rate within the limits.
+HALVINGS = 14
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaCorners:
+    """Where a replica's curve of throughput over time per token changes; sequences, and tokens a second of a replica.
+
+    ``within_limit`` are the most sequences whose time per token keeps its limit, ``in_memory`` the most that fit,
+    ``compute_bound_from`` the fewest whose step is bound by arithmetic (None: none that fit).
+    """
+
+    within_limit: int | None
+    in_memory: int
+    compute_bound_from: int | None
+    tends_to: float
+
+    def to_dict(self) -> dict[str, Any]:
+        """The corners under their names."""
+        return attributes(self, "within_limit", "in_memory", "compute_bound_from", "tends_to")
+
+
+@dataclass(frozen=True, slots=True)
+class StepLine:
+    """A decode step as bytes ``weights + n·kept`` at ``rate`` and FLOPs ``n·flops`` at ``peak``, from two steps.
+
+    For a mixture of experts, whose weights read grow with n, it holds near the steps it was taken from.
+    """
+
+    weights: float
+    kept: float
+    flops: float
+    rate: float
+    peak: float
+
+    @property
+    def compute_bound_from(self) -> float | None:
+        """Sequences from which arithmetic takes longer than memory."""
+        room = self.flops * self.rate / self.peak - self.kept
+        return self.weights / room if room > 0 else None
+
+    @property
+    def tends_to(self) -> float:
+        """Tokens a second as sequences grow without end."""
+        return min(self.rate / self.kept if self.kept else float("inf"), self.peak / self.flops)
+
+    def within(self, limit: float) -> float:
+        """Sequences whose step memory lets end within a limit."""
+        return (self.rate * limit - self.weights) / self.kept if self.kept else float("inf")
+
+
+def step_line(times: UnloadedReplica, about: int = 1) -> StepLine:
+    """A replica's decode step as a line, from the steps of ``about`` and twice as many sequences."""
+    asked, replica = times.asked, times.replica
+    copies = replica.copies
+    numbers = np.array([about, 2 * about], dtype=np.float64) * copies
+    options = {**asked.options, **FORMATS[replica.formats], **replica.ways}
+    step = serve_bound(
+        asked.model, "decode", on=replica.target, batch=numbers, context=asked.load.mean_context, **options
+    )  # fmt: skip
+    level = times.memory.level
+    moved = np.broadcast_to(np.asarray(step.bytes[level], dtype=np.float64), 2)
+    rate = float(moved[0] / np.broadcast_to(step.times[level], 2)[0])
+    flops = np.broadcast_to(np.asarray(step.flops, dtype=np.float64), 2)
+    peak = float(np.broadcast_to(step.attainable, 2)[0]) if step.attainable is not None else float("inf")
+    busiest = max((use for use in step.uses if use.quantity == "flops"), key=lambda use: float(np.max(use.time)))
+    peak = float(np.max(flops) / np.max(busiest.time))
+    each = float(moved[1] - moved[0]) / about
+    return StepLine(float(moved[0]) - each * about, each, float(flops[1] - flops[0]) / about, rate, peak)
+
+
+def corners(times: UnloadedReplica) -> ReplicaCorners:
+    """The corners of a replica, read from its steps; a step's own line gives what they tend to."""
+    limit = times.asked.limits.per_token
+    quick = np.flatnonzero(times.step[1:] <= limit) if limit is not None else None
+    within = None if quick is None else int(quick.max()) + 1 if len(quick) else 0
+    memory = times.memory.level
+    names = times.step_bound_by
+    units = {unit.name for unit in chip(times.replica.target).units}
+    from_here = next((n for n in range(1, times.most + 1) if names[n] in units and names[n] != memory), None)
+    return ReplicaCorners(within, times.most, from_here, step_line(times, max(1, times.most // 2)).tends_to)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ServingCurve:
+    """A replica's unloaded curve: for each number of sequences its time per token and output tokens a second a chip."""
+
+    replica: Replica
+    sequences: Any
+    per_token: Any
+    per_chip: Any
+    bound_by: tuple[str, ...]
+    corners: ReplicaCorners
+
+    def segments(self) -> Iterator[tuple[int, int, str]]:
+        """Stretches of sequences with what binds there: first, last, and its name."""
+        first = 0
+        for at in range(1, len(self.bound_by) + 1):
+            if at == len(self.bound_by) or self.bound_by[at] != self.bound_by[first]:
+                yield int(self.sequences[first]), int(self.sequences[at - 1]), self.bound_by[first]
+                first = at
+
+
+def serving_curve(times: UnloadedReplica, server: ServerTimes) -> ServingCurve:
+    """The curve of a replica that takes prompts in some way, every place always taken."""
+    n = np.arange(1, server.most + 1)
+    steps = max(server.decode_steps, 1.0)
+    each = server.step[1:] + server.stall[1:] / steps
+    answers = n / (steps * server.step[1:] + n * server.stall[1:])
+    made = answers * times.asked.load.output / times.replica.chips
+    return ServingCurve(times.replica, n, each, made, times.step_bound_by[1 : server.most + 1], corners(times))
+
+
+def largest_rate_within(times: UnloadedReplica, chunk: int, most: int) -> float:
+    """The largest rate of requests at which one replica keeps the limits, by halving."""
+    server = times.server(chunk).limited_to(most or times.most)
+    limits = times.asked.limits
+    low, high = 0.0, server.largest_rate
+    for _ in range(HALVINGS):
+        rate = (low + high) / 2
+        loaded = server.under(rate, limits.share)
+        gap, first = loaded.time_per_token, loaded.time_to_first_token
+        worst = {
+            "per_token": max(gap.mean, gap.percentile),
+            "first_token": max(first.mean, first.percentile) + times.lag,
+        }
+        worst["end_to_end"] = worst["first_token"] + (times.asked.load.output - 1) * worst["per_token"]
+        low, high = (rate, high) if all(worst[name] <= limit for name, limit in limits.items()) else (low, rate)
+    return low
+
+
+def elasticities(asked: PlanQuestion, replica: Replica, chunk: int, most: int) -> dict[str, float]:
+    """Per cent more requests within the limits for one per cent more of a figure, one replica at its limits.
+
+    Figures are those of the chip that a step meets: memory's bandwidth and capacity, peaks, links. One per cent off
+    the price is one per cent off the cost, whatever else there is.
+    """
+    before = divides(asked, replica)
+    if isinstance(before, str) or before.most < 1:
+        return {}
+    rate = largest_rate_within(before, chunk, 0 if most >= before.most else most)
+    found: dict[str, float] = {}
+    for name, figure, value in _figures(replica):
+        changed = replace(asked, options={**asked.options, "set": {figure: value * MORE}})
+        after = divides(changed, replica)
+        if not isinstance(after, str) and rate > 0:
+            more = largest_rate_within(after, chunk, 0 if most >= before.most else most)
+            found[name] = (more / rate - 1) / (MORE - 1)
+    return found
+
+
+def _figures(replica: Replica) -> Iterator[tuple[str, str, float]]:
+    """Figures of a chip: how they read, how they are set, and what they are."""
+    machine = chip(replica.target)
+    level = data_level(machine)
+    if level.bandwidth is not None:
+        yield f"{level.name} bandwidth", level.name, level.bandwidth.value
+    if level.capacity is not None:
+        yield f"{level.name} capacity", f"{level.name}.capacity", level.capacity.value
+    dtype = FORMATS[replica.formats].get("compute", "bf16")
+    unit = next((unit for unit in machine.units if dtype in unit.peaks), None)
+    if unit is not None:
+        yield f"{dtype} peak", f"{unit.name}.{dtype}", unit.peaks[dtype].value
+    if replica.chips > 1 and machine.links and machine.links[0].bandwidth is not None:
+        yield f"{machine.links[0].name} bandwidth", machine.links[0].name, machine.links[0].bandwidth.value
+
+
+def frontier_sections(
+    curves: list[ServingCurve], worth: dict[str, float], even: list[tuple[str, float]]
+) -> Iterator[Section]:
+    """Each chip's curve by what binds, its corners, what figures are worth, and prices that change the answer."""
+    yield from (BLANK, Headline("what would change it", "each chip's best replica, every place taken", level=2))
+    rows = []
+    for curve in curves:
+        for first, last, binds in curve.segments():
+            ends = [format_amount(float(curve.per_token[n - 1]), "s") for n in (first, last)]
+            made = format_number(float(curve.per_chip[last - 1]))
+            rows.append(Row((str(curve.replica), binds, f"{first:,} to {last:,}", " to ".join(ends), f"{made}/s")))
+    names = (Column("replica", wrap="words"), Column("binds"), *figures("sequences", "a token", "output tokens a chip"))
+    yield Table(names, rows, "frontier", indent=4)
+    lines = []
+    for curve in curves:
+        at = curve.corners
+        words = [f"memory holds {at.in_memory:,} sequences"]
+        if at.within_limit is not None:
+            words.append(f"the time per token allows {at.within_limit:,}")
+        flips = at.compute_bound_from
+        words.append("compute-bound at none" if flips is None else f"compute-bound from {flips:,}")
+        words.append(f"decode tends to {format_number(at.tends_to)} tokens/s a replica without end")
+        lines.append(f"{curve.replica}: {', '.join(words)}")
+    if worth:
+        shown = ", ".join(f"{name} {value:+.2f} %" for name, value in worth.items())
+        lines.append(f"1 % more is worth, in requests within the limits: {shown}")
+    for name, price in even:
+        lines.append(f"{name} would cost the same at ${format_number(price)} a chip an hour")
+    yield Sentences(lines, indent=4)
