@@ -46,9 +46,7 @@ def plan_chart(found: DeploymentPlan, *, theme: str = "light") -> Chart:
             each = found.asked.load.rate * found.asked.load.output / choice.deployment.chips
             y.append(each)
             label = f"{choice.deployment} at this load"
-            marks.append(
-                Point(label, choice.per_token.mean, each, series=number, shape=number, text=str(choice.deployment))
-            )
+            marks.append(Point(label, choice.per_token.mean, each, series=number, shape=number, text="at this load"))
     return Chart(
         kind="front",
         title=f"Plan for {found.asked.model.name}",

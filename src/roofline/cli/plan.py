@@ -19,7 +19,9 @@ MISSED = 3
 @click.argument("model", metavar="MODEL")
 @click.option("--on", required=True, metavar="CHIP[,CHIP…]", help="Chips to choose from: h100,h200,b200.")
 @click.option("--count", default="1:64", show_default=True, metavar="N", help="Chips of a kind that may be used.")
-@click.option("--rate", required=True, metavar="RATE", help="Requests: 12/s, 700/min, 40k/h.")
+@click.option(
+    "--rate", required=True, metavar="RATE", help="Requests: 12/s, 700/min, 40k/h; a CSV file with columns time, rate."
+)
 @click.option("--prompt", required=True, metavar="TOKENS", help="Tokens of a prompt.")
 @click.option("--output", required=True, metavar="TOKENS", help="Tokens of an answer, the mean of their lengths.")
 @click.option("--shared", callback=FRACTION, metavar="SHARE", help="Share of each prompt that is cached already (80%).")
@@ -67,6 +69,12 @@ def command(
         raise InputError(f"--count {count!r} is not a number of chips", hint="8, a list 8,16 or a range 1:64")
     formats = [name.strip() for name in (options.pop("formats") or "").split(",") if name.strip()]
     shared = options.pop("shared")
+    trace = None
+    if options["rate"].lower().endswith((".csv", ".txt")):
+        from roofline.plans.fleet import Trace
+
+        trace = Trace.read(options["rate"])
+        options["rate"] = trace.peak
     found = plan(
         model, on=chips, count=[count] if isinstance(count, int) else count, prices=prices, formats=formats,
         shared=shared or 0.0, most_sequences=options.pop("most"), **options,
@@ -78,10 +86,14 @@ def command(
         else:
             click.echo(f"{why}: {'the one to take' if reason is None else reason.text}")
         return
+    fleet = None if trace is None else found.fleet(trace)
     if as_json:
-        show_json({**found.to_dict(), **({"elasticities": found.elasticities()} if explain else {})})
+        over = {} if fleet is None else {"fleet": fleet.to_dict()}
+        show_json({**found.to_dict(), **over, **({"elasticities": found.elasticities()} if explain else {})})
     else:
         show(found)
+        if fleet is not None:
+            show(fleet.sections())
         if explain:
             show(found.explain())
     if file is not None:

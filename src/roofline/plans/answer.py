@@ -19,12 +19,14 @@ from roofline.errors import InputError, suggest
 from roofline.models.config import load
 from roofline.models.description import Model
 from roofline.plans.disaggregation import best_apart
-from roofline.plans.frontier import ServingCurve, elasticities, frontier_sections, serving_curve
+from roofline.plans.engines import engine_settings
+from roofline.plans.fleet import Fleet, Trace
+from roofline.plans.frontier import ServingCurve, elasticities, frontier_sections, largest_rate_within, serving_curve
 from roofline.plans.question import LIMIT_NAMES, MEMORY_SHARE, MOST_SEQUENCES, Limits, Load, PlanQuestion, read_rate
 from roofline.plans.replicas import FORMATS, Replica
 from roofline.plans.search import KINDS, Assessment, Deployment, Reason, Search
 from roofline.quantity import format_amount, format_number, parse
-from roofline.sections import BLANK, Amount, Column, Headline, Row, Section, Sentences, Table, assumes, figures
+from roofline.sections import BLANK, Amount, Column, Headline, Pairs, Row, Section, Sentences, Table, assumes, figures
 
 SCHEMA = "roofline/plan/1"
 
@@ -108,9 +110,35 @@ class DeploymentPlan(Answer):
         each = best.deployment
         return elasticities(self.asked, each.replica, each.chunk, each.most)
 
+    def fleet(self, trace: Trace) -> Fleet | None:
+        """The best replica over a load that changes; None where nothing meets the limits, or prefill is apart."""
+        best = self.best
+        if best is None or best.deployment.prefill is not None:
+            return None
+        each = best.deployment
+        times = self.search.priced(each.replica)
+        assert not isinstance(times, str)
+        rate = largest_rate_within(times, each.chunk, each.most)
+        price = self.asked.prices.get(each.replica.chip)
+        basis = "floor" if self.asked.library is None else "estimate"
+        hourly = None if price is None else price * each.replica.chips
+        return Fleet(trace, f"replica of {each.replica}", each.replica.chips, rate, hourly, basis)
+
+    def settings(self) -> dict[str, str]:
+        """The best replica as options of engines."""
+        best = self.best
+        if best is None or best.deployment.prefill is not None:
+            return {}
+        length = self.asked.load.peak_context
+        return engine_settings(best.deployment, self.asked.model.name, length, self.asked.memory_share)
+
     def explain(self) -> Part:
         """What would change the answer: what binds where, corners, what figures are worth, and break-even prices."""
-        return Part(frontier_sections(self.curves(), self.elasticities(), self.break_even()))
+        found = list(frontier_sections(self.curves(), self.elasticities(), self.break_even()))
+        if self.settings():
+            head = Headline("settings of engines", "our reading of their documented options", level=2)
+            found += [BLANK, head, Pairs(tuple(self.settings().items()), indent=4)]
+        return Part(found)
 
     def why(self, spec: str | Deployment) -> Reason | None:
         """Why a deployment is not taken, asked afresh; None where it is the one to take.
@@ -290,6 +318,7 @@ class DeploymentPlan(Answer):
                 for curve in self.curves()
             ],
             "reasons": dict(self.reasons),
+            "settings": self.settings(),
             "assumptions": list(self.assumptions),
         }
 

@@ -1,4 +1,4 @@
-"""What a replica can give at each number of sequences, where its limits are, and what one per cent of a figure is worth.
+"""What a replica can give at each number of sequences, where its limits are, and what more of a figure is worth.
 
 With n sequences always at work, a replica gives n / ((o − 1)·t(n) + n·h(n)) answers a second, and a token takes
 t(n) + h(n)/(o − 1). For a dense model whose step moves W + n·K bytes and does n·F FLOPs, with memory at R and

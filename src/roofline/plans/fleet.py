@@ -1,0 +1,171 @@
+"""A load that changes over a day: the fewest replicas at each time, and what they cost against a fixed number.
+
+One replica keeps the limits up to λ* requests a second, so a rate λ needs ⌈λ / λ*⌉ of them; k replicas are enough up to
+k·λ*. With floors that is the fewest there can be; with estimates it is what to expect.
+
+>>> trace = Trace.of([0, 6 * 3600, 18 * 3600, 24 * 3600], [2.0, 10.0, 4.0])
+>>> trace.peak, trace.mean
+(10.0, 6.5)
+>>> [(round(at / 3600), count) for at, count in trace.replicas(3.0)]
+[(0, 1), (6, 4), (18, 2)]
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+from roofline.answers import attributes
+from roofline.errors import InputError
+from roofline.files import as_text, read_bytes, table_rows
+from roofline.quantity import format_amount, format_number
+from roofline.sections import Section, paragraph
+
+#: Seconds of an interval into which the times of single requests are gathered.
+GATHERED = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """Requests a second over time: ``rates[i]`` from ``times[i]`` to ``times[i + 1]``, in seconds."""
+
+    times: tuple[float, ...]
+    rates: tuple[float, ...]
+
+    @classmethod
+    def of(cls, times: Sequence[float], rates: Sequence[float]) -> Trace:
+        """Make a trace: as many rates as stretches of time."""
+        if len(times) != len(rates) + 1 or any(later <= first for first, later in pairwise(times)):
+            raise InputError("times of a trace do not rise", hint="one row a moment, in order")
+        if not rates or any(not 0 <= rate < math.inf for rate in rates) or max(rates) <= 0:
+            raise InputError(
+                "a trace without requests", hint="rates of 0 or more requests a second, one of them above 0"
+            )
+        return cls(tuple(map(float, times)), tuple(map(float, rates)))
+
+    @classmethod
+    def read(cls, path: str) -> Trace:
+        """Read a CSV file: columns ``time`` (seconds) and ``rate``; or ``time`` alone, a row a request."""
+        text = as_text(read_bytes(path, "table", hint="a CSV file with columns time and rate"), path)
+        hint = "columns time (in seconds) and rate, or time alone"
+        rows = list(table_rows(text, path, hint))
+        names = [name.strip().lower() for name in rows[0][1]] if rows else []
+        if "time" not in names or len(rows) < 2:
+            raise InputError(f"{path} has no column time with rows below it", hint=hint)
+        times, rates = (
+            [_figure(path, line, row, names.index(name)) for line, row in rows[1:]] if name in names else []
+            for name in ("time", "rate")
+        )
+        if rates:
+            last = times[-1] + (times[-1] - times[-2] if len(times) > 1 else 3600.0)
+            return cls.of([*times, last], rates)
+        times.sort()
+        count = max(1, math.ceil((times[-1] - times[0]) / GATHERED))
+        seen = [0] * count
+        for time in times:
+            seen[min(count - 1, int((time - times[0]) / GATHERED))] += 1
+        return cls.of([times[0] + GATHERED * n for n in range(count + 1)], [each / GATHERED for each in seen])
+
+    @property
+    def seconds(self) -> float:
+        """How long it is."""
+        return self.times[-1] - self.times[0]
+
+    @property
+    def peak(self) -> float:
+        """The largest rate."""
+        return max(self.rates)
+
+    @property
+    def mean(self) -> float:
+        """The mean rate."""
+        return sum(rate * (end - start) for rate, start, end in self._stretches()) / self.seconds
+
+    def replicas(self, each: float) -> list[tuple[float, int]]:
+        """The fewest replicas of ``each`` requests a second: from when on, and how many; equal ones are one."""
+        found: list[tuple[float, int]] = []
+        for rate, start, _ in self._stretches():
+            count = max(1, math.ceil(rate / each * (1 - 1e-12)))
+            if not found or found[-1][1] != count:
+                found.append((start, count))
+        return found
+
+    def replica_seconds(self, each: float) -> float:
+        """Seconds of replicas in all, where their number follows the rate."""
+        return sum(
+            max(1, math.ceil(rate / each * (1 - 1e-12))) * (end - start) for rate, start, end in self._stretches()
+        )
+
+    def _stretches(self) -> list[tuple[float, float, float]]:
+        return [(rate, *ends) for rate, ends in zip(self.rates, pairwise(self.times), strict=True)]
+
+
+def _figure(path: str, line: int, row: Sequence[str], at: int) -> float:
+    try:
+        return float(row[at])
+    except (IndexError, ValueError):
+        wrong = f"{path}, line {line}: {row[at] if at < len(row) else 'nothing'!r} is not a number"
+        raise InputError(wrong, hint="seconds, and requests a second") from None
+
+
+@dataclass(frozen=True, slots=True)
+class Fleet:
+    """A replica that keeps the limits up to ``each`` requests a second, over a trace; ``price`` dollars an hour each.
+
+    ``basis`` is ``floor`` (the fewest there can be) or ``estimate``.
+    """
+
+    trace: Trace
+    replica: str
+    chips: int
+    each: float
+    price: float | None
+    basis: str
+
+    @property
+    def at_peak(self) -> int:
+        """Replicas at the largest rate."""
+        return max(count for _, count in self.trace.replicas(self.each))
+
+    @property
+    def mean(self) -> float:
+        """Mean number of replicas, where it follows the rate."""
+        return self.trace.replica_seconds(self.each) / self.trace.seconds
+
+    @property
+    def steps(self) -> list[tuple[float, int]]:
+        """Rates from which on one replica more is needed, and how many there are then."""
+        return [(count * self.each, count + 1) for count in range(1, self.at_peak)]
+
+    def sections(self) -> tuple[Section, ...]:
+        """How many replicas, and what following the rate saves."""
+        least = "at least" if self.basis == "floor" else "expected"
+        trace, peak = self.trace, self.at_peak
+        head = format_number(peak * self.each / trace.peak)
+        lines = [
+            f"rates of {format_number(min(trace.rates))} to {format_number(trace.peak)}/s over "
+            f"{format_amount(trace.seconds / 3600, '')} h, {format_number(trace.mean)}/s on average",
+            f"one {self.replica} keeps the limits up to {format_number(self.each)}/s: {least} {peak:,} at the peak "
+            f"({peak * self.chips:,} chips, room for {head} times the peak), {format_number(self.mean)} on average",
+        ]
+        if self.price is not None:
+            fixed = peak * self.price * trace.seconds / 3600
+            follows = trace.replica_seconds(self.each) / 3600 * self.price
+            always = f"${format_number(fixed)} with all of them on"
+            lines.append(f"{always}, ${format_number(follows)} where their number follows the rate")
+        if self.steps:
+            shown = [f"{count} from {format_number(rate)}/s" for rate, count in self.steps[:8]]
+            lines.append(f"scale to {', '.join(shown)}{' …' if len(self.steps) > 8 else ''}")
+        return paragraph("the fleet over time", lines)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The fleet under stable keys."""
+        return {
+            **attributes(self, "replica", "chips", "each", "price", "basis", "at_peak", "mean"),
+            "peak_rate": self.trace.peak,
+            "mean_rate": self.trace.mean,
+            "replicas": [{"time": time, "replicas": count} for time, count in self.trace.replicas(self.each)],
+        }

@@ -1,0 +1,89 @@
+"""Loads that change over a day, engines' settings, and the frontier's corners against its own steps."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from roofline.cli import main
+from roofline.errors import InputError
+from roofline.plans.answer import plan
+from roofline.plans.fleet import Fleet, Trace
+from roofline.plans.frontier import corners, step_line
+from roofline.plans.replicas import Replica, unloaded
+
+ASKED = ["plan", "llama-3-8b", "--on", "h100", "--count", "1:4", "--prompt", "1024", "--output", "128"]
+
+
+def test_the_fewest_replicas_are_those_of_each_moment(tmp_path: Path) -> None:
+    file = tmp_path / "trace.csv"
+    rates = [2.0, 3.5, 11.0, 6.0]
+    file.write_text("time,rate\n" + "".join(f"{3600 * n},{rate}\n" for n, rate in enumerate(rates)))
+    trace = Trace.read(str(file))
+    assert (trace.peak, trace.mean, trace.seconds) == (11.0, np.mean(rates), 4 * 3600.0)
+    fleet = Fleet(trace, "replica", 2, 3.0, 5.0, "floor")
+    each = [int(np.ceil(rate / 3.0)) for rate in rates]
+    assert [count for _, count in trace.replicas(3.0)] == each
+    assert fleet.mean == pytest.approx(np.mean(each))
+    assert fleet.steps == [(3.0, 2), (6.0, 3), (9.0, 4)]
+
+
+def test_times_of_requests_are_gathered(tmp_path: Path) -> None:
+    file = tmp_path / "trace.csv"
+    file.write_text("time\n" + "".join(f"{n / 2}\n" for n in range(240)))
+    trace = Trace.read(str(file))
+    assert trace.rates == pytest.approx((2.0, 2.0))
+
+
+@pytest.mark.parametrize("text", ["rate\n1\n", "time,rate\n0,fast\n", "time,rate\n0,1\n0,2\n", "time,rate\n0,0\n", ""])
+def test_what_is_no_trace_is_an_error(tmp_path: Path, text: str) -> None:
+    file = tmp_path / "trace.csv"
+    file.write_text(text)
+    with pytest.raises(InputError):
+        Trace.read(str(file))
+
+
+def test_the_command_takes_a_trace_and_gives_settings(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "trace.csv"
+    file.write_text("time,rate\n0,5\n3600,40\n7200,10\n")
+    words = [*ASKED, "--rate", str(file), "--tpot", "20ms", "--prices", "h100=2", "--formats", "bf16", "--json"]
+    assert main(words) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert answer["question"]["load"]["rate"] == 40.0
+    assert answer["fleet"]["peak_rate"] == 40.0
+    assert answer["fleet"]["at_peak"] >= answer["fleet"]["mean"]
+    most = answer["choices"][0]["most_sequences"]
+    assert f"--max-num-seqs {most}" in answer["settings"]["vllm"]
+    assert f"--max-running-requests {most}" in answer["settings"]["sglang"]
+    assert f"--max_batch_size {most}" in answer["settings"]["tensorrt-llm"]
+
+
+def test_corners_are_where_the_line_of_a_step_says() -> None:
+    found = plan("llama-3-8b", on=["h100"], count=[1], rate=4, prompt=512, output=128, tpot="8 ms", formats=["fp8"])
+    times = unloaded(found.asked, Replica("h100", "fp8"))
+    at, line = corners(times), step_line(times)
+    assert at.within_limit == min(times.most, int(line.within(0.008)))
+    flips = line.compute_bound_from
+    if flips is None or flips > times.most:
+        assert at.compute_bound_from is None
+    else:
+        assert at.compute_bound_from == pytest.approx(flips, abs=2)
+    assert line.tends_to > times.most / times.step[-1]
+
+
+def test_a_break_even_price_makes_two_chips_equal() -> None:
+    asked = {
+        "on": ["h100", "h200"], "count": [1, 2], "rate": "20/s", "prompt": 1024, "output": 128, "tpot": "20 ms",
+        "formats": ["bf16"],
+    }  # fmt: skip
+    found = plan("llama-3-8b", **asked, prices={"h100": 2.5, "h200": 3.1})
+    ((name, price),) = found.break_even()
+    again = plan("llama-3-8b", **asked, prices={"h100": 2.5, "h200": 3.1, name: price})
+    costs = {each.deployment.replica.chip: each.cost for each in reversed(again.choices)}
+    assert costs["h100"] == pytest.approx(costs["h200"])
+    worth = found.elasticities()
+    assert all(-0.5 <= value <= 3 for value in worth.values())
+    assert max(worth.values()) > 0.1
