@@ -60,7 +60,7 @@ def test_one_link_and_another_algorithm(capsys: pytest.CaptureFixture[str]) -> N
         (("tp",), "the target is missing; for instance --on v5p"),
         (("ddp", "--on", "v5p"), "unknown condition 'ddp'; did you mean 'dp'?"),
         (("tp", "--on", "v5p", "--torus-axes", "Y"), "is not AXIS="),
-        (("tp", "--on", "l4"), "no link from NVIDIA L4 to other chips is known"),
+        (("tp", "--on", "mi250x-gcd"), "to other chips is known"),
         (("tp", "--on", "v5p", "F=8"), "F is what is solved for"),
     ],
 )

@@ -120,7 +120,7 @@ def test_targets_that_cannot_be(target, message):
         ("h100", {"2x": 2}, "'2x' is no name of a mesh axis; a name is letters and digits"),
         ("h100", {"a_b": 2}, "'a_b' is no name of a mesh axis"),
         ("h100", None, "NVIDIA H100 SXM5 80GB is one chip; write its shape, as in h100:8, or name its axes"),
-        ("gtx-1080-ti", {"X": 2}, "no link from NVIDIA GTX 1080 Ti to other chips is known; give the bandwidth of one"),
+        ("m1", {"X": 2}, "no link from Apple M1 to other chips is known; give the bandwidth of one"),
         ("v5e:16x16:3", {"X": 3, "Y": 16, "Z": 16}, "the axes X=3, Y=16, Z=16 do not fit 3 slices of v5e:16x16:3"),
         ("v5e", {"X": np.array([2, 32])}, "TPU v5e has no slice of that shape: an axis of 32 is longer than 16"),
         (
@@ -336,7 +336,7 @@ def test_tiers():
     assert tiers.chips is None
     assert network(chip("v5e")).hosts(256) == 32
     assert network(chip("h100")).hosts(8) is None
-    assert network(chip("gtx-1080-ti")).chips == 1
+    assert network(chip("m1")).chips == 1
     with pytest.raises(HardwareError, match="has no tier 'ib'; its tiers are: nvlink, nic"):
         tiers["ib"]
 

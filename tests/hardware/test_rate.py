@@ -182,7 +182,7 @@ def test_links():
     assert rate(v5e, Key("hops", "link")).resource == "ici latency"
     assert rate(v5e, Key("wire", "nvlink")) is None
     assert rate(chip("mi300x"), Key("hops", "xgmi")) is None
-    assert rate(chip("a10"), Key("wire", "link")) is None
+    assert rate(chip("m1"), Key("wire", "link")) is None
     assert rate(v5e, Key("joules", "main")) is None
 
 

@@ -12,9 +12,9 @@
 
 What nccl-tests measure is given in their words, the bandwidth of the buffer and that of the bus:
 
->>> found = comm("AllReduce_X(bf16[B, D] {U_X})", on="h100:8", B=8192, D=8192)
+>>> found = comm("AllReduce_X(bf16[B, D] {U_X})", on="a100:8", B=8192, D=8192)
 >>> round(found.algorithm_bandwidth / 1e9), round(found.bus_bandwidth / 1e9)
-(257, 450)
+(171, 300)
 """
 
 from __future__ import annotations

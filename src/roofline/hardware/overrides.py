@@ -115,7 +115,11 @@ def _set_level(machine: Machine, head: str, part: str, key: str, value: Any) -> 
         memories: tuple[Memory, ...] = (changed, *machine.memories)
     else:
         memories = _put(machine.memories, level, changed)
-    return _noted(replace(machine, memories=memories), f"{level.name}.{part}", getattr(level, part), figure)
+    links = machine.links
+    if part == "bandwidth":  # cards of one host send each other data over the same bus
+        links = tuple(link._replace(bandwidth=figure) if link.name == level.name else link for link in links)
+    machine = replace(machine, memories=memories, links=links)
+    return _noted(machine, f"{level.name}.{part}", getattr(level, part), figure)
 
 
 def _known_part(head: str, part: str, parts: Mapping[str, str]) -> str:

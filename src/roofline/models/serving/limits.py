@@ -12,7 +12,7 @@ Splitting each layer over n chips divides weights, arithmetic and cache by n; wh
 shrink. From some n on, the links or their latency bind:
 
 >>> network_limit(load("llama-3-70b"), "prefill", chip("h200"), batch=64, prompt=4096)
-NetworkLimit(tensor=8: the network takes 0.57 of the rest; at 16 1.12)
+NetworkLimit(tensor=16: the network takes 0.72 of the rest; at 32 2.08)
 >>> network_limit(load("deepseek-v3"), "decode", chip("h200"), kind="expert", batch=64, context=4096)
 NetworkLimit(expert=128: the network takes 0.941 of the rest; at 256 1.28)
 
