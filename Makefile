@@ -7,7 +7,7 @@ PIP    := $(BIN)/python -m pip --quiet --disable-pip-version-check
 OUT    := out
 
 .DEFAULT_GOAL := help
-.PHONY: help accuracy demo test test-long pytest lint types bench fuzz docs docs-update clean
+.PHONY: help accuracy demo test test-long pytest lint types bench fuzz docs docs-update web clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -52,6 +52,9 @@ fuzz: $(VENV)/ready-dev  ## the long run of the bad-input tests, some ten minute
 accuracy: $(VENV)/ready  ## fit the constants of estimates to measured kernels: make accuracy DATA=folder
 	$(PIP) install --editable '.[estimate]'
 	$(BIN)/python -m benchmarks.estimates $(DATA) --unseen --catalog $(OUT)/constants
+
+web:  ## build the page of reports from web/ (needs node and npm)
+	cd web && npm ci --no-fund --no-audit && npm run check && npm run build
 
 clean:  ## remove everything that was made
 	rm -rf $(VENV) $(OUT) docs/_build build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache

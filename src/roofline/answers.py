@@ -17,6 +17,7 @@ from roofline.sizes import is_array, is_symbol
 
 #: What answers offer that is worked out in rooms above them: ``module:function``, loaded when it is called.
 CAPABILITIES = {
+    "Answer.save": "roofline.web.report:save",
     "Comparable.compare": "roofline.bounds.comparison:compare",
     "Bound.advise": "roofline.bounds.advise:advise",
     "Bound.compile": "roofline.bounds.closed_form:compiled_bound",
@@ -41,6 +42,10 @@ class Answer(ABC):
         """The answer in one line, as a prompt shows it; a dataclass with one says ``repr=False``."""
         subject = next((each.subject for each in self.sections() if isinstance(each, Headline)), "")
         return f"{type(self).__name__}: {subject}"
+
+    def save(self, path: Any) -> None:
+        """Write it: ``.html`` is a report with sliders, ``.json`` plain data, ``.txt`` what a terminal shows."""
+        capability("Answer.save")(self, path)
 
     def __repr__(self) -> str:
         return f"<{self.one_line()}>"

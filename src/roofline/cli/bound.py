@@ -27,13 +27,17 @@ from roofline.cli.output import show, show_json
 @with_options(SEVERAL, MESH, WORK, ESTIMATE, EXPECT)
 @click.option("--explain", is_flag=True, help="Show the arithmetic and the source of every figure.")
 @click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON in SI units.")
-def command(words: tuple[str, ...], explain: bool, as_json: bool, **options: Any) -> None:
+@click.option(
+    "-o", "--output", metavar="FILE", help="Write a report with sliders (.html), or the answer (.json, .txt)."
+)
+def command(words: tuple[str, ...], explain: bool, as_json: bool, output: str | None, **options: Any) -> None:
     """How fast can this run here at best, and what limits it?
 
     \b
     roofline bound "bf16[B, D] * int8[D, F] -> bf16[B, F]" --on v5e B=64 D=8192 F=8192
     roofline bound "softmax(fp32[8, 32, 2048, 2048])" --on h100
     roofline bound "bf16[8192, 8192] * bf16[8192, 8192]" --on a100,h100,b200
+    roofline bound "bf16[B, D] * bf16[D, F]" --on h100 B=64 D=8192 F=8192 -o report.html
     roofline bound --flops 1e12 --bytes 2e9 --dtype bf16 --on h100
     """
     from roofline.bounds.api import bound
@@ -47,7 +51,9 @@ def command(words: tuple[str, ...], explain: bool, as_json: bool, **options: Any
         return expect(bound(line, sizes=sizes, **question_arguments(asked, sizes)))
 
     answer = on_each(options, ask)
-    if as_json:
+    if output:
+        answer.save(output)
+    elif as_json:
         show_json(answer.to_dict())
     elif isinstance(answer, SideBySide):
         show(answer)

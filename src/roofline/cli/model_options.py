@@ -153,7 +153,7 @@ WORKED_OUT = (
 PICTURES = (
     click.option("--view", type=ChartKind("serving"), help="A picture, in the terminal or in the file of -o."),
     click.option("--phase", type=click.Choice(["prefill", "decode"]), help="Phase in the picture (of time: the last)."),
-    click.option("-o", "--output-file", "file", metavar="FILE", help="Write the picture as .svg, .png or .pdf."),
+    click.option("-o", "--output-file", "file", metavar="FILE", help="Write a picture (.svg, .png, .pdf) or a report."),
     click.option("--dark", is_flag=True, help="Light on dark."),
     click.option("--width", type=click.IntRange(320, 4000), metavar="PIXELS", help="Width of the picture."),
 )  # fmt: skip

@@ -1,0 +1,194 @@
+"""Reports: the page's functions give what a fresh answer gives; it opens in a browser, asks for nothing, shows numbers.
+
+Node and Chromium are used where they are found; elsewhere the tests that need them say what was not run.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from roofline import bound
+from roofline.answers import Answer
+from roofline.cli import main
+from roofline.errors import InputError
+from roofline.models import serve_bound
+from roofline.models.serving.answer import serve
+from roofline.quantity import format_quantity
+from roofline.web.report import report
+
+NODE = shutil.which("node")
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+needs_node = pytest.mark.skipif(NODE is None, reason="the page's functions were not run: install node")
+needs_chromium = pytest.mark.skipif(CHROMIUM is None, reason="the page was not opened: install Debian's chromium")
+
+LINE = "bf16[B, D] * int8[D, F]"
+SIZES = {"B": 64, "D": 8192, "F": 8192}
+LAYOUT: dict[str, Any] = {"on": "h200:8", "tensor": 8}
+
+
+@pytest.fixture(scope="module")
+def of_a_line() -> str:
+    return report(bound(LINE, on="v5e", **SIZES))
+
+
+@pytest.fixture(scope="module")
+def of_a_model() -> str:
+    return report(serve("llama-3-70b", batch=64, prompt=2048, context=8192, **LAYOUT))
+
+
+def functions(page: str) -> str:
+    """The script of the page's own functions."""
+    found = re.search(r"<script>(window\.ROOFLINE = .*?)</script>", page, re.DOTALL)
+    assert found is not None
+    return found[1]
+
+
+def in_node(page: str, step: int, states: list[dict[str, float]]) -> list[dict[str, float]]:
+    """What the functions give for states of the sliders."""
+    program = (
+        f"const window = {{}}; {functions(page)}\nconst f = window.ROOFLINE[{step}], states = {json.dumps(states)};"
+    )
+    program += "console.log(JSON.stringify(states.map((s) => ({...f.time(s), parts: f.parts({...REST, ...s})}))));"
+    rest = {rate["name"]: rate["value"] for rate in embedded(page)["steps"][step]["rates"]}
+    done = subprocess.run(
+        [str(NODE), "-e", f"const REST = {json.dumps(rest)};{program}"], capture_output=True, text=True, check=True
+    )
+    found: list[dict[str, float]] = json.loads(done.stdout)
+    return found
+
+
+def embedded(page: str) -> dict[str, Any]:
+    found = re.search(r'id="page">(.*?)</script>', page, re.DOTALL)
+    assert found is not None
+    data: dict[str, Any] = json.loads(found[1])
+    return data
+
+
+@needs_node
+def test_a_slider_of_a_line_gives_a_fresh_answer(of_a_line: str) -> None:
+    dice = random.Random(7)
+    states: list[dict[str, float]] = [{name: dice.randint(1, 20000) for name in SIZES} for _ in range(60)]
+    states += [{**SIZES, "W_hbm": dice.uniform(1e11, 1e13), "P_bf16": dice.uniform(1e13, 1e15)} for _ in range(20)]
+    for state, found in zip(states, in_node(of_a_line, 0, states), strict=True):
+        changed = {"hbm": state.get("W_hbm", 8.19e11), "mxu.bf16": state.get("P_bf16", 197e12)}
+        fresh = bound(LINE, on="v5e", sizes={name: state[name] for name in SIZES}, set=changed)
+        for name in ("lower", "op_by_op", "upper"):
+            assert found[name] == pytest.approx(getattr(fresh, name), rel=1e-12)
+        assert found["memory"] == fresh.footprint.total  # type: ignore[union-attr]
+        parts: Any = found["parts"]
+        assert sum(parts[1]) == pytest.approx(fresh.times["hbm"], rel=1e-12)
+
+
+@needs_node
+def test_a_slider_of_a_model_gives_a_fresh_answer(of_a_model: str) -> None:
+    dice = random.Random(11)
+    states: list[dict[str, float]] = [
+        {"batch": dice.randint(1, 512), "context": dice.randint(0, 131071)} for _ in range(25)
+    ]
+    for state, found in zip(states, in_node(of_a_model, 0, states), strict=True):
+        fresh = serve_bound("llama-3-70b", "decode", **LAYOUT, **state)
+        for name in ("lower", "op_by_op", "upper"):
+            assert found[name] == pytest.approx(getattr(fresh, name), rel=1e-12)
+        assert found["memory"] == pytest.approx(fresh.footprint.total, rel=1e-12)  # type: ignore[union-attr]
+
+
+def opened(page: str, folder: Path, state: str = "") -> tuple[str, str]:
+    """The page as Chromium has built it from a file, and what its console said."""
+    path = folder / "report.html"
+    path.write_text(page)
+    words = [
+        "--headless",
+        "--no-sandbox",
+        "--disable-gpu",
+        "--enable-logging=stderr",
+        f"--user-data-dir={folder}/profile",
+    ]
+    done = subprocess.run(
+        [str(CHROMIUM), *words, "--dump-dom", f"{path.as_uri()}{state}"], capture_output=True, text=True, timeout=90
+    )
+    said = [line for line in done.stderr.splitlines() if "CONSOLE" in line]
+    return done.stdout, "\n".join(said)
+
+
+@needs_chromium
+def test_the_page_shows_the_answer_and_says_nothing_to_the_console(of_a_model: str, tmp_path: Path) -> None:
+    shown, said = opened(of_a_model, tmp_path, "#batch=200&W_hbm=8e12")
+    fresh = serve_bound("llama-3-70b", "decode", batch=200, context=8192, set={"hbm": 8e12}, **LAYOUT)
+    assert said == ""
+    assert f'id="lower">{format_quantity(fresh.lower, "s")}<' in shown
+    assert "moved: batch 64 → 200, W_hbm 4.8 TB/s → 8 TB/s" in shown
+    assert "weights are most of it below batch = 52" in shown
+
+
+@needs_chromium
+def test_names_of_strangers_stay_text(tmp_path: Path) -> None:
+    fields: dict[str, Any] = {"model_type": "llama", "hidden_size": 64, "num_hidden_layers": 2, "vocab_size": 100}
+    fields |= {
+        "num_attention_heads": 4,
+        "intermediate_size": 128,
+        "_name_or_path": "</script><script>alert(1)</script>",
+    }
+    from roofline.models.config import load
+
+    shown, said = opened(report(serve(load(fields), batch=2, context=8, on="h100")), tmp_path)
+    assert said == ""
+    assert "&lt;/script&gt;&lt;script&gt;alert(1)" in shown
+    assert "at best" in shown
+
+
+def test_the_page_asks_for_nothing_and_is_small(of_a_line: str, of_a_model: str) -> None:
+    for page in (of_a_line, of_a_model):
+        assert len(page.encode()) < 400_000
+        assert "default-src 'none'" in page
+        assert not re.search(r"<(?:script|link|img)[^>]+(?:src|href)=", page)
+
+
+def test_answers_without_a_closed_form_say_so(tmp_path: Path) -> None:
+    several = serve("llama-3-8b", batch=8, prompt=[64, 128], on="h100")
+    with pytest.raises(InputError, match="one configuration"):
+        report(several)
+
+    class Other(Answer):
+        def sections(self) -> list[Any]:
+            return []
+
+        def to_dict(self) -> dict[str, Any]:
+            return {}
+
+    with pytest.raises(InputError, match="a report of a Other is not made"):
+        report(Other())
+    with pytest.raises(InputError, match=r"end the name in \.html, \.json or \.txt"):
+        bound(LINE, on="v5e", **SIZES).save(tmp_path / "answer.doc")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["bound", LINE, "--on", "v5e", "B=64", "D=64", "F=64"],
+        ["llm", "llama-3-8b", "--on", "h100", "--context", "8k"],
+    ],
+)
+def test_commands_write_reports(words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*words, "-o", str(tmp_path / "x.html")]) == 0
+    assert capsys.readouterr().out == ""
+    assert (tmp_path / "x.html").read_text().startswith("<!doctype html>")
+
+
+def test_the_bundle_is_what_its_sources_give(tmp_path: Path) -> None:
+    web = Path(__file__).parents[2] / "web"
+    built = web / "node_modules" / ".bin" / "esbuild"
+    if not built.exists():
+        pytest.skip("the bundle was not rebuilt: run make web")
+    command = json.loads((web / "package.json").read_text())["scripts"]["build"].split()
+    words = [word for word in command[1:] if not word.startswith("--outfile")]
+    subprocess.run([built, *words, f"--outfile={tmp_path}/report.js"], cwd=web, check=True, capture_output=True)
+    committed = Path(__file__).parents[2] / "src" / "roofline" / "web" / "report.js"
+    assert (tmp_path / "report.js").read_text() == committed.read_text()
