@@ -25,6 +25,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from types import ModuleType
 
+#: Characters of a message; of a longer one the middle is left out.
+_LONGEST = 1500
 #: Of a longer line an error shows the part around the caret.
 _WIDEST_LINE = 96
 
@@ -34,11 +36,10 @@ class RooflineError(Exception):
 
 
 class InputError(RooflineError, ValueError):
-    """Something that was typed is wrong; ``hint`` says what would be right."""
+    """Something that was typed is wrong; ``hint`` says what would be right. Of a long value its ends are shown."""
 
     def __init__(self, message: str, *, hint: str = "") -> None:
-        self.message = message
-        self.hint = hint
+        self.message, self.hint = message, hint = _brief(message), _brief(hint)
         super().__init__(f"{message}; {hint}" if hint else message)
 
 
@@ -144,6 +145,12 @@ def suggest(word: str, known: Iterable[str], *, what: str, limit: int = 12) -> s
         return f"did you mean {near!r}?"
     listed = ", ".join(choices[:limit]) + (", …" if len(choices) > limit else "")
     return f"{what} are: {listed}" if choices else f"there are no {what}"
+
+
+def _brief(text: str) -> str:
+    if len(text) <= _LONGEST:
+        return text
+    return f"{text[: _LONGEST // 2]} … {text[-_LONGEST // 4 :]}"
 
 
 def _line_and_column(text: str, position: int) -> tuple[str, int]:

@@ -11,6 +11,8 @@ limit                 value                                  what it stops
 :data:`MOST_ROWS`     2,000,000 rows of a table              tables of empty rows
 :data:`MOST_DIGITS`   300 digits of a number                 numbers that no float holds
 :data:`MOST_PARTS`    32 parts of a dotted TOML key          keys whose reading takes the square of their length
+:data:`MOST_LAYERS`   10,000 layers of a model               lists of a billion layers, ``{0-3000000000}``
+:data:`MOST_REPEATS`  4 repeats of an expression, no nested  regular expressions that go back and forth for hours
 ====================  =====================================  ==========================================
 
 >>> import os, tempfile
@@ -29,7 +31,7 @@ import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, NoReturn
+from typing import Any, BinaryIO, NoReturn
 
 from roofline.errors import InputError
 
@@ -46,6 +48,12 @@ MOST_MEMORY = 2_000_000_000
 MOST_ROWS = 2_000_000
 #: Rows of a file that constants are fitted to.
 MOST_SAMPLES = 200_000
+#: Layers of a model, and numbers of layers that a pattern lists.
+MOST_LAYERS = 10_000
+#: Repeats (``*``, ``+``, ``?``, ``{}``) and alternatives of a regular expression: its time is a power of their number.
+MOST_REPEATS, MOST_ALTERNATIVES = 4, 16
+#: Regular expressions that a configuration lists.
+MOST_PATTERNS = 1_000
 MOST_DIGITS = 300
 MOST_PARTS = 32
 
@@ -68,7 +76,7 @@ def read_bytes(
     name, most = os.path.expanduser(os.fspath(path)), MOST_BYTES[kind]
     try:
         with open(name, "rb") as file:
-            content = file.read(most + 1)
+            content = _read(file, most)
     except OSError as wrong:
         raise error(f"cannot read {name!r}: {wrong.strerror}", hint=hint) from None
     except ValueError as wrong:  # a path with a null character
@@ -80,6 +88,16 @@ def read_bytes(
     return content
 
 
+def _read(file: BinaryIO, most: int) -> bytes:
+    """Read a file, but no further than the first megabyte beyond the limit; memory is taken for what is there."""
+    pieces: list[bytes] = []
+    left = most
+    while left >= 0 and (piece := file.read(2**20)):
+        pieces.append(piece)
+        left -= len(piece)
+    return b"".join(pieces)
+
+
 def _unpacked(content: bytes, name: str, most: int, error: type[InputError]) -> bytes:
     """Unpack, but no further than one byte beyond the limit."""
     import gzip
@@ -88,7 +106,7 @@ def _unpacked(content: bytes, name: str, most: int, error: type[InputError]) -> 
 
     try:
         with gzip.GzipFile(fileobj=io.BytesIO(content)) as file:
-            return file.read(most + 1)
+            return _read(file, most)  # type: ignore[arg-type]
     except (EOFError, OSError, zlib.error) as wrong:
         raise error(f"{name} is packed and cut short or damaged: {wrong}", hint="export it again") from None
 
@@ -148,6 +166,28 @@ def _check_numbers(text: str, name: str, error: type[InputError]) -> None:
         raise error(f"{name} holds a number of over {MOST_DIGITS} digits", hint="sizes go up to 1e30")
 
 
+def checked_expression(text: str) -> str:
+    r"""A regular expression of a file, if it matches in reasonable time.
+
+    >>> checked_expression(r".*mlp\.(gate|up)_proj.*")
+    '.*mlp\\.(gate|up)_proj.*'
+    >>> checked_expression("(a+)+$")
+    Traceback (most recent call last):
+    roofline.errors.InputError: the expression '(a+)+$' repeats a group; a list of modules takes at most 4 repeats, ...
+    """
+    bare = re.sub(r"\\.|\(\?", lambda found: found[0][0] if found[0] == "(?" else "", text)
+    hint = f"a list of modules takes at most {MOST_REPEATS} repeats, none of them of a group"
+    if re.search(r"\)[*+{]", bare):
+        raise InputError(f"the expression {text!r:.80} repeats a group", hint=hint)
+    if len(re.findall(r"[*+?{]", bare)) > MOST_REPEATS or bare.count("|") > MOST_ALTERNATIVES or len(text) > 1000:
+        raise InputError(f"the expression {text!r:.80} is too long", hint=hint)
+    try:
+        re.compile(text)
+    except (re.error, RecursionError, OverflowError) as wrong:
+        raise InputError(f"the expression {text!r:.80} does not read: {wrong}", hint=hint) from None
+    return text
+
+
 def table_rows(
     text: str, name: str, hint: str, *, first: int = 1, most: int = MOST_ROWS, strict: bool = True
 ) -> Iterator[tuple[int, list[str]]]:
@@ -163,7 +203,7 @@ def table_rows(
     try:
         rows = 0
         for row in reader:
-            if any(cell.strip() for cell in row):
+            if any(map(str.strip, row)):
                 rows += 1
                 if rows > most:
                     raise InputError(f"{name} has over {most:,} rows", hint="keep those that matter")

@@ -25,7 +25,7 @@ from typing import Any
 
 from roofline.errors import QuantityError
 from roofline.letters import plain, powers
-from roofline.sizes import is_array, is_symbol
+from roofline.sizes import is_array, is_symbol, plain_number
 
 #: What each unit measures, and how a figure in it is written.
 UNITS: dict[str, tuple[str, str]] = {
@@ -54,6 +54,9 @@ _WORDS = {
     "kilo": "k", "mega": "M", "giga": "G", "tera": "T", "peta": "P", "exa": "E", "milli": "m", "micro": "u",
     "nano": "n",
 }  # fmt: skip
+
+#: The least figure above 0 in SI base units: quotients of smaller ones leave the range of float64.
+LEAST = 1e-60
 
 #: Patterns are compiled where they are used: most commands need none of them.
 _NUMBER = r"(?s)\s*([+-]?(?:\d[\d_]*(?:\.[\d_]*)?|\.\d[\d_]*)(?:[eE][+-]?\d+)?)\s*(.*?)\s*"
@@ -122,6 +125,7 @@ def parse(text: Any, unit: str, *, zero: bool = False) -> float:
     """
     if unit not in UNITS:
         raise QuantityError(f"unknown unit {unit!r}", hint=f"units are: {', '.join(filter(None, UNITS))}")
+    text = plain_number(text)
     if isinstance(text, str):
         value = _parse_text(text, unit)
     elif isinstance(text, bool) or not hasattr(text, "__float__"):
@@ -257,6 +261,8 @@ def _checked(value: float, text: Any, unit: str, zero: bool) -> float:
     shown = repr(text.strip()) if isinstance(text, str) else _short(text)
     if not math.isfinite(value):
         raise QuantityError(f"{shown} is not finite", hint=_expected(unit))
+    if 0 < value < LEAST:
+        raise QuantityError(f"{shown} is below {LEAST:g}", hint=_expected(unit))
     if value < 0 or (value == 0 and not zero):
         wrong = "negative" if value < 0 else "zero"
         what, example = UNITS[unit]

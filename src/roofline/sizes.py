@@ -16,13 +16,15 @@ array([2., 3.])
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, wraps
 from types import ModuleType
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar, cast
 
 from roofline.errors import SizeError
+
+Function = TypeVar("Function", bound=Callable[..., Any])
 
 #: An int or float, a float64 array, or a sympy expression.
 Size: TypeAlias = Any
@@ -51,6 +53,50 @@ def is_array(value: Any) -> bool:
 def is_symbol(value: Any) -> bool:
     """Say whether ``value`` is a sympy expression (without importing sympy, which another thread may be doing)."""
     return isinstance(value, vars(sys.modules.get("sympy", _ABSENT)).get("Basic", ()))
+
+
+def plain_number(value: Any) -> Any:
+    """A number of numpy as the Python number it is, a whole one as an int; anything else as it is.
+
+    >>> import numpy as np
+    >>> plain_number(np.int8(64)), plain_number(np.float32(0.5)), plain_number(np.float64(64)), plain_number("4*D")
+    (64, 0.5, 64, '4*D')
+    """
+    if not isinstance(value, vars(sys.modules.get("numpy", _ABSENT)).get("generic", ())):
+        return value
+    value = value.item()
+    return int(value) if isinstance(value, float) and value.is_integer() and abs(value) <= LARGEST else value
+
+
+def plain_numbers(function: Function) -> Function:
+    """Make a public function take numbers of numpy: inside they are Python numbers, which do not overflow.
+
+    >>> import numpy as np
+    >>> plain_numbers(lambda size: size)(np.int8(100)) * 2
+    200
+    """
+
+    @wraps(function)
+    def taken(*given: Any, **named: Any) -> Any:
+        return function(*map(plain_number, given), **{name: plain_number(value) for name, value in named.items()})
+
+    return cast("Function", taken)
+
+
+def own_array(value: Any) -> Any:
+    """A copy of an array in float64, which nobody changes; complex numbers are a TypeError."""
+    import numpy as np
+
+    if is_array(value) and value.dtype.kind == "c":
+        raise TypeError("complex numbers are no sizes")
+    return read_only(np.array(value, dtype=np.float64))
+
+
+def read_only(value: Any) -> Any:
+    """An array that nobody changes; anything else as it is."""
+    if is_array(value):
+        value.setflags(write=False)
+    return value
 
 
 def is_number(value: Any) -> bool:
@@ -103,7 +149,7 @@ def _is_exact(form: Any) -> bool:
 
 
 def check(name: str, value: Any) -> Size:
-    """Return ``value`` as a size, or say what is wrong with it.
+    """Return ``value`` as a size, or say what is wrong with it; an array as a read-only copy.
 
     >>> check("B", 64), check("B", 4e6)
     (64, 4000000)
@@ -134,8 +180,8 @@ def _check_array(name: str, value: Any) -> Size:
     import numpy as np
 
     try:
-        array = np.asarray(value, dtype=np.float64)
-    except (TypeError, ValueError):
+        array = own_array(value)
+    except (TypeError, ValueError, OverflowError):
         raise SizeError(f"size {name} is not an array of numbers", hint="give ints") from None
     if array.size == 0:
         raise SizeError(f"size {name} is an empty array", hint="give at least one value")

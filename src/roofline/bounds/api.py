@@ -24,7 +24,7 @@ from roofline.notation import program
 from roofline.notation.structure import Program
 from roofline.ops import formula_names, read_names
 from roofline.quantity import kind_of
-from roofline.sizes import is_array
+from roofline.sizes import is_array, plain_number
 
 On = str | Machine | None
 
@@ -62,6 +62,7 @@ def question(
     chosen = {name: named.pop(name) for name in NAMES if name in named}
     if isinstance(expression, str) and not expression.strip():
         raise InputError("the expression is empty", hint="for instance 'bf16[B, D] * bf16[D, F] -> bf16[B, F]'")
+    flops, bytes, intensity, link = map(plain_number, (flops, bytes, intensity, link))
     raw = _raw(flops, bytes, intensity, dtype, unit)
     if (expression is None) == (not raw):
         raise InputError(
@@ -90,7 +91,7 @@ def question(
     if raw:
         stand_somewhere(named if names else known, raw, given)
     tied = {name: value for name, value in given.items() if isinstance(value, str) or name not in known}
-    figures = set if link is None else {"link": link, **(set or {})}
+    figures = {name: plain_number(value) for name, value in _all_figures(set, link).items()}
     return Question(
         machine=target(where, unit=unit, over=level, set=figures, files=files, achievable=achievable),
         text=expression or "",
@@ -231,6 +232,12 @@ def stand_somewhere(sizes: Mapping[str, Any], raw: Mapping[str, Any], given: Map
                 read_names(text)
         hint = suggest(idle, dict.fromkeys(names), what="sizes") if names else "all its amounts are written as numbers"
         raise SizeError(f"size {idle} stands nowhere in the raw work", hint=hint)
+
+
+def _all_figures(figures: Mapping[str, Any] | None, link: Any) -> dict[str, Any]:
+    if figures is not None and not isinstance(figures, Mapping):
+        raise InputError(f"set is {figures!r:.60}", hint="give figures by name, as in set={'hbm': 4e12}")
+    return {**({} if link is None else {"link": link}), **(figures or {})}
 
 
 def _all_sizes(sizes: Mapping[str, Any] | None, named: Mapping[str, Any]) -> dict[str, Any]:

@@ -22,7 +22,7 @@ from roofline.bounds.question import Question
 from roofline.errors import RooflineError, SizeError
 from roofline.formulas.compiled import BLOCK, Evaluated
 from roofline.hardware.rate import WARM
-from roofline.sizes import Codes, check, common_shape, is_array, is_symbol, symbol
+from roofline.sizes import Codes, check, common_shape, is_array, is_symbol, read_only, symbol
 
 #: Fields of a bound that are one column each.
 SCALARS = (
@@ -110,7 +110,7 @@ class _Column:
             return self
         value = self.slot.__get__(found, owner)
         if isinstance(value, _Pending):
-            value = self.work_out(value.columns, self.name, value.sample)
+            value = read_only(self.work_out(value.columns, self.name, value.sample))
             self.slot.__set__(found, value)
         return value
 
@@ -136,7 +136,7 @@ class _Table(Mapping[str, Any]):
         self._columns, self._names = columns, names
 
     def __getitem__(self, name: str) -> Any:
-        return self._columns[self._names[name]]
+        return read_only(self._columns[self._names[name]])
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._names)
@@ -197,12 +197,12 @@ def _join(parts: list[Bound], sizes: Mapping[str, Any], rows: int, shape: tuple[
         return np.concatenate([np.broadcast_to(v, (n,)) for v, n in zip(values, counts, strict=True)]).reshape(shape)
 
     def each(pick: Callable[[Bound], Mapping[str, Any]]) -> dict[str, Any]:
-        return {key: joined([pick(p)[key] for p in parts]) for key in pick(parts[0])}
+        names = dict.fromkeys(key for p in parts for key in pick(p))  # a block of ones may lack what others have
+        return {key: joined([pick(p).get(key, 0.0) for p in parts]) for key in names}
 
-    names = parts[0].bound_by.names if isinstance(parts[0].bound_by, Codes) else None
-    codes = Codes(joined([p.bound_by.codes for p in parts]), names) if names else parts[0].bound_by
     tables = {name: each(lambda part, name=name: getattr(part, name)) for name in TABLES}  # type: ignore[misc]
     scalars = {name: joined([getattr(p, name) for p in parts]) for name in SCALARS if name != "bound_by"}
+    codes = None if parts[0].bound_by is None else Codes.of(tables["times"])
     changed = {**tables, **scalars, "sizes": sizes, "bound_by": codes, "uses": (), "ops": (), "footprint": None}
     return replace(parts[0], **changed)
 

@@ -29,7 +29,7 @@ from roofline.sections import (
     figures,
     incomplete,
 )
-from roofline.sizes import Codes, Size, is_array, is_symbol, maximum
+from roofline.sizes import Codes, Size, is_array, is_symbol, maximum, read_only
 from roofline.work import Op
 
 if TYPE_CHECKING:
@@ -72,6 +72,12 @@ class Use:
 def decoded(binding: Any) -> Any:
     """What binds: a name, names for arrays, None for formulas."""
     return binding.decode() if isinstance(binding, Codes) else binding
+
+
+#: The fields of a bound that are single amounts.
+_AMOUNTS = (
+    "flops", "intensity", "critical_intensity", "lower", "op_by_op", "upper", "attainable", "utilisation", "estimate",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -153,6 +159,14 @@ class Bound(Comparable):
     plan: str | None = None
     plans: Sequence[Any] = ()
     expectation: Any = None
+
+    def __post_init__(self) -> None:
+        if is_array(self.lower):
+            for name in _AMOUNTS:
+                read_only(getattr(self, name))
+            for amounts in (self.flops_by, self.bytes, self.wire, self.times):
+                for amount in amounts.values():
+                    read_only(amount)
 
     @property
     def target(self) -> str:

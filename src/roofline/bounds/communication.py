@@ -55,7 +55,7 @@ from roofline.sections import (
     figures,
     incomplete,
 )
-from roofline.sizes import Size, is_array, is_one, is_symbol, maximum
+from roofline.sizes import Size, is_array, is_one, is_symbol, maximum, plain_numbers
 from roofline.work import Work
 
 
@@ -207,6 +207,7 @@ def _tone(row: AlgorithmCost, found: Communication) -> Tone:
     return "strong" if row.algorithm == found.algorithm else "quiet"
 
 
+@plain_numbers
 def comm(expression: str, *, sharp: bool = False, **arguments: Any) -> Communication:
     """Price one collective of the notation, and every algorithm that could do it.
 

@@ -32,7 +32,7 @@ from roofline.ops import formula_names
 from roofline.ops.sharding.layout import Layout, check_uneven, local_size
 from roofline.quantity import format_amount
 from roofline.sections import Section, named, word_pairs
-from roofline.sizes import Size, ceil_div, check, is_array, is_one, product, symbol
+from roofline.sizes import Size, ceil_div, check, is_array, is_one, plain_numbers, product, symbol
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -189,6 +189,7 @@ def tiled_elements(dims: Sequence[Size], layout: MemoryLayout | None) -> Size:
     return tiles * product(sizes)
 
 
+@plain_numbers
 def layout(
     tensor: str,
     *,

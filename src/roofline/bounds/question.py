@@ -20,7 +20,7 @@ from roofline.hardware.rate import unit_for
 from roofline.notation import canonical, program
 from roofline.ops import build, formula, formula_names, padded, raw
 from roofline.quantity import kind_of, parse, typed
-from roofline.sizes import check, is_array, is_symbol, product, symbol
+from roofline.sizes import check, is_array, is_symbol, own_array, plain_number, product, read_only, symbol
 from roofline.statements import Assumption, assume, without
 from roofline.work import Op
 
@@ -243,9 +243,13 @@ def resolve_sizes(given: Mapping[str, Any], names: Collection[str] = ()) -> dict
     def value(name: str, within: tuple[str, ...]) -> Any:
         if name in done:
             return done[name]
-        raw_value = given[name]
+        raw_value = plain_number(given[name])
+        if isinstance(raw_value, float) and raw_value.is_integer():
+            raw_value = check(name, raw_value)
         if isinstance(raw_value, list | tuple | range) or (is_array(raw_value) and (within or not _is_long(raw_value))):
             raw_value = check(name, raw_value)
+        elif is_array(raw_value):
+            raw_value = read_only(raw_value.copy())
         if isinstance(raw_value, str):
             if name in within:
                 raise SizeError(f"size {name} depends on itself ({name} = {raw_value})")
@@ -372,7 +376,7 @@ def _amounts(values: Any, unit: str) -> Any:
 
     for value in values[~(np.isfinite(values) & (values > 0))].ravel()[:1].tolist():
         parse(value, unit)
-    return values
+    return own_array(values)
 
 
 def several_amounts(raw: Mapping[str, Any]) -> dict[str, Any]:

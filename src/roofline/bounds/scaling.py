@@ -32,7 +32,7 @@ from roofline.bounds.bound import Bound
 from roofline.bounds.conventions import named_axes
 from roofline.bounds.crossing import rises, roots_of
 from roofline.bounds.evaluate import values_of
-from roofline.bounds.question import Question, names_in
+from roofline.bounds.question import Question, has_arrays, names_in
 from roofline.bounds.scaling_conditions import (
     SPLITS,
     Batch,
@@ -51,7 +51,7 @@ from roofline.hardware.axes import SLICE_AXIS
 from roofline.hardware.machine import TORUS_DIMENSIONS
 from roofline.hardware.network import domain_of, links_inside_out
 from roofline.notation import program
-from roofline.sizes import check, is_array, product, symbol
+from roofline.sizes import check, is_array, plain_numbers, product, symbol
 from roofline.statements import without
 
 if TYPE_CHECKING:
@@ -64,6 +64,7 @@ _ONE = "In:{0}[B, D_Y] * Wi:{1}[D, F_Y] * Wo:{1}[F_Y, D] -> Out:{0}[B, D_Y]"
 _TWO = "In:{0}[B, D_XY] * Wi:{1}[D_X, F_Y] * Wo:{1}[F_Y, D_X] -> Out:{0}[B, D_XY]"
 
 
+@plain_numbers
 def scaling(
     name: str,
     *,
@@ -132,6 +133,9 @@ def scaling(
         asked, wanted, list(dict.fromkeys([*program(asked.text).labels, *opened, *names_in(asked.conventions.mesh)]))
     )
     kept = {key: size for key, size in sizes.items() if key in axes}
+    if has_arrays(kept):
+        several_values = ", ".join(key for key, size in kept.items() if has_arrays({key: size}))
+        raise SizeError(f"{several_values} has several values", hint="an axis has one number of chips, or is left open")
     symbolic = asked.vary(sizes=kept).answer(symbolic=True)
     _crosses_slices(asked.vary(sizes=kept), condition)
     asked = asked.vary(sizes=sizes, plan=symbolic.plan)

@@ -37,22 +37,25 @@ def command(
     """
     from roofline.bounds.api import target
     from roofline.measurement import points_of, read_profile
-    from roofline.measurement.points import profile_sections
+    from roofline.measurement.points import check_ran_on, profile_sections
 
     check_files((chart, split), (csv_file,))
     machine = target(**target_arguments(options))
     found = read_profile(file)
-    points = sorted(points_of(found.runs, machine), key=lambda point: -point.run.seconds)
+    runs = sorted(found.runs, key=lambda run: -run.seconds)
+    for run in runs:
+        check_ran_on(run, machine)
+    points = points_of(runs if as_json or split is not None else runs[:top], machine)
     if csv_file is not None:
         from roofline.measurement.runs import write_runs
 
-        write_runs([point.run for point in points], csv_file)
+        write_runs(runs, csv_file)
     if chart is not None:
         from roofline.charts import plot
 
         drawn = [p.run for p in points[:top] if p.run.flops and p.run.bytes]
         if not drawn:
-            wrong = f"none of the {min(top, len(points))} longest runs has both FLOPs and bytes, so there is no chart"
+            wrong = f"none of the {min(top, len(runs))} longest runs has both FLOPs and bytes, so there is no chart"
             raise InputError(wrong, hint="leave --chart out, show more with --top, or draw the time with --split")
         plot(on=machine, measured=drawn).save(chart)
     if split is not None:

@@ -41,6 +41,12 @@ def command(words: tuple[str, ...], torus_axes: tuple[str, ...], as_json: bool, 
     """
     names, sizes = split_words(words)
     if not names:
+        if as_json:
+            from roofline.bounds.scaling_conditions import list_conditions
+
+            columns = ("condition", "says", "answer")
+            show_json([dict(zip(columns, row, strict=True)) for row in list_conditions()])
+            return
         show(_listed())
         return
     from roofline.bounds.scaling import scaling

@@ -44,6 +44,8 @@ def command(words: tuple[str, ...], columns: str | None, output: str | None, as_
     roofline sweep "bf16[B, D] * bf16[D, F]" --on h100 B=1:4096:*2 D=4096,8192 F=4*D -o grid.csv
     roofline sweep llama-3-70b --on h100:8,h200:8 --tensor 4,8 --batch 1:512 --context 1024:131072:*2 -o grid.parquet
     """
+    if output is not None and as_json:
+        raise InputError("--json prints the table and -o writes it", hint="give one of them; -o grid.json writes JSON")
     expressions, sizes = split_words(words)
     text, chips = one_expression(expressions), targets(options.pop("on"))
     with _progress() as progress:

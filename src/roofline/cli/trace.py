@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, redirect_stdout
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -116,7 +117,11 @@ def command(
         arguments["trips"] = _trips(trips)
     target, conventions = target_arguments(options), Conventions(**convention_arguments(options, OF_OPERATIONS))
     _check_target(target, conventions)
-    traced = trace(value, *inputs, frontend=frontend, **arguments)
+    try:
+        with output_kept_apart():
+            traced = trace(value, *inputs, frontend=frontend, **arguments)
+    except SystemExit as stop:
+        raise InputError(f"{program} ends with sys.exit({stop.code!r})", hint=_NO_EXIT) from None
     chosen = {name: getattr(conventions, name) for name in OF_OPERATIONS}
     bound = traced.bound(**chosen, **target) if target["on"] is not None else None
     traced.flops(convention)
@@ -155,6 +160,32 @@ def load_program(text: str, *, build: bool = True) -> Any:
     return _built(value, f"{path}:{name}") if build else value
 
 
+_NO_EXIT = "put what only a program does under: if __name__ == '__main__'"
+
+
+@contextmanager
+def output_kept_apart() -> Iterator[None]:
+    """Send what a program prints to standard error: standard output is for the answer."""
+    import os
+    import sys
+
+    sys.stdout.flush()
+    try:
+        kept = os.dup(1)
+    except OSError:  # there is no standard output
+        kept = -1
+    try:
+        if kept >= 0:
+            os.dup2(2, 1)
+        with redirect_stdout(sys.stderr):
+            yield
+    finally:
+        sys.stderr.flush()
+        if kept >= 0:
+            os.dup2(kept, 1)
+            os.close(kept)
+
+
 def _named(text: str) -> tuple[str, str]:
     """The file and the name in ``file.py:name``; the file is there."""
     import os
@@ -180,7 +211,10 @@ def _module(path: str) -> Any:
     folder = os.path.dirname(os.path.abspath(path))
     sys.path.insert(0, folder)
     try:
-        place.loader.exec_module(module)
+        with output_kept_apart():
+            place.loader.exec_module(module)
+    except SystemExit as stop:
+        raise InputError(f"{path} ends with sys.exit({stop.code!r})", hint=_NO_EXIT) from None
     except Exception as error:
         said = f"{_line_of(error, path)}the file does not run: {type(error).__name__}: {error}"
         raise InputError(said, hint="trace imports it first, as python does") from error
@@ -208,8 +242,10 @@ def _called(build: Any, label: str) -> Any:
     import torch
 
     try:
-        with torch.device("meta"):
+        with output_kept_apart(), torch.device("meta"):
             made = build()
+    except SystemExit as stop:
+        raise InputError(f"{label} ends with sys.exit({stop.code!r})", hint=_NO_EXIT) from None
     except Exception as error:
         line = _line_of(error, label.rpartition(":")[0])
         said = f"{line}{label} does not build on shapes alone: {type(error).__name__}: {error}"

@@ -152,16 +152,17 @@ def _record(entry: Any, models: Mapping[str, KernelModel], where: str) -> Kernel
     if policy not in model.policies:
         raise InputError(f"{where}: policy {policy!r:.40}", hint=f"one of {', '.join(map(repr, model.policies))}")
     interval = _pairs(entry.get("interval", [[1.0, 1.0]]), where, "interval")
-    edges = tuple(float(edge) for edge in entry.get("edges", ()))
+    edges = _figures(entry.get("edges", []), where, "edges")
     if len(interval) != len(edges) + 1:
         raise InputError(
             f"{where}: {len(edges)} edges and {len(interval)} intervals", hint="one interval more than edges"
         )
-    valid = {name: _pairs([ends], where, f"valid {name}")[0] for name, ends in entry.get("valid", {}).items()}
-    error = {name: value for name, value in entry.get("error", {}).items() if isinstance(value, int | float)}
+    ranges, errors, held = (_table(entry, name, where) for name in ("valid", "error", "figures"))
+    valid = {name: _pairs([ends], where, f"valid {name}")[0] for name, ends in ranges.items()}
+    error = dict(zip(errors, _figures(list(errors.values()), where, "error"), strict=True))
     words = ("chip", "kernel", "dtype", "library", "version", "path", "state", "source", "transferred_from")
     plain = {name: str(entry[name]) for name in words if name in entry}
-    figures = {name: float(value) for name, value in entry.get("figures", {}).items()}
+    figures = dict(zip(held, _figures(list(held.values()), where, "figures"), strict=True))
     return KernelConstants(
         **plain,
         values=dict(values),
@@ -174,10 +175,27 @@ def _record(entry: Any, models: Mapping[str, KernelModel], where: str) -> Kernel
     )
 
 
+def _is_figure(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 1e30
+
+
+def _figures(value: Any, where: str, what: str) -> tuple[float, ...]:
+    if not isinstance(value, list) or not all(map(_is_figure, value)):
+        raise InputError(f"{where}: {what} is {value!r:.60}", hint="numbers, up to 1e30")
+    return tuple(map(float, value))
+
+
+def _table(entry: Mapping[str, Any], name: str, where: str) -> Mapping[str, Any]:
+    value = entry.get(name, {})
+    if not isinstance(value, Mapping):
+        raise InputError(f"{where}: {name} is {value!r:.60}", hint=f"[constants.{name}]")
+    return value
+
+
 def _pairs(value: Any, where: str, what: str) -> tuple[tuple[float, float], ...]:
     pairs = value if isinstance(value, list) else []
     good = [pair for pair in pairs if isinstance(pair, list) and len(pair) == 2]
-    good = [pair for pair in good if all(isinstance(end, int | float) for end in pair) and pair[0] <= pair[1]]
+    good = [pair for pair in good if all(map(_is_figure, pair)) and pair[0] <= pair[1]]
     if not pairs or len(good) != len(pairs):
         raise InputError(f"{where}: {what} is {value!r:.60}", hint="pairs of a low and a high end")
     return tuple((float(low), float(high)) for low, high in good)

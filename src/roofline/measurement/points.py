@@ -130,14 +130,19 @@ def points_of(runs: Iterable[Measured], machine: Machine) -> list[MeasuredPoint]
     found = []
     answers: dict[tuple[float, float, str], Bound] = {}
     for run in runs:
-        if run.on and run.on.lower() not in (machine.key, *machine.aliases):
-            hint = f"ask --on {run.on}, or leave the column out"
-            raise InputError(f"{run.name!r} ran on {run.on!r}, not on {machine.name}", hint=hint)
+        check_ran_on(run, machine)
         asked = run.flops, run.bytes, run.dtype
         if asked not in answers:
             answers[asked] = bound_of(run, machine)
         found.append(MeasuredPoint(run, answers[asked]))
     return found
+
+
+def check_ran_on(run: Measured, machine: Machine) -> None:
+    """Raise where a run says that it ran on another machine."""
+    if run.on and run.on.lower() not in (machine.key, *machine.aliases):
+        hint = f"ask --on {run.on}, or leave the column out"
+        raise InputError(f"{run.name!r} ran on {run.on!r}, not on {machine.name}", hint=hint)
 
 
 def bound_of(run: Measured, machine: Machine) -> Bound:
@@ -178,13 +183,16 @@ def point_sections(points: Sequence[MeasuredPoint], title: str) -> Iterator[Sect
 
 
 def profile_sections(points: Sequence[MeasuredPoint], found: Profile, title: str, top: int) -> Iterator[Section]:
-    """What a profile held: the longest runs, where the time goes, and what has no rule."""
+    """What a profile held: the longest runs, where the time goes, and what has no rule.
+
+    ``points`` are the longest ``top`` runs, or all, the longest first.
+    """
     yield from point_sections(points[:top], title)
     yield from (BLANK, Sentences(["time by operation"], "quiet"))
-    shares = time_by_operation(points, found.unpriced)[:MOST_SPLIT]
+    shares = _shares(found.runs, found.unpriced)[:MOST_SPLIT]
     rows = [Row((name, Amount(seconds, "s"), f"{share:.0%}")) for name, seconds, share in shares]
     yield Table((Column(), *figures("", "")), rows, "time", headed=False)
-    if (hidden := len(points) - top) > 0:
+    if (hidden := len(found.runs) - top) > 0:
         yield Sentences([f"{hidden} shorter run{'s are' if hidden > 1 else ' is'} not shown (--top)"], "quiet")
     unpriced = sorted(found.unpriced.items(), key=lambda item: -item[1])
     named = [f"{name} {format_quantity(seconds, 's')}" for name, seconds in unpriced if name != AROUND]
@@ -203,9 +211,13 @@ def time_by_operation(
 
     ``unpriced`` are seconds of operations without a rule, which took time all the same.
     """
-    seconds: dict[str, float] = dict(unpriced or {})
-    for point in points:
-        seconds[point.run.name] = seconds.get(point.run.name, 0.0) + point.run.seconds
+    return _shares([point.run for point in points], unpriced or {})
+
+
+def _shares(runs: Iterable[Measured], unpriced: Mapping[str, float]) -> list[tuple[str, float, float]]:
+    seconds = dict(unpriced)
+    for run in runs:
+        seconds[run.name] = seconds.get(run.name, 0.0) + run.seconds
     total = sum(seconds.values())
     return [(name, time, time / total) for name, time in sorted(seconds.items(), key=lambda item: -item[1])]
 

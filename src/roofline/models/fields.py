@@ -16,6 +16,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from roofline.errors import InputError, suggest
+from roofline.files import MOST_LAYERS
 
 _WORDS = """
 residual_dropout logit_scale dropout layerdrop activation_dropout init_std original_max_position_embeddings
@@ -45,6 +46,12 @@ typical_p video_placeholder use_unified_vision_chunk language_model_only vision_
 position_embedding_type classifier_dropout moe_shared_expert_overlap qk_head_dim num_key_value_groups
 attn_logit_softcapping cache_implementation norm_epsilon output_past
 """
+
+#: Fields that count layers, which are made one by one.
+_LAYERS = (
+    "num_hidden_layers", "n_layer", "n_layers", "num_layers", "depth", "vt_num_hidden_layers", "encoder_layers",
+    "num_nextn_predict_layers", "num_mtp_modules", "mtp_transformer_layers", "decoder_layers",
+)  # fmt: skip
 
 #: Fields that change no operation, no parameter and no byte: training, generation, numerics, bookkeeping.
 INERT = frozenset(_WORDS.split())
@@ -97,7 +104,7 @@ class Fields:
         for field in names:
             value = self._data.get(field)
             if value is not None:
-                return self._whole(field, value)
+                return self._whole(field, value, MOST_LAYERS if field in _LAYERS else 10**12)
         if default is None:
             raise InputError(f"{self.name} has no {names[0]}", hint=f"a {self.kind or 'model'} configuration needs it")
         return default
@@ -216,11 +223,12 @@ class Fields:
         others = {name for names in SYNONYMS if field in names for name in names} - {field}
         return any(name in self._asked and self._data.get(name) == value for name in others)
 
-    def _whole(self, field: str, value: Any) -> int:
-        if isinstance(value, bool) or not isinstance(value, int | float) or value != value or value != int(value):
-            raise InputError(f"{field} of {self.name} is {_short(value)}", hint="it is a whole number of at least 1")
-        if not 1 <= value <= 10**12:
-            raise InputError(f"{field} of {self.name} is {_short(value)}", hint="it is a whole number of at least 1")
+    def _whole(self, field: str, value: Any, most: int) -> int:
+        number = isinstance(value, int | float) and not isinstance(value, bool)
+        if not number or not 1 <= value <= most or value != int(value):
+            hint = f"it is a whole number from 1 to {most:,}"
+            hint = "it is a whole number of at least 1" if not number or value < most else hint
+            raise InputError(f"{field} of {self.name} is {_short(value)}", hint=hint)
         return int(value)
 
 

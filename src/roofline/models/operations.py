@@ -26,10 +26,11 @@ from roofline.models.operation_builder import OperationBuilder, StorageOf
 from roofline.models.step import ForwardPass
 from roofline.models.weights import Weight
 from roofline.ops.movement import embedding
-from roofline.sizes import Size, check, is_array, is_symbol, is_zero, maximum
+from roofline.sizes import Size, check, is_array, is_symbol, is_zero, maximum, plain_numbers
 from roofline.work import Op, Tensor
 
 
+@plain_numbers
 def prefill(
     model: Model | str,
     *,
@@ -85,6 +86,7 @@ def prefill(
     return (*before, replace(gather, reads=(*gather.reads, *given)), *rest)
 
 
+@plain_numbers
 def decode(
     model: Model | str,
     *,

@@ -21,6 +21,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from roofline.errors import InputError, suggest
+from roofline.files import MOST_LAYERS, MOST_PATTERNS, checked_expression
 from roofline.models.weights import Storage
 
 #: A section of a configuration, or a part of it.
@@ -256,6 +257,8 @@ def modules(patterns: Iterable[str]) -> Modules:
     """Modules that any of the patterns names: paths, paths with ``*``, regular expressions after ``re:``."""
     exact: dict[str, set[int] | None] = {}
     wild: dict[str, set[int] | None] = {}
+    if isinstance(patterns, str | Mapping) or not all(isinstance(pattern, str) for pattern in patterns):
+        raise InputError(f"modules are {patterns!r:.60}", hint="a list of texts, such as ['lm_head']")
     for pattern in patterns:
         expression = pattern.startswith("re:")
         pattern = pattern if expression else _EXPERT.sub("0", pattern)
@@ -266,6 +269,8 @@ def modules(patterns: Iterable[str]) -> Modules:
             table[generic] = None
         elif table.setdefault(generic, set()) is not None:
             table[generic] |= _numbers(number[1])  # type: ignore[operator]
+    if len(wild) > MOST_PATTERNS:
+        raise InputError(f"{len(wild):,} patterns name modules", hint=f"at most {MOST_PATTERNS:,}")
     return Modules(
         {name: None if layers is None else frozenset(layers) for name, layers in exact.items()},
         tuple((_regex(name), None if layers is None else frozenset(layers)) for name, layers in wild.items()),
@@ -277,14 +282,18 @@ def _numbers(text: str) -> set[int]:
     found: set[int] = set()
     for part in text.strip("{}").split(","):
         first, _, last = part.partition("-")
+        if not 0 <= int(first) <= int(last or first) < MOST_LAYERS:
+            raise InputError(f"layers {text!r:.60}", hint=f"layers are numbered from 0 to {MOST_LAYERS - 1:,}")
         found |= set(range(int(first), int(last or first) + 1))
     return found
 
 
 def _regex(pattern: str) -> re.Pattern[str]:
     if pattern.startswith("re:"):
-        return re.compile(pattern[3:] + r"(?:\..*)?$")
-    return re.compile(re.escape(pattern).replace(r"\*", ".*") + r"(?:\..*)?$")
+        return re.compile(checked_expression(pattern[3:]) + r"(?:\..*)?$")
+    parts = re.split(r"\*+", pattern)
+    checked_expression(".*".join("" for _ in parts))
+    return re.compile(".*".join(map(re.escape, parts)) + r"(?:\..*)?$")
 
 
 def _hqq(section: Section, _: str | None) -> Quantisation:

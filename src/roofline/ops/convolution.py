@@ -25,7 +25,7 @@ from roofline.errors import InputError, SizeError
 from roofline.notation.structure import Step
 from roofline.ops.basic import arithmetic
 from roofline.ops.rules import Context, register, require, require_equal, require_multiple, show_size
-from roofline.sizes import Size, ceil_div, check, exact_div, floor_div, is_zero, maximum, minimum, product
+from roofline.sizes import Size, ceil_div, check, exact_div, floor_div, is_number, is_zero, maximum, minimum, product
 from roofline.work import Op, Tensor, Work
 
 
@@ -63,8 +63,9 @@ def convolution(
     ``bias`` adds that many FLOPs on the vector unit. A depthwise convolution is counted on the matrix unit like the
     rest, where n is then 1 or little more.
 
-    Source: Dumoulin and Visin, arXiv:1603.07285.
+    A result without elements is an error. Source: Dumoulin and Visin, arXiv:1603.07285.
     """
+    require_results(name, writes)
     channels = groups * out_per_group * in_per_group
     macs = batch * positions * kernel * channels
     options = {"macs": macs}
@@ -78,6 +79,21 @@ def convolution(
     n, k = (out_per_group * kernel, in_per_group) if transposed else (out_per_group, in_per_group * kernel)
     dims = {"m": batch * positions, "n": n, "k": k, "batch": groups}
     return Op(name, "convolution", work, tuple(reads), tuple(writes), dims, note=note, options=options)
+
+
+def require_results(name: str, writes: Sequence[Tensor]) -> None:
+    """Raise where windows leave an empty result, as one that is wider than its padded input does.
+
+    >>> require_results("pool", [Tensor("y", (1, 0, 3), "bf16")])
+    Traceback (most recent call last):
+    roofline.errors.SizeError: pool has no results: its output is [1, 0, 3]; a window fits its padded input, ...
+    """
+    empty = next((tensor for tensor in writes if is_number(tensor.elements) and tensor.elements <= 0), None)
+    if empty is not None:
+        raise SizeError(
+            f"{name} has no results: its output is [{', '.join(map(str, empty.dims))}]",
+            hint="a window fits its padded input, and sizes are at least 1",
+        )
 
 
 def convolve(

@@ -14,7 +14,7 @@ from dataclasses import replace
 
 from roofline.notation.structure import Step
 from roofline.ops.basic import vector
-from roofline.ops.convolution import per_dimension, windows
+from roofline.ops.convolution import per_dimension, require_results, windows
 from roofline.ops.rules import Context, register
 from roofline.sizes import Size, product
 from roofline.work import Op, Tensor
@@ -42,8 +42,9 @@ def pool(
     ``taps`` are given where not all of a window counts (padding left out), or where windows differ (adaptive pooling).
     Averaging divides once more for each result, which is not counted: one operation for each window element but the
     first serves both. An index beside each maximum costs bytes, no FLOPs. ``is_adaptive_mean`` says that the size of
-    the result was asked for, which some counters tell apart.
+    the result was asked for, which some counters tell apart. A result without elements is an error.
     """
+    require_results(name, writes)
     taken = results * window if taps is None else taps
     op = vector(
         name,

@@ -41,7 +41,7 @@ from roofline.sections import (
     incomplete,
     spread,
 )
-from roofline.sizes import Codes, Size, is_array, is_symbol, maximum, product
+from roofline.sizes import Codes, Size, is_array, is_symbol, maximum, plain_numbers, product
 from roofline.statements import HEADLINE_GAPS, without
 
 #: Configurations that are shown.
@@ -360,6 +360,7 @@ def _cell(value: Any, unit: str) -> Cell:
     return Amount(float(value), unit, "" if unit else format_number(float(value)))
 
 
+@plain_numbers
 def serve(
     model: Model | str, *, batch: Size = 1, prompt: Size | None = None, context: Size | None = None, **options: Any
 ) -> Serving:

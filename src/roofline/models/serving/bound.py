@@ -24,9 +24,10 @@ from roofline.models.parallelism.splitting import local_model
 from roofline.models.parallelism.stacking import stack_layouts
 from roofline.models.serving.pipeline import pipelined
 from roofline.models.serving.step import PHASES, step_bound
-from roofline.sizes import Size, common_shape, is_array
+from roofline.sizes import Size, common_shape, is_array, plain_numbers
 
 
+@plain_numbers
 def serve_bound(
     model: Model | str,
     phase: str,

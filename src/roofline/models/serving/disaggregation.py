@@ -34,7 +34,7 @@ from roofline.models.serving import serve_bound
 from roofline.models.serving.generation import check_form, single_size, time_in_form
 from roofline.quantity import format_amount, format_number, parse
 from roofline.sections import Section, paragraph
-from roofline.sizes import Size
+from roofline.sizes import Size, plain_numbers
 
 #: The most decode servers in a ratio of whole numbers.
 MOST_SERVERS = 16
@@ -188,6 +188,7 @@ def _server(chips: int, name: str) -> str:
     return name if chips == 1 or name.startswith(f"{chips} x") else f"{chips} x {name}"
 
 
+@plain_numbers
 def servers_ratio(
     *, prefill_time: Size, step_time: Size, steps: Size, batch: Size = 1, prefill_batch: Size = 1
 ) -> Size:
@@ -195,6 +196,7 @@ def servers_ratio(
     return (prefill_time / prefill_batch) / (steps * step_time / batch)
 
 
+@plain_numbers
 def answer_rate(*, step_time: Size, steps: Size, batch: Size = 1, chips: Size = 1) -> Size:
     """Answers a second for each of ``chips`` that decode ``batch`` at once in ``steps`` steps of ``step_time``.
 
@@ -204,6 +206,7 @@ def answer_rate(*, step_time: Size, steps: Size, batch: Size = 1, chips: Size = 
     return batch / (steps * step_time) / chips
 
 
+@plain_numbers
 def disaggregate(
     model: Model | str,
     *,

@@ -50,7 +50,7 @@ from roofline.models.serving.generation import single_size
 from roofline.models.serving.step import needs
 from roofline.quantity import format_amount, format_number
 from roofline.sections import Section, paragraph
-from roofline.sizes import product
+from roofline.sizes import plain_numbers, product
 
 #: The search for a batch or context stops here; no chip holds as much.
 _MOST = 1 << 40
@@ -62,12 +62,14 @@ MOST_WAYS = 1024
 FORMATS = ("fp8", "int4")
 
 
+@plain_numbers
 def largest_batch(model: Model | str, capacity: float, *, context: int, **options: Any) -> int:
     """The most sequences of ``context`` tokens that ``capacity`` bytes have room for in a decode step; 0 if none."""
     described = load(model)
     return _largest(lambda batch: _bytes(described, batch, context, options) <= capacity)
 
 
+@plain_numbers
 def longest_context(model: Model | str, capacity: float, *, batch: int, **options: Any) -> int:
     """The most cached tokens that ``batch`` sequences have room for, no more than the model takes; 0 if none."""
     described = load(model)
@@ -134,6 +136,7 @@ class NearestFit:
             yield f"one {self.chip}" if self.have == 1 else f"{self.have} x {self.chip}"
 
 
+@plain_numbers
 def nearest(
     model: Model | str,
     machine: Machine | str,
@@ -317,6 +320,7 @@ class FewestChips(Answer):
         }
 
 
+@plain_numbers
 def fewest(
     model: Model | str, *, on: str | Machine, batch: int = 0, context: int = 0, expert: bool = False, **options: Any
 ) -> FewestChips:

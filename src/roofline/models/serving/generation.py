@@ -32,7 +32,7 @@ from roofline.models.serving import serve_bound
 from roofline.models.step import PREFILL_ONLY
 from roofline.quantity import format_amount, format_number
 from roofline.sections import Section, paragraph
-from roofline.sizes import check, is_zero
+from roofline.sizes import check, is_zero, plain_numbers
 
 #: Forms of a bound that a time may be taken from.
 FORMS = ("lower", "op_by_op", "upper")
@@ -132,6 +132,7 @@ class Generation(Answer):
         return attributes(self, "batch", "prompt", "output", "form", *times, *rates, "memory")
 
 
+@plain_numbers
 def generation(
     model: Model | str, *, prompt: int, output: int, batch: int = 1, form: str = "lower", **options: Any
 ) -> Generation:
@@ -264,6 +265,7 @@ class ChunkedPrefill(Answer):
         }
 
 
+@plain_numbers
 def chunked(
     model: Model | str,
     *,

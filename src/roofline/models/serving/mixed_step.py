@@ -22,13 +22,14 @@ from typing import Any
 from roofline.models.config import load
 from roofline.models.description import Model
 from roofline.models.operations import decode, prefill, stepped
-from roofline.sizes import Size, check
+from roofline.sizes import Size, check, plain_numbers
 from roofline.work import Op, Tensor
 
 #: An operation's place, and how many before it have the same.
 Place = tuple[str, int]
 
 
+@plain_numbers
 def mixed(
     model: Model | str,
     *,

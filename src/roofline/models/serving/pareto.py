@@ -41,7 +41,7 @@ from roofline.sections import (
     incomplete,
     spread,
 )
-from roofline.sizes import Codes, Size, check
+from roofline.sizes import Codes, Size, check, plain_numbers
 from roofline.statements import without
 
 #: Rows of choices that are shown.
@@ -208,6 +208,7 @@ class ParetoFront(Answer):
         }
 
 
+@plain_numbers
 def latency_throughput(
     model: Model | str,
     *,
@@ -237,7 +238,7 @@ def latency_throughput(
     most_time = None if tpot is None else parse(tpot, "s")
     chosen = {name: options.pop(name) for name in ("set", "files", "unit", "over", "achievable") if name in options}
     machine = target(on, **chosen)
-    several = [check("tensor", ways) for ways in ([tensor] if isinstance(tensor, int) else tensor)]
+    several = [check("tensor", ways) for ways in ([tensor] if isinstance(tensor, int | float) else tensor)]
     if pool > 1 and several != [1]:
         raise InputError("a pool of chips is not split by tensor too", hint="give one of the two")
     choices: list[ServingChoice] = []

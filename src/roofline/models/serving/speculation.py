@@ -31,7 +31,7 @@ from roofline.models.serving import serve_bound
 from roofline.models.serving.generation import FORM_TEXT, check_form, single_size, time_in_form
 from roofline.quantity import format_amount, format_number
 from roofline.sections import Section, paragraph
-from roofline.sizes import Size
+from roofline.sizes import Size, plain_numbers
 
 #: Blocks around a prediction layer: two norms and the projection before it, a norm after.
 _AROUND = 4
@@ -119,6 +119,7 @@ class Speculation(Answer):
         }
 
 
+@plain_numbers
 def expected_tokens(length: Size, acceptance: Size) -> Size:
     """Mean tokens a check of ``length`` drafted ones gives, the model's own included.
 
@@ -130,6 +131,7 @@ def expected_tokens(length: Size, acceptance: Size) -> Size:
     return (1 - acceptance ** (length + 1)) / (1 - acceptance)
 
 
+@plain_numbers
 def speculate(
     model: Model | str,
     *,

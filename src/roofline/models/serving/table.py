@@ -30,7 +30,7 @@ from roofline.models.operations import check_options
 from roofline.models.parallelism.layout import Parallelism, take_layout_options
 from roofline.models.parallelism.splitting import local_model
 from roofline.models.serving.step import PHASES, Phase, latent_attention_ways, needs
-from roofline.sizes import Codes, Size, check, common_shape, is_array, symbol
+from roofline.sizes import Codes, Size, check, common_shape, is_array, plain_numbers, symbol
 from roofline.work import Key, Op, Work
 
 #: Rows evaluated at once: a few hundred kilobytes of columns, which stay in a core's own cache.
@@ -74,6 +74,7 @@ class ServingTable(Columns):
         return f"ServingTable of {len(self)} rows, {self.model.name} {self.phase}: {', '.join(self.columns)}"
 
 
+@plain_numbers
 def serve_table(
     model: Model | str,
     phase: str,

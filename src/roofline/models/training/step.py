@@ -53,7 +53,18 @@ from roofline.models.training.stage import (
     repeated,
 )
 from roofline.quantity import parse
-from roofline.sizes import Size, check, common_shape, floor_div, is_array, is_one, is_symbol, maximum, product
+from roofline.sizes import (
+    Size,
+    check,
+    common_shape,
+    floor_div,
+    is_array,
+    is_one,
+    is_symbol,
+    maximum,
+    plain_numbers,
+    product,
+)
 from roofline.statements import Assumption, Gap, assume, missing
 from roofline.work import Key, Tensor
 
@@ -292,6 +303,7 @@ class _LaidOutStep(NamedTuple):
         )
 
 
+@plain_numbers
 def train(model: Model | str, *, on: str | Machine, batch_tokens: Size, **options: Any) -> Training:
     """Work out one training step of ``batch_tokens`` tokens over all chips, in sequences of ``sequence`` (4096).
 

@@ -43,6 +43,7 @@ def inferred(model: Any, batch: int | None, sizes: Mapping[str, Size]) -> tuple[
     """Fill sizes into the inputs and infer every shape; also give what names of sizes stand for."""
     batch = None if batch is None else one_size("batch", batch)
     sizes = {name: one_size(name, value) for name, value in sizes.items()}
+    _check_sizes(model.graph)
     held = {item.name for item in model.graph.initializer}
     inputs = [item for item in model.graph.input if item.name not in held]
     used = _fill(inputs, batch, sizes)
@@ -77,6 +78,20 @@ def inferred(model: Any, batch: int | None, sizes: Mapping[str, Size]) -> tuple[
     replace_all(found.graph, "input", inputs)
     found.graph.initializer.extend(weights)
     return restored(found, model), named
+
+
+def _check_sizes(graph: Any) -> None:
+    """Raise where a weight or a result is stated with a size below 1. A list of no values is none that is given."""
+    for item in graph.initializer:
+        if any(n < 0 for n in item.dims) or (0 in item.dims and len(item.dims) > 1):
+            raise SizeError(f"the weight {item.name!r} has the sizes {list(item.dims)}", hint=_SIZES)
+    for item in graph.output:
+        sizes = [dim.dim_value for dim in _dims(item) if dim.HasField("dim_value")]
+        if any(n < 1 for n in sizes):
+            raise SizeError(f"the output {item.name!r} has a size of {min(sizes)}", hint=_SIZES)
+
+
+_SIZES = "a size is a whole number of at least 1; only an input may leave one open"
 
 
 def _set_aside(graph: Any) -> tuple[list[Any], list[Any]]:
@@ -166,6 +181,8 @@ def dims_of(item: Any) -> tuple[Size, ...] | None:
     found: list[Size] = []
     for dim in kind.shape.dim:
         if dim.HasField("dim_value"):
+            if dim.dim_value < 0:
+                raise SizeError(f"{item.name!r} has a size of {dim.dim_value}", hint=_SIZES)
             found.append(int(dim.dim_value))
         elif dim.dim_param:
             found.append(symbol(dim.dim_param))
@@ -190,6 +207,10 @@ def dtype_of(kind: int) -> str | None:
 def _fill(inputs: list[Any], batch: int | None, sizes: Mapping[str, Size]) -> dict[str, Size]:
     """Write sizes into the inputs; give them by name, the batch by "", open ones as symbols."""
     used: dict[str, Size] = {}
+    for item in inputs:
+        for dim in _dims(item):
+            if dim.HasField("dim_value") and dim.dim_value < 1:  # exporters write 0 or -1 for an open size
+                dim.ClearField("dim_value")
     if batch is not None:
         for item in inputs:
             for dim in _dims(item)[:1]:

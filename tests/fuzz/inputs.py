@@ -1,0 +1,605 @@
+"""Inputs at random, by seed: a command line with the files it reads, each a valid one that something happened to.
+
+A seed always gives the same input. Kinds are rows of :data:`KINDS` with their share of all inputs.
+"""
+
+from __future__ import annotations
+
+import functools
+import gzip
+import json
+import os
+import random
+import re
+import shlex
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import click
+
+from tests.notation.strings import VALID, mutated, random_text
+
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGE = ROOT / "src" / "roofline"
+
+#: Words in place of a value: of any option, size, field or cell.
+ODD_WORDS = (
+    "", " ", "0", "-0", "1", "-1", "2", "3", "8", "0.5", "1.5", "-2.5", "1e-3", "1e3", "1e30", "1e31", "1e308", "1e400",
+    "5e-324", "1e-320", "nan", "inf", "-inf", "NaN", "Infinity", "true", "False", "None", "null", "1,2", "1,2,0", "1:4",
+    "1:8:*2", "4:1", "1:1e9", "1:3:0", "2,4,8", "X=2", "X=2,4,8", "X=n", "X=0", "X=[1]", "=", "==", "a=b", ",", ":", "*",
+    "9**9**9", "4*D", "B", "D", "B/0", "max(B,D)", "sqrt(-1)", "1j", "٣", "²", "½", "4×10⁶", "é", "漢", "🙂", "\x00",
+    "\u202e", "\n", "'", '"', "{", "}", "[", "]", "()", "%", "$", "h100", "v5e:4x4", "h100:8", "h100:0", "h100:-1",
+    "gb200:32", "v5p:16x16x16", "this", "bf16", "fp8", "int4", "nvfp4", "fp9", "matrix", "vector", "hbm", "vmem", "l2",
+    "pcie", "hbm=4e12", "bf16=0", "x=1", "auto", "ring", "tree", "1024x768", "0x0", "512,512,512", "80%", "5us", "2 W",
+    "$2.50/h", "3.35 TB/s", "../../etc/passwd", "/dev/null", "/dev/zero", "a" * 300, "9" * 31, "9" * 400, "9" * 5000,
+    "-" * 50, "--", "--on", "-h", "1_000", "0x10", "1e", "+1", "1 2", "00", "1.", ".5", "1e+2", "١٢", "min", "full",
+)  # fmt: skip
+
+#: Values in place of a value of JSON or TOML.
+ODD_VALUES: tuple[Any, ...] = (
+    None, True, False, 0, 1, -1, 2, 3, 7, 8, 64, 100, 2**31, 2**63, 2**64, 10**9, 10**12, 10**30, 10**200, -(10**30), 0.5,
+    1.5, -0.5, 1e-320, 5e-324, 1e308, 1e300, float("inf"), float("-inf"), float("nan"), "", " ", "0", "64", "-1", "bf16",
+    "fp8", "float32", "torch.float8_e4m3fn", "int4", "nan", "a" * 500, "é\x00\u202e", [], {}, [[]], [0], [-1], [None],
+    [True], [1, 2], [128, 128], [128, 0], [1.5, 2], ["a"], {"a": 1}, {"": {}}, [{}], [[1, 2], [3, 4]], "(a+)+$",
+    "re:(a+)+$", "re:.*(x+x+)+y", "{0-3000000000}", "layers.{0-3000000000}.mlp", "model.layers.*", "*" * 40, "[", "(",
+    "re:(", "\\", "llama", "Linear", "swiglu", "sliding_attention", ["full_attention"] * 3, [1] * 1000, ["x"] * 10_000,
+    {"type": "yarn", "factor": 0}, {"rope_type": None}, {"bits": -4}, "{" * 100,
+)  # fmt: skip
+
+#: Endings and beginnings that bytes get.
+ODD_BYTES = (b"\x00", b"\xff", b"\xef\xbb\xbf", b"\xff\xfe", b"\x1f\x8b", b"\n", b"\r", b'"', b"'", b"{", b"[", b"]", b"}",
+             b",", b"=", b"[[", b"nan", b"1e999", b"9" * 400, b"[" * 5000, b"a." * 500, b"==", b"#", b"\\u0000", b"\xe2\x80\xae")  # fmt: skip
+
+
+@dataclass
+class Input:
+    """A command line and the files it reads, by name."""
+
+    kind: str
+    words: list[str]
+    files: dict[str, bytes] = field(default_factory=dict)
+
+
+def make(seed: int) -> Input:
+    """Make the input of a seed."""
+    rng = random.Random(seed)
+    kind = rng.choices(list(KINDS), [share for share, _ in KINDS.values()])[0]
+    words, files = KINDS[kind][1](rng)
+    if files and rng.random() < 0.05:
+        files = {name: gzip.compress(content, 1, mtime=0) for name, content in files.items()}
+    return Input(kind, [word.replace("\x00", "\x01") for word in words], files)
+
+
+@functools.cache
+def command_lines() -> tuple[tuple[str, ...], ...]:
+    """Every command line of the docs that answers without a program or a measurement, and a short one of each kind."""
+    found = dict.fromkeys(SHORT)
+    for path in (ROOT / "README.md", ROOT / "docs" / "demo.txt", *sorted((ROOT / "docs").glob("*.md"))):
+        for line in re.findall(r"^(?:\$ )?roofline (.*)$", path.read_text(encoding="utf-8"), re.M):
+            words = tuple(shlex.split(line))
+            if words and words[0] not in ("trace", "run", "measure") and "-o" not in words:
+                found[words] = None
+    return tuple(found)
+
+
+MATMUL = ("bf16[B, D] * bf16[D, F]", "--on", "h100", "D=512", "F=512")
+SHORT = (
+    ("bound", *MATMUL, "B=64"),
+    ("bound", *MATMUL, "B=64", "--estimate"),
+    ("solve", *MATMUL, "--for", "B"),
+    ("sweep", *MATMUL, "B=64,128"),
+    ("advise", *MATMUL, "B=64"),
+    ("plot", *MATMUL, "--vary", "B=1:16", "--json"),
+    ("shard", "bf16[B, D_X] * bf16[D_X, F]", "--on", "v5e:4", "B=64", "D=512", "F=512"),
+    ("comm", "AllReduce_X(bf16[B, D] {U_X})", "--on", "h100:8", "B=64", "D=512"),
+    ("layout", "bf16[B_X, D]", "--on", "v5e:4", "B=64", "D=512"),
+    ("scaling", "tp", "--on", "v5p"),
+    ("scaling", "fsdp", "--on", "v5p", "--torus-axes", "X=3"),
+    ("chips", "h100"),
+    ("chips", "--filter", "tpu"),
+    ("llm", "llama-2-7b", "--on", "h100", "--context", "128"),
+    ("llm", "mixtral-8x7b", "--on", "h100:8", "--tensor", "8", "--prompt", "128", "--batch", "4"),
+    ("train", "llama-2-7b", "--on", "h100:8", "--batch-tokens", "65536"),
+    ("model", "llama-2-7b"),
+    ("accuracy", "h100"),
+)  # fmt: skip
+
+#: What takes the place of a word that stands without an option.
+_MODELS = ("llama-2-7b", "gpt-3", "mixtral-8x7b", "deepseek-v3", "qwen3-vl-2b-instruct", "no-model")
+
+
+@functools.cache
+def _options(name: str) -> tuple[click.Option, ...]:
+    command = import_module(f"roofline.cli.{name}").command
+    return tuple(param for param in command.params if isinstance(param, click.Option))
+
+
+def _value(rng: random.Random, option: click.Option) -> str:
+    """A value of an option: one of its choices, one that its help names, or an odd word."""
+    if isinstance(option.type, click.Choice) and rng.random() < 0.8:
+        return str(rng.choice(list(option.type.choices)))
+    told = re.findall(r"[\w.-]+", option.help or "")
+    if told and rng.random() < 0.3:
+        return rng.choice(told)
+    return rng.choice(ODD_WORDS)
+
+
+def _with_options(rng: random.Random, words: list[str], most: int = 3) -> list[str]:
+    """Add options of the command at random; answers as JSON are checked further."""
+    options = _options(words[0])
+    for _ in range(rng.randint(0, most)):
+        option = rng.choice(options)
+        word = max(option.opts + (option.secondary_opts if rng.random() < 0.3 else []), key=len)
+        if word in ("--help",):
+            continue
+        words = [*words, word] if option.is_flag else [*words, word, _value(rng, option)]
+    if "--json" not in words and rng.random() < 0.8 and any("--json" in option.opts for option in options):
+        words = [*words, "--json"]
+    return words
+
+
+def _mutated_words(rng: random.Random, words: list[str]) -> list[str]:
+    """Change a few words: their values, their order, their number."""
+    words = list(words)
+    for _ in range(rng.randint(0, 3)):
+        place = rng.randrange(1, len(words)) if len(words) > 1 else 0
+        word, kind = words[place], rng.random()
+        if place == 0:
+            break
+        if kind < 0.55:
+            name, equals, _ = word.partition("=")
+            if equals and re.fullmatch(r"\w+", name):
+                words[place] = f"{name}={rng.choice(ODD_WORDS)}"
+            elif word in _MODELS:
+                words[place] = rng.choice(_MODELS)
+            elif "[" in word and "(" not in word[:1]:
+                words[place] = rng.choice(VALID) if rng.random() < 0.5 else mutated(rng)
+            elif not word.startswith("-"):
+                words[place] = rng.choice(ODD_WORDS)
+        elif kind < 0.65:
+            del words[place]
+        elif kind < 0.75:
+            words.insert(place, rng.choice(ODD_WORDS))
+        elif kind < 0.8:
+            words.insert(place, word)
+        else:
+            words.append(f"{rng.choice('BDFXNSTn')}={rng.choice(ODD_WORDS)}")
+    return words
+
+
+def command(rng: random.Random) -> tuple[list[str], dict[str, bytes]]:
+    """A command line of the docs, with words changed and options added."""
+    words = list(rng.choice(command_lines()) if rng.random() < 0.3 else rng.choice(SHORT))
+    return _with_options(rng, _mutated_words(rng, words)), {}
+
+
+def option(rng: random.Random) -> tuple[list[str], dict[str, bytes]]:
+    """A short question with one to four options and nothing else changed."""
+    return _with_options(rng, list(rng.choice(SHORT)), 4), {}
+
+
+def notation(rng: random.Random) -> tuple[list[str], dict[str, bytes]]:
+    """A line of the notation, damaged, with odd sizes."""
+    line = mutated(rng) if rng.random() < 0.8 else random_text(rng)
+    sizes = [f"{label}={rng.choice(ODD_WORDS) if rng.random() < 0.3 else rng.randint(1, 9000)}"
+             for label in rng.sample("BDFSTNHKXYC", rng.randint(0, 8))]  # fmt: skip
+    name = rng.choice(("bound", "bound", "bound", "shard", "comm", "layout"))
+    options = ["--on", rng.choice(("h100", "v5e", "v5e:4x4", "cpu", "a100:8"))]
+    return _with_options(rng, [name, line, *sizes, *options], 1), {}
+
+
+def changed(rng: random.Random, data: Any, depth: int = 0) -> Any:
+    """Change one place in nested data: another value, no value, another key, one more."""
+    if depth < 6 and isinstance(data, dict) and data and rng.random() < 0.9:
+        key = rng.choice(list(data))
+        kind = rng.random()
+        if kind < 0.75:
+            return {**data, key: changed(rng, data[key], depth + 1)}
+        if kind < 0.85:
+            return {name: value for name, value in data.items() if name != key}
+        if kind < 0.93:
+            return {**data, key: data[rng.choice(list(data))]}
+        return {**data, f"{key}{rng.choice(ODD_WORDS[:80])}": rng.choice(ODD_VALUES)}
+    if depth < 6 and isinstance(data, list) and data and rng.random() < 0.8:
+        place = rng.randrange(len(data))
+        kind = rng.random()
+        if kind < 0.75:
+            return [*data[:place], changed(rng, data[place], depth + 1), *data[place + 1 :]]
+        return data[:place] + data[place + 1 :] if kind < 0.9 else [*data, rng.choice(data)]
+    if isinstance(data, int | float) and not isinstance(data, bool) and rng.random() < 0.4:
+        return rng.choice((-data, data * 2, data + 1, data - 1, data / 2, str(data), [data], data * 10**9))
+    if isinstance(data, str) and data and rng.random() < 0.3:
+        place = rng.randrange(len(data))
+        return data[:place] + rng.choice(ODD_WORDS) + data[place + rng.randint(0, 3) :]
+    return rng.choice(ODD_VALUES)
+
+
+def damaged(rng: random.Random, content: bytes) -> bytes:
+    """Bytes with pieces lost, doubled or put in, or cut short."""
+    for _ in range(rng.randint(1, 3)):
+        place = rng.randint(0, len(content))
+        kind = rng.random()
+        if kind < 0.3:
+            content = content[:place] + content[place + rng.randint(1, 30) :]
+        elif kind < 0.7:
+            content = content[:place] + rng.choice(ODD_BYTES) + content[place:]
+        elif kind < 0.8:
+            content = content[:place]
+        elif kind < 0.9:
+            content = content[:place] + bytes([rng.randrange(256)]) + content[place + 1 :]
+        else:
+            content = content[:place] + content[place : place + 200] + content[place:]
+    return content
+
+
+@functools.cache
+def _configurations() -> tuple[Any, ...]:
+    return tuple(json.loads(path.read_bytes()) for path in sorted((PACKAGE / "models" / "catalog").glob("*.json"))
+                 if path.name != "index.json")  # fmt: skip
+
+
+#: Sections of quantisation that are valid, one of each method.
+SECTIONS: tuple[dict[str, Any], ...] = (
+    {"quant_method": "fp8", "weight_block_size": [128, 128], "fmt": "e4m3", "modules_to_not_convert": ["lm_head"]},
+    {"quant_method": "gptq", "bits": 4, "group_size": 128, "desc_act": False, "sym": True, "dynamic": {"-:.*mlp.*": {}}},
+    {"quant_method": "awq", "bits": 4, "group_size": 128, "zero_point": True, "version": "gemm"},
+    {"quant_method": "mxfp4", "modules_to_not_convert": ["model.layers.*.self_attn", "lm_head"]},
+    {"quant_method": "bitsandbytes", "load_in_4bit": True, "bnb_4bit_use_double_quant": True, "llm_int8_skip_modules": ["lm_head"]},
+    {"quant_method": "modelopt", "quant_algo": "NVFP4", "kv_cache_quant_algo": "FP8", "group_size": 16, "exclude_modules": ["lm_head"]},
+    {"quant_method": "modelopt", "quant_algo": "MIXED_PRECISION", "quantized_layers": {"model.layers.0.mlp.up_proj": {"quant_algo": "FP8"}}},
+    {"quant_method": "compressed-tensors", "format": "pack-quantized", "ignore": ["lm_head", "re:.*gate.*"], "config_groups": {
+        "group_0": {"targets": ["Linear"], "weights": {"num_bits": 4, "type": "int", "group_size": 32, "strategy": "group"},
+                    "input_activations": {"num_bits": 8, "type": "float"}}}},
+    {"quant_method": "auto-round", "bits": 4, "group_size": 128, "extra_config": {"model.layers.1.mlp": {"bits": 16}}},
+    {"quant_method": "hqq", "quant_config": {"weight_quant_params": {"nbits": 4, "group_size": 64}}, "skip_modules": ["lm_head"]},
+    {"quant_method": "quanto", "weights": "int8", "modules_to_not_convert": None},
+    {"quant_method": "torchao", "quant_type": {"default": {"_type": "Int4WeightOnlyConfig", "_data": {"group_size": 128}}}},
+    {"quant_method": "quark", "global_quant_config": {"weight": {"dtype": "fp8_e4m3", "qscheme": "per_tensor"}}, "exclude": ["lm_head"]},
+    {"quant_method": "fbgemm_fp8", "modules_to_not_convert": ["model.layers.0"]},
+    {"quant_method": "bitnet"}, {"quant_method": "eetq"},
+)  # fmt: skip
+
+
+def configuration(rng: random.Random) -> tuple[list[str], dict[str, bytes]]:
+    """A published configuration, changed."""
+    data = dict(rng.choice(_configurations()))
+    if rng.random() < 0.3:
+        data["quantization_config"] = rng.choice(SECTIONS)
+    for _ in range(rng.randint(1, 3)):
+        data = changed(rng, data)
+        data = data if isinstance(data, dict) else {"model_type": data}
+    content = json.dumps(data).encode()
+    if rng.random() < 0.05:
+        content = damaged(rng, content)
+    words = rng.choice((
+        ["model"], ["model"], ["model"], ["model", "--modules"],
+        ["llm", "--on", "h100", "--context", "128"], ["llm", "--on", "h100:8", "--tensor", "8", "--prompt", "64"],
+        ["train", "--on", "h100:8", "--batch-tokens", "65536"],
+    ))  # fmt: skip
+    return [words[0], "config.json", *words[1:], "--json"], {"config.json": content}
+
+
+def as_toml(data: Any) -> str:
+    """Plain data as TOML, tables within one line."""
+    if isinstance(data, dict):
+        return "{" + ", ".join(f"{json.dumps(str(name))} = {as_toml(value)}" for name, value in data.items()) + "}"
+    if isinstance(data, list):
+        return f"[{', '.join(map(as_toml, data))}]"
+    if data is None:
+        return "''"
+    if isinstance(data, float):
+        return repr(data)
+    return (
+        json.dumps(data, ensure_ascii=False).replace("\x7f", "\\u007f")
+        if not isinstance(data, int) or isinstance(data, bool)
+        else str(data)
+    )
+
+
+@functools.cache
+def _tables() -> tuple[tuple[str, dict[str, Any]], ...]:
+    """Machine files, a measurement and constants as data, with a chip to ask for."""
+    import tomllib
+
+    found = []
+    for path in (
+        *sorted((PACKAGE / "hardware" / "catalog").glob("*.toml")),
+        *sorted((ROOT / "docs" / "examples").glob("*.toml")),
+    ):
+        data = tomllib.loads(path.read_text(encoding="utf-8"))
+        if "constants" in data:
+            continue
+        chips = data.get("chip", {})
+        for key in list(chips)[:4]:
+            kept = {key: chips[key]}
+            while isinstance(chips.get(kept[key].get("inherits")), dict) and kept[key]["inherits"] not in kept:
+                kept[kept[key]["inherits"]] = chips[kept[key]["inherits"]]
+            found.append((key, {**data, "chip": kept}))
+    return tuple(found)
+
+
+def machine(rng: random.Random) -> tuple[list[str], dict[str, bytes]]:
+    """A machine file, changed, and a question to it."""
+    key, data = rng.choice(_tables())
+    for _ in range(rng.randint(1, 2)):
+        chips = data.get("chip")
+        if isinstance(chips, dict) and rng.random() < 0.8:
+            data = {**data, "chip": {**chips, **({key: changed(rng, chips[key], 1)} if key in chips else {})}}
+        else:
+            data = changed(rng, data)
+        data = data if isinstance(data, dict) else {}
+    text = "\n".join(f"{json.dumps(name)} = {as_toml(value)}" for name, value in data.items()).encode(
+        "utf-8", "surrogatepass"
+    )
+    if rng.random() < 0.1:
+        text = damaged(rng, text)
+    words = rng.choice((
+        ["bound", "bf16[64, 512] * bf16[512, 512]", "--on", f"m.toml#{key}", "--json"],
+        ["bound", "fp32[64, 512] + fp32[512]", "--on", "m.toml", "--json"],
+        ["chips", "m.toml"], ["chips", key, "--chips", "m.toml", "--json"],
+        ["measure", "--show", "-o", "m.toml", "--json"],
+        ["comm", "AllReduce_X(bf16[64, 64] {U_X})", "--on", f"m.toml#{key}:4", "--json"],
+    ))  # fmt: skip
+    return words, {"m.toml": text}
+
+
+@functools.cache
+def _constants() -> tuple[Any, ...]:
+    import tomllib
+
+    return tuple(tomllib.loads(path.read_text(encoding="utf-8")) for path in
+                 sorted((PACKAGE / "estimates" / "catalog").glob("*.toml")))  # fmt: skip
+
+
+def constants(rng: random.Random) -> tuple[list[str], dict[str, bytes]]:
+    """A file of constants, changed, for an estimate."""
+    data = rng.choice(_constants())
+    kept = [entry for entry in data["constants"] if rng.random() < 0.15] or data["constants"][:1]
+    data = {**data, "constants": kept}
+    for _ in range(rng.randint(1, 2)):
+        data = changed(rng, data)
+        data = data if isinstance(data, dict) else {}
+    text = "\n".join(f"{json.dumps(name)} = {as_toml(value)}" for name, value in data.items()).encode(
+        "utf-8", "surrogatepass"
+    )
+    words = ["bound", "bf16[64, 512] * bf16[512, 512]", "--on", "h100", "--estimate", "--constants", "c.toml", "--json"]
+    return rng.choice((words, ["accuracy", "--constants", "c.toml", "--json"])), {"c.toml": text}
+
+
+def _call(name: str, dims: list[Any], types: list[str] | None = None, **more: Any) -> dict[str, Any]:
+    args = {
+        "Input Dims": dims,
+        "Input type": types or ["float"] * len(dims),
+        "Concrete Inputs": [""] * len(dims),
+        **more,
+    }
+    return {"ph": "X", "cat": "cpu_op", "name": name, "pid": 1, "tid": 1, "ts": 100, "dur": 50, "args": args}
+
+
+EVENTS: tuple[dict[str, Any], ...] = (
+    _call("aten::linear", [[256, 1024], [4096, 1024], [4096]], **{"External id": 1}),
+    _call("aten::addmm", [[4096], [256, 1024], [1024, 4096]], **{"External id": 2}),
+    _call("aten::softmax", [[256, 1024], [], []], ["float", "Scalar", ""]),
+    _call("aten::mm", [[64, 64], [64, 64]], ["c10::BFloat16"] * 2),
+    _call("aten::conv2d", [[1, 3, 32, 32], [8, 3, 3, 3], [], [], [], [], []]),
+    _call("aten::scaled_dot_product_attention", [[1, 8, 64, 64]] * 3),
+    _call("aten::cat", [[[4, 4], [4, 4]], []], ["TensorList", "Scalar"]),
+    _call("aten::view", [[256, 1024], []], ["float", ""]),
+    {"ph": "X", "cat": "kernel", "name": "gemm", "pid": 0, "tid": 7, "ts": 120, "dur": 7, "args": {"External id": 2, "correlation": 5}},
+    {"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", "pid": 1, "tid": 1, "ts": 110, "dur": 2, "args": {"correlation": 5}},
+    {"ph": "X", "pid": 3, "tid": 4, "ts": 1, "dur": 2, "name": "fusion", "args": {"hlo_op": "fusion.1", "hlo_module": "jit"}},
+)  # fmt: skip
+
+
+def trace_file(rng: random.Random) -> tuple[list[str], dict[str, bytes]]:
+    """A trace of a profiler, changed."""
+    events = [dict(rng.choice(EVENTS), ts=rng.randrange(1000)) for _ in range(rng.randint(1, 12))]
+    data: Any = {"schemaVersion": 1, "traceEvents": events}
+    for _ in range(rng.randint(1, 3)):
+        data = changed(rng, data)
+    content = json.dumps(data).encode()
+    if rng.random() < 0.1:
+        content = damaged(rng, content)
+    return ["profile", "t.json", "--on", rng.choice(("h100", "v5e", "cpu")), "--json"], {"t.json": content}
+
+
+RUNS = "name,dtype,flops,bytes,seconds\nup,bf16,137 GFLOP,201 MB,210 us\nadd,fp32,1e6,2e6,1e-5\ncopy,int8,0,1 GB,1 ms\n"
+WIDE = (
+    '"ID","Kernel Name","gpu__time_duration.sum","dram__bytes.sum","sm__ops_path_tensor_src_bf16_dst_fp32.sum",'
+    '"sm__sass_thread_inst_executed_op_ffma_pred_on.sum"\n"","","ns","byte","",""\n"0","gemm","1,234","5,000","8,000","10"\n'
+    '"1","copy","100","1000000","0","0"\n'
+)
+LONG = (
+    '==PROF== x\n"ID","Kernel Name","Metric Name","Metric Unit","Metric Value"\n"0","gemm","gpu__time_duration.sum","usecond",'
+    '"1,234.5"\n"0","gemm","dram__bytes.sum","Mbyte","5.5"\n"0","gemm","sm__ops_path_tensor_src_fp16_dst_fp32.sum","","900"\n'
+)  # fmt: skip
+SAMPLES = "m,n,k,dtype,us,library\n" + "".join(f"{64 * i},4096,4096,bf16,{20 + i},vllm\n" for i in range(1, 12))
+HEADS = "batch,heads,kv_heads,head_size,length,phase,us\n" + "".join(
+    f"{i},32,8,128,1024,decode,{20 + i}\n" for i in range(1, 9)
+)
+
+
+def table(rng: random.Random) -> tuple[list[str], dict[str, bytes]]:
+    """A CSV file: cells, rows and columns changed."""
+    text = rng.choice(
+        (RUNS, RUNS, WIDE, LONG, SAMPLES if rng.random() < 0.2 else LONG, HEADS if rng.random() < 0.2 else WIDE)
+    )
+    rows = [line.split(",") for line in text.splitlines()]
+    for _ in range(rng.randint(1, 3)):
+        row = rng.choice(rows)
+        kind, place = rng.random(), rng.randrange(len(row))
+        if kind < 0.7:
+            row[place] = rng.choice(ODD_WORDS)
+        elif kind < 0.8:
+            del row[place]
+        elif kind < 0.9:
+            row.insert(place, rng.choice(ODD_WORDS))
+        else:
+            rows.insert(rng.randrange(len(rows)), list(rng.choice(rows)))
+        rows = [kept for kept in rows if kept] or [[""]]
+    content = "\n".join(map(",".join, rows)).encode("utf-8", "surrogatepass")
+    if rng.random() < 0.15:
+        content = damaged(rng, content)
+    if text in (SAMPLES, HEADS):
+        return ["calibrate", "t.csv", "--on", "h100", "--json"], {"t.csv": content}
+    if rng.random() < 0.2:
+        return ["plot", "--on", "h100", "--measured", "t.csv", "--json"], {"t.csv": content}
+    return ["profile", "t.csv", "--on", "h100", "--json"], {"t.csv": content}
+
+
+@functools.cache
+def _graphs() -> tuple[Any, ...]:
+    """Small ONNX models of many operators."""
+    from onnx import TensorProto, helper
+
+    from tests.programs.onnx_models import MICROSOFT, model, value
+
+    def one(kind: str, dims: list[tuple[Any, ...]], out: int = 4, domain: str = "", **attributes: Any) -> Any:
+        names = [f"x{place}" for place in range(len(dims))]
+        node = helper.make_node(kind, names, ["y"], domain=domain, **attributes)
+        inputs = [value(name, *shape) for name, shape in zip(names, dims, strict=True)]
+        return model([node], inputs, [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)])
+
+    image, weights = ("N", 3, 32, 32), (8, 3, 3, 3)
+    return (
+        one("MatMul", [("B", 64), (64, 32)]), one("Gemm", [(8, 64), (32, 64), (32,)], transB=1),
+        one("Conv", [image, weights], pads=[1, 1, 1, 1], strides=[2, 2], dilations=[1, 1], kernel_shape=[3, 3], group=1),
+        one("ConvTranspose", [image, (3, 8, 2, 2)], strides=[2, 2]),
+        one("MaxPool", [image], kernel_shape=[2, 2], strides=[2, 2], ceil_mode=0), one("AveragePool", [image], kernel_shape=[3, 3]),
+        one("GlobalAveragePool", [image]), one("Softmax", [("B", 64)], axis=-1), one("ReduceSum", [("B", 8, 8)], keepdims=0),
+        one("LayerNormalization", [("B", 64), (64,), (64,)], axis=-1), one("Add", [("B", 64), (64,)]),
+        one("Concat", [("B", 8), ("B", 8)], axis=1), one("Flatten", [image], axis=1), one("Transpose", [(4, 5)], perm=[1, 0]),
+        one("LSTM", [(7, "B", 8), (1, 64, 8), (1, 64, 16)], hidden_size=16), one("Einsum", [("B", 8), (8, 4)], equation="ij,jk->ik"),
+        one("DepthToSpace", [("B", 16, 4, 4)], blocksize=2), one("Gather", [(100, 8), ("B",)]), one("TopK", [("B", 64), (1,)]),
+        one("MultiHeadAttention", [(2, 8, 64)] * 3, domain=MICROSOFT, num_heads=4), one("Sigmoid", [("B", 4)]),
+        one("BatchNormalization", [image, (3,), (3,), (3,), (3,)]), one("Split", [("B", 8)], axis=1, num_outputs=2),
+        one("Resize", [image], scales=[1.0, 1.0, 2.0, 2.0]), one("Slice", [("B", 8)], starts=[0], ends=[4]),
+    )  # fmt: skip
+
+
+_SIZES = (0, 1, -1, 2, 3, 5, 7, -8, 64, 2**31, 2**62, -(2**63), 2**63 - 1, 1000)
+
+
+def graph(rng: random.Random) -> tuple[list[str], dict[str, bytes]]:
+    """An ONNX file: sizes, attributes, types and names changed, or its bytes."""
+    import onnx
+
+    made = onnx.ModelProto()
+    made.CopyFrom(rng.choice(_graphs()))
+    for _ in range(rng.randint(1, 3)):
+        _change_graph(rng, made)
+    content = made.SerializeToString()
+    if rng.random() < 0.2:
+        content = damaged(rng, content)
+    words = ["trace", "g.onnx", *rng.choice(([], ["--on", "h100"], ["--on", "v5e", "--batch", "8"], ["--batch", "0"]))]
+    return [*words, "--json", *(_with_options(rng, ["trace"], 2)[1:] if rng.random() < 0.2 else [])], {
+        "g.onnx": content
+    }
+
+
+def _change_graph(rng: random.Random, made: Any) -> None:
+    from onnx import helper
+
+    held, node = rng.choice(list(made.graph.input)), made.graph.node[0]
+    kind = rng.random()
+    dims = held.type.tensor_type.shape.dim
+    if kind < 0.35 and dims:
+        dim = rng.choice(list(dims))
+        if rng.random() < 0.8:
+            dim.dim_value = rng.choice(_SIZES)
+        else:
+            dim.dim_param = rng.choice(("B", "N*2", "B-1", "", "1", "9**9", "é", "B S", "a" * 50, "max(B,1)"))
+    elif kind < 0.65 and node.attribute:
+        item = rng.choice(list(node.attribute))
+        if item.ints:
+            item.ints[rng.randrange(len(item.ints))] = rng.choice(_SIZES)
+        elif item.floats:
+            item.floats[0] = rng.choice((0.0, -1.0, 1e30, float("nan"), float("inf")))
+        elif item.s:
+            item.s = rng.choice((b"", b"ij->", b"...", b"ij,jk,kl->il", b"\xff", b"i" * 200))
+        else:
+            item.i = rng.choice(_SIZES)
+    elif kind < 0.72:
+        held.type.tensor_type.elem_type = rng.choice((0, 1, 2, 7, 8, 9, 10, 16, 17, 22, 23, 99))
+    elif kind < 0.8:
+        node.op_type = rng.choice(
+            ("Conv", "MaxPool", "MatMul", "Softmax", "LSTM", "Concat", "Nonsense", "Loop", "If", "Reshape")
+        )
+    elif kind < 0.87 and len(made.graph.input) > 1:
+        node.input[0] = rng.choice((node.input[-1], "", "nowhere", "y"))
+    elif kind < 0.94:
+        shape = [rng.choice(_SIZES) for _ in range(rng.randint(0, 5))]
+        item = rng.choice(list(made.graph.input))
+        made.graph.initializer.append(helper.make_tensor(item.name, 1, [], [1.0]))
+        made.graph.initializer[-1].dims[:] = shape
+        if rng.random() < 0.5:
+            made.graph.initializer[-1].data_location = 1
+    else:
+        made.graph.output[0].CopyFrom(helper.make_tensor_value_info("y", 1, [rng.choice(_SIZES) for _ in range(3)]))
+
+
+def bomb(rng: random.Random) -> tuple[list[str], dict[str, bytes]]:
+    """A file that is made to take long or much: deep, long or packed."""
+    content = rng.choice(_BOMBS)(rng)
+    words = rng.choice((
+        ["model", "f.json"], ["profile", "f.json", "--on", "h100"], ["bound", "bf16[8]+bf16[8]", "--on", "f.toml"],
+        ["calibrate", "f.csv", "--on", "h100"], ["trace", "f.onnx"], ["measure", "--show", "-o", "f.toml"],
+        ["accuracy", "--constants", "f.toml"], ["plot", "--on", "h100", "--measured", "f.csv"],
+    ))  # fmt: skip
+    name = next(word for word in words if word.startswith("f."))
+    return words, {name: content}
+
+
+_BOMBS: tuple[Callable[[random.Random], bytes], ...] = (
+    lambda rng: b"[" * rng.choice((1000, 20_000, 200_000)),
+    lambda rng: b'{"a":' * rng.choice((900, 100_000)) + b"1",
+    lambda rng: b'{"hidden_size": ' + b"9" * rng.choice((290, 310, 5000)) + b"}",
+    lambda rng: b"x = " + b"9" * rng.choice((290, 5000)),
+    lambda rng: b"a." * rng.choice((30, 40, 20_000)) + b"a = 1",
+    lambda rng: b"x = " + b"[" * rng.choice((100, 900, 50_000)),
+    lambda rng: b"x = " + b"{a=" * rng.choice((100, 900, 50_000)),
+    lambda rng: gzip.compress(b" " * rng.choice((10**6, 5 * 10**7)), 1, mtime=0),
+    lambda rng: gzip.compress(b"[" + b"[]," * 10**6, 1, mtime=0),
+    lambda rng: b"name,flops,bytes,seconds\n" + b"a,1,1,1\n" * rng.choice((10, 20_000)),
+    lambda rng: b"," * rng.choice((100, 300_000)),
+    lambda rng: b'"' + b"a" * 200_000,
+    lambda rng: json.dumps({"model_type": "llama", "hidden_size": 64, "num_hidden_layers": rng.choice((10**5, 10**9, 10**12)),
+                            "num_attention_heads": 4, "intermediate_size": 128, "vocab_size": 100}).encode(),
+    lambda rng: json.dumps({"model_type": "mixtral", "hidden_size": 64, "num_hidden_layers": 4, "num_attention_heads": 4,
+                            "num_key_value_heads": 2, "intermediate_size": 128, "vocab_size": 100,
+                            "num_local_experts": rng.choice((10**5, 10**9)), "num_experts_per_tok": 2}).encode(),
+    lambda rng: json.dumps({"model_type": "gpt_oss", "layer_types": ["full_attention"] * 200_000, "num_hidden_layers": 200_000,
+                            "hidden_size": 64, "num_attention_heads": 4, "intermediate_size": 128, "vocab_size": 100}).encode(),
+    lambda rng: json.dumps({"model_type": "llama", "hidden_size": 4096, "num_hidden_layers": 32, "num_attention_heads": 32,
+                            "intermediate_size": 11008, "vocab_size": 32000,
+                            "quantization_config": {"quant_method": rng.choice(("fp8", "mxfp4", "compressed-tensors", "awq")),
+                                                    "config_groups": {"g": {"targets": ["re:(a|a)+$", "Linear"], "weights": {"num_bits": 8, "type": "float"}}},
+                                                    "ignore": ["re:" + "(.*)*" * 8 + "x", "model.layers.{0-3000000000}.mlp"],
+                                                    "modules_to_not_convert": ["re:(l|a|y|e|r|s|.)*$!", "*" * 30 + "x",
+                                                                               "model.layers.{0-3000000000}.mlp"]}}).encode(),
+)  # fmt: skip
+
+#: How often each kind of input is made, and by what.
+KINDS: dict[str, tuple[int, Callable[[random.Random], tuple[list[str], dict[str, bytes]]]]] = {
+    "command": (6, command),
+    "option": (8, option),
+    "notation": (34, notation),
+    "configuration": (8, configuration),
+    "machine": (10, machine),
+    "constants": (3, constants),
+    "trace": (12, trace_file),
+    "table": (8, table),
+    "graph": (11, graph),
+    "bomb": (0.3, bomb),  # type: ignore[dict-item]
+}
+
+
+def written(made: Input, folder: str) -> Iterator[str]:
+    """Write the files of an input; give their paths."""
+    for name, content in made.files.items():
+        path = os.path.join(folder, name)
+        Path(path).write_bytes(content)
+        yield path

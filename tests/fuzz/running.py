@@ -1,0 +1,230 @@
+"""Run one input in a process with limits, and say what is wrong with how it ended."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import itertools
+import json
+import math
+import os
+import pickle
+import resource
+import select
+import signal
+import sys
+import tempfile
+import time
+import traceback
+import warnings
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from tests.fuzz.inputs import KINDS, Input, make, written
+
+#: Seeds that one process runs.
+CHUNK = 500
+#: Seconds of CPU that an input may take, bytes that a process may take beside what it has loaded.
+SECONDS, MEMORY = 10.0, 2 * 2**30
+#: Characters of the longest message.
+LONGEST = 6000
+
+
+class Defect(NamedTuple):
+    """What is wrong with an input: a signature that is the same for the same fault, and what was said."""
+
+    seed: int
+    kind: str
+    signature: str
+    detail: str
+
+
+class _TooSlowError(BaseException):
+    """Raised in the middle of an input that takes too long."""
+
+
+def prepare() -> None:
+    """Load everything once, so that processes begin with it."""
+    import importlib
+    import pkgutil
+
+    import matplotlib.figure  # noqa: F401
+    import numpy  # noqa: F401
+    import onnx  # noqa: F401
+    import sympy  # noqa: F401
+
+    import roofline.cli
+    from roofline.errors import InputError
+
+    for found in pkgutil.iter_modules(roofline.cli.__path__):
+        importlib.import_module(f"roofline.cli.{found.name}")
+
+    def refused(*_: Any, **__: Any) -> Any:
+        raise InputError("nothing is measured here")
+
+    sys.modules["roofline.cli.measure"]._measured = refused  # type: ignore[attr-defined]
+    os.environ.update(XDG_CONFIG_HOME="/nowhere", HOME="/nowhere", COLUMNS="100")
+    warnings.simplefilter("error", RuntimeWarning)
+    for kind in KINDS:
+        KINDS[kind][1](__import__("random").Random(0))
+
+
+def run_chunk(start: int, only: str | None) -> tuple[int, int, list[Defect]]:
+    """Run the seeds from ``start`` on in a process of their own; one that dies is a defect, and another goes on."""
+    found: list[Defect] = []
+    seed, ran = start, 0
+    while seed < start + CHUNK:
+        reading, writing = os.pipe()
+        child = os.fork()
+        if child == 0:
+            os.close(reading)
+            with contextlib.suppress(BaseException):
+                _child(seed, start + CHUNK, only, writing)
+            os._exit(0)
+        os.close(writing)
+        last, how = seed - 1, "ended early"
+        with os.fdopen(reading, "rb") as pipe:
+            while True:
+                if not select.select([pipe], [], [], 12 * SECONDS)[0]:
+                    os.kill(child, signal.SIGKILL)
+                    how = f"no answer in {12 * SECONDS:.0f} s"
+                    break
+                try:
+                    last, counted, defect = pickle.load(pipe)
+                except EOFError:
+                    break
+                ran += counted
+                if defect is not None:
+                    found.append(defect)
+        _, status = os.waitpid(child, 0)
+        if last + 1 < start + CHUNK:
+            lost = make(last + 1)
+            how = (
+                f"killed by signal {os.WTERMSIG(status)}" if os.WIFSIGNALED(status) and "no answer" not in how else how
+            )
+            found.append(
+                Defect(last + 1, lost.kind, f"process {how}: {lost.words[0]} {lost.kind}", " ".join(lost.words))
+            )
+            ran += 1
+        seed = last + 2
+    return start, ran, found
+
+
+def _child(first: int, end: int, only: str | None, writing: int) -> None:
+    with open("/proc/self/statm", encoding="ascii") as file:
+        held = int(file.read().split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (held + MEMORY, held + MEMORY))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    with os.fdopen(writing, "wb", buffering=0) as pipe, tempfile.TemporaryDirectory() as folder:
+        os.chdir(folder)
+        os.symlink(Path(__file__).parents[2] / "docs", "docs")
+        for seed in range(first, end):
+            made = make(seed)
+            wanted = only is None or made.kind == only
+            pipe.write(pickle.dumps((seed, int(wanted), run_input(seed, made, folder) if wanted else None)))
+        os.chdir("/")
+
+
+def run_input(seed: int, made: Input, folder: str) -> Defect | None:
+    """Run an input; say what is wrong, None if nothing."""
+    from roofline.cli import main
+
+    def fault(signature: str, detail: str = "") -> Defect:
+        return Defect(seed, made.kind, signature, (detail or " ".join(made.words))[-4000:])
+
+    for _ in written(made, folder):
+        pass
+    out, err = io.StringIO(), io.StringIO()
+
+    def stop(*_: Any) -> None:
+        raise _TooSlowError
+
+    signal.signal(signal.SIGPROF, stop)
+    before = time.process_time()
+    signal.setitimer(signal.ITIMER_PROF, SECONDS, 1.0)
+    try:
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+            code = main(made.words)
+    except _TooSlowError as slow:
+        return fault(f"over {SECONDS:.0f} s in {_place(slow)}", traceback.format_exc())
+    except BaseException as error:
+        return fault(f"{type(error).__name__} in {_place(error)}: {_generic(str(error))}", traceback.format_exc())
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+    if time.process_time() - before > SECONDS:
+        return fault(f"over {SECONDS:.0f} s: {made.words[0]} {made.kind}")
+    wrong = _wrong(code, out.getvalue(), err.getvalue(), made.words)
+    return (
+        fault(wrong, f"{' '.join(made.words)}\n{err.getvalue()[-1500:]}\n{out.getvalue()[-1500:]}") if wrong else None
+    )
+
+
+def _wrong(code: Any, out: str, err: str, words: list[str]) -> str:
+    name = words[0] if words else ""
+    if code not in (0, 2):
+        return f"{name}: code {code}"
+    if "Traceback (most" in err or "Traceback (most" in out:
+        return f"{name}: a traceback is printed"
+    if code == 2:
+        if not err.strip():
+            return f"{name}: code 2 without a message"
+        if len(err) > LONGEST:
+            return f"{name}: a message of over {LONGEST:,} characters"
+        return f"{name}: output beside an error" if out.strip() and "--json" in words else ""
+    if "--json" not in words or not out.strip().startswith(("{", "[")):
+        return ""
+    try:
+        data = json.loads(out)
+    except ValueError:
+        return f"{name}: no JSON"
+    return next((f"{name}: {said}" for said in _odd(data, "")), "")
+
+
+#: Keys of amounts and times, which are never below 0.
+_AMOUNTS = (
+    "lower",
+    "upper",
+    "op_by_op",
+    "flops",
+    "bytes",
+    "seconds",
+    "time",
+    "parameters",
+    "memory",
+    "tokens_per_second",
+)
+
+
+def _odd(value: Any, key: str) -> Any:
+    if isinstance(value, dict):
+        for name, item in value.items():
+            yield from _odd(item, name)
+        low, middle, high = (value.get(name) for name in ("lower", "op_by_op", "upper"))
+        numbers = [one for one in (low, middle, high) if isinstance(one, int | float)]
+        if any(before > after * (1 + 1e-9) for before, after in itertools.pairwise(numbers)):
+            yield "bounds are not in order"
+    elif isinstance(value, list):
+        for item in value:
+            yield from _odd(item, key)
+    elif isinstance(value, float) and not math.isfinite(value):
+        yield f"{key} is not finite"
+    elif isinstance(value, int | float) and value < 0 and key in _AMOUNTS:
+        yield f"{key} is negative"
+
+
+def _place(error: BaseException) -> str:
+    """The last line of the package that an error went through, and the last line of all."""
+    steps = traceback.extract_tb(error.__traceback__)
+    steps = [step for step in steps if "/tests/fuzz/" not in step.filename]
+    own = [step for step in steps if "/roofline/" in step.filename]
+    step = own[-1] if own else steps[-1] if steps else None
+    if step is None:
+        return "nowhere"
+    return f"{step.filename.rpartition('/roofline/')[2]}:{step.lineno} {step.name}"
+
+
+def _generic(text: str) -> str:
+    """A message without the values in it."""
+    import re
+
+    return re.sub(r"'[^']*'|\d+", "…", text.splitlines()[0] if text else "")[:80]

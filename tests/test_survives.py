@@ -1,0 +1,162 @@
+"""Plain questions that ended in a traceback or were answered in silence, and their siblings."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import roofline
+from roofline.cli import main
+from roofline.errors import InputError, MissingExtraError, QuantityError, load_extra
+from roofline.models.config import load
+
+ADD = "bf16[8] + bf16[8]"
+LLAMA = {
+    "model_type": "llama", "hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4, "vocab_size": 100,
+    "intermediate_size": 128, "tie_word_embeddings": True,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["scaling", "fsdp", "--on", "v5p", "X=2,4,8"], "X has several values; an axis has one number of chips"),
+        (
+            ["llm", "llama-2-7b", "--on", "h100:8", "--tensor", "0.5", "--batch", "16,256", "--context", "128"],
+            "size tensor is 0.5; a size is a whole number of at least 1",
+        ),
+        (["sweep", ADD, "--on", "h100", "--json", "-o", "x.csv"], "--json prints the table and -o writes it"),
+        (["bound", "--flops", "1e12", "--bytes", "5e-324", "--on", "h100"], "'5e-324' is below 1e-60"),
+        (["bound", ADD, "--on", "h100", "--set", "hbm=1e-320"], "is below 1e-60"),
+    ],
+)
+def test_a_mistake_has_one_clear_message(capsys: pytest.CaptureFixture[str], words: list[str], said: str) -> None:
+    assert main(words) == 2
+    shown = capsys.readouterr()
+    assert said in shown.err
+    assert not shown.out
+
+
+def test_the_conditions_of_scaling_are_listed_as_json(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["scaling", "--json"]) == 0
+    listed = json.loads(capsys.readouterr().out)
+    assert {"condition": "tp", "says": listed[2]["says"], "answer": listed[2]["answer"]} in listed
+
+
+@pytest.mark.parametrize("sizes", [[1], [1, 1], [1, 2], [1] * 16_384 + [2]])
+def test_a_mesh_axis_of_one_chip_among_many(sizes: list[int]) -> None:
+    line = "bf16[B, D_X] * bf16[D_X, F]"
+    found = roofline.bound(line, on="h100", mesh={"X": sizes}, B=64, D=64, F=64)
+    assert str(found)
+    for place in (0, -1):
+        alone = roofline.bound(line, on="h100", mesh={"X": sizes[place]}, B=64, D=64, F=64)
+        assert found.lower[place] == pytest.approx(alone.lower, rel=1e-12)
+        assert found.bound_by.decode()[place] == alone.bound_by
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"num_hidden_layers": 10**9}, "of model is 1000000000; it is a whole number from 1 to 10,000"),
+        ({"hidden_size": float("inf")}, "hidden_size of model is inf; it is a whole number"),
+        ({"hidden_size": True}, "hidden_size of model is True; it is a whole number"),
+        ({"model_type": ["x"] * 10_000}, "…"),
+    ],
+)  # fmt: skip
+def test_a_configuration_is_read_within_limits(fields: dict[str, Any], said: str) -> None:
+    with pytest.raises(InputError) as caught:
+        load({**LLAMA, **fields}, name="model")
+    assert said in str(caught.value)
+    assert len(str(caught.value)) < 3000
+
+
+@pytest.mark.parametrize(
+    ("modules", "said"),
+    [
+        (["model.layers.{0-3000000000}.mlp"], "layers are numbered from 0 to 9,999"),
+        (["re:(a+)+$"], "repeats a group"),
+        (["re:(a|aa)*b"], "repeats a group"),
+        (["re:" + ".*a" * 20], "is too long; a list of modules takes at most 4 repeats"),
+        (["re:" + ".?" * 40], "is too long"),
+        (["re:" + "(.|.)" * 40], "is too long"),
+        (["*a" * 20], "is too long"),
+        (["re:("], "does not read"),
+        ("lm_head", "a list of texts"),
+        ([3], "a list of texts"),
+        ([f"re:.*{n}" for n in range(2000)], "2,000 patterns name modules; at most 1,000"),
+    ],
+)
+def test_patterns_of_modules_match_in_reasonable_time(modules: Any, said: str) -> None:
+    section = {"quant_method": "fp8", "modules_to_not_convert": modules}
+    with pytest.raises(InputError) as caught:
+        load({**LLAMA, "quantization_config": section}, name="model")
+    assert said in str(caught.value)
+
+
+def test_a_library_that_is_broken_is_told_from_one_that_is_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "brokenlibrary.py").write_text("raise ImportError('numpy.core.multiarray failed to import')")
+    (tmp_path / "needylibrary.py").write_text("import nosuchlibrary")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    said = {}
+    for name in ("brokenlibrary", "needylibrary", "nosuchlibrary"):
+        with pytest.raises(MissingExtraError) as caught:
+            load_extra(name, "parquet")
+        said[name] = str(caught.value)
+    assert "is installed and cannot be imported: ImportError: numpy.core.multiarray failed" in said["brokenlibrary"]
+    assert "renew it with: pip install --upgrade 'roofline[parquet]'" in said["brokenlibrary"]
+    assert "it needs nosuchlibrary, which is not installed" in said["needylibrary"]
+    assert said["nosuchlibrary"].startswith("nosuchlibrary is not installed")
+
+
+SCALARS = [np.int8(64), np.int32(64), np.uint8(64), np.int64(64), np.float32(64), np.float64(64), np.float16(64)]
+
+
+@pytest.mark.parametrize("scalar", SCALARS, ids=lambda scalar: scalar.dtype.name)
+def test_numpy_scalars_are_numbers(scalar: Any) -> None:
+    line = "bf16[B, D] * bf16[D, F]"
+    found = roofline.bound(line, on="h100", B=scalar, D=scalar, F=scalar)
+    plain = roofline.bound(line, on="h100", B=64, D=64, F=64)
+    assert json.dumps(found.to_dict()) == json.dumps(plain.to_dict())
+    amount = roofline.bound(flops=scalar, bytes=scalar, on="h100", set={"hbm": scalar})
+    assert json.dumps(amount.to_dict())
+    served = roofline.models.serve("llama-2-7b", on="h100", batch=scalar, context=scalar)
+    plainly = roofline.models.serve("llama-2-7b", on="h100", batch=64, context=64)
+    assert json.loads(json.dumps(served.to_dict())) == plainly.to_dict()
+
+
+def test_no_product_of_numpy_scalars_overflows() -> None:
+    big = np.int32(2**30)
+    found = roofline.bound("bf16[B, D] * bf16[D, F]", on="h100", B=big, D=big, F=big)
+    assert found.flops == 2 * 2**90
+    assert (
+        roofline.models.serve("llama-2-7b", on="h100", batch=np.int32(2**20), context=np.int16(4000)).decode.lower > 0
+    )
+
+
+def test_arrays_are_copied_in_and_results_are_read_only() -> None:
+    sizes = np.array([64.0, 128.0])
+    found = roofline.bound("bf16[B, D] * bf16[D, F]", on="h100", B=sizes, D=64, F=64)
+    before = found.lower.copy()
+    sizes[:] = 1
+    assert found.sizes["B"].tolist() == [64, 128]
+    assert found.lower.tolist() == before.tolist()
+    for array in (found.lower, found.upper, found.flops, found.times["hbm"], found.bytes["hbm"]):
+        with pytest.raises(ValueError, match="read-only"):
+            array[0] = 0
+
+
+@pytest.mark.parametrize(
+    "odd", [1j, np.complex64(1), float("nan"), np.float32("inf"), np.nan, "1j", None, [], b"8", (1, 2)]
+)
+def test_a_figure_that_is_none_has_one_message(odd: Any) -> None:
+    with pytest.raises((QuantityError, InputError)):
+        roofline.bound(flops=1e12, bytes=1e9, on="h100", set={"hbm": odd})
+    if odd is not None and not isinstance(odd, tuple):
+        with pytest.raises(InputError):
+            roofline.bound("bf16[B, D] * bf16[D, F]", on="h100", B=odd, D=8, F=8)
