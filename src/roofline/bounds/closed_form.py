@@ -90,11 +90,22 @@ class TermPart(NamedTuple):
 
 
 class FormulaTerm(NamedTuple):
-    """The time of one resource as a sum of parts."""
+    """The time of one resource as a sum of parts.
+
+    >>> from roofline.bounds.api import bound
+    >>> print(*bound("bf16[B, D] * int8[D, F]", on="v5e").formula().terms, sep="\\n")
+    mxu = 2·B·D·F/P_bf16 [matrices]
+    hbm = 2·B·(D + F)/W_hbm [activations] + D·F/W_hbm [weights]
+    """
 
     resource: str
     time: Any
     parts: tuple[TermPart, ...]
+
+    def __str__(self) -> str:
+        return f"{self.resource} = " + " + ".join(
+            f"{_over(part.amount).replace(' · ', '·')}/{part.rate} [{part.label}]" for part in self.parts
+        )
 
 
 class FormulaFlip(NamedTuple):
@@ -336,7 +347,7 @@ class Formula(Answer):
                 tone: Any = "alert" if term.resource == self.binding else ""
                 binds = term.resource == self.binding and index == 0
                 name = Words(term.resource, tone) if index == 0 else ""
-                form = str(part.amount).replace("**", "^").replace("*", " · ")
+                form = _written(part.amount)
                 total = f"{format_amount(values[f'time.{term.resource}'], 's')} binds" if binds else ""
                 total = total if several or not binds else "binds"
                 cells = (
@@ -396,6 +407,16 @@ class Formula(Answer):
         lines += [f"for whole {', '.join(self.from_zero)} from 0 on"] if self.from_zero else []
         lines += [f"not where {each.reason}" for each in self.conditions]
         return [("valid" if index == 0 else "", line) for index, line in enumerate(lines)]
+
+
+def _written(amount: Any) -> str:
+    """An amount as a person would write it, with breaks between its factors."""
+    return text(amount, "words").replace("**", "^").replace("*", " · ")
+
+
+def _over(amount: Any) -> str:
+    """An amount that something is divided by: a sum in brackets."""
+    return f"({_written(amount)})" if getattr(amount, "is_Add", False) else _written(amount)
 
 
 def _both_sides(found: Elasticity) -> str:

@@ -26,7 +26,7 @@ from roofline.errors import InputError, suggest
 EXACT = 2**53
 
 #: Languages of :func:`text`.
-LANGUAGES = ("python", "javascript", "latex", "numpy")
+LANGUAGES = ("python", "javascript", "latex", "numpy", "words")
 
 
 def text(form: Any, language: str) -> str:
@@ -198,7 +198,22 @@ def _latex() -> Any:
     return Latex
 
 
-_PRINTERS = {"python": _python, "javascript": _javascript, "latex": _latex, "numpy": _numpy}
+def _words() -> Any:
+    from sympy.printing.str import StrPrinter
+
+    class Words(StrPrinter):  # type: ignore[misc]
+        def _print_Float(self, form: Any) -> str:
+            return f"{float(form):.6g}"
+
+        def _print_Piecewise(self, form: Any) -> str:
+            *cases, last = form.args
+            chosen = "".join(f"{self._print(each.expr)} if {self._print(each.cond)}, else " for each in cases)
+            return f"({chosen}{self._print(last.expr)})"
+
+    return Words
+
+
+_PRINTERS = {"words": _words, "python": _python, "javascript": _javascript, "latex": _latex, "numpy": _numpy}
 
 
 def python_source(name: str, sizes: Sequence[Any], rates: Mapping[Any, float], forms: Mapping[str, Any]) -> str:
