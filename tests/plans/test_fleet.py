@@ -87,3 +87,10 @@ def test_a_break_even_price_makes_two_chips_equal() -> None:
     worth = found.elasticities()
     assert all(-0.5 <= value <= 3 for value in worth.values())
     assert max(worth.values()) > 0.1
+
+
+def test_a_simulation_stands_beside_the_closed_forms(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*ASKED, "--rate", "10/s", "--tpot", "20ms", "--formats", "bf16", "--simulate"]) == 0
+    shown = capsys.readouterr().out
+    assert "one replica, 4,000 requests at" in shown
+    assert "time to first token, p95" in shown

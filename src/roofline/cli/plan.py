@@ -41,11 +41,19 @@ MISSED = 3
 )
 @click.option("--why", metavar="DEPLOYMENT", help="Why not this one: 'h100:8 tensor 8 fp8'.")
 @click.option("--explain", is_flag=True, help="What binds where, what figures are worth, and break-even prices.")
+@click.option("--simulate", is_flag=True, help="Check the best replica by a simulation, request by request.")
 @click.option("-o", "--output-file", "file", metavar="FILE", help="Draw the frontier as .svg, .png or .pdf.")
 @click.option("--dark", is_flag=True, help="Light on dark.")
 @click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON in SI units.")
 def command(
-    model: str, as_json: bool, why: str | None, explain: bool, file: str | None, dark: bool, **options: Any
+    model: str,
+    as_json: bool,
+    why: str | None,
+    explain: bool,
+    simulate: bool,
+    file: str | None,
+    dark: bool,
+    **options: Any,
 ) -> None:
     """The cheapest way to serve a model for a load within limits, and why not the others.
 
@@ -96,6 +104,8 @@ def command(
             show(fleet.sections())
         if explain:
             show(found.explain())
+        if simulate:
+            show(found.simulated())
     if file is not None:
         show_chart(charts_of("plan")["frontier"](found, theme="dark" if dark else "light"), file, None)
     if not found.meets:

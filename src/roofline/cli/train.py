@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 from roofline.bounds.conventions import OF_OPERATIONS
 from roofline.cli.model_options import not_alone
@@ -83,8 +84,9 @@ _OF_BUDGETS = ("tokens", "mfu", "price", "power", "days", "chip_hours", "weights
 @with_options(BYTES["minimal"])
 @click.option("--full-attention", is_flag=True, help="Count every pair of query and key, masked or not.")
 @with_options(ESTIMATE)
+@click.option("--search", is_flag=True, help="The fastest layout that fits: what is not given is tried.")
 @click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON in SI units.")
-def command(model: str, as_json: bool, **options: Any) -> None:
+def command(model: str, as_json: bool, search: bool, **options: Any) -> None:
     """The floor of a training step: time, what binds, memory by part; days and cost of a token budget.
 
     MODEL is a shipped name (see 'roofline model'), a config.json, a folder that holds one, or a number of parameters.
@@ -103,6 +105,9 @@ def command(model: str, as_json: bool, **options: Any) -> None:
 
     schedule(options["schedule"])  # a wrong name is said before that it takes --pipeline
     not_alone(_BESIDE)
+    if search:
+        _search(model, as_json, options)
+        return
     if options["batch_tokens"] is None:
         _budget(model, as_json, options)
         return
@@ -142,6 +147,39 @@ def command(model: str, as_json: bool, **options: Any) -> None:
         )
         return
     show(found)
+
+
+def _search(model: str, as_json: bool, options: dict[str, Any]) -> None:
+    """The fastest layout: options about it that are not given are tried. Exit code 3: none fits."""
+    from roofline.plans.training import TRIED, search_training
+
+    context = click.get_current_context()
+    if options["batch_tokens"] is None:
+        raise InputError("--search is about a step", hint="add --batch-tokens, as in --batch-tokens 4M")
+    for name in ("days", "chip_hours"):
+        options.pop(name)
+    for name in ("batch_tokens", "sequence", "tokens"):
+        options[name] = _count(name, options[name])
+    for name in TRIED:
+        if context.get_parameter_source(name) == ParameterSource.DEFAULT:
+            options[name] = None
+    kept = options["checkpoint"]
+    options["checkpoint"] = int(kept) if kept is not None and kept.isdecimal() else kept
+    if options["master"] == "none":
+        options["master"] = None
+    options["count"] = "full" if options.pop("full_attention") else "causal"
+
+    def ask(asked: dict[str, Any]) -> Any:
+        arguments = target_arguments(asked) | convention_arguments(asked, OF_OPERATIONS)
+        found = {name: value for name, value in {**arguments, **asked}.items() if value not in (None, (), {})}
+        if options["master"] is None:
+            found["master"] = None
+        return search_training(model, **found)
+
+    found = on_each(options, ask)
+    show_json(found.to_dict()) if as_json else show(found)
+    if not getattr(found, "meets", True):
+        context.exit(3)
 
 
 def _budget(model: str, as_json: bool, options: dict[str, Any]) -> None:

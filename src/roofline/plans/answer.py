@@ -25,6 +25,7 @@ from roofline.plans.frontier import ServingCurve, elasticities, frontier_section
 from roofline.plans.question import LIMIT_NAMES, MEMORY_SHARE, MOST_SEQUENCES, Limits, Load, PlanQuestion, read_rate
 from roofline.plans.replicas import FORMATS, Replica
 from roofline.plans.search import KINDS, Assessment, Deployment, Reason, Search
+from roofline.plans.simulation import simulation_sections
 from roofline.quantity import format_amount, format_number, parse
 from roofline.sections import BLANK, Amount, Column, Headline, Pairs, Row, Section, Sentences, Table, assumes, figures
 
@@ -123,6 +124,18 @@ class DeploymentPlan(Answer):
         basis = "floor" if self.asked.library is None else "estimate"
         hourly = None if price is None else price * each.replica.chips
         return Fleet(trace, f"replica of {each.replica}", each.replica.chips, rate, hourly, basis)
+
+    def simulated(self, requests: int = 4000, seed: int = 0) -> Part:
+        """The best deployment's replica simulated request by request, beside what the closed forms say."""
+        best = self.best
+        if best is None or best.deployment.prefill is not None:
+            raise InputError("there is no replica that takes whole requests to simulate", hint="looser limits")
+        times, each = self.search.priced(best.deployment.replica), best.deployment
+        assert not isinstance(times, str)
+        server = times.server(each.chunk).limited_to(each.most or times.most)
+        return Part(
+            simulation_sections(server, self.asked.load.rate / each.copies, self.asked.limits.share, requests, seed)
+        )
 
     def settings(self) -> dict[str, str]:
         """The best replica as options of engines."""

@@ -16,6 +16,7 @@ import numpy as np
 
 from roofline.errors import InputError
 from roofline.plans.load import LENGTHS, LatencyUnderLoad, ServerTimes
+from roofline.sections import BLANK, Amount, Column, Headline, Row, Section, Table, figures
 
 #: Groups of consecutive requests, whose means say how sure the mean of all is.
 GROUPS = 20
@@ -155,3 +156,20 @@ class _Engine:
         else:
             self.last[prompt] = self.environment.now
             self.left -= 1
+
+
+def simulation_sections(
+    server: ServerTimes, rate: float, share: float, requests: int, seed: int = 0
+) -> tuple[Section, ...]:
+    """One replica simulated, beside what the chain and the queue say: means, percentiles and their standard errors."""
+    found, seen = server.under(rate, share), simulate(server, rate, requests=requests, percentile=share, seed=seed)
+    rows = []
+    for name, label in (("first_token", "time to first token"), ("per_token", "time per token")):
+        of = f"time_{'to_' if name == 'first_token' else ''}{name}"
+        expected, measured, error = getattr(found, of), getattr(seen, of), seen.standard_error(name)
+        for which, word in (("mean", "mean"), ("percentile", f"p{100 * share:g}")):
+            cells = (Amount(getattr(each, which), "s") for each in (expected, measured, error))
+            rows.append(Row((f"{label}, {word}", *cells)))
+    columns = (Column(), *figures("closed form", "simulated", "standard error"))
+    head = Headline("simulated", f"one replica, {requests:,} requests at {found.utilisation:.0%} of its rate", level=2)
+    return BLANK, head, Table(columns, rows, "simulated", indent=4)

@@ -1,0 +1,235 @@
+"""The fastest layout of a training step on given chips: data, FSDP, tensor, pipeline, context, experts, checkpointing.
+
+Every layout whose product is the chips is asked, each checkpoint policy with the fewest microbatches that fit. A policy
+that fits whole is not followed by those that run more again, as these only take longer.
+
+>>> found = search_training("llama-3-8b", on="h100:8", batch_tokens=65536, pipeline=1)
+>>> found
+<TrainingPlan for llama-3-8b on h100:8: fsdp 8, checkpoint none, 1 microbatch: 404 ms a step>
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import product
+from typing import Any, NamedTuple
+
+from roofline.answers import Answer, attributes
+from roofline.errors import InputError, RooflineError
+from roofline.models.config import load
+from roofline.models.description import Model
+from roofline.models.parallelism.block_splitting import has_experts
+from roofline.models.training import train
+from roofline.models.training.answer import Training
+from roofline.quantity import format_amount, format_percent
+from roofline.sections import BLANK, Amount, Column, Headline, Row, Section, Sentences, Table, figures
+
+SCHEMA = "roofline/train-search/1"
+
+#: What is tried of each option that is not given.
+TRIED: dict[str, tuple[Any, ...]] = {
+    "tensor": (1, 2, 4, 8),
+    "pipeline": (1, 2, 4, 8),
+    "context_parallel": (1, 2, 4, 8),
+    "expert": (1, 8, 16, 32, 64),
+    "data": (1, 8),
+    "checkpoint": ("none", "selective", "full"),
+}
+
+#: Sequences from which on chips that share a sequence are tried.
+LONG_SEQUENCE = 32_768
+
+#: Microbatches that are tried where one does not fit.
+MICROBATCHES = (2, 4, 8)
+
+#: Layouts that are shown.
+MOST_ROWS = 10
+
+
+class TrainingChoice(NamedTuple):
+    """A layout's options and its step; ``reason`` says why it is not taken: legal, fit or beaten, and in words."""
+
+    options: Mapping[str, Any]
+    answer: Training | None
+    kind: str = ""
+    reason: str = ""
+
+    @property
+    def layout(self) -> str:
+        """The layout in words."""
+        ways = {} if self.answer is None else self.answer.ways
+        named = {name: size for name, size in (ways or self.options).items() if name in (*ways, *TRIED) and size != 1}
+        words = [f"{name.replace('_parallel', '')} {size}" for name, size in named.items() if name != "checkpoint"]
+        return " ".join(words) or "one chip"
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class TrainingPlan(Answer):
+    """Layouts of a training step, the fastest that fits first, and why the others are not taken."""
+
+    model: Model
+    on: str
+    choices: tuple[TrainingChoice, ...]
+
+    @property
+    def meets(self) -> bool:
+        """Whether any layout fits."""
+        return bool(self.fitting)
+
+    @property
+    def fitting(self) -> tuple[TrainingChoice, ...]:
+        """The layouts that fit, the fastest first."""
+        return tuple(each for each in self.choices if each.kind in ("", "beaten"))
+
+    @property
+    def best(self) -> Training | None:
+        """The fastest step that fits."""
+        return self.fitting[0].answer if self.fitting else None
+
+    def one_line(self) -> str:
+        """The fastest layout."""
+        if not self.fitting:
+            return f"TrainingPlan for {self.model.name} on {self.on}: nothing fits"
+        return f"TrainingPlan for {self.model.name} on {self.on}: {self._in_words(self.fitting[0])}"
+
+    def _in_words(self, choice: TrainingChoice) -> str:
+        found = choice.answer
+        assert found is not None
+        many = "1 microbatch" if found.microbatches == 1 else f"{found.microbatches} microbatches"
+        step = format_amount(found.time, "s")
+        return f"{choice.layout}, checkpoint {found.checkpoint}, {many}: {step} a step"
+
+    def sections(self) -> Iterator[Section]:
+        """The fastest layout in a line, the next ones, and what was turned down."""
+        yield from (Headline(self.model.name, f"trained on {self.on}"), BLANK)
+        if not self.fitting:
+            yield Sentences(["NOTHING FITS"], "alert")
+            nearest = min(
+                (each for each in self.choices if each.answer is not None),
+                key=lambda each: float(each.answer.memory.total) if each.answer is not None else 0.0,
+                default=None,
+            )
+            if nearest is not None:
+                yield Sentences([f"nearest: {self._in_words(nearest)}: {nearest.reason}"])
+        else:
+            yield Sentences([f"take {self._in_words(self.fitting[0])}"], "strong")
+            yield from (BLANK, self._table())
+        counts = Counter(each.kind for each in self.choices)
+        words = {"legal": "do not divide", "fit": "do not fit", "beaten": "are slower"}
+        parts = [f"{counts[kind]:,} {text}" for kind, text in words.items() if counts[kind]]
+        said = "times are floors: with estimates or a stated overlap the order may change"
+        yield from (BLANK, Sentences([f"{len(self.choices):,} layouts: {', '.join(parts)}", said]))
+
+    def _table(self) -> Table:
+        rows = []
+        best = self.fitting[0].answer
+        assert best is not None
+        for each in self.fitting[:MOST_ROWS]:
+            found = each.answer
+            assert found is not None
+            rows.append(
+                Row((
+                    each.layout, str(found.checkpoint), Amount(found.microbatches), Amount(found.time, "s"),
+                    format_percent(float(found.mfu)), Amount(found.memory.total, "B"), str(found.bound.bound_by),
+                    each.reason or "fastest",
+                ))
+            )  # fmt: skip
+        columns = (
+            Column("layout", wrap="words"), Column("checkpoint"),
+            *figures("microbatches", "a step", "MFU at most", "memory"), Column("binds"), Column("why"),
+        )  # fmt: skip
+        return Table(columns, rows, "choices")
+
+    def to_dict(self) -> dict[str, Any]:
+        """The answer under stable keys (schema ``roofline/train-search/1``)."""
+        return {
+            "schema": SCHEMA,
+            "model": self.model.to_dict(),
+            "on": self.on,
+            "meets": self.meets,
+            "choices": [_plain(each) for each in self.choices],
+        }
+
+
+def _plain(choice: TrainingChoice) -> dict[str, Any]:
+    found, reason = choice.answer, {"kind": choice.kind or None, "reason": choice.reason or None}
+    if found is None:
+        return {"layout": dict(choice.options), **reason}
+    return {
+        "layout": dict(found.ways),
+        **attributes(found, "checkpoint", "microbatches", "time", "mfu"),
+        "memory": float(found.memory.total),
+        "bound_by": str(found.bound.bound_by),
+        **reason,
+    }
+
+
+def search_training(model: Model | str, *, on: str, batch_tokens: int, **options: Any) -> TrainingPlan:
+    """Find the fastest layout of a training step that fits; given options of :func:`roofline.models.train` stay.
+
+    Times are floors, or estimates where ``overlap`` or ``overhead`` is stated.
+    """
+    described = load(model)
+    tried = {name: values for name, values in TRIED.items() if options.get(name) is None}
+    if not has_experts(described):
+        tried.pop("expert", None)
+    if (options.get("sequence") or 4096) < LONG_SEQUENCE:
+        tried.pop("context_parallel", None)
+    policies = tried.pop("checkpoint", None) or (options["checkpoint"],)
+    given = {name: value for name, value in options.items() if value is not None and name != "checkpoint"}
+    asked = {"on": on, "batch_tokens": batch_tokens, **given}
+    found = [
+        _fastest_that_fits(described, dict(zip(tried, values, strict=True)), asked, policies)
+        for values in product(*tried.values())
+    ]
+    if all(each.answer is None for each in found):
+        raise InputError(found[0].reason)
+    fitting = sorted(
+        (each for each in found if not each.kind), key=lambda each: each.answer.time if each.answer else 0.0
+    )
+    ranked = [
+        each if number == 0 else each._replace(kind="beaten", reason=_slower(each, fitting[0]))
+        for number, each in enumerate(fitting)
+    ]
+    return TrainingPlan(described, on, (*ranked, *(each for each in found if each.kind)))
+
+
+def _slower(each: TrainingChoice, best: TrainingChoice) -> str:
+    assert each.answer is not None
+    assert best.answer is not None
+    return f"{float(each.answer.time) / float(best.answer.time):.2f}x the time"
+
+
+def _fastest_that_fits(
+    model: Model, layout: dict[str, Any], asked: dict[str, Any], policies: tuple[Any, ...]
+) -> TrainingChoice:
+    """A layout with the fastest policy that fits, each with the fewest microbatches it takes to."""
+    pipelined = layout.get("pipeline", asked.get("pipeline", 1)) > 1
+    tried = (None,) if "microbatches" in asked or pipelined else (None, *MICROBATCHES)
+    found: list[TrainingChoice] = []
+    last: TrainingChoice | None = None
+    for policy in policies:
+        for microbatches in tried:
+            options = {**layout, "checkpoint": policy}
+            if microbatches is not None:
+                options["microbatches"] = microbatches
+            try:
+                answer = train(model, **{**asked, **options})
+            except RooflineError as error:
+                last = last or TrainingChoice(options, None, "legal", str(error))
+                break
+            if answer.memory.fits is not False:
+                found.append(TrainingChoice(options, answer))
+                break
+            over = float(answer.memory.total) - float(answer.memory.capacity or 0.0)
+            last = TrainingChoice(options, answer, "fit", f"does not fit by {format_amount(over, 'B')} a chip")
+        if found and found[-1].options.get("microbatches") is None:
+            break  # whatever runs more again takes longer
+        if last is not None and last.kind == "legal":
+            break
+    if not found:
+        assert last is not None
+        return last
+    return min(found, key=lambda each: each.answer.time if each.answer is not None else 0.0)

@@ -1,0 +1,46 @@
+"""The fastest training layout against every layout asked by itself."""
+
+from __future__ import annotations
+
+import itertools
+import json
+
+import pytest
+
+from roofline.cli import main
+from roofline.errors import RooflineError
+from roofline.models import train
+from roofline.plans.training import search_training
+
+
+def test_no_layout_that_fits_is_faster() -> None:
+    asked = {"on": "h100:8", "batch_tokens": 65536, "sequence": 4096}
+    found = search_training("llama-3-8b", **asked, data=1)
+    assert found.best is not None
+    fits = []
+    for tensor, pipeline, policy in itertools.product((1, 2, 4, 8), (1, 2, 4, 8), ("none", "selective", "full")):
+        try:
+            each = train("llama-3-8b", **asked, tensor=tensor, pipeline=pipeline, checkpoint=policy)
+        except RooflineError:
+            continue
+        if each.memory.fits:
+            fits.append(each.time)
+    assert found.best.time == min(fits)
+
+
+def test_what_is_given_stays(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["train", "llama-3-8b", "--on", "h100:8", "--batch-tokens", "65536", "--search", "--json"]
+    assert main([*words, "--tensor", "2", "--checkpoint", "full", "--pipeline", "1"]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert answer["schema"] == "roofline/train-search/1"
+    choices = [each for each in answer["choices"] if each["kind"] != "legal"]
+    assert choices
+    assert all(each["layout"]["tensor"] == 2 and each["checkpoint"] == "full" for each in choices)
+
+
+def test_nothing_fits_with_code_3(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["train", "llama-3-70b", "--on", "h100:8", "--batch-tokens", "65536", "--search", "--pipeline", "1"]
+    assert main(words) == 3
+    shown = capsys.readouterr().out
+    assert "NOTHING FITS" in shown
+    assert "does not fit by" in shown
