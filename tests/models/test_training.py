@@ -412,7 +412,6 @@ MESSAGES = [
     (["llama-2-7b", "--on", "h100", "--batch-tokens", "8", "--mfu", "40"], "mfu 40.0 is not a fraction; 0.4 is 40%"),
     (["llama-2-7b", "--on", "h100", "--batch-tokens", "8", "--policy", "tild"], "unknown byte policy 'tild'"),
     (["bert-base", "--on", "h100", "--batch-tokens", "8"], "bert-base has no output head to train"),
-    (["gpt-2", "--on", "h100:8", "--batch-tokens", "8", "--tensor", "8"], "gpt-2 has 12 heads, which 8 chips do not"),
 ]
 
 

@@ -26,7 +26,7 @@ from roofline.ops.collectives.routing import Density, TopKRouting
 from roofline.ops.contraction import contraction
 from roofline.ops.elementwise import PER_ELEMENT
 from roofline.ops.reduction import SOFTMAX_PER_ELEMENT
-from roofline.sizes import Size, minimum, product
+from roofline.sizes import Size, ceil_div, minimum, product
 from roofline.work import Tensor, Work
 
 
@@ -144,7 +144,7 @@ class MixtureOfExperts(Block):
         ``group_limit``    how many groups a token's experts may be of, and how many there are; the experts of a group
                            lie together
         ``names``          the router, the experts and the shared expert
-        ``ways``           chips that hold whole experts: one has count ÷ ways of them, the busiest under a skew
+        ``ways``           chips that hold whole experts: one has ⌈count ÷ ways⌉ of them, the busiest under a skew
         ``exchange``       how these chips send each other tokens, if they do
     """
 
@@ -169,7 +169,7 @@ class MixtureOfExperts(Block):
     def weights(self) -> tuple[Weight, ...]:
         """Every parameter tensor of the block."""
         router, experts, shared = self.names
-        width, held = self.latent or self.inputs, self.count // self.ways
+        width, held = self.latent or self.inputs, ceil_div(self.count, self.ways)
         found = [Weight(router, (self.count, self.inputs), "router")]
         if self.router_bias:
             found.append(Weight(f"{router}.bias", (self.count,), "bias"))
@@ -260,7 +260,7 @@ class MixtureOfExperts(Block):
         """
         if len(skew) != self.count:
             raise SizeError(f"the skew has {len(skew)} shares, and there are {self.count} experts", hint="one for each")
-        held, total = self.count // self.ways, sum(skew)
+        held, total = ceil_div(self.count, self.ways), sum(skew)
         chips = [[share / total for share in skew[start : start + held]] for start in range(0, self.count, held)]
         rows = [sum(minimum(1, self.top_k * share) for share in chip) for chip in chips]
         return max(rows), chips[rows.index(max(rows))]

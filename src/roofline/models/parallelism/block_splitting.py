@@ -159,21 +159,22 @@ class BlockSplitter:
             self.gaps["each chip selects among its own keys: putting the choices together is not counted"] = None
         return ContextParallelAttention(local.name, local, self.context, self.algorithm)
 
-    def divide_exactly(self, what: str, size: int, ways: int | None = None) -> int:
-        """A part of a size that the chips must divide."""
+    def divide_or_pad(self, what: str, size: int, ways: int | None = None) -> int:
+        """The fullest chip's part of a size, which is padded where the chips do not divide it; a note says so."""
         ways = self.ways if ways is None else ways
+        each = -(-size // ways)
         if size % ways:
-            fitting = [n for n in range(2, min(size, 64) + 1) if size % n == 0]
-            hint = f"a number of chips that divides them: {', '.join(map(str, fitting))}"
-            raise SizeError(f"{self.name} has {size} {what}, which {ways} chips do not divide", hint=hint)
-        return size // ways
+            self.note(f"{size} {what} on {ways} chips: padded to {each * ways}, {each} on each")
+        return each
 
     def divide_or_share(self, what: str, size: int) -> int:
-        """A part of a size, at least 1. A size below the number of chips is held by several chips; a note says so."""
+        """The fullest chip's part of a size, at least 1. Below the number of chips several hold one; a note says so."""
+        if size % self.ways and self.ways % size:
+            held = -(-size // self.ways)
+            self.note(f"{size} {what} on {self.ways} chips: they do not divide, and a chip holds at least {held}")
+            return held
         if size % self.ways == 0:
             return size // self.ways
-        if self.ways % size:
-            self.divide_exactly(what, size)
         self.note(f"{size} {what} on {self.ways} chips: each is held by {self.ways // size}")
         return 1
 
@@ -209,7 +210,7 @@ class BlockSplitter:
 
 
 def _attention(splitter: BlockSplitter, block: Any) -> Any:
-    heads = splitter.divide_exactly("heads", block.heads)
+    heads = splitter.divide_or_pad("heads", block.heads)
     kv_heads = splitter.divide_or_share("heads of keys and values", block.kv_heads)
     if block.norm == "full" or block.out_norm:
         splitter.gap("the norm over all heads: its sums are exchanged between chips, which is not counted")
@@ -220,31 +221,29 @@ def _attention(splitter: BlockSplitter, block: Any) -> Any:
 
 def _latent(splitter: BlockSplitter, block: Any) -> Any:
     splitter.note("every chip holds the latents of all heads")
-    return replace(block, heads=splitter.divide_exactly("heads", block.heads))
+    return replace(block, heads=splitter.divide_or_pad("heads", block.heads))
 
 
 def _compressed(splitter: BlockSplitter, block: Any) -> Any:
     splitter.note("every chip holds the keys and values that all heads share, and compresses and selects them")
-    heads = splitter.divide_exactly("heads", block.heads)
-    return replace(block, heads=heads, groups=splitter.divide_exactly("groups of the output matrix", block.groups))
+    heads = splitter.divide_or_pad("heads", block.heads)
+    return replace(block, heads=heads, groups=splitter.divide_or_pad("groups of the output matrix", block.groups))
 
 
 def _delta(splitter: BlockSplitter, block: Any) -> Any:
-    key_heads = splitter.divide_exactly("heads of keys", block.key_heads)
-    return replace(
-        block, key_heads=key_heads, value_heads=splitter.divide_exactly("heads of values", block.value_heads)
-    )
+    key_heads = splitter.divide_or_pad("heads of keys", block.key_heads)
+    return replace(block, key_heads=key_heads, value_heads=splitter.divide_or_pad("heads of values", block.value_heads))
 
 
 def _kimi(splitter: BlockSplitter, block: Any) -> Any:
-    return replace(block, heads=splitter.divide_exactly("heads of delta attention", block.heads))
+    return replace(block, heads=splitter.divide_or_pad("heads of delta attention", block.heads))
 
 
 def _mamba(splitter: BlockSplitter, block: Any) -> Any:
     splitter.note("Mamba's norm runs over each chip's own channels")
     return replace(
         block,
-        heads=splitter.divide_exactly("Mamba heads", block.heads),
+        heads=splitter.divide_or_pad("Mamba heads", block.heads),
         groups=splitter.divide_or_share("groups", block.groups),
     )
 
@@ -252,12 +251,15 @@ def _mamba(splitter: BlockSplitter, block: Any) -> Any:
 def _mlp(splitter: BlockSplitter, block: Any) -> Any:
     if block.norm:
         splitter.gap("the norm over all hidden columns: its sums are exchanged between chips, which is not counted")
-    return replace(block, hidden=splitter.divide_exactly("hidden columns", block.hidden))
+    return replace(block, hidden=splitter.divide_or_pad("hidden columns", block.hidden))
 
 
 def _experts(splitter: BlockSplitter, block: Any) -> Any:
-    if splitter.expert > 1:
-        splitter.divide_exactly("experts", block.count, splitter.expert)
+    held = ceil_div(block.count, splitter.expert)
+    if held * splitter.expert > block.count:
+        slots = held * splitter.expert
+        more = f"{held} on each, {slots - block.count} of the {slots} are redundant copies"
+        splitter.notes[f"{block.count} experts on {splitter.expert} chips: {more}"] = None
     shared = block.shared
     if shared is not None and (splitter.exchange is None or splitter.exchange.split):
         shared = _mlp(splitter, shared)
@@ -269,9 +271,8 @@ def _experts(splitter: BlockSplitter, block: Any) -> Any:
         splitter.note("each chip holds whole experts and gets its share of the tokens, all experts alike")
     if slices > 1 and splitter.expert > 1:
         splitter.note(f"each expert is split over {slices} chips")
-    if slices > 1:
-        splitter.divide_exactly("hidden columns of an expert", block.hidden, slices)
-    return replace(block, shared=shared, hidden=block.hidden // slices, ways=splitter.expert)
+    hidden = splitter.divide_or_pad("hidden columns of an expert", block.hidden, slices)
+    return replace(block, shared=shared, hidden=hidden, ways=splitter.expert)
 
 
 def _parallel(splitter: BlockSplitter, block: Any) -> Any:
@@ -324,7 +325,7 @@ def split_over_axes(
     ``experts`` gives each chip whole experts instead of a slice of every one. ``sequence`` keeps the hidden state
     between blocks split by tokens: a ReduceScatter and an AllGather stand where else an AllReduce does, of the same
     bytes. ``algorithm`` names the collectives' algorithm. Key heads fewer than chips are
-    held by several; query heads must divide.
+    held by several; sizes that the chips do not divide are padded.
     """
     ways = product(axis.size for axis in axes)
     if not isinstance(ways, int):
@@ -367,6 +368,21 @@ def split_by_layout(model: Model, ways: Parallelism, machine: Machine, *, compar
         local = replace(local, stage_end=(*local.stage_end, PipelineSend("hand_on", axes["pipeline"], algorithm)))
     share = BatchShare(ways.copies, ways.sharing, ways.context)
     return replace(local, share=share, notes=(*local.notes, *_said(ways, exchange, model)))
+
+
+def divides(model: Model, tensor: int, expert: int = 1) -> bool:
+    """Whether chips have equal parts of heads, hidden columns and experts, so that nothing is padded or held twice."""
+
+    def whole(block: Any) -> bool:
+        if isinstance(block, ParallelBranches):
+            return all(whole(each) for branch in block.branches for each in branch)
+        if isinstance(block, MixtureOfExperts):
+            slices = tensor if expert == 1 else max(tensor // expert, 1)
+            return block.count % expert == 0 and block.hidden % slices == 0
+        sizes = [getattr(block, name, 0) for name in ("heads", "key_heads", "value_heads", "hidden")]
+        return isinstance(block, WHOLE) or all(size % tensor == 0 for size in sizes)
+
+    return all(whole(block) for layer in dict.fromkeys(model.layers) for block in layer.blocks)
 
 
 def has_experts(model: Model) -> bool:

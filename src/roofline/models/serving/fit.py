@@ -403,12 +403,16 @@ def fewest_split(
 
     Numbers that the model does not divide into are passed over.
     """
+    from roofline.models.parallelism.block_splitting import divides
+
     for ways in range(1, MOST_WAYS + 1):
         chips = with_chips(machine, ways)
         if chips is None:
             continue
         layouts: list[dict[str, Any]] = [{"tensor": ways, "expert": ways}, {"expert": ways}] if expert else []
         for layout in layouts or [{"tensor": ways}]:
+            if not divides(model, layout.get("tensor", 1), layout.get("expert", 1)):
+                continue
             try:
                 local, _ = local_model(model, chips, **layout)
             except SizeError:
