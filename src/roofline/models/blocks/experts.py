@@ -139,7 +139,8 @@ class MixtureOfExperts(Block):
         ``shared_gate``    whether a sigmoid weighs the shared expert
         ``router_bias``    whether the router has a trained bias; ``router_scales`` its further vectors (name, size)
         ``expert_bias``    whether the experts' matrices have biases
-        ``latent``         width of the space the routed experts run in, between two projections
+        ``latent``         width of the space the routed experts run in, between the projections ``latent_names``;
+                           ``latent_norm`` is a norm before the second
         ``scoring``        the router's function
         ``group_limit``    how many groups a token's experts may be of, and how many there are; the experts of a group
                            lie together
@@ -160,6 +161,8 @@ class MixtureOfExperts(Block):
     router_scales: tuple[tuple[str, int], ...] = ()
     expert_bias: bool = False
     latent: int | None = None
+    latent_names: tuple[str, str] = ("fc1_latent_proj", "fc2_latent_proj")
+    latent_norm: str = ""
     scoring: str = "softmax"
     group_limit: tuple[int, int] = (1, 1)
     names: tuple[str, str, str] = ("gate", "experts", "shared_experts")
@@ -175,10 +178,9 @@ class MixtureOfExperts(Block):
             found.append(Weight(f"{router}.bias", (self.count,), "bias"))
         found += [Weight(name, (size,), "other") for name, size in self.router_scales]
         if self.latent:
-            found += [
-                Weight("fc1_latent_proj", (self.latent, self.inputs)),
-                Weight("fc2_latent_proj", (self.inputs, self.latent)),
-            ]
+            into, back = self.latent_names
+            found += [Weight(into, (self.latent, self.inputs)), Weight(back, (self.inputs, self.latent))]
+            found += [Weight(self.latent_norm, (self.latent,), "norm")] if self.latent_norm else []
         for name in ("gate_proj", "up_proj") if self.gated else ("up_proj",):
             found.append(Weight(join_path(experts, name), (held, self.hidden, width), "expert"))
         found.append(Weight(join_path(experts, "down_proj"), (held, width, self.hidden), "expert"))
@@ -206,10 +208,12 @@ class MixtureOfExperts(Block):
         router, experts, shared = self.names
         logits = builder.linear(router, x, tokens)
         chosen = self._choose(builder, logits, tokens)
-        routed = builder.linear("fc1_latent_proj", x, tokens) if self.latent else x
+        routed = builder.linear(self.latent_names[0], x, tokens) if self.latent else x
         out = self._experts(builder, routed, tokens, chosen, experts)
         if self.latent:
-            out = builder.linear("fc2_latent_proj", out, tokens)
+            if self.latent_norm:
+                out = builder.norm("rms_norm", out, self.latent_norm, tokens, self.latent)
+            out = builder.linear(self.latent_names[1], out, tokens)
         if self.shared is not None:
             beside = self._shared(builder, self.shared, x, every, tokens)
             if self.shared_gate:

@@ -26,7 +26,7 @@ from roofline.work import Tensor
 class LatentAttention(Block):
     """``heads`` heads; ``query_rank`` (0: none) and ``rank`` are the latents' widths, ``nope`` + ``rotary`` a key's.
 
-    ``rotates`` says that the second part of a key is rotated.
+    ``rotates`` says that the second part of a key is rotated; ``gate`` that a sigmoid multiplies the result.
 
     ::
 
@@ -47,6 +47,7 @@ class LatentAttention(Block):
     bias: bool = False
     indexer: Indexer | None = None
     rotates: bool = True
+    gate: bool = False
 
     def weights(self) -> tuple[Weight, ...]:
         """Every parameter tensor of the block."""
@@ -65,6 +66,8 @@ class LatentAttention(Block):
             Weight("kv_b_proj", (n * (self.nope + self.value), self.rank)),
             Weight("o_proj", (self.inputs, n * self.value)),
         ]
+        if self.gate:
+            found.append(Weight("g_proj", (n * self.value, self.inputs)))
         if self.bias:
             names = ("q_a_proj", "kv_a_proj_with_mqa", "o_proj")
             found += [Weight(f"{w.name}.bias", w.shape[:1], "bias") for w in found if w.name in names]
@@ -114,6 +117,9 @@ class LatentAttention(Block):
             self._select(builder, x, narrow, self.indexer)
         read = [latent, *self._cached(builder)]
         out = (self._absorbed if step.absorbed else self._expanded)(builder, q, read, builder.weights["kv_b_proj"])
+        if self.gate:
+            opened = builder.elementwise("sigmoid", (builder.linear("g_proj", x, tokens),), "gate")
+            out = builder.elementwise("multiply", (out, opened), "gated", like=out)
         return builder.linear("o_proj", out, tokens)
 
     def _cached(self, builder: OperationBuilder) -> list[Tensor]:

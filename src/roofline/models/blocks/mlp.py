@@ -28,6 +28,7 @@ ACTIVATIONS = {
     "sigmoid": "sigmoid",
     "tanh": "tanh",
     "xielu": "xielu",
+    "situ": "silu",
 }
 
 #: The numbers that xIELU has of its own in each layer.

@@ -210,7 +210,8 @@ class Mamba2(Block):
 class KimiDeltaAttention(Block):
     """Kimi delta attention: a delta net whose state decays by one number for each channel of its keys.
 
-    ``heads`` states of ``head`` x ``head``; decay and gate are made of the hidden state over ``head`` numbers.
+    ``heads`` states of ``head`` x ``head``; decay and gate are made of the hidden state over ``head`` numbers, the gate
+    by one matrix where ``full_gate`` (Kimi K3).
 
     Source: Kimi Linear technical report, arXiv:2510.26692; projections as in the transformers implementation.
     """
@@ -220,6 +221,7 @@ class KimiDeltaAttention(Block):
     head: int
     kernel: int
     state: str = "fp32"
+    full_gate: bool = False
 
     @property
     def inner(self) -> int:
@@ -237,8 +239,7 @@ class KimiDeltaAttention(Block):
             Weight("b_proj", (self.heads, self.inputs), "other"),
             Weight("dt_bias", (self.inner,), "other"),
             Weight("A_log", (self.heads,), "other"),
-            Weight("g_a_proj", narrow),
-            Weight("g_b_proj", wide),
+            *([Weight("g_proj", square)] if self.full_gate else [Weight("g_a_proj", narrow), Weight("g_b_proj", wide)]),
             Weight("o_norm", (self.head,), "norm"),
             Weight("o_proj", (self.inputs, self.inner)),
         )
@@ -264,7 +265,8 @@ class KimiDeltaAttention(Block):
         small = builder.read_weights("dt_bias", "A_log")
         out = recur(builder, [mixed, beta, decay, *small], self.heads, self.head, self.head, 3, self.state)
         out = builder.norm("rms_norm", out, "o_norm", tokens * self.heads, self.head)
-        gate = builder.elementwise("sigmoid", (narrowed("g"),), "gate")
+        opened = builder.linear("g_proj", x, tokens) if self.full_gate else narrowed("g")
+        gate = builder.elementwise("sigmoid", (opened,), "gate")
         out = builder.elementwise("multiply", (gate, out), "gated", like=gate)
         return builder.linear("o_proj", out, tokens)
 

@@ -251,6 +251,30 @@ class LowRankResidual(Block):
         return builder.elementwise("add", (wide, x), "add")
 
 
+@dataclass(frozen=True, slots=True)
+class AttentionResidual(Block):
+    """Mix the hidden state with those of earlier blocks of layers: a softmax over ``states`` of norm(state)·proj.
+
+    Source: Kimi K3 technical report, arXiv:2607.24653 (block attention residuals).
+    """
+
+    width: int
+    states: int
+
+    def weights(self) -> tuple[Weight, ...]:
+        """Every parameter tensor of the block."""
+        return Weight(f"{self.name}_norm", (self.width,), "norm"), Weight(f"{self.name}_proj", (1, self.width), "other")
+
+    def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
+        """Add the mixture: 4 FLOPs an element for the norm, 2 for its score, 2 for the sum."""
+        rows = x.dims[0]
+        others = builder.output(f"{self.name}.states", rows, (self.states - 1) * self.width)
+        read = [x, *([others] if self.states > 1 else []), *builder.read_weights(*builder.weights)]
+        out, elements = builder.output(self.name, rows, self.width), rows * self.states * self.width
+        builder.stream = builder.vector("softmax", read, out, self.name, flops=8 * elements, elements=elements)
+        return builder.stream
+
+
 _HANDED = "the inputs of its layers"
 
 

@@ -6,14 +6,15 @@ from dataclasses import replace
 from typing import Any
 
 from roofline.errors import InputError
+from roofline.models.blocks.experts import MixtureOfExperts
 from roofline.models.blocks.key_selection import Indexer
 from roofline.models.blocks.latent_attention import CompressedAttention, LatentAttention
 from roofline.models.blocks.recurrent import KimiDeltaAttention
 from roofline.models.blocks.residual import Norm
-from roofline.models.blocks.residual_streams import CollapseStreams, CopyToStreams, ExpandStreams
+from roofline.models.blocks.residual_streams import AttentionResidual, CollapseStreams, CopyToStreams, ExpandStreams
 from roofline.models.description import Block, Layer, Model
 from roofline.models.families import family
-from roofline.models.families.decoder_table import Decoder, Routing, add, after_first
+from roofline.models.families.decoder_table import Decoder, Routing, add, after_first, read
 from roofline.models.families.parts import DecoderSizes, activation, build_model, expert_layers, layer_types, prediction
 from roofline.models.fields import Fields
 
@@ -105,8 +106,47 @@ def _kimi_mixer(fields: Fields, shape: DecoderSizes, kind: str, number: int, att
         )
     )  # fmt: skip
     if kind == "linear":
-        return KimiDeltaAttention("self_attn", shape.width, heads, head, kernel)
-    return replace(_latent(fields, shape, kind, number, attention), indexer=None, rotates=False)
+        whole = section is not None and section.flag("use_full_rank_gate", False)
+        return KimiDeltaAttention("self_attn", shape.width, heads, head, kernel, full_gate=whole)
+    gate = fields.flag("mla_use_output_gate", False)
+    return replace(_latent(fields, shape, kind, number, attention), indexer=None, rotates=False, gate=gate)
+
+
+_KIMI = Decoder(
+    prepare=_kimi, kinds=_kimi_kinds, mixer=_kimi_mixer, mlp_bias=False,
+    inert="moe_renormalize moe_router_activation_func mla_use_nope activation_situ_beta activation_situ_linear_beta",
+    routing=Routing(scored="sigmoid", limited=True, layers=after_first(1)),
+)  # fmt: skip
+
+
+@family("kimi_linear")
+def read_kimi(fields: Fields) -> Model:
+    """Read Kimi Linear, or the language part of Kimi K3: experts in a latent space, residuals of earlier blocks."""
+    model = read(_KIMI, fields)
+    latent, block = fields.count("routed_expert_hidden_size"), fields.count("attn_res_block_size")
+    norm = "routed_expert_norm" if fields.flag("latent_moe_use_norm", False) else ""
+
+    def changed(layer: Layer, number: int) -> Layer:
+        states = number // block + 2 if block else 0
+        blocks: list[Block] = []
+        for each in layer.blocks:
+            if latent and isinstance(each, MixtureOfExperts):
+                names = "routed_expert_down_proj", "routed_expert_up_proj"
+                each = replace(each, name="block_sparse_moe", latent=latent, latent_names=names, latent_norm=norm)
+            if block and each.name in _RESIDUALS:
+                blocks.append(AttentionResidual(_RESIDUALS[each.name], model.width, states))
+            blocks.append(each)
+        return Layer(tuple(blocks))
+
+    if not latent and not block:
+        return model
+    layers = tuple(changed(layer, number) for number, layer in enumerate(model.layers))
+    last = (AttentionResidual("output_attn_res", model.width, -(-len(layers) // block) + 1),) if block else ()
+    return replace(model, layers=layers, after=(*last, *model.after))
+
+
+#: The mixtures of residuals before each norm.
+_RESIDUALS = {"input_layernorm": "self_attention_res", "post_attention_layernorm": "mlp_res"}
 
 
 add({
@@ -118,10 +158,6 @@ add({
     "minicpm3 youtu": Decoder(
         prepare=_latent_sizes, inert="scale_emb scale_depth dim_model_base embedding_initializer_range", mixer=_latent,
         tied=True,
-    ),
-    "kimi_linear": Decoder(
-        prepare=_kimi, inert="moe_renormalize moe_router_activation_func mla_use_nope", kinds=_kimi_kinds,
-        mixer=_kimi_mixer, mlp_bias=False, routing=Routing(scored="sigmoid", limited=True, layers=after_first(1)),
     ),
 })  # fmt: skip
 

@@ -20,6 +20,7 @@ _TEXT = {
     "qwen3_5": ("qwen3_5_text", "model.language_model."),
     "qwen3_5_moe": ("qwen3_5_moe_text", "model.language_model."),
     "kimi_k25": ("deepseek_v3", "language_model.model."),
+    "kimi_k3": ("kimi_linear", "language_model.model."),
     "llama4": ("llama4_text", "language_model.model."),
     "gemma4": ("gemma4_text", "model.language_model."),
     "gemma3": ("gemma3_text", "language_model.model."),

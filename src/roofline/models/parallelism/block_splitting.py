@@ -54,6 +54,7 @@ from roofline.models.blocks.residual_streams import (
     AddToOtherStreams,
     AltUpCorrect,
     AltUpPredict,
+    AttentionResidual,
     CollapseStreams,
     CopyToStreams,
     ExpandStreams,
@@ -296,7 +297,7 @@ def _held(splitter: BlockSplitter, block: Any) -> Any:
 WHOLE = (
     Norm, ResidualAdd, PositionEmbedding, Linear, TensorParallelCollective, CopyToStreams, CollapseStreams,
     ExpandStreams, PerLayerInput, PerLayerEmbedding, StreamProjections, AltUpPredict, AltUpCorrect, AddToOtherStreams,
-    LowRankResidual,
+    LowRankResidual, AttentionResidual,
 )  # fmt: skip
 SPLITS: Mapping[type[Block], Callable[[BlockSplitter, Any], Block]] = {
     Attention: _attention,
