@@ -87,3 +87,29 @@ tell(trace(model, torch.empty(4, 64, device="meta", requires_grad=True), backwar
     assert forward == ["_allgather_base"] * 2
     assert sorted(backward) == ["_allgather_base"] * 2 + ["_reduce_scatter_base"] * 2
     assert found["complete"]
+
+
+def test_distributed_data_parallel_averages_its_gradients():
+    found = run("""
+model = nn.parallel.DistributedDataParallel(nn.Sequential(nn.Linear(64, 128), nn.ReLU(), nn.Linear(128, 10)))
+tell(trace(model, "fp32[8, 64]", backward=True))
+""")
+    weights = 64 * 128 + 128 + 128 * 10 + 10
+    assert found["sent"] == [["all_reduce", 8, 2 * 7 * weights * 4 / 8, "backward"]]
+
+
+def test_data_parallel_gradients_go_in_buckets_and_compressed():
+    found = run("""
+from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
+layers = [nn.Linear(512, 512, bias=False) for _ in range(4)]
+model = nn.parallel.DistributedDataParallel(nn.Sequential(*layers), bucket_cap_mb=2)
+whole = trace(model, "fp32[8, 512]", optimizer="sgd")
+model.register_comm_hook(None, default_hooks.fp16_compress_hook)
+half = trace(model, "fp32[8, 512]", backward=True)
+with model.no_sync():
+    none = trace(model, "fp32[8, 512]", backward=True)
+sent = [[float(op.work.total("wire")) for op in traced.collectives()] for traced in (whole, half, none)]
+print(json.dumps(sent))
+""")
+    one = 2 * 7 * 512 * 512 * 4 / 8
+    assert found == [[one, 2 * one, one], [one / 2, one, one / 2], []]

@@ -239,10 +239,10 @@ def _built(value: Any, label: str) -> Any:
 
 
 def _called(build: Any, label: str) -> Any:
-    import torch
+    from roofline.programs.pytorch.data_parallel import building_on_shapes
 
     try:
-        with output_kept_apart(), torch.device("meta"):
+        with output_kept_apart(), building_on_shapes():
             made = build()
     except SystemExit as stop:
         raise InputError(f"{label} ends with sys.exit({stop.code!r})", hint=_NO_EXIT) from None

@@ -25,7 +25,7 @@ from __future__ import annotations
 import sys
 import warnings
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import fields, is_dataclass
 from typing import Any
 from unittest import mock
@@ -146,10 +146,16 @@ def _traced(
         stack.enter_context(mock.patch.object(torch.distributions.Distribution, "_validate_args", False))
         stack.enter_context(warnings.catch_warnings())
         warnings.filterwarnings("ignore", "flex_attention called without torch.compile", UserWarning)
+        sending: AbstractContextManager[None] = nullcontext()
+        if torch.distributed.is_available() and torch.distributed.is_initialized():
+            from roofline.programs.pytorch.data_parallel import averaging_gradients
+
+            sending = averaging_gradients(roots, recorder)
         stack.enter_context(FunctionWatcher(recorder))
         stack.enter_context(DispatchWatcher(recorder))
         try:
-            result = run_program(program, values, named, backward, stepper)
+            with sending:
+                result = run_program(program, values, named, backward, stepper)
             results = recorder.identities.made_whole([] if backward else tensors_given_back(result))
             recorder.open.check()
         except RooflineError:

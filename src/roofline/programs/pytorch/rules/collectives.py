@@ -5,9 +5,13 @@ Ranks stand in process groups, so that these rules alone ask torch, which has ma
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import pairwise
+from typing import Any
 
 from roofline.programs.pytorch.registry import Call, Priced, operands_in, pricing, rule
+from roofline.sizes import Size
+from roofline.work import Op, Tensor
 
 #: What each operation does; receiving sends nothing.
 KINDS: dict[str, str | None] = {
@@ -50,8 +54,7 @@ def collective(call: Call) -> Priced:
     if does is None or devices == 1:
         return pricing.least_collective(name, reads, call.writes, does="Permute", nbytes=0, devices=devices)
     nbytes = whole * devices if does == "AllToAll" else whole
-    groups = _spaced(ranks) if len(ranks) == devices else []
-    return pricing.least_collective(name, reads, call.writes, does=does, nbytes=nbytes, devices=devices, groups=groups)
+    return between(name, does, reads, call.writes, nbytes, devices, ranks)
 
 
 #: Names of the input of collectives that write into given tensors.
@@ -78,26 +81,44 @@ def waited(call: Call) -> Priced:
 
 
 def _members(call: Call) -> tuple[int, list[int]]:
-    """How many take part, and their ranks where the process group tells them."""
+    """How many take part in a call, and their ranks where the process group tells them."""
+    size = call.get("group_size")
+    found, ranks = members(call.get("group_name", call.get("process_group")))
+    return (size if isinstance(size, int) else found), ranks
+
+
+def members(group: Any) -> tuple[int, list[int]]:
+    """How many devices a process group (or its name) has, and their ranks where they are known."""
     import torch.distributed as dist
 
-    group = call.get("group_name", call.get("process_group"))
     if isinstance(group, str):
         from torch.distributed.distributed_c10d import _resolve_process_group
 
         group = _resolve_process_group(group)
-    elif group is not None:
+    elif group is not None and not isinstance(group, dist.ProcessGroup):
         try:
             group = dist.ProcessGroup.unbox(group)
         except (AttributeError, RuntimeError, TypeError):
             group = None
-    size = call.get("group_size")
-    if not isinstance(size, int):
-        size = group.size() if group is not None else dist.get_world_size() if dist.is_initialized() else 1
+    size = group.size() if group is not None else dist.get_world_size() if dist.is_initialized() else 1
     try:
         return size, list(dist.get_process_group_ranks(group))
     except (KeyError, RuntimeError, ValueError):
         return size, []
+
+
+def between(
+    name: str,
+    does: str,
+    reads: Sequence[Tensor],
+    writes: Sequence[Tensor],
+    nbytes: Size,
+    devices: int,
+    ranks: list[int],
+) -> Op:
+    """A collective between devices that are numbered."""
+    groups = _spaced(ranks) if len(ranks) == devices else []
+    return pricing.least_collective(name, reads, writes, does=does, nbytes=nbytes, devices=devices, groups=groups)
 
 
 def _spaced(ranks: list[int]) -> list[tuple[str, int, int]]:
