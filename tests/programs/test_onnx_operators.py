@@ -246,3 +246,49 @@ def test_weights_with_brackets_in_their_names_are_no_parts():
     results = [value(f"y{i}") for i in range(3)]
     found = trace(model(nodes, [value("x", 4, 8)], results, [weight(name, 8, 16) for name in names]), frontend="onnx")
     assert found.bytes("minimal") == 4 * (4 * 8 + 3 * 8 * 16 + 3 * 4 * 16)
+
+
+def test_dropout_costs_while_training_and_nothing_else():
+    constants = {"ratio": np.float32(0.5), "training": np.array(True)}
+    training = _node("Dropout", {"x": (8, 16)}, constants=constants)
+    assert training.flops("all") == 2 * 8 * 16
+    assert training.bytes() == 2 * 8 * 16 * 4
+    alone = model([helper.make_node("Relu", ["x"], ["h"]), helper.make_node("Dropout", ["h"], ["y"])],
+                  [value("x", 8, 16)], [value("y")])  # fmt: skip
+    assert [op.name for op in trace(alone, frontend="onnx").ops] == ["Relu"]
+
+
+def test_results_that_no_operator_writes_are_written():
+    assert _node("Transpose", {"x": (8, 16)}, perm=[1, 0]).bytes() == 2 * 8 * 16 * 4
+    assert _node("ConstantOfShape", {}, constants={"s": [8, 16]}).bytes() == 8 * 16 * 4
+    assert _node("Identity", {"x": (8, 16)}).bytes() == 0
+    kept = model([helper.make_node("Neg", ["x"], ["h"]), helper.make_node("Transpose", ["h"], ["y"])],
+                 [value("x", 8, 16)], [value("y")])  # fmt: skip
+    assert trace(kept, frontend="onnx").bytes() == 2 * 8 * 16 * 4
+
+
+@pytest.mark.parametrize(("kind", "states", "each"), [("Adam", 4, 17), ("Adagrad", 3, 7), ("Momentum", 3, 4)])
+def test_optimizers_cost_what_they_do_in_torch(kind, states, each):
+    names = ["R", "T", *(f"s{i}" for i in range(states))]
+    outs = [f"y{i}" for i in range(states - 1)]
+    given = [value("R"), value("T", dtype=INT), *(value(name, 8, 16) for name in names[2:])]
+    given[0].type.tensor_type.shape.SetInParent()
+    given[1].type.tensor_type.shape.SetInParent()
+    attributes = {"alpha": 0.9, "beta": 0.9, "mode": "standard", "norm_coefficient": 0.0} if kind == "Momentum" else {}
+    node = helper.make_node(kind, names, outs, domain="ai.onnx.preview.training", **attributes)
+    program = model([node], given, [value(name, 8, 16) for name in outs])
+    program.opset_import.add(domain="ai.onnx.preview.training", version=1)
+    found = trace(program, frontend="onnx")
+    assert found.flops("all") == each * 8 * 16
+    assert found.complete
+
+
+def test_sequences_hold_tensors_as_they_are():
+    nodes = [
+        helper.make_node("SplitToSequence", ["x"], ["parts"], axis=0, keepdims=1),
+        helper.make_node("ConcatFromSequence", ["parts"], ["y"], axis=0),
+    ]
+    found = trace(model(nodes, [value("x", 8, 16)], [value("y", 8, 16)]), frontend="onnx")
+    assert found.only(name="SplitToSequence").bytes() == 2 * 8 * 16 * 4
+    assert found.only(name="ConcatFromSequence").bytes() != 0
+    assert found.complete

@@ -139,13 +139,28 @@ def test_activations(kind, each):
     assert traced.complete
 
 
-def test_experts_are_a_gap_and_what_follows_is_counted():
-    node = runtime("MoE", ["x", "p", "w1", "", "w2"], k=2)
-    weights = [weight("p", D, 8), weight("w1", 8, D, 4 * D), weight("w2", 8, 4 * D, D)]
-    traced = _one(node, [value("x", S, D)], weights)
-    (gap,) = traced.listed_gaps()
-    assert (gap.name, gap.reason) == ("MoE", "its experts' layers depend on the version")
-    assert traced.ops[-1].name == "Relu"
+def test_experts_read_the_matrices_that_tokens_meet():
+    inputs = [value("x", S, D), value("p", S, 32)]
+    node = runtime("MoE", ["x", "p", "w1", "", "w2"], k=2, activation_type="silu")
+    traced = _one(node, inputs, [weight("w1", 32, D, 4 * D), weight("w2", 32, 4 * D, D)])
+    experts = traced.only(name="MoE").ops[0]
+    assert traced.flops() == 2 * S * 2 * (2 * D * 4 * D)
+    met = min(2 * S, 32) * D * 4 * D * 4
+    assert [t.traffic_bytes for t in experts.reads if t.role == "weight"] == [met, met]
+    assert traced.parameters() == 2 * 32 * D * 4 * D
+    assert traced.complete
+
+
+def test_packed_experts_have_the_elements_of_their_bits():
+    node = runtime("QMoE", ["x", "p", "w1", "s1", "", "w2", "s2"], k=1, expert_weight_bits=4)
+    packed = [
+        weight("w1", 8, 4 * D, D // 2, dtype=TensorProto.UINT8),
+        weight("w2", 8, D, 2 * D, dtype=TensorProto.UINT8),
+    ]
+    scales = [weight("s1", 8, 4 * D), weight("s2", 8, D)]
+    traced = _one(node, [value("x", S, D), value("p", S, 8)], [*packed, *scales])
+    assert traced.flops() == 2 * S * 2 * D * 4 * D
+    assert traced.complete
 
 
 def test_operators_in_the_body_of_a_loop():

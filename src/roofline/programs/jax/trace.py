@@ -106,6 +106,7 @@ def trace(
     for tensor, shape in zip(tensors, shapes, strict=True):
         walker.left_to_compiler(automatic(shape.sharding), [tensor], JaxprContext())
     results = walker.inline(pruned, tensors, JaxprContext())
+    results = walker.written_out(results, [value_of(var.aval) for var in pruned.outvars])
     hidden = masked(pruned, closed.consts)
     if hidden:
         walker.assume(hidden)

@@ -154,6 +154,20 @@ class JaxprWalker:
         if op.note and op.kind != "unknown":
             self.assume(op.note)
 
+    def written_out(self, results: Sequence[Operand], values: Sequence[Value]) -> list[Operand]:
+        """Write down results that no operation writes: constants, and inputs in another form."""
+        found: list[Operand] = []
+        for tensor, value in zip(results, values, strict=True):
+            forwarded = tensor is not None and tensor.label != "constant" and self.held.get(tensor.ident) == value.shape
+            if tensor is not None and tensor.touched is None and (tensor.ident in self.written or forwarded):
+                found.append(tensor)
+                continue
+            made = self.tensor(value)
+            reads = () if tensor is None else (tensor,)
+            self.emit(pricing.move("constant" if tensor is None else "copy", reads, (made,)), JaxprContext())
+            found.append(made)
+        return found
+
     def left_to_compiler(self, devices: int, tensors: Sequence[Operand], context: JaxprContext) -> None:
         """List tensors whose sharding is automatic, since what is sent between the devices cannot be known."""
         if devices == 1:

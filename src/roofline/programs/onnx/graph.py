@@ -63,7 +63,8 @@ def inferred(model: Any, batch: int | None, sizes: Mapping[str, Size]) -> tuple[
     stated = [item for item in written if _holds(item, used)]
     del model.graph.value_info[:]
     for item in model.graph.output:
-        item.type.tensor_type.ClearField("shape")
+        if item.type.HasField("tensor_type"):
+            item.type.tensor_type.ClearField("shape")
     standing = standing_in(model)
     inputs, weights = _set_aside(standing.graph)
     found = _shapes(standing)

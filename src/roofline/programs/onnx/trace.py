@@ -38,7 +38,9 @@ from roofline.sizes import Size
 from roofline.work import Op, Tensor
 
 #: Operators whose result is their first input in another form, or under another name.
-VIEWS = ("Reshape", "Transpose", "Squeeze", "Unsqueeze", "Flatten", "Identity", "Expand", "Dropout", "BitCast")
+VIEWS = ("Reshape", "Transpose", "Squeeze", "Unsqueeze", "Flatten", "Identity", "Expand", "BitCast")
+#: Domains whose operators go by their name alone.
+DOMAINS = ("", "ai.onnx", "ai.onnx.ml", "ai.onnx.preview", "ai.onnx.preview.training", DOMAIN)
 #: Operators that work on shapes, which are known before anything runs.
 OF_SHAPES = ("Shape", "Size", "Constant", "ConstantOfShape")
 
@@ -67,6 +69,7 @@ def trace(
     given = [item for item in model.graph.input if item.name not in held]
     with _damage("the ONNX graph"):
         walk.graph(model.graph, "", 1)
+        walk.written_out(model.graph)
     weights = [tensor for item in model.graph.initializer if (tensor := walk.known.get(item.name)) is not None]
     written = [walk.known[item.name] for item in given if item.name in walk.known]
     return Traced(
@@ -93,6 +96,7 @@ class GraphWalker:
     values: dict[str, Any] = field(default_factory=dict)
     updated: set[str] = field(default_factory=set)
     buffers: set[str] = field(default_factory=set)
+    lengths: dict[str, int] = field(default_factory=dict)
 
     def graph(self, graph: Any, scope: str, repeat: Size) -> None:
         """GraphWalker a graph: name its tensors, then price its nodes in order."""
@@ -152,7 +156,7 @@ class GraphWalker:
             node.op_type in UPDATES and node.output[0] in self.updated,
         )
         chosen = find(f"{DOMAIN}.{node.op_type}") if node.domain == DOMAIN else None
-        if chosen is None and node.domain in ("", "ai.onnx", DOMAIN):
+        if chosen is None and node.domain in DOMAINS:
             chosen = find(node.op_type)
         named = [word for word in (*node.input, *node.output[:1]) if word]
         missing = [word for word in named if word not in self.known and word not in self.values]
@@ -167,6 +171,19 @@ class GraphWalker:
                 self._emit(op, node, place, repeat)
             if call.in_place and source is not None:
                 self._alias(node, source)
+
+    def written_out(self, graph: Any) -> None:
+        """Write down results that no operation writes: constants, and inputs in another form or under another name."""
+        made = {tensor.ident.partition("[")[0] for op in self.ops for tensor in op.writes}
+        makers = {word: node for node in graph.node for word in node.output}
+        for item in graph.output:
+            tensor, node = self.known.get(item.name), makers.get(item.name)
+            is_held = tensor is not None and tensor.touched is None
+            if tensor is None or node is None or (is_held and (tensor.ident in made or node.op_type == "Identity")):
+                continue
+            out = Tensor(f"{_ident(item.name)}(result)", tensor.dims, tensor.dtype)
+            reads = () if node.op_type in OF_SHAPES else (tensor,)
+            self._emit(pricing.move(node.op_type, reads, (out,)), node, _scope(node.name), 1)
 
     def results(self, graph: Any) -> set[str]:
         """What the file gives back whole, under the names of the operations that write it."""
@@ -281,8 +298,84 @@ def _carry(walk: GraphWalker, body: Any, given: Sequence[str], skipped: int) -> 
             walk.known[item.name] = replace(walk.known[word], ident=_ident(item.name))
 
 
-#: Operators that hold graphs.
-REGIONS = {"If": _if, "Loop": _loop, "Scan": _scan}
+def _dropout(walk: GraphWalker, node: Any, attributes: Mapping[str, Any], scope: str, repeat: Size) -> None:
+    """While training, what is left scaled; else its input under another name, and a mask of ones where one is asked."""
+    words = list(node.input)
+    training = walk.values.get(words[2]) if len(words) > 2 else False
+    training = training[0] if isinstance(training, list) else training
+    source = walk.known.get(words[0])
+    outs = tuple(walk.known.get(word) for word in node.output if word)
+    call = Call("Dropout", attributes, (source,), outs, (None,))
+    if training:
+        op = pricing.elementwise("dropout", call.reads, call.writes, name="Dropout")
+        walk._emit(replace(op, note="the arithmetic of random numbers is not counted"), node, scope, repeat)
+        return
+    if training is None:
+        walk.assumptions[f"{label(node)}: Dropout is not in training mode"] = None
+    if len(call.writes) > 1:
+        walk._emit(pricing.move("Dropout", (), call.writes[1:]), node, scope, repeat)
+    if source is not None:
+        walk._alias(node, source)
+
+
+def _sequence(walk: GraphWalker, node: Any, attributes: Mapping[str, Any], scope: str, repeat: Size) -> None:
+    """Sequences and optionals hold tensors as they are: putting in and taking out moves nothing."""
+    given, out = walk.lengths.get(node.input[0]) if node.input else None, node.output[0]
+    changes = {"SequenceInsert": 1, "SequenceErase": -1, "Optional": 0, "OptionalGetElement": 0, "Identity": 0}
+    if node.op_type in ("SequenceEmpty", "SequenceConstruct"):
+        walk.lengths[out] = len(node.input)
+    elif node.op_type in changes and given is not None:
+        walk.lengths[out] = given + changes[node.op_type]
+    elif node.op_type == "SequenceLength" and given is not None:
+        walk.values[out] = given
+    source = walk.known.get(node.input[0]) if node.input else None
+    if node.op_type in ("Optional", "OptionalGetElement") and source is not None:
+        walk._alias(node, source)
+
+
+def _cut(walk: GraphWalker, node: Any, attributes: Mapping[str, Any], scope: str, repeat: Size) -> None:
+    """Read a tensor, write its parts."""
+    source, out = walk.known.get(node.input[0]), node.output[0]
+    if source is None:
+        reason = f"the shape or dtype of {node.input[0]} is not known"
+        walk._emit(pricing.unknown(node.op_type, (), (), reason), node, scope, repeat)
+        return
+    size, held = source.dims[attributes.get("axis", 0)], walk.values.get(node.input[1]) if len(node.input) > 1 else 1
+    if isinstance(held, list):
+        walk.lengths[out] = len(held)
+    elif isinstance(size, int) and held:
+        walk.lengths[out] = -(-size // int(held))
+    walk._emit(pricing.move(node.op_type, (source,), (replace(source, ident=_ident(out)),)), node, scope, repeat)
+
+
+def _joined(walk: GraphWalker, node: Any, attributes: Mapping[str, Any], scope: str, repeat: Size) -> None:
+    """Read as much as is written."""
+    out = walk.known.get(node.output[0])
+    if out is None:
+        reason = f"the shape or dtype of {node.output[0]} is not known"
+        walk._emit(pricing.unknown(node.op_type, (), (), reason), node, scope, repeat)
+        return
+    parts = replace(out, ident=_ident(node.input[0]))
+    walk._emit(pricing.move(node.op_type, (parts,), (out,)), node, scope, repeat)
+
+
+def _mapped(walk: GraphWalker, node: Any, attributes: Mapping[str, Any], scope: str, repeat: Size) -> None:
+    """The body once for every element of the first sequence."""
+    times = walk.lengths.get(node.input[0])
+    if times is None:
+        times = stated(walk.trips, label(node), "how long the sequence of this SequenceMap is is not in the file")
+    walk.graph(attributes["body"], scope, repeat * times)
+    walk.lengths |= dict.fromkeys(node.output, times)
+
+
+_OF_SEQUENCES = ("SequenceEmpty", "SequenceConstruct", "SequenceInsert", "SequenceErase", "SequenceAt",
+                 "SequenceLength", "Optional", "OptionalGetElement", "OptionalHasElement")  # fmt: skip
+
+#: Operators that hold graphs, or give what is no tensor.
+REGIONS = {
+    "If": _if, "Loop": _loop, "Scan": _scan, "Dropout": _dropout, **dict.fromkeys(_OF_SEQUENCES, _sequence),
+    "SplitToSequence": _cut, "ConcatFromSequence": _joined, "SequenceMap": _mapped,
+}  # fmt: skip
 
 
 @contextmanager

@@ -11,9 +11,11 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from roofline.ops.einsum import einsum_operations
+from roofline.ops.elementwise import PER_ELEMENT, PerElement
 from roofline.ops.masks import FULL, BandMask
 from roofline.ops.pricing import Reach, valid_taps_of
 from roofline.programs.onnx.registry import Call, Priced, pricing, rule
+from roofline.programs.onnx.rules.vector import NAMES
 from roofline.sizes import Size, exact_div, floor_div, is_zero, product
 from roofline.work import Op, Tensor, Work
 
@@ -287,3 +289,18 @@ def _bias(call: Call, place: int, size: Size) -> list[Op]:
         return []
     made = (Tensor(f"{call.writes[0].ident}.biased", (size,), call.writes[0].dtype),)
     return [pricing.elementwise("add", (*call.read(0, 1, 2), *call.read(place)), made, name="bias")]
+
+
+@rule("FlexAttention")
+def flexible(call: Call) -> Priced:
+    """Attention whose scores, or their softmax, go through a function of the file's own: counted for every score."""
+    q, k, v = (call.shape(place) for place in range(3))
+    op = _attend(call, HeadSizes(q[0], q[1], k[1], q[2], k[2], q[3], v[3]), call.reads, causal=False)
+    nodes = [node for word in ("score_mod", "prob_mod") if call.get(word) for node in call.get(word).node]
+    if not nodes:
+        return op
+    costs = [PER_ELEMENT.get(NAMES.get(node.op_type, ""), PerElement(0)) for node in nodes]
+    each = sum(cost.arithmetic + cost.transcendentals for cost in costs)
+    scores = q[0] * q[1] * q[2] * k[2]
+    work = op.work + Work.flops("vector", pricing.arithmetic(call.reads), each * scores)
+    return replace(op, work=work, note="the functions of FlexAttention may mask scores: they are counted whole")

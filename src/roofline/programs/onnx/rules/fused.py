@@ -8,9 +8,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from roofline.ops.elementwise import PER_ELEMENT
+from roofline.ops.reduction import SOFTMAX_PER_ELEMENT
 from roofline.programs.onnx.registry import Call, Priced, pricing, rule
 from roofline.programs.onnx.rules.vector import layer_norm_with
-from roofline.sizes import product
+from roofline.sizes import Size, exact_div, minimum, product
 from roofline.work import Op, Work
 
 QUANTISE, DEQUANTISE = PER_ELEMENT["quantise"].arithmetic, PER_ELEMENT["dequantise"].arithmetic
@@ -125,7 +126,38 @@ def general(call: Call) -> Priced:
     return replace(op, reads=call.reads)
 
 
+#: Functions between the layers of experts.
+_ACTIVATIONS = {"relu": "relu", "gelu": "gelu", "silu": "silu", "swiglu": "swiglu", "identity": "copy"}
+
+
 @rule("MoE", "QMoE")
 def experts(call: Call) -> Priced:
-    """Which experts are chosen, and how their layers are joined, differs between versions of this operator."""
-    return pricing.unknown(call.name, call.reads, call.writes, "its experts' layers depend on the version")
+    """Every token through the layers of k experts: 2 FLOPs for each element of their matrices.
+
+    x [tokens, D], the router's scores [tokens, E], then the matrices of all experts, with scales where they are packed
+    in bytes, and biases. Of E experts min(tokens·k, E) are read. How their layers are laid out differs between
+    versions; how many elements they have does not.
+    """
+    x, E, packed = call.shape(0), call.shape(1)[-1], call.name == "QMoE"
+    tokens = product(x[:-1])
+    step = 3 if packed else 2
+    k, per_byte = call.get("k", 1), exact_div(8, call.get("expert_weight_bits", 4)) if packed else 1
+    layers = [place for place in range(2, len(call.ins), step) if call.has(place)]
+    each = [exact_div(product(call.shape(place)), E) * per_byte for place in layers]
+    met = minimum(tokens * k, E)
+    held = tuple(
+        t for place in range(2, len(call.ins)) for t in call.touch(place, met * exact_div(_size(call, place), E))
+    )
+    sizes = {"m": tokens * k, "n": exact_div(sum(each), x[-1]), "k": x[-1]}
+    op = pricing.contraction(call.name, (*call.read(0), *call.read(0)), call.writes, **sizes)
+    word = call.get("activation_type", b"relu")
+    cost = PER_ELEMENT[_ACTIVATIONS[word.decode() if isinstance(word, bytes) else word]]
+    between = tokens * k * exact_div(each[1], x[-1]) * (cost.arithmetic + cost.transcendentals)
+    mixed = SOFTMAX_PER_ELEMENT * tokens * E + 2 * tokens * k * x[-1] + (DEQUANTISE * met * sum(each) if packed else 0)
+    work = op.work + Work.flops("vector", pricing.arithmetic(call.read(0)), between + mixed)
+    note = "tokens of a mixture of experts meet as many different experts as they can"
+    return replace(op, reads=(*call.read(0, 1), *held), work=work, note=note)
+
+
+def _size(call: Call, place: int) -> Size:
+    return product(call.shape(place)) if call.has(place) else 0

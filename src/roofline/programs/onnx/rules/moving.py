@@ -12,7 +12,7 @@ from roofline.work import Tensor
 
 
 @rule("Concat", "Pad", "Tile", "DepthToSpace", "SpaceToDepth", "ReverseSequence", "Trilu", "OneHot",
-      "EyeLike", "CenterCropPad", "MaxUnpool", "SequenceConstruct", "ConcatFromSequence")  # fmt: skip
+      "EyeLike", "CenterCropPad", "MaxUnpool")  # fmt: skip
 def copied(call: Call) -> Priced:
     """Read what goes in, write what comes out."""
     return pricing.move(call.name, call.reads, call.writes)
@@ -79,10 +79,19 @@ def scattered(call: Call) -> Priced:
     return pricing.vector(call.name, "scatter", reads, writes, flops=flops, elements=size, one_each=flops, note=note)
 
 
-@rule("Range", "RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike", "Bernoulli", "Multinomial")
+@rule(
+    "Range",
+    "MelWeightMatrix",
+    "RandomNormal",
+    "RandomUniform",
+    "RandomNormalLike",
+    "RandomUniformLike",
+    "Bernoulli",
+    "Multinomial",
+)
 def filled(call: Call) -> Priced:
     """Write numbers."""
-    note = "" if call.name == "Range" else "the arithmetic of random numbers is not counted"
+    note = "" if call.name in ("Range", "MelWeightMatrix") else "the arithmetic of random numbers is not counted"
     return pricing.move(call.name, (), call.writes, note=note)
 
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 from roofline.ops import linear_algebra
 from roofline.ops.reduction import SOFTMAX_PER_ELEMENT as SOFTMAX
 from roofline.programs.onnx.registry import Call, Priced, pricing, rule
+from roofline.programs.pytorch.price_tables import OPTIMIZERS
 from roofline.sizes import exact_div, product
 from roofline.work import Op, Work
 
@@ -23,7 +24,7 @@ NAMES = {
     "Neg": "neg", "Reciprocal": "reciprocal", "Sign": "sign", "Floor": "floor", "Ceil": "floor", "Round": "round",
     "Softplus": "softplus", "Mish": "mish", "HardSwish": "hardswish", "Elu": "elu", "Selu": "elu", "Celu": "elu",
     "ThresholdedRelu": "relu", "Swish": "silu",
-    "QuickGelu": "silu",
+    "QuickGelu": "silu", "Binarizer": "compare",
 }  # fmt: skip
 
 
@@ -237,3 +238,20 @@ def top(call: Call) -> Priced:
     every = isinstance(n, int) and call.writes[0].elements == size
     flops = size * max(1, (n - 1).bit_length()) if every else size
     return pricing.vector(call.name, "sort", call.read(0), call.writes, flops=flops, elements=size, one_each=size)
+
+
+@rule("Adam", "Adagrad", "Momentum")
+def optimizer_step(call: Call) -> Priced:
+    """A step over all parameters: R, T, then the parameters, their gradients, and the states of each.
+
+    A norm coefficient adds norm·x to each gradient.
+    """
+    flops, roots, _ = OPTIMIZERS[
+        {"Adam": "_fused_adam", "Adagrad": "_fused_adagrad", "Momentum": "_fused_sgd"}[call.name]
+    ]
+    states = {"Adam": 4}.get(call.name, 3)
+    parameters = call.writes[: exact_div(len(call.ins) - 2, states)]
+    size = sum(tensor.elements for tensor in parameters)
+    flops += 2 * sum(bool(call.get(word)) for word in ("norm_coefficient", "norm_coefficient_post"))
+    facts = {"flops": (flops + roots) * size, "elements": size, "transcendentals": roots * size, "one_each": size}
+    return pricing.vector(call.name, "elementwise", call.reads, call.writes, **facts)
