@@ -178,8 +178,9 @@ class GraphWalker:
         makers = {word: node for node in graph.node for word in node.output}
         for item in graph.output:
             tensor, node = self.known.get(item.name), makers.get(item.name)
-            is_held = tensor is not None and tensor.touched is None
-            if tensor is None or node is None or (is_held and (tensor.ident in made or node.op_type == "Identity")):
+            if tensor is None or node is None or node.op_type in REGIONS:
+                continue
+            if tensor.touched is None and (tensor.ident in made or node.op_type == "Identity"):
                 continue
             out = Tensor(f"{_ident(item.name)}(result)", tensor.dims, tensor.dtype)
             reads = () if node.op_type in OF_SHAPES else (tensor,)
