@@ -178,7 +178,7 @@ class GraphWalker:
         makers = {word: node for node in graph.node for word in node.output}
         for item in graph.output:
             tensor, node = self.known.get(item.name), makers.get(item.name)
-            if tensor is None or node is None or node.op_type in REGIONS:
+            if tensor is None or node is None or node.op_type in _WITH_GRAPHS:
                 continue
             if tensor.touched is None and (tensor.ident in made or node.op_type == "Identity"):
                 continue
@@ -371,6 +371,9 @@ def _mapped(walk: GraphWalker, node: Any, attributes: Mapping[str, Any], scope: 
 
 _OF_SEQUENCES = ("SequenceEmpty", "SequenceConstruct", "SequenceInsert", "SequenceErase", "SequenceAt",
                  "SequenceLength", "Optional", "OptionalGetElement", "OptionalHasElement")  # fmt: skip
+
+#: Operators whose results are written by the graphs they hold.
+_WITH_GRAPHS = ("If", "Loop", "Scan", "SequenceMap")
 
 #: Operators that hold graphs, or give what is no tensor.
 REGIONS = {
