@@ -22,14 +22,16 @@ MISSED = 3
 @click.option(
     "--rate", required=True, metavar="RATE", help="Requests: 12/s, 700/min, 40k/h; a CSV file with columns time, rate."
 )
-@click.option("--prompt", required=True, metavar="TOKENS", help="Tokens of a prompt.")
-@click.option("--output", required=True, metavar="TOKENS", help="Tokens of an answer, the mean of their lengths.")
+@click.option("--prompt", metavar="TOKENS", help="Tokens of a prompt, on average.")
+@click.option("--output", metavar="TOKENS", help="Tokens of an answer, the mean of their lengths.")
 @click.option("--shared", callback=FRACTION, metavar="SHARE", help="Share of each prompt that is cached already (80%).")
 @click.option("--ttft", metavar="TIME", help="Longest time to first token: 500ms.")
 @click.option("--tpot", metavar="TIME", help="Longest mean time between tokens of a request: 30ms.")
 @click.option("--e2e", metavar="TIME", help="Longest time to the last token.")
 @click.option("--percentile", type=float, default=95.0, show_default=True, metavar="P", help="Of requests in limits.")
-@click.option("--prices", multiple=True, metavar="CHIP=DOLLARS", help="Of a chip for an hour: h100=2.5,h200=3.1.")
+@click.option(
+    "--prices", multiple=True, metavar="CHIP=DOLLARS", help="Of a chip for an hour: h100=2.5,h200=3.1; or table."
+)
 @click.option("--objective", type=click.Choice(["cost", "chips"]), help="What is least (cost, where there are prices).")
 @click.option("--formats", metavar="NAME[,NAME…]", help="Formats to choose from: bf16, fp8, 'fp8 kv fp8', int4 …")
 @click.option("--lengths", type=click.Choice(["geometric", "fixed"]), default="geometric", show_default=True,
@@ -71,7 +73,6 @@ def command(
     check_files([file])
     chips = [name.strip() for name in options.pop("on").split(",") if name.strip()]
     prices = read_prices(options.pop("prices"), chips)
-    options |= {name: _number(name, options[name]) for name in ("prompt", "output")}
     count = parse_size("count", options.pop("count"))
     if isinstance(count, str):
         raise InputError(f"--count {count!r} is not a number of chips", hint="8, a list 8,16 or a range 1:64")
@@ -83,6 +84,8 @@ def command(
 
         trace = Trace.read(options["rate"])
         options["rate"] = trace.peak
+        options |= {name: options[name] or getattr(trace, name) for name in ("prompt", "output")}
+    options |= {name: _number(name, options[name]) for name in ("prompt", "output")}
     found = plan(
         model, on=chips, count=[count] if isinstance(count, int) else count, prices=prices, formats=formats,
         shared=shared or 0.0, most_sequences=options.pop("most"), **options,
@@ -112,8 +115,11 @@ def command(
         click.get_current_context().exit(MISSED)
 
 
-def _number(name: str, text: str) -> int:
-    value = parse_size(name, text)
+def _number(name: str, text: str | int | None) -> int:
+    if text is None:
+        hint = f"tokens, as in --{name} 1024, or a column {name} of the trace"
+        raise InputError(f"a plan needs --{name}", hint=hint)
+    value = parse_size(name, str(text))
     if not isinstance(value, int):
         raise InputError(f"--{name} {text!r} is not a number of tokens", hint=f"one number, as in --{name} 1024")
     return value

@@ -22,7 +22,17 @@ from roofline.plans.disaggregation import best_apart
 from roofline.plans.engines import engine_settings
 from roofline.plans.fleet import Fleet, Trace
 from roofline.plans.frontier import ServingCurve, elasticities, frontier_sections, largest_rate_within, serving_curve
-from roofline.plans.question import LIMIT_NAMES, MEMORY_SHARE, MOST_SEQUENCES, Limits, Load, PlanQuestion, read_rate
+from roofline.plans.question import (
+    LIMIT_NAMES,
+    MEMORY_SHARE,
+    MOST_SEQUENCES,
+    Limits,
+    Load,
+    PlanQuestion,
+    listed_price,
+    price_table,
+    read_rate,
+)
 from roofline.plans.replicas import FORMATS, Replica
 from roofline.plans.search import KINDS, Assessment, Deployment, Reason, Search
 from roofline.plans.simulation import simulation_sections
@@ -245,7 +255,7 @@ class DeploymentPlan(Answer):
         for choice in self.choices[:MOST_ROWS]:
             each, times = choice.deployment, (choice.first_token, choice.per_token)
             cells = (
-                str(each), each.takes_prompts, Amount(choice.cost, "", self._cost(choice).removesuffix(" an hour")),
+                str(each), each.takes_prompts, Amount(choice.cost, "", self._cost(choice).partition(" ")[0]),
                 *(Amount(time.percentile, "s") if time is not None else "" for time in times),
                 Amount(choice.largest_rate, "", f"{self.asked.load.rate / choice.largest_rate:.0%}"),
                 choice.bound_by, self._against(choice),
@@ -267,7 +277,7 @@ class DeploymentPlan(Answer):
         best = self.best
         assert best is not None
         if choice is best:
-            return "least cost"
+            return "least cost" if self.asked.objective == "cost" else "fewest"
         if choice.cost > best.cost:
             near = ", within the error" if self.is_indistinguishable(choice) else ""
             return f"{choice.cost / best.cost:.2f}x the cost{near}"
@@ -300,6 +310,10 @@ class DeploymentPlan(Answer):
             f"tokens at its longest and has {asked.load.mean_context:,} on average",
             "TTFT: the waits for a place and for prefill, and prefill; TPOT: a request's mean gap between tokens",
         ]
+        for name, price in asked.prices.items():
+            listed = price_table().get(name)
+            if listed is not None and listed["value"] == price:
+                said.append(f"price of {name}: {listed['basis']}, {listed['date']} ({listed['source']})")
         times = None if self.best is None else self.search.priced(self.best.deployment.replica)
         if asked.library is not None and times is not None and not isinstance(times, str):
             said += times.assumptions
@@ -388,8 +402,9 @@ def plan(
 
     ``on`` names chips, ``count`` how many of one kind may be used; ``rate`` is requests a second (``"12/s"``), each of
     ``prompt`` and ``output`` tokens. ``ttft``, ``tpot`` and ``e2e`` are the longest times allowed at ``percentile``.
-    ``prices`` are dollars of a chip for an hour; without them the fewest chips are best. ``formats`` are those of
-    :data:`roofline.plans.replicas.FORMATS`; ``options`` further ones of a step.
+    ``prices`` are dollars of a chip for an hour; without them the fewest chips are best, or with ``objective="cost"``
+    those that are listed are taken. ``formats`` are those of :data:`roofline.plans.replicas.FORMATS`; ``estimate``
+    names the library whose expected times stand in place of floors; ``options`` are further ones of a step.
     """
     unknown = [name for name in formats if name not in FORMATS]
     if unknown:
@@ -398,7 +413,7 @@ def plan(
     if objective not in ("cost", "chips"):
         raise InputError(f"no objective {objective!r}", hint="cost or chips")
     if objective == "cost" and not prices:
-        raise InputError("a plan by cost needs prices", hint="for instance --prices h100=2.5")
+        prices = {name: listed_price(name)["value"] for name in on}
     times = {
         name: None if value is None else parse(value, "s")
         for name, value in (("first_token", ttft), ("per_token", tpot), ("end_to_end", e2e))

@@ -14,21 +14,20 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from roofline.plans.replicas import Replica
+from roofline.plans.replicas import FORMATS, Replica
 from roofline.plans.search import Assessment, Deployment, Search, prompt_server, shifted
 
 
 def best_apart(search: Search) -> Assessment | None:
-    """The cheapest pools of chips that prefill and that decode."""
-    firsts = _cheapest(search, decodes=False)
-    laters = _cheapest(search, decodes=True)
-    if not firsts or not laters:
-        return None
-    pairs = itertools.product(firsts, laters)
-    found = (
-        search.assess(replace(later, prefill=first.replica, prefill_copies=first.copies)) for first, later in pairs
-    )
-    meets = [each for each in found if each.reason is None]
+    """The cheapest pools of chips that prefill and that decode, with keys and values in one format."""
+    meets: list[Assessment] = []
+    for kv in {FORMATS[replica.formats].get("kv") for replica in search.replicas}:
+        group = tuple(replica for replica in search.replicas if FORMATS[replica.formats].get("kv") == kv)
+        firsts, laters = (_cheapest(search, group, decodes=decodes) for decodes in (False, True))
+        for first, later in itertools.product(firsts, laters):
+            found = search.assess(replace(later, prefill=first.replica, prefill_copies=first.copies))
+            if found.reason is None:
+                meets.append(found)
     return min(meets, key=lambda each: each.order, default=None)
 
 
@@ -36,11 +35,11 @@ def best_apart(search: Search) -> Assessment | None:
 POOLS = 3
 
 
-def _cheapest(search: Search, *, decodes: bool) -> list[Deployment]:
+def _cheapest(search: Search, group: tuple[Replica, ...], *, decodes: bool) -> list[Deployment]:
     """The cheapest pools for one phase, by its own limit."""
     number = itertools.count()
     queue: list[tuple[float, int, Any]] = [
-        (search.cost(Deployment(replica, 1)), next(number), replica) for replica in search.replicas
+        (search.cost(Deployment(replica, 1)), next(number), replica) for replica in group
     ]
     heapq.heapify(queue)
     found: list[Deployment] = []

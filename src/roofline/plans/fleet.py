@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
@@ -34,6 +34,8 @@ class Trace:
 
     times: tuple[float, ...]
     rates: tuple[float, ...]
+    prompt: int | None = None
+    output: int | None = None
 
     @classmethod
     def of(cls, times: Sequence[float], rates: Sequence[float]) -> Trace:
@@ -48,26 +50,31 @@ class Trace:
 
     @classmethod
     def read(cls, path: str) -> Trace:
-        """Read a CSV file: columns ``time`` (seconds) and ``rate``; or ``time`` alone, a row a request."""
+        """Read a CSV file: columns ``time`` (seconds) and ``rate``; or without rates, a row a request.
+
+        Columns ``prompt`` and ``output`` are tokens, of which the means are kept.
+        """
         text = as_text(read_bytes(path, "table", hint="a CSV file with columns time and rate"), path)
         hint = "columns time (in seconds) and rate, or time alone"
         rows = list(table_rows(text, path, hint))
         names = [name.strip().lower() for name in rows[0][1]] if rows else []
         if "time" not in names or len(rows) < 2:
             raise InputError(f"{path} has no column time with rows below it", hint=hint)
-        times, rates = (
+        times, rates, prompts, outputs = (
             [_figure(path, line, row, names.index(name)) for line, row in rows[1:]] if name in names else []
-            for name in ("time", "rate")
+            for name in ("time", "rate", "prompt", "output")
         )
+        prompt, output = (max(1, round(sum(each) / len(each))) if each else None for each in (prompts, outputs))
         if rates:
             last = times[-1] + (times[-1] - times[-2] if len(times) > 1 else 3600.0)
-            return cls.of([*times, last], rates)
+            return replace(cls.of([*times, last], rates), prompt=prompt, output=output)
         times.sort()
         count = max(1, math.ceil((times[-1] - times[0]) / GATHERED))
         seen = [0] * count
         for time in times:
             seen[min(count - 1, int((time - times[0]) / GATHERED))] += 1
-        return cls.of([times[0] + GATHERED * n for n in range(count + 1)], [each / GATHERED for each in seen])
+        made = cls.of([times[0] + GATHERED * n for n in range(count + 1)], [each / GATHERED for each in seen])
+        return replace(made, prompt=prompt, output=output)
 
     @property
     def seconds(self) -> float:

@@ -8,12 +8,15 @@ Load(rate=12.0, prompt=2048, output=256)
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 from roofline.answers import attributes
 from roofline.errors import InputError, QuantityError
+from roofline.files import read_toml
 from roofline.models.description import Model
 from roofline.plans.load import LENGTHS
 from roofline.quantity import format_number, parse
@@ -187,12 +190,14 @@ def read_rate(text: str | float) -> float:
 
 
 def read_prices(words: Sequence[str], chips: Sequence[str]) -> dict[str, float]:
-    """Read ``h100=2.5,h200=3.1``; each chip needs a price, and each price a chip.
+    """Read ``h100=2.5,h200=3.1``; each chip needs a price, each price a chip. ``table`` takes those that are listed.
 
     >>> read_prices(["h100=2.5,h200=$3.10/h"], ["h100", "h200"])
     {'h100': 2.5, 'h200': 3.1}
     """
     found: dict[str, float] = {}
+    if list(words) == ["table"]:
+        return {name: listed_price(name)["value"] for name in chips}
     for item in (item for word in words for item in word.split(",")):
         name, equals, text = (part.strip() for part in item.partition("="))
         if not equals or not name or not text:
@@ -204,3 +209,22 @@ def read_prices(words: Sequence[str], chips: Sequence[str]) -> dict[str, float]:
     if missing:
         raise InputError(f"no price of {missing[0]}", hint=f"give one for each chip: --prices {missing[0]}=3")
     return found
+
+
+@cache
+def price_table() -> Mapping[str, Mapping[str, Any]]:
+    """Published prices by chip: value in dollars an hour, date, basis and source.
+
+    >>> price_table()["h100"]["value"], price_table()["h100"]["date"]
+    (2.69, '2026')
+    """
+    rows = read_toml(os.path.join(os.path.dirname(__file__), "prices.toml"), "file of constants")["price"]
+    return {row["chip"]: row for row in rows}
+
+
+def listed_price(chip: str) -> Mapping[str, Any]:
+    """The published price of a chip."""
+    if chip not in price_table():
+        known = ", ".join(price_table())
+        raise InputError(f"no price of {chip} is listed", hint=f"give one: --prices {chip}=3 (listed: {known})")
+    return price_table()[chip]
