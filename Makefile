@@ -51,7 +51,9 @@ fuzz: $(VENV)/ready-dev  ## the long run of the bad-input tests, some ten minute
 
 accuracy: $(VENV)/ready  ## fit the constants of estimates to measured kernels: make accuracy DATA=folder
 	$(PIP) install --editable '.[estimate]'
-	$(BIN)/python -m benchmarks.estimates $(DATA) --unseen --catalog $(OUT)/constants
+	$(PIP) install scikit-learn
+	$(BIN)/python -m benchmarks.estimates $(DATA) --unseen --catalog src/roofline/estimates/catalog
+	$(BIN)/python -m benchmarks.estimates.page
 
 web:  ## build the page of reports from web/ (needs node and npm)
 	cd web && npm ci --no-fund --no-audit && npm run check && npm run build

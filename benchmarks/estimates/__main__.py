@@ -17,11 +17,9 @@ import numpy as np
 from benchmarks.estimates.fits import fitted_family
 from benchmarks.estimates.rows import Lint, groups_by_family, read
 from benchmarks.estimates.served import fitted_steps, read_runs, summary
+from benchmarks.estimates.training import fitted_training
 from roofline.estimates.constants import KernelConstants, write_constants
 
-#: Largest median error of constants that are of use: others are reported, and the bound stands.
-USABLE = 0.35
-UNUSABLE = "-unusable.toml"
 #: Kernels that are also tried on chips that were not fitted.
 UNSEEN = ("contraction", "quantised_contraction", "prefill_attention", "decode_attention")
 
@@ -50,6 +48,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         done += fitted_steps(runs)
         for name, errors in summary(runs).items():
             print(f"served steps, {name}: {100 * errors.mdape:.1f}, mean {100 * errors.mape:.1f}", file=sys.stderr)
+    if not options.only or "training_step" in options.only:
+        done.append(fitted_training())
     write(done, options.catalog, lint)
     return 0
 
@@ -61,11 +61,7 @@ def write(done: Sequence[KernelConstants], folder: Path, lint: Lint) -> None:
     heading = f"Made by python -m benchmarks.estimates; see docs/accuracy.md.\n{said}"
     for kernel in dict.fromkeys(one.kernel for one in done):
         records = [one for one in done if one.kernel == kernel]
-        good = [one for one in records if one.error["mdape"] <= USABLE]
-        write_constants(good, folder / f"{kernel.replace('_', '-')}.toml", heading)
-        rest = [one for one in records if one.error["mdape"] > USABLE]
-        if rest:
-            write_constants(rest, folder / f"{kernel.replace('_', '-')}{UNUSABLE}", heading)
+        write_constants(records, folder / f"{kernel.replace('_', '-')}.toml", heading)
 
 
 if __name__ == "__main__":

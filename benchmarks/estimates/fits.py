@@ -25,6 +25,8 @@ SEED = 20261122
 FOLDS = 5
 #: Fewest rows for an interval of a group's own: with fewer it takes those of all chips of its library and format.
 LEAST_FOR_INTERVAL = 40
+#: Rows of a group beyond which a part of the first half is fitted.
+MOST_ROWS = 800
 #: Fewest rows for intervals by thirds of estimated time.
 LEAST_FOR_THIRDS = 240
 #: Rows of an unseen chip that a fit is tried with.
@@ -75,7 +77,7 @@ def fitted_family(kernel: str, groups: Mapping[Group, Rows], unseen: bool = Fals
     """
     model = KERNELS[kernel]
     parts = {group: halves(group, len(rows)) for group, rows in groups.items()}
-    train = [rows.take(parts[group][0]) for group, rows in groups.items()]
+    train = [rows.take(parts[group][0][:: max(1, len(rows) // MOST_ROWS)]) for group, rows in groups.items()]
     test = [rows.take(parts[group][1]) for group, rows in groups.items()]
     found = fit_family(model, train)
     checks = [residuals(kernel, rows, fitted) for rows, fitted in zip(train, found, strict=True)]

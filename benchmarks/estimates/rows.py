@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from roofline.estimates.attention import BEYOND, attention_path
+from roofline.estimates.experts import TILES, row_tiles
 from roofline.estimates.fitting import Rows
 from roofline.estimates.kernels import ChipFigures
 
@@ -130,7 +131,25 @@ def read(data: Path, lint: Lint, only: Sequence[str] = ()) -> Tables:
                     group = more_group_of(row)
                 if group is not None and (not only or group.kernel in only) and lint.keep(row):
                     found[group].append(row)
-    return Tables({group: rows for group, rows in sorted(found.items()) if len(rows) >= LEAST}, figures)
+    parted = {part: rows for group, rows in found.items() for part, rows in by_source(group, rows).items()}
+    return Tables({group: rows for group, rows in sorted(parted.items()) if len(rows) >= LEAST}, figures)
+
+
+def by_source(group: Group, rows: list[dict[str, str]]) -> dict[Group, list[dict[str, str]]]:
+    """Rows of experts by the kernel that ran: the usual one has the group's path, others are named in theirs."""
+    if group.kernel != "experts":
+        return {group: rows}
+    found: dict[str, list[dict[str, str]]] = defaultdict(list)
+    for row in rows:
+        found[row["kernel_source"]].append(row)
+    first = max(sorted(found), key=lambda source: len(found[source]))
+    names = {
+        source: next((word for word in ("cutlass", "marlin", "triton") if word in source), source) for source in found
+    }
+    paths = {
+        source: ", ".join(filter(None, (group.path, "" if source == first else names[source]))) for source in found
+    }
+    return {group._replace(path=paths[source]): mine for source, mine in found.items()}
 
 
 def _note_figures(figures: dict[tuple[str, str], dict[str, float]], row: Mapping[str, str]) -> None:
@@ -303,26 +322,27 @@ def experts_shapes(rows: Sequence[Mapping[str, str]]) -> dict[str, Any]:
         )
         for row in rows
     ]
-    picks, touched = np.array(loads).T
+    picks, touched, *tiles = np.array(loads).T
     gated = rows[0]["gated"] != "0"
     return {
         "picks": picks,
         "touched": touched,
-        "tokens": column(rows, "num_tokens"),
+        "choices": column(rows, "num_tokens") * column(rows, "topk"),
         "experts": column(rows, "num_experts") / column(rows, "moe_ep_size"),
         "hidden": column(rows, "hidden_size"),
         "inter": column(rows, "inter_size") / column(rows, "moe_tp_size"),
         "products": (3.0 if gated else 2.0) * one,
         "weight_bytes": b * one,
         "a_bytes": a * one,
+        **{f"tiles_{rows}": count for rows, count in zip(TILES, tiles, strict=True)},
     }
 
 
-_LOADS: dict[tuple[int, int, int, int, str], tuple[float, float]] = {}
+_LOADS: dict[tuple[int, int, int, int, str], tuple[float, ...]] = {}
 
 
-def expert_load(tokens: int, chosen: int, experts: int, ranks: int, distribution: str) -> tuple[float, float]:
-    """Choices that fall to the timed rank's experts, and how many of its experts get any.
+def expert_load(tokens: int, chosen: int, experts: int, ranks: int, distribution: str) -> tuple[float, ...]:
+    """Choices that fall to the timed rank's experts, how many of its experts get any, and their tiles by size.
 
     Balanced rows give every expert as many. In rows of a power law with exponent α the shares of experts follow
     ``x^-α`` between 1 and 0.8 · tokens; the rank with the largest sum is timed: the mean of 16 draws by a fixed seed.
@@ -331,7 +351,9 @@ def expert_load(tokens: int, chosen: int, experts: int, ranks: int, distribution
     if key not in _LOADS:
         total, here = tokens * chosen, experts / ranks
         if not distribution.startswith("power_law"):
-            _LOADS[key] = (total / ranks, min(here, max(total / ranks, 1.0)))
+            touched = min(here, max(total / ranks, 1.0))
+            tiles = (float(row_tiles(total / ranks, touched, rows)) for rows in TILES)
+            _LOADS[key] = (total / ranks, touched, *tiles)
         else:
             power, top = float(distribution.rpartition("_")[2]), max(0.8 * tokens, 1.0)
             drawn = np.random.default_rng([tokens, chosen, experts]).random((16, experts))
@@ -340,7 +362,9 @@ def expert_load(tokens: int, chosen: int, experts: int, ranks: int, distribution
             load = load * (total / load.sum(axis=(1, 2), keepdims=True))
             busiest = load.sum(axis=2).argmax(axis=1)
             mine = load[np.arange(16), busiest]
-            _LOADS[key] = (float(mine.sum(axis=1).mean()), float(np.maximum(-np.expm1(-mine), 0).sum(axis=1).mean()))
+            hit = -np.expm1(-mine)
+            tiles = (float(np.where(mine < rows, hit, np.ceil(mine / rows)).sum(axis=1).mean()) for rows in TILES)
+            _LOADS[key] = (float(mine.sum(axis=1).mean()), float(hit.sum(axis=1).mean()), *tiles)
     return _LOADS[key]
 
 

@@ -66,6 +66,7 @@ SHAPES = {
     "all_reduce": {"sent": 1e6, "chips": 8.0, "link": 4.5e11},
     "served_step": {"batch": 16.0, "decode": 8e-3, "mixed": 1e-3},
     "first_token": {"prefill": 5e-2},
+    "training_step": {"floor": 5.0},
     "experts": {
         "picks": 512.0,
         "touched": 8.0,
@@ -91,6 +92,7 @@ MORE = {
     "latent_decode": "length",
     "served_step": "decode",
     "first_token": "prefill",
+    "training_step": "floor",
     "experts": "inter",
 }
 
@@ -106,7 +108,7 @@ def test_parts_add_up_and_none_is_negative(name: str) -> None:
         parts = model.parts(SHAPES[name], CHIP, model.defaults(), policy)
         assert all(np.all(np.asarray(seconds) >= 0) for seconds in parts.seconds.values()), parts.seconds
         assert parts.time == pytest.approx(sum(parts.seconds.values()))
-        assert 0 < float(np.squeeze(parts.time)) < 1
+        assert 0 < float(np.squeeze(parts.time)) < (60 if name == "training_step" else 1)
 
 
 @pytest.mark.parametrize("name", sorted(SHAPES))
@@ -154,10 +156,13 @@ def test_shipped_constants_are_within_range_and_say_how_good_they_are() -> None:
     for record in records:
         model = KERNELS[record.kernel]
         assert set(record.values) == {constant.name for constant in model.constants}, record.name
-        assert 0 < record.error["mdape"] < 0.5, record.name
-        assert record.error["n_test"] >= (3 if record.kernel in ("served_step", "first_token") else 15), record.name
+        # constants with a larger error are reported, and no estimate takes them
+        assert 0 < record.error["mdape"] < 0.5 or not record.usable, record.name
+        assert record.error["n_test"] >= (
+            3 if record.kernel in ("served_step", "first_token", "training_step") else 15
+        ), record.name
         assert record.source, record.name
-        assert all(0.05 < low <= high < 10 for low, high in record.interval), record.name
+        assert all(0.05 < low <= high < 10 for low, high in record.interval) or not record.usable, record.name
 
 
 def test_at_most_fifteen_constants_six_of_them_own() -> None:

@@ -11,9 +11,11 @@ import click
 from roofline.cli.model_options import MODEL_QUESTION, is_model, model_arguments, without_model
 from roofline.cli.options import (
     ESTIMATE,
+    EXPECT,
     MESH,
     SEVERAL,
     WORK,
+    expectation_asked,
     one_expression,
     question_arguments,
     split_words,
@@ -29,7 +31,7 @@ MOST_JSON = 100_000
 
 @click.command("sweep")
 @click.argument("words", nargs=-1, metavar="[EXPRESSION|MODEL] [SIZE=VALUES]...")
-@with_options(SEVERAL, MODEL_QUESTION, MESH, WORK, ESTIMATE)
+@with_options(SEVERAL, MODEL_QUESTION, MESH, WORK, ESTIMATE, EXPECT)
 @click.option(
     "--columns", metavar="NAMES", help="Columns, comma-separated: lower,upper,attainable,intensity,bound_by,fits …"
 )
@@ -48,8 +50,10 @@ def command(words: tuple[str, ...], columns: str | None, output: str | None, as_
         raise InputError("--json prints the table and -o writes it", hint="give one of them; -o grid.json writes JSON")
     expressions, sizes = split_words(words)
     text, chips = one_expression(expressions), targets(options.pop("on"))
+    expect = expectation_asked(options)
     with _progress() as progress:
         found = _sweep(text, chips, sizes, {**options, "columns": columns, "progress": progress})
+    found = expect(found)
     if output is not None:
         found.save(output)
         click.echo("\n".join([f"wrote {len(found)} rows to {output}", *_not_timed(found)]))

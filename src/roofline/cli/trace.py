@@ -12,8 +12,10 @@ from roofline.bounds.conventions import OF_OPERATIONS, Conventions
 from roofline.cli.options import (
     BYTES,
     ESTIMATE,
+    EXPECT,
     TARGET,
     convention_arguments,
+    expectation_asked,
     parse_size,
     target_arguments,
     with_options,
@@ -51,7 +53,7 @@ _PICTURES = (".svg", ".png", ".pdf")
 @click.option("--backward", is_flag=True, help="Trace the gradient too.")
 @click.option("--optimizer", metavar="NAME", help="And a step: sgd, adam, adamw, rmsprop, adagrad.")
 @with_options(TARGET)
-@with_options(BYTES["each-op"], ESTIMATE)
+@with_options(BYTES["each-op"], ESTIMATE, EXPECT)
 @click.option(
     "--count", "convention", metavar="CONVENTION", default="flops", help="What counts as a FLOP: flops, macs, all …"
 )
@@ -88,6 +90,7 @@ def command(
     """
     from roofline.programs.api import front_end, trace
 
+    expect = expectation_asked(options)
     drawn = output is not None and output.endswith(_PICTURES)
     if output is not None and not output.endswith((*_ENDINGS, *_PICTURES)):
         listed = ", ".join((*_ENDINGS, *_PICTURES))
@@ -123,7 +126,7 @@ def command(
     except SystemExit as stop:
         raise InputError(f"{program} ends with sys.exit({stop.code!r})", hint=_NO_EXIT) from None
     chosen = {name: getattr(conventions, name) for name in OF_OPERATIONS}
-    bound = traced.bound(**chosen, **target) if target["on"] is not None else None
+    bound = expect(traced.bound(**chosen, **target)) if target["on"] is not None else None
     traced.flops(convention)
     if drawn and bound is not None:
         from roofline.charts.roofline_charts import program_roofline

@@ -9,7 +9,17 @@ from click.core import ParameterSource
 
 from roofline.bounds.conventions import OF_OPERATIONS
 from roofline.cli.model_options import not_alone
-from roofline.cli.options import BYTES, ESTIMATE, SEVERAL, convention_arguments, on_each, target_arguments, with_options
+from roofline.cli.options import (
+    BYTES,
+    ESTIMATE,
+    EXPECT,
+    SEVERAL,
+    convention_arguments,
+    expectation_asked,
+    on_each,
+    target_arguments,
+    with_options,
+)
 from roofline.cli.output import show, show_json
 from roofline.cli.values import FRACTION, POWER, PRICE
 from roofline.errors import InputError
@@ -83,7 +93,7 @@ _OF_BUDGETS = ("tokens", "mfu", "price", "power", "days", "chip_hours", "weights
 @click.option("--power", callback=POWER, metavar="WATTS", help="Of one chip (default: its data sheet's).")
 @with_options(BYTES["minimal"])
 @click.option("--full-attention", is_flag=True, help="Count every pair of query and key, masked or not.")
-@with_options(ESTIMATE)
+@with_options(ESTIMATE, EXPECT)
 @click.option("--search", is_flag=True, help="The fastest layout that fits: what is not given is tried.")
 @click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON in SI units.")
 def command(model: str, as_json: bool, search: bool, **options: Any) -> None:
@@ -105,10 +115,15 @@ def command(model: str, as_json: bool, search: bool, **options: Any) -> None:
 
     schedule(options["schedule"])  # a wrong name is said before that it takes --pipeline
     not_alone(_BESIDE)
+    estimates, expect = options["estimate"], expectation_asked(options)
+    if search and estimates:
+        raise InputError("--search compares floors", hint="estimate the layout that it finds, without --search")
     if search:
         _search(model, as_json, options)
         return
     if options["batch_tokens"] is None:
+        if estimates:
+            raise InputError("what to expect is that of a step", hint="give --batch-tokens")
         _budget(model, as_json, options)
         return
     for name in ("days", "chip_hours"):
@@ -125,7 +140,7 @@ def command(model: str, as_json: bool, search: bool, **options: Any) -> None:
 
     def ask(asked: dict[str, Any]) -> Any:
         arguments = target_arguments(asked) | convention_arguments(asked, OF_OPERATIONS)
-        return train(model, **arguments, **asked)
+        return expect(train(model, **arguments, **asked))
 
     found = on_each(options, ask)
     if as_json and isinstance(found, SideBySide):

@@ -16,20 +16,32 @@ from roofline.estimates.accuracy import Accuracy, accuracy
 from roofline.estimates.calibration import Calibration, calibrate
 from roofline.estimates.constants import KernelConstants, read_constants
 from roofline.estimates.estimator import Estimator, Expectation
-from roofline.estimates.served import with_expectation
+from roofline.estimates.served import expect_training, with_expectation
 
 
-def estimated(answer: Any, library: str = "vllm", files: Sequence[str] = (), output: int | None = None) -> Any:
-    """An answer with what to expect: of a bound, or of both phases of serving.
+#: Rows of a sweep that are estimated: each is answered in full.
+MOST_ROWS = 20_000
+
+
+def estimated(
+    answer: Any, library: str | Estimator = "vllm", files: Sequence[str] = (), output: int | None = None
+) -> Any:
+    """An answer with what to expect: of a bound, a training step, both phases of serving, or each row of a sweep.
 
     ``library`` names whose kernels run (``vllm``, ``trtllm``, ``sglang``), ``vllm-0.19.0`` that version's where they
     are known), ``files`` hold constants of one's own. ``output`` is the length of answers that are served.
     """
     from dataclasses import replace
 
+    from roofline.bounds.sweep import Sweep
     from roofline.models.serving.answer import Serving
+    from roofline.models.training.answer import Training
 
-    estimator = Estimator(library, files)
+    estimator = library if isinstance(library, Estimator) else Estimator(library, files)
+    if isinstance(answer, Sweep):
+        return _of_sweep(answer, estimator)
+    if isinstance(answer, Training):
+        return replace(answer, expectation=expect_training(estimator, answer))
     if isinstance(answer, Serving):
         phases = {name: getattr(answer, name) for name in ("prefill", "decode")}
         served = with_expectation(answer, estimator, output)
@@ -37,6 +49,23 @@ def estimated(answer: Any, library: str = "vllm", files: Sequence[str] = (), out
             served, **{name: _of_bound(phase, estimator) for name, phase in phases.items() if phase is not None}
         )
     return _of_bound(answer, estimator)
+
+
+def _of_sweep(table: Any, estimator: Estimator) -> Any:
+    """The table with columns of what to expect, row by row."""
+    from dataclasses import replace
+
+    import numpy as np
+
+    from roofline.errors import InputError
+
+    if len(table) > MOST_ROWS:
+        raise InputError(f"what to expect is worked out for {MOST_ROWS:,} rows, not {len(table):,}", hint="sweep fewer")
+    found = [estimator.expect(table.row(index)) for index in range(len(table))]
+    names = {"expected": "value", "low": "low", "high": "high"}
+    columns = {name: np.array([float(getattr(one, at)) for one in found]) for name, at in names.items()}
+    said = dict.fromkeys(str(line) for one in found for line in one.assumptions)
+    return replace(table, columns={**table.columns, **columns}, assumptions=(*table.assumptions, *said))
 
 
 def _of_bound(answer: Any, estimator: Estimator) -> Any:

@@ -27,6 +27,8 @@ from roofline.files import read_toml, write_text
 #: Shares of measurements that an interval leaves out below and above: 80 % lie within.
 TAILS = (0.1, 0.9)
 SCHEMA = "roofline/constants/1"
+#: Largest median error of constants that promise anything: with a larger one the bound stands, and accuracy says so.
+USABLE = 0.35
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -57,6 +59,11 @@ class KernelConstants:
     def key(self) -> tuple[str, str, str, str, str, str]:
         """What tells one record from another."""
         return self.chip, self.kernel, self.dtype, self.library, self.path, self.version
+
+    @property
+    def usable(self) -> bool:
+        """Whether the error is small enough to promise anything."""
+        return self.error.get("mdape", 0.0) <= USABLE
 
     @property
     def name(self) -> str:

@@ -42,7 +42,21 @@ from roofline.work import Key, Op
 #: Interval of constants that come from another chip: of its generation, and of another one.
 TRANSFERRED = {"generation": (0.75, 1.4), "other": (0.6, 1.8)}
 #: Formats of constants by the format of a product's activations; half precision runs on the same units.
-PRODUCT_FORMATS = {"bf16": "bf16", "fp16": "bf16", "fp8": "fp8", "fp8_e5m2": "fp8", "nvfp4": "nvfp4", "fp4": "nvfp4"}
+PRODUCT_FORMATS = {
+    "bf16": "bf16",
+    "fp16": "bf16",
+    "fp8": "fp8",
+    "fp8_e4m3": "fp8",
+    "fp8_e5m2": "fp8",
+    "nvfp4": "nvfp4",
+    "fp4": "nvfp4",
+}
+#: Format and path of experts by the format of their weights, where activations have more bits.
+EXPERT_WEIGHTS = {
+    "int4": ("int4", "weights only"),
+    "mxfp4": ("mxfp4", "weights only"),
+    "int8": ("int8", "weights only"),
+}
 #: Kernels that a library runs for operations of elements.
 ELEMENT_KINDS = ("elementwise", "embedding", "reduction", "copy")
 
@@ -184,7 +198,7 @@ class Estimator:
 
     def __init__(self, library: str = "vllm", files: Sequence[str] = ()) -> None:
         own = [record for path in files for record in read_constants(path)]
-        self.records = overlaid(shipped(), own)
+        self.records = overlaid(tuple(record for record in shipped() if record.usable), own)
         known = libraries(self.records)
         name, _, self.version = library.partition("-")
         if name not in known:
@@ -252,6 +266,15 @@ class Estimator:
         interval = tuple((min(ends[0], low), max(ends[1], high)) for ends in ranked[0].interval)
         return replace(ranked[0], interval=interval, transferred_from=which)
 
+    @staticmethod
+    def _paths(run: KernelRun, same: Sequence[KernelConstants]) -> list[str]:
+        """Paths whose constants serve a kernel, the nearest first: narrower attention, other scales of experts."""
+        paths = [run.path, run.path.removesuffix(BEYOND).removesuffix(", ")]
+        if run.kernel == "experts":
+            gated = "no gate" not in run.path
+            paths += [path for path in dict.fromkeys(one.path for one in same) if ("no gate" not in path) == gated]
+        return paths
+
     def step_record(self, kernel: str, dtype: str, path: str, machine: Machine) -> KernelConstants | None:
         """Constants of this framework's steps: of this format and kind of model, else of another format."""
         mine = [one for one in self.records if one.kernel == kernel and one.library == self.library]
@@ -280,7 +303,7 @@ class Estimator:
         attends = "attention" in run.kernel or "latent" in run.kernel
         for dtype in (run.dtype, "bf16") if attends else (run.dtype,):
             same = [one for one in self.records if one.kernel == run.kernel and one.dtype in (dtype, "any")]
-            for path in dict.fromkeys((run.path, run.path.removesuffix(BEYOND).removesuffix(", "))):
+            for path in dict.fromkeys(self._paths(run, same)):
                 found = [one for one in same if one.path == path]
                 if found:
                     return found
@@ -434,7 +457,6 @@ def _experts_run(group: tuple[OpBound, ...]) -> KernelRun:
     a, b = op.reads[0].dtype, op.reads[1].dtype
     wide = [one for one in products if one.dims["k"] == op.dims["k"]]
     down = products[-1]
-    dtype = PRODUCT_FORMATS.get(a, a)
     shapes = {
         "picks": op.dims["m"],
         "touched": op.dims["groups"],
@@ -444,8 +466,10 @@ def _experts_run(group: tuple[OpBound, ...]) -> KernelRun:
         "weight_bytes": dtypes.get(b).bits / 8,
         "a_bytes": dtypes.get(a).bits / 8,
     }
-    paths = {"bf16": "bfloat16", "fp8": "fp8_block", "nvfp4": "nvfp4"}
-    return KernelRun("experts", {"nvfp4": "fp4"}.get(dtype, dtype), paths.get(dtype, ""), shapes, group)
+    words = [EXPERT_WEIGHTS[b][1]] if a != b and b in EXPERT_WEIGHTS else []
+    dtype = EXPERT_WEIGHTS[b][0] if b in EXPERT_WEIGHTS else PRODUCT_FORMATS.get(b, b)
+    words += ["no gate"] if shapes["products"] == 2 else []
+    return KernelRun("experts", dtype, ", ".join(words), shapes, group)
 
 
 def _collective_run(group: tuple[OpBound, ...]) -> KernelRun:

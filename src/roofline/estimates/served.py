@@ -26,6 +26,7 @@ from roofline.estimates.kernels import ChipFigures
 from roofline.models.serving.answer import Serving
 from roofline.models.serving.bound import serve_bound
 from roofline.models.step import PREFILL_ONLY
+from roofline.models.training.answer import Training
 from roofline.quantity import format_percent, format_quantity
 from roofline.sections import Section, Sentences
 from roofline.statements import Assumption
@@ -49,8 +50,8 @@ class StepEstimate:
     def basis(self) -> str:
         """Whose constants: chip, library, format, and what kind of model."""
         source = self.source
-        words = (source.chip, source.library, source.version, source.dtype.replace("any", ""), source.path)
-        return " ".join(filter(None, (*words, source.policy and f"with {source.policy}")))
+        words = (source.chip, source.library, source.version, source.dtype, source.path)
+        return " ".join(word for word in (*words, source.policy and f"with {source.policy}") if word not in ("", "any"))
 
     def in_words(self, what: str) -> str:
         """The expected time with its interval, whose constants, and their error."""
@@ -198,6 +199,14 @@ def expect_served(estimator: Estimator, serving: Serving, output: int | None = N
     return ServedExpectation(
         token, first, shapes.batch, shapes.asked, estimator.library, _said(shapes, token, output is not None)
     )
+
+
+def expect_training(estimator: Estimator, found: Training) -> StepEstimate | None:
+    """What to expect of a training step: its floor times the factor of published steps."""
+    record = next((one for one in estimator.records if one.kernel == "training_step"), None)
+    if record is None or not isinstance(found.lower, int | float):
+        return None
+    return _estimate(record, {"floor": float(found.lower)}, found.lower)
 
 
 def _estimate(record: KernelConstants, shapes: Mapping[str, float], floor: Any) -> StepEstimate:

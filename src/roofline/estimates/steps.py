@@ -9,6 +9,8 @@ Sums are over kernels. B is the batch of one copy, no more than its keys and val
 the memory: further requests wait. A mean decode step has half of its answer behind it, and prefill is of one sequence.
 TTFT under load is queueing, and no estimate's matter.
 
+A training step takes its floor, in which all overlaps, times one factor.
+
 Constants are those of a framework on a chip, by the format of most weights, dense models and mixtures of experts apart.
 Source: a model of our own, on runs published with ai-dynamo/aiconfigurator.
 """
@@ -50,6 +52,17 @@ def first_token_parts(shapes: Shapes, chip: ChipFigures, c: Values, policy: str 
     return Parts({"host": c["start_time"] + 0 * prefill, "prefill": c["prefill_factor"] * prefill})
 
 
+TRAINING = (ModelConstant("step_factor", "", "time of a step against its floor", 1.6, 1.0, 5.0, own=True),)
+
+
+def training_parts(shapes: Shapes, chip: ChipFigures, c: Values, policy: str = "") -> Parts:
+    """Parts of the time of a training step whose floor, waits of the pipeline included, is ``floor`` seconds."""
+    import numpy as np
+
+    floor = np.asarray(shapes["floor"], float)
+    return Parts({"floor": floor, "above it": (c["step_factor"] - 1) * floor})
+
+
 #: The kernel models of this file.
 MODELS = (
     KernelModel(
@@ -62,4 +75,5 @@ MODELS = (
     ),
     # the policy says in which format the runs that were fitted held keys and values
     KernelModel("first_token", ("prefill",), FIRST_TOKEN, first_token_parts, sorted_by=("prefill",)),
+    KernelModel("training_step", ("floor",), TRAINING, training_parts, sorted_by=("floor",)),
 )

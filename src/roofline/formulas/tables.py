@@ -17,8 +17,8 @@ from roofline.sizes import Codes
 #: The unit of each column; sizes have none. ``time.hbm`` and the like are times.
 UNITS = {
     "flops": "FLOP", "bytes": "B", "intensity": "FLOP/B", "critical_intensity": "FLOP/B", "lower": "s",
-    "op_by_op": "s", "upper": "s", "estimate": "s", "attainable": "FLOP/s", "utilisation": "", "time": "s",
-    "memory": "B",
+    "op_by_op": "s", "upper": "s", "estimate": "s", "expected": "s", "low": "s", "high": "s", "time": "s",
+    "attainable": "FLOP/s", "utilisation": "", "memory": "B",
 }  # fmt: skip
 
 #: Rows a terminal and a notebook show.

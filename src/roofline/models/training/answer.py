@@ -30,7 +30,8 @@ class Training(Comparable):
     """One step, and what follows for a token budget.
 
     ``lower``, ``op_by_op`` and ``upper`` are the times of a step, waits of the pipeline included: everything overlaps,
-    each operation within itself, nothing; ``estimate`` lies between them where an overlap or overhead was stated.
+    each operation within itself, nothing; ``estimate`` lies between them where an overlap or overhead was stated,
+    and ``expectation`` is what published steps say to expect.
     ``stages`` are the kinds of pipeline stage; :attr:`bound` is a chip of the one that takes longest, without waits.
 
     ``model_flops`` are the exact FLOPs of one forward and backward pass of the whole batch. ``flops`` adds what is
@@ -60,6 +61,7 @@ class Training(Comparable):
     price: float | None = None
     power: float | None = None
     question: Any = None
+    expectation: Any = None
 
     @property
     def slowest(self) -> Stage:
@@ -211,6 +213,8 @@ class Training(Comparable):
         least = self.least_chips
         yield from (BLANK, *self.memory.misfit("" if least is None else f"{least:,} such chips"))
         yield from (*_step_in_words(self), Sentences([_flops_in_words(self), _rate_in_words(self)]))
+        if self.expectation is not None:
+            yield Sentences([self.expectation.in_words("a step")], indent=4)
         yield from (*_against_bounds(self), *_budget_in_words(self), *_memory_in_words(self))
         yield from (BLANK, longest_operations(bound), BLANK)
         mix = capability("Training.best_mix")(self)
@@ -252,7 +256,8 @@ class Training(Comparable):
             "stages": [stage(each) for each in self.stages],
             "least_chips": self.least_chips,
         }
-        return with_formulas(body) | {"step": self.bound.to_dict()}
+        expected = {} if self.expectation is None else {"expectation": self.expectation.to_dict()}
+        return with_formulas(body) | {"step": self.bound.to_dict(), **expected}
 
 
 def _folded(advice: Sequence[Any]) -> list[str]:

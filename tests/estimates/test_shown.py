@@ -1,0 +1,84 @@
+"""What to expect is shown wherever an answer is: sweeps, programs, training steps, and in their JSON."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from click.testing import CliRunner
+
+from roofline import bound, sweep
+from roofline.cli.sweep import command as sweep_command
+from roofline.cli.train import command as train_command
+from roofline.estimates import Estimator, estimated
+from roofline.models import serve_bound, train
+
+LINE = "bf16[B, D] * bf16[D, F]"
+
+
+def test_rows_of_a_sweep_are_what_bounds_of_them_say() -> None:
+    table = estimated(sweep(LINE, on="h100", B=[1, 64, 4096], D=[4096, 8192], F=8192))
+    assert table.plain("B") == [1, 1, 64, 64, 4096, 4096]
+    for index in range(len(table)):
+        one = Estimator().expect(table.row(index))
+        assert table["expected"][index] == pytest.approx(one.value)
+        assert table["lower"][index] <= table["low"][index] <= table["expected"][index] <= table["high"][index]
+
+
+def test_the_command_of_sweeps_shows_columns_with_units() -> None:
+    words = [LINE, "--on", "h100", "B=1,64", "D=8192", "F=8192", "--estimate"]
+    text = CliRunner().invoke(sweep_command, words).output
+    assert "expected" in text
+    assert "µs" in text.splitlines()[1].split("hbm")[1]
+    data = json.loads(CliRunner().invoke(sweep_command, [*words, "--json"]).output)
+    assert {"expected", "low", "high"} <= set(data["columns"])
+
+
+def test_a_training_step_takes_its_floor_and_more() -> None:
+    found = estimated(train("llama-3-8b", on="h100:64", batch_tokens=1_048_576))
+    expected = found.expectation
+    assert found.lower < expected.low < expected.value < expected.high
+    assert expected.value == pytest.approx(found.lower * expected.source.values["step_factor"])
+    words = ["llama-3-8b", "--on", "h100:64", "--batch-tokens", "1048576", "--estimate"]
+    assert "a step: expect" in CliRunner().invoke(train_command, words).output
+    data = json.loads(CliRunner().invoke(train_command, [*words, "--json"]).output)
+    assert data["expectation"]["time"] == pytest.approx(expected.value)
+
+
+def test_published_training_steps_lie_near_the_floor_times_one_factor() -> None:
+    """The error with a run's source left out is told, and the baseline of operations one by one is worse."""
+    record = next(one for one in Estimator().records if one.kernel == "training_step")
+    assert record.error["mdape"] < 0.11 < record.error["by_one_by_one"]
+
+
+def test_experts_have_constants_in_every_format_of_weights() -> None:
+    for model in ("mixtral-8x7b", "gpt-oss-120b", "deepseek-v3"):
+        found = Estimator("vllm").expect(serve_bound(model, "decode", on="h100:8", tensor=8, batch=16, context=100))
+        experts = [one for one in found.kernels if one.run.kernel == "experts"]
+        assert [one.basis for one in experts if one.source is None] == [], model
+        assert len(experts) >= 1, model
+
+
+def test_ten_thousand_kernels_take_a_fraction_of_a_second() -> None:
+    """Elementwise and attention kernels at 10^5 a second, products at 2·10^4; a tenth of it on a shared machine."""
+    import time
+
+    import numpy as np
+
+    from roofline.estimates.kernel_table import KERNELS
+    from roofline.estimates.kernels import ChipFigures
+    from tests.estimates.test_kernels import MORE, SHAPES
+
+    chip = ChipFigures(132, 989.4e12, 3.35e12, 50e6)
+    least = {"elementwise": 1e5, "decode_attention": 1e5, "prefill_attention": 1e5, "contraction": 2e4}
+    for name, rate in least.items():
+        model, count = KERNELS[name], 10_000
+        shapes = {**SHAPES[name], MORE[name]: np.geomspace(1, 1000, count)}
+        start = time.perf_counter()
+        model.times(shapes, chip, model.defaults(), model.policies[0])
+        assert count / (time.perf_counter() - start) > rate / 10, name
+
+
+def test_a_bound_that_is_estimated_keeps_its_bound() -> None:
+    plain = bound("bf16[64, 8192] @ bf16[8192, 8192]", on="h100")
+    assert estimated(plain).lower == plain.lower
