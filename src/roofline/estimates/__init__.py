@@ -18,7 +18,6 @@ from roofline.estimates.constants import KernelConstants, read_constants
 from roofline.estimates.estimator import Estimator, Expectation
 from roofline.estimates.served import expect_training, with_expectation
 
-
 #: Rows of a sweep that are estimated: each is answered in full.
 MOST_ROWS = 20_000
 

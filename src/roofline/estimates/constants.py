@@ -29,6 +29,8 @@ TAILS = (0.1, 0.9)
 SCHEMA = "roofline/constants/1"
 #: Largest median error of constants that promise anything: with a larger one the bound stands, and accuracy says so.
 USABLE = 0.35
+#: Largest factor of an interval that promises anything.
+WIDEST = 10.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -62,8 +64,9 @@ class KernelConstants:
 
     @property
     def usable(self) -> bool:
-        """Whether the error is small enough to promise anything."""
-        return self.error.get("mdape", 0.0) <= USABLE
+        """Whether the error and the interval are small enough to promise anything."""
+        narrow = all(1 / WIDEST <= low and high <= WIDEST for low, high in self.interval)
+        return narrow and self.error.get("mdape", 0.0) <= USABLE
 
     @property
     def name(self) -> str:
