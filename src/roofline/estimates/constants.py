@@ -65,7 +65,7 @@ class KernelConstants:
     @property
     def usable(self) -> bool:
         """Whether the error and the interval are small enough to promise anything."""
-        narrow = all(1 / WIDEST <= low and high <= WIDEST for low, high in self.interval)
+        narrow = all(low >= 1 / WIDEST and high <= WIDEST for low, high in self.interval)
         return narrow and self.error.get("mdape", 0.0) <= USABLE
 
     @property
