@@ -84,7 +84,8 @@ def experts_parts(shapes: Shapes, chip: ChipFigures, c: Values, policy: str = "s
     whole = touched * hidden * inter * products * weight_bytes
     warm = warm_share(whole, c["cache_share"], chip.cache)
     sizes = TILES if policy in ("", "search") else (int(policy.partition(" ")[0]),)
-    best = memory = None
+    best: Any = None
+    memory: Any = None
     for rows in sizes:
         tiles = np.asarray(shapes.get(f"tiles_{rows}", row_tiles(picks, touched, rows)), float)
         time, moving = 0.0, 0.0
