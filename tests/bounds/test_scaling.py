@@ -281,3 +281,10 @@ def test_a_mixed_split_in_whole_chips() -> None:
     assert found.batch is not None
     assert found.batch.least == pytest.approx(406406.25)
     assert found.batch.ratio == pytest.approx((2_000_000 / 406406.25) ** 0.5)
+
+
+def test_slices_are_not_counted_in_pods() -> None:
+    batch = scaling("dcn", on="v5p:16x20x28:4", B=32_000_000, set={"bf16": 4.59e14}).batch
+    assert batch is not None
+    assert (batch.chips, batch.per, batch.pods) == (4, 8_000_000, None)
+    assert batch.most == pytest.approx(32_000_000 / 73_440)

@@ -188,12 +188,14 @@ class _Routed:
     chips: Any
     tokens: Any
     alone: bool
+    sliced: bool
 
     def batch(self, value: Any, machine: Machine) -> Batch | None:
         """Tokens of all chips beside those that are needed on each."""
         if self.chips is _NO_BATCH:
             return None
-        return Batch.of(value, self.chips, self.tokens, machine, alone=self.alone)
+        found = Batch.of(value, self.chips, self.tokens, machine, alone=self.alone)
+        return replace(found, pods=None) if found is not None and self.sliced else found
 
 
 _NO_BATCH = object()
@@ -221,7 +223,7 @@ def _routed(
         counted = False
     tokens = check("B", beside["B"]) if "B" in beside else None
     alone = condition.hides == "weights"
-    return _Routed(form, what, known, said, chips if counted else _NO_BATCH, tokens, alone)
+    return _Routed(form, what, known, said, chips if counted else _NO_BATCH, tokens, alone, bool(condition.link))
 
 
 def _sent_once(form: Any, picks: int, chips: Any, machine: Machine) -> tuple[Any, tuple[str, ...]]:
