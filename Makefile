@@ -5,9 +5,11 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --quiet --disable-pip-version-check
 OUT    := out
+SEEDS  := 0:10000
+N      := 100000
 
 .DEFAULT_GOAL := help
-.PHONY: help accuracy demo test test-long pytest lint types bench fuzz docs docs-update web clean
+.PHONY: help accuracy demo test test-long pytest lint types bench fuzz laws lowest docs docs-update web clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -46,8 +48,14 @@ docs-update: $(VENV)/ready-dev  ## run every example of the README and the docs,
 bench: $(VENV)/ready  ## measure against the budgets
 	$(BIN)/python benchmarks/run.py
 
-fuzz: $(VENV)/ready-dev  ## the long run of the bad-input tests, some ten minutes
-	ROOFLINE_FUZZ=100000 $(BIN)/python -m pytest --quiet -m fuzz
+fuzz: $(VENV)/ready-dev  ## hostile input by seed, limits of 2 GB and 10 s each; goes on where it was stopped: make fuzz SEEDS=0:100000
+	nice $(BIN)/python -m tests.fuzz --seeds $(SEEDS)
+
+laws: $(VENV)/ready-dev  ## the laws of an answer on random questions, with the number of checks: make laws N=100000
+	nice $(BIN)/python -m tests.laws --checks $(N)
+
+lowest: $(VENV)/ready  ## the tests with the lowest version of each library that an extra may bring
+	$(BIN)/python -m tests.lowest
 
 accuracy: $(VENV)/ready  ## fit the constants of estimates to measured kernels: make accuracy DATA=folder
 	$(PIP) install --editable '.[estimate]'

@@ -32,6 +32,7 @@ LLAMA = {
         (["sweep", ADD, "--on", "h100", "--json", "-o", "x.csv"], "--json prints the table and -o writes it"),
         (["bound", "--flops", "1e12", "--bytes", "5e-324", "--on", "h100"], "'5e-324' is below 1e-60"),
         (["bound", ADD, "--on", "h100", "--set", "hbm=1e-320"], "is below 1e-60"),
+        (["bound", "--flops", "1e200", "--on", "h100"], "'1e200' is above 1e+60"),
     ],
 )
 def test_a_mistake_has_one_clear_message(capsys: pytest.CaptureFixture[str], words: list[str], said: str) -> None:

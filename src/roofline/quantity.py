@@ -55,8 +55,8 @@ _WORDS = {
     "nano": "n",
 }  # fmt: skip
 
-#: The least figure above 0 in SI base units: quotients of smaller ones leave the range of float64.
-LEAST = 1e-60
+#: The least figure above 0 and the largest, in SI base units: quotients of others leave the range of float64.
+LEAST, MOST = 1e-60, 1e60
 
 #: Patterns are compiled where they are used: most commands need none of them.
 _NUMBER = r"(?s)\s*([+-]?(?:\d[\d_]*(?:\.[\d_]*)?|\.\d[\d_]*)(?:[eE][+-]?\d+)?)\s*(.*?)\s*"
@@ -261,8 +261,9 @@ def _checked(value: float, text: Any, unit: str, zero: bool) -> float:
     shown = repr(text.strip()) if isinstance(text, str) else _short(text)
     if not math.isfinite(value):
         raise QuantityError(f"{shown} is not finite", hint=_expected(unit))
-    if 0 < value < LEAST:
-        raise QuantityError(f"{shown} is below {LEAST:g}", hint=_expected(unit))
+    if 0 < value < LEAST or value > MOST:
+        limit = f"below {LEAST:g}" if value < LEAST else f"above {MOST:g}"
+        raise QuantityError(f"{shown} is {limit}", hint=_expected(unit))
     if value < 0 or (value == 0 and not zero):
         wrong = "negative" if value < 0 else "zero"
         what, example = UNITS[unit]

@@ -15,7 +15,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from typing import Any, Literal, TypeVar
 
 from roofline.charts.axes import Axis
@@ -208,9 +208,9 @@ class Specification:
             "kind": self.kind,
             "title": self.title,
             "subtitle": self.subtitle,
-            "x": _plain(asdict(self.x)),
-            "y": _plain(asdict(self.y)),
-            "marks": [{"mark": MARK_NAMES[type(mark)], **_plain(asdict(mark))} for mark in self.marks],
+            "x": _plain(self.x),
+            "y": _plain(self.y),
+            "marks": [{"mark": MARK_NAMES[type(mark)], **_plain(mark)} for mark in self.marks],
             "notes": list(self.notes),
         }
 
@@ -223,5 +223,12 @@ class Specification:
         return tuple(mark for mark in self.marks if isinstance(mark, kind))
 
 
-def _plain(fields: dict[str, Any]) -> dict[str, Any]:
-    return {name: list(value) if isinstance(value, tuple) else value for name, value in fields.items()}
+def _plain(value: Any) -> dict[str, Any]:
+    """The fields of a value by name; those of values within it too. Faster than ``asdict``, which copies deeply."""
+    return {each.name: _plain_field(getattr(value, each.name)) for each in fields(value)}
+
+
+def _plain_field(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return [_plain_field(item) for item in value]
+    return _plain(value) if is_dataclass(value) else value

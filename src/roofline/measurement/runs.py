@@ -23,7 +23,7 @@ from roofline import dtypes
 from roofline.errors import InputError, suggest
 from roofline.files import as_text, read_bytes, replaced, table_rows
 from roofline.measurement.profiles.foreign import PLAIN, check_plain
-from roofline.quantity import LEAST, parse
+from roofline.quantity import LEAST, MOST, parse
 
 COLUMNS = ("name", "flops", "bytes", "seconds")
 OPTIONAL = ("dtype", "on")
@@ -193,7 +193,7 @@ def _amount(value: Any, column: str, where: str) -> float:
         plain = float(value) if isinstance(value, str) else 0.0
     except ValueError:  # a figure with its unit
         plain = 0.0
-    if LEAST <= plain <= 1e300:
+    if LEAST <= plain <= MOST:
         return plain
     if isinstance(value, str) and not value.strip():
         raise InputError(f"{where}: {column} is missing", hint=f"give it, in {_UNITS[column]}")

@@ -1,0 +1,1 @@
+"""The laws of an answer, each on random questions: ``make laws N=100000``."""

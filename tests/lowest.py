@@ -1,0 +1,102 @@
+"""The lowest versions that ``pyproject.toml`` allows, each extra in a fresh environment, and a question that needs it.
+
+``python -m tests.lowest`` takes all extras, ``python -m tests.lowest parquet onnx`` some. ``--here`` asks in the
+environment that it runs in. The core is asked with each of them.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+import tomllib
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+
+#: What the core answers, and for each extra what nothing answers without it.
+QUESTIONS = {
+    "core": """
+import roofline
+line = "bf16[B, D] * bf16[D, F]"
+assert roofline.bound(line, on="h100", B=64, D=8192, F=8192).bound_by == "hbm"
+assert roofline.bound(line, on="h100", B=[64, 128], D=8192, F=8192).lower.shape == (2,)
+assert roofline.solve(line, "B", on="v5e", D=4096, F=4096).pick
+assert roofline.models.serve("llama-3-8b", on="h100", batch=8, context=1024).decode.lower > 0
+roofline.plot(line, on="h100", B=64, D=8192, F=8192).save("roof.svg")
+""",
+    "torch": """
+import roofline, torch
+found = roofline.trace(torch.nn.Sequential(torch.nn.Linear(64, 32), torch.nn.GELU()), "fp32[8, 64]", backward=True)
+assert found.flops() > 2 * 8 * 64 * 32
+""",
+    "jax": """
+import jax.numpy as jnp, roofline
+found = roofline.trace(lambda x, w: jnp.tanh(x @ w), "bf16[8, 64]", "bf16[64, 32]", frontend="jax")
+assert found.flops() >= 2 * 8 * 64 * 32
+""",
+    "onnx": """
+import onnx, roofline
+from onnx import TensorProto, helper
+x, w = (helper.make_tensor_value_info(n, TensorProto.FLOAT, d) for n, d in (("x", ["N", 64]), ("w", [64, 32])))
+y = helper.make_tensor_value_info("y", TensorProto.FLOAT, None)
+graph = helper.make_graph([helper.make_node("MatMul", ["x", "w"], ["y"])], "net", [x, w], [y])
+onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), "net.onnx")
+assert roofline.trace("net.onnx", batch=8).flops() == 2 * 8 * 64 * 32
+""",
+    "measure": """
+from roofline.measurement.machine_code import Compiler
+Compiler()
+""",
+    "parquet": """
+import pyarrow.parquet, roofline
+roofline.sweep("bf16[B, D] * bf16[D, F]", on="h100", B=[1, 2], D=64, F=64).save("grid.parquet")
+assert pyarrow.parquet.read_table("grid.parquet").num_rows == 2
+""",
+    "estimate": """
+import roofline
+from roofline.estimates.calibration import calibrate
+with open("runs.csv", "w") as file:
+    file.write("m,n,k,dtype,us,library\\n")
+    file.writelines(f"{256 * i},4096,4096,bf16,{25 + 15 * i},vllm\\n" for i in range(1, 13))
+assert calibrate("runs.csv", "h100").fitted
+""",
+}
+
+
+def lowest(extra: str) -> list[str]:
+    """The requirements of the core, and of an extra, at their lowest versions."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    wanted = project["dependencies"] + project["optional-dependencies"].get(extra, [])
+    return [line.replace(">=", "==") for line in wanted]
+
+
+def ask(python: str, extra: str) -> int:
+    """Ask the questions of the core and of an extra, in a folder of their own."""
+    with tempfile.TemporaryDirectory() as folder:
+        for name in dict.fromkeys(("core", extra)):
+            done = subprocess.run([python, "-c", QUESTIONS[name]], cwd=folder, check=False)
+            sys.stdout.write(f"{extra}: {name} {'failed' if done.returncode else 'answered'}\n")
+            if done.returncode:
+                return 1
+    return 0
+
+
+def main(words: list[str]) -> int:
+    """Make an environment for each extra and ask there."""
+    extras, failed = [word for word in words if word in QUESTIONS] or list(QUESTIONS), 0
+    for extra in extras:
+        if "--here" in words:
+            failed += ask(sys.executable, extra)
+            continue
+        with tempfile.TemporaryDirectory() as folder:
+            subprocess.run([sys.executable, "-m", "venv", folder], check=True)
+            python = str(Path(folder) / "bin" / "python")
+            sys.stdout.write(f"{extra}: {' '.join(lowest(extra))}\n")
+            subprocess.run([python, "-m", "pip", "install", "--quiet", *lowest(extra), str(ROOT)], check=True)
+            failed += ask(python, extra)
+    return min(failed, 1)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))

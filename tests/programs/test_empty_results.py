@@ -1,0 +1,71 @@
+"""Sizes below 1: open in an input of a file, an error in a weight or a result, and so are windows without results."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import roofline
+from roofline.errors import RooflineError, SizeError
+
+onnx = pytest.importorskip("onnx")
+torch = pytest.importorskip("torch")
+jax = pytest.importorskip("jax")
+
+from tests.programs.onnx_models import model, value, weight  # noqa: E402
+
+node = onnx.helper.make_node
+IMAGE, KERNEL = (1, 3, 4, 4), (8, 3, 7, 7)
+
+
+@pytest.mark.parametrize("size", [0, -1])
+def test_a_size_below_one_of_an_input_is_open(size: int) -> None:
+    file = model([node("MatMul", ["x", "w"], ["y"])], [value("x", size, 64), value("w", 64, 32)], [value("y")])
+    assert roofline.trace(file, batch=8).flops() == 2 * 8 * 64 * 32
+    assert str(roofline.trace(file).flops()) == "4096*x_0"
+
+
+@pytest.mark.parametrize("dims", [(64, -1), (-64, 32), (0, 32)])
+def test_a_size_below_one_of_a_weight_is_an_error(dims: tuple[int, ...]) -> None:
+    file = model([node("MatMul", ["x", "w"], ["y"])], [value("x", 8, 64)], [value("y")], [weight("w", *dims)])
+    with pytest.raises(SizeError, match="the weight 'w' has the sizes"):
+        roofline.trace(file)
+
+
+def test_a_size_below_one_of_an_output_is_an_error() -> None:
+    file = model([node("Relu", ["x"], ["y"])], [value("x", 8, 64)], [value("y", 8, -64)])
+    with pytest.raises(SizeError, match="the output 'y' has a size of -64"):
+        roofline.trace(file)
+
+
+def _onnx(kind: str) -> Any:
+    if kind == "conv":
+        return model([node("Conv", ["x", "w"], ["y"])], [value("x", *IMAGE), value("w", *KERNEL)], [value("y")])
+    return model([node("MaxPool", ["x"], ["y"], kernel_shape=[7, 7])], [value("x", *IMAGE)], [value("y")])
+
+
+def _jax(kind: str) -> Any:
+    if kind == "conv":
+        return lambda x, w: jax.lax.conv(x, w, (1, 1), "VALID")
+    return lambda x, w: jax.lax.reduce_window(x, -jax.numpy.inf, jax.lax.max, (1, 1, 7, 7), (1, 1, 1, 1), "VALID")
+
+
+def _torch(kind: str) -> Any:
+    functional = torch.nn.functional
+    return (lambda x, w: functional.conv2d(x, w)) if kind == "conv" else (lambda x, w: functional.max_pool2d(x, 7))
+
+
+@pytest.mark.parametrize("kind", ["conv", "pool"])
+@pytest.mark.parametrize("front_end", ["notation", "torch", "jax", "onnx"])
+def test_a_window_without_results_is_an_error(front_end: str, kind: str) -> None:
+    lines = {"conv": "conv(fp32[1, 4, 4, 3], fp32[7, 7, 3, 8])", "pool": "pool(fp32[1, 4, 4, 3], window=7)"}
+    shapes = [f"fp32[{', '.join(map(str, dims))}]" for dims in (IMAGE, KERNEL)]
+    with pytest.raises(RooflineError):  # noqa: PT012
+        if front_end == "notation":
+            roofline.bound(lines[kind], on="h100")
+        elif front_end == "onnx":
+            roofline.trace(_onnx(kind)).bound(on="h100")
+        else:
+            program = (_torch if front_end == "torch" else _jax)(kind)
+            roofline.trace(program, *shapes, frontend=front_end).bound(on="h100")
