@@ -53,3 +53,18 @@ def test_a_filter_takes_an_architecture(capsys):
     assert "3 chips" in capsys.readouterr().out
     main(["chips", "--filter", "GeForce"])
     assert "rtx-4080" in capsys.readouterr().out
+
+
+def test_a_slice_shows_what_its_chips_have_together(capsys: pytest.CaptureFixture[str]) -> None:
+    """A v5p pod: 8,960 chips of two cores, four a host; the cut crosses 16 x 20 rings of 28 twice."""
+    assert main(["chips", "v5p:16x20x28", "--json"]) == 0
+    (found,) = json.loads(capsys.readouterr().out)["chips"]
+    sums = found["slice"]
+    assert (sums["chips"], sums["hosts"], sums["cores"]) == (8960, 2240, 17920)
+    assert sums["bf16_peak"] == pytest.approx(8960 * 459e12)
+    assert sums["bisection_bandwidth_one_way"] == pytest.approx(16 * 20 * 2 * 90e9)
+    assert main(["chips", "v5p:16x20x28"]) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "v5p:16x20x28 together: chips 8,960, hosts 2,240, cores 17,920" in shown
+    assert main(["chips", "v5p", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["chips"][0]["slice"] is None

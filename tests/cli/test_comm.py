@@ -226,3 +226,27 @@ def test_the_bus_bandwidth_of_a_large_collective_is_a_links(capsys: pytest.Captu
     shown = run(capsys, "comm", REDUCE, "--on", "h100:8", "--algorithm", "two-shot", "B=8192", "D=8192")
     assert "as nccl-tests count: 257 GB/s of the buffer (algbw), 450 GB/s on the bus (busbw)" in shown
     assert "nccl" not in run(capsys, "comm", REDUCE, "--on", "h100:8")
+
+
+@pytest.mark.parametrize(
+    ("name", "on", "milliseconds"),
+    [
+        ("allreduce", "h100:8", 2.222),  # V at 450 GB/s
+        ("all-gather", "h100:8", 1.944),  # 7/8 of V
+        ("reduce_scatter", "h100:8", 1.944),
+        ("AllToAll", "h100:8", 0.243),  # 7/64 of V
+        ("allreduce", "v5e:16x16", 11.068),  # 255/256 of V over two links each way at 45 GB/s
+    ],
+)
+def test_a_name_and_bytes_are_a_collective_over_all_chips(
+    capsys: pytest.CaptureFixture[str], name: str, on: str, milliseconds: float
+) -> None:
+    found = json.loads(run(capsys, "comm", name, "--bytes", "1e9", "--on", on, "--json"))
+    assert found["time"] * 1e3 == pytest.approx(milliseconds, rel=1e-3)
+    assert found["bytes"] == pytest.approx(1e9, rel=1e-6)
+
+
+def test_bytes_go_with_the_name_of_a_collective(capsys: pytest.CaptureFixture[str]) -> None:
+    for words, message in ((("gather", "--on", "h100:8"), "no collective's name"), (("allreduce",), "target")):
+        assert main(["comm", *words, "--bytes", "1e9"]) == 2
+        assert message in capsys.readouterr().err

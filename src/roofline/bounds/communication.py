@@ -19,16 +19,20 @@ What nccl-tests measure is given in their words, the bandwidth of the buffer and
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from roofline import dtypes
 from roofline.answers import Answer, attributes, heading, plain_data
 from roofline.bounds.api import question
 from roofline.bounds.bound import Bound, ratio
 from roofline.bounds.plans import lay_out
 from roofline.bounds.question import Question
-from roofline.errors import InputError
+from roofline.errors import InputError, suggest
+from roofline.hardware import chip
+from roofline.hardware.mesh import shape_axes
 from roofline.hardware.rate import rate
 from roofline.notation import program
 from roofline.ops.collectives.choice import Regime, regimes
@@ -40,7 +44,7 @@ from roofline.ops.collectives.cost import (
     limit_reason,
 )
 from roofline.ops.collectives.registry import KINDS, bus_share
-from roofline.quantity import format_amount
+from roofline.quantity import format_amount, parse
 from roofline.sections import (
     BLANK,
     Amount,
@@ -55,7 +59,7 @@ from roofline.sections import (
     figures,
     incomplete,
 )
-from roofline.sizes import Size, is_array, is_one, is_symbol, maximum, plain_numbers
+from roofline.sizes import Size, is_array, is_one, is_symbol, maximum, plain_numbers, product
 from roofline.work import Work
 
 
@@ -207,18 +211,56 @@ def _tone(row: AlgorithmCost, found: Communication) -> Tone:
     return "strong" if row.algorithm == found.algorithm else "quiet"
 
 
+#: A collective over the axes A of an array of N elements, as the notation writes it.
+_LINES = {
+    "AllGather": "AllGather_{{{A}}}({dtype}[N_{{{A}}}])",
+    "ReduceScatter": "ReduceScatter_{{{A},N}}({dtype}[N] {{U_{{{A}}}}})",
+    "AllReduce": "AllReduce_{{{A}}}({dtype}[N] {{U_{{{A}}}}})",
+    "AllToAll": "AllToAll_{{{A},M}}({dtype}[N_{{{A}}}, M])",
+}
+
+
+def _line(name: str, nbytes: Any, dtype: str, arguments: dict[str, Any]) -> str:
+    """Write a collective that is named, over all chips of the target and of an array of so many bytes."""
+    plain = {kind.lower(): kind for kind in _LINES}
+    kind = plain.get("".join(letter for letter in name.lower() if letter.isalpha()))
+    if kind is None:
+        hint = suggest(name, list(_LINES), what="collectives that bytes can be given for")
+        raise InputError(f"{name!r:.60} is no collective's name", hint=hint)
+    target = arguments.get("on")
+    machine = chip(target, files=arguments.get("files", ())) if isinstance(target, str) else target
+    if machine is None:
+        raise InputError("the target is missing", hint="for instance --on h100:8 (on='h100:8')")
+    axes = arguments.get("mesh") or shape_axes(machine)
+    chips = product(axes.values())
+    if not isinstance(chips, int):
+        raise InputError("bytes go with a number of chips", hint="as in --on h100:8")
+    elements = math.ceil(parse(nbytes, "B") * 8 / dtypes.get(dtype).bits_per_element)
+    sizes = {"AllReduce": {"N": elements}, "AllToAll": {"N": -(-elements // chips**2) * chips, "M": chips}}
+    whole = {"N": -(-elements // chips) * chips}
+    arguments["sizes"] = {**(arguments.get("sizes") or {}), **sizes.get(kind, whole)}
+    return _LINES[kind].format(A=",".join(axes), dtype=dtype)
+
+
 @plain_numbers
-def comm(expression: str, *, sharp: bool = False, **arguments: Any) -> Communication:
+def comm(
+    expression: str, *, sharp: bool = False, bytes: float | str | None = None, dtype: str = "bf16", **arguments: Any
+) -> Communication:
     """Price one collective of the notation, and every algorithm that could do it.
 
     ``expression`` is a single collective, ``AllGather_X(bf16[B_X, D])``; ``sharp`` lets the switches add up an
-    AllReduce. The rest is as in :func:`roofline.bound`: ``on``, ``mesh``, ``algorithm``, ``link``, ``wrap``,
-    ``density``, sizes.
+    AllReduce. With ``bytes`` it is a collective's name, over all chips of the target and in ``dtype``; the array has so
+    many bytes, all shards together. The rest is as in :func:`roofline.bound`: ``on``, ``mesh``, ``algorithm``,
+    ``link``, ``wrap``, ``density``, sizes.
 
+    >>> comm("allreduce", bytes=1e9, on="h100:8")
+    <Communication: AllReduce over X by in-switch: 2.22 ms on NVIDIA H100 SXM5 80GB>
     >>> comm("bf16[B, D_X] * bf16[D_X, F]", on="v5e:4", B=8, D=8, F=8)
     Traceback (most recent call last):
     roofline.errors.InputError: comm prices one collective, and this is none; as in AllGather_X(bf16[B_X, D]), ...
     """
+    if bytes is not None:
+        expression = _line(expression, bytes, dtype, arguments)
     asked = question(expression, **arguments)
     steps = program(asked.text, asked.conventions.compute).steps
     if len(steps) != 1 or steps[0].kind != "collective":

@@ -14,6 +14,7 @@ from roofline.cli.output import show, show_json
 from roofline.errors import InputError, did_you_mean
 from roofline.hardware import Machine, chip, chips
 from roofline.hardware.machine import Figure, figure_unit
+from roofline.hardware.network import bisection_bandwidth, network
 from roofline.hardware.rate import main_level, rate, ridge
 from roofline.quantity import format_number, format_quantity
 from roofline.sections import BLANK, Column, CrossTable, Headline, Row, Section, Sentences, Table, figures
@@ -133,6 +134,9 @@ def detail(machine: Machine, *, sources: bool = False) -> Iterator[Section]:
     if sources and machine.alternates:
         yield from (BLANK, Sentences(("other sources say",)))
         yield _alternates(machine)
+    if (sums := slice_sums(machine)) is not None:
+        shown = ", ".join(f"{name} {_show(value, unit)}" for name, value, unit in sums if value is not None)
+        yield from (BLANK, Sentences((f"{machine.target} together: {shown}",)))
     rules = rules_of_thumb(machine)
     if rules:
         yield from (BLANK, Sentences(("rules of thumb",)))
@@ -145,6 +149,27 @@ def detail(machine: Machine, *, sources: bool = False) -> Iterator[Section]:
     notes = [*machine.notes, *_accumulation(machine)]
     if notes:
         yield from (BLANK, Sentences(notes, "quiet"))
+
+
+def slice_sums(machine: Machine) -> list[tuple[str, float | None, str]] | None:
+    """What the chips of a target have together, as (name, value, unit); None of one chip.
+
+    >>> [(name, value) for name, value, _ in slice_sums(chip("v5e:16x16"))][:3]
+    [('chips', 256), ('hosts', 32), ('cores', 256)]
+    """
+    if machine.mesh is None or not isinstance(machine.mesh.chips, int) or machine.mesh.chips == 1:
+        return None
+    many, main = machine.mesh.chips, main_level(machine)
+    matrix = next((unit for unit in machine.units if unit.kind == "matrix"), machine.units[0])
+    return [
+        ("chips", many, ""),
+        ("hosts", network(machine).hosts(many), ""),
+        ("cores", machine.cores * many if machine.cores else None, ""),
+        *((f"{dtype} peak", peak.value * many, "FLOP/s") for dtype, peak in matrix.peaks.items()),
+        ("memory", main.capacity.value * many if main.capacity else None, "B"),
+        ("memory bandwidth", main.bandwidth.value * many if main.bandwidth else None, "B/s"),
+        ("bisection bandwidth one way", bisection_bandwidth(machine), "B/s"),
+    ]
 
 
 def comparison(machines: Sequence[Machine]) -> Iterator[Section]:
@@ -216,6 +241,7 @@ def to_dict(machine: Machine) -> dict[str, Any]:
             }
             for link in machine.links
         ],
+        "slice": None if (sums := slice_sums(machine)) is None else {n.replace(" ", "_"): v for n, v, _ in sums},
         "tdp": _figure(machine.tdp),
         "prices": {name: _figure(price) for name, price in machine.prices.items()},
         "rules": [{"name": r.name, "value": r.value, "unit": r.unit} for r in rules_of_thumb(machine)],

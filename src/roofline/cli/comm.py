@@ -22,12 +22,15 @@ from roofline.errors import InputError
 @click.command("comm")
 @click.argument("words", nargs=-1, metavar="COLLECTIVE [SIZE=VALUE]...")
 @with_options(TARGET, MESH)
+@click.option("--bytes", metavar="BYTES", help="With a collective's name: bytes of the array, all shards together.")
+@click.option("--dtype", default="bf16", show_default=True, help="Format of that array.")
 @click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON in SI units.")
-def command(words: tuple[str, ...], as_json: bool, **options: Any) -> None:
+def command(words: tuple[str, ...], bytes: str | None, dtype: str, as_json: bool, **options: Any) -> None:
     """How long a collective takes on this network, by which algorithm, and what else would do it.
 
     \b
     roofline comm "AllGather_Y(bf16[2048_Y, 8192])" --on v5e:8x4
+    roofline comm allreduce --bytes 1e9 --on h100:8
     roofline comm "AllReduce_X(bf16[B, D] {U_X})" --on dgx-h100:1024 --sharp B=8192 D=8192
     """
     from roofline.bounds.communication import comm
@@ -36,7 +39,8 @@ def command(words: tuple[str, ...], as_json: bool, **options: Any) -> None:
     expression = one_expression(expressions)
     if expression is None:
         raise InputError("the collective is missing", hint="for instance 'AllGather_X(bf16[B_X, D])'")
-    found = comm(expression, sizes=sizes, **target_arguments(options), **convention_arguments(options))
+    given: dict[str, Any] = {} if bytes is None else {"bytes": bytes, "dtype": dtype}
+    found = comm(expression, sizes=sizes, **given, **target_arguments(options), **convention_arguments(options))
     if as_json:
         show_json(found.to_dict())
     else:
