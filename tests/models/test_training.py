@@ -402,7 +402,6 @@ MESSAGES = [
         "8 chips are no multiple of tensor 3",
     ),
     (["llama-2-7b", "--on", "h100:8", "--batch-tokens", "4096", "--fsdp", "4"], "fsdp 4 is 4 chips, and h100:8 has 8"),
-    (["gpt-2", "--on", "h100:8", "--batch-tokens", "4096", "--sequence", "64", "--tensor", "8"], "gpt-2 has 12 heads,"),
     (
         ["llama-2-7b", "--on", "h100", "--batch-tokens", "8", "--checkpoint", "ful"],
         "no checkpointing policy 'ful'; did",
