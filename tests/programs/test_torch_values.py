@@ -94,3 +94,13 @@ def test_parameters_are_counted_whole_and_buffers_are_not():
             return self.rows(x) + self.more[:4] * self.scale + self.more[2:3]
 
     assert trace(Sliced(), "int64[2, 4]").parameters() == 100 * 8 + 50 * 8
+
+
+def test_inputs_take_values_where_a_program_looks_at_them():
+    found = trace(lambda x, which: x[which], "fp32[4, 8]", "bool[4] = true, false, true, false")
+    assert found.ops[-1].writes[0].dims == (2, 8)
+    assert trace(lambda x, n: x[: int(n)] * 2, "fp32[4, 8]", "int64[1] = 3").bytes() == 2 * 3 * 8 * 4
+    with pytest.raises(InputError, match="holds 4 values, and 3 are given; give each, or one"):
+        trace(torch.relu, "fp32[4] = 1, 2, 3")
+    with pytest.raises(InputError, match="has values and an open size"):
+        trace(torch.relu, "fp32[B] = 1")

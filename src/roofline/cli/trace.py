@@ -38,7 +38,11 @@ _PICTURES = (".svg", ".png", ".pdf")
 @click.argument("program", metavar="FILE.py:NAME | FILE.onnx")
 @click.argument("words", nargs=-1, metavar="[SIZE=VALUE]...")
 @click.option(
-    "--input", "inputs", metavar="TENSOR", multiple=True, help='An input: "bf16[1, 3, 224, 224]"; repeat for more.'
+    "--input",
+    "inputs",
+    metavar="TENSOR",
+    multiple=True,
+    help='An input: "bf16[1, 3, 224, 224]", with values "int64[2] = 0, 1"; repeat for more.',
 )
 @click.option(
     "--jax", "frontend", flag_value="jax", help="The function is JAX's (default: torch for .py, ONNX for .onnx)."
@@ -193,6 +197,8 @@ def _named(text: str) -> tuple[str, str]:
     """The file and the name in ``file.py:name``; the file is there."""
     import os
 
+    if os.path.isdir(text) or text.endswith(".json"):
+        raise InputError(f"{text} is the configuration of a model", hint=f"roofline llm {text}")
     path, colon, name = text.rpartition(":")
     if not colon or not path.endswith(".py"):
         hint = "FILE.py:NAME, as in model.py:build, or a .onnx file"

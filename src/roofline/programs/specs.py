@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from roofline import dtypes
-from roofline.errors import NotationError, RooflineError, SizeError
+from roofline.errors import InputError, NotationError, RooflineError, SizeError
 from roofline.notation import parse
 from roofline.notation.structure import TensorNode
 from roofline.sizes import Size, check, is_array, symbol
@@ -85,6 +85,27 @@ def spec(text: str, sizes: Mapping[str, Size] | None = None, *, symbolic: bool =
                 hint=f"write a number, or give it beside: {label}=…",
             )
     return Spec(dtype, tuple(dims))
+
+
+def stated_values(text: str) -> tuple[str, list[float] | None]:
+    """The tensor and the values it is given, where a program looks at them: one for all elements, or one for each.
+
+    >>> stated_values("int64[2, 2] = [[0, 1], [1, 0]]"), stated_values("bool[4] = true"), stated_values("bf16[8]")
+    (('int64[2, 2] ', [0, 1, 1, 0]), ('bool[4] ', [1]), ('bf16[8]', None))
+    >>> stated_values("int64[2] = a, b")
+    Traceback (most recent call last):
+    roofline.errors.InputError: the values of int64[2] are not numbers; as in 'int64[4] = 0, 2, 1, 3', or one for all
+    """
+    tensor, equals, said = text.partition("=")
+    if not equals:
+        return text, None
+    words = re.sub(r"[\[\](),]", " ", said).split()
+    known = {"true": 1, "false": 0}
+    try:
+        return tensor, [known[w.lower()] if w.lower() in known else int(w) if w.isdigit() else float(w) for w in words]
+    except ValueError:
+        hint = "as in 'int64[4] = 0, 2, 1, 3', or one for all"
+        raise InputError(f"the values of {tensor.strip()} are not numbers", hint=hint) from None
 
 
 def _read(text: str) -> tuple[str, list[tuple[str, int | None]]]:

@@ -148,6 +148,7 @@ class Recorder:
     def packed_weights(self, pack: Any) -> PackedWeights:
         """Weights that PyTorch has packed: they are asked what they hold, and those of a convolution for its window."""
         weight, bias = pack.unpack()
+        self._keep.append(pack)  # its id names it for the whole trace
         named = ((weight, f"pack{id(pack)}"), (bias, f"pack{id(pack)}.bias"))
         found = [
             None

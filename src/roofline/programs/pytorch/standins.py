@@ -16,9 +16,9 @@ from roofline.errors import InputError
 from roofline.programs.pytorch.functions.attention import nested_input
 from roofline.programs.pytorch.open_sizes import OpenSizes
 from roofline.programs.pytorch.tensors import LARGEST_CONSTANT, dtype_name
-from roofline.programs.specs import Spec
+from roofline.programs.specs import Spec, stated_values
 from roofline.programs.specs import spec as read_spec
-from roofline.sizes import Size, is_symbol
+from roofline.sizes import Size, is_symbol, product
 
 TORCH_DTYPES = {
     "fp64": torch.float64, "fp32": torch.float32, "tf32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16,
@@ -248,7 +248,10 @@ def make_input(
     Integers keep their values where they have any. A named size without a number stays open.
     """
     if isinstance(value, str):
-        value = read_spec(value, sizes, symbolic=True)
+        text, numbers = stated_values(value)
+        value = read_spec(text, sizes, symbolic=True)
+        if numbers is not None:
+            return _with_values(value, numbers, declare, label)
     if isinstance(value, Spec):
         dims = (opened.size(str(dim)) if is_symbol(dim) else dim for dim in value.dims)
         return _from_spec(value._replace(dims=tuple(dims)), declare, label)
@@ -283,6 +286,21 @@ def _from_spec(wanted: Spec, declare: Callable[[Any, str, str], None], label: st
     made = torch.empty(wanted.dims, dtype=dtype, device="meta")
     whole = not dtype.is_floating_point and not dtype.is_complex
     declare(made, "index" if whole else "activation", label)
+    return made
+
+
+def _with_values(wanted: Spec, numbers: list[float], declare: Callable[[Any, str, str], None], label: str) -> Any:
+    """A tensor that a program may look at: a mask, an index."""
+    if any(is_symbol(dim) for dim in wanted.dims):
+        raise InputError(f"{wanted} has values and an open size", hint="give the size a number")
+    amount = product(wanted.dims)
+    if len(numbers) not in (1, amount):
+        raise InputError(f"{wanted} holds {amount} values, and {len(numbers)} are given", hint="give each, or one")
+    if wanted.dtype not in TORCH_DTYPES:
+        raise InputError(f"torch has no dtype for {wanted.dtype}", hint="it has " + ", ".join(TORCH_DTYPES))
+    values = torch.tensor(numbers).to(TORCH_DTYPES[wanted.dtype])
+    made = values.expand(amount).reshape(wanted.dims).clone()
+    declare(made, "index", label)
     return made
 
 
