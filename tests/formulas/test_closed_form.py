@@ -131,3 +131,14 @@ def test_an_elasticity_is_the_slope_of_what_is_evaluated() -> None:
             up, down = (float(f(**found.point, **{rate: figure.value * by})[name]) for by in (1 + step, 1 - step))
             slope = (up - down) / (2 * step) / found.values()[name]
             assert found.elasticities()[name][rate].at == pytest.approx(slope, abs=1e-6)
+
+
+def test_each_row_takes_the_faster_way_of_latent_attention() -> None:
+    where = {"on": "h200:8", "tensor": 8}
+    step = step_function("deepseek-v3", "prefill", **where, past=100)
+    points = [{"batch": 1, "prompt": 512, "past": 100}, {"batch": 4, "prompt": 16, "past": 9000}]
+    found = step(**{name: np.array([point[name] for point in points]) for name in points[0]})
+    for row, point in enumerate(points):
+        number = serve_bound("deepseek-v3", "prefill", **where, **point)
+        for name in BOUNDS:
+            assert found[name][row] == pytest.approx(getattr(number, name), **EQUAL)

@@ -18,7 +18,7 @@ network) with the operations they come from. It can be compiled, printed in othe
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from roofline.answers import Answer, heading
@@ -55,6 +55,9 @@ BOUNDS = ("lower", "op_by_op", "upper")
 
 #: The largest size at which flips are looked for, and how many sizes are looked at before the search closes in.
 LARGEST_SIZE, LOOKED_AT = 2**40, 3000
+
+#: Characters of a form that is shown whole.
+LONGEST_FORM = 200
 
 #: Operations that are named beside a part of a term.
 MOST_NAMED = 4
@@ -138,15 +141,28 @@ class Formula(Answer):
     said: tuple[str, ...] = ()
     assumptions: tuple[str, ...] = ()
     incomplete: tuple[str, ...] = ()
+    ways: tuple[Formula, ...] = ()
     _kept: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def times(self) -> Mapping[str, Any]:
+        """The time of each resource."""
+        return {term.resource: term.time for term in self.terms}
 
     def compile(self) -> Compiled:
         """A function of arrays of its sizes, and of its rates where they are given."""
         if "compiled" not in self._kept:
-            times = {term.resource: term.time for term in self.terms}
+            times = dict(self.times)
             rates = {name: rate.value for name, rate in self.rates.items()}
             self._kept["compiled"] = Compiled(
-                self.expression, dict(self.sizes), rates, dict(self.forms), times, self.conditions, self.from_zero
+                self.expression,
+                dict(self.sizes),
+                rates,
+                dict(self.forms),
+                times,
+                self.conditions,
+                self.from_zero,
+                tuple(way.compile() for way in self.ways),
             )
         compiled: Compiled = self._kept["compiled"]
         return compiled
@@ -170,7 +186,7 @@ class Formula(Answer):
         """The resource that binds at the point."""
         if not self.is_numeric:
             return None
-        return max((term.resource for term in self.terms), key=lambda name: self.values()[f"time.{name}"])
+        return max(self.times, key=lambda name: self.values()[f"time.{name}"])
 
     def bound_form(self, name: str) -> Any:
         """One of the three bounds as one expression."""
@@ -178,7 +194,7 @@ class Formula(Answer):
 
         if name in self.forms:
             return self.forms[name]
-        times = [term.time for term in self.terms]
+        times = list(self.times.values())
         return sympy.Add(*times) if name == "upper" else sympy.Max(*times, evaluate=False) if times[1:] else times[0]
 
     def elasticities(self) -> dict[str, dict[str, Elasticity]]:
@@ -198,7 +214,7 @@ class Formula(Answer):
 
     def steps(self) -> tuple[str, ...]:
         """The sizes in which its times have steps."""
-        found = {str(each) for term in self.terms for each in stepped(term.time)}
+        found = {str(each) for time in self.times.values() for each in stepped(time)}
         return tuple(name for name in self.sizes if name in found)
 
     def flips(self) -> tuple[FormulaFlip, ...]:
@@ -212,7 +228,7 @@ class Formula(Answer):
     def _flips_of(self, name: str) -> Iterator[FormulaFlip]:
         import numpy as np
 
-        f, names = self.compile(), [term.resource for term in self.terms]
+        f, names = self.compile(), list(self.times)
         tried = np.unique(np.rint(np.geomspace(1, LARGEST_SIZE, LOOKED_AT)))
 
         def codes(values: Any) -> Any:
@@ -229,13 +245,12 @@ class Formula(Answer):
 
     def crossing(self, size: str, one: str, other: str) -> Any:
         """The value of a size at which two resources take equally long, in the other symbols; None without a form."""
-        times = {term.resource: term.time for term in self.terms}
-        roots = roots_of(times[one], times[other], self.sizes[size])
+        roots = roots_of(self.times[one], self.times[other], self.sizes[size])
         return roots[0] if roots else None
 
     def printed(self, language: str) -> str:
         """The whole formula in ``python``, ``javascript`` or ``latex``: the terms and the three bounds."""
-        columns = {f"time_{term.resource}": term.time for term in self.terms}
+        columns = {f"time_{resource}": time for resource, time in self.times.items()}
         columns |= {name: self.bound_form(name) for name in BOUNDS}
         columns |= {name: form for name, form in self.forms.items() if name.startswith("memory")}
         rates = {rate.symbol: rate.value for rate in self.rates.values()}
@@ -325,7 +340,11 @@ class Formula(Answer):
     def _bounds_in_words(self) -> Iterator[str]:
         names = ", ".join(f"T_{term.resource.replace(' ', '_')}" for term in self.terms)
         plain = "lower" not in self.forms
-        yield f"lower = max({names})" if plain and self.terms[1:] else f"lower = {self.bound_form('lower')}"
+        whole = "" if plain else str(self.forms["lower"])
+        if len(whole) > LONGEST_FORM:
+            yield "lower = what the stages of the pipeline come to; --python prints it"
+        else:
+            yield f"lower = max({names})" if plain and self.terms[1:] else f"lower = {self.bound_form('lower')}"
         if self.is_numeric:
             values, at = self.values(), ", ".join(f"{name} {format_number(v)}" for name, v in self.point.items())
             times = {name: format_amount(values[name], "s") for name in BOUNDS}
@@ -469,6 +488,19 @@ def formula_of(
         assumptions=bound.assumptions,
         incomplete=bound.incomplete,
     )
+
+
+def fastest(ways: Sequence[Formula]) -> Formula:
+    """The formula of several ways to do the same, of which the one with the least lower bound is taken at each size.
+
+    Its terms are those of the way that is the fastest at the point.
+    """
+    if len(ways) == 1:
+        return ways[0]
+    best = min(ways, key=lambda way: way.values()["lower"] if way.is_numeric else 0)
+    rates = {name: rate for way in ways for name, rate in way.rates.items()}
+    note = "of the ways to compute it, this is the fastest at these sizes; compile() takes the fastest at each"
+    return replace(best, rates=rates, ways=tuple(ways), said=(*best.said, note), _kept={})
 
 
 def rate_symbols(uses: Iterable[Use]) -> dict[str, RateSymbol]:

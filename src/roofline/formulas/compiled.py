@@ -54,7 +54,8 @@ class Compiled:
 
     ``forms`` are columns as closed forms, ``times`` those of the resources: they are the columns ``time.hbm`` and so
     on, and ``lower`` (the largest), ``upper`` (their sum) and ``bound_by`` follow from them where ``forms`` has no
-    others. ``rates`` may be given to a call too. A size in ``from_zero`` may be 0.
+    others. Of several ``ways`` each row takes the one with the least ``lower``.
+    ``rates`` may be given to a call too. A size in ``from_zero`` may be 0.
     """
 
     name: str
@@ -64,6 +65,7 @@ class Compiled:
     times: Mapping[str, Any]
     conditions: tuple[ValidRange, ...] = ()
     from_zero: tuple[str, ...] = ()
+    ways: tuple[Compiled, ...] = ()
     _made: dict[Any, Any] = field(default_factory=dict)
 
     @property
@@ -177,6 +179,9 @@ class Evaluated(Columns):
         """Evaluate some columns together, block by block, on as many cores as were asked for."""
         import numpy as np
 
+        if self.function.ways:
+            self._done.update(_fastest(self.function, self._given, wanted, self.shape, self._cores))
+            return
         arrays = frozenset(name for name, value in self._given.items() if is_array(value))
         fixed = not any(name in self.function.rates for name in self._given)
         code = self.function.code(wanted, arrays, fixed)
@@ -213,6 +218,31 @@ class Evaluated(Columns):
     def one_line(self) -> str:
         """Its rows and columns."""
         return f"Evaluated: {self.rows_all} rows of {self.function.name}: {', '.join(self.function.columns)}"
+
+
+def _fastest(
+    function: Compiled, given: Mapping[str, Any], wanted: Sequence[str], shape: tuple[int, ...], cores: int
+) -> dict[str, Any]:
+    """Columns of several ways to do the same: row by row those of the way with the least lower bound."""
+    import numpy as np
+
+    found = [
+        way.evaluate({n: v for n, v in given.items() if n in way.sizes or n in way.rates}, ("lower",), cores)
+        for way in function.ways
+    ]
+    best = np.argmin(np.stack([np.broadcast_to(each["lower"], shape) for each in found]), axis=0)
+    names = tuple(dict.fromkeys(name for way in function.ways for name in way.times))
+
+    def column(name: str, each: Evaluated) -> Any:
+        if name not in each.function.columns:
+            return np.zeros(shape)
+        values = each.whole_column(name)
+        if isinstance(values, Codes):
+            values = np.asarray([names.index(n) for n in values.names], np.int8)[values.codes]
+        return np.broadcast_to(values, shape)
+
+    chosen = {name: np.choose(best, [column(name, each) for each in found]) for name in wanted}
+    return {name: Codes(np.asarray(v), names) if name == "bound_by" else v for name, v in chosen.items()}
 
 
 def _values(name: str, value: Any) -> Any:
@@ -446,7 +476,7 @@ def simplified(form: Any, values: Mapping[Any, Any]) -> Any:
 
     def made(part: Any, args: list[Any]) -> Any:
         if not isinstance(part, sympy.Max | sympy.Min):
-            return part if all(a is b for a, b in zip(args, part.args, strict=True)) else part.func(*args)
+            return part if all(a is b for a, b in zip(args, part.args, strict=True)) else _rebuilt(part, args)
         kept = undominated([_flat(each) for each in sorted(args, key=str)], largest=isinstance(part, sympy.Max))
         name = sympy.Function("maximum" if isinstance(part, sympy.Max) else "minimum", nonnegative=True)
         return reduce(name, kept)
@@ -490,6 +520,15 @@ def _constants_apart(form: Any, varying: set[Any], constants: dict[Any, Any]) ->
                 return named(fixed) * inside(free)
         if isinstance(part, sympy.ceiling | sympy.floor):  # one division: its factors stay together
             return part.xreplace({symbol: named(symbol) for symbol in part.free_symbols - varying})
-        return part.func(*(inside(each) for each in part.args))
+        return _rebuilt(part, [inside(each) for each in part.args])
 
     return inside(form)
+
+
+def _rebuilt(part: Any, args: Sequence[Any]) -> Any:
+    """A part of a form with other arguments; a relation is not looked at, which takes sympy long."""
+    import sympy
+    from sympy.core.relational import Relational
+
+    unevaluated = isinstance(part, Relational | sympy.Piecewise)
+    return part.func(*args, evaluate=False) if unevaluated else part.func(*args)

@@ -61,7 +61,8 @@ def stepped(form: Any) -> set[Any]:
     """The symbols in which a closed form has steps."""
     import sympy
 
-    return {symbol for part in form.atoms(sympy.ceiling, sympy.floor) for symbol in part.free_symbols}
+    conditions = {case.cond for part in form.atoms(sympy.Piecewise) for case in part.args}
+    return {symbol for part in {*form.atoms(sympy.ceiling, sympy.floor), *conditions} for symbol in part.free_symbols}
 
 
 class _Walk:

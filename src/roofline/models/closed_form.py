@@ -13,14 +13,14 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
-from roofline.bounds.closed_form import Formula, formula_of
+from roofline.bounds.closed_form import Formula, fastest, formula_of
 from roofline.errors import InputError, suggest
 from roofline.formulas.compiled import Compiled
 from roofline.hardware.machine import Machine
 from roofline.models.config import load
 from roofline.models.description import Model
 from roofline.models.serving.bound import serve_bound
-from roofline.models.serving.step import PHASES
+from roofline.models.serving.step import PHASES, latent_attention_ways
 from roofline.models.training.step import train
 from roofline.sizes import symbol
 
@@ -71,14 +71,11 @@ def _serving(model: Model, phase: str, on: str | Machine, options: Mapping[str, 
     most = EXAMPLE if model.context is None else min(EXAMPLE, model.context - given.get("past", 0) - 1)
     usual = {"batch": 1, "tokens": 1, "prompts": 1, "chunk": 512, "prompt": most, "context": most}
     sizes = {name: symbol(name, exact=True) for name in ("batch", *kind.sizes) if name in wanted}
-    bound = serve_bound(model, phase, on=on, **{**rest, **sizes})
     point = {name: given.get(name, usual.get(name, 1)) for name in sizes}
-    return formula_of(
-        bound,
-        point,
-        from_zero=("past", "context"),
-        said=_examples(point, given),
-    )
+    zero, said = ("past", "context"), _examples(point, given)
+    ways = latent_attention_ways(model, phase, {**rest, **sizes})
+    bounds = [serve_bound(model, phase, on=on, **{**rest, **sizes, **way}) for way in ways]
+    return fastest([formula_of(bound, point, from_zero=zero, said=said) for bound in bounds])
 
 
 def _examples(point: Mapping[str, Any], given: Mapping[str, Any]) -> list[str]:
