@@ -6,7 +6,7 @@ Every field may hold a number, an array (one entry a configuration) or a symboli
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -29,7 +29,7 @@ from roofline.sections import (
     figures,
     incomplete,
 )
-from roofline.sizes import Codes, Size, is_array, is_symbol, maximum, read_only
+from roofline.sizes import Codes, Size, is_array, is_symbol, is_zero, maximum, read_only
 from roofline.work import Op
 
 if TYPE_CHECKING:
@@ -100,6 +100,11 @@ class OpBound:
     def bytes(self) -> Size:
         """Bytes moved in memory."""
         return sum(use.amount for use in self.uses if use.quantity == "bytes")
+
+    @property
+    def sent(self) -> Size:
+        """Bytes sent over links."""
+        return sum(use.amount for use in self.uses if use.quantity == "wire")
 
     @property
     def intensity(self) -> Size | None:
@@ -435,22 +440,42 @@ def _resource_cells(answer: Bound, use: Use) -> tuple[Cell, ...]:
 
 def _operations(answer: Bound) -> Iterator[Section]:
     """A row an operation; formulas below its name."""
-    names = ("FLOPs", "bytes", "FLOP/B", "at best", "bound by")
+    sends = sends_anything(answer.ops)
+    figured = amount_columns(sends)
     if not is_symbol(answer.lower):
-        columns = (Column("operation", wrap="anywhere"), *figures(*names[:-1]), Column(names[-1]))
-        yield Table(columns, [Row((part.op.name, *_operation_cells(part))) for part in answer.ops], "operations")
+        columns = (Column("operation", wrap="anywhere"), *figured, Column("bound by"))
+        rows = [Row((part.op.name, *amount_cells(part, sends), _bound_by(part))) for part in answer.ops]
+        yield Table(columns, rows, "operations")
         return
+    names = [*(column.name for column in figured), "bound by"]
     for part in answer.ops:
         yield Sentences([part.op.name])
-        cells = zip(names, map(str, _operation_cells(part)), strict=True)
+        cells = zip(names, map(str, (*amount_cells(part, sends), _bound_by(part))), strict=True)
         yield Pairs([(name, text) for name, text in cells if text], indent=4, gap=1, name="operations")
 
 
-def _operation_cells(part: OpBound) -> tuple[Cell, ...]:
-    intensity = "" if part.intensity is None else Amount(part.intensity, "", format_amount(part.intensity, "", 4))
+def sends_anything(parts: Iterable[OpBound]) -> bool:
+    """Whether any operation sends bytes to other chips: then their tables have a column for them."""
+    return any(not is_zero(part.sent) for part in parts)
+
+
+def amount_columns(sends: bool) -> tuple[Column, ...]:
+    """The heads of :func:`amount_cells`."""
+    return figures("FLOPs", "bytes", *(["sent"] if sends else []), "FLOP/B", "at best")
+
+
+def amount_cells(part: OpBound, sends: bool) -> tuple[Cell, ...]:
+    """What an operation computes, moves and sends, and how long it takes at best; nothing where it has none of it."""
+    amounts = [(part.flops, "FLOP"), (part.bytes, "B"), *([(part.sent, "B")] if sends else [])]
+    cells: list[Cell] = ["" if is_zero(amount) else Amount(amount, unit) for amount, unit in amounts]
+    computes = part.intensity is not None and not is_zero(part.flops)
+    intensity = Amount(part.intensity, "", format_amount(part.intensity, "", 4)) if computes else ""
+    return (*cells, intensity, Amount(part.lower, "s"))
+
+
+def _bound_by(part: OpBound) -> str:
     binding = decoded(part.bound_by)
-    resources = ", ".join(dict.fromkeys(binding)) if isinstance(binding, list) else binding or ""
-    return Amount(part.flops, "FLOP"), Amount(part.bytes, "B"), intensity, Amount(part.lower, "s"), resources
+    return ", ".join(dict.fromkeys(binding)) if isinstance(binding, list) else binding or ""
 
 
 def _plans(answer: Bound) -> Table:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from roofline.bounds.bound import Bound
+from roofline.bounds.bound import Bound, amount_cells, amount_columns, sends_anything
 from roofline.hardware.rate import rate
-from roofline.quantity import format_number
-from roofline.sections import Amount, Column, Row, Table, figures
+from roofline.sections import Amount, Column, Row, Table
 from roofline.work import Key
 
 #: Operations that are shown.
@@ -14,24 +13,14 @@ SHOWN = 16
 
 def longest_operations(step: Bound) -> Table:
     """The operations that take longest, one a row. A narrow terminal breaks their names, not the figures."""
-    rows = []
     ordered = sorted(step.ops, key=lambda part: -float(part.lower))
-    for part in ordered[:SHOWN]:
-        intensity = None if part.intensity is None else float(part.intensity)
-        cells = (
-            part.op.where,
-            Amount(float(part.flops), "FLOP"),
-            Amount(float(part.bytes), "B"),
-            "" if intensity is None else Amount(intensity, "FLOP/B", format_number(intensity)),
-            Amount(part.lower, "s"),
-            str(part.bound_by or ""),
-        )
-        rows.append(Row(cells))
-    rest = ordered[SHOWN:]
+    sends = sends_anything(ordered)
+    rows = [Row((part.op.where, *amount_cells(part, sends), str(part.bound_by or ""))) for part in ordered[:SHOWN]]
+    rest, columns = ordered[SHOWN:], amount_columns(sends)
     if rest:
-        rows.append(Row((f"{len(rest)} more", "", "", "", Amount(sum(part.lower for part in rest), "s"), "")))
-    amounts = figures("FLOPs", "bytes", "FLOP/B", "at best")
-    return Table((Column("operation", wrap="dots"), *amounts, Column("bound by")), rows, "operations", indent=4)
+        time = Amount(sum(part.lower for part in rest), "s")
+        rows.append(Row((f"{len(rest)} more", *[""] * (len(columns) - 1), time, "")))
+    return Table((Column("operation", wrap="dots"), *columns, Column("bound by")), rows, "operations", indent=4)
 
 
 def off_matrix_unit(step: Bound, option: str) -> list[str]:
