@@ -28,7 +28,10 @@ DEEP = "[" * 200_000
         (b'{"a": ' + b"9" * 5000 + b"}", "holds a number of over 300 digits; sizes go up to 1e30"),
         (b'{"a": 1.' + b"9" * 5000 + b"}", "holds a number of over 300 digits"),
         (b" " * 16_000_001, "is too large; a configuration has at most 16,000,000 bytes, unpacked"),
-        (gzip.compress(b" " * 40_000_000, mtime=0), "is too large; a configuration has at most 16,000,000 bytes, unpacked"),
+        (
+            gzip.compress(b" " * 40_000_000, mtime=0),
+            "is too large; a configuration has at most 16,000,000 bytes, unpacked",
+        ),
         (gzip.compress(b"{}", mtime=0)[:-4], "is packed and cut short or damaged"),
         (gzip.compress(b"{}", mtime=0) + b"rest", "is packed and cut short or damaged"),
     ],

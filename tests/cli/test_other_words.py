@@ -49,7 +49,7 @@ MESSAGES = [
     ),
     (["solve", "--for", "ridge", "--on", "h100"], "the ridge of a machine is --for intensity"),
     (["plot", MATMUL, "--on", "h100", "B=1:512", "D=8", "F=8"], "or draw over one: vary='B', --vary B"),
-    (["model", "70b"], "no model '70b'; shipped are: llama-2-70b, llama-2-70b-hf, llama-3-70b,"),
+    (["model", "scout"], "no model 'scout'; shipped are: llama-4-scout, llama-4-scout-17b-16e-instruct,"),
     (["model", "vgg16"], "no model 'vgg16'; `roofline model` lists the shipped ones; a config.json does as well"),
 ]
 
@@ -115,7 +115,7 @@ def test_microbatches_have_one_name_in_two_spellings(capsys: pytest.CaptureFixtu
 def test_what_is_called_exact_has_more_figures_than_the_sentence(capsys: pytest.CaptureFixture[str]) -> None:
     words = ["solve", "bf16[B, D_X] * bf16[D_X, F] -> bf16[B, F]", "--for", "D", "--on", "v5e:4"]
     assert main(words) == 0
-    assert "D = 26,266.667" in capsys.readouterr().out
+    assert "D = 17,511.111" in capsys.readouterr().out
 
 
 def test_advice_in_json_says_what_it_is_about(capsys: pytest.CaptureFixture[str]) -> None:

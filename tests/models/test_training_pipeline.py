@@ -122,7 +122,7 @@ def test_gradient_accumulation(zero: int, times: int) -> None:
 
     ZeRO 2 shares gradients out for each, and gathers the weights once; ZeRO 3 gathers them twice for each as well.
     """
-    at: dict[str, Any] = {"on": "h100:8", "batch_tokens": 2**19, "zero": zero}
+    at: dict[str, Any] = {"on": "a100:8", "batch_tokens": 2**19, "zero": zero}
     whole, parts = train("llama-2-7b", **at), train("llama-2-7b", microbatches=4, **at)
     assert parts.bound.flops == pytest.approx(whole.bound.flops)
     assert parts.memory.parts["activations"] == pytest.approx(whole.memory.parts["activations"] / 4)

@@ -44,7 +44,9 @@ def test_case_of_xla(case):
     traced = trace(RUNNERS[case["test"]], *_shapes(case), frontend="jax")
     assert as_xla(traced) == (case["expected_flops"] or 0)
     assert sum(op.dims.get("transcendentals", 0) for op in traced.ops) == (case["transcendentals"] or 0)
-    assert (traced.bytes() == (case["expected_bytes"] or 0)) == (case["number"] not in EXCEPTED)
+    # a transpose by itself moves nothing as it is lowered; compiled, it is read and written
+    moved = case["expected_bytes"] or case["compiled_bytes"] or 0
+    assert (traced.bytes() == moved) == (case["number"] not in EXCEPTED)
 
 
 #: One instruction of XLA's text: its name, dtype, dimensions, operation, operands, and the program that it calls.

@@ -223,7 +223,7 @@ def _count(name: str, text: str | None) -> int | None:
     if text is None:
         return None
     value = count(text, billion=True)
-    if not isinstance(value, int):
+    if not isinstance(value, int) or value < 1:
         raise InputError(
             f"--{name.replace('_', '-')} {text!r} is not a number of tokens", hint="as in 65536, 4e6 or 4M"
         )

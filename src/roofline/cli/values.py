@@ -48,6 +48,10 @@ POWER = figure_in("W")
 
 def check_once(command: click.Command, words: Sequence[str]) -> None:
     """Raise where an option of a command has two values, or two options give one thing two values."""
+    long = {name for parameter in command.params for name in parameter.opts if name.startswith("--")}
+    single = next((word for word in words if len(word) > 2 and word[1] != "-" and f"-{word}" in long), None)
+    if single is not None:  # -on h100 would read as -o n
+        raise click.NoSuchOption(single, f"No such option {single!r}; that is written -{single}, with two dashes.")
     parser = command.make_parser(click.Context(command, resilient_parsing=True))
     given: dict[str, list[click.Option]] = {}
     for option in parser.parse_args(list(words))[2]:

@@ -87,11 +87,11 @@ def chips_by_use(
     chips = machine.slices
     for size in machine.shape:
         chips *= size
-    if given["data"] is None:
-        others = math.prod(ways for ways in (*given.values(), fsdp) if ways is not None)
-        spare = chips % (others * machine.slices) == 0
-        given = {**given, "data": machine.slices if spare else 1}
     checked: dict[str, Any] = {name: check(name, size) for name, size in given.items() if size is not None}
+    if given["data"] is None:
+        others = math.prod((*checked.values(), 1 if fsdp is None else check("fsdp", fsdp)))
+        spare = chips % (others * machine.slices) == 0
+        checked = {"data": machine.slices if spare else 1, **checked}
     stages, pieces = checked["pipeline"], check("chunks", chunks)
     if stages * pieces > layers:
         raise SizeError(
