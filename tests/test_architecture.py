@@ -6,6 +6,7 @@ import re
 import shlex
 import sys
 from importlib import import_module
+from inspect import unwrap
 from pathlib import Path
 from types import CodeType
 from typing import Any
@@ -33,7 +34,7 @@ def find(path: str) -> tuple[str, Any]:
             continue
         for part in parts[count:]:
             found = getattr(found, part)
-        return found.__module__, getattr(found, "callback", found)
+        return found.__module__, unwrap(getattr(found, "callback", found))
     raise AssertionError(f"{path} is nowhere")
 
 

@@ -125,7 +125,9 @@ def test_the_check_for_docstrings_can_fail() -> None:
 
 
 #: Folders that hold nothing of the project, and the file that stands for one of git's in a working tree of its own.
-SKIPPED = re.compile(r"^(\.git|\.venv|\w*\.egg-info|build|dist|out|_build|__pycache__|\.\w+_cache|\.hypothesis)$")
+SKIPPED = re.compile(
+    r"^(\.git|\.venv|\w*\.egg-info|build|dist|out|node_modules|_build|__pycache__|\.\w+_cache|\.hypothesis)$"
+)
 TEXT = {".py", ".md", ".toml", ".txt", ".cfg", ".yml", ".yaml", ".csv", ".json", ".svg", ".css", ""}
 
 #: Paths of somebody's machine, and unfinished work; put together here so that this file does not hold them.

@@ -24,6 +24,7 @@ from roofline.cli.output import show, show_json
 from roofline.cli.values import FRACTION, POWER, PRICE
 from roofline.errors import InputError
 from roofline.quantity import count
+from roofline.sizes import LARGEST
 
 #: Options that say nothing without another.
 _BESIDE = {
@@ -223,7 +224,7 @@ def _count(name: str, text: str | None) -> int | None:
     if text is None:
         return None
     value = count(text, billion=True)
-    if not isinstance(value, int) or value < 1:
+    if not isinstance(value, int) or not 1 <= value <= LARGEST:
         raise InputError(
             f"--{name.replace('_', '-')} {text!r} is not a number of tokens", hint="as in 65536, 4e6 or 4M"
         )
