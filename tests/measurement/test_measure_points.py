@@ -164,8 +164,8 @@ def rendered(sections):
 
 
 def test_tables_say_what_is_odd_and_what_is_missing(machine):
-    points = points_of([Measured("fast", 1e9, 90e9, 0.5, "fp32"), Measured("slow", 1e9, 90e9, 5.0, "fp32")], machine)
-    text = rendered(profile_sections(points, Profile((), {"aten::sort": 2.0}), "on x", 1))
+    runs = Measured("fast", 1e9, 90e9, 0.5, "fp32"), Measured("slow", 1e9, 90e9, 5.0, "fp32")
+    text = rendered(profile_sections(points_of(runs, machine), Profile(runs, {"aten::sort": 2.0}), "on x", 1))
     assert "200%" in text
     assert "fast: 2.00 of the roof" in text
     assert "1 shorter run is not shown" in text

@@ -1,7 +1,7 @@
 """Every kernel model by the kind of kernel. Adding one is a file with ``MODELS`` and a word here.
 
 >>> sorted(KERNELS)[:3]
-['collective', 'contraction', 'decode_attention']
+['all_reduce', 'collective', 'contraction']
 """
 
 from __future__ import annotations

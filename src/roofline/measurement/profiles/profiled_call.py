@@ -30,6 +30,7 @@ FORMATS = {
     "unsigned char": "uint8", "short": "int16", "short int": "int16", "int": "int32", "long": "int64",
     "long int": "int64", "bool": "bool", "c10::Float8_e4m3fn": "fp8_e4m3", "c10::Float8_e5m2": "fp8_e5m2",
     "c10::complex<float>": "complex64", "c10::complex<double>": "complex128",
+    "c10::qint8": "int8", "c10::quint8": "uint8", "c10::qint32": "int32",
 }  # fmt: skip
 
 #: What a Python number beside a tensor is written as: a tensor without dimensions of one of these formats.

@@ -204,7 +204,24 @@ _OF_TWO = frozenset(("add", "subtract", "multiply", "divide", "maximum", "minimu
 _TWO = [name for name, function in FUNCTIONS.items() if function in _OF_TWO or name in ("atan2", "copysign")]
 
 
-@_results(*(name for name in FUNCTIONS if name not in _TWO and name != "where"), "contiguous", "clone", tensors=1)
+_QUANTISING = ("quantize_per_tensor", "quantize_per_channel")
+#: The integers of a quantised tensor by the number that PyTorch gives their format.
+_INTEGERS = {12: "int8", 13: "uint8", 14: "int32"}
+
+
+@_results(*_QUANTISING, tensors=3)
+def _quantised(call: Call) -> Result:
+    """Integers of the format that stands last."""
+    return _like(call.operands(0)[0], dtype=_INTEGERS[_told(call, 4 if call.name == "quantize_per_channel" else 3)])
+
+
+@_results("dequantize", tensors=1)
+def _dequantised(call: Call) -> Result:
+    return _like(call.operands(0)[0], dtype="fp32")
+
+
+@_results(*(name for name in FUNCTIONS if name not in (*_TWO, *_QUANTISING, "dequantize", "where")),
+          "contiguous", "clone", tensors=1)  # fmt: skip
 def _of_one(call: Call) -> Result:
     return _like(call.operands(0)[0])
 
@@ -541,7 +558,8 @@ def _reduced(call: Call) -> Sequence[Result]:
     along = {int(axis) % max(x.rank, 1) for axis in over}
     kept = [size for axis, size in enumerate(x.shape) if axis not in along]
     is_true = call.name in ("any", "all", "_is_all_true", "_is_any_true")
-    found = [_like(x, kept, "int64" if call.name in _PLACES else "bool" if is_true else None)]
+    own = "uint64" if call.name == "hash_tensor" else "bool" if is_true else None
+    found = [_like(x, kept, "int64" if call.name in _PLACES else own)]
     if call.name in _TWO_VALUES or (call.name in _BOTH and kept):
         found.append(_like(x, kept, "int64" if call.name in _BOTH else None))
     return found
