@@ -33,4 +33,7 @@ def test_time_over_a_size_that_must_divide() -> None:
         TEXT, on="v5e:8", link=4.5e10, kind="time", vary="D", D=[1024 * 2**i for i in range(8)], B=4096, F=8192
     )
     (crossing,) = (mark for mark in chart.marks if isinstance(mark, Ridge) and "mxu binds" in mark.label)
-    assert crossing.x == pytest.approx(61289, abs=8)  # where solve puts it, 14·P/W
+    # spanning trees send the array once over each link: 2·B·F·D/8/P = 2·B·F/W
+    assert crossing.x == pytest.approx(8 * 197e12 / 4.5e10, abs=8)
+    exact = solve(TEXT, on="v5e:8", link=4.5e10, for_="D", B=4096, F=8192).value
+    assert crossing.x == pytest.approx(exact, abs=8)

@@ -48,7 +48,13 @@ def test_modules(capsys: Capture) -> None:
 
 
 def test_names_are_listed(capsys: Capture) -> None:
-    assert "deepseek-v3" in run(capsys, "model").splitlines()
+    head, *rows = (line.split() for line in run(capsys, "model").splitlines())
+    assert head[:2] == ["model", "parameters"]
+    found = {row[0]: row[1:] for row in rows if row}
+    assert found["deepseek-v3"] == ["671B", "37.6B", "163,840"]
+    assert found["llama2-7b"][:2] == ["6.74B", "4,096"]  # dense: all are active
+    assert "llama-2-7b" in found["llama2-7b"][2]
+    assert {"deepseek-v3", "llama-2-7b"} <= set(as_json(capsys, "model"))
 
 
 def test_serving(capsys: Capture) -> None:

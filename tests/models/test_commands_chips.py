@@ -107,8 +107,14 @@ def test_an_estimate_is_said_to_be_one(capsys: Capture) -> None:
 def test_what_would_fit_in_place_of_a_pool_is_in_chips(capsys: Capture) -> None:
     words = ("llm", "llama-3-405b", "--batch", "8", "--context", "4096")
     alone, pooled = (as_json(capsys, *words, "--on", "h100", *more, "--fit") for more in ((), ("--pool", "2")))
+    given = pooled["fewest"].pop("given")  # what weights leave on the chips of the pool
+    assert alone["fewest"].pop("given") is None
     assert pooled["fewest"] == alone["fewest"]
     assert alone["fewest"]["chips"] == 10
+    left = 2 * pooled["fewest"]["capacity"] - pooled["memory"]["parts"]["weights"]
+    assert (given["chips"], given["left"], given["left_each"]) == (2, left, left / 2)
+    assert (given["sequences"], given["tokens"]) == (0, 0)
+    assert "on 2 x h100 weights do not fit" in run(capsys, *words, "--on", "h100", "--pool", "2", "--fit")
     for found in (alone, pooled):
         assert "10 such chips by memory, 16 that split it" in found["memory"]["instead"]
     nine = as_json(capsys, *words, "--on", "h100", "--pool", "9")
@@ -129,11 +135,11 @@ def test_another_chip_in_place_of_those_of_a_pool() -> None:
 def test_the_fewest_chips_of_a_prompt_as_long_as_the_model_takes(capsys: Capture) -> None:
     words = ("llm", "gpt2", "--on", "h100", "--batch", "64", "--fit")
     whole, longest = (as_json(capsys, *words, *more) for more in (("--prompt", "1024"), ("--context", "1023")))
-    assert (
-        whole["fewest"]["needed"]["parts"]["kv"]
-        == longest["fewest"]["needed"]["parts"]["kv"]
-        == whole["memory"]["parts"]["kv"]
-    )
+    a_token = 64 * 2 * 12 * 768 * 4  # sequences, keys and values, layers, width, fp32
+    for found, tokens in ((whole, 1025), (longest, 1024)):  # a decode step adds a token
+        assert found["fewest"]["needed"]["parts"]["kv"] == found["memory"]["parts"]["kv"] == tokens * a_token
+        beyond = [line for line in found["decode"]["assumptions"] if "longer than the 1,024" in line]
+        assert len(beyond) == (tokens > 1024)
 
 
 def test_sequences_that_fit_have_the_tokens_asked_for() -> None:

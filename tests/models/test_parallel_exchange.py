@@ -15,6 +15,7 @@ from roofline.models import decode, load, prefill, serve, serve_bound, serve_tab
 from roofline.models.blocks.mlp import Mlp
 from roofline.models.blocks.residual import Norm, ResidualAdd
 from roofline.models.description import Layer, Model
+from roofline.models.parallelism.block_splitting import divides
 from roofline.models.parallelism.layout import Parallelism
 from roofline.models.parallelism.splitting import local_model, local_stages
 from roofline.models.serving.limits import network_limit, network_share
@@ -122,21 +123,29 @@ def test_layouts_of_stages_and_experts_stack_too() -> None:
         ("llama-2-7b", "decode", "h100", "tensor", {"batch": 1, "context": 100}),
         ("deepseek-v3", "decode", "h200", "expert", {"batch": 64, "context": 4096}),
         ("gpt-oss-120b", "prefill", "v5e", "tensor", {"batch": 8, "prompt": 2048}),
+        ("llama-13b", "decode", "h100", "tensor", {"batch": 1, "context": 100}),
+        ("llama-13b", "prefill", "h200", "tensor", {"batch": 64, "prompt": 4096}),
     ],
 )
 def test_the_limit_is_that_of_a_scan(name: str, phase: str, where: str, kind: str, sizes: dict[str, Any]) -> None:
-    """Fresh answers for every number that divides: the network binds from the one that was solved for on."""
-    found = network_limit(load(name), phase, chip(where), kind=kind, **sizes)
+    """Fresh answers for every number of equal parts: the network binds from the one that was solved for on."""
+    model = load(name)
+    found = network_limit(model, phase, chip(where), kind=kind, **sizes)
     kinds: dict[int, bool] = {}
     for ways in range(2, 257):
+        equal = divides(model, 1, ways) if kind == "expert" else divides(model, ways)
+        if not equal and ways > 20:
+            continue
         total = sizes["batch"] * (ways if kind == "expert" else 1)
         options: dict[str, Any] = {**sizes, "batch": total, kind: ways}
         try:
             one = serve_bound(name, phase, on=where, **options)
         except RooflineError:
             continue
-        kinds[ways] = one.kind in ("network-bound", "latency-bound")
-        assert kinds[ways] == (network_share(one) > 1)
+        waits = one.kind in ("network-bound", "latency-bound")
+        assert waits == (network_share(one) > 1)
+        if equal:  # parts that are padded are answered, but are no limit
+            kinds[ways] = waits
     free = [ways for ways, waits in kinds.items() if not waits]
     waiting = [ways for ways, waits in kinds.items() if waits]
     assert found.ways == max(free, default=None)
@@ -251,6 +260,8 @@ def test_where_copies_become_compute_bound(layout: dict[str, Any]) -> None:
 def test_a_limit_that_the_length_of_an_axis_sets_says_so() -> None:
     sizes: dict[str, Any] = {"batch": 32, "context": 8192, "weights": "int8"}
     found = network_limit(load("llama-3-70b"), "decode", chip("v5e"), **sizes)
-    assert found.says == "the network does not bind up to tensor 16, the most along one axis of the network"
+    assert (
+        found.says == "the network does not bind up to tensor 16, the most in equal parts along one axis of the network"
+    )
     node = network_limit(load("llama-3-70b"), "decode", chip("h100"), batch=32, context=8192)
-    assert node.says == "the network does not bind up to tensor 64, the most there can be here"
+    assert node.says == "the network does not bind up to tensor 64, the most in equal parts"

@@ -175,7 +175,10 @@ def test_the_least_slices_by_hand() -> None:
     assert [found.target for found in slices.values() if found] == [
         "v5e:1x1", "v5e:2x2", "v5e:2x4", "v5e:4x4", "v5e:4x8", "v5e:16x16", "v5e:16x16:2",
     ]  # fmt: skip
-    assert smallest_slice(chip("l4"), 3) is None
+    cards = smallest_slice(chip("l4"), 3)  # on the bus of one host
+    assert cards is not None
+    assert (cards.target, cards.chips, cards.nodes) == ("l4:3", 3, 1)
+    assert smallest_slice(chip("m1-ultra"), 3) is None  # nothing joins them
     sized = with_chips(chip("v5e"), 8)
     assert sized is not None
     assert sized.shape == (2, 4)

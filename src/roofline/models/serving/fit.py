@@ -204,6 +204,7 @@ class GivenChips:
         ``weights_each``          bytes of weights on each
         ``sequences``             of the context that was asked about beside the weights; None without one
         ``tokens``                tokens of keys and values; None where no token adds any
+        ``pooled``                whether they are a pool, whose target is that of one chip
     """
 
     target: str
@@ -212,6 +213,7 @@ class GivenChips:
     weights_each: float
     sequences: int | None
     kv_per_token: float | None
+    pooled: bool = False
 
     @property
     def left_each(self) -> float:
@@ -225,14 +227,13 @@ class GivenChips:
 
     def sentence(self) -> str:
         """What is left, in words."""
+        where = f"{self.chips} x {self.target}" if self.pooled else self.target
         if self.left < 0:
-            return f"on {self.target} weights do not fit: {format_amount(-self.left, 'B')} too many"
+            return f"on {where} weights do not fit: {format_amount(-self.left, 'B')} too many"
         rest = f"{format_amount(self.left_each, 'B')} a chip, {format_amount(self.left, 'B')} in all"
         many = "" if self.tokens is None else f": keys and values of {self.tokens:,} tokens"
         fit = "" if self.sequences is None else f", {self.sequences:,} sequences of this context"
-        return (
-            f"on {self.target} weights take {format_amount(self.weights_each, 'B')} a chip and leave {rest}{many}{fit}"
-        )
+        return f"on {where} weights take {format_amount(self.weights_each, 'B')} a chip and leave {rest}{many}{fit}"
 
     def to_dict(self) -> dict[str, Any]:
         """Every fact under its name, in SI units."""
@@ -356,7 +357,8 @@ def fewest(
         room = largest_batch(described, chips * capacity, context=context - 1, **options) if context else None
         weights = float(needed.parts["weights"])
         kept = described.kv_bytes_per_token(options.get("kv")) or None
-        given = GivenChips(wanted.target, chips, chips * capacity - weights, weights / chips, room, kept)
+        left, each_has = chips * capacity - weights, weights / chips
+        given = GivenChips(wanted.target, chips, left, each_has, room, kept, wanted.pooled > 1)
     return FewestChips(described, machine, needed, capacity, least, sequences, split, each, given)
 
 

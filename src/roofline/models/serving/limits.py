@@ -38,6 +38,7 @@ from roofline.hardware.rate import rate
 from roofline.models.config import load
 from roofline.models.description import Model
 from roofline.models.operations import decode
+from roofline.models.parallelism.block_splitting import divides
 from roofline.models.serving import serve_bound
 from roofline.sizes import Size
 from roofline.work import Op, Work
@@ -142,7 +143,7 @@ class NetworkLimit:
         if self.ways is None:
             return f"the network binds however few chips share the work ({what} {self.beyond})"
         if self.beyond is None:
-            most = "the most along one axis of the network" if self.one_axis else "the most there can be here"
+            most = "the most in equal parts" + (" along one axis of the network" if self.one_axis else "")
             return f"the network does not bind up to {what} {self.ways}, {most}"
         return f"the network does not bind up to {what} {self.ways}; from {self.beyond} on it does"
 
@@ -160,8 +161,9 @@ def network_limit(
     """Solve for the widest split over which a step is not bound by links or latency.
 
     ``kind`` is ``tensor``: all chips share ``batch`` sequences; or ``expert``: each chip has ``batch`` sequences of its
-    own. Each number of chips is joined as the target's are. Numbers that the model does not divide into are passed
-    over. ``options`` are those of :func:`roofline.models.serve_bound`.
+    own. Each number of chips is joined as the target's are. Numbers that do not divide the model into equal parts are
+    passed over: they pad, and the network's share of their steps does not grow with each. ``options`` are those of
+    :func:`roofline.models.serve_bound`.
     """
     if kind not in KINDS:
         raise InputError(f"no limit of {kind!r}", hint=suggest(kind, KINDS, what="kinds"))
@@ -176,7 +178,7 @@ def network_limit(
         try:
             ratio = _ratio(model, phase, bare, kind, middle, batch, options)
         except RooflineError:
-            # it does not divide, or no such chips are joined
+            # no such chips are joined
             ways.remove(middle)
             refused.append(middle)
             continue
@@ -208,7 +210,7 @@ def _ratio(model: Model, phase: str, bare: Machine, kind: str, ways: int, batch:
 
 
 def _candidates(model: Model, kind: str) -> list[int]:
-    """Numbers that divide the heads or the experts; several sizes in a model leave those that divide one."""
+    """Numbers that divide the heads or the experts, and with them every size of the model into equal parts."""
     blocks = [block for layer in dict.fromkeys(model.layers) for block in layer.blocks]
     if kind == "expert":
         from roofline.models.blocks.experts import MixtureOfExperts
@@ -216,4 +218,5 @@ def _candidates(model: Model, kind: str) -> list[int]:
         sizes = {block.count for block in blocks if isinstance(block, MixtureOfExperts)}
     else:
         sizes = {size for block in blocks if isinstance(size := getattr(block, "heads", None), int)}
-    return sorted({n for size in sizes for n in range(2, min(size, _MOST) + 1) if size % n == 0})
+    found = sorted({n for size in sizes for n in range(2, min(size, _MOST) + 1) if size % n == 0})
+    return [n for n in found if (divides(model, 1, n) if kind == "expert" else divides(model, n))]
