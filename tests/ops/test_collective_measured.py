@@ -2,7 +2,7 @@
 
 ``measured_collectives.csv`` holds, for each chip, library, collective and number of chips, the two rows nearest to the
 bound out of 6,025 in 94 groups. Sources: ai-dynamo/aiconfigurator@095f58a (nccl, trtllm, vllm, sglang; Apache-2.0),
-microsoft/vidur (a100_dgx; MIT). ``bytes`` is V: the array of an AllReduce, all shards of the others, the message of a Send.
+microsoft/vidur (a100_dgx; MIT). ``bytes`` is V: the array of an AllReduce, all shards of the others, a Send's message.
 """
 
 from __future__ import annotations
