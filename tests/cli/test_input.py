@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from roofline.cli import main
+from roofline.errors import InputError
 from roofline.models.config import load
 
 
@@ -36,6 +37,9 @@ def test_a_hub_id_is_read_from_the_local_cache(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path))
     assert load("meta-llama/Llama-3.1-70B-Instruct").parameters == load("llama-3.1-70b").parameters
     assert any("tuned from" in note for note in load("meta-llama/Llama-3.1-70B-Instruct").notes)
+    assert not any("tuned from" in note for note in load("meta-llama/Llama-3.1-70B").notes)
+    with pytest.raises(InputError, match="neither shipped nor in the hub's local cache"):
+        load("Qwen/Qwen9-7B-Instruct")
     folder = tmp_path / "models--meta-llama--Llama-3.1-70B-Instruct" / "snapshots" / "0f1e"
     folder.mkdir(parents=True)
     fields = {"model_type": "llama", "hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4}

@@ -6,6 +6,7 @@ import pytest
 
 from roofline import bound
 from roofline.errors import InputError
+from roofline.estimates import estimated
 from roofline.estimates.accuracy import accuracy
 from roofline.estimates.estimator import Estimator, kernels_of
 from roofline.models import serve_bound
@@ -73,3 +74,10 @@ def test_attention_in_fp8_finds_the_constants_of_its_format() -> None:
     line = "attention(fp8[4, 32, 1024, 128], fp8[4, 8, 1024, 128], fp8[4, 8, 1024, 128], causal)"
     found = Estimator("trtllm").expect(bound(line, on="h100"))
     assert [one.basis for one in found.kernels] == ["h100 trtllm"]
+
+
+@pytest.mark.parametrize("chip", ["v5e", "mi300x"])
+def test_nothing_is_promised_of_a_chip_of_another_vendor(chip: str) -> None:
+    answer = estimated(bound("bf16[4096, 8192] * bf16[8192, 8192]", on=chip))
+    assert answer.estimate == answer.lower
+    assert any("its bound is taken" in line for line in answer.assumptions)

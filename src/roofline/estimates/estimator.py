@@ -249,8 +249,11 @@ class Estimator:
         )
 
     def record(self, run: KernelRun, machine: Machine) -> KernelConstants | None:
-        """The constants for a kernel: of this chip and library, else of the nearest that has them, else None."""
-        same = self._of_kind(run)
+        """The constants for a kernel: of this chip and library, else of the nearest of its vendor, else None.
+
+        A chip of another vendor runs other kernels on other units: nothing is promised of it.
+        """
+        same = [one for one in self._of_kind(run) if machine.key == one.chip or machine.vendor == _vendor(one.chip)]
         here = [one for one in same if one.chip == machine.key]
         if here or not same:
             return self._preferred(here)
@@ -313,6 +316,11 @@ class Estimator:
 def _ratio(first: float | None, second: float) -> float:
     """How far two rates are apart, as a logarithm; without a first one, as far as can be."""
     return abs(math.log(first / second)) if first else math.inf
+
+
+@cache
+def _vendor(key: str) -> str:
+    return chip(key).vendor
 
 
 @cache

@@ -56,8 +56,10 @@ def load(source: Model | str | os.PathLike[str] | Mapping[str, Any], *, name: st
         return from_fields(_with_quantisation_beside(_read(downloaded), downloaded), name or text)
     path = _shipped(text) if not _is_path(text) else None
     if path is None and (base := _tuned_from(text)) is not None:
-        note = f"{text} is read as {base}, which it was tuned from: its sizes are those of its base"
         model = load(base, name=name or text)
+        if text.lower().endswith(f"/{base}"):
+            return model
+        note = f"{text} is read as {base}, which it was tuned from: its sizes are those of its base"
         return replace(model, notes=(*model.notes, note))
     if path is not None:
         return from_fields(_with_quantisation_beside(_read(path), path), name or text)
@@ -221,6 +223,9 @@ def _missing(text: str) -> InputError:
     if holding:
         listed = ", ".join(holding[:6]) + (", …" if len(holding) > 6 else "")
         return InputError(f"no model {text!r}", hint=f"shipped are: {listed}")
+    if _HUB_ID.fullmatch(text.strip()):
+        hint = "it is neither shipped nor in the hub's local cache: give its config.json, or a folder that holds it"
+        return InputError(f"no model {text!r}", hint=hint)
     near = did_you_mean(plain, names())
     hint = f"did you mean {near!r}?" if near else "`roofline model` lists the shipped ones; a config.json does as well"
     return InputError(f"no model {text!r}", hint=hint)

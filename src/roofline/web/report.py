@@ -23,6 +23,7 @@ from typing import Any, NamedTuple
 from roofline.answers import Answer, plain_data
 from roofline.bounds.bound import Bound
 from roofline.bounds.closed_form import Formula, question_formula
+from roofline.bounds.comparison import SideBySide
 from roofline.errors import InputError
 from roofline.files import write_text
 from roofline.formulas.printers import text
@@ -112,6 +113,8 @@ def _steps(answer: Answer) -> Iterator[ReportStep]:
         found = answer.expectation
         yield ReportStep("bound", question_formula(answer.question), found, _basis(found), answer.footprint)
     else:
+        if isinstance(answer, SideBySide):
+            raise InputError("a report is of one machine", hint="name one with --on; .json and .txt take several")
         kind = type(answer).__name__
         raise InputError(f"a report of a {kind} is not made", hint="bound, llm and formula give one; others give .json")
 

@@ -207,6 +207,8 @@ def budget(
     for name, value in {**figures, "power": power}.items():
         if value is not None and not (isinstance(value, int | float) and math.isfinite(value) and value > 0):
             raise InputError(f"{name} is {value!r}", hint="a number above 0")
+    if mfu is not None and mfu > 1:
+        raise InputError(f"an MFU of {mfu:.0%} is more than the peak", hint="a share of it, as in 0.4 or 40%")
     shaped = product(machine.shape) * machine.slices if machine.shape else None
     if chips is not None and shaped is not None and chips != shaped:
         raise InputError(f"chips={chips}, and {machine.target} has {shaped}", hint="leave one of them out")
