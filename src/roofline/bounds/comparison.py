@@ -45,7 +45,10 @@ class SideBySide(Answer):
 
     def best(self, name: str) -> tuple[str, ...]:
         """Names of the answers that are best in a fact; none where no value is better, or all are equal."""
-        found = [(who, fact) for who, fact in zip(self.names, self.facts[name], strict=True) if fact is not None]
+        return self._best_of(self.facts[name])
+
+    def _best_of(self, facts: Sequence[Fact | None]) -> tuple[str, ...]:
+        found = [(who, fact) for who, fact in zip(self.names, facts, strict=True) if fact is not None]
         ranked = [(who, float(fact.value)) for who, fact in found if fact.better and is_number(fact.value)]
         if not ranked:
             return ()
@@ -115,7 +118,7 @@ class SideBySide(Answer):
         return f"{self.fastest} has the lowest floor{where}"
 
     def _row(self, name: str, facts: Sequence[Fact | None]) -> Row:
-        best = self.best(name)
+        best = self._best_of(facts)
         cells: list[Any] = [name]
         for who, fact in zip(self.names, facts, strict=True):
             if fact is None or fact.value is None:
@@ -128,7 +131,8 @@ class SideBySide(Answer):
 
     def to_dict(self) -> dict[str, Any]:
         """Every answer whole, and which is best in what (schema ``roofline/comparison/1``)."""
-        best = {name: list(self.best(name)) for name in self.facts}
+        said = self.facts
+        best = {name: list(self._best_of(facts)) for name, facts in said.items()}
         return {
             "schema": "roofline/comparison/1",
             "names": list(self.names),
@@ -136,7 +140,7 @@ class SideBySide(Answer):
             "best": {name: who for name, who in best.items() if who},
             "facts": {
                 name: [None if fact is None else plain_data(fact.value) for fact in facts]
-                for name, facts in self.facts.items()
+                for name, facts in said.items()
             },
             "answers": [answer.to_dict() for answer in self.answers],
         }

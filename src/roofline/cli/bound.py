@@ -17,6 +17,7 @@ from roofline.cli.options import (
     one_expression,
     question_arguments,
     split_words,
+    targets,
     with_options,
 )
 from roofline.cli.output import show, show_json
@@ -41,7 +42,6 @@ def command(words: tuple[str, ...], explain: bool, as_json: bool, output: str | 
     roofline bound --flops 1e12 --bytes 2e9 --dtype bf16 --on h100
     """
     from roofline.bounds.api import bound
-    from roofline.bounds.comparison import SideBySide
 
     expressions, sizes = split_words(words)
     expect = expectation_asked(options)
@@ -55,7 +55,7 @@ def command(words: tuple[str, ...], explain: bool, as_json: bool, output: str | 
         answer.save(output)
     elif as_json:
         show_json(answer.to_dict())
-    elif isinstance(answer, SideBySide):
+    elif len(targets(options["on"])) > 1:
         show(answer)
     elif explain:
         click.echo(answer.explain())
