@@ -143,6 +143,32 @@ def _exact_symbol() -> Any:
     return ExactSize
 
 
+class Definitions(dict[Any, Any]):
+    """Long parts of closed forms, by the symbols that stand for them; of parts alike there is one.
+
+    >>> B, C = symbol("B"), symbol("C")
+    >>> short = Definitions()
+    >>> long = maximum(3 * B, C * C, C + 7) + maximum(C**3, B)
+    >>> short("part", long) + 2 * short("part", long), short("part", B), list(short)
+    (3*part_1, B, [part_1])
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._symbols: dict[Any, Any] = {}
+
+    def __call__(self, name: str, form: Size) -> Size:
+        """The symbol that stands for a form, or a short form as it is."""
+        if not is_symbol(form) or form.count_ops() <= SHORT:
+            return form
+        if form not in self._symbols:
+            import sympy
+
+            self._symbols[form] = sympy.Symbol(f"{name}_{len(self) + 1}", positive=True)
+            self[self._symbols[form]] = form
+        return self._symbols[form]
+
+
 def _is_exact(form: Any) -> bool:
     """Whether a form counts whole elements of sizes that are exact."""
     return bool(form.is_integer) and any(type(each) is _exact_symbol() for each in form.free_symbols)

@@ -90,6 +90,21 @@ def test_a_training_step_has_rates_as_symbols_and_equals_its_number() -> None:
     assert found.values()["memory"] == pytest.approx(number.memory.total, **EQUAL)
 
 
+def test_a_pipelined_training_step_is_short_and_equals_its_number() -> None:
+    where: dict[str, Any] = {"on": "h100:16", "pipeline": 4, "tensor": 2}
+    found = model_formula("llama-3-8b", "train", **where, batch_tokens=2**18, sequence=2048)
+    number = train("llama-3-8b", **where, batch_tokens=2**18, sequence=2048)
+    printed = in_python(found, found.point)
+    for name in BOUNDS:
+        assert found.values()[name] == pytest.approx(getattr(number, name), **EQUAL)
+        assert printed[name] == pytest.approx(getattr(number, name), **EQUAL)
+        over_rates = found.elasticities()[name]
+        assert sum(each.at for x, each in over_rates.items() if x in found.rates) == pytest.approx(-1, abs=1e-9)
+    assert len(found.printed("python")) < 60_000
+    rows = found.compile()(batch_tokens=[2**18, 2**18 + 2048], sequence=2048)
+    assert rows.invalid == {"batch_tokens is no multiple of 2 sequences": 1}
+
+
 @pytest.mark.skipif(NODE is None, reason="node is not here: JavaScript was not run")
 def test_javascript_in_node_equals_the_number() -> None:
     lines = [

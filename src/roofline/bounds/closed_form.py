@@ -17,15 +17,23 @@ network) with the operations they come from. It can be compiled, printed in othe
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from roofline.answers import Answer, heading
-from roofline.bounds.bound import UNITS, Bound, OpBound, Use
+from roofline.bounds.bound import Bound
 from roofline.bounds.crossing import roots_of
-from roofline.bounds.traffic import moved_tensors
-from roofline.errors import InputError, SizeError
+from roofline.bounds.formula_terms import (
+    FormulaTerm,
+    RateSymbol,
+    TermPart,
+    columns_of,
+    rate_symbols,
+    terms_of,
+    written_amount,
+)
+from roofline.errors import SizeError
 from roofline.formulas.compiled import Compiled, ValidRange
 from roofline.formulas.elasticity import Elasticity, elasticities, stepped
 from roofline.formulas.printers import javascript_source, python_source, text
@@ -62,54 +70,6 @@ LONGEST_FORM = 200
 #: Operations that are named beside a part of a term.
 MOST_NAMED = 4
 
-#: What tensors of each role are called in a term.
-_ROLES = {
-    "weight": "weights", "kv": "keys and values", "state": "states", "gradient": "gradients", "raw": "bytes",
-    "index": "activations", "activation": "activations", "moment": "optimizer", "master": "optimizer",
-}  # fmt: skip
-
-#: What arithmetic of each kind of operation is called.
-_KINDS = {"contraction": "matrices", "attention": "attention", "elementwise": "elementwise", "norm": "norms"}
-
-
-class RateSymbol(NamedTuple):
-    """A rate in a formula: its symbol, its value in ``unit``, the resource it is of, and where the figure is from."""
-
-    symbol: Any
-    value: float
-    unit: str
-    resource: str
-    source: str
-
-
-class TermPart(NamedTuple):
-    """A part of a term: an amount over a rate, and the operations it comes from."""
-
-    label: str
-    amount: Any
-    unit: str
-    rate: Any
-    operations: tuple[str, ...]
-
-
-class FormulaTerm(NamedTuple):
-    """The time of one resource as a sum of parts.
-
-    >>> from roofline.bounds.api import bound
-    >>> print(*bound("bf16[B, D] * int8[D, F]", on="v5e").formula().terms, sep="\\n")
-    mxu = 2·B·D·F/P_bf16 [matrices]
-    hbm = 2·B·(D + F)/W_hbm [activations] + D·F/W_hbm [weights]
-    """
-
-    resource: str
-    time: Any
-    parts: tuple[TermPart, ...]
-
-    def __str__(self) -> str:
-        return f"{self.resource} = " + " + ".join(
-            f"{_over(part.amount).replace(' · ', '·')}/{part.rate} [{part.label}]" for part in self.parts
-        )
-
 
 class FormulaFlip(NamedTuple):
     """From which value of a size on, the others as they are, another resource binds; its formula where there is one."""
@@ -126,7 +86,8 @@ class Formula(Answer):
 
     ``sizes`` and ``rates`` are its symbols; ``point`` the sizes at which it is evaluated. ``terms`` are the times of
     the resources, ``forms`` its other columns: ``lower`` (where that is more than the largest term), ``op_by_op``,
-    ``upper``, amounts, and memory. ``conditions`` say where it holds.
+    ``upper``, amounts, and memory. ``conditions`` say where it holds. ``definitions`` are long parts of the forms by
+    the symbols that stand for them.
     """
 
     expression: str
@@ -142,6 +103,7 @@ class Formula(Answer):
     assumptions: tuple[str, ...] = ()
     incomplete: tuple[str, ...] = ()
     ways: tuple[Formula, ...] = ()
+    definitions: Mapping[Any, Any] = field(default_factory=dict)
     _kept: dict[str, Any] = field(default_factory=dict)
 
     @property
@@ -163,6 +125,7 @@ class Formula(Answer):
                 self.conditions,
                 self.from_zero,
                 tuple(way.compile() for way in self.ways),
+                self.definitions,
             )
         compiled: Compiled = self._kept["compiled"]
         return compiled
@@ -206,7 +169,7 @@ class Formula(Answer):
             point = {self.sizes[name]: self.point[name] for name in self.sizes}
             point |= {rate.symbol: rate.value for rate in self.rates.values()}
             self._kept["elasticities"] = {
-                name: {str(x): each for x, each in elasticities(self.bound_form(name), point).items()}
+                name: {str(x): each for x, each in elasticities(self.bound_form(name), point, self.definitions).items()}
                 for name in BOUNDS
             }
         found: dict[str, dict[str, Elasticity]] = self._kept["elasticities"]
@@ -255,9 +218,9 @@ class Formula(Answer):
         columns |= {name: form for name, form in self.forms.items() if name.startswith("memory")}
         rates = {rate.symbol: rate.value for rate in self.rates.values()}
         if language == "python":
-            return python_source("roofline", list(self.sizes.values()), rates, columns)
+            return python_source("roofline", list(self.sizes.values()), rates, columns, self.definitions)
         if language == "javascript":
-            return javascript_source("roofline", list(self.sizes.values()), rates, columns)
+            return javascript_source("roofline", list(self.sizes.values()), rates, columns, self.definitions)
         return "\n".join(self._latex())
 
     def _latex(self) -> Iterator[str]:
@@ -269,7 +232,8 @@ class Formula(Answer):
             yield rf"T_{{\mathrm{{{_escaped(term.resource)}}}}} &= {sums} \\"
         inside = ", ".join(rf"T_{{\mathrm{{{_escaped(term.resource)}}}}}" for term in self.terms)
         lower = text(self.forms["lower"], "latex") if "lower" in self.forms else rf"\max\left({inside}\right)"
-        yield rf"T_{{\mathrm{{lower}}}} &= {lower}"
+        yield rf"T_{{\mathrm{{lower}}}} &= {lower}" + (r" \\" if self.definitions else "")
+        yield from (rf"{text(name, 'latex')} &= {text(form, 'latex')} \\" for name, form in self.definitions.items())
         yield r"\end{aligned}"
 
     def to_dict(self) -> dict[str, Any]:
@@ -285,6 +249,7 @@ class Formula(Answer):
             },
             "terms": [self._term_record(term, values) for term in self.terms],
             "bound_by": self.binding,
+            "definitions": {str(name): text(form, "python") for name, form in self.definitions.items()},
             **{name: {"formula": text(self.bound_form(name), "python"), "value": values.get(name)} for name in BOUNDS},
             "columns": {
                 name: {"formula": text(form, "python"), "value": _plain(values.get(name))}
@@ -366,7 +331,7 @@ class Formula(Answer):
                 tone: Any = "alert" if term.resource == self.binding else ""
                 binds = term.resource == self.binding and index == 0
                 name = Words(term.resource, tone) if index == 0 else ""
-                form = _written(part.amount)
+                form = written_amount(part.amount)
                 total = f"{format_amount(values[f'time.{term.resource}'], 's')} binds" if binds else ""
                 total = total if several or not binds else "binds"
                 cells = (
@@ -428,16 +393,6 @@ class Formula(Answer):
         return [("valid" if index == 0 else "", line) for index, line in enumerate(lines)]
 
 
-def _written(amount: Any) -> str:
-    """An amount as a person would write it, with breaks between its factors."""
-    return text(amount, "words").replace("**", "^").replace("*", " · ")
-
-
-def _over(amount: Any) -> str:
-    """An amount that something is divided by: a sum in brackets."""
-    return f"({_written(amount)})" if getattr(amount, "is_Add", False) else _written(amount)
-
-
 def _both_sides(found: Elasticity) -> str:
     if not found.tied:
         return f"{found.at:.3f}"
@@ -465,11 +420,19 @@ def formula_of(
     conditions: Sequence[ValidRange] = (),
     from_zero: Sequence[str] = (),
     said: Sequence[str] = (),
+    stages: Sequence[Bound] = (),
+    definitions: Mapping[Any, Any] | None = None,
 ) -> Formula:
-    """Take the closed form out of a bound whose sizes and rates are symbols; ``forms`` replace its own columns."""
-    times, rates = dict(bound.times), rate_symbols(bound.uses)
-    everything = {**_columns(bound), **(forms or {})}
-    symbols = {s for form in (*times.values(), *everything.values()) if is_symbol(form) for s in form.free_symbols}
+    """Take the closed form out of a bound whose sizes and rates are symbols; ``forms`` replace its own columns.
+
+    ``stages`` are other bounds whose rates stand in ``forms``.
+    """
+    from sympy import sympify
+
+    times, rates = dict(bound.times), rate_symbols(use for each in (bound, *stages) for use in each.uses)
+    everything = {**columns_of(bound), **{name: sympify(form) for name, form in (forms or {}).items()}}
+    inside = [*times.values(), *everything.values(), *(definitions or {}).values()]
+    symbols = {s for form in inside if is_symbol(form) for s in form.free_symbols} - set(definitions or ())
     open_sizes = {str(s): s for s in sorted(symbols, key=str) if str(s) not in rates}
     named = {name: size for name, size in bound.sizes.items() if is_symbol(size)}
     order = [name for size in named.values() for name in map(str, sorted(size.free_symbols, key=str))]
@@ -480,13 +443,14 @@ def formula_of(
         sizes=sizes,
         point={name: value for name, value in (point or {}).items() if name in sizes},
         rates=rates,
-        terms=tuple(_terms(bound)),
+        terms=tuple(terms_of(bound)),
         forms=everything,
         conditions=tuple(conditions),
         from_zero=tuple(name for name in from_zero if name in sizes),
         said=tuple(said),
         assumptions=bound.assumptions,
         incomplete=bound.incomplete,
+        definitions=definitions or {},
     )
 
 
@@ -501,113 +465,6 @@ def fastest(ways: Sequence[Formula]) -> Formula:
     rates = {name: rate for way in ways for name, rate in way.rates.items()}
     note = "of the ways to compute it, this is the fastest at these sizes; compile() takes the fastest at each"
     return replace(best, rates=rates, ways=tuple(ways), said=(*best.said, note), _kept={})
-
-
-def rate_symbols(uses: Iterable[Use]) -> dict[str, RateSymbol]:
-    """The rates of some uses by the names of their symbols."""
-    found: dict[str, RateSymbol] = {}
-    for use in uses:
-        rate = use.rate
-        if not is_symbol(rate.value) or rate.plain is None:
-            raise InputError(f"the rate of {use.resource} is a number", hint="this answer has no closed form")
-        figure = rate.figure
-        source = "" if figure is None else ", ".join(filter(None, (figure.basis, figure.source, figure.date)))
-        name = str(rate.value)
-        one = RateSymbol(rate.value, float(rate.plain), UNITS[use.quantity][1], use.resource, source)
-        if found.setdefault(name, one).value != one.value:
-            raise InputError(f"two rates are called {name}", hint="this answer has no closed form")
-    return found
-
-
-def _columns(bound: Bound) -> dict[str, Any]:
-    """The columns of a bound beside its times."""
-    import sympy
-
-    whole: dict[str, Any] = {} if type(bound) is Bound else {"lower": bound.lower, "upper": bound.upper}
-    whole["op_by_op"] = bound.op_by_op
-    figures = ("flops", "intensity", "critical_intensity", "attainable", "utilisation", "estimate")
-    whole |= {name: getattr(bound, name) for name in figures}
-    whole["bytes"] = sum(bound.bytes.values())
-    tables = {"bytes": bound.bytes, "wire": bound.wire, "flops": bound.flops_by}
-    whole |= {f"{table}.{name}": amount for table, amounts in tables.items() for name, amount in amounts.items()}
-    if bound.footprint is not None:
-        parts = bound.footprint.parts
-        whole |= {"memory": bound.footprint.total, **{f"memory.{name}": size for name, size in parts.items()}}
-    return {name: sympy.sympify(form) for name, form in whole.items() if form is not None}
-
-
-def _terms(bound: Bound) -> Iterator[FormulaTerm]:
-    """Every resource with its parts: alike amounts over one rate together."""
-    parts: dict[str, dict[tuple[str, Any], list[tuple[Any, str]]]] = {name: {} for name in bound.times}
-    units: dict[Any, str] = {}
-    tensors = _tensors(bound)
-    for index, each in enumerate(bound.ops):
-        for use in each.uses:
-            units[use.rate.value] = UNITS[use.quantity][0]
-            for label, amount in _labelled(each, use, tensors[index]):
-                found = parts[use.resource].setdefault((label, use.rate.value), [])
-                found.append((amount, _short_name(each)))
-    for resource, gathered in parts.items():
-        made = tuple(
-            TermPart(
-                label, tidy(sum(a for a, _ in listed)), units[rate], rate, tuple(dict.fromkeys(n for _, n in listed))
-            )
-            for (label, rate), listed in gathered.items()
-        )
-        yield FormulaTerm(resource, _added(part.amount / part.rate for part in made), made)
-
-
-def _added(times: Iterable[Any]) -> Any:
-    import sympy
-
-    return sympy.Add(*times)
-
-
-def _short_name(part: OpBound) -> str:
-    """The last word of where an operation stands, or its own name."""
-    return (part.op.where or part.op.name).rpartition(".")[2] or part.op.name
-
-
-def _tensors(bound: Bound) -> list[list[tuple[str, Any]]]:
-    """For each operation the bytes of its tensors by role, repeats counted; nothing where they are not known."""
-    policy, tile = bound.request.get("policy", "each-op"), bound.request.get("tile")
-    found = moved_tensors([part.op for part in bound.ops], policy, tile)
-    return [
-        [(_ROLES.get(role, role), size * part.op.repeat) for role, size in each]
-        for part, each in zip(bound.ops, found, strict=True)
-    ]
-
-
-def _labelled(part: OpBound, use: Use, tensors: list[tuple[str, Any]]) -> Iterator[tuple[str, Any]]:
-    """The parts of a use: bytes by the role of their tensors, arithmetic and messages by the operation's kind."""
-    import sympy
-
-    if use.quantity == "bytes":
-        if tensors and sympy.expand(sum(size for _, size in tensors) - use.amount) == 0:
-            yield from tensors
-        else:
-            yield "operands", use.amount
-    elif use.quantity == "flops":
-        yield "experts" if "groups" in part.op.dims else _KINDS.get(part.op.kind, part.op.kind), use.amount
-    else:
-        kind = str(part.op.options.get("collective", "network"))
-        yield (kind if use.quantity == "wire" else f"{kind}, in turn"), use.amount
-
-
-def tidy(amount: Any) -> Any:
-    """An amount as a person would write it: multiplied out, alike terms together, common factors before a bracket.
-
-    >>> from roofline.sizes import symbol
-    >>> tidy(2 * symbol("B") * (symbol("C") + 1) + 4 * symbol("B") * symbol("C"))
-    2*B*(3*C + 1)
-    """
-    import sympy
-
-    flat = (
-        sympy.nsimplify(amount) if isinstance(amount, int) else sympy.expand(amount, power_base=False, power_exp=False)
-    )
-    flat = flat.xreplace({x: sympy.Integer(int(x)) for x in flat.atoms(sympy.Float) if float(x).is_integer()})
-    return sympy.factor_terms(flat)
 
 
 def compiled_bound(bound: Bound) -> Compiled:

@@ -55,7 +55,8 @@ class Compiled:
     ``forms`` are columns as closed forms, ``times`` those of the resources: they are the columns ``time.hbm`` and so
     on, and ``lower`` (the largest), ``upper`` (their sum) and ``bound_by`` follow from them where ``forms`` has no
     others. Of several ``ways`` each row takes the one with the least ``lower``.
-    ``rates`` may be given to a call too. A size in ``from_zero`` may be 0.
+    ``rates`` may be given to a call too. A size in ``from_zero`` may be 0. ``definitions`` are what symbols in the
+    forms stand for that are neither sizes nor rates (:class:`roofline.sizes.Definitions`).
     """
 
     name: str
@@ -66,6 +67,7 @@ class Compiled:
     conditions: tuple[ValidRange, ...] = ()
     from_zero: tuple[str, ...] = ()
     ways: tuple[Compiled, ...] = ()
+    definitions: Mapping[Any, Any] = field(default_factory=dict)
     _made: dict[Any, Any] = field(default_factory=dict)
 
     @property
@@ -379,15 +381,17 @@ def _compile(function: Compiled, wanted: tuple[str, ...], arrays: frozenset[str]
     import sympy
 
     letters = {**function.sizes, **{name: sympy.Symbol(name, positive=True) for name in function.rates}}
-    varying = {letters[name] for name in arrays}
+    varying = {letters[name] for name in arrays} | set(function.definitions)
     values = {letters[name]: sympy.Float(value, 17) for name, value in function.rates.items()} if fixed else {}
     results = [_Result(name, index) for index, name in enumerate(wanted)]
     parts: list[Any] = []
     for result in results:
         result.take(function, parts, values)
+    needed = _reached(parts, function.definitions, values)
     constants: dict[Any, Any] = {}
-    split = [_constants_apart(binary_logarithms(part), varying, constants) for part in parts]
-    shared, reduced = sympy.cse(split, symbols=sympy.numbered_symbols("x_"), list=True)
+    split = [_constants_apart(binary_logarithms(part), varying, constants) for part in (*parts, *needed.values())]
+    shared, split = sympy.cse(split, symbols=sympy.numbered_symbols("x_"), list=True)
+    reduced, named = split[: len(parts)], dict(zip(needed, split[len(parts) :], strict=True))
     show = printer("numpy")
     order = [name for name in letters if name in arrays]
     takes = tuple(name for name in letters if name not in arrays)
@@ -401,7 +405,9 @@ def _compile(function: Compiled, wanted: tuple[str, ...], arrays: frozenset[str]
         ]
     )
     arguments = ["outs", *fixed_names, *(show.doprint(letters[name]) for name in order)]
-    body = [f"    {show.doprint(symbol)} = {show.doprint(form)}" for symbol, form in shared]
+    body = [
+        f"    {show.doprint(symbol)} = {show.doprint(form)}" for symbol, form in _in_order({**dict(shared), **named})
+    ]
     printed = [show.doprint(form) for form in reduced]
     for result in results:
         body += [f"    {line}" for line in result.lines(printed)]
@@ -409,6 +415,33 @@ def _compile(function: Compiled, wanted: tuple[str, ...], arrays: frozenset[str]
     space: dict[str, Any] = {"numpy": numpy}
     exec(compile(source, f"<{function.name}>", "exec"), space)
     return Code(space["scalars"], takes, space["run"], tuple(order), source)
+
+
+def _reached(forms: Sequence[Any], definitions: Mapping[Any, Any], values: Mapping[Any, Any]) -> dict[Any, Any]:
+    """The definitions that forms lead to."""
+    found: dict[Any, Any] = {}
+    left = list(forms)
+    while left:
+        for symbol in left.pop().free_symbols:
+            if symbol in definitions and symbol not in found:
+                found[symbol] = simplified(definitions[symbol], values)
+                left.append(found[symbol])
+    return found
+
+
+def _in_order(lines: Mapping[Any, Any]) -> Iterator[tuple[Any, Any]]:
+    """Each symbol with its form, after those in the form."""
+    done: set[Any] = set()
+
+    def after(symbol: Any) -> Iterator[tuple[Any, Any]]:
+        if symbol in lines and symbol not in done:
+            done.add(symbol)
+            for other in sorted(lines[symbol].free_symbols, key=str):
+                yield from after(other)
+            yield symbol, lines[symbol]
+
+    for symbol in lines:
+        yield from after(symbol)
 
 
 class _Result:

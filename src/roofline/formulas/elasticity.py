@@ -36,11 +36,13 @@ class Elasticity(NamedTuple):
         return abs(self.above - self.below) > 1e-9
 
 
-def elasticities(form: Any, point: Mapping[Any, float]) -> dict[Any, Elasticity]:
+def elasticities(
+    form: Any, point: Mapping[Any, float], definitions: Mapping[Any, Any] | None = None
+) -> dict[Any, Elasticity]:
     """Differentiate a closed form by the logarithm of each of its symbols at a point.
 
     Directions are three for each symbol: by the terms taken, upwards, and downwards. A value and its derivatives in
-    all directions go through the form together.
+    all directions go through the form together. ``definitions`` say what other symbols in it stand for.
     """
     import numpy as np
 
@@ -50,7 +52,7 @@ def elasticities(form: Any, point: Mapping[Any, float]) -> dict[Any, Elasticity]
         slope = np.zeros(3 * len(names))
         slope[index :: len(names)] = np.array([1.0, 1.0, -1.0]) * float(point[name])
         starts[name] = (float(point[name]), slope)
-    value, slopes = _Walk(starts, len(names)).of(form)
+    value, slopes = _Walk(starts, len(names), definitions or {}).of(form)
     if value == 0:
         return {name: Elasticity(0.0, 0.0, 0.0) for name in names}
     at, above, below = (slopes / value).reshape(3, -1).tolist()
@@ -68,11 +70,11 @@ def stepped(form: Any) -> set[Any]:
 class _Walk:
     """One pass through a form: each part once."""
 
-    def __init__(self, starts: Mapping[Any, tuple[float, Any]], count: int) -> None:
+    def __init__(self, starts: Mapping[Any, tuple[float, Any]], count: int, definitions: Mapping[Any, Any]) -> None:
         import numpy as np
 
         self.known: dict[Any, tuple[float, Any]] = dict(starts)
-        self.count, self.zero = count, np.zeros(3 * count)
+        self.count, self.zero, self.definitions = count, np.zeros(3 * count), definitions
 
     def of(self, form: Any) -> tuple[float, Any]:
         """The value of a form, and its derivatives."""
@@ -80,6 +82,8 @@ class _Walk:
             kind = type(form).__name__
             if form.is_number:
                 self.known[form] = (float(form), self.zero)
+            elif form in self.definitions:
+                self.known[form] = self.of(self.definitions[form])
             else:
                 self.known[form] = _RULES[kind](self, form)
         return self.known[form]

@@ -216,8 +216,16 @@ def _words() -> Any:
 _PRINTERS = {"words": _words, "python": _python, "javascript": _javascript, "latex": _latex, "numpy": _numpy}
 
 
-def python_source(name: str, sizes: Sequence[Any], rates: Mapping[Any, float], forms: Mapping[str, Any]) -> str:
+def python_source(
+    name: str,
+    sizes: Sequence[Any],
+    rates: Mapping[Any, float],
+    forms: Mapping[str, Any],
+    definitions: Mapping[Any, Any] | None = None,
+) -> str:
     """A function in Python that returns a dictionary; rates are arguments with their values as defaults.
+
+    ``definitions`` are symbols in the forms with what they stand for, each after those in it.
 
     >>> import sympy
     >>> B, W = sympy.Symbol("B", integer=True, positive=True), sympy.Symbol("W_hbm", positive=True)
@@ -231,14 +239,24 @@ def python_source(name: str, sizes: Sequence[Any], rates: Mapping[Any, float], f
     """
     show = printer("python")
     arguments = [*(show.doprint(size) for size in sizes), *(f"{show.doprint(r)}={v!r}" for r, v in rates.items())]
-    names = _identifiers(forms, {argument.partition("=")[0] for argument in arguments})
-    lines = [f"    {names[key]} = {text(form, 'python')}" for key, form in forms.items()]
+    parts = {show.doprint(symbol): form for symbol, form in (definitions or {}).items()}
+    names = _identifiers(forms, {*parts, *(argument.partition("=")[0] for argument in arguments)})
+    lines = [f"    {part} = {text(form, 'python')}" for part, form in parts.items()]
+    lines += [f"    {names[key]} = {text(form, 'python')}" for key, form in forms.items()]
     found = ", ".join(f'"{key}": {name}' for key, name in names.items())
     return "\n".join(["import math", "", "", f"def {name}({', '.join(arguments)}):", *lines, f"    return {{{found}}}"])
 
 
-def javascript_source(name: str, sizes: Sequence[Any], rates: Mapping[Any, float], forms: Mapping[str, Any]) -> str:
+def javascript_source(
+    name: str,
+    sizes: Sequence[Any],
+    rates: Mapping[Any, float],
+    forms: Mapping[str, Any],
+    definitions: Mapping[Any, Any] | None = None,
+) -> str:
     """A function in JavaScript of one object of sizes and rates; rates have their values as defaults.
+
+    ``definitions`` are symbols in the forms with what they stand for, each after those in it.
 
     >>> import sympy
     >>> B, W = sympy.Symbol("B", integer=True, positive=True), sympy.Symbol("W_hbm", positive=True)
@@ -251,8 +269,10 @@ def javascript_source(name: str, sizes: Sequence[Any], rates: Mapping[Any, float
     show = printer("javascript")
     arguments = [*(show.doprint(size) for size in sizes)]
     arguments += [f"{show.doprint(rate)} = {text(value, 'javascript')}" for rate, value in rates.items()]
-    names = _identifiers(forms, {argument.partition(" =")[0] for argument in arguments})
-    lines = [f"  const {names[key]} = {text(form, 'javascript')};" for key, form in forms.items()]
+    parts = {show.doprint(symbol): form for symbol, form in (definitions or {}).items()}
+    names = _identifiers(forms, {*parts, *(argument.partition(" =")[0] for argument in arguments)})
+    lines = [f"  const {part} = {text(form, 'javascript')};" for part, form in parts.items()]
+    lines += [f"  const {names[key]} = {text(form, 'javascript')};" for key, form in forms.items()]
     found = ", ".join(f'"{key}": {name}' for key, name in names.items())
     return "\n".join([f"function {name}({{{', '.join(arguments)}}}) {{", *lines, f"  return {{{found}}};", "}"])
 

@@ -15,14 +15,16 @@ from typing import Any
 
 from roofline.bounds.closed_form import Formula, fastest, formula_of
 from roofline.errors import InputError, suggest
-from roofline.formulas.compiled import Compiled
+from roofline.formulas.compiled import Compiled, ValidRange
 from roofline.hardware.machine import Machine
 from roofline.models.config import load
 from roofline.models.description import Model
+from roofline.models.parallelism.schedules import schedule
 from roofline.models.serving.bound import serve_bound
 from roofline.models.serving.step import PHASES, latent_attention_ways
+from roofline.models.training.answer import Training
 from roofline.models.training.step import train
-from roofline.sizes import symbol
+from roofline.sizes import product, symbol
 
 #: A number of tokens to show a formula at, where none is given.
 EXAMPLE = 8192
@@ -95,4 +97,18 @@ def _training(model: Model, on: str | Machine, options: Mapping[str, Any]) -> Fo
     forms |= {"model_flops": found.model_flops}
     if len(found.stages) > 1 or found.ways["pipeline"] > 1:
         forms |= {name: getattr(found, name) for name in ("lower", "op_by_op", "upper")}
-    return formula_of(found.bound, point, forms=forms, said=_examples(point, given))
+    stages = [stage.bound for stage in found.stages]
+    more: dict[str, Any] = {"said": _examples(point, given), "stages": stages, "definitions": found.definitions}
+    return formula_of(found.bound, point, forms=forms, conditions=_whole_microbatches(found, sizes, rest), **more)
+
+
+def _whole_microbatches(found: Training, sizes: Mapping[str, Any], options: Mapping[str, Any]) -> list[ValidRange]:
+    """With a pipeline one microbatch a sequence: copies of the model have whole ones, interleaved ones in rounds."""
+    import sympy
+
+    if found.ways["pipeline"] == 1 or options.get("microbatches") is not None:
+        return []
+    copies = product(found.ways[name] for name in ("data", "fsdp", "expert"))
+    rounds = copies * (found.ways["pipeline"] if schedule(found.schedule).splits else 1)
+    rest = sympy.Mod(sizes["batch_tokens"], rounds * sizes["sequence"])
+    return [ValidRange(sympy.Eq(rest, 0), f"batch_tokens is no multiple of {rounds:,} sequences")]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import takewhile
 from typing import Any
 
@@ -62,6 +62,7 @@ class Training(Comparable):
     power: float | None = None
     question: Any = None
     expectation: Any = None
+    definitions: Mapping[Any, Any] = field(default_factory=dict)
 
     @property
     def slowest(self) -> Stage:

@@ -16,7 +16,7 @@ Stages of a pipeline wait for each other, which the step's time holds; one micro
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -54,6 +54,7 @@ from roofline.models.training.stage import (
 )
 from roofline.quantity import parse
 from roofline.sizes import (
+    Definitions,
     Size,
     check,
     common_shape,
@@ -184,12 +185,15 @@ class TrainingQuestion:
             raise InputError(
                 f"{laid.machine.name} has no peak for {model.dtype}", hint=f"give one: set {model.dtype}=…"
             )
+        alike: dict[Any, Bound] | None = {} if self.symbolic else None
         made = [
-            _stage(numbers, held, found, plan, laid.case(), self.symbolic)
+            _stage(numbers, held, found, plan, laid.case(), alike)
             for numbers, held, found in _kinds(laid.local, laid.step, plan, order, self.pipeline)
         ]
         stages = tuple(stage for stage, _ in made)
-        lower, op_by_op, upper = _times(stages, [found for _, found in made], plan, order, self.pipeline)
+        short = Definitions()
+        shorten: Any = short if self.symbolic else lambda name, form: form
+        lower, op_by_op, upper = _times(stages, [found for _, found in made], plan, order, self.pipeline, shorten)
         whole = replace(
             laid.step, batch=divided(laid.total, laid.length), group=None, context=1, ring=False, unfused=False
         )
@@ -218,6 +222,7 @@ class TrainingQuestion:
             price=self.price,
             power=self.power if self.power is not None else watts,
             question=self,
+            definitions=short,
         )
         return replace(found, estimate=_estimate(found, self.conventions.overlap))
 
@@ -373,10 +378,11 @@ def _microbatches(given: Size | None, share: Size, stages: int, order: Schedule)
         return check("microbatches", given)
     if stages == 1:
         return 1
-    if is_array(share) or is_symbol(share):
-        return share
-    many = max(int(floor_div(share, 1)), 1)
-    return max(many - many % stages, stages) if order.splits else many
+    if is_symbol(share):
+        return share  # sequences are whole: a closed form says so
+    many = maximum(floor_div(share, 1), 1)
+    many = many if is_array(many) else int(many)
+    return maximum(many - many % stages, stages) if order.splits else many
 
 
 def _step(model: Model, batch: Size, length: Size, count: str, layout: Parallelism, unfused: bool) -> ForwardPass:
@@ -407,8 +413,8 @@ def _stream(model: Model, step: ForwardPass, ways: int) -> Tensor:
 
 def _kinds(
     model: Model, step: ForwardPass, plan: StepPlan, order: Schedule, stages: int
-) -> Iterable[tuple[tuple[int, ...], int, Passes]]:
-    """The kinds of stage there are: which stages, how many layers, what one of them does."""
+) -> Iterable[tuple[tuple[int, ...], tuple[Any, ...], Passes]]:
+    """The kinds of stage there are: which stages, its layers and ends, what one of them does."""
     ops = forward(forward_pass(model, step))
     check_modules(plan.policy, ops)
     held = cut(model, stages, plan.chunks)
@@ -419,35 +425,50 @@ def _kinds(
             number, stages=stages, microbatches=plan.microbatches, chunks=plan.chunks
         )
         alike.setdefault((tuple(model.layers[i] for i in layers), ends, str(waiting)), []).append(number)
-    for (_, ends, _), numbers in alike.items():
+    for (inside, ends, _), numbers in alike.items():
         layers, first = held[numbers[0]], numbers[0]
         waiting = order.microbatches_in_flight(first, stages=stages, microbatches=plan.microbatches, chunks=plan.chunks)
         mine = operations_of(model, ops, layers, *ends)
         found = passes(plan, mine, parameters_of(model, layers, *ends), waiting, ends)
-        yield tuple(numbers), len(layers), found
+        yield tuple(numbers), (inside, ends), found
 
 
 def _stage(
-    numbers: tuple[int, ...], layers: int, found: Passes, plan: StepPlan, case: Case, symbolic: bool
-) -> tuple[Stage, Passes]:
-    """Price what one stage does; ``case`` is that of all stages, without operations."""
-    each = repeated([*found.forward, *found.inputs, *found.weights], plan.microbatches)
-    bound = replace(case, ops=[*each, *found.once], memory=found.memory).answer(symbolic=symbolic)
+    numbers: tuple[int, ...], held: tuple[Any, ...], found: Passes, plan: StepPlan, case: Case,
+    alike: dict[Any, Bound] | None,
+) -> tuple[Stage, Passes]:  # fmt: skip
+    """Price what one stage does; ``case`` is that of all stages, without operations.
+
+    Rates are symbols where ``alike`` is given: the bounds of stages by what they hold, which differ in memory alone.
+    """
+    known = None if alike is None else alike.get(held)
+    if known is None:
+        each = repeated([*found.forward, *found.inputs, *found.weights], plan.microbatches)
+        case = replace(case, ops=[*each, *found.once], memory=found.memory)
+        bound = case.answer(symbolic=alike is not None)
+        if alike is not None:
+            alike[held] = bound
+    else:
+        bound = replace(known, footprint=replace(case, memory=found.memory).footprint())
     assert bound.footprint is not None
-    return Stage(numbers, layers, bound, bound.footprint, found.fixed), found
+    return Stage(numbers, len(held[0]), bound, bound.footprint, found.fixed), found
 
 
 def _times(
-    stages: Sequence[Stage], found: Sequence[Passes], plan: StepPlan, order: Schedule, count: int
-) -> tuple[Size, Size, Size]:
-    """The three times of a step with the waits of the pipeline."""
+    stages: Sequence[Stage], found: Sequence[Passes], plan: StepPlan, order: Schedule, count: int,
+    shorten: Callable[[str, Size], Size],
+) -> tuple[Size, Size, Size]:  # fmt: skip
+    """The three times of a step with the waits of the pipeline; ``shorten`` gives long forms symbols of their own."""
     if count == 1:
         bound = stages[0].bound
         return bound.lower, bound.op_by_op, bound.upper
     made: dict[int, list[tuple[tuple[Size, Size, Size], Size]]] = {}
+    known: dict[int, list[tuple[tuple[Size, Size, Size], Size]]] = {}
     for stage, each in zip(stages, found, strict=True):
-        forms = _of_microbatch(stage.bound, each, plan.microbatches)
-        made.update(dict.fromkeys(stage.numbers, forms))
+        alike = id(stage.bound.ops)
+        if alike not in known:
+            known[alike] = _of_microbatch(stage.bound, each, plan.microbatches, shorten)
+        made.update(dict.fromkeys(stage.numbers, known[alike]))
     rest = {"microbatches": plan.microbatches, "chunks": plan.chunks}
     lower, op_by_op, upper = (
         order.step([made[s][form][0] for s in range(count)], once=[made[s][form][1] for s in range(count)], **rest)
@@ -456,16 +477,20 @@ def _times(
     return lower, op_by_op, upper
 
 
-def _of_microbatch(bound: Bound, found: Passes, many: Size) -> list[tuple[tuple[Size, Size, Size], Size]]:
+def _of_microbatch(
+    bound: Bound, found: Passes, many: Size, shorten: Callable[[str, Size], Size]
+) -> list[tuple[tuple[Size, Size, Size], Size]]:
     """For each of the three times: those of a microbatch's passes, by their operations, and the rest of a step."""
     lengths = (len(found.forward), len(found.inputs), len(found.weights))
     each = bound.ops[: sum(lengths)]
     ends = (0, lengths[0], lengths[0] + lengths[1], sum(lengths))
-    parts = [_sum([0, *(op.lower for op in each[a:b])]) for a, b in pairwise(ends)]
+    parts = [shorten("passes", _sum([0, *(op.lower for op in each[a:b])])) for a, b in pairwise(ends)]
     whole = _sum(parts)
+    slots = [shorten("slots", slot) for slot in _forms(each)]
+    totals = [shorten("stage", total) for total in (bound.lower, bound.op_by_op, bound.upper)]
     return [
-        (tuple(slot / many * (part / whole) for part in parts), total - slot)
-        for slot, total in zip(_forms(each), (bound.lower, bound.op_by_op, bound.upper), strict=True)
+        (tuple(shorten("pass", slot / many * (part / whole)) for part in parts), total - slot)
+        for slot, total in zip(slots, totals, strict=True)
     ]
 
 
