@@ -17,7 +17,7 @@ from roofline.cli import main
 from roofline.errors import InputError, RooflineError
 from roofline.models import load, prefill
 from roofline.models.training import train
-from roofline.models.training.passes import POLICIES, backward, forward, policy
+from roofline.models.training.passes import POLICIES, GradientFormat, backward, forward, policy
 from roofline.models.training.stage import kept_bytes, states
 from roofline.sizes import symbol
 from roofline.work import Op
@@ -58,9 +58,11 @@ def scores_again(ops: Any) -> Any:
 def test_backward_is_twice_forward(name: str) -> None:
     model = load(TINY[name], name=name)
     ops = forward(prefill(model, batch=2, prompt=24, logits="all"))
-    assert matrix(backward(ops, policy("none"), "bf16", None)) == pytest.approx(2 * matrix(ops) + scores_again(ops))
+    assert matrix(backward(ops, policy("none"), GradientFormat("bf16"))) == pytest.approx(
+        2 * matrix(ops) + scores_again(ops)
+    )
     ops = forward(prefill(model, batch=2, prompt=24, logits="all", unfused=True))
-    assert matrix(backward(ops, policy("none"), "bf16", None)) == 2 * matrix(ops)
+    assert matrix(backward(ops, policy("none"), GradientFormat("bf16"))) == 2 * matrix(ops)
 
 
 @pytest.mark.parametrize("name", ["llama-2-7b", "mixtral-8x7b", "gpt-2", "deepseek-v3"])
@@ -70,7 +72,7 @@ def test_what_is_run_again(name: str) -> None:
         ops = forward(prefill(load(name), batch=2, prompt=512, logits="all", unfused=unfused))
         inside = [op for op in ops if op.where.startswith("layers.")]
         least = 0 if unfused else scores_again(ops)
-        more = {p: matrix(backward(ops, policy(p), "bf16", None)) - 2 * matrix(ops) - least for p in POLICIES}
+        more = {p: matrix(backward(ops, policy(p), GradientFormat("bf16"))) - 2 * matrix(ops) - least for p in POLICIES}
         core = matrix(op for op in inside if op.kind == "attention")
         selective = core if unfused else 0
         assert more == pytest.approx({"none": 0, "selective": selective, "matmuls": core, "full": matrix(inside)})
@@ -80,7 +82,7 @@ def test_modules_are_run_again() -> None:
     """DeepSeek-V3 ran norms and up-projections again (arXiv:2412.19437, section 3.2.3)."""
     ops = forward(prefill(load("deepseek-v3"), batch=2, prompt=512, logits="all"))
     chosen = policy("layernorm,mla_up_proj")
-    again = [op for op in backward(ops, chosen, "bf16", None) if op.phase == "recompute"]
+    again = [op for op in backward(ops, chosen, GradientFormat("bf16")) if op.phase == "recompute"]
     names = {op.where.removesuffix(" again").rpartition(".")[2] for op in again}
     assert names == {
         "input_layernorm", "post_attention_layernorm", "q_a_layernorm", "kv_a_layernorm", "q_b_proj", "kv_b_proj",
@@ -123,7 +125,7 @@ def test_every_weight_gets_a_gradient_of_its_size() -> None:
     ops = forward(prefill(load("llama-2-7b"), prompt=64, logits="all"))
     found = {
         t.ident.removesuffix(" gradient"): t.elements
-        for op in backward(ops, policy("full"), "fp32", None)
+        for op in backward(ops, policy("full"), GradientFormat("fp32"))
         for t in op.writes
         if t.role == "gradient"
     }
@@ -255,7 +257,9 @@ def recomputed(**at: int) -> float:
     shape: dict[str, Any] = {name: at[name] for name in "DFNKH"}
     model = llama(**shape)
     ops = forward(prefill(model, batch=at["B"], prompt=at["T"], logits="all", count="full"))
-    again: list[Op] = [op for op in backward(ops, policy("matmuls"), "bf16", None) if op.where.endswith("again")]
+    again: list[Op] = [
+        op for op in backward(ops, policy("matmuls"), GradientFormat("bf16")) if op.where.endswith("again")
+    ]
     return float(matrix(again))
 
 
@@ -263,7 +267,7 @@ def each_weight(checkpoint: str) -> float:
     """FLOPs a step does for every weight of the layers' matrices and every token, attention's core left out."""
     model = load("llama-2-7b")
     ops = forward(prefill(model, prompt=128, logits="all"))
-    step = [*ops, *backward(ops, policy(checkpoint), "bf16", None)]
+    step = [*ops, *backward(ops, policy(checkpoint), GradientFormat("bf16"))]
     inside = [op for op in step if op.where.startswith("layers.") and op.kind == "contraction"]
     weights = sum(count for name, count in model.parameters_by_module().items() if name.endswith("proj"))
     return float(matrix(inside) / (weights * 128))

@@ -100,3 +100,27 @@ def test_the_published_training_of_deepseek_v3_is_above_the_floor() -> None:
     layout: dict[str, Any] = {"expert": 64, "pipeline": 16, "zero": 1, "batch_tokens": tokens, "sequence": 4096}
     for checkpoint in ("none", "full"):
         assert 0.4 * measured < train("deepseek-v3", on="h800:2048", checkpoint=checkpoint, **layout).time < measured
+
+
+def test_each_collective_takes_the_fastest_algorithm_at_its_size() -> None:
+    """A backward AllReduce of 32 kB goes by one shot, as its forward twin; an algorithm that is asked for is taken."""
+    asked: dict[str, Any] = {"on": "a100:8", "batch_tokens": 4 * 64, "sequence": 4, "tensor": 8, "microbatches": 64}
+
+    def taken(**more: Any) -> dict[str, set[str]]:
+        parts = train("llama-3-8b", **asked, sequence_parallel=False, **more).bound.ops
+        summed = [part.op for part in parts if part.op.options.get("collective") == "AllReduce"]
+        return {
+            phase: {op.options["algorithm"] for op in summed if op.phase == phase} for phase in ("forward", "backward")
+        }
+
+    assert taken() == {"forward": {"direct"}, "backward": {"direct"}}
+    assert taken(algorithm="two-shot") == {"forward": {"two-shot"}, "backward": {"two-shot"}}
+
+
+def test_switches_add_up_gradients_in_formats_that_they_can() -> None:
+    found = {
+        gradients: sent(train("llama-3-8b", on="h100:8", batch_tokens=2**16, data=8, gradients=gradients), "copies")
+        for gradients in ("bf16", "int8")
+    }
+    assert found["bf16"] == pytest.approx(2 * load("llama-3-8b").parameters, rel=1e-3)
+    assert found["int8"] == pytest.approx(2 * 7 / 8 * load("llama-3-8b").parameters, rel=1e-3)

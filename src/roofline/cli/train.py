@@ -64,6 +64,7 @@ _OF_BUDGETS = ("tokens", "mfu", "price", "power", "days", "chip_hours", "weights
     "--context-parallel", type=int, default=1, show_default=True, metavar="N", help="Chips that share each sequence."
 )
 @click.option("--sequence-parallel/--no-sequence-parallel", default=True, help="Tensor: tokens split between blocks.")
+@click.option("--algorithm", metavar="NAME", help="Of the collectives (default: the fastest at each size).")
 @click.option("--zero", type=int, default=3, show_default=True, metavar="STAGE", help="0 nothing … 3 weights too.")
 @click.option(
     "--checkpoint",

@@ -18,11 +18,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from roofline import dtypes
 from roofline.errors import InputError, suggest
 from roofline.hardware.axes import Mesh
-from roofline.models.blocks.collectives import collective_operation
+from roofline.models.blocks.collectives import Algorithm, collective_operation
 from roofline.models.step import divided
 from roofline.ops.collectives.routing import TopKRouting
 from roofline.sizes import LARGEST, Size
@@ -137,7 +138,15 @@ def loss(logits: Tensor) -> Op:
     return Op("loss", "softmax", work, (logits,), (_gradient(logits),), dims, where="loss", phase="forward")
 
 
-def backward(ops: Sequence[Op], chosen: Recomputation, gradients: str, mesh: Mesh | None) -> tuple[Op, ...]:
+class GradientFormat(NamedTuple):
+    """How gradients are stored (``dtype``), and how they travel: the chips' mesh and the collectives' algorithm."""
+
+    dtype: str
+    mesh: Mesh | None = None
+    algorithm: Algorithm = None
+
+
+def backward(ops: Sequence[Op], chosen: Recomputation, gradients: GradientFormat) -> tuple[Op, ...]:
     """The backward pass of ``ops``: groups in reverse, each after what the policy runs again of it."""
     found: list[Op] = []
     for group in reversed(_runs(ops)):
@@ -150,7 +159,7 @@ def backward(ops: Sequence[Op], chosen: Recomputation, gradients: str, mesh: Mes
             found.append(replace(op, where=f"{op.where} again", phase="recompute", reads=reads, writes=writes))
         for op in reversed(group):
             rule = RULES.get(op.kind, _twice)
-            found += rule(replace(op, reads=_named(op.reads, renewed), phase="backward"), gradients, mesh)
+            found += rule(replace(op, reads=_named(op.reads, renewed), phase="backward"), gradients)
     return tuple(found)
 
 
@@ -179,70 +188,70 @@ def _gradient(tensor: Tensor, dtype: str = "") -> Tensor:
     return replace(tensor, ident=ident, role=role, dtype=dtype if role == "gradient" else tensor.dtype)
 
 
-def _trained(op: Op, gradients: str) -> tuple[Tensor, ...]:
-    return tuple(_gradient(t, gradients) for t in op.reads if t.role in ("weight", "activation"))
+def _trained(op: Op, dtype: str) -> tuple[Tensor, ...]:
+    return tuple(_gradient(t, dtype) for t in op.reads if t.role in ("weight", "activation"))
 
 
-def _product(op: Op, gradients: str, mesh: Mesh | None) -> list[Op]:
+def _product(op: Op, gradients: GradientFormat) -> list[Op]:
     x, weight, *more = op.reads
     y = _gradient(op.writes[0])
     m, n, k, batch = (op.dims[name] for name in ("m", "n", "k", "batch"))
     products = Work({key: amount for key, amount in op.work.items() if key.place == "matrix"})
     others = Work({key: amount for key, amount in op.work.items() if key.place != "matrix"})
-    biases = tuple(_gradient(t, gradients) for t in more if t.role == "weight")
+    biases = tuple(_gradient(t, gradients.dtype) for t in more if t.role == "weight")
     to_input = replace(
-        op, work=products, reads=(y, weight, *more), writes=(_gradient(x, gradients),),
+        op, work=products, reads=(y, weight, *more), writes=(_gradient(x, gradients.dtype),),
         dims={**op.dims, "m": m, "n": k, "k": n, "batch": batch}, where=f"{op.where} input gradient",
         role="input gradient",
     )  # fmt: skip
     to_weight = replace(
-        op, work=products + others, reads=(x, y), writes=(_gradient(weight, gradients), *biases),
+        op, work=products + others, reads=(x, y), writes=(_gradient(weight, gradients.dtype), *biases),
         dims={**op.dims, "m": n, "n": k, "k": m, "batch": batch}, where=f"{op.where} weight gradient",
         role="weight gradient",
     )  # fmt: skip
     return [to_input, to_weight]
 
 
-def _attention(op: Op, gradients: str, mesh: Mesh | None) -> list[Op]:
+def _attention(op: Op, gradients: GradientFormat) -> list[Op]:
     """dV = Pᵀ·dO, dP = dO·Vᵀ, dQ = dS·K, dK = dSᵀ·Q; fused, S = Q·Kᵀ again before them."""
     if "v_head_size" not in op.dims:
-        return _twice(op, gradients, mesh)
+        return _twice(op, gradients)
     key, value = op.dims["head_size"], op.dims["v_head_size"]
     products = 2 if is_unfused(op) else 2 + divided(key, key + value)
     vector = 4 * op.dims["transcendentals"]
     work = Work({of: products * v if of.place == "matrix" else vector for of, v in op.work.items()})
-    return [replace(_twice(op, gradients, mesh)[0], work=work)]
+    return [replace(_twice(op, gradients)[0], work=work)]
 
 
-def _collective(op: Op, gradients: str, mesh: Mesh | None) -> list[Op]:
-    if mesh is None:
+def _collective(op: Op, gradients: GradientFormat) -> list[Op]:
+    if gradients.mesh is None:
         return []
     kind = TRANSPOSED[op.options["collective"]]
-    axes = mesh.select(op.options["axes"])
+    axes = gradients.mesh.select(op.options["axes"])
     x, out = _gradient(op.writes[0]), _gradient(op.reads[0]) if op.reads else None
     density = op.options["density"]
     if isinstance(density, TopKRouting):  # gradients go to every chip that had a copy
         density = replace(density, copies=1)
-    found = collective_operation(kind, axes, op.dims["bytes"], x, out, density=density)
+    found = collective_operation(kind, axes, op.dims["bytes"], x, out, gradients.algorithm, density)
     return [replace(found, where=f"{op.where} gradient", repeat=op.repeat, group=op.group, phase="backward")]
 
 
-def _lookup(op: Op, gradients: str, mesh: Mesh | None) -> list[Op]:
+def _lookup(op: Op, gradients: GradientFormat) -> list[Op]:
     table, index = op.reads
     y = _gradient(op.writes[0])
     work = Work.flops("vector", dtypes.get(y.dtype).arithmetic, y.elements)
     where = f"{op.where} gradient"
-    return [replace(op, work=work, reads=(y, index), writes=(_gradient(table, gradients),), where=where)]
+    return [replace(op, work=work, reads=(y, index), writes=(_gradient(table, gradients.dtype),), where=where)]
 
 
-def _twice(op: Op, gradients: str, mesh: Mesh | None) -> list[Op]:
+def _twice(op: Op, gradients: GradientFormat) -> list[Op]:
     reads = (*(t for t in op.reads if t.role != "index"), *map(_gradient, op.writes))
-    writes = _trained(op, gradients)
+    writes = _trained(op, gradients.dtype)
     return [replace(op, work=op.work * 2, reads=reads, writes=writes, where=f"{op.where} gradient")]
 
 
 #: The backward pass of each kind of operation; any other takes twice its forward work.
-RULES: Mapping[str, Callable[[Op, str, Mesh | None], list[Op]]] = {
+RULES: Mapping[str, Callable[[Op, GradientFormat], list[Op]]] = {
     "contraction": _product,
     "attention": _attention,
     "collective": _collective,
@@ -270,6 +279,6 @@ def layer_weights(ops: Sequence[Op], *, experts: bool | None = None) -> dict[str
 
 
 __all__ = [
-    "POLICIES", "Recomputation", "backward", "check_modules", "forward", "is_unfused", "layer_weights", "loss",
-    "policy",
+    "POLICIES", "GradientFormat", "Recomputation", "backward", "check_modules", "forward", "is_unfused",
+    "layer_weights", "loss", "policy",
 ]  # fmt: skip

@@ -31,11 +31,19 @@ from roofline import dtypes
 from roofline.bounds.bound import Bound
 from roofline.bounds.footprint import Footprint
 from roofline.errors import InputError, suggest
-from roofline.models.blocks.collectives import collective_operation
+from roofline.models.blocks.collectives import Algorithm, collective_operation
 from roofline.models.description import Model, block_parameters
 from roofline.models.parallelism.stages import balance_layers as even
 from roofline.models.step import divided
-from roofline.models.training.passes import Recomputation, backward, is_unfused, layer_weights, loss, policy
+from roofline.models.training.passes import (
+    GradientFormat,
+    Recomputation,
+    backward,
+    is_unfused,
+    layer_weights,
+    loss,
+    policy,
+)
 from roofline.ops.collectives.cost import cost
 from roofline.sizes import Size, is_one, maximum, product
 from roofline.work import Op, Tensor, Work
@@ -249,7 +257,8 @@ class StepPlan:
     """How a step is done, alike on every stage: formats and policies, microbatches, and the axes chips stand on.
 
     ``steady`` says that as much waits for its backward pass however many chips share the batch; ``table`` is how many
-    parameters a tied table has; ``saved`` the format that activations wait in, where it is not their own.
+    parameters a tied table has; ``saved`` the format that activations wait in, where it is not their own;
+    ``algorithm`` chooses that of each collective.
     """
 
     policy: Recomputation
@@ -262,6 +271,7 @@ class StepPlan:
     steady: bool = False
     table: Size = 0
     saved: str | None = None
+    algorithm: Algorithm = None
 
     def axes(self, *names: str) -> tuple[Any, ...]:
         """The mesh axes of these names that there are."""
@@ -361,7 +371,7 @@ def passes(
     ``ends`` says whether it is the pipeline's first and last stage.
     """
     forward = [*ops, *([loss(ops[-1].writes[0])] if ends[1] else [])]
-    back = backward(ops, plan.policy, plan.formats.gradients, plan.mesh)
+    back = backward(ops, plan.policy, GradientFormat(plan.formats.gradients, plan.mesh, plan.algorithm))
     for_weights = [op for op in back if op.role == "weight gradient"]
     for_inputs = [op for op in back if op.role != "weight gradient"]
     each, once = _shared(plan, ops)
@@ -406,8 +416,9 @@ def _sent(plan: StepPlan, ends: tuple[bool, bool]) -> tuple[list[Op], list[Op]]:
     found = []
     for name, count in (("hidden state sent on", plan.chunks - last), ("its gradient sent back", plan.chunks - first)):
         sent = collective_operation(
-            "Permute", axes, nbytes, plan.stream, replace(plan.stream, ident=f"{plan.stream.ident} sent")
-        )
+            "Permute", axes, nbytes, plan.stream, replace(plan.stream, ident=f"{plan.stream.ident} sent"),
+            plan.algorithm,
+        )  # fmt: skip
         found.append([replace(sent, name=name, where=f"pipeline: {name}", repeat=count)] if count else [])
     return found[0], found[1]
 
@@ -417,7 +428,8 @@ def _table_exchanged(plan: StepPlan) -> Op:
     held = divided(plan.table, plan.shards) if plan.zero else plan.table
     gradients = Tensor("tied table gradient", (held,), plan.formats.gradients, "gradient")
     other = replace(gradients, ident="tied table gradient of the other end", role="activation")
-    sent = collective_operation("Permute", plan.axes("pipeline"), gradients.traffic_bytes, gradients, other)
+    axes = plan.axes("pipeline")
+    sent = collective_operation("Permute", axes, gradients.traffic_bytes, gradients, other, plan.algorithm)
     return replace(sent, name="tied table gradients", where="pipeline: tied table gradients")
 
 
@@ -429,8 +441,8 @@ def _shared(plan: StepPlan, ops: Sequence[Op]) -> tuple[list[Op], list[Op]]:
         found = layer_weights(ops, experts=experts)
         if found:
             calls, last = _calls(plan, axes)
-            each += _priced(calls, found)
-            once += _priced(last, found)
+            each += _priced(calls, found, plan.algorithm)
+            once += _priced(last, found, plan.algorithm)
     return each, once
 
 
@@ -460,12 +472,14 @@ def _calls(plan: StepPlan, sharing: Any) -> tuple[list[WeightCollective], list[W
     return each, once
 
 
-def _priced(calls: Sequence[WeightCollective], weights: Mapping[str, tuple[Size, Size]]) -> list[Op]:
+def _priced(
+    calls: Sequence[WeightCollective], weights: Mapping[str, tuple[Size, Size]], algorithm: Algorithm
+) -> list[Op]:
     found = []
     for group, (elements, repeat) in weights.items():
         for call in calls:
             nbytes = dtypes.get(call.dtype).nbytes(divided(elements, call.parts))
-            priced = cost(call.kind, call.axes, nbytes)
+            priced = cost(call.kind, call.axes, nbytes, algorithm=algorithm, dtype=call.dtype)
             found.append(
                 Op(
                     name=call.name, kind="collective", work=priced.work,

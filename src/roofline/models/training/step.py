@@ -52,6 +52,7 @@ from roofline.models.training.stage import (
     passes,
     repeated,
 )
+from roofline.ops.collectives.choice import Chooser
 from roofline.quantity import parse
 from roofline.sizes import (
     Definitions,
@@ -109,7 +110,13 @@ def chips_by_use(
 
 
 def laid_out(
-    model: Model, tensor: int, sequence: bool, context: int, expert: int, exchange: str | None = None
+    model: Model,
+    tensor: int,
+    sequence: bool,
+    context: int,
+    expert: int,
+    exchange: str | None = None,
+    algorithm: str | None = None,
 ) -> Parallelism:
     """How one copy of the model is laid on chips, with the copies that share its experts."""
     numbers = {"tensor": tensor, "context_parallel": context, "expert": expert}
@@ -125,7 +132,7 @@ def laid_out(
     if expert <= inside and expert not in (1, tensor, inside):
         raise InputError(f"experts on {expert} chips, of which {inside} run a copy", hint=f"1, {tensor} or more")
     usual = "all-to-all" if expert > tensor else "all-reduce"
-    return replace(made, data=max(expert // inside, 1), exchange=exchange or usual).checked()
+    return replace(made, data=max(expert // inside, 1), exchange=exchange or usual, algorithm=algorithm).checked()
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -151,6 +158,7 @@ class TrainingQuestion:
     schedule: str = "1f1b"
     chunks: int = 1
     microbatches: Size | None = None
+    algorithm: str | None = None
     zero: int = 3
     checkpoint: str | int = "selective"
     saved_activations: str | None = None
@@ -252,8 +260,9 @@ class _LaidOutStep(NamedTuple):
             raise InputError("mfu and measured both say how long a step takes", hint="leave one of them out")
         machine = target(asked.on, **asked.target)
         layout = laid_out(
-            model, asked.tensor, asked.sequence_parallel, asked.context_parallel, asked.expert, asked.expert_exchange
-        )
+            model, asked.tensor, asked.sequence_parallel, asked.context_parallel, asked.expert, asked.expert_exchange,
+            asked.algorithm,
+        )  # fmt: skip
         given: dict[str, int | None] = {"data": asked.data, "pipeline": asked.pipeline, "expert": layout.sharing}
         given |= {"context": asked.context_parallel, "tensor": asked.tensor}
         ways = chips_by_use(machine, given, asked.fsdp, len(model.layers), asked.chunks)
@@ -276,7 +285,10 @@ class _LaidOutStep(NamedTuple):
         steady = asked.pipeline > 1 and asked.microbatches is None and order.bounded
         table = local.vocabulary * local.width if local.tied and local.head else 0
         saved = None if asked.saved_activations is None else dtypes.get(asked.saved_activations).name
-        plan = StepPlan(chosen, formats, asked.zero, parts, asked.chunks, machine.mesh, stream, steady, table, saved)
+        plan = StepPlan(
+            chosen, formats, asked.zero, parts, asked.chunks, machine.mesh, stream, steady, table, saved,
+            Chooser(asked.algorithm, machine),
+        )  # fmt: skip
         return cls(asked, model, local, machine, ways, total, length, share, step, plan, order)
 
     def case(self) -> Case:
@@ -331,6 +343,7 @@ def train(model: Model | str, *, on: str | Machine, batch_tokens: Size, **option
         ``schedule``   of the pipeline: ``gpipe``, ``1f1b``, ``interleaved`` with ``chunks`` pieces a stage, ``zb-h1``
         ``microbatches``  parts of each copy's batch that run one after the other and add up their gradients; with a
                        pipeline one a sequence, else 1
+        ``algorithm``  of the collectives, as in :func:`roofline.comm`; the fastest at each size unless given
         ``checkpoint``  ``none``, ``selective``, ``matmuls``, ``full``, how many hidden states a layer keeps, or the
                        modules that are run again (``"layernorm,mla_up_proj"``, Megatron's names or the model's own)
         ``saved_activations``  format that activations wait in for the backward pass, by default their own
