@@ -123,7 +123,7 @@ def test_rooms_are_reached_by_their_names_alone() -> None:
 
 @pytest.mark.parametrize(
     ("name", "meant"),
-    [("speculate", "models.speculate"), ("llm", "models.serve"), ("profile", "read_profile")],
+    [("speculate", "models.speculate"), ("serve", "models.serve"), ("largest_batch", "models.largest_batch")],
 )
 def test_what_stands_elsewhere_or_under_another_name_is_pointed_to(name: str, meant: str) -> None:
     with pytest.raises(AttributeError, match=re.escape(f"no attribute {name!r}; did you mean roofline.{meant}?")):

@@ -1,5 +1,9 @@
 """roofline: how fast can this run here at best, what limits it, what would move the limit?
 
+Every command has a function of its name here, and an answer can ``.table()``, ``.plot()``, ``.explain()``,
+``.compare(other)``, ``.save(path)``, ``.to_dict()`` and ``.to_pandas()`` itself; bounds also ``.advise()`` and
+``.formula()``.
+
 >>> import roofline
 >>> answer = roofline.bound("bf16[B, D] * int8[D, F] -> bf16[B, F]", on="v5e", B=64, D=8192, F=8192)
 >>> answer.kind, answer.bound_by
@@ -21,6 +25,7 @@ if TYPE_CHECKING:
     from roofline.bounds.api import bound, question
     from roofline.bounds.bound import Bound
     from roofline.bounds.communication import Communication, comm
+    from roofline.bounds.comparison import SideBySide, compare
     from roofline.bounds.evaluate import evaluate
     from roofline.bounds.layout import TensorLayout, layout
     from roofline.bounds.ridges import Zones, rules_of_thumb, zones
@@ -35,10 +40,30 @@ if TYPE_CHECKING:
     from roofline.charts.chart import Chart
     from roofline.charts.plot import plot
     from roofline.errors import RooflineError
+    from roofline.estimates import estimated
+    from roofline.estimates.accuracy import accuracy
+    from roofline.estimates.calibration import calibrate
     from roofline.hardware import Machine, chip, chips
-    from roofline.measurement import Measurement, measure, points_of, read_profile, run, write_machine_file
+    from roofline.measurement import (
+        MeasuredPoints,
+        Measurement,
+        measure,
+        points_of,
+        profile,
+        read_profile,
+        run,
+        write_machine_file,
+    )
+    from roofline.models.closed_form import formula
+    from roofline.models.config import load as model
+    from roofline.models.description import Model
+    from roofline.models.serving.answer import Serving
+    from roofline.models.serving.answer import serve as llm
+    from roofline.models.training.answer import Training
+    from roofline.models.training.step import train
     from roofline.notation import parse, program
     from roofline.ops.build import build
+    from roofline.plans.answer import DeploymentPlan, plan
     from roofline.programs.api import trace
     from roofline.programs.traced import Traced
     from roofline.work import Key, Op, Tensor, Work
@@ -48,6 +73,7 @@ _WHERE = {
     "roofline.bounds.api": ("bound", "question"),
     "roofline.bounds.bound": ("Bound",),
     "roofline.bounds.communication": ("Communication", "comm"),
+    "roofline.bounds.comparison": ("SideBySide", "compare"),
     "roofline.bounds.evaluate": ("evaluate",),
     "roofline.bounds.layout": ("TensorLayout", "layout"),
     "roofline.bounds.ridges": ("Zones", "rules_of_thumb", "zones"),
@@ -62,29 +88,39 @@ _WHERE = {
     "roofline.charts.chart": ("Chart",),
     "roofline.charts.plot": ("plot",),
     "roofline.errors": ("RooflineError",),
+    "roofline.estimates": ("accuracy", "calibrate", "estimated"),
     "roofline.hardware": ("Machine", "chip", "chips"),
     "roofline.measurement": (
+        "MeasuredPoints",
         "Measurement",
         "measure",
         "points_of",
+        "profile",
         "read_profile",
         "run",
         "write_machine_file",
     ),
+    "roofline.models.closed_form": ("formula",),
+    "roofline.models.config": ("model",),
+    "roofline.models.description": ("Model",),
+    "roofline.models.serving.answer": ("Serving", "llm"),
+    "roofline.models.training.answer": ("Training",),
+    "roofline.models.training.step": ("train",),
     "roofline.notation": ("parse", "program"),
     "roofline.ops.build": ("build",),
+    "roofline.plans.answer": ("DeploymentPlan", "plan"),
     "roofline.programs.api": ("trace",),
     "roofline.programs.traced": ("Traced",),
     "roofline.work": ("Key", "Op", "Tensor", "Work"),
 }
 #: The rooms of the house that can be reached without an import of their own, as in ``roofline.models.load``.
 _ROOMS = (
-    "bounds", "charts", "dtypes", "errors", "estimates", "hardware", "measurement", "models", "notation", "ops",
-    "programs", "quantity", "sizes", "work",
+    "bounds", "charts", "dtypes", "errors", "estimates", "formulas", "hardware", "measurement", "models", "notation",
+    "ops", "plans", "programs", "quantity", "sizes", "work",
 )  # fmt: skip
 _HOME = {name: module for module, names in _WHERE.items() for name in names}
-#: Commands that have another name in Python.
-_COMMANDS = {"llm": "models.serve", "model": "models.load", "profile": "read_profile"}
+#: Functions that have another name in their own room.
+_NAMED = {"llm": "serve", "model": "load"}
 
 __version__ = "0.1.0"
 
@@ -93,32 +129,47 @@ __all__ = [
     "Bound",
     "Chart",
     "Communication",
+    "DeploymentPlan",
     "Key",
     "Machine",
+    "MeasuredPoints",
     "Measurement",
+    "Model",
     "Op",
     "RooflineError",
     "Scaling",
+    "Serving",
     "ShardPlans",
+    "SideBySide",
     "Solution",
     "Sweep",
     "Tensor",
     "TensorLayout",
     "Traced",
+    "Training",
     "Work",
     "Zones",
+    "accuracy",
     "advise",
     "bound",
     "build",
+    "calibrate",
     "chip",
     "chips",
     "comm",
+    "compare",
+    "estimated",
     "evaluate",
+    "formula",
     "layout",
+    "llm",
     "measure",
+    "model",
     "parse",
+    "plan",
     "plot",
     "points_of",
+    "profile",
     "program",
     "question",
     "read_profile",
@@ -131,6 +182,7 @@ __all__ = [
     "solve_equal",
     "sweep",
     "trace",
+    "train",
     "write_machine_file",
     "zones",
 ]
@@ -140,16 +192,15 @@ def __getattr__(name: str) -> Any:
     from importlib import import_module
 
     if name in _HOME:
-        value = getattr(import_module(_HOME[name]), name)
+        value = getattr(import_module(_HOME[name]), _NAMED.get(name, name))
         globals()[name] = value
         return value
     if name in _ROOMS:
         return import_module(f"roofline.{name}")
     models = "" if name.startswith("_") else import_module("roofline.models").__all__
-    meant = f"models.{name}" if name in models else _COMMANDS.get(name)
-    where = f"; did you mean roofline.{meant}?" if meant else ""
+    where = f"; did you mean roofline.models.{name}?" if name in models else ""
     raise AttributeError(f"module 'roofline' has no attribute {name!r}{where}")
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_HOME, *_ROOMS})
+    return sorted({*__all__, *_ROOMS, *(name for name in globals() if name.startswith("__"))})

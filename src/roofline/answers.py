@@ -12,16 +12,24 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib import import_module
 from typing import Any, Literal, NamedTuple
 
-from roofline.sections import Headline, Section
+from roofline.errors import InputError
+from roofline.sections import Amount, CrossTable, Headline, Section, ShareBar, Table
 from roofline.sizes import is_array, is_symbol
 
 #: What answers offer that is worked out in rooms above them: ``module:function``, loaded when it is called.
 CAPABILITIES = {
+    "Answer.notebook": "roofline.web.notebook:notebook",
+    "Answer.plot": "roofline.charts.answers:plot_answer",
     "Answer.save": "roofline.web.report:save",
     "Comparable.compare": "roofline.bounds.comparison:compare",
     "Bound.advise": "roofline.bounds.advise:advise",
     "Bound.compile": "roofline.bounds.closed_form:compiled_bound",
     "Bound.formula": "roofline.bounds.closed_form:closed_form",
+    "Machine.sections": "roofline.bounds.chip_card:detail",
+    "Machine.to_dict": "roofline.bounds.chip_card:chip_data",
+    "Model.sections": "roofline.models.summary:model_card",
+    "Serving.advise": "roofline.models.serving.advice:advise",
+    "Serving.formula": "roofline.models.closed_form:serving_formula",
     "Training.advise": "roofline.models.training.advice:advise",
     "Training.best_mix": "roofline.models.training.advice:best_mix",
     "Training.layouts_over_slices": "roofline.models.training.advice:layouts_over_slices",
@@ -43,8 +51,51 @@ class Answer(ABC):
         subject = next((each.subject for each in self.sections() if isinstance(each, Headline)), "")
         return f"{type(self).__name__}: {subject}"
 
+    def table(self) -> Part:
+        """Its tables alone, under what it is about.
+
+        >>> from roofline import bound
+        >>> [each.name for each in bound("bf16[64, 8192] * bf16[8192, 8192]", on="h100").table().tables()]
+        ['resources']
+        """
+        said = list(self.sections())
+        tables = [each for each in said if isinstance(each, Table | CrossTable)]
+        if not tables:
+            raise InputError(f"a {type(self).__name__} has no table", hint="to_dict() gives its figures")
+        return Part([*(each for each in said[:1] if isinstance(each, Headline)), *tables])
+
+    def to_pandas(self) -> Any:
+        """Its largest table as a data frame of pandas; ``attrs["units"]`` has the units of the columns.
+
+        >>> from roofline import bound
+        >>> frame = bound("bf16[64, 8192] * bf16[8192, 8192]", on="h100").to_pandas()
+        >>> round(float(frame["time"].max()) * 1e6, 1), frame.attrs["units"]["time"]
+        (40.7, 's')
+        """
+        names, rows, units = plain_table(self.table().largest())
+        try:
+            pandas = import_module("pandas")
+        except ImportError:
+            raise InputError("pandas is not installed", hint="pip install pandas, or save('answer.csv')") from None
+        frame = pandas.DataFrame(rows, columns=names)
+        frame.attrs["units"] = units
+        return frame
+
+    def plot(self, kind: str | None = None, *, theme: str = "light") -> Any:
+        """Draw it: its usual picture, or one of another ``kind``; an answer without one says what has.
+
+        >>> from roofline import bound
+        >>> bound("bf16[64, 8192] * bf16[8192, 8192]", on="h100").plot()
+        <Chart 'Roofline of NVIDIA H100 SXM5 80GB': roofline with 2 lines, 1 point, 1 ridge>
+        """
+        return capability("Answer.plot")(self, kind, theme=theme)
+
     def save(self, path: Any) -> None:
-        """Write it: ``.html`` is a report with sliders, ``.json`` plain data, ``.txt`` what a terminal shows."""
+        """Write it; the ending says how.
+
+        ``.html`` is a report with sliders, ``.json`` plain data, ``.txt`` what a terminal shows, ``.csv`` its largest
+        table, and ``.svg``, ``.png`` or ``.pdf`` its usual picture.
+        """
         capability("Answer.save")(self, path)
 
     def __repr__(self) -> str:
@@ -57,10 +108,14 @@ class Answer(ABC):
         return terminal(self.sections())
 
     def _repr_html_(self) -> str:
-        """What a notebook shows."""
+        """What it says, as HTML."""
         from roofline.rendering.html import html
 
         return html(self.sections())
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
+        """What a notebook shows, once: what it says with what would be faster, and its picture."""
+        return {"text/html": capability("Answer.notebook")(self), "text/plain": repr(self)}
 
 
 class Fact(NamedTuple):
@@ -108,6 +163,38 @@ class Part(Answer):
     def sections(self) -> tuple[Section, ...]:
         """The sections it was made of."""
         return self._sections
+
+    def tables(self) -> list[Table]:
+        """Its tables."""
+        found = (each.table() if isinstance(each, CrossTable) else each for each in self._sections)
+        return [each for each in found if isinstance(each, Table)]
+
+    def largest(self) -> Table:
+        """The table with the most cells."""
+        return max(self.tables(), key=lambda table: len(table.rows) * len(table.columns))
+
+
+def plain_table(table: Table) -> tuple[list[str], list[list[Any]], dict[str, str]]:
+    """The names of a table's columns, its rows with figures as numbers, and the units of its columns.
+
+    >>> from roofline.sections import Column, Row, figures
+    >>> plain_table(Table((Column(), *figures("time")), [Row(("hbm", Amount(8.45e-5, "s")))]))
+    (['name', 'time'], [['hbm', 8.45e-05]], {'time': 's'})
+    """
+    names: list[str] = []
+    for at, column in enumerate(table.columns):
+        name = column.name.replace("\n", " ") or ("name" if at == 0 else f"column {at + 1}")
+        names.append(name if name not in names else f"{name} {at + 1}")
+    rows = [[_plain_cell(cell) for cell in row.cells] for row in table.rows]
+    cells = (each for row in table.rows for each in zip(names, row.cells, strict=False))
+    units = {name: cell.unit for name, cell in reversed(list(cells)) if isinstance(cell, Amount) and cell.unit}
+    return names, [[*row, *[None] * (len(names) - len(row))] for row in rows], units
+
+
+def _plain_cell(cell: Any) -> Any:
+    if isinstance(cell, Amount):
+        return cell.value
+    return cell.share if isinstance(cell, ShareBar) else str(cell)
 
 
 def capability(name: str) -> Callable[..., Any]:

@@ -18,6 +18,7 @@ from typing import Any
 
 from roofline import dtypes
 from roofline.answers import Answer
+from roofline.bounds.api import bound, question
 from roofline.bounds.bound import Bound
 from roofline.bounds.proposals import (
     Operand,
@@ -38,6 +39,7 @@ from roofline.notation import program
 from roofline.notation.structure import Step
 from roofline.quantity import format_amount, format_quantity
 from roofline.sections import BLANK, Amount, Column, Headline, Row, Section, Sentences, Table, figures, incomplete
+from roofline.signatures import takes
 from roofline.sizes import LARGEST
 
 #: Said of a peak that is compared with one of which only a share is reached.
@@ -131,6 +133,7 @@ def advice_table(advice: Sequence[Advice]) -> Table:
     return Table((Column(), change, *figures("at best", "faster"), why), rows, "advice", headed=False)
 
 
+@takes(question)
 def advise(answer: Bound | str, *, chips: Sequence[str] = (), **arguments: Any) -> AdviceList:
     """Try every change that fits what binds; return those that help, the largest gain first.
 
@@ -139,8 +142,6 @@ def advise(answer: Bound | str, *, chips: Sequence[str] = (), **arguments: Any) 
     could not be timed, or of a bare intensity, nothing is advised.
     """
     if isinstance(answer, str):
-        from roofline.bounds.api import bound
-
         answer = bound(answer, **arguments)
     elif arguments:
         raise InputError("a bound already has its machine and sizes", hint="give an expression to ask anew")

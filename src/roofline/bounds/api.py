@@ -24,6 +24,7 @@ from roofline.notation import program
 from roofline.notation.structure import Program
 from roofline.ops import formula_names, read_names
 from roofline.quantity import kind_of
+from roofline.signatures import NAMED_SIZES, takes
 from roofline.sizes import is_array, plain_number
 
 On = str | Machine | None
@@ -38,6 +39,7 @@ ARGUMENTS: Mapping[str, Any] = {
 }
 
 
+@takes(Conventions, [NAMED_SIZES])
 def question(
     expression: str | None = None,
     *,
@@ -102,6 +104,7 @@ def question(
     )
 
 
+@takes(question)
 def bound(expression: str | None = None, **arguments: Any) -> Bound:
     """Answer: how fast can this run here at best, and what limits it?
 

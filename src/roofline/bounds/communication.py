@@ -59,6 +59,7 @@ from roofline.sections import (
     figures,
     incomplete,
 )
+from roofline.signatures import takes
 from roofline.sizes import Size, is_array, is_one, is_symbol, maximum, plain_numbers, product
 from roofline.work import Work
 
@@ -243,6 +244,7 @@ def _line(name: str, nbytes: Any, dtype: str, arguments: dict[str, Any]) -> str:
 
 
 @plain_numbers
+@takes(question, but=("flops", "intensity"))
 def comm(
     expression: str, *, sharp: bool = False, bytes: float | str | None = None, dtype: str = "bf16", **arguments: Any
 ) -> Communication:

@@ -57,7 +57,7 @@ class SideBySide(Answer):
         return close if len(close) < len(ranked) else ()
 
     @property
-    def _headline(self) -> str:
+    def headline(self) -> str:
         """The fact that answers are ranked by: the first, a time."""
         return next(iter(self.facts))
 
@@ -69,14 +69,14 @@ class SideBySide(Answer):
     @property
     def fastest(self) -> str:
         """Name of the fastest of those whose data fit; of all where none does."""
-        facts = zip(self.names, self.facts[self._headline], self.fitting, strict=True)
+        facts = zip(self.names, self.facts[self.headline], self.fitting, strict=True)
         times = [(not fits, float(fact.value), who) for who, fact, fits in facts if fact is not None]
         return min(times, key=lambda each: each[:2])[2]
 
     @property
     def times_the_best(self) -> list[float]:
         """How many times the fastest's time each takes, fitting or not."""
-        times = [float(fact.value) for fact in self.facts[self._headline] if fact is not None]
+        times = [float(fact.value) for fact in self.facts[self.headline] if fact is not None]
         least = min(times)
         return [1.0 if time == least else time / least if least else float("inf") for time in times]
 
@@ -84,10 +84,15 @@ class SideBySide(Answer):
         """Who is fastest."""
         return f"SideBySide: {self.fastest} of {', '.join(self.names)}"
 
+    @property
+    def subject(self) -> str:
+        """What the answers are about."""
+        found = next((each for each in self.answers[0].sections() if isinstance(each, Headline)), None)
+        return "" if found is None else found.subject
+
     def sections(self) -> Iterator[Section]:
         """What does not fit; the fastest; then a row a fact, a column an answer."""
-        subject = next((each for each in self.answers[0].sections() if isinstance(each, Headline)), None)
-        yield Headline("" if subject is None else subject.subject, "side by side")
+        yield Headline(self.subject, "side by side")
         yield BLANK
         for who, answer, fits in zip(self.names, self.answers, self.fitting, strict=True):
             if not fits:

@@ -32,6 +32,7 @@ from roofline.hardware.machine import Machine
 from roofline.hardware.rate import data_level, find_link, main_level, ridge
 from roofline.quantity import format_number, format_quantity, parse
 from roofline.sections import Section, word_pairs
+from roofline.signatures import takes
 
 #: Activation and weight formats of the critical batches.
 MIXES = (
@@ -75,6 +76,7 @@ WIDTH = "contracted bf16 size from which chips that split it stop waiting for {}
 SPLIT = "bf16[B, D_X] * bf16[D_X, F] -> bf16[B, F]"
 
 
+@takes(target)
 def rules_of_thumb(on: str | Machine, **choices: Any) -> tuple[Rule, ...]:
     """List the rules of thumb of one chip; ``choices`` are those of a target (``set``, ``over``, ``unit`` …)."""
     machine = target(on, **choices)
@@ -185,6 +187,7 @@ class Zones(Answer):
         return f"Zones on {self.machine.name}: red below {self.red_below:.4g}, green from {self.green_from:.4g} FLOP/B"
 
 
+@takes(target)
 def zones(on: str | Machine, bandwidths: Sequence[float | str] = (), *, dtype: str = "bf16", **choices: Any) -> Zones:
     """Find the ridge of each bandwidth (the machine's own where none is given); ``choices`` are those of a target."""
     machine = target(on, **choices)

@@ -51,6 +51,7 @@ from roofline.hardware.axes import SLICE_AXIS
 from roofline.hardware.machine import TORUS_DIMENSIONS
 from roofline.hardware.network import domain_of, links_inside_out
 from roofline.notation import program
+from roofline.signatures import takes
 from roofline.sizes import check, is_array, plain_numbers, product, symbol
 from roofline.statements import without
 
@@ -65,6 +66,7 @@ _TWO = "In:{0}[B, D_XY] * Wi:{1}[D_X, F_Y] * Wo:{1}[F_Y, D_X] -> Out:{0}[B, D_XY
 
 
 @plain_numbers
+@takes(question, but=("flops", "bytes", "intensity"))
 def scaling(
     name: str,
     *,

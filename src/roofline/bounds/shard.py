@@ -18,6 +18,7 @@ from roofline.bounds.plans import RankedPlan, ranked
 from roofline.bounds.question import Question
 from roofline.errors import InputError
 from roofline.sections import BLANK, Amount, Cell, Column, Headline, Row, Section, Sentences, Table, figures
+from roofline.signatures import takes
 from roofline.sizes import Size, is_array, is_symbol
 
 #: Plans that a terminal lists.
@@ -108,6 +109,7 @@ def _ranges(plan: RankedPlan) -> list[Cell]:
     return [] if plan.bound is None else [Amount(plan.comms, "s"), Amount(plan.bound.lower, "s")]
 
 
+@takes(question, but=("plan", "flops", "bytes", "intensity"))
 def shard(expression: str, **arguments: Any) -> ShardPlans:
     """List every legal plan of a sharded expression with its time, memory and link bytes, best first.
 

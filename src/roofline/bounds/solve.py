@@ -48,6 +48,7 @@ from roofline.errors import HardwareError, InputError, SizeError, suggest
 from roofline.hardware.rate import WARM
 from roofline.notation import program
 from roofline.quantity import format_quantity
+from roofline.signatures import takes
 from roofline.sizes import is_symbol, symbol
 
 #: The largest size tried when a flip is looked for numerically.
@@ -64,6 +65,7 @@ MOST_TRIED = 256
 _MEANT = {"memory": "bandwidth", "bw": "bandwidth", "flops": "peak", "flop/s": "peak", "compute": "peak"}
 
 
+@takes(question)
 def solve(expression: str | None = None, for_: str = "", **arguments: Any) -> Solution:
     """Find the value of one unknown at which the bottleneck changes.
 

@@ -22,6 +22,7 @@ from roofline.errors import InputError
 from roofline.notation import program
 from roofline.quantity import format_amount
 from roofline.sections import Section, named, word_pairs
+from roofline.signatures import takes
 
 #: Formats tried, widest first.
 FORMATS = ("fp64", "fp32", "bf16", "fp8", "int8", "mxfp4", "nvfp4", "int4")
@@ -90,6 +91,7 @@ class DTypeSolution(Answer):
         }
 
 
+@takes(question)
 def solve_dtypes(expression: str, operand: int = 0, **arguments: Any) -> DTypeSolution:
     """Store one operand (0 is the first) in each format in turn; the arithmetic dtype stays what it was.
 

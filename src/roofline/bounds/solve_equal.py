@@ -23,6 +23,7 @@ from roofline.errors import InputError, SizeError, suggest
 from roofline.notation import program
 from roofline.quantity import format_number
 from roofline.sections import Section, word_pairs
+from roofline.signatures import takes
 from roofline.sizes import is_array, symbol
 
 #: What may be equal, with its name in words.
@@ -85,6 +86,7 @@ class EqualCost(Answer):
         return f"EqualCost: the same {QUANTITIES[self.quantity]} at {self.unknown} = {found}"
 
 
+@takes(question)
 def solve_equal(
     first: str,
     second: str,

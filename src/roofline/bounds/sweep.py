@@ -23,6 +23,7 @@ from roofline.bounds.question import Question, of_several_chips, resolve_sizes, 
 from roofline.errors import InputError, SizeError, suggest
 from roofline.formulas.compiled import BLOCK
 from roofline.formulas.tables import Columns, integers
+from roofline.signatures import takes
 from roofline.sizes import Codes, check, is_array
 
 #: What is told of the rows that are done, and of how many there are.
@@ -94,6 +95,7 @@ class Sweep(Columns):
         return f"Sweep of {len(self)} rows on {self.question.machine.name}: {', '.join(self.columns)}"
 
 
+@takes(question)
 def sweep(
     expression: str | None = None,
     *,

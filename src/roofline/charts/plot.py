@@ -29,6 +29,7 @@ from roofline.hardware.rate import data_level
 from roofline.measurement.runs import read_measured
 from roofline.notation import program
 from roofline.ops import formula_names
+from roofline.signatures import takes
 
 Targets = str | Machine | Sequence[str | Machine] | None
 
@@ -42,6 +43,7 @@ _OF_MACHINES = ("set", "files", "unit", "over", "achievable")
 MOST_POINTS = 64
 
 
+@takes(question)
 def plot(
     *expressions: str,
     on: Targets = None,

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from roofline.cli.model_options import MODEL_QUESTION, is_model, model_arguments, without_model
+from roofline.cli.model_options import MODEL_QUESTION, model_arguments, without_model
 from roofline.cli.options import (
     MESH,
     SEVERAL,
@@ -63,6 +63,8 @@ def _formula(text: str | None, on: str | None, sizes: dict[str, Any], options: d
             f"size {several} has several values", hint="a formula is shown at one; roofline sweep takes several"
         )
     options["on"] = on
+    from roofline.models.config import is_model
+
     if text is not None and is_model(text):
         from roofline.models.closed_form import model_formula
 

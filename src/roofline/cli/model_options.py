@@ -184,17 +184,6 @@ _CHOICES = (
 )  # fmt: skip
 
 
-def is_model(text: str) -> bool:
-    """Whether a word names a model: shipped, a path, or a hub's id; notation has brackets.
-
-    >>> is_model("llama-3-70b"), is_model("meta-llama/Llama-3.1-8B"), is_model("bf16[B, D] * bf16[D, F]")
-    (True, True, False)
-    """
-    import os
-
-    return os.path.exists(text) or not any(letter in text for letter in "[(=*;") or text.endswith(".json")
-
-
 def without_model(options: dict[str, Any]) -> None:
     """Refuse the options about a model beside a line of notation; ``options`` loses them."""
     for name in dict.fromkeys((*MODEL_SIZES, *_CHOICES)):

@@ -35,42 +35,29 @@ def command(
     roofline profile kernels.csv --on a100         # ncu --csv --page raw
     roofline profile runs.csv --on this            # name,dtype,flops,bytes,seconds
     """
-    from roofline.bounds.api import target
-    from roofline.measurement import points_of, read_profile
-    from roofline.measurement.points import check_ran_on, profile_sections
+    from roofline.measurement import profile
+    from roofline.measurement.points import MeasuredPoints
 
     check_files((chart, split), (csv_file,))
-    machine = target(**target_arguments(options))
-    found = read_profile(file)
-    runs = sorted(found.runs, key=lambda run: -run.seconds)
-    for run in runs:
-        check_ran_on(run, machine)
-    points = points_of(runs if as_json or split is not None else runs[:top], machine)
+    points = profile(file, top=None if as_json or csv_file or split else top, **target_arguments(options))
+    longest = MeasuredPoints(points[:top], points.machine, points.profile)
     if csv_file is not None:
         from roofline.measurement.runs import write_runs
 
-        write_runs(runs, csv_file)
+        write_runs([point.run for point in points], csv_file)
     if chart is not None:
         from roofline.charts import plot
 
-        drawn = [p.run for p in points[:top] if p.run.flops and p.run.bytes]
+        drawn = [p.run for p in longest if p.run.flops and p.run.bytes]
         if not drawn:
-            wrong = f"none of the {min(top, len(runs))} longest runs has both FLOPs and bytes, so there is no chart"
+            wrong = f"none of the {len(longest)} longest runs has both FLOPs and bytes, so there is no chart"
             raise InputError(wrong, hint="leave --chart out, show more with --top, or draw the time with --split")
-        plot(on=machine, measured=drawn).save(chart)
+        plot(on=points.machine, measured=drawn).save(chart)
     if split is not None:
         from roofline.charts.bar_charts import split_chart
 
-        split_chart(points, unpriced=found.unpriced).save(split)
+        split_chart(points, unpriced=points.unpriced).save(split)
     if as_json:
-        show_json(
-            {
-                "schema": "roofline/points/1",
-                "target": machine.name,
-                "points": [point.to_dict() for point in points],
-                "unpriced": found.unpriced,
-                "notes": list(found.notes),
-            }
-        )
+        show_json(points.to_dict())
     else:
-        show(profile_sections(points, found, f"on {machine.name}", top))
+        show(longest)

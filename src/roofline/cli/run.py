@@ -42,7 +42,6 @@ def command(
     """
     from roofline.measurement import run
     from roofline.measurement.machine_file import this_machine
-    from roofline.measurement.points import point_sections
 
     expressions, sizes = split_words(words, lists=True)
     if not expressions:
@@ -55,9 +54,9 @@ def command(
 
         write_runs([point.run for point in points], csv_file)
     if as_json:
-        show_json({"schema": "roofline/points/1", "target": found.on.name, "points": [p.to_dict() for p in points]})
+        show_json(points.to_dict())
     else:
-        show(point_sections(points, f"on {found.on.name}"))
+        show(points)
     if chart is not None:
         from roofline.charts.measurement_charts import measured_chart
         from roofline.measurement.effects import has_roof

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from roofline.cli.model_options import MODEL_QUESTION, is_model, model_arguments, without_model
+from roofline.cli.model_options import MODEL_QUESTION, model_arguments, without_model
 from roofline.cli.options import (
     ESTIMATE,
     EXPECT,
@@ -67,6 +67,8 @@ def command(words: tuple[str, ...], columns: str | None, output: str | None, as_
 
 def _sweep(text: str | None, chips: list[str | None], sizes: dict[str, Any], options: dict[str, Any]) -> Any:
     columns, progress = options.pop("columns"), options.pop("progress")
+    from roofline.models.config import is_model
+
     if text is not None and is_model(text):
         from roofline.models.sweeps import sweep_steps
 

@@ -24,6 +24,9 @@ UNITS = {
 #: Rows a terminal and a notebook show.
 SHOWN = 40
 
+#: Endings of files that hold a table as it is shown or drawn, not its numbers.
+PICTURED = (".svg", ".png", ".pdf", ".txt")
+
 #: How each kind of remark under a table looks.
 REMARKS: dict[str, Tone] = {"assumes": "quiet", "incomplete": "gap"}
 
@@ -125,8 +128,11 @@ class Columns(Answer, dict):  # type: ignore[type-arg]
         return [[_cell(name, column[index]) for name, column in shown.items()] for index in range(min(len(self), most))]
 
     def save(self, path: str) -> None:
-        """Write the table: ``.csv``, ``.json``, ``.npz``, or ``.parquet`` (needs pyarrow), in SI units."""
-        write_table(self, path)
+        """Write the table: ``.csv``, ``.json``, ``.npz``, or ``.parquet`` (needs pyarrow), in SI units.
+
+        ``.svg``, ``.png`` and ``.pdf`` draw it, ``.txt`` is what a terminal shows.
+        """
+        super().save(path) if Path(path).suffix.lower() in PICTURED else write_table(self, path)
 
     @abstractmethod
     def to_dict(self) -> dict[str, Any]:

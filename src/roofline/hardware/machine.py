@@ -6,11 +6,13 @@ neutral words of Work (``matrix``, ``vector``, ``main``) into its own units and 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from roofline.answers import Answer, Part, capability
 from roofline.frozen import Frozen
+from roofline.sections import Section
 from roofline.sizes import Size, is_symbol
 from roofline.statements import Assumption
 
@@ -192,7 +194,7 @@ class Rate(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Machine:
+class Machine(Answer):
     """One device: its compute units, its memory levels from ``main`` inwards, its links.
 
     ``unit`` and ``over`` are the caller's choices (``--unit vector``, ``--over vmem``): they change how ``matrix``
@@ -237,6 +239,25 @@ class Machine:
         """The target as it is typed: ``v5e:4x4``, ``v5e:16x16:2``."""
         shape = ":" + "x".join(map(str, self.shape)) if self.shape else ""
         return f"{self.key}{shape}" + (f":{self.slices}" if self.slices > 1 else "")
+
+    def sections(self) -> Iterator[Section]:
+        """Its figures with their basis, its rules of thumb, and what is odd about it."""
+        found: Iterator[Section] = capability("Machine.sections")(self)
+        return found
+
+    def to_dict(self) -> dict[str, Any]:
+        """It as plain data in SI units, every figure with its source and basis."""
+        found: dict[str, Any] = capability("Machine.to_dict")(self)
+        return found
+
+    def explain(self) -> Part:
+        """Each figure with its source, and what other sources say.
+
+        >>> from roofline import chip
+        >>> [row.cells for row in chip("v5e").explain().tables()[0].rows][0]
+        ('mxu', 'bf16', '197 TFLOP/s', 'spec, https://docs.cloud.google.com/tpu/docs/v5e, int8...')
+        """
+        return Part(capability("Machine.sections")(self, sources=True))
 
     def __repr__(self) -> str:
         given = f", given: {', '.join(self.given)}" if self.given else ""

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
         to_toml,
         write_machine_file,
     )
-    from roofline.measurement.points import MeasuredPoint, points_of
-    from roofline.measurement.profiles.reader import read_profile
+    from roofline.measurement.points import MeasuredPoint, MeasuredPoints, points_of
+    from roofline.measurement.profiles.reader import profile, read_profile
     from roofline.measurement.result import Ceiling, Curve, Measurement
     from roofline.measurement.runs import Measured, read_measured
     from roofline.measurement.timing import run, run_function
@@ -32,9 +32,11 @@ __all__ = [
     "Measured",
     "Measurement",
     "MeasuredPoint",
+    "MeasuredPoints",
     "measure",
     "measure_device",
     "points_of",
+    "profile",
     "read_machine_file",
     "read_measured",
     "read_profile",
@@ -52,9 +54,11 @@ _HOME = {
     "Measured": "runs",
     "Measurement": "result",
     "MeasuredPoint": "points",
+    "MeasuredPoints": "points",
     "measure": "cpu",
     "measure_device": "accelerator",
     "points_of": "points",
+    "profile": "profiles.reader",
     "read_machine_file": "machine_file",
     "read_measured": "runs",
     "read_profile": "profiles.reader",

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from roofline.answers import Answer
 from roofline.bounds.api import bound
 from roofline.bounds.bound import Bound
 from roofline.errors import InputError
@@ -120,6 +121,45 @@ class MeasuredPoint:
             "flags": list(self.flags),
             "assumptions": list(self.assumptions),
         }
+
+
+class MeasuredPoints(Answer, list[MeasuredPoint]):
+    """Points under the roof of one machine: a list that shows itself as a table.
+
+    Where they are of a ``profile`` they are its longest runs, and what has no rule is listed beside them.
+    """
+
+    __slots__ = ("machine", "profile")
+
+    def __init__(self, points: Iterable[MeasuredPoint], machine: Machine, profile: Profile | None = None) -> None:
+        list.__init__(self, points)
+        self.machine, self.profile = machine, profile
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (list(self), self.machine, self.profile)
+
+    @property
+    def unpriced(self) -> Mapping[str, float]:
+        """Seconds of operations of a profile that have no rule, by name."""
+        return {} if self.profile is None else self.profile.unpriced
+
+    def one_line(self) -> str:
+        """How many there are, and where."""
+        return f"{len(self)} point{'' if len(self) == 1 else 's'} on {self.machine.name}"
+
+    def sections(self) -> Iterator[Section]:
+        """A row a point, what explains the times; of a profile the time by operation and what has no rule."""
+        title = f"on {self.machine.name}"
+        if self.profile is None:
+            return point_sections(self, title)
+        return profile_sections(self, self.profile, title, len(self))
+
+    def to_dict(self) -> dict[str, Any]:
+        """The points under stable keys in SI units (schema ``roofline/points/1``)."""
+        found = {"schema": "roofline/points/1", "target": self.machine.name, "points": [p.to_dict() for p in self]}
+        if self.profile is None:
+            return found
+        return {**found, "unpriced": self.profile.unpriced, "notes": list(self.profile.notes)}
 
 
 def points_of(runs: Iterable[Measured], machine: Machine) -> list[MeasuredPoint]:

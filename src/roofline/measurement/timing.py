@@ -18,7 +18,7 @@ from roofline.hardware.rate import WARM, with_choices
 from roofline.measurement.effects import RunSetting, effects, has_roof, threads_used
 from roofline.measurement.executors import Library, any_library, executor, result_format
 from roofline.measurement.machine_file import MeasuredMachine, this_machine
-from roofline.measurement.points import MeasuredPoint, points_of
+from roofline.measurement.points import MeasuredPoint, MeasuredPoints, points_of
 from roofline.measurement.probes import Probe, sample, timed
 from roofline.measurement.processor import raised_priority
 from roofline.measurement.result import Measurement
@@ -53,7 +53,7 @@ def run(
     library: Library | None = None,
     progress: Callable[[str], None] | None = None,
     **more_sizes: Any,
-) -> list[MeasuredPoint]:
+) -> MeasuredPoints:
     """Time every operation of some lines here, and put it under the roof of this machine as it was measured.
 
     ``at`` is that machine (:func:`~roofline.measurement.machine_file.this_machine`), by default the one ``--on this``
@@ -88,7 +88,7 @@ def run(
                 points.append(point_of(op, roof, measured, setting, summary, how))
     finally:
         chosen.free()
-    return points
+    return MeasuredPoints(points, on)
 
 
 def time_step(

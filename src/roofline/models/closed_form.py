@@ -13,17 +13,20 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
-from roofline.bounds.closed_form import Formula, fastest, formula_of
+from roofline.bounds.api import question
+from roofline.bounds.closed_form import Formula, fastest, formula_of, question_formula
 from roofline.errors import InputError, suggest
 from roofline.formulas.compiled import Compiled, ValidRange
 from roofline.hardware.machine import Machine
-from roofline.models.config import load
+from roofline.models.config import is_model, load
 from roofline.models.description import Model
 from roofline.models.parallelism.schedules import schedule
+from roofline.models.serving.answer import Serving
 from roofline.models.serving.bound import serve_bound
 from roofline.models.serving.step import PHASES, latent_attention_ways
 from roofline.models.training.answer import Training
 from roofline.models.training.step import train
+from roofline.signatures import takes
 from roofline.sizes import product, symbol
 
 #: A number of tokens to show a formula at, where none is given.
@@ -36,6 +39,7 @@ ALL_PHASES = (*PHASES, "train")
 _OF_TRAINING = {"batch_tokens": 2**20, "sequence": 4096}
 
 
+@takes(serve_bound)
 def model_formula(model: Model | str, phase: str = "decode", *, on: str | Machine, **options: Any) -> Formula:
     """The closed form of one step, in its sizes: ``batch`` and ``context``, ``prompt``, or ``batch_tokens``.
 
@@ -46,6 +50,29 @@ def model_formula(model: Model | str, phase: str = "decode", *, on: str | Machin
         raise InputError(f"no phase {phase!r}", hint=suggest(str(phase), ALL_PHASES, what="phases"))
     described = load(model)
     return _training(described, on, options) if phase == "train" else _serving(described, phase, on, options)
+
+
+def serving_formula(found: Serving, phase: str = "decode") -> Formula:
+    """What :meth:`Serving.formula` gives: the closed form of a phase of an answer, at the sizes that were asked."""
+    return model_formula(found.model, phase, **found.asked_of(phase))
+
+
+@takes(question, model_formula)
+def formula(subject: Model | str, phase: str = "decode", **arguments: Any) -> Formula:
+    """The closed form of a line of notation, or of a step of a model: terms, what binds, where that flips.
+
+    >>> found = formula("bf16[B, D] * bf16[D, F]", on="h100", B=64, D=8192, F=8192)
+    >>> found.binding, [name for name in found.times]
+    ('hbm', ['tensor', 'hbm'])
+    >>> formula("llama-3-8b", on="h100", batch=8, context=8192).binding
+    'hbm'
+
+    ``phase`` is that of a model: prefill, decode, mixed or train. The rest is as in :func:`roofline.bound`, or as in
+    :func:`roofline.llm` and :func:`roofline.train`.
+    """
+    if isinstance(subject, str) and not is_model(subject):
+        return question_formula(question(subject, **arguments), every=True)
+    return model_formula(subject, phase, **arguments)
 
 
 def step_function(model: Model | str, phase: str = "decode", *, on: str | Machine, **options: Any) -> Compiled:

@@ -29,6 +29,15 @@ _BESIDE = "_hf_quant_config.json"
 _NARROW = re.compile(r"(fp8|nvfp4|mxfp4|int4|int8|awq|gptq)", re.IGNORECASE)
 
 
+def is_model(text: str) -> bool:
+    """Whether a word names a model: shipped, a path, or a hub's id; notation has brackets.
+
+    >>> is_model("llama-3-70b"), is_model("meta-llama/Llama-3.1-8B"), is_model("bf16[B, D] * bf16[D, F]")
+    (True, True, False)
+    """
+    return os.path.exists(text) or not any(letter in text for letter in "[(=*;") or text.endswith(".json")
+
+
 def load(source: Model | str | os.PathLike[str] | Mapping[str, Any], *, name: str | None = None) -> Model:
     """Read a model: one of the shipped names, a ``config.json``, a folder that holds one, or its fields as a mapping.
 

@@ -7,15 +7,17 @@ and memory all follow from it.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from roofline import dtypes
+from roofline.answers import Answer, capability
 from roofline.models.operation_builder import OperationBuilder, StorageOf
 from roofline.models.step import divided
 from roofline.models.weights import Storage, Weight, join_path
+from roofline.sections import Section
 from roofline.sizes import Size, ceil_div, check, is_array, is_symbol, is_zero
 from roofline.work import Tensor
 
@@ -114,7 +116,7 @@ def block_parameters(blocks: Iterable[Block]) -> int:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Model:
+class Model(Answer):
     """A language model, read from its configuration.
 
     Attributes
@@ -364,6 +366,11 @@ class Model:
 
     def _cache_format(self, dtype: str | None) -> dtypes.DType:
         return dtypes.get(dtype or (self.quantisation.kv if self.quantisation else None) or self.dtype)
+
+    def sections(self) -> Iterator[Section]:
+        """Parameters, FLOPs, memory and bytes of one prefill, keys and values of a token; its parts."""
+        found: Iterator[Section] = capability("Model.sections")(self)
+        return found
 
     def to_dict(self) -> dict[str, Any]:
         """The model in the JSON of an answer: name, family, parameters of each kind, layers, source."""

@@ -43,6 +43,9 @@ from roofline.sections import (
 from roofline.sizes import Size
 from roofline.statements import Gap, kind_of
 
+#: Tokens of a prompt where none is named.
+USUAL_PROMPT = 1024
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Summary:
@@ -113,6 +116,14 @@ def summary_sections(found: Sequence[Summary]) -> Iterator[Section]:
         *dict.fromkeys(f"{each.model.name}: {note}" for each in found for note in each.model.notes),
     ]
     yield from (BLANK, assumes(said), incomplete(gaps))
+
+
+def model_card(model: Model) -> Iterator[Section]:
+    """A model by itself: what its prefill needs, and its parameters by part."""
+    found = summary(model, prompt=min(USUAL_PROMPT, model.context or USUAL_PROMPT))
+    yield Headline(model.name, f"{model.family}, {len(model.layers)} layers, prefill of {found.prompt:,} tokens")
+    yield from list(summary_sections([found]))[1:]
+    yield from (BLANK, *part_sections([model]))
 
 
 def part_sections(models: Sequence[Model]) -> Iterator[Section]:

@@ -18,6 +18,7 @@ from roofline.answers import Answer, Part, attributes
 from roofline.errors import InputError, suggest
 from roofline.models.config import load
 from roofline.models.description import Model
+from roofline.models.serving import serve_bound
 from roofline.plans.disaggregation import best_apart
 from roofline.plans.engines import engine_settings
 from roofline.plans.fleet import Fleet, Trace
@@ -38,6 +39,7 @@ from roofline.plans.search import KINDS, Assessment, Deployment, Reason, Search
 from roofline.plans.simulation import simulation_sections
 from roofline.quantity import format_amount, format_number, parse
 from roofline.sections import BLANK, Amount, Column, Headline, Pairs, Row, Section, Sentences, Table, assumes, figures
+from roofline.signatures import takes
 
 SCHEMA = "roofline/plan/1"
 
@@ -378,6 +380,7 @@ class DeploymentPlan(Answer):
         }
 
 
+@takes(serve_bound, but=("chunk", "prompts", "last", "tokens", "context", "batch", "weights", "kv"))
 def plan(
     model: Model | str,
     *,

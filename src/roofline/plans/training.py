@@ -25,6 +25,7 @@ from roofline.models.training import train
 from roofline.models.training.answer import Training
 from roofline.quantity import format_amount, format_percent
 from roofline.sections import BLANK, Amount, Column, Headline, Row, Section, Sentences, Table, figures
+from roofline.signatures import takes
 
 SCHEMA = "roofline/train-search/1"
 
@@ -166,6 +167,7 @@ def _plain(choice: TrainingChoice) -> dict[str, Any]:
     }
 
 
+@takes(train)
 def search_training(model: Model | str, *, on: str, batch_tokens: int, **options: Any) -> TrainingPlan:
     """Find the fastest layout of a training step that fits; given options of :func:`roofline.models.train` stay.
 

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from roofline.errors import InputError, load_extra, suggest
 from roofline.programs.traced import Traced
+from roofline.signatures import optional, takes
 
 
 class FrontEnd(NamedTuple):
@@ -26,6 +27,12 @@ FRONT_ENDS: dict[str, FrontEnd] = {
 }
 
 
+@takes(
+    optional(
+        backward="bool", optimizer="Any", sizes="Mapping[str, Size]", trips="Any", batch="int", weights="Any",
+        recompute_attention="bool", name="str", device="str", kwargs="Mapping[str, Any]",
+    )
+)  # fmt: skip
 def trace(program: Any, *inputs: Any, frontend: str | None = None, **options: Any) -> Traced:
     """Find every operation of a module, a function or a file; no weights and no accelerator are needed.
 

@@ -15,12 +15,12 @@ import base64
 import hashlib
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from html import escape
 from typing import Any, NamedTuple
 
-from roofline.answers import Answer, plain_data
+from roofline.answers import Answer, plain_data, plain_table
 from roofline.bounds.bound import Bound
 from roofline.bounds.closed_form import Formula, question_formula
 from roofline.bounds.comparison import SideBySide
@@ -83,24 +83,61 @@ def report(answer: Answer) -> str:
 
 
 def save(answer: Answer, path: str | os.PathLike[str]) -> None:
-    """Write an answer: ``.html`` is a report, ``.json`` plain data, ``.txt`` what a terminal shows."""
+    """Write an answer as the ending of the name says: :data:`WRITERS` lists what there is."""
     name = os.fspath(path)
-    ending = os.path.splitext(name)[1].lower()
-    if ending == ".html":
-        write_text(name, report(answer))
-    elif ending == ".json":
-        data = plain_data(answer.to_dict())  # type: ignore[attr-defined]
-        write_text(name, json.dumps(data, indent=2, allow_nan=False, ensure_ascii=False) + "\n")
-    elif ending == ".txt":
-        from io import StringIO
+    writer = WRITERS.get(os.path.splitext(name)[1].lower())
+    if writer is None:
+        *most, last = WRITERS
+        raise InputError(f"an answer cannot be saved as {name!r}", hint=f"end the name in {', '.join(most)} or {last}")
+    writer(answer, name)
 
-        from rich.console import Console
 
-        shown = StringIO()
-        Console(file=shown, width=100, highlight=False, markup=False).print(answer)
-        write_text(name, shown.getvalue())
-    else:
-        raise InputError(f"an answer cannot be saved as {name!r}", hint="end the name in .html, .json or .txt")
+def _save_report(answer: Answer, name: str) -> None:
+    write_text(name, report(answer))
+
+
+def _save_data(answer: Answer, name: str) -> None:
+    data = plain_data(answer.to_dict())  # type: ignore[attr-defined]
+    write_text(name, json.dumps(data, indent=2, allow_nan=False, ensure_ascii=False) + "\n")
+
+
+def _save_text(answer: Answer, name: str) -> None:
+    from io import StringIO
+
+    from rich.console import Console
+
+    shown = StringIO()
+    Console(file=shown, width=100, highlight=False, markup=False).print(answer)
+    write_text(name, shown.getvalue())
+
+
+def _save_table(answer: Answer, name: str) -> None:
+    """Its largest table; a column's unit stands behind its name."""
+    import csv
+    from io import StringIO
+
+    names, rows, units = plain_table(answer.table().largest())
+    written = StringIO()
+    csv.writer(written, lineterminator="\n").writerows(
+        [[f"{each} ({units[each]})" if each in units else each for each in names], *rows]
+    )
+    write_text(name, written.getvalue())
+
+
+def _save_picture(answer: Answer, name: str) -> None:
+    answer.plot().save(name)
+
+
+#: How an answer is written, by the ending of the file.
+WRITERS: Mapping[str, Callable[[Any, str], None]] = {
+    ".html": _save_report,
+    ".json": _save_data,
+    ".txt": _save_text,
+    ".csv": _save_table,
+    ".svg": _save_picture,
+    ".png": _save_picture,
+    ".pdf": _save_picture,
+}
 
 
 def _steps(answer: Answer) -> Iterator[ReportStep]:
@@ -120,18 +157,12 @@ def _steps(answer: Answer) -> Iterator[ReportStep]:
 
 
 def _serving_steps(answer: Serving) -> Iterator[ReportStep]:
-    from roofline.models.closed_form import model_formula
-    from roofline.models.step import PREFILL_ONLY
+    from roofline.models.closed_form import serving_formula
 
-    options = {name: value for name, value in answer.asked.items() if value is not None}
-    for name, step in (("decode", answer.decode), ("prefill", answer.prefill)):
-        if step is None:
-            continue
-        chosen = {key: value for key, value in options.items() if name == "prefill" or key not in PREFILL_ONLY}
-        sizes = {key: step.sizes[key] for key in ("batch", "prompt", "context", "past") if key in step.sizes}
-        if not all(isinstance(size, int | float) for size in sizes.values()):
+    for name, step in reversed(answer.phases.items()):
+        if not all(isinstance(size, int | float) for size in step.sizes.values() if size is not None):
             raise InputError("a report is of one configuration", hint="give every size one value")
-        formula = model_formula(answer.model, name, **{**chosen, **sizes})
+        formula = serving_formula(answer, name)
         yield ReportStep(name, formula, step.expectation, _basis(step.expectation), step.footprint)
 
 

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import os
+from typing import Any
 
+from roofline.bounds.api import target
 from roofline.errors import InputError
 from roofline.files import read_bytes
+from roofline.hardware.machine import Machine
+from roofline.measurement.points import MeasuredPoints, check_ran_on, points_of
 from roofline.measurement.profiles.nsight import holds_nsight, read_nsight
 from roofline.measurement.profiles.profile import Profile
 from roofline.measurement.profiles.torch_profiler import read_torch_trace
 from roofline.measurement.runs import read_measured
+from roofline.signatures import takes
 
 
 def read_profile(path: str | os.PathLike[str]) -> Profile:
@@ -22,3 +27,20 @@ def read_profile(path: str | os.PathLike[str]) -> Profile:
         return read_torch_trace(name)
     nsight = b"Kernel Name" in content and holds_nsight(content.decode("utf-8", "replace").splitlines())
     return read_nsight(name) if nsight else Profile(read_measured(name))
+
+
+@takes(target)
+def profile(
+    path: str | os.PathLike[str], *, on: str | Machine, top: int | None = None, **options: Any
+) -> MeasuredPoints:
+    """Put what a profiler saw under a machine's roof, the longest runs first; ``top`` keeps as many of them.
+
+    ``path`` is what :func:`read_profile` reads. A run that says that it ran on another machine is an error. The rest
+    are options of the target, as in :func:`roofline.bound`.
+    """
+    machine = target(on, **options)
+    found = read_profile(path)
+    runs = sorted(found.runs, key=lambda run: -run.seconds)
+    for run in runs:
+        check_ran_on(run, machine)
+    return MeasuredPoints(points_of(runs[:top], machine), machine, found)

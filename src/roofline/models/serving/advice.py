@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from roofline import dtypes
+from roofline.answers import Answer
 from roofline.bounds.bound import Bound
 from roofline.bounds.proposals import OTHER_CHIPS, Proposal, helpful, standing_of
 from roofline.errors import InputError
@@ -31,6 +32,7 @@ from roofline.models.parallelism.layout import Parallelism, pool, take_layout_op
 from roofline.models.serving.bound import serve_bound
 from roofline.quantity import format_amount
 from roofline.sections import BLANK, Amount, Column, Headline, Row, Section, Table, figures, paragraph
+from roofline.signatures import takes
 
 #: Narrower formats worth trying for weights and for keys and values, by the bits they have now.
 NARROWER = {32: ("bf16", "fp8", "int4"), 16: ("fp8", "int4"), 8: ("int4",)}
@@ -87,6 +89,7 @@ class StepAdvice:
         }
 
 
+@takes(serve_bound)
 def advise_step(
     model: Model | str, phase: str, *, chips: Sequence[str] = OTHER_CHIPS, **arguments: Any
 ) -> tuple[StepAdvice, ...]:
@@ -112,6 +115,36 @@ def advise_step(
             )
         )  # fmt: skip
     return tuple(found)
+
+
+class StepAdviceList(tuple[StepAdvice, ...], Answer):
+    """Advice about the phases of a step, those of each phase in order of gain: a tuple that is an answer too."""
+
+    __slots__ = ()
+
+    def one_line(self) -> str:
+        """How many there are."""
+        return f"{len(self)} changes that help"
+
+    def to_dict(self) -> dict[str, Any]:
+        """The lines as plain data."""
+        return {"advice": [line.to_dict() for line in self]}
+
+    def sections(self) -> Iterator[Section]:
+        """Of each phase what to change, the gain, and why."""
+        phases = dict.fromkeys(line.phase for line in self)
+        if not phases:
+            yield from advice_sections(())
+        for phase in phases:
+            yield from advice_sections([line for line in self if line.phase == phase])
+
+
+def advise(found: Any, *, chips: Sequence[str] = OTHER_CHIPS) -> StepAdviceList:
+    """What :meth:`roofline.models.serving.answer.Serving.advise` gives: advice about each phase of an answer."""
+    lines = [
+        line for phase in found.phases for line in advise_step(found.model, phase, chips=chips, **found.asked_of(phase))
+    ]
+    return StepAdviceList(lines)
 
 
 def advice_sections(found: Sequence[StepAdvice], most: int = 12) -> tuple[Section, ...]:

@@ -7,11 +7,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from roofline.answers import Comparable, Fact, whole, with_formulas
+from roofline.answers import Comparable, Fact, capability, whole, with_formulas
 from roofline.bounds.bound import Bound
 from roofline.bounds.footprint import Footprint
 from roofline.errors import InputError
@@ -41,6 +41,7 @@ from roofline.sections import (
     incomplete,
     spread,
 )
+from roofline.signatures import takes
 from roofline.sizes import Codes, Size, is_array, is_symbol, maximum, plain_numbers, product
 from roofline.statements import HEADLINE_GAPS, without
 
@@ -70,12 +71,12 @@ class Serving(Comparable):
 
     def one_line(self) -> str:
         """Each phase in one line."""
-        phases = [f"{name} {phase!r}" for name, phase in self._phases.items()]
+        phases = [f"{name} {phase!r}" for name, phase in self.phases.items()]
         return f"Serving {self.model.name}: {', '.join(phases)}"
 
     def sections(self) -> Iterator[Section]:
         """What each phase takes at best, what binds, the operations that cost most; memory; what was assumed."""
-        phases = list(self._phases.values())
+        phases = list(self.phases.values())
         if any(is_symbol(phase.lower) for phase in phases):
             for phase in phases:
                 yield from phase.sections()
@@ -87,7 +88,7 @@ class Serving(Comparable):
         if any(is_array(phase.lower) for phase in phases):
             yield _configurations(self)
         else:
-            for name, phase in self._phases.items():
+            for name, phase in self.phases.items():
                 yield from (*_phase_in_words(name, phase, self), longest_operations(phase), BLANK)
         if self.expectation is not None:
             yield from (*self.expectation.sections(), BLANK)
@@ -100,18 +101,32 @@ class Serving(Comparable):
         yield from (BLANK, assumes(dict.fromkeys(said)), incomplete(missing))
 
     @property
-    def _phases(self) -> dict[str, Bound]:
+    def phases(self) -> dict[str, Bound]:
+        """The bounds of the phases that were asked for."""
         return {name: b for name, b in (("prefill", self.prefill), ("decode", self.decode)) if b is not None}
+
+    def asked_of(self, phase: str) -> dict[str, Any]:
+        """The options and sizes of a phase, as :func:`roofline.models.serve_bound` takes them.
+
+        >>> serve("llama-3-8b", on="h100", prompt=64, logits="all").asked_of("decode")
+        {'on': 'h100', 'batch': 1, 'context': 64}
+        """
+        if phase not in self.phases:
+            raise InputError(f"there is no {phase} in this answer", hint=f"it has {' and '.join(self.phases)}")
+        options = {name: value for name, value in self.asked.items() if value is not None}
+        kept = {name: value for name, value in options.items() if phase == "prefill" or name not in PREFILL_ONLY}
+        sizes = self.phases[phase].sizes
+        return kept | {name: sizes[name] for name in ("batch", "prompt", "context", "past") if name in sizes}
 
     @property
     def target(self) -> str:
         """The chips that share the model."""
         chips = f"{self.ways.chips} x " if self.ways.chips > 1 else ""
-        return f"{chips}{next(iter(self._phases.values())).target}"
+        return f"{chips}{next(iter(self.phases.values())).target}"
 
     def facts(self) -> Iterator[Fact]:
         """Each phase's bounds and what binds, tokens a second, the rates that were used, memory, for a comparison."""
-        for name, phase in reversed(self._phases.items()):
+        for name, phase in reversed(self.phases.items()):
             each = "a token at best" if name == "decode" else "first tokens at best"
             yield Fact(each, phase.lower, "s", "less")
             if phase.expectation is not None:
@@ -121,8 +136,28 @@ class Serving(Comparable):
             rate = self.tokens_per_second
             yield Fact("tokens/s at best", rate, "token/s", "more")
             yield Fact("tokens/s a chip", None if rate is None else rate / self.chips, "token/s", "more")
-        yield from {fact.name: fact for phase in self._phases.values() for fact in phase.rates_used()}.values()
+        yield from {fact.name: fact for phase in self.phases.values() for fact in phase.rates_used()}.values()
         yield from (self.memory.needs, self.memory.has)
+
+    def explain(self) -> str:
+        """The arithmetic of each phase line by line, with the source of every figure used."""
+        return "\n\n".join(phase.explain() for phase in self.phases.values())
+
+    def advise(self, *, chips: Sequence[str] | None = None) -> Any:
+        """What would make each phase faster and by how much; ``chips`` are others to compare with.
+
+        >>> [line.change for line in serve("llama-3-8b", on="h100", context=8192).advise(chips=())][:2]
+        ['batch 64', 'int4 weights']
+        """
+        return capability("Serving.advise")(self, **({} if chips is None else {"chips": chips}))
+
+    def formula(self, phase: str = "decode") -> Any:
+        """The closed form of a phase, at the sizes that were asked.
+
+        >>> serve("llama-3-8b", on="h100", context=8192).formula()
+        <Formula: llama-3-8b decode on NVIDIA H100 SXM5 80GB, 3 terms, hbm binds>
+        """
+        return capability("Serving.formula")(self, phase)
 
     def needed(self) -> Footprint:
         """The memory that a chip needs."""
@@ -130,7 +165,7 @@ class Serving(Comparable):
 
     def assumed(self) -> list[str]:
         """What both phases assume."""
-        return list(dict.fromkeys(line for phase in self._phases.values() for line in phase.assumptions))
+        return list(dict.fromkeys(line for phase in self.phases.values() for line in phase.assumptions))
 
     @property
     def time_to_first_token(self) -> Size | None:
@@ -150,7 +185,7 @@ class Serving(Comparable):
     @property
     def memory(self) -> Footprint:
         """What the larger of the two steps needs, part by part."""
-        found = [phase.footprint for phase in self._phases.values() if phase.footprint]
+        found = [phase.footprint for phase in self.phases.values() if phase.footprint]
         parts = {name: maximum(*(each.parts[name] for each in found)) for name in found[0].parts}
         return Footprint(parts, found[0].level, found[0].capacity)
 
@@ -238,9 +273,7 @@ class Serving(Comparable):
                 "compute_bound_from": self.compute_bound_from(),
             }
         )
-        phases = {
-            name: self._phases[name].to_dict() if name in self._phases else None for name in ("prefill", "decode")
-        }
+        phases = {name: self.phases[name].to_dict() if name in self.phases else None for name in ("prefill", "decode")}
         served = {} if self.expectation is None else {"expectation": self.expectation.to_dict()}
         return found | phases | served
 
@@ -361,6 +394,7 @@ def _cell(value: Any, unit: str) -> Cell:
 
 
 @plain_numbers
+@takes(serve_bound, but=("phase", "tokens", "chunk", "prompts", "last"))
 def serve(
     model: Model | str, *, batch: Size = 1, prompt: Size | None = None, context: Size | None = None, **options: Any
 ) -> Serving:

@@ -13,7 +13,7 @@ from typing import Any
 from roofline import dtypes
 from roofline.bounds.api import target
 from roofline.bounds.bound import Bound
-from roofline.bounds.conventions import taken_from
+from roofline.bounds.conventions import OF_OPERATIONS, Conventions, taken_from
 from roofline.errors import InputError, suggest
 from roofline.hardware.machine import Machine
 from roofline.models.config import load
@@ -24,10 +24,17 @@ from roofline.models.parallelism.splitting import local_model
 from roofline.models.parallelism.stacking import stack_layouts
 from roofline.models.serving.pipeline import pipelined
 from roofline.models.serving.step import PHASES, step_bound
+from roofline.signatures import optional, renamed, takes
 from roofline.sizes import Size, common_shape, is_array, plain_numbers
 
 
 @plain_numbers
+@takes(
+    optional(prompt="Size", context="Size", chunk="Size", absorbed="bool", data="int"),
+    *(taker for kind in PHASES.values() for taker in kind.takers),
+    renamed(Parallelism, OPTIONS),
+    renamed(Conventions, dict(zip(OF_OPERATIONS, OF_OPERATIONS, strict=True))),
+)
 def serve_bound(
     model: Model | str,
     phase: str,

@@ -34,6 +34,7 @@ from roofline.models.serving import serve_bound
 from roofline.models.serving.generation import check_form, single_size, time_in_form
 from roofline.quantity import format_amount, format_number, parse
 from roofline.sections import Section, paragraph
+from roofline.signatures import takes
 from roofline.sizes import Size, plain_numbers
 
 #: The most decode servers in a ratio of whole numbers.
@@ -207,6 +208,7 @@ def answer_rate(*, step_time: Size, steps: Size, batch: Size = 1, chips: Size = 
 
 
 @plain_numbers
+@takes(serve_bound, but=("chunk", "prompts", "last", "tokens", "context"))
 def disaggregate(
     model: Model | str,
     *,

@@ -32,6 +32,7 @@ from roofline.models.serving import serve_bound
 from roofline.models.step import PREFILL_ONLY
 from roofline.quantity import format_amount, format_number
 from roofline.sections import Section, paragraph
+from roofline.signatures import takes
 from roofline.sizes import check, is_zero, plain_numbers
 
 #: Forms of a bound that a time may be taken from.
@@ -133,6 +134,7 @@ class Generation(Answer):
 
 
 @plain_numbers
+@takes(serve_bound, but=("chunk", "prompts", "last", "tokens", "context"))
 def generation(
     model: Model | str, *, prompt: int, output: int, batch: int = 1, form: str = "lower", **options: Any
 ) -> Generation:
@@ -266,6 +268,7 @@ class ChunkedPrefill(Answer):
 
 
 @plain_numbers
+@takes(serve_bound, but=("chunk", "prompts", "last", "tokens"))
 def chunked(
     model: Model | str,
     *,

@@ -41,6 +41,7 @@ from roofline.sections import (
     incomplete,
     spread,
 )
+from roofline.signatures import takes
 from roofline.sizes import Codes, Size, check, plain_numbers
 from roofline.statements import without
 
@@ -209,6 +210,7 @@ class ParetoFront(Answer):
 
 
 @plain_numbers
+@takes(serve_bound, but=("chunk", "prompts", "last", "tokens", "prompt", "past", "logits", "images", "image_size"))
 def latency_throughput(
     model: Model | str,
     *,

@@ -31,6 +31,7 @@ from roofline.models.serving import serve_bound
 from roofline.models.serving.generation import FORM_TEXT, check_form, single_size, time_in_form
 from roofline.quantity import format_amount, format_number
 from roofline.sections import Section, paragraph
+from roofline.signatures import takes
 from roofline.sizes import Size, plain_numbers
 
 #: Blocks around a prediction layer: two norms and the projection before it, a norm after.
@@ -132,6 +133,7 @@ def expected_tokens(length: Size, acceptance: Size) -> Size:
 
 
 @plain_numbers
+@takes(serve_bound, but=("chunk", "prompts", "last", "tokens", "prompt"))
 def speculate(
     model: Model | str,
     *,

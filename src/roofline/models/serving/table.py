@@ -29,7 +29,9 @@ from roofline.models.description import Model
 from roofline.models.operations import check_options
 from roofline.models.parallelism.layout import Parallelism, take_layout_options
 from roofline.models.parallelism.splitting import local_model
+from roofline.models.serving.bound import serve_bound
 from roofline.models.serving.step import PHASES, Phase, latent_attention_ways, needs
+from roofline.signatures import takes
 from roofline.sizes import Codes, Size, check, common_shape, is_array, plain_numbers, symbol
 from roofline.work import Key, Op, Work
 
@@ -75,6 +77,7 @@ class ServingTable(Columns):
 
 
 @plain_numbers
+@takes(serve_bound)
 def serve_table(
     model: Model | str,
     phase: str,

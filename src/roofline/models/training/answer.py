@@ -203,6 +203,14 @@ class Training(Comparable):
         time = format_amount(self.lower, "s")
         return f"Training {self.model.name}: {time} a step at best on {chips}{self.bound.target}{kind}"
 
+    def explain(self) -> str:
+        """The arithmetic of the chip that takes longest line by line, with the source of every figure used."""
+        return self.bound.explain()
+
+    def advise(self) -> Any:
+        """What would make the step faster and by how much, best first."""
+        return capability("Training.advise")(self)
+
     def sections(self) -> Iterator[Section]:
         """The step, what binds it, memory, the token budget, operations; how it scales and what would be faster."""
         bound = self.bound

@@ -54,6 +54,7 @@ from roofline.models.training.stage import (
 )
 from roofline.ops.collectives.choice import Chooser
 from roofline.quantity import parse
+from roofline.signatures import renamed, takes
 from roofline.sizes import (
     Definitions,
     Size,
@@ -321,6 +322,12 @@ class _LaidOutStep(NamedTuple):
 
 
 @plain_numbers
+@takes(
+    TrainingQuestion,
+    target,
+    renamed(Conventions, dict(zip(OF_OPERATIONS, OF_OPERATIONS, strict=True))),
+    but=("conventions", "target", "symbolic"),
+)
 def train(model: Model | str, *, on: str | Machine, batch_tokens: Size, **options: Any) -> Training:
     """Work out one training step of ``batch_tokens`` tokens over all chips, in sequences of ``sequence`` (4096).
 

@@ -1,0 +1,227 @@
+"""A chip as a person reads it: its figures with their basis, its rules of thumb, what is odd about it; and as data."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from roofline.bounds.ridges import rules_of_thumb
+from roofline.hardware.machine import Figure, Machine, figure_unit
+from roofline.hardware.network import bisection_bandwidth, network
+from roofline.hardware.rate import main_level, rate, ridge
+from roofline.quantity import format_number, format_quantity
+from roofline.sections import BLANK, Column, CrossTable, Headline, Row, Section, Sentences, Table, figures
+from roofline.work import Key
+
+
+def row_figures(machine: Machine, dtype: str) -> dict[str, float | None]:
+    """The figures of one line of the list: peak for matmuls in ``dtype``, main memory, ridge."""
+    main = main_level(machine)
+    peak = rate(machine, Key("flops", "matrix", dtype))
+    return {
+        "peak": peak.value if peak else None,
+        "bandwidth": main.bandwidth.value if main.bandwidth else None,
+        "capacity": main.capacity.value if main.capacity else None,
+        "ridge": ridge(machine, dtype),
+    }
+
+
+def listing(machines: Sequence[Machine], dtype: str) -> Iterator[Section]:
+    """A line for each chip; a figure without a source is left blank."""
+    names = (f"{dtype} peak", "memory", "capacity", f"{dtype} ridge")
+    rows = []
+    for machine in machines:
+        row = row_figures(machine, dtype)
+        used = rate(machine, Key("flops", "matrix", dtype))
+        stand_in = f" {used.dtype}" if used is not None and used.dtype != dtype else ""
+        cells = [_show(row["peak"], "FLOP/s") + stand_in, _show(row["bandwidth"], "B/s")]
+        cells += [_show(row["capacity"], "B"), _show(row["ridge"], "FLOP/B")]
+        rows.append(Row((machine.key, machine.name, *cells)))
+    named = (Column("chip", wrap="anywhere"), Column("name", wrap="anywhere"))
+    yield Table((*named, *figures(*names, wrap="anywhere")), rows, indent=0)
+    yield BLANK
+    many = f"{len(machines)} chip" + ("s" if len(machines) != 1 else "")
+    note = f"{many}; dense peaks, one-way bandwidths; blank: no source; another dtype: what it runs as."
+    yield Sentences((note,), indent=0)
+
+
+def detail(machine: Machine, *, sources: bool = False) -> Iterator[Section]:
+    """One chip: its figures with their basis, its rules of thumb, and what is odd about it."""
+    yield Headline(machine.name, f"{machine.key}{_cores(machine)}")
+    yield BLANK
+    columns = (Column(), Column(), Column(align="right"), Column(wrap="anywhere", tone="quiet"))
+    rows = [Row((part, what, value, _origin(figure, sources))) for part, what, value, figure in _figures(machine)]
+    yield Table(columns, rows, headed=False)
+    if sources and machine.alternates:
+        yield from (BLANK, Sentences(("other sources say",)))
+        yield _alternates(machine)
+    if (sums := slice_sums(machine)) is not None:
+        shown = ", ".join(f"{name} {_show(value, unit)}" for name, value, unit in sums if value is not None)
+        yield from (BLANK, Sentences((f"{machine.target} together: {shown}",)))
+    rules = rules_of_thumb(machine)
+    if rules:
+        yield from (BLANK, Sentences(("rules of thumb",)))
+    for group in dict.fromkeys(rule.group for rule in rules):
+        chosen = [rule for rule in rules if rule.group == group]
+        yield from (BLANK, Sentences((chosen[0].meaning,), "quiet"))
+        yield CrossTable(group, [(rule.row, rule.column, format_number(rule.value)) for rule in chosen])
+    if machine.warnings:
+        yield from (BLANK, Sentences(machine.warnings, "warning"))
+    notes = [*machine.notes, *_accumulation(machine)]
+    if notes:
+        yield from (BLANK, Sentences(notes, "quiet"))
+
+
+def slice_sums(machine: Machine) -> list[tuple[str, float | None, str]] | None:
+    """What the chips of a target have together, as (name, value, unit); None of one chip.
+
+    >>> from roofline.hardware import chip
+    >>> [(name, value) for name, value, _ in slice_sums(chip("v5e:16x16"))][:3]
+    [('chips', 256), ('hosts', 32), ('cores', 256)]
+    """
+    if machine.mesh is None or not isinstance(machine.mesh.chips, int) or machine.mesh.chips == 1:
+        return None
+    many, main = machine.mesh.chips, main_level(machine)
+    matrix = next((unit for unit in machine.units if unit.kind == "matrix"), machine.units[0])
+    return [
+        ("chips", many, ""),
+        ("hosts", network(machine).hosts(many), ""),
+        ("cores", machine.cores * many if machine.cores else None, ""),
+        *((f"{dtype} peak", peak.value * many, "FLOP/s") for dtype, peak in matrix.peaks.items()),
+        ("memory", main.capacity.value * many if main.capacity else None, "B"),
+        ("memory bandwidth", main.bandwidth.value * many if main.bandwidth else None, "B/s"),
+        ("bisection bandwidth one way", bisection_bandwidth(machine), "B/s"),
+    ]
+
+
+def comparison(machines: Sequence[Machine]) -> Iterator[Section]:
+    """Several chips side by side: every figure one of them has, blank where it has none."""
+    tables = [{(part, what): value for part, what, value, _ in _figures(machine)} for machine in machines]
+    rules = [{(r.group, r.name): _show(r.value, r.unit) for r in rules_of_thumb(m)} for m in machines]
+    rows = [
+        Row((key[1] if columns is rules else " ".join(key), *(column.get(key, "") for column in columns)))
+        for columns in (tables, rules)
+        for key in dict.fromkeys(key for column in columns for key in column)
+    ]
+    yield Table((Column(), *figures(*(machine.key for machine in machines))), rows, gap=4, head_tone="strong")
+
+
+def _alternates(machine: Machine) -> Table:
+    rows = []
+    for item in machine.alternates:
+        word = "rejected: " if item.rejected else ""
+        said = ", ".join(filter(None, (word + item.figure.source, item.figure.note)))
+        rows.append(Row((item.of, _show(item.figure.value, figure_unit(item.of)), said)))
+    return Table((Column(wrap="words"), Column(wrap="words"), Column(wrap="words")), rows, indent=4, headed=False)
+
+
+def _accumulation(machine: Machine) -> list[str]:
+    """What the formats are that a chip has two peaks of."""
+    peaks = (name for unit in machine.units for name in unit.peaks)
+    twice = [name.removesuffix("_acc16") for name in peaks if name.endswith("_acc16")]
+    return [f"{name} accumulates in fp32, {name}_acc16 in fp16" for name in twice]
+
+
+def chip_data(machine: Machine) -> dict[str, Any]:
+    """One chip as plain data in SI units, every figure with its source and basis."""
+    return {
+        "key": machine.key,
+        "name": machine.name,
+        "vendor": machine.vendor or None,
+        "cores": machine.cores,
+        "units": [
+            {
+                "name": unit.name,
+                "kind": unit.kind,
+                "clock": _figure(unit.clock),
+                "tile": list(unit.tile) if unit.tile else None,
+                "peaks": {dtype: _figure(peak) for dtype, peak in unit.peaks.items()},
+                "achievable": {dtype: _figure(fraction) for dtype, fraction in unit.achievable.items()},
+                "per_clock": {dtype: _figure(flops) for dtype, flops in unit.per_clock.items()},
+            }
+            for unit in machine.units
+        ],
+        "memories": [
+            {
+                "name": memory.name,
+                "bandwidth": _figure(memory.bandwidth),
+                "capacity": _figure(memory.capacity),
+                "per_core": _figure(memory.per_core),
+                "achievable": _figure(memory.achievable),
+                "link": memory.link,
+            }
+            for memory in machine.memories
+        ],
+        "links": [
+            {
+                "name": link.name,
+                "bandwidth": _figure(link.bandwidth),
+                "links": link.links,
+                "latency": _figure(link.latency),
+                "domain": link.domain,
+                "topology": link.topology or None,
+            }
+            for link in machine.links
+        ],
+        "slice": None if (sums := slice_sums(machine)) is None else {n.replace(" ", "_"): v for n, v, _ in sums},
+        "tdp": _figure(machine.tdp),
+        "prices": {name: _figure(price) for name, price in machine.prices.items()},
+        "rules": [{"name": r.name, "value": r.value, "unit": r.unit} for r in rules_of_thumb(machine)],
+        "notes": list(machine.notes),
+        "warnings": list(machine.warnings),
+        "alternates": [
+            {"of": item.of, "rejected": item.rejected, **(_figure(item.figure) or {})} for item in machine.alternates
+        ],
+    }
+
+
+def _figures(machine: Machine) -> list[tuple[str, str, str, Figure | None]]:
+    """Every figure of a machine as (part, what, value, figure)."""
+    rows: list[tuple[str, str, str, Figure | None]] = []
+    for unit in machine.units:
+        rows += [(unit.name, dtype, _show(peak.value, "FLOP/s"), peak) for dtype, peak in unit.peaks.items()]
+        rows += [
+            (unit.name, f"{dtype} best matmul", f"{fraction.value:.0%}", fraction)
+            for dtype, fraction in unit.achievable.items()
+        ]
+    for memory in machine.memories:
+        if memory.bandwidth:
+            rows.append((memory.name, "bandwidth", _show(memory.bandwidth.value, "B/s"), memory.bandwidth))
+        if memory.capacity:
+            rows.append((memory.name, "capacity", _show(memory.capacity.value, "B"), memory.capacity))
+    for link in machine.links:
+        if link.bandwidth:
+            many = f"{link.links} x " if link.links else ""
+            rows.append((link.name, "one way", many + _show(link.bandwidth.value, "B/s"), link.bandwidth))
+        if link.latency:
+            rows.append((link.name, "hop", _show(link.latency.value, "s"), link.latency))
+    if machine.tdp:
+        rows.append(("power", "TDP", _show(machine.tdp.value, "W"), machine.tdp))
+    return rows
+
+
+def _origin(figure: Figure | None, sources: bool) -> str:
+    if figure is None:
+        return ""
+    if not sources:
+        return "" if figure.basis == "spec" else figure.basis
+    return ", ".join(filter(None, (figure.basis, figure.source, figure.date, figure.note)))
+
+
+def _figure(figure: Figure | None) -> dict[str, Any] | None:
+    if figure is None:
+        return None
+    named = {"source": figure.source, "basis": figure.basis, "note": figure.note, "date": figure.date}
+    return {"value": figure.value, **{name: text for name, text in named.items() if text}}
+
+
+def _cores(machine: Machine) -> str:
+    if not machine.cores:
+        return ""
+    return f"  {machine.cores} {'core' if machine.cores == 1 else 'cores'}"
+
+
+def _show(value: float | None, unit: str) -> str:
+    if value is None:
+        return ""
+    return format_quantity(value, unit) if unit not in ("tokens", "elements", "") else format_number(value)

@@ -1,0 +1,146 @@
+"""The pictures of an answer, whatever its kind: what :meth:`roofline.answers.Answer.plot` draws.
+
+>>> from roofline import bound, llm
+>>> answer = bound("bf16[512, 8192] @ bf16[8192, 8192]", on="h100")
+>>> list(pictures(answer)), plot_answer(answer)
+(['roofline'], <Chart 'Roofline of NVIDIA H100 SXM5 80GB': roofline with 2 lines, 1 point, 1 ridge>)
+>>> list(pictures(llm("llama-3-8b", on="h100", context=8192)))
+['roofline', 'time', 'memory']
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+from roofline.answers import Answer
+from roofline.bounds.bound import Bound
+from roofline.bounds.comparison import SideBySide
+from roofline.charts.bar_charts import bars_chart, split_chart
+from roofline.charts.chart import Chart, charts_of
+from roofline.charts.measurement_charts import bandwidth_chart, measured_chart
+from roofline.charts.plot import plot
+from roofline.charts.roofline_charts import program_roofline, roofline_chart
+from roofline.errors import InputError, suggest
+from roofline.sizes import is_array, is_symbol
+
+#: Draws one picture of an answer.
+Picture = Callable[[], Chart]
+
+#: The most operations of a bound that are points of their own.
+MOST_POINTS = 12
+
+
+def plot_answer(answer: Any, kind: str | None = None, *, theme: str = "light") -> Chart:
+    """Draw an answer: its usual picture, or one of another kind that it has."""
+    found = pictures(answer)
+    if not found:
+        what = type(answer).__name__
+        hint = _INSTEAD.get(what, "its table() and to_dict() hold its figures")
+        raise InputError(f"there is no picture of a {what}", hint=hint)
+    if kind is not None and kind not in found:
+        raise InputError(
+            f"no picture {kind!r} of a {type(answer).__name__}", hint=suggest(kind, found, what="pictures")
+        )
+    return found[kind or next(iter(found))]().with_theme(theme)
+
+
+def pictures(answer: Answer) -> Mapping[str, Picture]:
+    """The pictures that an answer has by kind, the usual one first; empty where it has none."""
+    of_kind = next((_PICTURES[each.__name__] for each in type(answer).__mro__ if each.__name__ in _PICTURES), None)
+    return {} if of_kind is None else of_kind(answer)
+
+
+def _of_bound(answer: Bound) -> dict[str, Picture]:
+    asked = answer.question
+    if is_symbol(answer.lower):
+        return {}
+    if is_array(answer.lower):
+        return {} if asked is None or not asked.text else _over_a_size(asked, asked.sizes)
+    timed = [part for part in answer.ops if part.flops and part.bytes]
+    if not answer.is_rate_only and not timed:
+        return {}
+    if len(answer.ops) > MOST_POINTS:
+        return {"roofline": partial(program_roofline, answer)}
+    return {"roofline": partial(roofline_chart, [answer.machine], [answer])}
+
+
+def _over_a_size(asked: Any, sizes: Mapping[str, Any]) -> dict[str, Picture]:
+    """Throughput and time over the size with the most values, a curve for each combination of the others."""
+    values = {name: sorted(set(map(int, size.ravel().tolist()))) for name, size in sizes.items() if is_array(size)}
+    if not values:
+        return {}
+    given = {name: values.get(name, size) for name, size in sizes.items()}
+    chosen = {name: value for name, value in asked.conventions.changes().items() if name != "mesh"}
+    over = max(values, key=lambda name: len(values[name]))
+    draw = partial(plot, asked.text, on=asked.machine, sizes=given, vary=over, **chosen)
+    return {kind: partial(draw, kind=kind) for kind in ("throughput", "time")}
+
+
+def _of_sweep(table: Any) -> dict[str, Picture]:
+    if not table.question.text:
+        return {}
+    columns = {name: table[name] for name in table.names}
+    return _over_a_size(table.question, {n: v if len(set(v.tolist())) > 1 else int(v[0]) for n, v in columns.items()})
+
+
+def _of_serving(answer: Any) -> dict[str, Picture]:
+    several = [phase for phase in (answer.prefill, answer.decode) if phase is not None and is_array(phase.lower)]
+    open_ = [phase for phase in (answer.prefill, answer.decode) if phase is not None and is_symbol(phase.lower)]
+    if open_:
+        return {}
+    kinds = charts_of("serving")
+    return {name: partial(kinds[name], answer) for name in (("memory",) if several else ("roofline", "time", "memory"))}
+
+
+def _of_training(answer: Any) -> dict[str, Picture]:
+    return {} if answer.bound.kind is None else {"roofline": partial(program_roofline, answer.bound)}
+
+
+def _of_comparison(answer: SideBySide) -> dict[str, Picture]:
+    def times() -> Chart:
+        facts = zip(answer.names, answer.facts[answer.headline], answer.fitting, strict=True)
+        rows = [
+            (who if fits else f"{who}, does not fit", [(answer.headline, float(fact.value))])
+            for who, fact, fits in facts
+            if fact is not None
+        ]
+        return bars_chart(rows, title=answer.subject, label=answer.headline, unit="s")
+
+    bounds = answer.answers if all(isinstance(each, Bound) and each.ops for each in answer.answers) else ()
+    roofline = {"roofline": partial(roofline_chart, [each.machine for each in bounds], bounds)} if bounds else {}
+    return {**roofline, "time": times}
+
+
+def _of_points(points: Any) -> dict[str, Picture]:
+    drawn = [point.run for point in points if point.run.flops and point.run.bytes]
+    roofline = {"roofline": partial(plot, on=points.machine, measured=drawn)} if drawn else {}
+    return {**roofline, "split": partial(split_chart, points, unpriced=points.unpriced)}
+
+
+#: What has pictures, by the name of its class, so that drawing one kind loads no other.
+_PICTURES: Mapping[str, Callable[[Any], Mapping[str, Picture]]] = {
+    "Bound": _of_bound,
+    "DeploymentPlan": lambda found: {"frontier": partial(charts_of("plan")["frontier"], found)},
+    "Machine": lambda machine: {"roofline": partial(plot, on=machine)},
+    "MeasuredPoints": _of_points,
+    "Measurement": lambda found: {
+        "bandwidth": partial(bandwidth_chart, found),
+        "roofline": partial(measured_chart, found),
+    },
+    "ParetoFront": lambda found: {"front": partial(charts_of("serving")["front"], found)},
+    "Serving": _of_serving,
+    "SideBySide": _of_comparison,
+    "Sweep": _of_sweep,
+    "Training": _of_training,
+    "Zones": lambda found: {
+        "roofline": partial(plot, on=found.machine, bandwidths=found.bandwidths, dtypes=(found.dtype,))
+    },
+}
+
+#: What draws an answer that has no picture of its own.
+_INSTEAD = {
+    "Traced": "say where it runs first: traced.bound(on='h100').plot()",
+    "Formula": "a sweep draws it: roofline.sweep(…).plot()",
+}

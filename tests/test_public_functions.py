@@ -1,0 +1,153 @@
+"""What Python offers: a function of the name of every command, with real parameters; one set of methods for answers."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import roofline
+from roofline import models
+from roofline.answers import Answer
+from roofline.charts.chart import Chart
+from roofline.cli import _COMMANDS, cli
+from roofline.errors import InputError
+from tests.test_house_values import ANSWERS, LINE, SIZES, VALUES
+
+#: Commands that have no function: they open or serve a page.
+NO_FUNCTION = {"explore", "completion"}
+
+#: Words of commands that are about files, colours and screens, and those that Python says in another way.
+SAID_OTHERWISE = {
+    "as_json", "output", "chart", "split", "csv_file", "explain", "width", "dark", "set_", "again", "roofline",
+    "against", "words", "names", "help_all",
+}  # fmt: skip
+
+NO_PICTURE = "there is no picture of"
+
+FUNCTIONS = [name for name in roofline.__all__ if inspect.isfunction(getattr(roofline, name))]
+
+
+@pytest.mark.parametrize("name", sorted(set(_COMMANDS) - NO_FUNCTION))
+def test_every_command_has_a_function_of_its_name(name: str) -> None:
+    assert name in dir(roofline)
+    assert callable(getattr(roofline, name))
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_a_function_shows_its_parameters_by_name(name: str) -> None:
+    parameters = inspect.signature(getattr(roofline, name)).parameters.values()
+    rest = [each.name for each in parameters if each.kind is inspect.Parameter.VAR_KEYWORD]
+    assert rest in ([], ["named_sizes"], ["more_sizes"], ["named"], ["overrides"]), rest
+
+
+def test_help_shows_what_bound_takes() -> None:
+    shown = inspect.signature(roofline.bound)
+    assert {"expression", "on", "policy", "overlap", "achievable", "mesh", "plan"} <= set(shown.parameters)
+    assert shown.parameters["uneven"].default == "error"
+    assert {"prompt", "context", "tensor", "expert", "weights", "overlap"} <= set(
+        inspect.signature(roofline.llm).parameters
+    )
+    assert {"checkpoint", "zero", "schedule", "on", "policy"} <= set(inspect.signature(roofline.train).parameters)
+
+
+@pytest.mark.parametrize("name", ["pytorch", "jax", "onnx"])
+def test_trace_shows_what_its_front_ends_take(name: str) -> None:
+    source = Path(roofline.__file__).parent / "programs" / name / "trace.py"
+    [own] = [
+        each
+        for each in ast.parse(source.read_text(encoding="utf-8")).body
+        if isinstance(each, ast.FunctionDef) and each.name == "trace"
+    ]
+    shown = inspect.signature(roofline.trace).parameters
+    assert [each.arg for each in own.args.kwonlyargs if each.arg not in shown] == []
+
+
+@pytest.mark.parametrize("name", ["bound", "solve", "llm", "train", "plan"])
+def test_the_words_of_a_command_are_those_of_its_function(name: str) -> None:
+    command = cli.get_command(None, name)  # type: ignore[arg-type]
+    assert command is not None
+    words = {param.name for param in command.params} - SAID_OTHERWISE
+    takes = set(inspect.signature(getattr(roofline, name)).parameters)
+    assert len(words & takes) > len(words) / 3
+
+
+def refusal(method: Callable[[], Any]) -> str | None:
+    """What an answer says where it does not have something; None where it has."""
+    try:
+        method()
+    except InputError as error:
+        return str(error)
+    return None
+
+
+@pytest.mark.parametrize("name", [*ANSWERS, "chip", "model"])
+def test_an_answer_has_the_methods_that_it_can_have(name: str) -> None:
+    found = ({**ANSWERS, **VALUES})[name]()
+    for answer in found if type(found) is tuple else [found]:
+        assert isinstance(answer, Answer)
+        assert answer.to_dict()
+        for method, none in (
+            (answer.table, "has no table"),
+            (answer.to_pandas, "has no table"),
+            (answer.plot, NO_PICTURE),
+        ):
+            said = refusal(method)
+            assert said is None or none in said
+
+
+def test_an_answer_is_saved_as_what_the_ending_says(tmp_path: Path) -> None:
+    answer = roofline.bound(LINE, on="v5e", **SIZES)
+    for ending, start in [
+        (".svg", b"<?xml"),
+        (".png", b"\x89PNG"),
+        (".csv", b"resource,dtype,amount (FLOP),"),
+        (".html", b"<!doctype"),
+    ]:
+        path = tmp_path / f"answer{ending}"
+        answer.save(path)
+        assert path.read_bytes().startswith(start), ending
+    with pytest.raises(InputError, match=r"end the name in \.html, \.json, \.txt, \.csv, \.svg, \.png or \.pdf"):
+        answer.save(tmp_path / "answer.doc")
+
+
+def test_a_table_is_saved_as_numbers_text_or_a_picture(tmp_path: Path) -> None:
+    table = roofline.sweep(LINE, on="v5e", B=[1, 64], D=1024, F=1024)
+    for ending, start in [(".csv", b"B,D,F,lower"), (".txt", b" B "), (".svg", b"<?xml")]:
+        path = tmp_path / f"table{ending}"
+        table.save(str(path))
+        assert path.read_bytes().startswith(start), ending
+
+
+def test_what_cannot_be_drawn_says_what_can() -> None:
+    with pytest.raises(InputError, match="there is no picture of a Formula; a sweep draws it"):
+        roofline.formula(LINE, on="v5e", **SIZES).plot()
+    with pytest.raises(InputError, match="no picture 'bars' of a Serving; pictures are: roofline, time, memory"):
+        models.serve("llama-2-7b", on="h100", context=128).plot("bars")
+
+
+def test_a_table_is_drawn_over_the_size_that_varies() -> None:
+    table = roofline.sweep(LINE, on="v5e", B=[1, 64, 4096], D=[1024, 2048], F=1024)
+    chart = table.plot()
+    assert (chart.kind, [line.label for line in chart.lines][:2]) == ("throughput", ["D = 1024", "D = 2048"])
+
+
+def test_a_profile_is_an_answer(tmp_path: Path) -> None:
+    path = tmp_path / "runs.csv"
+    path.write_text("name,dtype,flops,bytes,seconds\nup,bf16,1e12,2e9,2e-3\ndown,bf16,1e12,2e9,4e-3\n")
+    found = roofline.profile(path, on="h100")
+    assert [point.run.name for point in found] == ["down", "up"]
+    assert [len(roofline.profile(path, on="h100", top=1)), found[1].bound.bound_by] == [1, "tensor"]
+    assert found.to_dict()["schema"] == "roofline/points/1"
+    assert isinstance(found.plot(), Chart)
+
+
+def test_two_chips_are_compared_in_a_line() -> None:
+    one, other = (roofline.llm("llama-3-8b", on=chip, batch=8, context=8192) for chip in ("h100", "h200"))
+    both: Any = one.compare(other)
+    assert both.fastest == "NVIDIA H200 SXM"
+    assert both.plot("time").bars
