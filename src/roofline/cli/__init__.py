@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 import click
 
 from roofline import __version__
 from roofline.errors import RooflineError, suggest
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
+    from roofline.cli.command import CommandEntry
 
 _COMMANDS = {
     "bound": "how fast can this run at best, and what limits it",
@@ -32,6 +38,7 @@ _COMMANDS = {
     "accuracy": "how far estimates are from measurements, by chip, library and kind of kernel",
     "calibrate": "constants of estimates from a few runs of your own",
     "chips": "list, filter, compare and explain the machines of the catalog",
+    "completion": "what makes bash, zsh or fish complete commands, options, chips and models",
 }
 
 
@@ -44,14 +51,13 @@ class _Lazy(click.Group):
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
         if name not in _COMMANDS:
             return None
-        from importlib import import_module
-
-        command: click.Command = import_module(f"roofline.cli.{name}").command
-        return command
+        return _command(name)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
+        if ctx.resilient_parsing:  # completion asks what may follow
+            return super().resolve_command(ctx, args)
         if args and args[0] not in _COMMANDS:
             hint = suggest(args[0], _COMMANDS, what="commands")
             hint = "help is roofline --help, or roofline COMMAND --help" if args[0] == "help" else hint
@@ -63,9 +69,38 @@ class _Lazy(click.Group):
             check_once(command, rest)
         return name, command, rest
 
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """The commands that begin so, without loading them."""
+        from click.shell_completion import CompletionItem
+
+        if incomplete.startswith("-"):
+            return super().shell_complete(ctx, incomplete)
+        return [CompletionItem(name, help=says) for name, says in _COMMANDS.items() if name.startswith(incomplete)]
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
             formatter.write_dl(list(_COMMANDS.items()))
+
+
+def reference() -> Iterator[CommandEntry]:
+    """Every command with its options by group, as data: the page of the reference is made from it.
+
+    >>> first = next(reference())
+    >>> first.name, list(first.groups)[:2]
+    ('bound', ['machine', 'several chips'])
+    >>> [option.words for option in first.groups["answer"]]
+    [('--explain',), ('--json',), ('-o', '--output-file')]
+    """
+    from roofline.cli.command import entries
+
+    return entries(_COMMANDS, _command)
+
+
+def _command(name: str) -> click.Command:
+    from importlib import import_module
+
+    found: click.Command = import_module(f"roofline.cli.{name}").command
+    return found
 
 
 #: What a new user may try first.
@@ -96,7 +131,8 @@ def cli(context: click.Context) -> None:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; return its exit code: 0, 2 where the input is wrong, 3 where no plan meets its limits."""
     try:
-        code = cli.main(args=None if arguments is None else list(arguments), standalone_mode=False)
+        words = None if arguments is None else list(arguments)
+        code = cli.main(args=words, prog_name="roofline", standalone_mode=False)
     except RooflineError as error:
         click.echo(f"error: {error}", err=True)
         return 2

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-import click
-
+from roofline.cli.command import argument, command_named
+from roofline.cli.option_table import option, with_options
 from roofline.cli.output import show, show_json
 
 
-@click.command("accuracy")
-@click.argument("chip", required=False)
-@click.option("--op", "kernel", metavar="KIND", help="A kind of kernel: gemm, attention, moe, collective, norm …")
-@click.option("--library", metavar="NAME", help="A library: vllm, trtllm, sglang, nccl, torch.")
-@click.option("--constants", "files", multiple=True, metavar="FILE", help="Constants of your own, from calibrate.")
-@click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON.")
+@command_named("accuracy")
+@argument("chip", values="chip", required=False)
+@with_options(
+    option("op"),
+    option("library", default=None, show_default=False, help="A library: vllm, trtllm, sglang, nccl, torch."),
+    option("constants", name="files"),
+    option("json"),
+)
 def command(chip: str | None, kernel: str | None, library: str | None, files: tuple[str, ...], as_json: bool) -> None:
     """How far estimates are from measurements that were not fitted, by chip, library, kind of kernel and format.
 

@@ -4,19 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-import click
-
-from roofline.cli.options import MESH, TARGET, WORK, one_expression, question_arguments, split_words, with_options
+from roofline.cli.command import argument, command_named
+from roofline.cli.option_table import MESH, TARGET, WORK, option, with_options
+from roofline.cli.options import one_expression, question_arguments, split_words
 from roofline.cli.output import show, show_json
 
 
-@click.command("advise")
-@click.argument("words", nargs=-1, metavar="[EXPRESSION] [SIZE=VALUE]...")
-@with_options(TARGET, MESH, WORK)
-@click.option(
-    "--than", "others", multiple=True, metavar="CHIP", help="Chips to compare with (default: a few current ones)."
-)
-@click.option("--json", "as_json", is_flag=True, help="Print the lines as JSON in SI units.")
+@command_named("advise", "on than set over warm flops bytes dtype json")
+@argument("words", nargs=-1, metavar="[EXPRESSION] [SIZE=VALUE]...")
+@with_options(TARGET, MESH, WORK, option("than"), option("json"))
 def command(words: tuple[str, ...], others: tuple[str, ...], as_json: bool, **options: Any) -> None:
     """What would move the bound, and by how much? Every line equals a fresh 'roofline bound'.
 

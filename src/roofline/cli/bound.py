@@ -6,30 +6,29 @@ from typing import Any
 
 import click
 
+from roofline.cli.command import argument, command_named
+from roofline.cli.option_table import ESTIMATE, EXPECT, MESH, SEVERAL, WORK, option, options, with_options
 from roofline.cli.options import (
-    ESTIMATE,
-    EXPECT,
-    MESH,
-    SEVERAL,
-    WORK,
     expectation_asked,
     on_each,
     one_expression,
     question_arguments,
     split_words,
     targets,
-    with_options,
 )
 from roofline.cli.output import show, show_json
 
 
-@click.command("bound")
-@click.argument("words", nargs=-1, metavar="[EXPRESSION] [SIZE=VALUE]...")
-@with_options(SEVERAL, MESH, WORK, ESTIMATE, EXPECT)
-@click.option("--explain", is_flag=True, help="Show the arithmetic and the source of every figure.")
-@click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON in SI units.")
-@click.option(
-    "-o", "--output", metavar="FILE", help="Write a report with sliders (.html), or the answer (.json, .txt)."
+@command_named("bound", "on flops bytes dtype set over warm policy estimate explain output-file json")
+@argument("words", nargs=-1, metavar="[EXPRESSION] [SIZE=VALUE]...")
+@with_options(SEVERAL, MESH, WORK, ESTIMATE, EXPECT, options("explain json"))
+@with_options(
+    option(
+        "output-file",
+        name="output",
+        older="--output",
+        help="Write a report with sliders (.html), or the answer (.json, .txt).",
+    )
 )
 def command(words: tuple[str, ...], explain: bool, as_json: bool, output: str | None, **options: Any) -> None:
     """How fast can this run here at best, and what limits it?

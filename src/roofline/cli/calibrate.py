@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import click
-
+from roofline.cli.command import argument, command_named
+from roofline.cli.option_table import option, with_options
 from roofline.cli.output import show, show_json
 
 
-@click.command("calibrate")
-@click.argument("file")
-@click.option("--on", required=True, metavar="TARGET", help="The chip the runs are of.")
-@click.option(
-    "--library", default="vllm", show_default=True, metavar="NAME", help="What ran, where rows do not say so."
+@command_named("calibrate")
+@argument("file")
+@with_options(
+    option("on", required=True, multiple=False, metavar="TARGET", help="The chip the runs are of."),
+    option("library", help="What ran, where rows do not say so."),
+    option("from"),
+    option("output-file", name="output", older="--output", help="Write the constants to a file for --constants."),
+    option("json"),
 )
-@click.option("--from", "start", metavar="LIBRARY", help="Whose constants to start from (default: those of vllm).")
-@click.option("-o", "--output", metavar="FILE", help="Write the constants to a file for --constants.")
-@click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON.")
 def command(file: str, on: str, library: str, start: str | None, output: str | None, as_json: bool) -> None:
     """Fit the constants of estimates to a CSV of runs; ten rows of a kind of kernel suffice.
 

@@ -8,6 +8,8 @@ import click
 
 from roofline import dtypes
 from roofline.bounds.chip_card import chip_data, comparison, detail, listing, row_figures
+from roofline.cli.command import argument, command_named
+from roofline.cli.option_table import option, options, with_options
 from roofline.cli.options import machine_files, parse_set
 from roofline.cli.output import show, show_json
 from roofline.errors import InputError, did_you_mean
@@ -17,17 +19,14 @@ from roofline.hardware import Machine, chip, chips
 SORTS = ("name", "peak", "bandwidth", "capacity", "ridge")
 
 
-@click.command("chips")
-@click.argument("names", nargs=-1, metavar="[CHIP]...")
-@click.option("--filter", "filter_", metavar="TEXT", help="Only chips with this text in a name, maker or family.")
-@click.option("--dtype", default="bf16", show_default=True, help="Which peak the list shows.")
-@click.option("--sort", type=click.Choice(SORTS), help="Order the list, largest first (name: A to Z).")
-@click.option("--set", "set_", metavar="FIGURE=VALUE", multiple=True, help="Override a figure: hbm=8.2e11.")
-@click.option(
-    "--chips", "files", metavar="PATH", multiple=True, help="Machine file or folder that overlays the catalog."
+@command_named("chips")
+@argument("names", nargs=-1, metavar="[CHIP]...", values="chip")
+@with_options(
+    option("filter"),
+    option("dtype", default="bf16", help="Which peak the list shows."),
+    option("sort", type=click.Choice(SORTS)),
+    *options("set chips sources json"),
 )
-@click.option("--sources", is_flag=True, help="With one chip: every figure's source, and what other sources say.")
-@click.option("--json", "as_json", is_flag=True, help="Print as JSON in SI units.")
 def command(
     names: tuple[str, ...],
     filter_: str | None,

@@ -4,27 +4,21 @@ from __future__ import annotations
 
 from typing import Any
 
-import click
-
-from roofline.cli.options import (
-    MESH,
-    TARGET,
-    convention_arguments,
-    one_expression,
-    split_words,
-    target_arguments,
-    with_options,
-)
+from roofline.cli.command import argument, command_named
+from roofline.cli.option_table import MESH, TARGET, option, with_options
+from roofline.cli.options import convention_arguments, one_expression, split_words, target_arguments
 from roofline.cli.output import show, show_json
 from roofline.errors import InputError
 
 
-@click.command("comm")
-@click.argument("words", nargs=-1, metavar="COLLECTIVE [SIZE=VALUE]...")
+@command_named("comm", "on bytes dtype algorithm sharp mesh wrap set json")
+@argument("words", nargs=-1, metavar="COLLECTIVE [SIZE=VALUE]...")
 @with_options(TARGET, MESH)
-@click.option("--bytes", metavar="BYTES", help="With a collective's name: bytes of the array, all shards together.")
-@click.option("--dtype", default="bf16", show_default=True, help="Format of that array.")
-@click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON in SI units.")
+@with_options(
+    option("bytes", name="bytes", help="With a collective's name: bytes of the array, all shards together."),
+    option("dtype", default="bf16", help="Format of that array."),
+    option("json"),
+)
 def command(words: tuple[str, ...], bytes: str | None, dtype: str, as_json: bool, **options: Any) -> None:
     """How long a collective takes on this network, by which algorithm, and what else would do it.
 

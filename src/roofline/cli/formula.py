@@ -6,28 +6,17 @@ from typing import Any
 
 import click
 
-from roofline.cli.model_options import MODEL_QUESTION, model_arguments, without_model
-from roofline.cli.options import (
-    MESH,
-    SEVERAL,
-    WORK,
-    one_expression,
-    question_arguments,
-    split_words,
-    targets,
-    with_options,
-)
+from roofline.cli.command import argument, command_named
+from roofline.cli.model_options import model_arguments, without_model
+from roofline.cli.option_table import MESH, MODEL_QUESTION, SEVERAL, WORK, options, with_options
+from roofline.cli.options import one_expression, question_arguments, split_words, targets
 from roofline.cli.output import show, show_json
 from roofline.errors import InputError
 
 
-@click.command("formula")
-@click.argument("words", nargs=-1, metavar="EXPRESSION|MODEL [SIZE=VALUE]...")
-@with_options(SEVERAL, MODEL_QUESTION, MESH, WORK)
-@click.option("--latex", "language", flag_value="latex", help="Print it in LaTeX.")
-@click.option("--js", "language", flag_value="javascript", help="Print it as a function in JavaScript.")
-@click.option("--python", "language", flag_value="python", help="Print it as a function in Python.")
-@click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON in SI units.")
+@command_named("formula", "on phase batch prompt context tensor weights kv latex js python json")
+@argument("words", nargs=-1, metavar="EXPRESSION|MODEL [SIZE=VALUE]...", values="model")
+@with_options(SEVERAL, MODEL_QUESTION, MESH, WORK, options("latex js python json"))
 def command(words: tuple[str, ...], language: str | None, as_json: bool, **options: Any) -> None:
     """The closed form of a bound: terms by resource, which one binds, where that flips, and what it depends on.
 

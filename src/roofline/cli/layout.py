@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import click
-
+from roofline.cli.command import argument, command_named
+from roofline.cli.option_table import option, options, with_options
 from roofline.cli.options import machine_files, one_expression, parse_mesh, split_words
 from roofline.cli.output import show, show_json
 from roofline.errors import InputError
 
 
-@click.command("layout")
-@click.argument("words", nargs=-1, metavar="TENSOR [SIZE=VALUE]...")
-@click.option("--mesh", "meshes", metavar="AXIS=SIZE,…", multiple=True, help="Mesh axes: X=4,Y=8, or X=n.")
-@click.option("--on", "on", metavar="TARGET", help="Take the axes of a target's shape: v5e:4x4 has X=4,Y=4.")
-@click.option("--chips", "files", metavar="PATH", multiple=True, help="Machine file or folder over the catalog.")
-@click.option("--uneven", type=click.Choice(["error", "pad"]), default="error", help="Sizes that do not divide.")
-@click.option("--json", "as_json", is_flag=True, help="Print the layout as JSON.")
+@command_named("layout")
+@argument("words", nargs=-1, metavar="TENSOR [SIZE=VALUE]...")
+@with_options(
+    option("mesh", name="meshes"),
+    option("on", multiple=False, metavar="TARGET", help="Take the axes of a target's shape: v5e:4x4 has X=4,Y=4."),
+    *options("chips uneven json"),
+)
 def command(
     words: tuple[str, ...], meshes: tuple[str, ...], on: str | None, files: tuple[str, ...], uneven: str, as_json: bool
 ) -> None:

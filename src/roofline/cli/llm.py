@@ -8,14 +8,11 @@ import click
 from click.core import ParameterSource
 
 from roofline.bounds.conventions import OF_OPERATIONS
+from roofline.cli.command import argument, command_named, word_of
 from roofline.cli.llm_answers import ServingQuestion, further_answers
 from roofline.cli.model_options import (
     BESIDE,
-    FORMATS,
     PICTURE_NAMES,
-    PICTURES,
-    SHARING,
-    WORKED_OUT,
     WORKED_OUT_NAMES,
     formats,
     images,
@@ -23,19 +20,9 @@ from roofline.cli.model_options import (
     sharing,
     taken,
 )
-from roofline.cli.options import (
-    ESTIMATE,
-    EXPECT,
-    SEVERAL,
-    convention_arguments,
-    expectation_asked,
-    on_each,
-    parse_size,
-    target_arguments,
-    targets,
-    with_options,
-)
-from roofline.cli.output import show, show_chart, show_json
+from roofline.cli.option_table import ESTIMATE, EXPECT, FORMATS, SEVERAL, SHARING, option, options, with_options
+from roofline.cli.options import convention_arguments, expectation_asked, on_each, parse_size, target_arguments, targets
+from roofline.cli.output import ChartKind, show, show_chart, show_json
 from roofline.errors import InputError
 from roofline.models.parallelism.layout import pool
 from roofline.sizes import check
@@ -45,18 +32,27 @@ if TYPE_CHECKING:
     from roofline.models.serving.pareto import ParetoFront
 
 
-@click.command("llm")
-@click.argument("model", metavar="MODEL")
+@command_named(
+    "llm",
+    "batch prompt context output on tensor expert weights kv estimate tpot price fit advise output-file json",
+)
+@argument("model", metavar="MODEL", values="model")
 @with_options(SEVERAL)
-@click.option("--batch", default="1", show_default=True, metavar="N", help="Sequences; a list or range gives a table.")
-@click.option("--prompt", metavar="TOKENS", help="Tokens to prefill of each sequence.")
-@click.option("--past", metavar="TOKENS", help="Tokens in the cache already, before the prompt's.")
-@click.option("--context", metavar="TOKENS", help="Tokens in the cache when decoding (default: past and prompt).")
-@click.option("--images", metavar="N", help="Images in each prompt; their tokens are part of it.")
-@click.option("--image-size", metavar="HxW", help="Height and width of an image in pixels (default: the tower's own).")
-@click.option("--all-logits", is_flag=True, help="Prefill makes output for every token, not only the last.")
-@with_options(SHARING, FORMATS, ESTIMATE, EXPECT, WORKED_OUT, PICTURES)
-@click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON in SI units.")
+@with_options(option("batch", default="1", help="Sequences; a list or range gives a table."))
+@with_options(options("prompt past context images image-size all-logits"), SHARING)
+@with_options(option("algorithm", multiple=False, help="Of the collectives: auto, two-shot, in-switch …"))
+@with_options(FORMATS, ESTIMATE, EXPECT, options("output"))
+@with_options(option("tpot", help="Longest time a token may take (20ms): the best of several batches."))
+@with_options(options("chunk fit advise"), option("price", help="Of a chip for an hour: cost of a million tokens."))
+@with_options(option("power", help="Of one chip, or tdp for the catalog's: energy of tokens."))
+@with_options(options("draft accept draft-by draft-weights prefill-on prefill-tensor prefill-batch prefill-link"))
+@with_options(options("pool form"))
+@with_options(option("view", type=ChartKind("serving")))
+@with_options(
+    option("phase", type=click.Choice(["prefill", "decode"]), help="Phase in the picture (of time: the last)."),
+    option("output-file", help="Write a picture (.svg, .png, .pdf) or a report."),
+    *options("dark width json"),
+)
 def command(model: str, as_json: bool, **options: Any) -> None:
     """The floor of serving a model on one chip, or several that split it: prefill and decode, and whether it fits.
 
@@ -130,7 +126,7 @@ def _step_alone(described: Model, options: dict[str, Any]) -> Any:
     for name in (*PICTURE_NAMES, *WORKED_OUT_NAMES):
         given = context.get_parameter_source(name) not in (None, ParameterSource.DEFAULT)
         if given:
-            flag = next(param.opts[-1] for param in context.command.params if param.name == name)
+            flag = next(word_of(param) for param in context.command.params if param.name == name)
             raise InputError(f"several machines are compared by their steps, without {flag}", hint="name one machine")
     return _serve(asked)
 

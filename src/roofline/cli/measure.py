@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from roofline.cli.command import command_named
+from roofline.cli.option_table import option, options, with_options
 from roofline.cli.output import check_files, show, show_json
 from roofline.errors import HardwareError, InputError
 from roofline.hardware.catalog import user_file
@@ -23,18 +25,20 @@ DEVICE = "this-device"
 STOPPED = ".stopped"
 
 
-@click.command("measure")
-@click.option("--quick", is_flag=True, help="At most ten seconds: fewer working sets and windows.")
-@click.option("--seconds", type=float, metavar="N", help="Seconds of sampling: more confirm more on a shared machine.")
-@click.option("--device", metavar="cuda[:N]|jax[:N]", help="Measure an accelerator through PyTorch or JAX instead.")
-@click.option("--no-library", is_flag=True, help="Leave out the matrix products of PyTorch or NumPy.")
-@click.option("--show", "again", is_flag=True, help="Show what the file holds, without measuring.")
-@click.option("--chart", metavar="FILE", help="Draw bandwidth over the working set: .svg, .png or .pdf.")
-@click.option("--roofline", metavar="FILE", help="Draw the roofline: levels, registers and library.")
-@click.option("--against", metavar="CHIP", help="A data sheet to draw beside it, with --roofline.")
-@click.option("--csv", "csv_file", metavar="FILE", help="Write every ceiling, curve and shape as CSV in SI units.")
-@click.option("-o", "--output", metavar="FILE", help="Machine file to write; by default the one `--on this` reads.")
-@click.option("--json", "as_json", is_flag=True, help="Print what was measured as JSON in SI units.")
+@command_named("measure")
+@with_options(
+    *options("quick seconds device no-library show"),
+    option("chart", help="Draw bandwidth over the working set: .svg, .png or .pdf."),
+    *options("roofline against"),
+    option("csv", help="Write every ceiling, curve and shape as CSV in SI units."),
+    option(
+        "output-file",
+        name="output",
+        older="--output",
+        help="Machine file to write; by default the one `--on this` reads.",
+    ),
+    option("json"),
+)
 def command(
     quick: bool,
     seconds: float | None,

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import click
-
 from roofline.bounds.conventions import OF_OPERATIONS
-from roofline.cli.model_options import FORMATS, formats
-from roofline.cli.options import convention_arguments, with_options
+from roofline.cli.command import argument, command_named
+from roofline.cli.model_options import formats
+from roofline.cli.option_table import FORMATS, option, options, with_options
+from roofline.cli.options import convention_arguments
 from roofline.cli.output import show, show_json
 from roofline.errors import InputError
 from roofline.quantity import format_count
@@ -18,16 +18,14 @@ if TYPE_CHECKING:
     from roofline.models.description import Model
 
 
-@click.command("model")
-@click.argument("names", nargs=-1, metavar="[MODEL]...")
-@click.option("--batch", default=1, show_default=True, metavar="N", help="Sequences of the prefill.")
-@click.option("--prompt", type=int, metavar="TOKENS", help="Tokens of each (default 1024, or the most it takes).")
-@with_options(FORMATS)
-@click.option("--modules", is_flag=True, help="Parameters by module, for one model.")
-@click.option(
-    "--parts", is_flag=True, help="Parameters of attention, MLP, experts, vocabulary, with and without norms."
+@command_named("model")
+@argument("names", nargs=-1, metavar="[MODEL]...", values="model")
+@with_options(
+    option("batch", type=int, default=1, help="Sequences of the prefill."),
+    option("prompt", type=int, help="Tokens of each (default 1024, or the most it takes)."),
+    *FORMATS,
+    *options("modules parts json"),
 )
-@click.option("--json", "as_json", is_flag=True, help="Print as JSON in SI units.")
 def command(
     names: tuple[str, ...],
     batch: int,

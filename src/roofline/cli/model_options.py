@@ -1,4 +1,4 @@
-"""Options that the commands about models share."""
+"""How options about models become arguments of the library."""
 
 from __future__ import annotations
 
@@ -9,49 +9,9 @@ import click
 from click.core import ParameterSource
 
 from roofline.bounds.conventions import OF_OPERATIONS
-from roofline.cli.options import BYTES, convention_arguments, parse_size, target_arguments
-from roofline.cli.output import ChartKind
-from roofline.cli.values import FRACTION, PRICE
+from roofline.cli.command import word_of
+from roofline.cli.options import convention_arguments, parse_size, target_arguments
 from roofline.errors import InputError
-
-FORMATS = (
-    click.option("--weights", metavar="DTYPE", help="Format of the matrices (default: as the configuration says)."),
-    click.option("--activations", metavar="DTYPE", help="Format of activations (default: the model's own)."),
-    click.option("--kv", metavar="DTYPE", help="Format of keys and values (default: as activations)."),
-    click.option("--compute", metavar="DTYPE", help="Arithmetic of matrix products (default: the wider operand's)."),
-    *BYTES["minimal"],
-    click.option("--full-attention", is_flag=True, help="Count every pair of query and key, masked or not."),
-)  # fmt: skip
-
-_WAYS = "N[,N…]"
-
-SHARING = (
-    click.option("--tensor", metavar=_WAYS, help="Chips that split each layer; a list gives a table."),
-    click.option("--sequence-parallel", is_flag=True, help="They split the hidden state between blocks by tokens."),
-    click.option("--pipeline", metavar=_WAYS, help="Stages of consecutive layers."),
-    click.option(
-        "--microbatches",
-        "--micro-batches",
-        "micro_batches",
-        type=int,
-        metavar="N",
-        help="In flight in a pipeline (default: one a stage).",
-    ),
-    click.option("--balance", metavar="HOW", help="Cut stages by layers (default) or by time."),
-    click.option("--data", metavar=_WAYS, help="Copies of the model (default: what chips are left)."),
-    click.option("--expert", metavar=_WAYS, help="Chips over which whole experts are spread."),
-    click.option(
-        "--expert-exchange",
-        metavar="HOW",
-        help="Tokens are sent to experts (all-to-all, per-expert), or sums are added up (all-reduce).",
-    ),
-    click.option("--dispatch", metavar="DTYPE", help="Format in which tokens are sent to experts."),
-    click.option("--combine", metavar="DTYPE", help="Format in which experts' results are sent back."),
-    click.option("--shared-experts", metavar="HOW", help="replicated (default) or split, where tokens are sent."),
-    click.option("--context-parallel", metavar=_WAYS, help="Chips that share each sequence."),
-    click.option("--kv-parallel", metavar=_WAYS, help="Of the tensor chips, how many share keys and values."),
-    click.option("--algorithm", metavar="NAME", help="Of the collectives: auto, two-shot, in-switch …"),
-)  # fmt: skip
 
 #: Options that are numbers of chips.
 _NUMBERS = ("tensor", "pipeline", "data", "expert", "context_parallel", "kv_parallel")
@@ -87,10 +47,11 @@ def not_alone(beside: Mapping[str, Sequence[str]]) -> None:
     flags = {param.name: param for param in context.command.params}
     for name, needed in beside.items():
         if given(name) and not any(map(given, needed)):
-            other = (flags[name].secondary_opts if context.params[name] is False else ()) or flags[name].opts
-            wanted = " or ".join(flags[each].opts[-1] for each in needed)
+            denied = flags[name].secondary_opts if context.params[name] is False else ()
+            other = denied[-1] if denied else word_of(flags[name])
+            wanted = " or ".join(word_of(flags[each]) for each in needed)
             more = "it" if len(needed) == 1 else "one of them"
-            raise InputError(f"{other[-1]} says nothing without {wanted}", hint=f"add {more}, or leave {other[-1]} out")
+            raise InputError(f"{other} says nothing without {wanted}", hint=f"add {more}, or leave {other} out")
 
 
 def formats(options: dict[str, Any]) -> dict[str, Any]:
@@ -122,58 +83,6 @@ def _pixels(text: str) -> tuple[int, int]:
         raise InputError(f"--image-size {text!r} is not understood", hint="height x width in pixels, as in 1024x768")
     return int(height), int(width)
 
-
-_COUNT = click.IntRange(1)
-
-WORKED_OUT = (
-    click.option("--output", metavar="TOKENS", help="Whole answers: prefill, then so many tokens."),
-    click.option("--tpot", metavar="TIME", help="Longest time a token may take (20ms): the best of several batches."),
-    click.option("--chunk", metavar="TOKENS", help="Prefill the prompt in chunks, beside what decodes at --context."),
-    click.option("--fit", is_flag=True, help="The fewest chips, and the least slice, that hold model and sequences."),
-    click.option("--advise", is_flag=True, help="What would move each phase, and by how much."),
-    click.option("--price", callback=PRICE, metavar="DOLLARS", help="Of a chip for an hour: cost of a million tokens."),
-    click.option("--power", metavar="WATTS", help="Of one chip, or tdp for the catalog's: energy of tokens."),
-    click.option("--draft", type=int, metavar="N", help="Speculative decoding with drafts of N tokens."),
-    click.option(
-        "--accept", callback=FRACTION, default="0.8", show_default=True, metavar="P", help="Chance that one holds."
-    ),
-    click.option("--draft-by", metavar="MODEL", help="What drafts: a model, mtp, or a fraction of a step (0.1)."),
-    click.option("--draft-weights", metavar="DTYPE", help="Format of a drafting model's matrices (default: its own)."),
-    click.option("--prefill-on", metavar="TARGET", help="Prefill on chips of its own: how many for each that decodes."),
-    click.option("--prefill-tensor", type=_COUNT, metavar="N", help="Chips that split a prefill server (all)."),
-    click.option("--prefill-batch", type=_COUNT, default=1, show_default=True, metavar="N", help="Prompts at once."),
-    click.option("--link", metavar="B/s", help="One way from a prefill chip to the servers that decode."),
-    click.option("--pool", type=_COUNT, default=1, show_default=True, metavar="N", help="Chips that share evenly."),
-    click.option(
-        "--form", type=click.Choice(["lower", "op_by_op", "upper"]), default="lower", show_default=True,
-        help="Which bound of a step adds up to longer times.",
-    ),
-)  # fmt: skip
-
-PICTURES = (
-    click.option("--view", type=ChartKind("serving"), help="A picture, in the terminal or in the file of -o."),
-    click.option("--phase", type=click.Choice(["prefill", "decode"]), help="Phase in the picture (of time: the last)."),
-    click.option("-o", "--output-file", "file", metavar="FILE", help="Write a picture (.svg, .png, .pdf) or a report."),
-    click.option("--dark", is_flag=True, help="Light on dark."),
-    click.option("--width", type=click.IntRange(320, 4000), metavar="PIXELS", help="Width of the picture."),
-)  # fmt: skip
-
-#: Options of a question about a model beside those of its conventions and its target.
-MODEL_QUESTION = (
-    click.option("--phase", type=click.Choice(["prefill", "decode", "mixed", "train"]), help="Of a model: which step."),
-    click.option("--batch", metavar="N", help="Sequences (default 1)."),
-    click.option("--prompt", metavar="TOKENS", help="Tokens to prefill of each sequence."),
-    click.option("--past", metavar="TOKENS", help="Tokens in the cache already, before the prompt's."),
-    click.option("--context", metavar="TOKENS", help="Tokens in the cache when decoding."),
-    click.option("--chunk", metavar="TOKENS", help="Of a mixed step: tokens of a prompt beside what decodes."),
-    click.option("--batch-tokens", metavar="N", help="Of training: tokens of one step over all chips."),
-    click.option("--sequence", metavar="N", help="Of training: tokens of a sequence."),
-    click.option("--fsdp", type=int, metavar="N", help="Of training: chips that share one copy (what is left)."),
-    click.option("--checkpoint", metavar="POLICY", help="Of training: none, selective, matmuls, full."),
-    *SHARING[:-1],
-    *FORMATS[:3],
-    FORMATS[-1],
-)
 
 #: Names of the options of a question about a model; those of its sizes, and those that training has alone.
 MODEL_SIZES = ("batch", "prompt", "past", "context", "chunk", "batch_tokens", "sequence")

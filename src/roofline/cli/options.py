@@ -1,23 +1,18 @@
-"""Options that several commands share, and how their words become arguments of the library."""
+"""How the words of a command line become arguments of the library."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
-
-import click
+from typing import Any
 
 from roofline.bounds.conventions import NAMES, settings
-from roofline.cli.values import FRACTION
 from roofline.errors import InputError, SizeError
 from roofline.hardware.catalog import user_file
 from roofline.letters import plain
 from roofline.notation.functions import longest_match
 from roofline.ops.formula import FUNCTIONS
 from roofline.quantity import count
-
-Function = TypeVar("Function", bound=Callable[..., Any])
 
 _SIZE = re.compile(r"\s*([^\W\d]\w*)\s*=\s*([^\[\]]*)", re.DOTALL)
 #: A list as Python writes it, ``B=[1, 2, 4]``: its brackets go.
@@ -26,34 +21,6 @@ _LIST = re.compile(r"(\s*[^\W\d]\w*\s*=\s*)[\[(]([\d\s,._e]*,[\d\s,._e]*\d)[\])]
 _SEPARATED = re.compile(r"\d{1,3}(?:,[1-9]\d{2})+")
 _WHOLE = r"\d[\d_]*(?:\.\d+)?(?:e\+?\d+)?(?:[kmgt]i?)?"
 _RANGE = re.compile(rf"({_WHOLE}):({_WHOLE})(?::(\*?)({_WHOLE}))?", re.IGNORECASE)
-
-
-def _last_of_one(context: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> str | None:
-    """Take the one value of an option; a second is an error, not an override."""
-    if len(values) > 1:
-        raise InputError(
-            f"--on is given {len(values)} times: {', '.join(values)}",
-            hint="one machine at a time; roofline bound compares several",
-        )
-    return values[0] if values else None
-
-
-TARGET = (
-    click.option("--on", callback=_last_of_one, multiple=True, metavar="TARGET", help="h100, v5e:4x4, a TOML file."),
-    click.option("--set", "set_", metavar="FIGURE=VALUE", multiple=True, help="Override a figure: hbm=8.2e11."),
-    click.option("--chips", "files", metavar="PATH", multiple=True, help="Machine file or folder over the catalog."),
-    click.option("--unit", metavar="UNIT", help="Run the arithmetic on matrix, vector, or a unit's own name."),
-    click.option("--over", metavar="LEVEL", help="Where data comes from: hbm (default), l2, vmem, pcie …"),
-    click.option("--warm", "over", flag_value="warm", help="Data lies in whichever level holds it all."),
-    click.option("--cold", "over", flag_value="main", help="Data starts in the main memory (default)."),
-    click.option("--achievable", is_flag=True, help="Use measured fractions of the data-sheet rates where known."),
-)  # fmt: skip
-
-#: The same with several machines, ``--on h100:8,h200:8`` or once for each.
-SEVERAL = (
-    click.option("--on", multiple=True, metavar="TARGET[,TARGET]...", help="h100, v5e:4x4, a TOML file; several."),
-    *TARGET[1:],
-)
 
 
 def targets(words: Sequence[str]) -> list[str | None]:
@@ -84,75 +51,6 @@ def on_each(options: dict[str, Any], ask: Callable[[dict[str, Any]], Any]) -> An
     return compare(*answers, names=[str(on) for on in machines])
 
 
-#: What a convention's form is to click; any other is one word.
-_FORMS: dict[str, dict[str, Any]] = {
-    "flag": {"is_flag": True},
-    "share": {"callback": FRACTION},
-    "mesh": {"multiple": True},
-    "algorithms": {"multiple": True},
-    "yes or no": {"default": None},
-}
-
-
-def convention(name: str, default: str = "") -> Callable[[Any], Any]:
-    """Make the option of a convention; ``default`` is what the command takes where it is left out."""
-    setting = settings()[name]
-    word = setting.option or name
-    chosen: dict[str, Any] = {}
-    if setting.choices:
-        chosen = {"type": click.Choice(setting.choices), "default": setting.choices[0]}
-    return click.option(
-        f"--{word}/--no-{word}" if setting.form == "yes or no" else f"--{word}",
-        name,
-        metavar=setting.metavar or None,
-        help=setting.explain_option(default),
-        **_FORMS.get(setting.form, {}),
-        **chosen,
-    )
-
-
-def _group(group: str) -> list[Callable[[Any], Any]]:
-    return [convention(name) for name, setting in settings().items() if setting.group == group]
-
-
-#: Which bytes count of a model or a program.
-BYTES = {default: (convention("policy", default), convention("tile")) for default in ("minimal", "each-op")}
-
-RAW_WORK = (
-    click.option("--flops", metavar="AMOUNT", help="Raw work: FLOPs, as a number or a formula of named sizes."),
-    click.option("--bytes", "bytes_", metavar="AMOUNT", help="Raw work: bytes, as a number or a formula."),
-    click.option("--intensity", metavar="FLOP/B", help="Raw work: an arithmetic intensity."),
-    click.option("--dtype", metavar="DTYPE", help="Arithmetic dtype of raw work (default bf16)."),
-)
-
-#: How the work of expressions is counted.
-COUNTING = _group("work")
-
-WORK = (*RAW_WORK, *COUNTING)
-
-NETWORK = (
-    convention("mesh"),
-    click.option("--link", metavar="B/s", help="One-way bandwidth of a link to other chips."),
-    convention("algorithm"),
-    click.option("--sharp", is_flag=True, help="AllReduce in the switches (SHARP, NVLS)."),
-    convention("wrap"),
-)
-
-MESH = (*NETWORK, *_group("mesh"))
-
-ESTIMATE = _group("estimate")
-
-
-#: What to expect beside the bound.
-EXPECT = (
-    click.option("--estimate", is_flag=True, help="Say what to expect too, by constants of a library's kernels."),
-    click.option(
-        "--library", default="vllm", show_default=True, metavar="NAME", help="Whose kernels: vllm, trtllm, sglang."
-    ),
-    click.option("--constants", multiple=True, metavar="FILE", help="Constants of your own, from roofline calibrate."),
-)
-
-
 def expectation_asked(options: dict[str, Any]) -> Callable[..., Any]:
     """What ``--estimate`` makes of an answer; ``options`` lose theirs."""
     wanted, library, files = options.pop("estimate"), options.pop("library"), options.pop("constants")
@@ -167,17 +65,6 @@ def expectation_asked(options: dict[str, Any]) -> Callable[..., Any]:
         return estimated(answer, library, files, **asked)
 
     return expect
-
-
-def with_options(*groups: Sequence[Callable[[Any], Any]]) -> Callable[[Function], Function]:
-    """Add groups of options to a command, in order."""
-
-    def add(function: Function) -> Function:
-        for option in reversed([option for group in groups for option in group]):
-            function = option(function)
-        return function
-
-    return add
 
 
 def split_words(words: Sequence[str], lists: bool = False) -> tuple[list[str], dict[str, Any]]:

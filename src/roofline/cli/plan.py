@@ -6,47 +6,31 @@ from typing import Any
 
 import click
 
+from roofline.cli.command import argument, command_named
+from roofline.cli.option_table import option, options, with_options
 from roofline.cli.options import parse_size
 from roofline.cli.output import check_files, show, show_chart, show_json
-from roofline.cli.values import FRACTION
 from roofline.errors import InputError
 
 #: The exit code where nothing meets the limits.
 MISSED = 3
 
 
-@click.command("plan")
-@click.argument("model", metavar="MODEL")
-@click.option("--on", required=True, metavar="CHIP[,CHIP…]", help="Chips to choose from: h100,h200,b200.")
-@click.option("--count", default="1:64", show_default=True, metavar="N", help="Chips of a kind that may be used.")
-@click.option(
-    "--rate", required=True, metavar="RATE", help="Requests: 12/s, 700/min, 40k/h; a CSV file with columns time, rate."
+@command_named("plan", "rate prompt output on count ttft tpot prices formats estimate why explain output-file json")
+@argument("model", metavar="MODEL", values="model")
+@with_options(
+    option("on", required=True, metavar="CHIP[,CHIP]…", help="Chips to choose from: h100,h200,b200."),
+    *options("count rate"),
+    option("prompt", help="Tokens of a prompt, on average."),
+    option("output", help="Tokens of an answer, the mean of their lengths."),
+    *options("shared ttft tpot e2e percentile prices objective formats lengths most disaggregate"),
+    option("estimate", is_flag=False, flag_value="vllm", metavar="LIBRARY", help="Rank by what it will take (vllm)."),
+    option("why"),
+    option("explain", help="What binds where, what figures are worth, and break-even prices."),
+    option("simulate"),
+    option("output-file", help="Draw the frontier as .svg, .png or .pdf."),
+    *options("dark json"),
 )
-@click.option("--prompt", metavar="TOKENS", help="Tokens of a prompt, on average.")
-@click.option("--output", metavar="TOKENS", help="Tokens of an answer, the mean of their lengths.")
-@click.option("--shared", callback=FRACTION, metavar="SHARE", help="Share of each prompt that is cached already (80%).")
-@click.option("--ttft", metavar="TIME", help="Longest time to first token: 500ms.")
-@click.option("--tpot", metavar="TIME", help="Longest mean time between tokens of a request: 30ms.")
-@click.option("--e2e", metavar="TIME", help="Longest time to the last token.")
-@click.option("--percentile", type=float, default=95.0, show_default=True, metavar="P", help="Of requests in limits.")
-@click.option(
-    "--prices", multiple=True, metavar="CHIP=DOLLARS", help="Of a chip for an hour: h100=2.5,h200=3.1; or table."
-)
-@click.option("--objective", type=click.Choice(["cost", "chips"]), help="What is least (cost, where there are prices).")
-@click.option("--formats", metavar="NAME[,NAME…]", help="Formats to choose from: bf16, fp8, 'fp8 kv fp8', int4 …")
-@click.option("--lengths", type=click.Choice(["geometric", "fixed"]), default="geometric", show_default=True,
-              help="How lengths of answers are spread.")  # fmt: skip
-@click.option("--most", type=click.IntRange(1), default=1024, show_default=True, metavar="N", help="Sequences at once.")
-@click.option("--disaggregate", is_flag=True, help="Prefill on chips of its own too.")
-@click.option(
-    "--estimate", is_flag=False, flag_value="vllm", metavar="LIBRARY", help="Rank by what it will take (vllm)."
-)
-@click.option("--why", metavar="DEPLOYMENT", help="Why not this one: 'h100:8 tensor 8 fp8'.")
-@click.option("--explain", is_flag=True, help="What binds where, what figures are worth, and break-even prices.")
-@click.option("--simulate", is_flag=True, help="Check the best replica by a simulation, request by request.")
-@click.option("-o", "--output-file", "file", metavar="FILE", help="Draw the frontier as .svg, .png or .pdf.")
-@click.option("--dark", is_flag=True, help="Light on dark.")
-@click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON in SI units.")
 def command(
     model: str,
     as_json: bool,

@@ -4,31 +4,29 @@ from __future__ import annotations
 
 from typing import Any
 
-import click
-
-from roofline.cli.options import MESH, TARGET, WORK, question_arguments, split_words, with_options
+from roofline.cli.command import argument, command_named
+from roofline.cli.option_table import DESCRIBED, MESH, WORK, option, options, with_options
+from roofline.cli.options import question_arguments, split_words
 from roofline.cli.output import ChartKind, show_chart, show_json
 from roofline.errors import InputError
 
 
-@click.command("plot")
-@click.argument("words", nargs=-1, metavar="[EXPRESSION]... [SIZE=VALUES]...")
-@click.option(
-    "--vary", multiple=True, metavar="SIZE[=VALUES]", help="The size along the horizontal axis: B, or B=1:511."
+@command_named("plot", "on vary kind ceiling level points flops bytes intensity output-file width dark json")
+@argument("words", nargs=-1, metavar="[EXPRESSION]... [SIZE=VALUES]...")
+@with_options(option("vary"), option("kind", type=ChartKind("roofline", "size")))
+@with_options(option("on", name="targets", help="A machine, or several."), DESCRIBED, MESH, WORK)
+@with_options(
+    *options("name ceiling level"),
+    option("bandwidth", help="Roofline: coloured regions between two."),
+    *options("points title dark"),
+    option(
+        "output-file",
+        name="output",
+        older="--output",
+        help="Write .svg, .png or .pdf (default: draw in the terminal).",
+    ),
+    *options("width json"),
 )
-@click.option("--kind", type=ChartKind("roofline", "size"), help="What to draw; found by itself.")
-@click.option("--on", "targets", multiple=True, metavar="TARGET", help="A machine, or several: --on h100 --on a100.")
-@with_options(TARGET[1:], MESH, WORK)
-@click.option("--name", "names", multiple=True, metavar="TEXT", help="A name for each expression, in order.")
-@click.option("--ceiling", "dtypes", multiple=True, metavar="DTYPE", help="Roofline: a ceiling for each dtype.")
-@click.option("--level", "levels", multiple=True, metavar="LEVEL", help="Roofline: a slope for each memory level.")
-@click.option("--bandwidth", "bandwidths", multiple=True, metavar="B/s", help="Roofline: coloured regions between two.")
-@click.option("--measured", metavar="FILE", help="Roofline: measured points, CSV of name,flops,bytes,seconds.")
-@click.option("--title", default="", help="A title in place of the one made up.")
-@click.option("--dark", is_flag=True, help="Light on dark.")
-@click.option("-o", "--output", metavar="FILE", help="Write .svg, .png or .pdf; without it, draw in the terminal.")
-@click.option("--width", type=click.IntRange(320, 4000), metavar="PIXELS", help="Width of the picture.")
-@click.option("--json", "as_json", is_flag=True, help="Print what is drawn as JSON: every line and point.")
 def command(
     words: tuple[str, ...],
     vary: tuple[str, ...],

@@ -4,21 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-import click
-
-from roofline.cli.options import TARGET, target_arguments, with_options
+from roofline.cli.command import argument, command_named
+from roofline.cli.option_table import TARGET, options, with_options
+from roofline.cli.options import target_arguments
 from roofline.cli.output import check_files, show, show_json
 from roofline.errors import InputError
 
 
-@click.command("profile")
-@click.argument("file")
-@with_options(TARGET)
-@click.option("--top", type=click.IntRange(1), default=20, show_default=True, help="Show the runs that took longest.")
-@click.option("--chart", metavar="FILE", help="Draw the points under the roof: .svg, .png or .pdf.")
-@click.option("--split", metavar="FILE", help="Draw the time by operation, and what of it the roof needs.")
-@click.option("--csv", "csv_file", metavar="FILE", help="Write name,dtype,flops,bytes,seconds.")
-@click.option("--json", "as_json", is_flag=True, help="Print the points as JSON in SI units.")
+@command_named("profile")
+@argument("file", values="file")
+@with_options(TARGET, options("top chart split csv json"))
 def command(
     file: str,
     top: int,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import click
-
+from roofline.cli.command import argument, command_named
+from roofline.cli.option_table import option, options, with_options
 from roofline.cli.options import split_words
 from roofline.cli.output import check_files, show, show_json
 from roofline.errors import InputError
@@ -14,15 +14,21 @@ if TYPE_CHECKING:
     from roofline.measurement import MeasuredPoint
 
 
-@click.command("run")
-@click.argument("words", nargs=-1, metavar="EXPRESSION... [SIZE=VALUE]...")
-@click.option("--machine", metavar="FILE", help="Machine file of `roofline measure`; by default the one of --on this.")
-@click.option("--threads", type=click.IntRange(1, 4096), metavar="N", help="Threads; by default one a core.")
-@click.option("--cold/--warm", "cold", default=False, help="Empty the caches before every run, or not (default).")
-@click.option("--chart", metavar="FILE", help="Draw the points under the measured roof: .svg, .png or .pdf.")
-@click.option("--split", metavar="FILE", help="Draw the time by operation, and what of it the roof needs.")
-@click.option("--csv", "csv_file", metavar="FILE", help="Write name,dtype,flops,bytes,seconds for later.")
-@click.option("--json", "as_json", is_flag=True, help="Print the points as JSON in SI units.")
+@command_named("run")
+@argument("words", nargs=-1, metavar="EXPRESSION... [SIZE=VALUE]...")
+@with_options(
+    *options("machine threads"),
+    option(
+        "cold",
+        words="--cold/--warm",
+        name="cold",
+        flag_value=None,
+        is_flag=True,
+        default=False,
+        help="Data starts in the main memory: caches are emptied before every run; or where it lies (default).",
+    ),
+    *options("chart split csv json"),
+)
 def command(
     words: tuple[str, ...],
     machine: str | None,

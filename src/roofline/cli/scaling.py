@@ -6,29 +6,25 @@ from typing import Any
 
 import click
 
-from roofline.cli.options import (
-    NETWORK,
-    TARGET,
-    convention_arguments,
-    parse_mesh,
-    split_words,
-    target_arguments,
-    with_options,
-)
+from roofline.cli.command import argument, command_named
+from roofline.cli.option_table import NETWORK, TARGET, option, options, with_options
+from roofline.cli.options import convention_arguments, parse_mesh, split_words, target_arguments
 from roofline.cli.output import show, show_json
 from roofline.errors import InputError
 from roofline.sections import Column, Row, Section, Table, Words
 
 
-@click.command("scaling")
-@click.argument("words", nargs=-1, metavar="[CONDITION]... [SIZE=VALUE]...")
-@click.option("--for", "unknown", metavar="UNKNOWN", help="Another size, or the number of chips along an axis (Y).")
-@click.option("--dtype", default="bf16", show_default=True, metavar="DTYPE", help="Dtype of weights and activations.")
-@click.option("--weights", metavar="DTYPE", help="Dtype of weights, where it is another.")
-@click.option("--torus-axes", multiple=True, metavar="AXIS=COUNT,…", help="Axes of a torus that a mesh axis lies over.")
-@click.option("--network", metavar="LINK", help="Count what goes over one link only: nvlink, ib, dcn.")
-@with_options(TARGET, NETWORK)
-@click.option("--json", "as_json", is_flag=True, help="Print the answers as JSON in SI units.")
+@command_named("scaling")
+@argument("words", nargs=-1, metavar="[CONDITION]... [SIZE=VALUE]...", values="condition")
+@with_options(
+    option("for", name="unknown", help="Another size, or the number of chips along an axis (Y)."),
+    option("dtype", default="bf16", help="Dtype of weights and activations."),
+    option("weights", help="Dtype of weights, where it is another."),
+    *options("torus-axes network"),
+    *TARGET,
+    *NETWORK,
+    option("json"),
+)
 def command(words: tuple[str, ...], torus_axes: tuple[str, ...], as_json: bool, **options: Any) -> None:
     """From which batch or width on, and up to how many chips, does a layer scale? Without a condition, list them.
 

@@ -4,26 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-import click
-
-from roofline.cli.options import (
-    COUNTING,
-    ESTIMATE,
-    MESH,
-    TARGET,
-    one_expression,
-    question_arguments,
-    split_words,
-    with_options,
-)
+from roofline.cli.command import argument, command_named
+from roofline.cli.option_table import COUNTING, ESTIMATE, MESH, TARGET, option, with_options
+from roofline.cli.options import one_expression, question_arguments, split_words
 from roofline.cli.output import show, show_json
 from roofline.errors import InputError
 
 
-@click.command("shard")
-@click.argument("words", nargs=-1, metavar="EXPRESSION [SIZE=VALUE]...")
-@with_options(TARGET, MESH, COUNTING, ESTIMATE)
-@click.option("--json", "as_json", is_flag=True, help="Print the plans as JSON in SI units.")
+@command_named("shard", "on mesh link algorithm plan uneven use set overlap overhead json")
+@argument("words", nargs=-1, metavar="EXPRESSION [SIZE=VALUE]...")
+@with_options(TARGET, MESH, COUNTING, ESTIMATE, option("json"))
 def command(words: tuple[str, ...], as_json: bool, **options: Any) -> None:
     """Every legal plan of a sharded expression: what is sent, before or after, over which operand; best first.
 

@@ -4,28 +4,28 @@ from __future__ import annotations
 
 from typing import Any
 
-import click
-
-from roofline.cli.options import MESH, TARGET, WORK, one_expression, question_arguments, split_words, with_options
+from roofline.cli.command import argument, command_named
+from roofline.cli.option_table import MESH, TARGET, WORK, option, with_options
+from roofline.cli.options import one_expression, question_arguments, split_words
 from roofline.cli.output import show, show_json
 from roofline.errors import InputError
 
 
-@click.command("solve")
-@click.argument("words", nargs=-1, metavar="[EXPRESSION]... [SIZE=VALUE]...")
-@click.option(
-    "--for",
-    "for_",
-    required=True,
-    metavar="UNKNOWN",
-    help="A size (B), a bandwidth (hbm), a peak (bf16), dtype or dtype:1 (an operand's), or intensity.",
+@command_named("solve", "for equal bandwidth on set over flops bytes dtype policy json")
+@argument("words", nargs=-1, metavar="[EXPRESSION]... [SIZE=VALUE]...")
+@with_options(
+    option(
+        "for",
+        required=True,
+        help="A size (B), a bandwidth (hbm), a peak (bf16), dtype or dtype:1 (an operand's), or intensity.",
+    ),
+    option("bandwidth", help="With --for intensity: one or more bandwidths."),
+    option("equal"),
+    *TARGET,
+    *MESH,
+    *WORK,
+    option("json"),
 )
-@click.option(
-    "--bandwidth", "bandwidths", multiple=True, metavar="B/s", help="With --for intensity: one or more bandwidths."
-)
-@click.option("--equal", metavar="WHAT", help="Of two expressions: where their flops (default) or bytes are equal.")
-@with_options(TARGET, MESH, WORK)
-@click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON in SI units.")
 def command(
     words: tuple[str, ...], for_: str, bandwidths: tuple[str, ...], equal: str | None, as_json: bool, **options: Any
 ) -> None:

@@ -8,20 +8,10 @@ from typing import Any
 
 import click
 
-from roofline.cli.model_options import MODEL_QUESTION, model_arguments, without_model
-from roofline.cli.options import (
-    ESTIMATE,
-    EXPECT,
-    MESH,
-    SEVERAL,
-    WORK,
-    expectation_asked,
-    one_expression,
-    question_arguments,
-    split_words,
-    targets,
-    with_options,
-)
+from roofline.cli.command import argument, command_named
+from roofline.cli.model_options import model_arguments, without_model
+from roofline.cli.option_table import ESTIMATE, EXPECT, MESH, MODEL_QUESTION, SEVERAL, WORK, option, with_options
+from roofline.cli.options import expectation_asked, one_expression, question_arguments, split_words, targets
 from roofline.cli.output import show, show_json
 from roofline.errors import InputError
 
@@ -29,14 +19,14 @@ from roofline.errors import InputError
 MOST_JSON = 100_000
 
 
-@click.command("sweep")
-@click.argument("words", nargs=-1, metavar="[EXPRESSION|MODEL] [SIZE=VALUES]...")
+@command_named("sweep", "on batch prompt context tensor weights kv estimate columns output-file json")
+@argument("words", nargs=-1, metavar="[EXPRESSION|MODEL] [SIZE=VALUES]...", values="model")
 @with_options(SEVERAL, MODEL_QUESTION, MESH, WORK, ESTIMATE, EXPECT)
-@click.option(
-    "--columns", metavar="NAMES", help="Columns, comma-separated: lower,upper,attainable,intensity,bound_by,fits …"
+@with_options(
+    option("columns"),
+    option("output-file", name="output", older="--output", help="Write .csv, .json, .npz or .parquet."),
+    option("json"),
 )
-@click.option("-o", "--output", metavar="FILE", help="Write .csv, .json, .npz or .parquet.")
-@click.option("--json", "as_json", is_flag=True, help="Print the table as JSON in SI units.")
 def command(words: tuple[str, ...], columns: str | None, output: str | None, as_json: bool, **options: Any) -> None:
     """A table over all combinations of the sizes: lists, ranges, formulas; of a model, of chips and layouts too.
 

@@ -9,17 +9,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from roofline.bounds.conventions import OF_OPERATIONS, Conventions
-from roofline.cli.options import (
-    BYTES,
-    ESTIMATE,
-    EXPECT,
-    TARGET,
-    convention_arguments,
-    expectation_asked,
-    parse_size,
-    target_arguments,
-    with_options,
-)
+from roofline.cli.command import argument, command_named
+from roofline.cli.option_table import BYTES, ESTIMATE, EXPECT, TARGET, option, options, with_options
+from roofline.cli.options import convention_arguments, expectation_asked, parse_size, target_arguments
 from roofline.cli.output import show, show_chart, show_json
 from roofline.errors import InputError, SizeError, suggest
 from roofline.files import write_text
@@ -34,38 +26,25 @@ _ENDINGS = (".html", ".json", ".txt")
 _PICTURES = (".svg", ".png", ".pdf")
 
 
-@click.command("trace")
-@click.argument("program", metavar="FILE.py:NAME | FILE.onnx")
-@click.argument("words", nargs=-1, metavar="[SIZE=VALUE]...")
-@click.option(
-    "--input",
-    "inputs",
-    metavar="TENSOR",
-    multiple=True,
-    help='An input: "bf16[1, 3, 224, 224]", with values "int64[2] = 0, 1"; repeat for more.',
-)
-@click.option(
-    "--jax", "frontend", flag_value="jax", help="The function is JAX's (default: torch for .py, ONNX for .onnx)."
-)
-@click.option("--batch", metavar="N", type=int, help="Size of an ONNX file's symbolic batch.")
-@click.option(
-    "--trips",
-    metavar="N | PLACE=N",
-    multiple=True,
-    help="How often loops run that JAX or an ONNX file leaves open; repeat for each, as in step.py:12=10.",
-)
-@click.option("--backward", is_flag=True, help="Trace the gradient too.")
-@click.option("--optimizer", metavar="NAME", help="And a step: sgd, adam, adamw, rmsprop, adagrad.")
-@with_options(TARGET)
-@with_options(BYTES["each-op"], ESTIMATE, EXPECT)
-@click.option(
-    "--count", "convention", metavar="CONVENTION", default="flops", help="What counts as a FLOP: flops, macs, all …"
-)
-@click.option("--flat", is_flag=True, help="List every operation rather than the tree of modules.")
-@click.option("--depth", type=int, help="How many levels of the tree to show.")
-@click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON in SI units.")
-@click.option(
-    "-o", "--output", metavar="PATH", help="Write to a file: .html, .json or .txt, or a roofline: .svg, .png or .pdf."
+@command_named("trace", "input batch backward optimizer on set policy convention estimate flat depth output-file json")
+@argument("program", metavar="FILE.py:NAME | FILE.onnx", values="file")
+@argument("words", nargs=-1, metavar="[SIZE=VALUE]...")
+@with_options(
+    *options("input jax"),
+    option("batch", type=int, help="Size of an ONNX file's symbolic batch."),
+    *options("trips backward"),
+    option("optimizer", help="And a step: sgd, adam, adamw, rmsprop, adagrad."),
+    *TARGET,
+    *BYTES["each-op"],
+    *ESTIMATE,
+    *EXPECT,
+    *options("convention flat depth json"),
+    option(
+        "output-file",
+        name="output",
+        older="--output",
+        help="Write to a file: .html, .json or .txt, or a roofline: .svg, .png or .pdf.",
+    ),
 )
 def command(
     program: str,

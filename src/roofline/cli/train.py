@@ -8,20 +8,12 @@ import click
 from click.core import ParameterSource
 
 from roofline.bounds.conventions import OF_OPERATIONS
+from roofline.cli.command import argument, command_named
 from roofline.cli.model_options import not_alone
-from roofline.cli.options import (
-    BYTES,
-    ESTIMATE,
-    EXPECT,
-    SEVERAL,
-    convention_arguments,
-    expectation_asked,
-    on_each,
-    target_arguments,
-    with_options,
-)
+from roofline.cli.option_table import BYTES, ESTIMATE, EXPECT, SEVERAL, option, options, with_options
+from roofline.cli.options import convention_arguments, expectation_asked, on_each, target_arguments
 from roofline.cli.output import show, show_json
-from roofline.cli.values import FRACTION, POWER, PRICE
+from roofline.cli.values import POWER
 from roofline.errors import InputError
 from roofline.quantity import count
 from roofline.sizes import LARGEST
@@ -37,67 +29,48 @@ _BESIDE = {
 _OF_BUDGETS = ("tokens", "mfu", "price", "power", "days", "chip_hours", "weights", "on", "set_", "files", "as_json")
 
 
-@click.command("train")
-@click.argument("model", metavar="MODEL")
-@with_options(SEVERAL)
-@click.option("--batch-tokens", metavar="N", help="Tokens of one step over all chips, as in 4e6.")
-@click.option("--sequence", metavar="N", help="Tokens of a sequence (default 4096, or the most it takes).")
-@click.option("--data", type=int, metavar="N", help="Copies of the model (default 1; over slices one on each).")
-@click.option("--pipeline", type=int, default=1, show_default=True, metavar="N", help="Stages that hold some layers.")
-@click.option("--schedule", default="1f1b", show_default=True, metavar="NAME", help="gpipe, 1f1b, interleaved, zb-h1.")
-@click.option("--chunks", type=int, default=1, show_default=True, metavar="N", help="Pieces a stage (interleaved).")
-@click.option(
-    "--micro-batches",
-    "--microbatches",
-    "microbatches",
-    type=int,
-    metavar="N",
-    help="Parts of a step (default 1; with stages one a sequence).",
+@command_named(
+    "train",
+    "batch-tokens sequence tokens search on fsdp tensor pipeline weights checkpoint estimate mfu measured price json",
 )
-@click.option("--fsdp", type=int, metavar="N", help="Chips that share one copy by --zero (default: what is left).")
-@click.option("--tensor", type=int, default=1, show_default=True, metavar="N", help="Chips that split each layer.")
-@click.option("--expert", type=int, default=1, show_default=True, metavar="N", help="Chips that hold whole experts.")
-@click.option(
-    "--expert-exchange", metavar="HOW", help="all-to-all (default where tokens are sent), per-expert, all-reduce."
+@argument("model", metavar="MODEL", values="model")
+@with_options(SEVERAL, options("batch-tokens sequence"))
+@with_options(option("data", type=int, metavar="N", help="Copies of the model (default 1; over slices one on each)."))
+@with_options(option("pipeline", type=int, default=1, metavar="N", help="Stages that hold some layers."))
+@with_options(options("schedule chunks"))
+@with_options(
+    option("microbatches", name="microbatches", help="Parts of a step (default 1; with stages one a sequence).")
 )
-@click.option(
-    "--context-parallel", type=int, default=1, show_default=True, metavar="N", help="Chips that share each sequence."
+@with_options(option("fsdp", help="Chips that share one copy by --zero (default: what is left)."))
+@with_options(
+    option("tensor", type=int, default=1, metavar="N", help="Chips that split each layer."),
+    option("expert", type=int, default=1, metavar="N", help="Chips that hold whole experts."),
+    option("expert-exchange", help="all-to-all (default where tokens are sent), per-expert, all-reduce."),
+    option("context-parallel", type=int, default=1, metavar="N"),
+    option(
+        "sequence-parallel",
+        default=True,
+        words="--sequence-parallel/--no-sequence-parallel",
+        help="Tensor: tokens split between blocks.",
+    ),
+    option("algorithm", multiple=False, help="Of the collectives (default: the fastest at each size)."),
+    option("zero"),
+    option(
+        "checkpoint",
+        default="selective",
+        help="none, selective, matmuls, full, how many hidden states a layer keeps, or modules.",
+    ),
+    *options("saved-activations unfused"),
+    option("optimizer", name="using", default="adam", help="adam, lion, momentum, sgd."),
+    option("weights", help="Format of weights and activations (default: the model's own)."),
+    *options("gradients moments master tokens mfu measured days chip-hours price"),
+    option("power", callback=POWER, help="Of one chip (default: its data sheet's)."),
+    *BYTES["minimal"],
+    option("full-attention"),
+    *ESTIMATE,
+    *EXPECT,
+    *options("search json"),
 )
-@click.option("--sequence-parallel/--no-sequence-parallel", default=True, help="Tensor: tokens split between blocks.")
-@click.option("--algorithm", metavar="NAME", help="Of the collectives (default: the fastest at each size).")
-@click.option("--zero", type=int, default=3, show_default=True, metavar="STAGE", help="0 nothing … 3 weights too.")
-@click.option(
-    "--checkpoint",
-    default="selective",
-    show_default=True,
-    metavar="POLICY",
-    help="none, selective, matmuls, full, how many hidden states a layer keeps, or modules (layernorm,mla_up_proj).",
-)
-@click.option("--saved-activations", metavar="DTYPE", help="Format that activations wait in (default: their own).")
-@click.option("--unfused", is_flag=True, help="Attention writes its scores and probabilities to memory.")
-@click.option(
-    "--optimizer", "using", default="adam", show_default=True, metavar="NAME", help="adam, lion, momentum, sgd."
-)
-@click.option("--weights", metavar="DTYPE", help="Format of weights and activations (default: the model's own).")
-@click.option("--gradients", metavar="DTYPE", help="Format of gradients (default: as weights).")
-@click.option("--moments", default="fp32", show_default=True, metavar="DTYPE", help="Format of optimizer states.")
-@click.option("--master", default="fp32", show_default=True, metavar="DTYPE", help="Second copy of weights, or none.")
-@click.option("--tokens", metavar="N", help="A token budget, as in 15e12.")
-@click.option("--mfu", callback=FRACTION, metavar="FRACTION", help="A stated utilisation in place of the floor.")
-@click.option(
-    "--measured", metavar="TIME", help="What a step takes in reality (14.2s): MFU, and how far off the floor."
-)
-@click.option(
-    "--days", callback=FRACTION, metavar="DAYS", help="Without a step: days of the budget; gives MFU or chips."
-)
-@click.option("--chip-hours", callback=FRACTION, metavar="HOURS", help="Without a step: hours of all chips; gives MFU.")
-@click.option("--price", callback=PRICE, metavar="DOLLARS", help="Of one chip for an hour.")
-@click.option("--power", callback=POWER, metavar="WATTS", help="Of one chip (default: its data sheet's).")
-@with_options(BYTES["minimal"])
-@click.option("--full-attention", is_flag=True, help="Count every pair of query and key, masked or not.")
-@with_options(ESTIMATE, EXPECT)
-@click.option("--search", is_flag=True, help="The fastest layout that fits: what is not given is tried.")
-@click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON in SI units.")
 def command(model: str, as_json: bool, search: bool, **options: Any) -> None:
     """The floor of a training step: time, what binds, memory by part; days and cost of a token budget.
 

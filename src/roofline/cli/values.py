@@ -52,7 +52,7 @@ def check_once(command: click.Command, words: Sequence[str]) -> None:
     single = next((word for word in words if len(word) > 2 and word[1] != "-" and f"-{word}" in long), None)
     if single is not None:  # -on h100 would read as -o n
         raise click.NoSuchOption(single, f"No such option {single!r}; that is written -{single}, with two dashes.")
-    parser = command.make_parser(click.Context(command, resilient_parsing=True))
+    parser = command.make_parser(click.Context(command, resilient_parsing=True, **command.context_settings))
     given: dict[str, list[click.Option]] = {}
     for option in parser.parse_args(list(words))[2]:
         if isinstance(option, click.Option) and option.name and not (option.multiple or option.count):

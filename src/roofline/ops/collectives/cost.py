@@ -78,6 +78,15 @@ class ChoosesAlgorithm(Protocol):
         """Count a collective by the algorithm chosen for it."""
 
 
+def algorithm_names() -> tuple[str, ...]:
+    """The algorithms of collectives.
+
+    >>> {"tree", "in-switch", "torus"} <= set(algorithm_names())
+    True
+    """
+    return tuple(ALGORITHMS)
+
+
 def cost(
     kind: str,
     axes: Sequence[MeshAxis],

@@ -1,0 +1,244 @@
+"""Commands whose help shows the common options by group, and all of them under ``--help-all``.
+
+>>> one = Option(["--batch"], group="what is asked", help="Sequences.", metavar="N")
+>>> two = Option(["-o", "--output-file", "--output", "file"], group="answer", older=("--output",), help="A file.")
+>>> one.word, two.word, two.shown, two.accepted
+('--batch', '--output-file', '-o, --output-file', ('--output',))
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from inspect import cleandoc
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import click
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
+#: What all commands do with help.
+SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
+
+#: The widest column of options with their values.
+WIDEST = 26
+
+#: Examples that short help shows.
+FIRST_EXAMPLES = 4
+
+#: Where a context says that all options are asked for.
+_WHOLE = "roofline.cli.whole"
+
+
+class Option(click.Option):
+    """An option with its group; ``values`` is what completion offers, ``older`` are words that are taken too."""
+
+    def __init__(
+        self,
+        *words: Any,
+        group: str = "answer",
+        rank: int = 0,
+        values: str = "",
+        older: Sequence[str] = (),
+        **more: Any,
+    ) -> None:
+        super().__init__(*words, **more)
+        self.group, self.rank, self.values, self.accepted = group, rank, values, tuple(older)
+
+    @property
+    def words(self) -> list[str]:
+        """The words that help shows."""
+        return [word for word in self.opts if word not in self.accepted]
+
+    @property
+    def word(self) -> str:
+        """The word that messages call it by."""
+        return next((word for word in self.words if word.startswith("--")), self.opts[0])
+
+    @property
+    def shown(self) -> str:
+        """Its words as help lists them: a short one before the long one."""
+        short = [word for word in self.words if not word.startswith("--")]
+        said = ", ".join([*short, self.word])
+        return said + (f"/{self.secondary_opts[0]}" if self.secondary_opts else "")
+
+    def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
+        """The line of help: words, form of the value, meaning, default."""
+        record = super().get_help_record(ctx)
+        if record is None:
+            return None
+        form = "" if self.is_flag else f" {self.make_metavar(ctx)}"
+        return self.shown + form, record[1]
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """What may stand here."""
+        if not self.values or self.is_flag:
+            return super().shell_complete(ctx, incomplete)
+        from roofline.cli.offers import offered
+
+        return offered(self.values, incomplete)
+
+
+def word_of(parameter: click.Parameter) -> str:
+    """The word that messages call a parameter by."""
+    return parameter.word if isinstance(parameter, Option) else parameter.opts[-1]
+
+
+class Argument(click.Argument):
+    """A word of a command; ``values`` is what completion offers."""
+
+    def __init__(self, *words: Any, values: str = "", **more: Any) -> None:
+        super().__init__(*words, **more)
+        self.values = values
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """What may stand here."""
+        if not self.values:
+            return super().shell_complete(ctx, incomplete)
+        from roofline.cli.offers import offered
+
+        return offered(self.values, incomplete)
+
+
+class Command(click.Command):
+    """A command that knows which of its options are ``common``: all of them where none are named."""
+
+    def __init__(self, *words: Any, common: str = "", **more: Any) -> None:
+        more["context_settings"] = SETTINGS
+        super().__init__(*words, **more)
+        self.common = tuple(f"--{word}" for word in common.split())
+
+    def get_params(self, ctx: click.Context) -> list[click.Parameter]:
+        """Its parameters, and ``--help-all`` where help leaves some out."""
+        found = super().get_params(ctx)
+        return [*found, _help_all()] if self.common else found
+
+    def groups(self, whole: bool = True) -> dict[str, list[Option]]:
+        """Its options by group, in the order of the table; the common ones where not ``whole``."""
+        shown = [each for each in self.params if isinstance(each, Option) and not each.hidden]
+        if not whole and self.common:
+            unknown = set(self.common) - {each.word for each in shown}
+            assert not unknown, f"{self.name} has no {unknown}"
+            shown = sorted((each for each in shown if each.word in self.common), key=self._order)
+        found: dict[str, list[Option]] = {}
+        for each in sorted(shown, key=lambda option: option.rank):
+            found.setdefault(each.group, []).append(each)
+        return found
+
+    def format_help_text(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write what it answers, with the first examples; all of them where all options are asked for."""
+        text, mark, examples = cleandoc(self.help or "").partition("\b\n")
+        lines = examples.rstrip().splitlines()
+        if self.common and not ctx.meta.get(_WHOLE):
+            lines = lines[:FIRST_EXAMPLES]
+        formatter.write_paragraph()
+        with formatter.indentation():
+            formatter.write_text(text.rstrip())
+            if mark:
+                formatter.write_paragraph()
+                formatter.write("".join(f"  {line.strip()}\n" for line in lines))
+
+    def _order(self, option: Option) -> int:
+        return self.common.index(option.word)
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the options, a section a group, and how to see the rest."""
+        groups = self.groups(whole=bool(ctx.meta.get(_WHOLE)))
+        records = {
+            group: [each.get_help_record(ctx) or ("", "") for each in listed] for group, listed in groups.items()
+        }
+        most = max((len(words) for rows in records.values() for words, _ in rows if len(words) <= WIDEST), default=0)
+        for group, rows in records.items():
+            formatter.write_paragraph()
+            formatter.write(f"{group.capitalize()}:\n")
+            for words, said in rows:
+                formatter.write(_line(words, said, most, formatter.width))
+        left = len(self.params) - sum(map(len, groups.values()))
+        left -= sum(isinstance(each, click.Argument) for each in self.params)
+        formatter.write_paragraph()
+        if left:
+            formatter.write_text(f"{left} more options: {ctx.command_path} --help-all")
+
+
+def _line(words: str, said: str, column: int, width: int) -> str:
+    """An option's words, and beside them what it means: no word is broken.
+
+    >>> print(_line("--kv DTYPE", "Format of keys and values (default: as activations).", 12, 44), end="")
+      --kv DTYPE    Format of keys and values
+                    (default: as activations).
+    """
+    from textwrap import wrap
+
+    lines = wrap(said, max(width - column - 4, 20), break_long_words=False, break_on_hyphens=False)
+    head = f"  {words:{column}}  {lines[0] if lines else ''}"
+    if len(words) > column:
+        head = f"  {words}\n{'':{column + 4}}{lines[0] if lines else ''}"
+    return "\n".join([head, *(f"{'':{column + 4}}{line}" for line in lines[1:])]).rstrip() + "\n"
+
+
+def _help_all() -> click.Option:
+    def show(ctx: click.Context, _: click.Parameter, asked: bool) -> None:
+        if asked and not ctx.resilient_parsing:
+            ctx.meta[_WHOLE] = True
+            click.echo(ctx.get_help(), color=ctx.color)
+            ctx.exit()
+
+    said = "Show all options."
+    return click.Option(["--help-all"], is_flag=True, is_eager=True, expose_value=False, callback=show, help=said)
+
+
+def command_named(name: str, common: str = "") -> Callable[[Any], Any]:
+    """Make a command; ``common`` are the options that its help shows first."""
+    return click.command(name, cls=Command, common=common)
+
+
+def argument(name: str, values: str = "", **more: Any) -> Callable[[Any], Any]:
+    """A word of a command; ``values`` is what completion offers."""
+    return click.argument(name, cls=Argument, values=values, **more)
+
+
+class OptionEntry(NamedTuple):
+    """An option of a command: its words, the form of its value, what it means, its default, words it takes too."""
+
+    words: tuple[str, ...]
+    form: str
+    says: str
+    default: str
+    older: tuple[str, ...]
+    common: bool
+
+
+class CommandEntry(NamedTuple):
+    """A command: what it answers, how it is called, its examples, and its options by group."""
+
+    name: str
+    says: str
+    usage: str
+    text: str
+    examples: tuple[str, ...]
+    groups: dict[str, tuple[OptionEntry, ...]]
+
+
+def entries(commands: dict[str, str], load: Callable[[str], click.Command]) -> Iterator[CommandEntry]:
+    """A command after the other, from the commands themselves."""
+    for name, says in commands.items():
+        found = load(name)
+        context = click.Context(found, info_name=f"roofline {name}", **found.context_settings)
+        text, _, examples = (found.help or "").partition("\b\n")
+        groups = found.groups() if isinstance(found, Command) else {}
+        yield CommandEntry(
+            name,
+            says,
+            found.get_usage(context).removeprefix("Usage: "),
+            " ".join(text.split()),
+            tuple(line.strip() for line in examples.splitlines() if line.strip()),
+            {group: tuple(_entry(each, found, context) for each in listed) for group, listed in groups.items()},
+        )
+
+
+def _entry(option: Option, command: Any, context: click.Context) -> OptionEntry:
+    default = str(option.default) if option.show_default and option.default is not None else ""
+    words = (*option.words, *option.secondary_opts)
+    form = "" if option.is_flag else option.make_metavar(context)
+    common = not command.common or option.word in command.common
+    return OptionEntry(words, form, option.help or "", default, option.accepted, common)

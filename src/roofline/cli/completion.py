@@ -1,0 +1,26 @@
+"""``roofline completion``: what makes a shell complete the command line."""
+
+from __future__ import annotations
+
+import click
+
+from roofline.cli.command import argument, command_named
+
+SHELLS = ("bash", "zsh", "fish")
+
+
+@command_named("completion")
+@argument("shell", type=click.Choice(SHELLS))
+def command(shell: str) -> None:
+    """Print what makes a shell complete commands, options, chips, models, formats and policies.
+
+    \b
+    roofline completion bash >> ~/.bashrc
+    roofline completion zsh >> ~/.zshrc
+    roofline completion fish > ~/.config/fish/completions/roofline.fish
+    """
+    from click.shell_completion import get_completion_class
+
+    kind = get_completion_class(shell)
+    assert kind is not None
+    click.echo(kind(click.get_current_context().find_root().command, {}, "roofline", "_ROOFLINE_COMPLETE").source())
