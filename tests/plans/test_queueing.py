@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from roofline.errors import InputError
+from roofline.plans.load import busy_period_points
 from roofline.plans.queueing import BirthDeathChain, Mixture, SingleServerQueue, TimeDistribution
 
 
@@ -110,3 +111,16 @@ def test_a_chain_that_stops_is_as_simulated() -> None:
     found = stopping_chain(0.7, leaving, 0.5, 60_000.0, 1)
     assert chain.probability[:30] == pytest.approx(found[:30], abs=6e-3)
     assert chain.mean_in_system == pytest.approx(float(found @ np.arange(400)), rel=0.05)
+
+
+def test_busy_periods_are_those_of_a_branching_count() -> None:
+    random = np.random.default_rng(0)
+    for mean, busy in ((0.7, 0.4), (3.0, 0.75), (40.0, 0.5)):
+        served = waiting = random.poisson(mean, 100_000)
+        while waiting.any():
+            waiting = random.poisson(waiting * busy)
+            served = served + waiting
+        expected = [part.mean() for part in np.array_split(np.sort(served), 24)]
+        found = busy_period_points(mean, busy)
+        assert found.mean() == pytest.approx(mean / (1 - busy))
+        assert found == pytest.approx(np.array(expected), rel=0.05, abs=0.2)

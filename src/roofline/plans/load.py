@@ -25,7 +25,7 @@ it is in (a vacation). Time to first token: the wait for a place, the wait for p
 
 Lengths of answers are geometric where nothing is said: the chain is then exact for steps of any times. All rates follow
 from step times; nothing is fitted. Percentiles of a request's mean gap follow it over a lifetime: t(n) averages out as
-far as the chain forgets its state in that time, and stalls by prompts are a Poisson number.
+far as the chain forgets its state in that time, and prompts stop it for busy periods of prefill.
 
 Sources: L. Kleinrock, "Queueing Systems" vol. 2 (1976), chapter 4 (processor sharing); A. Agrawal et al.,
 "Sarathi-Serve", arXiv:2403.02310 (chunks); :mod:`roofline.plans.queueing` for the queues.
@@ -57,8 +57,14 @@ from roofline.plans.queueing import (
 #: Points at which lengths, states and numbers of stalls are taken for percentiles.
 QUANTILES = 24
 
+#: Utilisations for which busy periods are tabulated, between 0 and 1.
+SHARES = 256
+
 #: States of equal shares in which the queue for prefill in chunks is taken as settled.
 STATES = 6
+
+#: An order of points that pairs two distributions as if they were independent.
+PAIRED = (np.arange(QUANTILES) * 7) % QUANTILES
 
 #: Distributions of an answer's length, by the squared coefficient of variation of its decode steps.
 LENGTHS = {"geometric": 1.0, "fixed": 0.0}
@@ -238,7 +244,7 @@ class LoadedServer:
         waits = self._prefilled.quantiles(QUANTILES)
         # what waits for a place is let in alone: nothing that came meanwhile stops its first step
         waits[QUANTILES - round(chain.waiting_probability * QUANTILES) :] = 0.0
-        waits = waits[(np.arange(QUANTILES) * 7) % QUANTILES]
+        waits = waits[PAIRED]
         return met, share_means(state, server.step, QUANTILES), waits
 
     @cached_property
@@ -253,14 +259,14 @@ class LoadedServer:
         """
         prompt, busy = float(self.server.stall[0]), float(self.server.stalled(self.rate)[0])
         relative = sum(share * work**2 for share, work in self.server.spread)
-        first, second = prompt / (1 - busy), prompt**2 * relative / (1 - busy) ** 3
+        first, unit = prompt / (1 - busy), prompt * relative
         # the first stop ends when all places are taken
         came = self.rate * waits * first
         at_first = np.minimum(came, (self.server.most - met) * prompt)
         later = self.rate * (lengths - 1) * decoding * first
         # the rest comes in as others leave, and stops all that decode
         later = later * (1 + float((came - at_first).mean()) / max(float(later.mean()), 1e-30))
-        return _poisson_points((at_first + later) * first / second) * (second / first)
+        return busy_period_points((at_first + later) * (1 - busy) / unit, busy) * unit
 
     def _stalled_in_chunks(self, lengths: Any, decoding: Any, waits: Any, met: Any) -> Any:
         """Seconds by which chunks lengthen a request's steps: all of them while prompts before its end are left."""
@@ -268,19 +274,27 @@ class LoadedServer:
         beside = np.maximum(server.stall[met] / server.chunks, 0.0)[None, :, None]
         busy = np.minimum(self.rate * server.service[met], 0.98)[None, :, None]
         often = np.minimum(1.0, self.rate * server.chunks * self._steps[met])[None, :, None]
-        # a prompt brings on others while it is worked on: a busy period of chunks
-        chunks, lengths = server.chunks / (1 - busy), lengths[..., None]
-        at_first = np.minimum(self.rate * waits[..., None] * chunks, lengths)
-        at_once = chunks / (1 - busy)
-        # with the tail of a busy period longer than what is left of the request cut off
-        first = _poisson_points((at_first / at_once)[..., 0]) * at_once
-        first = np.minimum(first, lengths).mean(axis=-1, keepdims=True)
-        mean = first + often * (lengths - first)
-        found = np.minimum(_poisson_points((mean / at_once)[..., 0]) * at_once, lengths)
-        # a request has no more of them than steps; the mean stays
-        average = found.mean(axis=-1, keepdims=True)
-        room = np.maximum(lengths - average, 1e-30)
-        return (found + (lengths - found) * np.clip((mean - average) / room, 0.0, 1.0)) * beside
+        chunks, lengths = server.chunks, lengths[..., None]
+        # those that came while it waited, each with those it brings on: a busy period of chunks, cut off at its end
+        came = np.broadcast_to(self.rate * waits, (len(lengths), QUANTILES))
+        first = np.minimum(chunks * self._by_state(came, busy), lengths)[..., PAIRED]
+        # in the steps that are left none is at work at first; then busy and idle periods alternate
+        left = lengths - first
+        forgets = np.maximum((1 - often) * chunks / (1 - busy), 1e-9)
+        mean = often * (left + forgets * np.expm1(-left / forgets))
+        # they do not overlap: their number varies less than a Poisson one
+        unit = chunks * (1 - often * left / (left + chunks / (1 - busy) ** 2)) ** 2
+        later = np.minimum(unit * self._by_state(mean * (1 - busy) / unit, busy, paired=True), left)
+        # none outlasts the request; the mean stays
+        short = (mean - later).mean(axis=-1, keepdims=True)
+        room = np.maximum((left - later).mean(axis=-1, keepdims=True), 1e-30)
+        return (first + later + (left - later) * np.clip(short / room, 0.0, 1.0)) * beside
+
+    def _by_state(self, means: Any, busy: Any, **how: bool) -> Any:
+        """Customers of busy periods by length, state and share; neighbouring states have one mean ``busy``."""
+        parts = np.array_split(np.arange(busy.shape[1]), STATES)
+        found = [busy_period_points(means[:, some], float(busy[0, some].mean()), **how) for some in parts]
+        return np.concatenate(found, axis=1)
 
     @property
     def token_gap(self) -> LatencyUnderLoad:
@@ -294,7 +308,7 @@ class LoadedServer:
             often = np.minimum(1.0, self.rate * self.server.chunks * self._steps[met])
             values, weights = np.stack([plain, mixed]), np.stack([1 - often, often]) / QUANTILES
         else:
-            numbers = _poisson_points(self.rate * plain)
+            numbers = busy_period_points(self.rate * plain, 0.0)
             values = plain[:, None] + numbers * (stall / (1 - self.server.stalled(self.rate)[met]))[:, None]
             weights = np.full(values.shape, 1 / values.size)
         mean = self.in_flight / (self.rate * self.server.decode_steps)
@@ -390,36 +404,68 @@ def _share_kept(times: Any) -> Any:
     return np.where(u < 1e-3, 1 - u / 3, 2 * (u + np.expm1(-u)) / u**2)
 
 
-def _poisson_points(means: Any) -> Any:
-    """Numbers of Poisson distributions at the middles of equal shares, on a last axis; means are kept.
+def busy_period_points(means: Any, busy: float, *, paired: bool = False) -> Any:
+    """Customers served in busy periods that begin with Poisson numbers of them: at equal shares, on a last axis.
 
-    Between a table's means linear in their root; beyond 30 by the normal distribution with the skew of a Poisson one.
+    ``paired``: the last axis of ``means`` is that of the shares, a mean for each; else each mean gets all shares.
+
+    Each brings a Poisson number of others, ``busy`` on average, while it is served. So n are served with probability
+
+        m·(m + n·ρ)^(n − 1)·e^−(m + n·ρ) / n!,    with mean m / (1 − ρ), and the Poisson distribution at ρ = 0
+
+    (P. Consul, G. Jain, "A generalization of the Poisson distribution", Technometrics 15 (1973)). Between a table's
+    means linear in their root; beyond it by the normal distribution with the skew of this one. Means are kept.
     """
-    means = np.maximum(np.asarray(means, dtype=np.float64), 0.0)[..., None]
-    roots, table = _poisson_table()
-    place = np.sqrt(np.clip(means[..., 0], 0.0, 30.0)) / roots[1]
+    means = np.maximum(np.asarray(means, dtype=np.float64), 0.0)
+    means = means if paired else means[..., None]
+    nearest = min(round(busy * SHARES), SHARES - 1)
+    roots, table = _busy_period_table(nearest)
+    place = np.minimum(np.sqrt(means), roots[-1]) / roots[1]
     low = np.minimum(place.astype(np.int64), len(roots) - 2)
-    part = (place - low)[..., None]
-    small = table[low] * (1 - part) + table[low + 1] * part
+    share = np.arange(QUANTILES)
+    part = place - low
+    small = table[low, share] * (1 - part) + table[low + 1, share] * part
     z = _normal_points()
-    large = np.maximum(means + np.sqrt(means) * z + (z**2 - 1) / 6, 0.0)
-    found = np.where(means < 30, small, large)
+    expected = means / (1 - busy)
+    spread = np.sqrt(means / (1 - busy) ** 3)
+    large = np.maximum(expected + spread * z + (z**2 - 1) * (1 + 2 * busy) / (1 - busy) ** 2 / 6, 0.0)
+    found = np.where(means < roots[-1] ** 2, small * (1 - nearest / SHARES) / (1 - busy), large)
+    if paired:
+        return found
     average = found.mean(axis=-1, keepdims=True)
-    return np.where(average > 0, found * means / np.where(average > 0, average, 1.0), means)
+    return np.where(average > 0, found * expected / np.where(average > 0, average, 1.0), expected)
 
 
 @cache
-def _poisson_table() -> tuple[Any, Any]:
-    """Points of Poisson distributions at means whose roots are evenly spaced up to that of 30, and these roots.
+def _busy_period_table(share: int) -> tuple[Any, Any]:
+    """Points of the distribution at means whose roots are evenly spaced, and these roots; ``share`` is ρ in SHARES.
 
-    A point is the mean of its share of the distribution.
+    A point is the mean of its share of the distribution, whose numbers lie closely at first and further apart later.
     """
-    roots = np.linspace(0.0, 30.0**0.5, 221)
-    k = np.arange(90)
-    logs = k * np.log(np.maximum(roots[:, None] ** 2, 1e-12)) - roots[:, None] ** 2
-    chances = np.exp(logs - np.concatenate([[0.0], np.cumsum(np.log(k[1:]))]))
+    busy = share / SHARES
+    top = 30 / (1 - busy)
+    roots = np.linspace(0.0, top**0.5, 61)
+    far = (top + 8 * (top / (1 - busy)) ** 0.5) / (1 - busy) + 64
+    beyond = np.unique(np.rint(np.geomspace(48, far, 160)))
+    n = np.concatenate([np.arange(48), beyond])
+    wide = np.concatenate([np.ones(48), np.gradient(beyond)])
+    wide[48] = (wide[48] + 1) / 2
+    mean = np.maximum(roots[:, None] ** 2, 1e-12)
+    total = mean + n * busy
+    logs = np.log(mean) + (n - 1) * np.log(total) - total - _log_factorial(n)
+    chances = np.exp(logs) * wide
     chances /= chances.sum(axis=1, keepdims=True)
-    return roots, np.array([share_means(each, k, QUANTILES) for each in chances])
+    # rows of mass 1 one after another are one distribution
+    points = share_means(chances.ravel(), np.tile(n, len(roots)), len(roots) * QUANTILES)
+    return roots, points.reshape(len(roots), QUANTILES)
+
+
+def _log_factorial(n: Any) -> Any:
+    """ln n!, by a sum where n is small and by Stirling's series."""
+    small = np.concatenate([[0.0], np.cumsum(np.log(np.arange(1, 48)))])
+    safe = np.maximum(n, 1.0)
+    series = safe * np.log(safe) - safe + 0.5 * np.log(2 * np.pi * safe) + 1 / (12 * safe)
+    return np.where(n < 48, small[np.minimum(n, 47).astype(np.int64)], series)
 
 
 def _normal_points() -> Any:
