@@ -1,7 +1,7 @@
 """A deployment as options of serving engines: our reading of their documentation, to be checked against your version.
 
-Sources: vLLM, "Engine Arguments" (docs.vllm.ai); SGLang, "Server Arguments" (docs.sglang.ai); TensorRT-LLM,
-"trtllm-serve" and the LLM API reference (nvidia.github.io/TensorRT-LLM).
+Sources: vLLM, "Engine Arguments" and "Data Parallel Deployment" (docs.vllm.ai); SGLang, "Server Arguments" and "DP, DPA
+and SGLang DP Router" (docs.sglang.io); TensorRT-LLM, "trtllm-serve" (nvidia.github.io/TensorRT-LLM).
 
 >>> from roofline.plans.replicas import Replica
 >>> from roofline.plans.search import Deployment
@@ -9,11 +9,21 @@ Sources: vLLM, "Engine Arguments" (docs.vllm.ai); SGLang, "Server Arguments" (do
 >>> print(engine_settings(four, "MODEL", 2304, 0.9)["vllm"])
 vllm serve MODEL --tensor-parallel-size 4 --max-num-seqs 128 --max-num-batched-tokens 2176 --max-model-len 2304 \
 --gpu-memory-utilization 0.9 --quantization fp8 --kv-cache-dtype fp8 --enable-chunked-prefill
+
+Copies of attention beside shared experts are ranks of their own in vLLM, and parts of one tensor group in the others:
+
+>>> experts = Deployment(Replica("h100", "stored", expert=8), 1, 2048, 256)
+>>> commands = engine_settings(experts, "MODEL", 4096, 0.9)
+>>> commands["vllm"].partition(" --gpu")[0]
+'vllm serve MODEL --enable-expert-parallel --max-num-seqs 32 --max-num-batched-tokens 2080 --max-model-len 4096'
+>>> commands["sglang"].partition("MODEL ")[2].partition(" --context")[0]
+'--tp-size 8 --ep-size 8 --max-running-requests 256 --chunked-prefill-size 16384'
+>>> print(engine_settings(four, "MODEL", 2304, 0.9)["tensorrt-llm"].partition("fraction")[2])
+ 0.9 --config options.yaml  # with {kv_cache_config: {dtype: fp8}, enable_chunked_prefill: true}
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import NamedTuple
 
 from roofline.plans.replicas import FORMATS
@@ -21,39 +31,46 @@ from roofline.plans.search import Deployment
 
 
 class Engine(NamedTuple):
-    """An engine's command and its words for what a deployment sets; ``{}`` takes the value."""
+    """An engine's command and its words for what a deployment sets; ``{}`` takes the value.
+
+    ``spans``: the numbers of chips, sequences and tokens count all copies of attention together, not each one's.
+    """
 
     command: str
     tensor: str
     pipeline: str
     data: str
-    expert: Callable[[int], str]
+    expert: str
     sequences: str
     tokens: str
     length: str
     memory: str
-    weights: str
-    kv: str
+    weights: str = ""
+    kv: str = ""
     chunked: str = ""
     whole: str = ""
+    spans: tuple[str, ...] = ()
+    file: str = ""
 
 
 ENGINES = {
     "vllm": Engine(
         "vllm serve {}", "--tensor-parallel-size {}", "--pipeline-parallel-size {}", "--data-parallel-size {}",
-        lambda n: "--enable-expert-parallel", "--max-num-seqs {}", "--max-num-batched-tokens {}", "--max-model-len {}",
+        "--enable-expert-parallel", "--max-num-seqs {}", "--max-num-batched-tokens {}", "--max-model-len {}",
         "--gpu-memory-utilization {:g}", "--quantization {}", "--kv-cache-dtype {}", "--enable-chunked-prefill",
         "--no-enable-chunked-prefill",
     ),
     "sglang": Engine(
         "python -m sglang.launch_server --model-path {}", "--tp-size {}", "--pp-size {}",
-        "--dp-size {} --enable-dp-attention", "--ep-size {}".format, "--max-running-requests {}",
-        "--chunked-prefill-size {}", "--context-length {}", "--mem-fraction-static {:g}", "--quantization {}",
-        "--kv-cache-dtype {}", "--enable-mixed-chunk", "",
+        "--dp-size {} --enable-dp-attention", "--ep-size {}", "--max-running-requests {}", "--chunked-prefill-size {}",
+        "--context-length {}", "--mem-fraction-static {:g}", "--quantization {}", "--kv-cache-dtype {}",
+        "--enable-mixed-chunk", spans=("tensor", "sequences", "tokens"),
     ),
     "tensorrt-llm": Engine(
-        "trtllm-serve {}", "--tp_size {}", "--pp_size {}", "", "--ep_size {}".format, "--max_batch_size {}",
-        "--max_num_tokens {}", "--max_seq_len {}", "--kv_cache_free_gpu_memory_fraction {:g}", "", "", "", "",
+        "trtllm-serve {}", "--tp_size {}", "--pp_size {}", "enable_attention_dp: true", "--ep_size {}",
+        "--max_batch_size {}", "--max_num_tokens {}", "--max_seq_len {}", "--kv_cache_free_gpu_memory_fraction {:g}",
+        kv="kv_cache_config: {{dtype: {}}}", chunked="enable_chunked_prefill: true", spans=("tensor",),
+        file="--config options.yaml  # with {{{}}}",
     ),
 }  # fmt: skip
 
@@ -67,22 +84,33 @@ def engine_settings(deployment: Deployment, model: str, length: int, memory: flo
 
 
 def _command(name: str, engine: Engine, deployment: Deployment, model: str, length: int, memory: float) -> str:
-    replica, most = deployment.replica, deployment.most
+    replica, copies = deployment.replica, deployment.replica.copies
     formats = FORMATS[replica.formats]
+    most = -(-deployment.most // copies)
     tokens = deployment.chunk + most if deployment.chunk else max(length, most)
     if name == "sglang":
         tokens = deployment.chunk or -1
-    words = [engine.command.format(model)]
-    words += [engine.tensor.format(replica.tensor)] if replica.tensor > 1 else []
-    words += [engine.pipeline.format(replica.pipeline)] if replica.pipeline > 1 else []
-    words += [engine.data.format(replica.copies)] if replica.copies > 1 and engine.data else []
-    words += [engine.expert(replica.expert)] if replica.expert > 1 else []
-    words += [engine.sequences.format(most)] if most else []
-    words += [engine.tokens.format(tokens), engine.length.format(length), engine.memory.format(memory)]
-    if formats.get("compute") == "fp8" and engine.weights:
-        words.append(engine.weights.format("fp8"))
+    counts = {"tensor": replica.tensor, "sequences": most, "tokens": tokens}
+    counts.update({each: counts[each] * copies for each in engine.spans if counts[each] > 0})
     kv = formats.get("kv")
-    if kv is not None and engine.kv:
-        words.append(engine.kv.format(CACHE_WORDS.get(name, {}).get(kv, kv)))
-    words.append(engine.chunked if deployment.chunk else engine.whole)
-    return " ".join(filter(None, words))
+    flags = [
+        engine.command.format(model),
+        engine.tensor.format(counts["tensor"]) if counts["tensor"] > 1 else "",
+        engine.pipeline.format(replica.pipeline) if replica.pipeline > 1 else "",
+        engine.expert.format(replica.expert) if replica.expert > 1 else "",
+        engine.sequences.format(counts["sequences"]) if most else "",
+        engine.tokens.format(counts["tokens"]),
+        engine.length.format(length),
+        engine.memory.format(memory),
+        engine.weights.format("fp8") if formats.get("compute") == "fp8" else "",
+    ]
+    # what TensorRT-LLM takes in a file only
+    settings = [
+        engine.data.format(copies) if copies > 1 else "",
+        engine.kv.format(CACHE_WORDS.get(name, {}).get(kv, kv)) if kv is not None else "",
+        engine.chunked if deployment.chunk else engine.whole,
+    ]
+    settings = list(filter(None, settings))
+    if engine.file and settings:
+        settings = [engine.file.format(", ".join(settings))]
+    return " ".join(filter(None, [*flags, *settings]))
