@@ -99,10 +99,11 @@ def _broadcast_steps(n: int, kind: str) -> list[list[Part]]:
     return [[(i, i + 1, ZERO, ONE)] for i in range(n - 1)]
 
 
-def broadcast(network: Network, gathering: Network | None = None) -> Trace:
+def broadcast(network: Network, gathering: Network | None = None, *, backwards: bool = False) -> Trace:
     """From the first chip: within its unit, then each chip's part over the next tier, then gathered in other units.
 
-    ``network`` says by which way the message spreads, ``gathering`` by which way parts are gathered.
+    ``network`` says by which way the message spreads, ``gathering`` by which way parts are gathered. ``backwards``,
+    every message goes the other way and is added up where it arrives: a Reduce.
     """
     gathering = gathering or network
     tiers = range(len(network.tiers))
@@ -114,6 +115,12 @@ def broadcast(network: Network, gathering: Network | None = None) -> Trace:
     for tier in reversed(tiers):
         steps += _gather(gathering, tier, chips, sizes)
     count = elements(steps)
+    if backwards:
+        arrays = _partials(chips, count)
+        total = sum(arrays.values())
+        trace = run(arrays, [[_turned(move) for move in step] for step in reversed(steps)])
+        _all_have({chip: values for chip, values in arrays.items() if not any(chip)}, total)
+        return trace
     message = np.arange(1, count + 1)
     arrays = {chip: message.copy() if not any(chip) else np.zeros_like(message) for chip in chips}
     trace = run(arrays, steps)
@@ -325,6 +332,13 @@ def _turned(move: Move) -> Move:
     return Move(target, (move.source,), links, move.start, move.stop, add=True)
 
 
+def _passed_on(network: Network, trace: Trace) -> Trace:
+    """Messages whose way up switches that multicast have gone already: such a switch sends on what it has got."""
+    able = {one.place for tier, (one, *_) in enumerate(network.tiers) if _reduces(network, tier)}
+    steps = [{link: n for link, n in step.items() if link[0] not in able or link[1] != "out"} for step in trace.steps]
+    return Trace(steps)
+
+
 def _own(network: Network, chip: Chip, tier: int, sizes: Sequence[int], count: int) -> slice:
     start, width = _part(network, chip, tier, sizes)
     return slice(int(start * count), int((start + width) * count))
@@ -333,10 +347,16 @@ def _own(network: Network, chip: Chip, tier: int, sizes: Sequence[int], count: i
 def _ports(
     network: Network, tier: int, chips: Sequence[Chip], *, out: Fraction, into: Fraction
 ) -> Iterator[tuple[tuple[str, object, object], Fraction]]:
-    place = network.tiers[tier][0].place
-    for chip in chips:
+    for place, chip in product(_crossed(network, tier), chips):
         yield (place, "out", chip), out
         yield (place, "in", chip), into
+
+
+def _crossed(network: Network, tier: int) -> list[str]:
+    """Places that a chip's messages to a switch cross: switches that add up send on what they have got themselves."""
+    one = network.tiers[tier][0]
+    plain = [other[0].place for number, other in enumerate(network.tiers) if not _reduces(network, number)]
+    return [one.place, *(place for place in one.crossed if place in plain)]
 
 
 def _multicast(
@@ -368,7 +388,7 @@ def switch_broadcast(network: Network) -> Trace:
     trace = Trace()
     for tier, n in enumerate(sizes):
         if not _reduces(network, tier):
-            trace.steps += run(arrays, steps[tier]).steps
+            trace.steps += _passed_on(network, run(arrays, steps[tier])).steps
             continue
         step = []
         for chip in chips:

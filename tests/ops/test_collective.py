@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.strategies import some
 
+from roofline import comm
 from roofline.bounds.evaluate import evaluate
 from roofline.errors import InputError
 from roofline.hardware import chip
@@ -237,7 +238,7 @@ def test_an_operation_on_local_shards():
             "v5e:4",
             "AllGather",
             "in-switch",
-            "in-switch does not do AllGather over X: it does AllReduce, Broadcast; those that do: ",
+            "in-switch does not do AllGather over X: it does AllReduce, Broadcast, Reduce; those that do: ",
         ),
         (
             "v5e:4",
@@ -290,3 +291,19 @@ def test_an_algorithm_is_for_the_collectives_that_it_does_over_these_axes() -> N
     assert cost("AllToAll", node.mesh.select("X"), 2**20, algorithm=ring).algorithm == "direct"
     with pytest.raises(InputError, match="in-switch does not do AllReduce over X: ici has no switches"):
         cost("AllReduce", torus.mesh.select("X"), 2**20, algorithm=Chooser("in-switch", torus))
+
+
+def test_collectives_with_one_chip_at_an_end() -> None:
+    """A Reduce sends what a Broadcast does, and where switches add up the format each byte once; int8 they do not."""
+    found = {name: comm(name, bytes=8e9, on="h100:8") for name in ("broadcast", "reduce", "gather", "scatter")}
+    assert {name: (each.algorithm, each.row.wire_time) for name, each in found.items()} == {
+        "broadcast": ("in-switch", pytest.approx(8e9 / 4.5e11)),
+        "reduce": ("in-switch", pytest.approx(8e9 / 4.5e11)),
+        "gather": ("direct", pytest.approx(7e9 / 4.5e11)),
+        "scatter": ("direct", pytest.approx(7e9 / 4.5e11)),
+    }
+    assert comm("reduce", bytes=8e9, on="h100:8", dtype="int8").algorithm == "double binary tree"
+    held = [comm(text, on="v5e:4", B=64, D=64).bound.ops[0].op for text in (
+        "Gather_X(bf16[B_X, D])", "Scatter_{X,B}(bf16[B, D])", "Reduce_X(bf16[B, D] {U_X})")]  # fmt: skip
+    assert [(op.reads[0].dims, op.writes[0].dims) for op in held] == [
+        ((16, 64), (64, 64)), ((64, 64), (16, 64)), ((64, 64), (64, 64))]  # fmt: skip

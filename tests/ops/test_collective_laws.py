@@ -78,7 +78,7 @@ def test_an_all_reduce_in_two_passes_is_a_reduce_scatter_and_an_all_gather(netwo
         assert same(halves[0] + halves[1], cost("AllReduce", network.axes, V, algorithm=name).work), name
 
 
-@given(st.sampled_from(["AllGather", "ReduceScatter", "AllReduce", "AllToAll", "Broadcast"]))
+@given(st.sampled_from(["AllGather", "ReduceScatter", "AllReduce", "AllToAll", "Broadcast", "Reduce", "Gather"]))
 def test_two_chips_on_a_ring_have_one_way(kind):
     axes = one("ring", 2).axes
     both, once = (cost(kind, axes, V, algorithm=f"{name} ring").work for name in ("two-way", "one-way"))
@@ -107,6 +107,9 @@ RECEIVED = {
     "AllReduce": lambda n: Fraction(n - 1, n),
     "AllToAll": lambda n: Fraction(n - 1, n * n),
     "Broadcast": lambda n: Fraction(min(1, n - 1)),
+    "Reduce": lambda n: Fraction(min(1, n - 1)),
+    "Gather": lambda n: Fraction(n - 1, n),
+    "Scatter": lambda n: Fraction(1, n),
     "Send": lambda n: Fraction(min(1, n - 1)),
     "Permute": lambda n: Fraction(min(1, n - 1)),
 }
@@ -269,7 +272,9 @@ def test_where_one_shot_and_two_shot_cross():
 
 
 @pytest.mark.parametrize("parts", [{"X": 8, "Y": 2}, {"X": 2, "Y": 8}, {"X": 2, "Y": 4, "Z": 2}])
-@pytest.mark.parametrize("kind", ["AllGather", "ReduceScatter", "AllReduce", "AllToAll", "Broadcast"])
+@pytest.mark.parametrize(
+    "kind", ["AllGather", "ReduceScatter", "AllReduce", "AllToAll", "Broadcast", "Reduce", "Gather"]
+)
 def test_all_parts_of_a_cut_axis_are_the_axis(kind: str, parts: dict[str, int]) -> None:
     """A collective over all chips of a ring takes what it takes, however mesh axes name them; a part is a line."""
     ring = chip("v5e:16")

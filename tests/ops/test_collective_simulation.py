@@ -33,10 +33,13 @@ from roofline.errors import HardwareError
 from roofline.hardware import catalog, chip
 from roofline.hardware.axes import MeshAxis
 from roofline.ops.collectives.cost import KINDS, algorithms, cost, limit_reason
-from roofline.ops.collectives.registry import ALGORITHMS, link_groups, register
+from roofline.ops.collectives.registry import ALGORITHMS, LIKE, link_groups, register
 from roofline.work import Key, Work
 
 V = prod(range(1, 13)) ** 6
+
+#: A message of one chip that goes to all, and backwards: the sum of all goes to one.
+SPREADING = ("Broadcast", "Reduce")
 
 
 class Simulated(NamedTuple):
@@ -51,6 +54,7 @@ Simulation = Callable[[Network, str], Simulated]
 
 def gathering(network: Network, kind: str) -> Simulated:
     """AllGather, ReduceScatter, or both: outer tiers gather first, parts by the axes of a torus in different orders."""
+    kind = LIKE.get(kind, kind)  # what one chip gathers or scatters goes over its own links, as where all do
     runs = {"AllGather": [all_gather], "ReduceScatter": [reduce_scatter], "AllReduce": [reduce_scatter, all_gather]}
     return Simulated([_gathered(network.tiers, run) for run in runs[kind]])
 
@@ -87,9 +91,9 @@ def through(**kinds: str) -> Simulation:
             return Simulated(
                 [_shuffled(network.by({k: way for k, way in kinds.items() if k in ("ring", "line")}).tiers)]
             )
-        if kind == "Broadcast":
+        if kind in SPREADING:
             spread = network.by({**kinds, "switch": {"direct": "trees"}.get(kinds["switch"], kinds["switch"])})
-            return Simulated([broadcast(spread, by)])
+            return Simulated([broadcast(spread, by, backwards=kind == "Reduce")])
         return gathering(by, kind)
 
     return simulate
@@ -104,17 +108,17 @@ def direct(network: Network, kind: str) -> Simulated:
     by = network.by({"switch": "direct"})
     if kind == "AllReduce":
         return Simulated([one_shot(by)])
-    return Simulated([broadcast(by)]) if kind == "Broadcast" else NATURAL(network, kind)
+    return Simulated([broadcast(by, backwards=kind == "Reduce")]) if kind in SPREADING else NATURAL(network, kind)
 
 
 def trees(network: Network, kind: str) -> Simulated:
     by = network.by({"switch": "tree"})
-    return Simulated([broadcast(by)]) if kind == "Broadcast" else gathering(by, kind)
+    return Simulated([broadcast(by, backwards=kind == "Reduce")]) if kind in SPREADING else gathering(by, kind)
 
 
 def double_tree(network: Network, kind: str) -> Simulated:
-    if kind == "Broadcast":
-        return Simulated([broadcast(network.by({"switch": "trees"}))])
+    if kind in SPREADING:
+        return Simulated([broadcast(network.by({"switch": "trees"}), backwards=kind == "Reduce")])
     return Simulated([double_tree_all_reduce(_single(network).dimensions[0])])
 
 
@@ -127,7 +131,7 @@ def _single(network: Network) -> Network:
 
 
 def in_switch(network: Network, kind: str) -> Simulated:
-    return Simulated([{"AllReduce": switch_all_reduce, "Broadcast": switch_broadcast}[kind](network)])
+    return Simulated([(switch_broadcast if kind in SPREADING else switch_all_reduce)(network)])
 
 
 def closed(network: Network, kind: str) -> Simulated:

@@ -100,7 +100,7 @@ def test_members_that_are_not_known_lie_next_to_each_other():
 
 @pytest.mark.parametrize(("does", "share"), [
     ("AllReduce", 2 * 7 / 8), ("AllGather", 7 / 8), ("ReduceScatter", 7 / 8), ("AllToAll", 7 / 64), ("Permute", 1),
-    ("Broadcast", 1),
+    ("Broadcast", 1), ("Reduce", 1), ("Gather", 7 / 8), ("Scatter", 7 / 8),
 ])  # fmt: skip
 def test_on_a_switch_each_sends_at_most_what_a_ring_does(does, share):
     op = pricing.least_collective("c", X, X, does=does, nbytes=BYTES, devices=8, groups=(("", 8, 1),))
@@ -132,3 +132,26 @@ print(json.dumps({
 }))
 """)
     assert found == {"groups": [[["", 4, 1]], [["", 2, 4]]], "places": [["Y"], ["X"]]}
+
+
+def test_collectives_of_pytorch_with_one_device_at_an_end():
+    """V is the message of a broadcast or a reduce, and all that the one device gathers or scatters."""
+    found = run("""
+def program(x):
+    parts = [torch.empty_like(x) for _ in range(8)]
+    dist.gather(x, parts, dst=0)
+    y = torch.empty_like(x)
+    dist.scatter(y, parts, src=0)
+    dist.reduce(x, 0)
+    dist.broadcast(x, 0)
+    return x + y
+traced = trace(program, "fp32[1024, 1024]")
+answer = traced.bound(on="h100:8")
+print(json.dumps([[op.options["collective"], op.dims["bytes"], op.work.total("wire")]
+                  for op in (part.op for part in answer.ops) if op.kind == "collective"]))
+""")
+    shard = 4 * 2**20
+    assert found == [
+        ["Gather", 8 * shard, 7 * shard], ["Scatter", 8 * shard, 7 * shard], ["Reduce", shard, shard],
+        ["Broadcast", shard, shard],
+    ]  # fmt: skip

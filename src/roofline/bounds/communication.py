@@ -218,13 +218,19 @@ _LINES = {
     "ReduceScatter": "ReduceScatter_{{{A},N}}({dtype}[N] {{U_{{{A}}}}})",
     "AllReduce": "AllReduce_{{{A}}}({dtype}[N] {{U_{{{A}}}}})",
     "AllToAll": "AllToAll_{{{A},M}}({dtype}[N_{{{A}}}, M])",
+    "Broadcast": "Broadcast_{{{A}}}({dtype}[N])",
+    "Reduce": "Reduce_{{{A}}}({dtype}[N] {{U_{{{A}}}}})",
+    "Gather": "Gather_{{{A}}}({dtype}[N_{{{A}}}])",
+    "Scatter": "Scatter_{{{A},N}}({dtype}[N])",
+    "Permute": "Permute_{{{A}}}({dtype}[N])",
+    "Send": "Send_{{{A}}}({dtype}[N])",
 }
 
 
 def _line(name: str, nbytes: Any, dtype: str, arguments: dict[str, Any]) -> str:
     """Write a collective that is named, over all chips of the target and of an array of so many bytes."""
-    plain = {kind.lower(): kind for kind in _LINES}
-    kind = plain.get("".join(letter for letter in name.lower() if letter.isalpha()))
+    known = {kind.lower(): kind for kind in _LINES}
+    kind = known.get("".join(letter for letter in name.lower() if letter.isalpha()))
     if kind is None:
         hint = suggest(name, list(_LINES), what="collectives that bytes can be given for")
         raise InputError(f"{name!r:.60} is no collective's name", hint=hint)
@@ -237,7 +243,8 @@ def _line(name: str, nbytes: Any, dtype: str, arguments: dict[str, Any]) -> str:
     if not isinstance(chips, int):
         raise InputError("bytes go with a number of chips", hint="as in --on h100:8")
     elements = math.ceil(parse(nbytes, "B") * 8 / dtypes.get(dtype).bits_per_element)
-    sizes = {"AllReduce": {"N": elements}, "AllToAll": {"N": -(-elements // chips**2) * chips, "M": chips}}
+    plain = {one: {"N": elements} for one in ("AllReduce", "Broadcast", "Reduce", "Permute", "Send")}
+    sizes = {**plain, "AllToAll": {"N": -(-elements // chips**2) * chips, "M": chips}}
     whole = {"N": -(-elements // chips) * chips}
     arguments["sizes"] = {**(arguments.get("sizes") or {}), **sizes.get(kind, whole)}
     return _LINES[kind].format(A=",".join(axes), dtype=dtype)

@@ -33,6 +33,7 @@ from roofline.estimates.kernels import ChipFigures
 from roofline.hardware import chip
 from roofline.hardware.machine import Machine
 from roofline.hardware.rate import data_level, rate
+from roofline.ops.collectives.registry import LIKE
 from roofline.quantity import format_percent, format_quantity
 from roofline.sections import Amount, Column, Row, Section, Table, figures
 from roofline.sizes import Size, is_array, is_symbol
@@ -493,7 +494,7 @@ def _collective_run(group: tuple[OpBound, ...]) -> KernelRun:
     }
     times = 2 if kind == "AllReduce" else 1
     shapes = {"sent": times * (chips - 1) / chips * size, "chips": chips, "link": wire.rate.value if wire else 1e11}
-    return KernelRun("collective", "any", path.get(kind, kind), shapes, group)
+    return KernelRun("collective", "any", path.get(LIKE.get(kind, kind), kind), shapes, group)
 
 
 def _rows_run(group: tuple[OpBound, ...]) -> KernelRun:

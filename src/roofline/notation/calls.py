@@ -256,9 +256,11 @@ def _permuted(scope: Scope, x: Shape, wanted: Wanted) -> tuple[TensorDim, ...] |
     return tuple(found) if not free and len(found) == len(x.axes) else None
 
 
-_REDUCING = ("ReduceScatter", "AllReduce")
+_REDUCING = ("ReduceScatter", "AllReduce", "Reduce")
 
-_RESHARDING = ("ReduceScatter", "AllToAll")
+_RESHARDING = ("ReduceScatter", "AllToAll", "Scatter")
+
+_GATHERING = ("AllGather", "AllToAll", "Gather")
 
 
 def collective(scope: Scope, call: CallNode, shapes: Sequence[Shape], wanted: Wanted) -> Shape:
@@ -267,7 +269,7 @@ def collective(scope: Scope, call: CallNode, shapes: Sequence[Shape], wanted: Wa
     axes, targets = _axes_and_target(scope, call, x)
     sharding = {axis: axis_of for axis_of in x.axes for axis in axis_of.shard}
     unreduced = x.unreduced
-    if call.function in ("AllGather", "AllToAll"):
+    if call.function in _GATHERING:
         for axis in axes:
             if axis not in sharding:
                 known = ", ".join(sharding) or "none"
@@ -276,7 +278,7 @@ def collective(scope: Scope, call: CallNode, shapes: Sequence[Shape], wanted: Wa
     if call.function in _REDUCING:
         unreduced = _reduced(scope, call, x, axes, sharding)
     given = x.axes
-    if call.function in ("AllGather", "AllToAll"):
+    if call.function in _GATHERING:
         given = tuple(TensorDim(a.label, tuple(s for s in a.shard if s not in axes)) for a in given)
     options = {}
     if call.function in _RESHARDING:

@@ -42,7 +42,10 @@ UNARY = (
 BINARY = ("maximum", "minimum", "power", "compare", "where", "swiglu", "geglu")
 REDUCTIONS = ("sum", "mean", "max", "min", "prod", "argmax", "argmin", "logsumexp", "variance", "norm")
 SCANS = ("cumsum", "cumprod", "cummax")
-COLLECTIVES = ("AllGather", "ReduceScatter", "AllReduce", "AllToAll", "Permute", "Broadcast", "Send")
+COLLECTIVES = (
+    "AllGather", "ReduceScatter", "AllReduce", "AllToAll", "Permute", "Broadcast", "Send", "Reduce",
+    "Gather", "Scatter",
+)  # fmt: skip
 
 
 def _snake_case(name: str) -> tuple[str, ...]:

@@ -10,8 +10,9 @@ Work(wire/Y: 1048576, hops/Y: 4)
 Work(wire/X.nvlink: 917504, hops/X.nvlink: 1, wire/X.nic: 114688, hops/X.nic: 1)
 
 ``nbytes`` is V of the book, the bytes of the whole array: each chip holds it after an AllGather and before a
-ReduceScatter or an AllReduce, all chips together hold it before an AllToAll. For Permute, Send and Broadcast it is the
-message of one chip. Amounts and axis sizes may be numbers, arrays or symbols:
+ReduceScatter or an AllReduce, all chips together hold it before an AllToAll, one chip after a Gather and before a
+Scatter. For Permute, Send, Broadcast and Reduce it is the message of one chip. Amounts and axis
+sizes may be numbers, arrays or symbols:
 
 >>> from roofline.sizes import symbol
 >>> from roofline.hardware.mesh import with_mesh
@@ -38,6 +39,8 @@ from roofline.ops.collectives import rings, switches  # noqa: F401  (each regist
 from roofline.ops.collectives.registry import (
     ALGORITHMS,
     KINDS,
+    LIKE,
+    SUMMING,
     CollectiveCall,
     find_algorithm,
     link_groups,
@@ -154,7 +157,7 @@ def collective(
     (Work(wire/X: 25165824, hops/X: 3), (2048, 8192))
     """
     chips = product(axis.size for axis in axes)
-    nbytes = x.traffic_bytes * chips if kind in ("AllGather", "AllToAll") else x.traffic_bytes
+    nbytes = x.traffic_bytes * chips if kind in ("AllGather", "Gather", "AllToAll") else x.traffic_bytes
     name = name or f"{kind}_{{{','.join(axis.name for axis in axes)}}}"
     writes = (out or _result(kind, x, chips),)
     return price_collective(
@@ -201,6 +204,7 @@ def default_algorithm(kind: str, axes: Sequence[MeshAxis], density: Density = 1,
     ['in-switch', 'two-shot', 'torus', 'spanning trees']
     """
     call = _call(kind, axes, 1, density, dtype)
+    kind = call.kind
     if kind in ("Permute", "Send") or not call.groups:
         return "direct"
     topologies = [group.topology for group in call.groups]
@@ -246,7 +250,7 @@ def algorithms(kind: str, axes: Sequence[MeshAxis], dtype: str = "") -> tuple[st
     ('one-way ring', 'two-way ring', 'book', 'direct', 'two-shot', 'tree', 'double binary tree', 'in-switch')
     """
     call = _call(kind, axes, 1, 1, dtype)
-    return tuple(a.name for a in ALGORITHMS.values() if kind in a.kinds and not a.unfit(call))
+    return tuple(a.name for a in ALGORITHMS.values() if call.kind in a.kinds and not a.unfit(call))
 
 
 def limit_reason(kind: str, axes: Sequence[MeshAxis], name: str) -> str:
@@ -330,7 +334,8 @@ def _reducing(call: CollectiveCall) -> str:
 def _call(kind: str, axes: Sequence[MeshAxis], nbytes: Size, density: Density, dtype: str = "") -> CollectiveCall:
     if kind not in KINDS:
         raise InputError(f"unknown collective {kind!r}", hint=suggest(kind, KINDS, what="collectives"))
-    return CollectiveCall(kind, link_groups(axes), nbytes, product(axis.size for axis in axes), density, dtype)
+    chips = product(axis.size for axis in axes)
+    return CollectiveCall(LIKE.get(kind, kind), link_groups(axes), nbytes, chips, density, dtype, kind in SUMMING)
 
 
 def _known(name: str, call: CollectiveCall, axes: Sequence[MeshAxis]) -> str:
@@ -353,7 +358,9 @@ def _known(name: str, call: CollectiveCall, axes: Sequence[MeshAxis]) -> str:
 def _result(kind: str, x: Tensor, chips: Size) -> Tensor:
     first, *rest = x.dims or (1,)
     scaled = {"AllGather": first * chips, "ReduceScatter": first / chips if is_symbol(chips) else first // chips}
-    return Tensor(f"{kind}({x.ident})", (scaled.get(kind, first), *rest) if x.dims else (), x.dtype, x.role)
+    return Tensor(
+        f"{kind}({x.ident})", (scaled.get(LIKE.get(kind, kind), first), *rest) if x.dims else (), x.dtype, x.role
+    )
 
 
 def _chips(count: Size) -> str:

@@ -188,25 +188,38 @@ KINDS = {
     "AllToAll": "every chip sends every other its shard: the sharding moves to another dimension",
     "Permute": "every chip sends its message to the next",
     "Broadcast": "one chip's message goes to all",
+    "Reduce": "partial sums are added up on one chip",
+    "Gather": "one chip gets the shards of all",
+    "Scatter": "one chip sends every chip its shard",
     "Send": "one chip's message goes to another, the farthest",
 }
 
 
+#: Collectives with one chip at an end, and those whose messages go over the same links in as many steps. A Reduce is a
+#: Broadcast run backwards and added up on its way. What one chip gathers comes over its own links, as where all gather;
+#: the other chips of its unit pass on what enters the unit through them.
+LIKE = {"Reduce": "Broadcast", "Gather": "AllGather", "Scatter": "ReduceScatter"}
+
+#: Collectives that add up.
+SUMMING = ("AllReduce", "ReduceScatter", "Reduce")
+
+
 def least_sent(kind: str, nbytes: Size, chips: Size) -> Size:
-    """Bytes that each chip has to send whatever the network, unless switches reduce; ``nbytes`` is V.
+    """Bytes that the busiest chip has to send or receive on any network, unless switches reduce; ``nbytes`` is V.
 
     ::
 
-        AllGather, ReduceScatter    V·(n − 1)/n
+        AllGather, ReduceScatter    V·(n − 1)/n           Gather, Scatter too
         AllReduce                   2·V·(n − 1)/n
         AllToAll                    V·(n − 1)/n²          a chip holds V/n and keeps 1/n of that
-        Permute, Broadcast, Send    V
+        Permute, Send               V                     Broadcast, Reduce too
 
     >>> [least_sent(kind, 64, 8) for kind in ("AllGather", "AllReduce", "AllToAll", "Permute")]
     [56, 112, 7, 64]
     """
     if is_one(chips):
         return 0
+    kind = LIKE.get(kind, kind)
     if kind in ("Broadcast", "Permute", "Send"):
         return nbytes
     passes = 2 if kind == "AllReduce" else 1
@@ -224,7 +237,7 @@ def bus_share(kind: str, chips: Size) -> Size:
     >>> bus_share("AllReduce", 8), bus_share("AllGather", 8), bus_share("AllToAll", 8), bus_share("Broadcast", 8)
     (1.75, 0.875, 0.875, 1)
     """
-    if kind in ("Broadcast", "Permute", "Send"):
+    if LIKE.get(kind, kind) in ("Broadcast", "Permute", "Send"):
         return 1
     return (2 if kind == "AllReduce" else 1) * (chips - 1) / chips
 
@@ -238,6 +251,8 @@ GATHERING = ("AllGather", "ReduceScatter", "AllReduce")
 class CollectiveCall(NamedTuple):
     """One collective of ``chips``: ``nbytes`` is V of the book, ``density`` the share of an AllToAll that is sent.
 
+    ``kind`` is the one whose messages it takes (:data:`LIKE`), ``sums`` says whether it adds up.
+
     Where rows go to several chips each, ``density`` is their routing, and V has one row for every pair of a row and a
     receiver. ``dtype`` is the format of what is added up; one that is not known is taken to be one that switches add.
     """
@@ -248,6 +263,7 @@ class CollectiveCall(NamedTuple):
     chips: Size
     density: Density = 1
     dtype: str = ""
+    sums: bool = False
 
     @property
     def sent_share(self) -> Size:
@@ -258,7 +274,7 @@ class CollectiveCall(NamedTuple):
 
     def in_switch(self, group: LinkGroup) -> bool:
         """Whether the switches of a tier do their part of it: they multicast, and add up this format."""
-        return group.reduces is not None and (self.kind == "Broadcast" or group.reduces.adds(self.dtype))
+        return group.reduces is not None and (not self.sums or group.reduces.adds(self.dtype))
 
 
 Formula: TypeAlias = Callable[[CollectiveCall], Work]
@@ -309,7 +325,8 @@ def register(
     """Register a formula; ``unfit`` returns why it does not fit a call, ``limit`` why it is never reached there."""
 
     def keep(formula: Formula) -> Formula:
-        ALGORITHMS[name] = Algorithm(name, tuple(kinds), says, formula, unfit, limit)
+        alike = (kind for kind, other in LIKE.items() if other in kinds)
+        ALGORITHMS[name] = Algorithm(name, (*kinds, *alike), says, formula, unfit, limit)
         return formula
 
     return keep

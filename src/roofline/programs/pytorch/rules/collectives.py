@@ -27,6 +27,9 @@ KINDS: dict[str, str | None] = {
     "alltoall_base": "AllToAll",
     "alltoall": "AllToAll",
     "broadcast": "Broadcast",
+    "reduce": "Reduce",
+    "gather": "Gather",
+    "scatter": "Scatter",
     "send": "Permute",
     "recv": None,
 }
@@ -47,14 +50,15 @@ def collective(call: Call) -> Priced:
     """One collective."""
     name = call.name.removesuffix("_coalesced")
     devices, ranks = _members(call)
-    given = next((call.get(word) for word in _GIVEN if call.get(word) is not None), None)
-    reads = call.reads if given is None else call.read(*operands_in(given))  # not the results, which are given too
-    whole = max(sum(t.traffic_bytes for t in reads), sum(t.traffic_bytes for t in call.writes))
+    taken = next((call.get(word) for word in _GIVEN if call.get(word) is not None), None)
+    reads = call.reads if taken is None else call.read(*operands_in(taken))  # not the results, which are given too
+    writes = call.writes or call.read(*operands_in(call.get("output_tensors", call.get("tensors"))))
     does = KINDS[name]
     if does is None or devices == 1:
-        return pricing.least_collective(name, reads, call.writes, does="Permute", nbytes=0, devices=devices)
-    nbytes = whole * devices if does == "AllToAll" else whole
-    return between(name, does, reads, call.writes, nbytes, devices, ranks)
+        return pricing.least_collective(name, reads, writes, does="Permute", nbytes=0, devices=devices)
+    given, made = (sum(t.traffic_bytes for t in each) for each in (reads, writes))
+    parts = {"AllToAll": max(given, made) * devices, "Gather": given * devices, "Scatter": made * devices}
+    return between(name, does, reads, writes, parts.get(does, max(given, made)), devices, ranks)
 
 
 #: Names of the input of collectives that write into given tensors.
