@@ -165,7 +165,7 @@ def test_answers_without_a_closed_form_say_so(tmp_path: Path) -> None:
 
     with pytest.raises(InputError, match="a report of a Other is not made"):
         report(Other())
-    with pytest.raises(InputError, match=r"end the name in \.html, \.json or \.txt"):
+    with pytest.raises(InputError, match=r"end the name in \.html, \.json, \.txt, \.csv, "):
         bound(LINE, on="v5e", **SIZES).save(tmp_path / "answer.doc")
 
 

@@ -10,7 +10,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -30,6 +30,9 @@ Picture = Callable[[], Chart]
 
 #: The most operations of a bound that are points of their own.
 MOST_POINTS = 12
+
+#: Sizes at which a curve is drawn.
+POINTS_OF_CURVE = 120
 
 
 def plot_answer(answer: Any, kind: str | None = None, *, theme: str = "light") -> Chart:
@@ -71,11 +74,25 @@ def _over_a_size(asked: Any, sizes: Mapping[str, Any]) -> dict[str, Picture]:
     values = {name: sorted(set(map(int, size.ravel().tolist()))) for name, size in sizes.items() if is_array(size)}
     if not values:
         return {}
-    given = {name: values.get(name, size) for name, size in sizes.items()}
     chosen = {name: value for name, value in asked.conventions.changes().items() if name != "mesh"}
     over = max(values, key=lambda name: len(values[name]))
+    if not asked.is_sharded:
+        values[over] = _between(values[over])
+    given = {name: values.get(name, size) for name, size in sizes.items()}
     draw = partial(plot, asked.text, on=asked.machine, sizes=given, vary=over, **chosen)
     return {kind: partial(draw, kind=kind) for kind in ("throughput", "time")}
+
+
+def _between(sizes: Sequence[int]) -> list[int]:
+    """Sizes with more between them, so that a curve bends where it bends and not at the sizes that were asked.
+
+    >>> len(_between([1, 1024])), _between([3, 5])
+    (88, [3, 4, 5])
+    """
+    least, most = sizes[0], sizes[-1]
+    ratio = most / least
+    more = (round(least * ratio ** (at / POINTS_OF_CURVE)) for at in range(POINTS_OF_CURVE + 1))
+    return sorted({*sizes, *more})
 
 
 def _of_sweep(table: Any) -> dict[str, Picture]:

@@ -2,7 +2,7 @@
 
 >>> from roofline.sections import Amount, Row, Table, figures
 >>> print(html([Table(figures("time"), [Row([Amount(84.5e-6, "s")])])]))
-<div class="roofline"><table><thead><tr><th>time</th></tr></thead><tbody><tr><td ...>84.5 µs</td></tr></tbody>...
+<div class="roofline"><table><thead><tr><th ...>time</th></tr></thead><tbody><tr><td ...>84.5 µs</td></tr></tbody>...
 
 A cell of a figure carries its value in SI units (``data-value``) and its unit, so that a page can sort by it.
 """
@@ -85,7 +85,7 @@ def _listing(section: Listing) -> str:
 
 
 def _table(section: Table) -> str:
-    head = "".join(f"<th>{escape(column.name)}</th>" for column in section.columns)
+    head = "".join(f'<th style="text-align:{each.align}">{escape(each.name)}</th>' for each in section.columns)
     body = "".join(_row(row, section.columns) for row in section.rows)
     named = any(column.name for column in section.columns)
     return f"<table>{f'<thead><tr>{head}</tr></thead>' if named else ''}<tbody>{body}</tbody></table>"

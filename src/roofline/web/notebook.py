@@ -19,10 +19,14 @@ from roofline.charts import drawing
 from roofline.charts.answers import pictures
 from roofline.errors import RooflineError
 from roofline.rendering.html import html
-from roofline.sections import Section
+from roofline.sections import Amount, Column, Row, Section, ShareBar, Table, figures, spread
+from roofline.sizes import is_array
 
 #: Lines of advice that are shown.
 MOST_ADVICE = 4
+
+#: Configurations of an answer over arrays that are shown.
+MOST_CONFIGURATIONS = 8
 
 
 def notebook(answer: Any) -> str:
@@ -31,10 +35,30 @@ def notebook(answer: Any) -> str:
 
 
 def _sections(answer: Any) -> Iterable[Section]:
+    if isinstance(answer, Bound) and is_array(answer.lower):
+        return [*answer.sections(), _configurations(answer)]
     if not isinstance(answer, Bound) or not isinstance(answer.bound_by, str) or answer.question is None:
         return answer.sections()  # type: ignore[no-any-return]
     found = advise(answer)[:MOST_ADVICE]
     return answer.sections([advice_table(found)] if found else ())
+
+
+def _configurations(answer: Bound) -> Table:
+    """A few of the sizes of an answer over arrays, spread evenly: the time at best, what binds."""
+    import numpy as np
+
+    varied = {name: size for name, size in answer.sizes.items() if is_array(size)}
+    *sizes, lower = np.broadcast_arrays(*varied.values(), answer.lower)
+    binding = np.broadcast_to(np.asarray(answer.bound_by.decode(), dtype=object), lower.shape).ravel()
+    longest = float(lower.max())
+    rows = []
+    for at in spread(lower.size, MOST_CONFIGURATIONS):
+        each, time = [size.ravel()[at] for size in sizes], float(lower.ravel()[at])
+        rows.append(
+            Row((*(f"{value:,.0f}" for value in each), Amount(time, "s"), ShareBar(time / longest), binding[at]))
+        )
+    columns = (*figures(*varied, "at best"), Column(), Column("bound by"))
+    return Table(columns, rows, "configurations")
 
 
 def _picture(answer: Any) -> str:
