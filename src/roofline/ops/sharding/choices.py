@@ -27,7 +27,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import product
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 from roofline.notation.structure import Step
 from roofline.ops.sharding.layout import UNREDUCED, Layout, Move, State, moves
@@ -35,9 +35,6 @@ from roofline.ops.sharding.loops import Loop, loops_of, stays_partial
 
 #: Says whether a label may be split over mesh axes, which have to divide its size.
 MaySplit = Callable[[str, tuple[str, ...]], bool]
-
-#: Moves found already, by the position of the operand and the states they lead to.
-Known: TypeAlias = dict[tuple[object, ...], "tuple[Move, ...] | None"]
 
 
 class Score(NamedTuple):
@@ -49,7 +46,7 @@ class Score(NamedTuple):
 
     def plus(self, other: Score) -> Score:
         """Add up, number by number."""
-        return Score(*(a + b for a, b in zip(self, other, strict=True)))
+        return Score(self.sent + other.sent, self.slices + other.slices, self.repeated + other.repeated)
 
     @property
     def merit(self) -> Score:
@@ -140,15 +137,14 @@ def choices(
     layouts on the way, that the axes do not divide. ``sums`` says that partial operands are partial sums.
     """
     loops = loops_of(step)
-    axes = list(dict.fromkeys([a for x in (*inputs, *([wanted] if wanted else [])) for a in x.axes] + list(also)))
-    known: Known = {}
+    axes = tuple(dict.fromkeys([a for x in (*inputs, *([wanted] if wanted else [])) for a in x.axes] + list(also)))
+    ways = _Ways(step, tuple(inputs), wanted, axes, may_split)
     for roles in product(*((None, *_worth(loops, inputs, axis)) for axis in axes)):
-        chosen = dict(zip(axes, roles, strict=True))
-        found = _choice(step, inputs, wanted, chosen, may_split, known)
+        found = ways.choice(roles)
         if found is not None:
             yield found
     if sums and stays_partial(step):
-        yield from _linear(step, inputs, wanted, may_split)
+        yield from ways.linear()
 
 
 def _worth(loops: Sequence[Loop], inputs: Sequence[Layout], axis: str) -> Iterator[Loop]:
@@ -160,66 +156,66 @@ def _worth(loops: Sequence[Loop], inputs: Sequence[Layout], axis: str) -> Iterat
             yield loop
 
 
-def _choice(
-    step: Step,
-    inputs: Sequence[Layout],
-    wanted: Layout | None,
-    roles: Mapping[str, Loop | None],
-    may_split: MaySplit,
-    known: Known,
-) -> Choice | None:
-    split: dict[str, list[str]] = {}
-    for axis, loop in roles.items():
-        if loop is not None:
-            for label in {*loop.labels} - {None}:
-                split.setdefault(str(label), []).append(axis)
-    if not all(may_split(label, tuple(over)) for label, over in split.items()):
-        return None
-    before = []
-    for position, layout in enumerate(inputs):
-        states = {axis: loop.labels[position] if loop else None for axis, loop in roles.items()}
-        key = (position, *states.values())
-        if key not in known:
-            known[key] = _legal(layout, states, may_split)
-        steps = known[key]
-        if steps is None:
+class _Ways:
+    """One step, the layouts it starts from and is to end in, and the moves found so far by the states they lead to."""
+
+    def __init__(
+        self, step: Step, inputs: tuple[Layout, ...], wanted: Layout | None, axes: tuple[str, ...], may_split: MaySplit
+    ) -> None:
+        self.inputs, self.wanted, self.axes, self.may_split = inputs, wanted, axes, may_split
+        self.whole = empty(step)
+        self.before: list[dict[tuple[State, ...], tuple[Move, ...] | None]] = [{} for _ in inputs]
+        self.after: dict[tuple[State, ...], tuple[Layout, tuple[Move, ...] | None]] = {}
+
+    def choice(self, roles: tuple[Loop | None, ...]) -> Choice | None:
+        """The choice in which each axis shards its loop, or None where axes do not divide or no moves lead there."""
+        split: dict[str, tuple[str, ...]] = {}
+        for axis, loop in zip(self.axes, roles, strict=True):
+            for label in dict.fromkeys(loop.labels) if loop else ():
+                if label is not None:
+                    split[label] = (*split.get(label, ()), axis)
+        if not all(self.may_split(label, over) for label, over in split.items()):
             return None
-        before.append(steps)
-    raw = empty(step).put({axis: loop.result if loop else None for axis, loop in roles.items()})
-    repeated = tuple(axis for axis, loop in roles.items() if loop is None)
-    found = _finished(inputs, before, raw, wanted, repeated, may_split)
-    sharing = {axis: loop.statistics for axis, loop in roles.items() if loop is not None and loop.statistics}
-    if found is None or not sharing:
-        return found
-    return found._replace(exchanged=tuple(sharing), statistics=max(sharing.values()))
+        before = []
+        for position, known in enumerate(self.before):
+            states = tuple(loop.labels[position] if loop else None for loop in roles)
+            if states not in known:
+                known[states] = _legal(self.inputs[position], dict(zip(self.axes, states, strict=True)), self.may_split)
+            steps = known[states]
+            if steps is None:
+                return None
+            before.append(steps)
+        ends = tuple(loop.result if loop else None for loop in roles)
+        if ends not in self.after:
+            self.after[ends] = self.finished(dict(zip(self.axes, ends, strict=True)))
+        raw, after = self.after[ends]
+        if after is None:
+            return None
+        sharing = {
+            axis: loop.statistics for axis, loop in zip(self.axes, roles, strict=True) if loop and loop.statistics
+        }
+        repeated = tuple(axis for axis, loop in zip(self.axes, roles, strict=True) if loop is None)
+        return Choice(
+            self.inputs, tuple(before), raw, after, repeated, tuple(sharing), max(sharing.values(), default=0)
+        )
 
+    def linear(self) -> Iterator[Choice]:
+        """Add up partial sums without moving them, where the operands have the same layout."""
+        first = self.inputs[0]
+        if first.unreduced and all(set(x.unreduced) == set(first.unreduced) for x in self.inputs):
+            states = {axis: first.state(axis) for axis in first.axes}
+            if all(x.labels == first.labels and {a: x.state(a) for a in x.axes} == states for x in self.inputs):
+                raw, after = self.finished(states)
+                if after is not None:
+                    yield Choice(self.inputs, ((),) * len(self.inputs), raw, after, ())
 
-def _linear(step: Step, inputs: Sequence[Layout], wanted: Layout | None, may_split: MaySplit) -> Iterator[Choice]:
-    """Add up partial sums without moving them, where the operands have the same layout."""
-    first = inputs[0]
-    if first.unreduced and all(set(x.unreduced) == set(first.unreduced) for x in inputs):
-        states = {axis: first.state(axis) for axis in first.axes}
-        if all(x.labels == first.labels and {a: x.state(a) for a in x.axes} == states for x in inputs):
-            found = _finished(inputs, [()] * len(inputs), empty(step).put(states), wanted, (), may_split)
-            if found is not None:
-                yield found
-
-
-def _finished(
-    given: Sequence[Layout],
-    before: Sequence[tuple[Move, ...]],
-    raw: Layout,
-    wanted: Layout | None,
-    repeated: tuple[str, ...],
-    may_split: MaySplit,
-) -> Choice | None:
-    if wanted is None:
-        return Choice(tuple(given), tuple(before), raw, (), repeated)
-    states = {axis: wanted.state(axis) for axis in (*raw.axes, *wanted.axes)}
-    after = _legal(raw, states, may_split)
-    if after is None:
-        return None
-    return Choice(tuple(given), tuple(before), raw, after, repeated)
+    def finished(self, states: Mapping[str, State]) -> tuple[Layout, tuple[Move, ...] | None]:
+        """The raw result in these states, and the moves from there to the layout that is wanted."""
+        raw = self.whole.put(states)
+        if self.wanted is None:
+            return raw, ()
+        ends = dict.fromkeys(raw.axes) | self.wanted.states
+        return raw, _legal(raw, ends, self.may_split)
 
 
 def _legal(layout: Layout, states: Mapping[str, State], may_split: MaySplit) -> tuple[Move, ...] | None:

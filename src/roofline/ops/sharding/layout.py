@@ -64,11 +64,18 @@ class Layout:
         """Every mesh axis that stands in it."""
         return (*(axis for shard in self.shards for axis in shard), *self.unreduced)
 
+    @property
+    def states(self) -> dict[str, State]:
+        """Where every mesh axis stands that stands in it."""
+        found: dict[str, State] = dict.fromkeys(self.unreduced, UNREDUCED)
+        for label, shard in zip(self.labels, self.shards, strict=True):
+            for axis in shard:
+                found[axis] = label
+        return found
+
     def state(self, axis: str) -> State:
         """Where a mesh axis stands."""
-        if axis in self.unreduced:
-            return UNREDUCED
-        return next((label for label, shard in zip(self.labels, self.shards, strict=True) if axis in shard), None)
+        return self.states.get(axis)
 
     def over(self, label: str) -> tuple[str, ...]:
         """The mesh axes that shard a label."""
@@ -76,7 +83,8 @@ class Layout:
 
     def put(self, states: Mapping[str, State]) -> Layout:
         """Move mesh axes to other states; an axis new to a label comes last there."""
-        changed = {axis: state for axis, state in states.items() if self.state(axis) != state}
+        now = self.states
+        changed = {axis: state for axis, state in states.items() if now.get(axis) != state}
         if not changed:
             return self
         kept = [tuple(axis for axis in shard if axis not in changed) for shard in self.shards]
@@ -208,8 +216,9 @@ def _after(move: Move, layout: Layout) -> Layout:
 def moves(layout: Layout, wanted: Mapping[str, State]) -> tuple[Move, ...] | None:
     """List the moves that bring mesh axes to their wanted states, or None where nothing does."""
     found: dict[tuple[str, State], list[tuple[str, State]]] = {}
+    states = layout.states
     for axis, state in wanted.items():
-        now = layout.state(axis)
+        now = states.get(axis)
         if now == state:
             continue
         if state == UNREDUCED:

@@ -90,6 +90,8 @@ class Plan(NamedTuple):
 
 
 class _Partial(NamedTuple):
+    """The choices so far, and the layouts that tensors are held in before the last of them."""
+
     choices: tuple[Choice | None, ...]
     held: HeldLayouts
 
@@ -122,16 +124,17 @@ def plans(
         if done == len(steps):
             yield Plan(partial.choices, search.words(partial.choices))
             continue
+        held = search.held(partial)
         if spent is not None:
-            others = seen.setdefault(search.state(done, partial.held), [])
+            others = seen.setdefault(search.state(done, held), [])
             if sum(1 for _ in islice((each for each in others if each.never_worse(spent)), KEPT)) == KEPT:
                 continue
             others.append(spent)
-        for choice, following in search.follow(partial):
+        for choice in search.follow(done, held):
             cost = priced.of(done, choice)
             total = cost if spent is None else spent.plus(cost)
             rank = total.merit if done + 1 == len(steps) else total.plus(priced.least(done + 1)).merit
-            heappush(queue, (rank, -done, next(order), total, following))
+            heappush(queue, (rank, -done, next(order), total, _Partial((*partial.choices, choice), held)))
 
 
 class _Search:
@@ -157,20 +160,31 @@ class _Search:
         live = {name: layouts for name, layouts in held.items() if self.last_use.get(name, -1) >= done}
         return done, frozenset((name, frozenset(map(key_of, layouts))) for name, layouts in live.items())
 
-    def follow(self, partial: _Partial) -> Iterator[tuple[Choice | None, _Partial]]:
-        """Do the next step in every way."""
-        step = self.steps[len(partial.choices)]
-        held = dict(partial.held)
-        for shape in step.inputs:
+    def held(self, partial: _Partial) -> HeldLayouts:
+        """The layouts that tensors are held in, among them the operands of the step to come."""
+        held, done = dict(partial.held), len(partial.choices)
+        if done:
+            step, choice = self.steps[done - 1], partial.choices[-1]
+            if choice is None:
+                held[step.output.ident] = (layout_of(step.output).without(self.single),)
+            else:
+                for shape, given, before in zip(step.inputs, choice.given, choice.before, strict=True):
+                    held[shape.ident] = _beside(held[shape.ident], moved(given, before))
+                held[step.output.ident] = (choice.result,)
+        for shape in self.steps[done].inputs if done < len(self.steps) else ():
             held.setdefault(shape.ident, (layout_of(shape).without(self.single),))
+        return held
+
+    def follow(self, at: int, held: HeldLayouts) -> Iterator[Choice | None]:
+        """Do step ``at`` in every way."""
+        step = self.steps[at]
         if step.kind == "collective":
-            held[step.output.ident] = (layout_of(step.output).without(self.single),)
-            yield None, _Partial((*partial.choices, None), held)
+            yield None
             return
-        for choice in self.choices(len(partial.choices), step, [held[x.ident][0] for x in step.inputs]):
-            made, now = reuse(step, choice, held)
-            now[step.output.ident] = (made.result,)
-            yield made, _Partial((*partial.choices, made), now)
+        names = [x.ident for x in step.inputs]
+        again = len(set(names)) < len(names) or any(len(held[name]) > 1 for name in names)
+        for choice in self.choices(at, step, [held[name][0] for name in names]):
+            yield _reuse(names, choice, held) if again else choice
 
     def words(self, made: Sequence[Choice | None]) -> tuple[str, ...]:
         """Name the moves of a plan, those that the program writes itself as it writes them."""
@@ -201,22 +215,23 @@ class _Search:
         return dtype if ident[0] == "%" else ident
 
 
-def reuse(
-    step: Step, choice: Choice, held: Mapping[str, tuple[Layout, ...]]
-) -> tuple[Choice, dict[str, tuple[Layout, ...]]]:
-    """Use operands that are already held in the wanted layout; return the choice and the layouts that are held."""
+def _reuse(names: Sequence[str], choice: Choice, held: HeldLayouts) -> Choice:
+    """Use operands that are already held in the wanted layout."""
     now = dict(held)
     given, before = list(choice.given), list(choice.before)
-    for position, shape in enumerate(step.inputs):
+    for position, name in enumerate(names):
         end = moved(given[position], before[position])
-        same = next((x for x in now[shape.ident] if key_of(x) == key_of(end)), None)
+        same = next((x for x in now[name] if key_of(x) == key_of(end)), None)
         if same is None:
-            now[shape.ident] = (*now[shape.ident], end)
+            now[name] = (*now[name], end)
         else:
             given[position], before[position] = same, ()
-    if before == list(choice.before):
-        return choice, now
-    return choice._replace(given=tuple(given), before=tuple(before)), now
+    return choice._replace(given=tuple(given), before=tuple(before))
+
+
+def _beside(layouts: tuple[Layout, ...], end: Layout) -> tuple[Layout, ...]:
+    """A layout beside those that a tensor is held in, unless it is one of them."""
+    return layouts if any(key_of(x) == key_of(end) for x in layouts) else (*layouts, end)
 
 
 @lru_cache(maxsize=4096)
