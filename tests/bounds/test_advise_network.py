@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import pytest
@@ -25,11 +26,18 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
 }
 
 
-@pytest.mark.parametrize(("text", "options"), CASES.values(), ids=CASES.keys())
-def test_every_line_is_a_fresh_answer_and_a_gain(text: str, options: dict[str, Any]) -> None:
+@cache
+def advised(name: str) -> tuple[Any, Any]:
+    """Answer a case and advise on it, once for all tests."""
+    text, options = CASES[name]
     answer = bound(text, **options)
+    return answer, advise(answer)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_every_line_is_a_fresh_answer_and_a_gain(name: str) -> None:
+    answer, found = advised(name)
     assert answer.kind in ("network-bound", "latency-bound")
-    found = advise(answer)
     assert found
     for item in found:
         again = item.after.question
@@ -55,8 +63,7 @@ def test_every_line_is_a_fresh_answer_and_a_gain(text: str, options: dict[str, A
     ],
 )
 def test_what_would_help_is_there(name: str, wanted: set[str]) -> None:
-    text, options = CASES[name]
-    changes = {item.change for item in advise(text, **options)}
+    changes = {item.change for item in advised(name)[1]}
     assert wanted <= changes
     assert not any("book" in change for change in changes)
 
@@ -68,8 +75,7 @@ def test_the_latency_that_counts_most_is_the_one_to_halve() -> None:
 
 
 def test_another_layout_is_the_line_that_a_reader_would_write() -> None:
-    text, options = CASES["line"]
-    (line,) = (item for item in advise(text, **options) if item.change == "F over X")
+    (line,) = (item for item in advised("line")[1] if item.change == "F over X")
     assert line.after.question.text == "bf16[B, D] * bf16[D, F_X] -> bf16[B, F_X]"
     assert line.after.plan == "no communication"
 

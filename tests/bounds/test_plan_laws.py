@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from roofline import bound, layout, scaling, shard, solve, sweep
 from roofline.errors import InputError, RooflineError, SizeError
 from roofline.sizes import symbol
-from tests.strategies import few
+from tests.strategies import LONG, few, some
 
 SIZES = {"B": 256, "D": 512, "F": 1024}
 LAYOUTS = ["", "_X", "_Y", "_XY"]
@@ -57,6 +57,7 @@ def _letters(found: Any) -> set[str]:
 
 
 @given(matmuls())
+@few(20)
 def test_flops_are_conserved_but_for_what_is_said_to_be_done_twice(text: str) -> None:
     mesh = {"X": 4, "Y": 4}
     once = bound("bf16[B, D] * bf16[D, F]", on="v5p", **SIZES).flops
@@ -87,7 +88,7 @@ def test_a_mesh_of_one_chip_costs_nothing(text: str) -> None:
 
 
 @given(matmuls())
-@few(12)
+@few(6)
 def test_names_of_axes_do_not_matter(text: str) -> None:
     if not _sharded(text):
         return
@@ -98,7 +99,7 @@ def test_names_of_axes_do_not_matter(text: str) -> None:
 
 
 @given(matmuls(), st.floats(1.1, 8))
-@few(12)
+@few(6)
 def test_faster_links_never_slow_anything(text: str, factor: float) -> None:
     if not _sharded(text):
         return
@@ -117,12 +118,12 @@ def test_faster_links_never_slow_anything(text: str, factor: float) -> None:
 @pytest.mark.parametrize("text", MLP.values(), ids=MLP.keys())
 def test_bounds_of_every_plan_are_in_order(text: str) -> None:
     plans = shard(text, on="v5p", mesh={"X": 4, "Y": 4}, overlap=0.5, **SIZES)
-    for plan in plans:
+    for plan in some(plans, 8):
         found = plan.bound
         assert found is not None
         assert found.lower <= found.op_by_op <= found.upper
         assert found.lower <= found.estimate <= found.upper
-    estimates = [p.bound.estimate for p in plans]  # type: ignore[union-attr]
+    estimates = [p.bound.estimate for p in some(plans, 8)]  # type: ignore[union-attr]
     assert estimates == pytest.approx(sorted(estimates), rel=1e-11)
 
 
@@ -163,19 +164,20 @@ def test_number_array_and_symbol_agree(power: int, batch: int, name: str) -> Non
 
 
 def test_a_sweep_over_chips_and_batches_is_one_call() -> None:
+    chips = 4096 if LONG else 256
     grid = sweep(
         "bf16[B_X, D] * bf16[D_X, F] -> bf16[B_X, F]",
         on="h100",
         mesh={"X": "n"},
-        n=range(1, 4097),
+        n=range(1, chips + 1),
         B=[64 * i for i in range(1, 1001)],
         D=8192,
         F=32768,
         uneven="pad",
         columns=("lower", "bound_by"),
     )
-    assert len(grid) == 4096 * 1000
-    for row in (0, 1234, 2_000_001, len(grid) - 1):
+    assert len(grid) == chips * 1000
+    for row in (0, 1234, len(grid) // 2 + 1, len(grid) - 1):
         found = grid.row(row)
         assert found.lower == pytest.approx(grid["lower"][row], rel=1e-12)
         assert found.bound_by == grid["bound_by"][row]

@@ -59,7 +59,7 @@ def _reads(text: str) -> bool:
         return False
 
 
-@few(3)
+@few(2)
 @given(chains(), st.sampled_from([2**6, 2**10, 2**14]), st.sampled_from(["v5e:4x2", "v5p:4x4x4", "h100:16"]))
 def test_the_best_plan_is_the_best_of_all(text: str, batch: int, on: str) -> None:
     assume("_" in text and _reads(text))
@@ -76,7 +76,7 @@ TWO_AXES = [(MLP["mixed"], each) for each in ({}, {"overlap": 0.3}, {"overhead":
 JOINED = [(MLP["mixed"], {"policy": "fused"}), (MLP["mixed"], {"policy": "minimal"}), (GELU, {})]
 
 
-@pytest.mark.parametrize(("text", "options"), [*TWO_AXES, *(JOINED if LONG else ())])
+@pytest.mark.parametrize(("text", "options"), [*TWO_AXES, *JOINED] if LONG else TWO_AXES[:1])
 def test_more_plans_than_are_listed(text: str, options: dict[str, Any]) -> None:
     asked = {"on": "v5p:4x4", **SIZES, **options}
     every = every_plan(text, **asked)
@@ -87,14 +87,16 @@ def test_more_plans_than_are_listed(text: str, options: dict[str, Any]) -> None:
     assert bound(text, **asked).plan == found.best.name
 
 
-@pytest.mark.parametrize("options", [{}, {"policy": "fused"}, {"policy": "minimal"}])
+@pytest.mark.parametrize(
+    "options", [{}, {"policy": "fused"}, {"policy": "minimal"}, {"overlap": 0.3}, {"overhead": 2e-6}]
+)
 def test_the_best_plan_where_operations_are_joined(options: dict[str, Any]) -> None:
     """Over one axis there are few plans, so that each of them is priced."""
     text = "h = In[B_X, D] * Wi[D_X, F]; g = gelu(h); g * Wo[F, D_X] -> Out[B_X, D]"
     for batch in (64, 8192):
         asked = {"on": "v5p:2x2x2", "mesh": {"X": 8}, **SIZES, "B": batch, **options}
         found, every = shard(text, **asked), every_plan(text, **asked)
-        assert merit(found.best.bound) == every[0]
+        assert merit(found.best.bound, "overlap" in options or "overhead" in options) == every[0]
         assert len(every) > 8
 
 

@@ -31,6 +31,7 @@ def moved(ops: tuple[Op, ...], policy: str = "minimal") -> float:
 
 
 @given(name=st.sampled_from(CAUSAL), chunk=st.integers(1, 90), past=st.integers(0, 90), batch=st.integers(1, 40))
+@few(20)
 def test_arithmetic_is_that_of_both_parts_and_bytes_lie_between(name: str, chunk: int, past: int, batch: int) -> None:
     model = load(name)
     first = prefill(model, prompt=chunk, past=past)
@@ -136,7 +137,7 @@ def test_chunks_load_weights_and_the_cache_again() -> None:
 
 
 @given(prompt=st.integers(1, 700), chunk=st.integers(1, 900), batch=st.integers(0, 20))
-@few(25)
+@few(8)
 def test_chunks_are_the_steps_they_say(prompt: int, chunk: int, batch: int) -> None:
     sizes: dict[str, Any] = {"batch": batch, "context": 500} if batch else {}
     found = chunked("llama-3-8b", on="h100", prompt=prompt, chunk=chunk, **sizes)

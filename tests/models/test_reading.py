@@ -252,13 +252,13 @@ def test_a_cut_configuration_never_crashes() -> None:
         seen.add(data["model_type"])
         inner = data.get("text_config", data)
         for field in list(inner):
-            for value in VALUES if LONG else (VALUES[len(field) % 5], VALUES[(len(field) + 2) % 5]):
+            for value in VALUES if LONG else (VALUES[len(field) % 5],):
                 broken = {k: v for k, v in {**inner, field: value}.items() if v is not ...}
                 try:
                     load({**data, "text_config": broken} if inner is not data else broken, name="toy")
                 except RooflineError:
                     refused += 1
-    assert refused > (500 if LONG else 200)
+    assert refused > (500 if LONG else 100)
     assert len(seen) > 15
 
 
@@ -267,12 +267,12 @@ def test_a_cut_small_configuration_never_crashes(name: str) -> None:
     """The same of every family that is read."""
     refused = 0
     for field in TINY[name]:
-        for value in (*VALUES, {}) if LONG else (VALUES[len(field) % 5], {}):
+        for value in (*VALUES, {}) if LONG else ((*VALUES, {})[len(field) % 6],):
             try:
                 load({k: v for k, v in {**TINY[name], field: value}.items() if v is not ...}, name="toy")
             except RooflineError:
                 refused += 1
-    assert refused > 5
+    assert refused > 2
 
 
 def test_known_types() -> None:

@@ -25,7 +25,7 @@ SHIPPED = [
 
 
 @pytest.mark.parametrize(
-    ("name", "policy"), some([(n, p) for n in SHIPPED for p in ("minimal", "each-op", "streamed")], 2)
+    ("name", "policy"), some([(n, p) for n in SHIPPED for p in ("minimal", "each-op", "streamed")], 4)
 )
 def test_rows_are_single_answers(name: str, policy: str) -> None:
     batch, context = np.array([1, 3, 64, 200]), np.array([1, 130, 700, 4000])
@@ -46,7 +46,7 @@ def test_rows_are_single_answers(name: str, policy: str) -> None:
         assert table["bound_by"][row] == one.bound_by
 
 
-@pytest.mark.parametrize("name", sorted(TINY))
+@pytest.mark.parametrize("name", some(sorted(TINY), 4))
 def test_prefill_of_every_kind_of_layer(name: str) -> None:
     model = load(TINY[name], name=name)
     prompt = np.array([1, 7, 40, 90])

@@ -85,7 +85,7 @@ def test_a_mask_gives_the_same_for_ints_arrays_and_symbols(kind: str) -> None:
     for number, (case, entry) in enumerate(zip(cases, found, strict=True)):
         want = loop(*case)
         assert formula(*case) == want == entry
-        if number % 7 == 0:
+        if number % 23 == 0:
             assert closed.subs(dict(zip(names, case, strict=True))) == want
 
 
@@ -111,7 +111,7 @@ def test_a_mask_by_position_counts_the_keys_of_each(kind: str) -> None:
         S, T, w = case
         want = sum(keys(p, w) for p in range(T - S, T))
         assert formula(*case) == want == entry
-        if number % 7 == 0:
+        if number % 23 == 0:
             assert closed.subs(dict(zip(names, case, strict=True))) == want
 
 

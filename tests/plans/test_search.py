@@ -78,7 +78,7 @@ def one_by_one(search: MadeUp) -> list[Assessment]:
 
 
 #: How many random problems are tried.
-PROBLEMS = 200 if os.environ.get("ROOFLINE_LONG") else 16
+PROBLEMS = 200 if os.environ.get("ROOFLINE_LONG") else 10
 
 
 def test_a_plan_is_what_exhaustive_search_finds() -> None:
