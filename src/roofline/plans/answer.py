@@ -307,15 +307,22 @@ class DeploymentPlan(Answer):
         """What was taken for granted."""
         asked = self.asked
         lengths = "geometric with that mean" if asked.load.lengths == "geometric" else "all alike"
+        varies = asked.load.arrival_variation
+        arrivals = "Poisson arrivals" if varies == 1 else f"arrivals with {varies:g} times the variance of Poisson ones"
         floors = "times of steps are floors: a real engine takes longer, and a plan by floors is the least there can be"
         expected = f"times of steps are what {asked.library} is expected to take, with intervals of 80 %"
         said = [
             floors if asked.library is None else expected,
-            f"Poisson arrivals; lengths of answers {lengths}; each replica has an even share of the requests",
+            f"{arrivals}; lengths of answers {lengths}; each replica has an even share of the requests",
             f"engines use {asked.memory_share:.0%} of a chip's memory; a sequence keeps {asked.load.peak_context:,} "
             f"tokens at its longest and has {asked.load.mean_context:,} on average",
             "TTFT: the waits for a place and for prefill, and prefill; TPOT: a request's mean gap between tokens",
         ]
+        if varies != 1:
+            said.append(
+                "such arrivals stretch the waits by Kingman's approximation, and leave the number that decode as it "
+                "is: hold it against a simulation"
+            )
         for name, price in asked.prices.items():
             listed = price_table().get(name)
             if listed is not None and listed["value"] == price:
