@@ -143,9 +143,16 @@ def test_arrays_of_prompts_fewer_than_stages() -> None:
         serve_bound("llama-3-8b", "prefill", on="h100:4", pipeline=4, batch=1, prompt=np.array([3, 400]))
 
 
-def test_a_table_over_stages_is_an_error() -> None:
-    with pytest.raises(Exception, match="a table over the stages of a pipeline is not made"):
-        serve_table("llama-3-70b", "decode", on="h100:4", pipeline=4, batch=[1, 2], context=100)
+def test_a_table_over_stages_is_single_answers() -> None:
+    where: dict[str, Any] = {"on": "h100:4", "pipeline": 4}
+    table = serve_table("llama-3-70b", "decode", **where, batch=[1, 2, 100], context=100, columns=("lower", "upper"))
+    for row, batch in enumerate((1, 2, 100)):
+        one = serve_bound("llama-3-70b", "decode", **where, batch=batch, context=100)
+        assert table["lower"][row] == pytest.approx(one.lower, rel=1e-12)
+        assert table["upper"][row] == pytest.approx(one.upper, rel=1e-12)
+    few = serve_table("llama-3-70b", "prefill", **where, batch=[1, 4], prompt=100)
+    assert np.isnan(few["lower"]).tolist() == [True, False]
+    assert "fewer sequences than 4 are cut into chunks" in few.incomplete[0]
 
 
 def test_the_command_tells_latency_from_throughput(capsys: pytest.CaptureFixture[str]) -> None:

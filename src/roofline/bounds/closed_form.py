@@ -126,6 +126,7 @@ class Formula(Answer):
                 self.from_zero,
                 tuple(way.compile() for way in self.ways),
                 self.definitions,
+                self.incomplete,
             )
         compiled: Compiled = self._kept["compiled"]
         return compiled

@@ -56,7 +56,7 @@ class Compiled:
     on, and ``lower`` (the largest), ``upper`` (their sum) and ``bound_by`` follow from them where ``forms`` has no
     others. Of several ``ways`` each row takes the one with the least ``lower``.
     ``rates`` may be given to a call too. A size in ``from_zero`` may be 0. ``definitions`` are what symbols in the
-    forms stand for that are neither sizes nor rates (:class:`roofline.sizes.Definitions`).
+    forms stand for that are neither sizes nor rates (:class:`roofline.sizes.Definitions`). ``incomplete`` is not timed.
     """
 
     name: str
@@ -68,6 +68,7 @@ class Compiled:
     from_zero: tuple[str, ...] = ()
     ways: tuple[Compiled, ...] = ()
     definitions: Mapping[Any, Any] = field(default_factory=dict)
+    incomplete: tuple[str, ...] = ()
     _made: dict[Any, Any] = field(default_factory=dict)
 
     @property
@@ -138,10 +139,9 @@ class Evaluated(Columns):
 
     @property
     def incomplete(self) -> tuple[str, ...]:  # type: ignore[override]
-        """What could not be evaluated, in words."""
-        return tuple(
-            f"{count} of {self.rows_all} rows are left out: {reason}" for reason, count in self.invalid.items()
-        )
+        """What is not timed, and what could not be evaluated, in words."""
+        rows = (f"{count} of {self.rows_all} rows are left out: {reason}" for reason, count in self.invalid.items())
+        return (*self.function.incomplete, *rows)
 
     @property
     def whole(self) -> tuple[str, ...]:

@@ -10,19 +10,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
 from roofline.bounds.api import question
+from roofline.bounds.bound import Bound
 from roofline.bounds.closed_form import Formula, fastest, formula_of, question_formula
-from roofline.errors import InputError, suggest
+from roofline.errors import InputError, RooflineError, suggest
 from roofline.formulas.compiled import Compiled, ValidRange
+from roofline.frozen import Frozen
 from roofline.hardware.machine import Machine
 from roofline.models.config import is_model, load
 from roofline.models.description import Model
 from roofline.models.parallelism.schedules import schedule
 from roofline.models.serving.answer import Serving
 from roofline.models.serving.bound import serve_bound
+from roofline.models.serving.pipeline import Pipelined
 from roofline.models.serving.step import PHASES, latent_attention_ways
 from roofline.models.training.answer import Training
 from roofline.models.training.step import train
@@ -34,6 +38,9 @@ EXAMPLE = 8192
 
 #: The phases that have a formula.
 ALL_PHASES = (*PHASES, "train")
+
+#: The sizes of any step.
+SIZES = frozenset(("batch", "batch_tokens", "sequence", *(name for kind in PHASES.values() for name in kind.sizes)))
 
 #: The sizes of a training step, each with what it is where none is given.
 _OF_TRAINING = {"batch_tokens": 2**20, "sequence": 4096}
@@ -49,7 +56,7 @@ def model_formula(model: Model | str, phase: str = "decode", *, on: str | Machin
     if phase not in ALL_PHASES:
         raise InputError(f"no phase {phase!r}", hint=suggest(str(phase), ALL_PHASES, what="phases"))
     described = load(model)
-    return _training(described, on, options) if phase == "train" else _serving(described, phase, on, options)
+    return fastest(_ways(described, phase, on, options))
 
 
 def serving_formula(found: Serving, phase: str = "decode") -> Formula:
@@ -79,20 +86,37 @@ def step_function(model: Model | str, phase: str = "decode", *, on: str | Machin
     """A step as a function of arrays of its sizes; asked for again with the same choices, it is there at once.
 
     Its columns are ``lower``, ``op_by_op``, ``upper``, ``bound_by``, ``time.<resource>``, ``memory`` and its parts.
+    A size among the ``options`` is one that the function takes, whatever its value.
     """
-    options = {name: value for name, value in options.items() if value is not None and value != {} and value != ()}
-    try:
-        return _function(model, phase, on, tuple(sorted(options.items())))
-    except TypeError:  # something that cannot be looked up, such as a list
-        return model_formula(model, phase, on=on, **options).compile()
+    given = {name: value for name, value in options.items() if value is not None and value != {} and value != ()}
+    kept = {name: 1 if name in SIZES else _fixed(value) for name, value in given.items()}
+    found = _function(load(model), phase, on, tuple(sorted(kept.items())))
+    if isinstance(found, RooflineError):
+        raise found.with_traceback(None)
+    return found
 
 
 @lru_cache(2048)
-def _function(model: Any, phase: str, on: Any, options: tuple[tuple[str, Any], ...]) -> Compiled:
-    return model_formula(model, phase, on=on, **dict(options)).compile()
+def _function(model: Model, phase: str, on: Any, options: tuple[tuple[str, Any], ...]) -> Compiled | RooflineError:
+    """A compiled step, or why there is none: a search asks for the same layouts again, impossible ones too."""
+    try:
+        ways = _ways(model, phase, on, dict(options))
+    except RooflineError as error:
+        return error
+    return fastest([replace(way, point={}) for way in ways]).compile()
 
 
-def _serving(model: Model, phase: str, on: str | Machine, options: Mapping[str, Any]) -> Formula:
+def _fixed(value: Any) -> Any:
+    """An option that can be looked up."""
+    return Frozen(value) if isinstance(value, dict) else tuple(value) if isinstance(value, list) else value
+
+
+def _ways(model: Model, phase: str, on: str | Machine, options: Mapping[str, Any]) -> list[Formula]:
+    """The closed form of a step in each way that may be the fastest."""
+    return [_training(model, on, options)] if phase == "train" else _serving(model, phase, on, options)
+
+
+def _serving(model: Model, phase: str, on: str | Machine, options: Mapping[str, Any]) -> list[Formula]:
     kind = PHASES[phase]
     rest = dict(options)
     wanted = {"batch", *kind.required, *(name for name in kind.sizes if name in rest)}
@@ -104,7 +128,22 @@ def _serving(model: Model, phase: str, on: str | Machine, options: Mapping[str, 
     zero, said = ("past", "context"), _examples(point, given)
     ways = latent_attention_ways(model, phase, {**rest, **sizes})
     bounds = [serve_bound(model, phase, on=on, **{**rest, **sizes, **way}) for way in ways]
-    return fastest([formula_of(bound, point, from_zero=zero, said=said) for bound in bounds])
+    return [
+        formula_of(
+            bound, point, from_zero=zero, said=said, conditions=_enough_sequences(bound, phase, sizes["batch"], rest),
+            stages=getattr(bound, "stages", ()),
+        )
+        for bound in bounds
+    ]  # fmt: skip
+
+
+def _enough_sequences(bound: Bound, phase: str, batch: Any, options: Mapping[str, Any]) -> list[ValidRange]:
+    """A prompt over the stages of a pipeline is one of at least as many sequences; fewer are cut into chunks."""
+    if not isinstance(bound, Pipelined) or phase != "prefill":
+        return []
+    wanted = options.get("micro_batches") or options["pipeline"]
+    least = (wanted - 1) * bound.sizes.get("data", 1) + 1
+    return [ValidRange(batch >= least, f"fewer sequences than {least} are cut into chunks over the stages")]
 
 
 def _examples(point: Mapping[str, Any], given: Mapping[str, Any]) -> list[str]:

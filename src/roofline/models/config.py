@@ -14,6 +14,7 @@ import os
 import re
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any
 
 from roofline import dtypes
@@ -71,7 +72,7 @@ def load(source: Model | str | os.PathLike[str] | Mapping[str, Any], *, name: st
         note = f"{text} is read as {base}, which it was tuned from: its sizes are those of its base"
         return replace(model, notes=(*model.notes, note))
     if path is not None:
-        return from_fields(_with_quantisation_beside(_read(path), path), name or text)
+        return _from_catalog(path, name or text)
     if not os.path.exists(text):
         parameters = _count_of(text)
         if parameters is None:
@@ -87,6 +88,12 @@ def load(source: Model | str | os.PathLike[str] | Mapping[str, Any], *, name: st
     else:
         shown = os.path.basename(text).removesuffix(".json")
     return from_fields(_with_quantisation_beside(_read(text), text), name or shown)
+
+
+@lru_cache(64)
+def _from_catalog(path: str, name: str) -> Model:
+    """A shipped model: the same value each time, so that what was made for it is found again."""
+    return from_fields(_with_quantisation_beside(_read(path), path), name)
 
 
 def from_fields(data: Mapping[str, Any], name: str) -> Model:

@@ -156,7 +156,8 @@ class _Table:
             for n, (name, values) in enumerate(self.axes.items())
         }
         try:
-            function = step_function(self.model, self.phase, **{**self.fixed, **choice})
+            sizes = dict.fromkeys(self.axes, 1)
+            function = step_function(self.model, self.phase, **{**self.fixed, **choice, **sizes})
         except (HardwareError, SizeError) as error:
             if len(self.choices) == 1 and len(self.choices["on"]) == 1:
                 raise
@@ -164,6 +165,7 @@ class _Table:
             return None
         names = [name for name in self.names if name != "fits" and name in function.columns]
         found = function.evaluate(across, tuple(names))
+        self.reasons.update(dict.fromkeys(function.incomplete, 0))
         for reason, count in found.invalid.items():
             self._left_out(reason, count)
         columns = {name: found.whole_column(name) for name in names}
