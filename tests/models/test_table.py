@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from roofline.errors import RooflineError
-from roofline.models import load, serve_bound, serve_table
 from roofline.formulas.compiled import BLOCK
+from roofline.models import load, serve_bound, serve_table
 from roofline.models.serving.table import COLUMNS
 from tests.models.tiny import TINY
 from tests.strategies import some
