@@ -169,7 +169,7 @@ class Definitions(dict[Any, Any]):
         return self._symbols[form]
 
 
-def _is_exact(form: Any) -> bool:
+def is_exact(form: Any) -> bool:
     """Whether a form counts whole elements of sizes that are exact."""
     return bool(form.is_integer) and any(type(each) is _exact_symbol() for each in form.free_symbols)
 
@@ -390,7 +390,7 @@ def nbytes(elements: Size, bits: int, per: int = 1) -> Size:
     >>> nbytes(5, 4), nbytes(33, 8, per=32), nbytes(10**30, 4), nbytes(5.5, 4)
     (3, 2, 500000000000000000000000000000, 2.75)
     """
-    if is_symbol(elements) and not _is_exact(elements):
+    if is_symbol(elements) and not is_exact(elements):
         import sympy
 
         return elements * sympy.Rational(bits, 8 * per)

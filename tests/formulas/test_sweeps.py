@@ -25,7 +25,7 @@ LINE = "h = bf16[B, D] * int4[D, F]; gelu(h)"
 def test_arrays_by_the_closed_form_equal_blocks_of_arrays(monkeypatch: pytest.MonkeyPatch) -> None:
     sizes = {"B": np.arange(1, 20001), "D": 4097, "F": 1025}
     lazy = bound(LINE, on="h100", sizes=sizes, overlap=0.5)
-    monkeypatch.setattr(by_arrays, "has_closed_form", lambda *given: False)
+    monkeypatch.setattr(by_arrays, "_by_closed_form", lambda *given: None)
     blocks = bound(LINE, on="h100", sizes=sizes, overlap=0.5)
     assert isinstance(lazy, ArrayBound)
     assert not isinstance(blocks, ArrayBound)
@@ -42,17 +42,63 @@ def test_a_mistake_in_a_long_array_says_where() -> None:
         bound(LINE, on="h100", B=np.r_[np.arange(1, 100_000), 2.5], D=8, F=8)
 
 
-def test_a_sweep_by_the_closed_form_equals_one_by_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: dict[str, Any] = {"on": "v5e", "B": range(1, 201), "D": [1024, 2048], "F": range(8, 8 * 51, 8)}
-    fast = sweep(LINE, columns=COLUMNS, **asked)
-    monkeypatch.setattr(by_sweep, "has_closed_form", lambda *given: False)
-    slow = sweep(LINE, columns=COLUMNS, **asked)
+GRIDS: dict[str, tuple[str, dict[str, Any]]] = {
+    "a line": (LINE, {"on": "v5e", "B": range(1, 201), "D": [1024, 2048], "F": range(8, 8 * 51, 8)}),
+    "sizes as text": (
+        "bf16[B, D] * bf16[D, F]", {"on": "h100", "B": range(1, 201), "D": "2*N", "N": range(1, 101), "F": "4*D"},
+    ),
+    "split over chips": (
+        "A[I_X, J] * B[J, K_Y] -> C[I, K]", {"on": "v5e:4x4", "I": range(4, 804, 4), "J": 512, "K": range(4, 404, 4)},
+    ),
+    "padded": (
+        "A[I_X, J] * B[J, K] -> C[I_X, K]", {"on": "v5e:4", "I": range(1, 201), "J": range(1, 101), "K": 8,
+        "uneven": "pad"},
+    ),
+    "a collective": (
+        "AllReduce_X(bf16[B, D] {U_X})", {"on": "h200:8", "B": range(1, 201), "D": range(8, 8 * 101, 8)},
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", GRIDS)
+def test_a_sweep_by_the_closed_form_equals_one_by_blocks(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    line, asked = GRIDS[kind]
+    columns = [name for name in COLUMNS if name != "times"] if kind == "a collective" else COLUMNS
+    fast = sweep(line, columns=columns, **asked)
+    monkeypatch.setattr(by_sweep, "_by_closed_form", lambda *given: None)
+    slow = sweep(line, columns=columns, **asked)
     assert list(fast) == list(slow)
     for name in fast:
         one, other = fast[name], slow[name]
         assert one.dtype == other.dtype, name
         same = one == other if one.dtype.kind in "OUb" else np.isclose(one, other, rtol=1e-12, atol=0, equal_nan=True)
         assert same.all(), name
+
+
+def test_a_sweep_without_a_closed_form_says_so() -> None:
+    table = sweep("bf16[B, D] * bf16[D, F]", on="h100", over="warm", B=range(1, 201), D=range(1, 101), F=8)
+    assert "rows are priced as arrays, not by a closed form: rates depend on which level holds the data" in (
+        table.assumptions
+    )
+    with pytest.raises(SizeError, match="size I of 1 does not divide over 4 chips"):
+        sweep("A[I_X, J] * B[J, K] -> C[I_X, K]", on="v5e:4", I=range(1, 201), J=range(1, 101), K=8)
+
+
+def test_a_sweep_over_machines_is_that_of_each() -> None:
+    asked: dict[str, Any] = {"B": [8, 4096], "D": 131072, "F": "D"}
+    table = sweep("bf16[B, D] * bf16[D, F]", on=["h100", "v5e"], **asked)
+    assert next(iter(table)) == "on"
+    assert len(table) == 4
+    for start, chip in ((0, "h100"), (2, "v5e")):
+        alone = sweep("bf16[B, D] * bf16[D, F]", on=chip, **asked)
+        assert set(table["on"][start : start + 2]) == {chip}
+        for name in ("B", "F", "lower", "bound_by"):
+            assert table[name][start : start + 2].tolist() == alone[name].tolist()
+    assert table.plain("fits") == [True, True, False, False]
+    assert table.row(3).machine.key == "v5e"
+    assert table.to_dict()["machines"] == ["h100", "v5e"]
+    asked_as = ["sweep", "bf16[B, D] * bf16[D, F]", "--on", "h100,v5e", "B=8:16:*2", "D=4096", "F=D"]
+    assert CliRunner().invoke(cli, asked_as).output.count("v5e") == 2
 
 
 def test_a_sweep_is_data_for_other_libraries(tmp_path: Path) -> None:
@@ -75,7 +121,7 @@ def test_a_sweep_is_data_for_other_libraries(tmp_path: Path) -> None:
 
 def test_what_is_done_when_a_sweep_is_stopped_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(by_sweep, "BLOCK", 10)
-    monkeypatch.setattr(by_sweep, "has_closed_form", lambda *given: False)
+    monkeypatch.setattr(by_sweep, "_by_closed_form", lambda *given: None)
 
     def stop(done: int, rows: int) -> None:
         if done >= 30:

@@ -1,7 +1,7 @@
 """A bound over arrays of sizes: its closed form, evaluated column by column when a column is looked up.
 
 Few rows, and questions whose numbers have no closed form (data in whichever level holds it, a mesh of several sizes),
-are priced as arrays instead, block by block.
+are priced as arrays instead, block by block; an answer over many rows says why.
 
 >>> import numpy as np
 >>> from roofline.bounds.api import bound
@@ -23,6 +23,7 @@ from roofline.errors import RooflineError, SizeError
 from roofline.formulas.compiled import BLOCK, Evaluated
 from roofline.hardware.rate import WARM
 from roofline.sizes import Codes, check, common_shape, is_array, is_symbol, read_only, symbol
+from roofline.statements import Assumption, kind_of, without
 
 #: Fields of a bound that are one column each.
 SCALARS = (
@@ -43,7 +44,8 @@ def bound_arrays(asked: Question) -> Bound:
     arrays = {name: value for name, value in sizes.items() if is_array(value)}
     shape = common_shape(arrays, hint="use sweep() for all combinations")
     rows = int(np.prod(shape))
-    if rows > BLOCK and has_closed_form(asked, arrays):
+    said = no_closed_form(asked, arrays) if rows > BLOCK else ()
+    if rows > BLOCK and not said:
         found = _by_closed_form(asked, sizes, arrays)
         if found is not None:
             return found
@@ -58,17 +60,24 @@ def bound_arrays(asked: Question) -> Bound:
         for name, value in arrays.items():
             check(name, value)  # says where in the whole array the mistake is
         raise
-    return _join(parts, {**sizes, **floats}, rows, shape)
+    found = _join(parts, {**sizes, **floats}, rows, shape)
+    return replace(found, assumptions=(*found.assumptions, *said))
 
 
-def has_closed_form(asked: Question, varying: Mapping[str, Any]) -> bool:
-    """Whether the numbers of a question follow from its closed form in the sizes that vary.
+def no_closed_form(asked: Question, varying: Mapping[str, Any]) -> tuple[Assumption, ...]:
+    """Why the numbers of a question do not follow from a closed form in the sizes that vary; nothing where they do.
 
-    Not where rates depend on sizes, nor where sizes of a mesh vary or must be divided by one.
+    >>> from roofline.bounds.api import question
+    >>> no_closed_form(question(flops=1e12, bytes=1e9, on="h100"), {})
+    ('rows are priced as arrays, not by a closed form: the amounts of raw work are the columns themselves',)
     """
-    if asked.machine.over == WARM or asked.is_sharded or asked.raw:
-        return False
-    return not set(varying) & set(asked.mesh_names)
+    reasons = {
+        "rates depend on which level holds the data": asked.machine.over == WARM,
+        "the amounts of raw work are the columns themselves": bool(asked.raw),
+        "the numbers of chips vary": bool(set(varying) & set(asked.mesh_names)),
+    }
+    said = "rows are priced as arrays, not by a closed form: "
+    return tuple(Assumption("program", f"{said}{reason}") for reason, holds in reasons.items() if holds)[:1]
 
 
 def evaluated(asked: Question, sizes: Mapping[str, Any], varying: Mapping[str, Any]) -> Evaluated | None:
@@ -80,6 +89,12 @@ def evaluated(asked: Question, sizes: Mapping[str, Any], varying: Mapping[str, A
         return formula.compile().evaluate({name: varying[name] for name in varying})
     except (RooflineError, NotImplementedError, TypeError, KeyError):
         return None
+
+
+def said_of_all(sample: Bound, columns: Evaluated) -> tuple[str, ...]:
+    """What the answer of one row assumes, with the collectives' algorithms at every size."""
+    every = [line for line in columns.function.assumptions if kind_of(line) == "collective"]
+    return (*without(sample.assumptions, ("collective",)), *every)
 
 
 def _by_closed_form(asked: Question, sizes: Mapping[str, Any], arrays: Mapping[str, Any]) -> Bound | None:
@@ -96,6 +111,7 @@ def _by_closed_form(asked: Question, sizes: Mapping[str, Any], arrays: Mapping[s
     if columns.invalid:
         for name, value in arrays.items():
             check(name, value)
+        return None
     return ArrayBound.of(sample, columns, sizes)
 
 
@@ -172,6 +188,7 @@ class ArrayBound(Bound):
             object.__setattr__(found, each.name, _Pending(columns, value) if pending else value)
         for name, value in {"sizes": dict(sizes), "uses": (), "ops": (), "footprint": None}.items():
             object.__setattr__(found, name, value)
+        object.__setattr__(found, "assumptions", said_of_all(sample, columns))
         return found
 
 
@@ -207,4 +224,4 @@ def _join(parts: list[Bound], sizes: Mapping[str, Any], rows: int, shape: tuple[
     return replace(parts[0], **changed)
 
 
-__all__ = ["ArrayBound", "bound_arrays", "evaluated", "has_closed_form"]
+__all__ = ["ArrayBound", "bound_arrays", "evaluated", "no_closed_form", "said_of_all"]

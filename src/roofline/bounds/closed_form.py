@@ -127,6 +127,7 @@ class Formula(Answer):
                 tuple(way.compile() for way in self.ways),
                 self.definitions,
                 self.incomplete,
+                self.assumptions,
             )
         compiled: Compiled = self._kept["compiled"]
         return compiled
@@ -496,4 +497,14 @@ def question_formula(asked: Any, point: Mapping[str, float] | None = None, *, ev
     exact = {each: symbol(each.name, exact=True) for each in inside}
     sizes = {**asked.sizes, **{name: form.xreplace(exact) for name, form in tied.items()}, **letters}
     found = asked.one_plan().vary(sizes=sizes).answer(symbolic=True)
-    return formula_of(found, {**given, **(point or {})})
+    return formula_of(found, {**given, **(point or {})}, conditions=list(_divisible(asked, sizes)))
+
+
+def _divisible(asked: Any, sizes: Mapping[str, Any]) -> Iterator[ValidRange]:
+    """Mesh axes divide the sizes that they split, unless these are padded."""
+    from sympy import Eq, Mod
+
+    for name, size in sizes.items() if asked.is_sharded and asked.conventions.uneven == "error" else ():
+        ways = asked.multiple_of(name) if is_symbol(size) and name in asked.size_names else 1
+        if ways > 1:
+            yield ValidRange(Eq(Mod(size, ways), 0), f"{name} is no multiple of the {ways} chips that it is split over")

@@ -11,18 +11,19 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from roofline.answers import attributes, heading
 from roofline.bounds.api import question
-from roofline.bounds.arrays import evaluated, has_closed_form
+from roofline.bounds.arrays import evaluated, no_closed_form, said_of_all
 from roofline.bounds.bound import Bound
 from roofline.bounds.question import Question, of_several_chips, resolve_sizes, without_helpers
 from roofline.errors import InputError, SizeError, suggest
 from roofline.formulas.compiled import BLOCK
-from roofline.formulas.tables import Columns, integers
+from roofline.formulas.tables import Columns, integers, stacked
 from roofline.signatures import takes
 from roofline.sizes import Codes, check, is_array
 
@@ -96,14 +97,60 @@ class Sweep(Columns):
 
 
 @takes(question)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class MachineSweep(Columns):
+    """A sweep of a line on several machines: the tables of ``parts`` one below the other, ``on`` the first column."""
+
+    parts: tuple[Sweep, ...]
+    columns: Mapping[str, Any]
+    assumptions: tuple[str, ...] = ()
+    incomplete: tuple[str, ...] = ()
+
+    @property
+    def whole(self) -> tuple[str, ...]:
+        """The columns of sizes."""
+        return self.parts[0].whole
+
+    def row(self, index: int) -> Bound:
+        """Answer one row afresh, with every detail."""
+        for part in self.parts:
+            if index < len(part):
+                return part.row(index)
+            index -= len(part)
+        raise InputError(f"no row {index + sum(map(len, self.parts))}", hint=f"there are {len(self)}")
+
+    def remarks(self) -> list[tuple[str, str]]:
+        """What is assumed in these tables but not in every answer, and what is not timed."""
+        return list(dict.fromkeys(line for part in self.parts for line in part.remarks()))
+
+    def to_dict(self) -> dict[str, Any]:
+        """The table under stable keys (schema ``roofline/machine-sweep/1``): equal-length lists, codes decoded."""
+        machines = [part.question.machine for part in self.parts]
+        return {
+            "schema": "roofline/machine-sweep/1",
+            "expression": self.parts[0].question.expression,
+            "targets": [machine.name for machine in machines],
+            "machines": [machine.key for machine in machines],
+            "columns": {name: self.plain(name) for name in self.columns},
+            **attributes(self, "assumptions", "incomplete"),
+        }
+
+    def one_line(self) -> str:
+        """Its rows and columns."""
+        names = ", ".join(part.question.machine.target for part in self.parts)
+        return f"MachineSweep of {len(self)} rows on {names}: {', '.join(self.columns)}"
+
+
 def sweep(
     expression: str | None = None,
     *,
     columns: str | Sequence[str] | None = None,
     progress: Progress | None = None,
     **arguments: Any,
-) -> Sweep:
+) -> Sweep | MachineSweep:
     """Evaluate the grid of all combinations of the sizes given as lists, ranges or arrays.
+
+    Of several machines (``on=["h100", "h200"]``) there is a table below the other, the machine its first column.
 
     A size given as text is a formula of the others (``F="4*D"``) and adds no dimension. The rest is as in
     :func:`roofline.bound`. A size left out is an error: a table needs numbers. Amounts of raw work may be lists too.
@@ -115,7 +162,19 @@ def sweep(
     [True, False]
     >>> sweep(flops=[1e12, 4e12], bytes=[1e9, 1e10], on="h100")["bound_by"].tolist()
     ['tensor', 'hbm', 'tensor', 'tensor']
+    >>> grid = sweep("bf16[B, D] * bf16[D, F]", on=["h100", "v5e"], B=[64, 512], D=8192, F="D")
+    >>> grid["on"].tolist(), grid["bound_by"].tolist()
+    (['h100', 'h100', 'v5e', 'v5e'], ['hbm', 'tensor', 'hbm', 'mxu'])
     """
+    if isinstance(arguments.get("on"), list | tuple):
+        return _over_machines(expression, arguments.pop("on"), columns, progress, arguments)
+    return sweep_on_one(expression, columns, progress, arguments)
+
+
+def sweep_on_one(
+    expression: str | None, columns: str | Sequence[str] | None, progress: Progress | None, arguments: Mapping[str, Any]
+) -> Sweep:
+    """The table of one machine."""
     columns = [name.strip() for name in columns.split(",")] if isinstance(columns, str) else columns
     formulas: dict[str, str] = {}
     for source in (arguments, arguments.get("sizes") or {}):
@@ -141,6 +200,45 @@ def sweep(
         del found["fits"]
     shape = tuple(len(a) for a in axes.values() if len(a) > 1) or (1,)
     return Sweep(asked, tuple(grid.names), found, shape, **said)
+
+
+def _over_machines(
+    expression: str | None, on: Sequence[Any], columns: Any, progress: Progress | None, arguments: Mapping[str, Any]
+) -> MachineSweep:
+    """The table of each machine, one below the other; what is done when Ctrl-C stops it is kept."""
+    if not on:
+        raise InputError("no machine to run on", hint="name one or several, as in on=['h100', 'h200']")
+    parts: list[Sweep] = []
+    for number, machine in enumerate(on):
+
+        def told(done: int, rows: int, number: int = number) -> None:
+            if progress is not None:
+                progress(number * rows + done, len(on) * rows)
+
+        parts.append(sweep_on_one(expression, columns, told, {**arguments, "on": machine}))
+        part = parts[-1]
+        if len(part) < math.prod(part.shape):
+            break
+    rows = [len(part) for part in parts]
+    names = [part.question.machine.target for part in parts]
+    places = tuple(dict.fromkeys(names))
+    codes = [Codes(_constant(places.index(name), n), places) for name, n in zip(names, rows, strict=True)]
+    table = {"on": stacked(codes, rows)}
+    for name in dict.fromkeys(column for part in parts for column in part):
+        fits = name == "fits"  # a table in which every row fits lacks the column
+        each = [part.columns.get(name, _constant(True, len(part)) if fits else None) for part in parts]
+        table[name] = stacked(each, rows)
+    said = {
+        name: tuple(dict.fromkeys(line for part in parts for line in getattr(part, name)))
+        for name in ("assumptions", "incomplete")
+    }
+    return MachineSweep(tuple(parts), table, **said)
+
+
+def _constant(value: Any, rows: int) -> Any:
+    import numpy as np
+
+    return np.full(rows, value)
 
 
 def stopped(done: int, rows: int) -> str:
@@ -172,9 +270,14 @@ class _Grid:
         for values in axes.values():
             self.rows *= len(values)
 
-    def several(self) -> list[tuple[int, Any]]:
-        """The axes of several values, numbered."""
-        return list(enumerate(values for values in self.axes.values() if len(values) > 1))
+    def across(self) -> dict[str, Any]:
+        """Every size at once: the axes in dimensions of their own, those of one value as numbers."""
+        several = [name for name, values in self.axes.items() if len(values) > 1]
+        sizes: dict[str, Any] = {}
+        for name, values in self.axes.items():
+            own = [-1 if name == other else 1 for other in several]
+            sizes[name] = values.reshape(own) if name in several else _whole(values[0])
+        return self._with_formulas(sizes)
 
     def blocks(self) -> Iterator[tuple[slice, dict[str, Any]]]:
         import numpy as np
@@ -203,29 +306,32 @@ def _evaluate(
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """The columns of a grid, and what its answers say about themselves: by the closed form, or block by block."""
     varying = [name for name, values in grid.axes.items() if len(values) > 1]
-    if grid.rows > BLOCK and not grid.formulas and has_closed_form(asked, dict.fromkeys(varying)):
-        found = _by_closed_form(asked, grid, varying, columns, progress)
+    reasons = no_closed_form(asked, dict.fromkeys(varying)) if grid.rows > BLOCK else ()
+    if grid.rows > BLOCK and not reasons:
+        found = _by_closed_form(asked, grid, columns, progress)
         if found is not None:
             return found
-    return _by_blocks(asked, grid, columns, progress)
+    table, said = _by_blocks(asked, grid, columns, progress)
+    return table, {**said, "assumptions": (*said["assumptions"], *reasons)}
 
 
 def _by_closed_form(
-    asked: Question, grid: _Grid, varying: Sequence[str], columns: Sequence[str], progress: Progress | None
+    asked: Question, grid: _Grid, columns: Sequence[str], progress: Progress | None
 ) -> tuple[dict[str, Any], dict[str, Any]] | None:
     """The columns of a grid from the closed form, over its axes as they are; None where it has none."""
     import numpy as np
 
-    fixed = {name: _whole(values[0]) for name, values in grid.axes.items()}
-    across = [values.reshape([-1 if i == n else 1 for i in range(len(varying))]) for n, values in grid.several()]
-    sizes = {**fixed, **dict(zip(varying, across, strict=True))}
-    sample = asked.vary(sizes={**fixed, **{name: grid.axes[name][:1] for name in varying}}).answer()
-    found = evaluated(asked, sizes, {name: sizes[name] for name in varying})
-    if found is None or tuple(found.function.times) != tuple(sample.times):
+    every = grid.across()
+    sizes = without_helpers(every, grid.formulas, asked.size_names)
+    varying = {name: values for name, values in sizes.items() if is_array(values)}
+    shape = np.broadcast_shapes(*(np.shape(values) for values in every.values()))
+    first = {name: values.reshape(-1)[:1] for name, values in varying.items()}
+    sample = asked.vary(sizes={**sizes, **first}).answer()
+    found = evaluated(asked, sizes, varying)
+    if found is None or found.invalid or tuple(found.function.times) != tuple(sample.times):
         return None
-    shape = found.shape
     table: dict[str, Any] = {}
-    for name, values in sizes.items():
+    for name, values in every.items():
         table[name] = np.broadcast_to(integers(np.asarray(values)), shape).reshape(-1)
     for done, (column, value) in enumerate(_values(sample, columns), 1):
         if column == "fits":
@@ -235,12 +341,22 @@ def _by_closed_form(
             whole = found.whole_column(column)
         else:
             whole = found[column] if value is not _UNKNOWN else np.full(shape, _UNKNOWN)
+        whole = whole if found.shape == shape else _over_all(whole, shape)
         table[column] = Codes(whole.codes.reshape(-1), whole.names) if isinstance(whole, Codes) else whole.reshape(-1)
         if progress is not None:
             progress(grid.rows * done // len(columns), grid.rows)
     if "bound_by" in table:
         table["bound_by"] = table.pop("bound_by")
-    return table, {"assumptions": sample.assumptions, "incomplete": sample.incomplete}
+    return table, {"assumptions": said_of_all(sample, found), "incomplete": sample.incomplete}
+
+
+def _over_all(column: Any, shape: tuple[int, ...]) -> Any:
+    """A column that some of the axes are not in, in every row."""
+    import numpy as np
+
+    if isinstance(column, Codes):
+        return Codes(np.broadcast_to(column.codes, shape), column.names)
+    return np.broadcast_to(column, shape)
 
 
 def _by_blocks(

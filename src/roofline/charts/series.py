@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from roofline.bounds.bound import Bound
-from roofline.bounds.sweep import Sweep, sweep
+from roofline.bounds.sweep import Sweep, sweep_on_one
 from roofline.errors import SizeError, did_you_mean
 from roofline.quantity import format_number
 
@@ -101,11 +101,11 @@ def series(expression: str | None, unknown: str, *, sizes: Mapping[str, Any], **
     ``arguments`` are those of :func:`roofline.bound`. Sizes given as text are formulas and add no curve.
     """
     _check(unknown, sizes)
-    table = sweep(expression, columns=COLUMNS, sizes=sizes, **arguments)
+    table = sweep_on_one(expression, COLUMNS, None, {"sizes": sizes, **arguments})
 
     def finer(values: Sequence[int], others: Mapping[str, int]) -> Sweep:
         fixed = {k: v if isinstance(v, str) else others[k] for k, v in sizes.items() if k != unknown}
-        return sweep(expression, columns=COLUMNS, sizes={**fixed, unknown: values}, **arguments)
+        return sweep_on_one(expression, COLUMNS, None, {"sizes": {**fixed, unknown: values}, **arguments})
 
     return [_curve(table, rows, unknown, others, finer) for rows, others in _groups(table, unknown, sizes)]
 

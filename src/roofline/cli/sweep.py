@@ -34,6 +34,7 @@ def command(words: tuple[str, ...], columns: str | None, output: str | None, as_
 
     \b
     roofline sweep "bf16[B, D] * bf16[D, F]" --on h100 B=1:4096:*2 D=4096,8192 F=4*D -o grid.csv
+    roofline sweep "bf16[B, D] * bf16[D, F]" --on h100,h200 B=1:8 D=8192 F=8192
     roofline sweep llama-3-70b --on h100:8,h200:8 --tensor 4,8 --batch 1:512 --context 1024:131072:*2 -o grid.parquet
     """
     if output is not None and as_json:
@@ -71,9 +72,8 @@ def _sweep(text: str | None, chips: list[str | None], sizes: dict[str, Any], opt
     from roofline.bounds.sweep import sweep
 
     without_model(options)
-    if len(chips) > 1:
-        raise InputError("a sweep of a line is on one machine", hint="sweep a model on several, or plot the line")
     asked = question_arguments({**options, "on": chips[0]}, sizes)
+    asked |= {"on": chips} if len(chips) > 1 else {}
     return sweep(text, columns=columns, progress=progress, sizes=sizes, **asked)
 
 

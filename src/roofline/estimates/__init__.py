@@ -32,12 +32,12 @@ def estimated(
     """
     from dataclasses import replace
 
-    from roofline.bounds.sweep import Sweep
+    from roofline.bounds.sweep import MachineSweep, Sweep
     from roofline.models.serving.answer import Serving
     from roofline.models.training.answer import Training
 
     estimator = library if isinstance(library, Estimator) else Estimator(library, files)
-    if isinstance(answer, Sweep):
+    if isinstance(answer, Sweep | MachineSweep):
         return _of_sweep(answer, estimator)
     if isinstance(answer, Training):
         return replace(answer, expectation=expect_training(estimator, answer))

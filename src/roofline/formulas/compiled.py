@@ -56,7 +56,8 @@ class Compiled:
     on, and ``lower`` (the largest), ``upper`` (their sum) and ``bound_by`` follow from them where ``forms`` has no
     others. Of several ``ways`` each row takes the one with the least ``lower``.
     ``rates`` may be given to a call too. A size in ``from_zero`` may be 0. ``definitions`` are what symbols in the
-    forms stand for that are neither sizes nor rates (:class:`roofline.sizes.Definitions`). ``incomplete`` is not timed.
+    forms stand for that are neither sizes nor rates (:class:`roofline.sizes.Definitions`). ``incomplete`` is not timed,
+    ``assumptions`` hold of every row.
     """
 
     name: str
@@ -69,6 +70,7 @@ class Compiled:
     ways: tuple[Compiled, ...] = ()
     definitions: Mapping[Any, Any] = field(default_factory=dict)
     incomplete: tuple[str, ...] = ()
+    assumptions: tuple[str, ...] = ()
     _made: dict[Any, Any] = field(default_factory=dict)
 
     @property

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -209,6 +210,36 @@ def integers(values: Any) -> Any:
         return values
     fits = bool((np.abs(values) < 2.0**63).all()) and bool((np.rint(values) == values).all())
     return values.astype(np.int64) if fits else values
+
+
+def stacked(parts: Sequence[Any], rows: Sequence[int]) -> Any:
+    """A column of several tables, one below the other; NaN, or no name, where one has none of it.
+
+    >>> import numpy as np
+    >>> stacked([np.array([1.0]), None], [1, 2]).tolist()
+    [1.0, nan, nan]
+    >>> stacked([Codes(np.array([0]), ("hbm",)), Codes(np.array([1]), ("mxu", "hbm"))], [1, 1]).decode()
+    ['hbm', 'hbm']
+    """
+    import numpy as np
+
+    given = [part for part in parts if part is not None]
+    ends = np.cumsum([0, *rows]).tolist()
+    places = [slice(start, end) for start, end in pairwise(ends)]
+    if any(isinstance(part, Codes) for part in given):
+        lacking = ("",) if len(given) < len(parts) else ()
+        names = tuple(dict.fromkeys((*(name for part in given for name in part.names), *lacking)))
+        codes = np.full(ends[-1], len(names) - 1, np.int16)
+        for part, place in zip(parts, places, strict=True):
+            if part is not None:
+                codes[place] = np.asarray([names.index(name) for name in part.names], np.int16)[part.codes.reshape(-1)]
+        return Codes(codes, names)
+    alike = given and len(given) == len(parts) and all(part.dtype == given[0].dtype for part in given)
+    found = np.empty(ends[-1], given[0].dtype) if alike else np.full(ends[-1], np.nan)
+    for part, place in zip(parts, places, strict=True):
+        if part is not None:
+            found[place] = part.reshape(-1)
+    return found
 
 
 def _library(name: str) -> Any:

@@ -19,7 +19,7 @@ from typing import Any
 from roofline.bounds.sweep import stopped
 from roofline.errors import HardwareError, InputError, SizeError, suggest
 from roofline.formulas.compiled import Evaluated
-from roofline.formulas.tables import Columns, integers
+from roofline.formulas.tables import Columns, integers, stacked
 from roofline.hardware.machine import Machine
 from roofline.hardware.rate import data_level
 from roofline.models.closed_form import ALL_PHASES, step_function
@@ -180,7 +180,6 @@ class _Table:
         """All rows: choices and sizes, then every column that one of the choices has."""
         import numpy as np
 
-        rows = len(self.found) * self.grid
         table: dict[str, Any] = {}
         for place, name in enumerate(self.choices):
             values = [choice[place] for choice, _ in self.found]
@@ -191,7 +190,7 @@ class _Table:
             table[name] = np.tile(np.broadcast_to(across, self.shape).reshape(-1), len(self.found))
         for name in self.names:
             parts = [None if columns is None else columns.get(name) for _, columns in self.found]
-            table[name] = _codes(parts, self.grid) if name == "bound_by" else _numbers(parts, self.grid, rows)
+            table[name] = stacked(parts, [self.grid] * len(parts))
         return table
 
 
@@ -217,31 +216,6 @@ def _repeated(values: Sequence[Any], times: int) -> Any:
     names = [value.target if isinstance(value, Machine) else str(value) for value in values]
     unique = list(dict.fromkeys(names))
     return Codes(np.repeat(np.asarray([unique.index(name) for name in names], np.int32), times), tuple(unique))
-
-
-def _codes(parts: Sequence[Any], grid: int) -> Codes:
-    """What binds in all rows, by the names that any of them has."""
-    import numpy as np
-
-    names = tuple(dict.fromkeys((*(n for part in parts if part is not None for n in part.names), "")))
-    pieces = []
-    for part in parts:
-        mine = np.full(1, names.index("")) if part is None else np.asarray([names.index(n) for n in part.names])
-        pieces.append(np.broadcast_to(mine[0], grid) if part is None else mine[part.codes.reshape(-1)])
-    used = names if any(part is None for part in parts) else names[:-1]
-    return Codes(np.concatenate(pieces).astype(np.int16), used)
-
-
-def _numbers(parts: Sequence[Any], grid: int, rows: int) -> Any:
-    import numpy as np
-
-    if all(part is not None and part.dtype == bool for part in parts):
-        return np.concatenate([part.reshape(-1) for part in parts])
-    found = np.full(rows, np.nan)
-    for index, part in enumerate(parts):
-        if part is not None:
-            found[index * grid : (index + 1) * grid] = part.reshape(-1)
-    return found
 
 
 def _named(choice: Mapping[str, Any]) -> str:

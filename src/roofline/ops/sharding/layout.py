@@ -42,7 +42,7 @@ from typing import NamedTuple
 from roofline.errors import InputError, SizeError, suggest
 from roofline.notation.scope import show_axes
 from roofline.notation.structure import Shape, TensorDim
-from roofline.sizes import UNEVEN, Size, ceil_div, is_array, is_one, is_symbol, product
+from roofline.sizes import UNEVEN, Size, ceil_div, is_array, is_exact, is_one, is_symbol, product
 
 #: The state of a mesh axis over which a tensor is a partial sum; no label is called so.
 UNREDUCED = "{U}"
@@ -121,7 +121,8 @@ def layout_of(shape: Shape) -> Layout:
 def local_size(size: Size, ways: Size, *, label: str = "", uneven: str = "error") -> Size:
     """Return the part of a size that one chip holds, size/ways; one that does not divide is an error or padded.
 
-    A symbol is taken to divide. With ``uneven="pad"`` every chip holds ⌈size/ways⌉, the last ones partly padding.
+    A symbol is taken to divide. With ``uneven="pad"`` every chip holds ⌈size/ways⌉, the last ones partly padding; so
+    it does of a symbol of exact sizes.
 
     >>> from roofline.sizes import symbol
     >>> local_size(symbol("D"), symbol("n"))
@@ -129,9 +130,10 @@ def local_size(size: Size, ways: Size, *, label: str = "", uneven: str = "error"
     """
     if is_one(ways):
         return size
-    if is_symbol(size) or is_symbol(ways):
+    padded = uneven == "pad"
+    if (is_symbol(size) or is_symbol(ways)) and not (padded and is_symbol(size) and is_exact(size)):
         return size / ways
-    if uneven == "pad":
+    if padded:
         return ceil_div(size, ways)
     if not divides(size, ways):
         what, size, ways = f"size {label} of" if label else "a size of", *_first_uneven(size, ways)
