@@ -135,6 +135,11 @@ class Comparable(Answer):
     #: The machine, as a person reads it.
     target: Any
 
+    @property
+    def is_floor(self) -> bool:
+        """Whether its first fact is a time that cannot be beaten."""
+        return True
+
     @abstractmethod
     def facts(self) -> Iterable[Fact]:
         """What it says: the time at best first, then the rest in the order of a table."""

@@ -74,3 +74,32 @@ def test_answers_compare_with_their_like() -> None:
 def test_what_cannot_be_compared_is_said(words: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(words) == 2
     assert said in capsys.readouterr().err
+
+
+def test_collectives_and_programs_stand_side_by_side(tmp_path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["comm", "allreduce", "--bytes", "1GB", "--json", "--on"]
+    alone = []
+    for chips in ("h100:8", "mi300x:8"):
+        assert main([*words, chips]) == 0
+        alone.append(json.loads(capsys.readouterr().out))
+    assert main([*words, "h100:8,mi300x:8"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["answers"] == alone
+    assert found["fastest"] == "h100:8"
+    path = tmp_path / "m.py"
+    path.write_text("from torch import nn\n\ndef build():\n    return nn.Linear(64, 64)\n")
+    words = ["trace", f"{path}:build", "--input", "fp32[8, 64]", "--on", "h100", "--on", "a100"]
+    assert main([*words, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)["bound"]
+    assert found["schema"] == "roofline/comparison/1"
+    assert found["names"] == ["h100", "a100"]
+    assert main(words) == 0
+    assert "h100 has the lowest floor" in capsys.readouterr().out
+    assert main([*words, "-o", str(tmp_path / "a.svg")]) == 2
+
+
+def test_a_budget_is_no_floor(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["train", "70e9", "--on", "h100:1024,b200:512", "--tokens", "15T", "--mfu", "0.4"]) == 0
+    said = capsys.readouterr().out
+    assert "b200:512 takes the fewest chip-hours" in said
+    assert "floor" not in said

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 from rich.console import Console
@@ -68,3 +69,27 @@ def test_a_slice_shows_what_its_chips_have_together(capsys: pytest.CaptureFixtur
     assert "v5p:16x20x28 together: chips 8,960, hosts 2,240, cores 17,920" in shown
     assert main(["chips", "v5p", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["chips"][0]["slice"] is None
+
+
+@pytest.mark.parametrize(
+    ("words", "holds", "lacks"),
+    [(["nvidia"], "h100", "mi300x"), (["TPU"], "v5p", "h100"), (["hopper", "amd"], "mi300x", "v5p")],
+)
+def test_a_maker_or_a_family_filters(words, holds, lacks, capsys):
+    assert main(["chips", *words]) == 0
+    keys = [line.split(" ")[0] for line in capsys.readouterr().out.splitlines()]
+    assert holds in keys
+    assert lacks not in keys
+
+
+def test_side_by_side_rows_are_meanings_and_the_best_is_marked(capsys):
+    assert main(["chips", "h100", "v5p"]) == 0
+    cells = {
+        name: row for name, *row in (re.split(r"  +", line.strip()) for line in capsys.readouterr().out.splitlines())
+    }
+    assert cells["matrix bf16"] == ["989 TFLOP/s*", "459 TFLOP/s"]
+    assert cells["main memory capacity"] == ["84.9 GB", "102 GB*"]
+    names = list(cells)
+    assert (
+        names.index("matrix bf16") < names.index("main memory bandwidth") < names.index("ridge bf16 over main memory")
+    )

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from roofline import dtypes
+from roofline.answers import Fact
+from roofline.bounds.comparison import MARK, aligned, fact_row
 from roofline.bounds.ridges import rules_of_thumb
 from roofline.hardware.machine import Figure, Machine, figure_unit
 from roofline.hardware.network import bisection_bandwidth, network
@@ -95,15 +98,68 @@ def slice_sums(machine: Machine) -> list[tuple[str, float | None, str]] | None:
 
 
 def comparison(machines: Sequence[Machine]) -> Iterator[Section]:
-    """Several chips side by side: every figure one of them has, blank where it has none."""
-    tables = [{(part, what): value for part, what, value, _ in _figures(machine)} for machine in machines]
-    rules = [{(r.group, r.name): _show(r.value, r.unit) for r in rules_of_thumb(m)} for m in machines]
-    rows = [
-        Row((key[1] if columns is rules else " ".join(key), *(column.get(key, "") for column in columns)))
-        for columns in (tables, rules)
-        for key in dict.fromkeys(key for column in columns for key in column)
-    ]
-    yield Table((Column(), *figures(*(machine.key for machine in machines))), rows, gap=4, head_tone="strong")
+    """Several chips side by side, a row a meaning, the best marked: blank where a chip has no figure."""
+    names = [machine.key for machine in machines]
+    said = aligned([sorted(_facts(machine), key=_place) for machine in machines])
+    ordered = sorted(said, key=lambda name: _place(next(fact for fact in said[name] if fact is not None)))
+    yield Table(
+        (Column(), *figures(*names)), [fact_row(names, name, said[name]) for name in ordered], gap=4, head_tone="strong"
+    )
+    yield Sentences((f"{MARK} best of its row; dense peaks, one-way bandwidths; blank: no source",), "quiet")
+
+
+#: What stands above what, side by side.
+_ORDER = (
+    "matrix",
+    "vector",
+    "scalar",
+    "main",
+    "link",
+    "network",
+    "power",
+    "l",
+    "v",
+    "s",
+    "p",
+    "ridge",
+    "crit",
+    "width",
+)
+
+
+def _place(fact: Fact) -> tuple[int, bool, str, int]:
+    """Where a fact stands: arithmetic, memory, network, power, other levels, rules of thumb; wide formats first."""
+    first = fact.name.split()[0]
+    group = next((at for at, word in enumerate(_ORDER) if first.startswith(word)), len(_ORDER))
+    level = fact.name.partition(" over ")[2]
+    bits = next((dtypes.get(word).bits for word in fact.name.split() if dtypes.is_dtype(word)), 0)
+    return group, level != "main memory", level, -bits
+
+
+def _facts(machine: Machine) -> Iterator[Fact]:
+    """The figures of a machine under what they mean on any: ``matrix bf16``, ``main memory``, ``link one way``."""
+    for unit in machine.units:
+        for dtype, peak in unit.peaks.items():
+            yield Fact(f"{unit.kind} {dtype}", peak.value, "FLOP/s", "more")
+        for dtype, share in unit.achievable.items():
+            yield Fact(f"{unit.kind} {dtype} best matmul", share.value, "share", "more")
+    main = main_level(machine)
+    for memory in machine.memories:
+        name = "main memory" if memory is main else memory.name
+        if memory.bandwidth:
+            yield Fact(f"{name} bandwidth", memory.bandwidth.value, "B/s", "more")
+        if memory.capacity:
+            yield Fact(f"{name} capacity", memory.capacity.value, "B", "more")
+    for name, link in zip(("link", "network", *(each.name for each in machine.links[2:])), machine.links, strict=False):
+        if link.bandwidth:
+            one = format_quantity(link.bandwidth.value, "B/s")
+            yield Fact(f"{name} one way", f"{link.links} x {one}" if link.links else one)
+        if link.latency:
+            yield Fact(f"{name} hop", link.latency.value, "s", "less")
+    if machine.tdp:
+        yield Fact("power TDP", machine.tdp.value, "W")
+    for rule in rules_of_thumb(machine):
+        yield Fact(rule.name.replace(f"over {main.name}", "over main memory"), _show(rule.value, rule.unit))
 
 
 def _alternates(machine: Machine) -> Table:

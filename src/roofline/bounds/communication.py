@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from roofline import dtypes
-from roofline.answers import Answer, attributes, heading, plain_data
+from roofline.answers import Comparable, Fact, attributes, heading, plain_data
 from roofline.bounds.api import question
 from roofline.bounds.bound import Bound, ratio
 from roofline.bounds.plans import lay_out
@@ -91,7 +91,7 @@ class AlgorithmCost:
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Communication(Answer):
+class Communication(Comparable):
     """The answer of :func:`comm`.
 
     ``bound`` holds the times of all resources, the chip's own memory among them; ``time`` is that of the network,
@@ -135,6 +135,32 @@ class Communication(Answer):
     @property
     def _buffer(self) -> Size:
         return self.nbytes / self.chips * self.density if self.kind == "AllToAll" else self.nbytes
+
+    @property
+    def target(self) -> str:
+        """The machine, as a person reads it."""
+        return self.bound.target
+
+    def facts(self) -> Iterator[Fact]:
+        """The time, how it is reached, and what benchmarks print, for a comparison."""
+        yield Fact("at best", self.time, "s", "less")
+        if self.bound.expectation is not None:
+            yield Fact("expected", self.bound.estimate, "s", "less")
+        yield Fact("algorithm", self.algorithm)
+        yield Fact("chips", self.chips)
+        yield Fact("each link carries", self.row.sent, "B", "less")
+        yield Fact("hops", self.row.hops, "", "less")
+        yield Fact("algbw", self.algorithm_bandwidth, "B/s", "more")
+        yield Fact("busbw", self.bus_bandwidth, "B/s", "more")
+        yield Fact("latency-bound below", self.crossing, "B")
+
+    def needed(self) -> None:
+        """A collective says nothing about memory."""
+        return
+
+    def assumed(self) -> tuple[str, ...]:
+        """What was assumed."""
+        return self.bound.assumptions
 
     def to_dict(self) -> dict[str, Any]:
         """The answer under stable keys (schema ``roofline/comm/1``)."""

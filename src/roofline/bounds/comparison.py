@@ -9,7 +9,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -37,24 +37,11 @@ class SideBySide(Answer):
     @property
     def facts(self) -> dict[str, tuple[Fact | None, ...]]:
         """Each fact by its name, one an answer; None where an answer does not have it."""
-        said = [{fact.name: fact for fact in answer.facts()} for answer in self.answers]
-        names: dict[str, None] = {}
-        for each in said:
-            names |= dict.fromkeys(each)
-        return {name: tuple(each.get(name) for each in said) for name in names}
+        return aligned([answer.facts() for answer in self.answers])
 
     def best(self, name: str) -> tuple[str, ...]:
         """Names of the answers that are best in a fact; none where no value is better, or all are equal."""
-        return self._best_of(self.facts[name])
-
-    def _best_of(self, facts: Sequence[Fact | None]) -> tuple[str, ...]:
-        found = [(who, fact) for who, fact in zip(self.names, facts, strict=True) if fact is not None]
-        ranked = [(who, float(fact.value)) for who, fact in found if fact.better and is_number(fact.value)]
-        if not ranked:
-            return ()
-        wanted = (min if found[0][1].better == "less" else max)(value for _, value in ranked)
-        close = tuple(who for who, value in ranked if abs(value - wanted) <= EQUAL * abs(wanted))
-        return close if len(close) < len(ranked) else ()
+        return best_of(self.names, self.facts[name])
 
     @property
     def headline(self) -> str:
@@ -102,7 +89,7 @@ class SideBySide(Answer):
         yield Sentences([self._verdict()])
         yield BLANK
         columns = [Column(), *(Column(who, "right", wrap="words") for who in self.names)]
-        rows = [self._row(name, facts) for name, facts in self.facts.items()]
+        rows = [fact_row(self.names, name, facts) for name, facts in self.facts.items()]
         if len(self.names) > 1:
             over = [f"{times:.3g}x{MARK if times == 1 else ''}" for times in self.times_the_best]
             rows.insert(1, Row(("over the least", *(Words(each) for each in over))))
@@ -110,34 +97,24 @@ class SideBySide(Answer):
         floors = "every time is a floor" + (
             ", but for what is expected" if any("expected" in n for n in self.facts) else ""
         )
-        yield Sentences([f"{MARK} best of its row; {floors}"], "quiet")
-        said = [dict.fromkeys(map(str, without(answer.assumed(), ("fit",)))) for answer in self.answers]
-        shared = [line for line in said[0] if all(line in each for each in said)]
+        said = f"; {floors}" if self.answers[0].is_floor else ""
+        yield Sentences([f"{MARK} best of its row{said}"], "quiet")
+        assumed = [dict.fromkeys(map(str, without(answer.assumed(), ("fit",)))) for answer in self.answers]
+        shared = [line for line in assumed[0] if all(line in each for each in assumed)]
         yield from (BLANK, assumes(shared))
-        for who, each in zip(self.names, said, strict=True):
+        for who, each in zip(self.names, assumed, strict=True):
             yield Listing(f"{who} assumes", [line for line in each if line not in shared])
 
     def _verdict(self) -> str:
         fits = [who for who, fits in zip(self.names, self.fitting, strict=True) if fits]
         where = "" if len(fits) == len(self.names) else " of those that it fits on" if fits else ", if it fitted"
-        return f"{self.fastest} has the lowest floor{where}"
-
-    def _row(self, name: str, facts: Sequence[Fact | None]) -> Row:
-        best = self._best_of(facts)
-        cells: list[Any] = [name]
-        for who, fact in zip(self.names, facts, strict=True):
-            if fact is None or fact.value is None:
-                cells.append("")
-                continue
-            text = fact.value if isinstance(fact.value, str) else _written(fact)
-            text += MARK if who in best else ""
-            cells.append(text if isinstance(fact.value, str) else Amount(float(fact.value), fact.unit, text))
-        return Row(tuple(cells))
+        lead = "has the lowest floor" if self.answers[0].is_floor else f"takes the fewest {self.headline}"
+        return f"{self.fastest} {lead}{where}"
 
     def to_dict(self) -> dict[str, Any]:
         """Every answer whole, and which is best in what (schema ``roofline/comparison/1``)."""
         said = self.facts
-        best = {name: list(self._best_of(facts)) for name, facts in said.items()}
+        best = {name: list(best_of(self.names, facts)) for name, facts in said.items()}
         return {
             "schema": "roofline/comparison/1",
             "names": list(self.names),
@@ -173,6 +150,44 @@ def compare(*answers: Any, names: Sequence[str] = ()) -> SideBySide:
         f"{name} ({chosen[: at + 1].count(name)})" if chosen.count(name) > 1 else name for at, name in enumerate(chosen)
     ]
     return SideBySide(tuple(numbered), answers)
+
+
+def aligned(said: Sequence[Iterable[Fact]]) -> dict[str, tuple[Fact | None, ...]]:
+    """Each fact by its name, one for each of those who say it; None where one does not."""
+    found = [{fact.name: fact for fact in facts} for facts in said]
+    names: dict[str, None] = {}
+    for each in found:
+        names |= dict.fromkeys(each)
+    return {name: tuple(each.get(name) for each in found) for name in names}
+
+
+def best_of(names: Sequence[str], facts: Sequence[Fact | None]) -> tuple[str, ...]:
+    """Names of those that are best in a fact; none where no value is better, or all are equal.
+
+    >>> best_of(("a", "b"), (Fact("time", 2.0, "s", "less"), Fact("time", 1.0, "s", "less")))
+    ('b',)
+    """
+    found = [(who, fact) for who, fact in zip(names, facts, strict=True) if fact is not None]
+    ranked = [(who, float(fact.value)) for who, fact in found if fact.better and is_number(fact.value)]
+    if not ranked:
+        return ()
+    wanted = (min if found[0][1].better == "less" else max)(value for _, value in ranked)
+    close = tuple(who for who, value in ranked if abs(value - wanted) <= EQUAL * abs(wanted))
+    return close if len(close) < len(ranked) else ()
+
+
+def fact_row(names: Sequence[str], name: str, facts: Sequence[Fact | None]) -> Row:
+    """A fact as a row, the best marked."""
+    best = best_of(names, facts)
+    cells: list[Any] = [name]
+    for who, fact in zip(names, facts, strict=True):
+        if fact is None or fact.value is None:
+            cells.append("")
+            continue
+        text = fact.value if isinstance(fact.value, str) else _written(fact)
+        text += MARK if who in best else ""
+        cells.append(text if isinstance(fact.value, str) else Amount(float(fact.value), fact.unit, text))
+    return Row(tuple(cells))
 
 
 def _written(fact: Fact) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import click
@@ -40,7 +41,7 @@ def command(
     """List the catalog; with one chip its figures and rules of thumb; with several, side by side.
 
     \b
-    roofline chips --filter tpu
+    roofline chips nvidia
     roofline chips h100 --sources
     roofline chips h100 mi300x v5p
     """
@@ -49,18 +50,33 @@ def command(
     overrides: dict[str, Any] = dict(parse_set(set_))
     if overrides and not names:
         raise InputError("--set goes with a chip", hint="as in: roofline chips v5e --set hbm=8.2e11")
-    if names:
+    makers = [] if overrides else _of_makers(names, layers)
+    if makers:
+        found = _ordered(makers, sort, dtype)
+    elif names:
         found = [chip(name, files=layers, **overrides) for name in names]
     else:
         found = _ordered(_filtered(chips(layers), filter_), sort, dtype)
     if as_json:
         show_json({"schema": "roofline/chips/1", "chips": [chip_data(machine) for machine in found]})
+    elif makers or not names:
+        show(listing(found, dtype))
     elif len(names) == 1:
         show(detail(found[0], sources=sources))
-    elif names:
-        show(comparison(found), whole=True)
     else:
-        show(listing(found, dtype))
+        show(comparison(found), whole=True)
+
+
+def _of_makers(names: Sequence[str], layers: Sequence[str]) -> list[Machine]:
+    """The chips of makers or families, where nothing else is named: ``nvidia``, ``tpu``."""
+    if not names:
+        return []
+    machines = chips(layers)
+    wanted = {name.lower() for name in names}
+    groups = {m.key: {m.vendor.lower(), m.family.lower(), *m.family.lower().split("-")} for m in machines}
+    if not wanted <= set().union(*groups.values()) - set(groups):
+        return []
+    return [m for m in machines if wanted & groups[m.key]]
 
 
 def _filtered(machines: list[Machine], text: str | None) -> list[Machine]:

@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 from roofline.cli.command import argument, command_named
-from roofline.cli.option_table import MESH, TARGET, option, with_options
-from roofline.cli.options import convention_arguments, one_expression, split_words, target_arguments
+from roofline.cli.option_table import MESH, SEVERAL, option, with_options
+from roofline.cli.options import convention_arguments, on_each, one_expression, split_words, target_arguments
 from roofline.cli.output import show, show_json
 from roofline.errors import InputError
 
 
 @command_named("comm", "on bytes dtype algorithm sharp mesh wrap set json")
 @argument("words", nargs=-1, metavar="COLLECTIVE [SIZE=VALUE]...")
-@with_options(TARGET, MESH)
+@with_options(SEVERAL, MESH)
 @with_options(
     option("bytes", name="bytes", help="With a collective's name: bytes of the array, all shards together."),
     option("dtype", default="bf16", help="Format of that array."),
@@ -25,6 +25,7 @@ def command(words: tuple[str, ...], bytes: str | None, dtype: str, as_json: bool
     \b
     roofline comm "AllGather_Y(bf16[2048_Y, 8192])" --on v5e:8x4
     roofline comm allreduce --bytes 1e9 --on h100:8
+    roofline comm allreduce --bytes 1GB --on h100:8,mi300x:8
     roofline comm "AllReduce_X(bf16[B, D] {U_X})" --on dgx-h100:1024 --sharp B=8192 D=8192
     """
     from roofline.bounds.communication import comm
@@ -34,7 +35,11 @@ def command(words: tuple[str, ...], bytes: str | None, dtype: str, as_json: bool
     if expression is None:
         raise InputError("the collective is missing", hint="for instance 'AllGather_X(bf16[B_X, D])'")
     given: dict[str, Any] = {} if bytes is None else {"bytes": bytes, "dtype": dtype}
-    found = comm(expression, sizes=sizes, **given, **target_arguments(options), **convention_arguments(options))
+
+    def ask(asked: dict[str, Any]) -> Any:
+        return comm(expression, sizes=sizes, **given, **target_arguments(asked), **convention_arguments(asked))
+
+    found = on_each(options, ask)
     if as_json:
         show_json(found.to_dict())
     else:

@@ -8,7 +8,7 @@ import click
 
 from roofline.cli.command import argument, command_named
 from roofline.cli.option_table import option, options, with_options
-from roofline.cli.options import parse_size
+from roofline.cli.options import parse_size, targets
 from roofline.cli.output import check_files, show, show_chart, show_json
 from roofline.errors import InputError
 
@@ -55,7 +55,7 @@ def command(
     from roofline.plans.question import read_prices
 
     check_files([file])
-    chips = [name.strip() for name in options.pop("on").split(",") if name.strip()]
+    chips = [str(name) for name in targets(options.pop("on"))]
     prices = read_prices(options.pop("prices"), chips)
     count = parse_size("count", options.pop("count"))
     if isinstance(count, str):

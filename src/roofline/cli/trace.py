@@ -10,8 +10,15 @@ import click
 
 from roofline.bounds.conventions import OF_OPERATIONS, Conventions
 from roofline.cli.command import argument, command_named
-from roofline.cli.option_table import BYTES, ESTIMATE, EXPECT, TARGET, option, options, with_options
-from roofline.cli.options import convention_arguments, expectation_asked, parse_size, target_arguments
+from roofline.cli.option_table import BYTES, ESTIMATE, EXPECT, SEVERAL, option, options, with_options
+from roofline.cli.options import (
+    convention_arguments,
+    expectation_asked,
+    parse_size,
+    side_by_side,
+    target_arguments,
+    targets,
+)
 from roofline.cli.output import show, show_chart, show_json
 from roofline.errors import InputError, SizeError, suggest
 from roofline.files import write_text
@@ -34,7 +41,7 @@ _PICTURES = (".svg", ".png", ".pdf")
     option("batch", type=int, help="Size of an ONNX file's symbolic batch."),
     *options("trips backward"),
     option("optimizer", help="And a step: sgd, adam, adamw, rmsprop, adagrad."),
-    *TARGET,
+    *SEVERAL,
     *BYTES["each-op"],
     *ESTIMATE,
     *EXPECT,
@@ -66,73 +73,103 @@ def command(
 
     \b
     roofline trace model.py:build --input "bf16[1, 3, 224, 224]" --on 1080ti
+    roofline trace model.py:build --input "bf16[1, 3, 224, 224]" --on l4,a100,h100
     roofline trace model.py:build --input "int32[B, 128]" B=8 --backward
     roofline trace step.py:step --jax --input "bf16[1024, 4096]" --on v5e
     roofline trace resnet50.onnx --on l4 --batch 32
     roofline trace model.py:build --input "bf16[1, 3, 224, 224]" --on l4 -o layers.svg
     """
-    from roofline.programs.api import front_end, trace
+    expect, machines = expectation_asked(options), targets(options["on"])
+    drawn = _check_output(output, machines, as_json)
+    if depth is not None and depth < 0:
+        raise InputError(f"--depth {depth}: there are no modules above the program", hint="0 shows the program alone")
+    roofs = [target_arguments({**options, "on": on}) for on in machines]
+    conventions = Conventions(**convention_arguments(options, OF_OPERATIONS))
+    for roof in roofs:
+        _check_target(roof, conventions)
+    given: dict[str, Any] = {"sizes": _sizes(words)}
+    given |= {"batch": batch, "backward": backward or None, "optimizer": optimizer, "trips": trips or None}
+    traced = _traced(program, frontend, inputs, {name: value for name, value in given.items() if value is not None})
+    chosen = {name: getattr(conventions, name) for name in OF_OPERATIONS}
+    traced.flops(convention)
+    bound: Any = None
+    if machines != [None]:
+        bound = side_by_side([expect(traced.bound(**chosen, **roof)) for roof in roofs], machines)
+    if drawn:
+        from roofline.charts.roofline_charts import program_roofline
 
-    expect = expectation_asked(options)
-    drawn = output is not None and output.endswith(_PICTURES)
+        show_chart(program_roofline(bound), output, None)
+    elif as_json or (output or "").endswith(".json"):
+        _write_json(traced.to_dict() | ({} if bound is None else {"bound": bound.to_dict()}), output)
+    else:
+        _show([*_operations(traced, flat, depth, convention), *_roof(bound, len(machines) > 1, output)], output)
+
+
+def _check_output(output: str | None, machines: Sequence[str | None], as_json: bool) -> bool:
+    """Whether the answer is drawn; a file that cannot hold it is an error."""
     if output is not None and not output.endswith((*_ENDINGS, *_PICTURES)):
         listed = ", ".join((*_ENDINGS, *_PICTURES))
         raise InputError(f"{output} is no kind of file that trace writes", hint=f"end it in {listed}")
-    if drawn and options["on"] is None:
+    drawn = output is not None and output.endswith(_PICTURES)
+    if drawn and machines == [None]:
         raise InputError("a roofline is that of a machine", hint="name one: --on h100")
+    if drawn and len(machines) > 1:
+        raise InputError("a picture of operations is of one machine", hint="name one, or leave -o out to compare them")
     if drawn and as_json:
         raise InputError("--json and a picture are two answers", hint="leave one of them out")
-    if depth is not None and depth < 0:
-        raise InputError(f"--depth {depth}: there are no modules above the program", hint="0 shows the program alone")
-    arguments: dict[str, Any] = {"sizes": _sizes(words)}
+    return drawn
+
+
+def _traced(program: str, frontend: str | None, inputs: Sequence[str], given: dict[str, Any]) -> Any:
+    """Load a program and find its operations; ``given`` is what trace was asked with."""
+    from roofline.programs.api import front_end, trace
+
+    value: Any = program
     if program.endswith(".onnx"):
-        _check_file(frontend, backward, optimizer)
-        frontend, value = "onnx", program
-        arguments |= {} if batch is None else {"batch": batch}
+        _check_file(frontend, given)
+        frontend = "onnx"
     else:
-        _check_words(batch, arguments["sizes"], inputs)
+        _check_words(given, inputs)
         frontend = frontend or "torch"
         _named(program)
         front_end(frontend)
         value = load_program(program, build=frontend == "torch")
-        arguments |= {"backward": backward} if backward else {}
-        arguments |= {"optimizer": optimizer} if optimizer else {}
-    if trips:
+    if "trips" in given:
         if frontend == "torch":
             raise InputError("--trips is for JAX and ONNX", hint="a PyTorch loop runs as written")
-        arguments["trips"] = _trips(trips)
-    target, conventions = target_arguments(options), Conventions(**convention_arguments(options, OF_OPERATIONS))
-    _check_target(target, conventions)
+        given["trips"] = _trips(given["trips"])
     try:
         with output_kept_apart():
-            traced = trace(value, *inputs, frontend=frontend, **arguments)
+            return trace(value, *inputs, frontend=frontend, **given)
     except SystemExit as stop:
         raise InputError(f"{program} ends with sys.exit({stop.code!r})", hint=_NO_EXIT) from None
-    chosen = {name: getattr(conventions, name) for name in OF_OPERATIONS}
-    bound = expect(traced.bound(**chosen, **target)) if target["on"] is not None else None
-    traced.flops(convention)
-    if drawn and bound is not None:
-        from roofline.charts.roofline_charts import program_roofline
 
-        show_chart(program_roofline(bound), output, None)
-        return
-    if as_json or (output or "").endswith(".json"):
-        answer = traced.to_dict() | ({} if bound is None else {"bound": bound.to_dict()})
-        _write_json(answer, output)
-        return
-    from roofline.sections import BLANK, Sentences
 
-    sections = [*(traced.operation_sections() if flat else traced.sections(depth))]
+def _operations(traced: Any, flat: bool, depth: int | None, convention: str) -> Iterator[Section]:
+    """The operations, as a tree of modules or one below the other, and how many FLOPs another convention counts."""
+    from roofline.sections import Sentences
+
+    yield from traced.operation_sections() if flat else traced.sections(depth)
     if convention != "flops":
         from roofline.ops.counting import CONVENTIONS
 
         meaning = CONVENTIONS[convention].meaning
-        sections.append(Sentences([f"{traced.flops(convention):,} counted as {convention}: {meaning}"]))
-    if bound is not None:
-        from roofline.programs.outline import under_the_roof
+        yield Sentences([f"{traced.flops(convention):,} counted as {convention}: {meaning}"])
 
-        sections += [BLANK, *under_the_roof(bound, None if output else 15)]
-    _show(sections, output)
+
+def _roof(bound: Any, several: bool, output: str | None) -> Iterator[Section]:
+    """The program under the roof of a machine, or under those of several."""
+    from roofline.sections import BLANK
+
+    if bound is None:
+        return
+    yield BLANK
+    if several:
+        yield from bound.sections()
+        return
+    from roofline.programs.outline import under_the_roof
+
+    yield from under_the_roof(bound, None if output else 15)
 
 
 def load_program(text: str, *, build: bool = True) -> Any:
@@ -253,12 +290,11 @@ def _line_of(error: BaseException, path: str) -> str:
     return f"{path}:{steps[-1].lineno}: " if steps else ""
 
 
-def _check_file(frontend: str | None, backward: bool, optimizer: str | None) -> None:
+def _check_file(frontend: str | None, given: dict[str, Any]) -> None:
     """An ONNX file is run forward, and is no function of JAX."""
-    given = {"--jax": frontend is not None, "--backward": backward, "--optimizer": optimizer is not None}
-    for word, said in given.items():
-        if said:
-            raise InputError(f"{word} is not for ONNX files", hint="a file is traced as it stands, as it runs forward")
+    said = {"--jax": frontend is not None, "--backward": "backward" in given, "--optimizer": "optimizer" in given}
+    for word in (word for word, is_given in said.items() if is_given):
+        raise InputError(f"{word} is not for ONNX files", hint="a file is traced as it stands, as it runs forward")
 
 
 def _check_target(target: dict[str, Any], conventions: Conventions) -> None:
@@ -278,9 +314,10 @@ def _check_target(target: dict[str, Any], conventions: Conventions) -> None:
             raise InputError(f"{word} says nothing without a machine", hint="name one: --on h100")
 
 
-def _check_words(batch: int | None, sizes: dict[str, Any], inputs: Sequence[str]) -> None:
+def _check_words(given: dict[str, Any], inputs: Sequence[str]) -> None:
     """A batch belongs to an ONNX file, and a size to an input that names it."""
-    if batch is not None:
+    sizes = given["sizes"]
+    if "batch" in given:
         raise InputError("--batch is for ONNX files", hint='name the size: --input "bf16[B, 512]" B=8')
     import re
 

@@ -71,6 +71,11 @@ class TokenBudget(Comparable):
         """The machine, as a person reads it."""
         return self.machine.name
 
+    @property
+    def is_floor(self) -> bool:
+        """A budget at a stated utilisation is no floor, and hours of chips are no time of one run."""
+        return False
+
     def facts(self) -> Iterator[Fact]:
         """Hours, days, MFU and cost, for a comparison."""
         yield Fact("chip-hours", self.chip_hours, "", "less")
