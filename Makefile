@@ -60,7 +60,7 @@ lowest: $(VENV)/ready  ## the tests with the lowest version of each library that
 accuracy: $(VENV)/ready  ## fit the constants of estimates to measured kernels: make accuracy DATA=folder
 	$(PIP) install --editable '.[estimate]'
 	$(PIP) install scikit-learn
-	$(BIN)/python -m benchmarks.estimates $(DATA) --unseen --catalog src/roofline/estimates/catalog
+	$(BIN)/python -m benchmarks.estimates $(DATA) --catalog src/roofline/estimates/catalog
 	$(BIN)/python -m benchmarks.estimates.page
 
 web:  ## build the page of reports from web/ (needs node and npm)

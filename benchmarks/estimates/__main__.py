@@ -6,22 +6,24 @@ DATA is a folder with ``kernels.csv.gz``, ``kernels_more.csv.gz`` and ``served.c
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 import time
 from collections import defaultdict
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
 
-from benchmarks.estimates.fits import fitted_family
+from benchmarks.estimates.fits import Outcome, fitted_family
+from benchmarks.estimates.page import SUMMARY
 from benchmarks.estimates.rows import Lint, groups_by_family, read
-from benchmarks.estimates.served import fitted_steps, read_runs, summary
+from benchmarks.estimates.served import fitted_steps, read_runs, summary, transferred
 from benchmarks.estimates.training import fitted_training
+from benchmarks.estimates.transfers import another_generation, within_a_generation
 from roofline.estimates.constants import KernelConstants, write_constants
-
-#: Kernels that are also tried on chips that were not fitted.
-UNSEEN = ("contraction", "quantised_contraction", "prefill_attention", "decode_attention")
+from roofline.estimates.transfer import write_transfers
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -29,25 +31,30 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("data", type=Path)
     parser.add_argument("--only", action="append", default=[], help="a kernel to fit; all by default")
-    parser.add_argument("--unseen", action="store_true", help="leave each chip out in turn, too")
     parser.add_argument("--catalog", type=Path, required=True, help="folder to write constants to")
     options = parser.parse_args(arguments)
     lint = Lint()
     done: list[KernelConstants] = []
+    left: list[Outcome] = []
     for key, groups in groups_by_family(read(options.data, lint, options.only)):
         start = time.perf_counter()
-        found = fitted_family(key[0], groups, options.unseen and key[0] in UNSEEN)
-        done += [one.constants for one in found]
+        found = fitted_family(key[0], groups)
+        left += found
         middle = defaultdict(list)
         for one in found:
             middle[one.group.chip].append(one.constants.error["mdape"])
         shown = ", ".join(f"{chip} {100 * float(np.median(each)):.1f}" for chip, each in middle.items())
         print(f"{' '.join(key)}: {shown}  ({time.perf_counter() - start:.0f} s)", file=sys.stderr, flush=True)
+    done += [one.constants for one in left]
+    moved = [] if options.only else [*within_a_generation(options.data), *another_generation(left)]
     if not options.only or "served_step" in options.only:
         runs = read_runs(options.data, lint)
         done += fitted_steps(runs)
-        for name, errors in summary(runs).items():
-            print(f"served steps, {name}: {100 * errors.mdape:.1f}, mean {100 * errors.mape:.1f}", file=sys.stderr)
+        moved += transferred(runs)
+        held = {name: asdict(errors) for name, errors in summary(runs).items()}
+        SUMMARY.write_text(json.dumps(held, indent=1) + "\n", encoding="utf-8")
+    if not options.only:
+        write_transfers(moved)
     if not options.only or "training_step" in options.only:
         done.append(fitted_training())
     write(done, options.catalog, lint)

@@ -9,16 +9,21 @@ the chip's own constants fitted without the fifth of rows that it stands in.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from benchmarks.estimates.baselines import baselines
 from benchmarks.estimates.rows import Group
+from roofline.estimates.calibration import PRIOR
 from roofline.estimates.constants import TAILS, KernelConstants
 from roofline.estimates.fitting import Errors, Fitted, Rows, fit, fit_family
 from roofline.estimates.kernel_table import KERNELS
+from roofline.estimates.kernels import KernelModel
+from roofline.estimates.transfer import distance, mixed, on_another_chip, weights
+from roofline.hardware import chip
+from roofline.hardware.machine import Machine
 
 SEED = 20261122
 #: Parts of the first half that residuals for the interval are taken in.
@@ -29,10 +34,8 @@ LEAST_FOR_INTERVAL = 40
 MOST_ROWS = 800
 #: Fewest rows for intervals by thirds of estimated time.
 LEAST_FOR_THIRDS = 240
-#: Rows of an unseen chip that a fit is tried with.
-TEN = 10
-#: Strength of the prior from other chips' constants, as ``calibrate`` has it.
-PRIOR_ELSEWHERE = 0.15
+#: Rows of an unseen chip that a fit is tried with, and rows of each other chip that stand behind it.
+TEN, FEW = 10, 150
 SOURCES = {
     "graph": ("ai-dynamo/aiconfigurator (Apache-2.0)", "CUDA graph, buffers used again: caches warm"),
     "eager": ("microsoft/vidur (MIT)", "kernel alone, eager"),
@@ -41,10 +44,14 @@ SOURCES = {
 
 @dataclass(slots=True)
 class Outcome:
-    """What came of a group: its constants, with errors on the other half, and those of the baselines there."""
+    """What came of a group: its constants, with errors on the other half, and what other chips' constants gave there.
+
+    ``left_out`` are measured ÷ estimated with the chip left out: on the half that is fitted, and on the other.
+    """
 
     group: Group
     constants: KernelConstants
+    left_out: tuple[Any, Any] | None = None
 
 
 def halves(group: Group, count: int) -> tuple[Any, Any]:
@@ -70,10 +77,10 @@ def conformal(ratios: Any) -> tuple[float, float]:
     return float(low), float(high)
 
 
-def fitted_family(kernel: str, groups: Mapping[Group, Rows], unseen: bool = False) -> list[Outcome]:
+def fitted_family(kernel: str, groups: Mapping[Group, Rows]) -> list[Outcome]:
     """Fit one library's and format's groups of all chips together and test each on its other half.
 
-    ``unseen`` also leaves each chip out in turn, and fits it again with ten of its rows.
+    Each chip is also left out in turn, and fitted again with ten of its rows.
     """
     model = KERNELS[kernel]
     parts = {group: halves(group, len(rows)) for group, rows in groups.items()}
@@ -82,12 +89,11 @@ def fitted_family(kernel: str, groups: Mapping[Group, Rows], unseen: bool = Fals
     found = fit_family(model, train)
     checks = [residuals(kernel, rows, fitted) for rows, fitted in zip(train, found, strict=True)]
     every = tuple(np.concatenate(each) for each in zip(*checks, strict=True))
-    elsewhere = left_out(kernel, list(groups), train, test) if unseen else [{} for _ in groups]
     done = []
     for number, group in enumerate(groups):
         check = checks[number] if len(checks[number][0]) >= LEAST_FOR_INTERVAL else every
-        done.append(outcome(group, train[number], test[number], found[number], check, elsewhere[number]))
-    return done
+        done.append(outcome(group, train[number], test[number], found[number], check))
+    return left_out(kernel, done, train, test)
 
 
 def residuals(kernel: str, rows: Rows, fitted: Fitted) -> tuple[Any, Any]:
@@ -104,51 +110,70 @@ def residuals(kernel: str, rows: Rows, fitted: Fitted) -> tuple[Any, Any]:
     return estimated, rows.seconds
 
 
-def left_out(
-    kernel: str, groups: Sequence[Group], train: Sequence[Rows], test: Sequence[Rows]
-) -> list[dict[str, float]]:
-    """Errors of each chip by constants of the other chips alone, and after a fit to ten of its own rows."""
+def left_out(kernel: str, done: Sequence[Outcome], train: Sequence[Rows], test: Sequence[Rows]) -> list[Outcome]:
+    """Outcomes with the errors of each chip by constants of the other chips alone, and after a fit to ten of its rows.
+
+    Each other chip is fitted by itself, so that none of its constants has seen the chip that is left out. The rule of
+    ``roofline.estimates.transfer`` makes constants from them.
+    """
     model = KERNELS[kernel]
     own = [constant.name for constant in model.constants if constant.own]
-    few = [rows.take(np.arange(0, len(rows), max(1, len(rows) // 150))) for rows in train]
-    found: list[dict[str, float]] = []
-    for number, group in enumerate(groups):
-        others = [few[i] for i, other in enumerate(groups) if other.chip != group.chip and other.path == group.path]
-        if not others:
-            found.append({})
+    few = [rows.take(np.arange(0, len(rows), max(1, len(rows) // FEW))) for rows in train]
+    alone = [] if len(done) < 2 else [_alone(model, rows, one) for rows, one in zip(few, done, strict=True)]
+    found = []
+    for number, one in enumerate(done):
+        target = chip(one.group.chip)
+        others = [i for i, other in enumerate(done) if measured_elsewhere(other.group, one.group, target)]
+        shares = shares_of(target, {done[i].group.chip: train[i] for i in others}, test[number])
+        if not shares:
+            found.append(one)
             continue
-        start = combined(fit_family(model, others, turns=1))
-        rows = test[number]
-        ratio = rows.seconds / model.times(rows.shapes, rows.chip, start.values, start.policy)
-        low, high = conformal(ratio)
-        errors = [np.abs(1 / ratio - 1)]
-        after = []
+        starts = {
+            done[i].group.chip: (
+                on_another_chip(model, alone[i].values, few[i].chip, train[number].chip),
+                alone[i].policy,
+            )
+            for i in others
+        }
+        ratios = tuple(
+            rows.seconds
+            / mixed([model.times(rows.shapes, rows.chip, *starts[key]) for key in shares], list(shares.values()))
+            for rows in (train[number], test[number])
+        )
+        values, policy = starts[next(iter(shares))]
+        after, rows = [], test[number]
         for draw in range(3):
             ten = np.random.default_rng([SEED, number, draw]).permutation(len(train[number]))[:TEN]
-            again = fit(model, train[number].take(ten), start.values, own, start.policy, PRIOR_ELSEWHERE, most=30)
+            again = fit(model, train[number].take(ten), values, own, policy, PRIOR, most=30)
             after.append(Errors.of(model.times(rows.shapes, rows.chip, again.values, again.policy), rows.seconds).mdape)
-        found.append(
-            {
-                "unseen": float(np.median(errors[0])),
-                "unseen_low": low,
-                "unseen_high": high,
-                "ten_rows": float(np.mean(after)),
-            }
-        )
+        errors = {"unseen": float(np.median(np.abs(1 / ratios[1] - 1))), "ten_rows": float(np.mean(after))}
+        object.__setattr__(one.constants, "error", {**one.constants.error, **errors})
+        found.append(replace(one, left_out=(ratios[0], ratios[1])))
     return found
 
 
-def combined(found: Sequence[Fitted]) -> Fitted:
-    """The middle of several chips' constants, with the policy of most."""
-    policies = [one.policy for one in found]
-    names = found[0].values
-    middle = {name: float(np.exp(np.median([np.log(one.values[name]) for one in found]))) for name in names}
-    return Fitted(middle, max(policies, key=policies.count), 0.0)
+def _alone(model: KernelModel, rows: Rows, one: Outcome) -> Fitted:
+    """A chip fitted by itself, with the policy that its rows chose."""
+    return fit(model, rows, policy=one.constants.policy, most=40)
 
 
-def outcome(
-    group: Group, train: Rows, test: Rows, fitted: Fitted, check: tuple[Any, Any], elsewhere: Mapping[str, float]
-) -> Outcome:
+def measured_elsewhere(other: Group, group: Group, target: Machine) -> bool:
+    """Whether a group is of the same kernels on another chip of the vendor."""
+    return other.chip != group.chip and other.path == group.path and chip(other.chip).vendor == target.vendor
+
+
+def shares_of(target: Machine, others: Mapping[str, Rows], rows: Rows) -> dict[str, float]:
+    """Weights of other chips' constants, none where nothing is promised; a collective takes the nearest link."""
+    if others and "link" in rows.shapes:
+        far = {key: abs(np.log(each.shapes["link"][0] / rows.shapes["link"][0])) for key, each in others.items()}
+        return {min(far, key=lambda key: far[key]): 1.0}
+    shares = weights(target, others)
+    # operations of elements stream bytes at the rate of the data sheet: one other chip tells of them
+    enough = len(shares) > 1 or "bytes" in rows.shapes or any(distance(target, chip(key)) == 0 for key in shares)
+    return shares if enough else {}
+
+
+def outcome(group: Group, train: Rows, test: Rows, fitted: Fitted, check: tuple[Any, Any]) -> Outcome:
     """The record of a group and how it does on rows that were not fitted."""
     model = KERNELS[group.kernel]
     edges, interval = quantiles(*check)
@@ -159,7 +184,7 @@ def outcome(
         for name in model.sorted_by
         if name in train.shapes
     }
-    source, state = SOURCES["eager" if group.dtype == "fp16" else "graph"]
+    source, state = SOURCES["eager" if group.library == "torch" else "graph"]
     link = {"link": float(train.shapes["link"][0])} if "link" in train.shapes else {}
     constants = KernelConstants(
         chip=group.chip,
@@ -187,7 +212,6 @@ def outcome(
         "n_fit": len(train),
         "n_test": errors.count,
         "coverage": inside,
-        **elsewhere,
         **{f"by_{name}": value for name, value in baselines(group.kernel, train, test).items()},
     }
     object.__setattr__(constants, "error", error)

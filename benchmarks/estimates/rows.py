@@ -174,6 +174,8 @@ def group_of(row: Mapping[str, str]) -> Group | None:
         dtype, path = NAMES[row["sub"]]
         quantised = dtype in ("fp8", "nvfp4")
         return Group(chip, "quantised_contraction" if quantised else "contraction", dtype, library, path)
+    if row["dataset"] == "vidur" and op == "gemm":
+        return Group(chip, "contraction", "bf16", library, "")
     if op in ("attn_prefill", "attn_decode"):
         if op == "attn_prefill" and float(row["s"]) <= 1:
             return None
@@ -246,7 +248,7 @@ def column(rows: Sequence[Mapping[str, str]], name: str, default: float = 0.0) -
 
 def contraction_shapes(rows: Sequence[Mapping[str, str]]) -> dict[str, Any]:
     """m, n, k and bytes of elements."""
-    a, b = FORMATS[rows[0]["sub"]]
+    a, b = FORMATS.get(rows[0]["sub"], FORMATS["bfloat16"])
     sizes = {name: column(rows, name) for name in "mnk"}
     return {**sizes, "a_bytes": sizes["m"] * 0 + a, "b_bytes": sizes["m"] * 0 + b, "out_bytes": sizes["m"] * 0 + 2}
 

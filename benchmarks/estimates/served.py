@@ -18,13 +18,16 @@ import numpy as np
 
 from benchmarks.estimates.fits import SEED, conformal, quantiles
 from benchmarks.estimates.rows import Lint
+from benchmarks.estimates.transfers import residuals_of
 from roofline.errors import RooflineError
 from roofline.estimates.constants import KernelConstants
-from roofline.estimates.estimator import Estimator
+from roofline.estimates.estimator import STEP_FORMATS, Estimator
 from roofline.estimates.fitting import Errors, Rows, fit
 from roofline.estimates.kernel_table import KERNELS
 from roofline.estimates.kernels import ChipFigures
 from roofline.estimates.served import served_shapes
+from roofline.estimates.transfer import OTHER, SAME, Transfer, distance, weights
+from roofline.hardware import chip
 from roofline.models.serving.answer import serve
 
 CHIPS = {"h100_sxm": "h100", "h200_sxm": "h200", "b200_sxm": "b200"}
@@ -56,6 +59,7 @@ FOLDS = 5
 #: Fewest rows that move constants from those of the wider kind.
 LEAST, LEAST_FOR_INTERVAL = 3, 20
 NO_CHIP = ChipFigures(1, 1, 1, 1)
+SOURCE = "ai-dynamo/aiconfigurator (Apache-2.0)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,10 +117,10 @@ def read_runs(data: Path, lint: Lint) -> list[Run]:
 
 def _run(row: Mapping[str, str], ways: tuple[int, int, int], data: Path, estimator: Estimator) -> Run:
     tensor, copies, expert = ways
-    chip, chips, form = CHIPS[row["system"]], tensor * copies, FORMATS[row["precision"]]
+    key, chips, form = CHIPS[row["system"]], tensor * copies, FORMATS[row["precision"]]
     name = MODELS[row["model_path"]]
     model = str(data.parent / "model_configs" / name) if name.endswith(".json") else name
-    options: dict[str, Any] = {"on": f"{chip}:{chips}" if chips > 1 else chip}
+    options: dict[str, Any] = {"on": f"{key}:{chips}" if chips > 1 else key}
     options |= {"tensor": tensor} if tensor > 1 else {}
     options |= {"data": copies} if copies > 1 else {}
     options |= {"expert": expert} if expert > 1 else {}
@@ -135,9 +139,9 @@ def _run(row: Mapping[str, str], ways: tuple[int, int, int], data: Path, estimat
         floor = float(asked.decode.lower)
     names = ("model_path", "system", "backend", "backend_version", "precision", "tp_size", "attention_dp_size")
     configuration = tuple(row[name] for name in (*names, "moe_ep_size", "isl", "osl"))
-    key = {"library": row["backend"], "path": path, "chip": chip, "dtype": dtype, "version": row["backend_version"]}
+    kind = {"library": row["backend"], "path": path, "chip": key, "dtype": dtype, "version": row["backend_version"]}
     seconds = float(row["silicon_tpot_ms"]) * 1e-3, float(row["silicon_ttft_ms"]) * 1e-3
-    return Run(key, configuration, shapes, prefill, float(row["batch_size"]), *seconds, floor)
+    return Run(kind, configuration, shapes, prefill, float(row["batch_size"]), *seconds, floor)
 
 
 #: One run with the shapes of a model, and the seconds that it took.
@@ -295,9 +299,45 @@ def _record(
         interval=interval,
         valid={name: (float(seen[name].min()), float(seen[name].max())) for name in model.sorted_by},
         state="served runs of one length of prompts and answers each; errors by folds of configurations",
-        source="ai-dynamo/aiconfigurator (Apache-2.0)",
+        source=SOURCE,
         error=error,
     )
+
+
+def transferred(runs: Sequence[Run]) -> list[Transfer]:
+    """How far steps and first tokens are off by the constants of another chip: of its generation, and of another one.
+
+    Each chip is left out, and estimated as ``Estimator.step_record`` does: by the nearest chip of the framework with
+    this kind of model, in its own format where that one has it.
+    """
+    found = []
+    for kernel, levels in LEVELS.items():
+        members, used = members_of(kernel, runs, np.ones(len(runs), bool))
+        values = hierarchy(kernel, [members[i] for i in used], levels)
+        ratios: dict[str, list[float]] = defaultdict(list)
+        for i in used:
+            key = members[i][0].key
+            near = _nearest(values, key, levels)
+            if near is not None:
+                to = SAME if distance(chip(key["chip"]), chip(near[2])) == 0 else OTHER
+                ratios[to].append(members[i][2] / _time(kernel, members[i], values[near]))
+        for to, each in ratios.items():
+            found.append(residuals_of(kernel, to, np.array(each)[::2], np.array(each)[1::2], SOURCE))
+    return found
+
+
+def _nearest(values: Values, key: Mapping[str, str], levels: Sequence[str]) -> tuple[str, ...] | None:
+    """The constants of the nearest other chip: of the run's framework and kind of model, and its format if there."""
+    depth = min(len(levels), 4)
+    known = [one for one in values if len(one) == depth and one[:2] == (key["library"], key["path"])]
+    known = [one for one in known if one[2] != key["chip"]]
+    formats = dict.fromkeys((key["dtype"], *STEP_FORMATS)) if depth == 4 else ("",)
+    for dtype in formats:
+        same = [one for one in known if depth < 4 or one[3] == dtype]
+        if same:
+            first = next(iter(weights(chip(key["chip"]), [one[2] for one in same])))
+            return next(one for one in same if one[2] == first)
+    return None
 
 
 def summary(runs: Sequence[Run]) -> dict[str, Errors]:

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from roofline.cli.command import argument, command_named
 from roofline.cli.option_table import option, with_options
 from roofline.cli.output import show, show_json
+
+if TYPE_CHECKING:
+    from roofline.answers import Answer
 
 
 @command_named("accuracy")
@@ -13,18 +18,30 @@ from roofline.cli.output import show, show_json
     option("op"),
     option("library", default=None, show_default=False, help="A library: vllm, trtllm, sglang, nccl, torch."),
     option("constants", name="files"),
+    option("data", metavar="FILE", help="Runs of your own to hold the constants against."),
     option("json"),
 )
-def command(chip: str | None, kernel: str | None, library: str | None, files: tuple[str, ...], as_json: bool) -> None:
+def command(
+    chip: str | None, kernel: str | None, library: str | None, files: tuple[str, ...], data: str | None, as_json: bool
+) -> None:
     """How far estimates are from measurements that were not fitted, by chip, library, kind of kernel and format.
 
     \b
     roofline accuracy h100
     roofline accuracy --op attention
+    roofline accuracy h100 --data mine.csv
     """
-    from roofline.estimates import accuracy
+    from roofline.errors import InputError
+    from roofline.estimates import accuracy, held_accuracy
 
-    found = accuracy(chip, kernel=kernel, library=library, files=files)
+    found: Answer
+    if data is None:
+        found = accuracy(chip, kernel=kernel, library=library, files=files)
+    elif chip is None or kernel is not None:
+        said = "--data has rows of one chip" if chip is None else "--op picks shipped errors, --data has its own rows"
+        raise InputError(said, hint=f"roofline accuracy {chip or 'h100'} --data {data}")
+    else:
+        found = held_accuracy(data, chip, library=library or "vllm", files=files)
     if as_json:
         show_json(found.to_dict())
     else:

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from roofline.estimates.accuracy import Accuracy, accuracy
+from roofline.estimates.accuracy import Accuracy, HeldAccuracy, accuracy, held_accuracy
 from roofline.estimates.calibration import Calibration, calibrate
 from roofline.estimates.constants import KernelConstants, read_constants
 from roofline.estimates.estimator import Estimator, Expectation
@@ -43,10 +43,8 @@ def estimated(
         return replace(answer, expectation=expect_training(estimator, answer))
     if isinstance(answer, Serving):
         phases = {name: getattr(answer, name) for name in ("prefill", "decode")}
-        served = with_expectation(answer, estimator, output)
-        return replace(
-            served, **{name: _of_bound(phase, estimator) for name, phase in phases.items() if phase is not None}
-        )
+        found = {name: _of_bound(phase, estimator) for name, phase in phases.items() if phase is not None}
+        return with_expectation(replace(answer, **found), estimator, output)
     return _of_bound(answer, estimator)
 
 
@@ -84,9 +82,11 @@ __all__ = [
     "Calibration",
     "Estimator",
     "Expectation",
+    "HeldAccuracy",
     "KernelConstants",
     "accuracy",
     "calibrate",
     "estimated",
+    "held_accuracy",
     "read_constants",
 ]

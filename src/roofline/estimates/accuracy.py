@@ -9,13 +9,20 @@ True
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from roofline.answers import Answer
 from roofline.errors import InputError, suggest
 from roofline.estimates.constants import KernelConstants, overlaid, read_constants, shipped
+from roofline.estimates.estimator import Estimator
+from roofline.estimates.fitting import Errors
+from roofline.estimates.measured_kernels import by_kind, plausible, read_kernels
+from roofline.hardware import chip
+from roofline.hardware.machine import Machine
 from roofline.quantity import format_percent
 from roofline.sections import BLANK, Column, Headline, Listing, Row, Section, Table
 
@@ -101,6 +108,95 @@ def accuracy(
         records = _only(records, "kernel", wanted)
     ordered = sorted(records, key=lambda one: (one.chip, one.kernel, one.dtype, one.library, one.path))
     return Accuracy(tuple(ordered), " · ".join(["accuracy of estimates", *asked]))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Held:
+    """Constants held against one kind of kernel of one's own runs: errors, share inside the interval, rows."""
+
+    kernel: str
+    dtype: str
+    library: str
+    basis: str
+    errors: Errors
+    coverage: float
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class HeldAccuracy(Answer):
+    """Errors of constants on one's own runs, which nothing was fitted to, and the rows that were left out."""
+
+    kinds: tuple[Held, ...]
+    rejected: Mapping[str, int]
+    subject: str
+
+    def sections(self) -> Iterable[Section]:
+        """A row a kind of kernel, then what was left out."""
+        yield Headline(self.subject)
+        yield BLANK
+        columns = [Column("library"), Column("kernel", wrap="words"), Column("format"), Column("constants")]
+        columns += [Column(name, align="right") for name in ("rows", "median", "mean", "p90", "bias", "80 % covers")]
+        yield Table(columns, [_held_row(one) for one in self.kinds], name="accuracy")
+        yield BLANK
+        yield Listing("errors", ["of estimates against these runs, without fitting"])
+        if self.rejected:
+            yield Listing("left out", [f"{count} rows: {why}" for why, count in self.rejected.items()], "warning")
+
+    def one_line(self) -> str:
+        """How many kinds of kernel, and rows."""
+        rows = sum(one.errors.count for one in self.kinds)
+        return f"HeldAccuracy: {len(self.kinds)} kinds of kernel, {rows} rows"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Under stable keys (schema ``roofline/held-accuracy/1``)."""
+        names = ("mdape", "mape", "p90", "bias", "count")
+        kinds = [
+            {
+                **{name: getattr(one, name) for name in ("kernel", "dtype", "library", "basis", "coverage")},
+                **{name: getattr(one.errors, name) for name in names},
+            }
+            for one in self.kinds
+        ]
+        return {"schema": "roofline/held-accuracy/1", "kinds": kinds, "rejected": dict(self.rejected)}
+
+
+def _held_row(one: Held) -> Row:
+    errors = one.errors
+    figures = [format_percent(share) for share in (errors.mdape, errors.mape, errors.p90)]
+    figures += [f"{100 * errors.bias:+.1f}%", format_percent(one.coverage)]
+    return Row((one.library, one.kernel.replace("_", " "), one.dtype, one.basis, str(errors.count), *figures))
+
+
+def held_accuracy(
+    data: str | Path, on: str | Machine, *, library: str = "vllm", files: Sequence[str] = ()
+) -> HeldAccuracy:
+    """Hold constants against one's own runs, without fitting.
+
+    ``data`` is a file as ``calibrate`` takes, ``on`` the chip it is of; ``library`` names what ran where rows do not.
+    """
+    import numpy as np
+
+    machine = chip(on) if isinstance(on, str) else on
+    rejected: dict[str, int] = defaultdict(int)
+    kinds = []
+    for key, members in by_kind(read_kernels(data, machine), library).items():
+        estimator = Estimator(key[3], files)
+        kept = plausible(members, machine, estimator, rejected)
+        found = [estimator.kernel(estimator.own_kernel(one.run), machine) for one in kept]
+        known = [(each, one.seconds) for each, one in zip(found, kept, strict=True) if each.source is not None]
+        if len(known) < len(kept):
+            rejected[f"no constants: {key[0].replace('_', ' ')} {key[1]}"] += len(kept) - len(known)
+        if known:
+            seconds = np.array([each for _, each in known])
+            inside = [float(one.low) <= took <= float(one.high) for one, took in known]
+            errors = Errors.of(np.array([float(one.value) for one, _ in known]), seconds)
+            kinds.append(Held(key[0], key[1], key[3], known[0][0].basis, errors, float(np.mean(inside))))
+    if not kinds:
+        why = "; ".join(f"{count} rows: {said}" for said, count in rejected.items()) or "the file has no rows"
+        raise InputError(
+            f"nothing in {data} can be held against constants: {why}", hint="a row a kernel, with its time"
+        )
+    return HeldAccuracy(tuple(kinds), dict(rejected), f"accuracy of estimates · {machine.key} · {data}")
 
 
 def _only(records: Sequence[KernelConstants], name: str, wanted: str) -> tuple[KernelConstants, ...]:

@@ -41,7 +41,7 @@ DECODE_BLOCK, DECODE_GROUP = 64, 16
 
 PREFILL = (
     ModelConstant("compute_efficiency", "", "share of a core's peak within a block", 0.65, 0.05, 1.6, own=True),
-    ModelConstant("exp_rate", "1/s", "exponentials a second of one core", 3e10, 1e9, 1e12, own=True),
+    ModelConstant("exp_rate", "1/s", "exponentials a second of one core", 3e10, 1e9, 1e12, True, True),
     ModelConstant("memory_efficiency", "", "share of the data-sheet bandwidth that streams", 0.7, 0.2, 1.4, own=True),
     ModelConstant("launch_time", "s", "time of an empty kernel", 8e-6, 5e-7, 6e-5, own=True),
     ModelConstant("tile_time", "s", "time to start a tile of queries", 1e-6, 1e-8, 2e-5, own=True),

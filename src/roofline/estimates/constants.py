@@ -110,16 +110,16 @@ class KernelConstants:
         ranges = {name: list(ends) for name, ends in self.valid.items()}
         return {
             **plain,
-            "values": {name: _short(value) for name, value in self.values.items()},
-            "error": {name: _short(value) for name, value in self.error.items()},
-            "edges": [_short(edge) for edge in self.edges],
-            "interval": [[_short(end) for end in ends] for ends in self.interval],
+            "values": {name: four_digits(value) for name, value in self.values.items()},
+            "error": {name: four_digits(value) for name, value in self.error.items()},
+            "edges": [four_digits(edge) for edge in self.edges],
+            "interval": [[four_digits(end) for end in ends] for ends in self.interval],
             "valid": ranges,
-            "figures": {name: _short(value) for name, value in self.figures.items()},
+            "figures": {name: four_digits(value) for name, value in self.figures.items()},
         }
 
 
-def _short(value: float) -> float | int:
+def four_digits(value: float) -> float | int:
     """Four significant digits: more than a fit can tell."""
     return value if isinstance(value, int) else float(f"{value:.4g}")
 
@@ -229,7 +229,7 @@ def write_constants(records: Sequence[KernelConstants], path: str | Path, headin
     lines = [f'schema = "{SCHEMA}"', *(f"# {line}" for line in heading.splitlines())]
     for record in records:
         held = record.to_dict()
-        lines += ["", "[[constants]]", *(f"{name} = {_toml(value)}" for name, value in held.items())]
+        lines += ["", "[[constants]]", *(f"{name} = {toml_value(value)}" for name, value in held.items())]
     write_text(path, "\n".join(lines) + "\n")
 
 
@@ -237,14 +237,14 @@ def _key(name: str) -> str:
     return name if name.isidentifier() else f'"{name}"'
 
 
-def _toml(value: Any) -> str:
+def toml_value(value: Any) -> str:
     """A value as TOML writes it, on one line."""
     import json
 
     if isinstance(value, Mapping):
-        return "{ " + ", ".join(f"{_key(name)} = {_toml(item)}" for name, item in value.items()) + " }"
-    if isinstance(value, list):
-        return "[" + ", ".join(map(_toml, value)) + "]"
+        return "{ " + ", ".join(f"{_key(name)} = {toml_value(item)}" for name, item in value.items()) + " }"
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(map(toml_value, value)) + "]"
     return json.dumps(value, ensure_ascii=False) if isinstance(value, str) else repr(value)
 
 

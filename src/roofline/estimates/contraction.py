@@ -61,7 +61,9 @@ CONSTANTS = (
     ModelConstant("memory_efficiency", "", "share of the data-sheet bandwidth that streams", 0.85, 0.2, 1.4, own=True),
     ModelConstant("launch_time", "s", "time of an empty kernel", 2.5e-6, 3e-7, 6e-5, own=True),
     ModelConstant("tile_overhead", "s", "time to start a tile: prologue and pipeline fill", 4e-7, 1e-8, 2e-5),
-    ModelConstant("core_l2_rate", "B/s", "rate at which one core loads operands from cache", 8e10, 3e9, 2e12, own=True),
+    ModelConstant(
+        "core_l2_rate", "B/s", "rate at which one core loads operands from cache", 8e10, 3e9, 2e12, True, True
+    ),
     ModelConstant("core_memory_rate", "B/s", "rate at which one core streams from memory", 8e10, 3e9, 2e12),
     ModelConstant("wave_quantisation", "", "share of waves that wait for their last tile", 0.4, 0.01, 1.0, own=True),
     ModelConstant("epilogue", "s/B", "time to write a byte of a tile", 2e-11, 1e-13, 1e-9),

@@ -29,7 +29,8 @@ from roofline.estimates.attention import BEYOND, attention_path
 from roofline.estimates.communication import runs_own_all_reduce
 from roofline.estimates.constants import KernelConstants, overlaid, read_constants, shipped
 from roofline.estimates.kernel_table import KERNELS
-from roofline.estimates.kernels import ChipFigures
+from roofline.estimates.kernels import ChipFigures, Parts
+from roofline.estimates.transfer import OTHER, SAME, distance, mixed, on_another_chip, transfer, weights
 from roofline.hardware import chip
 from roofline.hardware.machine import Machine
 from roofline.hardware.rate import data_level, rate
@@ -40,8 +41,6 @@ from roofline.sizes import Size, is_array, is_symbol
 from roofline.statements import Assumption
 from roofline.work import Key, Op
 
-#: Interval of constants that come from another chip: of its generation, and of another one.
-TRANSFERRED = {"generation": (0.75, 1.4), "other": (0.6, 1.8)}
 #: Formats of constants by the format of a product's activations; half precision runs on the same units.
 PRODUCT_FORMATS = {
     "bf16": "bf16",
@@ -58,6 +57,8 @@ EXPERT_WEIGHTS = {
     "mxfp4": ("mxfp4", "weights only"),
     "int8": ("int8", "weights only"),
 }
+#: Formats whose steps stand for another format's, in the order of preference.
+STEP_FORMATS = ("any", "fp8", "nvfp4", "bf16", "mxfp4")
 #: Kernels that a library runs for operations of elements.
 ELEMENT_KINDS = ("elementwise", "embedding", "reduction", "copy")
 
@@ -107,13 +108,18 @@ class KernelEstimate:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Expectation:
-    """Expected seconds of a whole answer with an interval of 80 %, kernel by kernel."""
+    """Expected seconds of a whole answer with an interval of 80 %, kernel by kernel.
+
+    ``framework`` says whose steps the time is of, with their ``error``; without it the time is that of kernels alone.
+    """
 
     value: Size
     low: Size
     high: Size
     kernels: tuple[KernelEstimate, ...]
     library: str
+    framework: str = ""
+    error: float | None = None
 
     @property
     def assumptions(self) -> tuple[Assumption, ...]:
@@ -133,6 +139,9 @@ class Expectation:
         """The expected time with its interval, whose constants it comes from, and the error of its kind."""
         times = f"expect {format_quantity(self.value, 's')}"
         ends = " to ".join(format_quantity(end, "s") for end in (self.low, self.high))
+        if self.framework:
+            told = f"; median error {format_percent(self.error)}" if self.error is not None else ""
+            return f"{times} ({ends}, 80 %; steps of {self.framework}{told})"
         known = [one for one in self.kernels if one.source is not None]
         if not known:
             return f"{times}: no constants are known for it, so this is its bound"
@@ -235,40 +244,53 @@ class Estimator:
         """What to expect of one kernel; never less than its bound."""
         import numpy as np
 
-        record = self.record(run, machine)
-        if record is None:
+        sources = self.sources(run, machine)
+        if not sources:
             return KernelEstimate(run, run.floor, run.floor, run.floor, basis="its bound")
-        model = KERNELS[record.kernel]
-        figures = chip_figures(machine, record, run)
-        parts = model.parts(run.shapes, figures, record.values, record.policy)
-        low, high = record.limits(parts.time)
-        value, low, high = (np.maximum(time * run.repeat, run.floor) for time in (parts.time, low, high))
-        plain = {name: _plain(seconds) for name, seconds in parts.seconds.items()}
-        basis = f"{record.chip} {record.library}"
+        record = sources[0][0]
+        each = [_parts(one, run, machine) for one, _ in sources]
+        time = mixed([parts.time for parts in each], [share for _, share in sources])
+        low, high = record.limits(time)
+        value, low, high = (np.maximum(seconds * run.repeat, run.floor) for seconds in (time, low, high))
+        plain = {name: _plain(seconds / each[0].time * time) for name, seconds in each[0].seconds.items()}
+        basis = f"{' and '.join(one.chip for one, _ in sources)} {record.library}"
         return KernelEstimate(
             run, _plain(value), _plain(low), _plain(high), plain, basis, record, record.outside(run.shapes)
         )
 
     def record(self, run: KernelRun, machine: Machine) -> KernelConstants | None:
-        """The constants for a kernel: of this chip and library, else of the nearest of its vendor, else None.
+        """The constants for a kernel: of this chip and library, else of the nearest of its vendor, else None."""
+        sources = self.sources(run, machine)
+        return sources[0][0] if sources else None
 
-        A chip of another vendor runs other kernels on other units: nothing is promised of it.
+    def sources(self, run: KernelRun, machine: Machine) -> list[tuple[KernelConstants, float]]:
+        """The constants for a kernel, with their weights: those of this chip, or of its generation, or of others.
+
+        A chip of another vendor runs other kernels on other units: nothing is promised of it. Nor is it of another
+        generation where one chip alone was measured, or where no chip was left out to see how far off that is.
         """
         same = [one for one in self._of_kind(run) if machine.key == one.chip or machine.vendor == _vendor(one.chip)]
-        here = [one for one in same if one.chip == machine.key]
-        if here or not same:
-            return self._preferred(here)
-        family, link = machine.family, run.shapes.get("link")
-        near = [one for one in same if _family(one.chip) == family]
-        ranked = sorted(near or same, key=self._distance)
+        mine = [one for one in same if one.chip == machine.key]
+        if mine or not same:
+            return [(min(mine, key=self._distance), 1.0)] if mine else []
+        link = run.shapes.get("link")
         if link is not None:
             # links tell more of a collective than the generation of a chip
             ranked = sorted(same, key=lambda one: (_ratio(one.figures.get("link"), float(link)), self._distance(one)))
-        generation = _family(ranked[0].chip) == family
-        low, high = TRANSFERRED["generation" if generation else "other"]
-        which = "its generation" if generation else "another generation"
-        interval = tuple((min(ends[0], low), max(ends[1], high)) for ends in ranked[0].interval)
-        return replace(ranked[0], interval=interval, transferred_from=which)
+            shares = {ranked[0].chip: 1.0}
+        else:
+            shares = weights(machine, dict.fromkeys(one.chip for one in same))
+        if self.library in {one.library for one in same if one.chip in shares}:
+            same = [one for one in same if one.library == self.library]
+            shares = shares if link is not None else weights(machine, dict.fromkeys(one.chip for one in same))
+        nearest = [
+            (min((one for one in same if one.chip == key), key=self._distance), share) for key, share in shares.items()
+        ]
+        alone = len(nearest) == 1 and bool(nearest[0][0].figures) and link is None
+        if alone and distance(machine, chip(nearest[0][0].chip)):
+            return []
+        moved = [(_transferred(one, run, machine), share) for one, share in nearest]
+        return [(one, share) for one, share in moved if one is not None]
 
     @staticmethod
     def _paths(run: KernelRun, same: Sequence[KernelConstants]) -> list[str]:
@@ -283,7 +305,7 @@ class Estimator:
         """Constants of this framework's steps: of this format and kind of model, else of another format."""
         mine = [one for one in self.records if one.kernel == kernel and one.library == self.library]
         mine = [one for one in mine if one.path == path]
-        formats = dict.fromkeys((dtype, "any", "fp8", "nvfp4", "bf16", "mxfp4"))
+        formats = dict.fromkeys((dtype, *STEP_FORMATS))
         for only_here in (True, False):
             for one in formats:
                 if any(each.dtype == one and (not only_here or each.chip == machine.key) for each in mine):
@@ -298,9 +320,6 @@ class Estimator:
     def _distance(self, one: KernelConstants) -> tuple[bool, bool, bool]:
         """How far constants are from the library and version asked for; without one, those of all versions."""
         return one.library != self.library, one.version != self.version, bool(one.version)
-
-    def _preferred(self, records: Sequence[KernelConstants]) -> KernelConstants | None:
-        return min(records, key=self._distance) if records else None
 
     def _of_kind(self, run: KernelRun) -> list[KernelConstants]:
         """Constants of this kind of kernel: of its format and path; attention in half precision over the same cache."""
@@ -324,9 +343,28 @@ def _vendor(key: str) -> str:
     return chip(key).vendor
 
 
-@cache
-def _family(key: str) -> str:
-    return chip(key).family
+def _parts(record: KernelConstants, run: KernelRun, machine: Machine) -> Parts:
+    """Parts of the time of one run of a kernel."""
+    return KERNELS[record.kernel].parts(run.shapes, chip_figures(machine, record, run), record.values, record.policy)
+
+
+def _transferred(record: KernelConstants, run: KernelRun, machine: Machine) -> KernelConstants | None:
+    """Constants of another chip for this one, with the interval and the error that such constants were seen to have.
+
+    None where it was never seen how far off they are.
+    """
+    to = SAME if distance(machine, chip(record.chip)) == 0 else OTHER
+    seen = transfer(record.kernel, to)
+    if seen is None:
+        return None
+    if to == SAME:
+        low, high = seen.interval
+        interval = tuple((min(ends[0], low), max(ends[1], high)) for ends in record.interval)
+        return replace(record, interval=interval, error=seen.error, transferred_from=to)
+    held = record.figures
+    source = ChipFigures(*(held.get(name, 0.0) for name in ChipFigures._fields))
+    values = on_another_chip(KERNELS[record.kernel], record.values, source, chip_figures(machine, record, run))
+    return replace(record, values=values, interval=(seen.interval,), edges=(), error=seen.error, transferred_from=to)
 
 
 def _plain(value: Any) -> Any:
@@ -477,6 +515,8 @@ def _experts_run(group: tuple[OpBound, ...]) -> KernelRun:
     }
     words = [EXPERT_WEIGHTS[b][1]] if a != b and b in EXPERT_WEIGHTS else []
     dtype = EXPERT_WEIGHTS[b][0] if b in EXPERT_WEIGHTS else PRODUCT_FORMATS.get(b, b)
+    # mixtures are published in fp8 with a scale for each block: DeepSeek-V3, Qwen3, MiniMax, GLM
+    words += ["block scales"] if dtype == "fp8" else []
     words += ["no gate"] if shapes["products"] == 2 else []
     return KernelRun("experts", dtype, ", ".join(words), shapes, group)
 

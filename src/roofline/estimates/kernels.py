@@ -41,7 +41,8 @@ class ChipFigures(NamedTuple):
 class ModelConstant(NamedTuple):
     """One constant of a kernel model: its unit, what it means, a typical value, and the range a fit may take.
 
-    ``own`` tells a constant that each chip and library has from one that chips share.
+    ``own`` tells a constant that each chip and library has from one that chips share. ``with_peak`` tells a rate that
+    grows with the peak of a core from one generation to another: it feeds the arithmetic.
     """
 
     name: str
@@ -51,6 +52,7 @@ class ModelConstant(NamedTuple):
     low: float
     high: float
     own: bool = False
+    with_peak: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)

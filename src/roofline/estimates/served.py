@@ -118,7 +118,8 @@ class ServedShapes:
     mixed: float
     dtype: str
     path: str
-    known: bool
+    floor: float
+    first_floor: float
 
     def of_step(self) -> dict[str, float]:
         """Shapes of a decode step."""
@@ -149,16 +150,16 @@ def served_shapes(estimator: Estimator, serving: Serving, output: int | None = N
             decode = serve_bound(serving.model, "decode", batch=fitting, context=context, **options)
     batch = max(min(asked, float(int(room))), 1.0)
     found = estimator.expect(decode)
-    prefill = None
+    prefill, first_floor = None, 0.0
     if prompt is not None and serving.prefill is not None:
         whole = serving.prefill
         if serving.batch > copies:
             whole = serve_bound(serving.model, "prefill", batch=copies, prompt=prompt, **serving.asked)
-        prefill = float(estimator.expect(whole).value)
+        prefill, first_floor = float(estimator.expect(whole).value), float(whole.lower)
     mixed = batch / output * prefill if output and prefill is not None else 0.0
     path = "mixture" if any(one.run.kernel == "experts" for one in found.kernels) else "dense"
-    known = all(one.source is not None or float(one.value) < 0.2 * float(found.value) for one in found.kernels)
-    return ServedShapes(batch, asked, float(found.value), prefill, mixed, _format(decode), path, known)
+    floors = float(decode.lower), first_floor
+    return ServedShapes(batch, asked, float(found.value), prefill, mixed, _format(decode), path, *floors)
 
 
 def _room(decode: Bound, copies: int) -> float:
@@ -190,10 +191,10 @@ def expect_served(estimator: Estimator, serving: Serving, output: int | None = N
     token = first = None
     record = estimator.step_record("served_step", shapes.dtype, shapes.path, machine)
     if record is not None:
-        token = _estimate(record, shapes.of_step(), serving.decode.lower if shapes.batch == shapes.asked else 0.0)
+        token = step_estimate(record, shapes.of_step(), shapes.floor)
     record = estimator.step_record("first_token", shapes.dtype, shapes.path, machine)
     if record is not None and shapes.prefill is not None:
-        first = _estimate(record, {"prefill": shapes.prefill}, 0.0)
+        first = step_estimate(record, {"prefill": shapes.prefill}, shapes.first_floor)
     if token is None and first is None:
         return None
     return ServedExpectation(
@@ -201,15 +202,34 @@ def expect_served(estimator: Estimator, serving: Serving, output: int | None = N
     )
 
 
+def in_framework(decode: Bound, record: KernelConstants, copies: int) -> Bound:
+    """A decode step with what to expect of it in a framework, whose graph runs kernels faster than they run alone."""
+    found = decode.expectation
+    shapes = {"batch": decode.sizes["batch"] / copies, "decode": float(found.value), "mixed": 0.0}
+    step = step_estimate(record, shapes, decode.lower)
+    whole = replace(
+        found, value=step.value, low=step.low, high=step.high, framework=step.basis, error=record.error.get("mdape")
+    )
+    estimate = step.value if decode.estimate == found.value else decode.estimate
+    return replace(decode, estimate=estimate, expectation=whole)
+
+
 def expect_training(estimator: Estimator, found: Training) -> StepEstimate | None:
     """What to expect of a training step: its floor times the factor of published steps."""
     record = next((one for one in estimator.records if one.kernel == "training_step"), None)
     if record is None or not isinstance(found.lower, int | float):
         return None
-    return _estimate(record, {"floor": float(found.lower)}, found.lower)
+    return step_estimate(record, {"floor": float(found.lower)}, found.lower)
 
 
-def _estimate(record: KernelConstants, shapes: Mapping[str, float], floor: Any) -> StepEstimate:
+def step_times(record: KernelConstants, shapes: Mapping[str, Any], part: str | None = None) -> Any:
+    """Seconds of steps of these shapes by a framework's constants, or of one part of them."""
+    parts = KERNELS[record.kernel].parts(shapes, ChipFigures(1, 1, 1, 1), record.values, record.policy)
+    return parts.time if part is None else parts.seconds[part]
+
+
+def step_estimate(record: KernelConstants, shapes: Mapping[str, float], floor: Any) -> StepEstimate:
+    """A step of these shapes by a framework's constants, never below its floor."""
     model = KERNELS[record.kernel]
     parts = model.parts(shapes, ChipFigures(1, 1, 1, 1), record.values, record.policy)
     low, high = record.limits(parts.time)
@@ -232,5 +252,9 @@ def _said(shapes: ServedShapes, token: StepEstimate | None, counts_prefills: boo
 
 
 def with_expectation(serving: Serving, estimator: Estimator, output: int | None) -> Serving:
-    """The answer with what to expect of its served steps."""
-    return replace(serving, expectation=expect_served(estimator, serving, output))
+    """The answer with what to expect of its phases, whose expectations it has, and of its served steps."""
+    served = expect_served(estimator, serving, output)
+    decode = serving.decode
+    if served is not None and served.time_per_token is not None and decode is not None:
+        decode = in_framework(decode, served.time_per_token.source, serving.ways.data)
+    return replace(serving, decode=decode, expectation=served)

@@ -16,6 +16,7 @@ import numpy as np
 
 from roofline.bounds.bound import Bound
 from roofline.estimates.estimator import Estimator
+from roofline.estimates.served import step_times
 from roofline.models.blocks.experts import MixtureOfExperts
 from roofline.models.description import Model
 
@@ -67,13 +68,12 @@ def expected_steps(
         return ExpectedSteps(
             floors * ratio, alone / copies, alone - alone / copies, low, high, tuple(dict.fromkeys(said))
         )
-    c = step.values
-    batch = np.arange(most + 1) / copies
-    times = np.maximum(c["step_time"] + c["request_time"] * batch + c["decode_factor"] * floors * ratio, floors)
-    whole = max(c["prefill_factor"] * alone, float(prefill.lower))
+    shapes = {"batch": np.arange(most + 1) / copies, "decode": floors * ratio, "mixed": 0.0}
+    times = np.maximum(step_times(step, shapes), floors)
+    whole = max(float(step_times(step, {"batch": 0.0, "decode": 0.0, "mixed": alone}, "prefill")), float(prefill.lower))
     lag = whole - whole / copies
     if first is not None:
-        lag += max(0.0, first.values["start_time"] + first.values["prefill_factor"] * alone - whole)
+        lag += max(0.0, float(step_times(first, {"prefill": alone})) - whole)
     middle = float(times[max(1, most // 2)])
     ends = step.limits(np.asarray(middle))
     words = " ".join(filter(None, (step.chip, step.library, step.version, step.dtype, step.path)))

@@ -1,0 +1,102 @@
+"""How far estimates are off on chips that were not fitted: residuals by kind of kernel, for ``transfers.toml``.
+
+To another generation: each chip of the fits is left out in turn, and estimated by the rule of
+``roofline.estimates.transfer`` from the others. Intervals come from the halves of rows that fits take; the coverage
+that a chip reports is of its other half, by an interval that the chip's own rows have no part in.
+
+Within a generation no chip of the main data has a sister there. DeepBench has: single-precision products of cuBLAS on
+two Maxwell chips with the same cores. Each is estimated by its sister's constants as they are. Its two Pascal chips are
+left out, because the 1080 Ti of that set runs above the clock that its peak is stated for.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+from collections import defaultdict
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.estimates.fits import Outcome, conformal, halves
+from benchmarks.estimates.rows import Group, column
+from roofline.estimates.fitting import Errors, Rows, fit
+from roofline.estimates.kernel_table import KERNELS
+from roofline.estimates.kernels import ChipFigures
+from roofline.estimates.transfer import OTHER, SAME, Transfer
+
+#: Chips of DeepBench that have the same cores.
+SISTERS = (("DB_M40", "DB_TitanX"),)
+DEEPBENCH = "baidu-research/DeepBench (Apache-2.0)"
+AICONF = "ai-dynamo/aiconfigurator (Apache-2.0), microsoft/vidur (MIT)"
+
+
+def another_generation(done: Sequence[Outcome]) -> list[Transfer]:
+    """The residuals of chips that were left out, by kind of kernel; each group notes how many its interval covers."""
+    by_kernel: dict[str, list[Outcome]] = defaultdict(list)
+    for one in done:
+        if one.left_out is not None and one.constants.usable:
+            by_kernel[one.group.kernel].append(one)
+    found = []
+    for kernel, mine in sorted(by_kernel.items()):
+        for one in mine:
+            others = [each.left_out[0] for each in mine if each.left_out and each.group.chip != one.group.chip]
+            if others and one.left_out is not None:
+                low, high = conformal(np.concatenate(others))
+                inside = float(np.mean((one.left_out[1] >= low) & (one.left_out[1] <= high)))
+                one.constants.error["unseen_coverage"] = inside  # type: ignore[index]
+        fitted, reported = (np.concatenate([one.left_out[half] for one in mine if one.left_out]) for half in (0, 1))
+        chips = sorted({one.group.chip for one in mine})
+        found.append(residuals_of(kernel, OTHER, fitted, reported, f"{AICONF}: {', '.join(chips)} left out in turn"))
+    return found
+
+
+def within_a_generation(data: Path) -> list[Transfer]:
+    """The residuals of products on a sister chip."""
+    rows = _deepbench(data / "kernels.csv.gz")
+    model = KERNELS["contraction"]
+    parts: list[tuple[Any, Any]] = []
+    for pair in SISTERS:
+        for source, target in (pair, pair[::-1]):
+            start = fit(model, rows[source], policy=chosen_policy(model, rows[source]), most=40)
+            there = rows[target]
+            ratio = there.seconds / model.times(there.shapes, there.chip, start.values, start.policy)
+            first, second = halves(Group(target, "contraction", "fp32", "cublas", ""), len(there))
+            parts.append((ratio[first], ratio[second]))
+    fitted, reported = (np.concatenate([part[half] for part in parts]) for half in (0, 1))
+    chips = ", ".join(name.removeprefix("DB_") for pair in SISTERS for name in pair)
+    return [residuals_of("contraction", SAME, fitted, reported, f"{DEEPBENCH}: {chips}, each by its sister")]
+
+
+def residuals_of(kernel: str, to: str, fitted: Any, reported: Any, source: str) -> Transfer:
+    """The interval of measured ÷ estimated of some rows, and errors with coverage on others."""
+    errors = Errors.of(1 / reported, np.ones_like(reported))
+    low, high = conformal(fitted)
+    inside = float(np.mean((reported >= low) & (reported <= high)))
+    error = {name: getattr(errors, name) for name in ("mdape", "mape", "p90", "bias")}
+    return Transfer(kernel, to, (low, high), {**error, "n_test": float(errors.count), "coverage": inside}, source)
+
+
+def _deepbench(path: Path) -> dict[str, Rows]:
+    """Single-precision products of the sisters, without those that a fault is known of."""
+    found: dict[str, list[dict[str, str]]] = defaultdict(list)
+    wanted = {name for pair in SISTERS for name in pair}
+    with gzip.open(path, "rt") as file:
+        for row in csv.DictReader(file):
+            if row["gpu"] in wanted and row["dtype"] == "fp32" and "impossible" not in row["flag"]:
+                found[row["gpu"]].append(row)
+    made = {}
+    for name, rows in found.items():
+        first = rows[0]
+        figures = ChipFigures(
+            float(first["n_sm"]),
+            float(first["peak_tflops"]) * 1e12,
+            float(first["bw_gbs"]) * 1e9,
+            float(first["l2_mib"]) * 2**20,
+        )
+        shapes = {name: column(rows, name) for name in "mnk"}
+        shapes |= dict.fromkeys(("a_bytes", "b_bytes", "out_bytes"), 0 * shapes["m"] + 4.0)
+        made[name] = Rows(shapes, column(rows, "measured_us") * 1e-6, figures)
+    return made

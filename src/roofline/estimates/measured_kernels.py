@@ -1,0 +1,184 @@
+"""Measured kernels of one's own: rows of a CSV as kernels and seconds, without those that cannot be.
+
+A row is one kernel: an ``expression`` of the notation, or the shapes of a kind of kernel, with the time it took::
+
+    m,n,k,dtype,seconds                                batch,heads,kv_heads,head_size,length,dtype,us
+    64,8192,8192,bf16,5.1e-5                           8,32,8,128,4096,bf16,61.2
+
+``us`` or ``ms`` may stand for ``seconds``; ``library`` and ``q_length`` are optional. A file of ``roofline run --csv``
+has its expressions under ``name``. Rows that cannot be are left out and counted by their reason.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from roofline.errors import InputError
+from roofline.estimates.attention import attention_path
+from roofline.estimates.estimator import PRODUCT_FORMATS, Estimator, KernelRun, chip_figures, kernels_of
+from roofline.estimates.kernels import data_sheet_bound, data_sheet_times
+from roofline.files import MOST_SAMPLES, as_text, read_bytes, table_rows
+from roofline.hardware.machine import Machine
+
+_SECONDS = {"seconds": 1.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "measured_us": 1e-6}
+_PRODUCT = ("m", "n", "k")
+_ATTENTION = ("batch", "heads", "head_size", "length")
+#: Times under so many steps of the timer tell too little.
+STEPS = 20
+#: Times over so many bounds, and over so many seconds, are of another kernel or in another unit.
+SLOW, SLOW_SECONDS = 50, 50e-6
+
+
+class MeasuredKernel(NamedTuple):
+    """One kernel, the seconds it took, and the library that the row names."""
+
+    run: KernelRun
+    seconds: float
+    library: str
+
+
+def read_kernels(path: str | Path, machine: Machine) -> list[MeasuredKernel]:
+    """Read the rows of a file."""
+    return [_read(row, machine, f"{path}, line {number}") for number, row in csv_rows(path)]
+
+
+def by_kind(kernels: Iterable[MeasuredKernel], library: str) -> dict[tuple[str, str, str, str], list[MeasuredKernel]]:
+    """Kernels by kind, format, path and library; ``library`` is that of rows which name none."""
+    found: dict[tuple[str, str, str, str], list[MeasuredKernel]] = defaultdict(list)
+    for one in kernels:
+        found[one.run.kernel, one.run.dtype, one.run.path, one.library or library].append(one)
+    return found
+
+
+def plausible(
+    members: Sequence[MeasuredKernel], machine: Machine, estimator: Estimator, rejected: dict[str, int]
+) -> list[MeasuredKernel]:
+    """Rows of one kind that can be: those that cannot are counted under their reason."""
+    times: dict[tuple[Any, ...], list[float]] = defaultdict(list)
+    for run, seconds, _ in members:
+        times[tuple(sorted(run.shapes.items()))].append(seconds)
+    step = timer_step([one.seconds for one in members])
+    kept: dict[tuple[Any, ...], MeasuredKernel] = {}
+    record = estimator.record(members[0].run, machine)
+    for one in members:
+        key = tuple(sorted(one.run.shapes.items()))
+        every = times[key]
+        if max(every) > 1.25 * min(every):
+            rejected["one shape has times that differ by over a quarter"] += 1
+        elif record is not None and (why := _impossible(one, chip_figures(machine, record, one.run))):
+            rejected[why] += 1
+        elif one.seconds < STEPS * step:
+            rejected[f"under {STEPS} steps of a timer of {step * 1e6:g} µs"] += 1
+        elif key in kept:
+            rejected["the same shape again: the first is taken"] += 1
+        else:
+            kept[key] = one
+    return list(kept.values())
+
+
+def _impossible(one: MeasuredKernel, chip: Any) -> str:
+    """Why a kernel cannot have taken its time; nothing where it can."""
+    compute, memory = data_sheet_times(one.run.kernel, one.run.shapes, chip)
+    floor, working_set = data_sheet_bound(one.run.kernel, one.run.shapes, chip)
+    if one.seconds < 0.98 * float(compute):
+        return "faster than the peak: another clock or format than the data sheet's, or another unit"
+    if one.seconds < 0.98 * float(memory) and working_set > 2 * chip.cache:
+        return "faster than memory, with data over twice the cache"
+    if one.seconds > SLOW_SECONDS + SLOW * float(floor):
+        return f"over {SLOW} times its bound: another kernel, or another unit"
+    return ""
+
+
+def timer_step(seconds: Sequence[float]) -> float:
+    """The step of the timer: the largest of 100, 10, 1 and 0.1 µs that all times are whole numbers of, else zero.
+
+    >>> timer_step([5e-6, 12e-6, 7e-6]), timer_step([5.1e-6, 12.33e-6, 7e-6])
+    (1e-06, 0.0)
+    """
+    if len(seconds) < 2:
+        return 0.0
+    whole = (step for step in (1e-4, 1e-5, 1e-6, 1e-7) if all(_is_whole(each / step) for each in seconds))
+    return next(whole, 0.0)
+
+
+def _is_whole(count: float) -> bool:
+    return count >= 0.5 and abs(count - round(count)) < 1e-6 * max(count, 1.0)
+
+
+def csv_rows(path: str | Path) -> Iterator[tuple[int, dict[str, str]]]:
+    """Lines of a CSV file under the names of its first line, in small letters."""
+    hint, name = "a CSV file with a line of names first", str(path)
+    text = as_text(read_bytes(path, "table"), name)
+    rows = table_rows(text, name, hint, most=MOST_SAMPLES)
+    _, header = next(rows, (0, []))
+    names = [word.strip().lower() for word in header]
+    for line, row in rows:
+        yield line, dict(zip(names, (value.strip() for value in row), strict=False))
+
+
+def _read(row: Mapping[str, str], machine: Machine, where: str) -> MeasuredKernel:
+    """One row as a kernel, its seconds, and the library it names."""
+    unit = next((name for name in _SECONDS if row.get(name)), None)
+    if unit is None:
+        raise InputError(f"{where} has no time", hint="a column seconds, ms or us")
+    seconds = row_number(row, unit, where) * _SECONDS[unit]
+    expression = row.get("expression") or row.get("name")
+    if expression:
+        from roofline.bounds.api import bound
+
+        runs = kernels_of(bound(expression, on=machine))
+        if len(runs) != 1:
+            raise InputError(f"{where}: the expression makes {len(runs)} kernels", hint="one operation a row")
+        return MeasuredKernel(runs[0], seconds, row.get("library", ""))
+    if all(row.get(name) for name in _PRODUCT):
+        return MeasuredKernel(_product(row, where), seconds, row.get("library", ""))
+    if all(row.get(name) for name in _ATTENTION):
+        return MeasuredKernel(_attention(row, where), seconds, row.get("library", ""))
+    raise InputError(f"{where} names no kernel", hint="an expression, or m, n, k, or batch, heads, head_size, length")
+
+
+def row_number(row: Mapping[str, str], name: str, where: str, default: float | None = None) -> float:
+    """A figure of a row, above zero."""
+    text = row.get(name, "")
+    if not text and default is not None:
+        return default
+    try:
+        value = float(text)
+    except ValueError:
+        value = float("nan")
+    if not 0 < value < 1e18:
+        raise InputError(f"{where}: {name} is {text!r:.40}", hint="a number above 0")
+    return value
+
+
+def _product(row: Mapping[str, str], where: str) -> KernelRun:
+    dtype = PRODUCT_FORMATS.get(row.get("dtype", "bf16"), row.get("dtype", "bf16"))
+    size = {"bf16": 2.0, "fp8": 1.0, "nvfp4": 0.5625, "int8": 1.0, "int4": 0.5}.get(dtype)
+    if size is None:
+        raise InputError(f"{where}: no kernels of {dtype!r:.40} are known", hint="bf16, fp8, nvfp4, int8, int4")
+    only_weights = dtype in ("int8", "int4")
+    shapes = {name: row_number(row, name, where) for name in _PRODUCT}
+    shapes |= {
+        "batch": row_number(row, "batch", where, 1.0),
+        "a_bytes": 2.0 if only_weights else size,
+        "b_bytes": size,
+        "out_bytes": 2.0,
+    }
+    kernel = "quantised_contraction" if dtype in ("fp8", "nvfp4") else "contraction"
+    return KernelRun(kernel, dtype, "weights only" if only_weights else "", shapes, ())
+
+
+def _attention(row: Mapping[str, str], where: str) -> KernelRun:
+    shapes = {name: row_number(row, name, where) for name in _ATTENTION}
+    shapes["kv_heads"] = row_number(row, "kv_heads", where, shapes["heads"])
+    dtype = PRODUCT_FORMATS.get(row.get("dtype", "bf16"), "bf16")
+    shapes["kv_bytes"] = 1.0 if row.get("kv", dtype) == "fp8" else 2.0
+    queries = row_number(row, "q_length", where, 1.0)
+    kernel = "prefill_attention" if queries > 1 else "decode_attention"
+    path = attention_path(kernel, shapes["kv_bytes"], shapes["heads"], shapes["kv_heads"])
+    if queries > 1:
+        shapes |= {"past": shapes["length"] - queries, "length": queries}
+    return KernelRun(kernel, dtype, path, shapes, ())
