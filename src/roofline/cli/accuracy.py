@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     option("op"),
     option("library", default=None, show_default=False, help="A library: vllm, trtllm, sglang, nccl, torch."),
     option("constants", name="files"),
-    option("data", metavar="FILE", help="Runs of your own to hold the constants against."),
+    option("constants", words="--data", name="data", multiple=False, help="Your own runs, to hold constants against."),
     option("json"),
 )
 def command(

@@ -81,7 +81,7 @@ class KernelRun:
     @property
     def repeat(self) -> Size:
         """How often it runs."""
-        return self.parts[0].op.repeat
+        return self.parts[0].op.repeat if self.parts else 1
 
     @property
     def floor(self) -> Size:

@@ -1,0 +1,85 @@
+"""Runs of one's own: which are left out and why, constants held against them, constants moved to them."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from roofline import bound
+from roofline.cli.accuracy import command as accuracy_command
+from roofline.errors import InputError
+from roofline.estimates import calibrate, held_accuracy
+from roofline.estimates.estimator import Estimator
+from roofline.estimates.measured_kernels import by_kind, plausible, read_kernels, timer_step
+from roofline.hardware import chip
+
+SHAPES = [(m, n, 4096) for m in (16, 64, 256, 1024, 4096) for n in (4096, 14336)]
+
+
+def times(on: str, factor: float = 1.0) -> list[float]:
+    """What constants of the chip say of some products, times a factor, with a ripple of five percent."""
+    estimator, ripple = Estimator("vllm"), 1 + 0.05 * np.cos(np.arange(len(SHAPES)))
+    found = (estimator.expect(bound(f"bf16[{m}, {k}] @ bf16[{k}, {n}]", on=on)).value for m, n, k in SHAPES)
+    return [factor * wave * float(time) for time, wave in zip(found, ripple, strict=True)]
+
+
+def written(path: Path, seconds: list[float], more: str = "") -> Path:
+    rows = [f"{m},{n},{k},bf16,{time:.9g}" for (m, n, k), time in zip(SHAPES, seconds, strict=True)]
+    path.write_text("m,n,k,dtype,seconds\n" + "\n".join(rows) + "\n" + more)
+    return path
+
+
+def test_constants_are_held_against_runs_without_fitting(tmp_path: Path) -> None:
+    path = written(tmp_path / "mine.csv", times("h100", 1.2))
+    found = held_accuracy(path, "h100")
+    (one,) = found.kinds
+    assert one.errors.bias == pytest.approx(1 / 1.2 - 1, abs=0.03)
+    assert one.errors.count == len(SHAPES)
+    assert one.basis == "h100 vllm"
+    assert held_accuracy(written(path, times("h100")), "h100").kinds[0].coverage == 1.0
+
+
+def test_the_command_holds_and_says_what_is_missing(tmp_path: Path) -> None:
+    path = str(written(tmp_path / "mine.csv", times("h100")))
+    data = json.loads(CliRunner().invoke(accuracy_command, ["h100", "--data", path, "--json"]).output)
+    assert data["schema"] == "roofline/held-accuracy/1"
+    assert data["kinds"][0]["count"] == len(SHAPES)
+    with pytest.raises(InputError, match="rows of one chip"):
+        CliRunner().invoke(accuracy_command, ["--data", path], catch_exceptions=False)
+
+
+def test_rows_that_cannot_be_are_counted_by_reason(tmp_path: Path) -> None:
+    odd = [
+        "8192,8192,8192,bf16,1e-5",  # over the peak
+        "1,65536,65536,bf16,1e-3",  # eight gigabytes in a millisecond
+        "64,8192,1024,bf16,1.0123",  # a second: in another unit
+        "32,8192,1024,bf16,2.01e-5",
+        "32,8192,1024,bf16,4.01e-5",
+    ]
+    path = written(tmp_path / "odd.csv", times("h100"), "\n".join(odd) + "\n")
+    machine = chip("h100")
+    counted: dict[str, int] = Counter()
+    for members in by_kind(read_kernels(path, machine), "vllm").values():
+        plausible(members, machine, Estimator("vllm"), counted)
+    words = " ".join(counted)
+    for word in ("faster than the peak", "faster than memory", "another unit", "differ by over a quarter"):
+        assert word in words, counted
+    assert sum(counted.values()) == len(odd)
+
+
+def test_the_step_of_a_timer_is_seen() -> None:
+    assert timer_step([3e-6, 5e-6, 11e-6]) == 1e-6
+    assert timer_step([3.37e-6, 5.21e-6]) == 0.0
+    assert timer_step([5e-6]) == 0.0
+
+
+def test_ten_rows_move_the_constants_of_the_nearest_chip(tmp_path: Path) -> None:
+    found = calibrate(written(tmp_path / "mine.csv", times("h200", 1.3)), "h200")
+    (one,) = found.fitted
+    assert one.before.mdape > 0.15 > 0.08 > one.after.mdape
+    assert found.started_from == ("h100 vllm (its generation)",)
