@@ -214,7 +214,7 @@ def served() -> list[str]:
         (name, f"{one['count']:g}", *(percent(one[key]) for key in ("mdape", "mape", "p90", "bias")))
         for name, one in json.loads(SUMMARY.read_text(encoding="utf-8")).items()
     ]
-    said = "Time a token, in five folds of configurations; the last row is the first token, with four requests or fewer."
+    said = "Time a token, in five folds of configurations. The last row is the first token with few requests."
     return [said, "", *table(("runs", "rows", "MdAPE", "MAPE", "p90", "bias"), rows)]
 
 
