@@ -146,7 +146,7 @@ def test_trips_of_a_loop(capsys, loop, trips):
     ("run", ["--jax", "--input", "fp32[8, 8]", "--trips", "loop.py:6=2"], "loop.py:5: how often this while loop"),
     ("plain", ["--input", "fp32[8]", "--trips", "2"], "--trips is for JAX and ONNX"),
     ("plain", ["--input", "fp32[8]", "-o", "ops.gif"], "end it in .html, .json, .txt"),
-    ("plain", ["--input", "fp32[8]", "-o", "no/such/folder/ops.html"], "cannot write 'no/such/folder/ops.html'"),
+    ("plain", ["--input", "fp32[8]", "-o", "no/such/folder/ops.html"], "there is no folder 'no/such/folder'"),
     ("plain", ["--input", "fp32[8]", "-o", "no/such/folder/ops.json"], "cannot write 'no/such/folder/ops.json'"),
     ("plain", ["--input", "fp32[8]", "--depth", "-1"], "0 shows the program alone"),
     ("plain", ["--input", "fp32[8]", "--policy", "fussed"], "did you mean 'fused'"),

@@ -1,85 +1,140 @@
-// What a reader has set: sizes and rates, kept in the page's address, so that a link says the whole state.
+// What a reader sees and has set: the page of an answer, its functions, and the sizes and rates that were moved.
 import { computed, signal } from "@preact/signals";
 
 export type Values = Record<string, number>;
 
-export interface Size { name: string; value: number; least: number; most: number }
-export interface Rate { name: string; value: number; unit: string; resource: string; source: string }
+export interface Size { name: string; value: number; given: boolean; least: number; most: number }
+export interface Rate { name: string; value: number; unit: string; resource: string; source: string; figure: string }
 export interface Part { label: string; amount: string; unit: string; rate: string; operations: string[] }
 export interface Term { resource: string; parts: Part[] }
 export interface Expected { value: number; low: number; high: number; basis: string }
+export interface Operation {
+  where: string; kind: string; time: number; binds: string; repeat: number; flops: number | null; bytes: number | null;
+}
 export interface Step {
-  name: string; machine: string; sizes: Size[]; rates: Rate[]; terms: Term[]; reasons: string[];
-  capacity: number | null; level: string; expected: Expected | null;
+  name: string; on: string; machine: string; chips: number; sizes: Size[]; rates: Rate[]; terms: Term[]; reasons: string[];
+  capacity: number | null; level: string; expected: Expected | null; operations: Operation[]; prices: Values;
 }
-export interface Page { title: string; beside: string; steps: Step[]; answer: unknown }
-
-declare global {
-  interface Window {
-    ROOFLINE: { time: (v: Values) => Values; parts: (v: Values) => number[][]; holds: (v: Values) => boolean[] }[];
-  }
+export interface Cell { text: string; value?: number; unit?: string; share?: number; tone?: string }
+export type Section =
+  | { kind: "headline"; subject: string; beside: string; level: number }
+  | { kind: "sentences"; lines: string[]; tone: string }
+  | { kind: "pairs"; pairs: [string, string][] }
+  | { kind: "listing"; name: string; items: string[]; tone: string }
+  | { kind: "table"; name: string; columns: { name: string; align: string }[]; rows: { cells: Cell[]; level?: number; tone?: string }[] };
+export interface Axis { label: string; unit: string; scale: string; limits: [number, number]; names: string[]; whole?: boolean }
+export interface Mark {
+  mark: string; label?: string; text?: string; series?: number; dash?: number; x?: number | number[]; y?: number | number[];
+  x0?: number; x1?: number; row?: number; part?: string; color?: string; kind?: string; roof?: number | null; shape?: number;
+  bound_by?: string; on?: string; role?: string; group?: string; share?: number | null; time?: number | null;
 }
-
-export const page: Page = JSON.parse(document.getElementById("page")!.textContent!);
-
-const asked = (step: Step): Values =>
-  Object.fromEntries([...step.sizes, ...step.rates].map((each) => [each.name, each.value]));
-
-/** Read the part of the address behind the number sign: names and plain numbers; anything else is passed over. */
-function read(): Values {
-  const found: Values = {};
-  for (const [name, text] of new URLSearchParams(location.hash.slice(1))) {
-    const value = Number(text);
-    if (Number.isFinite(value) && value >= 0) found[name] = value;
-  }
-  return found;
+export interface ChartSpec { step?: string; kind: string; title: string; subtitle: string; x: Axis; y: Axis; marks: Mark[]; notes: string[] }
+export interface Page {
+  title: string; beside: string; sections: Section[]; charts: ChartSpec[]; steps: Step[]; answer: any; command?: string[];
+}
+export interface StepFunctions {
+  time: (v: Values) => Values; parts: (v: Values) => number[][]; holds: (v: Values) => boolean[]; work: (v: Values) => number[];
 }
 
-export const chosen = signal(Math.min(Math.max(0, read().step ?? 0), page.steps.length - 1) | 0);
-export const moved = signal<Values>(read());
-export const step = computed(() => page.steps[chosen.value]);
-export const initial = computed(() => asked(step.value));
-export const now = computed<Values>(() => {
-  const known = initial.value, set = moved.value;
-  return Object.fromEntries(Object.keys(known).map((name) => [name, set[name] ?? known[name]]));
+export const page = signal<Page | null>(null);
+export const functions = signal<StepFunctions[]>([]);
+export const moved = signal<Values>({});
+export const phase = signal("");
+export const place = signal(0);
+
+/** Indices of the steps of the phase shown: one for each machine. */
+export const beside = computed<number[]>(() => {
+  const steps = page.value?.steps ?? [];
+  const name = steps.some((each) => each.name === phase.value) ? phase.value : steps[0]?.name;
+  return steps.flatMap((each, i) => (each.name === name ? [i] : []));
 });
-export const changed = computed(() => Object.keys(now.value).filter((name) => now.value[name] !== initial.value[name]));
+export const phases = computed(() => [...new Set((page.value?.steps ?? []).map((each) => each.name))]);
+export const index = computed(() => beside.value[Math.min(place.value, beside.value.length - 1)] ?? 0);
+export const step = computed<Step>(() => page.value!.steps[index.value]);
+export const live = computed(() => (page.value?.steps.length ?? 0) > 0 && functions.value.length === page.value!.steps.length);
 
-export const timesAt = (values: Values): Values => window.ROOFLINE[chosen.value].time(values);
-export const partsAt = (values: Values): number[][] => window.ROOFLINE[chosen.value].parts(values);
+/** The name of a rate in the page's address: with its machine where there are several. */
+export const keyOf = (of: Step, name: string): string =>
+  beside.value.length > 1 && of.rates.some((rate) => rate.name === name) ? `${name}@${of.on}` : name;
+
+export const asked = (of: Step): Values => Object.fromEntries([...of.sizes, ...of.rates].map((each) => [each.name, each.value]));
+export const nowOf = (of: Step): Values => {
+  const known = asked(of), set = moved.value;
+  return Object.fromEntries(Object.keys(known).map((name) => [name, set[keyOf(of, name)] ?? known[name]]));
+};
+export const initial = computed(() => asked(step.value));
+export const now = computed<Values>(() => nowOf(step.value));
+export const changed = computed(() => (live.value ? Object.keys(now.value).filter((name) => now.value[name] !== initial.value[name]) : []));
+
+export const timesAt = (values: Values): Values => functions.value[index.value].time(values);
+export const partsAt = (values: Values): number[][] => functions.value[index.value].parts(values);
 export const answer = computed(() => timesAt(now.value));
 export const refused = computed(() => {
-  const holds = window.ROOFLINE[chosen.value].holds(now.value);
-  return step.value.reasons.filter((_, index) => !holds[index]);
+  const holds = functions.value[index.value].holds(now.value);
+  return step.value.reasons.filter((_, i) => !holds[i]);
 });
-export const binding = (times: Values): string =>
-  step.value.terms.map((term) => term.resource).reduce((a, b) => (times[`time_${b}`] > times[`time_${a}`] ? b : a));
+export const bindingOf = (of: Step, times: Values): string =>
+  of.terms.map((term) => term.resource).reduce((a, b) => (times[`time_${b}`] > times[`time_${a}`] ? b : a));
+export const binding = (times: Values): string => bindingOf(step.value, times);
 
-function write(): void {
-  const words = new URLSearchParams();
-  if (chosen.value) words.set("step", String(chosen.value));
-  for (const name of changed.value) words.set(name, String(now.value[name]));
-  history.replaceState(null, "", words.toString() ? `#${words}` : location.pathname + location.search);
-}
+/** Called after each move: a report writes its address, the explorer asks again. */
+export const listeners: (() => void)[] = [];
 
 export function set(name: string, value: number): void {
   if (!Number.isFinite(value) || value < 0) return;
   moved.value = { ...moved.value, [name]: value };
-  write();
+  listeners.forEach((tell) => tell());
 }
 
 export function reset(): void {
   moved.value = {};
-  write();
+  listeners.forEach((tell) => tell());
 }
 
-export function choose(index: number): void {
-  chosen.value = index;
-  write();
+export function choose(name: string, at: number = place.value): void {
+  phase.value = name;
+  place.value = at;
+  listeners.forEach((tell) => tell());
 }
 
-addEventListener("hashchange", () => {
-  const found = read();
-  chosen.value = Math.min(Math.max(0, found.step ?? 0), page.steps.length - 1) | 0;
-  moved.value = found;
-});
+/** Words of a command line with what was moved in them. */
+export function movedWords(words: string[]): string[] {
+  const found = [...words];
+  const sets: string[] = [];
+  const it = live.value ? step.value : null;
+  for (const [key, value] of Object.entries(moved.value)) {
+    const name = key.split("@")[0];
+    const rate = it?.rates.find((each) => each.name === name);
+    if (rate) { if (rate.figure) sets.push("--set", `${rate.figure}=${value}`); continue; }
+    if (!it?.sizes.some((each) => each.name === name)) continue;
+    const at = found.findIndex((word) => word.startsWith(`${name}=`)), option = `--${name.replace(/_/g, "-")}`;
+    if (at >= 0) found[at] = `${name}=${value}`;
+    else if (found.includes(option)) found[found.indexOf(option) + 1] = String(value);
+    else if (found[0] === "llm" || found[0] === "train") found.push(option, String(value));
+    else found.push(`${name}=${value}`);
+  }
+  return [...found, ...sets];
+}
+
+const quoted = (word: string): string => (/^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replace(/'/g, "'\\''")}'`);
+export const commandLine = (words: string[]): string => ["roofline", ...words.map(quoted)].join(" ");
+
+/** The same question in Python: options become keywords. */
+export function python(words: string[]): string {
+  const [name, ...rest] = words, positional: string[] = [], keywords: string[] = [], sets: string[] = [];
+  const value = (text: string) => (/^-?\d+(\.\d+)?(e[+-]?\d+)?$/i.test(text) ? text : JSON.stringify(text));
+  for (let i = 0; i < rest.length; i++) {
+    const word = rest[i];
+    if (word === "--set") { const [figure, amount] = rest[++i].split("="); sets.push(`${JSON.stringify(figure)}: ${value(amount)}`); continue; }
+    if (word.startsWith("--")) {
+      const key = word.slice(2).replace(/-/g, "_"), next = rest[i + 1];
+      if (next === undefined || next.startsWith("--")) keywords.push(`${key}=True`);
+      else { keywords.push(`${key}=${value(next)}`); i++; }
+    } else if (/^[A-Za-z_]\w*=[^\[]*$/.test(word)) {
+      const at = word.indexOf("=");
+      keywords.push(`${word.slice(0, at)}=${value(word.slice(at + 1))}`);
+    } else positional.push(JSON.stringify(word));
+  }
+  if (sets.length) keywords.push(`set={${sets.join(", ")}}`);
+  return `import roofline\n\nanswer = roofline.${name}(${[...positional, ...keywords].join(", ")})`;
+}

@@ -13,7 +13,7 @@ bits on the links, more or fewer chips, faster links. What changes nothing is no
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 from roofline import dtypes
@@ -23,6 +23,7 @@ from roofline.bounds.bound import Bound
 from roofline.bounds.proposals import (
     Operand,
     Proposal,
+    changed_words,
     helpful,
     operands,
     parsed_sizes,
@@ -81,7 +82,25 @@ class Advice:
             "bound_by_after": self.after.bound_by,
             "expression": self.after.expression,
             "target": self.after.target,
+            "question": self._question(),
         }
+
+    def _question(self) -> dict[str, Any] | None:
+        """The changed question in words that ask it again; None where words do not say it (a figure that changed)."""
+        asked, was = self.after.question, self.before.question
+        moved = asked.machine.target == was.machine.target and asked.machine != was.machine
+        if not asked.text or moved or asked.machine.given != was.machine.given:
+            return None
+        sizes = {name: size for name, size in asked.sizes.items() if isinstance(size, int | float)}
+        now, then = (
+            {each.name: getattr(q.conventions, each.name) for each in fields(q.conventions)} for q in (asked, was)
+        )
+        options = changed_words(then, now)
+        return (
+            None
+            if options is None
+            else {"expression": asked.text, "sizes": sizes, "on": asked.machine.target, "options": options}
+        )
 
     def __repr__(self) -> str:
         before, after = format_quantity(self.before.lower, "s"), format_quantity(self.after.lower, "s")

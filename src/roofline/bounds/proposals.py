@@ -57,6 +57,18 @@ class Proposal(Generic[A]):
     chips: float = 1.0
 
 
+def changed_words(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The options in which two questions differ, where plain words say each; else None.
+
+    >>> changed_words({"batch": 8, "weights": None}, {"batch": 64, "weights": None})
+    {'batch': 64}
+    >>> changed_words({"tile": None}, {"tile": (1, 2, 3)}) is None
+    True
+    """
+    found = {name: value for name, value in after.items() if name not in before or before[name] != value}
+    return found if all(isinstance(value, str | int | float) for value in found.values()) else None
+
+
 class Standing(NamedTuple):
     """What an answer is compared by: seconds for its work, whether it fits, how much of it is not timed, its memory."""
 

@@ -37,6 +37,7 @@ _COMMANDS = {
     "profile": "runs of a profiler or a CSV file under a machine's roof",
     "accuracy": "how far estimates are from measurements, by chip, library and kind of kernel",
     "calibrate": "constants of estimates from a few runs of your own",
+    "explore": "a page in the browser: pick a chip and a line or a model, drag a slider, see what binds",
     "chips": "list, filter, compare and explain the machines of the catalog",
     "completion": "what makes bash, zsh or fish complete commands, options, chips and models",
 }
@@ -64,9 +65,11 @@ class _Lazy(click.Group):
             raise click.UsageError(f"no command {args[0]!r}; {hint}", ctx)
         name, command, rest = super().resolve_command(ctx, args)
         if command is not None:
+            from roofline.cli.report import WORDS
             from roofline.cli.values import check_once
 
             check_once(command, rest)
+            ctx.meta[WORDS] = [command.name, *rest]
         return name, command, rest
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
@@ -99,8 +102,10 @@ def reference() -> Iterator[CommandEntry]:
 def _command(name: str) -> click.Command:
     from importlib import import_module
 
+    from roofline.cli.report import with_report
+
     found: click.Command = import_module(f"roofline.cli.{name}").command
-    return found
+    return with_report(found)
 
 
 #: What a new user may try first.

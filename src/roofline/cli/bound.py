@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from roofline.cli.command import argument, command_named
-from roofline.cli.option_table import ESTIMATE, EXPECT, MESH, SEVERAL, WORK, option, options, with_options
+from roofline.cli.option_table import ESTIMATE, EXPECT, MESH, SEVERAL, WORK, options, with_options
 from roofline.cli.options import (
     expectation_asked,
     on_each,
@@ -16,21 +16,13 @@ from roofline.cli.options import (
     split_words,
     targets,
 )
-from roofline.cli.output import show, show_json
+from roofline.cli.output import is_kept, show, show_json
 
 
 @command_named("bound", "on flops bytes dtype set over warm policy estimate explain output-file json")
 @argument("words", nargs=-1, metavar="[EXPRESSION] [SIZE=VALUE]...")
 @with_options(SEVERAL, MESH, WORK, ESTIMATE, EXPECT, options("explain json"))
-@with_options(
-    option(
-        "output-file",
-        name="output",
-        older="--output",
-        help="Write a report with sliders (.html), or the answer (.json, .txt).",
-    )
-)
-def command(words: tuple[str, ...], explain: bool, as_json: bool, output: str | None, **options: Any) -> None:
+def command(words: tuple[str, ...], explain: bool, as_json: bool, **options: Any) -> None:
     """How fast can this run here at best, and what limits it?
 
     \b
@@ -50,16 +42,14 @@ def command(words: tuple[str, ...], explain: bool, as_json: bool, output: str | 
         return expect(bound(line, sizes=sizes, **question_arguments(asked, sizes)))
 
     answer = on_each(options, ask)
-    if output:
-        answer.save(output)
-    elif as_json:
+    if as_json:
         show_json(answer.to_dict())
     elif len(targets(options["on"])) > 1:
         show(answer)
-    elif explain:
+    elif explain and not is_kept():
         click.echo(answer.explain())
     else:
         from roofline.bounds.advise import advice_table, advise
 
         advice = advise(answer)[:4] if isinstance(answer.bound_by, str) else ()
-        show(answer.sections([advice_table(advice)] if advice else ()))
+        show(answer.sections([advice_table(advice)] if advice else ()), of=answer)

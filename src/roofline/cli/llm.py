@@ -85,9 +85,6 @@ def command(model: str, as_json: bool, **options: Any) -> None:
         hint = "give several batches, contexts or numbers of chips, as in --batch 1:256:*2"
         raise InputError("--tpot chooses among steps of decoding, and this is one", hint=hint)
     found = None if _is_only_fit(asked) else expect(_serve(asked), output=asked.wanted["output"])
-    if (picture["file"] or "").lower().endswith(".html") and found is not None:
-        found.save(picture["file"])
-        return
     if picture["view"] or picture["file"]:
         if as_json:
             raise InputError("--json and a picture are two answers", hint="leave --json or --view and -o out")

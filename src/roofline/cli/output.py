@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
 from typing import Any
 
 import click
@@ -14,13 +17,56 @@ from roofline.errors import InputError
 NARROW = 80
 
 
-def show(answer: Any, *, whole: bool = False) -> None:
+@dataclass(slots=True)
+class KeptAnswers:
+    """What a command said, kept instead of printed.
+
+    ``shown`` holds each answer with the sections that the command shows of it and what draws its charts; ``data`` is
+    plain data of ``--json``.
+    """
+
+    shown: list[tuple[Any, Any, Callable[[], Any] | None]] = field(default_factory=list)
+    data: list[Any] = field(default_factory=list)
+
+
+_KEPT: ContextVar[KeptAnswers | None] = ContextVar("kept", default=None)
+
+
+@contextmanager
+def keep() -> Iterator[KeptAnswers]:
+    """Keep what commands say instead of printing it.
+
+    >>> from roofline.cli import main
+    >>> with keep() as found:
+    ...     code = main(["bound", "bf16[64, 64] * bf16[64, 64]", "--on", "v5e", "--json"])
+    >>> code, found.data[0]["schema"]
+    (0, 'roofline/bound/1')
+    """
+    found = KeptAnswers()
+    before = _KEPT.set(found)
+    try:
+        yield found
+    finally:
+        _KEPT.reset(before)
+
+
+def is_kept() -> bool:
+    """Whether what is shown goes to a page: then nothing has to be short."""
+    return _KEPT.get() is not None
+
+
+def show(answer: Any, *, whole: bool = False, of: Any = None, charts: Callable[[], Any] | None = None) -> None:
     """Print an answer, or sections of one, at 100 columns where the output is not a terminal.
 
     ``whole`` makes lines as long as they need to be, so that no table of figures is cut. In a terminal of less than 80
-    columns, an answer that needs more has up to 80.
+    columns, an answer that needs more has up to 80. ``of`` is the answer that sections are of, and ``charts`` draws its
+    pictures: a report has them.
     """
     import sys
+
+    if (kept := _KEPT.get()) is not None:
+        kept.shown.append((answer if of is None else of, answer, charts))
+        return
 
     from rich.console import Console
 
@@ -38,6 +84,9 @@ def show(answer: Any, *, whole: bool = False) -> None:
 
 def show_json(data: Any) -> None:
     """Print plain data as JSON; never a NaN."""
+    if (kept := _KEPT.get()) is not None:
+        kept.data.append(data)
+        return
     click.echo(json.dumps(data, indent=2, allow_nan=False, ensure_ascii=False))
 
 
@@ -63,6 +112,9 @@ def show_chart(chart: Any, path: str | None, width: int | None) -> None:
     """
     import shutil
 
+    if path is None and _KEPT.get() is not None:
+        show(chart)
+        return
     if width is not None:
         from roofline.charts.chart import SMALLEST
 

@@ -99,8 +99,8 @@ def _right(error: click.UsageError, words: Sequence[str]) -> str:
         if long:
             return f"that is written {long}, with two dashes"
         said = meant(error.option_name, known)
-        if error.option_name in ("-o", "--output", "--csv", "--out") and "--json" in known and not said:
-            return "this command writes to the terminal: --json > FILE"
+        if error.option_name in ("--output", "--csv", "--out") and "-o" in known and not said:
+            return "-o FILE writes the answer (.html, .json, .txt)"
         return said
     if isinstance(error, click.MissingParameter) and isinstance(error.param, click.Option) and error.param.help:
         return (error.param.help[0].lower() + error.param.help[1:]).rstrip(".")

@@ -19,7 +19,7 @@ from roofline.cli.options import (
     target_arguments,
     targets,
 )
-from roofline.cli.output import show, show_chart, show_json
+from roofline.cli.output import is_kept, show, show_chart, show_json
 from roofline.errors import InputError, SizeError, suggest
 from roofline.files import write_text
 
@@ -102,7 +102,7 @@ def command(
     elif as_json or (output or "").endswith(".json"):
         _write_json(traced.to_dict() | ({} if bound is None else {"bound": bound.to_dict()}), output)
     else:
-        _show([*_operations(traced, flat, depth, convention), *_roof(bound, len(machines) > 1, output)], output)
+        _show([*_operations(traced, flat, depth, convention), *_roof(bound, len(machines) > 1, output)], output, bound)
 
 
 def _check_output(output: str | None, machines: Sequence[str | None], as_json: bool) -> bool:
@@ -169,7 +169,7 @@ def _roof(bound: Any, several: bool, output: str | None) -> Iterator[Section]:
         return
     from roofline.programs.outline import under_the_roof
 
-    yield from under_the_roof(bound, None if output else 15)
+    yield from under_the_roof(bound, None if output or is_kept() else 15)
 
 
 def load_program(text: str, *, build: bool = True) -> Any:
@@ -363,11 +363,10 @@ def _write(output: str, text: str) -> None:
     click.echo(f"wrote {output}")
 
 
-def _show(sections: Sequence[Section], output: str | None) -> None:
+def _show(sections: Sequence[Section], output: str | None, bound: Any) -> None:
     if output is None:
-        show(sections)
+        show(sections, of=bound)
         return
-    from roofline.rendering.html import page
     from roofline.rendering.terminal import as_text
 
-    _write(output, page(sections) if output.endswith(".html") else as_text(sections, 140))
+    _write(output, as_text(sections, 140))

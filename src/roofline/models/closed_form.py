@@ -9,7 +9,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any
@@ -159,13 +159,27 @@ def _training(model: Model, on: str | Machine, options: Mapping[str, Any]) -> Fo
     point["sequence"] = given.get("sequence", min(point["sequence"], model.context or point["sequence"]))
     sizes = {name: symbol(name, exact=True) for name in _OF_TRAINING}
     found = train(model, on=on, symbolic=True, **{**rest, **sizes})
+    return _training_form(found, sizes, point, _examples(point, given), rest)
+
+
+def training_formula(answer: Training) -> Formula:
+    """The closed form of the step that an answer is about, at its sizes."""
+    point = {name: getattr(answer, name) for name in _OF_TRAINING}
+    sizes = {name: symbol(name, exact=True) for name in _OF_TRAINING}
+    found = answer.question.vary(symbolic=True, measured=None, **sizes).answer()
+    return _training_form(found, sizes, point, (), {"microbatches": answer.question.microbatches})
+
+
+def _training_form(
+    found: Training, sizes: Mapping[str, Any], point: Mapping[str, Any], said: Sequence[str], options: Mapping[str, Any]
+) -> Formula:
     forms = {f"memory.{name}": size for name, size in found.memory.parts.items()} | {"memory": found.memory.total}
     forms |= {"model_flops": found.model_flops}
     if len(found.stages) > 1 or found.ways["pipeline"] > 1:
         forms |= {name: getattr(found, name) for name in ("lower", "op_by_op", "upper")}
     stages = [stage.bound for stage in found.stages]
-    more: dict[str, Any] = {"said": _examples(point, given), "stages": stages, "definitions": found.definitions}
-    return formula_of(found.bound, point, forms=forms, conditions=_whole_microbatches(found, sizes, rest), **more)
+    more: dict[str, Any] = {"said": said, "stages": stages, "definitions": found.definitions}
+    return formula_of(found.bound, point, forms=forms, conditions=_whole_microbatches(found, sizes, options), **more)
 
 
 def _whole_microbatches(found: Training, sizes: Mapping[str, Any], options: Mapping[str, Any]) -> list[ValidRange]:

@@ -20,7 +20,7 @@ from typing import Any
 from roofline import dtypes
 from roofline.answers import Answer
 from roofline.bounds.bound import Bound
-from roofline.bounds.proposals import OTHER_CHIPS, Proposal, helpful, standing_of
+from roofline.bounds.proposals import OTHER_CHIPS, Proposal, changed_words, helpful, standing_of
 from roofline.errors import InputError
 from roofline.hardware import chip
 from roofline.hardware.machine import Machine
@@ -60,7 +60,8 @@ class StepQuestion:
 class StepAdvice:
     """A change that moves the step: ``gain`` times as fast for the same tokens, on ``chips`` times as many chips.
 
-    ``after`` is what :func:`roofline.models.serve_bound` gives for ``model``, the phase and ``arguments``.
+    ``after`` is what :func:`roofline.models.serve_bound` gives for ``model``, the phase and ``arguments``; ``options``
+    are the arguments that changed, where plain words say them and the model is the same.
     """
 
     change: str
@@ -73,6 +74,7 @@ class StepAdvice:
     gain: float
     more: float
     chips: float
+    options: Mapping[str, Any] | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """The line as plain data in SI units."""
@@ -86,6 +88,7 @@ class StepAdvice:
             "lower_before": self.before.lower,
             "lower_after": self.after.lower,
             "bound_by_after": self.after.bound_by,
+            "options": None if self.options is None else dict(self.options),
         }
 
 
@@ -108,10 +111,11 @@ def advise_step(
     for each in helpful([*proposals, *_others(asked, chips)], before, standing_of):
         change, changed = each.proposal, each.proposal.question
         assert isinstance(changed, StepQuestion)
+        options = changed_words(arguments, changed.arguments) if changed.model is described else None
         found.append(
             StepAdvice(
                 change.change, each.reason, phase, changed.model, changed.arguments, before, each.after, each.gain,
-                change.more, change.chips,
+                change.more, change.chips, options,
             )
         )  # fmt: skip
     return tuple(found)

@@ -1,0 +1,118 @@
+"""``roofline explore``: pages in the browser, answered by a server on this machine alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+from urllib.parse import urlencode
+
+import click
+
+from roofline.cli.command import Option, argument, command_named
+from roofline.cli.option_table import option, with_options
+from roofline.cli.options import one_expression, split_words
+from roofline.errors import InputError
+from roofline.models.config import is_model
+
+#: What every worker has loaded before its first question.
+_PRELOADED = (
+    "numpy", "sympy", "roofline.cli.questions", "roofline.cli.bound", "roofline.cli.llm", "roofline.web.page",
+    "roofline.bounds.api", "roofline.bounds.advise", "roofline.models.closed_form", "roofline.models.serving.answer",
+    "roofline.models.serving.advice", "roofline.charts.roofline_charts", "roofline.charts.serving_charts",
+)  # fmt: skip
+
+#: The first question of each worker, so that a reader does not wait for what is made once.
+_FIRST = {"words": ["bf16[B, D] * bf16[D, F]", "B=64", "D=64", "F=64"], "options": {"on": "h100"}}
+
+
+@command_named("explore")
+@argument("words", nargs=-1, metavar="[LINE|MODEL] [SIZE=VALUE]...")
+@with_options(option("on"))
+@click.option("--port", type=click.IntRange(0, 65535), default=0, metavar="N", cls=Option,
+              help="Port (default: any free one).")  # fmt: skip
+@click.option("--no-browser", is_flag=True, cls=Option, help="Print the address, and open no browser.")
+@click.option("--limit", type=click.FloatRange(0.1, 3600), default=30.0, show_default=True, metavar="SECONDS",
+              cls=Option, help="The longest that a question may take.")  # fmt: skip
+@click.option("--workers", type=click.IntRange(1, 64), default=2, show_default=True, metavar="N", cls=Option,
+              help="Questions at once.")  # fmt: skip
+def command(
+    words: tuple[str, ...], on: tuple[str, ...], port: int, no_browser: bool, limit: float, workers: int
+) -> None:
+    """Explore in the browser: a line, a model, training, a plan, chips, sharding, measured points.
+
+    The server listens on this machine alone, and its address holds a token. Ctrl-C ends it.
+
+    \b
+    roofline explore
+    roofline explore llama-3-70b --on h200:8
+    roofline explore "bf16[B, D] * bf16[D, F]" --on h100,mi300x B=64 D=8192 F=8192
+    """
+    try:
+        import starlette  # noqa: F401
+        import uvicorn
+    except ImportError:
+        raise InputError("the explorer needs starlette and uvicorn", hint="pip install 'roofline[web]'") from None
+    import secrets
+    import socket
+
+    from roofline.web.server import Explorer
+    from roofline.web.workers import Workers
+
+    listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listening.bind(("127.0.0.1", port))
+    except OSError as wrong:
+        raise InputError(
+            f"port {port} is not free: {wrong.strerror}", hint="leave --port out for any free one"
+        ) from None
+    port = listening.getsockname()[1]
+    click.echo("starting the explorer; Ctrl-C ends it")
+    token = secrets.token_urlsafe(18)
+    pool = Workers("roofline.cli.questions:answer_question", workers, limit=limit, preload=_PRELOADED)
+    explorer = Explorer(pool, token, (f"127.0.0.1:{port}", f"localhost:{port}"), _start(words, on))
+    address = f"http://127.0.0.1:{port}/{token}/"
+
+    class Server(uvicorn.Server):
+        async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+            import asyncio
+
+            first = [pool.ask("page", "bound", _FIRST) for _ in range(workers)]
+            await asyncio.gather(*first, return_exceptions=True)
+            await super().startup(sockets)
+            click.echo(f"ready: {address}")
+            if not no_browser:
+                import webbrowser
+
+                await asyncio.get_running_loop().run_in_executor(None, webbrowser.open, address)
+
+    settings = uvicorn.Config(
+        explorer.app, log_level="error", access_log=False, lifespan="off", ws="none", limit_concurrency=64,
+        timeout_keep_alive=10, timeout_graceful_shutdown=1, server_header=False,
+    )  # fmt: skip
+    try:
+        Server(settings).run(sockets=[listening])
+    except KeyboardInterrupt:
+        pass
+    finally:
+        explorer.close()
+
+
+def _start(words: Sequence[str], on: Sequence[str]) -> str:
+    """The page to begin with, as the part of an address behind the number sign.
+
+    >>> _start(["llama-3-8b"], ["h100"]), _start([], [])
+    ('#/model?model=llama-3-8b&on=h100', '')
+    """
+    asked, sizes = split_words(words)
+    text, where = one_expression(asked), {"on": ",".join(on)} if on else {}
+    if text is None:
+        if sizes:
+            raise InputError("sizes go with a line", hint='as in roofline explore "bf16[B, D] * bf16[D, F]" B=64')
+        return f"#/operation?{urlencode(where)}" if where else ""
+    if is_model(text):
+        return f"#/model?{urlencode({'model': text, **where})}"
+    said: dict[str, Any] = {"line": text, **where}
+    if sizes:
+        said["sizes"] = " ".join(f"{name}={value}" for name, value in sizes.items())
+    return f"#/operation?{urlencode(said)}"

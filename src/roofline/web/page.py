@@ -1,0 +1,257 @@
+"""What a page shows of answers: sections, charts, and closed forms that move as JavaScript.
+
+A report embeds the page of its answer, the explorer sends that of each question: both show it with the same components.
+
+>>> from roofline import bound
+>>> found = page_of([(bound("bf16[B, D] * int8[D, F]", on="v5e", B=64, D=8192, F=8192), None, None)])
+>>> found["title"], [step["name"] for step in found["steps"]], [size["name"] for size in found["steps"][0]["sizes"]]
+('bf16[64, 8192] * int8[8192, 8192] -> bf16[64, 8192]', ['bound'], ['B', 'D', 'F'])
+>>> "2*B*D*F/P_bf16" in found["functions"]
+True
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from typing import Any, NamedTuple
+
+from roofline.answers import plain_data
+from roofline.bounds.bound import Bound
+from roofline.bounds.closed_form import Formula, question_formula
+from roofline.errors import RooflineError
+from roofline.formulas.printers import text
+from roofline.rendering.data import plain_sections
+from roofline.sections import Headline, Section
+
+#: The largest size that a slider reaches where nothing else limits it: so many times what was asked.
+FARTHEST = 4096
+
+#: What a size is where none was given.
+USUAL = 4096
+
+#: The most operations that a page draws as points and lists by module.
+MOST_OPERATIONS = 1500
+
+#: An answer, its sections where they are not its own, and what draws its charts where it has others.
+Shown = tuple[Any, Any, Callable[[], Any] | None]
+
+
+class LiveStep(NamedTuple):
+    """A part of an answer that moves: its formula, the answer it is of, and what is expected of it."""
+
+    name: str
+    formula: Formula
+    bound: Any = None
+    expected: Any = None
+    footprint: Any = None
+    on: str = ""
+    chips: int = 1
+
+
+def page_of(shown: Sequence[Shown]) -> dict[str, Any]:
+    """The page of what was shown: title, sections, charts, steps that move, and the first answer as plain data."""
+    sections: list[Section] = []
+    steps: list[LiveStep] = []
+    charts: list[dict[str, Any]] = []
+    for answer, said, draw in shown:
+        steps += live_steps(answer)
+        charts += _drawn(answer, draw)
+        if said is None or said is answer:
+            said = answer.sections() if hasattr(answer, "sections") else () if _is_chart(answer) else answer
+        sections += said
+    head = next((each for each in sections if isinstance(each, Headline)), Headline(_title(shown)))
+    data = next((answer.to_dict() for answer, _, _ in shown if hasattr(answer, "to_dict")), None)
+    return {
+        "title": head.subject,
+        "beside": head.beside,
+        "sections": plain_sections(sections),
+        "charts": charts,
+        "steps": [_record(step) for step in steps],
+        "functions": "[" + ",\n".join(_function(step.formula) for step in steps) + "]",
+        "answer": plain_data(data),
+    }
+
+
+def _title(shown: Sequence[Shown]) -> str:
+    return next((str(answer.title) for answer, _, _ in shown if _is_chart(answer)), "roofline")
+
+
+def _is_chart(answer: Any) -> bool:
+    return hasattr(answer, "marks")
+
+
+def live_steps(answer: Any) -> list[LiveStep]:
+    """The parts of an answer that have a closed form; none where it has no single configuration."""
+    find = next((_STEPS[each.__name__] for each in type(answer).__mro__ if each.__name__ in _STEPS), None)
+    if find is None:
+        return []
+    try:
+        return list(find(answer))
+    except RooflineError:  # several sizes at once, a figure without a symbol: the page shows it without sliders
+        return []
+
+
+def _of_formula(answer: Formula) -> Iterator[LiveStep]:
+    yield LiveStep("formula", answer, on=answer.machine.target)
+
+
+def _of_bound(answer: Bound) -> Iterator[LiveStep]:
+    if answer.question is not None:
+        every = question_formula(answer.question, every=True)
+        where = answer.machine.target
+        yield LiveStep("bound", every, answer, answer.expectation, answer.footprint, where)
+
+
+def _of_serving(answer: Any) -> Iterator[LiveStep]:
+    from roofline.models.closed_form import serving_formula
+
+    for name, step in reversed(answer.phases.items()):
+        if not all(isinstance(size, int | float) for size in step.sizes.values() if size is not None):
+            return
+        on, chips = step.machine.target, int(answer.ways.chips)
+        on = f"{chips} x {on}" if chips > 1 else on
+        yield LiveStep(name, serving_formula(answer, name), step, step.expectation, step.footprint, on, chips)
+
+
+def _of_training(answer: Any) -> Iterator[LiveStep]:
+    from roofline.models.closed_form import training_formula
+
+    formula, chips = training_formula(answer), int(answer.chips)
+    on = f"{chips} x {answer.bound.target}"
+    yield LiveStep("train", formula, answer.bound, answer.expectation, answer.memory, on, chips)
+
+
+def _of_several(answer: Any) -> Iterator[LiveStep]:
+    for name, each in zip(answer.names, answer.answers, strict=True):
+        for step in live_steps(each):
+            yield step._replace(on=name)
+
+
+#: How the moving parts of each kind of answer are found, by the name of its class.
+_STEPS: dict[str, Callable[[Any], Iterable[LiveStep]]] = {
+    "Formula": _of_formula,
+    "Bound": _of_bound,
+    "Serving": _of_serving,
+    "Training": _of_training,
+    "SideBySide": _of_several,
+}
+
+
+#: The pictures of an answer that its page has, by kind; operations by time stand there as a tree.
+_SHOWN_PICTURES = ("roofline", "frontier", "front", "throughput", "memory", "split", "bandwidth")
+
+
+def _drawn(answer: Any, draw: Callable[[], Any] | None) -> list[dict[str, Any]]:
+    """The charts of an answer as data, each with the step it is of; those that cannot be drawn are left out."""
+    from roofline.charts.answers import pictures
+
+    if _is_chart(answer):
+        return [{**answer.to_dict(), "step": ""}]
+    if draw is not None:
+        return [{**chart.to_dict(), "step": ""} for chart in draw()]
+    phases: Sequence[str] = list(getattr(answer, "phases", ())) or [""]
+    found = []
+    for kind, picture in pictures(answer).items():
+        if kind not in _SHOWN_PICTURES:
+            continue
+        by_phase = kind == "roofline" and phases != [""]
+        for phase in phases if by_phase else [""]:
+            with suppress(RooflineError):
+                chart = picture(phase=phase) if by_phase else picture()  # type: ignore[call-arg]
+                found.append({**chart.to_dict(), "step": phase})
+    return found
+
+
+def _record(step: LiveStep) -> dict[str, Any]:
+    """What the page is told of a step; its functions stand in a script."""
+    formula, memory = step.formula, step.footprint
+    expected: dict[str, Any] | None = None
+    if step.expected is not None:
+        expected = {name: float(getattr(step.expected, name)) for name in ("value", "low", "high")}
+        expected |= {"basis": f"constants of {step.expected.library}"}
+    return {
+        "name": step.name,
+        "on": step.on,
+        "machine": formula.machine.name,
+        "chips": step.chips,
+        "sizes": [_slider(formula, name) for name in formula.sizes],
+        "rates": [
+            {"name": name, "value": rate.value, "unit": rate.unit, "resource": rate.resource, "source": rate.source,
+             "figure": _figure(name, rate)}
+            for name, rate in formula.rates.items()
+        ],
+        "terms": [
+            {
+                "resource": term.resource,
+                "parts": [
+                    {
+                        "label": part.label, "amount": text(part.amount, "words"), "unit": part.unit,
+                        "rate": str(part.rate), "operations": list(part.operations),
+                    }
+                    for part in term.parts
+                ],
+            }
+            for term in formula.terms
+        ],
+        "reasons": [condition.reason for condition in formula.conditions],
+        "capacity": None if memory is None else memory.capacity,
+        "level": "" if memory is None else memory.level,
+        "expected": expected,
+        "operations": [] if step.bound is None else _operations(step.bound),
+        "prices": {name: figure.value for name, figure in formula.machine.prices.items()},
+    }  # fmt: skip
+
+
+def _figure(name: str, rate: Any) -> str:
+    """The word of ``--set`` for a rate: ``hbm``, ``mxu.bf16``; none for the latency of a link."""
+    if rate.unit == "FLOP/s":
+        dtype = name.removeprefix("P_").removesuffix(f"_{rate.resource}")
+        return f"{rate.resource}.{dtype}"
+    return str(rate.resource) if rate.unit == "B/s" else ""
+
+
+def _operations(bound: Bound) -> list[dict[str, Any]]:
+    """Each operation at the sizes asked: where it stands, its time at best, what binds it."""
+    return [
+        {
+            "where": part.op.where or part.op.name, "kind": part.op.kind, "time": float(part.lower),
+            "binds": str(part.bound_by), "repeat": plain_data(part.op.repeat), "flops": plain_data(part.flops),
+            "bytes": plain_data(part.bytes),
+        }
+        for part in bound.ops[:MOST_OPERATIONS]
+    ]  # fmt: skip
+
+
+def _slider(formula: Formula, name: str) -> dict[str, Any]:
+    """A size with the stretch of its slider: from 1 to as far as the formula holds, or far beyond what was asked."""
+    value = formula.point.get(name, USUAL)
+    most = max(FARTHEST, value * 16)
+    point = {**dict.fromkeys(formula.sizes, USUAL), **formula.point}
+    while most > value and not _holds(formula, {**point, name: most}):
+        most = max(value, most // 2)
+    return {
+        "name": name, "value": value, "given": name in formula.point,
+        "least": 0 if name in formula.from_zero else 1, "most": max(most, 2),
+    }  # fmt: skip
+
+
+def _holds(formula: Formula, point: Mapping[str, float]) -> bool:
+    numbers = {formula.sizes[name]: value for name, value in point.items()}
+    return all(bool(condition.holds.subs(numbers)) for condition in formula.conditions)
+
+
+def _function(formula: Formula) -> str:
+    """The formula and the conditions under which it holds, as JavaScript functions of one object."""
+    sizes, rates = ", ".join(formula.sizes), ", ".join(formula.rates)
+    everything = ", ".join(filter(None, (sizes, rates)))
+    holds = ", ".join(text(condition.holds, "javascript") for condition in formula.conditions)
+    parts = ", ".join(
+        f"[{', '.join(text(part.amount / part.rate, 'javascript') for part in term.parts)}]" for term in formula.terms
+    )
+    work = ", ".join(text(formula.forms.get(name, 0), "javascript") for name in ("flops", "bytes"))
+    named = "".join(f"const {name} = {text(form, 'javascript')};" for name, form in formula.definitions.items())
+    return (
+        f"{{time: {formula.printed('javascript')}, parts: ({{{everything}}}) => {{{named} return [{parts}]}},"
+        f" holds: ({{{sizes}}}) => [{holds}], work: ({{{everything}}}) => {{{named} return [{work}]}}}}"
+    )

@@ -1,0 +1,226 @@
+"""The explorer's server: pages for a browser on this machine, questions to workers, nothing to anybody else.
+
+It listens on the loopback alone. Every address begins with a token; ``Host`` and ``Origin`` are checked, so that a page
+of somebody else cannot ask; bodies, times and what may be asked have limits.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import os
+import re
+import secrets
+import tempfile
+from collections import OrderedDict
+from collections.abc import Sequence
+from typing import Any
+
+from starlette.applications import Starlette
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from roofline.web.report import bundled
+from roofline.web.workers import Busy, TookTooLong, Workers
+
+#: Bytes of a question, and of a file of measured points.
+MOST_BODY, MOST_FILE = 1 << 20, 64 << 20
+
+#: Seconds in which a body has to arrive.
+BODY_TIME = 30.0
+
+#: How many answers' functions are kept for the pages that load them.
+KEPT_FUNCTIONS = 256
+
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data: blob:;"
+    " base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+
+_HEADERS = {
+    "content-security-policy": POLICY, "referrer-policy": "no-referrer", "x-content-type-options": "nosniff",
+    "cache-control": "no-store", "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+}  # fmt: skip
+
+_PAGE = """<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
+<title>roofline explorer</title><link rel="icon" href="data:,"><link rel="stylesheet" href="explorer.css"></head>
+<body><div id="live"></div><noscript>The explorer needs JavaScript.</noscript>
+<script src="explorer.js"></script></body></html>
+"""
+
+
+class Refused(Exception):
+    """A request that is not answered: its status and why."""
+
+    def __init__(self, status: int, reason: str) -> None:
+        self.status, self.reason = status, reason
+
+
+class Guard:
+    """Lets requests through that come from a page of ours; says to all others what is wrong."""
+
+    def __init__(self, app: ASGIApp, token: str, hosts: Sequence[str]) -> None:
+        self.app, self.token, self.hosts = app, token, hosts
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Check a request and pass it on; every answer gets the headers that keep a page to itself."""
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        wrong = self._wrong(scope)
+        if wrong is not None:
+            await JSONResponse({"error": wrong[1]}, wrong[0], headers=_HEADERS)(scope, receive, send)
+            return
+
+        async def with_headers(message: Any) -> None:
+            if message["type"] == "http.response.start":
+                named = [(name.encode(), value.encode()) for name, value in _HEADERS.items()]
+                message["headers"] = [*message.get("headers", []), *named]
+            await send(message)
+
+        await self.app(scope, receive, with_headers)
+
+    def _wrong(self, scope: Scope) -> tuple[int, str] | None:
+        headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
+        if headers.get("host", "") not in self.hosts:
+            return 421, f"wrong host: the explorer answers to {self.hosts[0]} alone"
+        origin = headers.get("origin")
+        if origin is not None and origin not in [f"http://{host}" for host in self.hosts]:
+            return 403, "wrong origin: another page may not ask the explorer"
+        if headers.get("sec-fetch-site", "none") not in ("same-origin", "none"):
+            return 403, "wrong origin: another page may not ask the explorer"
+        given = scope["path"].split("/")[1]
+        if not secrets.compare_digest(given.encode(), self.token.encode()):
+            return 403, "wrong token: open the whole address that roofline explore printed"
+        return None
+
+
+class Explorer:
+    """The explorer's routes over some workers."""
+
+    def __init__(self, workers: Workers, token: str, hosts: Sequence[str], start: str = "") -> None:
+        self.workers, self.start = workers, start
+        self._functions: OrderedDict[str, str] = OrderedDict()
+        self._catalog: Any = None
+        self._folder = tempfile.TemporaryDirectory(prefix="roofline-explore-")
+        under = f"/{token}"
+        routes = [
+            Route(f"{under}/", self.page),
+            Route(f"{under}/explorer.js", self.script),
+            Route(f"{under}/explorer.css", self.style),
+            Route(f"{under}/catalog", self.catalog),
+            Route(f"{under}/functions/{{name}}.js", self.functions),
+            Route(f"{under}/api/{{command}}", self.data, methods=["POST"]),
+            Route(f"{under}/page/{{command}}", self.answer, methods=["POST"]),
+            Route(f"{under}/file", self.file, methods=["POST"]),
+        ]
+        self.app = Guard(Starlette(routes=routes), token, hosts)
+
+    async def page(self, request: Request) -> Response:
+        """The page itself."""
+        return Response(_PAGE, media_type="text/html")
+
+    async def script(self, request: Request) -> Response:
+        """Its script."""
+        return Response(bundled("explorer.js"), media_type="text/javascript")
+
+    async def style(self, request: Request) -> Response:
+        """Its style, which it shares with reports."""
+        return Response(bundled("report.css"), media_type="text/css")
+
+    async def catalog(self, request: Request) -> Response:
+        """What may be asked: commands with options, models, chips, formats, functions of the notation."""
+        if self._catalog is None:
+            self._catalog = await self.workers.ask("catalog", "", {})
+        return JSONResponse({**self._catalog, "start": self.start})
+
+    async def functions(self, request: Request) -> Response:
+        """The closed forms of an answer, as a module."""
+        found = self._functions.get(request.path_params["name"])
+        if found is None:
+            return JSONResponse({"error": "this answer is no longer kept: ask it again"}, 404)
+        return Response(found, media_type="text/javascript")
+
+    async def data(self, request: Request) -> Response:
+        """What ``--json`` of a command gives."""
+        return await self._asked("data", request)
+
+    async def answer(self, request: Request) -> Response:
+        """The page of a command's answer; its functions are a module of their own."""
+        return await self._asked("page", request)
+
+    async def file(self, request: Request) -> Response:
+        """Take a file of measured points; a question names it by the path that comes back."""
+        try:
+            content = await self._body(request, MOST_FILE)
+        except Refused as wrong:
+            return JSONResponse({"error": wrong.reason}, wrong.status)
+        ending = re.sub(r"[^a-z0-9.]", "", os.path.splitext(request.query_params.get("name", ""))[1].lower())[:8]
+        path = os.path.join(self._folder.name, secrets.token_hex(8) + ending)
+        with open(path, "wb") as file:
+            file.write(content)
+        return JSONResponse({"path": path})
+
+    async def _asked(self, form: str, request: Request) -> Response:
+        try:
+            body = json.loads(await self._body(request, MOST_BODY))
+            if not isinstance(body, dict):
+                raise ValueError
+            found = await self.workers.ask(form, request.path_params["command"], body)
+        except Refused as wrong:
+            return JSONResponse({"error": wrong.reason}, wrong.status)
+        except (ValueError, RecursionError):
+            return JSONResponse({"error": 'a question is a JSON object, as {"words": [...], "options": {...}}'}, 400)
+        except TookTooLong:
+            said = f"this took more than {self.workers.limit:g} s and was stopped: ask for less, or on the command line"
+            return JSONResponse({"error": said}, 504)
+        except Busy:
+            return JSONResponse({"error": "other questions are being worked on: ask again in a moment"}, 503)
+        if "error" in found:
+            return JSONResponse(found, 422)
+        if form == "page":
+            found = self._with_functions(found)
+        return JSONResponse(found if form == "page" else found["data"])
+
+    def _with_functions(self, page: dict[str, Any]) -> dict[str, Any]:
+        module = f"export default {page['functions']};"
+        name = hashlib.sha256(module.encode()).hexdigest()[:24]
+        self._functions[name] = module
+        self._functions.move_to_end(name)
+        while len(self._functions) > KEPT_FUNCTIONS:
+            self._functions.popitem(last=False)
+        return {**page, "functions": f"functions/{name}.js"}
+
+    async def _body(self, request: Request, most: int) -> bytes:
+        """The body of a request, which may be neither too long nor too slow."""
+        too_long = Refused(413, f"the request is too long: at most {most:,} bytes")
+        declared = request.headers.get("content-length", "0")
+        if declared.isdecimal() and int(declared) > most:
+            raise too_long
+        parts: list[bytes] = []
+
+        async def read() -> None:
+            length = 0
+            async for part in request.stream():
+                length += len(part)
+                if length > most:
+                    raise too_long
+                parts.append(part)
+
+        try:
+            await asyncio.wait_for(read(), BODY_TIME)
+        except TimeoutError:
+            raise Refused(408, "the request did not arrive in time") from None
+        except ClientDisconnect:
+            raise Refused(400, "the request ended early") from None
+        return b"".join(parts)
+
+    def close(self) -> None:
+        """End the workers and delete the files that were taken."""
+        self.workers.close()
+        self._folder.cleanup()

@@ -1,0 +1,75 @@
+"""A browser and an explorer for the tests of pages: one each for a session, and one line where there is no browser."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from importlib.util import find_spec
+from typing import Any
+
+import pytest
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+MISSING = "no page was opened: install Debian's chromium (apt-get install chromium), and playwright for Python"
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """Say once and plainly that pages were not opened."""
+    if not has_browser():
+        terminalreporter.write_line(MISSING, red=True)
+
+
+def has_browser() -> bool:
+    return CHROMIUM is not None and find_spec("playwright") is not None
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Any]:
+    if not has_browser():
+        if os.environ.get("ROOFLINE_BROWSER") == "required":
+            pytest.fail(MISSING)
+        pytest.skip(MISSING)
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as driver:
+        opened = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield opened
+        opened.close()
+
+
+class Tab:
+    """A page of the browser, with what its console said and what it asked of others."""
+
+    def __init__(self, browser: Any, **context: Any) -> None:
+        self.context = browser.new_context(**{"viewport": {"width": 1280, "height": 720}, **context})
+        self.page = self.context.new_page()
+        self.said: list[str] = []
+        self.asked: list[str] = []
+        self.page.on("console", lambda each: self.said.append(each.text) if each.type in ("error", "warning") else None)
+        self.page.on("pageerror", lambda each: self.said.append(str(each)))
+        self.page.on("request", lambda each: self.asked.append(each.url))
+
+    def text(self, selector: str) -> str:
+        return str(self.page.locator(selector).first.inner_text())
+
+
+@pytest.fixture
+def tab(browser: Any) -> Iterator[Tab]:
+    found = Tab(browser)
+    yield found
+    found.context.close()
+
+
+@pytest.fixture(scope="session")
+def explorer() -> Iterator[str]:
+    """The address of an explorer; questions may take two seconds."""
+    words = [sys.executable, "-m", "roofline", "explore", "--no-browser", "--limit", "8"]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as running:
+        assert running.stdout is not None
+        found = next((line for line in running.stdout if line.startswith("ready: ")), "")
+        assert found, "the explorer did not start"
+        yield found.removeprefix("ready: ").strip()
+        running.terminate()

@@ -1,0 +1,287 @@
+// An answer that moves: the card, machines side by side, time on each resource, sliders, charts, operations, sections.
+import { signal } from "@preact/signals";
+import type { JSX } from "preact";
+import { useState } from "preact/hooks";
+import { Chart, STYLES } from "./chart";
+import { copy, give } from "./exports";
+import { count, parse, percent, quantity, short } from "./quantity";
+import { Sections } from "./sections";
+import { nextFlips, passing, SizeChart } from "./sizechart";
+import {
+  answer, beside, binding, bindingOf, changed, choose, commandLine, functions, index, initial, keyOf, live, movedWords, now, nowOf, page,
+  partsAt, phases, place, python, refused, reset, set, step, type Mark, type Operation, type Step, type Values,
+} from "./state";
+
+const NOTCHES = 1000;
+/** Dollars of a chip for an hour by machine, and tokens of an answer: what a reader may state beside an answer. */
+export const prices = signal<Record<string, string>>({});
+export const output = signal(256);
+
+/** A size as a number, a rate with its unit. */
+function written(name: string, values: Values): string {
+  const rate = step.value.rates.find((each) => each.name === name);
+  return rate ? quantity(values[name], rate.unit) : count(values[name]);
+}
+
+const priceOf = (of: Step): number => parse(prices.value[of.on] ?? "") || Object.values(of.prices)[0] || NaN;
+/** Tokens that a step makes: one of each sequence, or those of all prompts; of training the batch. */
+const tokens = (of: Step, at: Values): number => (of.name === "train" ? at.batch_tokens : of.name === "prefill" ? at.batch * at.prompt : at.batch);
+
+/** The peak of the unit that works longest, and the intensity at which it meets the memory that works longest. */
+function ridgeOf(of: Step, times: Values, at: Values): { peak: number; at: number } | null {
+  const longest = (unit: string) => of.rates.filter((rate) => rate.unit === unit && times[`time_${rate.resource}`] !== undefined)
+    .sort((a, b) => times[`time_${b.resource}`] - times[`time_${a.resource}`] || at[b.name] - at[a.name])[0];
+  const peak = longest("FLOP/s"), memory = of.rates.find((rate) => rate.unit === "B/s" && rate.resource === of.level) ?? longest("B/s");
+  return peak ? { peak: at[peak.name], at: memory ? at[peak.name] / at[memory.name] : 0 } : null;
+}
+
+function Card() {
+  const times = answer.value, binds = binding(times), it = step.value, at = now.value;
+  const needs = times.memory, has = it.capacity, misfit = has !== null && needs > has;
+  const [flops, bytes] = functions.value[index.value].work(at), ridge = ridgeOf(it, times, at);
+  const serving = it.name === "decode" || it.name === "prefill", said = [...passing(), ...nextFlips()];
+  return (
+    <section class="card answer" aria-label="Answer" aria-live="polite">
+      {misfit ? <p class="alert">DOES NOT FIT: needs {quantity(needs, "B")}, {it.level} has {quantity(has!, "B")}</p>
+        : has !== null && needs !== undefined && <p class="good">fits: {quantity(needs, "B")} of {quantity(has, "B")} in {it.level}</p>}
+      {refused.value.map((reason) => <p class="alert">not valid here: {reason}</p>)}
+      <p class="headline"><b id="lower">{quantity(times.lower, "s")}</b> at best{it.name === "decode" ? " a token" : it.name === "prefill" ? " to the first token" : it.name === "train" ? " a step" : ""}, {binds} binds</p>
+      {serving && <p>{quantity(tokens(it, at) / times.lower, "")} tokens/s{it.name === "decode" && ` · ${quantity(1 / times.lower, "")} tokens/s for each user`}</p>}
+      {flops > 0 && <p>{quantity(flops / times.lower, "FLOP/s")} a chip{ridge && `, ${percent(flops / times.lower / ridge.peak)} of peak`}
+        {bytes > 0 && ` · ${quantity(flops / bytes, "FLOP/B")}`}{ridge && bytes > 0 && ridge.at > 0 && ` against a ridge of ${quantity(ridge.at, "FLOP/B")}`}</p>}
+      <p>{quantity(times.op_by_op, "s")} operation by operation · {quantity(times.upper, "s")} if nothing overlaps</p>
+      {it.expected && <p class={changed.value.length ? "stale" : ""}>expect {quantity(it.expected.value, "s")} ({quantity(it.expected.low, "s")} to{" "}
+        {quantity(it.expected.high, "s")}, 80 %): {it.expected.basis}{changed.value.length ? " · as asked, not as moved" : ""}</p>}
+      {said.map((line) => <p class="flips">{line}</p>)}
+      <Cost />
+      {changed.value.length > 0 && <p class="quiet">moved: {changed.value.map((name) =>
+        `${name} ${written(name, initial.value)} → ${written(name, now.value)}`).join(", ")} <button onClick={reset}>reset</button></p>}
+    </section>
+  );
+}
+
+/** What a million tokens cost at the floor, where a price is known; and answers of several tokens. */
+function Cost() {
+  const it = step.value, at = now.value, made = tokens(it, at);
+  if (!made || it.name === "bound" || it.name === "formula") return null;
+  const price = priceOf(it), cost = ((answer.value.lower * it.chips * price) / 3600 / made) * 1e6;
+  const of = (name: string) => page.value!.steps.findIndex((each) => each.name === name && each.on === it.on);
+  const [first, later] = [of("prefill"), of("decode")];
+  const whole = () => {
+    const sizes = { ...nowOf(page.value!.steps[first]) }, decode = { ...nowOf(page.value!.steps[later]) };
+    const start = functions.value[first].time(sizes).lower, many = Math.max(1, Math.round(output.value));
+    let sum = 0;
+    for (let i = 0; i < many - 1; i++) sum += functions.value[later].time({ ...decode, batch: sizes.batch, context: (sizes.past ?? 0) + sizes.prompt + i }).lower;
+    return { start, total: start + sum, mean: sum / (many - 1) };
+  };
+  const answers = first >= 0 && later >= 0 ? whole() : null;
+  return <>
+    <label class="inline">price of a chip for an hour, $ <input type="text" inputMode="decimal" size={6} value={prices.value[it.on] ?? (Number.isFinite(price) ? String(price) : "")}
+      placeholder="2.50" onChange={(e) => { prices.value = { ...prices.value, [it.on]: e.currentTarget.value }; }} /></label>
+    {Number.isFinite(cost) && <p>${Number(cost.toPrecision(3))} for a million tokens at the floor ({it.chips} × ${price} an hour)</p>}
+    {answers && <p><label class="inline">answers of <input type="range" aria-label="tokens of an answer" min={0} max={13} step={0.01} value={Math.log2(output.value)}
+      onInput={(e) => { output.value = Math.round(2 ** Number(e.currentTarget.value)); }} /> {count(output.value)} tokens</label>:{" "}
+      <span id="whole">{quantity(answers.total, "s")}</span>, the first token after {quantity(answers.start, "s")}</p>}
+  </>;
+}
+
+/** Machines side by side: the same step, the fastest marked, and above which price another is cheaper. */
+function Beside() {
+  const all = beside.value.map((i) => ({ i, of: page.value!.steps[i], times: functions.value[i].time(nowOf(page.value!.steps[i])) }));
+  if (all.length < 2) return null;
+  const best = Math.min(...all.map((each) => each.times.lower)), fits = (each: (typeof all)[0]) => each.of.capacity === null || !(each.times.memory > each.of.capacity);
+  const chips = all.some((each) => each.of.chips > 1) || step.value.name !== "bound";
+  const cost = (each: (typeof all)[0]) => each.times.lower * each.of.chips * priceOf(each.of);
+  const known = all.filter((each) => Number.isFinite(priceOf(each.of))), least = Math.min(...known.map(cost));
+  const [one, ...rest] = all;
+  return (
+    <section class="card" aria-label="Machines side by side"><h2>Side by side</h2>
+      <div class="scroll" tabIndex={0} role="group" aria-label="Machines side by side"><table><thead><tr><th class="left">machine</th><th>at best</th><th>times the least</th><th class="left">binds</th><th>memory</th><th>$ a chip and hour</th><th>cost</th></tr></thead>
+        <tbody>{all.map((each, k) => <tr class={each.i === index.value ? "pinned" : ""}>
+          <td class="left"><button class="key" onClick={() => choose(each.of.name, k)}>{each.of.on}</button></td>
+          <td>{quantity(each.times.lower, "s")}</td><td>{(each.times.lower / best).toFixed(2)}×{each.times.lower === best ? " ★" : ""}</td>
+          <td class="left">{bindingOf(each.of, each.times)}</td>
+          <td class={fits(each) ? "" : "alert"}>{each.times.memory === undefined ? "" : `${quantity(each.times.memory, "B")}${fits(each) ? "" : " does not fit"}`}</td>
+          <td><input type="text" size={5} inputMode="decimal" aria-label={`price of ${each.of.on}`} value={prices.value[each.of.on] ?? (Number.isFinite(priceOf(each.of)) ? String(priceOf(each.of)) : "")}
+            onChange={(e) => { prices.value = { ...prices.value, [each.of.on]: e.currentTarget.value }; }} /></td>
+          <td>{Number.isFinite(cost(each)) ? `${(cost(each) / least).toFixed(2)}×${cost(each) === least ? " cheapest" : ""}` : ""}</td></tr>)}</tbody></table></div>
+      {chips && rest.map((other) => {
+        const ratio = (one.times.lower * one.of.chips) / (other.times.lower * other.of.chips), price = priceOf(one.of);
+        return <p class="flips">{other.of.on} is cheaper than {one.of.on} while its chip costs less than {ratio.toPrecision(3)} times as much an hour
+          {Number.isFinite(price) && `: below $${(ratio * price).toPrecision(3)}, where ${one.of.on} costs $${price}`}</p>;
+      })}
+    </section>);
+}
+
+function Resources() {
+  const times = answer.value, it = step.value, most = Math.max(...it.terms.map((t) => times[`time_${t.resource}`])) || 1;
+  const binds = binding(times), parts = partsAt(now.value);
+  return (
+    <section class="card" aria-label="Time on each resource">
+      <h2>Time on each resource</h2>
+      {it.terms.map((term, i) => {
+        const time = times[`time_${term.resource}`];
+        return (
+          <details class={`term ${term.resource === binds ? "lit" : ""}`} open={term.resource === binds}>
+            <summary>
+              <span class="name">{term.resource}{term.resource === binds ? " (binds)" : ""}</span>
+              <span class="bar">{parts[i].map((part, k) =>
+                <i title={`${term.parts[k].label} ${quantity(part, "s")}`} style={{ width: `${(100 * part) / most}%`, background: STYLES[i % 6][0], opacity: 1 - 0.6 * (k / parts[i].length) }} />)}</span>
+              <span class="figure">{quantity(time, "s")} · {percent(time / times.lower)}</span>
+            </summary>
+            <ul>{term.parts.map((part, k) => <li><b>{part.label}</b> {quantity(parts[i][k], "s")} = <span class="formula"><span class="top">{mathematics(part.amount)}</span><span class="under"><Symbol name={part.rate} /></span></span>
+              <small> {part.unit}{part.operations.length ? ` · ${part.operations.slice(0, 6).join(", ")}${part.operations.length > 6 ? ` and ${part.operations.length - 6} more` : ""}` : ""}</small></li>)}</ul>
+            <p class="quiet">{it.rates.filter((rate) => term.parts.some((part) => part.rate === rate.name)).map((rate) => `${rate.name} = ${quantity(now.value[rate.name], rate.unit)}${rate.source ? `, ${rate.source}` : ""}`).join("; ")}</p>
+          </details>
+        );
+      })}
+    </section>
+  );
+}
+
+/** A formula as mathematics: products without signs between, letters slanted, powers raised. */
+function mathematics(text: string) {
+  return text.split(/(\*\*\d+|\*|[A-Za-z_]\w*)/).map((token) => {
+    if (token === "*") return "\u2009";
+    if (token.startsWith("**")) return <sup>{token.slice(2)}</sup>;
+    return /^[A-Za-z_]\w*$/.test(token) && !/^(Max|Min|ceiling|floor|log|if|else)$/.test(token) ? <Symbol name={token} /> : token;
+  });
+}
+
+function Symbol({ name }: { name: string }) {
+  const at = name.length > 2 && name[1] === "_" ? 1 : -1;
+  return at < 0 ? <i>{name.replace(/_/g, " ")}</i> : <i>{name.slice(0, 1)}<sub>{name.slice(2).replace(/_/g, " ")}</sub></i>;
+}
+
+interface Knob { name: string; key: string; value: number; least: number; most: number; whole: boolean; unit: string; beside: string }
+
+function Slider({ knob }: { knob: Knob }) {
+  const value = now.value[knob.name], low = Math.max(knob.least, knob.whole ? 1 : knob.least);
+  const place = (x: number) => Math.round((NOTCHES * Math.log(Math.max(x, low) / low)) / Math.log(knob.most / low));
+  const at = (notch: number) => {
+    const x = low * (knob.most / low) ** (notch / NOTCHES);
+    return knob.whole ? Math.round(x) : Number(x.toPrecision(4));
+  };
+  const [wrong, setWrong] = useState("");
+  const typed = (text: string) => {
+    const read = parse(text);
+    const good = (Number.isFinite(read) && read > 0 && (!knob.whole || Number.isInteger(read))) || (knob.least === 0 && read === 0);
+    setWrong(good ? "" : `${text.slice(0, 40)} is not ${knob.whole ? "a whole number from 1 on" : "a rate above 0"}`);
+    if (good) set(knob.key, read);
+  };
+  return (
+    <div class="knob">
+      <span class="name">{knob.name.replace(/_/g, " ")}<small> {knob.beside}</small></span>
+      <input type="range" aria-label={knob.name} min={0} max={NOTCHES} value={place(value)} aria-valuetext={quantity(value, knob.unit)}
+        onInput={(e) => { setWrong(""); set(knob.key, at(Number(e.currentTarget.value))); }} />
+      <input type="text" inputMode="decimal" aria-label={`${knob.name}, exactly`} value={short(value)}
+        onChange={(e) => typed(e.currentTarget.value)} />
+      <span class="figure">{knob.whole ? count(value) : quantity(value, knob.unit)}</span>
+      {wrong && <span class="alert" role="alert">{wrong}</span>}
+    </div>
+  );
+}
+
+function Knobs() {
+  const it = step.value;
+  return (
+    <section class="card" aria-label="Sizes and rates">
+      {it.sizes.length > 0 && <h2>Sizes</h2>}
+      {it.sizes.map((size) => <Slider key={`${index.value}${size.name}`} knob={{ ...size, key: size.name, whole: true, unit: "", beside: "" }} />)}
+      <details class="drawer" open><summary><b>Rates</b></summary>
+      {it.rates.map((rate) => <Slider key={`${index.value}${rate.name}`} knob={{
+        name: rate.name, key: keyOf(it, rate.name), value: rate.value, least: rate.value / 10, most: rate.value * 10, whole: false, unit: rate.unit,
+        beside: rate.resource }} />)}</details>
+      <p class="quiet">What has no slider (layout, formats, structure) is fixed in this answer.</p>
+    </section>
+  );
+}
+
+interface Node { name: string; time: number; children: Map<string, Node>; of?: Operation }
+
+/** Operations by module, the one that takes most first; a module with one part shows that part. */
+function Modules({ of }: { of: Step }) {
+  if (of.operations.length < 2) return null;
+  const root: Node = { name: "", time: 0, children: new Map() };
+  for (const each of of.operations) {
+    let node = root;
+    node.time += each.time;
+    for (const word of each.where.split(".")) {
+      if (!node.children.has(word)) node.children.set(word, { name: word, time: 0, children: new Map() });
+      node = node.children.get(word)!;
+      node.time += each.time;
+    }
+    node.of = each;
+  }
+  const most = top(root);
+  return (
+    <section class={`card ${changed.value.length ? "stale-block" : ""}`} aria-label="Time by module"><h2>Time by module <small>{of.name === "bound" ? "" : of.name}{changed.value.length ? ", as asked" : ""}</small></h2>
+      {most && <p><b>{most.name}</b> takes most: {percent(most.time / root.time)} of {quantity(root.time, "s")}, one operation after the other</p>}
+      <Branch node={root} whole={root.time} deep={0} /></section>);
+}
+
+/** The smallest module that takes most of the time: looked for below layers, which all models have. */
+function top(root: Node): Node | null {
+  const sorted = [...root.children.values()].sort((a, b) => b.time - a.time);
+  const first = sorted[0];
+  if (!first) return null;
+  return first.children.size && first.time > 0.8 * root.time ? top(first) : first;
+}
+
+function Branch({ node, whole, deep }: { node: Node; whole: number; deep: number }) {
+  const children = [...node.children.values()].sort((a, b) => b.time - a.time);
+  return <ul class="tree">{children.slice(0, 200).map((each) => {
+    const line = <><span class="name">{each.name}</span><span class="bar"><i style={{ width: `${(100 * each.time) / whole}%`, background: "var(--a)" }} /></span>
+      <span class="figure">{quantity(each.time, "s")} · {percent(each.time / whole)}{each.of ? ` · ${each.of.binds}` : ""}</span></>;
+    return <li>{each.children.size ? <details open={deep < 2 && each.time > 0.15 * whole}><summary class="leaf">{line}</summary><Branch node={each} whole={whole} deep={deep + 1} /></details> : <div class="leaf">{line}</div>}</li>;
+  })}</ul>;
+}
+
+/** The answer as moved, a point in a roofline whose other points are as asked. */
+function movedPoint(): Mark[] {
+  if (!live.value || !changed.value.length) return [];
+  const [flops, bytes] = functions.value[index.value].work(now.value), time = answer.value.lower;
+  return flops > 0 && bytes > 0 ? [{ mark: "point", label: "as moved", text: "as moved", x: flops / bytes, y: flops / time }] : [];
+}
+
+function download(): void {
+  give("roofline.json", JSON.stringify(page.value!.answer, null, 2), "application/json");
+}
+
+function Foot() {
+  const [said, setSaid] = useState(""), words = page.value!.command;
+  const take = (text: string, what: string) => { void copy(text); setSaid(`${what} copied`); };
+  return (
+    <p class="row foot"><button onClick={() => take(location.href, "link")}>copy link</button>
+      {words && <button onClick={() => take(commandLine(movedWords(words)), "command line")}>copy as command line</button>}
+      {words && <button onClick={() => take(python(movedWords(words)), "Python")}>copy as Python</button>}
+      {page.value!.answer && <button onClick={download}>the answer as JSON</button>}
+      <span role="status">{said}</span></p>);
+}
+
+/** Everything about an answer; parts that its formula does not hold are grey while it is moved. */
+export function AnswerView({ advice }: { advice?: JSX.Element }) {
+  const it = page.value;
+  if (!it) return null;
+  const stale = changed.value.length > 0, moving = movedPoint();
+  const lists = it.sections.filter((each) => each.kind === "listing" && each.tone === "quiet");
+  const rest = it.sections.filter((each) => !lists.includes(each));
+  return (
+    <>
+      <header><h1>{it.title}</h1><p>{it.beside}</p>
+        {(phases.value.length > 1 || beside.value.length > 1) && live.value && <div class="tabs">
+          {phases.value.length > 1 && phases.value.map((name) => <button aria-pressed={name === step.value.name} onClick={() => choose(name)}>{name}</button>)}
+          {beside.value.length > 1 && beside.value.map((i, k) => <button aria-pressed={i === index.value} onClick={() => choose(step.value.name, k)}>{it.steps[i].on}</button>)}</div>}
+      </header>
+      {live.value && <><div class="columns"><div><Card /><Resources /></div><div><Knobs /><Beside /></div></div>
+        <SizeChart key={`${step.value.name}${place.value}`} /></>}
+      {advice}
+      {it.charts.filter((spec) => !spec.step || !live.value || spec.step === step.value.name).map((spec) => <div class={stale ? "as-asked" : ""}><Chart key={spec.title + spec.subtitle} spec={spec} extra={spec.kind === "roofline" ? moving : []} /></div>)}
+      {live.value && <Modules of={step.value} />}
+      {rest.length > 0 && (live.value ? <details class={`card ${stale ? "stale-block" : ""}`} id="asked"><summary>The whole answer{stale ? ", as asked" : ""}</summary><Sections sections={rest} /></details>
+        : <section class="card" id="asked"><Sections sections={rest} /></section>)}
+      {lists.length > 0 && <section class="card"><Sections sections={[{ kind: "sentences", lines: [], tone: "" }, ...lists]} /></section>}
+      <Foot />
+    </>
+  );
+}

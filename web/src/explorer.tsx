@@ -1,0 +1,242 @@
+// The explorer: pages that ask the server, and show answers with the components of a report.
+import { signal } from "@preact/signals";
+import { render } from "preact";
+import { useEffect, useState } from "preact/hooks";
+import { AnswerView } from "./answer";
+import { askData, askPage, catalogOf, sendFile, Wrong, type Catalog, type Question } from "./api";
+import { Chart } from "./chart";
+import { FieldView } from "./fields";
+import { percent, quantity } from "./quantity";
+import { change, read, route, ROUTES, state, withSize, type State } from "./routes";
+import { Sections } from "./sections";
+import { answer, asked, functions, live, listeners, moved, page, phase, place, step, type Page, type Section } from "./state";
+
+const catalog = signal<Catalog | null>(null);
+const wrong = signal("");
+const busy = signal(false);
+/** The question that the page shows, and its time before it was changed. */
+const shown = signal("");
+const before = signal<{ title: string; time: number; name: string } | null>(null);
+
+const key = (question: Question | null): string => JSON.stringify([route.value.key, question]);
+
+/** Ask what the address says, unless that is shown. */
+async function ask(): Promise<void> {
+  const at = route.value, question = at.ask(state.value), wanted = key(question);
+  if (at.key === "chips" || wanted === shown.value) return;
+  if (question === null) { page.value = null; shown.value = wanted; wrong.value = ""; return; }
+  const slow = setTimeout(() => { busy.value = true; }, 200);
+  try {
+    const found = await askPage(at.command, question);
+    if (found === null || route.value !== at) return;
+    take(found, wanted, at.key);
+  } catch (error) {
+    if (!(error instanceof Wrong)) throw error;
+    wrong.value = error.message;
+    shown.value = wanted;
+  } finally {
+    clearTimeout(slow);
+    busy.value = false;
+  }
+}
+
+/** Show an answer: what was moved meanwhile stays moved, sliders keep their stretch. */
+function take(found: { page: Page; functions: any[] }, wanted: string, of: string): void {
+  const old = page.value, had = live.value ? { time: answer.value.lower, title: old!.title, name: step.value.name } : null;
+  const same = old !== null && shown.value.startsWith(`["${of}"`);
+  if (same) for (const each of found.page.steps) for (const size of each.sizes) {
+    const known = old.steps.flatMap((other) => other.sizes).find((other) => other.name === size.name);
+    if (known) size.most = Math.max(known.most, size.most);
+  }
+  const kept = Object.fromEntries(Object.entries(moved.value).filter(([name, value]) =>
+    same && found.page.steps.some((each) => asked(each)[name.split("@")[0]] !== value && name.split("@")[0] in asked(each))));
+  functions.value = [];
+  page.value = found.page;
+  moved.value = kept;
+  functions.value = found.functions;
+  before.value = same && had && !sliding ? had : null;
+  sliding = false;
+  shown.value = wanted;
+  wrong.value = "";
+  document.title = `${found.page.title} · roofline`;
+  const open = live.value ? step.value.sizes.filter((size) => !size.given) : [];
+  if (open.length) change(open.reduce<State>((fields, size) => ({ ...fields, ...withSizes(fields, size.name, size.value) }), {}), { step: false });
+}
+
+function withSizes(fields: State, name: string, value: number): State {
+  const found = withSize(name, value) ?? {};
+  return fields.sizes && found.sizes ? { sizes: `${fields.sizes} ${name}=${value}` } : found;
+}
+
+/** A slider moves the page at once; the parts that its formula does not hold are asked again when it rests. */
+let rest = 0, sliding = false;
+listeners.push(() => {
+  const sizes = Object.entries(moved.value).filter(([name]) => live.value && step.value.sizes.some((size) => size.name === name));
+  for (const [name, value] of sizes) { const fields = withSize(name, value); if (fields) change(fields, { step: false }); }
+  sliding = true;
+  clearTimeout(rest);
+  rest = window.setTimeout(() => void ask(), 600);
+});
+
+function Ask() {
+  const at = route.value;
+  return <form class="card ask" onSubmit={(e) => e.preventDefault()} aria-label="Question">
+    {at.fields.map((field) => <FieldView key={at.key + field.key} field={field} value={state.value[field.key] ?? ""} catalog={catalog.value}
+      change={(text) => { clearTimeout(rest); sliding = false; change({ [field.key]: text }); void ask(); }} />)}
+    {at.key === "measured" && <Drop />}
+  </form>;
+}
+
+/** What the last change did to the time, with a way back. */
+function Difference() {
+  const was = before.value;
+  if (!was || !live.value || was.name !== step.value.name || Math.abs(answer.value.lower / was.time - 1) < 1e-9) return null;
+  const times = was.time / answer.value.lower;
+  return <p class="diff card" role="status">the change: {quantity(was.time, "s")} → {quantity(answer.value.lower, "s")}, {times >= 1 ? `${times.toPrecision(3)}× faster` : `${(1 / times).toPrecision(3)}× slower`}{" "}
+    <button onClick={() => history.back()}>undo</button></p>;
+}
+
+interface Line {
+  change: string; reason: string; gain: number; phase?: string; lower_after: number; lower_before: number;
+  question?: { expression: string; sizes: Record<string, number>; on: string | null; options: Record<string, string | number> } | null; options?: Record<string, string | number> | null;
+}
+
+/** What would move the bound: each line a question asked afresh, which a click applies. */
+function Advice() {
+  const [lines, setLines] = useState<Line[] | null>(null);
+  const at = route.value, wanted = shown.value, several = (state.value.on ?? "").includes(",");
+  useEffect(() => {
+    setLines(null);
+    const question = at.ask(state.value);
+    if (!question || several || wrong.value || (at.key !== "operation" && at.key !== "model")) return;
+    const options = { ...question.options };
+    delete options.estimate;
+    const asking = at.key === "operation" ? askData("advise", { ...question, options }, "advice") : askData("llm", { ...question, options: { ...options, advise: true } }, "advice");
+    asking.then((found) => found && setLines(found.advice ?? [])).catch(() => setLines([]));
+  }, [wanted]);
+  if (!lines || !lines.length || several) return null;
+  const mine = lines.filter((line) => !line.phase || !live.value || line.phase === step.value.name);
+  const apply = (line: Line): (() => void) | null => {
+    const { question, options } = line;
+    const said = question ? question.options : options;
+    if (!said || !Object.keys(said).every((name) => at.fields.some((field) => field.key === name))) return null;
+    const fields: State = Object.fromEntries(Object.entries(said).map(([name, value]) => [name, String(value)]));
+    if (question) Object.assign(fields, { line: question.expression, on: question.on ?? state.value.on,
+      sizes: Object.entries(question.sizes).map(([name, value]) => `${name}=${value}`).join(" ") });
+    return () => { moved.value = {}; clearTimeout(rest); sliding = false; change(fields); void ask(); };
+  };
+  return <section class="card advice" aria-label="What would move it"><h2>What would move it</h2>
+    <div class="scroll" tabIndex={0} role="group" aria-label="advice"><table><thead><tr><th class="left">change</th><th>at best</th><th>faster</th><th class="left">why</th><th /></tr></thead>
+      <tbody>{mine.slice(0, 14).map((line) => { const take = apply(line); return <tr><td class="left">{line.change}</td><td>{quantity(line.lower_after, "s")}</td>
+        <td>{line.gain.toFixed(2)}×</td><td class="left">{line.reason}</td><td>{take && <button onClick={take}>apply</button>}</td></tr>; })}</tbody></table></div></section>;
+}
+
+/** Drop a profile; what loses most time stands first: time × (1 − share of the roof). */
+function Drop() {
+  const [over, setOver] = useState(false), [name, setName] = useState("");
+  const send = async (file: File | undefined) => {
+    if (!file) return;
+    setName(file.name);
+    try {
+      const path = await sendFile(file);
+      if (path) { change({ file: path, name: file.name }); await ask(); }
+    } catch (error) { wrong.value = (error as Error).message; }
+  };
+  return <div class={`wide drop ${over ? "over" : ""}`} onDragOver={(e) => { e.preventDefault(); setOver(true); }} onDragLeave={() => setOver(false)}
+    onDrop={(e) => { e.preventDefault(); setOver(false); void send(e.dataTransfer?.files[0]); }}>
+    <p>{name || state.value.name || "Drop a torch.profiler trace, a Nsight Compute CSV, or a CSV of name,dtype,flops,bytes,seconds"}</p>
+    <input type="file" aria-label="file of measured points" onChange={(e) => void send(e.currentTarget.files?.[0])} /></div>;
+}
+
+function Lost() {
+  const [points, setPoints] = useState<any[] | null>(null);
+  useEffect(() => {
+    const question = route.value.key === "measured" ? route.value.ask(state.value) : null;
+    setPoints(null);
+    if (question) askData("profile", question, "points").then((found) => found && setPoints(found.points)).catch(() => setPoints(null));
+  }, [shown.value]);
+  if (!points?.length) return null;
+  const rows = points.map((each) => ({ ...each, lost: each.fraction === null ? null : each.seconds * (1 - Math.min(1, each.fraction)) })).sort((a, b) => (b.lost ?? -1) - (a.lost ?? -1));
+  const all = rows.reduce((sum, each) => sum + (each.lost ?? 0), 0), first = rows[0];
+  const table: Section = { kind: "table", name: "time lost", columns: ["operation", "time", "of the roof", "time lost", "", "binds"].map((name, i) => ({ name, align: i === 0 || i === 5 ? "left" : "right" })),
+    rows: rows.map((each) => ({ cells: [{ text: each.name }, { text: quantity(each.seconds, "s"), value: each.seconds }, { text: each.fraction === null ? "no roof" : percent(each.fraction), value: each.fraction ?? undefined },
+      { text: each.lost === null ? "" : quantity(each.lost, "s"), value: each.lost ?? undefined }, { text: "", share: all ? (each.lost ?? 0) / all : 0 }, { text: each.bound_by ?? "" }] })) };
+  return <section class="card" aria-label="Time lost"><h2>Where the time is lost</h2>
+    {first.lost !== null && <p><b>{first.name}</b> loses most: {quantity(first.lost, "s")} of its {quantity(first.seconds, "s")}, {percent(first.lost / (all || 1))} of all that is lost. Lost is time × (1 − share of the roof).</p>}
+    <Sections sections={[{ kind: "sentences", lines: [], tone: "" }, table]} /></section>;
+}
+
+/** The catalog, and two to six chips side by side: figures, rooflines, a figure of one's own. */
+function Chips() {
+  const [list, setList] = useState<Page | null>(null), [pair, setPair] = useState<Page | null>(null), [roofs, setRoofs] = useState<Page | null>(null);
+  const filter = state.value.filter ?? "", picked = (state.value.pick ?? "").split(",").filter(Boolean), own = state.value.set ?? "", dtype = state.value.dtype ?? "bf16";
+  const tell = (error: unknown) => { wrong.value = (error as Error).message; };
+  useEffect(() => { askPage("chips", { words: [], options: { dtype } }, "list").then((found) => found && setList(found.page)).catch(tell); }, [dtype]);
+  useEffect(() => {
+    wrong.value = "";
+    if (!picked.length) { setPair(null); setRoofs(null); return; }
+    const sets = own ? own.split(/[,\s]+/) : [];
+    askPage("chips", { words: picked, options: { set: sets } }, "pair").then((found) => found && setPair(found.page)).catch(tell);
+    askPage("plot", { words: [], options: { on: picked, set: sets, dtype } }, "roofs").then((found) => found && setRoofs(found.page)).catch(tell);
+  }, [state.value.pick, own, dtype]);
+  const toggle = (name: string) => change({ pick: (picked.includes(name) ? picked.filter((each) => each !== name) : [...picked, name].slice(-6)).join(",") });
+  const table = list?.sections.find((each) => each.kind === "table") as Extract<Section, { kind: "table" }> | undefined;
+  const rows = table?.rows.filter((row) => row.cells.some((cell) => cell.text.toLowerCase().includes(filter.toLowerCase()))) ?? [];
+  return <>
+    <form class="card ask" onSubmit={(e) => e.preventDefault()} aria-label="Question">
+      <label>find<input type="text" value={filter} placeholder="nvidia" onInput={(e) => change({ filter: e.currentTarget.value }, { step: false })} /></label>
+      <label>peak of<input type="text" value={dtype} size={8} onChange={(e) => change({ dtype: e.currentTarget.value })} /></label>
+      <label>figures of your own<input type="text" value={own} size={24} placeholder="hbm=4e12" onChange={(e) => change({ set: e.currentTarget.value })} /></label>
+      {picked.length > 0 && <span class="tabs">{picked.map((name) => <button aria-pressed="true" onClick={() => toggle(name)}>{name} ×</button>)}</span>}
+    </form>
+    {own && pair && <p class="card flips">yours: {own}; every other figure is the catalog's</p>}
+    {roofs?.charts.map((spec) => <Chart key={JSON.stringify(picked) + own + dtype} spec={spec} />)}
+    {pair && <section class="card"><h2>{picked.length > 1 ? "Side by side" : pair.title}</h2><Sections sections={[{ kind: "sentences", lines: [], tone: "" }, ...pair.sections]} />
+      {picked.length === 1 && <p class="quiet">pick another one to compare</p>}</section>}
+    <section class="card chips-table"><h2>{rows.length} chips <small>pick up to six</small></h2>
+      <Pickable table={table && { ...table, rows }} picked={picked} toggle={toggle} /></section>
+  </>;
+}
+
+function Pickable({ table, picked, toggle }: { table?: Extract<Section, { kind: "table" }>; picked: string[]; toggle: (name: string) => void }) {
+  const [by, setBy] = useState<{ column: number; down: boolean } | null>(null);
+  if (!table) return <p class="quiet">…</p>;
+  const value = (text: string) => { const found = /^([\d.,]+)\s*([kMGTP]?)/.exec(text); return found ? Number(found[1].replace(/,/g, "")) * 1000 ** (" kMGTP".indexOf(found[2] || " ")) : -1; };
+  const rows = by === null ? table.rows : [...table.rows].sort((a, b) => (by.down ? -1 : 1) * (by.column < 2 ? a.cells[by.column].text.localeCompare(b.cells[by.column].text)
+    : value(a.cells[by.column].text) - value(b.cells[by.column].text)));
+  return <div class="scroll" tabIndex={0} role="group" aria-label="chips"><table><thead><tr><th />{table.columns.map((column, i) => <th class={i < 2 ? "left" : ""} aria-sort={by?.column === i ? (by.down ? "descending" : "ascending") : undefined}>
+    <button class="sort" onClick={() => setBy({ column: i, down: by?.column === i ? !by.down : i > 1 })}>{column.name}{by?.column === i ? (by.down ? " ▾" : " ▴") : ""}</button></th>)}</tr></thead>
+    <tbody>{rows.map((row) => { const name = row.cells[0].text; return <tr class={picked.includes(name) ? "pinned" : ""}>
+      <td><input type="checkbox" aria-label={`compare ${name}`} checked={picked.includes(name)} onChange={() => toggle(name)} /></td>
+      {row.cells.map((cell, i) => <td class={i < 2 ? "left" : ""}>{cell.text}</td>)}</tr>; })}</tbody></table></div>;
+}
+
+function Explorer() {
+  const at = route.value;
+  return <>
+    <nav aria-label="Pages"><b>roofline</b>{ROUTES.map((each) => <a href={`#/${each.key}`} aria-current={each === at ? "page" : undefined}>{each.title}</a>)}</nav>
+    <main class={busy.value ? "busy" : ""} aria-busy={busy.value}>
+      {at.key === "chips" ? <Chips /> : <Ask />}
+      {wrong.value && <p class="card alert wrong" role="alert">{wrong.value}</p>}
+      {at.key !== "chips" && <><Difference />{at.key === "measured" && <Lost />}
+        {page.value && (!wrong.value || live.value) && <div class={wrong.value ? "busy" : ""}><AnswerView advice={<Advice />} /></div>}</>}
+    </main></>;
+}
+
+function arrive(): void {
+  const was = route.value;
+  read();
+  if (route.value !== was) { page.value = null; functions.value = []; moved.value = {}; phase.value = ""; place.value = 0; before.value = null; shown.value = ""; wrong.value = ""; }
+  else moved.value = {};
+  sliding = false;
+  void ask();
+}
+
+addEventListener("popstate", arrive);
+render(<Explorer />, document.getElementById("live")!);
+void catalogOf().then((found) => {
+  catalog.value = found;
+  if (!location.hash && found.start) history.replaceState(null, "", found.start);
+  arrive();
+});
+

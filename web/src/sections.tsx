@@ -1,0 +1,54 @@
+// Sections of an answer: what a terminal shows, as tables that sort and lists that open.
+import { useState } from "preact/hooks";
+import type { Cell, Section } from "./state";
+
+/** All sections but the answer's own headline; assumptions stand in a drawer at the end. */
+export function Sections({ sections }: { sections: Section[] }) {
+  return <>{sections.map((each, i) => (i === 0 && each.kind === "headline" ? null : <One section={each} />))}</>;
+}
+
+function One({ section }: { section: Section }) {
+  switch (section.kind) {
+    case "headline":
+      return section.level === 1 ? <h2>{section.subject} <small>{section.beside}</small></h2> : <h3>{section.subject} <small>{section.beside}</small></h3>;
+    case "sentences":
+      return <>{section.lines.map((line) => <p class={`said ${section.tone}`}>{line}</p>)}</>;
+    case "pairs":
+      return <dl class="pairs">{section.pairs.map(([name, text]) => <><dt>{name}</dt><dd>{text}</dd></>)}</dl>;
+    case "listing":
+      return (
+        <details class={`drawer ${section.tone}`} open={section.tone !== "quiet"}>
+          <summary>{section.name}{section.tone === "quiet" ? ` (${section.items.length})` : ""}</summary>
+          <ul>{section.items.map((item) => <li>{item}</li>)}</ul>
+        </details>);
+    case "table":
+      return <Sortable columns={section.columns} rows={section.rows} name={section.name} />;
+  }
+}
+
+type Rows = Extract<Section, { kind: "table" }>["rows"];
+
+export function Sortable({ columns, rows, name }: { columns: { name: string; align: string }[]; rows: Rows; name: string }) {
+  const [by, setBy] = useState<{ column: number; down: boolean } | null>(null);
+  const key = (cell: Cell | undefined) => (cell?.value !== undefined ? cell.value : cell?.share !== undefined ? cell.share : cell?.text ?? "");
+  const tree = rows.some((row) => row.level);
+  const shown = by === null ? rows : [...rows].sort((a, b) => {
+    const [one, other] = [key(a.cells[by.column]), key(b.cells[by.column])];
+    const order = typeof one === "number" && typeof other === "number" ? one - other
+      : typeof one === "number" ? 1 : typeof other === "number" ? -1 : String(one).localeCompare(String(other));
+    return by.down ? -order : order;
+  });
+  const named = columns.some((column) => column.name);
+  return (
+    <div class="scroll" tabIndex={0} role="group" aria-label={name || "table"}><table>
+      {named && <thead><tr>{columns.map((column, i) =>
+        <th scope="col" class={column.align} aria-sort={by?.column === i ? (by.down ? "descending" : "ascending") : undefined}>
+          {tree || !column.name ? column.name : <button class="sort" onClick={() => setBy({ column: i, down: by?.column === i ? !by.down : true })}>
+            {column.name}{by?.column === i ? (by.down ? " ▾" : " ▴") : ""}</button>}</th>)}</tr></thead>}
+      <tbody>{shown.map((row) => <tr class={row.tone}>{columns.map((column, i) => {
+        const cell = row.cells[i];
+        if (!cell) return <td />;
+        if (cell.share !== undefined) return <td><meter min={0} max={1} value={cell.share} aria-label={cell.text} /></td>;
+        return <td class={`${column.align} ${cell.tone ?? ""}`} style={i === 0 && row.level ? { paddingLeft: `${row.level * 1.2}em` } : undefined}>{cell.text}</td>;
+      })}</tr>)}</tbody></table></div>);
+}

@@ -1,0 +1,152 @@
+// Time on each resource over one size: the largest is the least a run can take; a line at what is set, rings where it flips.
+import { useMemo, useState } from "preact/hooks";
+import { Chart } from "./chart";
+import { answer, beside, binding, bindingOf, functions, index, now, nowOf, page, partsAt, step, timesAt, type ChartSpec, type Mark, type Size, type Values } from "./state";
+import { count, quantity } from "./quantity";
+
+const POINTS = 220;
+
+interface Point { x: number; times: Values; binds: string }
+
+export function sampled(size: Size, values: Values, at: (v: Values) => Values = timesAt, bind: (t: Values) => string = binding): Point[] {
+  const least = Math.max(1, size.least), ratio = size.most / least;
+  const tried = Array.from({ length: POINTS }, (_, i) => Math.round(least * ratio ** (i / (POINTS - 1))));
+  return [...new Set(tried)].map((x) => {
+    const times = at({ ...values, [size.name]: x });
+    return { x, times, binds: bind(times) };
+  });
+}
+
+/** Points between steps: a time that jumps where another algorithm is the faster one has no line across the jump. */
+function unbroken(points: Point[], of: (p: Point) => number): Point[][] {
+  const pieces: Point[][] = [[]];
+  points.forEach((point, i) => {
+    const before = points[i - 1];
+    if (before && of(before) > 0 && of(point) > 0) {
+      const jump = Math.abs(Math.log(of(point) / of(before))), stretch = Math.log(point.x / before.x);
+      if (jump > 2.5 * stretch + 0.1) pieces.push([]);
+    }
+    pieces[pieces.length - 1].push(point);
+  });
+  return pieces.filter((piece) => piece.length > 1);
+}
+
+/** The sizes at which another resource binds: looked for between two points by halving. */
+export function flips(size: Size, values: Values, points: Point[]): { x: number; from: string; to: string }[] {
+  return points.slice(1).flatMap((after, i) => {
+    const before = points[i];
+    if (before.binds === after.binds) return [];
+    let [low, high] = [before.x, after.x];
+    while (high - low > 1) {
+      const middle = Math.floor((low + high) / 2);
+      if (binding(timesAt({ ...values, [size.name]: middle })) === before.binds) low = middle;
+      else high = middle;
+    }
+    return [{ x: high, from: before.binds, to: binding(timesAt({ ...values, [size.name]: high })) }];
+  });
+}
+
+/** The next flip as the answer's sizes grow, for its card. */
+export function nextFlips(): string[] {
+  const values = now.value;
+  return step.value.sizes.flatMap((size) => {
+    const points = sampled(size, values), next = flips(size, values, points).find((flip) => flip.x > values[size.name]);
+    return next ? [`${next.to} binds from ${size.name} = ${count(next.x)} on`] : [];
+  });
+}
+
+/** Where the largest part of the resource that binds gives way to another part: from which batch on weights are not it. */
+export function passing(): string[] {
+  const it = step.value, values = now.value;
+  const at = it.terms.findIndex((term) => term.resource === binding(answer.value));
+  if (it.terms[at].parts.length < 2) return [];
+  const largest = (of: Values) => {
+    const times = partsAt(of)[at];
+    return times.indexOf(Math.max(...times));
+  };
+  return it.sizes.flatMap((size) => {
+    const name = (k: number) => it.terms[at].parts[k].label;
+    let low = Math.max(1, size.least);
+    const first = largest({ ...values, [size.name]: low });
+    let high = low;
+    while (high < size.most && largest({ ...values, [size.name]: high }) === first) [low, high] = [high, Math.min(2 * high, size.most)];
+    const next = largest({ ...values, [size.name]: high });
+    if (next === first) return [];
+    while (high - low > 1) {
+      const middle = Math.floor((low + high) / 2);
+      if (largest({ ...values, [size.name]: middle }) === first) low = middle;
+      else high = middle;
+    }
+    return [`${it.terms[at].resource}: ${name(first)} are most of it below ${size.name} = ${count(high)}, ${name(next)} from there on`];
+  });
+}
+
+/** What a chart over a size can show, from a time and the values. */
+const MEASURES: Record<string, { label: string; unit: string; of: (time: number, at: Values, work: number) => number }> = {
+  time: { label: "time", unit: "s", of: (time) => time },
+  throughput: { label: "throughput", unit: "FLOP/s", of: (time, _, work) => work / time },
+  "tokens a second": { label: "tokens a second", unit: "1/s", of: (time, at) => (at.batch ?? 1) * (at.prompt ?? 1) / time },
+};
+
+export function SizeChart() {
+  const sizes = step.value.sizes;
+  const [name, setName] = useState(sizes[0]?.name ?? "");
+  const [measure, setMeasure] = useState("time");
+  const size = sizes.find((each) => each.name === name) ?? sizes[0];
+  const values = now.value, it = step.value, all = page.value!.steps, others = beside.value;
+  const measures = Object.keys(MEASURES).filter((each) => each !== "tokens a second" || sizes.some((s) => s.name === "batch"));
+  const chosen = measures.includes(measure) ? measure : "time";
+  const made = useMemo(() => {
+    if (!size) return null;
+    const points = sampled(size, values);
+    if (points.length < 2) return null;
+    const { label, unit, of } = MEASURES[chosen];
+    const amount = (time: number, x: number, which = index.value) => {
+      const at = { ...values, [size.name]: x };
+      return of(time, at, functions.value[which].work(at)[0]);
+    };
+    const resources = it.terms.map((term) => term.resource);
+    const lower = points.map((p) => amount(p.times.lower, p.x));
+    const shown = lower.filter((v) => v > 0 && Number.isFinite(v));
+    const floor = Math.min(...shown) / 3e3;
+    const marks: Mark[] = [];
+    const lines = (label: string, series: number, y: (p: Point) => number, role: string, text: string) => {
+      const pieces = unbroken(points.filter((p) => y(p) > floor && Number.isFinite(y(p))), y);
+      pieces.forEach((piece, i) => marks.push({ mark: "line", label, role, series, dash: series,
+        text: i === pieces.length - 1 ? text : "", x: piece.map((p) => p.x), y: piece.map(y) }));
+    };
+    if (others.length > 1) others.forEach((which, i) => {
+      const each = all[which], own = { ...nowOf(each), [size.name]: 0 };
+      const at = new Map(sampled(size, own, functions.value[which].time, (t) => bindingOf(each, t)).map((p) => [p.x, p.times.lower]));
+      lines(each.on, i, (p) => amount(at.get(p.x) ?? NaN, p.x, which), "curve", each.on);
+    });
+    else {
+      lines("at best", 5, (p) => amount(p.times.lower, p.x), "lower", "");
+      if (chosen === "time") resources.forEach((resource, i) => lines(resource, i, (p) => p.times[`time_${resource}`], "curve", resource));
+    }
+    const found = flips(size, values, points);
+    found.forEach((flip) => marks.push({ mark: "ridge", label: `${flip.to} binds from ${size.name} = ${count(flip.x)}`, x: flip.x,
+      y: amount(timesAt({ ...values, [size.name]: flip.x }).lower, flip.x) }));
+    const every = marks.flatMap((mark) => (Array.isArray(mark.y) ? mark.y : []));
+    const spec: ChartSpec = { kind: "time", title: `${label} over ${size.name}`, subtitle: "",
+      x: { label: size.name, unit: "", scale: "log", limits: [points[0].x, points[points.length - 1].x], names: [], whole: true },
+      y: { label: `${label}${chosen === "time" ? " at best" : " at most"}`, unit, scale: "log", limits: [Math.max(Math.min(...every), floor) / 1.4, Math.max(...every) * 1.4], names: [] },
+      marks, notes: ["the wide line is the largest of the resources: the least a run can take", "rings: from there on another resource binds"] };
+    return { spec, found, amount };
+  }, [size, values, chosen, it, others.length, functions.value]);
+  if (!made || !size) return null;
+  const least = Math.max(1, size.least), here = Math.min(Math.max(values[size.name], least), size.most);
+  const lowest = (x: number) => timesAt({ ...values, [size.name]: Math.round(x) });
+  const read = (x: number) => {
+    const whole = Math.round(x), times = lowest(whole);
+    const per = chosen === "time" ? quantity(times.lower, "s") : quantity(made.amount(times.lower, whole), MEASURES[chosen].unit);
+    return <><p>at {size.name} = {count(whole)}: <b>{per}</b> {chosen === "time" ? "at best" : "at most"}, {binding(times)} binds
+      {" · "}{it.terms.map((term) => `${term.resource} ${quantity(times[`time_${term.resource}`], "s")}`).join(" · ")}</p>
+      <p class="quiet">{made.found.length ? made.found.map((f) => `${f.from} → ${f.to} at ${size.name} = ${count(f.x)}`).join("; ")
+        : `${binding(times)} binds at every ${size.name} shown, the rest as it is`}</p></>;
+  };
+  const head = <h2><select aria-label="what the chart shows" value={chosen} onChange={(e) => setMeasure(e.currentTarget.value)}>
+    {measures.map((each) => <option value={each}>{each}</option>)}</select> over <select aria-label="size of the chart" value={size.name}
+    onChange={(e) => setName(e.currentTarget.value)}>{sizes.map((s) => <option value={s.name}>{s.name}</option>)}</select></h2>;
+  return <Chart spec={made.spec} head={head} following={{ at: here, read, y: (x) => made.amount(lowest(x).lower, Math.round(x)) }} />;
+}
