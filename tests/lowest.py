@@ -53,6 +53,12 @@ import pyarrow.parquet, roofline
 roofline.sweep("bf16[B, D] * bf16[D, F]", on="h100", B=[1, 2], D=64, F=64).save("grid.parquet")
 assert pyarrow.parquet.read_table("grid.parquet").num_rows == 2
 """,
+    "dask": """
+import roofline
+asked = {"on": "h100", "B": range(1, 101), "D": 64, "F": [64, 128], "keep": "front,top=3", "block_rows": 30}
+found = [roofline.sweep("bf16[B, D] * bf16[D, F]", workers=workers, **asked)["top"].to_dict() for workers in (0, 1)]
+assert found[0] == found[1]
+""",
     "estimate": """
 import roofline
 from roofline.estimates.calibration import calibrate

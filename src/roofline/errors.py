@@ -9,6 +9,7 @@
     │   ├── DTypeError               an unknown number format, or two that need a choice
     │   ├── QuantityError            a figure with a unit, such as "3.35 TB/s"
     │   └── HardwareError            an unknown chip, level, unit or link, or a broken machine file
+    ├── BlockError                   a block of a grid was not done: its worker ran out of memory, or was lost
     ├── UntimedError                 nothing of what was asked for has a rate on this machine
     └── MissingExtraError (ImportError)   an optional library is not installed, or is broken
 
@@ -73,6 +74,13 @@ class QuantityError(InputError):
 
 class HardwareError(InputError):
     """An unknown chip, memory level, unit or link, or a machine file that does not hold together."""
+
+
+class BlockError(RooflineError):
+    """A block of a grid that was not done; the message names it and its rows."""
+
+    def __init__(self, message: str, *, hint: str = "") -> None:
+        super().__init__(f"{message}; {hint}" if hint else message)
 
 
 class UntimedError(RooflineError):

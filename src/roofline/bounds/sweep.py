@@ -12,6 +12,7 @@
 from __future__ import annotations
 
 import math
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -22,8 +23,10 @@ from roofline.bounds.arrays import evaluated, no_closed_form, said_of_all
 from roofline.bounds.bound import Bound
 from roofline.bounds.question import Question, of_several_chips, resolve_sizes, without_helpers
 from roofline.errors import InputError, SizeError, suggest
-from roofline.formulas.compiled import BLOCK
+from roofline.formulas.compiled import BLOCK, Evaluated
 from roofline.formulas.tables import Columns, integers, stacked
+from roofline.grids.answer import RUN_WORDS, GridRun, ReducedGrid, reduce_grid
+from roofline.grids.blocks import BlockTable
 from roofline.signatures import takes
 from roofline.sizes import Codes, check, is_array
 
@@ -39,6 +42,9 @@ COLUMNS = (
 #: Columns where the caller names none. ``estimate`` is kept where an overlap or overhead is stated, ``fits`` where a
 #: row does not fit.
 DEFAULT_COLUMNS = ("lower", "upper", "estimate", "attainable", "intensity", "bound_by", "fits")
+
+#: What a front is over where nothing is said: time, and how well the machine is used.
+USUAL_FRONT = ("lower", "attainable")
 
 #: The most assumptions that stand under a table.
 MOST_REMARKS = 6
@@ -96,7 +102,6 @@ class Sweep(Columns):
         return f"Sweep of {len(self)} rows on {self.question.machine.name}: {', '.join(self.columns)}"
 
 
-@takes(question)
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class MachineSweep(Columns):
     """A sweep of a line on several machines: the tables of ``parts`` one below the other, ``on`` the first column."""
@@ -141,13 +146,14 @@ class MachineSweep(Columns):
         return f"MachineSweep of {len(self)} rows on {names}: {', '.join(self.columns)}"
 
 
+@takes(question, RUN_WORDS)
 def sweep(
     expression: str | None = None,
     *,
     columns: str | Sequence[str] | None = None,
     progress: Progress | None = None,
     **arguments: Any,
-) -> Sweep | MachineSweep:
+) -> Any:
     """Evaluate the grid of all combinations of the sizes given as lists, ranges or arrays.
 
     Of several machines (``on=["h100", "h200"]``) there is a table below the other, the machine its first column.
@@ -157,6 +163,11 @@ def sweep(
     ``columns`` are some of :data:`COLUMNS`; left out, ``fits`` is among them where a row does not fit the memory.
     ``progress`` is told of the rows that are done and of all. What is done when Ctrl-C stops it is kept.
 
+    The answer is a :class:`Sweep`, of several machines a :class:`MachineSweep`. ``keep``, as in
+    ``"front,top=100,histogram=lower"``, ``out`` (a folder), ``workers``, ``scheduler``, ``scheduler_file``, ``client``
+    and ``block_rows`` reduce the rows in blocks instead, here or on Dask (:mod:`roofline.grids`): the answer is then a
+    :class:`~roofline.grids.answer.ReducedGrid`.
+
     >>> grid = sweep("bf16[B, D] * bf16[D, F]", on="h100", B=8, D=[8192, 262144], F="D")
     >>> grid.plain("fits")
     [True, False]
@@ -165,7 +176,13 @@ def sweep(
     >>> grid = sweep("bf16[B, D] * bf16[D, F]", on=["h100", "v5e"], B=[64, 512], D=8192, F="D")
     >>> grid["on"].tolist(), grid["bound_by"].tolist()
     (['h100', 'h100', 'v5e', 'v5e'], ['hbm', 'tensor', 'hbm', 'mxu'])
+    >>> kept = sweep("bf16[B, D] * bf16[D, D]", on="h100", B=range(1, 1001), D=[1024, 4096], keep="front,top=2")
+    >>> len(kept["front"]), kept["top"].plain("B"), kept["top"].plain("lower")[0] == kept["front"].plain("lower")[0]
+    (297, [1, 2], True)
     """
+    run = GridRun.taken_from(arguments, progress)
+    if run is not None:
+        return _in_blocks(expression, columns, run, arguments)
     if isinstance(arguments.get("on"), list | tuple):
         return _over_machines(expression, arguments.pop("on"), columns, progress, arguments)
     return sweep_on_one(expression, columns, progress, arguments)
@@ -175,6 +192,29 @@ def sweep_on_one(
     expression: str | None, columns: str | Sequence[str] | None, progress: Progress | None, arguments: Mapping[str, Any]
 ) -> Sweep:
     """The table of one machine."""
+    asked, grid, wanted = _asked(expression, columns, arguments)
+    found, said = _evaluate(asked, grid, wanted, progress)
+    if columns is None and not (found["fits"] == 0).any():
+        del found["fits"]
+    shape = tuple(len(a) for a in grid.axes.values() if len(a) > 1) or (1,)
+    return Sweep(asked, tuple(grid.names), found, shape, **said)
+
+
+def _in_blocks(expression: str | None, columns: Any, run: GridRun, arguments: Mapping[str, Any]) -> ReducedGrid:
+    """What is kept of the table of one machine, worked out in blocks."""
+    if isinstance(arguments.get("on"), list | tuple):
+        raise InputError("a line in blocks is on one machine", hint="ask once for each, with a folder for each")
+    asked, grid, wanted = _asked(expression, columns, arguments)
+    table = LineTable(asked, grid, wanted)
+    name = f"{asked.expression}  on {asked.machine.name}"
+    everything = {"asked": asked, "formulas": grid.formulas, "columns": list(wanted)}
+    return reduce_grid(table, name, everything, run, tuple(c for c in USUAL_FRONT if c in table.names))
+
+
+def _asked(
+    expression: str | None, columns: str | Sequence[str] | None, arguments: Mapping[str, Any]
+) -> tuple[Question, _Grid, Sequence[str]]:
+    """The question of a table, the grid of its sizes, and its columns."""
     columns = [name.strip() for name in columns.split(",")] if isinstance(columns, str) else columns
     formulas: dict[str, str] = {}
     for source in (arguments, arguments.get("sizes") or {}):
@@ -194,12 +234,7 @@ def sweep_on_one(
         raise InputError(f"no column {unknown[0]!r}", hint=suggest(unknown[0], COLUMNS, what="columns"))
     amounts = {name: value.reshape(-1) for name, value in asked.raw.items() if is_array(value)}
     axes = {**amounts, **{name: _axis(name, value) for name, value in asked.sizes.items()}}
-    grid = _Grid(axes, formulas)
-    found, said = _evaluate(asked, grid, wanted, progress)
-    if columns is None and not (found["fits"] == 0).any():
-        del found["fits"]
-    shape = tuple(len(a) for a in axes.values() if len(a) > 1) or (1,)
-    return Sweep(asked, tuple(grid.names), found, shape, **said)
+    return asked, _Grid(axes, formulas), wanted
 
 
 def _over_machines(
@@ -277,7 +312,7 @@ class _Grid:
         for name, values in self.axes.items():
             own = [-1 if name == other else 1 for other in several]
             sizes[name] = values.reshape(own) if name in several else _whole(values[0])
-        return self._with_formulas(sizes)
+        return self.with_formulas(sizes)
 
     def blocks(self) -> Iterator[tuple[slice, dict[str, Any]]]:
         import numpy as np
@@ -291,9 +326,10 @@ class _Grid:
                 sizes[name] = values[index % len(values)] if len(values) > 1 else _whole(values[0])
                 index = index // len(values) if len(values) > 1 else index
             sizes = dict(reversed(sizes.items()))
-            yield slice(start, stop), self._with_formulas(sizes)
+            yield slice(start, stop), self.with_formulas(sizes)
 
-    def _with_formulas(self, sizes: dict[str, Any]) -> dict[str, Any]:
+    def with_formulas(self, sizes: dict[str, Any]) -> dict[str, Any]:
+        """Sizes with those that follow from them."""
         return resolve_sizes({**sizes, **self.formulas}) if self.formulas else sizes
 
 
@@ -334,13 +370,8 @@ def _by_closed_form(
     for name, values in every.items():
         table[name] = np.broadcast_to(integers(np.asarray(values)), shape).reshape(-1)
     for done, (column, value) in enumerate(_values(sample, columns), 1):
-        if column == "fits":
-            capacity = None if sample.footprint is None else sample.footprint.capacity
-            whole = np.full(shape, _UNKNOWN) if capacity is None else found["memory"] <= capacity
-        elif column == "bound_by":
-            whole = found.whole_column(column)
-        else:
-            whole = found[column] if value is not _UNKNOWN else np.full(shape, _UNKNOWN)
+        capacity = None if sample.footprint is None else sample.footprint.capacity
+        whole = _column(found, column, value is not _UNKNOWN, capacity)
         whole = whole if found.shape == shape else _over_all(whole, shape)
         table[column] = Codes(whole.codes.reshape(-1), whole.names) if isinstance(whole, Codes) else whole.reshape(-1)
         if progress is not None:
@@ -348,6 +379,15 @@ def _by_closed_form(
     if "bound_by" in table:
         table["bound_by"] = table.pop("bound_by")
     return table, {"assumptions": said_of_all(sample, found), "incomplete": sample.incomplete}
+
+
+def _column(found: Evaluated, name: str, known: bool, capacity: float | None) -> Any:
+    """A column of a closed form at its sizes; NaN where it is not known."""
+    import numpy as np
+
+    if capacity is None if name == "fits" else not known:
+        return np.full(found.shape, _UNKNOWN)
+    return found["memory"] <= capacity if name == "fits" else found.whole_column(name)
 
 
 def _over_all(column: Any, shape: tuple[int, ...]) -> Any:
@@ -369,14 +409,10 @@ def _by_blocks(
     codes: Any = None
     binding: tuple[str, ...] = ()
     said: dict[str, dict[str, None]] = {"assumptions": {}, "incomplete": {}}
-    own = asked.size_names
     done = 0
     try:
         for where, sizes in grid.blocks():
-            raw = {name: sizes[name] for name in asked.raw if name in sizes}
-            given = {name: size for name, size in sizes.items() if name not in raw}
-            given = without_helpers(given, grid.formulas, own)
-            answer = asked.vary(sizes=given, raw={**asked.raw, **raw}).answer()
+            answer = _answer_at(asked, sizes, grid.formulas)
             for name, lines in said.items():
                 lines.update(dict.fromkeys(getattr(answer, name)))
             for name in grid.names:
@@ -403,6 +439,100 @@ def _by_blocks(
     for name in set(grid.names) - set(asked.raw):
         table[name] = integers(table[name])
     return table, {name: tuple(lines) for name, lines in said.items()}
+
+
+def _answer_at(asked: Question, sizes: Mapping[str, Any], formulas: Mapping[str, str]) -> Bound:
+    """The answer at arrays of sizes, and of amounts of raw work."""
+    raw = {name: sizes[name] for name in asked.raw if name in sizes}
+    given = {name: size for name, size in sizes.items() if name not in raw}
+    return asked.vary(sizes=without_helpers(given, formulas, asked.size_names), raw={**asked.raw, **raw}).answer()
+
+
+class LineTable(BlockTable):
+    """The grid of a line's sizes, whose rows are worked out in blocks: by the closed form, or as arrays."""
+
+    choices = 1
+
+    def __init__(self, asked: Question, grid: _Grid, columns: Sequence[str]) -> None:
+        self.asked, self.grid = asked, grid
+        self.axes = {name: integers(values) for name, values in grid.axes.items()}
+        first = {name: values[:1] for name, values in grid.axes.items()}
+        sample = _answer_at(asked, grid.with_formulas(first), grid.formulas)
+        values = dict(_values(sample, columns))
+        self.columns, self.times = tuple(values), tuple(sample.times)
+        self.known = frozenset(name for name, value in values.items() if value is not _UNKNOWN)
+        self.capacity = None if sample.footprint is None else sample.footprint.capacity
+        self.said = {
+            "assumes": tuple(map(str, asked.particular(sample.assumptions))),
+            "incomplete": tuple(map(str, sample.incomplete)),
+        }
+        self.names = (*grid.names, *self.columns)
+
+    def prepared(self, choice: int) -> Any:
+        """The closed form with its columns compiled; None where it has none."""
+        few = _Grid({name: values[:2] for name, values in self.grid.axes.items()}, self.grid.formulas)
+        every = few.across()
+        sizes = without_helpers(every, few.formulas, self.asked.size_names)
+        varying = {name: values for name, values in sizes.items() if is_array(values)}
+        if no_closed_form(self.asked, varying):
+            return None
+        found = evaluated(self.asked, sizes, varying)
+        if found is None or tuple(found.function.times) != self.times:
+            return None
+        deque((_column(found, name, name in self.known, self.capacity) for name in self.columns), 0)
+        return found.function
+
+    def evaluated(
+        self, prepared: Any, choice: int, sizes: Mapping[str, Any], names: Sequence[str]
+    ) -> Mapping[str, Any]:
+        """Columns at sizes that broadcast: by the closed form where it holds for all of them, or as arrays."""
+        import numpy as np
+
+        every = self.grid.with_formulas(dict(sizes))
+        if prepared is not None:
+            found = prepared.evaluate({name: every[name] for name in prepared.sizes})
+            if not found.invalid:
+                own = {name: every[name] for name in names if name in every}
+                rest = [name for name in names if name not in own]
+                return {**own, **{n: _column(found, n, n in self.known, self.capacity) for n in rest}}
+        shape = np.broadcast_shapes(*(np.shape(value) for value in sizes.values()))
+        flat = {
+            name: np.broadcast_to(np.asarray(values, np.float64), shape).reshape(-1) for name, values in sizes.items()
+        }
+        parts: dict[str, list[Any]] = {name: [] for name in names}
+        for start in range(0, len(next(iter(flat.values()), [0])), BLOCK):
+            part = self.grid.with_formulas({name: values[start : start + BLOCK] for name, values in flat.items()})
+            answer = _answer_at(self.asked, part, self.grid.formulas)
+            rows = np.shape(next(iter(part.values())))
+            for name, value in (*part.items(), *_values(answer, [n for n in names if n not in part])):
+                if name in parts:
+                    parts[name].append(_whole_part(value, rows, answer))
+        return {name: _joined(each, shape) for name, each in parts.items()}
+
+    def labels(self, choices: Any) -> dict[str, Any]:
+        """A line has one formula."""
+        return {}
+
+    def remarks(self, prepared: Any) -> dict[str, tuple[str, ...]]:
+        """What is assumed and not timed in the first row."""
+        return self.said
+
+
+def _whole_part(value: Any, rows: tuple[int, ...], answer: Bound) -> Any:
+    """A column of some rows, which an answer may say in one value."""
+    import numpy as np
+
+    if isinstance(value, str):
+        return Codes(np.full(rows, list(answer.times).index(value), np.int8), tuple(answer.times))
+    return value if isinstance(value, Codes) else np.broadcast_to(np.asarray(value), rows)
+
+
+def _joined(parts: Sequence[Any], shape: tuple[int, ...]) -> Any:
+    import numpy as np
+
+    if isinstance(parts[0], Codes):
+        return Codes(np.concatenate([part.codes for part in parts]).reshape(shape), parts[0].names)
+    return np.concatenate(parts).reshape(shape)
 
 
 def _values(answer: Bound, columns: Sequence[str]) -> Iterator[tuple[str, Any]]:

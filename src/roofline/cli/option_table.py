@@ -282,6 +282,13 @@ GROUPS: dict[str, tuple[OptionRow | str, ...]] = {
         _row("--against", "CHIP", "A data sheet to draw beside it, with --roofline.", "chip"),
         _row("--split", "FILE", "Draw the time by operation, and what of it the roof needs.", "file"),
     ),
+    "blocks of rows": (
+        _row("--keep", "WHAT", "Reduce in blocks: front, front=lower:memory, top=100, histogram=lower; rows."),
+        _row("--workers", "N", "So many processes of this machine, by Dask.", type=click.IntRange(0)),
+        _row("--scheduler", "ADDRESS", "The workers of a Dask scheduler: tcp://host:8786."),
+        _row("--scheduler-file", "FILE", "The same, by the file that the scheduler wrote.", "file"),
+        _row("--block-rows", "N", "Rows of a block (10,000,000).", type=click.IntRange(1)),
+    ),
     "answer": (
         _flag("--explain", "Show the arithmetic and the source of every figure."),
         _flag("--advise", "What would move each phase, and by how much."),
@@ -407,6 +414,10 @@ NETWORK = options("mesh link algorithm sharp wrap")
 MESH = [*NETWORK, *options("plan uneven use density")]
 
 ESTIMATE = options("overlap overhead")
+
+#: Where blocks of rows or of candidates are worked out, and what is kept of rows.
+WORKERS = options("workers scheduler scheduler-file")
+BLOCKS = [*options("keep block-rows"), *WORKERS]
 EXPECT = options("estimate library constants")
 
 #: Formats of a model's parts; how its bytes and pairs are counted.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -53,6 +54,25 @@ def side_by_side(answers: Sequence[Any], machines: Sequence[str | None]) -> Any:
     from roofline.bounds.comparison import compare
 
     return compare(*answers, names=[str(on) for on in machines])
+
+
+def blocks_asked(options: dict[str, Any], output: str | None) -> dict[str, Any]:
+    """The options of a grid in blocks, which ``options`` lose; none where a table in memory is asked for."""
+    names = ("keep", "block_rows", "workers", "scheduler", "scheduler_file")
+    given = {name: value for name in names if (value := options.pop(name)) is not None}
+    folder = output is not None and (output.endswith(("/", os.sep)) or os.path.isdir(output))
+    if not given and not folder:
+        return {}
+    if output is not None and os.path.splitext(output)[1] and not folder:
+        raise InputError(f"blocks are not written to one file: {output}", hint="name a folder: -o grid/")
+    return {**given, "out": output, "announce": announced}
+
+
+def announced(text: str) -> None:
+    """Tell someone who waits, beside the answer."""
+    import click
+
+    click.echo(text, err=True)
 
 
 def expectation_asked(options: dict[str, Any]) -> Callable[..., Any]:

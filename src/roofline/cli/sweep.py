@@ -10,8 +10,25 @@ import click
 
 from roofline.cli.command import argument, command_named
 from roofline.cli.model_options import model_arguments, without_model
-from roofline.cli.option_table import ESTIMATE, EXPECT, MESH, MODEL_QUESTION, SEVERAL, WORK, option, with_options
-from roofline.cli.options import expectation_asked, one_expression, question_arguments, split_words, targets
+from roofline.cli.option_table import (
+    BLOCKS,
+    ESTIMATE,
+    EXPECT,
+    MESH,
+    MODEL_QUESTION,
+    SEVERAL,
+    WORK,
+    option,
+    with_options,
+)
+from roofline.cli.options import (
+    blocks_asked,
+    expectation_asked,
+    one_expression,
+    question_arguments,
+    split_words,
+    targets,
+)
 from roofline.cli.output import show, show_json
 from roofline.errors import InputError
 
@@ -24,7 +41,10 @@ MOST_JSON = 100_000
 @with_options(SEVERAL, MODEL_QUESTION, MESH, WORK, ESTIMATE, EXPECT)
 @with_options(
     option("columns"),
-    option("output-file", name="output", older="--output", help="Write .csv, .json, .npz or .parquet."),
+    option(
+        "output-file", name="output", older="--output", help="Write .csv, .json, .npz or .parquet; blocks to grid/."
+    ),
+    BLOCKS,
     option("json"),
 )
 def command(words: tuple[str, ...], columns: str | None, output: str | None, as_json: bool, **options: Any) -> None:
@@ -36,14 +56,25 @@ def command(words: tuple[str, ...], columns: str | None, output: str | None, as_
     roofline sweep "bf16[B, D] * bf16[D, F]" --on h100 B=1:4096:*2 D=4096,8192 F=4*D -o grid.csv
     roofline sweep "bf16[B, D] * bf16[D, F]" --on h100,h200 B=1:8 D=8192 F=8192
     roofline sweep llama-3-70b --on h100:8,h200:8 --tensor 4,8 --batch 1:512 --context 1024:131072:*2 -o grid.parquet
+    roofline sweep llama-3-70b --on h100:8 --batch 1:512 --context 1:8192 --keep front,top=100 --workers 2 -o grid/
     """
-    if output is not None and as_json:
+    run = blocks_asked(options, output)
+    if output is not None and as_json and not run:
         raise InputError("--json prints the table and -o writes it", hint="give one of them; -o grid.json writes JSON")
     expressions, sizes = split_words(words)
+    expects = bool(options["estimate"])
     text, chips = one_expression(expressions), targets(options.pop("on"))
     expect = expectation_asked(options)
-    with _progress() as progress:
-        found = _sweep(text, chips, sizes, {**options, "columns": columns, "progress": progress})
+    with _progress("blocks" if run else "rows") as progress:
+        told = {"block_progress" if run else "progress": progress}
+        found = _sweep(text, chips, sizes, {**options, "columns": columns}, {**run, **told})
+    if run:
+        if expects:
+            raise InputError(
+                "--estimate is not worked out in blocks", hint="leave it out, or sweep in memory: -o grid.csv"
+            )
+        show_json(found.to_dict()) if as_json else show(found, whole=True)
+        return
     found = expect(found)
     if output is not None:
         found.save(output)
@@ -56,8 +87,10 @@ def command(words: tuple[str, ...], columns: str | None, output: str | None, as_
         show(found, whole=True)
 
 
-def _sweep(text: str | None, chips: list[str | None], sizes: dict[str, Any], options: dict[str, Any]) -> Any:
-    columns, progress = options.pop("columns"), options.pop("progress")
+def _sweep(
+    text: str | None, chips: list[str | None], sizes: dict[str, Any], options: dict[str, Any], run: dict[str, Any]
+) -> Any:
+    columns = options.pop("columns")
     from roofline.models.config import is_model
 
     if text is not None and is_model(text):
@@ -68,17 +101,17 @@ def _sweep(text: str | None, chips: list[str | None], sizes: dict[str, Any], opt
             raise InputError(f"{name}= is no size of a model", hint="sizes are options: --batch, --context, --prompt …")
         phase, arguments = model_arguments({**options, "on": chips[0]}, several=True)
         arguments |= {"on": chips if None not in chips else None}
-        return sweep_steps(text, phase, columns=columns, progress=progress, **arguments)
+        return sweep_steps(text, phase, columns=columns, **run, **arguments)
     from roofline.bounds.sweep import sweep
 
     without_model(options)
     asked = question_arguments({**options, "on": chips[0]}, sizes)
     asked |= {"on": chips} if len(chips) > 1 else {}
-    return sweep(text, columns=columns, progress=progress, sizes=sizes, **asked)
+    return sweep(text, columns=columns, sizes=sizes, **run, **asked)
 
 
 @contextmanager
-def _progress() -> Iterator[Callable[[int, int], None] | None]:
+def _progress(unit: str) -> Iterator[Callable[..., None] | None]:
     """A bar with the rate and the time left, where someone looks on; gone when it is done."""
     import sys
 
@@ -93,15 +126,15 @@ def _progress() -> Iterator[Callable[[int, int], None] | None]:
         def render(self, task: Any) -> Text:
             return Text(f"{task.speed or 0:,.0f} rows/s")
 
-    columns = (
-        BarColumn(),
-        TextColumn("{task.completed:,.0f} of {task.total:,.0f} rows"),
-        Rate(),
-        TimeRemainingColumn(),
-    )
+    columns = (BarColumn(), TextColumn("{task.fields[count]}"), Rate(), TimeRemainingColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("rows", total=1)
-        yield lambda done, rows: bar.update(task, completed=done, total=rows)
+        task = bar.add_task("rows", total=None, count="")
+
+        def tell(rows: int, every: int, *blocks: int) -> None:
+            done, of = blocks or (rows, every)
+            bar.update(task, completed=rows, total=every, count=f"{done:,} of {of:,} {unit}")
+
+        yield tell
 
 
 def _not_timed(found: Any) -> list[str]:

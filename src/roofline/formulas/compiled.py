@@ -113,9 +113,28 @@ class Compiled:
         """Compile some columns for sizes and rates of which ``arrays`` are arrays; ``fixed`` rates are numbers."""
         key = (wanted, arrays, fixed)
         if key not in self._made:
+            if not all(self.sizes.values()):
+                raise InputError(f"{', '.join(wanted)} of {self.name} did not travel", hint="work it out before")
             self._made[key] = _compile(self, wanted, arrays, fixed)
         code: Code = self._made[key]
         return code
+
+    def __reduce__(self) -> Any:
+        """Travel as the source of the columns that were made so far, a few kilobytes; others are not made there.
+
+        >>> import pickle, sympy
+        >>> from roofline.sizes import symbol
+        >>> B = symbol("B")
+        >>> f = Compiled("demo", {"B": B}, {}, {"flops": B**2}, {"hbm": 2 * B})
+        >>> first = f(["flops"], B=[1, 2])
+        >>> pickle.loads(pickle.dumps(f))(B=[3, 4])["flops"].tolist()
+        [9.0, 16.0]
+        """
+        made = {key: code.printed for key, code in self._made.items() if key != "conditions"}
+        conditions = tuple((text, each.reason) for text, each in zip(_texts(self), self.conditions, strict=True))
+        names = tuple(tuple(each) for each in (self.sizes, self.forms, self.times))
+        said = tuple(map(str, self.incomplete)), tuple(map(str, self.assumptions))
+        return _arrived, (self.name, names, dict(self.rates), conditions, self.from_zero, self.ways, said, made)
 
 
 class Evaluated(Columns):
@@ -352,11 +371,30 @@ def _outside(value: Any, least: int | None) -> Any:
     return None
 
 
+def _texts(function: Compiled) -> tuple[str, ...]:
+    """The conditions as functions of sizes in source; they have come so where the formula has travelled."""
+    show = printer("numpy").doprint
+    if not all(function.sizes.values()):
+        return tuple(condition.holds for condition in function.conditions)
+    arguments = ", ".join(show(symbol) for symbol in function.sizes.values())
+    return tuple(f"lambda {arguments}: {show(condition.holds)}" for condition in function.conditions)
+
+
+def _arrived(
+    name: str, names: tuple[tuple[str, ...], ...], rates: dict[str, float], conditions: Sequence[tuple[str, str]],
+    from_zero: tuple[str, ...], ways: tuple[Compiled, ...], said: tuple[tuple[str, ...], tuple[str, ...]],
+    made: Mapping[Any, Printed],
+) -> Compiled:  # fmt: skip
+    """A formula that has travelled: the code of its columns, and the names of what it is made of."""
+    sizes, forms, times = (dict.fromkeys(each) for each in names)
+    holds = tuple(ValidRange(text, reason) for text, reason in conditions)
+    codes = {key: printed.executed(name) for key, printed in made.items()}
+    return Compiled(name, sizes, rates, forms, times, holds, from_zero, ways, {}, *said, codes)
+
+
 def _condition_tests(function: Compiled) -> tuple[Callable[..., Any], ...]:
     if "conditions" not in function._made:
-        arguments = ", ".join(printer("numpy").doprint(symbol) for symbol in function.sizes.values())
-        texts = [printer("numpy").doprint(condition.holds) for condition in function.conditions]
-        function._made["conditions"] = tuple(_executed(f"lambda {arguments}: {text}") for text in texts)
+        function._made["conditions"] = tuple(map(_executed, _texts(function)))
     tests: tuple[Callable[..., Any], ...] = function._made["conditions"]
     return tests
 
@@ -374,12 +412,27 @@ class Code(NamedTuple):
     takes: tuple[str, ...]
     run: Callable[..., None]
     arrays: tuple[str, ...]
+    printed: Printed
+
+
+class Printed(NamedTuple):
+    """The source of compiled columns, with the names of what it takes."""
+
+    takes: tuple[str, ...]
+    arrays: tuple[str, ...]
     source: str
+
+    def executed(self, name: str) -> Code:
+        """The functions of the source."""
+        import numpy
+
+        space: dict[str, Any] = {"numpy": numpy}
+        exec(compile(self.source, f"<{name}>", "exec"), space)
+        return Code(space["scalars"], self.takes, space["run"], self.arrays, self)
 
 
 def _compile(function: Compiled, wanted: tuple[str, ...], arrays: frozenset[str], fixed: bool) -> Code:
     """Print the columns as the source of two functions, and make them."""
-    import numpy
     import sympy
 
     letters = {**function.sizes, **{name: sympy.Symbol(name, positive=True) for name in function.rates}}
@@ -414,9 +467,7 @@ def _compile(function: Compiled, wanted: tuple[str, ...], arrays: frozenset[str]
     for result in results:
         body += [f"    {line}" for line in result.lines(printed)]
     source = "\n".join([head, "", f"def run({', '.join(arguments)}):", *body, "    return"])
-    space: dict[str, Any] = {"numpy": numpy}
-    exec(compile(source, f"<{function.name}>", "exec"), space)
-    return Code(space["scalars"], takes, space["run"], tuple(order), source)
+    return Printed(takes, tuple(order), source).executed(function.name)
 
 
 def _reached(forms: Sequence[Any], definitions: Mapping[Any, Any], values: Mapping[Any, Any]) -> dict[Any, Any]:

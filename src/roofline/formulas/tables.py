@@ -19,7 +19,7 @@ from roofline.sizes import Codes
 UNITS = {
     "flops": "FLOP", "bytes": "B", "intensity": "FLOP/B", "critical_intensity": "FLOP/B", "lower": "s",
     "op_by_op": "s", "upper": "s", "estimate": "s", "expected": "s", "low": "s", "high": "s", "time": "s",
-    "attainable": "FLOP/s", "utilisation": "", "memory": "B",
+    "attainable": "FLOP/s", "throughput": "token/s", "utilisation": "", "memory": "B",
 }  # fmt: skip
 
 #: Rows a terminal and a notebook show.

@@ -14,12 +14,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
+from math import prod
 from typing import Any
 
 from roofline.bounds.sweep import stopped
 from roofline.errors import HardwareError, InputError, SizeError, suggest
-from roofline.formulas.compiled import Evaluated
+from roofline.formulas.compiled import Compiled, Evaluated
 from roofline.formulas.tables import Columns, integers, stacked
+from roofline.grids.answer import GridRun, reduce_grid
+from roofline.grids.blocks import BlockTable
 from roofline.hardware.machine import Machine
 from roofline.hardware.rate import data_level
 from roofline.models.closed_form import ALL_PHASES, step_function
@@ -29,7 +32,16 @@ from roofline.models.serving.step import PHASES
 from roofline.sizes import Codes, check
 
 #: Columns that a sweep of steps may have, beside ``time.<resource>`` and ``memory.<part>``.
-COLUMNS = ("lower", "op_by_op", "upper", "bound_by", "flops", "bytes", "memory", "fits", "intensity", "utilisation")
+COLUMNS = (
+    "lower", "op_by_op", "upper", "bound_by", "flops", "bytes", "memory", "fits", "intensity", "utilisation",
+    "throughput",
+)  # fmt: skip
+
+#: Columns that follow from others.
+DERIVED = {"fits": ("memory",), "throughput": ("lower",)}
+
+#: Sizes whose product is the tokens of a step.
+TOKENS = {"decode": ("batch",), "prefill": ("batch", "prompt"), "train": ("batch_tokens",)}
 
 #: Columns where the caller names none.
 USUAL = ("lower", "upper", "bound_by", "memory", "fits")
@@ -76,16 +88,27 @@ def sweep_steps(
     columns: str | Sequence[str] | None = None,
     progress: Callable[[int, int], None] | None = None,
     **options: Any,
-) -> StepSweep:
+) -> Any:
     """Evaluate a step for every combination of what is listed: chips, layouts, formats, and sizes.
 
     ``options`` are those of a step (:func:`roofline.models.serve_bound`, :func:`roofline.models.train`); each may be a
-    list. ``columns`` are some of :data:`COLUMNS`. ``progress`` is told of the rows that are done and of all.
+    list. ``columns`` are some of :data:`COLUMNS`; ``throughput`` is tokens a second for each chip. ``progress`` is told
+    of the rows that are done and of all. The answer is a :class:`StepSweep`, or what was kept of the grid where
+    ``keep``, ``out``, ``workers`` and the like are given, as in :func:`roofline.sweep`.
+
+    >>> sizes = {"batch": range(1, 257), "context": 8192}
+    >>> front = sweep_steps("llama-3-70b", on=["h100:8", "h200:8"], tensor=8, keep="front", **sizes)["front"]
+    >>> len(front), front.plain("on")[-1], front.plain("batch")[-1], f"{front['throughput'][-1]:.0f} tokens/s a chip"
+    (256, 'h200:8', 256, '1487 tokens/s a chip')
     """
+    run = GridRun.taken_from(options, progress)
     described = load(model)
     if phase not in ALL_PHASES:
         raise InputError(f"no phase {phase!r}", hint=suggest(str(phase), ALL_PHASES, what="phases"))
-    names = [name.strip() for name in columns.split(",")] if isinstance(columns, str) else list(columns or USUAL)
+    usual = (*USUAL, "throughput") if run is not None and phase in TOKENS else USUAL
+    names = [name.strip() for name in columns.split(",")] if isinstance(columns, str) else list(columns or usual)
+    if "throughput" in names and phase not in TOKENS:
+        raise InputError(f"no throughput of {phase} steps", hint=f"of {', '.join(TOKENS)}")
     unknown = next((n for n in names if n not in COLUMNS and not n.startswith(("time.", "memory."))), None)
     if unknown is not None:
         raise InputError(f"no column {unknown!r}", hint=suggest(unknown, COLUMNS, what="columns"))
@@ -100,7 +123,26 @@ def sweep_steps(
     chips = list(on) if isinstance(on, list | tuple) else [on]
     choices = {"on": chips, **{name: values for name, values in options.items() if _is_choice(name, values)}}
     fixed = {name: value for name, value in options.items() if name not in choices}
-    return _Table(described, phase, choices, fixed, axes, names, progress).sweep()
+    table = StepTable(described, phase, choices, fixed, axes, names)
+    if run is None:
+        return _Whole(table, progress).sweep()
+    question = {
+        "model": described,
+        "phase": phase,
+        "choices": _machines(choices, fixed),
+        "fixed": fixed,
+        "columns": names,
+    }
+    front = tuple(name for name in ("lower", "throughput") if name in names)
+    return reduce_grid(table, f"{described.name} {phase}", question, run, front or ("lower",))
+
+
+def _machines(choices: Mapping[str, Any], fixed: Mapping[str, Any]) -> dict[str, Any]:
+    """Choices with machines in place of their names, so that their figures are part of the question."""
+    from roofline.bounds.api import target
+
+    given = {name: fixed[name] for name in ("set", "files", "over") if name in fixed}
+    return {**choices, "on": [target(each, **given) for each in choices["on"]]}
 
 
 def _axis(name: str, value: Any) -> Any:
@@ -115,28 +157,110 @@ def _is_choice(name: str, value: Any) -> bool:
     return isinstance(value, list | tuple) and len(value) > 0 and name not in ("files", "skew", "tile", "image_size")
 
 
-class _Table:
-    """A table in the making: one choice after the other, each over the whole grid of sizes."""
+class StepTable(BlockTable):
+    """The grid of a step: choices of chips, layouts and formats, each a formula over all sizes."""
 
     def __init__(
-        self, model: Model, phase: str, choices: dict[str, Any], fixed: dict[str, Any], axes: dict[str, Any],
-        names: list[str], progress: Callable[[int, int], None] | None,
+        self, model: Model, phase: str, picks: dict[str, Any], fixed: dict[str, Any], axes: dict[str, Any],
+        columns: list[str],
     ) -> None:  # fmt: skip
-        self.model, self.phase, self.choices, self.fixed = model, phase, choices, fixed
-        self.axes, self.names, self.progress = axes, names, progress
-        self.shape = tuple(len(values) for values in axes.values())
-        self.grid = 1
-        for size in self.shape:
-            self.grid *= size
+        self.model, self.phase, self.picks, self.fixed = model, phase, picks, fixed
+        self.axes, self.columns = axes, columns
+        self.every = list(product(*picks.values()))
+        self.choices = len(self.every)
+        self.names = (*self._shown, *axes, *columns)
+        self._machines: dict[int, Machine] = {}
+
+    @property
+    def _shown(self) -> list[str]:
+        """The choices that are columns: those of several values, and all that are listed."""
+        return [name for name, values in self.picks.items() if len(values) > 1 or name != "on"]
+
+    def choice(self, number: int) -> dict[str, Any]:
+        """A choice by its number."""
+        return dict(zip(self.picks, self.every[number], strict=True))
+
+    def function(self, number: int) -> Compiled:
+        """The formula of a choice; raises where it is not possible."""
+        sizes = dict.fromkeys(self.axes, 1)
+        return step_function(self.model, self.phase, **{**self.fixed, **self.choice(number), **sizes})
+
+    def prepared(self, choice: int) -> Compiled:
+        """The formula of a choice, with its columns compiled."""
+        try:
+            function = self.function(choice)
+        except (HardwareError, SizeError) as error:
+            raise type(error)(f"{_named(self.choice(choice))}: {error}") from None
+        first = {name: values[:1] for name, values in self.axes.items()}
+        own = (*self.columns, *(part for name in self.columns for part in DERIVED.get(name, ())))
+        for name in dict.fromkeys(own):
+            if name in function.columns:
+                function.evaluate(first, (name,))
+        return function
+
+    def evaluated(
+        self, prepared: Any, choice: int, sizes: Mapping[str, Any], names: Sequence[str]
+    ) -> Mapping[str, Any]:
+        """Columns at sizes that broadcast; NaN where the choice is not possible."""
+        import numpy as np
+
+        if isinstance(prepared, str):
+            shape = np.broadcast_shapes(*(np.shape(value) for value in sizes.values()))
+            return {
+                name: Codes(np.zeros(shape, np.int16), ("",)) if name == "bound_by" else np.full(shape, np.nan)
+                for name in names
+            }  # fmt: skip
+        found = prepared.evaluate(sizes)
+        return {name: self.column(found, name, choice, sizes) for name in names}
+
+    def column(self, found: Evaluated, name: str, choice: int, sizes: Mapping[str, Any]) -> Any:
+        """One column of a choice; NaN where it has none of that name."""
+        import numpy as np
+
+        if name in DERIVED:
+            machine = self._machine(choice)
+            return _fits(found, machine) if name == "fits" else _throughput(found, machine, self.phase, sizes)
+        return found.whole_column(name) if name in found.function.columns else np.full(found.shape, np.nan)
+
+    def _machine(self, choice: int) -> Machine:
+        if choice not in self._machines:
+            self._machines[choice] = _machines({"on": [self.every[choice][0]]}, self.fixed)["on"][0]
+        return self._machines[choice]
+
+    def remarks(self, prepared: Compiled) -> dict[str, tuple[str, ...]]:
+        """What is not timed."""
+        return {"incomplete": tuple(map(str, prepared.incomplete))}
+
+    def labels(self, choices: Any) -> dict[str, Any]:
+        """Chips, layouts and formats of each row."""
+        import numpy as np
+
+        found = {}
+        for name in self._shown:
+            place = list(self.picks).index(name)
+            values = _repeated([choice[place] for choice in self.every], 1)
+            numbers = np.asarray(choices)
+            found[name] = Codes(values.codes[numbers], values.names) if isinstance(values, Codes) else values[numbers]
+        return found
+
+
+class _Whole:
+    """A table in memory in the making: one choice after the other, each over the whole grid of sizes."""
+
+    def __init__(self, table: StepTable, progress: Callable[[int, int], None] | None) -> None:
+        self.table, self.progress = table, progress
+        self.axes, self.names = table.axes, table.columns
+        self.shape = table.shape
+        self.grid = table.rows // table.choices
         self.found: list[tuple[tuple[Any, ...], dict[str, Any] | None]] = []
         self.reasons: dict[str, int] = {}
 
     def sweep(self) -> StepSweep:
         """Evaluate every choice; what is done when it is stopped is kept."""
-        every = list(product(*self.choices.values()))
+        every = self.table.every
         try:
-            for choice in every:
-                self.found.append((choice, self._columns(dict(zip(self.choices, choice, strict=True)))))
+            for number, choice in enumerate(every):
+                self.found.append((choice, self._columns(number)))
                 if self.progress is not None:
                     self.progress(len(self.found) * self.grid, len(every) * self.grid)
         except KeyboardInterrupt:
@@ -146,32 +270,27 @@ class _Table:
         if all(columns is None for _, columns in self.found):
             raise InputError(next(iter(self.reasons)))
         said = tuple(f"{rows:,} rows are left out: {why}" if rows else why for why, rows in self.reasons.items())
-        return StepSweep(self.model, self.phase, self._joined(), tuple(self.axes), said)
+        return StepSweep(self.table.model, self.table.phase, self._joined(), tuple(self.axes), said)
 
-    def _columns(self, choice: dict[str, Any]) -> dict[str, Any] | None:
+    def _columns(self, number: int) -> dict[str, Any] | None:
         """The columns of one choice; None where it is not possible."""
-        machine = choice["on"]
         across = {
             name: values.reshape([-1 if i == n else 1 for i in range(len(self.axes))])
             for n, (name, values) in enumerate(self.axes.items())
         }
         try:
-            sizes = dict.fromkeys(self.axes, 1)
-            function = step_function(self.model, self.phase, **{**self.fixed, **choice, **sizes})
+            function = self.table.function(number)
         except (HardwareError, SizeError) as error:
-            if len(self.choices) == 1 and len(self.choices["on"]) == 1:
+            if self.table.choices == 1:
                 raise
-            self._left_out(f"{_named(choice)}: {error}", self.grid)
+            self._left_out(f"{_named(self.table.choice(number))}: {error}", self.grid)
             return None
-        names = [name for name in self.names if name != "fits" and name in function.columns]
-        found = function.evaluate(across, tuple(names))
+        names = [name for name in self.names if name in DERIVED or name in function.columns]
+        found = function.evaluate(across, tuple(name for name in names if name not in DERIVED))
         self.reasons.update(dict.fromkeys(function.incomplete, 0))
         for reason, count in found.invalid.items():
             self._left_out(reason, count)
-        columns = {name: found.whole_column(name) for name in names}
-        if "fits" in self.names:
-            columns["fits"] = _fits(found, machine, self.fixed)
-        return columns
+        return {name: self.table.column(found, name, number, across) for name in names}
 
     def _left_out(self, reason: str, rows: int) -> None:
         self.reasons[reason] = self.reasons.get(reason, 0) + rows
@@ -180,11 +299,7 @@ class _Table:
         """All rows: choices and sizes, then every column that one of the choices has."""
         import numpy as np
 
-        table: dict[str, Any] = {}
-        for place, name in enumerate(self.choices):
-            values = [choice[place] for choice, _ in self.found]
-            if len(self.choices[name]) > 1 or name != "on":
-                table[name] = _repeated(values, self.grid)
+        table: dict[str, Any] = self.table.labels(np.repeat(np.arange(len(self.found)), self.grid))
         for n, (name, values) in enumerate(self.axes.items()):
             across = values.reshape([-1 if i == n else 1 for i in range(len(self.axes))])
             table[name] = np.tile(np.broadcast_to(across, self.shape).reshape(-1), len(self.found))
@@ -194,17 +309,22 @@ class _Table:
         return table
 
 
-def _fits(found: Evaluated, on: str | Machine, fixed: Mapping[str, Any]) -> Any:
+def _fits(found: Evaluated, machine: Machine) -> Any:
     """Whether a step's memory is there, NaN where that is not known."""
     import numpy as np
 
-    from roofline.bounds.api import target
-
-    machine = target(on, **{name: fixed[name] for name in ("set", "files", "over") if name in fixed})
     capacity = data_level(machine).capacity
+    if capacity is None:
+        return np.full(found.shape, np.nan)
     memory = found["memory"]
-    known = np.full(found.shape, np.nan) if capacity is None else (memory <= capacity.value).astype(np.float64)
-    return known == 1 if not np.isnan(known + memory).any() else np.where(np.isnan(memory), np.nan, known)
+    fits = memory <= capacity.value
+    return np.where(np.isnan(memory), np.nan, fits) if found.invalid else fits
+
+
+def _throughput(found: Evaluated, machine: Machine, phase: str, sizes: Mapping[str, Any]) -> Any:
+    """Tokens a second for each chip: ``batch·prompt/(lower·chips)``, of decode and training its tokens a step."""
+    tokens = prod(sizes[name] for name in TOKENS[phase])
+    return tokens / prod((*machine.shape, machine.slices)) / found["lower"]
 
 
 def _repeated(values: Sequence[Any], times: int) -> Any:

@@ -1,0 +1,1 @@
+"""Grids in blocks: rows worked out where they are reduced, here or by the workers of a Dask cluster."""

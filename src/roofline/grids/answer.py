@@ -1,0 +1,265 @@
+"""A grid in blocks as an answer: what was kept of it, as tables, and how many rows and blocks there are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from roofline.answers import Answer
+from roofline.errors import InputError, SizeError, load_extra
+from roofline.formulas.tables import REMARKS, UNITS, Columns
+from roofline.grids.blocks import BLOCK_ROWS, BlockTable, RowBlock
+from roofline.grids.folder import GridFolder, question_hash
+from roofline.grids.reducing import Reduced, Reducing
+from roofline.grids.reductions import Histogram, KeepRequest, State, bin_edges
+from roofline.grids.runs import Cluster, done_blocks
+from roofline.quantity import format_amount
+from roofline.sections import BLANK, Headline, Section, Sentences
+from roofline.signatures import optional
+
+#: The words of a run in blocks, as keyword arguments of functions that make a table.
+RUN_WORDS = optional(
+    keep="str", out="str", block_rows="int", workers="int", scheduler="str", scheduler_file="str", client="Any"
+)
+
+#: What is told of rows and blocks: done, of how many.
+BlockProgress = Callable[[int, int, int, int], None]
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class KeptTable(Columns):
+    """One table that was kept of a grid: the rows of a front or the best rows, or the bins of a histogram."""
+
+    title: str
+    columns: Mapping[str, Any]
+    whole: tuple[str, ...] = ()
+    incomplete: tuple[str, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """The table under its columns' names: equal-length lists."""
+        return {name: self.plain(name) for name in self.columns}
+
+    def one_line(self) -> str:
+        """Its rows and columns."""
+        return f"{self.title}: {len(self)} rows: {', '.join(self.columns)}"
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class ReducedGrid(Answer):
+    """What was kept of a grid of ``rows``: ``tables`` by name, ``folder`` where they were written.
+
+    ``done`` of all ``blocks`` were reduced: fewer where it was stopped. ``left_out`` counts rows by why they are in no
+    reduction.
+    """
+
+    of: str
+    rows: int
+    blocks: int
+    done: int
+    tables: Mapping[str, KeptTable]
+    left_out: Mapping[str, int]
+    said: Mapping[str, tuple[str, ...]]
+    folder: str | None = None
+    rows_kept: bool = False
+
+    @property
+    def incomplete(self) -> tuple[str, ...]:
+        """What is not in it, and what is not timed."""
+        return tuple(text for name, text in self.remarks() if name == "incomplete")
+
+    def remarks(self) -> list[tuple[str, str]]:
+        """What was assumed, left out and not timed."""
+        found = [("assumes", line) for line in self.said.get("assumes", ())]
+        found += [("incomplete", line) for line in self.said.get("incomplete", ())]
+        found += [("incomplete", f"{rows:,} rows are left out: {why}") for why, rows in sorted(self.left_out.items())]
+        if self.done < self.blocks:
+            again = "; the same command goes on" if self.folder else ""
+            found.append(("incomplete", f"stopped after {self.done:,} of {self.blocks:,} blocks{again}"))
+        return found
+
+    def sections(self) -> Iterator[Section]:
+        """What was kept, table by table; what was left out."""
+        yield Headline(self.of, f"{self.rows:,} rows in {self.blocks:,} blocks")
+        for table in self.tables.values():
+            yield from (BLANK, Sentences([table.title], "strong", indent=0), *table.sections())
+        if self.folder:
+            held = [f"rows in {self.folder}/rows", *(f"{self.folder}/{name}.parquet" for name in self.tables)]
+            yield from (BLANK, Sentences([f"wrote {', '.join(held[not self.rows_kept :])}"], indent=0))
+        for name, line in self.remarks():
+            yield Sentences([f"{name}  {line}"], REMARKS[name], indent=0)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The answer under stable keys (schema ``roofline/grid/1``)."""
+        return {
+            "schema": "roofline/grid/1",
+            "of": self.of,
+            "rows": self.rows,
+            "blocks": self.blocks,
+            "done": self.done,
+            "folder": self.folder,
+            "tables": {name: table.to_dict() for name, table in self.tables.items()},
+            "left_out": dict(self.left_out),
+            "assumptions": list(self.said.get("assumes", ())),
+            "incomplete": list(self.incomplete),
+        }
+
+    def one_line(self) -> str:
+        """What was kept of how much."""
+        kept = [*self.tables, *(["rows"] if self.rows_kept else [])]
+        return f"Grid of {self.rows:,} rows, {self.of}: {', '.join(kept)}"
+
+    def __getitem__(self, name: str) -> KeptTable:
+        """A table by its name, or by what it begins with: ``front``, ``top``, ``histogram``."""
+        found = [key for key in self.tables if key == name] or [key for key in self.tables if key.startswith(name)]
+        if not found:
+            raise InputError(f"no table {name!r} was kept", hint=f"one of {', '.join(self.tables)}")
+        return self.tables[found[0]]
+
+
+@dataclass(frozen=True, slots=True)
+class GridRun:
+    """How a grid is run: what is kept, where it is written, where it is worked out, and who is told.
+
+    ``keep`` as in ``front,top=100,histogram=lower``; ``rows`` are kept where nothing is said. ``out`` is a folder.
+    """
+
+    keep: str | None = None
+    out: str | None = None
+    cluster: Cluster = field(default_factory=Cluster)
+    block_rows: int = BLOCK_ROWS
+    progress: BlockProgress | None = None
+    announce: Callable[[str], None] | None = None
+
+    @classmethod
+    def taken_from(
+        cls, arguments: dict[str, Any], progress: Callable[[int, int], None] | None = None
+    ) -> GridRun | None:  # fmt: skip
+        """Take the words of a run out of keyword arguments; None where there are none: a table in memory.
+
+        ``progress`` is told of rows, ``block_progress`` among the arguments of rows and blocks.
+        """
+        told = {name: arguments.pop(name, None) for name in ("announce", "block_progress")}
+        names = [word.name for word in RUN_WORDS]
+        given = {name: value for name in names if (value := arguments.pop(name, None)) is not None}
+        if not given:
+            return None
+        cluster = Cluster(**{name: given.pop(name) for name in names[3:] if name in given})
+        tell: BlockProgress | None = told["block_progress"]
+        if tell is None and progress is not None:
+            tell = lambda rows, every, done, blocks: progress(rows, every)  # noqa: E731
+        return cls(**given, cluster=cluster, progress=tell, announce=told["announce"])
+
+
+def reduce_grid(
+    table: BlockTable, of: str, question: Any, run: GridRun, usual: tuple[str, ...] = ("lower",)
+) -> ReducedGrid:
+    """Work out a grid in blocks and keep what was asked for; with a folder, blocks that are done there are skipped.
+
+    ``question`` is everything the answer depends on; ``usual`` are the columns of a front where none are named.
+    """
+    if run.block_rows < 1:
+        raise SizeError(f"{run.block_rows} rows a block", hint="a million or more keeps a scheduler idle")
+    keep = KeepRequest.read(run.keep or "rows", table.names, usual)
+    if keep.rows and run.out is None:
+        raise InputError("rows in blocks need a folder", hint="-o grid/, or --keep front,top=100 for what fits here")
+    if run.out is not None:
+        load_extra("pyarrow.parquet", "parquet")
+    blocks = list(table.blocks(run.block_rows))
+    folder = None
+    if run.out is not None:
+        from roofline import __version__
+
+        said = {"of": of, "rows": table.rows, "blocks": len(blocks), "columns": list(table.names)}
+        asked = {"question": question, "keep": keep, "block_rows": run.block_rows, "version": __version__}
+        axes = {name: [values[0].item(), values[-1].item(), len(values)] for name, values in table.axes.items()}
+        said |= {"axes": axes, "version": __version__}
+        folder = GridFolder.of(run.out, said, question_hash({**asked, "axes": dict(table.axes)}), keep.rows)
+    found, done = _reduced(table, keep, blocks, folder, run)
+    if done == len(blocks) and sum(found.left_out.values()) == table.rows:
+        raise InputError(f"no row is left to keep: {next(iter(found.left_out))}")
+    tables = {each.name: _table(table, each, found.states[each.name]) for each in keep.reductions if found.states}
+    if folder is not None:
+        folder.finish(tables, blocks if done == len(blocks) else [])
+    path = None if folder is None else folder.path.rstrip("/")
+    return ReducedGrid(of, table.rows, len(blocks), done, tables, found.left_out, found.said, path, keep.rows)
+
+
+def _reduced(
+    table: BlockTable, keep: KeepRequest, blocks: list[RowBlock], folder: GridFolder | None, run: GridRun
+) -> tuple[Reduced, int]:
+    """All blocks reduced to one, those that are done in the folder first; how many there are when it is stopped."""
+    import os
+
+    from roofline import __version__
+
+    found, rows, done = Reduced(), 0, 0
+    left = []
+
+    def take(block: RowBlock, each: Reduced) -> None:
+        nonlocal found, rows, done
+        found, rows, done = found.merged(each, keep), rows + block.stop - block.start, done + 1
+        if run.progress is not None:
+            run.progress(rows, table.rows, done, len(blocks))
+
+    for block in blocks:
+        known = None if folder is None else folder.read(block)
+        if known is None:
+            left.append(block)
+        else:
+            take(block, known)
+    work = Reducing(table, keep, "" if folder is None else os.path.abspath(folder.path), __version__)
+    if not left:
+        return found, done
+    try:
+        with run.cluster.opened(run.announce) as client:
+            for block, each in done_blocks(work, left, client):
+                if folder is not None:
+                    folder.write(block, each)
+                take(block, each)
+    except KeyboardInterrupt:
+        if not done:
+            raise
+    return found, done
+
+
+def _table(table: BlockTable, reduction: Any, state: State) -> KeptTable:
+    """A reduction as a table: its rows with choices, sizes and columns, or its bins."""
+    if isinstance(reduction, Histogram):
+        return _histogram(reduction, state)
+    import numpy as np
+
+    from roofline.sizes import Codes
+
+    labels = table.labels_at(state["row"])
+    columns: dict[str, Any] = {"row": state["row"]}
+    for name in table.names:
+        values = labels[name] if name in labels else state[name]
+        if not isinstance(values, Codes) and values.dtype.kind == "U":
+            names, codes = np.unique(values, return_inverse=True)
+            values = Codes(codes.astype(np.int32), tuple(names.tolist()))
+        columns[name] = values
+    if len(labels) and "fits" in columns and not np.isnan(columns["fits"].astype(float)).any():
+        columns["fits"] = columns["fits"] == 1
+    whole = ("row", *(name for name in table.axes if table.axes[name].dtype.kind in "iu"))
+    titles = {"top": "best by", "front": "front of"}
+    kind = reduction.name.partition("-")[0]
+    return KeptTable(f"{titles[kind]} {', '.join(reduction.columns)}", columns, whole)
+
+
+def _histogram(reduction: Histogram, state: State) -> KeptTable:
+    import numpy as np
+
+    from roofline.sizes import Codes
+
+    bins, title = state["bin"], f"rows by {reduction.column}"
+    if bins.dtype.kind == "U":
+        columns: dict[str, Any] = {reduction.column: Codes(np.arange(len(bins)), tuple(bins.tolist()))}
+    else:
+        unit = UNITS.get(reduction.column, "")
+        edges = np.stack([bin_edges(bins), bin_edges(bins + 1)]) if len(bins) else np.zeros((2, 0))
+        columns = {f"{reduction.column}.from": edges[0], f"{reduction.column}.below": edges[1]}
+        if len(bins):
+            ends = (format_amount(float(edge), unit) for edge in (edges[0][0], edges[1][-1]))
+            title += f", {' to '.join(ends)}"
+    return KeptTable(title, {**columns, "rows": state["rows"]}, ("rows",))

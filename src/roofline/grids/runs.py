@@ -1,0 +1,239 @@
+"""Blocks of work in turn in this process, or on a Dask cluster with a sliding window of futures.
+
+A work is a value that travels: ``prepared(choice)`` is made once a choice, ``run(prepared, block)`` does a block.
+
+>>> class Squares:
+...     def prepared(self, choice): return choice + 2
+...     def run(self, prepared, block): return prepared ** block.number
+>>> from roofline.grids.blocks import RowBlock
+>>> blocks = [RowBlock(number, 0, 1, choice, ()) for number, choice in ((1, 0), (2, 0), (1, 1))]
+>>> [result for _, result in in_turn(Squares(), blocks)]
+[2, 4, 3]
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from roofline.errors import BlockError, InputError, RooflineError, load_extra
+from roofline.grids.blocks import RowBlock
+
+#: Futures in flight for each thread of a cluster: one runs, one waits.
+IN_FLIGHT = 2
+
+
+class BlockTask(Protocol):
+    """What is done with each block."""
+
+    def prepared(self, choice: int) -> Any:
+        """What the blocks of a choice need; it is made once."""
+
+    def run(self, prepared: Any, block: RowBlock) -> Any:
+        """Do a block."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """Where blocks run: ``workers`` processes of this machine, a scheduler's workers, or an open ``client``'s.
+
+    With none of them Dask's own configuration decides (``scheduler-address``); without one this process works alone.
+    """
+
+    workers: int | None = None
+    scheduler: str | None = None
+    scheduler_file: str | None = None
+    client: Any = None
+
+    def __post_init__(self) -> None:
+        given = [
+            name for name in ("workers", "scheduler", "scheduler_file", "client") if getattr(self, name) is not None
+        ]
+        if len(given) > 1:
+            words = " and ".join(name.replace("_", "-") for name in given)
+            raise InputError(f"{words} are two clusters", hint="give one of them")
+        if self.workers is not None and self.workers < 0:
+            raise InputError(f"{self.workers} workers", hint="0 for this process, or a number of them")
+
+    @contextmanager
+    def opened(self, announce: Callable[[str], None] | None = None) -> Iterator[Any]:
+        """A client of the cluster, None where this process works alone. Only a cluster that was made here is closed."""
+        if self.client is not None:
+            yield self.client
+        elif self.scheduler or self.scheduler_file or (self.workers is None and _configured()):
+            with _connected(self.scheduler, self.scheduler_file) as client:
+                _tell(announce, client)
+                yield client
+        elif self.workers:
+            with _local(self.workers) as client:
+                _tell(announce, client)
+                yield client
+        else:
+            yield None
+
+
+def _configured() -> bool:
+    """Whether Dask's own configuration names a scheduler: a file of it, or DASK_SCHEDULER_ADDRESS."""
+    try:
+        from dask import config
+    except ImportError:
+        return False
+    return bool(config.get("scheduler-address", None))
+
+
+@contextmanager
+def _connected(address: str | None, file: str | None) -> Iterator[Any]:
+    distributed = load_extra("distributed", "dask")
+    import os
+
+    if file is not None and not os.path.exists(os.path.expanduser(file)):
+        raise InputError(f"there is no scheduler file {file!r}", hint="dask scheduler --scheduler-file FILE writes one")
+    given = {"scheduler_file": os.path.expanduser(file)} if file is not None else {"address": address}
+    try:
+        client = distributed.Client(**given)
+    except (OSError, TimeoutError, ValueError) as error:
+        where = address or file or "the scheduler of Dask's configuration"
+        hint = "dask scheduler starts one and prints its address, as in tcp://host:8786"
+        raise InputError(f"no scheduler answers at {where}: {str(error) or type(error).__name__}", hint=hint) from None
+    with client:
+        yield client
+
+
+@contextmanager
+def _local(workers: int) -> Iterator[Any]:
+    distributed = load_extra("distributed", "dask")
+    import logging
+
+    local = distributed.LocalCluster(
+        n_workers=workers, threads_per_worker=1, dashboard_address="127.0.0.1:0", silence_logs=logging.CRITICAL
+    )
+    with local, distributed.Client(local) as client:
+        yield client
+
+
+def _tell(announce: Callable[[str], None] | None, client: Any) -> None:
+    if announce is not None:
+        announce(f"dashboard: {client.dashboard_link}")
+
+
+def in_turn(work: BlockTask, blocks: Sequence[RowBlock]) -> Iterator[tuple[RowBlock, Any]]:
+    """Do blocks one after the other."""
+    choice, prepared = -1, None
+    for block in blocks:
+        try:
+            if block.choice != choice:
+                prepared, choice = work.prepared(block.choice), block.choice
+            yield block, work.run(prepared, block)
+        except MemoryError:
+            raise _out_of_memory(block) from None
+
+
+def on_cluster(work: BlockTask, blocks: Sequence[RowBlock], client: Any) -> Iterator[tuple[RowBlock, Any]]:
+    """Do blocks on a cluster, as many at once as keep its threads busy, and give each as it is done.
+
+    What is prepared for a choice is a future that its blocks depend on: it is made once, goes from worker to worker,
+    and is made again where the one that held it is lost. A block whose worker is lost is done again by another.
+    """
+    from uuid import uuid4
+
+    distributed = load_extra("distributed", "dask")
+    own = uuid4().hex  # results of another run are not taken for ours: workers write files
+    given = client.submit(_itself, work, key=f"roofline-work-{own}")
+    waiting = iter(blocks)
+    left = Counter(block.choice for block in blocks)
+    prepared: dict[int, Any] = {}
+    running: dict[str, RowBlock] = {}
+    futures: dict[str, Any] = {}
+    done = distributed.as_completed()
+
+    def submit() -> None:
+        block = next(waiting, None)
+        if block is None:
+            return
+        if block.choice not in prepared:
+            key = f"roofline-choice-{own}-{block.choice}"
+            prepared[block.choice] = client.submit(_prepared, given, block.choice, key=key)
+        key = f"roofline-block-{own}-{block.number}"
+        future = client.submit(_run, given, prepared[block.choice], block, own, key=key)
+        running[key], futures[key] = block, future
+        done.add(future)
+
+    try:
+        for _ in range(max(1, IN_FLIGHT * sum(client.nthreads().values()))):
+            submit()
+        for future in done:
+            block = running[future.key]
+            yield block, _result(future, _suspect(client, own, running, block) if _is_killed(future) else block)
+            del running[future.key]
+            del futures[future.key]
+            left[block.choice] -= 1
+            if not left[block.choice]:
+                del prepared[block.choice]
+            for _ in range(max(1, IN_FLIGHT * sum(client.nthreads().values()) - len(running))):
+                submit()
+    finally:
+        if running:
+            client.cancel(list(futures.values()), force=True)
+
+
+def _result(future: Any, block: RowBlock) -> Any:
+    """The result of a block, or an error that names it."""
+    from distributed import CancelledError, KilledWorker
+
+    again = "what is done is kept: the same command goes on"
+    try:
+        return future.result()
+    except KilledWorker:
+        raise BlockError(
+            f"{block} ended worker after worker, as where memory runs out",
+            hint=f"workers with more memory, or fewer rows a block (--block-rows); {again}",
+        ) from None
+    except MemoryError:
+        raise _out_of_memory(block) from None
+    except (CancelledError, OSError) as error:
+        said = str(error) or type(error).__name__
+        raise BlockError(f"{block} was not done: {said:.300}", hint=again) from None
+    except RooflineError:
+        raise
+    except Exception as error:
+        raise BlockError(f"{block} failed: {type(error).__name__}: {error!s:.300}", hint=again) from error
+
+
+def _out_of_memory(block: RowBlock) -> BlockError:
+    hint = "workers with more memory, or fewer rows a block (--block-rows); what is done is kept"
+    return BlockError(f"{block} takes more memory than there is", hint=hint)
+
+
+def _itself(value: Any) -> Any:
+    return value
+
+
+def _prepared(work: BlockTask, choice: int) -> Any:
+    return work.prepared(choice)
+
+
+def _run(work: BlockTask, prepared: Any, block: RowBlock, own: str) -> Any:
+    from distributed import get_worker
+
+    get_worker().log_event(f"roofline-{own}", block.number)  # says who was at work where a worker dies
+    return work.run(prepared, block)
+
+
+def _is_killed(future: Any) -> bool:
+    from distributed import KilledWorker
+
+    return bool(future.status == "error" and isinstance(future.exception(), KilledWorker))
+
+
+def _suspect(client: Any, own: str, running: Mapping[str, RowBlock], block: RowBlock) -> RowBlock:
+    """Of the blocks that worker after worker was lost with, the one that was begun most often; others waited."""
+    begun = Counter(number for _, number in client.get_events(f"roofline-{own}"))
+    return max((block, *running.values()), key=lambda each: begun[each.number])
+
+
+def done_blocks(work: BlockTask, blocks: Sequence[RowBlock], client: Any) -> Iterator[tuple[RowBlock, Any]]:
+    """Do blocks on a client's cluster, or in turn where there is none."""
+    return in_turn(work, blocks) if client is None else on_cluster(work, blocks, client)

@@ -1,0 +1,284 @@
+"""Grids in blocks: cuts, reductions against brute force, folders that go on and refuse, workers that fail."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+from itertools import pairwise, product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from roofline.bounds.sweep import sweep
+from roofline.cli import main
+from roofline.errors import BlockError, InputError
+from roofline.grids import blocks as in_blocks
+from roofline.grids.blocks import BlockTable, RowBlock, cut
+from roofline.grids.reductions import Front, Histogram, KeepRequest, RowReduction, Top, bin_edges, merged
+from roofline.grids.runs import Cluster, in_turn
+from roofline.models.sweeps import sweep_steps
+from roofline.sizes import Codes
+
+SIZES: dict[str, Any] = {"batch": range(1, 65), "context": range(1, 4097, 16)}
+CHOICES: dict[str, Any] = {"on": ["h100:8", "h200:8"], "tensor": [8, 16]}
+KEEP = "front,front=lower:memory:throughput,top=7:upper,histogram=memory,histogram=bound_by"
+
+
+@pytest.mark.parametrize("shape", [(7,), (3, 5), (1, 1, 9), (4, 1, 6), ()])
+@pytest.mark.parametrize("most", [1, 2, 4, 7, 1000])
+def test_a_cut_has_every_entry_once_in_order(shape: tuple[int, ...], most: int) -> None:
+    whole = np.arange(int(np.prod(shape))).reshape(shape)
+    parts = [whole[tuple(slice(a, b) for a, b in ranges)].reshape(-1) for ranges in cut(shape, most)]
+    assert np.concatenate(parts).tolist() == list(range(whole.size))
+    assert max(map(len, parts)) <= most
+
+
+def brute_front(points: Any) -> list[int]:
+    """Rows that no other row beats or, standing before them, equals."""
+    kept = []
+    for i, one in enumerate(points):
+        better = ((points <= one).all(axis=1) & (points < one).any(axis=1)).any()
+        same = (points[:i] == one).all(axis=1).any()
+        if not better and not same:
+            kept.append(i)
+    return sorted(kept, key=lambda i: (*points[i], i))
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_reductions_equal_brute_force_however_rows_are_cut_and_merged(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    rows, names = int(rng.integers(1, 300)), ("lower", "memory", "throughput")[: 2 + seed % 2]
+    columns = {name: rng.integers(1, 12, rows).astype(float) for name in (*names, "throughput")}
+    points = np.stack([-columns[name] if name == "throughput" else columns[name] for name in names], axis=1)
+    reductions: list[RowReduction] = [Front(names), Top(5, "throughput"), Histogram("lower")]
+    cuts = np.unique(np.r_[0, rng.integers(0, rows, 4), rows])
+    found = {}
+    for each in reductions:
+        states = []
+        for start, stop in pairwise(cuts):
+            before = None
+            for a in range(start, stop, 37):  # the chunks of a block
+                part = slice(a, min(a + 37, stop))
+                state = each.reduced({n: v[part] for n, v in columns.items()}, np.arange(rows)[part], before)
+                before = state if before is None else each.merged(before, state)
+            states.append(before)
+        random.Random(seed).shuffle(states)
+        found[each.name] = merged(each, [state for state in states if state is not None])
+    front, top, counts = found.values()
+    assert front["row"].tolist() == brute_front(points)
+    assert top["row"].tolist() == np.lexsort((np.arange(rows), -columns["throughput"]))[:5].tolist()
+    edges = bin_edges(counts["bin"])
+    assert dict(zip(edges.tolist(), counts["rows"].tolist(), strict=True)) == {
+        float(value): int((columns["lower"] == value).sum()) for value in np.unique(columns["lower"])
+    }
+
+
+def test_a_histogram_has_sixteen_bins_an_octave_and_counts_names() -> None:
+    values = np.geomspace(1e-9, 1e9, 5000)
+    state = Histogram("lower").reduced({"lower": values}, np.arange(5000))
+    low, high = bin_edges(state["bin"]), bin_edges(state["bin"] + 1)
+    assert [int(((values >= a) & (values < b)).sum()) for a, b in zip(low, high, strict=True)] == state["rows"].tolist()
+    assert ((high - low) / low <= 1 / 16).all()
+    one = Histogram("bound_by").reduced({"bound_by": Codes(np.array([0, 0, 1]), ("hbm", "mxu"))}, np.arange(3))
+    other = Histogram("bound_by").reduced({"bound_by": Codes(np.array([0]), ("ici", "hbm"))}, np.arange(1))
+    both = Histogram("bound_by").merged(one, other)
+    assert both["bin"].tolist() == ["hbm", "ici", "mxu"]
+    assert both["rows"].tolist() == [2, 1, 1]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("fronts", r"--keep 'fronts' is not understood; did you mean 'front'"),
+        ("front=lower", "over one column"),
+        ("front=lower:bound_by", "no column 'bound_by' of numbers"),
+        ("top", "no number of rows; as in top=100"),
+        ("top=3:lowr", "did you mean 'lower'"),
+        ("histogram=x", "no column 'x'"),
+        (" , ", "names nothing to keep"),
+    ],
+)
+def test_what_to_keep_is_read_or_the_mistake_is_named(text: str, said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        KeepRequest.read(text, ("lower", "upper", "bound_by"), ("lower", "upper"))
+
+
+def same_tables(one: Any, other: Any) -> None:
+    """Compare what was kept, bit for bit."""
+    assert one.left_out == other.left_out
+    assert list(one.tables) == list(other.tables)
+    for name, table in one.tables.items():
+        assert list(table) == list(other.tables[name])
+        for column in table:
+            left, right = table[column], other.tables[name][column]
+            assert left.dtype == right.dtype
+            assert left.tolist() == right.tolist(), (name, column)
+
+
+def test_a_grid_in_blocks_keeps_the_rows_of_the_table_in_memory(tmp_path: Path, monkeypatch: Any) -> None:
+    pandas, polars = pytest.importorskip("pandas"), pytest.importorskip("polars")
+    monkeypatch.setattr(in_blocks, "CHUNK_ROWS", 1000)
+    columns = "lower,upper,bound_by,memory,fits,throughput"
+    whole = sweep_steps("llama-3-70b", **CHOICES, **SIZES, columns=columns)
+    out = str(tmp_path / "grid")
+    found = sweep_steps(
+        "llama-3-70b", **CHOICES, **SIZES, columns=columns, keep=f"rows,{KEEP}", out=out, block_rows=3000
+    )
+    rows = pandas.read_parquet(f"{out}/rows")
+    assert len(rows) == len(whole) == found.rows
+    assert polars.read_parquet(f"{out}/rows")["batch"].to_list() == whole["batch"].tolist()
+    for name in whole:
+        if name == "fits":
+            assert [None if value is None else bool(value) for value in rows[name]] == whole.plain(name)
+        elif whole[name].dtype.kind == "f":
+            assert np.array_equal(rows[name], whole.flat(name), equal_nan=True), name
+        else:
+            assert rows[name].tolist() == whole[name].tolist(), name
+    fits = whole["fits"] == 1
+    upper = np.where(fits, whole["upper"], np.inf)
+    best = np.lexsort((np.arange(len(whole)), upper))[:7]
+    assert found["top"]["row"].tolist() == best.tolist()
+    assert found["top"].plain("on") == whole["on"][best].tolist()
+    assert found["top"].plain("bound_by") == whole["bound_by"][best].tolist()
+    usable = np.flatnonzero(fits)
+    points = np.stack([whole["lower"], -whole["throughput"]], axis=1)[usable]
+    best_yet, front = np.inf, []
+    for i in np.lexsort((usable, points[:, 1], points[:, 0])):
+        if points[i, 1] < best_yet:
+            best_yet = points[i, 1]
+            front.append(int(usable[i]))
+    assert found["front-lower-throughput"]["row"].tolist() == front
+    assert found["histogram-bound_by"].to_dict()["rows"] == [
+        int((whole["bound_by"][fits] == name).sum()) for name in found["histogram-bound_by"]["bound_by"]
+    ]
+    assert sum(found.left_out.values()) == len(whole) - int(fits.sum())
+    assert pandas.read_parquet(f"{out}/top-upper.parquet")["row"].tolist() == best.tolist()
+    assert not os.path.exists(f"{out}/unfinished")
+
+
+def test_a_line_in_blocks_is_the_sweep_of_it(tmp_path: Path) -> None:
+    line, sizes = "h = bf16[B, D] * int4[D, F]; gelu(h)", {"B": range(1, 201), "D": [1024, 2048, 4096]}
+    asked: list[dict[str, Any]] = [
+        {"F": range(8, 8 * 51, 8)},                               # by the closed form
+        {"F": "4*D"},                                             # as arrays
+    ]  # fmt: skip
+    for more in asked:
+        whole = sweep(line, on="v5e", **sizes, **more)
+        kept = sweep(line, on="v5e", **sizes, **more, keep="front,top=9", block_rows=7001)
+        best = np.lexsort((np.arange(len(whole)), whole["lower"]))[:9]
+        assert kept["top"]["row"].tolist() == best.tolist()
+        for name in whole:
+            shown, wanted = kept["top"].plain(name), whole[name][best].tolist()
+            assert shown == (pytest.approx(wanted, rel=1e-12) if whole[name].dtype.kind == "f" else wanted), name
+        assert kept.said["assumes"] == tuple(text for kind, text in whole.remarks() if kind == "assumes")
+    held = {"on": "v5e", "B": range(1, 40), "D": [512, 768], "F": 512, "over": "warm"}
+    as_arrays = sweep(line, **held, keep="top=3", block_rows=11)
+    assert as_arrays["top"].plain("lower") == sorted(sweep(line, **held)["lower"].tolist())[:3]
+    raw = sweep(flops=[1e12, 4e12], bytes=[1e9, 1e10], on="h100", keep="top=1")
+    assert raw["top"].plain("bytes") == [1e9]
+
+
+def test_a_folder_goes_on_where_it_was_stopped_and_takes_no_other_question(tmp_path: Path) -> None:
+    out = str(tmp_path / "grid")
+    asked = {**CHOICES, **SIZES, "keep": KEEP, "block_rows": 5000}
+    serial = sweep_steps("llama-3-70b", **asked)
+
+    def stop(rows: int, every: int) -> None:
+        if rows > every / 2:
+            raise KeyboardInterrupt
+
+    half = sweep_steps("llama-3-70b", **asked, out=out, progress=stop)
+    assert 0 < half.done < half.blocks
+    assert "the same command goes on" in half.incomplete[-1]
+    part = sorted((tmp_path / "grid" / "parts").iterdir())[0]
+    part.write_bytes(part.read_bytes()[:100])  # cut short by other means than ours: made again
+    told: list[int] = []
+    rest = sweep_steps("llama-3-70b", **asked, out=out, progress=lambda rows, every: told.append(rows))
+    same_tables(rest, serial)
+    assert rest.done == rest.blocks == len(told)
+    times = {path: path.stat().st_mtime_ns for path in (tmp_path / "grid" / "parts").iterdir()}
+    same_tables(sweep_steps("llama-3-70b", **asked, out=out), serial)
+    assert times == {path: path.stat().st_mtime_ns for path in (tmp_path / "grid" / "parts").iterdir()}
+    for other in ({"context": [1, 2]}, {"keep": "top=3"}, {"weights": "fp8"}, {"set": {"hbm": "1 TB/s"}}):
+        with pytest.raises(InputError, match="another question: llama-3-70b decode; name another folder"):
+            sweep_steps("llama-3-70b", **{**asked, **other}, out=out)
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "notes.txt").write_text("")
+    with pytest.raises(InputError, match="is not empty and holds no grid"):
+        sweep_steps("llama-3-70b", **asked, out=str(tmp_path / "mine"))
+
+
+def test_rows_that_are_lost_are_made_again(tmp_path: Path) -> None:
+    out, asked = str(tmp_path / "grid"), {"on": "h100", "batch": range(1, 101), "context": 64, "block_rows": 30}
+    sweep_steps("llama-2-7b", **asked, out=out)
+    parts = sorted((tmp_path / "grid" / "rows").iterdir())
+    before = [part.read_bytes() for part in parts]
+    parts[1].unlink()
+    sweep_steps("llama-2-7b", **asked, out=out)
+    assert [part.read_bytes() for part in sorted((tmp_path / "grid" / "rows").iterdir())] == before
+
+
+class Failing:
+    """A task of which one block takes more memory than there is."""
+
+    def prepared(self, choice: int) -> int:
+        return choice
+
+    def run(self, prepared: int, block: RowBlock) -> int:
+        if block.number == 2:
+            raise MemoryError
+        return block.number
+
+
+def test_a_block_that_runs_out_of_memory_is_named() -> None:
+    blocks = [RowBlock(number, 10 * number, 10 * number + 10, 0, ()) for number in range(4)]
+    done = in_turn(Failing(), blocks)
+    assert [next(done)[1], next(done)[1]] == [0, 1]
+    with pytest.raises(BlockError, match=r"^block 2 \(rows 20 to 29\) takes more memory than there is; workers with"):
+        next(done)
+
+
+def test_two_clusters_are_a_mistake_and_so_is_a_file_for_blocks(tmp_path: Path, capsys: Any) -> None:
+    with pytest.raises(InputError, match="workers and scheduler are two clusters"):
+        Cluster(workers=2, scheduler="tcp://host:8786")
+    words = ["sweep", "llama-2-7b", "--on", "h100", "--batch", "1:9", "--context", "64"]
+    cases = {
+        ("--keep", "top=1", "-o", "grid.csv"): "name a folder: -o grid/",
+        ("--workers", "0"): "rows in blocks need a folder",
+        ("--keep", "top=1", "--scheduler-file", "nowhere.json"): "there is no scheduler file 'nowhere.json'",
+        ("--keep", "top=1", "--estimate"): "not worked out in blocks",
+    }
+    for more, said in cases.items():
+        assert main([*words, *more]) == 2
+        assert said in capsys.readouterr().err
+    out = str(tmp_path / "new") + "/"
+    assert main([*words, "--keep", "top=2", "-o", out, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["tables"]["top-lower"]["batch"] == [1, 2]
+    assert sorted(os.listdir(out)) == ["manifest.json", "parts", "top-lower.parquet"]
+
+
+def test_blocks_are_of_one_choice_and_know_their_rows() -> None:
+    class Table(BlockTable):
+        def __init__(self) -> None:
+            self.axes = {"a": np.arange(3), "b": np.arange(4)}
+            self.choices, self.names = 2, ("a", "b")
+
+        def prepared(self, choice: int) -> Any:
+            return None
+
+        def evaluated(self, prepared: Any, choice: int, sizes: Any, names: Any) -> Any:
+            return {}
+
+        def labels(self, choices: Any) -> dict[str, Any]:
+            return {"choice": choices}
+
+    table = Table()
+    blocks = list(table.blocks(5))
+    assert [(b.start, b.stop, b.choice) for b in blocks] == [(i * 4, i * 4 + 4, i // 3) for i in range(6)]
+    found = table.labels_at(np.arange(24))
+    assert list(zip(*(found[n].tolist() for n in ("choice", "a", "b")), strict=True)) == list(
+        product(range(2), range(3), range(4))
+    )
