@@ -21,10 +21,9 @@ from roofline.hardware import chip
 from roofline.hardware.catalog import user_file
 from roofline.hardware.machine import Machine
 from roofline.measurement import read_machine_file
-from roofline.measurement.effects import RunSetting, threads_used
 from roofline.measurement.executors import Library, torch_library
 from roofline.measurement.samples import HELD_UP, SHARED, SampleSummary
-from roofline.measurement.timing import point_of, time_step
+from roofline.measurement.timing import RunSetting, point_of, threads_used, time_step
 from roofline.notation import program
 
 FACTOR, ENOUGH = 1.25, 0.6

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from roofline.errors import SizeError
 from roofline.models import decode, load, names, prefill
-from roofline.models.parallelism.stages import balance_layers, split_into_stages
+from roofline.models.parallelism.splitting import balance_layers, split_into_stages
 from tests.models.tiny import TINY
 from tests.strategies import some
 

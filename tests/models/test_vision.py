@@ -132,7 +132,7 @@ def test_more_copies_share_the_images() -> None:
 
 
 def test_only_the_first_stage_has_the_tower() -> None:
-    from roofline.models.parallelism.stages import split_into_stages
+    from roofline.models.parallelism.splitting import split_into_stages
 
     assert [part.vision is None for part in split_into_stages(load(QWEN), 2)] == [False, True]
     ways = serve_bound(QWEN, "prefill", on="h100:2", batch=2, prompt=2048, images=1, pipeline=2)

@@ -13,7 +13,7 @@ from roofline.notation import program
 from roofline.notation.functions import canonical_functions
 from roofline.notation.structure import Program, Shape, Span, Step, TensorDim
 from roofline.ops import build
-from roofline.ops.movement import embedding
+from roofline.ops.basic import embedding
 from roofline.ops.rules import has_rule
 from roofline.sizes import symbol
 from roofline.work import Key, Op, Tensor

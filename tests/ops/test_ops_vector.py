@@ -15,12 +15,13 @@ from roofline.errors import InputError, SizeError
 from roofline.notation import program
 from roofline.ops.build import build
 from roofline.ops.elementwise import COMPLEX, PER_ELEMENT, elementwise, known_function, scaled_sum
-from roofline.ops.norm import COSTS, norm
 from roofline.ops.recurrent import CELLS, recurrent
 from roofline.ops.reduction import (
+    COSTS,
     PER_RESULT,
     TRANSCENDENTALS,
     distances,
+    norm,
     reduction,
     scan,
     softmax,

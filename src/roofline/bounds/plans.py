@@ -34,11 +34,9 @@ from roofline.notation.scope import is_unnamed
 from roofline.notation.structure import Program, Step, TensorDim
 from roofline.ops.build import arithmetic_dtype, label_sizes
 from roofline.ops.collectives.choice import Chooser
-from roofline.ops.sharding.choices import MaySplit
-from roofline.ops.sharding.costs import PlanTime, TimeCosts
 from roofline.ops.sharding.layout import check_uneven, divides, local_size
-from roofline.ops.sharding.local import MeshPlacement, operations, sizes_of_all
-from roofline.ops.sharding.plans import Costs, Found, Plan, assumes_any_axis_order, plans
+from roofline.ops.sharding.local import MeshPlacement, PlanTime, TimeCosts, operations, sizes_of_all
+from roofline.ops.sharding.plans import Costs, Found, MaySplit, Plan, assumes_any_axis_order, plans
 from roofline.quantity import format_amount
 from roofline.sizes import Size, is_array, is_one, is_symbol, product
 from roofline.statements import Assumption

@@ -65,7 +65,7 @@ def command(
         show(points)
     if chart is not None:
         from roofline.charts.measurement_charts import measured_chart
-        from roofline.measurement.effects import has_roof
+        from roofline.measurement.timing import has_roof
 
         drawn = threads if threads is not None and has_roof(found.measured, threads) else None
         measured_chart(found.measured, threads=drawn, dtypes=_dtypes(points), points=points).save(chart)

@@ -15,7 +15,7 @@ from roofline.models.step import ForwardPass, divided
 from roofline.models.weights import Storage, Weight, join_path
 from roofline.ops.contraction import contraction
 from roofline.ops.elementwise import elementwise
-from roofline.ops.norm import norm
+from roofline.ops.reduction import norm
 from roofline.sizes import Size
 from roofline.work import Op, Tensor, Work
 

@@ -25,7 +25,7 @@ from roofline.models.description import WHOLE_BATCH, Block, ImageSize, Model
 from roofline.models.operation_builder import OperationBuilder, StorageOf
 from roofline.models.step import ForwardPass
 from roofline.models.weights import Weight
-from roofline.ops.movement import embedding
+from roofline.ops.basic import embedding
 from roofline.sizes import Size, check, is_array, is_symbol, is_zero, maximum, plain_numbers
 from roofline.work import Op, Tensor
 

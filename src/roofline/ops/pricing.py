@@ -19,17 +19,15 @@ from collections.abc import Sequence
 from typing import TypeAlias
 
 from roofline.ops.attention import attention, index_scores
-from roofline.ops.basic import UNKNOWN, arithmetic, move, unknown, vector
+from roofline.ops.basic import UNKNOWN, arithmetic, embedding, move, unknown, vector
 from roofline.ops.collectives.registry import least_sent
 from roofline.ops.contraction import contraction
 from roofline.ops.convolution import Reach, adaptive_windows, convolution, valid_taps_of
 from roofline.ops.elementwise import elementwise, scaled_sum
 from roofline.ops.linear_algebra import fourier
-from roofline.ops.movement import embedding
-from roofline.ops.norm import norm, norm_backward
 from roofline.ops.pooling import pool, pool_backward, resample
 from roofline.ops.recurrent import causal_convolution, linear_recurrence, recurrent, selective_scan
-from roofline.ops.reduction import distances, reduction, scan, softmax, softmax_backward
+from roofline.ops.reduction import distances, norm, norm_backward, reduction, scan, softmax, softmax_backward
 from roofline.sizes import Size, is_zero
 from roofline.work import Op, Tensor, Work
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from roofline.models.description import Block, Cached
 from roofline.models.operation_builder import OperationBuilder
 from roofline.models.weights import Weight, join_path
-from roofline.ops.movement import embedding
+from roofline.ops.basic import embedding
 from roofline.sizes import Size
 from roofline.work import Tensor
 

@@ -22,7 +22,7 @@ from roofline.models.blocks.mlp import ACTIVATIONS
 from roofline.models.description import Block
 from roofline.models.operation_builder import OperationBuilder
 from roofline.models.weights import Weight
-from roofline.ops.movement import embedding
+from roofline.ops.basic import embedding
 from roofline.sizes import Size
 from roofline.work import Op, Tensor, Work
 

@@ -1,4 +1,4 @@
-"""Splitting over chips: one chip's part of a model, and the mesh that the chips make.
+"""Splitting over chips: one chip's part of a model, the mesh that the chips make, the layers of each stage.
 
 >>> from roofline.hardware import chip
 >>> from roofline.models import load
@@ -7,19 +7,217 @@
 (4, True)
 >>> local.notes[-1], machine.mesh
 ('8 heads of keys and values on 16 chips: each is held by 2', Mesh(tensor=16 nvlink switch 8, nic switch 2))
+
+The first stage of a pipeline gathers the tokens' embeddings, the last has the output head; what lies between two stages
+is the hidden state.
+
+>>> parts = split_into_stages(load("llama-2-7b"), 4)
+>>> [(part.first, len(part.layers), part.embeds, part.head) for part in parts]
+[(0, 8, True, False), (8, 8, False, False), (16, 8, False, False), (24, 8, False, True)]
+>>> sum(part.parameters for part in parts) == load("llama-2-7b").parameters
+True
+
+Several layouts in one call are numbers of chips as arrays that broadcast with the sizes. Each distinct layout is priced
+once, for all its sizes together, and the answers are put where they belong:
+
+>>> from roofline.models.serving import serve_bound
+>>> found = serve_bound("llama-2-70b", "decode", on="h200:8", tensor=[1, 2, 4, 8], batch=64, context=2048)
+>>> [round(float(time) * 1e3, 1) for time in found.lower], found.bound_by.decode()
+([29.8, 15.4, 8.3, 4.7], ['hbm', 'hbm', 'hbm', 'hbm'])
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from itertools import accumulate
 from typing import Any
 
-from roofline.errors import InputError
+from roofline.bounds.bound import Bound
+from roofline.bounds.footprint import Footprint
+from roofline.errors import InputError, SizeError
 from roofline.hardware.machine import Machine
 from roofline.models.blocks.key_selection import with_index_formats
 from roofline.models.description import Model
-from roofline.models.parallelism.layout import Parallelism, name_axes
-from roofline.models.parallelism.stages import split_into_stages
+from roofline.models.parallelism.layout import OPTIONS, Parallelism, name_axes
+from roofline.sizes import Codes, check, common_shape, is_array, is_symbol
+
+
+def split_into_stages(
+    model: Model, count: int, costs: Sequence[float] | None = None, *, first: float = 0, last: float = 0
+) -> tuple[Model, ...]:
+    """Cut a model into ``count`` stages of consecutive layers.
+
+    ``costs``, ``first`` and ``last`` are those of :func:`balance_layers`; without costs, stages have as many layers.
+
+    A table that the embedding and the head share (tied) stands in the first and in the last stage.
+    """
+    if check("pipeline", count) == 1:
+        return (model,)
+    if count > len(model.layers):
+        raise SizeError(
+            f"{model.name} has {len(model.layers)} layers, too few for {count} stages",
+            hint=f"a pipeline of at most {len(model.layers)}",
+        )
+    from roofline.models.blocks.residual_streams import CopyToStreams
+
+    streams = next((block.streams for block in model.before if isinstance(block, CopyToStreams)), 1)
+    held = (
+        balance_layers([1.0] * len(model.layers), count)
+        if costs is None
+        else balance_layers(costs, count, first=first, last=last)
+    )
+    ends = list(accumulate(held))
+    found = []
+    for number, (size, end) in enumerate(zip(held, ends, strict=True)):
+        part = replace(model, first=model.first + end - size, layers=model.layers[end - size : end])
+        if number > 0:
+            part = replace(part, before=(), receives=streams * model.width, tied=False, vision=None)
+        if number < count - 1:
+            part = replace(part, after=(), final=(), head=False, extra=(), extra_blocks=())
+        found.append(part)
+    return tuple(found)
+
+
+def balance_layers(costs: Sequence[float], count: int, *, first: float = 0, last: float = 0) -> tuple[int, ...]:
+    """How many consecutive layers each of ``count`` stages holds so that the largest sum of costs is least.
+
+    ``first`` and ``last`` are further costs of the first and the last stage (embedding, head). Every stage has a layer.
+    Where all layers cost the same and nothing comes beside them, sizes differ by one at most, the smaller ones last:
+
+    >>> balance_layers([1] * 10, 4), balance_layers([1] * 10, 4, last=2)
+    ((3, 3, 2, 2), (3, 3, 3, 1))
+    >>> balance_layers([5, 1, 1, 1, 1, 1], 2)
+    (1, 5)
+    """
+    layers = len(costs)
+    if len(set(costs)) == 1 and not first and not last:
+        base, rest = divmod(layers, count)
+        return tuple(base + (number < rest) for number in range(count))
+    sums = [0.0, *accumulate(map(float, costs))]
+    # the largest sum is the cost of some run of layers, with or without the further costs
+    low, high = 0.0, sums[-1] + first + last
+    best = _fill(sums, count, high, first, last)
+    for _ in range(60):
+        middle = (low + high) / 2
+        found = _fill(sums, count, middle, first, last)
+        low, high, best = (low, middle, found) if found else (middle, high, best)
+    return tuple(best)
+
+
+def _fill(sums: Sequence[float], count: int, most: float, first: float, last: float) -> list[int]:
+    """Fill the stages in order up to ``most`` each, one layer at least left for every later one; empty if it fails."""
+    layers, start = len(sums) - 1, 0
+    found: list[int] = []
+    for number in range(count):
+        beside = (first if number == 0 else 0) + (last if number == count - 1 else 0)
+        after = count - 1 - number
+        end = layers if after == 0 else start + 1
+        while after and end < layers - after and sums[end + 1] - sums[start] + beside <= most:
+            end += 1
+        if sums[end] - sums[start] + beside > most * (1 + 1e-12):
+            return []
+        found.append(end - start)
+        start = end
+    return found
+
+
+#: Options that are sequences by themselves.
+_LISTS = ("skew", "tile")
+
+
+def stack_layouts(ask: Callable[..., Bound], asked: Mapping[str, Any], **every: Any) -> Bound:
+    """Ask for each layout among the options and stack the answers in the shape that sizes and layouts broadcast to."""
+    import numpy as np
+
+    varying = {n: np.asarray(v) for n, v in asked.items() if n not in _LISTS and _varies(v)}
+    fixed = {name: value for name, value in asked.items() if name not in varying}
+    symbols = [name for name, value in fixed.items() if is_symbol(value)]
+    if symbols:
+        raise SizeError(f"{symbols[0]} is unnamed, and numbers of chips are an array", hint="give it a value")
+    shape = common_shape(varying)
+    flat = {name: np.broadcast_to(values, shape).ravel() for name, values in varying.items()}
+    names = [name for name in flat if name in OPTIONS]
+    rows: dict[tuple[Any, ...], list[int]] = {}
+    for index, layout in enumerate(zip(*(flat[name].tolist() for name in names), strict=True)):
+        rows.setdefault(layout, []).append(index)
+    answers = []
+    for layout, where in rows.items():
+        sizes = {name: values[where].astype(float) for name, values in flat.items() if name not in names}
+        answers.append((where, ask(**every, **fixed, **sizes, **dict(zip(names, layout, strict=True)))))
+    full = {name: np.broadcast_to(values, shape).astype(float) for name, values in varying.items()}
+    return _stack(answers, shape, full)
+
+
+def stack_parts(ask: Callable[..., Bound], sizes: Mapping[str, Any], some: Any) -> Bound:
+    """Ask once for the entries that ``some`` selects and once for the rest, and merge the answers."""
+    import numpy as np
+
+    varying = {name: np.asarray(value) for name, value in sizes.items() if is_array(value)}
+    fixed = {name: value for name, value in sizes.items() if name not in varying}
+    shape = common_shape(varying)
+    full = {name: np.broadcast_to(values, shape) for name, values in varying.items()}
+    chosen = np.broadcast_to(some, shape).ravel()
+    answers = []
+    for where in (np.flatnonzero(chosen), np.flatnonzero(~chosen)):
+        answers.append((where.tolist(), ask(**fixed, **{name: values.ravel()[where] for name, values in full.items()})))
+    return _stack(answers, shape, full)
+
+
+def _stack(answers: Sequence[tuple[list[int], Bound]], shape: tuple[int, ...], varying: Mapping[str, Any]) -> Bound:
+    import numpy as np
+
+    first = answers[0][1]
+
+    def column(values: Iterable[Any]) -> Any:
+        listed = list(values)
+        if any(value is None for value in listed):
+            return None
+        made = np.zeros(int(np.prod(shape)))
+        for (where, _), value in zip(answers, listed, strict=True):
+            made[where] = value
+        return made.reshape(shape)
+
+    def columns(mappings: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+        names = dict.fromkeys(name for mapping in mappings for name in mapping)
+        return {name: column(mapping.get(name, 0) for mapping in mappings) for name in names}
+
+    bounds = [bound for _, bound in answers]
+    plain = ("flops", "intensity", "critical_intensity", "lower", "op_by_op", "upper", "attainable", "utilisation",
+             "estimate")  # fmt: skip
+    times = columns([bound.times for bound in bounds])
+    found = [bound.footprint for bound in bounds if bound.footprint is not None]
+    footprint = None
+    if len(found) == len(bounds):
+        footprint = Footprint(columns([each.parts for each in found]), found[0].level, found[0].capacity)
+    changed: dict[str, Any] = {name: column(getattr(bound, name) for bound in bounds) for name in plain}
+    changed |= {name: columns([getattr(bound, name) for bound in bounds]) for name in ("flops_by", "bytes", "wire")}
+    changed |= {name: _united(getattr(bound, name) for bound in bounds) for name in ("assumptions", "incomplete")}
+    # an axis that another layout lacks has size 1 there
+    sizes = dict.fromkeys(name for bound in bounds for name in bound.sizes)
+    changed["sizes"] = {n: varying[n] if n in varying else column(b.sizes.get(n, 1) for b in bounds) for n in sizes}
+    for name, values in changed["sizes"].items():
+        if name not in varying and (values == values.ravel()[0]).all():
+            changed["sizes"][name] = first.sizes.get(name, 1)
+    base = first if type(first) is Bound else _plain_bound(first)
+    return replace(base, **changed, times=times, bound_by=Codes.of(times), uses=(), ops=(), footprint=footprint)
+
+
+def _plain_bound(found: Bound) -> Bound:
+    from dataclasses import fields
+
+    return Bound(**{f.name: getattr(found, f.name) for f in fields(Bound)})
+
+
+def _united(many: Iterable[Sequence[str]]) -> tuple[str, ...]:
+    """Statements of all layouts, each once."""
+    listed = [dict.fromkeys(each) for each in many]
+    return tuple(dict.fromkeys(item for each in listed for item in each))
+
+
+def _varies(value: Any) -> bool:
+    return is_array(value) or isinstance(value, list | tuple | range)
+
 
 #: Costs of each layer, of what comes before the first, and of what comes after the last.
 Costs = tuple[Sequence[float], float, float]

@@ -20,8 +20,7 @@ from roofline.models.config import load
 from roofline.models.description import Model
 from roofline.models.operations import check_options
 from roofline.models.parallelism.layout import OPTIONS, Parallelism, has_several_layouts, take_layout_options
-from roofline.models.parallelism.splitting import local_model
-from roofline.models.parallelism.stacking import stack_layouts
+from roofline.models.parallelism.splitting import local_model, stack_layouts
 from roofline.models.serving.pipeline import pipelined
 from roofline.models.serving.step import PHASES, step_bound
 from roofline.signatures import optional, renamed, takes

@@ -35,8 +35,7 @@ from roofline.errors import SizeError
 from roofline.hardware.machine import Machine
 from roofline.models.description import Model
 from roofline.models.parallelism.layout import BALANCES, Parallelism, name_axes
-from roofline.models.parallelism.splitting import Costs, local_stages
-from roofline.models.parallelism.stacking import stack_parts
+from roofline.models.parallelism.splitting import Costs, local_stages, stack_parts
 from roofline.models.serving.step import step_bound
 from roofline.sizes import Size, floor_div, is_array, is_symbol, maximum, minimum
 from roofline.statements import assume

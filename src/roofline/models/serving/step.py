@@ -17,7 +17,7 @@ from roofline.models.blocks.latent_attention import LatentAttention
 from roofline.models.description import Model
 from roofline.models.operations import activation_bytes, decode, prefill
 from roofline.models.parallelism.layout import Parallelism
-from roofline.models.parallelism.stacking import stack_parts
+from roofline.models.parallelism.splitting import stack_parts
 from roofline.models.serving.mixed_step import mixed
 from roofline.sizes import Size, is_array, is_symbol
 from roofline.statements import Assumption, assume, missing

@@ -33,7 +33,7 @@ from roofline.bounds.footprint import Footprint
 from roofline.errors import InputError, suggest
 from roofline.models.blocks.collectives import Algorithm, collective_operation
 from roofline.models.description import Model, block_parameters
-from roofline.models.parallelism.stages import balance_layers as even
+from roofline.models.parallelism.splitting import balance_layers as even
 from roofline.models.step import divided
 from roofline.models.training.passes import (
     GradientFormat,

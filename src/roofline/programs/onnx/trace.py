@@ -27,9 +27,8 @@ from roofline.errors import InputError, RooflineError
 from roofline.ops import pricing
 from roofline.ops.counting import count
 from roofline.programs.loops import branch_cost, stated
-from roofline.programs.onnx.graph import dims_of, dtype_of, inferred, read
+from roofline.programs.onnx.graph import dims_of, dtype_of, inferred, put, read, solved
 from roofline.programs.onnx.registry import UPDATES, Call, find, load
-from roofline.programs.onnx.sizes import put, solved
 from roofline.programs.onnx.standins import DOMAIN
 from roofline.programs.parts import given_back, named_apart
 from roofline.programs.traced import Traced

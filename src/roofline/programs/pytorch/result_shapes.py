@@ -20,7 +20,7 @@ from roofline.errors import InputError
 from roofline.ops.convolution import Window
 from roofline.programs.pytorch.price_tables import FUNCTIONS, OPTIMIZERS, REDUCTIONS
 from roofline.programs.pytorch.registry import UNTOLD, Call, TensorOperand, operands_in
-from roofline.programs.pytorch.rules.recurrent import MODES, Recurrence, recurrence_of
+from roofline.programs.pytorch.rules.sequences import MODES, Recurrence, recurrence_of
 from roofline.sizes import ceil_div
 from roofline.work import Tensor
 

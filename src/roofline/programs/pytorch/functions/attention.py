@@ -18,11 +18,7 @@ from roofline.ops.masks import CAUSAL
 from roofline.programs.pytorch.price_tables import ATTENTION_BACKWARD
 from roofline.programs.pytorch.recorder import Recorder, WholeOperation, run_whole
 from roofline.programs.pytorch.registry import function
-from roofline.programs.pytorch.rules.attention import (
-    AttentionSizes,
-    attention_sizes,
-    operation,
-)
+from roofline.programs.pytorch.rules.sequences import AttentionSizes, attention_sizes, operation
 from roofline.sizes import Size, exact_div
 from roofline.work import Op
 

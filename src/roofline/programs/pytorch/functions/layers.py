@@ -16,8 +16,8 @@ from roofline.ops import pricing
 from roofline.ops.einsum import einsum_operations, operand_letters
 from roofline.programs.pytorch.recorder import Recorder, WholeOperation, run_whole
 from roofline.programs.pytorch.registry import function, price
-from roofline.programs.pytorch.rules.recurrent import forward as recurrent_forward
-from roofline.programs.pytorch.rules.recurrent import recurrence_of
+from roofline.programs.pytorch.rules.sequences import forward as recurrent_forward
+from roofline.programs.pytorch.rules.sequences import recurrence_of
 from roofline.programs.pytorch.tensors import map_tensors
 from roofline.sizes import product
 from roofline.work import Op, Tensor

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from roofline.programs.pytorch.registry import Call, Priced, TensorOperand, is_operand, pricing, rule
-from roofline.programs.pytorch.rules.attention import broadcast
+from roofline.programs.pytorch.rules.sequences import broadcast
 from roofline.programs.rule_table import levels_of
 from roofline.sizes import Size, maximum, minimum, product
 from roofline.work import Op, Tensor
