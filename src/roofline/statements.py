@@ -28,6 +28,7 @@ ASSUMPTION_KINDS: Mapping[str, str] = MappingProxyType(
         "notation": "how a line of the notation was read where it leaves a choice",
         "plan": "the plan that a sharded program goes by, and of how many chips a figure is one's",
         "layout": "how work lies on the chips: the mesh, stages, what is not sharded",
+        "alike": "chips that all do the same, as nothing is sharded over them",
         "collective": "how a collective is done: its algorithm, the axes it goes over",
         "network": "what is taken for granted about links and the axes of a mesh",
         "operation": "what a reader should know about one operation",

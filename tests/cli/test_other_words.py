@@ -35,6 +35,18 @@ MESSAGES = [
     (LLM, "or both (--prompt 1024, prompt=1024)"),
     ([*TRAIN, "--batch-size", "8"], "a batch is --batch-tokens, in tokens."),
     ([*TRAIN, "--precision", "fp8"], "formats are --weights, --gradients, --moments and --master."),
+    (["trace", "m.py:f", "--train"], "No such option '--train'; the gradient too is --backward."),
+    (["bound", MATMUL, "--peak", "1e15"], "a figure of the machine is set by --set hbm=8.2e11."),
+    (["llm", "llama-3-8b", "--rps", "3"], "what meets a rate and limits is found by roofline plan."),
+    (["plan", "llama-3-8b", "--qps", "3"], "requests that come in are --rate 12/s."),
+    (["plan", "llama-3-8b", "--cost", "3"], "dollars of each chip for an hour are --prices h100=2.5."),
+    ([*TRAIN, "--recompute", "full"], "what is kept, and what computed again, is --checkpoint: full, selective, none."),
+    ([*TRAIN, "--gradient-accumulation-steps", "4"], "parts of a step are --microbatches."),
+    ([*LLM, "--speculative", "4"], "tokens of a draft are --draft N, what makes them --draft-by."),
+    ([*LLM, "--seq_len", "8"], "a prompt is --prompt, what decode comes after --context."),
+    (["bound", MATMUL, "--compare", "a100"], "several machines stand behind one --on: --on h100,a100."),
+    (["bound", MATMUL, "--verbose"], "where each figure comes from is --explain."),
+    (["plot", MATMUL, "--svg", "a.svg"], "a file is -o FILE."),
     (["bound", "1024x1024x1024", "--on", "h100"], f"the number 1024 is not an operand; {IN_A_LINE}"),
     (["bound", "(M,K)x(K,N)", "--on", "h100"], f"round brackets hold an expression; {IN_A_LINE}"),
     (["bound", "matmul(bf16[2, 3], bf16[3, 4])", "--on", "h100"], f"unknown function 'matmul'; {IN_A_LINE}"),
@@ -101,6 +113,27 @@ def test_formats_may_be_written_in_capitals(capsys: pytest.CaptureFixture[str]) 
         assert main([*LLM, "--context", "1024", "--json", *words]) == 0
         shown.append(capsys.readouterr().out)
     assert shown[2] == shown[3]
+
+
+@pytest.mark.parametrize(
+    ("words", "plain"),
+    [
+        (["bound", "FP16[8, 8] * FP16[8, 8]", "--on", "H100", "--over", "L2"], ["--over", "l2"]),
+        (["BOUND", "fp16[8, 8] * fp16[8, 8]", "--ON", "h100", "--Over", "HBM"], ["--over", "hbm"]),
+        (["bound", "fp16[8, 8] * fp16[8, 8]", "--on", "h100", "--policy", "Fused"], ["--policy", "fused"]),
+        ([*LLM, "--Context", "1K", "--price", "2", "--form", "UPPER"], ["--form", "upper"]),
+        ([*LLM, "--context", "1k", "--estimate", "--library", "VLLM"], ["--library", "vllm"]),
+        ([*TRAIN[:3], "h100:8", "--Batch_Tokens", "1M", "--checkpoint", "Full"], ["--checkpoint", "full"]),
+        (["chips", "nvidia", "--sort", "PEAK"], ["--sort", "peak"]),
+        (["solve", MATMUL, "--on", "h100", "B=8", "D=8", "F=8", "--for", "HBM"], ["--for", "hbm"]),
+        (["scaling", "--on", "v5p", "DP"], ["dp"]),
+    ],
+)
+def test_case_does_not_matter(words: list[str], plain: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(words) == 0
+    shown = capsys.readouterr().out
+    assert main([*words[: -len(plain)], *plain]) == 0
+    assert capsys.readouterr().out == shown
 
 
 def test_microbatches_have_one_name_in_two_spellings(capsys: pytest.CaptureFixture[str]) -> None:

@@ -30,6 +30,7 @@ from roofline.sections import (
     incomplete,
 )
 from roofline.sizes import Codes, Size, is_array, is_symbol, is_zero, maximum, read_only
+from roofline.statements import kind_of, without
 from roofline.work import Op
 
 if TYPE_CHECKING:
@@ -270,6 +271,8 @@ class Bound(Comparable):
         """A row a resource with its bar, the bounds in words, operations, ``advice``, plans, and what was assumed."""
         yield from (Headline(self.expression, f"on {self.target}"), BLANK)
         yield from () if self.footprint is None else self.footprint.misfit()
+        alike = [each for each in self.assumptions if kind_of(each) == "alike"]
+        yield from (Sentences(alike, "alert"), BLANK) if alike else ()
         if not self.is_rate_only:
             yield from (_resources(self), BLANK)
         yield Sentences(bounds_in_words(self))
@@ -281,7 +284,7 @@ class Bound(Comparable):
             yield from (BLANK, *advice)
         if len(self.plans) > 1:
             yield from (BLANK, _plans(self))
-        yield from (BLANK, assumes(self.assumptions), incomplete(self.incomplete))
+        yield from (BLANK, assumes(without(self.assumptions, ("alike",))), incomplete(self.incomplete))
 
     def facts(self) -> Iterator[Fact]:
         """The bounds, what binds, the rates of what was used, and the memory, for a comparison."""

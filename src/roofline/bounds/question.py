@@ -113,7 +113,7 @@ class Question:
         if not chips or (self.text and program(self.text, self.conventions.compute).axes):
             return []
         each = f"each of the {product(chips)} chips" if all(isinstance(n, int) for n in chips) else "each chip"
-        return [Assumption("layout", f"nothing is sharded: {each} does all of this")]
+        return [Assumption("alike", f"nothing is sharded: {each} does all of this")]
 
     @property
     def expression(self) -> str:

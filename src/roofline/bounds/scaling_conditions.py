@@ -155,7 +155,8 @@ def check_experts_per_token(picks: Any, experts: Any) -> Any:
 
 
 def condition_named(name: str) -> Condition:
-    """Find a condition, or say which there are."""
+    """Find a condition by its name in any case, or say which there are."""
+    name = name if name in CONDITIONS else name.lower()
     if name not in CONDITIONS:
         raise InputError(f"unknown condition {name!r}", hint=suggest(name, [*CONDITIONS, *SPLITS], what="conditions"))
     return CONDITIONS[name]

@@ -82,6 +82,7 @@ def solve(expression: str | None = None, for_: str = "", **arguments: Any) -> So
         raise InputError(f"{for_!r:.60} is nothing to solve for", hint="name one unknown, as in for_='B'")
     asked = of_several_chips(question(expression, **arguments))
     names, rates = asked.size_names, _rate_names(asked)
+    for_ = for_.lower() if for_ not in names and for_.lower() in rates else for_
     if (
         for_ not in names
         and for_ not in rates

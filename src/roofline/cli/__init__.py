@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Sequence
+from functools import cache
 from typing import TYPE_CHECKING
 
 import click
@@ -59,6 +60,7 @@ class _Lazy(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         if ctx.resilient_parsing:  # completion asks what may follow
             return super().resolve_command(ctx, args)
+        args = [args[0].lower(), *args[1:]] if args and args[0].lower() in _COMMANDS else args
         if args and args[0] not in _COMMANDS:
             hint = suggest(args[0], _COMMANDS, what="commands")
             hint = "help is roofline --help, or roofline COMMAND --help" if args[0] == "help" else hint
@@ -99,6 +101,7 @@ def reference() -> Iterator[CommandEntry]:
     return entries(_COMMANDS, _command)
 
 
+@cache
 def _command(name: str) -> click.Command:
     from importlib import import_module
 

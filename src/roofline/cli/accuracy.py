@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from roofline.cli.command import argument, command_named
 from roofline.cli.option_table import option, with_options
 from roofline.cli.output import show, show_json
+from roofline.cli.progress import working
 
 if TYPE_CHECKING:
     from roofline.answers import Answer
@@ -18,7 +19,14 @@ if TYPE_CHECKING:
     option("op"),
     option("library", default=None, show_default=False, help="A library: vllm, trtllm, sglang, nccl, torch."),
     option("constants", name="files"),
-    option("constants", words="--data", name="data", multiple=False, help="Your own runs, to hold constants against."),
+    option(
+        "constants",
+        words="--runs",
+        older="--data",
+        name="data",
+        multiple=False,
+        help="Your own runs, to hold constants against.",
+    ),
     option("json"),
 )
 def command(
@@ -29,19 +37,20 @@ def command(
     \b
     roofline accuracy h100
     roofline accuracy --op attention
-    roofline accuracy h100 --data mine.csv
+    roofline accuracy h100 --runs mine.csv
     """
     from roofline.errors import InputError
     from roofline.estimates import accuracy, held_accuracy
 
     found: Answer
     if data is None:
-        found = accuracy(chip, kernel=kernel, library=library, files=files)
+        found = accuracy(chip and chip.lower(), kernel=kernel, library=library, files=files)
     elif chip is None or kernel is not None:
-        said = "--data has rows of one chip" if chip is None else "--op picks shipped errors, --data has its own rows"
-        raise InputError(said, hint=f"roofline accuracy {chip or 'h100'} --data {data}")
+        said = "--runs has rows of one chip" if chip is None else "--op picks shipped errors, --runs has its own rows"
+        raise InputError(said, hint=f"roofline accuracy {chip or 'h100'} --runs {data}")
     else:
-        found = held_accuracy(data, chip, library=library or "vllm", files=files)
+        with working("reading runs"):
+            found = held_accuracy(data, chip, library=library or "vllm", files=files)
     if as_json:
         show_json(found.to_dict())
     else:

@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Sequence
 from inspect import cleandoc
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -17,8 +18,21 @@ import click
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
-#: What all commands do with help.
-SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
+
+def _as_written(word: str) -> str:
+    """An option in any case, and with underscores: ``--Batch_Tokens``; a single letter stays as it is."""
+    return word if len(word) == 1 else word.lower().replace("_", "-")
+
+
+#: What all commands do with help, and with words in another case.
+SETTINGS = {
+    "help_option_names": ["-h", "--help"],
+    "max_content_width": 100,
+    "token_normalize_func": _as_written,
+}
+
+#: Kinds of values that have no capitals: their case does not matter.
+_FOLDED = ("dtype", "policy", "library", "convention", "kernel", "chip")
 
 #: The widest column of options with their values.
 WIDEST = 26
@@ -61,6 +75,12 @@ class Option(click.Option):
         short = [word for word in self.words if not word.startswith("--")]
         said = ", ".join([*short, self.word])
         return said + (f"/{self.secondary_opts[0]}" if self.secondary_opts else "")
+
+    def type_cast_value(self, ctx: click.Context, value: Any) -> Any:
+        """The value as its type, in small letters where its kind has no capitals."""
+        found = super().type_cast_value(ctx, value)
+        folded = self.values in _FOLDED or " " in self.values
+        return found.lower() if folded and isinstance(found, str) and not os.path.exists(found) else found
 
     def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
         """The line of help: words, form of the value, meaning, default."""

@@ -8,8 +8,8 @@ from urllib.parse import urlencode
 
 import click
 
-from roofline.cli.command import Option, argument, command_named
-from roofline.cli.option_table import option, with_options
+from roofline.cli.command import argument, command_named
+from roofline.cli.option_table import option, options, with_options
 from roofline.cli.options import one_expression, split_words
 from roofline.errors import InputError
 from roofline.models.config import is_model
@@ -28,13 +28,10 @@ _FIRST = {"words": ["bf16[B, D] * bf16[D, F]", "B=64", "D=64", "F=64"], "options
 @command_named("explore")
 @argument("words", nargs=-1, metavar="[LINE|MODEL] [SIZE=VALUE]...")
 @with_options(option("on"))
-@click.option("--port", type=click.IntRange(0, 65535), default=0, metavar="N", cls=Option,
-              help="Port (default: any free one).")  # fmt: skip
-@click.option("--no-browser", is_flag=True, cls=Option, help="Print the address, and open no browser.")
-@click.option("--limit", type=click.FloatRange(0.1, 3600), default=30.0, show_default=True, metavar="SECONDS",
-              cls=Option, help="The longest that a question may take.")  # fmt: skip
-@click.option("--workers", type=click.IntRange(1, 64), default=2, show_default=True, metavar="N", cls=Option,
-              help="Questions at once.")  # fmt: skip
+@with_options(
+    *options("port no-browser limit"),
+    option("workers", type=click.IntRange(1, 64), default=2, help="Questions at once."),
+)
 def command(
     words: tuple[str, ...], on: tuple[str, ...], port: int, no_browser: bool, limit: float, workers: int
 ) -> None:

@@ -25,6 +25,7 @@ from roofline.cli.options import convention_arguments, expectation_asked, on_eac
 from roofline.cli.output import ChartKind, show, show_chart, show_json
 from roofline.errors import InputError
 from roofline.models.parallelism.layout import pool
+from roofline.sections import Sentences
 from roofline.sizes import check
 
 if TYPE_CHECKING:
@@ -97,8 +98,9 @@ def command(model: str, as_json: bool, **options: Any) -> None:
         extra = {} if front is None else {"front": front.to_dict()}
         show_json({**({} if found is None else found.to_dict()), **extra, **{each.key: each.data for each in more}})
         return
+    lead = [each.lead for each in more if each.lead]
     if front is not None or found is not None:
-        show(front or found)
+        show(front or (found.sections([Sentences(lead)]) if lead and found is not None else found))
     for each in more:
         show(each.sections())
 

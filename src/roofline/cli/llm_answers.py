@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from roofline.bounds.conventions import OF_OPERATIONS
 from roofline.errors import InputError
 from roofline.models.parallelism.layout import OPTIONS
 from roofline.models.step import PREFILL_ONLY
-from roofline.quantity import parse
+from roofline.quantity import format_amount, format_number, parse
 from roofline.sections import Section
 
 
@@ -55,11 +55,12 @@ class ServingQuestion:
 
 @dataclass(frozen=True, slots=True)
 class FurtherAnswer:
-    """Something worked out beside a step: its key in JSON, its plain data, and what yields its sections."""
+    """Something worked out beside a step: key in JSON, plain data, what yields its sections, a line."""
 
     key: str
     data: Any
     sections: Callable[[], Iterable[Section]]
+    lead: str = ""
 
 
 def further_answers(asked: ServingQuestion, found: Any) -> Iterator[FurtherAnswer]:
@@ -78,12 +79,16 @@ def _answer(key: str, answer: Any) -> FurtherAnswer:
 
 
 def _generation(asked: ServingQuestion, found: Any) -> FurtherAnswer:
-    from roofline.models.serving.generation import generation
+    from roofline.models.serving.generation import FORM_TEXT, generation
 
     batch, prompt = asked.need("--output", "batch", "prompt")
     sizes = {"batch": batch, "prompt": prompt, "output": asked.wanted["output"], "form": asked.wanted["form"]}
     answer = generation(asked.model, **sizes, **asked.arguments)
-    return _answer("generation", answer)
+    mean = answer.mean_time_per_token
+    steps = "" if mean is None else f", then {format_amount(mean, 's')} a token"
+    lead = f"first token after {format_amount(answer.time_to_first_token, 's')}{steps}, "
+    lead += f"{format_number(answer.tokens_per_second)} tokens/s in answers of {answer.output:,}"
+    return replace(_answer("generation", answer), lead=f"{lead}: {FORM_TEXT[answer.form]}")
 
 
 def _chunked(asked: ServingQuestion, found: Any) -> FurtherAnswer:
@@ -196,7 +201,9 @@ def _cost(asked: ServingQuestion, found: Any) -> FurtherAnswer:
             costs[name], among = cost.least(found.memory)
             said.append(f"{name}: the least of the configurations{among}")
     data = {name: cost.to_dict() for name, cost in costs.items()}
-    return FurtherAnswer("cost", data, lambda: cost_section(costs, said))
+    dollars = {name: cost.dollars for name, cost in costs.items() if cost.dollars is not None}
+    lead = ", ".join(f"${format_number(float(each))} a million {name} tokens" for name, each in dollars.items())
+    return FurtherAnswer("cost", data, lambda: cost_section(costs, said), f"{lead}: {FORM_TEXT[form]}" if lead else "")
 
 
 def _advice(asked: ServingQuestion, found: Any) -> FurtherAnswer:

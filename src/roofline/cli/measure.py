@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -155,20 +155,13 @@ def _written(
 
 def _measured(quick: bool, library: bool, seconds: float | None, device: str | None) -> Measurement:
     """Measure under a progress bar, which only a terminal shows."""
-    import sys
-
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-
+    from roofline.cli.progress import working
     from roofline.measurement import measure, measure_device
 
-    console = Console(stderr=True)
-    columns: list[Any] = [TextColumn("measuring"), BarColumn(), TextColumn("{task.description}"), TimeElapsedColumn()]
-    with Progress(*columns, console=console, transient=True, disable=not sys.stderr.isatty()) as bar:
-        task = bar.add_task("", total=1.0)
+    with working("measuring") as report:
 
         def progress(done: float, what: str) -> None:
-            bar.update(task, completed=done, description=what)
+            report(done, 1.0, what)
 
         if device is not None:
             found = measure_device(_device(device), quick=quick, progress=progress)

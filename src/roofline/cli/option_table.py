@@ -228,6 +228,7 @@ GROUPS: dict[str, tuple[OptionRow | str, ...]] = {
         _flag("--estimate", "Say what to expect too, by constants of a library's kernels."),
         _row("--library", "NAME", "Whose kernels: vllm, trtllm, sglang.", "library", default="vllm"),
         _row("--constants", "FILE", "Constants of your own, from roofline calibrate.", "file", multiple=True),
+        _row("--runs | --data", "FILE", "Your own runs, to hold constants against.", "file", name="data"),
         _row("--from", "LIBRARY", "Whose constants to start from (default: those of vllm).", "library", name="start"),
         "overlap",
         "overhead",
@@ -282,8 +283,19 @@ GROUPS: dict[str, tuple[OptionRow | str, ...]] = {
         _row("--against", "CHIP", "A data sheet to draw beside it, with --roofline.", "chip"),
         _row("--split", "FILE", "Draw the time by operation, and what of it the roof needs.", "file"),
     ),
-    "blocks of rows": (
+    "how it is worked out": (
         _row("--keep", "WHAT", "Reduce in blocks: front, front=lower:memory, top=100, histogram=lower; rows."),
+        _row(
+            "--port", "N", "Port (default: any free one).", type=click.IntRange(0, 65535), default=0, show_default=False
+        ),
+        _flag("--no-browser", "Print the address, and open no browser."),
+        _row(
+            "--limit",
+            "SECONDS",
+            "The longest that a question may take.",
+            type=click.FloatRange(0.1, 3600),
+            default=30.0,
+        ),
         _row("--workers", "N", "So many processes of this machine, by Dask.", type=click.IntRange(0)),
         _row("--scheduler", "ADDRESS", "The workers of a Dask scheduler: tcp://host:8786."),
         _row("--scheduler-file", "FILE", "The same, by the file that the scheduler wrote.", "file"),

@@ -10,6 +10,7 @@ from roofline.cli.command import argument, command_named
 from roofline.cli.option_table import option, options, with_options
 from roofline.cli.options import parse_size, targets
 from roofline.cli.output import check_files, show, show_chart, show_json
+from roofline.cli.progress import working
 from roofline.errors import InputError
 
 #: The exit code where nothing meets the limits.
@@ -70,10 +71,11 @@ def command(
         options["rate"] = trace.peak
         options |= {name: options[name] or getattr(trace, name) for name in ("prompt", "output")}
     options |= {name: _number(name, options[name]) for name in ("prompt", "output")}
-    found = plan(
-        model, on=chips, count=[count] if isinstance(count, int) else count, prices=prices, formats=formats,
-        shared=shared or 0.0, most_sequences=options.pop("most"), **options,
-    )  # fmt: skip
+    with working("trying deployments"):
+        found = plan(
+            model, on=chips, count=[count] if isinstance(count, int) else count, prices=prices, formats=formats,
+            shared=shared or 0.0, most_sequences=options.pop("most"), **options,
+        )  # fmt: skip
     if why is not None:
         reason = found.why(why)
         if as_json:

@@ -8,6 +8,7 @@ from roofline.cli.command import argument, command_named
 from roofline.cli.option_table import TARGET, options, with_options
 from roofline.cli.options import target_arguments
 from roofline.cli.output import check_files, show, show_json
+from roofline.cli.progress import working
 from roofline.errors import InputError
 
 
@@ -34,7 +35,8 @@ def command(
     from roofline.measurement.points import MeasuredPoints
 
     check_files((chart, split), (csv_file,))
-    points = profile(file, top=None if as_json or csv_file or split else top, **target_arguments(options))
+    with working("reading the profile"):
+        points = profile(file, top=None if as_json or csv_file or split else top, **target_arguments(options))
     longest = MeasuredPoints(points[:top], points.machine, points.profile)
     if csv_file is not None:
         from roofline.measurement.runs import write_runs

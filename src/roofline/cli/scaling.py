@@ -51,7 +51,7 @@ def command(words: tuple[str, ...], torus_axes: tuple[str, ...], as_json: bool, 
     if arguments["on"] is None:
         raise InputError("the target is missing", hint="for instance --on v5p, or --on dgx-h100:1024")
     given = {"algorithm": "book", **arguments, "torus_axes": parse_mesh(torus_axes), "sizes": sizes}
-    found = [scaling(name, **given) for name in names]
+    found = [scaling(name.lower(), **given) for name in names]
     if as_json:
         several = {"schema": "roofline/scalings/1", "conditions": [each.to_dict() for each in found]}
         show_json(found[0].to_dict() if len(found) == 1 else several)

@@ -35,6 +35,28 @@ _SIZES = ("sizes are given by name: B=64", "words")
 _JSON = ("that is --json", "--json")
 _GRADIENT = ("the gradient too is --backward", "--backward")
 _SLO = ("the longest time a token may take is --tpot", "--tpot")
+_LAYOUT = ("chips that split each layer are --tensor, stages --pipeline, copies --data", "--data")
+_RECOMPUTE = ("what is kept, and what computed again, is --checkpoint: full, selective, none", "--checkpoint")
+_PARTS = ("parts of a step are --microbatches", "--microbatches")
+_FIGURE = ("a figure of the machine is set by --set hbm=8.2e11", "--set")
+_FILE = ("a file is -o FILE", "-o")
+_DOLLARS = ("dollars of a chip for an hour are --price", "--price")
+_PRICES = ("dollars of each chip for an hour are --prices h100=2.5", "--prices")
+_WATTS = ("watts of a chip are --power", "--power")
+_OFFERED = ("requests that come in are --rate 12/s", "--rate")
+_LOAD = ("what meets a rate and limits is found by roofline plan", "--tpot")
+_FIRST = ("the longest time to the first token is --ttft", "--ttft")
+_DRAFTS = ("tokens of a draft are --draft N, what makes them --draft-by", "--draft")
+_BESIDE = ("several machines stand behind one --on: --on h100,a100", "--on")
+_EXPECTED = ("what it will take is --estimate", "--estimate")
+_WHY = ("where each figure comes from is --explain", "--explain")
+_SOURCE = ("where each figure comes from is --sources", "--sources")
+_AGAIN = ("what would move it is told by roofline advise, or llm --advise", "--advise")
+_FASTEST = ("the fastest layout is found by --search", "--search")
+_HALF = ("measured fractions of the rates are --achievable", "--achievable")
+_SPENT = ("a token budget is --tokens", "--tokens")
+_MODEL = ("a model is a word without dashes: roofline llm llama-3-8b", "--tensor")
+_EPOCH = ("what a step takes in reality is --measured 14.2s", "--measured")
 _VARY = ("the unknown is --for", "--for")
 
 #: For each answer, or several to try in turn, the words that mean it.
@@ -60,6 +82,25 @@ _ANSWERS: tuple[tuple[tuple[tuple[str, str], ...], str], ...] = (
     ((_SIZES,), "m n k d f size sizes shape"),
     ((_GRADIENT,), "train training grad gradient gradients bwd"),
     ((_JSON,), "format output-json as-json"),
+    ((_LAYOUT,), "parallel parallelism layout split"),
+    ((_RECOMPUTE,), "recompute recomputation remat rematerialize activation-checkpointing gradient-checkpointing ac"),
+    ((_PARTS,), "micro-batch-size micro-batch mbs grad-accum gradient-accumulation gradient-accumulation-steps ga"),
+    ((_FIGURE,), "bw mem-bw memory-bandwidth peak peak-flops tflops clock frequency memory mem capacity hbm"),
+    ((_FILE, _JSON), "out save file write export html svg png pdf report csv"),
+    ((_DOLLARS, _PRICES), "cost dollars usd price-per-hour hourly prices"),
+    ((_WATTS,), "watts tdp energy wattage"),
+    ((_OFFERED, _LOAD), "rps qps request-rate requests load rate"),
+    ((_FIRST, _LOAD), "first-token time-to-first-token ttft"),
+    ((_DRAFTS,), "speculative speculate draft-model num-speculative-tokens speculation gamma mtp"),
+    ((_BESIDE,), "compare versus vs against with"),
+    ((_EXPECTED,), "real realistic expected expect predict efficiency practical"),
+    ((_WHY, _SOURCE), "verbose v why source sources details show"),
+    ((_AGAIN,), "advice improve suggest optimize"),
+    ((_FASTEST,), "auto best autotune tune"),
+    ((_HALF,), "derate sustained"),
+    ((_SPENT,), "token-budget train-tokens total-tokens num-tokens"),
+    ((_MODEL,), "model model-name name"),
+    ((_EPOCH,), "step-time actual observed"),
     ((_VARY,), "solve-for unknown"),
     ((_SLO,), "slo sla itl tbt latency max-latency time-per-token"),
 )

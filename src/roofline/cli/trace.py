@@ -20,6 +20,7 @@ from roofline.cli.options import (
     targets,
 )
 from roofline.cli.output import is_kept, show, show_chart, show_json
+from roofline.cli.progress import working
 from roofline.errors import InputError, SizeError, suggest
 from roofline.files import write_text
 
@@ -139,7 +140,7 @@ def _traced(program: str, frontend: str | None, inputs: Sequence[str], given: di
             raise InputError("--trips is for JAX and ONNX", hint="a PyTorch loop runs as written")
         given["trips"] = _trips(given["trips"])
     try:
-        with output_kept_apart():
+        with working("tracing"), output_kept_apart():
             return trace(value, *inputs, frontend=frontend, **given)
     except SystemExit as stop:
         raise InputError(f"{program} ends with sys.exit({stop.code!r})", hint=_NO_EXIT) from None

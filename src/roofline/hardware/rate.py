@@ -274,7 +274,7 @@ def data_level(machine: Machine) -> Memory:
 
 
 def find_level(machine: Machine, name: str) -> Memory | None:
-    """Return the memory level of this name, or the one it is a synonym of, or None.
+    """Return the memory level of this name in any case, or the one it is a synonym of, or None.
 
     >>> from roofline.hardware import chip
     >>> find_level(chip("gtx-1080-ti"), "hbm").name
@@ -283,7 +283,8 @@ def find_level(machine: Machine, name: str) -> Memory | None:
     if name in ("main", "memory"):
         return _own_outermost(machine)
     by_name = {memory.name: memory for memory in machine.memories}
-    return by_name.get(name) or by_name.get(LEVEL_SYNONYMS.get(name, name))
+    found = by_name.get(name) or by_name.get(LEVEL_SYNONYMS.get(name, name))
+    return find_level(machine, name.lower()) if found is None and name != name.lower() else found
 
 
 def level(machine: Machine, name: str) -> Memory:

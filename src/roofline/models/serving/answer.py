@@ -25,7 +25,7 @@ from roofline.models.serving.fit import NearestFit, nearest
 from roofline.models.serving.limits import NetworkLimit, compute_bound_batch, network_limit
 from roofline.models.serving.pipeline import Pipelined
 from roofline.models.step import PREFILL_ONLY
-from roofline.quantity import format_amount, format_number
+from roofline.quantity import format_amount, format_number, format_percent
 from roofline.sections import (
     BLANK,
     Amount,
@@ -74,8 +74,11 @@ class Serving(Comparable):
         phases = [f"{name} {phase!r}" for name, phase in self.phases.items()]
         return f"Serving {self.model.name}: {', '.join(phases)}"
 
-    def sections(self) -> Iterator[Section]:
-        """What each phase takes at best, what binds, the operations that cost most; memory; what was assumed."""
+    def sections(self, lead: Sequence[Section] = ()) -> Iterator[Section]:
+        """What each phase takes at best, what binds, the operations that cost most; memory; what was assumed.
+
+        ``lead`` stands above the phases: what else was asked, in a line each.
+        """
         phases = list(self.phases.values())
         if any(is_symbol(phase.lower) for phase in phases):
             for phase in phases:
@@ -85,6 +88,7 @@ class Serving(Comparable):
         near = self.nearest()
         yield from self.memory.misfit(near.said[0] if near and near.said else "")
         yield from caveats(item for phase in phases for item in phase.incomplete)
+        yield from (*lead, BLANK) if lead else ()
         if any(is_array(phase.lower) for phase in phases):
             yield _configurations(self)
         else:
@@ -294,8 +298,8 @@ def _phase_in_words(name: str, phase: Bound, found: Serving) -> Iterator[Section
     if name == "decode":
         made += f", {format_number(float(1 / phase.lower))} tokens/s for each user"
     moved = phase.times.get(found.memory.level)
-    used = "" if moved is None else f", {float(moved / phase.lower):.0%} of bandwidth"
-    flops = "" if phase.utilisation is None else f" · {float(phase.utilisation):.0%} of peak FLOP/s"
+    used = "" if moved is None else f", {_share(moved / phase.lower)} of bandwidth"
+    flops = "" if phase.utilisation is None else f" · {_share(phase.utilisation)} of peak FLOP/s"
     lines += [
         f"{made}{flops}{used}",
         *([] if phase.expectation is None else [phase.expectation.in_words()]),
@@ -308,6 +312,11 @@ def _phase_in_words(name: str, phase: Bound, found: Serving) -> Iterator[Section
         alone = "at none" if flips["matrices"] is None else f"from {flips['matrices']:,}"
         lines.append(f"compute-bound {whole} at this context; the matrices alone {alone}")
     yield Sentences(lines, indent=4)
+
+
+def _share(share: Any) -> str:
+    """A share in per cent, with digits below one."""
+    return f"{float(share):.0%}" if share >= 0.01 else format_percent(share)
 
 
 def _over_several_chips(phase: Bound, found: Serving, name: str) -> list[str]:

@@ -155,7 +155,7 @@ def nearest(
     model = with_index_formats(model, machine)
     local, capacity, tokens = local_model(model, machine, ways)[0], memory_capacity(machine), context + 1
     most = largest_batch(local, capacity, context=context, **options)
-    longest = None if most else longest_context(local, capacity, batch=batch, **options)
+    longest = None if most else _largest(lambda tokens: _bytes(local, batch, tokens, options) <= capacity)
     formats = [
         (part, name)
         for part in ("weights", "kv")

@@ -34,6 +34,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from roofline import dtypes
+from roofline.answers import attributes
 from roofline.bounds.bound import Bound
 from roofline.bounds.proposals import OTHER_CHIPS, Proposal, Standing, helpful
 from roofline.errors import RooflineError
@@ -102,16 +103,18 @@ class Mix:
     tensor: int
     lower: float
     now: float
+    bound_by: str = ""
 
     def to_dict(self) -> dict[str, Any]:
         """The mix as plain data."""
-        return {"fsdp": self.fsdp, "tensor": self.tensor, "lower": self.lower, "now": self.now}
+        return attributes(self, "fsdp", "tensor", "lower", "now", "bound_by")
 
     def __str__(self) -> str:
         best = f"fsdp {self.fsdp:,}, tensor {self.tensor:,}"
         if self.lower >= self.now:
             return f"no other mix of fsdp and tensor that fits has a lower floor than {best}"
-        return f"best mix {best}: {format_quantity(self.now, 's')} → {format_quantity(self.lower, 's')}"
+        change = f"{format_quantity(self.now, 's')} → {format_quantity(self.lower, 's')}"
+        return f"best mix {best}: {change}, bound by {self.bound_by}"
 
 
 def best_mix(found: Training) -> Mix | None:
@@ -124,16 +127,17 @@ def best_mix(found: Training) -> Mix | None:
     if is_array(found.lower) or is_symbol(found.lower) or tensor == 1 or fsdp == 1:
         return None
     chips, now = int(tensor) * int(fsdp), (float(found.lower), float(found.op_by_op))
-    best = (now, int(tensor))
+    best = (now, int(tensor), str(found.bound.bound_by))
     for ways in (1, *_doubling(chips)):
         try:
             tried = again(found, tensor=ways, fsdp=chips // ways, microbatches=found.question.microbatches)
         except RooflineError:
             continue
         if tried.memory.fits is not False and len(tried.bound.incomplete) <= len(found.bound.incomplete):
-            best = min(best, ((float(tried.lower), float(tried.op_by_op)), ways))
-    (lower, _), ways = best
-    return Mix(chips // ways, ways, lower, now[0])
+            floors = (float(tried.lower), float(tried.op_by_op))
+            best = min(best, (floors, ways, str(tried.bound.bound_by)))
+    (lower, _), ways, bound_by = best
+    return Mix(chips // ways, ways, lower, now[0], bound_by)
 
 
 def layouts_over_slices(found: Training) -> tuple[TrainingAdvice, ...]:

@@ -1,0 +1,73 @@
+"""Long work says how far it is: on standard error, only on a terminal, and only when it takes longer than a moment."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+#: Seconds that work may take before anything is shown.
+MOMENT = 0.5
+
+Report = Callable[..., None]
+
+
+@contextmanager
+def working(what: str) -> Iterator[Report]:
+    """Show that ``what`` goes on, until the block ends; the block may report ``(done, of all, which part)``.
+
+    Work that reports has a bar with the time left, other work the time that it has taken. Ctrl-C ends the command.
+    """
+    if not sys.stderr.isatty() or os.environ.get("TERM") == "dumb":
+        yield lambda done, total=1.0, part="": None
+        return
+    bar = _Bar(what)
+    try:
+        yield bar.report
+    finally:
+        bar.stop()
+
+
+class _Bar:
+    """A bar that a timer starts; what is reported before is kept for it."""
+
+    def __init__(self, what: str) -> None:
+        self.what = what
+        self.state: dict[str, Any] = {}
+        self.shown: Any = None
+        self.lock = threading.Lock()
+        self.timer = threading.Timer(MOMENT, self._start)
+        self.timer.daemon = True
+        self.timer.start()
+
+    def _start(self) -> None:
+        from rich.console import Console
+        from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+        with self.lock:
+            if self.state.get("stopped"):
+                return
+            said = TextColumn("{task.description}")
+            left = (TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn())
+            self.shown = Progress(said, BarColumn(), *left, console=Console(stderr=True), transient=True)
+            self.task = self.shown.add_task(self.what, total=self.state.get("total"))
+            self.shown.update(self.task, completed=self.state.get("completed", 0))
+            self.shown.start()
+
+    def report(self, done: float, total: float = 1.0, part: str = "") -> None:
+        """Say how much of all is done."""
+        self.state |= {"completed": done, "total": total}
+        if self.shown is not None:
+            said = f"{self.what} {part}".rstrip()
+            self.shown.update(self.task, completed=done, total=total, description=said)
+
+    def stop(self) -> None:
+        """Take the bar away."""
+        self.timer.cancel()
+        with self.lock:
+            self.state["stopped"] = True
+            if self.shown is not None:
+                self.shown.stop()
