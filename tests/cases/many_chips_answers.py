@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from roofline import Bound, bound, comm, layout, shard, solve
+from roofline import Bound, bound, layout, shard, solve
 from tests.cases.many_chips_scaling import SCALING, V5P
 
 SPLIT = "bf16[B, D_X] . bf16[D_X, F] -> bf16[B, F]"
@@ -28,13 +28,6 @@ def split(chips: int = 2, **options: Any) -> Callable[..., Bound]:
     return lambda **sizes: bound(SPLIT, on=f"v5e:{chips}", link=4.5e10, plan="AllReduce", sizes=sizes, **options)
 
 
-def crossing(n: Any, C: float, W1: float, algorithm: str, text: str = SPLIT) -> float:
-    """The D from which n chips compute as long as they send."""
-    found = solve(text, "D", on=f"v5e:{int(n)}", link=W1, set={"bf16": C}, algorithm=algorithm)
-    assert found.by_algorithm
-    return float(found.value)
-
-
 def two_chips() -> dict[str, Any]:
     D = solve(SPLIT, "D", on="v5e:2", link=4.5e10).value
     return {
@@ -43,31 +36,6 @@ def two_chips() -> dict[str, Any]:
         "half_D": D / 2,
         "D_crit": D,
         "D": D,
-    }
-
-
-def more_chips() -> dict[str, Any]:
-    def by(algorithm: str, text: str = SPLIT) -> Callable[..., float]:
-        return lambda n, C, W1: crossing(n, C, W1, algorithm, text)
-
-    scattered = "bf16[B, D_X] . bf16[D_X, F] -> bf16[B, F_X]"
-    return {
-        "direct": by("direct"),
-        "ring_oneway": by("one-way ring"),
-        "ring_bidi": by("two-way ring"),
-        "book_limit": by("book"),
-        "reduce_scatter_oneway": by("one-way ring", scattered),
-    }
-
-
-def table() -> dict[str, Any]:
-    return {
-        "one_math": lambda B, D, F, C: (
-            bound("bf16[B, D] * bf16[D, F]", on="v5e", set={"bf16": C}, sizes={"B": B, "D": D, "F": F}).math
-        ),
-        "two_math": lambda B, D, F, C: split(set={"bf16": C})(B=B, D=D, F=F).math,
-        "two_bytes": lambda B, D, F: sum(split()(B=B, D=D, F=F).wire.values()),
-        "D": solve(SPLIT, "D", on="v5e:2", link=4.5e10).value,
     }
 
 
@@ -82,20 +50,6 @@ def narrow() -> dict[str, Any]:
 
 
 # ---- chapter 3: layouts and sharded matmuls
-
-
-def gathered_quiz() -> dict[str, Any]:
-    tensor, mesh = "bf16[2048_Y, 8192]", {"X": 8, "Y": 4}
-    held = layout(tensor, mesh=mesh)
-    ring = comm(f"AllGather_Y({tensor})", on="v5e:8x4", wrap=True, algorithm="book", link=4.5e10)
-    line = comm(f"AllGather_Y({tensor})", on="v5e:8x4", link=4.5e10)
-    return {
-        "total_bytes": held.global_bytes,
-        "shard_bytes": held.bytes,
-        "t_if_wrap": ring.time * 1e6,
-        "t_nowrap": line.time * 1e6,
-        "latency_bound": line.row.hop_time * 1e6,
-    }
 
 
 def two_strategies() -> dict[str, Any]:
@@ -182,17 +136,6 @@ def gather_or_scatter(M: int, K: int) -> float:
     return float(gather.comms / scatter.comms)
 
 
-def per_device_flops() -> dict[str, Any]:
-    def ask(**sizes: int) -> Bound:
-        text = "A[B_X, D_Y] ._D W[D_Y, F]"
-        return bound(text, on="v5p", mesh={"X": 4, "Y": 8, "Z": 4}, sizes=sizes)
-
-    return {
-        "total": lambda **sizes: ask(**sizes).flops * 4 * 8 * 4,
-        "per_device": lambda **sizes: ask(**sizes).flops,
-    }
-
-
 def jax_matmul() -> dict[str, Any]:
     answer = bound("In:bf16[8_X, 2048_Y] . W:bf16[2048_Y, 8192] -> bf16[8_X, 8192]", on="v5e:4x2", plan="AllReduce")
     matmul, reduced = (part.op for part in answer.ops)
@@ -224,14 +167,8 @@ def true_shapes() -> dict[str, Any]:
 
 ANSWERS: dict[str, Callable[[], dict[str, Any]]] = {
     "s000.two_chip": two_chips,
-    "s002.table": table,
-    "s002.think.n_chips": more_chips,
     "s002.q3.D1024": narrow,
     "roofline.two_chip": two_chips,
-    "sharding.code.local": lambda: {
-        "A": list(layout("bf16[8_X, 2048_Y]", mesh={"X": 4, "Y": 2}).local),
-        "B": list(layout("bf16[2048, 8192_Y]", mesh={"X": 4, "Y": 2}).local),
-    },
     "sharding.case.1": lambda: {
         "collective": _none(bound("A[I, J] * B[J, K] -> C[I, K]", on="v5p", I=8, J=8, K=8).plan),
         "output": "C[I, K]",
@@ -241,8 +178,6 @@ ANSWERS: dict[str, Callable[[], dict[str, Any]]] = {
         "output": "C" + bound("A[I_X, J] . B[J, K]", on="v5p:4x4x4").ops[0].op.writes[0].label.removeprefix("bf16"),
     },
     "sharding.case.10": lambda: {"collective": either_or("A[I_X, J] . B[J, K_Y] -> C[I, K]"), "output": "C[I, K]"},
-    "sharding.empirical_10MB": lambda: {"bytes": layout("int8[N_X]", mesh={"X": 16}, N=10_000_000).bytes},
-    "sharding.quiz2.large": gathered_quiz,
     "sharding.q4": two_strategies,
     "sharding.q5": replicated_product,
     "sharding.q6.a": quiz6(
@@ -255,7 +190,6 @@ ANSWERS: dict[str, Callable[[], dict[str, Any]]] = {
     ),
     "sharding.q6.c": quiz6("bf16[I_X, J] . bf16[J, K_Y] -> bf16[I_X, K_Y]", {"no communication": "none"}),
     "sharding.q9": lambda: {"ratio": gather_or_scatter},
-    "transformers.q2": per_device_flops,
     "jax.matmul_local": jax_matmul,
     "jax.collective_matmul": collective_matmul,
     "profiling.q1": true_shapes,

@@ -9,10 +9,8 @@ import pytest
 
 from roofline import Bound, bound, chip, comm, layout, scaling
 from roofline.errors import SizeError
-from roofline.hardware.axes import Mesh
 from roofline.hardware.rate import ridge
 from roofline.models.training.stage import kept_bytes, states
-from tests.cases.many_chips_scaling import mixed
 
 DAY = 86_400
 
@@ -34,12 +32,6 @@ def seventeen_days() -> dict[str, Any]:
         "flops": training(70e9, 15e12).flops,
         "days": days(70e9, 15e12, chips=16e6 // per_chip, mfu=0.5),
     }
-
-
-def mesh_of_pods(count: int) -> Mesh:
-    mesh = chip(f"v5p:16x20x28:{count}").mesh
-    assert mesh is not None
-    return mesh
 
 
 def pure_fsdp() -> dict[str, Any]:
@@ -87,11 +79,6 @@ def shapes_from_a_profile() -> dict[str, Any]:
 MODELS: dict[str, Callable[[], dict[str, Any]]] = {
     "inference.q4": serving_in_int8,
     "training.llama70b_17days": seventeen_days,
-    "training.llama_2M": lambda: {"per_tpu": 2e6 / mesh_of_pods(2).chips},
     "training.q3.2": pure_fsdp,
-    "applied-training.q2b": lambda: {
-        "days": days(405_849_243_648, 15e12, chips=71680, mfu=0.4),
-        "mixed_bound": mixed(53248),
-    },
     "profiling.q1": shapes_from_a_profile,
 }

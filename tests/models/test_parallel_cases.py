@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from roofline import bound
-from roofline.models.serving.fit import largest_batch
+from tests.cases import left_open
 from tests.models.test_cases import llama
 
 CASES = {
@@ -45,31 +45,11 @@ def formula() -> dict[str, Any]:
     }
 
 
-def quiz() -> dict[str, Any]:
-    return {
-        "kv": 100e3 * 8192 / 1e6,
-        "t4": step(4, 819e6, 30e9, n=30e9) * 1e3,
-        "t256": step(256, 819e6, 30e9, n=30e9) * 1e3,
-    }
-
-
 def table(name: str) -> dict[str, Any]:
     inputs = CASES[name]["inputs"]
     batch, kv, params = inputs["batch"], inputs["kv_per_seq_GB"] * 1e9, inputs["params_GB"] * 1e9
     time = step(batch, kv, params, n=params / 2, chips=inputs["chips"])
     return {"kv": batch * kv / 1e9, "total": (batch * kv + params) / 1e9, "step": time * 1e3, "tps": batch / time}
-
-
-def longest() -> dict[str, Any]:
-    """The book's invented model in int8 over 16 chips of 16 GB; its K = 1 variant keeps the rest."""
-    shape: dict[str, Any] = {"L": 64, "D": 4096, "F": 16384, "N": 32, "H": 256, "V": 32128, "tied": True}
-    formats: dict[str, Any] = {"context": 127_999, "weights": "int8", "kv": "int8", "activations": "bf16"}
-    plain, narrow = llama(K=8, **shape), llama(K=1, **shape)
-    return {
-        "kv_seq": plain.kv_bytes_per_token("int8") * 128e3 / 1e9,
-        "batch": largest_batch(plain, 16 * 16e9, **formats),
-        "batch_k1": largest_batch(narrow, 16 * 16e9, **formats),
-    }
 
 
 def ratio(**at: int) -> float:
@@ -82,12 +62,7 @@ def ratio(**at: int) -> float:
 
 ANSWERS: dict[str, Callable[[], dict[str, Any]]] = {
     "inference.step_formula": formula,
-    "inference.quiz": quiz,
-    "inference.q2": longest,
-    "inference.q3": lambda: {"t": seconds(bytes=18.4e9, chips=16) * 1e3},
-    "inference.appA": lambda: {"t": seconds(bytes=2 * 600e6, chips=4) * 1e6},
     "inference.kv_param_ratio": lambda: {"ratio": ratio},
-    "applied-inference.prefill": lambda: {"t": seconds(flops=2 * 70e9 * 8192, chips=16) / 0.4},
     **{name: partial(table, name) for name in CASES if name.startswith("inference.table.")},
 }
 
@@ -97,12 +72,12 @@ ROUNDED = {("inference.q2", "kv_seq"): 1e-3}
 
 def entries() -> Iterator[Any]:
     for case_id, case in CASES.items():
-        for entry in case["expected"]:
+        for entry in left_open(case):
             yield pytest.param(case_id, entry, id=f"{case_id}-{entry['name']}")
 
 
 def test_every_case_has_answers() -> None:
-    assert set(CASES) == set(ANSWERS)
+    assert set(ANSWERS) >= {key for key, case in CASES.items() if left_open(case)}
 
 
 @pytest.mark.parametrize(("case_id", "entry"), list(entries()))

@@ -21,6 +21,7 @@ from roofline.models.training.passes import POLICIES, GradientFormat, backward, 
 from roofline.models.training.stage import kept_bytes, states
 from roofline.sizes import symbol
 from roofline.work import Op
+from tests.cases import left_open
 from tests.models.test_cases import llama
 from tests.models.tiny import TINY
 from tests.strategies import few
@@ -318,19 +319,18 @@ ANSWERS: dict[str, Callable[[], dict[str, Any]]] = {
     "transformers.remat": rematerialised,
     "transformers.q6": lambda: {"flops": recomputed},
     "training.dp_memory": pure_data_parallel,
-    "applied-training.days": stated,
     "applied-training.memory": four_checkpoints,
 }
 
 
 def entries() -> Iterator[Any]:
     for case_id, case in CASES.items():
-        for entry in case["expected"]:
+        for entry in left_open(case):
             yield pytest.param(case_id, entry, id=f"{case_id}-{entry['name']}")
 
 
 def test_every_case_has_answers() -> None:
-    assert set(CASES) == set(ANSWERS)
+    assert set(ANSWERS) >= {key for key, case in CASES.items() if left_open(case)}
 
 
 @pytest.mark.parametrize(("case_id", "entry"), list(entries()))

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.cases import left_open
 
 from roofline.bounds.evaluate import evaluate
 from roofline.hardware import chip
@@ -41,10 +42,6 @@ def moving(*arguments: Any, **options: Any) -> float:
     return max(time for name, time in bound(*arguments, **options).times.items() if name != "hop latency")
 
 
-def hopping(*arguments: Any, **options: Any) -> float:
-    return bound(*arguments, **options).times["hop latency"]
-
-
 def ring(n: int, W: float, **figures: Any) -> Any:
     """A ring of v5p with W bytes/s over one axis, both ways."""
     return on("v5p", {"X": n}, wrap=True, link=W / 2, **figures)
@@ -68,26 +65,6 @@ def ag_formula() -> dict[str, Callable[..., float]]:
         "t_multi_axis": multi_axis,
         "t_unidirectional": lambda X, V, W1: moving("AllGather", ring(X, 2 * W1), V, algorithm="one-way ring"),
     }
-
-
-def quiz2(size: int | None = None) -> dict[str, Any]:
-    rows, columns = (size, size) if size else (2048, 8192)
-    machine = on("v5e:8x4")
-    V = 2 * rows * columns
-    exact = bound("AllGather", machine, V, axes="Y")
-    return {
-        "total_bytes": V,
-        "shard_bytes": V // 4,
-        "t_if_wrap": moving("AllGather", machine, V, axes="Y", algorithm="book") * 1e6,
-        "t_nowrap": exact.lower * 1e6,
-        "latency_bound": exact.times["hop latency"] * 1e6,
-        "t_hop_bw": exact.times["ici Y"] / 3 * 1e6,
-        "t": exact.lower * 1e6,
-    }
-
-
-def v4(kind: str, axes: str, nbytes: int) -> float:
-    return moving(kind, on("v4:4x4x4"), nbytes, axes=axes, algorithm="book") * 1e6
 
 
 def matrix(**given: int) -> dict[str, Any]:
@@ -175,13 +152,6 @@ def a2a_cross() -> dict[str, Any]:
     }
 
 
-def sharp(D: int, F: int, Y: int, **figures: Any) -> float:
-    """AllReduce over X of an array sharded over Y, the inner axis, with switches that reduce."""
-    chips = 8 if Y < 8 else 1024
-    machine = with_mesh(h100(chips, **figures), {"X": chips // Y, "Y": Y})
-    return moving("AllReduce", machine, 2 * D * F / Y, algorithm="in-switch")
-
-
 def superpod() -> dict[str, Any]:
     tiers = network(chip("dgx-h100"))
     node, leaf, spine = tiers.tiers
@@ -252,32 +222,12 @@ def two_chips() -> dict[str, Any]:
 ANSWERS: dict[str, Callable[[], dict[str, Any]]] = {
     "roofline.two_chip": two_chips,
     "s000.two_chip": two_chips,
-    "s002.think.n_chips": lambda: {
-        "direct": reducing("direct"),
-        "ring_oneway": reducing("one-way ring"),
-        "ring_bidi": reducing("two-way ring"),
-        "book_limit": reducing("book"),
-        "reduce_scatter_oneway": reducing("one-way ring", "ReduceScatter"),
-    },
     "sharding.ag_formula": ag_formula,
-    "sharding.latency_threshold": lambda: {"bytes": latency_buffer()},
-    "sharding.quiz2.large": quiz2,
-    "sharding.quiz2.small": lambda: quiz2(256),
     "sharding.a2a": lambda: {
         "ring": lambda V, W: moving("AllToAll", ring(8, W), V, algorithm="book"),
         "torus": lambda V, A, B, C, W: moving(
             "AllToAll", torus({"X": A, "Y": B, "Z": C}, W), V, axes="XYZ", algorithm="book"
         ),
-    },
-    "sharding.q2.1": lambda: {"t": v4("AllGather", "X", 2 * 1024 * 4096 // 4)},
-    "sharding.q2.2": lambda: {
-        "t": v4("AllGather", "XY", 2 * 1024 * 4096),
-        "latency": hopping("AllGather", on("v4:4x4x4"), 1, axes="XY") * 1e6,
-    },
-    "sharding.q2.3": lambda: {"t": v4("AllReduce", "Z", 2 * 1024 * 4096 // 16)},
-    "sharding.q2.fun": lambda: {
-        "t1": v4("AllGather", "XZ", 2 * 1024 * 4096 // 4),
-        "t2": v4("AllGather", "XYZ", 2 * 1024 * 4096),
     },
     "sharding.q10": matrix,
     "inference.appC": lambda: {
@@ -285,29 +235,8 @@ ANSWERS: dict[str, Callable[[], dict[str, Any]]] = {
         "act": 16 * 8192 / 1e3,
         "Y": lambda B, D: B * D / latency_buffer(),
     },
-    "profiling.rs": lambda: {
-        "bytes": 134217728 / 1e6,
-        "t": moving("ReduceScatter", ring(4, 1.2e11), 134217728, algorithm="book") * 1e3,
-    },
-    "gpus.nvlink.ampere": lambda: {"egress": network(chip("a100"))["nvlink"].chip_bandwidth / 1e9},
-    "gpus.nvlink.hopper": lambda: {"egress": network(chip("h100"))["nvlink"].chip_bandwidth / 1e9},
-    "gpus.q2.1": lambda: {
-        "switch": network(chip("dgx-h100"))["nvlink"].switch_bandwidth,
-        "node": network(chip("dgx-h100"))["nvlink"].bandwidth,
-    },
-    "gpus.q2.3": lambda: {
-        "bytes": 2 * 4096 * 65536,
-        "t": moving("AllGather", on("h100:8"), 2 * 4096 * 65536) * 1e3,
-        "t_approx": moving("AllGather", on("h100:8"), 2 * 4096 * 65536, algorithm="book") * 1e3,
-    },
-    "gpus.dgx": superpod,
     "gpus.q3.1": lambda: superpod(),
-    "gpus.appB": superpod,
     "gpus.gb200": gb200,
-    "gpus.pq1": lambda: {
-        "approx": moving("AllGather", on("h100:8"), 2 * 1024 * 16384, algorithm="book") * 1e6,
-        "exact": moving("AllGather", on("h100:8"), 2 * 1024 * 16384) * 1e6,
-    },
     "gpus.pq2": a2a_node,
     "gpus.sharp_gain": lambda: {
         "gain": 100
@@ -324,8 +253,6 @@ ANSWERS: dict[str, Callable[[], dict[str, Any]]] = {
             N * cost("AllReduce", node(1, N).mesh.select("X"), B, algorithm="in-switch").work.total("wire")
         )
     },
-    "gpus.q4.3": lambda: {"t": lambda D, F, Y, W: sharp(D, F, Y, nvlink=W)},
-    "gpus.q4.4": lambda: {"t": lambda D, F: sharp(D, F, 256)},
     "tpus.q2.v5e": lambda: {"hosts": network(chip("v5e")).hosts(256), "cores": 256 * chip("v5e").cores},
     "tpus.spec.v6e": lambda: pod("v6e"),
     "tpus.spec.tpu7x": tpu7x,
@@ -347,7 +274,7 @@ ELSEWHERE = {
 ENTRIES = [
     pytest.param(key, entry, id=f"{key}-{entry['name']}")
     for key, case in CASES.items()
-    for entry in case["expected"]
+    for entry in left_open(case)
     if (key, entry["name"]) not in ELSEWHERE
 ]
 
@@ -367,7 +294,7 @@ def test_case(key: str, entry: dict[str, Any]) -> None:
 
 
 def test_every_case_has_an_answer() -> None:
-    assert set(ANSWERS) == set(CASES)
+    assert set(ANSWERS) >= {key for key, case in CASES.items() if left_open(case)}
 
 
 def test_what_reaches_a_node_of_a_fat_tree() -> None:

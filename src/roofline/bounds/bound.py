@@ -103,6 +103,16 @@ class OpBound:
         return sum(use.amount for use in self.uses if use.quantity == "bytes")
 
     @property
+    def read_bytes(self) -> Size:
+        """Bytes of the operands as they stand in memory."""
+        return sum(tensor.traffic_bytes for tensor in self.op.reads)
+
+    @property
+    def written_bytes(self) -> Size:
+        """Bytes of the results as they stand in memory."""
+        return sum(tensor.traffic_bytes for tensor in self.op.writes)
+
+    @property
     def sent(self) -> Size:
         """Bytes sent over links."""
         return sum(use.amount for use in self.uses if use.quantity == "wire")
@@ -178,6 +188,38 @@ class Bound(Comparable):
     def target(self) -> str:
         """Name of the machine."""
         return self.machine.name
+
+    @property
+    def total_bytes(self) -> Size:
+        """Bytes that one chip moves at all memory levels."""
+        return sum(self.bytes.values())
+
+    @property
+    def sent(self) -> Size:
+        """Bytes that one chip sends over its busiest links, all axes together."""
+        return sum(self.wire.values())
+
+    @property
+    def flops_of_all(self) -> Size:
+        """FLOPs of all chips of the mesh, repeated work included.
+
+        >>> from roofline import bound
+        >>> found = bound("A[B_X, D_Y] *_D W[D_Y, F]", on="v5p", mesh={"X": 4, "Y": 8, "Z": 4}, B=1024, D=4096, F=8192)
+        >>> found.flops_of_all == 2 * 1024 * 4096 * 8192 * 4                                # nothing is split over Z
+        True
+        """
+        mesh = self.machine.mesh
+        return self.flops if mesh is None else self.flops * mesh.chips
+
+    @property
+    def idle(self) -> Size | None:
+        """Share of the time that the compute unit waits where all overlaps: 1 − ``utilisation``."""
+        return None if self.utilisation is None else 1 - self.utilisation
+
+    @property
+    def overlap_gain(self) -> Size | None:
+        """How many times faster it is with all overlapped than with nothing: ``upper`` ÷ ``lower``."""
+        return ratio(self.upper, self.lower)
 
     @property
     def math(self) -> Size:

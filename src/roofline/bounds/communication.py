@@ -85,6 +85,11 @@ class AlgorithmCost:
         """The larger of both: bytes stream while hops pass."""
         return self.wire_time if self.hop_time is None else maximum(self.wire_time, self.hop_time)
 
+    @property
+    def wire_time_per_hop(self) -> Size | None:
+        """Seconds that the bytes of one hop take: those over the busiest link, hop after hop."""
+        return ratio(self.wire_time, self.hops)
+
     def to_dict(self) -> dict[str, Any]:
         """The row as plain data in SI units."""
         return attributes(self, "algorithm", "says", "sent", "hops", "wire_time", "hop_time", "time", "limit")
@@ -121,6 +126,15 @@ class Communication(Comparable):
     def time(self) -> Size:
         """Seconds on the network: the larger of the busiest link's time and the hops' time."""
         return self.row.time
+
+    @property
+    def crossing_per_chip(self) -> Size | None:
+        """Bytes of one chip's part below which it is latency-bound: what a link sends while a hop takes.
+
+        >>> comm("allgather", bytes=1e6, on="v5e:8").crossing_per_chip
+        45000.0
+        """
+        return None if self.crossing is None else self.crossing / self.chips
 
     @property
     def algorithm_bandwidth(self) -> Size | None:

@@ -7,6 +7,7 @@
 ``peak`` ``peak.bf16``         every dtype of the main unit; one dtype of it
 ``mxu.bf16`` ``vector.fp32``   one dtype of a unit, by its name or kind; ``mxu.clock`` its clock
 ``link`` ``nvlink``            bandwidth of a link, or ``spec`` for the data sheet's; ``link.latency``
+``link.duplex`` ``ib.unit``    what a link carries both ways together; what all chips of one unit (a node) have
 ``tdp``                        power
 =============================  ========================================================================
 
@@ -16,6 +17,10 @@
 ('hbm.bandwidth', 'mxu.int8', 'vmem.bandwidth')
 >>> print(override(chip("h100"), {"bf16": "1979 TFLOPS"}).warnings[-1])
 given tensor.bf16 is exactly twice the catalog's figure: a sparse (or duplex) figure?
+>>> override(chip("v5p"), {"link.duplex": 1.8e11}).links[0].bandwidth.value
+90000000000.0
+>>> override(chip("dgx-h100"), {"ib.unit": "320 GB/s"}).links[1].bandwidth.value
+40000000000.0
 >>> override(chip("h100"), {"hmb": 1e12})
 Traceback (most recent call last):
 roofline.errors.HardwareError: NVIDIA H100 SXM5 80GB has no figure 'hmb'; did you mean 'hbm'?
@@ -42,6 +47,7 @@ from roofline.hardware.machine import (
     Unit,
     figure_unit,
 )
+from roofline.hardware.network import network
 from roofline.hardware.rate import find_level, find_link
 from roofline.statements import Assumption
 
@@ -51,7 +57,7 @@ _OUTERMOST = ("hbm", "dram")
 
 _LEVEL_PARTS = {"bandwidth": "B/s", "capacity": "B", "per_core": "B", "achievable": ""}
 
-_LINK_PARTS = {"bandwidth": "B/s", "latency": "s", "achievable": ""}
+_LINK_PARTS = {"bandwidth": "B/s", "latency": "s", "achievable": "", "duplex": "B/s", "unit": "B/s"}
 
 _NETWORKS = ("nic", "dcn")
 
@@ -137,8 +143,16 @@ def _set_link(machine: Machine, head: str, part: str, key: str, value: Any) -> M
     link = found or Link(head, topology="network" if head in _NETWORKS else "")
     wants_other = isinstance(value, str) and value.strip().lower() == _OTHER
     figure = _other_figure(machine, f"{link.name}.{part}") if wants_other else _given(key, value, _LINK_PARTS[part])
+    if part in ("duplex", "unit"):
+        figure = figure._replace(value=figure.value / (2 if part == "duplex" else _chips_of_a_unit(machine, link)))
+        part = "bandwidth"
     links = _put(machine.links, link, link._replace(**{part: figure}))  # type: ignore[arg-type]
     return _noted(replace(machine, links=links), f"{link.name}.{part}", getattr(link, part), figure)
+
+
+def _chips_of_a_unit(machine: Machine, link: Link) -> int:
+    """Chips below one port of a tier, whose links carry together what leaves their unit."""
+    return next((tier.below for tier in network(machine).tiers if tier.link.name == link.name), 1)
 
 
 def _other_figure(machine: Machine, path: str) -> Figure:

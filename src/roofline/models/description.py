@@ -187,6 +187,18 @@ class Model(Answer):
         return sum(self.parameters_by_module().values())
 
     @property
+    def sparsity(self) -> float | None:
+        """Experts for each that a token goes to, E ÷ k, of the first layer that has any; None where none has.
+
+        >>> from roofline.models import load
+        >>> load("deepseek-v3").sparsity, load("llama-2-7b").sparsity
+        (32.0, None)
+        """
+        blocks = (block for layer in self.layers for block in layer.blocks)
+        routed = next((block for block in blocks if hasattr(block, "top_k") and hasattr(block, "count")), None)
+        return None if routed is None else routed.count / routed.top_k
+
+    @property
     def active_parameters(self) -> int:
         """Parameters that one token uses: its routed experts, its rows of further tables, and both ends whole.
 
