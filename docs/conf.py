@@ -1,6 +1,9 @@
 """Configuration of the documentation build."""
 
 import re
+from pathlib import Path
+
+import roofline
 
 project = "roofline"
 author = "the roofline authors"
@@ -20,6 +23,7 @@ html_theme = "furo"
 html_title = "roofline"
 html_static_path = ["_static"]
 html_css_files = ["wide.css"]
+html_extra_path = ["_build/made"]
 html_copy_source = False
 html_show_sphinx = False
 pygments_style = "default"
@@ -27,6 +31,11 @@ pygments_dark_style = "github-dark"
 
 _HEADING = re.compile(r"(?P<indent> *)(Parameters|Attributes)$")
 _NAMES = re.compile(r"(?P<indent> *)    (?P<names>``[^`]+``(?:, ``[^`]+``)*) +(?P<text>\S.*)")
+
+# The report that a reader can try, made afresh with the documentation.
+_made = Path(__file__).parent / "_build" / "made"
+_made.mkdir(parents=True, exist_ok=True)
+roofline.llm("llama-3-8b", on="h100", batch=16, prompt=1024, context=8192).save(_made / "try-it.html")
 
 
 def as_lists(app, what, name, obj, options, lines):

@@ -273,7 +273,7 @@ export function AnswerView({ advice }: { advice?: JSX.Element }) {
           {phases.value.length > 1 && phases.value.map((name) => <button aria-pressed={name === step.value.name} onClick={() => choose(name)}>{name}</button>)}
           {beside.value.length > 1 && beside.value.map((i, k) => <button aria-pressed={i === index.value} onClick={() => choose(step.value.name, k)}>{it.steps[i].on}</button>)}</div>}
       </header>
-      {live.value && <><div class="columns"><div><Card /><Resources /></div><div><Knobs /><Beside /></div></div>
+      {live.value && <><div class="columns"><div><Card /><Resources /></div><div><Knobs /></div></div><Beside />
         <SizeChart key={`${step.value.name}${place.value}`} /></>}
       {advice}
       {it.charts.filter((spec) => !spec.step || !live.value || spec.step === step.value.name).map((spec) => <div class={stale ? "as-asked" : ""}><Chart key={spec.title + spec.subtitle} spec={spec} extra={spec.kind === "roofline" ? moving : []} /></div>)}

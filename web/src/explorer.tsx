@@ -9,14 +9,14 @@ import { FieldView } from "./fields";
 import { percent, quantity } from "./quantity";
 import { change, read, route, ROUTES, state, withSize, type State } from "./routes";
 import { Sections } from "./sections";
-import { answer, asked, functions, live, listeners, moved, page, phase, place, step, type Page, type Section } from "./state";
+import { answer, asked, functions, index, live, listeners, moved, now, page, phase, place, step, type Page, type Section } from "./state";
 
 const catalog = signal<Catalog | null>(null);
 const wrong = signal("");
 const busy = signal(false);
 /** The question that the page shows, and its time before it was changed. */
 const shown = signal("");
-const before = signal<{ title: string; time: number; name: string } | null>(null);
+const before = signal<{ title: string; time: number; work: number; name: string } | null>(null);
 
 const key = (question: Question | null): string => JSON.stringify([route.value.key, question]);
 
@@ -42,7 +42,7 @@ async function ask(): Promise<void> {
 
 /** Show an answer: what was moved meanwhile stays moved, sliders keep their stretch. */
 function take(found: { page: Page; functions: any[] }, wanted: string, of: string): void {
-  const old = page.value, had = live.value ? { time: answer.value.lower, title: old!.title, name: step.value.name } : null;
+  const old = page.value, had = live.value ? { time: answer.value.lower, work: workNow(), title: old!.title, name: step.value.name } : null;
   const same = old !== null && shown.value.startsWith(`["${of}"`);
   if (same) for (const each of found.page.steps) for (const size of each.sizes) {
     const known = old.steps.flatMap((other) => other.sizes).find((other) => other.name === size.name);
@@ -87,12 +87,16 @@ function Ask() {
   </form>;
 }
 
+/** FLOPs of a chip at what is set. */
+const workNow = (): number => functions.value[index.value].work(now.value)[0];
+
 /** What the last change did to the time, with a way back. */
 function Difference() {
   const was = before.value;
   if (!was || !live.value || was.name !== step.value.name || Math.abs(answer.value.lower / was.time - 1) < 1e-9) return null;
-  const times = was.time / answer.value.lower;
-  return <p class="diff card" role="status">the change: {quantity(was.time, "s")} → {quantity(answer.value.lower, "s")}, {times >= 1 ? `${times.toPrecision(3)}× faster` : `${(1 / times).toPrecision(3)}× slower`}{" "}
+  const more = was.work > 0 ? workNow() / was.work : 1, times = (was.time / answer.value.lower) * more;
+  const work = Math.abs(more - 1) > 0.01 ? ` for ${more.toPrecision(3)} times the work: for the same work` : ":";
+  return <p class="diff card" role="status">the change: {quantity(was.time, "s")} → {quantity(answer.value.lower, "s")}{work} {times >= 1 ? `${times.toPrecision(3)}× faster` : `${(1 / times).toPrecision(3)}× slower`}{" "}
     <button onClick={() => history.back()}>undo</button></p>;
 }
 

@@ -1,0 +1,228 @@
+"""The explorer in a browser: pages load without a word to the console, numbers are those of the core, links keep all;
+and its server refuses what does not come from its own page.
+
+One server and one browser serve the session. More states, sizes and pages are asked under ROOFLINE_LONG=1.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import random
+import threading
+import time
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote, urlencode, urlsplit
+
+import pytest
+
+from roofline import bound
+from roofline.cli.questions import ASKED, answer_question, command_words
+from roofline.errors import InputError
+from roofline.models import serve_bound
+from roofline.quantity import format_quantity
+from tests.web.conftest import Tab
+
+LONG = os.environ.get("ROOFLINE_LONG") == "1"
+LINE = "bf16[B, D] * bf16[D, F]"
+
+
+def shown(tab: Tab, address: str, selector: str = "#lower") -> Tab:
+    tab.page.goto(address)
+    tab.page.wait_for_selector(selector, timeout=60_000)
+    return tab
+
+
+def said_nothing(tab: Tab, explorer: str) -> None:
+    origin = "{0.scheme}://{0.netloc}".format(urlsplit(explorer))
+    assert tab.said == []
+    assert [each for each in tab.asked if not each.startswith((origin, "data:", "blob:"))] == []
+
+
+def test_a_slider_a_link_and_the_way_back(tab: Tab, explorer: str) -> None:
+    """The first page answers; a slider moves it at once; its address says it all; back takes a change back."""
+    asked = urlencode({"line": LINE, "on": "v5e", "sizes": "B=64 D=8192 F=8192"})
+    shown(tab, f"{explorer}#/operation?{asked}")
+    at = {"B": 64, "D": 8192, "F": 8192}
+    assert tab.text("#lower") == format_quantity(bound(LINE, on="v5e", **at).lower, "s")
+    box = tab.page.get_by_label("B, exactly")
+    box.fill("512")
+    box.press("Enter")
+    moved = format_quantity(bound(LINE, on="v5e", **{**at, "B": 512}).lower, "s")
+    assert tab.text("#lower") == moved
+    assert "B%3D512" in tab.page.url
+    box.fill("nonsense")
+    box.press("Enter")
+    assert "not a whole number" in tab.text(".knob [role=alert]")
+    other = Tab(tab.context.browser)
+    assert shown(other, tab.page.url).text("#lower") == moved
+    other.context.close()
+    chips = tab.page.get_by_label("chips to compare")
+    chips.fill("h100,v5e")
+    chips.press("Enter")
+    tab.page.wait_for_selector("section[aria-label='Machines side by side']", timeout=60_000)
+    assert tab.text("#lower") == format_quantity(bound(LINE, on="h100", **{**at, "B": 512}).lower, "s")
+    tab.page.go_back()
+    tab.page.locator("#lower", has_text=moved).wait_for()
+    tab.page.get_by_role("button", name="apply").first.click(timeout=60_000)
+    tab.page.locator(".diff", has_text="faster").wait_for(timeout=60_000)
+    said_nothing(tab, explorer)
+
+
+def test_from_which_batch_on_a_model_is_not_bound_by_weights(tab: Tab, explorer: str) -> None:
+    asked = urlencode(
+        {"model": "llama-3-70b", "on": "h200:8", "tensor": "8", "batch": "8", "context": "8192", "prompt": "64"}
+    )
+    shown(tab, f"{explorer}#/model?{asked}")
+    assert "weights are most of it below batch = 52, keys and values from there on" in tab.text(".answer")
+    assert "mlp takes most" in tab.text("section[aria-label='Time by module']")
+    said_nothing(tab, explorer)
+
+
+@pytest.mark.parametrize(
+    ("page", "selector", "words"),
+    [
+        ("chips?pick=h100,mi300x&filter=mi3", "svg[role=img]", "AMD MI300X"),
+        ("sharding", "#asked", "AllGather"),
+        ("operation?line=bf16%5BB%2C+D%5D+*+bf16%5BD&on=h100", "[role=alert]", "^"),
+        *([("training", "#lower", "a step"), ("plan", "#asked", "chunks")] if LONG else []),
+    ],
+)
+def test_pages_load(tab: Tab, explorer: str, page: str, selector: str, words: str) -> None:
+    shown(tab, f"{explorer}#/{page}", selector)
+    assert words in tab.text("main")
+    assert [each for each in tab.said if "422" not in each] == []
+
+
+def test_where_measured_points_lose_time(tab: Tab, explorer: str, tmp_path: Path) -> None:
+    path = tmp_path / "points.csv"
+    path.write_text("name,dtype,flops,bytes,seconds\nfast,bf16,9e11,1e9,0.001\n<b>slow</b>,bf16,1e9,3e9,0.01\n")
+    tab.page.goto(f"{explorer}#/measured?on=h100")
+    tab.page.get_by_label("file of measured points").set_input_files(str(path))
+    tab.page.wait_for_selector("section[aria-label='Time lost']", timeout=60_000)
+    assert "<b>slow</b> loses most: 9.11 ms of its 10 ms" in tab.text("section[aria-label='Time lost']")
+    said_nothing(tab, explorer)
+
+
+def test_names_of_strangers_stay_text_in_every_field(tab: Tab, explorer: str) -> None:
+    name = "<script>alert(1)</script><img src=x onerror=alert(1)>" + "y" * 500 + "模型"
+    shown(tab, f"{explorer}#/model?model={quote(name)}&on=h100&context=8", "[role=alert]")
+    assert "<script>alert(1)" in tab.text("[role=alert]")
+    assert tab.page.evaluate("document.documentElement.scrollWidth") <= 1280
+    assert tab.page.locator("main img").count() == 0
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"] if LONG else ["dark"])
+@pytest.mark.parametrize("width", [390, 768, 1920] if LONG else [390])
+def test_nothing_scrolls_sideways(browser: Any, explorer: str, width: int, theme: str) -> None:
+    tab = Tab(browser, viewport={"width": width, "height": 844}, color_scheme=theme)
+    shown(tab, explorer)
+    assert tab.page.evaluate("document.documentElement.scrollWidth") <= width
+    box = tab.page.locator("#lower").bounding_box()
+    assert box["y"] + box["height"] < 844, "the answer stands above the fold"
+    tab.context.close()
+
+
+@pytest.mark.skipif(not LONG, reason="fifty states of the server are asked in the long tests")
+def test_numbers_on_screen_are_those_of_the_core(tab: Tab, explorer: str) -> None:
+    dice = random.Random(3)
+    shown(tab, f"{explorer}#/operation?{urlencode({'line': LINE, 'on': 'v5e', 'sizes': 'B=64 D=8192 F=8192'})}")
+    took = []
+    for _ in range(50):
+        sizes = {name: dice.randint(1, 30_000) for name in "BDF"}
+        for name, value in sizes.items():
+            box = tab.page.get_by_label(f"{name}, exactly")
+            box.fill(str(value))
+            start = time.perf_counter()
+            box.press("Enter")
+            took.append(time.perf_counter() - start)
+        assert tab.text("#lower") == format_quantity(bound(LINE, on="v5e", **sizes).lower, "s")
+    assert sorted(took)[len(took) // 2] < 0.15
+
+
+# The server, without a browser.
+
+
+def ask(explorer: str, path: str, body: str | bytes | None = None, **headers: str) -> tuple[int, str]:
+    at = urlsplit(explorer)
+    with closing(http.client.HTTPConnection(at.hostname or "", at.port, timeout=60)) as link:
+        link.request("GET" if body is None else "POST", path, body, {"Host": at.netloc, **headers})
+        found = link.getresponse()
+        return found.status, found.read().decode()
+
+
+def question(words: list[str], **options: Any) -> str:
+    return json.dumps({"words": words, "options": options})
+
+
+def test_the_server_answers_what_json_gives_and_refuses_others(explorer: str) -> None:
+    root = urlsplit(explorer).path
+    good = question([LINE, "B=64", "D=64", "F=64"], on="v5e")
+    status, said = ask(explorer, f"{root}api/bound", good)
+    fresh = bound(LINE, on="v5e", B=64, D=64, F=64).to_dict()
+    assert (status, json.loads(said)["lower"]) == (200, fresh["lower"])
+    refused = {
+        "wrong token": ask(explorer, "/nonsense/api/bound", good),
+        "wrong host": ask(explorer, f"{root}api/bound", good, Host="evil.example"),
+        "wrong origin": ask(explorer, f"{root}api/bound", good, Origin="http://evil.example"),
+        "too long": ask(explorer, f"{root}api/bound", b"x" * 2_000_000),
+        "JSON object": ask(explorer, f"{root}api/bound", "[1]"),
+        "cannot ask 'measure'": ask(explorer, f"{root}api/measure", "{}"),
+        "cannot ask 'trace'": ask(explorer, f"{root}api/trace", question(["x.py:f"])),
+        "no option --chart": ask(explorer, f"{root}api/profile", question(["x.csv"], chart="x.svg")),
+        "no option -o": ask(explorer, f"{root}api/bound", json.dumps({"words": [LINE], "more": "-o /tmp/x.html"})),
+        "expected ','": ask(explorer, f"{root}api/bound", question(["bf16[B"], on="v5e")),
+    }
+    for reason, (status, said) in refused.items():
+        assert status in (400, 403, 413, 421, 422), reason
+        assert reason in json.loads(said)["error"]
+
+
+def test_a_long_question_is_stopped_while_another_is_answered(explorer: str) -> None:
+    root = urlsplit(explorer).path
+    long = question(
+        ["llama-3-70b"],
+        on="h100,h200,b200",
+        rate="50/s",
+        prompt="8k",
+        output="2k",
+        count="1:512",
+        formats="bf16,fp8,int4",
+    )
+    found: list[tuple[int, str]] = []
+    asking = threading.Thread(target=lambda: found.append(ask(explorer, f"{root}api/plan", long)))
+    asking.start()
+    start = time.perf_counter()
+    status, _ = ask(explorer, f"{root}api/bound", question([LINE, "B=64", "D=64", "F=64"], on="v5e"))
+    assert status == 200
+    assert time.perf_counter() - start < 7
+    asking.join(90)
+    if found[0][0] != 200:  # a fast machine answers in time
+        assert found[0][0] == 504
+        assert "was stopped" in json.loads(found[0][1])["error"]
+
+
+def test_every_command_that_a_page_may_ask_has_one_road() -> None:
+    assert command_words("llm", {"words": ["llama-3-8b"], "options": {"on": ["h100"], "batch": 8, "fit": True}}) == [
+        "llm", "llama-3-8b", "--on", "h100", "--batch", "8", "--fit",
+    ]  # fmt: skip
+    catalog = answer_question("catalog", "", {})
+    assert set(catalog["commands"]) == set(ASKED)
+    named = {each["name"] for command in catalog["commands"].values() for each in command["options"]}
+    assert not named & {"report_file", "file", "chart", "csv_file", "scheduler"}
+    with pytest.raises(InputError, match="did you mean '--batch'"):
+        command_words("llm", {"words": ["llama-3-8b"], "options": {"batc": 8}})
+    with pytest.raises(InputError, match="an option stands among the words"):
+        command_words("bound", {"words": ["--on"]})
+
+
+def test_a_slider_of_serving_gives_a_fresh_answer_on_the_page(tab: Tab, explorer: str) -> None:
+    shown(tab, f"{explorer}#/model?model=llama-3-8b&on=h100&batch=16&context=4096")
+    box = tab.page.get_by_label("W_hbm, exactly")
+    box.fill("8T")
+    box.press("Enter")
+    fresh = serve_bound("llama-3-8b", "decode", on="h100", batch=16, context=4096, set={"hbm": 8e12})
+    assert tab.text("#lower") == format_quantity(fresh.lower, "s")
