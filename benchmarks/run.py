@@ -17,6 +17,7 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -183,6 +184,28 @@ print(json.dumps({"s": seconds, "MiB": peak / 2**20}))
 DECODE, TRAIN = (TRACE % {"step": s, "options": o} for s, o in (("decode", {}), ("train", {"optimizer": "adamw"})))
 
 
+ESTIMATES = """
+import json, statistics, time
+import numpy as np
+from roofline.estimates.kernel_table import KERNELS
+from roofline.estimates.kernels import ChipFigures
+from tests.estimates.test_kernels import MORE, SHAPES
+model, chip, count = KERNELS["%(kernel)s"], ChipFigures(132, 989.4e12, 3.35e12, 50e6), 100_000
+shapes = {**SHAPES[model.name], MORE[model.name]: np.geomspace(1, 1000, count)}
+rates = []
+for _ in range(5):
+    start = time.process_time()
+    model.times(shapes, chip, model.defaults(), model.policies[0])
+    rates.append(count / (time.process_time() - start))
+print(json.dumps({"1/s": statistics.median(rates)}))
+"""
+
+
+def estimates(kernel: str) -> float:
+    """Estimates a second of one kind of kernel, on one core."""
+    return inside(ESTIMATES % {"kernel": kernel})["1/s"]
+
+
 BUDGETS = (
     Budget("import roofline, CPU", "ms", 10, import_cpu),
     Budget("import roofline, heavy libraries loaded", "", 0, import_heavy, times=1),
@@ -207,6 +230,10 @@ BUDGETS = (
         lambda: inside(STEPS)["million/s"], at_least=True, times=3,
     ),
     Budget("the same, peak memory", "MiB", 1024, lambda: inside(STEPS)["MiB"], times=1),
+    *(
+        Budget(f"expected times of {name.replace('_', ' ')}", "1/s", least, partial(estimates, name), True, times=3)
+        for name, least in (("elementwise", 1e5), ("decode_attention", 1e5), ("contraction", 2e4))
+    ),
     Budget("trace of Llama-2-7B's decode step in torch", "s", 1, lambda: inside(DECODE)["s"], times=3, needs="torch"),
     Budget("trace of its training step", "s", 5, lambda: inside(TRAIN)["s"], times=3, needs="torch"),
     Budget("the same under a roof, peak memory", "MiB", 2048, lambda: inside(TRAIN)["MiB"], times=1, needs="torch"),

@@ -190,10 +190,14 @@ def _estimated(runs: Sequence[Run], fits: Any, tested: Any) -> dict[str, Any]:
 def members_of(kernel: str, runs: Sequence[Run], fits: Any) -> tuple[list[Member], list[int]]:
     """Runs with the shapes of a model of steps, and the numbers of those that it is for."""
     if kernel == "first_token":
-        members: list[Member] = [(run, {"prefill": run.prefill}, run.first) for run in runs]
+        members: list[Member] = [(run, _of_first(run), run.first) for run in runs]
         return members, [i for i, run in enumerate(runs) if run.load <= UNLOADED]
     caches = best_caches([run for run, one in zip(runs, fits, strict=True) if one])
     return [(run, run.shapes[caches.get(_kind(run), "bf16")], run.token) for run in runs], list(range(len(runs)))
+
+
+def _of_first(run: Run) -> dict[str, float]:
+    return {"prefill": run.prefill, "kernels": run.shapes["bf16"]["kernels"]}
 
 
 def best_caches(runs: Sequence[Run]) -> dict[tuple[str, ...], str]:

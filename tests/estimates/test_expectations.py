@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from roofline import bound
 from roofline.errors import InputError
@@ -81,3 +83,37 @@ def test_nothing_is_promised_of_a_chip_of_another_vendor(chip: str) -> None:
     answer = estimated(bound("bf16[4096, 8192] * bf16[8192, 8192]", on=chip))
     assert answer.estimate == answer.lower
     assert any("its bound is taken" in line for line in answer.assumptions)
+
+
+COLD = [
+    "bf16[{m}, {k}] @ bf16[{k}, {n}]",
+    "fp8[{m}, {k}] @ fp8[{k}, {n}]",
+    "attention(bf16[{b}, 32, {s}, 128], bf16[{b}, 8, {s}, 128], bf16[{b}, 8, {s}, 128], causal)",
+    "softmax(bf16[{m}, {n}])",
+    "conv(bf16[{b}, 64, 64, {c}], bf16[3, 3, {c}, 128])",
+]
+
+
+@settings(max_examples=60, derandomize=True, deadline=None)
+@given(st.data())
+def test_nothing_is_expected_below_its_bound(data: st.DataObject) -> None:
+    """Data is cold: each kernel takes at least its bound, and a step at least its operations one after the other."""
+    draw = {name: data.draw(st.integers(1, most)) for name, most in (("b", 64), ("s", 8192), ("c", 512))}
+    draw |= {name: 16 * data.draw(st.integers(1, 1024)) for name in ("m", "n", "k")}
+    line = data.draw(st.sampled_from(COLD)).format(**draw)
+    on = data.draw(st.sampled_from(["a100", "h100", "h200", "b200", "l40s", "l4", "rtx-5090", "a10", "v100", "mi300x"]))
+    answer = bound(line, on=on)
+    found = Estimator(data.draw(st.sampled_from(["vllm", "trtllm", "sglang"]))).expect(answer)
+    assert answer.op_by_op <= found.value * (1 + 1e-12), line
+    assert found.low <= found.value <= found.high
+    assert all(one.low >= one.run.floor * (1 - 1e-12) for one in found.kernels)
+
+
+def test_a_convolution_is_its_implicit_product_and_says_so() -> None:
+    answer = estimated(bound("conv(bf16[32, 58, 58, 64], bf16[3, 3, 64, 64])", on="h100"))
+    (one,) = answer.expectation.kernels
+    assert one.run.kernel == "contraction"
+    assert (one.run.shapes["m"], one.run.shapes["n"], one.run.shapes["k"]) == (32 * 56 * 56, 64, 9 * 64)
+    read = one.run.shapes["a_bytes"] * one.run.shapes["m"] * one.run.shapes["k"]
+    assert read == pytest.approx(2 * 32 * 58 * 58 * 64)
+    assert any("implicit products" in line for line in answer.assumptions)

@@ -12,11 +12,13 @@ from click.testing import CliRunner
 
 from roofline import bound
 from roofline.cli.accuracy import command as accuracy_command
+from roofline.cli.calibrate import command as calibrate_command
 from roofline.errors import InputError
-from roofline.estimates import calibrate, held_accuracy
+from roofline.estimates import calibrate, calibrate_served, estimated, held_accuracy
 from roofline.estimates.estimator import Estimator
 from roofline.estimates.measured_kernels import by_kind, plausible, read_kernels, timer_step
 from roofline.hardware import chip
+from roofline.models.serving.answer import serve
 
 SHAPES = [(m, n, 4096) for m in (16, 64, 256, 1024, 4096) for n in (4096, 14336)]
 
@@ -83,3 +85,39 @@ def test_ten_rows_move_the_constants_of_the_nearest_chip(tmp_path: Path) -> None
     (one,) = found.fitted
     assert one.before.mdape > 0.15 > 0.08 > one.after.mdape
     assert found.started_from == ("h100 vllm (its generation)",)
+
+
+SERVED = """batch,prompt,output,tpot_ms,ttft_ms
+4,1024,1024,9.11,70
+16,1024,1024,11.2,
+32,1024,1024,12.9,
+64,1024,1024,15.45,
+16,1024,8192,11.58,
+64,1024,8192,0.016,
+"""
+LAYOUT = {"on": "h100:8", "tensor": 8, "weights": "fp8", "activations": "fp8"}
+
+
+def test_steps_of_a_framework_move_to_served_runs(tmp_path: Path) -> None:
+    """Published runs of vLLM (ai-dynamo/aiconfigurator), the last one with its time in a wrong unit."""
+    path = tmp_path / "served.csv"
+    path.write_text(SERVED)
+    found = calibrate_served(path, "llama-3.1-70b", **LAYOUT)
+    (one,) = found.fitted
+    assert one.constants.key[:5] == ("h100", "served_step", "fp8", "vllm", "dense")
+    assert one.after.count == 5
+    assert one.after.mdape < 0.1
+    assert any("faster than its bound" in why for why in found.rejected)
+    found.save(tmp_path / "mine.toml")
+    asked = serve("llama-3.1-70b", batch=16, prompt=1024, **LAYOUT)
+    token = estimated(asked, "vllm", files=[str(tmp_path / "mine.toml")], output=1024).expectation.time_per_token
+    assert token.value == pytest.approx(11.2e-3, rel=0.1)
+    path.write_text("batch,prompt,tpot_ms\n4,1024,9.1\n")
+    with pytest.raises(InputError, match="line 2 has no output"):
+        calibrate_served(path, "llama-3.1-70b", **LAYOUT)
+
+
+def test_options_of_serving_need_a_model(tmp_path: Path) -> None:
+    words = [str(tmp_path / "x.csv"), "--on", "h100", "--tensor", "8"]
+    with pytest.raises(InputError, match="--tensor is of a model"):
+        CliRunner().invoke(calibrate_command, words, catch_exceptions=False)

@@ -68,3 +68,17 @@ def test_the_command_says_it() -> None:
     data = json.loads(CliRunner().invoke(command, [*line.split(), "--json"]).output)
     assert data["expectation"]["schema"] == "roofline/served/1"
     assert set(data["expectation"]["time_per_token"]["parts"]) == {"host", "kernels", "prefill"}
+
+
+@pytest.mark.parametrize("library", ["vllm", "trtllm", "sglang"])
+@pytest.mark.parametrize(("on", "batch"), [("h100:8", 1), ("h200:8", 64), ("b200:8", 8), ("h100:2", 512)])
+def test_a_token_is_never_expected_below_its_decode_step(library: str, on: str, batch: int) -> None:
+    """The step is told as the framework runs it, also where only some sequences have room."""
+    found = served(library, on=on, tensor=int(on.partition(":")[2]), batch=batch, output=None)
+    token, step = found.expectation.time_per_token, found.decode.expectation
+    assert step.framework == token.basis
+    if found.expectation.batch == found.expectation.asked:
+        assert token.value == pytest.approx(step.value)
+    assert found.expectation.time_per_token.value > 0
+    more = served(library, on=on, tensor=int(on.partition(":")[2]), batch=batch, output=256)
+    assert more.expectation.time_per_token.value >= token.value

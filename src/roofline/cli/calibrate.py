@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from roofline.cli.command import argument, command_named
-from roofline.cli.option_table import option, with_options
+from roofline.cli.option_table import option, options, with_options
 from roofline.cli.output import show, show_json
+from roofline.errors import InputError
 
 
 @command_named("calibrate")
@@ -13,21 +16,43 @@ from roofline.cli.output import show, show_json
     option("on", required=True, multiple=False, metavar="TARGET", help="The chip the runs are of."),
     option("library", help="What ran, where rows do not say so."),
     option("from"),
+    option("model"),
+    *options("tensor data expert", type=int, metavar="N"),
+    *options("weights activations kv"),
     option("output-file", name="output", older="--output", help="Write the constants to a file for --constants."),
     option("json"),
 )
-def command(file: str, on: str, library: str, start: str | None, output: str | None, as_json: bool) -> None:
+def command(
+    file: str,
+    on: str,
+    library: str,
+    start: str | None,
+    model: str | None,
+    output: str | None,
+    as_json: bool,
+    **served: Any,
+) -> None:
     """Fit the constants of estimates to a CSV of runs; ten rows of a kind of kernel suffice.
 
     A row is an expression or m, n, k, or batch, heads, kv_heads, head_size, length, with dtype and seconds, ms or us.
+    With --model a row is a served run: batch, prompt, output, tpot_ms and, where known, ttft_ms.
 
     \b
     roofline calibrate my_runs.csv --on h100 -o mine.toml
+    roofline calibrate served.csv --model llama-3-70b --on h200:8 --tensor 8 --weights fp8 -o mine.toml
     roofline bound "bf16[64, 8192] @ bf16[8192, 8192]" --on h100 --estimate --constants mine.toml
     """
-    from roofline.estimates import calibrate
+    from roofline.estimates import calibrate, calibrate_served
 
-    found = calibrate(file, on, library=library, start=start)
+    given = {name: value for name, value in served.items() if value is not None}
+    if model is None and given:
+        raise InputError(f"--{next(iter(given))} is of a model that is served", hint="name it with --model")
+    if model is not None and start is not None:
+        raise InputError("--from is of kernels: steps start from those of --library", hint="leave one of them out")
+    if model is None:
+        found = calibrate(file, on, library=library, start=start)
+    else:
+        found = calibrate_served(file, model, on, library=library, **given)
     if output is not None:
         found.save(output)
     if as_json:

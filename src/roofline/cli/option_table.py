@@ -229,6 +229,7 @@ GROUPS: dict[str, tuple[OptionRow | str, ...]] = {
         _row("--library", "NAME", "Whose kernels: vllm, trtllm, sglang.", "library", default="vllm"),
         _row("--constants", "FILE", "Constants of your own, from roofline calibrate.", "file", multiple=True),
         _row("--runs | --data", "FILE", "Your own runs, to hold constants against.", "file", name="data"),
+        _row("--model", "MODEL", "The model that was served: then a row is a served run.", "model"),
         _row("--from", "LIBRARY", "Whose constants to start from (default: those of vllm).", "library", name="start"),
         "overlap",
         "overhead",

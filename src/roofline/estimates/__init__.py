@@ -17,6 +17,7 @@ from roofline.estimates.calibration import Calibration, calibrate
 from roofline.estimates.constants import KernelConstants, read_constants
 from roofline.estimates.estimator import Estimator, Expectation
 from roofline.estimates.served import expect_training, with_expectation
+from roofline.estimates.served_calibration import calibrate_served
 
 #: Rows of a sweep that are estimated: each is answered in full.
 MOST_ROWS = 20_000
@@ -86,6 +87,7 @@ __all__ = [
     "KernelConstants",
     "accuracy",
     "calibrate",
+    "calibrate_served",
     "estimated",
     "held_accuracy",
     "read_constants",

@@ -130,15 +130,22 @@ def calibrate(path: str | Path, on: str | Machine, *, library: str = "vllm", sta
 
 
 def _fitted(record: KernelConstants, kept: Sequence[MeasuredKernel], machine: Machine, library: str) -> Calibrated:
-    """Fit one kind of kernel, with errors by leaving out a fifth of the rows at a time."""
+    """Fit one kind of kernel."""
+    import numpy as np
+
+    names = sorted({name for run, _, _ in kept for name in run.shapes})
+    shapes = {name: np.array([float(run.shapes.get(name, 0.0)) for run, _, _ in kept]) for name in names}
+    seconds = np.array([seconds for _, seconds, _ in kept])
+    return refitted(record, Rows(shapes, seconds, chip_figures(machine, record, kept[0].run)), machine.key, library)
+
+
+def refitted(record: KernelConstants, rows: Rows, key: str, library: str) -> Calibrated:
+    """Constants moved to rows of a chip, with errors by leaving out a fifth of the rows at a time."""
     import numpy as np
 
     model = KERNELS[record.kernel]
     own = [constant.name for constant in model.constants if constant.own]
-    names = sorted({name for run, _, _ in kept for name in run.shapes})
-    shapes = {name: np.array([float(run.shapes.get(name, 0.0)) for run, _, _ in kept]) for name in names}
-    rows = Rows(shapes, np.array([seconds for _, seconds, _ in kept]), chip_figures(machine, record, kept[0].run))
-    before = model.times(shapes, rows.chip, record.values, record.policy)
+    before = model.times(rows.shapes, rows.chip, record.values, record.policy)
     after = np.empty(len(rows))
     folds = np.arange(len(rows)) % min(5, len(rows))
     for fold in np.unique(folds):
@@ -149,29 +156,21 @@ def _fitted(record: KernelConstants, kept: Sequence[MeasuredKernel], machine: Ma
     found = fit(model, rows, record.values, own, record.policy, PRIOR)
     errors = Errors.of(after, rows.seconds)
     ratio = np.sort(rows.seconds / after)
-    interval = ((float(np.quantile(ratio, 0.1)), float(np.quantile(ratio, 0.9))),)
+    error = {name: getattr(errors, name) for name in ("mdape", "mape", "p90", "bias")}
+    seen = {name: rows.shapes[name] for name in model.sorted_by if name in rows.shapes}
     constants = replace(
         record,
-        chip=machine.key,
+        chip=key,
         library=library,
         values=found.values,
-        interval=interval,
+        interval=((float(np.quantile(ratio, 0.1)), float(np.quantile(ratio, 0.9))),),
         edges=(),
         transferred_from="",
-        error={
-            "mdape": errors.mdape,
-            "mape": errors.mape,
-            "p90": errors.p90,
-            "bias": errors.bias,
-            "n_fit": len(rows),
-            "n_test": errors.count,
-        },
-        valid={
-            name: (float(shapes[name].min()), float(shapes[name].max())) for name in model.sorted_by if name in shapes
-        },
+        error={**error, "n_fit": len(rows), "n_test": errors.count},
+        valid={name: (float(sizes.min()), float(sizes.max())) for name, sizes in seen.items()},
         source="calibrated from runs of one's own",
         state="",
         version="",
-        figures=rows.chip._asdict(),
+        figures=rows.chip._asdict() if record.figures else {},
     )
     return Calibrated(constants, Errors.of(before, rows.seconds), errors)

@@ -122,6 +122,11 @@ class Expectation:
     error: float | None = None
 
     @property
+    def runs(self) -> float:
+        """How many kernels run, each as often as it repeats."""
+        return float(sum(one.run.repeat for one in self.kernels))
+
+    @property
     def assumptions(self) -> tuple[Assumption, ...]:
         """What the expectation rests on, in sentences."""
         said: dict[str, None] = {}
@@ -130,6 +135,8 @@ class Expectation:
                 said[f"expected: no constants for {one.run.kernel.replace('_', ' ')}: its bound is taken"] = None
             elif one.source.transferred_from:
                 said[f"expected: {one.run.kernel.replace('_', ' ')} by constants of {one.basis}"] = None
+        if any(part.op.kind == "convolution" for one in self.kernels if one.source for part in one.run.parts):
+            said["expected: convolutions as their implicit products; the error is that of products"] = None
         outside = dict.fromkeys(one.run.name for one in self.kernels if one.extrapolated)
         if outside:
             said[f"expected: outside the sizes that were measured: {', '.join(outside)}"] = None
@@ -460,6 +467,14 @@ def _product_run(group: tuple[OpBound, ...]) -> KernelRun:
     return KernelRun(kernel, dtype, path, shapes, group)
 
 
+def _convolution_run(group: tuple[OpBound, ...]) -> KernelRun:
+    """A convolution as its implicit matrix product: the bytes of its input are spread over the product's ``m·k``."""
+    run = _product_run(group)
+    dims = run.shapes
+    read = group[0].op.reads[0].traffic_bytes / (dims["m"] * dims["k"] * dims["batch"])
+    return replace(run, shapes={**dims, "a_bytes": read})
+
+
 def _attention_run(group: tuple[OpBound, ...]) -> KernelRun:
     op = group[0].op
     dims = op.dims
@@ -563,6 +578,7 @@ def _moved(group: tuple[OpBound, ...]) -> Size:
 
 _RUNS = {
     "contraction": _product_run,
+    "convolution": _convolution_run,
     "attention": _attention_run,
     "experts": _experts_run,
     "collective": _collective_run,

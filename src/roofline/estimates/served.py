@@ -118,12 +118,17 @@ class ServedShapes:
     mixed: float
     dtype: str
     path: str
+    kernels: float
     floor: float
     first_floor: float
 
+    def of_first_token(self) -> dict[str, float]:
+        """Shapes of a prompt on idle chips."""
+        return {"prefill": self.prefill or 0.0, "kernels": self.kernels}
+
     def of_step(self) -> dict[str, float]:
         """Shapes of a decode step."""
-        return {"batch": self.batch, "decode": self.decode, "mixed": self.mixed}
+        return {"batch": self.batch, "decode": self.decode, "mixed": self.mixed, "kernels": self.kernels}
 
 
 def served_shapes(estimator: Estimator, serving: Serving, output: int | None = None) -> ServedShapes | None:
@@ -159,7 +164,7 @@ def served_shapes(estimator: Estimator, serving: Serving, output: int | None = N
     mixed = batch / output * prefill if output and prefill is not None else 0.0
     path = "mixture" if any(one.run.kernel == "experts" for one in found.kernels) else "dense"
     floors = float(decode.lower), first_floor
-    return ServedShapes(batch, asked, float(found.value), prefill, mixed, _format(decode), path, *floors)
+    return ServedShapes(batch, asked, float(found.value), prefill, mixed, _format(decode), path, found.runs, *floors)
 
 
 def _room(decode: Bound, copies: int) -> float:
@@ -194,7 +199,7 @@ def expect_served(estimator: Estimator, serving: Serving, output: int | None = N
         token = step_estimate(record, shapes.of_step(), shapes.floor)
     record = estimator.step_record("first_token", shapes.dtype, shapes.path, machine)
     if record is not None and shapes.prefill is not None:
-        first = step_estimate(record, {"prefill": shapes.prefill}, shapes.first_floor)
+        first = step_estimate(record, shapes.of_first_token(), shapes.first_floor)
     if token is None and first is None:
         return None
     return ServedExpectation(
@@ -205,7 +210,12 @@ def expect_served(estimator: Estimator, serving: Serving, output: int | None = N
 def in_framework(decode: Bound, record: KernelConstants, copies: int) -> Bound:
     """A decode step with what to expect of it in a framework, whose graph runs kernels faster than they run alone."""
     found = decode.expectation
-    shapes = {"batch": decode.sizes["batch"] / copies, "decode": float(found.value), "mixed": 0.0}
+    shapes = {
+        "batch": decode.sizes["batch"] / copies,
+        "decode": float(found.value),
+        "mixed": 0.0,
+        "kernels": found.runs,
+    }
     step = step_estimate(record, shapes, decode.lower)
     whole = replace(
         found, value=step.value, low=step.low, high=step.high, framework=step.basis, error=record.error.get("mdape")

@@ -2,11 +2,12 @@
 
 A decode step takes the host's time, the kernels of the decoding sequences, and its share of the prefills of new ones::
 
-    TPOT = step_time + request_time · B + decode_factor · Σ decode + prefill_factor · (B/output) · Σ prefill
-    TTFT = start_time + prefill_factor · Σ prefill                                       (nothing else running)
+    TPOT = step_time + gap · K + request_time · B + decode_factor · Σ decode + prefill_factor · (B/output) · Σ prefill
+    TTFT = start_time + gap · K + prefill_factor · Σ prefill                             (nothing else running)
 
-Sums are over kernels. B is the batch of one copy, no more than its keys and values leave room for in nine tenths of
-the memory: further requests wait. A mean decode step has half of its answer behind it, and prefill is of one sequence.
+Sums are over kernels, of which a pass runs K, with a gap between each and the next. B is the batch of one copy, no more
+than its keys and values leave room for in nine tenths of the memory: further requests wait. A mean decode step has half
+of its answer behind it, and prefill is of one sequence.
 TTFT under load is queueing, and no estimate's matter.
 
 A training step takes its floor, in which all overlaps, times one factor.
@@ -26,30 +27,32 @@ SERVED = (
         "decode_factor", "", "time of a step's kernels in the framework against alone", 1.0, 0.05, 5.0, own=True
     ),
     ModelConstant("prefill_factor", "", "time of prefills between steps against alone", 1.0, 0.05, 5.0, own=True),
+    ModelConstant("gap", "s", "time between a kernel and the next in the graph of a step", 1e-6, 1e-8, 2e-5, own=True),
 )
 FIRST_TOKEN = (
     ModelConstant("start_time", "s", "time of a request before and after its prefill", 2e-2, 1e-4, 2.0, own=True),
     ModelConstant(
         "prefill_factor", "", "time of the prefill's kernels in the framework against alone", 1.0, 0.05, 9.0, own=True
     ),
+    ModelConstant("gap", "s", "time between a kernel and the next in a prefill", 5e-6, 1e-7, 1e-4, own=True),
 )
 
 
 def served_parts(shapes: Shapes, chip: ChipFigures, c: Values, policy: str = "") -> Parts:
-    """Parts of the time of a step of ``batch`` sequences, with ``decode`` and ``mixed`` seconds of kernels."""
+    """Parts of the time of a step of ``batch`` sequences: ``decode`` and ``mixed`` seconds of so many ``kernels``."""
     import numpy as np
 
-    batch, decode, mixed = (np.asarray(shapes[name], float) for name in ("batch", "decode", "mixed"))
-    host = c["step_time"] + c["request_time"] * batch
+    batch, decode, mixed, kernels = (np.asarray(shapes[one], float) for one in ("batch", "decode", "mixed", "kernels"))
+    host = c["step_time"] + c["request_time"] * batch + c["gap"] * kernels
     return Parts({"host": host, "kernels": c["decode_factor"] * decode, "prefill": c["prefill_factor"] * mixed})
 
 
 def first_token_parts(shapes: Shapes, chip: ChipFigures, c: Values, policy: str = "") -> Parts:
-    """Parts of the time to a request's first token, with ``prefill`` seconds of kernels, on idle chips."""
+    """Parts of the time to a request's first token, with ``prefill`` seconds of ``kernels``, on idle chips."""
     import numpy as np
 
-    prefill = np.asarray(shapes["prefill"], float)
-    return Parts({"host": c["start_time"] + 0 * prefill, "prefill": c["prefill_factor"] * prefill})
+    prefill, kernels = (np.asarray(shapes[name], float) for name in ("prefill", "kernels"))
+    return Parts({"host": c["start_time"] + c["gap"] * kernels + 0 * prefill, "prefill": c["prefill_factor"] * prefill})
 
 
 TRAINING = (ModelConstant("step_factor", "", "time of a step against its floor", 1.6, 1.0, 5.0, own=True),)
@@ -67,13 +70,13 @@ def training_parts(shapes: Shapes, chip: ChipFigures, c: Values, policy: str = "
 MODELS = (
     KernelModel(
         "served_step",
-        ("batch", "decode", "mixed"),
+        ("batch", "decode", "mixed", "kernels"),
         SERVED,
         served_parts,
         ("", "bf16 cache", "fp8 cache"),
         ("batch", "decode"),
     ),
     # the policy says in which format the runs that were fitted held keys and values
-    KernelModel("first_token", ("prefill",), FIRST_TOKEN, first_token_parts, sorted_by=("prefill",)),
+    KernelModel("first_token", ("prefill", "kernels"), FIRST_TOKEN, first_token_parts, sorted_by=("prefill",)),
     KernelModel("training_step", ("floor",), TRAINING, training_parts, sorted_by=("floor",)),
 )

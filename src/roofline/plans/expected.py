@@ -1,6 +1,6 @@
 """Steps of a replica as a framework is expected to run them, with an interval, in place of floors.
 
-A step of n sequences takes ``step_time + request_time·n + decode_factor·Σ kernels(n)`` and a prompt adds
+A step of n sequences takes ``step_time + gap·K + request_time·n + decode_factor·Σ kernels(n)``; a prompt adds
 ``prefill_factor·Σ kernels`` (:mod:`roofline.estimates.steps`). Kernels are estimated at a few n; between these the
 ratio to the floor is linear in log n. Without constants of steps for a chip the kernels alone are taken, which is said.
 """
@@ -68,12 +68,14 @@ def expected_steps(
         return ExpectedSteps(
             floors * ratio, alone / copies, alone - alone / copies, low, high, tuple(dict.fromkeys(said))
         )
-    shapes = {"batch": np.arange(most + 1) / copies, "decode": floors * ratio, "mixed": 0.0}
+    runs = kernels[-1].runs
+    shapes = {"batch": np.arange(most + 1) / copies, "decode": floors * ratio, "mixed": 0.0, "kernels": runs}
     times = np.maximum(step_times(step, shapes), floors)
-    whole = max(float(step_times(step, {"batch": 0.0, "decode": 0.0, "mixed": alone}, "prefill")), float(prefill.lower))
+    mixed = {"batch": 0.0, "decode": 0.0, "mixed": alone, "kernels": 0.0}
+    whole = max(float(step_times(step, mixed, "prefill")), float(prefill.lower))
     lag = whole - whole / copies
     if first is not None:
-        lag += max(0.0, float(step_times(first, {"prefill": alone})) - whole)
+        lag += max(0.0, float(step_times(first, {"prefill": alone, "kernels": prompt.runs})) - whole)
     middle = float(times[max(1, most // 2)])
     ends = step.limits(np.asarray(middle))
     words = " ".join(filter(None, (step.chip, step.library, step.version, step.dtype, step.path)))

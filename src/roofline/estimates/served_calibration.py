@@ -1,0 +1,102 @@
+"""Step constants of a serving framework from served runs of one's own.
+
+A row is one run at one load: sequences at once, tokens of a prompt and of an answer, and its times::
+
+    batch,prompt,output,tpot_ms,ttft_ms
+    16,1024,1024,9.4,71
+
+``concurrency``, ``isl`` and ``osl`` may stand for ``batch``, ``prompt`` and ``output``, ``tpot_s`` for ``tpot_ms``;
+``ttft`` may be left out, and counts where nothing waits: at four sequences a copy or fewer. ``tensor``, ``data`` and
+``expert`` may be columns where runs differ in them. Runs faster than the bound of their step are left out.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from roofline.errors import InputError
+from roofline.estimates.calibration import Calibrated, Calibration, refitted
+from roofline.estimates.estimator import Estimator
+from roofline.estimates.fitting import Rows
+from roofline.estimates.kernels import ChipFigures
+from roofline.estimates.measured_kernels import csv_rows, row_number
+from roofline.estimates.served import served_shapes
+from roofline.models.serving.answer import serve
+
+#: Names of a column.
+NAMES = {"batch": ("batch", "concurrency"), "prompt": ("prompt", "isl"), "output": ("output", "osl")}
+UNITS = {"_ms": 1e-3, "_s": 1.0}
+#: Fewest runs that constants are fitted to, and most sequences of a copy at which nothing waits before its prefill.
+LEAST_RUNS, UNLOADED = 3, 4
+
+Run = tuple[Mapping[str, float], float]
+
+
+def calibrate_served(path: str | Path, model: str, on: str, *, library: str = "vllm", **options: Any) -> Calibration:
+    """Fit a framework's constants of steps on a chip to served runs of a model, from the nearest known constants.
+
+    ``options`` are those of serving: ``tensor``, ``data``, ``expert``, ``weights``, ``activations``, ``kv``.
+    """
+    estimator = Estimator(library)
+    rejected: dict[str, int] = defaultdict(int)
+    groups: dict[tuple[str, str, str], list[Run]] = defaultdict(list)
+    machine = None
+    for number, row in csv_rows(path):
+        where = f"{path}, line {number}"
+        batch, prompt, output = (int(_figure(row, name, where)) for name in NAMES)
+        ways = {name: int(row_number(row, name, where)) for name in ("tensor", "data", "expert") if row.get(name)}
+        context = prompt + output // 2
+        asked = serve(model, on=on, batch=batch, prompt=prompt, context=context, **{**options, **ways})
+        shapes = served_shapes(estimator, asked, output)
+        if shapes is None or asked.decode is None:
+            raise InputError(f"{where}: no step of {model} is modelled", hint="tensor, data and expert ways are")
+        machine = asked.decode.machine
+        kind = (shapes.dtype, shapes.path)
+        taken = {"served_step": (_seconds(row, "tpot", where), shapes.of_step(), shapes.floor)}
+        if shapes.batch <= UNLOADED:
+            taken["first_token"] = (_seconds(row, "ttft", where), shapes.of_first_token(), shapes.first_floor)
+        for kernel, (seconds, given, floor) in taken.items():
+            if seconds is not None and seconds < floor:
+                rejected[f"{kernel.replace('_', ' ')} faster than its bound: another layout, format or unit"] += 1
+            elif seconds is not None:
+                groups[kernel, *kind].append((given, seconds))
+    fitted: list[Calibrated] = []
+    starts = []
+    for (kernel, dtype, kind_of_model), runs in groups.items():
+        record = estimator.step_record(kernel, dtype, kind_of_model, machine) if machine is not None else None
+        if record is None or len(runs) < LEAST_RUNS or machine is None:
+            rejected[f"no constants to start from, or fewer than {LEAST_RUNS}: {kernel.replace('_', ' ')}"] += len(runs)
+            continue
+        fitted.append(refitted(record, _rows(runs), machine.key, library))
+        starts.append(f"{record.chip} {record.library} ({record.transferred_from or 'this chip'})")
+    if not fitted or machine is None:
+        why = "; ".join(f"{count} runs: {said}" for said, count in rejected.items()) or "the file has no rows"
+        raise InputError(
+            f"nothing in {path} can be fitted: {why}", hint="batch, prompt, output and tpot_ms of ten runs"
+        )
+    return Calibration(machine.key, library, tuple(fitted), dict(rejected), tuple(starts))
+
+
+def _rows(runs: list[Run]) -> Rows:
+    import numpy as np
+
+    shapes = {name: np.array([given[name] for given, _ in runs]) for name in runs[0][0]}
+    return Rows(shapes, np.array([seconds for _, seconds in runs]), ChipFigures(1, 1, 1, 1))
+
+
+def _figure(row: Mapping[str, str], name: str, where: str) -> float:
+    """A figure under one of the names of its column."""
+    found = next((column for column in NAMES[name] if row.get(column)), None)
+    if found is None:
+        raise InputError(f"{where} has no {name}", hint=f"a column {' or '.join(NAMES[name])}")
+    return row_number(row, found, where)
+
+
+def _seconds(row: Mapping[str, str], name: str, where: str) -> float | None:
+    found = next((unit for unit in UNITS if row.get(name + unit)), None)
+    if found is None and name == "tpot":
+        raise InputError(f"{where} has no time between tokens", hint="a column tpot_ms or tpot_s")
+    return None if found is None else row_number(row, name + found, where) * UNITS[found]
