@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from roofline.hardware import catalog, chip, chips, names
-from roofline.hardware.catalog import read_chips, read_systems
-from roofline.hardware.checks import check_figures
+from roofline.hardware.catalog import check_figures, read_chips, read_systems
 from roofline.hardware.machine import Figure
 from roofline.hardware.rate import ridge
 

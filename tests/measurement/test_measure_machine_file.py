@@ -12,7 +12,7 @@ from rich.console import Console
 
 from roofline import bound, chip
 from roofline.errors import HardwareError
-from roofline.hardware.checks import check_figures
+from roofline.hardware.catalog import check_figures
 from roofline.measurement import read_machine_file, to_toml, write_machine_file
 from roofline.measurement.machine_file import check_machine_file
 from roofline.measurement.result import Ceiling, Conditions, Curve, Measurement

@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from roofline.models.serving.fit import fewest, largest_batch, longest_context, nearest
     from roofline.models.serving.generation import chunked, generation
     from roofline.models.serving.limits import network_limit
-    from roofline.models.serving.mixed_step import mixed
     from roofline.models.serving.pareto import latency_throughput
     from roofline.models.serving.speculation import expected_tokens, speculate
+    from roofline.models.serving.step import mixed
     from roofline.models.serving.table import serve_table
     from roofline.models.training import train
     from roofline.models.training.budget import budget
@@ -46,7 +46,7 @@ _WHERE = {
     "latency_throughput": "serving.pareto",
     "load": "config",
     "longest_context": "serving.fit",
-    "mixed": "serving.mixed_step",
+    "mixed": "serving.step",
     "names": "config",
     "nearest": "serving.fit",
     "network_limit": "serving.limits",

@@ -15,10 +15,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from roofline import dtypes
 from roofline.answers import Answer, capability
 from roofline.models.operation_builder import OperationBuilder, StorageOf
-from roofline.models.step import divided
 from roofline.models.weights import Storage, Weight, join_path
 from roofline.sections import Section
-from roofline.sizes import Size, ceil_div, check, is_array, is_symbol, is_zero
+from roofline.sizes import Size, ceil_div, check, exact_div, is_array, is_symbol, is_zero
 from roofline.work import Tensor
 
 if TYPE_CHECKING:
@@ -91,7 +90,7 @@ class BatchShare(NamedTuple):
 
     def turn(self, sequences: Size) -> Size:
         """Sequences of one micro-batch."""
-        return divided(sequences, self.turns)
+        return exact_div(sequences, self.turns)
 
 
 #: The share of a chip that runs the whole model alone.
@@ -335,7 +334,7 @@ class Model(Answer):
                     format_ = kv if is_kv else dtypes.get(part.dtype or self.dtype)
                     total = total + format_.nbytes(part.elements)
         sequences = self.share.local(self.share.group(batch))
-        return total * (sequences if self.share.context == 1 else divided(sequences, self.share.context))
+        return total * (sequences if self.share.context == 1 else exact_div(sequences, self.share.context))
 
     def kv_bytes_per_token(self, dtype: str | None = None) -> float:
         """Bytes of keys and values that one more token of one sequence adds while no attention window is full.

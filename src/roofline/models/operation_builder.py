@@ -11,12 +11,12 @@ from dataclasses import replace
 
 from roofline import dtypes
 from roofline.errors import InputError
-from roofline.models.step import ForwardPass, divided
+from roofline.models.step import ForwardPass
 from roofline.models.weights import Storage, Weight, join_path
 from roofline.ops.contraction import contraction
 from roofline.ops.elementwise import elementwise
 from roofline.ops.reduction import norm
-from roofline.sizes import Size
+from roofline.sizes import Size, exact_div
 from roofline.work import Op, Tensor, Work
 
 #: Kinds of operations that depend on how tokens are divided into sequences.
@@ -88,7 +88,7 @@ class OperationBuilder:
         read = None if touched is None else touched * (weight.elements // weight.shape[0])
         tensors = [Tensor(ident, weight.shape, storage.dtype, "weight", touched=read)]
         for name, dtype, count in storage.beside(weight.shape):
-            some = None if touched is None else divided(touched * count, weight.shape[0])
+            some = None if touched is None else exact_div(touched * count, weight.shape[0])
             tensors.append(Tensor(f"{ident}.{name}", (count,), dtype, "weight", touched=some))
         return tuple(tensors), storage.compute
 

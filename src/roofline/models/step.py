@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from roofline.sizes import Size
+from roofline.sizes import Size, exact_div
 
 #: Options of a prefill that a decode step does not take.
 PREFILL_ONLY = ("past", "logits", "images", "image_size")
@@ -45,7 +45,7 @@ class ForwardPass:
     @property
     def attended(self) -> Size:
         """Sequences whose keys and values one chip holds and attends to: a part of each counts as that."""
-        return divided(self.batch, self.context)
+        return exact_div(self.batch, self.context)
 
     @property
     def own(self) -> Size:
@@ -65,14 +65,3 @@ class ForwardPass:
     def length(self) -> Size:
         """Tokens of one sequence, those in the cache and the new ones."""
         return self.past + self.new
-
-
-def divided(size: Size, ways: Size) -> Size:
-    """A size over a number of chips: whole where it divides, else the average.
-
-    >>> divided(8, 4), divided(9, 4)
-    (2, 2.25)
-    """
-    if isinstance(size, int) and isinstance(ways, int) and size % ways == 0:
-        return size // ways
-    return size / ways

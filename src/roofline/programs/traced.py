@@ -315,6 +315,19 @@ def _part_of(program: Traced, what: str, convention: str) -> Size:
     return part.flops(convention)
 
 
+def enter(modules: dict[str, str], path: str) -> None:
+    """List a module and those that it lies in, where they do not stand there already.
+
+    >>> found = {"layers": "ModuleList"}
+    >>> enter(found, "layers.0")
+    >>> found
+    {'layers': 'ModuleList', 'layers.0': ''}
+    """
+    parts = path.split(".") if path else []
+    for level in range(len(parts)):
+        modules.setdefault(".".join(parts[: level + 1]), "")
+
+
 def gaps_of(ops: Sequence[Op]) -> tuple[UncountedOperation, ...]:
     """Gather the operations without a rule by name."""
     found: dict[str, UncountedOperation] = {}

@@ -21,12 +21,11 @@ from roofline import dtypes
 from roofline.hardware.axes import MeshAxis
 from roofline.models.description import Block, Cached
 from roofline.models.operation_builder import OperationBuilder
-from roofline.models.step import divided
 from roofline.models.weights import Weight
 from roofline.ops.collectives.choice import Chooser
 from roofline.ops.collectives.cost import price_collective
 from roofline.ops.collectives.routing import Density
-from roofline.sizes import Size, is_zero, product
+from roofline.sizes import Size, exact_div, is_zero, product
 from roofline.work import Op, Tensor
 
 #: How collectives go: by a named algorithm, as a chooser says, or as is usual.
@@ -61,7 +60,7 @@ class TensorParallelCollective(Block):
         """Add the collective and return its result: a chip's own tokens after a ReduceScatter, else all tokens."""
         tokens = builder.step.tokens
         ways = product(axis.size for axis in self.axes)
-        rows = divided(tokens, ways) if self.kind == "ReduceScatter" else tokens
+        rows = exact_div(tokens, ways) if self.kind == "ReduceScatter" else tokens
         out = builder.output("", rows, *x.dims[1:], dtype=x.dtype)
         whole = x if self.kind != "AllGather" else out
         builder.add(collective_operation(self.kind, self.axes, whole.traffic_bytes, x, out, self.algorithm), "")
@@ -98,7 +97,7 @@ class PipelineReceive(Block):
 
     def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
         """Return the chip's own tokens."""
-        builder.stream = replace(x, dims=(divided(x.dims[0], self.ways), *x.dims[1:]))
+        builder.stream = replace(x, dims=(exact_div(x.dims[0], self.ways), *x.dims[1:]))
         return builder.stream
 
 
@@ -164,7 +163,7 @@ class ContextParallelAttention(Block):
         sizes = [dtypes.get(step.index_format(part.dtype)).nbytes(step.batch * part.elements) for part in kept]
         nbytes: Size = sum(sizes[1:], sizes[0])
         ways = product(axis.size for axis in self.axes)
-        out = builder.output("ring", divided(nbytes * (ways - 1), ways), dtype="int8")
+        out = builder.output("ring", exact_div(nbytes * (ways - 1), ways), dtype="int8")
         builder.add(collective_operation("AllGather", self.axes, nbytes, out=out, algorithm=self.algorithm), "ring")
         return out, builder.ops.pop()
 
@@ -208,7 +207,7 @@ class KVParallelAttention(Block):
 
     def cache(self, length: Size) -> tuple[Cached, ...]:
         """Keys, values and states that a sequence of ``length`` tokens keeps between steps."""
-        return tuple(part._replace(elements=divided(part.elements, self.ways)) for part in self.inner.cache(length))
+        return tuple(part._replace(elements=exact_div(part.elements, self.ways)) for part in self.inner.cache(length))
 
     def kv_per_token(self) -> float:
         """Elements of keys and values that one more token adds while no window is full."""
@@ -239,8 +238,8 @@ class KVParallelAttention(Block):
         """A chip's part of a cached tensor."""
         if not _is_cached(tensor):
             return tensor
-        touched = None if tensor.touched is None else divided(tensor.touched, self.ways)
-        return replace(tensor, dims=(divided(tensor.dims[0], self.ways), *tensor.dims[1:]), touched=touched)
+        touched = None if tensor.touched is None else exact_div(tensor.touched, self.ways)
+        return replace(tensor, dims=(exact_div(tensor.dims[0], self.ways), *tensor.dims[1:]), touched=touched)
 
     def _sent(self, builder: OperationBuilder, attention: Op) -> None:
         tokens, heads = builder.step.tokens, self.inner.heads * self.ways

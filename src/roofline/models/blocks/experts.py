@@ -18,7 +18,7 @@ from roofline.models.blocks.collectives import Algorithm, collective_operation
 from roofline.models.blocks.mlp import Mlp, activate
 from roofline.models.description import Block
 from roofline.models.operation_builder import OperationBuilder
-from roofline.models.step import ForwardPass, divided
+from roofline.models.step import ForwardPass
 from roofline.models.weights import Weight, join_path
 from roofline.ops.collectives.choice import AUTO, Chooser
 from roofline.ops.collectives.registry import link_groups
@@ -26,7 +26,7 @@ from roofline.ops.collectives.routing import Density, TopKRouting
 from roofline.ops.contraction import contraction
 from roofline.ops.elementwise import PER_ELEMENT
 from roofline.ops.reduction import SOFTMAX_PER_ELEMENT
-from roofline.sizes import Size, ceil_div, minimum, product
+from roofline.sizes import Size, ceil_div, exact_div, minimum, product
 from roofline.work import Tensor, Work
 
 
@@ -68,7 +68,7 @@ class ExpertExchange:
 
     def own_tokens(self, step: ForwardPass) -> Size:
         """Tokens that one chip sends."""
-        return divided(step.tokens, self._sharing(step))
+        return exact_div(step.tokens, self._sharing(step))
 
     def all_tokens(self, step: ForwardPass) -> Size:
         """Tokens of all the chips that share experts."""
@@ -230,7 +230,7 @@ class MixtureOfExperts(Block):
         if exchange is None or not exchange.split:
             return shared.apply(builder, x, tokens, within=module)
         step = builder.step
-        rows = step.tokens if step.ring else divided(step.tokens, product(axis.size for axis in exchange.context))
+        rows = step.tokens if step.ring else exact_div(step.tokens, product(axis.size for axis in exchange.context))
         parts = shared.apply(builder, replace(every, dims=(rows, *every.dims[1:])), rows, within=module)
         out = builder.output(f"{module}.sum", tokens, *parts.dims[1:])
         summed = collective_operation(
@@ -284,8 +284,8 @@ class MixtureOfExperts(Block):
             most, rows = tokens * busiest * self.ways, every * busiest
             touched = _touched_of(shares, self.top_k, every)
         else:
-            most, rows = tokens * self.top_k, divided(every * self.top_k, self.ways)
-            touched = divided(touched_experts(self.count, self.top_k, every, step.skew), self.ways)
+            most, rows = tokens * self.top_k, exact_div(every * self.top_k, self.ways)
+            touched = exact_div(touched_experts(self.count, self.top_k, every, step.skew), self.ways)
         if exchange is None:
             found = self._applied(builder, x, rows, touched, module)
             return self._weighted(builder, found, chosen, rows, tokens, module)
@@ -295,7 +295,7 @@ class MixtureOfExperts(Block):
             found = exchange.send(builder, "combine", found, tokens * self.top_k, most)
             return self._weighted(builder, found, chosen, tokens * self.top_k, tokens, module)
         picks = TopKRouting(self.count, self.top_k, *self.group_limit, tuple(step.skew or ()))
-        there = divided(every * picks.expected_units(self.ways, busiest=True), self.ways)
+        there = exact_div(every * picks.expected_units(self.ways, busiest=True), self.ways)
         back, made = tokens * picks.expected_units(self.ways), tokens * self.top_k
         x = exchange.send(
             builder, "dispatch", x, there, made, replace(picks, copies=exchange.chips_with_each_token(step))

@@ -1,17 +1,231 @@
-"""Configurations with a language model as ``text_config`` beside a vision tower: both are read; Llama 3.2 Vision."""
+"""Configurations with a language model as ``text_config`` beside a vision tower: both are read; Llama 3.2 Vision.
+
+``vision_config`` holds the tower and projector of each family that has one. Sources: the families' modelling code in
+transformers 5.23 (``modeling_qwen3_vl``, ``modeling_qwen3_5``, ``modeling_kimi_k25``, ``modeling_gemma4``) and their
+image processors."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from math import isqrt
+from typing import Any
 
+from roofline import dtypes
 from roofline.errors import InputError
-from roofline.models.blocks.residual import IdleBlocks, Norm, PositionEmbedding
-from roofline.models.description import Layer, Model
+from roofline.models.blocks.attention import Attention
+from roofline.models.blocks.mlp import Mlp
+from roofline.models.blocks.residual import IdleBlocks, Linear, Norm, PositionEmbedding, ResidualAdd
+from roofline.models.blocks.vision import DeepStackAdd, GridPositionEmbedding, MergePatches, PoolPatches
+from roofline.models.description import Block, Layer, Model, Vision
 from roofline.models.families import family, reader_of, with_defaults
 from roofline.models.families.decoder_table import Decoder
 from roofline.models.families.decoder_table import read as read_decoder
-from roofline.models.families.vision_towers import vision
-from roofline.models.fields import Fields
+from roofline.models.families.parts import activation
+from roofline.models.fields import Fields, divide_evenly
+
+_HEADS = "a vision tower {total} wide does not divide into {parts} heads"
+
+
+def vision(fields: Fields, width: int) -> tuple[Vision | None, list[str]]:
+    """Read the tower of a configuration whose language model is ``width`` wide; also the gaps."""
+    inner = fields.section("vision_config")
+    if inner is None:
+        return None, []
+    read = _TOWERS.get(fields.kind)
+    if read is None:
+        return None, ["vision_config is not modelled: only the language part is"]
+    found = read(inner, width)
+    return found, [f"vision_config.{field} is not understood and not modelled" for field in inner.unread()]
+
+
+def _qwen(fields: Fields, width: int) -> Vision:
+    """Qwen3-VL and Qwen3.5: biases everywhere, positions interpolated, 2 x 2 patches merged by an MLP.
+
+    A still image stands in both of a patch's two frames. Qwen3-VL's DeepStack hands the hidden states of some layers,
+    each through a merger of its own, to the first layers of the language model.
+    """
+    inside = fields.size("hidden_size")
+    patch, merge = fields.size("patch_size"), fields.size("spatial_merge_size")
+    elements = fields.size("in_channels", default=3) * fields.size("temporal_patch_size", default=2) * patch**2
+    rows, out = fields.size("num_position_embeddings"), fields.size("out_hidden_size")
+    if out != width:
+        raise InputError(
+            f"out_hidden_size of {fields.name} is {out} and the language model is {width} wide",
+            hint="the two contradict each other",
+        )
+    heads = fields.size("num_heads")
+    layer = _layer(fields, inside, heads, ("qkv.q", "qkv.k", "qkv.v", "proj"), ("", "linear_fc1", "linear_fc2"))
+    together = inside * merge * merge
+
+    def merger(name: str, after: bool) -> tuple[Block, ...]:
+        norm = Norm(f"{name}.norm", together if after else inside, "layer_norm", shift=True)
+        first = Linear(f"{name}.linear_fc1", together, together, "gelu")
+        return (*((MergePatches(name, merge), norm) if after else (norm, MergePatches(name, merge))), first,
+                Linear(f"{name}.linear_fc2", together, width))  # fmt: skip
+
+    deep = fields.listed("deepstack_visual_indexes") or []
+    branch = Layer((*merger("deepstack_merger", True), DeepStackAdd("deepstack")))
+    prefix = "model.visual."
+    positions = GridPositionEmbedding("pos_embed", rows, inside, taps=4, weighted=True)
+    return Vision(
+        tower=_model(
+            fields, prefix, elements, inside, [layer] * fields.size("depth"),
+            before=(Linear("patch_embed.proj", elements, inside), positions),
+        ),
+        projector=_model(fields, prefix, inside, width, [branch] * len(deep), after=merger("merger", False)),
+        patch=patch,
+        merge=merge,
+        fit="nearest",
+        usual=(isqrt(rows) * patch, isqrt(rows) * patch),
+    )  # fmt: skip
+
+
+def _kimi(fields: Fields, width: int) -> Vision:
+    """Kimi K2.5's MoonViT: positions interpolated from 16 neighbours, 2 x 2 patches merged; still images."""
+    inside = fields.size("vt_hidden_size", "hidden_size")
+    patch = fields.size("patch_size")
+    kernel = fields.listed("merge_kernel_size") or [2, 2]
+    if len(kernel) != 2 or kernel[0] != kernel[1] or not isinstance(kernel[0], int) or kernel[0] < 1:
+        raise InputError(f"merge_kernel_size of {fields.name} is {kernel}", hint="two equal sides, as in [2, 2]")
+    merge, elements = kernel[0], 3 * patch**2
+    high, wide = (
+        fields.size("init_pos_emb_height", "pos_emb_height"),
+        fields.size("init_pos_emb_width", "pos_emb_width"),
+    )
+    fields.ignore("init_pos_emb_time", "pos_emb_time", "projector_hidden_act", "projector_ln_eps")
+    fields.choice("merge_type", ["sd2_tpool"], "sd2_tpool")
+    fields.choice("mm_projector_type", ["patchmerger"], "patchmerger")
+    fields.choice("pos_emb_type", ["divided_fixed"], "divided_fixed")
+    fields.choice("video_attn_type", ["spatial_temporal"], "spatial_temporal")
+    for name, meant in (("mm_hidden_size", inside), ("text_hidden_size", width)):
+        if fields.size(name, default=meant) != meant:
+            raise InputError(
+                f"{name} of {fields.name} is {fields.get(name)}, not {meant}", hint="the two contradict each other"
+            )
+    moved = fields.renamed(vt_intermediate_size="intermediate_size")
+    heads = fields.size("vt_num_attention_heads", "num_attention_heads")
+    layer = _layer(moved, inside, heads, ("q_proj", "k_proj", "v_proj", "proj"), ("", "fc1", "fc2"))
+    together = inside * merge * merge
+    positions = GridPositionEmbedding("patch_embed.pos_emb", high * wide, inside, taps=16, weighted=True)
+    count = fields.size("vt_num_hidden_layers", "num_hidden_layers")
+    return Vision(
+        tower=_model(
+            fields, "vision_tower.", elements, inside, [layer] * count,
+            before=(Linear("patch_embed.proj", elements, inside), positions),
+            after=(Norm("final_layernorm", inside, "layer_norm", shift=True),),
+        ),
+        projector=_model(
+            fields, "mm_projector.", inside, width, [],
+            after=(
+                Norm("pre_norm", inside, "layer_norm", shift=True), MergePatches("merge", merge),
+                Linear("in_proj", together, together, "gelu"), Linear("out_proj", together, width),
+            ),
+        ),
+        patch=patch,
+        merge=merge,
+        fit="padded",
+        usual=(high * patch, wide * patch),
+    )  # fmt: skip
+
+
+def _gemma4(fields: Fields, width: int) -> Vision:
+    """Gemma 4: positions by row and column, norms before and after each block, 3 x 3 patches averaged to a token."""
+    inside, patch = fields.size("hidden_size"), fields.size("patch_size")
+    heads, pool = fields.size("num_attention_heads"), fields.size("pooling_kernel_size")
+    kv_heads = fields.size("num_key_value_heads", default=heads)
+    head = fields.size("head_dim", default=0) or divide_evenly(fields, inside, heads, _HEADS)
+    fields.ignore("global_head_dim", "max_position_embeddings")
+    attention = Attention(
+        "self_attn", inside, heads, kv_heads, head, head, norm="head", value_norm=True, rotary=head, causal=False
+    )
+    act = activation(fields, "hidden_activation", default="gelu_pytorch_tanh")
+    mlp = Mlp("mlp", inside, fields.size("intermediate_size"), activation=act)
+    layer = Layer(
+        (
+            Norm("input_layernorm", inside), attention, Norm("post_attention_layernorm", inside),
+            ResidualAdd("add_attention"),
+            Norm("pre_feedforward_layernorm", inside), mlp, Norm("post_feedforward_layernorm", inside),
+            ResidualAdd("add_feed_forward"),
+        )
+    )  # fmt: skip
+    elements, rows = 3 * patch**2, fields.size("position_embedding_size")
+    most = fields.size("default_output_length", default=280)
+    positions = GridPositionEmbedding("patch_embedder.position_embedding_table", 2 * rows, inside, taps=2, axes=True)
+    side = isqrt(most) * pool * patch
+    # a mean is a product more than a sum; then the scale, and where it is standardised a difference and a product
+    after = PoolPatches("pooler", pool, steps=4 if fields.flag("standardize") else 2)
+    return Vision(
+        tower=_model(
+            fields, "model.vision_tower.", elements, inside, [layer] * fields.size("num_hidden_layers"),
+            before=(Linear("patch_embedder.input_proj", elements, inside, bias=False), positions), after=(after,),
+        ),
+        projector=_model(
+            fields, "model.embed_vision.", inside, width, [],
+            after=(
+                Norm("embedding_pre_projection_norm", inside, scaled=False),
+                Linear("embedding_projection", inside, width, bias=False),
+            ),
+        ),
+        patch=patch,
+        merge=pool,
+        fit="budget",
+        usual=(side, side),
+        most=most,
+    )  # fmt: skip
+
+
+_TOWERS: dict[str, Callable[[Fields, int], Vision]] = {
+    "qwen3_vl": _qwen,
+    "qwen3_vl_moe": _qwen,
+    "qwen3_5": _qwen,
+    "qwen3_5_moe": _qwen,
+    "kimi_k25": _kimi,
+    "gemma4": _gemma4,
+}
+
+
+def _layer(
+    fields: Fields, width: int, heads: int, projections: tuple[str, str, str, str], matrices: tuple[str, str, str]
+) -> Layer:
+    """The usual layer of a vision transformer: layer norms, rotated heads, a plain MLP, biases everywhere."""
+    head = divide_evenly(fields, width, heads, _HEADS)
+    act = activation(fields, "hidden_act", default="gelu_pytorch_tanh")
+    return Layer(
+        (
+            Norm("norm1", width, "layer_norm", shift=True),
+            Attention(
+                "attn", width, heads, heads, head, head, bias=True, out_bias=True, rotary=head, causal=False,
+                names=projections,
+            ),
+            ResidualAdd("add_attention"),
+            Norm("norm2", width, "layer_norm", shift=True),
+            Mlp("mlp", width, fields.size("intermediate_size"), False, act, True, matrices),
+            ResidualAdd("add_feed_forward"),
+        )
+    )  # fmt: skip
+
+
+def _model(fields: Fields, prefix: str, given: int, width: int, layers: Sequence[Layer], **blocks: Any) -> Model:
+    """A part of the tower as a model: ``given`` elements a patch come in, and there is no table and no head."""
+    written = fields.get("dtype") or fields.get("torch_dtype")
+    return Model(
+        name=fields.name,
+        family=fields.kind,
+        width=width,
+        vocabulary=0,
+        layers=tuple(layers),
+        dtype=dtypes.get(str(written)).name if written else "",
+        head=False,
+        causal=False,
+        receives=given,
+        prefix=prefix,
+        **blocks,
+    )
+
+
+__all__ = ["vision"]
+
 
 #: The type whose reader the language part of each goes to where it names none that is known, and its prefix.
 _TEXT = {

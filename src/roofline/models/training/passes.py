@@ -24,9 +24,8 @@ from roofline import dtypes
 from roofline.errors import InputError, suggest
 from roofline.hardware.axes import Mesh
 from roofline.models.blocks.collectives import Algorithm, collective_operation
-from roofline.models.step import divided
 from roofline.ops.collectives.routing import TopKRouting
-from roofline.sizes import LARGEST, Size
+from roofline.sizes import LARGEST, Size, exact_div
 from roofline.work import Op, Tensor, Work
 
 #: The collective that takes a gradient back through another.
@@ -217,7 +216,7 @@ def _attention(op: Op, gradients: GradientFormat) -> list[Op]:
     if "v_head_size" not in op.dims:
         return _twice(op, gradients)
     key, value = op.dims["head_size"], op.dims["v_head_size"]
-    products = 2 if is_unfused(op) else 2 + divided(key, key + value)
+    products = 2 if is_unfused(op) else 2 + exact_div(key, key + value)
     vector = 4 * op.dims["transcendentals"]
     work = Work({of: products * v if of.place == "matrix" else vector for of, v in op.work.items()})
     return [replace(_twice(op, gradients)[0], work=work)]

@@ -34,7 +34,6 @@ from roofline.errors import InputError, suggest
 from roofline.models.blocks.collectives import Algorithm, collective_operation
 from roofline.models.description import Model, block_parameters
 from roofline.models.parallelism.splitting import balance_layers as even
-from roofline.models.step import divided
 from roofline.models.training.passes import (
     GradientFormat,
     Recomputation,
@@ -45,7 +44,7 @@ from roofline.models.training.passes import (
     policy,
 )
 from roofline.ops.collectives.cost import cost
-from roofline.sizes import Size, is_one, maximum, product
+from roofline.sizes import Size, exact_div, is_one, maximum, product
 from roofline.work import Op, Tensor, Work
 
 
@@ -94,7 +93,7 @@ def states(
     def held(dtype: str | None, stage: int, copies: int = 1) -> Size:
         if dtype is None or not copies:
             return 0
-        count = parameters if zero < stage or is_one(shards) else divided(parameters, shards)
+        count = parameters if zero < stage or is_one(shards) else exact_div(parameters, shards)
         return dtypes.get(dtype).nbytes(count) * copies
 
     return {
@@ -384,7 +383,7 @@ def passes(
     shards = (plan.shards, plan.shards_of_experts)
     parts = [plan.formats.states(n, ways, plan.zero) for n, ways in zip(parameters, shards, strict=True)]
     states = {name: parts[0][name] + parts[1][name] for name in parts[0]}
-    looked_after = sum(divided(n, ways if plan.zero else 1) for n, ways in zip(parameters, shards, strict=True))
+    looked_after = sum(exact_div(n, ways if plan.zero else 1) for n, ways in zip(parameters, shards, strict=True))
     update = _update(plan, looked_after, states["optimizer"])
     passing = max(count * dtypes.get(plan.formats.weights).bits / 8 for count, _ in layer_weights(ops).values())
     gathered = passing if plan.zero == 3 and plan.axes(*SHARING) else 0
@@ -425,7 +424,7 @@ def _sent(plan: StepPlan, ends: tuple[bool, bool]) -> tuple[list[Op], list[Op]]:
 
 def _table_exchanged(plan: StepPlan) -> Op:
     """Both ends of a pipeline send each other their gradients of the tied table: each chip those it looks after."""
-    held = divided(plan.table, plan.shards) if plan.zero else plan.table
+    held = exact_div(plan.table, plan.shards) if plan.zero else plan.table
     gradients = Tensor("tied table gradient", (held,), plan.formats.gradients, "gradient")
     other = replace(gradients, ident="tied table gradient of the other end", role="activation")
     axes = plan.axes("pipeline")
@@ -478,7 +477,7 @@ def _priced(
     found = []
     for group, (elements, repeat) in weights.items():
         for call in calls:
-            nbytes = dtypes.get(call.dtype).nbytes(divided(elements, call.parts))
+            nbytes = dtypes.get(call.dtype).nbytes(exact_div(elements, call.parts))
             priced = cost(call.kind, call.axes, nbytes, algorithm=algorithm, dtype=call.dtype)
             found.append(
                 Op(

@@ -37,7 +37,7 @@ from roofline.models.parallelism.block_splitting import has_experts, split_by_la
 from roofline.models.parallelism.layout import OPTIONS, Parallelism, axis_across_slices, name_axes
 from roofline.models.parallelism.schedules import Schedule, schedule
 from roofline.models.parallelism.schedules import check_schedule as check_schedule
-from roofline.models.step import ForwardPass, divided
+from roofline.models.step import ForwardPass
 from roofline.models.training.answer import Training
 from roofline.models.training.passes import check_modules, forward, policy
 from roofline.models.training.stage import (
@@ -60,6 +60,7 @@ from roofline.sizes import (
     Size,
     check,
     common_shape,
+    exact_div,
     floor_div,
     is_array,
     is_one,
@@ -204,7 +205,7 @@ class TrainingQuestion:
         shorten: Any = short if self.symbolic else lambda name, form: form
         lower, op_by_op, upper = _times(stages, [found for _, found in made], plan, order, self.pipeline, shorten)
         whole = replace(
-            laid.step, batch=divided(laid.total, laid.length), group=None, context=1, ring=False, unfused=False
+            laid.step, batch=exact_div(laid.total, laid.length), group=None, context=1, ring=False, unfused=False
         )
         ops = forward(forward_pass(model, whole))
         watts = laid.machine.tdp.value if laid.machine.tdp else None
@@ -278,10 +279,10 @@ class _LaidOutStep(NamedTuple):
         if took is not None and any(is_array(size) or is_symbol(size) for size in (total, length)):
             raise InputError("a measured time is of one step", hint="give batch_tokens and sequence one number each")
         local = split_by_layout(model, layout, machine) if layout.chips > 1 else model
-        share = divided(divided(total, length), ways["data"] * ways["fsdp"] * ways["expert"])
+        share = exact_div(exact_div(total, length), ways["data"] * ways["fsdp"] * ways["expert"])
         parts = _microbatches(asked.microbatches, share, asked.pipeline, order)
         check_schedule(order, stages=asked.pipeline, microbatches=parts, chunks=asked.chunks)
-        step = _step(model, divided(share, parts), length, asked.count, layout, asked.unfused)
+        step = _step(model, exact_div(share, parts), length, asked.count, layout, asked.unfused)
         stream = _stream(local, step, asked.tensor if asked.sequence_parallel else 1)
         steady = asked.pipeline > 1 and asked.microbatches is None and order.bounded
         table = local.vocabulary * local.width if local.tied and local.head else 0
@@ -428,7 +429,7 @@ def _unsplit(step: ForwardPass, parts: Size) -> list[Gap]:
 
 def _stream(model: Model, step: ForwardPass, ways: int) -> Tensor:
     """The hidden state between two layers, as one chip holds it."""
-    return Tensor("hidden state", (divided(step.tokens, ways), model.width), step.activations)
+    return Tensor("hidden state", (exact_div(step.tokens, ways), model.width), step.activations)
 
 
 def _kinds(

@@ -18,7 +18,7 @@ from roofline.ops.counting import count
 from roofline.programs.jax.registry import Call, Value, find
 from roofline.programs.jax.values import mesh_axes, value_of
 from roofline.programs.parts import apart, whole
-from roofline.programs.traced import UncountedOperation, gaps_of
+from roofline.programs.traced import UncountedOperation, enter, gaps_of
 from roofline.sizes import Size, is_symbol, product
 from roofline.work import Op, Tensor
 
@@ -95,7 +95,7 @@ class JaxprWalker:
         """Walk one equation; give its results."""
         stack = str(eqn.source_info.name_stack)
         scope = ".".join(part for part in (context.scope, _scope(stack)) if part)
-        self._enter(scope)
+        enter(self.scopes, scope)
         inner = context._replace(
             scope=scope,
             backward=context.backward or "transpose(" in stack,
@@ -240,11 +240,6 @@ class JaxprWalker:
         jaxpr, _ = open_jaxpr(program)
         ops, _ = self.branch(program, [None] * len(jaxpr.invars), JaxprContext())
         return count(ops, "all")
-
-    def _enter(self, scope: str) -> None:
-        parts = scope.split(".") if scope else []
-        for level in range(len(parts)):
-            self.scopes.setdefault(".".join(parts[: level + 1]), "")
 
 
 def seen_as(tensor: Tensor, value: Value) -> Tensor:

@@ -31,7 +31,7 @@ from roofline.programs.onnx.graph import dims_of, dtype_of, inferred, put, read,
 from roofline.programs.onnx.registry import UPDATES, Call, find, load
 from roofline.programs.onnx.standins import DOMAIN
 from roofline.programs.parts import given_back, named_apart
-from roofline.programs.traced import Traced
+from roofline.programs.traced import Traced, enter
 from roofline.quantity import format_amount as show
 from roofline.sizes import Size
 from roofline.work import Op, Tensor
@@ -141,7 +141,7 @@ class GraphWalker:
                 self._alias(node, source)
             return
         place = _scope(node.name) or scope
-        self._enter(place)
+        enter(self.scopes, place)
         inner = REGIONS.get(node.op_type)
         if inner is not None:
             inner(self, node, attributes, place, repeat)
@@ -225,11 +225,6 @@ class GraphWalker:
         small = prod(value.dims) == 1 or (len(value.dims) == 1 and value.dims[0] <= 16 and value.data_type in (6, 7))
         if small and value.data_location != onnx.TensorProto.EXTERNAL:
             self.values[name] = onnx.numpy_helper.to_array(value).tolist()
-
-    def _enter(self, scope: str) -> None:
-        parts = scope.split(".") if scope else []
-        for level in range(len(parts)):
-            self.scopes.setdefault(".".join(parts[: level + 1]), "")
 
 
 def _ident(name: str) -> str:
