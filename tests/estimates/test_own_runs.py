@@ -121,3 +121,27 @@ def test_options_of_serving_need_a_model(tmp_path: Path) -> None:
     words = [str(tmp_path / "x.csv"), "--on", "h100", "--tensor", "8"]
     with pytest.raises(InputError, match="--tensor is of a model"):
         CliRunner().invoke(calibrate_command, words, catch_exceptions=False)
+
+
+def test_a_chip_whose_vendor_has_no_constants_gets_its_own_from_ten_rows(tmp_path: Path) -> None:
+    """Times of a chip with its own launch and rates, as a file of ``roofline run --csv`` holds them."""
+    peak, rate, launch = 6e14, 4e12, 8e-6
+    lines = ["name,flops,bytes,seconds,dtype"]
+    for m, n, k in SHAPES:
+        flops, moved = 2 * m * n * k, 2 * (m * k + k * n + m * n)
+        lines.append(
+            f'"bf16[{m}, {k}] @ bf16[{k}, {n}]",{flops},{moved},{max(flops / peak, moved / rate) + launch},bf16'
+        )
+    path = tmp_path / "runs.csv"
+    path.write_text("\n".join(lines) + "\n")
+    found = calibrate(path, "mi300x", library="vllm")
+    (one,) = found.fitted
+    assert found.started_from == ("typical values",)
+    assert one.after.mdape < 0.08 < one.before.mdape
+    found.save(tmp_path / "mine.toml")
+    line = bound("bf16[128, 4096] @ bf16[4096, 8192]", on="mi300x")
+    assert estimated(line).estimate == line.lower
+    own = estimated(line, files=[str(tmp_path / "mine.toml")])
+    assert own.estimate == pytest.approx(2 * (128 * 4096 + 4096 * 8192 + 128 * 8192) / rate + launch, rel=0.15)
+    elsewhere = estimated(bound("bf16[128, 4096] @ bf16[4096, 8192]", on="h100"), files=[str(tmp_path / "mine.toml")])
+    assert elsewhere.expectation.kernels[0].basis == "h100 vllm"

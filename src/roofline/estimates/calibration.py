@@ -20,7 +20,7 @@ from roofline.estimates.constants import KernelConstants, write_constants
 from roofline.estimates.estimator import Estimator, chip_figures
 from roofline.estimates.fitting import Errors, Rows, fit
 from roofline.estimates.kernel_table import KERNELS
-from roofline.estimates.measured_kernels import MeasuredKernel, by_kind, plausible, read_kernels
+from roofline.estimates.measured_kernels import TYPICAL, MeasuredKernel, by_kind, plausible, read_kernels, typical
 from roofline.hardware import chip
 from roofline.hardware.machine import Machine
 from roofline.quantity import format_percent
@@ -30,6 +30,8 @@ from roofline.sections import BLANK, Column, Headline, Listing, Row, Section, Ta
 LEAST_ROWS = 5
 #: Strength of the prior: as if each constant were known within e² by fifty rows.
 PRIOR = 0.5
+#: Strength of the prior where typical values are the start.
+TYPICAL_PRIOR = 0.05
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -115,14 +117,15 @@ def calibrate(path: str | Path, on: str | Machine, *, library: str = "vllm", sta
     fitted, starts = [], []
     for key, members in by_kind(read_kernels(path, machine), library).items():
         kept = plausible(members, machine, estimator, rejected)
-        record = estimator.record(kept[0].run, machine) if len(kept) >= LEAST_ROWS else None
-        if record is None:
-            rejected[
-                f"no constants to start from, or fewer than {LEAST_ROWS} rows: {key[0].replace('_', ' ')} {key[1]}"
-            ] += len(kept)
+        if len(kept) < LEAST_ROWS:
+            rejected[f"fewer than {LEAST_ROWS} rows: {key[0].replace('_', ' ')} {key[1]}"] += len(kept)
             continue
-        fitted.append(_fitted(record, kept, machine, key[3]))
-        starts.append(f"{record.chip} {record.library} ({record.transferred_from or 'this chip'})")
+        record = estimator.record(kept[0].run, machine)
+        from_none = typical(kept[0].run, machine, key[3])
+        fitted.append(_fitted(record or from_none, kept, machine, key[3]))
+        whose = "typical values" if record is None else f"{record.chip} {record.library}"
+        where = "" if record is None else f" ({record.transferred_from or 'this chip'})"
+        starts.append(f"{whose}{where}")
     if not fitted:
         why = "; ".join(f"{count} rows: {said}" for said, count in rejected.items()) or "the file has no rows"
         raise InputError(f"nothing in {path} can be fitted: {why}", hint="ten rows of a kind of kernel suffice")
@@ -145,15 +148,16 @@ def refitted(record: KernelConstants, rows: Rows, key: str, library: str) -> Cal
 
     model = KERNELS[record.kernel]
     own = [constant.name for constant in model.constants if constant.own]
+    prior = TYPICAL_PRIOR if record.transferred_from == TYPICAL else PRIOR
     before = model.times(rows.shapes, rows.chip, record.values, record.policy)
     after = np.empty(len(rows))
     folds = np.arange(len(rows)) % min(5, len(rows))
     for fold in np.unique(folds):
         out = folds == fold
-        found = fit(model, rows.take(~out), record.values, own, record.policy, PRIOR)
+        found = fit(model, rows.take(~out), record.values, own, record.policy, prior)
         held = rows.take(out)
         after[out] = model.times(held.shapes, rows.chip, found.values, found.policy)
-    found = fit(model, rows, record.values, own, record.policy, PRIOR)
+    found = fit(model, rows, record.values, own, record.policy, prior)
     errors = Errors.of(after, rows.seconds)
     ratio = np.sort(rows.seconds / after)
     error = {name: getattr(errors, name) for name in ("mdape", "mape", "p90", "bias")}

@@ -24,7 +24,7 @@ from typing import Any
 
 from roofline import dtypes
 from roofline.bounds.bound import Bound, OpBound
-from roofline.errors import InputError, suggest
+from roofline.errors import HardwareError, InputError, suggest
 from roofline.estimates.attention import BEYOND, attention_path
 from roofline.estimates.communication import runs_own_all_reduce
 from roofline.estimates.constants import KernelConstants, overlaid, read_constants, shipped
@@ -346,8 +346,12 @@ def _ratio(first: float | None, second: float) -> float:
 
 
 @cache
-def _vendor(key: str) -> str:
-    return chip(key).vendor
+def _vendor(key: str) -> str | None:
+    """The vendor of a chip; None of one that no catalog knows any more."""
+    try:
+        return chip(key).vendor
+    except HardwareError:
+        return None
 
 
 def _parts(record: KernelConstants, run: KernelRun, machine: Machine) -> Parts:

@@ -18,7 +18,9 @@ from typing import Any, NamedTuple
 
 from roofline.errors import InputError
 from roofline.estimates.attention import attention_path
+from roofline.estimates.constants import KernelConstants
 from roofline.estimates.estimator import PRODUCT_FORMATS, Estimator, KernelRun, chip_figures, kernels_of
+from roofline.estimates.kernel_table import KERNELS
 from roofline.estimates.kernels import data_sheet_bound, data_sheet_times
 from roofline.files import MOST_SAMPLES, as_text, read_bytes, table_rows
 from roofline.hardware.machine import Machine
@@ -26,6 +28,8 @@ from roofline.hardware.machine import Machine
 _SECONDS = {"seconds": 1.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "measured_us": 1e-6}
 _PRODUCT = ("m", "n", "k")
 _ATTENTION = ("batch", "heads", "head_size", "length")
+#: Where constants start from on a chip whose vendor has none.
+TYPICAL = "typical values"
 #: Times under so many steps of the timer tell too little.
 STEPS = 20
 #: Times over so many bounds, and over so many seconds, are of another kernel or in another unit.
@@ -62,13 +66,13 @@ def plausible(
         times[tuple(sorted(run.shapes.items()))].append(seconds)
     step = timer_step([one.seconds for one in members])
     kept: dict[tuple[Any, ...], MeasuredKernel] = {}
-    record = estimator.record(members[0].run, machine)
+    record = estimator.record(members[0].run, machine) or typical(members[0].run, machine, "")
     for one in members:
         key = tuple(sorted(one.run.shapes.items()))
         every = times[key]
         if max(every) > 1.25 * min(every):
             rejected["one shape has times that differ by over a quarter"] += 1
-        elif record is not None and (why := _impossible(one, chip_figures(machine, record, one.run))):
+        elif why := _impossible(one, chip_figures(machine, record, one.run)):
             rejected[why] += 1
         elif one.seconds < STEPS * step:
             rejected[f"under {STEPS} steps of a timer of {step * 1e6:g} µs"] += 1
@@ -77,6 +81,22 @@ def plausible(
         else:
             kept[key] = one
     return list(kept.values())
+
+
+def typical(run: KernelRun, machine: Machine, library: str) -> KernelConstants:
+    """A start for a chip whose vendor has no constants of a kind of kernel: the typical values of its model."""
+    model = KERNELS[run.kernel]
+    return KernelConstants(
+        machine.key,
+        run.kernel,
+        run.dtype,
+        library,
+        model.defaults(),
+        policy=model.policies[0],
+        path=run.path,
+        figures={"cores": float(machine.cores or 100)},
+        transferred_from=TYPICAL,
+    )
 
 
 def _impossible(one: MeasuredKernel, chip: Any) -> str:
