@@ -57,3 +57,14 @@ def test_cards_that_clock_higher_are_told(name: str) -> None:
     lower, _, assumptions = answer(name)
     assert 1 < lower / CASES[name]["seconds"] < 1.2
     assert "cards above the data sheet's clock reached" in assumptions
+
+
+def test_a_run_whose_stated_chips_do_not_hold_it_is_told() -> None:
+    """The one served run of 1,388 below its bound: 235 GB of weights on each of 8 copies, experts' chips not stated."""
+    found = serve_bound(
+        "qwen3-235b-a22b", "decode", on="h100:8", data=8, batch=56, context=4500, kv="fp8", weights="fp8",
+        activations="fp8",
+    )  # fmt: skip
+    assert found.lower > 20.09e-3
+    assert found.footprint is not None
+    assert found.footprint.fits is False
