@@ -1,6 +1,7 @@
 """Configuration of the documentation build."""
 
 import re
+import sys
 from pathlib import Path
 
 import roofline
@@ -9,7 +10,9 @@ project = "roofline"
 author = "the roofline authors"
 copyright = "the roofline authors"
 
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.viewcode"]
+sys.path.insert(0, str(Path(__file__).parent))
+
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx_copybutton"]
 exclude_patterns = ["_build", "examples"]
 myst_enable_extensions = ["colon_fence", "deflist"]
 myst_heading_anchors = 3
@@ -18,11 +21,19 @@ autodoc_member_order = "bysource"
 autodoc_typehints = "signature"
 autodoc_default_options = {"members": True, "undoc-members": False}
 python_use_unqualified_type_names = True
+python_maximum_signature_line_length = 90
+
+# What is copied of an example: its commands, without prompts and output.
+copybutton_prompt_text = r"\$ |>>> |\.\.\. "
+copybutton_prompt_is_regexp = True
+copybutton_line_continuation_character = "\\"
+
+smartquotes = False
 
 html_theme = "furo"
 html_title = "roofline"
 html_static_path = ["_static"]
-html_css_files = ["wide.css"]
+html_css_files = ["pages.css"]
 html_extra_path = ["_build/made"]
 html_copy_source = False
 html_show_sphinx = False
@@ -60,5 +71,8 @@ def as_lists(app, what, name, obj, options, lines):
 
 
 def setup(app):
-    """Register the hook."""
+    """Write the generated pages, and register the hook."""
+    import generated_pages
+
+    generated_pages.write()
     app.connect("autodoc-process-docstring", as_lists)

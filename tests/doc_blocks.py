@@ -70,7 +70,7 @@ class Command:
 def documents() -> list[Path]:
     """List the pages whose examples are run."""
     pages = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
-    return [page for page in pages if page.exists() and "_build" not in page.parts]
+    return [page for page in pages if page.exists() and not {"_build", "generated"} & set(page.parts)]
 
 
 def blocks(text: str) -> Iterator[Block]:

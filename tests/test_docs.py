@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import difflib
+import inspect
 import re
 import shlex
 import sys
 from collections.abc import Sequence
 from importlib import import_module
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
 
 import pytest
+from click import Option
 
 import roofline
 from roofline import models
-from roofline.cli import main
+from roofline.cli import cli, main
 from tests.doc_blocks import (
     ROOT,
     blocks,
@@ -167,7 +170,8 @@ def test_blocks_know_where_they_stand() -> None:
 def documented() -> set[int]:
     """Identities of what the Python reference shows."""
     found = set()
-    for kind, path in re.findall(r"\.\. auto(\w+):: ([\w.]+)", (ROOT / "docs" / "api.md").read_text(encoding="utf-8")):
+    pages = [path.read_text(encoding="utf-8") for path in sorted((ROOT / "docs" / "python").glob("*.md"))]
+    for kind, path in re.findall(r"\.\. auto(\w+):: ([\w.]+)", "\n".join(pages)):
         if kind == "module":
             found |= {id(value) for value in vars(import_module(path)).values()}
         else:
@@ -180,3 +184,54 @@ def documented() -> set[int]:
 def test_the_reference_shows_every_public_name(module: ModuleType) -> None:
     shown = documented()
     assert [name for name in module.__all__ if id(getattr(module, name)) not in shown] == []
+
+
+@pytest.fixture(scope="module")
+def generated() -> ModuleType:
+    """The pages that are made before a build."""
+    path = ROOT / "docs" / "generated_pages.py"
+    spec = spec_from_file_location("generated_pages", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_page_of_commands_shows_every_option(generated: ModuleType) -> None:
+    page = generated.commands_page()
+    missing = [
+        (name, word)
+        for name in cli.list_commands(None)  # type: ignore[arg-type]
+        for param in (cli.get_command(None, name) or cli).params  # type: ignore[arg-type]
+        if isinstance(param, Option) and not param.hidden
+        for word in param.opts
+        if f"## {name}\n" not in page or not re.search(rf"(?<![\w-]){re.escape(word)}(?![\w-])", of_command(page, name))
+    ]
+    assert missing == []
+
+
+def of_command(page: str, name: str) -> str:
+    """What a page of commands says of one."""
+    return page.partition(f"## {name}\n")[2].partition("\n## ")[0]
+
+
+def test_the_reference_shows_every_parameter_of_public_functions() -> None:
+    # sphinx writes a function's signature: what is in the signature is in the reference
+    for name in roofline.__all__:
+        value = getattr(roofline, name)
+        if inspect.isfunction(value):
+            rest = [each for each in inspect.signature(value).parameters.values() if each.kind is each.VAR_KEYWORD]
+            assert all(each.name in ("named_sizes", "more_sizes", "named", "overrides") for each in rest), name
+
+
+def test_the_gallery_shows_every_picture_with_its_command(generated: ModuleType) -> None:
+    shown = {name for _, _, name, _ in generated.pictures()}
+    assert {path.name for path in (ROOT / "docs" / "images").glob("*.svg")} - shown == set()
+    assert sum(bool(command) for *_, command in generated.pictures()) >= 14
+
+
+@pytest.mark.parametrize("path", [p for p in PAGES if p.parent.name == "docs"], ids=lambda path: path.name)
+def test_a_page_says_whose_question_it_answers(path: Path) -> None:
+    if path.name != "changelog.md":
+        assert "*For whoever" in "\n".join(path.read_text(encoding="utf-8").splitlines()[:8])
