@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import replace
 from functools import cache
 from itertools import combinations
 
@@ -12,7 +13,10 @@ from charts_to_draw import ALL, exercise_3, fifteen_matmuls, two_chips
 from plain_geometry import crosses, overlap
 from tests.strategies import LONG, some
 
+from roofline import llm
 from roofline.charts import plot
+from roofline.charts.answers import plot_answer
+from roofline.charts.bar_charts import bars_chart
 from roofline.charts.chart import SMALLEST
 from roofline.charts.drawing import DASHES, THEMES, contrast, drawn_layout
 from roofline.charts.layout import MARKER
@@ -135,11 +139,39 @@ def test_files_are_the_same_each_time(tmp_path, ending):
     assert first.read_bytes().startswith(start)
 
 
-def test_an_svg_carries_no_date_and_no_fonts(tmp_path):
-    drawn = exercise_3()._repr_svg_()
+def test_an_svg_has_real_text_a_title_and_a_description():
+    chart = exercise_3()
+    drawn = chart._repr_svg_()
     assert "<dc:date>" not in drawn
-    assert "font-family" not in drawn
-    assert "<path" in drawn
+    assert len(drawn) < 100_000
+    assert f"<title>{chart.title}</title>" in drawn
+    assert "<desc>TPU v5e" in drawn
+    assert "B = 136.3" in drawn
+    assert "font-family: 'DejaVu Sans', Verdana, sans-serif" in drawn
+    assert "@font-face" not in drawn
+
+
+def test_what_does_not_fit_is_striped_and_the_key_says_so():
+    chart = bars_chart([("a", [("weights", 5e9), ("kv", 5e9)])], title="m", label="m", unit="B", limit=("hbm", 8e9))
+    assert [bar.over for bar in chart.bars] == [None, 8e9]
+    drawn = chart._repr_svg_()
+    assert "striped: does not fit" in drawn
+    assert "<pattern" in drawn
+
+
+def test_notes_are_whole_or_counted():
+    chart = replace(exercise_3(), notes=tuple(f"note {'x' * 90} {i}" for i in range(9)))
+    shown = " ".join(line for text in drawn_layout(chart).around for line in text.lines)
+    assert "…" not in shown
+    assert "more, which the answer lists" in shown
+
+
+def test_a_larger_point_takes_longer():
+    chart = plot_answer(llm("llama-3-8b", on="h100", context=4096))
+    sizes = [point.size for point in chart.points]
+    assert max(sizes) == 1.4
+    assert min(sizes) < 1.0
+    assert "a larger point takes longer" in chart.notes
 
 
 def test_the_users_settings_change_nothing_and_are_left_alone():

@@ -42,7 +42,7 @@ def test_a_point_stands_below_its_bound():
         assert point.roof == answer.attainable
         assert point.x == pytest.approx(answer.intensity)
     assert chart.points[0].y == pytest.approx(137e9 / 210e-6)
-    assert chart.points[0].text == "up projection\n66 % of the roof"
+    assert chart.points[0].text == "up projection\n66% of the roof"
     assert chart.points[0].share == pytest.approx(137e9 / 989.4e12 / 210e-6)
 
 

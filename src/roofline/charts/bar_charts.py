@@ -53,7 +53,7 @@ def bars_chart(
     """Draw the ``rows`` from the top; each bar is as long as its parts together, and its size stands beside it.
 
     ``label`` and ``unit`` are those of the sizes, ``of`` says what the rows are. Parts of one name have one colour.
-    ``limit`` is a line across all rows with its name.
+    ``limit`` is a line across all rows with its name; what lies beyond it is striped.
     """
     if not rows or len(rows) > MOST_ROWS:
         raise InputError(f"{len(rows)} rows of bars", hint=f"from 1 to {MOST_ROWS}")
@@ -64,7 +64,8 @@ def bars_chart(
         at = 0.0
         for number, (part, size) in enumerate(parts, 1):
             text = format_quantity(at + size, unit) if number == len(parts) else ""
-            marks.append(Bar(f"{name}: {part}", row, at, at + float(size), names.index(part), part, text))
+            over = limit[1] if limit is not None and at + float(size) > limit[1] else None
+            marks.append(Bar(f"{name}: {part}", row, at, at + float(size), names.index(part), part, text, over))
             at += float(size)
         longest = max(longest, at)
     if limit is not None:

@@ -22,7 +22,7 @@ from roofline.charts.axes import minor_ticks
 from roofline.charts.layout import ChartLayout, Frame, layout, ridge_drop
 from roofline.charts.placement import Vertex
 from roofline.charts.specification import Bar, Line, Mark, Point, Region, Ridge, Specification
-from roofline.charts.text import LINE_SPACING, SWATCH, SWATCH_GAP, Text
+from roofline.charts.text import BLOCK, LINE_SPACING, SWATCH, SWATCH_GAP, Text
 from roofline.files import replaced
 
 
@@ -70,6 +70,9 @@ DASHES: tuple[tuple[float, ...], ...] = ((), (5.0, 2.2), (1.2, 1.8), (6.0, 1.8, 
 SHAPES = ("o", "s", "^", "D", "v", "P", "X", "p")
 
 
+#: Pixels of a marker of full size.
+MARKER_SIZE = 7.5
+
 #: Pixels an inch: a picture 720 wide is 7.2 inches of matplotlib's.
 DPI = 100
 POINTS_PER_PIXEL = 72 / DPI
@@ -88,7 +91,13 @@ _OTHER_FONTS = (
     "Noto Emoji",
 )
 
-_SETTINGS = {"svg.fonttype": "path", "svg.hashsalt": "roofline", "pdf.fonttype": 42, "path.simplify": False}
+#: What the text of an SVG is shown in where the font it was set in is missing: Verdana has nearly its widths.
+_SUBSTITUTES = "Verdana, sans-serif"
+
+#: The halo of labels in an SVG: text stays text.
+_HALO = "halo"
+
+_SETTINGS = {"svg.fonttype": "none", "svg.hashsalt": "roofline", "pdf.fonttype": 42, "path.simplify": False}
 _NO_DATES: dict[str, dict[str, None]] = {
     "svg": {"Date": None, "Creator": None},
     "pdf": {"CreationDate": None, "Creator": None, "Producer": None},
@@ -122,10 +131,24 @@ def svg(chart: Specification) -> str:
 def render(chart: Specification, ending: str, scale: float) -> bytes:
     """Draw in memory."""
     with _settled():
-        figure = _figure(chart)
+        figure = _figure(chart, as_text=ending == "svg")
         buffer = io.BytesIO()
         figure.savefig(buffer, format=ending, dpi=DPI * scale, metadata=_NO_DATES[ending])
-        return buffer.getvalue()
+        drawn = buffer.getvalue()
+        return drawn if ending != "svg" else _described(chart, drawn.decode()).encode()
+
+
+def _described(chart: Specification, drawn: str) -> str:
+    """An SVG with a title and a description for readers of screens, and a halo round its labels."""
+    from html import escape
+
+    background = THEMES[chart.theme].background
+    said = "; ".join(filter(None, (chart.subtitle, *chart.notes)))
+    style = f'[id^="{_HALO}"] text {{ paint-order: stroke; stroke: {background}; stroke-width: 3px }}'
+    head = f"<title>{escape(chart.title)}</title>\n <desc>{escape(said)}</desc>\n <style>{style}</style>"
+    start = drawn.index(">", drawn.index("<svg ")) + 1
+    named = drawn[start:].replace(f"'{FONT}'", f"'{FONT}', {_SUBSTITUTES}")
+    return f'{drawn[: start - 1]} role="img">\n {head}{named}'
 
 
 def drawn_layout(chart: Specification) -> ChartLayout:
@@ -203,6 +226,13 @@ class _Sheet:
 
         self.axes.add_patch(Rectangle(corner, width, height, facecolor=color, linewidth=0, zorder=zorder))
 
+    def hatched(self, corner: Vertex, width: float, height: float) -> None:
+        """Stripes over a rectangle, in the colour of the background."""
+        from matplotlib.patches import Rectangle
+
+        style: dict[str, Any] = {"hatch": "////", "edgecolor": self.theme.background, "linewidth": 0, "zorder": 4}
+        self.axes.add_patch(Rectangle(corner, width, height, fill=False, **style))
+
     def marker(self, at: Vertex, shape: str, size: float, face: str, edge: str, edge_width: float, zorder: int) -> None:
         self.path(
             [at],
@@ -217,10 +247,12 @@ class _Sheet:
         )
 
 
-def _figure(chart: Specification) -> Any:
+def _figure(chart: Specification, *, as_text: bool = False) -> Any:
+    """Draw with matplotlib; ``as_text`` leaves the halo of labels to a style, since an outline would be shapes."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
     from matplotlib.patches import Rectangle
+    from matplotlib.patheffects import withStroke
 
     theme = THEMES[chart.theme]
     planned = layout(chart, text_width)
@@ -236,8 +268,13 @@ def _figure(chart: Specification) -> Any:
     _grid(sheet, planned, chart)
     for mark in chart.marks:
         _PENS[type(mark)](sheet, mark)
-    for text in (*planned.around, *planned.labels):
-        _text(sheet, text, halo=not chart.regions)
+    for number, text in enumerate((*planned.around, *planned.labels)):
+        artist = _text(sheet, text)
+        if text.role == "label" and not chart.regions:
+            if as_text:
+                artist.set_gid(f"{_HALO}{number}")
+            else:
+                artist.set_path_effects([withStroke(linewidth=2.2, foreground=theme.background)])
     return figure
 
 
@@ -271,6 +308,9 @@ def _bar(sheet: _Sheet, bar: Bar) -> None:
     left, top = sheet.frame.at(bar.x0, bar.row + (1 - BAR_SHARE) / 2)
     right, bottom = sheet.frame.at(bar.x1, bar.row + (1 + BAR_SHARE) / 2)
     sheet.rectangle((left, bottom), right - left, top - bottom, sheet.color(bar.series), zorder=3)
+    if bar.over is not None and bar.over < bar.x1:
+        beyond, _ = sheet.frame.at(max(bar.over, bar.x0), bar.row)
+        sheet.hatched((beyond, bottom), right - beyond, top - bottom)
 
 
 def _line(sheet: _Sheet, line: Line) -> None:
@@ -301,9 +341,9 @@ def _point(sheet: _Sheet, point: Point) -> None:
         sheet.path([(roof[0] - 4, roof[1]), (roof[0] + 4, roof[1])], color=color, linewidth=1.1, zorder=4)
     shape = SHAPES[point.shape % len(SHAPES)]
     if point.kind == "measured":
-        sheet.marker(here, shape, 7.5, background, color, 1.2, 6)
+        sheet.marker(here, shape, MARKER_SIZE, background, color, 1.2, 6)
     else:
-        sheet.marker(here, shape, 7.5, color, background, 0.8, 6)
+        sheet.marker(here, shape, MARKER_SIZE * point.size, color, background, 0.8, 6)
 
 
 def _ridge(sheet: _Sheet, ridge: Ridge) -> None:
@@ -312,9 +352,7 @@ def _ridge(sheet: _Sheet, ridge: Ridge) -> None:
     sheet.marker(sheet.frame.at(ridge.x, ridge.y), "D", 5.0, sheet.theme.background, color, 1.0, 5)
 
 
-def _text(sheet: _Sheet, text: Text, *, halo: bool) -> None:
-    from matplotlib.patheffects import withStroke
-
+def _text(sheet: _Sheet, text: Text) -> Any:
     theme = sheet.theme
     if text.leader is not None:
         sheet.path(text.leader, color=theme.muted, linewidth=0.6, clip=False, zorder=4)
@@ -323,12 +361,15 @@ def _text(sheet: _Sheet, text: Text, *, halo: bool) -> None:
         right, y = text.x - SWATCH_GAP, text.y
         width = _WIDTHS["ceiling"] * POINTS_PER_PIXEL
         ends = [(right - SWATCH, y), (right, y)]
-        sheet.path(ends, color=sheet.color(series), linewidth=width, linestyle=_stroke(dash), clip=False, zorder=4)
+        if dash == BLOCK:
+            sheet.rectangle((right - SWATCH, y - SWATCH / 4), SWATCH, SWATCH / 2, sheet.color(series), zorder=4)
+        else:
+            sheet.path(ends, color=sheet.color(series), linewidth=width, linestyle=_stroke(dash), clip=False, zorder=4)
     color = {"text": theme.text, "muted": theme.muted}.get(text.role)
     if color is None:
         color = theme.text if text.role == "label" else theme.region_text[text.role.split()[-1]]
         color = color if text.series is None else sheet.color(text.series)
-    artist = sheet.axes.text(
+    return sheet.axes.text(
         text.x,
         text.y,
         "\n".join(text.lines),
@@ -343,8 +384,6 @@ def _text(sheet: _Sheet, text: Text, *, halo: bool) -> None:
         parse_math=False,
         zorder=8,
     )
-    if halo and text.role == "label":
-        artist.set_path_effects([withStroke(linewidth=2.2, foreground=theme.background)])
 
 
 _PENS: dict[type[Mark], Callable[[_Sheet, Any], None]] = {

@@ -187,10 +187,9 @@ def _surroundings(
     least = max(LEAST_FRAME, TEXT * LINE_SPACING * (len(chart.y.names) + 4))
     rows = int((top - bottom - least) / (SMALL * LINE_SPACING))
     notes = [
-        [Text((line,), MARGIN, 0, SMALL, "left", role="muted")]
-        for line in wrap("; ".join(chart.notes), room, SMALL, measure)
+        [Text((line,), MARGIN, 0, SMALL, "left", role="muted")] for line in _whole_notes(chart.notes, room, measure)
     ]
-    for row in reversed(_cut([*key_rows(key, room, measure), *_cut(notes, MOST_NOTES)], rows)):
+    for row in reversed(_cut([*key_rows(key, room, measure), *notes], rows)):
         texts += [replace(text, y=bottom + SMALL * LINE_SPACING / 2) for text in row]
         bottom += SMALL * LINE_SPACING
     bottom += GAP if bottom > MARGIN else 0
@@ -371,6 +370,17 @@ def _spread(path: Sequence[Vertex], count: int) -> list[Vertex]:
         (x0, y0), (x1, y1) = path[at], path[at + 1]
         found.append((x0 + part * (x1 - x0), y0 + part * (y1 - y0)))
     return found
+
+
+def _whole_notes(notes: Sequence[str], room: float, measure: Measure) -> list[str]:
+    """The lines of as many notes as have room, whole; of the rest how many there are."""
+    for shown in range(len(notes), 0, -1):
+        rest = len(notes) - shown
+        more = [f"and {rest} more, which the answer lists"] if rest else []
+        lines = wrap("; ".join([*notes[:shown], *more]), room, SMALL, measure)
+        if len(lines) <= MOST_NOTES:
+            return lines
+    return wrap(f"{len(notes)} notes, which the answer lists", room, SMALL, measure) if notes else []
 
 
 def _cut(rows: list[list[Text]], most: int) -> list[list[Text]]:

@@ -38,7 +38,7 @@ from roofline.hardware.machine import Machine
 from roofline.hardware.overrides import describe_given
 from roofline.measurement.points import bound_of
 from roofline.measurement.runs import Measured
-from roofline.quantity import format_number, format_quantity
+from roofline.quantity import format_percent, format_quantity
 from roofline.sizes import Size, is_array, is_symbol
 
 #: How far the axes reach beyond what is drawn, as factors: left of the first ridge (with one slope, with several), and
@@ -247,7 +247,7 @@ def _run_points(
 
 def run_point(run: Measured, answer: Bound, roof: float, series: int, shape: int, name: str, of: str) -> Point:
     """The mark of a run below its roof, with its ``name`` and the percentage reached ``of`` the roof beside it."""
-    text = f"{name}\n{format_number(100 * run.rate / roof, 2)} % of {of}"
+    text = f"{name}\n{format_percent(run.rate / roof)} of {of}"
     bound_by, on = str(answer.bound_by), answer.machine.key
     return Point(run.name, run.intensity, run.rate, roof, "measured", series, shape, text, bound_by, on)
 
@@ -378,9 +378,26 @@ def gathered_roofline(
         for answer, (groups, _) in zip(answers, found, strict=True)
     ]
     chart = roofline_chart([answers[0].machine], kept, title=title, theme=theme)
-    groups = iter((number, members) for number, (groups, _) in enumerate(found) for members in groups)
-    marks = [replace(mark, **changes(*next(groups))) if isinstance(mark, Point) else mark for mark in chart.marks]
-    return replace(chart, marks=tuple(marks), height=GATHERED_HEIGHT), [left for _, left in found]
+    gathered = [(number, members) for number, (groups, _) in enumerate(found) for members in groups]
+    times = [sum(float(member.lower) for member in members) for _, members in gathered]
+    own = iter(zip(gathered, times, strict=True))
+
+    def changed(point: Point) -> Point:
+        (number, members), time = next(own)
+        return replace(point, size=marker_size(time / max(times)), **changes(number, members))
+
+    marks = [changed(mark) if isinstance(mark, Point) else mark for mark in chart.marks]
+    notes = ("a larger point takes longer", *chart.notes)
+    return replace(chart, marks=tuple(marks), notes=notes, height=GATHERED_HEIGHT), [left for _, left in found]
+
+
+def marker_size(share: float) -> float:
+    """The width of a marker, whose area grows with its share of the longest time; the smallest can be seen.
+
+    >>> marker_size(1.0), marker_size(0.25), marker_size(0.0)
+    (1.4, 0.7, 0.5)
+    """
+    return max(0.5, 1.4 * math.sqrt(share))
 
 
 def gather_operations(answer: Bound, most: int) -> tuple[list[list[OpBound]], int]:

@@ -57,7 +57,8 @@ class Point:
     """One operation: what it attains (``kind`` bound) or attained (measured).
 
     ``roof`` is what the machine allows a measured point at best. ``text`` stands beside the point, ``label`` is the
-    full name, ``on`` the key of its machine, ``shape`` chooses the marker.
+    full name, ``on`` the key of its machine, ``shape`` chooses the marker, ``size`` is its share of the usual
+    width.
     """
 
     label: str
@@ -70,6 +71,7 @@ class Point:
     text: str = ""
     bound_by: str = ""
     on: str = ""
+    size: float = 1.0
 
     @property
     def share(self) -> float | None:
@@ -117,7 +119,8 @@ class Ridge:
 class Bar:
     """A stretch of a row, from ``x0`` to ``x1``; several of one row stand one after the other.
 
-    ``part`` is what its colour stands for, which the key names; ``text`` stands to the right of it.
+    ``part`` is what its colour stands for, which the key names; ``text`` stands to the right of it; what lies beyond
+    ``over`` does not fit.
     """
 
     label: str
@@ -127,6 +130,7 @@ class Bar:
     series: int = 0
     part: str = ""
     text: str = ""
+    over: float | None = None
 
 
 Mark = Line | Point | Region | Ridge | Bar

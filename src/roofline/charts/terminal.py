@@ -43,7 +43,7 @@ from roofline.charts.axes import axis_title, ticks
 from roofline.charts.layout import NAMES_SHARE
 from roofline.charts.specification import Line, Point, Region, Specification
 from roofline.errors import InputError
-from roofline.quantity import format_number, format_quantity
+from roofline.quantity import format_percent, format_quantity
 
 #: Columns and rows of the smallest chart.
 SMALLEST = (40, 5)
@@ -199,7 +199,7 @@ def _described(point: Point, chart: Specification) -> str:
     name = f"{point.label} on {point.on}" if several else point.label
     reached = f"{format_quantity(point.y, chart.y.unit)} at {format_quantity(point.x, chart.x.unit)}"
     if point.share is not None:
-        return f"{name}: {reached}, {format_number(100 * point.share, 2)} % of the roof"
+        return f"{name}: {reached}, {format_percent(point.share)} of the roof"
     return f"{name}: {reached}" + (f", {point.bound_by} binds" if point.bound_by else "")
 
 

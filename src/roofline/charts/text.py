@@ -84,6 +84,10 @@ def wrap(text: str, width: float, size: float, measure: Measure, *, bold: bool =
 ENTRY_GAP = 16.0
 
 
+#: The dash of a swatch that is a block, as of a bar.
+BLOCK = -1
+
+
 @dataclass(frozen=True, slots=True)
 class KeyEntry:
     """An entry: a text, the chip it belongs to, and the colour and dash of the stroke before it.
@@ -112,7 +116,8 @@ def chart_key(chart: Specification) -> list[KeyEntry]:
     style |= {line.group: line for line in members if line.role == "ceiling"}
     chips = dict.fromkeys(line.group for line in members)
     entries = [KeyEntry("", style[chip].series, style[chip].dash, chip) for chip in chips]
-    entries += dict.fromkeys(KeyEntry(bar.part, bar.series) for bar in chart.bars if bar.part)
+    entries += dict.fromkeys(KeyEntry(bar.part, bar.series, BLOCK) for bar in chart.bars if bar.part)
+    entries += [KeyEntry("striped: does not fit")] if any(bar.over is not None for bar in chart.bars) else []
     return [*entries, *(line_entry(line) for line in chart.lines if chart.bars)]
 
 
