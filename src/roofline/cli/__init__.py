@@ -15,7 +15,7 @@ from roofline.errors import RooflineError, suggest
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
-    from roofline.cli.command import CommandEntry
+    from roofline.cli.entries import CommandEntry
 
 _COMMANDS = {
     "bound": "how fast can this run at best, and what limits it",
@@ -96,7 +96,7 @@ def reference() -> Iterator[CommandEntry]:
     >>> [option.words for option in first.groups["answer"]]
     [('--explain',), ('--json',), ('-o', '--output-file')]
     """
-    from roofline.cli.command import entries
+    from roofline.cli.entries import entries
 
     return entries(_COMMANDS, _command)
 
@@ -142,17 +142,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
         words = None if arguments is None else list(arguments)
         code = cli.main(args=words, prog_name="roofline", standalone_mode=False)
     except RooflineError as error:
-        click.echo(f"error: {error}", err=True)
+        _show_error(f"error: {error}")
         return 2
     except click.exceptions.Exit as stop:
         return stop.exit_code
     except click.UsageError as error:
         from roofline.cli.synonyms import explained
 
-        explained(error, sys.argv[1:] if arguments is None else list(arguments)).show()
+        said = explained(error, sys.argv[1:] if arguments is None else list(arguments))
+        if said.ctx is not None:
+            click.echo(f"{said.ctx.get_usage()}\nTry '{said.ctx.command_path} --help' for help.\n", err=True)
+        _show_error(f"Error: {said.format_message()}")
         return error.exit_code
     except click.ClickException as error:
-        error.show()
+        _show_error(f"Error: {error.format_message()}")
         return error.exit_code
     except (click.Abort, KeyboardInterrupt):
         click.echo("stopped", err=True)
@@ -162,9 +165,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
     except OSError as error:
         place = f" {error.filename}" if error.filename else " the answer"
-        click.echo(f"error: cannot read or write{place}: {error.strerror or error}", err=True)
+        _show_error(f"error: cannot read or write{place}: {error.strerror or error}")
         return 2
     return code if isinstance(code, int) else 0
+
+
+def _show_error(text: str) -> None:
+    from roofline.cli.output import show_error
+
+    show_error(text)
 
 
 def run() -> None:

@@ -367,19 +367,24 @@ def option(name: str, /, *, policy: str = "", older: str = "", words: str = "", 
     default byte policy.
     """
     group, rank, row = _ROWS[name]
-    if isinstance(row, str):
-        row = _convention(row, policy)
-    shown, _, past = row.words.partition("|")
-    more = {name: value for name, value in {**row.more, **changes}.items() if (name, value) != ("flag_value", None)}
-    named = more.pop("name", None)
-    more.setdefault("help", row.help)
-    more.setdefault("metavar", row.metavar or None)
-    more.setdefault("show_default", bool(more.get("default")) and not more.get("is_flag"))
-    said = [*(words or shown).split(), *([named] if named else [])]
-    return click.option(
-        *said, *past.split(), *older.split(), cls=Option, group=group, rank=rank,
-        values=row.values, older=(*past.split(), *older.split()), **more,
-    )  # fmt: skip
+
+    def add(function: Any) -> Any:  # only what a command takes is worked out
+        found = _convention(row, policy) if isinstance(row, str) else row
+        shown, _, past = found.words.partition("|")
+        more = {
+            name: value for name, value in {**found.more, **changes}.items() if (name, value) != ("flag_value", None)
+        }
+        named = more.pop("name", None)
+        more.setdefault("help", found.help)
+        more.setdefault("metavar", found.metavar or None)
+        more.setdefault("show_default", bool(more.get("default")) and not more.get("is_flag"))
+        said = [*(words or shown).split(), *([named] if named else []), *past.split(), *older.split()]
+        taken = (*past.split(), *older.split())
+        return click.option(*said, cls=Option, group=group, rank=rank, values=found.values, older=taken, **more)(
+            function
+        )
+
+    return add
 
 
 def options(names: str, /, **changes: Any) -> list[Decorator]:

@@ -56,7 +56,7 @@ def is_kept() -> bool:
 
 
 def show(answer: Any, *, whole: bool = False, of: Any = None, charts: Callable[[], Any] | None = None) -> None:
-    """Print an answer, or sections of one, at 100 columns where the output is not a terminal.
+    """Print an answer, or sections of one; where the output is no terminal, at COLUMNS, or 100.
 
     ``whole`` makes lines as long as they need to be, so that no table of figures is cut. In a terminal of less than 80
     columns, an answer that needs more has up to 80. ``of`` is the answer that sections are of, and ``charts`` draws its
@@ -73,13 +73,21 @@ def show(answer: Any, *, whole: bool = False, of: Any = None, charts: Callable[[
     from roofline.rendering.terminal import terminal
 
     renderable = answer if hasattr(answer, "__rich__") or hasattr(answer, "__rich_console__") else terminal(answer)
-    console = Console(width=None if sys.stdout.isatty() else 100, highlight=False, markup=False)
+    console = Console(width=None if sys.stdout.isatty() else _piped(), highlight=False, markup=False)
     if whole or console.width < NARROW:
         from rich.measure import Measurement
 
         needed = Measurement.get(console, console.options.update(width=10_000), renderable)
         console.width = max(console.width, needed.maximum if whole else min(needed.minimum, NARROW))
     console.print(renderable)
+
+
+def _piped() -> int:
+    """The width where there is no terminal: COLUMNS, or 100."""
+    import os
+
+    said = os.environ.get("COLUMNS", "")
+    return int(said) if said.isdecimal() and int(said) > 0 else 100
 
 
 def show_json(data: Any) -> None:
@@ -151,9 +159,20 @@ class ChartKind(click.ParamType):  # type: ignore[type-arg]
         return self.kinds().convert(value, param, ctx)
 
 
-def _colors() -> bool:
+def show_error(text: str) -> None:
+    """Print an error on standard error: on a terminal its first word is red."""
+    import sys
+
+    head, colon, rest = text.partition(":")
+    click.echo(
+        (click.style(head + colon, fg="red", bold=True) if _colors(sys.stderr) else head + colon) + rest, err=True
+    )
+
+
+def _colors(stream: Any = None) -> bool:
     """Whether what is printed goes to a terminal that shows colours, and the user wants them (https://no-color.org)."""
     import os
     import sys
 
-    return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+    stream = sys.stdout if stream is None else stream
+    return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"

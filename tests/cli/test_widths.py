@@ -1,0 +1,65 @@
+"""What commands print at any width: nothing is cut, no word is broken, no line ends in blanks."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from roofline.cli import main
+
+ROOT = Path(__file__).parents[2]
+WIDTHS = (60, 80, 120)
+
+#: Lines that say what a reader types or names, which nobody may break.
+_LONG = re.compile(r"roofline |https?:|\S{50}")
+
+
+def lines() -> list[str]:
+    """The commands of the README and of the demo that write to the terminal, and take no machine to measure."""
+    readme = re.findall(r"`(roofline [^`]+)`", (ROOT / "README.md").read_text(encoding="utf-8"))
+    demo = (ROOT / "docs" / "demo.txt").read_text(encoding="utf-8").splitlines()
+    shown = [
+        line for line in (*readme, *demo) if not re.search(r" -o |measure|model\.py|completion|COMMAND|explore", line)
+    ]
+    return list(dict.fromkeys(shown))
+
+
+LINES = lines() if "ROOFLINE_LONG" in os.environ else lines()[::3]
+
+
+@pytest.mark.parametrize("line", LINES)
+def test_nothing_is_cut_or_broken(
+    line: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words: dict[int, list[str]] = {}
+    for width in WIDTHS:
+        monkeypatch.setenv("COLUMNS", str(width))
+        assert main(shlex.split(line)[1:]) in (0, 3)
+        shown = capsys.readouterr().out
+        rows = shown.splitlines()
+        assert not [row for row in rows if row != row.rstrip()], "a line ends in blanks"
+        assert not [row for row in rows if row.endswith("…")], "a line is cut"
+        if width >= 80:
+            assert not [row for row in rows if len(row) > width and not _LONG.search(row)], "a line is too long"
+        words[width] = sorted(re.findall(r"\w{4,}", shown))
+    names = [word for word in words[120] if "_" in word]  # a module's name may be longer than its column
+    broken = [word for word in set(words[80]) - set(words[120]) if not any(word in name for name in names)]
+    assert not broken, "a word is broken"
+
+
+def test_errors_are_coloured_on_a_terminal_alone(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    import sys
+
+    assert main(["bound", "bf16[4]", "--on", "nothing"]) == 2
+    assert "\x1b" not in capsys.readouterr().err
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    main(["bound", "bf16[4]", "--on", "nothing"])
+    assert "error" in capsys.readouterr().err
