@@ -164,6 +164,18 @@ batch, context = rng.integers(1, 513, 10_000_000), rng.integers(1, 4096, 10_000_
 ask = lambda: serve_table("llama-2-70b", "decode", on="h100", batch=batch, context=context)
 {ROUNDS}"""
 
+PLAN = """
+import json, resource, sys, time
+start = time.process_time()
+from roofline.plans.answer import plan
+found = plan("llama-3-70b", on=["h100", "h200", "b200"], count=range(1, 129), rate="12/s", prompt=2048, output=256,
+             ttft="500ms", tpot="30ms", prices={"h100": 2.5, "h200": 3.1, "b200": 4.9})
+seconds = time.process_time() - start
+assert found.meets and sum(found.reasons.values()) > 10**6
+peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+print(json.dumps({"s": seconds, "MiB": peak / 2**20}))
+"""
+
 TRACE = """
 import json, resource, sys, time
 import torch
@@ -234,6 +246,8 @@ BUDGETS = (
         Budget(f"expected times of {name.replace('_', ' ')}", "1/s", least, partial(estimates, name), True, times=3)
         for name, least in (("elementwise", 1e5), ("decode_attention", 1e5), ("contraction", 2e4))
     ),
+    Budget("a plan for 70B over a million candidates, cold", "s", 5, lambda: inside(PLAN)["s"], times=3),
+    Budget("the same, peak memory", "MiB", 1024, lambda: inside(PLAN)["MiB"], times=1),
     Budget("trace of Llama-2-7B's decode step in torch", "s", 1, lambda: inside(DECODE)["s"], times=3, needs="torch"),
     Budget("trace of its training step", "s", 5, lambda: inside(TRAIN)["s"], times=3, needs="torch"),
     Budget("the same under a roof, peak memory", "MiB", 2048, lambda: inside(TRAIN)["MiB"], times=1, needs="torch"),

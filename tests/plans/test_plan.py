@@ -5,10 +5,16 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import numpy as np
 import pytest
 
 from roofline.cli import main
+from roofline.models import load
+from roofline.models.closed_form import step_function
+from roofline.models.serving import serve_bound
 from roofline.plans.answer import plan
+from roofline.plans.question import Limits, Load, PlanQuestion
+from roofline.plans.replicas import FORMATS, Replica, unloaded
 from roofline.plans.search import KINDS, Deployment, Search
 
 EIGHT: dict[str, Any] = {
@@ -123,3 +129,34 @@ def test_an_expected_plan_takes_longer_than_its_floor_and_says_by_how_much() -> 
     assert expected.to_dict()["basis"] == "estimate"
     assert any("steps by constants of" in text for text in expected.assumptions)
     assert floor.floor_only(floor.best) == ()
+
+
+def test_times_of_steps_are_those_of_the_compiled_formulas_and_of_single_steps() -> None:
+    of = Load(4, 3000, 128, shared=0.5)
+    asked = PlanQuestion(load("llama-3-8b"), of, Limits(), ("h100",), (2,), objective="chips", most_sequences=600)
+    replica = Replica("h100", "fp8", tensor=2)
+    times = unloaded(asked, replica)
+    options = {"on": "h100:2", "tensor": 2, **FORMATS["fp8"]}
+    context, few = asked.load.mean_context, np.array([1, 2, 77, 256])
+    step = step_function("llama-3-8b", "decode", **options)(batch=few, context=context)
+    assert times.step[few] == pytest.approx(step["lower"], rel=1e-12)
+    assert [times.step_bound_by[n] for n in few] == step["bound_by"].tolist()
+    mixed = {size: times.mixed(size) for size in times.chunks}
+    assert list(mixed) == [512, 2048]
+    for size, found in mixed.items():
+        count = -(-1500 // size)
+        new = round(1500 / count)
+        sizes = {"context": context, "chunk": new, "past": 1500 + (1500 - new) // 2, "last": True}
+        one = serve_bound("llama-3-8b", "mixed", batch=77, **sizes, **options)
+        assert found[77] == pytest.approx(float(one.lower), rel=1e-12), size
+
+
+@pytest.mark.filterwarnings("default")
+def test_workers_find_the_same_plan() -> None:
+    distributed = pytest.importorskip("distributed")
+    with (
+        distributed.LocalCluster(n_workers=2, threads_per_worker=1, processes=False, dashboard_address=None) as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        found = plan("llama-3-8b", **EIGHT, client=client)
+    assert found.to_dict() == plan("llama-3-8b", **EIGHT).to_dict()

@@ -44,3 +44,14 @@ def test_nothing_fits_with_code_3(capsys: pytest.CaptureFixture[str]) -> None:
     shown = capsys.readouterr().out
     assert "NOTHING FITS" in shown
     assert "does not fit by" in shown
+
+
+def test_no_layout_has_a_fraction_of_a_sequence_for_a_copy() -> None:
+    found = search_training("llama-3-8b", on="h100:16", batch_tokens=8 * 4096, data=1, pipeline=1, checkpoint="full")
+    assert found.fitting
+    for choice in found.choices:
+        if choice.answer is not None:
+            ways = choice.answer.ways
+            assert 8 / (ways["data"] * ways["fsdp"] * ways["expert"] * choice.answer.microbatches) >= 1
+    reasons = [each.reason for each in found.choices if each.kind == "legal"]
+    assert "0.5 sequences for each microbatch of a copy of the model: none is split over chips" in reasons

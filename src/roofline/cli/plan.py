@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from roofline.cli.command import argument, command_named
-from roofline.cli.option_table import option, options, with_options
+from roofline.cli.option_table import WORKERS, option, options, with_options
 from roofline.cli.options import parse_size, targets
 from roofline.cli.output import check_files, show, show_chart, show_json
 from roofline.cli.progress import working
@@ -29,6 +29,7 @@ MISSED = 3
     option("why"),
     option("explain", help="What binds where, what figures are worth, and break-even prices."),
     option("simulate"),
+    WORKERS,
     option("output-file", help="Draw the frontier as .svg, .png or .pdf."),
     *options("dark json"),
 )

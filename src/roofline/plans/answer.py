@@ -16,6 +16,7 @@ from typing import Any
 
 from roofline.answers import Answer, Part, attributes
 from roofline.errors import InputError, suggest
+from roofline.grids.runs import Cluster, done_blocks
 from roofline.models.config import load
 from roofline.models.description import Model
 from roofline.models.serving import serve_bound
@@ -35,7 +36,7 @@ from roofline.plans.question import (
     read_rate,
 )
 from roofline.plans.replicas import FORMATS, Replica
-from roofline.plans.search import KINDS, Assessment, Deployment, Reason, Search
+from roofline.plans.search import KINDS, Assessment, Deployment, GroupSearch, Reason, Search
 from roofline.plans.simulation import simulation_sections
 from roofline.quantity import format_amount, format_number, parse
 from roofline.sections import BLANK, Amount, Column, Headline, Pairs, Row, Section, Sentences, Table, assumes, figures
@@ -410,6 +411,10 @@ def plan(
     most_sequences: int = MOST_SEQUENCES,
     memory_share: float = MEMORY_SHARE,
     estimate: str | None = None,
+    workers: int | None = None,
+    scheduler: str | None = None,
+    scheduler_file: str | None = None,
+    client: Any = None,
     **options: Any,
 ) -> DeploymentPlan:
     """Find the cheapest deployment of a model that keeps limits under a load, and why the others are not.
@@ -419,6 +424,7 @@ def plan(
     ``prices`` are dollars of a chip for an hour; without them the fewest chips are best, or with ``objective="cost"``
     those that are listed are taken. ``formats`` are those of :data:`roofline.plans.replicas.FORMATS`; ``estimate``
     names the library whose expected times stand in place of floors; ``options`` are further ones of a step.
+    ``workers``, ``scheduler``, ``scheduler_file`` or an open ``client`` search chips and formats on Dask.
     """
     unknown = [name for name in formats if name not in FORMATS]
     if unknown:
@@ -447,16 +453,24 @@ def plan(
         estimate,
         options,
     )
-    return answer(asked)
+    cluster = Cluster(workers, scheduler, scheduler_file, client)
+    return answer(asked, cluster=None if cluster == Cluster() else cluster)
 
 
-def answer(asked: PlanQuestion, search: Search | None = None) -> DeploymentPlan:
-    """Search for the best of each chip and format, and compare."""
+def answer(asked: PlanQuestion, search: Search | None = None, cluster: Cluster | None = None) -> DeploymentPlan:
+    """Search for the best of each chip and format, and compare; on a cluster each chip and format is a block."""
     search = search or Search(asked)
     groups: dict[tuple[str, str], list[Replica]] = {}
     for replica in search.replicas:
         groups.setdefault((replica.chip, replica.formats), []).append(replica)
-    found = [best for group in groups.values() if (best := search.best_of(tuple(group))) is not None]
+    work = GroupSearch(asked, tuple(map(tuple, groups.values())))
+    if cluster is None:
+        bests = [search.best_of(group) for group in work.groups]
+    else:
+        with cluster.opened() as client:
+            done = {block.number: each for block, each in done_blocks(work, work.blocks(), client)}
+        bests = [search.take(done[number]) for number in sorted(done)]
+    found = [best for best in bests if best is not None]
     if asked.disaggregate and (both := best_apart(search)) is not None:
         found.append(both)
     found.sort(key=lambda each: each.order)

@@ -186,18 +186,19 @@ class UnloadedReplica:
     def mixed(self, chunk: int) -> Any:
         """Seconds of a step of n sequences with a chunk of so many tokens beside."""
         if chunk not in self._mixed:
-            load = self.asked.load
-            count = -(-load.new_tokens // chunk)
+            load, every = self.asked.load, dict.fromkeys((*self.chunks, chunk))
+            counts = np.array([-(-load.new_tokens // size) for size in every])
             if self.asked.library is not None:
                 # kernels of a chunk come after those of the step
-                self._mixed[chunk] = self.step + self.prompt * self.replica.copies / count
-                return self._mixed[chunk]
-            new = round(load.new_tokens / count)
-            past = load.cached_tokens + (load.new_tokens - new) // 2
-            sizes = {"context": load.mean_context, "chunk": new, "past": past, "last": True}
-            if self.replica.copies > 1:
-                sizes["prompts"] = self.replica.copies
-            self._mixed[chunk] = _by_sequences(self.asked, self.replica, "mixed", self.most, sizes)[0]
+                found = [self.step + self.prompt * self.replica.copies / count for count in counts]
+            else:
+                new = np.array([round(load.new_tokens / int(count)) for count in counts])
+                past = load.cached_tokens + (load.new_tokens - new) // 2
+                sizes = {"context": load.mean_context, "chunk": new, "past": past, "last": True}
+                if self.replica.copies > 1:
+                    sizes["prompts"] = self.replica.copies
+                found = _by_sequences(self.asked, self.replica, "mixed", self.most, sizes)[0]
+            self._mixed.update(zip(every, found, strict=True))
         return self._mixed[chunk]
 
     def server(self, chunk: int = 0, *, apart: bool = False) -> ServerTimes:
@@ -252,7 +253,7 @@ def unloaded(asked: PlanQuestion, replica: Replica) -> UnloadedReplica:
     if most < 1:
         return UnloadedReplica(asked, replica, memory, capacity, sequence, 0)
     time = float(first.lower)
-    step, binds, said = _by_sequences(asked, replica, "decode", most, {"context": load.mean_context})
+    (step,), binds, said = _by_sequences(asked, replica, "decode", most, {"context": load.mean_context})
     prompt, lag, interval = time / copies, time - time / copies, (1.0, 1.0)
     if asked.library is not None:
 
@@ -287,20 +288,28 @@ def _options(asked: PlanQuestion, replica: Replica) -> dict[str, Any]:
 def _by_sequences(
     asked: PlanQuestion, replica: Replica, phase: str, most: int, sizes: Mapping[str, Any]
 ) -> tuple[Any, tuple[str, ...], tuple[str, ...]]:
-    """Seconds of a step by its number of sequences, from 0 (as of 1), and what binds; and what was assumed."""
+    """Seconds of a step by its number of sequences, from 0 (as of 1), and what binds; and what was assumed.
+
+    Where sizes are arrays there is a row of seconds for each of their entries: one question answers them all.
+    """
     few = min(most, EVERY)
     numbers = np.unique(np.concatenate([np.arange(1, few + 1), np.geomspace(few, most, 64).round()]))
+    rows = max(np.size(size) for size in sizes.values())
+    flat: dict[str, Any] = {
+        name: np.repeat(size, len(numbers)) if np.ndim(size) else size for name, size in sizes.items()
+    }
     answer = serve_bound(
-        asked.model, phase, on=replica.target, set=asked.options.get("set"), batch=numbers, **sizes,
+        asked.model, phase, on=replica.target, set=asked.options.get("set"), batch=np.tile(numbers, rows), **flat,
         **_options(asked, replica),
     )  # fmt: skip
-    times = np.broadcast_to(np.asarray(answer.lower, dtype=np.float64), numbers.shape)
+    shape = (rows, len(numbers))
+    times = np.broadcast_to(np.asarray(answer.lower, dtype=np.float64), rows * len(numbers)).reshape(shape)
     every = np.arange(most + 1)
-    step = np.interp(every, numbers, times)
+    step = np.stack([np.interp(every, numbers, row) for row in times])
     binds = answer.bound_by
     if not isinstance(binds, Codes):
         return step, (str(binds),) * (most + 1), tuple(answer.assumptions)
-    names = np.asarray(binds.names, dtype=object)[np.broadcast_to(binds.codes, numbers.shape)]
+    names = np.asarray(binds.names, dtype=object)[np.broadcast_to(binds.codes, rows * len(numbers))[: len(numbers)]]
     at = np.minimum(np.searchsorted(numbers, every), len(numbers) - 1)
     return step, tuple(names[at].tolist()), tuple(answer.assumptions)
 

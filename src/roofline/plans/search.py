@@ -19,13 +19,14 @@ from __future__ import annotations
 import heapq
 import itertools
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from roofline.grids.blocks import RowBlock
 from roofline.hardware import chip
 from roofline.models.serving.disaggregation import link_bandwidth
 from roofline.plans.load import LatencyUnderLoad, LoadedServer, ServerTimes
@@ -119,6 +120,34 @@ class Assessment:
         return (self.cost, self.tightness)
 
 
+class SearchedGroup(NamedTuple):
+    """The best of a group of replicas, what each takes without load, and every deployment whose load was solved."""
+
+    best: Assessment | None
+    priced: Mapping[Replica, UnloadedReplica | str]
+    assessed: Mapping[Deployment, Assessment]
+
+
+@dataclass(frozen=True, slots=True)
+class GroupSearch:
+    """The search as blocks of work: a group of replicas, those of one chip and format, is a block."""
+
+    asked: PlanQuestion
+    groups: tuple[tuple[Replica, ...], ...]
+
+    def blocks(self) -> list[RowBlock]:
+        """A block for each group, its rows the replicas."""
+        ends = list(itertools.accumulate(map(len, self.groups)))
+        return [RowBlock(n, end - len(self.groups[n]), end, 0, ()) for n, end in enumerate(ends)]
+
+    def prepared(self, choice: int) -> None:
+        """Nothing: what replicas have in common is the question."""
+
+    def run(self, prepared: None, block: RowBlock) -> SearchedGroup:
+        """Search one group."""
+        return Search(self.asked).searched(self.groups[block.number])
+
+
 class Search:
     """A question's deployments, priced once and assessed once each."""
 
@@ -133,6 +162,16 @@ class Search:
         if replica not in self._priced:
             self._priced[replica] = divides(self.asked, replica)
         return self._priced[replica]
+
+    def searched(self, group: tuple[Replica, ...]) -> SearchedGroup:
+        """The best of some replicas, with all that was priced and assessed on the way."""
+        return SearchedGroup(self.best_of(group), self._priced, self._assessed)
+
+    def take(self, found: SearchedGroup) -> Assessment | None:
+        """Take what another search of the same question found; the best of its replicas."""
+        self._priced.update(found.priced)
+        self._assessed.update(found.assessed)
+        return found.best
 
     def afresh(self) -> Search:
         """The same search with nothing assessed yet."""
@@ -269,6 +308,8 @@ class Search:
                 for deployment in self._first_of(item):
                     heapq.heappush(queue, (self.cost(deployment), next(number), deployment))
                 continue
+            if best is not None and cost == best.cost and self._load(item) >= best.tightness:
+                continue  # no nearer limit can make it better
             found = self.assess(item)
             if found.reason is None:
                 if best is None or found.order < best.order:
@@ -279,6 +320,13 @@ class Search:
                     deployment = replace(item, copies=later)
                     heapq.heappush(queue, (self.cost(deployment), next(number), deployment))
         return best
+
+    def _load(self, deployment: Deployment) -> float:
+        """The rate over the largest stable one: no limit leaves more room than this does."""
+        times = self.priced(deployment.replica)
+        assert not isinstance(times, str)
+        server = times.server(deployment.chunk).limited_to(deployment.most or times.most)
+        return self.asked.load.rate / deployment.copies / server.largest_rate
 
     def _first_of(self, replica: Replica) -> Iterator[Deployment]:
         """The fewest of these replicas that keep up, for each way of taking prompts and number of sequences."""

@@ -26,6 +26,7 @@ from roofline.models.training.answer import Training
 from roofline.quantity import format_amount, format_percent
 from roofline.sections import BLANK, Amount, Column, Headline, Row, Section, Sentences, Table, figures
 from roofline.signatures import takes
+from roofline.sizes import product as product_of
 
 SCHEMA = "roofline/train-search/1"
 
@@ -204,6 +205,12 @@ def _slower(each: TrainingChoice, best: TrainingChoice) -> str:
     return f"{float(each.answer.time) / float(best.answer.time):.2f}x the time"
 
 
+def _sequences(answer: Training) -> float:
+    """Sequences of a microbatch of each copy of the model."""
+    copies: int = product_of(answer.ways.get(name, 1) for name in ("data", "fsdp", "expert"))
+    return float(answer.batch_tokens) / (float(answer.sequence) * copies * float(answer.microbatches))
+
+
 def _fastest_that_fits(
     model: Model, layout: dict[str, Any], asked: dict[str, Any], policies: tuple[Any, ...]
 ) -> TrainingChoice:
@@ -221,6 +228,10 @@ def _fastest_that_fits(
                 answer = train(model, **{**asked, **options})
             except RooflineError as error:
                 last = last or TrainingChoice(options, None, "legal", str(error))
+                break
+            if (share := _sequences(answer)) < 1:
+                text = f"{share:.3g} sequences for each microbatch of a copy of the model: none is split over chips"
+                last = last or TrainingChoice(options, None, "legal", text)
                 break
             if answer.memory.fits is not False:
                 found.append(TrainingChoice(options, answer))
