@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -175,3 +176,12 @@ def test_the_worse_partial_plans_are_dropped(text: str, counts: tuple[int, ...],
         found.append([plan.name for plan in searched.plans(program(text).steps)])
     assert tuple(map(len, found)) == counts
     assert found[0][0] == found[1][0] == found[2][0]
+
+
+def test_a_tensor_that_is_used_twice_is_gathered_once() -> None:
+    """Its gathered layout is held for the second use, in every plan."""
+    line = "h = A[I, J_X] * B[J, K_X]; g = A[I, J_X] * C[J, K_X]; h + g -> D[I, K_X]"
+    for plan in islice(searched.plans(program(line).steps), 12):
+        made = [word.partition("(")[2][0] for word in plan.words if word.startswith("AllGather") and "(A" in word]
+        assert len(made) <= 1, plan.name
+    assert "AllGather_X(A[I, J_X])" in next(searched.plans(program(line).steps)).words
