@@ -6,6 +6,7 @@ Node and Chromium are used where they are found; elsewhere the tests that need t
 from __future__ import annotations
 
 import json
+import os
 import random
 import re
 import shutil
@@ -20,6 +21,8 @@ from roofline.cli import main
 from roofline.errors import InputError
 from roofline.models import serve_bound
 from roofline.models.serving.answer import serve
+from roofline.models.serving.generation import generation
+from roofline.models.training import train
 from roofline.quantity import format_quantity
 from roofline.web.report import report
 from tests.web.conftest import Tab
@@ -27,7 +30,22 @@ from tests.web.conftest import Tab
 NODE = shutil.which("node")
 needs_node = pytest.mark.skipif(NODE is None, reason="the page's functions were not run: install node")
 
+LONG = os.environ.get("ROOFLINE_LONG") == "1"
 LINE = "bf16[B, D] * int8[D, F]"
+
+#: Milliseconds from a slider's move to the answer drawn, twenty times.
+MOVES = """async () => {
+  const slider = document.querySelector("input[type=range][aria-label=batch]"), took = [];
+  for (let i = 0; i < 20; i++) {
+    const start = performance.now(), was = document.querySelector("#lower").textContent;
+    slider.value = String(500 + 20 * (i % 2 ? i : -i));
+    slider.dispatchEvent(new Event("input", {bubbles: true}));
+    while (document.querySelector("#lower").textContent === was && performance.now() - start < 2000)
+      await new Promise((done) => setTimeout(done, 0));
+    took.push(performance.now() - start);
+  }
+  return took;
+}"""
 SIZES = {"B": 64, "D": 8192, "F": 8192}
 LAYOUT: dict[str, Any] = {"on": "h200:8", "tensor": 8}
 
@@ -98,6 +116,36 @@ def test_a_slider_of_a_model_gives_a_fresh_answer(of_a_model: str) -> None:
         assert found["memory"] == pytest.approx(fresh.footprint.total, rel=1e-12)  # type: ignore[union-attr]
 
 
+@needs_node
+def test_a_slider_of_training_gives_a_fresh_answer() -> None:
+    layout: dict[str, Any] = {"on": "h100:64", "tensor": 4, "checkpoint": "full"}
+    page = report(train("llama-3-8b", batch_tokens=2**22, sequence=4096, **layout))
+    dice = random.Random(13)
+    states: list[dict[str, float]] = [
+        {"batch_tokens": 2048 * dice.randint(64, 4096), "sequence": 2 ** dice.randint(9, 12)}
+        for _ in range(200 if LONG else 6)
+    ]
+    for state, found in zip(states, in_node(page, 0, states), strict=True):
+        fresh = train("llama-3-8b", **layout, **state)
+        for name in ("lower", "op_by_op", "upper"):
+            assert found[name] == pytest.approx(getattr(fresh, name), rel=1e-12)
+        assert found["memory"] == pytest.approx(fresh.memory.total, rel=1e-12)
+
+
+@needs_node
+def test_rates_of_a_model_give_a_fresh_answer(of_a_model: str) -> None:
+    """Bandwidth, peak and link: each moved figure is one that ``set`` takes."""
+    rates = {rate["name"]: rate for rate in embedded(of_a_model)["steps"][0]["rates"]}
+    dice = random.Random(17)
+    for _ in range(40 if LONG else 4):
+        state = {n: r["value"] * 10 ** dice.uniform(-0.9, 0.9) for n, r in rates.items() if r["figure"]}
+        moved = {rates[name]["figure"]: value for name, value in state.items()}
+        fresh = serve_bound("llama-3-70b", "decode", batch=64, context=8192, set=moved, **LAYOUT)
+        (found,) = in_node(of_a_model, 0, [{"batch": 64, "context": 8192, **state}])
+        assert found["lower"] == pytest.approx(fresh.lower, rel=1e-12)
+        assert found["upper"] == pytest.approx(fresh.upper, rel=1e-12)
+
+
 def opened(tab: Tab, page: str, folder: Path, state: str = "") -> str:
     """The text of the page that Chromium shows of a file, with the network off; the console has nothing to say."""
     path = folder / "report.html"
@@ -116,6 +164,10 @@ def test_the_page_shows_the_answer_and_says_nothing_to_the_console(tab: Tab, of_
     assert "moved: batch 64 → 200, W_hbm 4.8 TB/s → 8 TB/s" in shown
     assert "weights are most of it below batch = 52" in shown
     assert "self_attn" in shown
+    whole = generation("llama-3-70b", batch=200, prompt=2048, output=256, set={"hbm": 8e12}, **LAYOUT)
+    assert tab.text("#whole") == format_quantity(whole.total, "s")
+    took = tab.page.evaluate(MOVES)
+    assert sorted(took)[len(took) // 2] < (50 if LONG else 500), "a slider moves the answer at once"
 
 
 def test_names_of_strangers_stay_text(tab: Tab, tmp_path: Path) -> None:

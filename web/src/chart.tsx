@@ -154,7 +154,7 @@ function Plane({ spec, following, extra = [], head }: { spec: ChartSpec; followi
           onPointerDown={(event) => { const [px, py] = pointer(event); drag.current = { px, py, from: domain, far: false }; setActive(true); }}
           onPointerUp={up} onDblClick={() => setZoom(null)}>
           <clipPath id="inside"><rect x={LEFT} y={TOP} width={Math.max(0, WIDTH - RIGHT - LEFT)} height={HEIGHT - TOP - BOTTOM} /></clipPath>
-          {ticks(x, logs.x, WIDTH < 560 ? 5 : 10).map((t) => <g class="tick"><line x1={x(t)} x2={x(t)} y1={TOP} y2={HEIGHT - BOTTOM} />
+          {ticks(x, logs.x, WIDTH < 560 ? 5 : 10).filter((t, i, all) => !i || x(t) - x(all[i - 1]) > 44).map((t) => <g class="tick"><line x1={x(t)} x2={x(t)} y1={TOP} y2={HEIGHT - BOTTOM} />
             <text x={x(t)} y={HEIGHT - BOTTOM + 16} text-anchor="middle">{written(t, spec.x).replace(/ .*$/, (rest) => (spec.x.unit.includes("/") ? rest.replace(spec.x.unit, "") : rest))}</text></g>)}
           {ticks(y, logs.y, 8).map((t) => <g class="tick"><line x1={LEFT} x2={WIDTH - RIGHT} y1={y(t)} y2={y(t)} />
             <text x={LEFT - 6} y={y(t) + 4} text-anchor="end">{written(t, spec.y).replace("/s", "")}</text></g>)}

@@ -48,7 +48,7 @@ function LineField({ field, value, change, catalog }: { field: Field; value: str
   const done = () => { if (text !== null && text !== value) change(text); setText(null); setNear([]); };
   return (
     <div class="wide"><label for="line-field">{field.label}</label>
-      <div class="line"><span class="back" /><pre aria-hidden="true">{coloured(shown)}{"\n"}</pre>
+      <div class="line"><pre aria-hidden="true">{coloured(shown)}{" "}</pre>
         <textarea id="line-field" ref={area} rows={1} spellcheck={false} value={shown} placeholder={field.hint}
           onInput={(e) => typed(e.currentTarget.value, e.currentTarget.selectionStart)}
           onKeyDown={(e) => {
