@@ -65,7 +65,7 @@ def tab(browser: Any) -> Iterator[Tab]:
 
 @pytest.fixture(scope="session")
 def explorer() -> Iterator[str]:
-    """The address of an explorer; questions may take two seconds."""
+    """The address of an explorer; questions may take eight seconds."""
     words = [sys.executable, "-m", "roofline", "explore", "--no-browser", "--limit", "8"]
     with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as running:
         assert running.stdout is not None

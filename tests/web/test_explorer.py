@@ -6,12 +6,14 @@ One server and one browser serve the session. More states, sizes and pages are a
 
 from __future__ import annotations
 
+import asyncio
 import http.client
 import json
 import os
 import random
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -24,6 +26,7 @@ from roofline.cli.questions import ASKED, answer_question, command_words
 from roofline.errors import InputError
 from roofline.models import serve_bound
 from roofline.quantity import format_quantity
+from roofline.web.workers import TookTooLong, Workers
 from tests.web.conftest import Tab
 
 LONG = os.environ.get("ROOFLINE_LONG") == "1"
@@ -79,6 +82,11 @@ def test_from_which_batch_on_a_model_is_not_bound_by_weights(tab: Tab, explorer:
     shown(tab, f"{explorer}#/model?{asked}")
     assert "weights are most of it below batch = 52, keys and values from there on" in tab.text(".answer")
     assert "mlp takes most" in tab.text("section[aria-label='Time by module']")
+    box = tab.page.get_by_label("W_hbm, exactly")
+    box.fill("8T")
+    box.press("Enter")
+    fresh = serve_bound("llama-3-70b", "decode", on="h200:8", tensor=8, batch=8, context=8192, set={"hbm": 8e12})
+    assert tab.text("#lower") == format_quantity(fresh.lower, "s")
     said_nothing(tab, explorer)
 
 
@@ -123,6 +131,24 @@ def test_nothing_scrolls_sideways(browser: Any, explorer: str, width: int, theme
     assert tab.page.evaluate("document.documentElement.scrollWidth") <= width
     box = tab.page.locator("#lower").bounding_box()
     assert box["y"] + box["height"] < 844, "the answer stands above the fold"
+    tab.context.close()
+
+
+@pytest.mark.skipif(not LONG, reason="pages are held against the rules of axe-core in the long tests")
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("page", ["operation", "model", "sharding", "measured", "chips?pick=h100,a100"])
+def test_axe_finds_nothing_serious(browser: Any, explorer: str, page: str, theme: str) -> None:
+    rules = Path(__file__).parents[2] / "web" / "node_modules" / "axe-core" / "axe.min.js"
+    if not rules.exists():
+        pytest.skip("axe-core is not there: run make web")
+    tab = Tab(browser, bypass_csp=True, color_scheme=theme)
+    shown(tab, f"{explorer}#/{page}", "#lower, #asked, .drop, .chips-table td")
+    tab.page.add_script_tag(path=str(rules))
+    found = tab.page.evaluate("axe.run()")["violations"]
+    serious = [
+        (each["id"], each["nodes"][0]["html"][:200]) for each in found if each["impact"] in ("serious", "critical")
+    ]
+    assert serious == []
     tab.context.close()
 
 
@@ -181,6 +207,21 @@ def test_the_server_answers_what_json_gives_and_refuses_others(explorer: str) ->
         assert reason in json.loads(said)["error"]
 
 
+def test_a_worker_that_takes_too_long_is_ended_and_others_go_on() -> None:
+    async def both() -> Any:
+        workers = Workers("time:sleep", 2, limit=0.7)
+        try:
+            return await asyncio.gather(workers.ask(60), workers.ask(0.01), workers.ask(0.02), return_exceptions=True)
+        finally:
+            workers.close()
+
+    with ThreadPoolExecutor(1) as beside:  # the browser's driver has a loop in this thread
+        long, *short = beside.submit(asyncio.run, both()).result()
+    assert isinstance(long, TookTooLong)
+    assert short == [None, None]
+
+
+@pytest.mark.skipif(not LONG, reason="a plan that runs into the limit is asked in the long tests")
 def test_a_long_question_is_stopped_while_another_is_answered(explorer: str) -> None:
     root = urlsplit(explorer).path
     long = question(
@@ -217,12 +258,3 @@ def test_every_command_that_a_page_may_ask_has_one_road() -> None:
         command_words("llm", {"words": ["llama-3-8b"], "options": {"batc": 8}})
     with pytest.raises(InputError, match="an option stands among the words"):
         command_words("bound", {"words": ["--on"]})
-
-
-def test_a_slider_of_serving_gives_a_fresh_answer_on_the_page(tab: Tab, explorer: str) -> None:
-    shown(tab, f"{explorer}#/model?model=llama-3-8b&on=h100&batch=16&context=4096")
-    box = tab.page.get_by_label("W_hbm, exactly")
-    box.fill("8T")
-    box.press("Enter")
-    fresh = serve_bound("llama-3-8b", "decode", on="h100", batch=16, context=4096, set={"hbm": 8e12})
-    assert tab.text("#lower") == format_quantity(fresh.lower, "s")

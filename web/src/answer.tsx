@@ -3,6 +3,7 @@ import { signal } from "@preact/signals";
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
 import { Chart, STYLES } from "./chart";
+import { Draft } from "./draft";
 import { copy, give } from "./exports";
 import { count, parse, percent, quantity, short } from "./quantity";
 import { Sections } from "./sections";
@@ -174,8 +175,7 @@ function Slider({ knob }: { knob: Knob }) {
       <span class="name">{knob.name.replace(/_/g, " ")}<small> {knob.beside}</small></span>
       <input type="range" aria-label={knob.name} min={0} max={NOTCHES} value={place(value)} aria-valuetext={quantity(value, knob.unit)}
         onInput={(e) => { setWrong(""); set(knob.key, at(Number(e.currentTarget.value))); }} />
-      <input type="text" inputMode="decimal" aria-label={`${knob.name}, exactly`} value={short(value)}
-        onChange={(e) => typed(e.currentTarget.value)} />
+      <Draft inputMode="decimal" aria-label={`${knob.name}, exactly`} value={short(value)} done={typed} />
       <span class="figure">{knob.whole ? count(value) : quantity(value, knob.unit)}</span>
       {wrong && <span class="alert" role="alert">{wrong}</span>}
     </div>

@@ -1,6 +1,7 @@
 // Fields of a question: words with suggestions, choices, chips, and a line of notation with colours and completion.
 import { useRef, useState } from "preact/hooks";
 import type { Catalog } from "./api";
+import { Draft } from "./draft";
 
 export interface Field {
   key: string; label: string; kind?: "text" | "check" | "choice" | "chips" | "model" | "line"; usual?: string; hint?: string;
@@ -14,8 +15,8 @@ export function FieldView({ field, value, change, catalog }: { field: Field; val
     {["", ...(field.choices ?? [])].map((each) => <option value={each}>{each || "as usual"}</option>)}</select></label>;
   const list = field.kind === "model" || field.kind === "chips" ? `list-${field.key}` : undefined;
   return (
-    <label>{field.label}<input type="text" list={list} value={value} placeholder={field.hint} size={field.size ?? 10} spellcheck={false} autocomplete="off"
-      onChange={(e) => change(e.currentTarget.value.trim())} />
+    <label>{field.label}<Draft list={list} value={value} placeholder={field.hint} size={field.size ?? 10} spellcheck={false} autocomplete="off"
+      done={(text) => change(text.trim())} />
       {list && <datalist id={list}>{field.kind === "model" ? catalog?.models.map((each) => <option value={each} />)
         : catalog?.chips.map((each) => <option value={value.includes(",") ? `${value.slice(0, value.lastIndexOf(",") + 1)}${each.key}` : each.key}>{each.name}</option>)}</datalist>}</label>);
 }
