@@ -154,3 +154,16 @@ def test_errors_are_input_errors():
 
 def test_a_machine_says_what_it_is():
     assert repr(chip("v5e:4x4", hbm=8.1e11)) == "Machine(v5e:4x4, given: hbm.bandwidth)"
+
+
+def test_a_node_of_a100_is_a_system() -> None:
+    """Eight chips on NVLink, then 25 GB/s a chip."""
+    machine = chip("dgx-a100:16")
+    assert machine.mesh is not None
+    assert [(segment.link, segment.size) for axis in machine.mesh for segment in axis.segments] == [
+        ("nvlink", 8), ("nic", 2)]  # fmt: skip
+
+
+def test_cards_that_bridges_can_join_say_that_none_is_assumed() -> None:
+    for key in ("a100-pcie", "a30", "h100-pcie", "h100-nvl"):
+        assert any("NVLink bridges, which no answer assumes" in note for note in chip(key).notes), key

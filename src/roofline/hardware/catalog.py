@@ -550,7 +550,7 @@ def system_names() -> list[str]:
     """List the keys of the shipped systems.
 
     >>> system_names()
-    ['trn2-ultraserver', 'dgx-b200', 'gb200-superpod', 'dgx-h100', 'dgx-h200']
+    ['trn2-ultraserver', 'dgx-a100', 'dgx-b200', 'gb200-superpod', 'dgx-h100', 'dgx-h200']
     """
     return list(read_index().systems)
 
