@@ -343,7 +343,7 @@ def _point(sheet: _Sheet, point: Point) -> None:
     if point.kind == "measured":
         sheet.marker(here, shape, MARKER_SIZE, background, color, 1.2, 6)
     else:
-        sheet.marker(here, shape, MARKER_SIZE * point.size, color, background, 0.8, 6)
+        sheet.marker(here, shape, MARKER_SIZE * point.size, color, background, 0.8 if point.size >= 1 else 0.3, 6)
 
 
 def _ridge(sheet: _Sheet, ridge: Ridge) -> None:

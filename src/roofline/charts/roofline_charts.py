@@ -380,11 +380,14 @@ def gathered_roofline(
     chart = roofline_chart([answers[0].machine], kept, title=title, theme=theme)
     gathered = [(number, members) for number, (groups, _) in enumerate(found) for members in groups]
     times = [sum(float(member.lower) for member in members) for _, members in gathered]
+    longest = [
+        max((t for (of, _), t in zip(gathered, times, strict=True) if of == n), default=0.0) for n in range(len(found))
+    ]
     own = iter(zip(gathered, times, strict=True))
 
     def changed(point: Point) -> Point:
         (number, members), time = next(own)
-        return replace(point, size=marker_size(time / max(times)), **changes(number, members))
+        return replace(point, size=marker_size(time / longest[number]), **changes(number, members))
 
     marks = [changed(mark) if isinstance(mark, Point) else mark for mark in chart.marks]
     notes = ("a larger point takes longer", *chart.notes)
@@ -395,9 +398,9 @@ def marker_size(share: float) -> float:
     """The width of a marker, whose area grows with its share of the longest time; the smallest can be seen.
 
     >>> marker_size(1.0), marker_size(0.25), marker_size(0.0)
-    (1.4, 0.7, 0.5)
+    (1.4, 0.75, 0.75)
     """
-    return max(0.5, 1.4 * math.sqrt(share))
+    return max(0.75, 1.4 * math.sqrt(share))
 
 
 def gather_operations(answer: Bound, most: int) -> tuple[list[list[OpBound]], int]:
