@@ -171,7 +171,12 @@ class Definitions(dict[Any, Any]):
 
 def is_exact(form: Any) -> bool:
     """Whether a form counts whole elements of sizes that are exact."""
-    return bool(form.is_integer) and any(type(each) is _exact_symbol() for each in form.free_symbols)
+    return bool(form.is_integer) and has_exact(form)
+
+
+def has_exact(form: Any) -> bool:
+    """Whether exact sizes are in a closed form."""
+    return any(type(each) is _exact_symbol() for each in form.free_symbols)
 
 
 def check(name: str, value: Any) -> Size:

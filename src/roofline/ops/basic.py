@@ -35,7 +35,7 @@ from roofline import dtypes
 from roofline.errors import DTypeError, InputError, SizeError, suggest
 from roofline.notation.structure import Step
 from roofline.ops.rules import Context, register, show_size
-from roofline.sizes import Size, ceil_div, is_array, is_number, is_symbol, is_zero, minimum
+from roofline.sizes import Size, ceil_div, has_exact, is_array, is_number, is_symbol, is_zero, minimum
 from roofline.work import Op, Tensor, Work
 
 #: The kind of an operation without a rule: its tensors are known, its arithmetic is not.
@@ -175,7 +175,8 @@ def embedding(name: str, reads: Sequence[Tensor], writes: Sequence[Tensor], *, p
     """
     table, indices = reads
     rows = indices.elements
-    even = rows / parts if is_symbol(rows) or is_symbol(parts) else ceil_div(rows, parts)
+    is_open = any(is_symbol(size) and not has_exact(size) for size in (rows, parts))
+    even = rows / parts if is_open else ceil_div(rows, parts)
     touched = minimum(even, table.dims[0]) * table.dims[1]
     return Op(
         name=name,
