@@ -9,7 +9,7 @@ SEEDS  := 0:10000
 N      := 100000
 
 .DEFAULT_GOAL := help
-.PHONY: help accuracy demo test test-long pytest lint types bench fuzz laws lowest docs docs-update web clean
+.PHONY: help accuracy agreement demo test test-long pytest lint types bench fuzz laws lowest docs docs-update web clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -53,6 +53,9 @@ fuzz: $(VENV)/ready-dev  ## hostile input by seed, limits of 2 GB and 10 s each;
 
 laws: $(VENV)/ready-dev  ## the laws of an answer on random questions, with the number of checks: make laws N=100000
 	nice $(BIN)/python -m tests.laws --checks $(N)
+
+agreement: $(VENV)/ready-dev  ## ten thousand random questions in numbers, arrays, symbols, compiled, Python and JavaScript
+	nice $(BIN)/python -m tests.formulas.agreement
 
 lowest: $(VENV)/ready  ## the tests with the lowest version of each library that an extra may bring
 	$(BIN)/python -m tests.lowest

@@ -157,12 +157,102 @@ b, d, f = (rng.integers(1, 10_000, 10_000_000).astype(np.float64) for _ in range
 ask = lambda: roofline.bound(line, on="v5e", B=b, D=d, F=f)
 {ROUNDS}"""
 
-STEPS = f"""{IMPORTS}
+BESIDE = f"""{IMPORTS}
+rng, rows, block = np.random.default_rng(0), 10_000_000, 16_384
+
+def blocked(formula, *sizes):
+    found = np.empty(rows)
+    for start in range(0, rows, block):
+        part = slice(start, start + block)
+        formula(found[part], *(size[part] for size in sizes))
+    return found
+
+def seconds(ask):
+    start = time.process_time()
+    found = ask()
+    return time.process_time() - start
+
+def beside(ours, theirs):
+    rounds = [(seconds(theirs), seconds(ours)) for _ in range(7)]
+    theirs, ours = (statistics.median(part) for part in zip(*rounds[1:]))
+    return {{"ratio": theirs / ours, "million/s": rows / ours / 1e6}}
+"""
+
+#: A matmul by its two formulas in numpy, block by block, beside the compiled closed form and an answer over arrays.
+MATMUL_BESIDE = f"""{BESIDE}
+sizes = [rng.integers(1, 10_000, rows).astype(np.float64) for _ in range(3)]
+named = dict(zip("BDF", sizes))
+
+def formulas(out, b, d, f):
+    np.maximum(2 * b * d * f / 197e12, (2 * b * d + d * f + 2 * b * f) / 819e9, out=out)
+
+compiled = roofline.bound(line, on="v5e").compile()
+ours = {{"compiled": lambda: compiled(**named)["lower"],
+         "bound": lambda: roofline.bound(line, on="v5e", **named).lower}}
+assert np.allclose(ours["bound"](), blocked(formulas, *sizes), rtol=1e-12)
+print(json.dumps(beside(ours[%(kind)r], lambda: blocked(formulas, *sizes))))
+"""
+
+#: A decode step of 70B: its closed form as the package prints it, by hand in numpy, block by block.
+STEPS_BESIDE = f"""{BESIDE}
 from roofline.models import serve_table
+from roofline.models.closed_form import model_formula
+batch, context = rng.integers(1, 513, rows), rng.integers(1, 4096, rows)
+form = model_formula("llama-3-70b", "decode", on="h100")
+rates = {{name: rate.value for name, rate in form.rates.items()}}
+times = [str(time).replace("Min(", "np.minimum(") for time in form.times.values()]
+largest = times[0]
+for time_ in times[1:]:
+    largest = f"np.maximum({{largest}}, {{time_}})"
+hand = eval(f"lambda batch, context: {{largest}}", {{"np": np, **rates}})
+
+def formula(out, batch, context):
+    out[...] = hand(batch.astype(np.float64), context.astype(np.float64))
+
+ask = lambda: serve_table("llama-3-70b", "decode", on="h100", batch=batch, context=context, columns=("lower",))["lower"]
+assert np.allclose(ask(), blocked(formula, batch, context), rtol=1e-12)
+print(json.dumps(beside(ask, lambda: blocked(formula, batch, context))))
+"""
+
+#: From a fresh start to the first column of an answer over arrays, and the memory it takes.
+FIRST = f"""{IMPORTS}
 rng = np.random.default_rng(0)
-batch, context = rng.integers(1, 513, 10_000_000), rng.integers(1, 4096, 10_000_000)
-ask = lambda: serve_table("llama-2-70b", "decode", on="h100", batch=batch, context=context)
-{ROUNDS}"""
+b, d, f = (rng.integers(1, 10_000, 10_000_000).astype(np.float64) for _ in range(3))
+start = time.process_time()
+found = roofline.bound(line, on="v5e", B=b, D=d, F=f).lower
+seconds = time.process_time() - start
+peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+print(json.dumps({{"s": seconds, "MiB": peak / 2**20}}))
+"""
+
+#: A million serving configurations of a 70B model on 8 chips, in every layout there is.
+SEARCH = f"""{IMPORTS}
+from roofline.models.sweeps import sweep_steps
+ways = [1, 2, 4, 8]
+asked = dict(on="h100:8", tensor=ways, pipeline=ways, context_parallel=ways, batch=range(1, 401),
+             context=range(128, 128 * 251, 128))
+sweep_steps("llama-3-70b", **asked)
+times = []
+for _ in range(5):
+    start = time.process_time()
+    found = sweep_steps("llama-3-70b", **asked)
+    times.append(time.process_time() - start)
+known = int(np.isfinite(found["lower"]).sum())
+assert known >= 1_000_000, known
+print(json.dumps({{"s": statistics.median(times)}}))
+"""
+
+#: The two formulas of a matmul by numexpr on one thread, over the time of the compiled closed form.
+NUMEXPR = f"""{BESIDE}
+import numexpr
+numexpr.set_num_threads(1)
+b, d, f = (rng.integers(1, 10_000, rows).astype(np.float64) for _ in range(3))
+flops, load = "2*b*d*f/197e12", "(2*b*d+d*f+2*b*f)/819e9"
+compiled = roofline.bound(line, on="v5e").compile()
+ours = lambda: compiled.evaluate({{"B": b, "D": d, "F": f}}, ("lower",), checked=True)
+theirs = lambda: numexpr.evaluate(f"where({{flops}} > {{load}}, {{flops}}, {{load}})")
+print(json.dumps(beside(ours, theirs)))
+"""
 
 PLAN = """
 import json, resource, sys, time
@@ -238,10 +328,28 @@ BUDGETS = (
         lambda: inside(ARRAYS)["million/s"], at_least=True, times=3,
     ),
     Budget(
-        "a decode step of 70B, 10 million configurations", "million/s", 5,
-        lambda: inside(STEPS)["million/s"], at_least=True, times=3,
+        "the compiled matmul, over two formulas in numpy", "", 0.6,
+        lambda: inside(MATMUL_BESIDE % {"kind": "compiled"})["ratio"], at_least=True, times=3,
     ),
-    Budget("the same, peak memory", "MiB", 1024, lambda: inside(STEPS)["MiB"], times=1),
+    Budget(
+        "an answer over arrays, over the same formulas", "", 0.45,
+        lambda: inside(MATMUL_BESIDE % {"kind": "bound"})["ratio"], at_least=True, times=3,
+    ),
+    Budget("the first column of 10 million rows, cold", "s", 1.5, lambda: inside(FIRST)["s"], times=3),
+    Budget("the same, peak memory", "MiB", 1024, lambda: inside(FIRST)["MiB"], times=1),
+    Budget(
+        "a decode step of 70B, over its own formula in numpy", "", 0.7,
+        lambda: inside(STEPS_BESIDE)["ratio"], at_least=True, times=3,
+    ),
+    Budget(
+        "the same, configurations", "million/s", 30,
+        lambda: inside(STEPS_BESIDE)["million/s"], at_least=True, times=3,
+    ),
+    Budget("a million configurations of 70B on 8 chips, warm", "s", 0.5, lambda: inside(SEARCH)["s"], times=3),
+    Budget(
+        "numexpr, over the compiled matmul", "", 1,
+        lambda: inside(NUMEXPR)["ratio"], at_least=True, times=3, needs="numexpr",
+    ),
     *(
         Budget(f"expected times of {name.replace('_', ' ')}", "1/s", least, partial(estimates, name), True, times=3)
         for name, least in (("elementwise", 1e5), ("decode_attention", 1e5), ("contraction", 2e4))

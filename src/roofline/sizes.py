@@ -35,6 +35,9 @@ LARGEST = int(1e30)
 #: Stands for a library that is not loaded: it has no names.
 _ABSENT = ModuleType("absent")
 
+#: Rows looked at or evaluated at once: a few hundred kilobytes of columns, which stay in a core's own cache.
+BLOCK = 16_384
+
 #: Operations of a closed form up to which sympy looks for its largest or smallest part.
 SHORT = 12
 
@@ -216,6 +219,8 @@ def _check_array(name: str, value: Any) -> Size:
         raise SizeError(f"size {name} is not an array of numbers", hint="give ints") from None
     if array.size == 0:
         raise SizeError(f"size {name} is an empty array", hint="give at least one value")
+    if _are_sizes(array):
+        return array
     valid = np.isfinite(array) & (array >= 1) & (array <= LARGEST)
     valid &= np.where(valid, array == np.floor(array), False)
     if not valid.all():
@@ -224,6 +229,23 @@ def _check_array(name: str, value: Any) -> Size:
         hint = "sizes go up to 1e30" if bad > LARGEST and np.isfinite(bad) else "a size is a whole number of at least 1"
         raise SizeError(f"size {name} is {_short(bad)} at index {where}", hint=hint)
     return array
+
+
+def _are_sizes(array: Any) -> bool:
+    """Whether all entries are whole numbers from 1 to :data:`LARGEST`, looked at while they are in a core's cache.
+
+    False may also mean very large ones: where the squares of some add up to more than that of the largest size.
+    """
+    import numpy as np
+
+    flat = array.reshape(-1)
+    rounded = np.empty(min(BLOCK, flat.size))
+    for start in range(0, flat.size, BLOCK):
+        part = flat[start : start + BLOCK]
+        near = np.rint(part, out=rounded[: part.size])
+        if not (np.array_equal(near, part) and part.min() >= 1 and np.dot(part, part) <= LARGEST**2):
+            return False
+    return True
 
 
 def _short(value: Any) -> str:

@@ -61,7 +61,7 @@ CHIPS = ("h100", "v5e", "a100", "mi300x", "b200", "gtx-1080-ti", "v6e", "trn2", 
 
 COLLECTIVES = (
     "AllGather_X({d}[B_X, D])", "ReduceScatter_X({d}[B, D] {U_X}) -> {d}[B_X, D]", "AllReduce_X({d}[B, D] {U_X})",
-    "AllToAll_{X,B->D}({d}[B_X, D])", "AllToAll_X({d}[B_X, D]) -> {d}[B, D_X]",
+    "AllToAll_X({d}[B_X, D]) -> {d}[B, D_X]", "Reduce_X({d}[B, D] {U_X})", "Broadcast_X({d}[B, D])",
 )  # fmt: skip
 
 SPLIT = (

@@ -37,6 +37,23 @@ def test_arrays_by_the_closed_form_equal_blocks_of_arrays(monkeypatch: pytest.Mo
     assert lazy.assumptions == blocks.assumptions
 
 
+@pytest.mark.parametrize("line", ["bf16[B, D] * int4[D, F]", "cumsum_D(fp32[B, D])", LINE])
+def test_blocks_of_rows_on_several_cores_and_grids_give_the_same(line: str) -> None:
+    sizes = {"B": np.arange(1, 40001) % 777 + 1, "D": np.arange(1, 40001) % 4099 + 1, "F": 1025}
+    given = {name: values for name, values in sizes.items() if name in line}
+    compiled = bound(line, on="h100").compile()
+    names = ("lower", "bound_by", "upper", "op_by_op")
+    alone = compiled(names, **given)
+    several = compiled(names, cores=2, **given)
+    square = compiled(names, **{n: v.reshape(200, 200) if np.ndim(v) else v for n, v in given.items()})
+    for name in names:
+        assert alone[name].tolist() == several[name].tolist()
+        if name == "bound_by":
+            assert alone[name].tolist() == square[name].reshape(-1).tolist()
+        else:
+            assert alone[name] == pytest.approx(square[name].reshape(-1), rel=1e-14)
+
+
 def test_a_mistake_in_a_long_array_says_where() -> None:
     with pytest.raises(SizeError, match=r"size B is 2\.5 at index 99999"):
         bound(LINE, on="h100", B=np.r_[np.arange(1, 100_000), 2.5], D=8, F=8)

@@ -167,14 +167,20 @@ def number_is_array(rng: random.Random) -> int:
 
 @law("number = symbol, its rates and sizes put in")
 def number_is_symbol(rng: random.Random) -> int:
-    line, _, sizes = a_question(rng)
-    number, closed = roofline.bound(line, on="h100", sizes=sizes), roofline.bound(line, on="h100")
-    known = {symbol(name): size for name, size in sizes.items()}
-    known |= values_of((use.rate.value for use in closed.uses), [use.rate for use in closed.uses])
-    for name in ("flops", "lower", "upper", "op_by_op"):
-        form = getattr(closed, name)
-        assert close(float(form.subs(known) if is_symbol(form) else form), getattr(number, name))
-    return 1
+    import sympy
+
+    line, labels, _ = a_question(rng)
+    many, closed = columns(rng, labels), roofline.bound(line, on="h100")
+    rates = values_of((use.rate.value for use in closed.uses), [use.rate for use in closed.uses])
+    known = {rate: sympy.Float(value, 30) for rate, value in rates.items()}
+    for row in range(ROWS // 4):
+        sizes = {label: int(column[row]) for label, column in many.items()}
+        number = roofline.bound(line, on="h100", sizes=sizes)
+        put = {**known, **{symbol(label): sympy.Integer(size) for label, size in sizes.items()}}
+        for name in ("flops", "lower", "upper", "op_by_op"):
+            form = getattr(closed, name)
+            assert close(float(form.xreplace(put) if is_symbol(form) else form), getattr(number, name))
+    return ROWS // 4
 
 
 @law("number = compiled closed form")
@@ -187,12 +193,27 @@ def number_is_compiled(rng: random.Random) -> int:
     found = evaluated(asked, asked.sizes, many)
     if found is None:
         return 0
-    rows = rng.sample(range(ROWS), 4)
-    for row in rows:
+    for row in range(ROWS):
         number = roofline.bound(line, on="h100", sizes={label: int(column[row]) for label, column in many.items()})
         for name in ("lower", "upper", "flops"):
             assert close(np.broadcast_to(found[name], ROWS)[row], getattr(number, name))
-    return len(rows)
+    return ROWS
+
+
+@law("elasticities over the rates sum to −1")
+def elasticities(rng: random.Random) -> int:
+    from roofline.bounds.closed_form import BOUNDS, question_formula
+
+    line, _, sizes = a_question(rng)
+    try:
+        form = question_formula(question(line, on=a_chip(rng), sizes=sizes))
+    except UntimedError:
+        return 0
+    for name, found in ((name, form.elasticities()[name]) for name in BOUNDS):
+        rates = [each for x, each in found.items() if x in form.rates]
+        assert abs(sum(each.at for each in rates) + 1) < 1e-9, name
+        assert all(each.below <= each.at + 1e-12 and each.at <= each.above + 1e-12 for each in rates if each.tied)
+    return len(BOUNDS)
 
 
 @law("bytes: minimal ≤ fused ≤ each-op")

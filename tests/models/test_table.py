@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from roofline.errors import RooflineError
-from roofline.formulas.compiled import BLOCK
 from roofline.models import load, serve_bound, serve_table
 from roofline.models.serving.table import COLUMNS
+from roofline.sizes import BLOCK
 from tests.models.tiny import TINY
 from tests.strategies import some
 

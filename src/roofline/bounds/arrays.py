@@ -20,9 +20,9 @@ from roofline.bounds.bound import Bound
 from roofline.bounds.closed_form import question_formula
 from roofline.bounds.question import Question
 from roofline.errors import RooflineError, SizeError
-from roofline.formulas.compiled import BLOCK, Evaluated
+from roofline.formulas.compiled import Evaluated
 from roofline.hardware.rate import WARM
-from roofline.sizes import Codes, check, common_shape, is_array, is_symbol, read_only, symbol
+from roofline.sizes import BLOCK, Codes, check, common_shape, is_array, is_symbol, read_only, symbol
 from roofline.statements import Assumption, kind_of, without
 
 #: Fields of a bound that are one column each.
@@ -80,13 +80,15 @@ def no_closed_form(asked: Question, varying: Mapping[str, Any]) -> tuple[Assumpt
     return tuple(Assumption("program", f"{said}{reason}") for reason, holds in reasons.items() if holds)[:1]
 
 
-def evaluated(asked: Question, sizes: Mapping[str, Any], varying: Mapping[str, Any]) -> Evaluated | None:
+def evaluated(
+    asked: Question, sizes: Mapping[str, Any], varying: Mapping[str, Any], *, checked: bool = False
+) -> Evaluated | None:
     """The compiled closed form of a question at sizes of which some vary; None where it has none."""
     fixed = {name: value for name, value in sizes.items() if name not in varying}
     letters = {name: symbol(name, exact=True) for name in varying}
     try:
         formula = question_formula(asked.vary(sizes={**fixed, **letters}))
-        return formula.compile().evaluate({name: varying[name] for name in varying})
+        return formula.compile().evaluate({name: varying[name] for name in varying}, checked=checked)
     except (RooflineError, NotImplementedError, TypeError, KeyError):
         return None
 
@@ -105,7 +107,7 @@ def _by_closed_form(asked: Question, sizes: Mapping[str, Any], arrays: Mapping[s
     for name, value in first.items():
         check(name, value)
     sample = asked.vary(sizes={**sizes, **first}).answer()
-    columns = evaluated(asked, sizes, arrays)
+    columns = evaluated(asked, sizes, arrays, checked=not asked.formulas)
     if columns is None or tuple(columns.function.times) != tuple(sample.times):
         return None
     if columns.invalid:

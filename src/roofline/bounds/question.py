@@ -20,7 +20,7 @@ from roofline.hardware.rate import unit_for
 from roofline.notation import canonical, program
 from roofline.ops import build, formula, formula_names, padded, raw
 from roofline.quantity import kind_of, parse, typed
-from roofline.sizes import check, is_array, is_symbol, own_array, plain_number, product, read_only, symbol
+from roofline.sizes import check, is_array, is_symbol, own_array, plain_number, product, symbol
 from roofline.statements import Assumption, assume, without
 from roofline.work import Op
 
@@ -28,9 +28,6 @@ if TYPE_CHECKING:
     from roofline.bounds.plans import LaidOut
     from roofline.notation.structure import Program
 
-
-#: Entries of an array above which it is checked block by block.
-LONG = 2**16
 
 #: Units of amounts of raw work.
 AMOUNT_UNITS = {"flops": "FLOP", "bytes": "B", "intensity": "FLOP/B"}
@@ -246,10 +243,8 @@ def resolve_sizes(given: Mapping[str, Any], names: Collection[str] = ()) -> dict
         raw_value = plain_number(given[name])
         if isinstance(raw_value, float) and raw_value.is_integer():
             raw_value = check(name, raw_value)
-        if isinstance(raw_value, list | tuple | range) or (is_array(raw_value) and (within or not _is_long(raw_value))):
+        if isinstance(raw_value, list | tuple | range) or is_array(raw_value):
             raw_value = check(name, raw_value)
-        elif is_array(raw_value):
-            raw_value = read_only(raw_value.copy())
         if isinstance(raw_value, str):
             if name in within:
                 raise SizeError(f"size {name} depends on itself ({name} = {raw_value})")
@@ -260,11 +255,6 @@ def resolve_sizes(given: Mapping[str, Any], names: Collection[str] = ()) -> dict
         return raw_value
 
     return {name: value(name, ()) for name in given if given[name] is not None}
-
-
-def _is_long(values: Any) -> bool:
-    """Whether an array of numbers is so long that it is checked block by block, when it is evaluated."""
-    return values.dtype.kind in "iuf" and values.size > LONG
 
 
 def without_helpers(sizes: Mapping[str, Any], given: Mapping[str, Any], labels: Sequence[str]) -> dict[str, Any]:

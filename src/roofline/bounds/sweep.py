@@ -23,12 +23,12 @@ from roofline.bounds.arrays import evaluated, no_closed_form, said_of_all
 from roofline.bounds.bound import Bound
 from roofline.bounds.question import Question, of_several_chips, resolve_sizes, without_helpers
 from roofline.errors import InputError, SizeError, suggest
-from roofline.formulas.compiled import BLOCK, Evaluated
+from roofline.formulas.compiled import Evaluated
 from roofline.formulas.tables import Columns, integers, stacked
 from roofline.grids.answer import RUN_WORDS, GridRun, ReducedGrid, reduce_grid
 from roofline.grids.blocks import BlockTable
 from roofline.signatures import takes
-from roofline.sizes import Codes, check, is_array
+from roofline.sizes import BLOCK, Codes, check, is_array
 
 #: What is told of the rows that are done, and of how many there are.
 Progress = Callable[[int, int], None]

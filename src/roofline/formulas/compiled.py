@@ -24,15 +24,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 from itertools import product as combinations
+from threading import local
 from typing import Any, NamedTuple
 
 from roofline.errors import InputError, SizeError, suggest
+from roofline.formulas.block_code import BlockCode
 from roofline.formulas.printers import binary_logarithms, printer
 from roofline.formulas.tables import Columns
-from roofline.sizes import LARGEST, Codes, common_shape, is_array, undominated
-
-#: Rows evaluated at once: a few hundred kilobytes of columns, which stay in a core's own cache.
-BLOCK = 16_384
+from roofline.sizes import BLOCK, LARGEST, Codes, common_shape, is_array, undominated
 
 #: Operations of a form above which it is not multiplied out.
 LONG = 400
@@ -84,8 +83,10 @@ class Compiled:
         """Evaluate it; a column is worked out when it is looked up, those in ``columns`` at once."""
         return self.evaluate(values, columns, cores)
 
-    def evaluate(self, values: Mapping[str, Any], columns: Sequence[str] | None = None, cores: int = 1) -> Evaluated:
-        """Evaluate it for sizes and rates by name."""
+    def evaluate(
+        self, values: Mapping[str, Any], columns: Sequence[str] | None = None, cores: int = 1, *, checked: bool = False
+    ) -> Evaluated:
+        """Evaluate it for sizes and rates by name; ``checked`` ones are known to be sizes."""
         import numpy as np
 
         for name in values:
@@ -98,7 +99,7 @@ class Compiled:
         given = {name: _values(name, value) for name, value in values.items()}
         arrays = {name: value for name, value in given.items() if is_array(value)}
         shape = common_shape(arrays) if arrays else ()
-        found = Evaluated(self, given, shape, int(np.prod(shape)), cores)
+        found = Evaluated(self, given, shape, int(np.prod(shape)), cores, checked)
         if columns is not None:
             found.work_out(tuple(self.known(name) for name in columns))
         return found
@@ -146,12 +147,15 @@ class Evaluated(Columns):
     __slots__ = ("_checked", "_cores", "_done", "_given", "function", "rows_all", "shape")
 
     def __init__(
-        self, function: Compiled, given: Mapping[str, Any], shape: tuple[int, ...], rows: int, cores: int
-    ) -> None:
+        self, function: Compiled, given: Mapping[str, Any], shape: tuple[int, ...], rows: int, cores: int,
+        checked: bool = False,
+    ) -> None:  # fmt: skip
         self.function, self.shape, self.rows_all = function, shape, rows
         self._given, self._cores = given, cores
         self._done: dict[str, Any] = {}
         self._checked: tuple[Any, dict[str, int]] | None = None
+        if checked and not function.conditions:
+            self._checked = None, {}
 
     @property
     def columns(self) -> Mapping[str, Any]:  # type: ignore[override]
@@ -213,8 +217,18 @@ class Evaluated(Columns):
         outs = [np.empty(self.shape, np.int8 if name == "bound_by" else np.float64) for name in wanted]
         views = [np.broadcast_to(self._given[n], self.shape) if not self.shape else self._given[n] for n in code.arrays]
 
+        in_rows = len(self.shape) == 1 and all(view.shape == self.shape for view in views)
+        kept = local()
+
         def run(where: tuple[Any, ...]) -> None:
-            code.run([out[where or ...] for out in outs], *scalars, *(_part(view, where, self.shape) for view in views))
+            into = [out[where or ...] for out in outs]
+            blocks = [_part(view, where, self.shape) for view in views]
+            if not in_rows:
+                code.run(into, *scalars, *blocks)
+                return
+            if not hasattr(kept, "space"):
+                kept.space = np.empty((code.buffers, BLOCK))
+            code.rows(kept.space, into, *scalars, *blocks)
 
         with np.errstate(all="ignore"):
             _each(run, list(blocks(self.shape)), self._cores)
@@ -406,11 +420,16 @@ def _executed(source: str) -> Any:
 
 
 class Code(NamedTuple):
-    """Compiled columns: ``scalars`` works out once what no array is in, from ``takes``; ``run`` fills in a block."""
+    """Compiled columns: ``scalars`` works out once what no array is in, from ``takes``; ``run`` fills in a block.
+
+    ``rows`` does where every array has the same rows, in ``buffers`` that are kept from block to block.
+    """
 
     scalars: Callable[..., Any]
     takes: tuple[str, ...]
     run: Callable[..., None]
+    rows: Callable[..., None]
+    buffers: int
     arrays: tuple[str, ...]
     printed: Printed
 
@@ -421,6 +440,7 @@ class Printed(NamedTuple):
     takes: tuple[str, ...]
     arrays: tuple[str, ...]
     source: str
+    buffers: int
 
     def executed(self, name: str) -> Code:
         """The functions of the source."""
@@ -428,7 +448,7 @@ class Printed(NamedTuple):
 
         space: dict[str, Any] = {"numpy": numpy}
         exec(compile(self.source, f"<{name}>", "exec"), space)
-        return Code(space["scalars"], self.takes, space["run"], self.arrays, self)
+        return Code(space["scalars"], self.takes, space["run"], space["rows"], self.buffers, self.arrays, self)
 
 
 def _compile(function: Compiled, wanted: tuple[str, ...], arrays: frozenset[str], fixed: bool) -> Code:
@@ -447,27 +467,39 @@ def _compile(function: Compiled, wanted: tuple[str, ...], arrays: frozenset[str]
     split = [_constants_apart(binary_logarithms(part), varying, constants) for part in (*parts, *needed.values())]
     shared, split = sympy.cse(split, symbols=sympy.numbered_symbols("x_"), list=True)
     reduced, named = split[: len(parts)], dict(zip(needed, split[len(parts) :], strict=True))
+    for index in {i for result in results for i in result.indices if sum(i in r.indices for r in results) > 1}:
+        if reduced[index].args:  # several columns need it
+            named[sympy.Symbol(f"p_{index}", real=True)] = reduced[index]
+            reduced[index] = sympy.Symbol(f"p_{index}", real=True)
+    lines = list(_in_order({**dict(shared), **named}))
     show = printer("numpy")
     order = [name for name in letters if name in arrays]
     takes = tuple(name for name in letters if name not in arrays)
     names = [show.doprint(letters[name]) for name in takes]
     fixed_names = [show.doprint(symbol) for symbol in constants.values()]
-    head = "\n".join(
-        [
-            f"def scalars({', '.join(names)}):",
-            *(f"    {show.doprint(symbol)} = {show.doprint(form)}" for form, symbol in constants.items()),
-            f"    return ({''.join(f'{name}, ' for name in fixed_names)})",
-        ]
-    )
-    arguments = ["outs", *fixed_names, *(show.doprint(letters[name]) for name in order)]
-    body = [
-        f"    {show.doprint(symbol)} = {show.doprint(form)}" for symbol, form in _in_order({**dict(shared), **named})
+    head = [
+        f"def scalars({', '.join(names)}):",
+        *(f"    {show.doprint(symbol)} = {show.doprint(form)}" for form, symbol in constants.items()),
+        f"    return ({''.join(f'{name}, ' for name in fixed_names)})",
     ]
+    arguments = ["outs", *fixed_names, *(show.doprint(letters[name]) for name in order)]
+    body = [f"{show.doprint(symbol)} = {show.doprint(form)}" for symbol, form in lines]
     printed = [show.doprint(form) for form in reduced]
     for result in results:
-        body += [f"    {line}" for line in result.lines(printed)]
-    source = "\n".join([head, "", f"def run({', '.join(arguments)}):", *body, "    return"])
-    return Printed(takes, tuple(order), source).executed(function.name)
+        body += result.lines(printed)
+    used = [*(form for _, form in lines), *(reduced[index] for result in results for index in result.indices)]
+    rows = BlockCode({letters[name] for name in arrays}, used)
+    for symbol, form in lines:
+        rows.keep(symbol, form)
+    for result in results:
+        result.into(rows, reduced)
+    buffers = [f"{name} = space[{index}, :rows]" for index, name in enumerate(rows.buffers)]
+    flat = ["rows = outs[0].shape[0]", *buffers, *rows.lines] if order else []
+    functions = {f"run({', '.join(arguments)})": body, f"rows(space, {', '.join(arguments)})": flat}
+    for name, statements in functions.items():
+        head += ["", f"def {name}:", *(f"    {line}" for line in statements), "    return"]
+    source = "\n".join(head)
+    return Printed(takes, tuple(order), source, len(rows.buffers)).executed(function.name)
 
 
 def _reached(forms: Sequence[Any], definitions: Mapping[Any, Any], values: Mapping[Any, Any]) -> dict[Any, Any]:
@@ -524,6 +556,14 @@ class _Result:
             if form not in parts:
                 parts.append(form)
             self.indices.append(parts.index(form))
+
+    def into(self, code: BlockCode, forms: Sequence[Any]) -> None:
+        """Work the column out in buffers that are kept."""
+        mine = [forms[index] for index in self.indices]
+        if self.how == "which":
+            code.which(mine, self.out)
+        else:
+            code.fold("maximum" if self.how == "largest" else "add", mine, self.out)
 
     def lines(self, printed: Sequence[str]) -> list[str]:
         """Statements that fill in the column."""
