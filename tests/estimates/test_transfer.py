@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 
 from roofline import bound
+from roofline.errors import InputError
 from roofline.estimates.estimator import Estimator, KernelEstimate, kernels_of
+from roofline.estimates.expected_roof import expected_roof
 from roofline.estimates.kernel_table import KERNELS
 from roofline.estimates.kernels import ChipFigures
 from roofline.estimates.transfer import OTHER, SAME, on_another_chip, transfer, transfers, weights
@@ -83,3 +85,20 @@ def test_within_a_generation_the_residual_is_that_of_sister_chips() -> None:
     assert other is not None
     assert same.interval[0] < 1 < same.interval[1]
     assert same.error["mdape"] < other.error["mdape"]
+
+
+@pytest.mark.parametrize("on", ["a100", "h100", "h200", "b200", "l40s"])
+def test_the_roof_in_practice_lies_below_the_data_sheet(on: str) -> None:
+    roof, answer = expected_roof(on), bound(PRODUCT, on=on)
+    rates = {use.quantity: use.rate.value for use in answer.ops[0].uses}
+    assert 0.4 * rates["flops"] < roof.peak <= rates["flops"] * (1 + 1e-9)
+    assert 0.4 * rates["bytes"] < roof.bandwidth <= 1.05 * rates["bytes"]
+    assert 1e-6 < roof.start < 1e-5
+    assert roof.low < 1 < roof.high
+    assert roof.rate(roof.peak / roof.bandwidth) == pytest.approx(roof.peak)
+    assert roof.half_flops == pytest.approx(roof.start * roof.peak)
+
+
+def test_a_chip_without_constants_has_no_roof_in_practice() -> None:
+    with pytest.raises(InputError, match="no constants of vllm are known for bf16 products on mi300x"):
+        expected_roof("mi300x")

@@ -16,6 +16,7 @@ from roofline.estimates.accuracy import Accuracy, HeldAccuracy, accuracy, held_a
 from roofline.estimates.calibration import Calibration, calibrate
 from roofline.estimates.constants import KernelConstants, read_constants
 from roofline.estimates.estimator import Estimator, Expectation
+from roofline.estimates.expected_roof import ExpectedRoof, expected_roof
 from roofline.estimates.served import expect_training, with_expectation
 from roofline.estimates.served_calibration import calibrate_served
 
@@ -83,12 +84,14 @@ __all__ = [
     "Calibration",
     "Estimator",
     "Expectation",
+    "ExpectedRoof",
     "HeldAccuracy",
     "KernelConstants",
     "accuracy",
     "calibrate",
     "calibrate_served",
     "estimated",
+    "expected_roof",
     "held_accuracy",
     "read_constants",
 ]
