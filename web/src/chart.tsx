@@ -149,7 +149,7 @@ function Plane({ spec, following, extra = [], head }: { spec: ChartSpec; followi
         </span></div>
       {spec.subtitle && <p class="quiet">{spec.subtitle}</p>}
       {table ? <Figures spec={spec} pinned={pin?.mark ?? null} pick={(mark) => setPin(spots([mark])[0] ?? null)} /> : (
-        <svg ref={svg} viewBox={`0 0 ${WIDTH} ${HEIGHT}`} role="img" tabIndex={0} aria-label={`${spec.title}; a table is behind the button above`}
+        <div class="layers"><svg ref={svg} viewBox={`0 0 ${WIDTH} ${HEIGHT}`} role="img" tabIndex={0} aria-label={`${spec.title}; a table is behind the button above`}
           onPointerMove={move} onPointerLeave={() => { setHover(null); setCross(null); setActive(false); }} onKeyDown={key}
           onPointerDown={(event) => { const [px, py] = pointer(event); drag.current = { px, py, from: domain, far: false }; setActive(true); }}
           onPointerUp={up} onDblClick={() => setZoom(null)}>
@@ -163,13 +163,14 @@ function Plane({ spec, following, extra = [], head }: { spec: ChartSpec; followi
           {sketch}
           {moving.map((spot) => <g class="moved"><path d={diamond(x(spot.x), y(spot.y), 8)} />
             <text x={x(spot.x) + 11} y={y(spot.y) + 4}>{spot.mark.text}</text></g>)}
-          <g data-hover="">
+        </svg>
+        <svg class="over" viewBox={`0 0 ${WIDTH} ${HEIGHT}`} aria-hidden="true">
             {following && at !== null && <><line class="here" x1={x(at)} x2={x(at)} y1={TOP} y2={HEIGHT - BOTTOM} />
               <circle class="here" cx={x(at)} cy={Math.min(y(following.y(at)), HEIGHT - BOTTOM)} r="4" /></>}
             {!following && cross !== null && <line class="here faint" x1={x(cross)} x2={x(cross)} y1={TOP} y2={HEIGHT - BOTTOM} />}
             {told && <circle class="told" cx={x(told.x)} cy={y(told.y)} r="9" />}
-          </g>
-        </svg>)}
+        </svg>
+        </div>)}
       {following && at !== null ? <div class="read" aria-live="polite">{following.read(at)}</div>
         : <p class="read" aria-live="polite">{told ? describe(told, spec) : roofAt(all, cross, spec)}</p>}
       {names.length > 1 && names.length <= 24 && <p class="legend">{names.map((name) => {
@@ -220,8 +221,8 @@ function shape(kind: number, x: number, y: number, r: number): string {
   return `M${x - r},${y}a${r},${r} 0 1,0 ${2 * r},0a${r},${r} 0 1,0 ${-2 * r},0`;
 }
 
-/** A radius whose area is the mark's share of the time, where it has one. */
-const radius = (mark: Mark): number => (mark.share ? Math.max(3, 26 * Math.sqrt(mark.share)) : 5);
+/** Half a mark's width: longer operations have larger marks. */
+const radius = (mark: Mark): number => 5 * (mark.size ?? 1);
 
 function drawn(marks: Mark[], x: (v: number) => number, y: (v: number) => number, right: number, WIDTH: number): JSX.Element {
   const labels: { x: number; y: number; text: string; color: string; end: boolean }[] = [];

@@ -21,7 +21,6 @@ export function svgText(svg: SVGSVGElement): string {
     to[i].removeAttribute("class");
     to[i].removeAttribute("style");
   });
-  copy.querySelectorAll("[data-hover]").forEach((each) => each.remove());
   copy.setAttribute("xmlns", "http://www.w3.org/2000/svg");
   const box = svg.viewBox.baseVal, ground = document.createElementNS("http://www.w3.org/2000/svg", "rect");
   ground.setAttribute("width", String(box.width));
