@@ -161,7 +161,7 @@ SIZES = ("B=512", "D=8")
         ),
         (
             (GATHER, "--on", "v5e:8", "--algorithm", "in-switch", *SIZES),
-            "in-switch does not do AllGather over X: it does AllReduce, Broadcast; those that do: one-way ring, ",
+            "in-switch does not do AllGather over X: it does AllReduce, Broadcast, Reduce; those that do: ",
         ),
         ((REDUCE, "--on", "v5e:8", "--sharp", *SIZES), "in-switch does not do AllReduce over X: ici has no switches "),
         ((GATHER, "--on", "h100:8", "--sharp", *SIZES), "AllReduce is given an algorithm, and this is an AllGather"),
@@ -250,3 +250,12 @@ def test_bytes_go_with_the_name_of_a_collective(capsys: pytest.CaptureFixture[st
     for words, message in ((("gather", "--on", "h100:8"), "no collective's name"), (("allreduce",), "target")):
         assert main(["comm", *words, "--bytes", "1e9"]) == 2
         assert message in capsys.readouterr().err
+
+
+def test_what_to_expect_stands_beside_the_floor(capsys):
+    words = ["comm", "allreduce", "--bytes", "1GB", "--on", "h100:8", "--estimate"]
+    assert main(words) == 0
+    assert "expect" in capsys.readouterr().out.splitlines()[3]
+    assert main([*words, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["bound"]["estimate"] >= found["time"]

@@ -194,7 +194,8 @@ class Communication(Comparable):
         bound = self.bound
         yield from (Headline(bound.expression, f"on {bound.target}"), BLANK)
         time = format_amount(self.time, "s")
-        yield Sentences([f"{time} on the network by {self.algorithm}: {self.row.says}"])
+        expected = [] if bound.expectation is None else [bound.expectation.in_words()]
+        yield Sentences([f"{time} on the network by {self.algorithm}: {self.row.says}", *expected])
         yield from (BLANK, _formulas(self) if is_symbol(self.time) else _figures(self), BLANK)
         yield Sentences(tuple(_remarks(self)))
         yield from (BLANK, assumes(bound.assumptions), incomplete(bound.incomplete))

@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from roofline.cli.command import argument, command_named
-from roofline.cli.option_table import MESH, SEVERAL, option, with_options
-from roofline.cli.options import convention_arguments, on_each, one_expression, split_words, target_arguments
+from roofline.cli.option_table import EXPECT, MESH, SEVERAL, option, with_options
+from roofline.cli.options import (
+    convention_arguments,
+    expectation_asked,
+    on_each,
+    one_expression,
+    split_words,
+    target_arguments,
+)
 from roofline.cli.output import show, show_json
 from roofline.errors import InputError
 
 
-@command_named("comm", "on bytes dtype algorithm sharp mesh wrap set json")
+@command_named("comm", "on bytes dtype estimate algorithm sharp mesh wrap set json")
 @argument("words", nargs=-1, metavar="COLLECTIVE [SIZE=VALUE]...")
-@with_options(SEVERAL, MESH)
+@with_options(SEVERAL, MESH, EXPECT)
 @with_options(
     option("bytes", name="bytes", help="With a collective's name: bytes of the array, all shards together."),
     option("dtype", default="bf16", help="Format of that array."),
@@ -36,8 +44,11 @@ def command(words: tuple[str, ...], bytes: str | None, dtype: str, as_json: bool
         raise InputError("the collective is missing", hint="for instance 'AllGather_X(bf16[B_X, D])'")
     given: dict[str, Any] = {} if bytes is None else {"bytes": bytes, "dtype": dtype}
 
+    expect = expectation_asked(options)
+
     def ask(asked: dict[str, Any]) -> Any:
-        return comm(expression, sizes=sizes, **given, **target_arguments(asked), **convention_arguments(asked))
+        found = comm(expression, sizes=sizes, **given, **target_arguments(asked), **convention_arguments(asked))
+        return replace(found, bound=expect(found.bound))
 
     found = on_each(options, ask)
     if as_json:
