@@ -148,3 +148,13 @@ def test_a_picture_of_many_runs_grows_and_has_them_all_in_its_key():
     key = " ".join(line for text in drawn_layout(chart).around for line in text.lines)
     assert chart.height > 480 == plot(on="h100", measured=runs[:9]).height
     assert all(f"{i + 1} kernel {i}, " in key for i in range(60))
+
+
+def test_thousands_of_runs_are_drawn_with_names_at_the_longest():
+    runs = [Measured(f"op {n}", flops=1e9 * (1 + n % 7), bytes=1e7, seconds=1e-3 + n * 1e-6) for n in range(2000)]
+    chart = plot(on="h100", measured=runs)
+    named = [point for point in chart.points if point.text]
+    assert len(chart.points) == 2000
+    assert {point.label for point in named} == {f"op {n}" for n in range(1940, 2000)}
+    assert "names stand beside the 60 of 2,000 points that take the most time" in chart.notes
+    assert drawn_layout(chart).labels

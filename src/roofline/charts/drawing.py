@@ -335,7 +335,7 @@ def _stroke(dash: int) -> Any:
 def _point(sheet: _Sheet, point: Point) -> None:
     color, background = sheet.color(point.series), sheet.theme.background
     here = sheet.frame.at(point.x, point.y)
-    if point.roof is not None:
+    if point.roof is not None and point.text:
         roof = sheet.frame.at(point.x, point.roof)
         sheet.path([here, roof], color=color, linewidth=0.9, linestyle=(0, (2, 1.6)), zorder=4)
         sheet.path([(roof[0] - 4, roof[1]), (roof[0] + 4, roof[1])], color=color, linewidth=1.1, zorder=4)

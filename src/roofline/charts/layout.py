@@ -43,6 +43,9 @@ REACH, RIDGE_REACH = 160.0, 70.0
 #: Names a chart may carry, and those of them that may stand away from their points, joined by a thin line.
 MOST_NAMES, MOST_LEADERS = 10, 4
 
+#: Markers no further apart than this many pixels count as one where labels look for room.
+NEARBY = 3.0
+
 #: The height a picture keeps for its plotting area with its axis titles and ticks, in pixels.
 LEAST_FRAME = 150.0
 
@@ -149,7 +152,7 @@ def _attempt(chart: Specification, measure: Measure, key: Sequence[KeyEntry]) ->
         [label.candidates for label in asked],
         # the first and the last row reach to the edges
         inside=Box(frame.box.x, frame.box.y, frame.width - 4, frame.height - (0 if chart.bars else 4)),
-        taken=[Box(*frame.at(x, y), MARKER, MARKER) for x, y in _marked(chart)],
+        taken=_markers(chart, frame),
         lines=list(_segments(chart, frame)),
     )
     labels = tuple(
@@ -161,6 +164,13 @@ def _attempt(chart: Specification, measure: Measure, key: Sequence[KeyEntry]) ->
         label.entry for label, c in zip(asked, found, strict=True) if c is None and label.entry is not None
     )
     return ChartLayout(frame, tuple(texts), labels, x_ticks, y_ticks), list(missing)
+
+
+def _markers(chart: Specification, frame: Frame) -> list[Box]:
+    """Where no label may stand: the markers, of those within a pixel or two of each other one."""
+    places = (frame.at(x, y) for x, y in _marked(chart))
+    apart = {(round(x / NEARBY), round(y / NEARBY)): (x, y) for x, y in places}
+    return [Box(x, y, MARKER, MARKER) for x, y in apart.values()]
 
 
 def _marked(chart: Specification) -> Iterator[Vertex]:

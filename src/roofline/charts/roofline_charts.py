@@ -36,7 +36,7 @@ from roofline.charts.specification import Mark, Point, Region
 from roofline.errors import InputError, SizeError, suggest
 from roofline.hardware.machine import Machine
 from roofline.hardware.overrides import describe_given
-from roofline.measurement.points import bound_of
+from roofline.measurement.points import bounds_of
 from roofline.measurement.runs import Measured
 from roofline.quantity import format_percent, format_quantity
 from roofline.sizes import Size, is_array, is_symbol
@@ -56,6 +56,9 @@ MOST_FASTER = 4
 
 #: A picture's height, and what each point more than this many adds to it, for the key has a row for one or two of them.
 HEIGHT, HEIGHT_OF_POINT, POINTS_WITH_ROOM = 480, 8, 20
+
+#: As many points have names; of more, those that take the most time.
+MOST_NAMED = 60
 
 #: Letters of a line of a point's name, and lines.
 NAME_WIDTH, NAME_LINES = 36, 3
@@ -103,7 +106,7 @@ def roofline_chart(
     if skipped and len(skipped) == sum(map(len, found)) and not measured:
         raise InputError(f"nothing to place on a roofline: {'; '.join(dict.fromkeys(skipped))}", hint=_ELSEWHERE)
     runs = [(run, _ran_on(run, machines)) for run in measured]
-    priced = [bound_of(run, machines[at]) for run, at in runs]
+    priced = bounds_of([(run, machines[at]) for run, at in runs])
     places = [machine_index(answer.machine, machines) for answer in bounds]
     answers = list(zip([*bounds, *priced], [*places, *(at for _, at in runs)], strict=True))
     roofs = _roofs(machines, dtypes, levels, answers, zones)
@@ -115,12 +118,15 @@ def roofline_chart(
         )
     colors = range(len(machines)) if zones else [roof.series for roof in roofs]
     done = [
-        replace(point, series=colors[at])
-        for points, at in zip(found, places, strict=True)
-        for point in points
+        (replace(point, series=colors[at]), float((part if len(points) > 1 else answer).lower))
+        for answer, points, at in zip(bounds, found, places, strict=True)
+        for point, part in zip(points, answer.ops, strict=False)
         if isinstance(point, Point)
     ]
-    drawn = [*_labelled(done, len(machines) == 1), *_run_points(runs, priced, colors)]
+    labelled = _labelled([point for point, _ in done], len(machines) == 1)
+    named, unnamed = _longest_named(labelled, [time for _, time in done])
+    ran, others = _longest_named(_run_points(runs, priced, colors), [run.seconds for run in measured])
+    drawn, left_out = [*named, *ran], [*unnamed, *others]
     x, y = _axes(ridges, drawn)
     marks: list[Mark] = [
         *(_regions(zones, x) if zones else ()),
@@ -134,7 +140,7 @@ def roofline_chart(
         x=x,
         y=y,
         marks=tuple(marks),
-        notes=(*unnumbered_ridges(ridges), *_notes([*bounds, *priced], roofs, drawn, skipped)),
+        notes=(*unnumbered_ridges(ridges), *left_out, *_notes([*bounds, *priced], roofs, drawn, skipped)),
         theme=theme,
         height=HEIGHT + HEIGHT_OF_POINT * max(0, sum(bool(point.text) for point in drawn) - POINTS_WITH_ROOM),
     )
@@ -224,14 +230,28 @@ def _regions(zones: Zones, x: Axis) -> list[Region]:
 
 def _labelled(done: Sequence[Point], alone: bool) -> Iterator[Point]:
     """A marker for every operation on every machine; its name stands once, beside the highest."""
-    order = list(dict.fromkeys(point.label for point in done))
-    highest = {label: max((p for p in done if p.label == label), key=lambda p: p.y) for label in order}
+    highest: dict[str, Point] = {}
+    for point in done:
+        if point.label not in highest or point.y > highest[point.label].y:
+            highest[point.label] = point
+    order = {label: number for number, label in enumerate(highest)}
     detailed = len(done) <= MOST_DETAILED and alone
     for point in done:
         text = _wrapped(point.label) if point is highest[point.label] else ""
         if text and detailed:
             text += f"\n{format_quantity(point.y, 'FLOP/s')}, {point.bound_by} binds"
-        yield replace(point, shape=order.index(point.label), text=text)
+        yield replace(point, shape=order[point.label], text=text)
+
+
+def _longest_named(points: Iterator[Point], times: Sequence[float]) -> tuple[list[Point], list[str]]:
+    """The points with names only beside those that take the most time, and a note where others have none."""
+    found = list(points)
+    having = [index for index, point in enumerate(found) if point.text]
+    if len(having) <= MOST_NAMED:
+        return found, []
+    longest = set(sorted(having, key=lambda index: -times[index])[:MOST_NAMED])
+    note = f"names stand beside the {MOST_NAMED} of {len(having):,} points that take the most time"
+    return [point if at in longest else replace(point, text="") for at, point in enumerate(found)], [note]
 
 
 def _run_points(

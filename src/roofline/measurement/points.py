@@ -167,14 +167,21 @@ def points_of(runs: Iterable[Measured], machine: Machine) -> list[MeasuredPoint]
 
     Where the machine takes warm data, the bytes of a run lie in whichever memory level holds so many.
     """
-    found = []
-    answers: dict[tuple[float, float, str], Bound] = {}
     for run in runs:
         check_ran_on(run, machine)
-        asked = run.flops, run.bytes, run.dtype
+    answers = bounds_of([(run, machine) for run in runs])
+    return [MeasuredPoint(run, answer) for run, answer in zip(runs, answers, strict=True)]
+
+
+def bounds_of(runs: Sequence[tuple[Measured, Machine]]) -> list[Bound]:
+    """What machines allow for the FLOPs and bytes of runs: priced once where they are the same."""
+    answers: dict[tuple[float, float, str, int], Bound] = {}
+    found = []
+    for run, machine in runs:
+        asked = run.flops, run.bytes, run.dtype, id(machine)
         if asked not in answers:
             answers[asked] = bound_of(run, machine)
-        found.append(MeasuredPoint(run, answers[asked]))
+        found.append(answers[asked])
     return found
 
 
