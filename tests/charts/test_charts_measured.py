@@ -157,4 +157,3 @@ def test_thousands_of_runs_are_drawn_with_names_at_the_longest():
     assert len(chart.points) == 2000
     assert {point.label for point in named} == {f"op {n}" for n in range(1940, 2000)}
     assert "names stand beside the 60 of 2,000 points that take the most time" in chart.notes
-    assert drawn_layout(chart).labels

@@ -43,8 +43,8 @@ REACH, RIDGE_REACH = 160.0, 70.0
 #: Names a chart may carry, and those of them that may stand away from their points, joined by a thin line.
 MOST_NAMES, MOST_LEADERS = 10, 4
 
-#: Markers no further apart than this many pixels count as one where labels look for room.
-NEARBY = 3.0
+#: Of more markers than this, those in one cell of so many pixels count as one where labels look for room.
+MANY_MARKERS, CELL = 200, 8.0
 
 #: The height a picture keeps for its plotting area with its axis titles and ticks, in pixels.
 LEAST_FRAME = 150.0
@@ -167,10 +167,11 @@ def _attempt(chart: Specification, measure: Measure, key: Sequence[KeyEntry]) ->
 
 
 def _markers(chart: Specification, frame: Frame) -> list[Box]:
-    """Where no label may stand: the markers, of those within a pixel or two of each other one."""
-    places = (frame.at(x, y) for x, y in _marked(chart))
-    apart = {(round(x / NEARBY), round(y / NEARBY)): (x, y) for x, y in places}
-    return [Box(x, y, MARKER, MARKER) for x, y in apart.values()]
+    """Where no label may stand: the markers, of very many one for each cell."""
+    places = [frame.at(x, y) for x, y in _marked(chart)]
+    if len(places) > MANY_MARKERS:
+        places = list({(round(x / CELL), round(y / CELL)): (x, y) for x, y in places}.values())
+    return [Box(x, y, MARKER, MARKER) for x, y in places]
 
 
 def _marked(chart: Specification) -> Iterator[Vertex]:
@@ -323,7 +324,7 @@ def _segments(chart: Specification, frame: Frame) -> Iterator[Segment]:
         path = path if len(path) <= 40 else _spread(path, 40)
         yield from pairwise(path)
     for point in chart.points:
-        if point.roof is not None:
+        if point.roof is not None and point.text:
             yield frame.at(point.x, point.y), frame.at(point.x, point.roof)
 
 
