@@ -146,7 +146,7 @@ def test_an_svg_has_real_text_a_title_and_a_description():
     assert len(drawn) < 100_000
     assert f"<title>{chart.title}</title>" in drawn
     assert "<desc>TPU v5e" in drawn
-    assert "B = 136.3" in drawn
+    assert "B = 136.1" in drawn
     assert "font-family: 'DejaVu Sans', Verdana, sans-serif" in drawn
     assert "@font-face" not in drawn
 
