@@ -16,8 +16,10 @@ from roofline.bounds.arrays import ArrayBound
 from roofline.bounds.sweep import COLUMNS, sweep
 from roofline.cli import cli
 from roofline.errors import InputError, SizeError
+from roofline.formulas.block_code import BlockCode
 from roofline.models import serve_bound
 from roofline.models.sweeps import sweep_steps
+from roofline.sizes import symbol
 
 LINE = "h = bf16[B, D] * int4[D, F]; gelu(h)"
 
@@ -52,6 +54,19 @@ def test_blocks_of_rows_on_several_cores_and_grids_give_the_same(line: str) -> N
             assert alone[name].tolist() == square[name].reshape(-1).tolist()
         else:
             assert alone[name] == pytest.approx(square[name].reshape(-1), rel=1e-14)
+
+
+def test_a_name_for_a_kept_part_keeps_it() -> None:
+    B, one, two = symbol("B"), symbol("one"), symbol("two")
+    rows = BlockCode({B}, [B * B, one, 3 * B * (B + 1), two * 2])
+    rows.keep(one, B * B)
+    rows.keep(two, one)
+    rows.put(3 * B * (B + 1), "outs[0]")
+    rows.put(two * 2, "outs[1]")
+    outs, space = [np.zeros(3), np.zeros(3)], np.zeros((9, 3))
+    names = {name: space[index] for index, name in enumerate(rows.buffers)}
+    exec("\n".join(rows.lines), {"numpy": np, "outs": outs, "B": np.array([1.0, 2.0, 3.0]), **names})
+    assert [out.tolist() for out in outs] == [[6, 18, 36], [2, 8, 18]]
 
 
 def test_a_mistake_in_a_long_array_says_where() -> None:

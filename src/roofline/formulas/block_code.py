@@ -48,8 +48,10 @@ class BlockCode:
 
     def keep(self, symbol: Any, form: Any) -> None:
         """Work out a form that others use, under the name of a symbol."""
-        self.varying.add(symbol)
         value = self.value(form)
+        if form in self._held:  # its buffer may be written to after the last use of that name
+            value = self._own(value)
+        self.varying.add(symbol)
         self.lines.append(f"{self._show.doprint(symbol)} = {value.name}")
         if value.buffer and self._left[symbol]:
             self._held[symbol] = value.buffer
