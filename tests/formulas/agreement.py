@@ -34,7 +34,8 @@ EQUAL = 1e-12
 #: Lines beside those of every kind: every function of the notation, formats that share bytes, strides, windows.
 LINES: dict[str, tuple[str, tuple[str, ...]]] = {
     **KINDS,
-    **{name: (f"{name}(bf16[B, F])", ("B", "F")) for name in UNARY},
+    **{name: (f"{name}(bf16[B, F])", ("B", "F")) for name in UNARY if name != "cast"},
+    "cast": ("cast(bf16[B, F]) -> int8[B, F]", ("B", "F")),
     **{f"{name} over": (f"{name}_T(bf16[B, T])", ("B", "T")) for name in (*REDUCTIONS, *SCANS)},
     "where": ("where(bool[B, F], bf16[B, F], bf16[B, F])", ("B", "F")),
     "swiglu": ("swiglu(bf16[B, F], bf16[B, F])", ("B", "F")),
@@ -57,7 +58,7 @@ LINES: dict[str, tuple[str, tuple[str, ...]]] = {
     "mlp": ("h = bf16[B, D] * bf16[D, F]; swiglu(h, h) * bf16[F, D]", ("B", "D", "F")),
 }  # fmt: skip
 
-CHIPS = ("h100", "v5e", "a100", "mi300x", "b200", "gtx-1080-ti", "v6e", "trn2", "l40s", "xeon-platinum-8380")
+CHIPS = ("h100", "v5e", "a100", "mi300x", "b200", "gtx-1080-ti", "v6e", "trn2", "l40s", "spr")
 
 COLLECTIVES = (
     "AllGather_X({d}[B_X, D])", "ReduceScatter_X({d}[B, D] {U_X}) -> {d}[B_X, D]", "AllReduce_X({d}[B, D] {U_X})",

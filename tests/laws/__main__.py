@@ -23,7 +23,10 @@ catalog, with sizes from 3 to 10,000 in every label. A question over arrays make
 """
 #: Checked elsewhere, with the place.
 ELSEWHERE = (
-    ("compiled = JavaScript, on the steps of ceilings too", "`tests/formulas`, `tests/web`"),
+    (
+        "number = array = symbol = compiled = Python = JavaScript on ten thousand questions, on the steps of ceilings too",
+        "`make agreement`, `tests/formulas`, `tests/web`",
+    ),
     ("no published measurement is below its bound", "`tests/cases/test_published.py`"),
     ("a simulated collective takes the time that its formula says", "`tests/ops/test_collective_simulation.py`"),
 )
