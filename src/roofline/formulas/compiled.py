@@ -174,6 +174,11 @@ class Evaluated(Columns):
         return tuple(name for name in self._given if name in self.function.sizes)
 
     @property
+    def invalid_rows(self) -> Any:
+        """Which rows are NaN; None where none is."""
+        return self._validity()[0]
+
+    @property
     def invalid(self) -> dict[str, int]:
         """How many rows are NaN, by the reason."""
         return dict(self._validity()[1])
