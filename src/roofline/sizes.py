@@ -151,7 +151,7 @@ class Definitions(dict[Any, Any]):
 
     >>> B, C = symbol("B"), symbol("C")
     >>> short = Definitions()
-    >>> long = maximum(3 * B, C * C, C + 7) + maximum(C**3, B)
+    >>> long = sum(maximum(n * B, C**n, C + n) for n in range(1, 4))
     >>> short("part", long) + 2 * short("part", long), short("part", B), list(short)
     (3*part_1, B, [part_1])
     """

@@ -247,7 +247,7 @@ def test_a_name_and_bytes_are_a_collective_over_all_chips(
 
 
 def test_bytes_go_with_the_name_of_a_collective(capsys: pytest.CaptureFixture[str]) -> None:
-    for words, message in ((("gather", "--on", "h100:8"), "no collective's name"), (("allreduce",), "target")):
+    for words, message in ((("gossip", "--on", "h100:8"), "no collective's name"), (("allreduce",), "target")):
         assert main(["comm", *words, "--bytes", "1e9"]) == 2
         assert message in capsys.readouterr().err
 

@@ -98,7 +98,7 @@ MESSAGES = [
     ),
     (["help"], "no command 'help'; help is roofline --help, or roofline COMMAND --help"),
     (["bound", MATMUL, "-on", "h100"], "No such option '-on'; that is written --on, with two dashes."),
-    (["advise", MATMUL, "--csv", "a.csv"], "No such option '--csv'; -o FILE writes the answer (.html, .json, .txt)."),
+    (["advise", MATMUL, "--csv", "a.csv"], "No such option '--csv'; a file is -o FILE."),
     (["llm", "llama-2-7b", "on", "h100"], "unexpected extra arguments (on h100); an option begins with two dashes"),
     (["solve", MATMUL, "--on", "v5e"], "Missing option '--for'; a size (B), a bandwidth (hbm), a peak (bf16)"),
     (["solve", MATMUL, "--for", "Q", "--on", "v5e"], "nothing here is called 'Q'; unknowns are: B, D, F"),

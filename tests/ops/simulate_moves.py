@@ -28,13 +28,16 @@ class Move(NamedTuple):
     add: bool = False
 
 
-def run(arrays: dict[Chip, np.ndarray], steps: Iterable[Sequence[Move]]) -> Trace:
-    """Do the moves of each step at once, on one array a chip; count their bytes."""
+def run(arrays: dict[Chip, np.ndarray], steps: Iterable[Sequence[Move]], *, handed_on: bool = False) -> Trace:
+    """Do the moves of each step at once, on one array a chip; count their bytes.
+
+    ``handed_on``: what a chip sends it has no more, so that nothing is added up twice.
+    """
     trace = Trace()
     for step in steps:
         if not step:
             continue
-        sent = [arrays[m.source][_range(m, arrays[m.source].size)].copy() for m in step]
+        sent = [_taken(m, arrays[m.source], handed_on) for m in step]
         for move, data in zip(step, sent, strict=True):
             for target in move.targets:
                 here = arrays[target]
@@ -42,6 +45,14 @@ def run(arrays: dict[Chip, np.ndarray], steps: Iterable[Sequence[Move]]) -> Trac
                 here[where] = here[where] + data if move.add else data
         trace.add((link, m.stop - m.start) for m in step for link in m.links)
     return trace
+
+
+def _taken(move: Move, values: np.ndarray, handed_on: bool) -> np.ndarray:
+    where = _range(move, values.size)
+    found = values[where].copy()
+    if handed_on:
+        values[where] = 0
+    return found
 
 
 def _range(move: Move, elements: int) -> slice:

@@ -118,7 +118,8 @@ def broadcast(network: Network, gathering: Network | None = None, *, backwards: 
     if backwards:
         arrays = _partials(chips, count)
         total = sum(arrays.values())
-        trace = run(arrays, [[_turned(move) for move in step] for step in reversed(steps)])
+        turned = [[_turned(move) for move in step] for step in reversed(steps)]
+        trace = run(arrays, turned, handed_on=True)
         _all_have({chip: values for chip, values in arrays.items() if not any(chip)}, total)
         return trace
     message = np.arange(1, count + 1)

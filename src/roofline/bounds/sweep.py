@@ -176,9 +176,9 @@ def sweep(
     >>> grid = sweep("bf16[B, D] * bf16[D, F]", on=["h100", "v5e"], B=[64, 512], D=8192, F="D")
     >>> grid["on"].tolist(), grid["bound_by"].tolist()
     (['h100', 'h100', 'v5e', 'v5e'], ['hbm', 'tensor', 'hbm', 'mxu'])
-    >>> kept = sweep("bf16[B, D] * bf16[D, D]", on="h100", B=range(1, 1001), D=[1024, 4096], keep="front,top=2")
+    >>> kept = sweep("bf16[B, D] * bf16[D, F]", on="h100", B=range(1, 1001), D=[1024, 4096], F="D", keep="front,top=2")
     >>> len(kept["front"]), kept["top"].plain("B"), kept["top"].plain("lower")[0] == kept["front"].plain("lower")[0]
-    (297, [1, 2], True)
+    (698, [1, 2], True)
     """
     run = GridRun.taken_from(arguments, progress)
     if run is not None:

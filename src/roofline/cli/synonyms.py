@@ -139,10 +139,7 @@ def _right(error: click.UsageError, words: Sequence[str]) -> str:
         long = next((f"-{w}" for w in words if w.startswith(error.option_name) and f"-{w}" in known), "")
         if long:
             return f"that is written {long}, with two dashes"
-        said = meant(error.option_name, known)
-        if error.option_name in ("--output", "--csv", "--out") and "-o" in known and not said:
-            return "-o FILE writes the answer (.html, .json, .txt)"
-        return said
+        return meant(error.option_name, known)
     if isinstance(error, click.MissingParameter) and isinstance(error.param, click.Option) and error.param.help:
         return (error.param.help[0].lower() + error.param.help[1:]).rstrip(".")
     if isinstance(error, click.BadParameter) and isinstance(error.param, click.Option):

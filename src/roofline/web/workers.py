@@ -54,13 +54,15 @@ class Workers:
     """Some processes that answer questions one at a time, each within ``limit`` seconds.
 
     >>> import asyncio
+    >>> from concurrent.futures import ThreadPoolExecutor
     >>> async def once():
     ...     workers = Workers("roofline.quantity:count", 1, limit=60.0)
     ...     try:
     ...         return await workers.ask("8k")
     ...     finally:
     ...         workers.close()
-    >>> asyncio.run(once())
+    >>> with ThreadPoolExecutor(1) as beside:                       # in a notebook a loop runs already
+    ...     beside.submit(asyncio.run, once()).result()
     8000
     """
 
