@@ -30,6 +30,7 @@ CAPABILITIES = {
     "Model.sections": "roofline.models.summary:model_card",
     "Serving.advise": "roofline.models.serving.advice:advise",
     "Serving.formula": "roofline.models.closed_form:serving_formula",
+    "serve_bound.arrays": "roofline.models.closed_form:step_over_arrays",
     "Training.advise": "roofline.models.training.advice:advise",
     "Training.best_mix": "roofline.models.training.advice:best_mix",
     "Training.layouts_over_slices": "roofline.models.training.advice:layouts_over_slices",

@@ -157,3 +157,17 @@ def test_each_row_takes_the_faster_way_of_latent_attention() -> None:
         number = serve_bound("deepseek-v3", "prefill", **where, **point)
         for name in BOUNDS:
             assert found[name][row] == pytest.approx(getattr(number, name), **EQUAL)
+
+
+def test_a_program_takes_the_fastest_way_at_each_size() -> None:
+    where = {"on": "h200:8", "tensor": 8}
+    found = model_formula("deepseek-v3", "prefill", **where, batch=1, prompt=512, past=100)
+    points = [{"batch": 1, "prompt": 512, "past": 100}, {"batch": 4, "prompt": 16, "past": 9000}]
+    assert len(found.ways) == 2
+    script = found.printed("javascript")
+    scripts = in_node([(script, point) for point in points]) if NODE else [in_python(found, point) for point in points]
+    for point, got in zip(points, scripts, strict=True):
+        number = serve_bound("deepseek-v3", "prefill", **where, **point)
+        for name in BOUNDS:
+            assert in_python(found, point)[name] == pytest.approx(getattr(number, name), **EQUAL)
+            assert got[name] == pytest.approx(getattr(number, name), **EQUAL)

@@ -203,3 +203,22 @@ def test_the_command_takes_a_model_on_several_chips(tmp_path: Path) -> None:
     assert len(file.read_text().splitlines()) == 49
     formula = CliRunner().invoke(cli, ["formula", "llama-2-7b", "--on", "h100", "--batch", "8", "--context", "1024"])
     assert all(word in formula.output for word in ("hbm", "weights", "keys and values"))
+
+
+@pytest.mark.parametrize(("model", "phase"), [("llama-3-8b", "decode"), ("deepseek-v3", "prefill")])
+def test_a_step_over_long_arrays_is_single_answers(model: str, phase: str) -> None:
+    rows, chance = 20_000, np.random.default_rng(0)
+    sizes: dict[str, Any] = {"batch": chance.integers(1, 200, rows)}
+    sizes |= {"context": chance.integers(0, 4000, rows)} if phase == "decode" else {"prompt": 64, "past": 900}
+    found = serve_bound(model, phase, on="h200:8", tensor=8, **sizes)
+    assert isinstance(found, ArrayBound)
+    assert found.footprint is not None
+    for row in (0, 777, rows - 1):
+        at = {name: int(value[row]) if np.ndim(value) else value for name, value in sizes.items()}
+        one = serve_bound(model, phase, on="h200:8", tensor=8, **at)
+        assert one.footprint is not None
+        assert found.lower[row] == pytest.approx(one.lower, rel=1e-12)
+        assert found.op_by_op[row] == pytest.approx(one.op_by_op, rel=1e-12)
+        assert found.times["hbm"][row] == pytest.approx(one.times["hbm"], rel=1e-12)
+        assert found.bound_by.decode()[row] == one.bound_by
+        assert found.footprint.total[row] == pytest.approx(one.footprint.total, rel=1e-12)

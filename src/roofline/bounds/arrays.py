@@ -18,6 +18,7 @@ from typing import Any
 
 from roofline.bounds.bound import Bound
 from roofline.bounds.closed_form import question_formula
+from roofline.bounds.footprint import Footprint
 from roofline.bounds.question import Question
 from roofline.errors import RooflineError, SizeError
 from roofline.formulas.compiled import Evaluated
@@ -181,14 +182,16 @@ class ArrayBound(Bound):
     __slots__ = ()
 
     @classmethod
-    def of(cls, sample: Bound, columns: Evaluated, sizes: Mapping[str, Any]) -> ArrayBound:
-        """Take what a bound of one row says, and the columns of all rows."""
+    def of(
+        cls, sample: Bound, columns: Evaluated, sizes: Mapping[str, Any], needed: Footprint | None = None
+    ) -> ArrayBound:
+        """Take what a bound of one row says, the columns of all rows, and the memory they need."""
         found = object.__new__(cls)
         for each in fields(Bound):
             value = getattr(sample, each.name)
             pending = each.name in SCALARS or each.name in TABLES
             object.__setattr__(found, each.name, _Pending(columns, value) if pending else value)
-        for name, value in {"sizes": dict(sizes), "uses": (), "ops": (), "footprint": None}.items():
+        for name, value in {"sizes": dict(sizes), "uses": (), "ops": (), "footprint": needed}.items():
             object.__setattr__(found, name, value)
         object.__setattr__(found, "assumptions", said_of_all(sample, columns))
         return found

@@ -37,7 +37,7 @@ from roofline.bounds.formula_terms import (
 from roofline.errors import SizeError
 from roofline.formulas.compiled import Compiled, ValidRange
 from roofline.formulas.elasticity import Elasticity, elasticities, stepped, values_at
-from roofline.formulas.printers import javascript_source, python_source, text
+from roofline.formulas.printers import fastest_source, javascript_source, python_source, text
 from roofline.hardware.machine import Machine
 from roofline.quantity import format_amount, format_number
 from roofline.sections import (
@@ -229,15 +229,33 @@ class Formula(Answer):
         return roots[0] if roots else None
 
     def printed(self, language: str) -> str:
-        """The whole formula in ``python``, ``javascript`` or ``latex``: the terms and the three bounds."""
+        """The whole formula in ``python``, ``javascript`` or ``latex``: the terms and the three bounds.
+
+        Of several ways to compute it a program takes the fastest, LaTeX has that of the point.
+        """
+        if self.ways and language != "latex":
+            return self._printed_ways(language)
+        return self._printed(language, "roofline")
+
+    def _printed_ways(self, language: str) -> str:
+        value = "=" if language == "python" else " = "
+        arguments = [*(text(size, language) for size in self.sizes.values())]
+        arguments += [f"{name}{value}{text(rate.value, language)}" for name, rate in self.rates.items()]
+        ways = {
+            f"way_{number}": (way._printed(language, f"way_{number}"), [*way.sizes, *way.rates])
+            for number, way in enumerate(self.ways, 1)
+        }
+        return fastest_source(language, "roofline", arguments, ways)
+
+    def _printed(self, language: str, called: str) -> str:
         columns = {f"time_{resource}": time for resource, time in self.times.items()}
         columns |= {name: self.bound_form(name) for name in BOUNDS}
         columns |= {name: form for name, form in self.forms.items() if name.startswith("memory")}
         rates = {rate.symbol: rate.value for rate in self.rates.values()}
         if language == "python":
-            return python_source("roofline", list(self.sizes.values()), rates, columns, self.definitions)
+            return python_source(called, list(self.sizes.values()), rates, columns, self.definitions)
         if language == "javascript":
-            return javascript_source("roofline", list(self.sizes.values()), rates, columns, self.definitions)
+            return javascript_source(called, list(self.sizes.values()), rates, columns, self.definitions)
         return "\n".join(self._latex())
 
     def _latex(self) -> Iterator[str]:

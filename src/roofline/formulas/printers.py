@@ -277,6 +277,37 @@ def javascript_source(
     return "\n".join([f"function {name}({{{', '.join(arguments)}}}) {{", *lines, f"  return {{{found}}};", "}"])
 
 
+def fastest_source(language: str, name: str, arguments: Sequence[str], ways: Mapping[str, tuple[str, Any]]) -> str:
+    """A function that asks several others inside it, and returns what has the least ``lower``.
+
+    ``arguments`` are as they stand in its head, with their defaults; ``ways`` the sources of the others by name, and
+    which of the arguments each takes.
+
+    >>> way = "def one(B):\\n    return {\"lower\": 2*B}"
+    >>> print(fastest_source("python", "best", ["B"], {"one": (way, ["B"])}))
+    def best(B):
+        def one(B):
+            return {"lower": 2*B}
+        return min((one(B=B),), key=lambda way: way["lower"])
+    """
+    sources = [source.removeprefix("import math\n\n\n") for source, _ in ways.values()]
+    starts_with_math = any(source.startswith("import math") for source, _ in ways.values())
+    if language == "python":
+        calls = [f"{way}({', '.join(f'{each}={each}' for each in taken)})" for way, (_, taken) in ways.items()]
+        head, last = (
+            f"def {name}({', '.join(arguments)}):",
+            f'return min(({", ".join(calls)},), key=lambda way: way["lower"])',
+        )
+        indent, end, start = "    ", [], ["import math", "", ""] if starts_with_math else []
+    else:
+        calls = [f"{way}({{{', '.join(taken)}}})" for way, (_, taken) in ways.items()]
+        head = f"function {name}({{{', '.join(arguments)}}}) {{"
+        last = f"return [{', '.join(calls)}].reduce((best, way) => way.lower < best.lower ? way : best);"
+        indent, end, start = "  ", ["}"], []
+    inside = [line for source in sources for line in source.splitlines()]
+    return "\n".join([*start, head, *(f"{indent}{line}" for line in [*inside, last]), *end])
+
+
 def _identifiers(keys: Mapping[str, Any], taken: set[str]) -> dict[str, str]:
     """A name of a variable for each key: letters, digits and underscores, none that is taken."""
     found: dict[str, str] = {}

@@ -15,6 +15,7 @@ from functools import lru_cache
 from typing import Any
 
 from roofline.bounds.api import question
+from roofline.bounds.arrays import ArrayBound
 from roofline.bounds.bound import Bound
 from roofline.bounds.closed_form import Formula, fastest, formula_of, question_formula
 from roofline.errors import InputError, RooflineError, suggest
@@ -31,7 +32,7 @@ from roofline.models.serving.step import PHASES, latent_attention_ways
 from roofline.models.training.answer import Training
 from roofline.models.training.step import train
 from roofline.signatures import takes
-from roofline.sizes import product, symbol
+from roofline.sizes import is_array, product, symbol
 
 #: A number of tokens to show a formula at, where none is given.
 EXAMPLE = 8192
@@ -104,6 +105,27 @@ def _function(model: Model, phase: str, on: Any, options: tuple[tuple[str, Any],
     except RooflineError as error:
         return error
     return fastest([replace(way, point={}) for way in ways]).compile()
+
+
+def step_over_arrays(model: Model, phase: str, sizes: Mapping[str, Any], asked: Mapping[str, Any]) -> ArrayBound | None:
+    """A step over long arrays of sizes by its closed form, its columns worked out when they are looked up.
+
+    What it assumes is what the steps of the smallest and of the largest sizes do. None where a row is out of range.
+    """
+    import numpy as np
+
+    rest = {name: value for name, value in asked.items() if name not in sizes and value is not None}
+    opened: dict[str, Any] = {**rest, **dict.fromkeys(sizes, 1)}
+    function = step_function(model, phase, **opened)
+    columns = function.evaluate(sizes)
+    if columns.invalid:
+        return None
+    ends = {name: np.array([v.min(), v.max()], float) if is_array(v) else v for name, v in sizes.items()}
+    sample = serve_bound(model, phase, **{**rest, **ends})
+    if tuple(function.times) != tuple(sample.times) or sample.footprint is None:
+        return None
+    parts = {name: columns[f"memory.{name}"] for name in sample.footprint.parts}
+    return ArrayBound.of(sample, columns, sizes, replace(sample.footprint, parts=parts))
 
 
 def _fixed(value: Any) -> Any:

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from roofline import dtypes
+from roofline.answers import capability
 from roofline.bounds.api import target
 from roofline.bounds.bound import Bound
 from roofline.bounds.conventions import OF_OPERATIONS, Conventions, taken_from
@@ -24,7 +25,7 @@ from roofline.models.parallelism.splitting import local_model, stack_layouts
 from roofline.models.serving.pipeline import pipelined
 from roofline.models.serving.step import PHASES, step_bound
 from roofline.signatures import optional, renamed, takes
-from roofline.sizes import Size, common_shape, is_array, plain_numbers
+from roofline.sizes import BLOCK, Size, common_shape, is_array, plain_numbers
 
 
 @plain_numbers
@@ -72,6 +73,7 @@ def serve_bound(
         chosen = {"set": set, "unit": unit, "over": over, "files": files, "achievable": achievable}
         return stack_layouts(serve_bound, {"batch": batch, **options}, model=model, phase=phase, on=on, **chosen)
     options |= {name: dtypes.get(options[name]).name for name in ("weights", "activations", "kv") if options.get(name)}
+    asked = {"on": on, "set": set, "unit": unit, "over": over, "files": files, "achievable": achievable, **options}
     described = load(model)
     machine = target(on, unit=unit, over=over, set=set, files=files, achievable=achievable)
     if phase not in PHASES:
@@ -95,6 +97,10 @@ def serve_bound(
         )
     if ways.pipeline > 1:
         return pipelined(described, phase, machine, ways, batch, conventions, options)
+    if sum(value.size > BLOCK for value in sizes.values() if is_array(value)):
+        found: Bound | None = capability("serve_bound.arrays")(described, phase, sizes, asked)
+        if found is not None:
+            return found
     local, machine = local_model(described, machine, ways)
     return step_bound(local, phase, machine, ways, batch, conventions, options)
 
