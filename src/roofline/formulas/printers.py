@@ -283,7 +283,7 @@ def fastest_source(language: str, name: str, arguments: Sequence[str], ways: Map
     ``arguments`` are as they stand in its head, with their defaults; ``ways`` the sources of the others by name, and
     which of the arguments each takes.
 
-    >>> way = "def one(B):\\n    return {\"lower\": 2*B}"
+    >>> way = 'def one(B):\\n    return {"lower": 2*B}'
     >>> print(fastest_source("python", "best", ["B"], {"one": (way, ["B"])}))
     def best(B):
         def one(B):
