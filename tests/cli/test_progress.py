@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import io
+import shlex
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
 from roofline.cli import main
 from roofline.cli import progress as module
 from roofline.cli.progress import working
+
+ROOT = Path(__file__).parents[2]
 
 
 class Terminal(io.StringIO):
@@ -61,3 +65,26 @@ def test_ctrl_c_ends_with_one_line(monkeypatch: pytest.MonkeyPatch, capsys: pyte
     assert main(["accuracy", "h100"]) == 130
     shown = capsys.readouterr()
     assert (shown.out, shown.err.strip()) == ("", "stopped")
+
+
+PLANNED = "plan llama-3-8b --on h100 --rate 4/s --prompt 1024 --output 128 --ttft 500ms --tpot 30ms"
+LONG_WORK = {
+    "plan": PLANNED,
+    "sweep": 'sweep "bf16[B, 64] * bf16[64, 64]" --on h100 B=1:64',
+    "trace": f"trace {ROOT}/docs/examples/cnns.py:vgg16 --input 'fp32[1, 3, 224, 224]'",
+    "accuracy": "accuracy h100 --runs runs.csv",
+}
+
+
+@pytest.mark.parametrize("name", list(LONG_WORK))
+def test_long_work_tells_how_far_it_is(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[float] = []
+    monkeypatch.chdir(tmp_path)
+    rows = (f'"bf16[{size}, 4096] @ bf16[4096, 4096]",{5e-5 + size * 1e-9:.9g}' for size in (64, 128, 256))
+    Path("runs.csv").write_text("\n".join(["expression,seconds", *rows]), encoding="utf-8")
+    terminal_of(monkeypatch)
+    monkeypatch.setattr(module._Bar, "report", lambda bar, done, total=1.0, part="": seen.append(done / total))
+    assert main(shlex.split(LONG_WORK[name])) in (0, 3)
+    assert seen
+    assert seen == sorted(seen)
+    assert 0.9 <= seen[-1] <= 1

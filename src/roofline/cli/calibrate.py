@@ -7,6 +7,7 @@ from typing import Any
 from roofline.cli.command import argument, command_named
 from roofline.cli.option_table import option, options, with_options
 from roofline.cli.output import show, show_json
+from roofline.cli.progress import working
 from roofline.errors import InputError
 
 
@@ -49,10 +50,11 @@ def command(
         raise InputError(f"--{next(iter(given))} is of a model that is served", hint="name it with --model")
     if model is not None and start is not None:
         raise InputError("--from is of kernels: steps start from those of --library", hint="leave one of them out")
-    if model is None:
-        found = calibrate(file, on, library=library, start=start)
-    else:
-        found = calibrate_served(file, model, on, library=library, **given)
+    with working("fitting"):
+        if model is None:
+            found = calibrate(file, on, library=library, start=start)
+        else:
+            found = calibrate_served(file, model, on, library=library, **given)
     if output is not None:
         found.save(output)
     if as_json:

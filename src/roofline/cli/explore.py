@@ -11,6 +11,7 @@ import click
 from roofline.cli.command import argument, command_named
 from roofline.cli.option_table import option, options, with_options
 from roofline.cli.options import one_expression, split_words
+from roofline.cli.progress import working
 from roofline.errors import InputError
 from roofline.models.config import is_model
 
@@ -74,8 +75,11 @@ def command(
         async def startup(self, sockets: list[socket.socket] | None = None) -> None:
             import asyncio
 
-            first = [pool.ask("page", "bound", _FIRST) for _ in range(workers)]
-            await asyncio.gather(*first, return_exceptions=True)
+            first = [asyncio.ensure_future(pool.ask("page", "bound", _FIRST)) for _ in range(workers)]
+            with working("loading") as report:
+                for each in first:
+                    each.add_done_callback(lambda _: report(sum(one.done() for one in first), workers))
+                await asyncio.gather(*first, return_exceptions=True)
             await super().startup(sockets)
             click.echo(f"ready: {address}")
             if not no_browser:

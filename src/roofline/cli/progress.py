@@ -7,26 +7,34 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from time import monotonic
 from typing import Any
+
+from roofline.progress import watched
 
 #: Seconds that work may take before anything is shown.
 MOMENT = 0.5
+
+#: Seconds between two changes of the bar.
+BLINK = 0.05
 
 Report = Callable[..., None]
 
 
 @contextmanager
-def working(what: str) -> Iterator[Report]:
+def working(what: str, unit: str = "") -> Iterator[Report]:
     """Show that ``what`` goes on, until the block ends; the block may report ``(done, of all, which part)``.
 
-    Work that reports has a bar with the time left, other work the time that it has taken. Ctrl-C ends the command.
+    What loops inside tell (:mod:`roofline.progress`) is shown too. Work that reports has a bar with the time left, and
+    its speed where it has a ``unit``; other work has the time that it has taken. Ctrl-C ends the command.
     """
     if not sys.stderr.isatty() or os.environ.get("TERM") == "dumb":
         yield lambda done, total=1.0, part="": None
         return
-    bar = _Bar(what)
+    bar = _Bar(what, unit)
     try:
-        yield bar.report
+        with watched(bar.report):
+            yield bar.report
     finally:
         bar.stop()
 
@@ -34,10 +42,11 @@ def working(what: str) -> Iterator[Report]:
 class _Bar:
     """A bar that a timer starts; what is reported before is kept for it."""
 
-    def __init__(self, what: str) -> None:
-        self.what = what
+    def __init__(self, what: str, unit: str) -> None:
+        self.what, self.unit = what, unit
         self.state: dict[str, Any] = {}
         self.shown: Any = None
+        self.told = 0.0
         self.lock = threading.Lock()
         self.timer = threading.Timer(MOMENT, self._start)
         self.timer.daemon = True
@@ -52,7 +61,8 @@ class _Bar:
                 return
             said = TextColumn("{task.description}")
             left = (TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn())
-            self.shown = Progress(said, BarColumn(), *left, console=Console(stderr=True), transient=True)
+            speed = (_speed(self.unit),) if self.unit else ()
+            self.shown = Progress(said, BarColumn(), *speed, *left, console=Console(stderr=True), transient=True)
             self.task = self.shown.add_task(self.what, total=self.state.get("total"))
             self.shown.update(self.task, completed=self.state.get("completed", 0))
             self.shown.start()
@@ -60,7 +70,9 @@ class _Bar:
     def report(self, done: float, total: float = 1.0, part: str = "") -> None:
         """Say how much of all is done."""
         self.state |= {"completed": done, "total": total}
-        if self.shown is not None:
+        now = monotonic()
+        if self.shown is not None and now - self.told >= BLINK:
+            self.told = now
             said = f"{self.what} {part}".rstrip()
             self.shown.update(self.task, completed=done, total=total, description=said)
 
@@ -71,3 +83,15 @@ class _Bar:
             self.state["stopped"] = True
             if self.shown is not None:
                 self.shown.stop()
+
+
+def _speed(unit: str) -> Any:
+    """A column of how much is done in a second."""
+    from rich.progress import ProgressColumn
+    from rich.text import Text
+
+    class Speed(ProgressColumn):
+        def render(self, task: Any) -> Text:
+            return Text(f"{task.speed or 0:,.0f} {unit}/s")
+
+    return Speed()

@@ -8,6 +8,7 @@ from roofline.cli.command import argument, command_named
 from roofline.cli.option_table import option, options, with_options
 from roofline.cli.options import split_words
 from roofline.cli.output import check_files, show, show_json
+from roofline.cli.progress import working
 from roofline.errors import InputError
 
 if TYPE_CHECKING:
@@ -54,7 +55,8 @@ def command(
         raise InputError("nothing to run", hint='for instance roofline run "bf16[256, 4096] @ bf16[4096, 4096]"')
     check_files((chart, split), (csv_file,))
     found = this_machine(machine, threads)
-    points = run(*expressions, at=found, sizes=sizes, threads=threads, cold=cold)
+    with working("timing"):
+        points = run(*expressions, at=found, sizes=sizes, threads=threads, cold=cold)
     if csv_file is not None:
         from roofline.measurement.runs import write_runs
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import click
@@ -30,6 +28,7 @@ from roofline.cli.options import (
     targets,
 )
 from roofline.cli.output import show, show_json
+from roofline.cli.progress import working
 from roofline.errors import InputError
 
 #: Rows above which JSON gives way to a file.
@@ -65,9 +64,14 @@ def command(words: tuple[str, ...], columns: str | None, output: str | None, as_
     expects = bool(options["estimate"])
     text, chips = one_expression(expressions), targets(options.pop("on"))
     expect = expectation_asked(options)
-    with _progress("blocks" if run else "rows") as progress:
-        told = {"block_progress" if run else "progress": progress}
-        found = _sweep(text, chips, sizes, {**options, "columns": columns}, {**run, **told})
+    with working("sweeping", unit="rows") as report:
+
+        def told(rows: int, every: int, *blocks: int) -> None:
+            done, of = blocks or (rows, every)
+            report(rows, every, f"{done:,} of {of:,} {'blocks' if blocks else 'rows'}")
+
+        telling = {"block_progress" if run else "progress": told}
+        found = _sweep(text, chips, sizes, {**options, "columns": columns}, {**run, **telling})
     if run:
         if expects:
             raise InputError(
@@ -108,33 +112,6 @@ def _sweep(
     asked = question_arguments({**options, "on": chips[0]}, sizes)
     asked |= {"on": chips} if len(chips) > 1 else {}
     return sweep(text, columns=columns, sizes=sizes, **run, **asked)
-
-
-@contextmanager
-def _progress(unit: str) -> Iterator[Callable[..., None] | None]:
-    """A bar with the rate and the time left, where someone looks on; gone when it is done."""
-    import sys
-
-    if not sys.stderr.isatty():
-        yield None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, ProgressColumn, TextColumn, TimeRemainingColumn
-    from rich.text import Text
-
-    class Rate(ProgressColumn):
-        def render(self, task: Any) -> Text:
-            return Text(f"{task.speed or 0:,.0f} rows/s")
-
-    columns = (BarColumn(), TextColumn("{task.fields[count]}"), Rate(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("rows", total=None, count="")
-
-        def tell(rows: int, every: int, *blocks: int) -> None:
-            done, of = blocks or (rows, every)
-            bar.update(task, completed=rows, total=every, count=f"{done:,} of {of:,} {unit}")
-
-        yield tell
 
 
 def _not_timed(found: Any) -> list[str]:

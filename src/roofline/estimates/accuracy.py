@@ -23,6 +23,7 @@ from roofline.estimates.fitting import Errors
 from roofline.estimates.measured_kernels import by_kind, plausible, read_kernels
 from roofline.hardware import chip
 from roofline.hardware.machine import Machine
+from roofline.progress import counted
 from roofline.quantity import format_percent
 from roofline.sections import BLANK, Column, Headline, Listing, Row, Section, Table
 
@@ -179,7 +180,7 @@ def held_accuracy(
     machine = chip(on) if isinstance(on, str) else on
     rejected: dict[str, int] = defaultdict(int)
     kinds = []
-    for key, members in by_kind(read_kernels(data, machine), library).items():
+    for key, members in counted(by_kind(read_kernels(data, machine), library).items()):
         estimator = Estimator(key[3], files)
         kept = plausible(members, machine, estimator, rejected)
         found = [estimator.kernel(estimator.own_kernel(one.run), machine) for one in kept]

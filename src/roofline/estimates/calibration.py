@@ -23,6 +23,7 @@ from roofline.estimates.kernel_table import KERNELS
 from roofline.estimates.measured_kernels import TYPICAL, MeasuredKernel, by_kind, plausible, read_kernels, typical
 from roofline.hardware import chip
 from roofline.hardware.machine import Machine
+from roofline.progress import counted
 from roofline.quantity import format_percent
 from roofline.sections import BLANK, Column, Headline, Listing, Row, Section, Table
 
@@ -115,7 +116,7 @@ def calibrate(path: str | Path, on: str | Machine, *, library: str = "vllm", sta
     rejected: dict[str, int] = defaultdict(int)
     estimator = Estimator(start or "vllm")
     fitted, starts = [], []
-    for key, members in by_kind(read_kernels(path, machine), library).items():
+    for key, members in counted(by_kind(read_kernels(path, machine), library).items()):
         kept = plausible(members, machine, estimator, rejected)
         if len(kept) < LEAST_ROWS:
             rejected[f"fewer than {LEAST_ROWS} rows: {key[0].replace('_', ' ')} {key[1]}"] += len(kept)

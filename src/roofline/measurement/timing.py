@@ -35,6 +35,7 @@ from roofline.measurement.samples import Sample, SampleSummary, summarise
 from roofline.notation import program
 from roofline.notation.canonical import step_text
 from roofline.notation.structure import Step
+from roofline.progress import counted
 from roofline.sizes import is_symbol
 from roofline.work import Key, Op, Work
 
@@ -294,12 +295,12 @@ def run(
     flush = _flusher(chosen, measured) if cold else None
     points = []
     try:
-        for line in expressions:
+        for line in counted(expressions):
             asked = question(line, on=on, sizes=_own_sizes(line, expressions, sizes))
             ops = asked.ops()
             _check_numbers(ops)
             parsed = program(line)
-            for step, unnamed in zip(parsed.steps, ops, strict=True):
+            for step, unnamed in counted([*zip(parsed.steps, ops, strict=True)]):
                 op = replace(unnamed, name=step_text(step, parsed.sizes, asked.sizes))
                 if progress is not None:
                     progress(op.name)

@@ -38,6 +38,7 @@ from roofline.plans.question import (
 from roofline.plans.replicas import FORMATS, Replica
 from roofline.plans.search import KINDS, Assessment, Deployment, GroupSearch, Reason, Search
 from roofline.plans.simulation import simulation_sections
+from roofline.progress import counted
 from roofline.quantity import format_amount, format_number, parse
 from roofline.sections import BLANK, Amount, Column, Headline, Pairs, Row, Section, Sentences, Table, assumes, figures
 from roofline.signatures import takes
@@ -465,7 +466,7 @@ def answer(asked: PlanQuestion, search: Search | None = None, cluster: Cluster |
         groups.setdefault((replica.chip, replica.formats), []).append(replica)
     work = GroupSearch(asked, tuple(map(tuple, groups.values())))
     if cluster is None:
-        bests = [search.best_of(group) for group in work.groups]
+        bests = [search.best_of(group) for group in counted(work.groups)]
     else:
         with cluster.opened() as client:
             done = {block.number: each for block, each in done_blocks(work, work.blocks(), client)}

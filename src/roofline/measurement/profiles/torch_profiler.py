@@ -24,6 +24,7 @@ from roofline.measurement.profiles.foreign import not_of_torch
 from roofline.measurement.profiles.profile import AROUND, Profile
 from roofline.measurement.profiles.profiled_call import FORMATS, ProfiledCall, price_profiled_call
 from roofline.measurement.runs import Measured
+from roofline.progress import counted
 from roofline.work import Op
 
 #: Categories of events, in small letters: operations, work of a device, calls that launch it. PyTorch before 1.12 wrote
@@ -272,7 +273,7 @@ def _prices(calls: Sequence[dict[str, Any]]) -> tuple[Prices, set[str]]:
     formats: dict[Any, str] = {}
     for _, dims, kinds in reversed(inputs):
         formats.update(_known(dims, kinds))
-    for call, dims, kinds in inputs:
+    for call, dims, kinds in counted(inputs, "prices"):
         formats.update(_known(dims, kinds))
         if LIST in kinds:
             pairs = zip(dims, kinds, strict=False)

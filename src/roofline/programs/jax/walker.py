@@ -19,6 +19,7 @@ from roofline.programs.jax.registry import Call, Value, find
 from roofline.programs.jax.values import mesh_axes, value_of
 from roofline.programs.parts import apart, whole
 from roofline.programs.traced import UncountedOperation, enter, gaps_of
+from roofline.progress import counted
 from roofline.sizes import Size, is_symbol, product
 from roofline.work import Op, Tensor
 
@@ -85,7 +86,7 @@ class JaxprWalker:
         def look(atom: Any) -> Operand:
             return self._literal(atom) if hasattr(atom, "val") else known[atom]
 
-        for eqn in jaxpr.eqns:
+        for eqn in counted(jaxpr.eqns):
             given = [look(atom) for atom in eqn.invars]
             for var, out in zip(eqn.outvars, self.step(eqn, given, context), strict=True):
                 known[var] = out

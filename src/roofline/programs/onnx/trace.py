@@ -32,6 +32,7 @@ from roofline.programs.onnx.registry import UPDATES, Call, find, load
 from roofline.programs.onnx.standins import DOMAIN
 from roofline.programs.parts import given_back, named_apart
 from roofline.programs.traced import Traced, enter
+from roofline.progress import counted
 from roofline.quantity import format_amount as show
 from roofline.sizes import Size
 from roofline.work import Op, Tensor
@@ -109,7 +110,7 @@ class GraphWalker:
             self._constant(item.name, item)
         first = len(self.ops)
         self.updated |= _updated(graph)
-        for node in graph.node:
+        for node in counted(graph.node):
             with _damage(f"{node.name or ', '.join(node.output)}: the inputs or attributes of {node.op_type}"):
                 self.node(node, scope, repeat)
         softmaxes, products = masked(graph.node)

@@ -42,6 +42,7 @@ from roofline.programs.pytorch.tensors import (
     map_tensors,
     tensors_in,
 )
+from roofline.progress import tell
 from roofline.work import Op, Tensor
 
 _PLAIN = (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer)
@@ -59,9 +60,15 @@ class Recorder:
     """The operations of one run, in order."""
 
     def __init__(
-        self, locations: LocationFinder, device: Any, recompute_attention: bool = False, float_constants: bool = True
+        self,
+        locations: LocationFinder,
+        device: Any,
+        recompute_attention: bool = False,
+        float_constants: bool = True,
+        backward: bool = False,
     ) -> None:
         self.locations = locations
+        self.backward = backward
         self.device = device
         self.recompute_attention = recompute_attention
         self.identities = TensorIdentities()
@@ -103,6 +110,7 @@ class Recorder:
         if priced is None:
             return
         where = place or self.locations.now()
+        tell(*self.locations.share_done(where, self.backward), where.where)
         for op in [priced] if isinstance(priced, Op) else priced:
             extra = {"phase": where.phase} | ({"source": where.source} if where.source else {})
             placed = replace(op, where=op.where or where.where, options={**op.options, **extra})

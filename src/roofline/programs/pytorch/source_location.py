@@ -30,6 +30,7 @@ class LocationFinder:
 
     def __init__(self, paths: Mapping[int, str]) -> None:
         self._paths = paths
+        self._order = {path: number for number, path in enumerate(paths.values())}
         self._kinds: dict[CodeType, str] = {}
         self._by_node: dict[int, SourceLocation] = {}
 
@@ -45,6 +46,16 @@ class LocationFinder:
             return found._replace(phase="backward")
         made = self._by_node.get(node._sequence_nr(), SourceLocation())
         return SourceLocation(found.where or made.where, made.source or found.source, "backward")
+
+    def share_done(self, place: SourceLocation, backward: bool) -> tuple[float, float]:
+        """How far a run is that passes modules in the order of their definition, and of how many steps.
+
+        The backward pass goes through them in reverse.
+        """
+        every = max(len(self._order), 1)
+        here = self._order.get(place.where, 0)
+        passed = {"forward": here, "backward": 2 * every - here}.get(place.phase, 2 * every)
+        return passed, (1 + backward) * every
 
     def remember(self) -> None:
         """Note the place for the backward pass; nothing is written down for what runs now."""

@@ -96,7 +96,7 @@ def trace(
 
     def once(float_constants: bool) -> Traced:
         locations = LocationFinder(module_paths(roots)[0])
-        recorder = Recorder(locations, _device(device, roots), recompute_attention, float_constants)
+        recorder = Recorder(locations, _device(device, roots), recompute_attention, float_constants, given[1])
         return _traced(program, roots, recorder, *given)
 
     try:
