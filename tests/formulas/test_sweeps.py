@@ -16,10 +16,11 @@ from roofline.bounds.arrays import ArrayBound
 from roofline.bounds.sweep import COLUMNS, sweep
 from roofline.cli import cli
 from roofline.errors import InputError, SizeError
-from roofline.formulas.block_code import BlockCode
+from roofline.formulas.block_code import ALIKE, BlockCode
 from roofline.models import serve_bound
+from roofline.models.closed_form import step_function
 from roofline.models.sweeps import sweep_steps
-from roofline.sizes import symbol
+from roofline.sizes import BLOCK, symbol
 
 LINE = "h = bf16[B, D] * int4[D, F]; gelu(h)"
 
@@ -39,32 +40,46 @@ def test_arrays_by_the_closed_form_equal_blocks_of_arrays(monkeypatch: pytest.Mo
     assert lazy.assumptions == blocks.assumptions
 
 
-@pytest.mark.parametrize("line", ["bf16[B, D] * int4[D, F]", "cumsum_D(fp32[B, D])", LINE])
+@pytest.mark.parametrize("line", ["cumsum_D(fp32[B, D])", LINE])
 def test_blocks_of_rows_on_several_cores_and_grids_give_the_same(line: str) -> None:
-    sizes = {"B": np.arange(1, 40001) % 777 + 1, "D": np.arange(1, 40001) % 4099 + 1, "F": 1025}
-    given = {name: values for name, values in sizes.items() if name in line}
+    axes = {"B": np.arange(1, 201)[:, None], "D": np.arange(1, 401)[None, ::2] * 11, "F": 1025}
+    axes = {name: values for name, values in axes.items() if name in line}
+    flat = {n: np.broadcast_to(v, (200, 200)).reshape(-1) if np.ndim(v) else v for n, v in axes.items()}
     compiled = bound(line, on="h100").compile()
     names = ("lower", "bound_by", "upper", "op_by_op")
-    alone = compiled(names, **given)
-    several = compiled(names, cores=2, **given)
-    square = compiled(names, **{n: v.reshape(200, 200) if np.ndim(v) else v for n, v in given.items()})
+    alone, grid = compiled(names, **flat), compiled(names, **axes)
+    several, square = compiled(names, cores=2, **flat), compiled(names, cores=2, **axes)
     for name in names:
         assert alone[name].tolist() == several[name].tolist()
+        assert grid[name].tolist() == square[name].tolist()
         if name == "bound_by":
             assert alone[name].tolist() == square[name].reshape(-1).tolist()
         else:
             assert alone[name] == pytest.approx(square[name].reshape(-1), rel=1e-14)
 
 
+def test_blocks_take_the_fastest_way_row_by_row() -> None:
+    function = step_function("deepseek-v3", "prefill", on="h200:8", tensor=8, past=1)
+    sizes = {"batch": np.arange(1, 101)[:, None], "prompt": np.arange(1, 201)[None, :], "past": 900}
+    names = ("lower", "time.hbm", "bound_by", "memory")
+    found, again = function(names, **sizes), function(names, cores=2, **sizes)
+    ways = [way(names, **sizes) for way in function.ways]
+    second = ways[1]["lower"] < ways[0]["lower"]
+    assert 0 < second.sum() < second.size > BLOCK
+    for name in names:
+        assert (found[name] == np.where(second, ways[1][name], ways[0][name])).all()
+        assert found[name].tolist() == again[name].tolist()
+
+
 def test_a_name_for_a_kept_part_keeps_it() -> None:
     B, one, two = symbol("B"), symbol("one"), symbol("two")
-    rows = BlockCode({B}, [B * B, one, 3 * B * (B + 1), two * 2])
+    rows = BlockCode({B: ALIKE}, [B * B, one, 3 * B * (B + 1), two * 2])
     rows.keep(one, B * B)
     rows.keep(two, one)
     rows.put(3 * B * (B + 1), "outs[0]")
     rows.put(two * 2, "outs[1]")
     outs, space = [np.zeros(3), np.zeros(3)], np.zeros((9, 3))
-    names = {name: space[index] for index, name in enumerate(rows.buffers)}
+    names = {f"t_{index}": space[index] for index in range(len(rows.buffers))}
     exec("\n".join(rows.lines), {"numpy": np, "outs": outs, "B": np.array([1.0, 2.0, 3.0]), **names})
     assert [out.tolist() for out in outs] == [[6, 18, 36], [2, 8, 18]]
 
@@ -162,6 +177,17 @@ def test_what_is_done_when_a_sweep_is_stopped_is_kept(monkeypatch: pytest.Monkey
     table = sweep("bf16[B, D] * bf16[D, F]", on="h100", B=range(1, 101), D=8, F=8, progress=stop)
     assert len(table) == 30
     assert table.incomplete == ("stopped after 30 of 100 rows",)
+    monkeypatch.undo()
+
+    def stop_late(done: int, rows: int) -> None:
+        if done > 20_000:
+            raise KeyboardInterrupt
+
+    asked: dict[str, Any] = {"on": "h100", "B": range(1, 401), "D": range(8, 808, 8), "F": 8}
+    some, every = (sweep("bf16[B, D] * bf16[D, F]", progress=told, **asked) for told in (stop_late, None))
+    assert 20_000 < len(some) < len(every) == 40_000
+    assert some.incomplete == (f"stopped after {len(some):,} of 40,000 rows",)
+    assert all(some.plain(name) == every.plain(name)[: len(some)] for name in some)
     steps = sweep_steps("llama-2-7b", on=["h100", "h200"], batch=[1, 2], context=8, progress=_stop_now)
     assert len(steps) == 2
     assert "stopped after 2 of 4 rows" in steps.incomplete

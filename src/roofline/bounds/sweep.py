@@ -366,19 +366,24 @@ def _by_closed_form(
     found = evaluated(asked, sizes, varying)
     if found is None or found.invalid or tuple(found.function.times) != tuple(sample.times):
         return None
+    capacity = None if sample.footprint is None else sample.footprint.capacity
+    known = {column: value is not _UNKNOWN for column, value in _values(sample, columns)}
+    needed = ["memory" if name == "fits" else name for name, there in known.items() if there]
+
+    def told(done: int) -> None:
+        if progress is not None:
+            progress(grid.rows * done // len(found), grid.rows)
+
+    stop = found.work_out(tuple(dict.fromkeys(needed)), told) * (grid.rows // len(found))
     table: dict[str, Any] = {}
     for name, values in every.items():
-        table[name] = np.broadcast_to(integers(np.asarray(values)), shape).reshape(-1)
-    for done, (column, value) in enumerate(_values(sample, columns), 1):
-        capacity = None if sample.footprint is None else sample.footprint.capacity
-        whole = _column(found, column, value is not _UNKNOWN, capacity)
-        whole = whole if found.shape == shape else _over_all(whole, shape)
-        table[column] = Codes(whole.codes.reshape(-1), whole.names) if isinstance(whole, Codes) else whole.reshape(-1)
-        if progress is not None:
-            progress(grid.rows * done // len(columns), grid.rows)
+        table[name] = _flat(integers(np.asarray(values)), shape, stop)
+    for column, there in known.items():
+        table[column] = _flat(_column(found, column, there, capacity), shape, stop)
     if "bound_by" in table:
         table["bound_by"] = table.pop("bound_by")
-    return table, {"assumptions": said_of_all(sample, found), "incomplete": sample.incomplete}
+    cut = (stopped(stop, grid.rows),) if stop < grid.rows else ()
+    return table, {"assumptions": said_of_all(sample, found), "incomplete": (*sample.incomplete, *cut)}
 
 
 def _column(found: Evaluated, name: str, known: bool, capacity: float | None) -> Any:
@@ -390,13 +395,13 @@ def _column(found: Evaluated, name: str, known: bool, capacity: float | None) ->
     return found["memory"] <= capacity if name == "fits" else found.whole_column(name)
 
 
-def _over_all(column: Any, shape: tuple[int, ...]) -> Any:
-    """A column that some of the axes are not in, in every row."""
+def _flat(column: Any, shape: tuple[int, ...], stop: int) -> Any:
+    """A column in every row, of axes that it is not over too, up to the row where the work was stopped."""
     import numpy as np
 
     if isinstance(column, Codes):
-        return Codes(np.broadcast_to(column.codes, shape), column.names)
-    return np.broadcast_to(column, shape)
+        return Codes(_flat(column.codes, shape, stop), column.names)
+    return np.broadcast_to(column, shape).reshape(-1)[:stop]
 
 
 def _by_blocks(

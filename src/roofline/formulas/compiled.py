@@ -24,11 +24,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 from itertools import product as combinations
+from math import prod
 from threading import local
 from typing import Any, NamedTuple
 
 from roofline.errors import InputError, SizeError, suggest
-from roofline.formulas.block_code import BlockCode
+from roofline.formulas.block_code import ALIKE, BlockCode
 from roofline.formulas.printers import binary_logarithms, printer
 from roofline.formulas.tables import Columns
 from roofline.sizes import BLOCK, LARGEST, Codes, common_shape, is_array, undominated
@@ -38,6 +39,10 @@ LONG = 400
 
 #: Columns that follow from the times of the resources.
 SUMMARIES = ("lower", "upper", "bound_by")
+
+
+#: Fills in columns at a block of rows, whose place in the whole arrays it is given.
+Filler = Callable[[tuple[Any, ...], Sequence[Any]], None]
 
 
 class ValidRange(NamedTuple):
@@ -78,6 +83,11 @@ class Compiled:
         times = tuple(f"time.{name}" for name in self.times)
         summaries = tuple(name for name in SUMMARIES if self.times and name not in self.forms)
         return (*self.forms, *summaries, *times)
+
+    @property
+    def resources(self) -> tuple[str, ...]:
+        """The resources that may bind, in each of several ways."""
+        return tuple(dict.fromkeys(name for way in (self.ways or (self,)) for name in way.times))
 
     def __call__(self, columns: Sequence[str] | None = None, *, cores: int = 1, **values: Any) -> Evaluated:
         """Evaluate it; a column is worked out when it is looked up, those in ``columns`` at once."""
@@ -207,41 +217,42 @@ class Evaluated(Columns):
             self.work_out((self.function.known(name),))
         return self._done[name]
 
-    def work_out(self, wanted: tuple[str, ...]) -> None:
-        """Evaluate some columns together, block by block, on as many cores as were asked for."""
+    def work_out(self, wanted: tuple[str, ...], progress: Callable[[int], None] | None = None) -> int:
+        """Evaluate some columns together, block by block, on as many cores as were asked for.
+
+        ``progress`` is told of the rows that are done, in order. Where it is given, Ctrl-C stops the work: the answer
+        is how many rows are done, and the rest is NaN.
+        """
         import numpy as np
 
-        if self.function.ways:
-            self._done.update(_fastest(self.function, self._given, wanted, self.shape, self._cores))
-            return
-        arrays = frozenset(name for name, value in self._given.items() if is_array(value))
-        fixed = not any(name in self.function.rates for name in self._given)
-        code = self.function.code(wanted, arrays, fixed)
-        plain = {**self.function.rates, **{n: v for n, v in self._given.items() if not is_array(v)}}
-        scalars = code.scalars(*(plain[name] for name in code.takes))
+        if not wanted:
+            return self.rows_all
         outs = [np.empty(self.shape, np.int8 if name == "bound_by" else np.float64) for name in wanted]
-        views = [np.broadcast_to(self._given[n], self.shape) if not self.shape else self._given[n] for n in code.arrays]
+        fill = _filler(self.function, self._given, wanted, self.shape)
 
-        in_rows = len(self.shape) == 1 and all(view.shape == self.shape for view in views)
-        kept = local()
-
-        def run(where: tuple[Any, ...]) -> None:
+        def run(where: tuple[Any, ...]) -> int:
             into = [out[where or ...] for out in outs]
-            blocks = [_part(view, where, self.shape) for view in views]
-            if not in_rows:
-                code.run(into, *scalars, *blocks)
-                return
-            if not hasattr(kept, "space"):
-                kept.space = np.empty((code.buffers, BLOCK))
-            code.rows(kept.space, into, *scalars, *blocks)
+            with np.errstate(all="ignore"):
+                fill(where, into)
+            return int(into[0].size)
 
-        with np.errstate(all="ignore"):
-            _each(run, list(blocks(self.shape)), self._cores)
+        done = 0
+        try:
+            for rows in _each(run, list(blocks(self.shape)), self._cores):
+                done += rows
+                if progress is not None:
+                    progress(done)
+        except KeyboardInterrupt:
+            if progress is None or not done:
+                raise
         bad, _ = self._validity()
         for name, out in zip(wanted, outs, strict=True):
-            if bad is not None and name != "bound_by":
-                out[bad] = np.nan  # of a single row too: then both have no dimension
-            self._done[name] = Codes(out, tuple(self.function.times)) if name == "bound_by" else out
+            if name != "bound_by":
+                if bad is not None:
+                    out[bad] = np.nan  # of a single row too: then both have no dimension
+                out.reshape(-1)[done:] = np.nan
+            self._done[name] = Codes(out, self.function.resources) if name == "bound_by" else out
+        return done
 
     def _validity(self) -> tuple[Any, dict[str, int]]:
         if self._checked is None:
@@ -262,29 +273,74 @@ class Evaluated(Columns):
         return f"Evaluated: {self.rows_all} rows of {self.function.name}: {', '.join(self.function.columns)}"
 
 
-def _fastest(
-    function: Compiled, given: Mapping[str, Any], wanted: Sequence[str], shape: tuple[int, ...], cores: int
-) -> dict[str, Any]:
-    """Columns of several ways to do the same: row by row those of the way with the least lower bound."""
+def _filler(function: Compiled, given: Mapping[str, Any], wanted: tuple[str, ...], shape: tuple[int, ...]) -> Filler:
+    """What fills in columns at a block of rows; of several ways, row by row those of the fastest."""
+    if function.ways:
+        return _fastest(function, given, wanted, shape)
+    arrays = frozenset(name for name, value in given.items() if is_array(value))
+    fixed = not any(name in function.rates for name in given)
+    code = function.code(wanted, arrays, fixed)
+    plain = {**function.rates, **{n: v for n, v in given.items() if not is_array(v)}}
+    scalars = code.scalars(*(plain[name] for name in code.takes))
+    views = [given[name] for name in code.arrays]
+    alike = all(view.shape == shape for view in views)
+    kept = local()
+
+    def fill(where: tuple[Any, ...], outs: Sequence[Any]) -> None:
+        inputs = [_part(view, where, shape) for view in views]
+        if not hasattr(kept, "buffers"):
+            kept.buffers = _Buffers(code, alike)
+        run = code.rows if alike else code.grid
+        run(kept.buffers.for_block(inputs), outs, *scalars, *inputs)
+
+    return fill
+
+
+class _Buffers:
+    """The buffers of a thread, which it keeps from block to block, cut to the shapes of a block."""
+
+    def __init__(self, code: Code, alike: bool) -> None:
+        import numpy as np
+
+        axes = code.rows_buffers if alike else code.grid_buffers
+        self.places = [[code.arrays.index(name) for name in each] for each in axes]
+        self.space = np.empty((len(axes), BLOCK))
+        self.cut: dict[tuple[Any, ...], list[Any]] = {}
+
+    def for_block(self, inputs: Sequence[Any]) -> list[Any]:
+        """The buffers for inputs of some shapes."""
+        import numpy as np
+
+        shapes = tuple(each.shape for each in inputs)
+        if shapes not in self.cut:
+            needed = [np.broadcast_shapes(*(shapes[place] for place in places)) for places in self.places]
+            self.cut[shapes] = [self.space[n, : prod(each)].reshape(each) for n, each in enumerate(needed)]
+        return self.cut[shapes]
+
+
+def _fastest(function: Compiled, given: Mapping[str, Any], wanted: tuple[str, ...], shape: tuple[int, ...]) -> Filler:
+    """Fill in columns of several ways to do the same: row by row those of the way with the least lower bound."""
     import numpy as np
 
-    found = [
-        way.evaluate({n: v for n, v in given.items() if n in way.sizes or n in way.rates}, ("lower",), cores)
-        for way in function.ways
-    ]
-    best = np.argmin(np.stack([np.broadcast_to(each["lower"], shape) for each in found]), axis=0)
-    names = tuple(dict.fromkeys(name for way in function.ways for name in way.times))
+    tries = []
+    for way in function.ways:
+        names = ("lower", *(name for name in wanted if name in way.columns and name != "lower"))
+        own = {name: value for name, value in given.items() if name in way.sizes or name in way.rates}
+        codes = np.array([function.resources.index(name) for name in way.resources], np.int8)
+        tries.append((_filler(way, own, names, shape), names, codes))
 
-    def column(name: str, each: Evaluated) -> Any:
-        if name not in each.function.columns:
-            return np.zeros(shape)
-        values = each.whole_column(name)
-        if isinstance(values, Codes):
-            values = np.asarray([names.index(n) for n in values.names], np.int8)[values.codes]
-        return np.broadcast_to(values, shape)
+    def fill(where: tuple[Any, ...], outs: Sequence[Any]) -> None:
+        least = np.full(outs[0].shape, np.inf)
+        for run, names, codes in tries:
+            found = {name: np.empty(least.shape, np.int8 if name == "bound_by" else np.float64) for name in names}
+            run(where, list(found.values()))
+            better = ~(found["lower"] >= least)
+            np.copyto(least, found["lower"], where=better)
+            for name, out in zip(wanted, outs, strict=True):
+                column = codes[found[name]] if name == "bound_by" else found.get(name, 0.0)
+                np.copyto(out, column, where=better)
 
-    chosen = {name: np.choose(best, [column(name, each) for each in found]) for name in wanted}
-    return {name: Codes(np.asarray(v), names) if name == "bound_by" else v for name, v in chosen.items()}
+    return fill
 
 
 def _values(name: str, value: Any) -> Any:
@@ -330,15 +386,18 @@ def _part(values: Any, where: tuple[Any, ...], shape: tuple[int, ...]) -> Any:
     return values if values.dtype == np.float64 else values.astype(np.float64)
 
 
-def _each(run: Callable[[Any], None], pieces: Sequence[Any], cores: int) -> None:
+def _each(run: Callable[[Any], int], pieces: Sequence[Any], cores: int) -> Iterator[int]:
+    """Do every piece, on several cores at once; what each gives, in order."""
     if cores == 1 or len(pieces) < 2:
-        for piece in pieces:
-            run(piece)
+        yield from map(run, pieces)
         return
     from concurrent.futures import ThreadPoolExecutor
 
-    with ThreadPoolExecutor(cores) as pool:
-        list(pool.map(run, pieces))
+    pool = ThreadPoolExecutor(cores)
+    try:
+        yield from pool.map(run, pieces)
+    finally:
+        pool.shutdown(cancel_futures=True)
 
 
 def _invalid_rows(function: Compiled, given: Mapping[str, Any], shape: tuple[int, ...]) -> tuple[Any, dict[str, int]]:
@@ -425,16 +484,18 @@ def _executed(source: str) -> Any:
 
 
 class Code(NamedTuple):
-    """Compiled columns: ``scalars`` works out once what no array is in, from ``takes``; ``run`` fills in a block.
+    """Compiled columns: ``scalars`` works out once what no array is in, from ``takes``; the others fill in a block.
 
-    ``rows`` does where every array has the same rows, in ``buffers`` that are kept from block to block.
+    ``rows`` does where every array has the same rows, ``grid`` where arrays broadcast. Both take buffers that are kept
+    from block to block, which vary over the arrays that are named.
     """
 
     scalars: Callable[..., Any]
     takes: tuple[str, ...]
-    run: Callable[..., None]
     rows: Callable[..., None]
-    buffers: int
+    rows_buffers: Sequence[frozenset[str]]
+    grid: Callable[..., None]
+    grid_buffers: Sequence[frozenset[str]]
     arrays: tuple[str, ...]
     printed: Printed
 
@@ -445,7 +506,8 @@ class Printed(NamedTuple):
     takes: tuple[str, ...]
     arrays: tuple[str, ...]
     source: str
-    buffers: int
+    rows_buffers: Sequence[frozenset[str]]
+    grid_buffers: Sequence[frozenset[str]]
 
     def executed(self, name: str) -> Code:
         """The functions of the source."""
@@ -453,7 +515,8 @@ class Printed(NamedTuple):
 
         space: dict[str, Any] = {"numpy": numpy}
         exec(compile(self.source, f"<{name}>", "exec"), space)
-        return Code(space["scalars"], self.takes, space["run"], space["rows"], self.buffers, self.arrays, self)
+        rows, grid = (space["rows"], self.rows_buffers), (space["grid"], self.grid_buffers)
+        return Code(space["scalars"], self.takes, *rows, *grid, self.arrays, self)
 
 
 def _compile(function: Compiled, wanted: tuple[str, ...], arrays: frozenset[str], fixed: bool) -> Code:
@@ -487,24 +550,19 @@ def _compile(function: Compiled, wanted: tuple[str, ...], arrays: frozenset[str]
         *(f"    {show.doprint(symbol)} = {show.doprint(form)}" for form, symbol in constants.items()),
         f"    return ({''.join(f'{name}, ' for name in fixed_names)})",
     ]
-    arguments = ["outs", *fixed_names, *(show.doprint(letters[name]) for name in order)]
-    body = [f"{show.doprint(symbol)} = {show.doprint(form)}" for symbol, form in lines]
-    printed = [show.doprint(form) for form in reduced]
-    for result in results:
-        body += result.lines(printed)
     used = [*(form for _, form in lines), *(reduced[index] for result in results for index in result.indices)]
-    rows = BlockCode({letters[name] for name in arrays}, used)
-    for symbol, form in lines:
-        rows.keep(symbol, form)
-    for result in results:
-        result.into(rows, reduced)
-    buffers = [f"{name} = space[{index}, :rows]" for index, name in enumerate(rows.buffers)]
-    flat = ["rows = outs[0].shape[0]", *buffers, *rows.lines] if order else []
-    functions = {f"run({', '.join(arguments)})": body, f"rows(space, {', '.join(arguments)})": flat}
-    for name, statements in functions.items():
-        head += ["", f"def {name}:", *(f"    {line}" for line in statements), "    return"]
-    source = "\n".join(head)
-    return Printed(takes, tuple(order), source, len(rows.buffers)).executed(function.name)
+    source, buffers = list(head), []
+    for name, spread in (("rows", dict.fromkeys(order, ALIKE)), ("grid", {each: frozenset((each,)) for each in order})):
+        code = BlockCode({letters[each]: axes for each, axes in spread.items()}, used)
+        for symbol, form in lines:
+            code.keep(symbol, form)
+        for result in results:
+            result.into(code, reduced)
+        given = ", ".join(("buffers", "outs", *fixed_names, *(show.doprint(letters[each]) for each in order)))
+        cut = [f"[{', '.join(f't_{n}' for n in range(len(code.buffers)))}] = buffers"] if code.buffers else []
+        source += ["", f"def {name}({given}):", *(f"    {line}" for line in (*cut, *code.lines)), "    return"]
+        buffers.append([frozenset(order) if axes == ALIKE else axes for axes in code.buffers])
+    return Printed(takes, tuple(order), "\n".join(source), *buffers).executed(function.name)
 
 
 def _reached(forms: Sequence[Any], definitions: Mapping[Any, Any], values: Mapping[Any, Any]) -> dict[Any, Any]:
@@ -569,20 +627,6 @@ class _Result:
             code.which(mine, self.out)
         else:
             code.fold("maximum" if self.how == "largest" else "add", mine, self.out)
-
-    def lines(self, printed: Sequence[str]) -> list[str]:
-        """Statements that fill in the column."""
-        first, *rest = [printed[index] for index in self.indices]
-        if self.how == "which":
-            done = [f"most = {first} + 0.0*{self.out}", f"{self.out}[...] = 0"]
-            for code, form in enumerate(rest, 1):
-                done += [f"other = {form}", f"{self.out}[other > most] = {code}", "most = numpy.maximum(most, other)"]
-            return done
-        if not rest:
-            return [f"{self.out}[...] = {first}"]
-        name = "maximum" if self.how == "largest" else "add"
-        done = [f"numpy.{name}({first}, {rest[0]}, out={self.out})"]
-        return done + [f"numpy.{name}({self.out}, {form}, out={self.out})" for form in rest[1:]]
 
 
 def simplified(form: Any, values: Mapping[Any, Any]) -> Any:
