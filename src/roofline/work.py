@@ -93,7 +93,7 @@ class Work:
     def total(self, quantity: str, place: str | None = None) -> Size:
         """Sum the amounts of one quantity, over all places and dtypes or at one place."""
         amounts = [v for k, v in self._items.items() if k.quantity == quantity and place in (None, k.place)]
-        return sum(amounts[1:], amounts[0]) if amounts else 0
+        return sum(amounts)
 
     def __repr__(self) -> str:
         inside = ", ".join(f"{'/'.join(filter(None, key))}: {amount}" for key, amount in self._items.items())

@@ -232,7 +232,7 @@ class Bound(Comparable):
         (10.9, 93.2, 8.55)
         """
         times = [use.time for use in self.uses if use.quantity == "flops"]
-        return sum(times[1:], times[0]) if times else 0
+        return sum(times)
 
     @property
     def comms(self) -> Size:
@@ -381,7 +381,7 @@ def headline_flops(work: Any) -> Size:
     """FLOPs of the matrix work where there is any, else of the vector work: one unit's, never a sum over units."""
     matrix = [v for k, v in work.items() if k.quantity == "flops" and k.place == "matrix"]
     chosen = matrix or [v for k, v in work.items() if k.quantity == "flops"]
-    return sum(chosen[1:], chosen[0]) if chosen else 0
+    return sum(chosen)
 
 
 def ratio(a: Size, b: Size) -> Size | None:

@@ -374,7 +374,7 @@ def _row(asked: Question, name: str, says: str, limit: str = "") -> AlgorithmCos
     wire = {resource: time for resource, time in answer.times.items() if resource in answer.wire}
     work = sum((part.op.work * part.op.repeat for part in answer.ops if part.op.kind == "collective"), Work())
     known = all(rate(answer.machine, key) is not None for key in work if key.quantity == "hops")
-    hop_time = _sum([use.time for use in answer.uses if use.quantity == "hops"])
+    hop_time = sum(use.time for use in answer.uses if use.quantity == "hops")
     busiest = _largest(list(wire.values()))
     sent = _largest(list(answer.wire.values()))
     return AlgorithmCost(name, says, sent, work.total("hops"), busiest, hop_time if known else None, limit)
@@ -382,7 +382,3 @@ def _row(asked: Question, name: str, says: str, limit: str = "") -> AlgorithmCos
 
 def _largest(values: list[Size]) -> Size:
     return maximum(*values) if len(values) > 1 else values[0] if values else 0
-
-
-def _sum(values: list[Size]) -> Size:
-    return sum(values[1:], values[0]) if values else 0

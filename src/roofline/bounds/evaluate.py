@@ -100,15 +100,15 @@ def evaluate(
     times = _total({}, (part.times for part in parts))
     if not times:
         raise UntimedError(_nothing_timed(machine, missing))
-    lower, upper = maximum(*times.values()), _add(list(times.values()))
-    op_by_op = _add([part.lower for part in parts if part.times])
+    lower, upper = maximum(*times.values()), sum(times.values())
+    op_by_op = sum(part.lower for part in parts if part.times)
     uses = _merge(use for part in parts for use in part.uses)
-    work = _add([part.op.work * part.op.repeat for part in parts])
+    work = sum((part.op.work * part.op.repeat for part in parts), Work())
     flops = headline_flops(work)
     loaded = _amounts(uses, "bytes")
     compute = _headline_time(uses, work)
-    memory_time = _add([u.time for u in uses if u.quantity == "bytes"])
-    moved_bytes = _add(list(loaded.values()))
+    memory_time = sum(u.time for u in uses if u.quantity == "bytes")
+    moved_bytes = sum(loaded.values())
     intensity = ratio(flops, moved_bytes)
     return Bound(
         expression=expression,
@@ -156,8 +156,8 @@ def price_op(op: Op, work: Work, machine: Machine, rate_of: RateOf, missing: dic
         op=op,
         uses=tuple(uses),
         times=times,
-        lower=maximum(*values) if len(values) > 1 else _add(values),
-        upper=_add(values),
+        lower=maximum(*values) if len(values) > 1 else sum(values),
+        upper=sum(values),
         bound_by=_binding(times),
     )
 
@@ -167,10 +167,6 @@ def _total(start: dict[str, Size], many: Any) -> dict[str, Size]:
         for name, time in times.items():
             start[name] = start[name] + time if name in start else time
     return start
-
-
-def _add(values: list[Any]) -> Any:
-    return sum(values[1:], values[0]) if values else 0
 
 
 def _merge(uses: Any) -> tuple[Use, ...]:
@@ -194,7 +190,7 @@ def _headline_time(uses: Sequence[Use], work: Work) -> Size | None:
     places = {k.place for k in work if k.quantity == "flops"}
     place = "matrix" if "matrix" in places else "vector"
     chosen = [u.time for u in uses if u.quantity == "flops" and u.place == place]
-    return _add(chosen) if chosen else None
+    return sum(chosen) if chosen else None
 
 
 def _ridge(flops: Size, compute: Size | None, loaded: Size, memory: Size) -> Size | None:
@@ -225,7 +221,7 @@ def _estimate(
     if overlap is None and overhead is None:
         return None
     base = lower if overlap is None else lower + (1 - overlap) * (upper - lower)
-    return base if overhead is None else base + overhead * _add([op.repeat for op in ops])
+    return base if overhead is None else base + overhead * sum(op.repeat for op in ops)
 
 
 def untimed(machine: Machine, key: Key, amount: Size | None = None) -> Gap:

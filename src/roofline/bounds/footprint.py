@@ -37,7 +37,7 @@ class Footprint:
     def total(self) -> Size:
         """Bytes needed at once."""
         values = list(self.parts.values())
-        return sum(values[1:], values[0]) if values else 0
+        return sum(values)
 
     @property
     def fits(self) -> Any:
@@ -70,6 +70,16 @@ class Footprint:
         needs, has = format_amount(self.total, "B"), format_amount(self.capacity, "B")
         line = f"DOES NOT FIT: needs {needs}, {self.level} has {has}"
         return [Sentences([f"{line} · would fit: {instead}" if instead else line], "alert"), BLANK]
+
+    def in_words(self) -> str:
+        """What is needed at once, part by part, and what there is.
+
+        >>> Footprint({"weight": 2e9, "activation": 1e6}, "hbm", 80e9).in_words()
+        'needs 2 GB of memory at once (weight 2 GB, activation 1 MB); hbm has 80 GB'
+        """
+        parts = ", ".join(f"{role} {format_amount(size, 'B')}" for role, size in self.parts.items())
+        there = "" if self.capacity is None else f"; {self.level} has {format_amount(self.capacity, 'B')}"
+        return f"needs {format_amount(self.total, 'B')} of memory at once ({parts}){there}"
 
     def to_dict(self) -> dict[str, Any]:
         """What is needed, part by part, and what there is, under the keys that every answer has it under."""

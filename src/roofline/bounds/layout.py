@@ -108,7 +108,7 @@ class TensorLayout(Answer):
     def padding(self) -> Size:
         """Elements of padding, added over the dimensions; each is padded to a multiple of its axes."""
         over = [here * self._ways(i) - size for i, (size, here) in enumerate(zip(self.dims, self.local, strict=True))]
-        return sum(over[1:], over[0]) if over else 0
+        return sum(over)
 
     def _ways(self, position: int) -> Size:
         return product(self.mesh[axis] for axis in self.layout.shards[position])

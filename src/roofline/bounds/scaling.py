@@ -502,7 +502,7 @@ def _at_most(held: Any, links: list[Any], x: Any) -> bool:
 
 def _time(symbolic: Bound, quantity: str) -> Any:
     times = [use.time for use in symbolic.uses if use.quantity == quantity]
-    return sum(times[1:], times[0])
+    return sum(times)
 
 
 def _weights(symbolic: Bound, named: str = "") -> Any:

@@ -103,7 +103,14 @@ def command(
     elif as_json or (output or "").endswith(".json"):
         _write_json(traced.to_dict() | ({} if bound is None else {"bound": bound.to_dict()}), output)
     else:
-        _show([*_operations(traced, flat, depth, convention), *_roof(bound, len(machines) > 1, output)], output, bound)
+        _show(
+            [
+                *_operations(traced, flat, depth, convention, None if len(machines) > 1 else bound),
+                *_roof(bound, len(machines) > 1, output),
+            ],
+            output,
+            bound,
+        )
 
 
 def _check_output(output: str | None, machines: Sequence[str | None], as_json: bool) -> bool:
@@ -146,11 +153,11 @@ def _traced(program: str, frontend: str | None, inputs: Sequence[str], given: di
         raise InputError(f"{program} ends with sys.exit({stop.code!r})", hint=_NO_EXIT) from None
 
 
-def _operations(traced: Any, flat: bool, depth: int | None, convention: str) -> Iterator[Section]:
+def _operations(traced: Any, flat: bool, depth: int | None, convention: str, bound: Any) -> Iterator[Section]:
     """The operations, as a tree of modules or one below the other, and how many FLOPs another convention counts."""
     from roofline.sections import Sentences
 
-    yield from traced.operation_sections() if flat else traced.sections(depth)
+    yield from traced.operation_sections() if flat else traced.sections(depth, bound)
     if convention != "flops":
         from roofline.ops.counting import CONVENTIONS
 

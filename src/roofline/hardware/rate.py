@@ -390,7 +390,7 @@ def working_set(op: Op) -> Any:
     if not tensors:
         return None
     sizes = [tensor.capacity_bytes for tensor in tensors.values()]
-    return sum(sizes[1:], sizes[0]) * op.repeat
+    return sum(sizes) * op.repeat
 
 
 def resting_level(machine: Machine, main: Memory, touched: float) -> Memory:

@@ -202,8 +202,8 @@ def summary(model: Model, *, batch: Size = 1, prompt: Size = 1024, **options: An
     conventions = taken_from(options, "minimal")
     ops = prefill(model, batch=batch, prompt=prompt, **options)
     moved = traffic(ops, conventions.policy, conventions.tile)
-    flops = _total(op.work.total("flops", "matrix") * op.repeat for op in ops)
-    loaded = _total(work.total("bytes") * op.repeat for op, work in zip(ops, moved, strict=True))
+    flops = sum(op.work.total("flops", "matrix") * op.repeat for op in ops)
+    loaded = sum(work.total("bytes") * op.repeat for op, work in zip(ops, moved, strict=True))
     stored = model.in_format(options.get("activations") or model.dtype)
     return Summary(
         model=model,
@@ -217,8 +217,3 @@ def summary(model: Model, *, batch: Size = 1, prompt: Size = 1024, **options: An
         memory=needs(stored, ops, prompt + options.get("past", 0), batch, options),
         kv_per_token=stored.kv_bytes_per_token(options.get("kv")),
     )
-
-
-def _total(values: Any) -> Size:
-    listed = list(values)
-    return sum(listed[1:], listed[0])

@@ -59,7 +59,7 @@ def arithmetic(tensors: Sequence[Tensor]) -> str:
 def written_elements(op: Op) -> Size:
     """Elements of the results."""
     amounts = [tensor.elements if tensor.touched is None else tensor.touched for tensor in op.writes]
-    return sum(amounts[1:], amounts[0]) if amounts else 0
+    return sum(amounts)
 
 
 def vector(

@@ -139,7 +139,7 @@ def register_convention(name: str, count: Callable[[Op], Size], meaning: str) ->
 def count(ops: Iterable[Op], convention: str = "flops") -> Size:
     """Add up operations under a convention, each as often as it is repeated."""
     amounts = [count_operation(op, convention) for op in ops]
-    return sum(amounts[1:], amounts[0]) if amounts else 0
+    return sum(amounts)
 
 
 def count_operation(op: Op, convention: str = "flops") -> Size:

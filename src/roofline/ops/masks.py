@@ -118,7 +118,7 @@ def packed_pairs(mask: BandMask, queries: Sequence[Size], keys: Sequence[Size]) 
     (34, 7)
     """
     amounts = [mask.pairs(S, T) for S, T in zip(queries, keys, strict=True)]
-    return sum(amounts[1:], amounts[0]) if amounts else 0
+    return sum(amounts)
 
 
 def selected_pairs(S: Size, T: Size, most: Size) -> Size:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from roofline.bounds.bound import Bound
 from roofline.bounds.traffic import traffic
 from roofline.ops.counting import count_operation
 from roofline.ops.pricing import UNKNOWN
-from roofline.quantity import format_amount
+from roofline.quantity import format_amount, format_percent
 from roofline.sections import BLANK, Amount, Cell, Column, Row, Section, Sentences, Table, Wrap, figures
 from roofline.sizes import Size, is_symbol
 from roofline.work import Op
@@ -19,28 +19,43 @@ from roofline.work import Op
 GAP = 4
 
 
-def module_table(name: str, ops: Sequence[Op], modules: Mapping[str, str], depth: int | None = None) -> Table:
-    """The modules as a tree, ``depth`` levels deep, each with its FLOPs, its share, its bytes."""
-    loads = [load.total("bytes") * op.repeat for op, load in zip(ops, traffic(ops), strict=True)]
-    sums = _sums(ops, loads)
+def module_table(
+    name: str,
+    ops: Sequence[Op],
+    modules: Mapping[str, str],
+    weights: Mapping[str, Size],
+    depth: int | None = None,
+    answer: Bound | None = None,
+) -> Table:
+    """The modules as a tree, ``depth`` levels deep: parameters, FLOPs, bytes; under a roof the time and what binds.
+
+    ``modules`` is the class by module path, ``weights`` the elements of each parameter.
+    """
+    sums = _sums(ops, weights, answer)
     alike = _alike(sums, modules)
-    whole = sums[""][0] if sums else 0
+    whole = sums[""].flops if sums else 0
     is_open = is_symbol(whole)
+    has_weights = any(module.weights for module in sums.values())
+    is_timed = answer is not None and not is_symbol(answer.op_by_op)
     rows = []
-    for path in sorted(sums, key=lambda p: sums[p][2]):
+    for path, module in sums.items():
         level = path.count(".") + 1 if path else 0
         if (depth is not None and level > depth) or _hidden(path, alike):
             continue
-        flops, moved, _ = sums[path]
         word = path.rsplit(".", 1)[-1] if path else name
         word += f" … {alike[path][-1].rsplit('.', 1)[-1]} (each of {len(alike[path])})" if path in alike else ""
-        share: list[Cell] = [] if is_open else [f"{float(flops) / float(whole):.1%}" if whole else ""]
-        cells: tuple[Cell, ...] = (word, modules.get(path, ""), Amount(flops, "FLOP"), *share, Amount(moved, "B"))
-        rows.append(Row(cells, level=level))
+        cells: list[Cell] = [word, modules.get(path, "")]
+        cells += [_or_blank(module.parameters, "")] * has_weights
+        cells += [_or_blank(module.flops, "FLOP")]
+        cells += [] if is_open else [format_percent(float(module.flops) / float(whole)) if module.flops else ""]
+        cells += [_or_blank(module.bytes, "B")]
+        cells += [_or_blank(module.time, "s"), module.bound_by] if is_timed else []
+        rows.append(Row(tuple(cells), level=level))
     wrap: Wrap = "anywhere" if is_open else "never"
-    names = ("FLOPs", "bytes") if is_open else ("FLOPs", "share", "bytes")
-    columns = (Column("module", wrap=wrap), Column(wrap=wrap), *figures(*names, wrap=wrap))
-    return Table(columns, rows, "modules", gap=GAP)
+    names = ["parameters"] * has_weights + ["FLOPs"] + ["share"] * (not is_open) + ["bytes"] + ["at best"] * is_timed
+    columns = [Column("module", wrap=wrap), Column(wrap=wrap), *figures(*names, wrap=wrap)]
+    columns += [Column("bound by")] * is_timed
+    return Table(columns, rows, "modules", gap=2 if is_timed else GAP)
 
 
 def operation_table(ops: Sequence[Op], most: int | None = None) -> Iterator[Section]:
@@ -66,6 +81,9 @@ def under_the_roof(answer: Bound, most: int | None = 15) -> Iterator[Section]:
     yield from replace(answer, ops=()).sections()
     if is_symbol(answer.op_by_op):
         return
+    if answer.footprint is not None and answer.footprint.fits:
+        yield BLANK
+        yield Sentences([answer.footprint.in_words()])
     groups: dict[tuple[str, str], list[Any]] = {}
     for part in answer.ops:
         groups.setdefault((part.op.name, str(part.bound_by or "")), []).append(part)
@@ -93,26 +111,77 @@ def _counted(op: Op, flops: Size) -> Cell:
     return "unknown" if op.kind == UNKNOWN else Amount(flops, "FLOP")
 
 
-def _sums(ops: Sequence[Op], loads: Sequence[Size]) -> dict[str, tuple[Size, Size, int]]:
-    """FLOPs, bytes and position by module path, every module holding what is under it."""
-    found: dict[str, tuple[Size, Size, int]] = {}
+@dataclass(slots=True)
+class _Module:
+    """What the operations of a module and of those in it add up to."""
+
+    place: int
+    flops: Size = 0
+    bytes: Size = 0
+    weights: dict[str, Size] = field(default_factory=dict)
+    times: dict[str, Size] = field(default_factory=dict)
+
+    @property
+    def parameters(self) -> Size:
+        return sum(self.weights.values())
+
+    @property
+    def time(self) -> Size:
+        """Seconds where each operation overlaps within itself."""
+        return sum(self.times.values())
+
+    @property
+    def bound_by(self) -> str:
+        """The resource of the operations that take most of the time."""
+        return max(self.times, key=lambda resource: float(self.times[resource]), default="")
+
+
+def _sums(ops: Sequence[Op], weights: Mapping[str, Size], answer: Bound | None) -> dict[str, _Module]:
+    """What each module adds up to by its path, every module holding what is under it, in the order of the tree."""
+    found: dict[str, _Module] = {}
+    loads = [load.total("bytes") * op.repeat for op, load in zip(ops, traffic(ops), strict=True)]
     for op, load in zip(ops, loads, strict=True):
-        parts = op.where.split(".") if op.where else []
-        for level in range(len(parts) + 1):
-            path = ".".join(parts[:level])
-            flops, moved, place = found.get(path, (0, 0, len(found)))
-            found[path] = (flops + count_operation(op), moved + load, place)
+        flops, read = count_operation(op), parameters_of(op, weights)
+        for path in _paths(op):
+            module = found.setdefault(path, _Module(len(found)))
+            module.flops, module.bytes = module.flops + flops, module.bytes + (load if answer is None else 0)
+            module.weights.update(read)
+    for part in () if answer is None else answer.ops:
+        for path in _paths(part.op):
+            module, resource = found.setdefault(path, _Module(len(found))), str(part.bound_by or "")
+            module.bytes += part.bytes
+            module.times[resource] = module.times.get(resource, 0) + part.lower
     return _in_tree_order(found)
 
 
-def _alike(sums: dict[str, tuple[Size, Size, int]], classes: Mapping[str, str]) -> dict[str, list[str]]:
+def parameters_of(op: Op, weights: Mapping[str, Size]) -> dict[str, Size]:
+    """Elements of the parameters that an operation reads, by the name of their memory, each whole."""
+    found = {}
+    for tensor in (t for t in op.reads if t.role == "weight"):
+        whole = (tensor.storage or tensor.ident).partition("[")[0]
+        is_known = whole in weights
+        found[whole if is_known else tensor.storage or tensor.ident] = weights.get(whole, tensor.elements)
+    return found
+
+
+def _paths(op: Op) -> list[str]:
+    """The modules that an operation is in, the program itself first."""
+    parts = op.where.split(".") if op.where else []
+    return [".".join(parts[:level]) for level in range(len(parts) + 1)]
+
+
+def _or_blank(amount: Size, unit: str) -> Cell:
+    return Amount(amount, unit) if is_symbol(amount) or amount else ""
+
+
+def _alike(sums: Mapping[str, _Module], classes: Mapping[str, str]) -> dict[str, list[str]]:
     """Numbered siblings of one class that cost the same, by the first of them."""
     found: dict[tuple[Any, ...], list[str]] = {}
-    for path in sorted(sums, key=lambda p: sums[p][2]):
+    for path, module in sums.items():
         parent, _, name = path.rpartition(".")
         if name.isdigit():
-            flops, moved, _ = sums[path]
-            found.setdefault((parent, classes.get(path, ""), str(flops), str(moved)), []).append(path)
+            costs = (str(module.flops), str(module.bytes), str(module.parameters))
+            found.setdefault((parent, classes.get(path, ""), *costs), []).append(path)
     return {paths[0]: paths for paths in found.values() if len(paths) > 2}
 
 
@@ -121,11 +190,11 @@ def _hidden(path: str, alike: Mapping[str, list[str]]) -> bool:
     return any(path == other or path.startswith(f"{other}.") for paths in alike.values() for other in paths[1:])
 
 
-def _in_tree_order(found: dict[str, tuple[Size, Size, int]]) -> dict[str, tuple[Size, Size, int]]:
-    """Number the paths so that what is under a module follows it, siblings in the order they ran."""
+def _in_tree_order(found: dict[str, _Module]) -> dict[str, _Module]:
+    """Sort the paths so that what is under a module follows it, siblings in the order they ran."""
 
     def key(path: str) -> list[int]:
         parts = path.split(".") if path else []
-        return [found[".".join(parts[:level])][2] for level in range(len(parts) + 1)]
+        return [found[".".join(parts[:level])].place for level in range(len(parts) + 1)]
 
-    return {path: (*found[path][:2], place) for place, path in enumerate(sorted(found, key=key))}
+    return {path: found[path] for path in sorted(found, key=key)}

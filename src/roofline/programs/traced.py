@@ -21,7 +21,7 @@ from roofline.bounds.traffic import traffic
 from roofline.errors import InputError, suggest
 from roofline.ops.counting import CONVENTIONS, count_operation
 from roofline.ops.pricing import LEAST_SENT_NOTE, UNKNOWN
-from roofline.programs.outline import GAP, module_table, operation_table
+from roofline.programs.outline import GAP, module_table, operation_table, parameters_of
 from roofline.quantity import format_amount
 from roofline.sections import BLANK, Amount, Column, Headline, Row, Section, Sentences, Table, figures
 from roofline.sizes import Size, is_symbol
@@ -81,7 +81,7 @@ class Traced(Answer):
 
     def flops(self, convention: str = "flops") -> Size:
         """Count the whole program under a convention of :data:`~roofline.ops.counting.CONVENTIONS`."""
-        return _sum([count_operation(op, convention) for op in self.ops])
+        return sum(count_operation(op, convention) for op in self.ops)
 
     def macs(self) -> Size:
         """Multiply-adds of matmuls, convolutions and attention."""
@@ -90,7 +90,7 @@ class Traced(Answer):
     def bytes(self, policy: str = "each-op") -> Size:
         """Bytes moved under a policy that needs no tile: ``each-op`` (unfused), ``fused``, ``minimal``."""
         loads = traffic(self.ops, policy)
-        return _sum([load.total("bytes") * op.repeat for op, load in zip(self.ops, loads, strict=True)])
+        return sum(load.total("bytes") * op.repeat for op, load in zip(self.ops, loads, strict=True))
 
     def intensity(self, policy: str = "each-op", convention: str = "flops") -> Size:
         """FLOPs a byte."""
@@ -99,11 +99,9 @@ class Traced(Answer):
     def parameters(self) -> Size:
         """Elements of the parameters that are read, each once and whole, however many parts of it are; no buffers."""
         found: dict[str, Size] = {}
-        for tensor in (t for op in self.ops for t in op.reads if t.role == "weight"):
-            whole = (tensor.storage or tensor.ident).partition("[")[0]
-            is_known = whole in self.weights
-            found[whole if is_known else tensor.storage or tensor.ident] = self.weights.get(whole, tensor.elements)
-        return _sum(list(found.values()))
+        for op in self.ops:
+            found |= parameters_of(op, self.weights)
+        return sum(found.values())
 
     def totals(self, convention: str = "flops") -> dict[str, Size]:
         """Counts by kind of operation, the kinds that count nothing left out."""
@@ -197,10 +195,10 @@ class Traced(Answer):
             "assumptions": list(self.assumptions),
         }
 
-    def sections(self, depth: int | None = None) -> Iterator[Section]:
-        """The modules as a tree, ``depth`` levels deep; then totals and gaps."""
+    def sections(self, depth: int | None = None, under: Bound | None = None) -> Iterator[Section]:
+        """The modules as a tree, ``depth`` levels deep, with their times ``under`` a roof; then totals and gaps."""
         yield Headline(self.name, ", ".join(self.inputs))
-        yield from (BLANK, module_table(self.name, self.ops, self.modules, depth), BLANK)
+        yield from (BLANK, module_table(self.name, self.ops, self.modules, self.weights, depth, under), BLANK)
         yield from self._totals()
 
     def operation_sections(self, most: int | None = None) -> Iterator[Section]:
@@ -334,7 +332,7 @@ def gaps_of(ops: Sequence[Op]) -> tuple[UncountedOperation, ...]:
     for op in ops:
         if op.kind != UNKNOWN:
             continue
-        moved = _sum([tensor.traffic_bytes for tensor in (*op.reads, *op.writes)]) * op.repeat
+        moved = sum(tensor.traffic_bytes for tensor in (*op.reads, *op.writes)) * op.repeat
         old = found.get(op.name)
         reason = op.note or "no rule"
         place = op.where or op.options.get("source", "")
@@ -347,10 +345,6 @@ def gaps_of(ops: Sequence[Op]) -> tuple[UncountedOperation, ...]:
 
 def _fact(op: Op, name: str) -> Any:
     return getattr(op, name) if name in ("kind", "name", "where") else op.options.get(name)
-
-
-def _sum(amounts: list[Any]) -> Any:
-    return sum(amounts[1:], amounts[0]) if amounts else 0
 
 
 def _operation_data(op: Op) -> dict[str, Any]:

@@ -109,7 +109,7 @@ def pipelined(
         times = [[time(bound) for bound in stage] for stage in found]
         return _ended(times) if pieces > 1 else _steady(phase, [stage[0] for stage in times], turns)
 
-    slowest = _slowest([_sum([bound.lower for bound in stage]) for stage in found], parts)
+    slowest = _slowest([sum([bound.lower for bound in stage]) for stage in found], parts)
     base = _together(found[slowest], 1 if pieces > 1 else turns, conventions)
     lower = through(lambda bound: bound.lower)
     compute = None if base.attainable is None else base.flops / base.attainable
@@ -126,13 +126,13 @@ def pipelined(
         "assumptions": (*base.assumptions, *assume("layout", _said(ways, parts, count, pieces, phase))),
     }
     same = {f.name: getattr(base, f.name) for f in fields(Bound)}
-    latency = _sum([stage.lower for stage in stages])
+    latency = sum([stage.lower for stage in stages])
     return Pipelined(**{**same, **changed}, stages=stages, micro_batches=count, latency=latency, slowest=slowest)
 
 
 def _steady(phase: str, times: Sequence[Size], turns: Size) -> Size:
     """The step's time where all micro-batches are alike."""
-    latency, slow = _sum(times), maximum(*times)
+    latency, slow = sum(times), maximum(*times)
     return maximum(turns * slow, latency) if phase == "decode" else (turns - 1) * slow + latency
 
 
@@ -229,10 +229,6 @@ def _said(ways: Parallelism, parts: Sequence[Model], count: Size, pieces: int, p
     if phase == "decode":
         said.append("a sequence's next token starts when its last one has left the last stage")
     return said
-
-
-def _sum(values: Sequence[Size]) -> Size:
-    return sum(values[1:], values[0])
 
 
 def _sum_of(value: Size) -> float:

@@ -219,8 +219,8 @@ class TrainingQuestion:
             microbatches=plan.microbatches,
             schedule=order.name,
             checkpoint=plan.policy.name,
-            model_flops=3 * _sum(op.work.total("flops", "matrix") * op.repeat for op in ops),
-            flops=_sum(s.bound.flops * len(s.numbers) for s in stages) * product(laid.ways.values()) / self.pipeline,
+            model_flops=3 * sum(op.work.total("flops", "matrix") * op.repeat for op in ops),
+            flops=sum(s.bound.flops * len(s.numbers) for s in stages) * product(laid.ways.values()) / self.pipeline,
             six=6 * model.active_parameters * laid.total,
             peak=float(peak.value),
             lower=lower,
@@ -505,8 +505,8 @@ def _of_microbatch(
     lengths = (len(found.forward), len(found.inputs), len(found.weights))
     each = bound.ops[: sum(lengths)]
     ends = (0, lengths[0], lengths[0] + lengths[1], sum(lengths))
-    parts = [shorten("passes", _sum([0, *(op.lower for op in each[a:b])])) for a, b in pairwise(ends)]
-    whole = _sum(parts)
+    parts = [shorten("passes", sum([0, *(op.lower for op in each[a:b])])) for a, b in pairwise(ends)]
+    whole = sum(parts)
     slots = [shorten("slots", slot) for slot in _forms(each)]
     totals = [shorten("stage", total) for total in (bound.lower, bound.op_by_op, bound.upper)]
     return [
@@ -520,7 +520,7 @@ def _forms(parts: Sequence[OpBound]) -> tuple[Size, Size, Size]:
     for part in parts:
         for name, time in part.times.items():
             times[name] = times[name] + time if name in times else time
-    return maximum(*times.values()), _sum(part.lower for part in parts if part.times), _sum(times.values())
+    return maximum(*times.values()), sum(part.lower for part in parts if part.times), sum(times.values())
 
 
 def _estimate(found: Training, overlap: float | None) -> Size | None:
@@ -574,11 +574,6 @@ def _assumptions(
     if machine.mesh is not None:
         said += [f"chips are laid out as {', '.join(map(str, machine.mesh))}", *machine.mesh.notes]
     return [*usual, *assume("model", said)]
-
-
-def _sum(values: Any) -> Size:
-    listed = list(values)
-    return sum(listed[1:], listed[0])
 
 
 __all__ = ["Training", "train"]

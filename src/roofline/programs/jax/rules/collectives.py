@@ -130,4 +130,4 @@ def _axes(split: Sequence[tuple[str, ...]]) -> dict[str, int]:
 
 def _bytes(tensors: Sequence[Tensor]) -> Size:
     amounts = [tensor.traffic_bytes for tensor in tensors]
-    return sum(amounts[1:], amounts[0]) if amounts else 0
+    return sum(amounts)
