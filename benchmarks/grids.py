@@ -2,6 +2,7 @@
 
 ``python -m benchmarks.grids survive [ROWS] [SEED]`` compares; ``python -m benchmarks.grids rates [ROWS]`` measures the
 rates of this process, one worker and two, the time of a task, what it costs beside its rows, and the bytes it sends.
+Seconds of CPU are told beside those of the clock, which others on the machine lengthen.
 """
 
 from __future__ import annotations
@@ -14,24 +15,28 @@ import sys
 import tempfile
 import threading
 import time
-from typing import Any
+from typing import Any, NamedTuple
 
-import distributed
+import numpy as np
 
+from roofline import __version__
 from roofline.grids.answer import ReducedGrid
 from roofline.grids.blocks import BLOCK_ROWS
 from roofline.grids.reducing import Reducing
 from roofline.grids.reductions import KeepRequest
+from roofline.grids.runs import Cluster
+from roofline.models.config import load
 from roofline.models.sweeps import StepTable, sweep_steps
 
 KEEP = "front,top=100,histogram=lower,histogram=bound_by"
-CHOICES: dict[str, Any] = {"on": ["h100:8", "h200:8"], "tensor": 8, "weights": ["bf16", "fp8"]}
+SIZES: dict[str, Any] = {"batch": range(1, 65), "prompt": range(1, 2001)}
+ONE: dict[str, Any] = {"on": "h200:8", "tensor": 8, "weights": "fp8", **SIZES}
+CHOICES: dict[str, Any] = {"on": ["h100:8", "h200:8"], "tensor": 8, "weights": ["bf16", "fp8"], **SIZES}
 
 
 def asked(rows: int) -> dict[str, Any]:
-    """A grid of about so many rows: chips × formats × batch × context."""
-    context = max(1, rows // (4 * 1024))
-    return {**CHOICES, "batch": range(1, 1025), "context": range(1, context + 1), "keep": KEEP}
+    """A grid of about so many rows, all of which fit the memory: chips × formats × batch × prompt × past."""
+    return {**CHOICES, "past": range(max(1, rows // (4 * 64 * 2000))), "keep": KEEP}
 
 
 def tables(found: ReducedGrid) -> bytes:
@@ -43,7 +48,7 @@ def survive(rows: int, seed: int) -> None:
     """Two workers of which one is killed twice at random, the run stopped once: equal to one process?"""
     chance = random.Random(seed)
     start = time.perf_counter()
-    serial = sweep_steps("llama-3-70b", **asked(rows))
+    serial = sweep_steps("llama-3-70b", "prefill", **asked(rows))
     print(
         f"one process: {serial.rows:,} rows in {serial.blocks} blocks, {time.perf_counter() - start:.0f} s", flush=True
     )
@@ -52,8 +57,7 @@ def survive(rows: int, seed: int) -> None:
     killed: list[str] = []
     with tempfile.TemporaryDirectory() as folder:
         out = os.path.join(folder, "grid")
-        with distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address="127.0.0.1:0") as local:
-            client = distributed.Client(local)
+        with Cluster(workers=2).opened() as client:
 
             def kill() -> None:
                 time.sleep(chance.random())
@@ -72,10 +76,11 @@ def survive(rows: int, seed: int) -> None:
 
             stopped: list[int] = []
             start = time.perf_counter()
-            half = sweep_steps("llama-3-70b", **asked(rows), out=out, client=client, block_progress=progress)
-            whole = sweep_steps("llama-3-70b", **asked(rows), out=out, client=client, block_progress=progress)
+            half = sweep_steps("llama-3-70b", "prefill", **asked(rows), out=out, client=client, block_progress=progress)
+            whole = sweep_steps(
+                "llama-3-70b", "prefill", **asked(rows), out=out, client=client, block_progress=progress
+            )
             seconds = time.perf_counter() - start
-            client.close()
         parts = sorted(os.listdir(os.path.join(out, "parts")))
     print(f"two workers: killed {killed}, stopped after {half.done} of {half.blocks} blocks, {seconds:.0f} s in all")
     assert parts == [f"block-{number:06}.npz" for number in range(whole.blocks)]
@@ -85,46 +90,76 @@ def survive(rows: int, seed: int) -> None:
     print(f"equal bit for bit: {kept}; left out {dict(whole.left_out)}")
 
 
+class Spent(NamedTuple):
+    """Rows, tasks, and the seconds of CPU that they took in the client, in the scheduler, and in the workers."""
+
+    rows: int
+    blocks: int
+    seconds: float
+    here: float
+    workers: float
+
+    def __str__(self) -> str:
+        cpu = self.workers or self.here
+        return (
+            f"{self.rows / self.seconds / 1e6:.1f} million rows/s by the clock; {self.rows / cpu / 1e6:.1f} a second"
+            f" of CPU where they are worked out, {self.here / self.blocks * 1e3:.1f} ms of CPU a block here"
+        )
+
+
+def spent(client: Any, **more: Any) -> Spent:
+    """Run a grid of one formula and measure it; ``here`` is client and scheduler, which share this process."""
+
+    def cpu() -> float:
+        return sum(client.run(time.process_time).values()) if client is not None else 0.0
+
+    start, here, there = time.perf_counter(), time.process_time(), cpu()
+    found = sweep_steps("llama-3-70b", "prefill", **{**ONE, **more}, **({"client": client} if client else {}))
+    taken = time.perf_counter() - start, time.process_time() - here, cpu() - there
+    return Spent(found.rows, found.blocks, *taken)
+
+
+def imported() -> None:
+    """Have a process import what it needs, and make the formula, which it keeps."""
+    from benchmarks.grids import KEEP, ONE
+
+    sweep_steps("llama-3-70b", "prefill", **ONE, past=0, keep=KEEP, workers=0)
+
+
 def rates(rows: int) -> None:
-    """Rates with no worker, one and two; what a task costs; bytes through the scheduler."""
+    """Rates with no worker, one and two, in turn, start apart; what a task costs; bytes through the scheduler."""
+    grid = {"past": range(rows // (64 * 2000)), "keep": KEEP}
+    small = {"past": range(1), "prompt": range(1, 501), "keep": KEEP, "block_rows": 80}
     for workers in (0, 1, 2):
-        if workers:
-            local = distributed.LocalCluster(n_workers=workers, threads_per_worker=1, dashboard_address="127.0.0.1:0")
-            client = distributed.Client(local)
-        more = {"client": client} if workers else {"workers": 0}
-        sweep_steps("llama-3-70b", **{**asked(rows // 100), **more})  # everything imported
         start = time.perf_counter()
-        found = sweep_steps("llama-3-70b", **asked(rows), **more)
-        seconds = time.perf_counter() - start
-        rate = found.rows / seconds / 1e6
-        print(f"{workers} workers: {rate:.1f} million rows/s, {seconds:.1f} s, {found.blocks} blocks", flush=True)
-        if workers:
+        with Cluster(workers=workers).opened() as client:
+            began = time.perf_counter() - start
             start = time.perf_counter()
-            small = sweep_steps("llama-3-70b", **asked(4 * 1024 * 100), block_rows=500, **more)
-            seconds = time.perf_counter() - start
-            print(f"  {small.blocks} blocks of 500 rows: {seconds / small.blocks * 1e3:.1f} ms each")
-            client.close()
-            local.close()
-    given = {name: [value] if not isinstance(value, list) else value for name, value in CHOICES.items()}
-    import numpy as np
-
-    from roofline.models.config import load
-
-    axes = {"batch": np.arange(1, 1025), "context": np.arange(1, rows // 4096 + 1)}
+            client.run(imported) if client else imported()
+            first = time.perf_counter() - start
+            print(f"{workers} workers: {began:.1f} s to start, {first:.1f} s to import and to make the formula")
+            print(f"  {min((spent(client, **grid) for _ in range(3)), key=lambda each: each.workers or each.here)}")
+            tasks = spent(client, **small)
+            ms = (tasks.here + tasks.workers) / tasks.blocks * 1e3
+            print(f"  {tasks.blocks} blocks of {tasks.rows // tasks.blocks} rows: {ms:.1f} ms of CPU each,", end=" ")
+            print(f"{tasks.here / tasks.blocks * 1e3:.1f} of them here", flush=True)
+    sizes = {name: np.asarray(values) for name, values in ONE.items() if name in ("batch", "prompt")}
     names = ["lower", "upper", "bound_by", "memory", "fits", "throughput"]
-    table = StepTable(load("llama-3-70b"), "decode", given, {}, axes, names)
-    keep = KeepRequest.read(KEEP, table.names, ("lower", "throughput"))
-    from roofline import __version__
-
-    work = Reducing(table, keep, "", __version__)
+    choice = {name: [value] for name, value in ONE.items() if name not in sizes}
+    table = StepTable(load("llama-3-70b"), "prefill", choice, {}, {**sizes, "past": np.arange(10_000)}, names)
+    work = Reducing(table, KeepRequest.read(KEEP, table.names, ("lower", "throughput")), "", __version__)
     block = next(iter(table.blocks(BLOCK_ROWS)))
+    start = time.process_time()
     prepared = work.prepared(0)
+    made = time.process_time() - start
     start = time.process_time()
     result = work.run(prepared, block)
     seconds = time.process_time() - start
-    sizes = {"work": work, "prepared": prepared, "block": block, "result": result}
-    said = ", ".join(f"{name} {len(pickle.dumps(value)):,}" for name, value in sizes.items())
-    print(f"a block of {block.stop - block.start:,} rows: {seconds:.2f} s of CPU; bytes: {said}")
+    values = {"work": work, "prepared": prepared, "block": block, "result": result}
+    said = ", ".join(f"{name} {len(pickle.dumps(value)):,}" for name, value in values.items())
+    print(
+        f"a formula: {made:.2f} s of CPU; a block of {block.stop - block.start:,} rows: {seconds:.2f} s; bytes: {said}"
+    )
 
 
 if __name__ == "__main__":
@@ -132,4 +167,4 @@ if __name__ == "__main__":
     if words[0] == "survive":
         survive(int(float(words[1])) if len(words) > 1 else 10**9, int(words[2]) if len(words) > 2 else 0)
     else:
-        rates(int(float(words[1])) if len(words) > 1 else 10**8)
+        rates(int(float(words[1])) if len(words) > 1 else 5 * 10**7)

@@ -12,7 +12,6 @@
 from __future__ import annotations
 
 import math
-from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -23,7 +22,7 @@ from roofline.bounds.arrays import evaluated, no_closed_form, said_of_all
 from roofline.bounds.bound import Bound
 from roofline.bounds.question import Question, of_several_chips, resolve_sizes, without_helpers
 from roofline.errors import InputError, SizeError, suggest
-from roofline.formulas.compiled import Evaluated
+from roofline.formulas.compiled import Compiled, Evaluated
 from roofline.formulas.tables import Columns, integers, stacked
 from roofline.grids.answer import RUN_WORDS, GridRun, ReducedGrid, reduce_grid
 from roofline.grids.blocks import BlockTable
@@ -473,8 +472,8 @@ class LineTable(BlockTable):
         }
         self.names = (*grid.names, *self.columns)
 
-    def prepared(self, choice: int) -> Any:
-        """The closed form with its columns compiled; None where it has none."""
+    def prepared(self, choice: int, groups: Sequence[Sequence[str]] = ()) -> Any:
+        """The closed form with groups of columns compiled; None where it has none."""
         few = _Grid({name: values[:2] for name, values in self.grid.axes.items()}, self.grid.formulas)
         every = few.across()
         sizes = without_helpers(every, few.formulas, self.asked.size_names)
@@ -484,8 +483,14 @@ class LineTable(BlockTable):
         found = evaluated(self.asked, sizes, varying)
         if found is None or tuple(found.function.times) != self.times:
             return None
-        deque((_column(found, name, name in self.known, self.capacity) for name in self.columns), 0)
+        for names in groups:
+            found.function.evaluate(varying, self._forms(found.function, names) or None)
         return found.function
+
+    def _forms(self, function: Compiled, names: Sequence[str]) -> tuple[str, ...]:
+        """The columns of the closed form that columns of the table follow from."""
+        parts = dict.fromkeys("memory" if name == "fits" else name for name in names if name in self.known)
+        return tuple(name for name in parts if name in function.columns)
 
     def evaluated(
         self, prepared: Any, choice: int, sizes: Mapping[str, Any], names: Sequence[str]
@@ -495,7 +500,8 @@ class LineTable(BlockTable):
 
         every = self.grid.with_formulas(dict(sizes))
         if prepared is not None:
-            found = prepared.evaluate({name: every[name] for name in prepared.sizes})
+            sizes_of_form = {name: every[name] for name in prepared.sizes}
+            found = prepared.evaluate(sizes_of_form, self._forms(prepared, names) or None)
             if not found.invalid:
                 own = {name: every[name] for name in names if name in every}
                 rest = [name for name in names if name not in own]

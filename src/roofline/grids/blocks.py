@@ -52,8 +52,11 @@ class BlockTable(ABC):
     names: tuple[str, ...]
 
     @abstractmethod
-    def prepared(self, choice: int) -> Any:
-        """What the rows of a choice are worked out with; it is made once and travels to other workers."""
+    def prepared(self, choice: int, groups: Sequence[Sequence[str]] = ()) -> Any:
+        """What the rows of a choice are worked out with; it is made once and travels to other workers.
+
+        ``groups`` are the sets of columns that :meth:`evaluated` will be asked for.
+        """
 
     @abstractmethod
     def evaluated(

@@ -62,7 +62,7 @@ class Reducing:
         if self.version != __version__:
             raise RooflineError(f"the workers have roofline {__version__}, and {self.version} asks them")
         try:
-            return self.table.prepared(choice)
+            return self.table.prepared(choice, (self._looked_at, self._worked_out))
         except RooflineError as error:
             return str(error)
 
@@ -72,8 +72,7 @@ class Reducing:
 
         states: dict[str, State] = {}
         left_out: dict[str, int] = {}
-        every = (*self.table.names,) if self.keep.rows else (*self.keep.columns, *self._fits)
-        names = tuple(dict.fromkeys(every))
+        names = self._looked_at
         impossible = isinstance(prepared, str)
         if impossible:
             left_out[prepared] = block.stop - block.start
@@ -97,8 +96,18 @@ class Reducing:
         return Reduced(states, block.stop - block.start, left_out, said)
 
     @property
-    def _fits(self) -> tuple[str, ...]:
-        return ("fits",) if "fits" in self.table.names else ()
+    def _looked_at(self) -> tuple[str, ...]:
+        """Columns that are worked out for all rows."""
+        fits = ("fits",) if "fits" in self.table.names else ()
+        return self.table.names if self.keep.rows else tuple(dict.fromkeys((*self.keep.columns, *fits)))
+
+    @property
+    def _worked_out(self) -> tuple[str, ...]:
+        """Columns that do not follow from the number of a choice: all of them for the rows that are kept."""
+        import numpy as np
+
+        labels = self.table.labels(np.zeros(0, np.int64))
+        return tuple(name for name in self.table.names if name not in labels)
 
     def _with_columns(self, prepared: Any, block: RowBlock, state: State) -> State:
         """The rows that are kept, with the columns that no reduction looked at."""
@@ -106,14 +115,13 @@ class Reducing:
 
         if "row" not in state:
             return state
-        labels = self.table.labels(np.zeros(0, np.int64))
-        rest = tuple(name for name in self.table.names if name not in state and name not in labels)
+        every = self._worked_out
         sizes = self.table.sizes_at(state["row"])
         if not len(state["row"]):
-            found = {name: np.zeros(0) for name in rest}
+            found = {name: np.zeros(0) for name in every}
         else:
-            found = self.table.flat(prepared, block.choice, sizes, rest)
-        return {**state, **{name: _storable(values) for name, values in found.items()}}
+            found = self.table.flat(prepared, block.choice, sizes, every)
+        return {**{name: _storable(values) for name, values in found.items()}, **state}
 
 
 def _usable(columns: Mapping[str, Any], left_out: dict[str, int]) -> Any:
@@ -172,7 +180,12 @@ class RowsFile:
             os.makedirs(unfinished, exist_ok=True)
             os.makedirs(os.path.dirname(self.name), exist_ok=True)
             self.part = os.path.join(unfinished, f"{os.path.basename(self.name)}.{uuid4().hex}")
-            self.writer = load_extra("pyarrow.parquet", "parquet").ParquetWriter(self.part, table.schema)
+            split = [each.name for each in table.schema if arrow.types.is_floating(each.type)]
+            rest = [name for name in table.schema.names if name not in split]
+            # numbers that lie close share their high bytes: a third of the space, and less time than a dictionary
+            self.writer = load_extra("pyarrow.parquet", "parquet").ParquetWriter(
+                self.part, table.schema, compression="zstd", use_dictionary=rest, use_byte_stream_split=split
+            )
         self.writer.write_table(table)
 
     def __exit__(self, kind: Any, error: Any, trace: Any) -> None:

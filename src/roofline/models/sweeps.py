@@ -185,17 +185,15 @@ class StepTable(BlockTable):
         sizes = dict.fromkeys(self.axes, 1)
         return step_function(self.model, self.phase, **{**self.fixed, **self.choice(number), **sizes})
 
-    def prepared(self, choice: int) -> Compiled:
-        """The formula of a choice, with its columns compiled."""
+    def prepared(self, choice: int, groups: Sequence[Sequence[str]] = ()) -> Compiled:
+        """The formula of a choice, with groups of columns compiled."""
         try:
             function = self.function(choice)
         except (HardwareError, SizeError) as error:
             raise type(error)(f"{_named(self.choice(choice))}: {error}") from None
         first = {name: values[:1] for name, values in self.axes.items()}
-        own = (*self.columns, *(part for name in self.columns for part in DERIVED.get(name, ())))
-        for name in dict.fromkeys(own):
-            if name in function.columns:
-                function.evaluate(first, (name,))
+        for names in groups:
+            function.evaluate(first, _forms(function, names) or None)
         return function
 
     def evaluated(
@@ -210,7 +208,7 @@ class StepTable(BlockTable):
                 name: Codes(np.zeros(shape, np.int16), ("",)) if name == "bound_by" else np.full(shape, np.nan)
                 for name in names
             }  # fmt: skip
-        found = prepared.evaluate(sizes)
+        found = prepared.evaluate(sizes, _forms(prepared, names) or None)
         return {name: self.column(found, name, choice, sizes) for name in names}
 
     def column(self, found: Evaluated, name: str, choice: int, sizes: Mapping[str, Any]) -> Any:
@@ -307,6 +305,12 @@ class _Whole:
             parts = [None if columns is None else columns.get(name) for _, columns in self.found]
             table[name] = stacked(parts, [self.grid] * len(parts))
         return table
+
+
+def _forms(function: Compiled, names: Sequence[str]) -> tuple[str, ...]:
+    """The columns of a formula that columns of a table follow from."""
+    every = dict.fromkeys(part for name in names for part in (name, *DERIVED.get(name, ())))
+    return tuple(name for name in every if name in function.columns)
 
 
 def _fits(found: Evaluated, machine: Machine) -> Any:
