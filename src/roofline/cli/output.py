@@ -13,9 +13,6 @@ import click
 
 from roofline.errors import InputError
 
-#: The columns that an answer has at least, where it needs them.
-NARROW = 80
-
 
 @dataclass(slots=True)
 class KeptAnswers:
@@ -58,10 +55,10 @@ def is_kept() -> bool:
 def show(answer: Any, *, whole: bool = False, of: Any = None, charts: Callable[[], Any] | None = None) -> None:
     """Print an answer, or sections of one; where the output is no terminal, at COLUMNS, or 100.
 
-    ``whole`` makes lines as long as they need to be, so that no table of figures is cut. In a terminal of less than 80
-    columns, an answer that needs more has up to 80. ``of`` is the answer that sections are of, and ``charts`` draws its
-    pictures: a report has them.
+    ``whole`` has lines as long as a table of figures needs, where nobody says a width. ``of`` is the answer that
+    sections are of, and ``charts`` draws its pictures: a report has them.
     """
+    import os
     import sys
 
     if (kept := _KEPT.get()) is not None:
@@ -74,11 +71,11 @@ def show(answer: Any, *, whole: bool = False, of: Any = None, charts: Callable[[
 
     renderable = answer if hasattr(answer, "__rich__") or hasattr(answer, "__rich_console__") else terminal(answer)
     console = Console(width=None if sys.stdout.isatty() else _piped(), highlight=False, markup=False)
-    if whole or console.width < NARROW:
+    if whole and not sys.stdout.isatty() and "COLUMNS" not in os.environ:
         from rich.measure import Measurement
 
         needed = Measurement.get(console, console.options.update(width=10_000), renderable)
-        console.width = max(console.width, needed.maximum if whole else min(needed.minimum, NARROW))
+        console.width = max(console.width, needed.maximum)
     console.print(renderable)
 
 

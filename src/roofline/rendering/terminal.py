@@ -18,7 +18,6 @@ from typing import Any, NamedTuple
 
 from rich.console import Group
 from rich.padding import Padding
-from rich.table import Table as Grid
 from rich.text import Text
 
 from roofline.sections import (
@@ -50,6 +49,15 @@ STYLES: dict[Tone, str] = {
 
 _BAR_COLORS: dict[Tone, str] = {"": "bright_black", "alert": "red"}
 
+
+#: The longest word that a column of any text has room for; a longer one is broken where there is no other way.
+LONGEST_WORD = 32
+
+#: The characters that a column of sentences has beside others; where there are fewer, it goes on below them.
+COMFORT = 16
+
+#: Characters that a row is set in by where it goes on below.
+SET_IN = 4
 
 #: Stands for the space between a number and its unit until lines are broken: rich breaks lines at a no-break space too.
 _JOINT = "\ue000"
@@ -117,60 +125,156 @@ def _sentences(section: Sentences) -> Iterator[Any]:
 
 def _pairs(section: Pairs) -> Iterator[Any]:
     if section.pairs:
-        rows = Grid.grid(padding=(0, section.gap))
-        rows.add_column(no_wrap=True, style="dim")
-        rows.add_column(overflow="fold")
-        for name, text in section.pairs:
-            rows.add_row(Text(name), Text(_joined(text)))
-        yield _indented(rows, section.indent)
+        columns = (Column(tone="quiet"), Column(wrap="words"))
+        rows = [Row(pair) for pair in section.pairs]
+        yield from _table(Table(columns, rows, indent=section.indent, gap=section.gap, headed=False))
 
 
 def _listing(section: Listing) -> Iterator[Any]:
     if section.items:
-        style = STYLES[section.tone]
-        rows = Grid.grid(padding=(0, 2))
-        rows.add_column(no_wrap=True, style=style)
-        rows.add_column(style=style, overflow="fold")
-        for index, item in enumerate(section.items):
-            rows.add_row(Text(section.name if index == 0 else ""), Text(_joined(item)))
-        yield _indented(rows, section.indent)
+        columns = (Column(tone=section.tone), Column(wrap="words", tone=section.tone))
+        rows = [Row((section.name if index == 0 else "", item)) for index, item in enumerate(section.items)]
+        yield from _table(Table(columns, rows, headed=False))
 
 
 def _table(section: Table) -> Iterator[Any]:
-    """Draw a table, without its empty columns: rich gives each a character that it does not measure."""
-    rows = Grid(
-        box=None,
-        padding=(0, section.gap),
-        collapse_padding=True,
-        header_style=STYLES[section.head_tone],
-        show_header=section.headed,
-        pad_edge=False,
-    )
+    """Draw a table, without its empty columns."""
     filled = [_set_in(row) for row in section.rows]
     kept = [
         index
         for index, column in enumerate(section.columns)
         if (section.headed and column.name) or any(str(cells[index]) for cells in filled if index < len(cells))
     ]
-    for index in kept:
-        _add_column(rows, section.columns[index])
+    columns = [section.columns[index] for index in kept]
+    head = _Line([Text(column.name) for column in columns], STYLES[section.head_tone], at_bottom=True)
+    lines = [head] if section.headed else []
     for row, cells in zip(section.rows, filled, strict=True):
-        texts = (_cell(cells[index], section.columns[index]) for index in kept if index < len(cells))
-        rows.add_row(*texts, style=STYLES[row.tone])
-    if rows.row_count or section.headed:
-        yield _indented(rows, section.indent)
+        drawn = [_cell(cells[i] if i < len(cells) else "", section.columns[i]) for i in kept]
+        lines.append(_Line(drawn, STYLES[row.tone]))
+    if lines and kept:
+        yield _indented(_FittedTable(columns, lines, section.gap), section.indent)
 
 
-def _add_column(rows: Grid, column: Column) -> None:
-    rows.add_column(
-        column.name,
-        justify=column.align,
-        no_wrap=column.wrap == "never",
-        overflow="ellipsis" if column.wrap == "never" else "fold",
-        style=STYLES[column.tone],
-        min_width=column.least or None,
-        max_width=column.most or None,
-    )
+class _Line(NamedTuple):
+    """The cells of a row as they are drawn, its style, and whether short cells stand at its bottom, as of a head."""
+
+    cells: Sequence[Any]
+    style: str
+    at_bottom: bool = False
+
+
+class _Width(NamedTuple):
+    """The least characters that a column needs beside others, and the most: those of its longest cell."""
+
+    least: int
+    most: int
+
+
+class _FittedTable(NamedTuple):
+    """A table that fits the width there is: text goes on below between its words, figures stay whole.
+
+    Where even words do not fit beside each other, bars are left out; then each row goes on below, set in.
+    """
+
+    columns: Sequence[Column]
+    lines: Sequence[_Line]
+    gap: int
+
+    def __rich_measure__(self, console: Any, options: Any) -> Any:
+        from rich.measure import Measurement
+
+        widths = self._needs(console, options)
+        gaps = self.gap * (len(widths) - 1)
+        return Measurement(max(width.least for width in widths), sum(width.most for width in widths) + gaps)
+
+    def __rich_console__(self, console: Any, options: Any) -> Iterator[Any]:
+        from rich.segment import Segment
+
+        needs = self._needs(console, options)
+        gap = self.gap if sum(need.most for need in needs) + self.gap * (len(needs) - 1) <= options.max_width else 2
+        groups = self._groups(needs, gap, options.max_width)
+        widths = [_shared([needs[i] for i in group], options.max_width - set_in, gap) for set_in, group in groups]
+        for line in self.lines:
+            style = console.get_style(line.style)
+            for (set_in, group), given in zip(groups, widths, strict=True):
+                drawn = [
+                    self._block(console, options, line.cells[i], i, width, style)
+                    for i, width in zip(group, given, strict=True)
+                ]
+                if set_in and not any(part.text.strip() for block in drawn for row in block for part in row):
+                    continue
+                tall = max(map(len, drawn))
+                for block, width in zip(drawn, given, strict=True):
+                    blank = [[Segment(" " * width)]] * (tall - len(block))
+                    block[:] = blank + block if line.at_bottom else block + blank
+                for row in zip(*drawn, strict=True):
+                    yield Segment(" " * set_in)
+                    for number, parts in enumerate(row):
+                        yield from (Segment(" " * (gap if number else 0)), *parts)
+                    yield Segment.line()
+
+    def _block(self, console: Any, options: Any, cell: Any, index: int, width: int, style: Any) -> Any:
+        """A cell as lines of so many characters."""
+        column = self.columns[index]
+        room = options.update(width=width, justify=column.align, overflow="fold", no_wrap=False, height=None)
+        return console.render_lines(cell, room, style=console.get_style(STYLES[column.tone]) + style, pad=True)
+
+    def _needs(self, console: Any, options: Any) -> list[_Width]:
+        """What each column needs."""
+        from rich.measure import Measurement
+
+        wide, found = options.update(width=10_000), []
+        for index, column in enumerate(self.columns):
+            needs = [Measurement.get(console, wide, line.cells[index]) for line in self.lines]
+            most = max(need.maximum for need in needs)
+            most = max(min(most, column.most or most), column.least)
+            least = most if column.wrap == "never" else max(*(need.minimum for need in needs), COMFORT)
+            least = min(least, LONGEST_WORD) if column.wrap == "anywhere" else least
+            found.append(_Width(min(max(least, column.least), most), most))
+        return found
+
+    def _groups(self, needs: Sequence[_Width], gap: int, room: int) -> list[tuple[int, list[int]]]:
+        """The columns that stand beside each other, each group with how far it is set in."""
+        kept = list(range(len(needs)))
+        if sum(needs[i].least + gap for i in kept) - gap > room:
+            kept = [i for i in kept if not self._is_bar(i)]
+        named = sum(bool(str(line.cells[kept[0]]).strip()) for line in self.lines)
+        below = needs[kept[0]].most + gap if 2 * named < len(self.lines) else SET_IN
+        groups: list[tuple[int, list[int]]] = [(0, [])]
+        for index in kept:
+            set_in, group = groups[-1]
+            if group and set_in + sum(needs[i].least + gap for i in (*group, index)) - gap > room:
+                groups.append((below, [index]))
+            else:
+                group.append(index)
+        return groups
+
+    def _is_bar(self, index: int) -> bool:
+        from rich.bar import Bar
+
+        return any(isinstance(line.cells[index], Bar) for line in self.lines)
+
+
+def _shared(needs: Sequence[_Width], room: int, gap: int) -> list[int]:
+    """The width of each column: what it needs at most, where that fits; else the widest become narrower alike.
+
+    >>> _shared([_Width(5, 5), _Width(4, 30), _Width(6, 20)], 40, 2)
+    [5, 16, 15]
+    """
+    room -= gap * (len(needs) - 1)
+    level = max((need.most for need in needs), default=0)
+
+    def widths() -> list[int]:
+        return [min(max(level, need.least), need.most) for need in needs]
+
+    while level > 1 and sum(widths()) > room:
+        level -= 1
+    found = widths()
+    for index, need in enumerate(needs):
+        found[index] += min(max(room - sum(found), 0), need.most - found[index])
+    if len(found) == 1:
+        found[0] = min(found[0], room)
+    return found
 
 
 def _set_in(row: Row) -> Sequence[Cell]:
