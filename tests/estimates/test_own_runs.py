@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,12 +14,15 @@ from click.testing import CliRunner
 from roofline import bound
 from roofline.cli.accuracy import command as accuracy_command
 from roofline.cli.calibrate import command as calibrate_command
+from roofline.cli.profile import command as profile_command
 from roofline.errors import InputError
 from roofline.estimates import calibrate, calibrate_served, estimated, held_accuracy
 from roofline.estimates.estimator import Estimator
 from roofline.estimates.measured_kernels import by_kind, plausible, read_kernels, timer_step
 from roofline.hardware import chip
+from roofline.measurement import measured_kernels, write_machine_file
 from roofline.models.serving.answer import serve
+from tests.measurement.made import CALL, made
 
 SHAPES = [(m, n, 4096) for m in (16, 64, 256, 1024, 4096) for n in (4096, 14336)]
 
@@ -145,3 +149,63 @@ def test_a_chip_whose_vendor_has_no_constants_gets_its_own_from_ten_rows(tmp_pat
     assert own.estimate == pytest.approx(2 * (128 * 4096 + 4096 * 8192 + 128 * 8192) / rate + launch, rel=0.15)
     elsewhere = estimated(bound("bf16[128, 4096] @ bf16[4096, 8192]", on="h100"), files=[str(tmp_path / "mine.toml")])
     assert elsewhere.expectation.kernels[0].basis == "h100 vllm"
+
+
+TRACE = Path(__file__).parents[1] / "data" / "torch_trace_products.json"
+"""An export of torch.profiler (torch 2.13.0, one thread): nine products, each three times; operations are kept."""
+
+
+@pytest.fixture(scope="module")
+def here(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The machine file of a made-up processor."""
+    path, whole = tmp_path_factory.mktemp("machine") / "this.toml", made()
+    tables = [one for one in whole.shapes if one.dtype == "fp32"]
+    few = tuple(
+        replace(one, points=tuple(point for point in one.points if point[0] in (12, 192, 768))) for one in tables
+    )
+    write_machine_file(replace(whole, shapes=few), path)
+    return str(path)
+
+
+def test_a_trace_of_torch_makes_constants(here: str) -> None:
+    machine = chip(f"{here}#this")
+    kernels = measured_kernels(TRACE, machine)
+    assert len(kernels) == 9
+    assert {(one.run.kernel, one.run.dtype) for one in kernels} == {("contraction", "fp32")}
+    assert sorted((one.run.shapes["m"], one.run.shapes["n"]) for one in kernels)[:2] == [(8, 256), (8, 512)]
+    found = calibrate(kernels, machine, library="torch")
+    (one,) = found.fitted
+    assert one.constants.library == "torch"
+    assert one.constants.error["n_fit"] + sum(found.rejected.values()) == 9
+    assert one.after.mdape < one.before.mdape
+
+
+def test_a_measured_machine_makes_its_own_constants(here: str, tmp_path: Path) -> None:
+    """The made-up library takes a call and the FLOPs at its best rate; large products are expected so."""
+    mine = tmp_path / "mine.toml"
+    words = [here, "--on", f"{here}#this", "-o", str(mine), "--json"]
+    data = json.loads(CliRunner().invoke(calibrate_command, words, catch_exceptions=False).output)
+    assert [(one["constants"]["kernel"], one["constants"]["dtype"]) for one in data["fitted"]] == [
+        ("contraction", "fp32")
+    ]
+    line = bound("fp32[768, 3072] @ fp32[3072, 3072]", on=f"{here}#this")
+    found = estimated(line, files=[str(mine)])
+    assert found.estimate == pytest.approx(CALL + line.flops / 256e9, rel=0.15)
+    assert found.expectation.kernels[0].basis.startswith("this")
+
+
+def test_measured_runs_stand_beside_what_their_kind_usually_takes(tmp_path: Path) -> None:
+    path = tmp_path / "runs.csv"
+    names = [f"bf16[{m}, {k}] @ bf16[{k}, {n}]" for m, n, k in SHAPES]
+    rows = [*zip(names, times("h100"), strict=True), (names[0], 1e-2), ("x", 1e-3)]
+    path.write_text("name,flops,bytes,seconds\n" + "".join(f'"{name}",1e9,1e9,{time}\n' for name, time in rows))
+    words = [str(path), "--on", "h100", "--estimate"]
+    data = json.loads(CliRunner().invoke(profile_command, [*words, "--json"], catch_exceptions=False).output)
+    known = [point["expected"] for point in data["points"] if "expected" in point]
+    assert len(known) == len(SHAPES) + 1
+    assert [one["unusual"] for one in known] == [True, *(False for _ in SHAPES)]
+    assert all(one["low"] < one["time"] < one["high"] and one["basis"] == "h100 vllm" for one in known)
+    text = " ".join(CliRunner().invoke(profile_command, words).output.split())
+    assert "slower than its kind usually is" in text
+    assert "nothing is expected of 1 of 12 runs" in text
+    assert "expected" not in json.loads(CliRunner().invoke(profile_command, [*words[:3], "--json"]).output)["points"][0]

@@ -41,6 +41,8 @@ def command(
     """
     from roofline.errors import InputError
     from roofline.estimates import accuracy, held_accuracy
+    from roofline.hardware import chip as machine_named
+    from roofline.measurement import measured_kernels
 
     found: Answer
     if data is None:
@@ -50,7 +52,8 @@ def command(
         raise InputError(said, hint=f"roofline accuracy {chip or 'h100'} --runs {data}")
     else:
         with working("reading runs"):
-            found = held_accuracy(data, chip, library=library or "vllm", files=files)
+            runs = measured_kernels(data, machine_named(chip))
+            found = held_accuracy(runs, chip, library=library or "vllm", files=files)
     if as_json:
         show_json(found.to_dict())
     else:

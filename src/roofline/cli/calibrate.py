@@ -33,17 +33,21 @@ def command(
     as_json: bool,
     **served: Any,
 ) -> None:
-    """Fit the constants of estimates to a CSV of runs; ten rows of a kind of kernel suffice.
+    """Fit the constants of estimates to runs of your own; ten of a kind of kernel suffice.
 
+    FILE is a CSV, a trace of torch.profiler (record_shapes=True), or a machine file of roofline measure.
     A row is an expression or m, n, k, or batch, heads, kv_heads, head_size, length, with dtype and seconds, ms or us.
     With --model a row is a served run: batch, prompt, output, tpot_ms and, where known, ttft_ms.
 
     \b
     roofline calibrate my_runs.csv --on h100 -o mine.toml
+    roofline calibrate trace.json --on h100 -o mine.toml
     roofline calibrate served.csv --model llama-3-70b --on h200:8 --tensor 8 --weights fp8 -o mine.toml
     roofline bound "bf16[64, 8192] @ bf16[8192, 8192]" --on h100 --estimate --constants mine.toml
     """
     from roofline.estimates import calibrate, calibrate_served
+    from roofline.hardware import chip
+    from roofline.measurement import measured_kernels
 
     given = {name: value for name, value in served.items() if value is not None}
     if model is None and given:
@@ -52,7 +56,7 @@ def command(
         raise InputError("--from is of kernels: steps start from those of --library", hint="leave one of them out")
     with working("fitting"):
         if model is None:
-            found = calibrate(file, on, library=library, start=start)
+            found = calibrate(measured_kernels(file, chip(on)), on, library=library, start=start)
         else:
             found = calibrate_served(file, model, on, library=library, **given)
     if output is not None:

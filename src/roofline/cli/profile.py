@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from roofline.cli.command import argument, command_named
-from roofline.cli.option_table import TARGET, options, with_options
-from roofline.cli.options import target_arguments
+from roofline.cli.option_table import EXPECT, TARGET, options, with_options
+from roofline.cli.options import expectation_asked, target_arguments
 from roofline.cli.output import check_files, show, show_json
 from roofline.cli.progress import working
 from roofline.errors import InputError
@@ -14,7 +14,7 @@ from roofline.errors import InputError
 
 @command_named("profile")
 @argument("file", values="file")
-@with_options(TARGET, options("top chart split csv json"))
+@with_options(TARGET, EXPECT, options("top chart split csv json"))
 def command(
     file: str,
     top: int,
@@ -32,12 +32,12 @@ def command(
     roofline profile runs.csv --on this            # name,dtype,flops,bytes,seconds
     """
     from roofline.measurement import profile
-    from roofline.measurement.points import MeasuredPoints
 
+    expect = expectation_asked(options)
     check_files((chart, split), (csv_file,))
     with working("reading the profile"):
-        points = profile(file, top=None if as_json or csv_file or split else top, **target_arguments(options))
-    longest = MeasuredPoints(points[:top], points.machine, points.profile)
+        points = expect(profile(file, top=None if as_json or csv_file or split else top, **target_arguments(options)))
+    longest = points.longest(top)
     if csv_file is not None:
         from roofline.measurement.runs import write_runs
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from roofline.cli.command import argument, command_named
-from roofline.cli.option_table import option, options, with_options
-from roofline.cli.options import split_words
+from roofline.cli.option_table import EXPECT, option, options, with_options
+from roofline.cli.options import expectation_asked, split_words
 from roofline.cli.output import check_files, show, show_json
 from roofline.cli.progress import working
 from roofline.errors import InputError
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 @command_named("run")
 @argument("words", nargs=-1, metavar="EXPRESSION... [SIZE=VALUE]...")
 @with_options(
-    *options("machine threads"),
+    options("machine threads"),
     option(
         "cold",
         words="--cold/--warm",
@@ -28,7 +28,8 @@ if TYPE_CHECKING:
         default=False,
         help="Data starts in the main memory: caches are emptied before every run; or where it lies (default).",
     ),
-    *options("chart split csv json"),
+    EXPECT,
+    options("chart split csv json"),
 )
 def command(
     words: tuple[str, ...],
@@ -39,6 +40,7 @@ def command(
     split: str | None,
     csv_file: str | None,
     as_json: bool,
+    **expected: Any,
 ) -> None:
     """Time operations on this machine and show how close each comes to its roof, and what explains the rest.
 
@@ -50,13 +52,14 @@ def command(
     from roofline.measurement import run
     from roofline.measurement.machine_file import this_machine
 
+    expect = expectation_asked(expected)
     expressions, sizes = split_words(words, lists=True)
     if not expressions:
         raise InputError("nothing to run", hint='for instance roofline run "bf16[256, 4096] @ bf16[4096, 4096]"')
     check_files((chart, split), (csv_file,))
     found = this_machine(machine, threads)
     with working("timing"):
-        points = run(*expressions, at=found, sizes=sizes, threads=threads, cold=cold)
+        points = expect(run(*expressions, at=found, sizes=sizes, threads=threads, cold=cold))
     if csv_file is not None:
         from roofline.measurement.runs import write_runs
 

@@ -27,7 +27,7 @@ MOST_ROWS = 20_000
 def estimated(
     answer: Any, library: str | Estimator = "vllm", files: Sequence[str] = (), output: int | None = None
 ) -> Any:
-    """An answer with what to expect: of a bound, a training step, both phases of serving, or each row of a sweep.
+    """An answer with what to expect: a bound, a training step, phases of serving, rows of a sweep, measured runs.
 
     ``library`` names whose kernels run (``vllm``, ``trtllm``, ``sglang``), ``vllm-0.19.0`` that version's where they
     are known), ``files`` hold constants of one's own. ``output`` is the length of answers that are served.
@@ -39,6 +39,8 @@ def estimated(
     from roofline.models.training.answer import Training
 
     estimator = library if isinstance(library, Estimator) else Estimator(library, files)
+    if hasattr(answer, "expected_by"):
+        return answer.expected_by(estimator)
     if isinstance(answer, Sweep | MachineSweep):
         return _of_sweep(answer, estimator)
     if isinstance(answer, Training):

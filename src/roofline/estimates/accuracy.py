@@ -20,7 +20,7 @@ from roofline.errors import InputError, suggest
 from roofline.estimates.constants import KernelConstants, overlaid, read_constants, shipped
 from roofline.estimates.estimator import Estimator
 from roofline.estimates.fitting import Errors
-from roofline.estimates.measured_kernels import by_kind, plausible, read_kernels
+from roofline.estimates.measured_kernels import MeasuredKernel, by_kind, kernels_from, plausible
 from roofline.hardware import chip
 from roofline.hardware.machine import Machine
 from roofline.progress import counted
@@ -169,18 +169,19 @@ def _held_row(one: Held) -> Row:
 
 
 def held_accuracy(
-    data: str | Path, on: str | Machine, *, library: str = "vllm", files: Sequence[str] = ()
+    data: str | Path | Sequence[MeasuredKernel], on: str | Machine, *, library: str = "vllm", files: Sequence[str] = ()
 ) -> HeldAccuracy:
     """Hold constants against one's own runs, without fitting.
 
-    ``data`` is a file as ``calibrate`` takes, ``on`` the chip it is of; ``library`` names what ran where rows do not.
+    ``data`` are runs as ``calibrate`` takes them, ``on`` the chip they are of; ``library`` names what ran where rows do
+    not.
     """
     import numpy as np
 
     machine = chip(on) if isinstance(on, str) else on
     rejected: dict[str, int] = defaultdict(int)
     kinds = []
-    for key, members in counted(by_kind(read_kernels(data, machine), library).items()):
+    for key, members in counted(by_kind(kernels_from(data, machine), library).items()):
         estimator = Estimator(key[3], files)
         kept = plausible(members, machine, estimator, rejected)
         found = [estimator.kernel(estimator.own_kernel(one.run), machine) for one in kept]
@@ -194,10 +195,9 @@ def held_accuracy(
             kinds.append(Held(key[0], key[1], key[3], known[0][0].basis, errors, float(np.mean(inside))))
     if not kinds:
         why = "; ".join(f"{count} rows: {said}" for said, count in rejected.items()) or "the file has no rows"
-        raise InputError(
-            f"nothing in {data} can be held against constants: {why}", hint="a row a kernel, with its time"
-        )
-    return HeldAccuracy(tuple(kinds), dict(rejected), f"accuracy of estimates · {machine.key} · {data}")
+        raise InputError(f"nothing can be held against constants: {why}", hint="a row a kernel, with its time")
+    whose = f" · {data}" if isinstance(data, str | Path) else ""
+    return HeldAccuracy(tuple(kinds), dict(rejected), f"accuracy of estimates · {machine.key}{whose}")
 
 
 def _only(records: Sequence[KernelConstants], name: str, wanted: str) -> tuple[KernelConstants, ...]:

@@ -12,7 +12,7 @@ Prefill cuts the queries of each head into tiles and walks over the visible keys
 
 Decode gives each sequence and key head to a core, or cuts its cache into pieces where cores are left::
 
-    pieces  = min(cores · occupancy / (batch · kv heads), length / chunk), at least 1
+    pieces  = min(cores · occupancy / (batch · kv heads), length / chunk), at least 1; 1 by the policy ``whole``
     core    = bytes of a piece / core_rate + blocks · block_time + start_time
     T       = ((waves · core)^p + memory^p)^(1/p) + combine · log2(1 + pieces), slowed, + launch
 
@@ -36,6 +36,8 @@ from roofline.estimates.kernels import (
 )
 
 PREFILL_POLICIES = ("128x128", "64x64", "128x64", "64x64 packed", "128x128 packed")
+#: Whether a decode kernel cuts sequences into pieces. FlashAttention-2 does not where every head has keys of its own.
+DECODE_POLICIES = ("", "whole")
 #: Keys that a decode kernel reads at a time, and query heads that share them in one product.
 DECODE_BLOCK, DECODE_GROUP = 64, 16
 
@@ -159,6 +161,7 @@ def decode_parts(shapes: Shapes, chip: ChipFigures, c: Values, policy: str = "")
     length = np.where(window > 0, np.minimum(length, window), length)
     sequences, slots = batch * kv_heads, chip.cores * c["occupancy"]
     pieces = np.maximum(np.minimum(slots / sequences, length / c["chunk"]), 1)
+    pieces = np.ones_like(pieces) if policy == "whole" else pieces
     blocks = np.ceil(length / pieces / DECODE_BLOCK) * np.maximum(1, np.ceil(heads / kv_heads / DECODE_GROUP))
     row = 2 * size * kv_bytes
     core = length / pieces * row / c["core_rate"] + c["block_time"] * blocks + c["start_time"]
@@ -208,7 +211,7 @@ MODELS = (
     KernelModel(
         "prefill_attention", (*_SHAPES, "past"), PREFILL, prefill_parts, PREFILL_POLICIES, ("batch", "heads", "length")
     ),
-    KernelModel("decode_attention", _SHAPES, DECODE, decode_parts, sorted_by=("batch", "heads", "length")),
+    KernelModel("decode_attention", _SHAPES, DECODE, decode_parts, DECODE_POLICIES, ("batch", "heads", "length"), 0.8),
     KernelModel(
         "latent_prefill", (*_SHAPES, "past"), PREFILL, prefill_parts, PREFILL_POLICIES, ("batch", "heads", "length")
     ),

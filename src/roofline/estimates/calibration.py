@@ -18,9 +18,9 @@ from roofline.answers import Answer
 from roofline.errors import InputError
 from roofline.estimates.constants import KernelConstants, write_constants
 from roofline.estimates.estimator import Estimator, chip_figures
-from roofline.estimates.fitting import Errors, Rows, fit
+from roofline.estimates.fitting import Errors, Rows, chosen_policy, fit
 from roofline.estimates.kernel_table import KERNELS
-from roofline.estimates.measured_kernels import TYPICAL, MeasuredKernel, by_kind, plausible, read_kernels, typical
+from roofline.estimates.measured_kernels import TYPICAL, MeasuredKernel, by_kind, kernels_from, plausible, typical
 from roofline.hardware import chip
 from roofline.hardware.machine import Machine
 from roofline.progress import counted
@@ -31,6 +31,10 @@ from roofline.sections import BLANK, Column, Headline, Listing, Row, Section, Ta
 LEAST_ROWS = 5
 #: Strength of the prior: as if each constant were known within e² by fifty rows.
 PRIOR = 0.5
+#: Most steps of a fit.
+MOST_STEPS = 30
+#: Rows for which all constants move, and not only those of one chip, where typical values are the start.
+ROWS_FOR_ALL = 30
 #: Strength of the prior where typical values are the start.
 TYPICAL_PRIOR = 0.05
 
@@ -107,16 +111,19 @@ class Calibration(Answer):
         write_constants([one.constants for one in self.fitted], path, f"Calibrated for {self.target}.")
 
 
-def calibrate(path: str | Path, on: str | Machine, *, library: str = "vllm", start: str | None = None) -> Calibration:
-    """Fit constants of a chip to a file of measured kernels, from the nearest known constants.
+def calibrate(
+    runs: str | Path | Sequence[MeasuredKernel], on: str | Machine, *, library: str = "vllm", start: str | None = None
+) -> Calibration:
+    """Fit constants of a chip to measured kernels, from the nearest known constants.
 
-    ``library`` names what ran, unless rows say so; ``start`` names the library whose constants are the prior.
+    ``runs`` is a CSV file, or what :func:`roofline.measurement.measured_kernels` reads from a profile or a machine
+    file. ``library`` names what ran, unless rows say so; ``start`` names the library whose constants are the prior.
     """
     machine = chip(on) if isinstance(on, str) else on
     rejected: dict[str, int] = defaultdict(int)
     estimator = Estimator(start or "vllm")
     fitted, starts = [], []
-    for key, members in counted(by_kind(read_kernels(path, machine), library).items()):
+    for key, members in counted(by_kind(kernels_from(runs, machine), library).items()):
         kept = plausible(members, machine, estimator, rejected)
         if len(kept) < LEAST_ROWS:
             rejected[f"fewer than {LEAST_ROWS} rows: {key[0].replace('_', ' ')} {key[1]}"] += len(kept)
@@ -129,7 +136,7 @@ def calibrate(path: str | Path, on: str | Machine, *, library: str = "vllm", sta
         starts.append(f"{whose}{where}")
     if not fitted:
         why = "; ".join(f"{count} rows: {said}" for said, count in rejected.items()) or "the file has no rows"
-        raise InputError(f"nothing in {path} can be fitted: {why}", hint="ten rows of a kind of kernel suffice")
+        raise InputError(f"nothing can be fitted: {why}", hint="ten rows of a kind of kernel suffice")
     return Calibration(machine.key, library, tuple(fitted), dict(rejected), tuple(starts))
 
 
@@ -148,17 +155,21 @@ def refitted(record: KernelConstants, rows: Rows, key: str, library: str) -> Cal
     import numpy as np
 
     model = KERNELS[record.kernel]
-    own = [constant.name for constant in model.constants if constant.own]
-    prior = TYPICAL_PRIOR if record.transferred_from == TYPICAL else PRIOR
+    own: list[str] | None = [constant.name for constant in model.constants if constant.own]
+    prior = PRIOR
+    if record.transferred_from == TYPICAL:
+        prior = TYPICAL_PRIOR
+        if len(rows) >= ROWS_FOR_ALL:  # no chip is near: every constant that the rows can tell moves
+            own, record = None, replace(record, policy=chosen_policy(model, rows))
     before = model.times(rows.shapes, rows.chip, record.values, record.policy)
     after = np.empty(len(rows))
     folds = np.arange(len(rows)) % min(5, len(rows))
     for fold in np.unique(folds):
         out = folds == fold
-        found = fit(model, rows.take(~out), record.values, own, record.policy, prior)
+        found = fit(model, rows.take(~out), record.values, own, record.policy, prior, most=MOST_STEPS)
         held = rows.take(out)
         after[out] = model.times(held.shapes, rows.chip, found.values, found.policy)
-    found = fit(model, rows, record.values, own, record.policy, prior)
+    found = fit(model, rows, record.values, own, record.policy, prior, most=MOST_STEPS)
     errors = Errors.of(after, rows.seconds)
     ratio = np.sort(rows.seconds / after)
     error = {name: getattr(errors, name) for name in ("mdape", "mape", "p90", "bias")}

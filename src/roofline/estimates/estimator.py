@@ -568,7 +568,12 @@ def _rows_run(group: tuple[OpBound, ...]) -> KernelRun:
 def _element_run(group: tuple[OpBound, ...]) -> KernelRun:
     if group[-1].op.kind == "norm":
         return _rows_run(group)
-    return KernelRun("elementwise", "fp16", "add", {"bytes": _moved(group)}, group)
+    return elements_run(_moved(group), group)
+
+
+def elements_run(moved: Size, group: tuple[OpBound, ...] = ()) -> KernelRun:
+    """The kernel of operations of elements that move so many bytes."""
+    return KernelRun("elementwise", "fp16", "add", {"bytes": moved}, group)
 
 
 def _moved(group: tuple[OpBound, ...]) -> Size:

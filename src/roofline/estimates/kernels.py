@@ -69,7 +69,10 @@ class Parts:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class KernelModel:
-    """The model of one kind of kernel: the shapes it takes, its constants, its policies, its formula."""
+    """The model of one kind of kernel: the shapes it takes, its constants, its policies, its formula.
+
+    Another policy than the first is taken where its cost is below ``clearly_less`` of the first one's.
+    """
 
     name: str
     shapes: tuple[str, ...]
@@ -77,6 +80,7 @@ class KernelModel:
     parts: Callable[[Shapes, ChipFigures, Values, str], Parts]
     policies: tuple[str, ...] = ("",)
     sorted_by: tuple[str, ...] = field(default=())
+    clearly_less: float = 1.0
 
     def defaults(self) -> dict[str, float]:
         """Typical values of all constants, for a first look and as the start of a fit."""

@@ -49,6 +49,11 @@ def read_kernels(path: str | Path, machine: Machine) -> list[MeasuredKernel]:
     return [_read(row, machine, f"{path}, line {number}") for number, row in csv_rows(path)]
 
 
+def kernels_from(runs: str | Path | Sequence[MeasuredKernel], machine: Machine) -> Sequence[MeasuredKernel]:
+    """Kernels of a CSV file, or those that were read from a file of another kind."""
+    return read_kernels(runs, machine) if isinstance(runs, str | Path) else runs
+
+
 def by_kind(kernels: Iterable[MeasuredKernel], library: str) -> dict[tuple[str, str, str, str], list[MeasuredKernel]]:
     """Kernels by kind, format, path and library; ``library`` is that of rows which name none."""
     found: dict[tuple[str, str, str, str], list[MeasuredKernel]] = defaultdict(list)

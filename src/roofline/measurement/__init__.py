@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from roofline.measurement.accelerator import measure_device
     from roofline.measurement.cpu import measure
+    from roofline.measurement.expected import measured_kernels
     from roofline.measurement.machine_file import (
         MeasuredMachine,
         read_machine_file,
@@ -35,6 +36,7 @@ __all__ = [
     "MeasuredPoints",
     "measure",
     "measure_device",
+    "measured_kernels",
     "points_of",
     "profile",
     "read_machine_file",
@@ -57,6 +59,7 @@ _HOME = {
     "MeasuredPoints": "points",
     "measure": "cpu",
     "measure_device": "accelerator",
+    "measured_kernels": "expected",
     "points_of": "points",
     "profile": "profiles.reader",
     "read_machine_file": "machine_file",

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from roofline.answers import Answer
 from roofline.bounds.api import bound
@@ -23,6 +23,9 @@ from roofline.measurement.runs import Measured
 from roofline.measurement.samples import SampleSummary
 from roofline.quantity import format_quantity
 from roofline.sections import BLANK, Amount, Column, Headline, Row, Section, Sentences, Table, assumes, figures
+
+if TYPE_CHECKING:
+    from roofline.estimates.estimator import Estimator, Expectation
 
 #: A run may be this much above its roof before it is flagged: roofs are measured too.
 ABOVE = 1.02
@@ -58,7 +61,8 @@ class MeasuredPoint:
     """One run with its bound.
 
     ``effects`` are the parts that explain its time, the roof first; ``how`` says how it was run (cold or warm caches,
-    threads, output); ``summary`` is the statistics of its time, where it was taken here.
+    threads, output); ``summary`` is the statistics of its time, where it was taken here; ``expected`` is what constants
+    of a library expect of its kernel, where that was asked and is known.
     """
 
     run: Measured
@@ -67,6 +71,7 @@ class MeasuredPoint:
     how: str = ""
     kind: str = ""
     summary: SampleSummary | None = None
+    expected: Expectation | None = None
 
     @property
     def fraction(self) -> float:
@@ -77,6 +82,18 @@ class MeasuredPoint:
     def explained(self) -> float | None:
         """The sum of the named effects ÷ the time it took; None where none were worked out."""
         return sum(effect.seconds for effect in self.effects) / self.run.seconds if self.effects else None
+
+    @property
+    def unusual(self) -> str:
+        """How a run's time differs from what its kind of kernel usually takes; empty within the interval."""
+        if self.expected is None or self.expected.low <= self.run.seconds <= self.expected.high:
+            return ""
+        found, slower = self.expected, self.run.seconds > self.expected.high
+        times = self.run.seconds / found.value
+        ends = " to ".join(format_quantity(end, "s") for end in (found.low, found.high))
+        of = f"{times:.2g} times" if slower else f"{times:.0%} of"
+        usual = format_quantity(found.value, "s")
+        return f"{'slower' if slower else 'faster'} than its kind usually is: {of} {usual} ({ends}, 80 %)"
 
     @property
     def assumptions(self) -> tuple[str, ...]:
@@ -120,7 +137,13 @@ class MeasuredPoint:
             "effects": [{"name": e.name, "seconds": e.seconds, "why": e.why} for e in self.effects],
             "flags": list(self.flags),
             "assumptions": list(self.assumptions),
+            **({} if self.expected is None else {"expected": self._expected_dict(self.expected)}),
         }
+
+    def _expected_dict(self, found: Expectation) -> dict[str, Any]:
+        ends = {"time": float(found.value), "low": float(found.low), "high": float(found.high)}
+        basis = found.kernels[0].basis
+        return {**ends, "basis": basis, "ratio": self.run.seconds / float(found.value), "unusual": bool(self.unusual)}
 
 
 class MeasuredPoints(Answer, list[MeasuredPoint]):
@@ -129,14 +152,27 @@ class MeasuredPoints(Answer, list[MeasuredPoint]):
     Where they are of a ``profile`` they are its longest runs, and what has no rule is listed beside them.
     """
 
-    __slots__ = ("machine", "profile")
+    __slots__ = ("library", "machine", "profile")
 
-    def __init__(self, points: Iterable[MeasuredPoint], machine: Machine, profile: Profile | None = None) -> None:
+    def __init__(
+        self, points: Iterable[MeasuredPoint], machine: Machine, profile: Profile | None = None, library: str = ""
+    ) -> None:
         list.__init__(self, points)
-        self.machine, self.profile = machine, profile
+        self.machine, self.profile, self.library = machine, profile, library
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (list(self), self.machine, self.profile)
+        return type(self), (list(self), self.machine, self.profile, self.library)
+
+    def longest(self, top: int) -> MeasuredPoints:
+        """The first points, which in a profile took longest."""
+        return MeasuredPoints(self[:top], self.machine, self.profile, self.library)
+
+    def expected_by(self, estimator: Estimator) -> MeasuredPoints:
+        """The points beside what constants of a library expect of their kernels (``roofline.estimates.estimated``)."""
+        from roofline.measurement.expected import expected_time
+
+        found = [replace(point, expected=expected_time(point.run, self.machine, estimator)) for point in self]
+        return MeasuredPoints(found, self.machine, self.profile, estimator.library)
 
     @property
     def unpriced(self) -> Mapping[str, float]:
@@ -151,12 +187,17 @@ class MeasuredPoints(Answer, list[MeasuredPoint]):
         """A row a point, what explains the times; of a profile the time by operation and what has no rule."""
         title = f"on {self.machine.name}"
         if self.profile is None:
-            return point_sections(self, title)
-        return profile_sections(self, self.profile, title, len(self))
+            yield from point_sections(self, title)
+        else:
+            yield from profile_sections(self, self.profile, title, len(self))
+        if self.library:
+            yield from expected_sections(self, self.library)
 
     def to_dict(self) -> dict[str, Any]:
         """The points under stable keys in SI units (schema ``roofline/points/1``)."""
         found = {"schema": "roofline/points/1", "target": self.machine.name, "points": [p.to_dict() for p in self]}
+        if self.library:
+            found["library"] = self.library
         if self.profile is None:
             return found
         return {**found, "unpriced": self.profile.unpriced, "notes": list(self.profile.notes)}
@@ -227,6 +268,31 @@ def point_sections(points: Sequence[MeasuredPoint], title: str) -> Iterator[Sect
     yield Sentences(doubts, "warning", name="doubts")
     if assumed := dict.fromkeys(said for point in points for said in point.assumptions):
         yield from (BLANK, assumes(assumed))
+
+
+def expected_sections(points: Sequence[MeasuredPoint], library: str) -> Iterator[Section]:
+    """Times beside expected ones, and which are unusual; what would provide constants where none are known."""
+    known = [point for point in points if point.expected is not None]
+    yield BLANK
+    if known:
+        columns = (Column("operation", wrap="anywhere", least=22), *figures("time", "expected", "of expected"))
+        yield Table((*columns, Column("constants")), [_expected_row(point) for point in known], "expected", gap=4)
+    said = dict.fromkeys(f"{point.run.name}: {point.unusual}" for point in known if point.unusual)
+    if said:
+        yield from (BLANK, Sentences(list(said), "warning", name="unusual"))
+    if missing := len(points) - len(known):
+        which = f"{missing} of {len(points)} runs" if known else "these runs"
+        why = f"nothing is expected of {which}: their shapes, or constants of {library} for them, are not known"
+        yield Sentences([f"{why}; roofline calibrate makes them from ten runs"], "quiet", name="not expected")
+
+
+def _expected_row(point: MeasuredPoint) -> Row:
+    found = point.expected
+    assert found is not None
+    share = f"{point.run.seconds / float(found.value):.0%}"
+    return Row(
+        (point.run.name, Amount(point.run.seconds, "s"), Amount(found.value, "s"), share, found.kernels[0].basis)
+    )
 
 
 def profile_sections(points: Sequence[MeasuredPoint], found: Profile, title: str, top: int) -> Iterator[Section]:

@@ -24,6 +24,7 @@ from roofline.errors import InputError, suggest
 from roofline.files import as_text, read_bytes, replaced, table_rows
 from roofline.measurement.profiles.foreign import PLAIN, check_plain
 from roofline.quantity import LEAST, MOST, parse
+from roofline.work import Op
 
 COLUMNS = ("name", "flops", "bytes", "seconds")
 OPTIONAL = ("dtype", "on")
@@ -51,7 +52,7 @@ _MEANT: dict[str, tuple[str, str]] = {
 class Measured:
     """One run: its FLOPs, the bytes it moved, the seconds it took; ``on`` is the key of its machine, if said.
 
-    ``stated`` tells whether the source named the dtype.
+    ``stated`` tells whether the source named the dtype, ``op`` is the operation, where the source tells its shapes.
     """
 
     name: str
@@ -61,6 +62,7 @@ class Measured:
     dtype: str = UNSTATED
     on: str = ""
     stated: bool = field(default=True, compare=False, repr=False)
+    op: Op | None = field(default=None, compare=False, repr=False)
 
     @property
     def intensity(self) -> float:
@@ -159,7 +161,7 @@ def _from_row(names: list[str], row: list[str], where: str) -> Measured:
 def _from_value(item: Any, where: str) -> Measured:
     if isinstance(item, Measured):
         again = _point({name: getattr(item, name) for name in (*COLUMNS, *OPTIONAL)}, where)
-        return replace(again, stated=item.stated)
+        return replace(again, stated=item.stated, op=item.op)
     if isinstance(item, Mapping):
         missing = next((name for name in COLUMNS if name not in item), None)
         if missing is not None:
@@ -176,8 +178,8 @@ def _point(fields: Mapping[str, Any], where: str) -> Measured:
     name = str(fields["name"]).strip()
     if not name:
         raise InputError(f"{where}: the run has no name", hint="name every run; the name stands beside its point")
-    amounts = {column: _amount(fields[column], column, where) for column in _UNITS}
-    if not amounts["flops"] and not amounts["bytes"]:
+    flops, moved, seconds = (_amount(fields[column], column, where) for column in _UNITS)
+    if not flops and not moved:
         raise InputError(f"{where}: the run has neither FLOPs nor bytes", hint="state what it computes or moves")
     said = str(fields.get("dtype") or "").strip()
     dtype = said or UNSTATED
@@ -185,7 +187,7 @@ def _point(fields: Mapping[str, Any], where: str) -> Measured:
         dtypes.get(dtype.partition("_acc")[0])
     except InputError as error:
         raise InputError(f"{where}: {error.message}", hint=error.hint) from None
-    return Measured(name, **amounts, dtype=dtype, on=str(fields.get("on") or "").strip(), stated=bool(said))
+    return Measured(name, flops, moved, seconds, dtype=dtype, on=str(fields.get("on") or "").strip(), stated=bool(said))
 
 
 def _amount(value: Any, column: str, where: str) -> float:

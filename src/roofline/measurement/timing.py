@@ -390,7 +390,7 @@ def point_of(
     [moved], answer = case.loads(), case.answer()
     dtype = next((key.dtype for key in op.work if key.quantity == "flops"), op.writes[0].dtype if op.writes else "")
     loaded = float(sum(amount for _, amount in moved.items()))
-    timed_run = Measured(op.name.partition(" -> ")[0], float(answer.flops), loaded, summary.value, dtype)
+    timed_run = Measured(op.name.partition(" -> ")[0], float(answer.flops), loaded, summary.value, dtype, op=op)
     return MeasuredPoint(timed_run, answer, effects(op, moved, roof, measured, setting), how, op.kind, summary)
 
 

@@ -389,7 +389,9 @@ def _run(name: str, op: Op, dims: Any) -> Measured:
     named = [shapes[place] for place in places if place in shapes] or list(shapes.values())
     words = " ".join("x".join(map(str, shape)) for shape in named[:2])
     flops = float(sum(amount for key, amount in op.work.items() if key.quantity == "flops"))
-    return Measured(f"{name.removeprefix('aten::')} {words}".strip(), flops, float(moved.total("bytes")), 1.0, dtype)
+    return Measured(
+        f"{name.removeprefix('aten::')} {words}".strip(), flops, float(moved.total("bytes")), 1.0, dtype, op=op
+    )
 
 
 def _shapes(dims: Any) -> dict[str, tuple[int, ...]]:
