@@ -18,6 +18,7 @@ from roofline.sizes import is_array, is_symbol
 
 #: What answers offer that is worked out in rooms above them: ``module:function``, loaded when it is called.
 CAPABILITIES = {
+    "Answer.interactive": "roofline.web.notebook:interactive",
     "Answer.notebook": "roofline.web.notebook:notebook",
     "Answer.plot": "roofline.charts.answers:plot_answer",
     "Answer.save": "roofline.web.report:save",
@@ -99,6 +100,15 @@ class Answer(ABC):
         """
         capability("Answer.save")(self, path)
 
+    def interactive(self, height: int = 760) -> Any:
+        """The report with sliders as a notebook shows it: in a frame of its own that may only run its script.
+
+        >>> from roofline import bound
+        >>> bound("bf16[64, 8192] * bf16[8192, 8192]", on="h100").interactive()
+        <Interactive report of bf16[64, 8192] * bf16[8192, 8192] -> bf16[64, 8192]>
+        """
+        return capability("Answer.interactive")(self, height)
+
     def __repr__(self) -> str:
         return f"<{self.one_line()}>"
 
@@ -120,12 +130,16 @@ class Answer(ABC):
 
 
 class Fact(NamedTuple):
-    """One thing that answers of a kind say: a number in ``unit`` or words; comparisons align facts by ``name``."""
+    """One thing that answers of a kind say: a number in ``unit`` or words; comparisons align facts by ``name``.
+
+    ``source`` says where a figure of a chip is from.
+    """
 
     name: str
     value: Any
     unit: str = ""
     better: Literal["", "less", "more"] = ""
+    source: str = ""
 
 
 class Comparable(Answer):

@@ -29,11 +29,15 @@ Wrap = Literal["never", "words", "anywhere", "dots"]
 
 
 class Amount(NamedTuple):
-    """A figure with its unit: a number, an array or a formula. ``text`` is how it is written where that is special."""
+    """A figure with its unit: a number, an array or a formula. ``text`` is how it is written where that is special.
+
+    ``source`` says where it is from; a page shows it.
+    """
 
     value: Any
     unit: str = ""
     text: str = ""
+    source: str = ""
 
     def __str__(self) -> str:
         return self.text or format_amount(self.value, self.unit)
@@ -50,10 +54,11 @@ class ShareBar(NamedTuple):
 
 
 class Words(NamedTuple):
-    """A cell of text with a tone of its own."""
+    """A cell of text with a tone of its own; ``source`` says where a figure in it is from."""
 
     text: str
     tone: Tone = ""
+    source: str = ""
 
     def __str__(self) -> str:
         return self.text

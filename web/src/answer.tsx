@@ -1,22 +1,20 @@
 // An answer that moves: the card, machines side by side, time on each resource, sliders, charts, operations, sections.
-import { signal } from "@preact/signals";
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
-import { Chart, STYLES } from "./chart";
+import { Chart } from "./chart";
 import { Draft } from "./draft";
 import { copy, give } from "./exports";
+import { isOf, STYLES } from "./marks";
 import { count, parse, percent, quantity, short } from "./quantity";
 import { Sections } from "./sections";
-import { nextFlips, passing, SizeChart } from "./sizechart";
+import { isSharded, Sharding } from "./sharding";
+import { nextFlips, passing, SizeChart, tradeOff } from "./sizechart";
 import {
-  answer, beside, binding, bindingOf, changed, choose, commandLine, functions, index, initial, keyOf, live, movedWords, now, nowOf, page,
-  partsAt, phases, place, python, refused, reset, set, step, type Mark, type Operation, type Step, type Values,
+  answer, beside, binding, bindingOf, changed, choose, commandLine, functions, index, initial, keyOf, live, movedWords, now, nowOf, output, page, pending,
+  partsAt, phases, pinned, place, prices, python, refused, reset, set, settle, step, type Mark, type Operation, type Step, type Values,
 } from "./state";
 
 const NOTCHES = 1000;
-/** Dollars of a chip for an hour by machine, and tokens of an answer: what a reader may state beside an answer. */
-export const prices = signal<Record<string, string>>({});
-export const output = signal(256);
 
 /** A size as a number, a rate with its unit. */
 function written(name: string, values: Values): string {
@@ -24,7 +22,19 @@ function written(name: string, values: Values): string {
   return rate ? quantity(values[name], rate.unit) : count(values[name]);
 }
 
-const priceOf = (of: Step): number => parse(prices.value[of.on] ?? "") || Object.values(of.prices)[0] || NaN;
+const priceOf = (of: Step): number => parse((prices.value[of.on] ?? "").replace("$", "")) || Object.values(of.prices)[0] || NaN;
+
+/** Dollars of a chip for an hour: what is typed stands until it is no price. */
+function PriceField({ of, label }: { of: Step; label: string }) {
+  const [wrong, setWrong] = useState(""), price = priceOf(of);
+  const done = (text: string) => {
+    const good = !text.trim() || parse(text.replace("$", "")) > 0;
+    setWrong(good ? "" : `${text.slice(0, 40)} is no price: a number above 0, as 2.5`);
+    if (good) settle(() => { prices.value = { ...prices.value, [of.on]: text.trim() }; });
+  };
+  return <><Draft inputMode="decimal" size={6} aria-label={label} placeholder="2.50" done={done}
+    value={prices.value[of.on] || (Number.isFinite(price) ? String(price) : "")} />{wrong && <span class="alert" role="alert">{wrong}</span>}</>;
+}
 /** Tokens that a step makes: one of each sequence, or those of all prompts; of training the batch. */
 const tokens = (of: Step, at: Values): number => (of.name === "train" ? at.batch_tokens : of.name === "prefill" ? at.batch * at.prompt : at.batch);
 
@@ -47,6 +57,7 @@ function Card() {
         : has !== null && needs !== undefined && <p class="good">fits: {quantity(needs, "B")} of {quantity(has, "B")} in {it.level}</p>}
       {refused.value.map((reason) => <p class="alert">not valid here: {reason}</p>)}
       <p class="headline"><b id="lower">{quantity(times.lower, "s")}</b> at best{it.name === "decode" ? " a token" : it.name === "prefill" ? " to the first token" : it.name === "train" ? " a step" : ""}, {binds} binds</p>
+      {it.name === "train" && <Mfu />}
       {serving && <p>{quantity(tokens(it, at) / times.lower, "")} tokens/s{it.name === "decode" && ` · ${quantity(1 / times.lower, "")} tokens/s for each user`}</p>}
       {flops > 0 && <p>{quantity(flops / times.lower, "FLOP/s")} a chip{ridge && `, ${percent(flops / times.lower / ridge.peak)} of peak`}
         {bytes > 0 && ` · ${quantity(flops / bytes, "FLOP/B")}`}{ridge && bytes > 0 && ridge.at > 0 && ` against a ridge of ${quantity(ridge.at, "FLOP/B")}`}</p>}
@@ -59,6 +70,13 @@ function Card() {
         `${name} ${written(name, initial.value)} → ${written(name, now.value)}`).join(", ")} <button onClick={reset}>reset</button></p>}
     </section>
   );
+}
+
+/** Model FLOPs of a step against the peak, as asked: what is run again counts for nothing. */
+function Mfu() {
+  const of = page.value!.answer;
+  if (typeof of?.mfu !== "number") return null;
+  return <p class={changed.value.length ? "stale" : ""}>MFU {percent(of.mfu)} at most · {quantity(of.tokens_per_day, "")} tokens a day{changed.value.length ? " · as asked, not as moved" : ""}</p>;
 }
 
 /** What a million tokens cost at the floor, where a price is known; and answers of several tokens. */
@@ -77,11 +95,10 @@ function Cost() {
   };
   const answers = first >= 0 && later >= 0 ? whole() : null;
   return <>
-    <label class="inline">price of a chip for an hour, $ <input type="text" inputMode="decimal" size={6} value={prices.value[it.on] ?? (Number.isFinite(price) ? String(price) : "")}
-      placeholder="2.50" onChange={(e) => { prices.value = { ...prices.value, [it.on]: e.currentTarget.value }; }} /></label>
+    <p class="inline">price of a chip for an hour, $ <PriceField of={it} label="price of a chip for an hour" /></p>
     {Number.isFinite(cost) && <p>${Number(cost.toPrecision(3))} for a million tokens at the floor ({it.chips} × ${price} an hour)</p>}
     {answers && <p><label class="inline">answers of <input type="range" aria-label="tokens of an answer" min={0} max={13} step={0.01} value={Math.log2(output.value)}
-      onInput={(e) => { output.value = Math.round(2 ** Number(e.currentTarget.value)); }} /> {count(output.value)} tokens</label>:{" "}
+      onInput={(e) => settle(() => { output.value = Math.round(2 ** Number(e.currentTarget.value)); })} /> {count(output.value)} tokens</label>:{" "}
       <span id="whole">{quantity(answers.total, "s")}</span>, the first token after {quantity(answers.start, "s")}</p>}
   </>;
 }
@@ -103,8 +120,7 @@ function Beside() {
           <td>{quantity(each.times.lower, "s")}</td><td>{(each.times.lower / best).toFixed(2)}×{each.times.lower === best ? " ★" : ""}</td>
           <td class="left">{bindingOf(each.of, each.times)}</td>
           <td class={fits(each) ? "" : "alert"}>{each.times.memory === undefined ? "" : `${quantity(each.times.memory, "B")}${fits(each) ? "" : " does not fit"}`}</td>
-          <td><input type="text" size={5} inputMode="decimal" aria-label={`price of ${each.of.on}`} value={prices.value[each.of.on] ?? (Number.isFinite(priceOf(each.of)) ? String(priceOf(each.of)) : "")}
-            onChange={(e) => { prices.value = { ...prices.value, [each.of.on]: e.currentTarget.value }; }} /></td>
+          <td><PriceField of={each.of} label={`price of ${each.of.on}`} /></td>
           <td>{Number.isFinite(cost(each)) ? `${(cost(each) / least).toFixed(2)}×${cost(each) === least ? " cheapest" : ""}` : ""}</td></tr>)}</tbody></table></div>
       {chips && rest.map((other) => {
         const ratio = (one.times.lower * one.of.chips) / (other.times.lower * other.of.chips), price = priceOf(one.of);
@@ -154,6 +170,9 @@ function Symbol({ name }: { name: string }) {
   return at < 0 ? <i>{name.replace(/_/g, " ")}</i> : <i>{name.slice(0, 1)}<sub>{name.slice(2).replace(/_/g, " ")}</sub></i>;
 }
 
+/** What a rate is, by its unit. */
+const RATES: Record<string, string> = { "FLOP/s": "peak", "B/s": "bandwidth" };
+
 interface Knob { name: string; key: string; value: number; least: number; most: number; whole: boolean; unit: string; beside: string }
 
 function Slider({ knob }: { knob: Knob }) {
@@ -172,7 +191,7 @@ function Slider({ knob }: { knob: Knob }) {
   };
   return (
     <div class="knob">
-      <span class="name">{knob.name.replace(/_/g, " ")}<small> {knob.beside}</small></span>
+      <span class="name">{knob.beside || knob.name.replace(/_/g, " ")}{knob.beside && <small> <Symbol name={knob.name} /></small>}</span>
       <input type="range" aria-label={knob.name} min={0} max={NOTCHES} value={place(value)} aria-valuetext={quantity(value, knob.unit)}
         onInput={(e) => { setWrong(""); set(knob.key, at(Number(e.currentTarget.value))); }} />
       <Draft inputMode="decimal" aria-label={`${knob.name}, exactly`} value={short(value)} done={typed} />
@@ -191,7 +210,7 @@ function Knobs() {
       <details class="drawer" open><summary><b>Rates</b></summary>
       {it.rates.map((rate) => <Slider key={`${index.value}${rate.name}`} knob={{
         name: rate.name, key: keyOf(it, rate.name), value: rate.value, least: rate.value / 10, most: rate.value * 10, whole: false, unit: rate.unit,
-        beside: rate.resource }} />)}</details>
+        beside: RATES[rate.unit] && !rate.resource.includes("latency") ? `${rate.resource} ${RATES[rate.unit]}` : rate.resource }} />)}</details>
       <p class="quiet">What has no slider (layout, formats, structure) is fixed in this answer.</p>
     </section>
   );
@@ -228,13 +247,21 @@ function top(root: Node): Node | null {
   return first.children.size && first.time > 0.8 * root.time ? top(first) : first;
 }
 
+const isPinned = (name: string): boolean => pinned.value !== "" && isOf({ mark: "point", label: pinned.value }, name);
+
 function Branch({ node, whole, deep }: { node: Node; whole: number; deep: number }) {
   const children = [...node.children.values()].sort((a, b) => b.time - a.time);
   return <ul class="tree">{children.slice(0, 200).map((each) => {
     const line = <><span class="name">{each.name}</span><span class="bar"><i style={{ width: `${(100 * each.time) / whole}%`, background: "var(--a)" }} /></span>
       <span class="figure">{quantity(each.time, "s")} · {percent(each.time / whole)}{each.of ? ` · ${each.of.binds}` : ""}</span></>;
-    return <li>{each.children.size ? <details open={deep < 2 && each.time > 0.15 * whole}><summary class="leaf">{line}</summary><Branch node={each} whole={whole} deep={deep + 1} /></details> : <div class="leaf">{line}</div>}</li>;
+    return <li>{each.children.size ? <details open={deep < 2 && each.time > 0.15 * whole}><summary class="leaf">{line}</summary><Branch node={each} whole={whole} deep={deep + 1} /></details> : <button class={`leaf ${isPinned(each.name) ? "pinned" : ""}`} onClick={() => { pinned.value = isPinned(each.name) ? "" : each.name; }}>{line}</button>}</li>;
   })}</ul>;
+}
+
+/** Latency against throughput: a point a batch, the one that is set among them. */
+function Latency() {
+  const spec = tradeOff();
+  return spec && <Chart spec={spec} />;
 }
 
 /** The answer as moved, a point in a roofline whose other points are as asked. */
@@ -263,7 +290,7 @@ function Foot() {
 export function AnswerView({ advice }: { advice?: JSX.Element }) {
   const it = page.value;
   if (!it) return null;
-  const stale = changed.value.length > 0, moving = movedPoint();
+  const stale = changed.value.length > 0 || pending.value, moving = movedPoint();
   const lists = it.sections.filter((each) => each.kind === "listing" && each.tone === "quiet");
   const rest = it.sections.filter((each) => !lists.includes(each));
   return (
@@ -275,7 +302,10 @@ export function AnswerView({ advice }: { advice?: JSX.Element }) {
       </header>
       {live.value && <><div class="columns"><div><Card /><Resources /></div><div><Knobs /></div></div><Beside />
         <SizeChart key={`${step.value.name}${place.value}`} /></>}
+      {!live.value && isSharded(it.answer) && <Sharding answer={it.answer} />}
+      {live.value && step.value.name === "decode" && <Latency />}
       {advice}
+      {pending.value && <p class="card quiet" role="status">charts and operations are being worked out …</p>}
       {it.charts.filter((spec) => !spec.step || !live.value || spec.step === step.value.name).map((spec) => <div class={stale ? "as-asked" : ""}><Chart key={spec.title + spec.subtitle} spec={spec} extra={spec.kind === "roofline" ? moving : []} /></div>)}
       {live.value && <Modules of={step.value} />}
       {rest.length > 0 && (live.value ? <details class={`card ${stale ? "stale-block" : ""}`} id="asked"><summary>The whole answer{stale ? ", as asked" : ""}</summary><Sections sections={rest} /></details>

@@ -33,9 +33,9 @@ async function post(kind: string, path: string, body: BodyInit): Promise<any> {
 export const askData = (command: string, question: Question, kind = command): Promise<any> =>
   post(`data ${kind}`, `api/${command}`, JSON.stringify(question));
 
-/** The page of an answer with the functions of its steps. */
-export async function askPage(command: string, question: Question, kind = "page"): Promise<{ page: Page; functions: StepFunctions[] } | null> {
-  const page = await post(kind, `page/${command}`, JSON.stringify(question));
+/** The page of an answer with the functions of its steps; ``live`` asks for these alone, ``rest`` for all else. */
+export async function askPage(command: string, question: Question, kind = "page", form: "page" | "live" | "rest" = "page"): Promise<{ page: Page; functions: StepFunctions[] } | null> {
+  const page = await post(kind, `${form}/${command}`, JSON.stringify(question));
   if (page === null) return null;
   const functions = page.steps.length ? (await import(new URL(page.functions, location.href.replace(/#.*/, "")).href)).default : [];
   return { page, functions };

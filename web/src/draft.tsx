@@ -9,5 +9,5 @@ interface Given {
 export function Draft({ value, done, ...rest }: Given) {
   const [text, setText] = useState<string | null>(null);
   return <input type="text" {...rest} value={text ?? value} onInput={(e) => setText(e.currentTarget.value)}
-    onChange={(e) => { done(e.currentTarget.value); setText(null); }} onBlur={() => setText(null)} />;
+    onKeyDown={(e) => { if (e.key === "Escape") setText(null); }} onChange={(e) => { done(e.currentTarget.value); setText(null); }} onBlur={() => setText(null)} />;
 }

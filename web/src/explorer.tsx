@@ -5,11 +5,12 @@ import { useEffect, useState } from "preact/hooks";
 import { AnswerView } from "./answer";
 import { askData, askPage, catalogOf, sendFile, Wrong, type Catalog, type Question } from "./api";
 import { Chart } from "./chart";
+import { Draft } from "./draft";
 import { FieldView } from "./fields";
 import { percent, quantity } from "./quantity";
-import { change, read, route, ROUTES, state, withSize, type State } from "./routes";
+import { change, keepSettings, read, route, ROUTES, state, withSize, type State } from "./routes";
 import { Sections } from "./sections";
-import { answer, asked, functions, index, live, listeners, moved, now, page, phase, place, step, type Page, type Section } from "./state";
+import { answer, asked, functions, index, live, listeners, moved, now, page, pending, pinned, settings, step, takeSettings, type Page, type Section } from "./state";
 
 const catalog = signal<Catalog | null>(null);
 const wrong = signal("");
@@ -20,23 +21,31 @@ const before = signal<{ title: string; time: number; work: number; name: string 
 
 const key = (question: Question | null): string => JSON.stringify([route.value.key, question]);
 
-/** Ask what the address says, unless that is shown. */
+/** Ask what the address says, unless that is shown: what moves first, the rest of the answer after it. */
 async function ask(): Promise<void> {
   const at = route.value, question = at.ask(state.value), wanted = key(question);
   if (at.key === "chips" || wanted === shown.value) return;
   if (question === null) { page.value = null; shown.value = wanted; wrong.value = ""; return; }
   const slow = setTimeout(() => { busy.value = true; }, 200);
   try {
-    const found = await askPage(at.command, question);
+    const found = await askPage(at.command, question, "page", at.live ? "live" : "page");
     if (found === null || route.value !== at) return;
-    take(found, wanted, at.key);
+    const old = page.value, moves = found.page.steps.length > 0;
+    if (at.live && old) found.page = { ...found.page, sections: old.sections, charts: old.charts, answer: old.answer };
+    if (!at.live || moves) take(found, wanted, at.key);
+    if (!at.live) return;
+    pending.value = true;
+    const rest = await askPage(at.command, question, "page", moves ? "rest" : "page");
+    if (rest === null || route.value !== at) return;
+    if (moves) page.value = { ...rest.page, steps: page.value!.steps };
+    else take(rest, wanted, at.key);
   } catch (error) {
     if (!(error instanceof Wrong)) throw error;
     wrong.value = error.message;
     shown.value = wanted;
   } finally {
     clearTimeout(slow);
-    busy.value = false;
+    if (key(route.value.ask(state.value)) === wanted || route.value !== at) { busy.value = false; pending.value = false; }
   }
 }
 
@@ -49,7 +58,7 @@ function take(found: { page: Page; functions: any[] }, wanted: string, of: strin
     if (known) size.most = Math.max(known.most, size.most);
   }
   const kept = Object.fromEntries(Object.entries(moved.value).filter(([name, value]) =>
-    same && found.page.steps.some((each) => asked(each)[name.split("@")[0]] !== value && name.split("@")[0] in asked(each))));
+    found.page.steps.some((each) => asked(each)[name.split("@")[0]] !== value && name.split("@")[0] in asked(each))));
   functions.value = [];
   page.value = found.page;
   moved.value = kept;
@@ -70,13 +79,28 @@ function withSizes(fields: State, name: string, value: number): State {
 
 /** A slider moves the page at once; the parts that its formula does not hold are asked again when it rests. */
 let rest = 0, sliding = false;
+const touched = new Set<string>();
 listeners.push(() => {
-  const sizes = Object.entries(moved.value).filter(([name]) => live.value && step.value.sizes.some((size) => size.name === name));
-  for (const [name, value] of sizes) { const fields = withSize(name, value); if (fields) change(fields, { step: false }); }
+  if (live.value) for (const { name } of step.value.sizes) {
+    if (name in moved.value) touched.add(name);
+    const fields = touched.has(name) ? withSize(name, now.value[name]) : null;
+    if (fields) change(fields, { step: false });
+  }
+  keepSettings({ ...settings(), ...rates() });
   sliding = true;
   clearTimeout(rest);
   rest = window.setTimeout(() => void ask(), 600);
 });
+
+/** Rates that were moved, as words of the address. */
+const rates = (): State => Object.fromEntries(Object.entries(moved.value)
+  .filter(([name]) => live.value && page.value!.steps.some((each) => each.rates.some((rate) => rate.name === name.split("@")[0])))
+  .map(([name, value]) => [`.${name}`, String(value)]));
+
+/** What such words say of rates; those of other settings name nothing that moves, and are left out with the answer. */
+const ratesSaid = (): Record<string, number> => Object.fromEntries(Object.entries(state.value)
+  .filter(([name, text]) => /^\.\w+(@.*)?$/.test(name) && text.trim() && Number(text) >= 0 && Number.isFinite(Number(text)))
+  .map(([name, text]) => [name.slice(1), Number(text)]));
 
 function Ask() {
   const at = route.value;
@@ -127,7 +151,7 @@ function Advice() {
     const fields: State = Object.fromEntries(Object.entries(said).map(([name, value]) => [name, String(value)]));
     if (question) Object.assign(fields, { line: question.expression, on: question.on ?? state.value.on,
       sizes: Object.entries(question.sizes).map(([name, value]) => `${name}=${value}`).join(" ") });
-    return () => { moved.value = {}; clearTimeout(rest); sliding = false; change(fields); void ask(); };
+    return () => { moved.value = {}; clearTimeout(rest); sliding = false; change(fields); keepSettings(settings()); void ask(); };
   };
   return <section class="card advice" aria-label="What would move it"><h2>What would move it</h2>
     <div class="scroll" tabIndex={0} role="group" aria-label="advice"><table><thead><tr><th class="left">change</th><th>at best</th><th>faster</th><th class="left">why</th><th /></tr></thead>
@@ -153,12 +177,7 @@ function Drop() {
 }
 
 function Lost() {
-  const [points, setPoints] = useState<any[] | null>(null);
-  useEffect(() => {
-    const question = route.value.key === "measured" ? route.value.ask(state.value) : null;
-    setPoints(null);
-    if (question) askData("profile", question, "points").then((found) => found && setPoints(found.points)).catch(() => setPoints(null));
-  }, [shown.value]);
+  const points: any[] | undefined = page.value?.answer?.points;
   if (!points?.length) return null;
   const rows = points.map((each) => ({ ...each, lost: each.fraction === null ? null : each.seconds * (1 - Math.min(1, each.fraction)) })).sort((a, b) => (b.lost ?? -1) - (a.lost ?? -1));
   const all = rows.reduce((sum, each) => sum + (each.lost ?? 0), 0), first = rows[0];
@@ -189,8 +208,8 @@ function Chips() {
   return <>
     <form class="card ask" onSubmit={(e) => e.preventDefault()} aria-label="Question">
       <label>find<input type="text" value={filter} placeholder="nvidia" onInput={(e) => change({ filter: e.currentTarget.value }, { step: false })} /></label>
-      <label>peak of<input type="text" value={dtype} size={8} onChange={(e) => change({ dtype: e.currentTarget.value })} /></label>
-      <label>figures of your own<input type="text" value={own} size={24} placeholder="hbm=4e12" onChange={(e) => change({ set: e.currentTarget.value })} /></label>
+      <label>peak of<Draft value={dtype} size={8} done={(text) => change({ dtype: text.trim() })} /></label>
+      <label>figures of your own<Draft value={own} size={24} placeholder="hbm=4e12" done={(text) => change({ set: text.trim() })} /></label>
       {picked.length > 0 && <span class="tabs">{picked.map((name) => <button aria-pressed="true" onClick={() => toggle(name)}>{name} ×</button>)}</span>}
     </form>
     {own && pair && <p class="card flips">yours: {own}; every other figure is the catalog's</p>}
@@ -215,13 +234,21 @@ function Pickable({ table, picked, toggle }: { table?: Extract<Section, { kind: 
       {row.cells.map((cell, i) => <td class={i < 2 ? "left" : ""}>{cell.text}</td>)}</tr>; })}</tbody></table></div>;
 }
 
+/** What is shown where there is nothing yet: that it is being worked out, and for how long. */
+function Working() {
+  const [seconds, setSeconds] = useState(0);
+  useEffect(() => { const clock = setInterval(() => setSeconds((now) => now + 1), 1000); return () => clearInterval(clock); }, []);
+  return <p class="card quiet" role="status">working it out … {seconds > 0 && `${seconds} s`}</p>;
+}
+
 function Explorer() {
   const at = route.value;
   return <>
     <nav aria-label="Pages"><b>roofline</b>{ROUTES.map((each) => <a href={`#/${each.key}`} aria-current={each === at ? "page" : undefined}>{each.title}</a>)}</nav>
-    <main class={busy.value ? "busy" : ""} aria-busy={busy.value}>
+    <main class={busy.value && page.value ? "busy" : ""} aria-busy={busy.value}>
       {at.key === "chips" ? <Chips /> : <Ask />}
       {wrong.value && <p class="card alert wrong" role="alert">{wrong.value}</p>}
+      {busy.value && !page.value && <Working />}
       {at.key !== "chips" && <><Difference />{at.key === "measured" && <Lost />}
         {page.value && (!wrong.value || live.value) && <div class={wrong.value ? "busy" : ""}><AnswerView advice={<Advice />} /></div>}</>}
     </main></>;
@@ -230,8 +257,10 @@ function Explorer() {
 function arrive(): void {
   const was = route.value;
   read();
-  if (route.value !== was) { page.value = null; functions.value = []; moved.value = {}; phase.value = ""; place.value = 0; before.value = null; shown.value = ""; wrong.value = ""; }
-  else moved.value = {};
+  if (route.value !== was) { page.value = null; functions.value = []; before.value = null; shown.value = ""; wrong.value = ""; pinned.value = ""; }
+  takeSettings(state.value);
+  moved.value = ratesSaid();
+  touched.clear();
   sliding = false;
   void ask();
 }

@@ -1,29 +1,24 @@
 // A report: an answer that moves with its sizes and rates, in one file, without a network.
 import { render } from "preact";
 import { AnswerView } from "./answer";
-import { changed, functions, keyOf, listeners, moved, now, page, phase, phases, place, step, type StepFunctions, type Values } from "./state";
+import { functions, listeners, moved, page, settings, takeSettings, type StepFunctions } from "./state";
 
 declare global {
   interface Window { ROOFLINE: StepFunctions[] }
 }
 
-/** Read the part of the address behind the number sign: names and plain numbers; anything else is passed over. */
+/** Read the part of the address behind the number sign: sizes and rates as plain numbers; anything else is passed over. */
 function read(): void {
-  const found: Values = {}, words = new URLSearchParams(location.hash.slice(1));
-  for (const [name, text] of words) {
-    const value = Number(text);
-    if (Number.isFinite(value) && value >= 0 && name !== "step" && name !== "on") found[name] = value;
-  }
-  phase.value = phases.value[Number(words.get("step")) || 0] ?? "";
-  place.value = Number(words.get("on")) || 0;
-  moved.value = found;
+  const words = Object.fromEntries(new URLSearchParams(location.hash.slice(1)));
+  const known = new Set(page.value!.steps.flatMap((each) => [...each.sizes, ...each.rates].map((one) => one.name)));
+  takeSettings(words);
+  moved.value = Object.fromEntries(Object.entries(words).map(([name, text]): [string, number] => [name, Number(text || NaN)])
+    .filter(([name, value]) => known.has(name.split("@")[0]) && Number.isFinite(value) && value >= 0));
 }
 
 function write(): void {
-  const words = new URLSearchParams(), chosen = phases.value.indexOf(phase.value);
-  if (chosen > 0) words.set("step", String(chosen));
-  if (place.value) words.set("on", String(place.value));
-  for (const name of changed.value) words.set(keyOf(step.value, name), String(now.value[name]));
+  const moves = Object.entries(moved.value).map(([name, value]) => [name, String(value)]);
+  const words = new URLSearchParams({ ...Object.fromEntries(moves), ...settings() });
   history.replaceState(null, "", words.toString() ? `#${words}` : location.pathname + location.search);
 }
 

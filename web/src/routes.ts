@@ -5,7 +5,8 @@ import type { Field } from "./fields";
 
 export type State = Record<string, string>;
 
-export interface Route { key: string; title: string; command: string; fields: Field[]; start: State; ask: (state: State) => Question | null }
+/** A page: ``live`` where its answers have parts that move, which are asked for before the rest. */
+export interface Route { key: string; title: string; command: string; live?: boolean; fields: Field[]; start: State; ask: (state: State) => Question | null }
 
 const list = (text: string | undefined): string[] => (text ?? "").split(",").map((each) => each.trim()).filter(Boolean);
 const words = (text: string | undefined): string[] => (text ?? "").match(/[^\s=]+\s*=\s*\S+|\S+/g)?.map((each) => each.replace(/\s+/g, "")) ?? [];
@@ -19,7 +20,7 @@ const CHECKS = new Set(["estimate", "disaggregate", "advise"]);
 
 export const ROUTES: Route[] = [
   {
-    key: "operation", title: "Operation", command: "bound",
+    key: "operation", title: "Operation", command: "bound", live: true,
     fields: [
       { key: "line", label: "line of notation", kind: "line", hint: "bf16[B, D] * bf16[D, F]" },
       { key: "on", label: "chips to compare", kind: "chips", size: 22, hint: "h100,mi300x" },
@@ -31,7 +32,7 @@ export const ROUTES: Route[] = [
     ask: (state) => (state.line ? { words: [state.line, ...words(state.sizes)], options: { on: list(state.on), ...options(state, "policy", "estimate") }, more: state.more } : null),
   },
   {
-    key: "model", title: "Model", command: "llm",
+    key: "model", title: "Model", command: "llm", live: true,
     fields: [
       { key: "model", label: "model", kind: "model", size: 22 }, { key: "on", label: "chips × count, to compare", kind: "chips", size: 20, hint: "h100:8,h200:8" },
       { key: "tensor", label: "tensor", size: 4, hint: "8" }, { key: "expert", label: "expert", size: 4 },
@@ -43,7 +44,7 @@ export const ROUTES: Route[] = [
     ask: (state) => (state.model ? { words: [state.model], options: { on: list(state.on), ...options(state, "tensor", "expert", "batch", "prompt", "context", "weights", "kv", "estimate") }, more: state.more } : null),
   },
   {
-    key: "training", title: "Training", command: "train",
+    key: "training", title: "Training", command: "train", live: true,
     fields: [
       { key: "model", label: "model", kind: "model", size: 22 }, { key: "on", label: "chips × count, to compare", kind: "chips", size: 20, hint: "h100:64" },
       { key: "batch_tokens", label: "tokens of a step", size: 9 }, { key: "sequence", label: "sequence", size: 7 }, { key: "fsdp", label: "fsdp", size: 4 },
@@ -78,7 +79,7 @@ export const ROUTES: Route[] = [
   {
     key: "measured", title: "Measured", command: "profile",
     fields: [{ key: "on", label: "ran on", kind: "chips", size: 14 }, MORE], start: { on: "h100" },
-    ask: (state) => (state.file ? { words: [state.file], options: { on: state.on, top: 400 }, more: state.more } : null),
+    ask: (state) => (state.file ? { words: [state.file], options: { on: state.on, top: 10_000 }, more: state.more } : null),
   },
   { key: "chips", title: "Chips", command: "chips", fields: [], start: {}, ask: () => ({ words: [] }) },
 ];
@@ -107,6 +108,12 @@ export function change(fields: State, { step = true } = {}): void {
   state.value = { ...state.value, ...fields };
   if (written() === location.hash) return;
   history[step ? "pushState" : "replaceState"](null, "", written());
+}
+
+/** Words of the address beside the fields: what a reader set, each with a dot before it. Those not said are taken out. */
+export function keepSettings(said: State): void {
+  state.value = Object.fromEntries(Object.entries(state.value).filter(([name]) => !name.startsWith(".")));
+  change(said, { step: false });
 }
 
 /** The sizes of a question with one of them changed, where its fields hold it. */

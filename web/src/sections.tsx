@@ -1,6 +1,10 @@
 // Sections of an answer: what a terminal shows, as tables that sort and lists that open.
 import { useState } from "preact/hooks";
-import type { Cell, Section } from "./state";
+import { isOf } from "./marks";
+import { pinned, type Cell, type Section } from "./state";
+
+/** Rows of a table shown before it is opened. */
+const MOST_ROWS = 200;
 
 /** All sections but the answer's own headline; assumptions stand in a drawer at the end. */
 export function Sections({ sections }: { sections: Section[] }) {
@@ -26,7 +30,21 @@ function One({ section }: { section: Section }) {
   }
 }
 
+/** The source of a figure that the reader gave. */
+const YOURS = "given by the caller";
+
+/** Where the figures of the chosen row are from. */
+function Sources({ row, columns, any }: { row?: Rows[0]; columns: { name: string }[]; any: boolean }) {
+  if (!any) return null;
+  const said = row?.cells.map((cell, i) => cell.source && `${columns[i].name}: ${cell.text}, ${cell.source === YOURS ? "yours" : cell.source}`).filter(Boolean) ?? [];
+  return <p class="quiet" aria-live="polite">{said.length ? `${wordsOf(row!)}: ${said.join("; ")}` : "click a row to see the sources of its figures"}</p>;
+}
+
 type Rows = Extract<Section, { kind: "table" }>["rows"];
+
+/** The words by which a row is pinned: its first cell that is no figure. */
+const wordsOf = (row: Rows[0]): string => row.cells.find((cell) => cell.value === undefined && cell.share === undefined && cell.text && !/^\d+\.$/.test(cell.text))?.text ?? "";
+const isPinned = (row: Rows[0]): boolean => pinned.value !== "" && isOf({ mark: "point", label: pinned.value }, wordsOf(row));
 
 export function Sortable({ columns, rows, name }: { columns: { name: string; align: string }[]; rows: Rows; name: string }) {
   const [by, setBy] = useState<{ column: number; down: boolean } | null>(null);
@@ -38,6 +56,7 @@ export function Sortable({ columns, rows, name }: { columns: { name: string; ali
       : typeof one === "number" ? 1 : typeof other === "number" ? -1 : String(one).localeCompare(String(other));
     return by.down ? -order : order;
   });
+  const [whole, setWhole] = useState(false), some = whole ? shown : shown.filter((row, i) => i < MOST_ROWS || isPinned(row));
   const named = columns.some((column) => column.name);
   return (
     <div class="scroll" tabIndex={0} role="group" aria-label={name || "table"}><table>
@@ -45,10 +64,12 @@ export function Sortable({ columns, rows, name }: { columns: { name: string; ali
         <th scope="col" class={column.align} aria-sort={by?.column === i ? (by.down ? "descending" : "ascending") : undefined}>
           {tree || !column.name ? column.name : <button class="sort" onClick={() => setBy({ column: i, down: by?.column === i ? !by.down : true })}>
             {column.name}{by?.column === i ? (by.down ? " ▾" : " ▴") : ""}</button>}</th>)}</tr></thead>}
-      <tbody>{shown.map((row) => <tr class={row.tone}>{columns.map((column, i) => {
+      <tbody>{some.map((row) => <tr class={`${row.tone ?? ""} ${isPinned(row) ? "pinned" : ""}`} onClick={() => { pinned.value = isPinned(row) ? "" : wordsOf(row); }}>{columns.map((column, i) => {
         const cell = row.cells[i];
         if (!cell) return <td />;
         if (cell.share !== undefined) return <td><meter min={0} max={1} value={cell.share} aria-label={cell.text} /></td>;
-        return <td class={`${column.align} ${cell.tone ?? ""}`} style={i === 0 && row.level ? { paddingLeft: `${row.level * 1.2}em` } : undefined}>{cell.text}</td>;
-      })}</tr>)}</tbody></table></div>);
+        return <td class={`${column.align} ${cell.tone ?? ""}`} title={cell.source} style={i === 0 && row.level ? { paddingLeft: `${row.level * 1.2}em` } : undefined}>{cell.text}{cell.source === YOURS && <small class="flips"> yours</small>}</td>;
+      })}</tr>)}</tbody></table>
+      <Sources row={rows.find(isPinned)} columns={columns} any={rows.some((row) => row.cells.some((cell) => cell.source))} />
+      {rows.length > some.length && <p><button onClick={() => setWhole(true)}>show all {rows.length.toLocaleString("en")} rows</button></p>}</div>);
 }

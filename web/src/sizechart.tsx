@@ -1,7 +1,7 @@
 // Time on each resource over one size: the largest is the least a run can take; a line at what is set, rings where it flips.
-import { useMemo, useState } from "preact/hooks";
+import { useMemo } from "preact/hooks";
 import { Chart } from "./chart";
-import { answer, beside, binding, bindingOf, functions, index, now, nowOf, page, partsAt, step, timesAt, type ChartSpec, type Mark, type Size, type Values } from "./state";
+import { answer, beside, binding, bindingOf, functions, index, measure as chosenMeasure, now, nowOf, over, page, partsAt, settle, step, timesAt, type ChartSpec, type Mark, type Size, type Step, type Values } from "./state";
 import { count, quantity } from "./quantity";
 
 const POINTS = 220;
@@ -81,6 +81,13 @@ export function passing(): string[] {
   });
 }
 
+/** The formula of a resource's time with the source of its rate. */
+function formulaOf(resource: string, it: Step): string {
+  const parts = it.terms.find((term) => term.resource === resource)?.parts ?? [];
+  const rate = it.rates.find((each) => each.name === parts[0]?.rate), said = parts.slice(0, 3).map((part) => `(${part.amount}) / ${part.rate}`).join(" + ");
+  return [`${resource} = ${said}${parts.length > 3 ? " + …" : ""}`, rate?.source].filter(Boolean).join("; ");
+}
+
 /** What a chart over a size can show, from a time and the values. */
 const MEASURES: Record<string, { label: string; unit: string; of: (time: number, at: Values, work: number) => number }> = {
   time: { label: "time", unit: "s", of: (time) => time },
@@ -88,14 +95,37 @@ const MEASURES: Record<string, { label: string; unit: string; of: (time: number,
   "tokens a second": { label: "tokens a second", unit: "1/s", of: (time, at) => (at.batch ?? 1) * (at.prompt ?? 1) / time },
 };
 
+/** Tokens a second over the time a token takes, along the batch: each machine a curve, batches of powers of four named. */
+export function tradeOff(): ChartSpec | null {
+  const values = now.value, size = step.value.sizes.find((each) => each.name === "batch");
+  if (!size) return null;
+  const marks: Mark[] = [], all = page.value!.steps, several = beside.value.length > 1;
+  for (const [series, i] of beside.value.entries()) {
+    const own = { ...nowOf(all[i]), ...(i === index.value ? values : {}) }, of = functions.value[i];
+    const points = sampled(size, own, of.time, (times) => bindingOf(all[i], times)).map(({ x, times, binds }) => ({ x: times.lower, y: x / times.lower, batch: x, binds, fits: all[i].capacity === null || !(times.memory > all[i].capacity!) }));
+    const fitting = points.filter((each) => each.fits), shown = fitting.length > 1 ? fitting : points;
+    marks.push({ mark: "line", label: all[i].on, role: "curve", series, dash: series, text: several ? all[i].on : "", x: shown.map((each) => each.x), y: shown.map((each) => each.y) });
+    const here = of.time(own), at = own.batch;
+    const named = [...new Set([...Array.from({ length: 12 }, (_, k) => 4 ** k).filter((b) => b >= size.least && b <= shown[shown.length - 1].batch), at])];
+    for (const batch of named) {
+      const times = batch === at ? here : of.time({ ...own, batch });
+      marks.push({ mark: "point", kind: "bound", label: `batch ${count(batch)}${several ? ` on ${all[i].on}` : ""}`, text: batch === at ? `batch ${count(batch)}, as set` : several ? "" : String(batch), series, shape: batch === at ? 3 : 0,
+        size: batch === at ? 1.3 : 0.6, x: times.lower, y: batch / times.lower, bound_by: bindingOf(all[i], times), on: all[i].on });
+    }
+  }
+  const [xs, ys] = [marks.flatMap((mark) => mark.x as number | number[]), marks.flatMap((mark) => mark.y as number | number[])];
+  const around = (each: number[]): [number, number] => [Math.min(...each) / 1.3, Math.max(...each) * 1.3];
+  return { kind: "latency", title: "Latency against throughput", subtitle: "along the batch, as far as it fits", step: step.value.name,
+    x: { label: "time per token at best", unit: "s", scale: "log", limits: around(xs), names: [] }, y: { label: "tokens a second at most", unit: "", scale: "log", limits: around(ys), names: [] },
+    marks, notes: [] };
+}
+
 export function SizeChart() {
   const sizes = step.value.sizes;
-  const [name, setName] = useState(sizes[0]?.name ?? "");
-  const [measure, setMeasure] = useState("time");
-  const size = sizes.find((each) => each.name === name) ?? sizes[0];
+  const size = sizes.find((each) => each.name === over.value) ?? sizes[0];
   const values = now.value, it = step.value, all = page.value!.steps, others = beside.value;
   const measures = Object.keys(MEASURES).filter((each) => each !== "tokens a second" || sizes.some((s) => s.name === "batch"));
-  const chosen = measures.includes(measure) ? measure : "time";
+  const chosen = measures.includes(chosenMeasure.value) ? chosenMeasure.value : "time";
   const made = useMemo(() => {
     if (!size) return null;
     const points = sampled(size, values);
@@ -142,11 +172,12 @@ export function SizeChart() {
     const per = chosen === "time" ? quantity(times.lower, "s") : quantity(made.amount(times.lower, whole), MEASURES[chosen].unit);
     return <><p>at {size.name} = {count(whole)}: <b>{per}</b> {chosen === "time" ? "at best" : "at most"}, {binding(times)} binds
       {" · "}{it.terms.map((term) => `${term.resource} ${quantity(times[`time_${term.resource}`], "s")}`).join(" · ")}</p>
+      <p class="quiet">{formulaOf(binding(times), it)}</p>
       <p class="quiet">{made.found.length ? made.found.map((f) => `${f.from} → ${f.to} at ${size.name} = ${count(f.x)}`).join("; ")
         : `${binding(times)} binds at every ${size.name} shown, the rest as it is`}</p></>;
   };
-  const head = <h2><select aria-label="what the chart shows" value={chosen} onChange={(e) => setMeasure(e.currentTarget.value)}>
+  const head = <h2><select aria-label="what the chart shows" value={chosen} onChange={(e) => settle(() => { chosenMeasure.value = e.currentTarget.value; })}>
     {measures.map((each) => <option value={each}>{each}</option>)}</select> over <select aria-label="size of the chart" value={size.name}
-    onChange={(e) => setName(e.currentTarget.value)}>{sizes.map((s) => <option value={s.name}>{s.name}</option>)}</select></h2>;
+    onChange={(e) => settle(() => { over.value = e.currentTarget.value; })}>{sizes.map((s) => <option value={s.name}>{s.name}</option>)}</select></h2>;
   return <Chart spec={made.spec} head={head} following={{ at: here, read, y: (x) => made.amount(lowest(x).lower, Math.round(x)) }} />;
 }

@@ -15,7 +15,7 @@ export interface Step {
   name: string; on: string; machine: string; chips: number; sizes: Size[]; rates: Rate[]; terms: Term[]; reasons: string[];
   capacity: number | null; level: string; expected: Expected | null; operations: Operation[]; prices: Values;
 }
-export interface Cell { text: string; value?: number; unit?: string; share?: number; tone?: string }
+export interface Cell { text: string; value?: number; unit?: string; share?: number; tone?: string; source?: string }
 export type Section =
   | { kind: "headline"; subject: string; beside: string; level: number }
   | { kind: "sentences"; lines: string[]; tone: string }
@@ -28,7 +28,7 @@ export interface Mark {
   x0?: number; x1?: number; row?: number; part?: string; color?: string; kind?: string; roof?: number | null; shape?: number;
   bound_by?: string; on?: string; role?: string; group?: string; size?: number; time?: number | null;
 }
-export interface ChartSpec { step?: string; kind: string; title: string; subtitle: string; x: Axis; y: Axis; marks: Mark[]; notes: string[] }
+export interface ChartSpec { step?: string; grouped?: boolean; kind: string; title: string; subtitle: string; x: Axis; y: Axis; marks: Mark[]; notes: string[] }
 export interface Page {
   title: string; beside: string; sections: Section[]; charts: ChartSpec[]; steps: Step[]; answer: any; command?: string[];
 }
@@ -41,6 +41,16 @@ export const functions = signal<StepFunctions[]>([]);
 export const moved = signal<Values>({});
 export const phase = signal("");
 export const place = signal(0);
+/** Whether charts and sections of an answer are still being worked out. */
+export const pending = signal(false);
+/** The name of what is pinned in charts and tables. */
+export const pinned = signal("");
+/** Dollars of a chip for an hour by machine, tokens of an answer, and what the chart over a size shows. */
+export const prices = signal<Record<string, string>>({});
+export const USUAL_OUTPUT = 256;
+export const output = signal(USUAL_OUTPUT);
+export const over = signal("");
+export const measure = signal("");
 
 /** Indices of the steps of the phase shown: one for each machine. */
 export const beside = computed<number[]>(() => {
@@ -77,6 +87,29 @@ export const bindingOf = (of: Step, times: Values): string =>
   of.terms.map((term) => term.resource).reduce((a, b) => (times[`time_${b}`] > times[`time_${a}`] ? b : a));
 export const binding = (times: Values): string => bindingOf(step.value, times);
 
+/** What a reader set beside sizes and rates, as words of an address: each begins with a dot, as no size does. */
+export function settings(): Record<string, string> {
+  const said: Record<string, string> = {};
+  if (phases.value.indexOf(phase.value) > 0) said[".step"] = phase.value;
+  if (place.value) said[".place"] = String(place.value);
+  if (output.value !== USUAL_OUTPUT) said[".output"] = String(output.value);
+  if (over.value) said[".over"] = over.value;
+  if (measure.value) said[".measure"] = measure.value;
+  for (const [name, price] of Object.entries(prices.value)) if (price) said[`.price.${name}`] = price;
+  return said;
+}
+
+/** Set what such words say; words of anything else are passed over. */
+export function takeSettings(said: Record<string, string>): void {
+  const whole = (text: string | undefined, least: number, usual: number) => (text && /^\d+$/.test(text) && Number(text) >= least ? Number(text) : usual);
+  phase.value = said[".step"] ?? "";
+  place.value = whole(said[".place"], 0, 0);
+  output.value = whole(said[".output"], 1, USUAL_OUTPUT);
+  over.value = said[".over"] ?? "";
+  measure.value = said[".measure"] ?? "";
+  prices.value = Object.fromEntries(Object.entries(said).filter(([name]) => name.startsWith(".price.")).map(([name, price]) => [name.slice(7), price]));
+}
+
 /** Called after each move: a report writes its address, the explorer asks again. */
 export const listeners: (() => void)[] = [];
 
@@ -88,6 +121,12 @@ export function set(name: string, value: number): void {
 
 export function reset(): void {
   moved.value = {};
+  listeners.forEach((tell) => tell());
+}
+
+/** Change something beside sizes and rates. */
+export function settle(does: () => void): void {
+  does();
   listeners.forEach((tell) => tell());
 }
 

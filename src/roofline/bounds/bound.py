@@ -237,7 +237,21 @@ class Bound(Comparable):
     @property
     def comms(self) -> Size:
         """T_comms: the time of the busiest link to other chips, or of the hops where that is longer; 0 on one chip."""
-        names = dict.fromkeys(use.resource for use in self.uses if use.quantity in ("wire", "hops"))
+        return self._longest("wire", "hops")
+
+    @property
+    def moving(self) -> Size:
+        """The time of the busiest memory level; 0 where nothing is read or written.
+
+        >>> from roofline import bound
+        >>> round(bound("bf16[64, 8192] * bf16[8192, 8192]", on="h100").moving * 1e6, 1)
+        40.7
+        """
+        return self._longest("bytes")
+
+    def _longest(self, *quantities: str) -> Size:
+        """The longest time of the resources that work on these quantities."""
+        names = dict.fromkeys(use.resource for use in self.uses if use.quantity in quantities)
         times = [self.times[name] for name in names]
         return maximum(*times) if len(times) > 1 else times[0] if times else 0
 

@@ -140,24 +140,24 @@ def _facts(machine: Machine) -> Iterator[Fact]:
     """The figures of a machine under what they mean on any: ``matrix bf16``, ``main memory``, ``link one way``."""
     for unit in machine.units:
         for dtype, peak in unit.peaks.items():
-            yield Fact(f"{unit.kind} {dtype}", peak.value, "FLOP/s", "more")
+            yield Fact(f"{unit.kind} {dtype}", peak.value, "FLOP/s", "more", peak.source)
         for dtype, share in unit.achievable.items():
-            yield Fact(f"{unit.kind} {dtype} best matmul", share.value, "share", "more")
+            yield Fact(f"{unit.kind} {dtype} best matmul", share.value, "share", "more", share.source)
     main = main_level(machine)
     for memory in machine.memories:
         name = "main memory" if memory is main else memory.name
         if memory.bandwidth:
-            yield Fact(f"{name} bandwidth", memory.bandwidth.value, "B/s", "more")
+            yield Fact(f"{name} bandwidth", memory.bandwidth.value, "B/s", "more", memory.bandwidth.source)
         if memory.capacity:
-            yield Fact(f"{name} capacity", memory.capacity.value, "B", "more")
+            yield Fact(f"{name} capacity", memory.capacity.value, "B", "more", memory.capacity.source)
     for name, link in zip(("link", "network", *(each.name for each in machine.links[2:])), machine.links, strict=False):
         if link.bandwidth:
             one = format_quantity(link.bandwidth.value, "B/s")
-            yield Fact(f"{name} one way", f"{link.links} x {one}" if link.links else one)
+            yield Fact(f"{name} one way", f"{link.links} x {one}" if link.links else one, source=link.bandwidth.source)
         if link.latency:
-            yield Fact(f"{name} hop", link.latency.value, "s", "less")
+            yield Fact(f"{name} hop", link.latency.value, "s", "less", link.latency.source)
     if machine.tdp:
-        yield Fact("power TDP", machine.tdp.value, "W")
+        yield Fact("power TDP", machine.tdp.value, "W", source=machine.tdp.source)
     for rule in rules_of_thumb(machine):
         yield Fact(rule.name.replace(f"over {main.name}", "over main memory"), _show(rule.value, rule.unit))
 

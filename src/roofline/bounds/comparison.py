@@ -186,7 +186,11 @@ def fact_row(names: Sequence[str], name: str, facts: Sequence[Fact | None]) -> R
             continue
         text = fact.value if isinstance(fact.value, str) else _written(fact)
         text += MARK if who in best else ""
-        cells.append(text if isinstance(fact.value, str) else Amount(float(fact.value), fact.unit, text))
+        cells.append(
+            Words(text, source=fact.source)
+            if isinstance(fact.value, str)
+            else Amount(float(fact.value), fact.unit, text, fact.source)
+        )
     return Row(tuple(cells))
 
 

@@ -134,6 +134,11 @@ class RankedPlan:
         """T_comms: the time of the busiest link, or of the hops where that is longer."""
         return 0 if self.bound is None else self.bound.comms
 
+    @property
+    def moving(self) -> Size:
+        """The time of the busiest memory level."""
+        return 0 if self.bound is None else self.bound.moving
+
     def to_dict(self) -> dict[str, Any]:
         """The plan as plain data in SI units."""
         body: dict[str, Any] = {"rank": self.rank, "name": self.name}
@@ -141,7 +146,7 @@ class RankedPlan:
             formulas: dict[str, str] = {}
             for name in ("lower", "op_by_op", "upper", "estimate"):
                 body[name] = open_as_null(name, getattr(self.bound, name), formulas)
-            for name in ("math", "comms", "link_bytes", "memory"):
+            for name in ("math", "moving", "comms", "link_bytes", "memory"):
                 body[name] = open_as_null(name, getattr(self, name), formulas)
             body["bound_by"] = decoded(self.bound.bound_by)
             body |= {"formulas": formulas} if formulas else {}

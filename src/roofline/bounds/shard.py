@@ -8,7 +8,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,9 +17,11 @@ from roofline.bounds.api import question
 from roofline.bounds.plans import RankedPlan, ranked
 from roofline.bounds.question import Question
 from roofline.errors import InputError
+from roofline.hardware.axes import MeshAxis
+from roofline.notation import program
 from roofline.sections import BLANK, Amount, Cell, Column, Headline, Row, Section, Sentences, Table, figures
 from roofline.signatures import takes
-from roofline.sizes import Size, is_array, is_symbol
+from roofline.sizes import is_array, is_symbol
 
 #: Plans that a terminal lists.
 _MOST_PLANS = 24
@@ -53,13 +55,27 @@ class ShardPlans(Answer):
             "expression": self.question.expression,
             "target": self.question.machine.name,
             "machine": self.question.machine.key,
-            "mesh": plain_data(self._mesh()),
+            "mesh": {axis.name: plain_data(axis.size) for axis in self._axes()},
+            "links": {axis.name: [f"{each.link} {each.shape}" for each in axis.segments] for axis in self._axes()},
+            "tensors": list(self._tensors()),
             "plans": [plan.to_dict() for plan in self.plans],
         }
 
-    def _mesh(self) -> Mapping[str, Size]:
+    def _axes(self) -> tuple[MeshAxis, ...]:
         mesh = self.question.on_mesh().mesh
-        return {} if mesh is None else mesh.sizes
+        return () if mesh is None else mesh.axes
+
+    def _tensors(self) -> Iterator[dict[str, Any]]:
+        """Each tensor with its dimensions, their sizes, and the mesh axes that each is sharded over."""
+        asked = program(self.question.text, self.question.conventions.compute)
+        sizes = {**asked.sizes, **self.question.sizes}
+        shapes = (shape for step in asked.steps for shape in (*step.inputs, step.output))
+        for name, shape in {shape.ident: shape for shape in shapes}.items():
+            dims = [
+                {"label": dim.label, "size": plain_data(sizes.get(dim.label)), "over": list(dim.shard)}
+                for dim in shape.axes
+            ]
+            yield {"name": name, "dtype": shape.dtype, "source": shape.source, "dims": dims}
 
     def sections(self) -> Iterator[Section]:
         """Every plan with T_math, T_comms, the bounds, the bytes it sends and those one chip needs."""

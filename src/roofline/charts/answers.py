@@ -17,7 +17,7 @@ from typing import Any
 from roofline.answers import Answer
 from roofline.bounds.bound import Bound
 from roofline.bounds.comparison import SideBySide
-from roofline.charts.bar_charts import bars_chart, split_chart
+from roofline.charts.bar_charts import MOST_ROWS, bars_chart, split_chart
 from roofline.charts.chart import Chart, charts_of
 from roofline.charts.measurement_charts import bandwidth_chart, measured_chart
 from roofline.charts.plot import plot
@@ -112,7 +112,21 @@ def _of_serving(answer: Any) -> dict[str, Picture]:
 
 
 def _of_training(answer: Any) -> dict[str, Picture]:
-    return {} if answer.bound.kind is None else {"roofline": partial(program_roofline, answer.bound)}
+    if answer.bound.kind is None:
+        return {}
+    return {"roofline": partial(program_roofline, answer.bound), "memory": partial(_memory_of_training, answer)}
+
+
+def _memory_of_training(answer: Any) -> Chart:
+    """What a chip of each kind of pipeline stage holds, part by part, against what there is."""
+    rows = []
+    for stage in answer.stages[:MOST_ROWS]:
+        first, last = stage.numbers[0] + 1, stage.numbers[-1] + 1
+        name = "each chip" if len(answer.stages) == 1 else f"stage {first}" + (f" to {last}" if last > first else "")
+        rows.append((name, [(part, float(size)) for part, size in stage.memory.parts.items()]))
+    memory = answer.memory
+    limit = None if memory.capacity is None else (memory.level, float(memory.capacity))
+    return bars_chart(rows, title=f"Memory of {answer.model.name} in training", label="memory", unit="B", limit=limit)
 
 
 def _of_comparison(answer: SideBySide) -> dict[str, Picture]:
@@ -131,8 +145,10 @@ def _of_comparison(answer: SideBySide) -> dict[str, Picture]:
 
 
 def _of_points(points: Any) -> dict[str, Picture]:
-    drawn = [point.run for point in points if point.run.flops and point.run.bytes]
-    roofline = {"roofline": partial(plot, on=points.machine, measured=drawn)} if drawn else {}
+    drawn = [point for point in points if point.run.flops and point.run.bytes]
+    runs, allowed = [point.run for point in drawn], [point.bound for point in drawn]
+    roof = partial(roofline_chart, [points.machine], measured=runs, allowed=allowed)
+    roofline = {"roofline": roof} if drawn else {}
     return {**roofline, "split": partial(split_chart, points, unpriced=points.unpriced)}
 
 

@@ -86,6 +86,7 @@ def roofline_chart(
     levels: Sequence[str] = (),
     zones: Zones | None = None,
     measured: Sequence[Measured] = (),
+    allowed: Sequence[Bound] = (),
     title: str = "",
     theme: str = "light",
 ) -> Chart:
@@ -97,6 +98,7 @@ def roofline_chart(
     ``levels``    a slope for each memory level; by default the one data comes from
     ``zones``     the machines are one machine at these bandwidths, drawn under one ceiling over coloured regions
     ``measured``  runs, each drawn below what its machine allows
+    ``allowed``   what that is for each run, where it is known already
     """
     if not machines:
         raise InputError("no machine to draw the roof of", hint="name one, such as 'h100'")
@@ -106,7 +108,7 @@ def roofline_chart(
     if skipped and len(skipped) == sum(map(len, found)) and not measured:
         raise InputError(f"nothing to place on a roofline: {'; '.join(dict.fromkeys(skipped))}", hint=_ELSEWHERE)
     runs = [(run, _ran_on(run, machines)) for run in measured]
-    priced = bounds_of([(run, machines[at]) for run, at in runs])
+    priced = list(allowed) or bounds_of([(run, machines[at]) for run, at in runs])
     places = [machine_index(answer.machine, machines) for answer in bounds]
     answers = list(zip([*bounds, *priced], [*places, *(at for _, at in runs)], strict=True))
     roofs = _roofs(machines, dtypes, levels, answers, zones)

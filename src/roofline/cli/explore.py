@@ -20,6 +20,8 @@ _PRELOADED = (
     "numpy", "sympy", "roofline.cli.questions", "roofline.cli.bound", "roofline.cli.llm", "roofline.web.page",
     "roofline.bounds.api", "roofline.bounds.advise", "roofline.models.closed_form", "roofline.models.serving.answer",
     "roofline.models.serving.advice", "roofline.charts.roofline_charts", "roofline.charts.serving_charts",
+    "roofline.cli.train", "roofline.models.training.answer", "roofline.models.training.advice",
+    "roofline.charts.answers",
 )  # fmt: skip
 
 #: The first question of each worker, so that a reader does not wait for what is made once.

@@ -37,6 +37,10 @@ _NOT_ASKED = {
 }  # fmt: skip
 
 
+#: The page of an answer: whole, what moves of it alone, and the rest.
+_PAGES = ("page", "live", "rest")
+
+
 def command_words(name: str, question: Mapping[str, Any]) -> list[str]:
     """The command line of a question; an option that a command lacks, or a page may not use, is an error."""
     command = _command(name)
@@ -101,7 +105,7 @@ def _options(command: click.Command) -> Iterator[click.Option]:
 
 
 def answer_question(form: str, name: str, question: Mapping[str, Any]) -> dict[str, Any]:
-    """Answer as ``data`` (what ``--json`` gives), as a ``page``, or the ``catalog`` of what may be asked."""
+    """Answer as ``data`` (what ``--json`` gives), as a ``page`` or a part of one; or the ``catalog`` of questions."""
     if form == "catalog":
         return catalog()
     from roofline.web.page import page_of
@@ -111,7 +115,7 @@ def answer_question(form: str, name: str, question: Mapping[str, Any]) -> dict[s
         words = command_words(name, question)
         with keep() as found, redirect_stderr(said), redirect_stdout(StringIO()):
             code = main([*words, "--json"] if form == "data" else words)
-            made = page_of(found.shown) if form == "page" and found.shown else None
+            made = page_of(found.shown, form) if form in _PAGES and found.shown else None
     except InputError as wrong:
         return {"error": str(wrong)}
     if form == "data" and found.data:

@@ -77,9 +77,11 @@ def _cell(cell: Cell) -> dict[str, Any]:
     if isinstance(cell, ShareBar):
         return {"text": str(cell), "share": float(cell.share)}
     if isinstance(cell, Words):
-        return {"text": cell.text, **({"tone": cell.tone} if cell.tone else {})}
+        said = {"tone": cell.tone, "source": cell.source}
+        return {"text": cell.text, **{name: value for name, value in said.items() if value}}
     if isinstance(cell, Amount) and isinstance(cell.value, int | float) and math.isfinite(cell.value):
-        return {"text": str(cell), "value": cell.value, "unit": cell.unit}
+        source = {"source": cell.source} if cell.source else {}
+        return {"text": str(cell), "value": cell.value, "unit": cell.unit, **source}
     return {"text": str(cell)}
 
 

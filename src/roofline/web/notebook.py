@@ -19,8 +19,9 @@ from roofline.charts import drawing
 from roofline.charts.answers import pictures
 from roofline.errors import RooflineError
 from roofline.rendering.html import html
-from roofline.sections import Amount, Column, Row, Section, ShareBar, Table, figures, spread
+from roofline.sections import Amount, Column, Headline, Row, Section, ShareBar, Table, figures, spread
 from roofline.sizes import is_array
+from roofline.web.report import report
 
 #: Lines of advice that are shown.
 MOST_ADVICE = 4
@@ -32,6 +33,35 @@ MOST_CONFIGURATIONS = 8
 def notebook(answer: Any) -> str:
     """Show an answer as HTML: its sections, advice where it has some at no cost, its usual picture."""
     return html(_sections(answer)) + _picture(answer)
+
+
+class Interactive:
+    """The report of an answer in a frame of a notebook: it runs its own script and reaches nothing else.
+
+    >>> from roofline import bound
+    >>> shown = interactive(bound("bf16[64, 8192] * bf16[8192, 8192]", on="h100"))
+    >>> 'sandbox="allow-scripts allow-downloads"' in shown._repr_html_(), "<script" in shown._repr_html_()
+    (True, False)
+    """
+
+    def __init__(self, answer: Any, height: int = 760) -> None:
+        self.answer, self.height = answer, height
+
+    def _repr_html_(self) -> str:
+        return (
+            f'<iframe title="a report with sliders" width="100%" height="{int(self.height)}" loading="lazy"'
+            f' sandbox="allow-scripts allow-downloads" style="border:1px solid #8886;border-radius:8px"'
+            f' srcdoc="{escape(report(self.answer))}"></iframe>'
+        )
+
+    def __repr__(self) -> str:
+        head = next((each for each in self.answer.sections() if isinstance(each, Headline)), None)
+        return f"<Interactive report{f' of {head.subject}' if head else ''}>"
+
+
+def interactive(answer: Any, height: int = 760) -> Interactive:
+    """The report of an answer, as a notebook shows it in ``height`` pixels."""
+    return Interactive(answer, height)
 
 
 def _sections(answer: Any) -> Iterable[Section]:

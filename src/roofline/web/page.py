@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from itertools import islice
 from typing import Any, NamedTuple
 
 from roofline.answers import plain_data
@@ -49,19 +50,30 @@ class LiveStep(NamedTuple):
     chips: int = 1
 
 
-def page_of(shown: Sequence[Shown]) -> dict[str, Any]:
-    """The page of what was shown: title, sections, charts, steps that move, and the first answer as plain data."""
+def page_of(shown: Sequence[Shown], part: str = "page") -> dict[str, Any]:
+    """The page of what was shown: title, sections, charts, steps that move, and the first answer as plain data.
+
+    Of a page that is sent in two parts, ``live`` has the title and the steps, ``rest`` everything but the steps.
+    """
     sections: list[Section] = []
     steps: list[LiveStep] = []
     charts: list[dict[str, Any]] = []
     for answer, said, draw in shown:
-        steps += live_steps(answer)
-        charts += _drawn(answer, draw)
         if said is None or said is answer:
             said = answer.sections() if hasattr(answer, "sections") else () if _is_chart(answer) else answer
-        sections += said
+        if part != "rest":
+            steps += live_steps(answer)
+        if part == "live":
+            sections += islice(said, 1)
+        else:
+            charts += _drawn(answer, draw)
+            sections += said
     head = next((each for each in sections if isinstance(each, Headline)), Headline(_title(shown)))
-    data = next((answer.to_dict() for answer, _, _ in shown if hasattr(answer, "to_dict")), None)
+    data = None
+    if part == "live":
+        sections = []
+    else:
+        data = next((answer.to_dict() for answer, _, _ in shown if hasattr(answer, "to_dict")), None)
     return {
         "title": head.subject,
         "beside": head.beside,

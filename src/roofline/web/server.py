@@ -32,6 +32,9 @@ MOST_BODY, MOST_FILE = 1 << 20, 64 << 20
 #: Seconds in which a body has to arrive.
 BODY_TIME = 30.0
 
+#: The page of an answer: whole, what moves of it alone, and the rest.
+PAGES = ("page", "live", "rest")
+
 #: How many answers' functions are kept for the pages that load them.
 KEPT_FUNCTIONS = 256
 
@@ -116,7 +119,7 @@ class Explorer:
             Route(f"{under}/catalog", self.catalog),
             Route(f"{under}/functions/{{name}}.js", self.functions),
             Route(f"{under}/api/{{command}}", self.data, methods=["POST"]),
-            Route(f"{under}/page/{{command}}", self.answer, methods=["POST"]),
+            *(Route(f"{under}/{form}/{{command}}", self.answer, methods=["POST"]) for form in PAGES),
             Route(f"{under}/file", self.file, methods=["POST"]),
         ]
         self.app = Guard(Starlette(routes=routes), token, hosts)
@@ -151,8 +154,8 @@ class Explorer:
         return await self._asked("data", request)
 
     async def answer(self, request: Request) -> Response:
-        """The page of a command's answer; its functions are a module of their own."""
-        return await self._asked("page", request)
+        """The page of a command's answer, or a part of it; its functions are a module of their own."""
+        return await self._asked(request.url.path.split("/")[2], request)
 
     async def file(self, request: Request) -> Response:
         """Take a file of measured points; a question names it by the path that comes back."""
@@ -183,9 +186,7 @@ class Explorer:
             return JSONResponse({"error": "other questions are being worked on: ask again in a moment"}, 503)
         if "error" in found:
             return JSONResponse(found, 422)
-        if form == "page":
-            found = self._with_functions(found)
-        return JSONResponse(found if form == "page" else found["data"])
+        return JSONResponse(self._with_functions(found) if form in PAGES else found["data"])
 
     def _with_functions(self, page: dict[str, Any]) -> dict[str, Any]:
         module = f"export default {page['functions']};"

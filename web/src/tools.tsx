@@ -1,0 +1,36 @@
+// What stands beside every chart: its width, ways to save it, the table behind it.
+import { signal } from "@preact/signals";
+import { csv, give, png, svgText } from "./exports";
+import { nameOf, type Spot, spots, written } from "./marks";
+import type { ChartSpec, Mark } from "./state";
+
+/** As wide as the window allows, so that text keeps its size on a phone. */
+const fitting = () => Math.max(300, Math.min(1120, document.documentElement.clientWidth - 62));
+export const width = signal(fitting());
+addEventListener("resize", () => { width.value = fitting(); });
+
+/** Rows that a table shows at once. */
+const MOST_ROWS = 400;
+
+export function Exports({ spec, svg }: { spec: ChartSpec; svg: () => SVGSVGElement | null }) {
+  const name = spec.title.replace(/[^\w.-]+/g, "-").slice(0, 60) || "chart";
+  const kinds: Record<string, () => void> = {
+    PNG: () => { const found = svg(); if (found) png(found, `${name}.png`); },
+    SVG: () => { const found = svg(); if (found) give(`${name}.svg`, svgText(found), "image/svg+xml"); },
+    CSV: () => give(`${name}.csv`, csv(spec), "text/csv"),
+    JSON: () => give(`${name}.json`, JSON.stringify(spec, null, 2), "application/json"),
+  };
+  return <select aria-label="save this chart" value="" onChange={(e) => { kinds[e.currentTarget.value]?.(); e.currentTarget.value = ""; }}>
+    <option value="">save …</option>{Object.keys(kinds).map((kind) => <option value={kind}>{kind}</option>)}</select>;
+}
+
+/** The table behind a chart: a row a point; a click pins it in the picture, the reverse highlights the row. */
+export function Figures({ spec, pinned, pick }: { spec: ChartSpec; pinned: Mark | null; pick: (spot: Spot) => void }) {
+  const rows = spots(spec.marks), each = Math.ceil(rows.length / MOST_ROWS);
+  const shown = rows.filter((spot, i) => i % each === 0 || spot.mark === pinned);
+  return (
+    <div class="scroll tall" tabIndex={0} role="group" aria-label={spec.title}><table><thead><tr><th class="left">what</th><th>{spec.x.label}</th><th>{spec.y.label}</th></tr></thead>
+      <tbody>{shown.map((spot) => <tr class={spot.mark === pinned ? "pinned" : ""} onClick={() => pick(spot)}>
+        <td class="left">{nameOf(spot.mark)}</td><td>{written(spot.x, spec.x)}</td><td>{written(spot.y, spec.y)}</td></tr>)}</tbody></table>
+      {each > 1 && <p class="quiet">one row of {each}; CSV has them all</p>}</div>);
+}
