@@ -56,6 +56,17 @@ class DType(NamedTuple):
             total = total + nbytes(elements, self.scale_bits, per=self.block)
         return total
 
+    def average_bytes(self, elements: Any) -> Any:
+        """Bytes of what is expected on average, not rounded: also where that is a whole number of elements.
+
+        >>> get("nvfp4").nbytes(17), get("nvfp4").average_bytes(17)
+        (11, 9.5625)
+        """
+        from roofline.sizes import exact_div
+
+        bits, per = (self.bits * self.block + self.scale_bits, self.block) if self.block else (self.bits, 1)
+        return exact_div(elements * bits, 8 * per)
+
     @property
     def bits_per_element(self) -> float:
         """Bits of one element with its share of the block scale.

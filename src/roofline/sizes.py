@@ -294,6 +294,33 @@ def _extreme(array_name: str, symbol_name: str, plain: Any, values: tuple[Size, 
     return plain(values)
 
 
+def of_largest(keys: Sequence[Size], values: Sequence[Size]) -> Size:
+    """The value whose key is the largest, of equal ones the first; of arrays, entry by entry.
+
+    >>> import numpy as np
+    >>> of_largest([1, 3], [10, 30]), of_largest([np.array([5, 1]), 3], [10, 30]).tolist()
+    (30, [10, 30])
+    >>> of_largest([symbol("B"), 3], [10, 30])
+    Piecewise((10, B >= 3), (30, True))
+    """
+    if any(map(is_symbol, keys)):
+        import sympy
+
+        cases = []
+        for index, (key, value) in enumerate(zip(keys, values, strict=True)):
+            rest = [other for n, other in enumerate(keys) if n != index]
+            holds = sympy.Ge(key, sympy.Max(*rest), evaluate=False) if index < len(keys) - 1 else True
+            cases.append((value, holds))
+        return sympy.Piecewise(*cases, evaluate=False)
+    if any(map(is_array, keys)):
+        import numpy as np
+
+        return np.choose(
+            np.argmax(np.broadcast_arrays(*keys), axis=0), np.broadcast_arrays(*keys, *values)[len(keys) :]
+        )
+    return values[keys.index(max(keys))]
+
+
 def undominated(forms: Sequence[Any], *, largest: bool = True) -> list[Any]:
     """Of closed forms, those that no other exceeds term by term: the largest is one of them, or the smallest.
 

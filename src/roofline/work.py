@@ -106,8 +106,9 @@ class Tensor:
 
     ``ident`` says which tensor it is: the same ident written by one operation and read by another is an
     intermediate. ``role`` is one of activation, weight, kv, gradient, index, state, raw. ``touched`` counts the
-    elements that move where that is not all of them (the rows of a lookup). ``storage`` names the memory it lies in
-    where that is another tensor's: a weight before and after its update.
+    elements that move where that is not all of them (the rows of a lookup); of an ``average`` of them the bytes are not
+    rounded. ``storage`` names the memory it lies in where that is another tensor's: a weight before and after its
+    update.
     """
 
     ident: str
@@ -117,6 +118,7 @@ class Tensor:
     touched: Size | None = None
     label: str = ""
     storage: str = ""
+    average: bool = False
 
     @property
     def elements(self) -> Size:
@@ -131,7 +133,10 @@ class Tensor:
     @property
     def traffic_bytes(self) -> Size:
         """Bytes that move when the operation reads or writes it once."""
-        return dtypes.get(self.dtype).nbytes(self.elements if self.touched is None else self.touched)
+        dtype = dtypes.get(self.dtype)
+        if self.touched is not None and self.average:
+            return dtype.average_bytes(self.touched)
+        return dtype.nbytes(self.elements if self.touched is None else self.touched)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

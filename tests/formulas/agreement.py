@@ -1,7 +1,7 @@
 """Number = array = symbol = compiled = Python = JavaScript on random questions of every kind: ``make agreement``.
 
 A formula is made once and held against fresh answers at random sizes. Questions without a closed form are counted and
-named. ``python -m tests.formulas.agreement --questions 10000 [--seed 0] [--only serving]`` prints the table.
+named. ``python -m tests.formulas.agreement --questions 10000 [--only serving] [--named llama]`` prints the table.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import json
 import random
+import re
 import shutil
 import subprocess
 import sys
@@ -16,6 +17,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -89,10 +91,10 @@ TRAINED: tuple[dict[str, Any], ...] = (
 
 
 class Asked(NamedTuple):
-    """A formula, what gives the number at sizes, the sizes, and what gives it for arrays of them."""
+    """What makes a formula, what gives the number at sizes, the sizes, and what gives it for arrays of them."""
 
     name: str
-    formula: Formula
+    make: Callable[[], Formula]
     number: Callable[..., Any]
     points: list[dict[str, int]]
     arrays: Callable[..., Any] | None = None
@@ -100,7 +102,7 @@ class Asked(NamedTuple):
 
 #: A question without a closed form: its name, and why.
 Without = tuple[str, str]
-Found = Iterator[Asked | Without]
+Found = Iterator[Asked]
 
 
 def of_lines(chance: random.Random, points: int, most: int | None) -> Found:
@@ -136,21 +138,13 @@ def of_split_lines(chance: random.Random, points: int, most: int | None) -> Foun
 
 
 def _of_a_line(name: str, line: str, on: str, sizes: list[dict[str, int]], **more: Any) -> Found:
-    try:
-        asked = question(line, on=on, **more)
-        formula = question_formula(asked)
-    except UntimedError:
-        return
-    except (RooflineError, NotImplementedError, TypeError) as error:
-        yield name, str(error)
-        return
-    labels = asked.size_names
-    sizes = [{label: at[label] for label in labels} for at in sizes]
+    asked = question(line, on=on, **more)
+    points = [{label: at[label] for label in asked.size_names} for at in sizes]
 
     def ask(**at: Any) -> Any:
         return bound(line, on=on, sizes=at, **more)
 
-    yield Asked(name, formula, ask, sizes, ask)
+    yield Asked(name, lambda: question_formula(asked), ask, points, ask)
 
 
 def of_serving(chance: random.Random, points: int, most: int | None) -> Found:
@@ -168,21 +162,14 @@ def of_serving(chance: random.Random, points: int, most: int | None) -> Found:
             if phase != "prefill" and not model.causal:
                 continue
             where = _possible(serve_bound, model, chance, phase, dict.fromkeys(sizes, 64))
-            given = dict.fromkeys(sizes, 1)
-            try:
-                formula = model_formula(model, phase, **where, **given)
-            except (RooflineError, NotImplementedError, TypeError) as error:
-                yield f"{name} {phase}", str(error)
-                continue
             at = [
                 {size: chance.randint(16, 300) if size == "batch" else chance.randint(1, longest) for size in sizes}
                 for _ in range(points)
             ]
 
-            def ask(model: Any = model, phase: str = phase, where: Any = where, **at: Any) -> Any:
-                return serve_bound(model, phase, **where, **at)
-
-            yield Asked(f"{name} {phase} {where}", formula, ask, at, ask)
+            make = partial(model_formula, model, phase, **where, **dict.fromkeys(sizes, 1))
+            ask = partial(serve_bound, model, phase, **where)
+            yield Asked(f"{name} {phase} {where}", make, ask, at, ask)
 
 
 def _possible(ask: Callable[..., Any], model: Any, chance: random.Random, phase: str, sizes: Any) -> dict[str, Any]:
@@ -209,17 +196,9 @@ def of_training(chance: random.Random, points: int, most: int | None) -> Found:
             break
         else:
             where = {"on": "h100:8"}
-        try:
-            formula = model_formula(model, "train", **where)
-        except (RooflineError, NotImplementedError, TypeError) as error:
-            yield f"{name} train {where}", str(error)
-            continue
         sizes = [{"batch_tokens": 64 * length * chance.randint(1, 64), "sequence": length} for _ in range(points)]
-
-        def ask(model: Any = model, where: Any = where, **at: Any) -> Any:
-            return train(model, **where, **at)
-
-        yield Asked(f"{name} train {where}", formula, ask, sizes, ask)
+        make, ask = partial(model_formula, model, "train", **where), partial(train, model, **where)
+        yield Asked(f"{name} train {where}", make, ask, sizes, ask)
 
 
 def of_programs(chance: random.Random, points: int, most: int | None) -> Found:
@@ -250,19 +229,13 @@ def of_programs(chance: random.Random, points: int, most: int | None) -> Found:
     for name, program, inputs, more in every if most is None else chance.sample(every, min(most, 3)):
         open_ = roofline.trace(program, *inputs, **more)
         for chip in ("h100", "a100", "v5e") if most is None else ("h100",):
-            try:
-                formula = open_.bound(chip).formula()
-            except UntimedError:
-                continue
-            except (RooflineError, NotImplementedError, TypeError) as error:
-                yield f"{name} on {chip}", str(error)
-                continue
-            sizes = [{label: chance.randint(2, 300) for label in formula.sizes} for _ in range(points)]
+            labels = sorted(set(re.findall(r"\b[A-Z]\b", " ".join(inputs))))
+            sizes = [{label: chance.randint(2, 300) for label in labels} for _ in range(points)]
 
             def ask(program: Any = program, inputs: Any = inputs, more: Any = more, chip: str = chip, **at: int) -> Any:
                 return roofline.trace(program, *inputs, **more, sizes=at).bound(chip)
 
-            yield Asked(f"{name} on {chip}", formula, ask, sizes)
+            yield Asked(f"{name} on {chip}", lambda o=open_, chip=chip: o.bound(chip).formula(), ask, sizes)
 
 
 #: What is asked, and the share of all questions.
@@ -281,11 +254,12 @@ class Agreement:
 
     checks: Counter[str] = field(default_factory=Counter)
     questions: int = 0
+    formulas: int = 0
     wrong: list[str] = field(default_factory=list)
     without: list[Without] = field(default_factory=list)
 
     def take(self, name: str, how: str, expected: Mapping[str, float], got: Mapping[str, float], at: Any) -> None:
-        """Compare the three bounds."""
+        """Compare the figures of an answer."""
         for key, value in expected.items():
             found = float(got[key])
             self.checks[how] += 1
@@ -293,20 +267,28 @@ class Agreement:
                 self.wrong.append(f"{name} {key} {how} at {at}: {found} for {value}")
 
 
-def agree(group: str, chance: random.Random, points: int, most: int | None = None) -> Agreement:
-    """Ask a group's questions in every way there is."""
+def agree(group: str, chance: random.Random, points: int, most: int | None = None, named: str = "") -> Agreement:
+    """Ask a group's questions in every way there is; ``named`` asks only those whose name holds it."""
     found, scripts = Agreement(), []
     for asked in GROUPS[group][0](chance, points, most):
-        if not isinstance(asked, Asked):
-            found.without.append(asked)
+        if named not in asked.name:
             continue
-        answers = [(at, _numbers(asked, at)) for at in asked.points]
+        try:
+            formula = asked.make()
+        except UntimedError:
+            continue
+        except (RooflineError, NotImplementedError, TypeError) as error:
+            found.without.append((asked.name, str(error)))
+            continue
+        found.formulas += 1
+        function = formula.compile()
+        answers = [(at, _numbers(asked, at, function.columns)) for at in asked.points]
         known = [(at, expected) for at, expected in answers if expected is not None]
         if not known:
             continue
-        formula, function = asked.formula, asked.formula.compile()
         arrays = {name: np.array([at[name] for at, _ in known]) for name in formula.sizes}
-        columns = function.evaluate(arrays, BOUNDS)
+        names = tuple(known[0][1])
+        columns = function.evaluate(arrays, names)
         if columns.invalid:
             found.wrong.append(f"{asked.name}: {columns.invalid}")
             continue
@@ -317,13 +299,14 @@ def agree(group: str, chance: random.Random, points: int, most: int | None = Non
         for row, (at, expected) in enumerate(known):
             found.questions += 1
             python = space["roofline"](**{name: at[name] for name in formula.sizes})
-            found.take(asked.name, "compiled", expected, {name: _row(columns[name], row) for name in BOUNDS}, at)
+            found.take(asked.name, "compiled", expected, {name: _row(columns[name], row) for name in names}, at)
             found.take(asked.name, "python", expected, python, at)
             if several is not None:
-                array = {name: _row(getattr(several, name), row) for name in BOUNDS}
-                found.take(asked.name, "array", expected, array, at)
+                array = {name: _row(value, row) for name, value in _figures(several).items()}
+                some = {name: value for name, value in expected.items() if name in array}
+                found.take(asked.name, "array", some, array, at)
         at, expected = known[0]
-        symbols = _by_substitution(formula, at)
+        symbols = _by_substitution(formula, at, names)
         if symbols is not None:
             found.take(asked.name, "symbol", expected, symbols, at)
         scripts.append((asked.name, formula, known))
@@ -331,12 +314,19 @@ def agree(group: str, chance: random.Random, points: int, most: int | None = Non
     return found
 
 
-def _numbers(asked: Asked, at: Mapping[str, int]) -> dict[str, float] | None:
+def _numbers(asked: Asked, at: Mapping[str, int], columns: Sequence[str]) -> dict[str, float] | None:
     try:
         number = asked.number(**at)
     except RooflineError:
         return None
-    return {name: float(getattr(number, name)) for name in BOUNDS}
+    return {name: float(value) for name, value in _figures(number).items() if name in (*BOUNDS, *columns)}
+
+
+def _figures(answer: Any) -> dict[str, Any]:
+    """The three bounds, and the memory where that is known."""
+    memory = getattr(answer, "memory", None) or getattr(answer, "footprint", None)
+    found = {name: getattr(answer, name) for name in BOUNDS}
+    return found if memory is None else {**found, "memory": memory.total}
 
 
 def _row(column: Any, row: int) -> float:
@@ -344,7 +334,7 @@ def _row(column: Any, row: int) -> float:
     return float(flat[row if flat.size > 1 else 0])
 
 
-def _by_substitution(formula: Formula, at: Mapping[str, int]) -> dict[str, float] | None:
+def _by_substitution(formula: Formula, at: Mapping[str, int], names: Sequence[str]) -> dict[str, float] | None:
     """The form itself with sizes and rates put in; None where several ways are compared."""
     import sympy
 
@@ -354,7 +344,8 @@ def _by_substitution(formula: Formula, at: Mapping[str, int]) -> dict[str, float
     known |= {rate.symbol: sympy.Float(rate.value, 30) for rate in formula.rates.values()}
     for name, form in formula.definitions.items():
         known[name] = form.xreplace(known)
-    return {name: float(formula.bound_form(name).xreplace(known)) for name in BOUNDS}
+    forms = {name: formula.bound_form(name) if name in BOUNDS else formula.forms[name] for name in names}
+    return {name: float(form.xreplace(known)) for name, form in forms.items()}
 
 
 def _in_node(scripts: Sequence[tuple[str, Formula, list[Any]]], found: Agreement) -> None:
@@ -376,25 +367,30 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--questions", type=int, default=10_000)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--named", default="", metavar="TEXT", help="only questions whose name holds this")
     parser.add_argument("--only", choices=sorted(GROUPS), action="append")
     asked = parser.parse_args()
     totals, wrong = Agreement(), 0
     for group in asked.only or GROUPS:
         began = time.monotonic()
         points = max(round(asked.questions * GROUPS[group][1] / FORMULAS[group] * 1.05), 1)
-        found = agree(group, random.Random(f"{asked.seed} {group}"), points)
+        found = agree(group, random.Random(f"{asked.seed} {group}"), points, named=asked.named)
         totals.questions += found.questions
+        totals.formulas += found.formulas
         totals.checks += found.checks
         totals.without += found.without
         wrong += len(found.wrong)
         ways = ", ".join(f"{how} {count:,}" for how, count in found.checks.items())
-        print(f"{group}: {found.questions:,} questions; checks: {ways}; {len(found.wrong)} differ; "
-              f"{len(found.without)} formulas not there; {time.monotonic() - began:.0f} s", flush=True)  # fmt: skip
+        print(f"{group}: {found.questions:,} questions of {found.formulas:,} formulas; checks: {ways}; "
+              f"{len(found.wrong)} differ; {len(found.without)} without a closed form; "
+              f"{time.monotonic() - began:.0f} s", flush=True)  # fmt: skip
         for line in [*found.wrong[:20], *(f"no closed form: {name}: {why}" for name, why in found.without)]:
             print(f"  {line}", flush=True)
     if NODE is None:
         print("node is not here: JavaScript was not run")
-    print(f"all: {totals.questions:,} questions, {sum(totals.checks.values()):,} checks, {wrong} differ")
+    without = f"{len(totals.without)} without a closed form"
+    checks = f"{sum(totals.checks.values()):,} checks, {wrong} differ"
+    print(f"all: {totals.questions:,} questions of {totals.formulas:,} formulas, {checks}; {without}")
     return int(wrong > 0)
 
 

@@ -63,7 +63,11 @@ STEPS: list[tuple[str, str, dict[str, Any], dict[str, int]]] = [
     ("deepseek-v3", "decode", {"on": "h200:32", "expert": 32}, {"batch": 100, "context": 4001}),
     ("llama-3-70b", "decode", {"on": "h100:8", "tensor": 2, "pipeline": 4}, {"batch": 7, "context": 4096}),
     ("mixtral-8x7b", "mixed", {"on": "h100:2", "tensor": 2}, {"batch": 9, "context": 2000, "chunk": 512}),
-]
+    (
+        "qwen3.5-122b-a10b-nvfp4", "decode", {"on": "mi300x:8", "tensor": 2, "pipeline": 4},
+        {"batch": 20, "context": 2488},
+    ),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("model", "phase", "where", "sizes"), STEPS)

@@ -12,13 +12,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from roofline.answers import Fact
 from roofline.quantity import format_amount
 from roofline.sections import BLANK, Section, Sentences
-from roofline.sizes import Size, is_array, is_symbol, maximum
+from roofline.sizes import Size, is_array, is_symbol, maximum, of_largest, undominated
 from roofline.work import Op, Tensor
 
 
@@ -27,15 +27,19 @@ class Footprint:
     """Bytes by part: tensors that come from outside stay for the whole time, intermediates while they are needed.
 
     ``level`` and ``capacity`` are filled in once a machine is known; ``fits`` is None while the capacity is not.
+    ``whole`` is the total as a shorter form than the sum of its parts.
     """
 
     parts: Mapping[str, Size]
     level: str = "main"
     capacity: float | None = None
+    whole: Size | None = None
 
     @property
     def total(self) -> Size:
         """Bytes needed at once."""
+        if self.whole is not None:
+            return self.whole
         values = list(self.parts.values())
         return sum(values)
 
@@ -113,6 +117,33 @@ def footprint(ops: Sequence[Op]) -> Footprint:
     if lives:
         parts["activation"] = parts.get("activation", 0) + _most_at_once(lives, len(ops))
     return Footprint(parts)
+
+
+def fullest(footprints: Sequence[Footprint]) -> Footprint | None:
+    """What the stage of a pipeline holds that holds most, at each size; None where no stage says.
+
+    >>> from roofline.sizes import symbol
+    >>> B = symbol("B")
+    >>> fullest([Footprint({"weights": 10, "kv": B}), Footprint({"weights": 8, "kv": B})]).parts
+    {'weights': 10, 'kv': B}
+    >>> fullest([Footprint({"weights": 10, "kv": B}), Footprint({"weights": 8, "kv": 2 * B})]).total.subs(B, 3)
+    14
+    """
+    if len(footprints) < 2:
+        return footprints[0] if footprints else None
+    totals, kept = [each.total for each in footprints], list(footprints)
+    if any(map(is_symbol, totals)):
+        from sympy import expand
+
+        by_total = {expand(total): each for total, each in zip(reversed(totals), reversed(kept), strict=True)}
+        totals = undominated(list(reversed(by_total)))
+        kept = [by_total[total] for total in totals]
+    elif not any(map(is_array, totals)):
+        return max(footprints, key=lambda each: each.total)
+    names = dict.fromkeys(name for each in kept for name in each.parts)
+    parts = {name: of_largest(totals, [each.parts.get(name, 0) for each in kept]) for name in names}
+    whole = maximum(*totals) if any(map(is_symbol, totals)) else None
+    return kept[0] if len(kept) == 1 else replace(kept[0], parts=parts, whole=whole)
 
 
 class _Memory:

@@ -80,16 +80,17 @@ class OperationBuilder:
     def read_weight(self, weight: Weight, touched: Size | None = None) -> tuple[tuple[Tensor, ...], str]:
         """A weight and its scales as tensors to read, and the arithmetic the checkpoint was made for.
 
-        ``touched`` is the number of its leading entries (experts) that are read; None: all of them.
+        ``touched`` is how many of its leading entries (experts) are read on average; None: all of them.
         """
         path = join_path(self._block, weight.name)
         storage = self._storage_of(path, weight)
         ident = join_path(self._where, path)
         read = None if touched is None else touched * (weight.elements // weight.shape[0])
-        tensors = [Tensor(ident, weight.shape, storage.dtype, "weight", touched=read)]
+        average = touched is not None
+        tensors = [Tensor(ident, weight.shape, storage.dtype, "weight", touched=read, average=average)]
         for name, dtype, count in storage.beside(weight.shape):
             some = None if touched is None else exact_div(touched * count, weight.shape[0])
-            tensors.append(Tensor(f"{ident}.{name}", (count,), dtype, "weight", touched=some))
+            tensors.append(Tensor(f"{ident}.{name}", (count,), dtype, "weight", touched=some, average=average))
         return tuple(tensors), storage.compute
 
     def read_weights(self, *names: str) -> list[Tensor]:

@@ -30,7 +30,7 @@ from roofline.answers import plain_data
 from roofline.bounds.bound import Bound, OpBound, decoded
 from roofline.bounds.case import Case
 from roofline.bounds.conventions import Conventions
-from roofline.bounds.footprint import Footprint
+from roofline.bounds.footprint import fullest
 from roofline.errors import SizeError
 from roofline.hardware.machine import Machine
 from roofline.models.description import Model
@@ -121,7 +121,7 @@ def pipelined(
         "estimate": None if base.estimate is None else through(lambda bound: bound.estimate),
         "attainable": None if compute is None else base.flops / lower,
         "utilisation": None if base.utilisation is None else base.utilisation * base.lower / lower,
-        "footprint": _largest(stages, parts),
+        "footprint": fullest([stage.footprint for stage in stages if stage.footprint is not None]),
         "sizes": {**base.sizes, "batch": batch, **_asked(options, base)},
         "assumptions": (*base.assumptions, *assume("layout", _said(ways, parts, count, pieces, phase))),
     }
@@ -205,16 +205,10 @@ def _moved(part: OpBound) -> Work:
 
 
 def _slowest(amounts: Sequence[Size], parts: Sequence[Model]) -> int:
-    """The stage with the largest time, or memory: of arrays in sum, of open sizes that of most layers, or the head."""
+    """The stage with the largest time: of arrays in sum, of open sizes that of most layers, or the head."""
     if any(map(is_symbol, amounts)):
         return max(range(len(parts)), key=lambda number: (len(parts[number].layers), parts[number].head))
     return max(range(len(amounts)), key=lambda number: _sum_of(amounts[number]))
-
-
-def _largest(stages: Sequence[Bound], parts: Sequence[Model]) -> Footprint | None:
-    """The memory of the stage that needs most."""
-    found = [stage.footprint for stage in stages if stage.footprint is not None]
-    return found[_slowest([footprint.total for footprint in found], parts)] if found else None
 
 
 def _asked(options: dict[str, Any], base: Bound) -> dict[str, Any]:

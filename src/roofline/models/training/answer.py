@@ -9,7 +9,7 @@ from typing import Any
 
 from roofline.answers import Comparable, Fact, capability, whole, with_formulas
 from roofline.bounds.bound import Bound, ratio
-from roofline.bounds.footprint import Footprint
+from roofline.bounds.footprint import Footprint, fullest
 from roofline.models.description import Model
 from roofline.models.operations_table import longest_operations, off_matrix_unit
 from roofline.models.training.stage import Stage
@@ -81,8 +81,9 @@ class Training(Comparable):
 
     @property
     def memory(self) -> Footprint:
-        """What a chip of the fullest stage holds, part by part."""
-        return self.fullest.memory
+        """What a chip of the fullest stage holds, part by part; of arrays and open sizes, of the fullest at each."""
+        found = fullest([stage.memory for stage in self.stages])
+        return self.fullest.memory if found is None else found
 
     @property
     def idle(self) -> Size:
