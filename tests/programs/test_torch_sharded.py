@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.programs.process_groups import run
 
 
@@ -16,6 +18,7 @@ tell(trace(model, torch.empty(64, 512, device="meta", requires_grad=True), backw
     assert found["sent"] == [["all_reduce", 8, whole, "forward"], ["all_reduce", 8, whole, "backward"]]
     assert [[64, 512], [512, 256]] in found["shapes"] or [[64, 512], [256, 512]] in found["shapes"]
     assert found["complete"]
+    assert found["parameters"] == 2 * 512 * 2048 / 8  # of this device
 
 
 def test_sequence_parallel_gathers_and_scatters():
@@ -87,6 +90,43 @@ tell(trace(model, torch.empty(4, 64, device="meta", requires_grad=True), backwar
     assert forward == ["_allgather_base"] * 2
     assert sorted(backward) == ["_allgather_base"] * 2 + ["_reduce_scatter_base"] * 2
     assert found["complete"]
+
+
+FSDP = """
+import functools
+from torch.distributed.fsdp import FullyShardedDataParallel as FSDP, MixedPrecision, ShardingStrategy, wrap
+from roofline.programs.pytorch.data_parallel import building_on_shapes
+def build():
+    return nn.Sequential(nn.Linear(64, 128, bias=False), nn.ReLU(), nn.Linear(128, 64, bias=False))
+"""
+
+
+@pytest.mark.parametrize(("asked", "gathered", "scattered", "averaged"), [
+    ("", [(1, "forward"), (1, "backward")], 1, 0),
+    ("auto_wrap_policy=wrap.ModuleWrapPolicy({nn.Linear})", [(0.5, "forward")] * 2 + [(0.5, "backward")] * 2, 1, 0),
+    ("auto_wrap_policy=wrap.CustomPolicy(lambda m: isinstance(m, nn.Linear)), "
+     "sharding_strategy=ShardingStrategy.SHARD_GRAD_OP", [(0.5, "forward")] * 2, 1, 0),
+    ("auto_wrap_policy=functools.partial(wrap.size_based_auto_wrap_policy, min_num_params=8000)",
+     [(0.5, "forward")] * 2 + [(0.5, "backward")] * 2, 1, 0),
+    ("mixed_precision=MixedPrecision(torch.bfloat16, torch.bfloat16)", [(0.5, "forward"), (0.5, "backward")], 0.5, 0),
+    ("sharding_strategy=ShardingStrategy.NO_SHARD", [], 0, 2),
+])  # fmt: skip
+def test_fully_sharded_data_parallel_gathers_and_scatters(asked, gathered, scattered, averaged):
+    """Shares of what all weights in fp32 take over a link: (n - 1)/n of them; an all-reduce takes that twice."""
+    found = run(f"""{FSDP}
+with building_on_shapes():
+    model = FSDP(build(), {asked})
+tell(trace(model, torch.empty(4, 64, device="meta", requires_grad=True), backward=True))
+""")
+    whole = 7 * 2 * 64 * 128 * 4 / 8
+    sent = [(name, nbytes / whole, phase) for name, _, nbytes, phase in found["sent"] if nbytes]
+    gathers = [(share, phase) for name, share, phase in sent if "gather" in name]
+    assert sorted(gathers, key=lambda item: item[1] != "forward") == gathered
+    assert sum(share for name, share, _ in sent if "scatter" in name) == scattered
+    assert sum(share for name, share, _ in sent if "all_reduce" in name or "allreduce" in name) == averaged
+    assert found["flops"] == 3 * 2 * 2 * 4 * 64 * 128
+    assert found["complete"]
+    assert found["parameters"] == 2 * 64 * 128 / (1 if averaged else 8)  # of this device
 
 
 def test_distributed_data_parallel_averages_its_gradients():

@@ -1,5 +1,8 @@
 """Gradients that DistributedDataParallel averages: PyTorch's own reducer knows the weights and not their stand-ins.
 
+FullyShardedDataParallel, which is built on accelerators alone, becomes ``fully_shard``, which sends the same: each
+wrapped module is gathered before it runs, forward and backward, and its gradients are reduced and scattered.
+
 Buckets are filled from the last parameter on: the first holds 1 MiB, each further one ``bucket_cap_mb`` (Li et al.,
 "PyTorch Distributed", VLDB 2020, section 3.2). One all-reduce goes out for each, when its last gradient is there.
 """
@@ -7,13 +10,14 @@ Buckets are filled from the last parameter on: the first holds 1 MiB, each furth
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from typing import Any
 from unittest import mock
 
 import torch
 
+from roofline.errors import InputError
 from roofline.programs.pytorch.recorder import Recorder
 from roofline.programs.pytorch.rules.collectives import between, members
 
@@ -74,11 +78,97 @@ def building_on_shapes() -> Iterator[None]:
     with ExitStack() as stack:
         stack.enter_context(torch.device("meta"))
         if torch.distributed.is_available():
+            from torch.distributed.fsdp import FullyShardedDataParallel
             from torch.nn.parallel import distributed
+
+            stack.enter_context(mock.patch.object(FullyShardedDataParallel, "__init__", _shard))
 
             for name in ("_verify_param_shape_across_processes", "_sync_module_states"):
                 stack.enter_context(mock.patch.object(distributed, name))
         yield
+
+
+class ShardedModule(torch.nn.Module):  # type: ignore[misc]
+    """What a FullyShardedDataParallel becomes: it runs the module that it holds, and has that one's attributes."""
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """Run the module."""
+        return self.module(*args, **kwargs)
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return super().__getattr__(name)
+        except AttributeError:
+            return getattr(super().__getattr__("module"), name)
+
+
+def _shard(
+    self: torch.nn.Module,
+    module: torch.nn.Module,
+    process_group: Any = None,
+    sharding_strategy: Any = None,
+    cpu_offload: Any = None,
+    auto_wrap_policy: Any = None,
+    backward_prefetch: Any = None,
+    mixed_precision: Any = None,
+    ignored_modules: Iterable[torch.nn.Module] | None = None,
+    *_: Any,
+    device_mesh: Any = None,
+    ignored_states: Iterable[Any] | None = None,
+    **__: Any,
+) -> None:
+    """Build a FullyShardedDataParallel, with the same parameters, by ``fully_shard``."""
+    from torch.distributed.fsdp import MixedPrecisionPolicy, ShardingStrategy, fully_shard
+
+    if getattr(cpu_offload, "offload_params", False):
+        raise InputError("weights in the host's memory are not traced", hint="leave cpu_offload out")
+    strategy = sharding_strategy or ShardingStrategy.FULL_SHARD
+    mesh = device_mesh or _mesh(process_group, strategy)
+    ignored = {item for item in ignored_states or () if isinstance(item, torch.nn.Parameter)}
+    left_out = {*(ignored_modules or ()), *(item for item in ignored_states or () if item not in ignored)}
+    left_out = {inner for outer in left_out for inner in outer.modules()}
+    ignored |= {parameter for inner in left_out for parameter in inner.parameters()}
+    formats = [getattr(mixed_precision, name, None) for name in ("param_dtype", "reduce_dtype")]
+    reshard = strategy in (ShardingStrategy.FULL_SHARD, ShardingStrategy.HYBRID_SHARD)
+
+    def shard(part: torch.nn.Module, **_: Any) -> torch.nn.Module:
+        fully_shard(
+            part, mesh=mesh, reshard_after_forward=reshard, mp_policy=MixedPrecisionPolicy(*formats),
+            ignored_params=ignored,
+        )  # fmt: skip
+        return part
+
+    _shard_parts(module, auto_wrap_policy, shard, left_out, ignored)
+    self.__class__ = ShardedModule
+    torch.nn.Module.__init__(self)
+    self.module = shard(module)
+
+
+def _shard_parts(
+    module: torch.nn.Module, policy: Any, shard: Any, left_out: set[torch.nn.Module], ignored: set[Any]
+) -> None:
+    """Shard the modules that a policy chooses, the inner ones first."""
+    from torch.distributed.fsdp import wrap
+
+    if isinstance(policy, wrap._Policy):
+        chosen = policy._run_policy(module, left_out, {})
+        for part in reversed([part for part in chosen if part is not module]):
+            shard(part)
+    elif policy is not None:
+        wrap._recursive_wrap(module, policy, shard, left_out, ignored, only_wrap_children=True)
+
+
+def _mesh(process_group: Any, strategy: Any) -> Any:
+    """The devices that weights are sharded over, and in a second dimension those that hold the same part."""
+    from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
+    from torch.distributed.fsdp import ShardingStrategy
+
+    if strategy in (ShardingStrategy.HYBRID_SHARD, ShardingStrategy._HYBRID_SHARD_ZERO2):
+        raise InputError("a hybrid sharding needs its two groups", hint="device_mesh=init_device_mesh('cpu', (2, 4))")
+    ways = torch.distributed.get_world_size(process_group)
+    if strategy is ShardingStrategy.NO_SHARD:
+        return init_device_mesh("cpu", (ways, 1), mesh_dim_names=("replicate", "shard"))
+    return init_device_mesh("cpu", (ways,)) if process_group is None else DeviceMesh.from_group(process_group, "cpu")
 
 
 def _buckets(module: Any) -> list[list[Any]]:

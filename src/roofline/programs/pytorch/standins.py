@@ -110,7 +110,8 @@ def standing_in(
                             made[id(tensor)] = (
                                 tensor.clone() if _is_constant(table, module, tensor) else _weight(tensor)
                             )
-                            for held in (made[id(tensor)], *_held(made[id(tensor)]).values()):
+                            standin = made[id(tensor)]
+                            for held in (standin, *_held(standin).values(), *_local(standin), *_local(tensor)):
                                 declare(held, role, f"{where}.{name}" if where else name)
                         table[name] = made[id(tensor)]
         for optimizer in optimizers:
@@ -220,6 +221,11 @@ def _held(tensor: Any) -> dict[str, Any]:
         return {}
     held = {name: getattr(tensor, name) for name in tensor.__tensor_flatten__()[0]}
     return held if all(type(inner) in (torch.Tensor, torch.nn.Parameter) for inner in held.values()) else {}
+
+
+def _local(tensor: Any) -> list[Any]:
+    """The part of a sharded tensor that is on this device; ``fully_shard`` reads that of the parameter it was given."""
+    return [tensor._local_tensor] if hasattr(tensor, "_local_tensor") else []
 
 
 def _sharded(tensor: Any) -> Any:
