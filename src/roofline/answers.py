@@ -26,6 +26,8 @@ CAPABILITIES = {
     "Bound.advise": "roofline.bounds.advise:advise",
     "Bound.compile": "roofline.bounds.closed_form:compiled_bound",
     "Bound.formula": "roofline.bounds.closed_form:closed_form",
+    "Machine.figure": "roofline.hardware.figures:named_figure",
+    "Machine.ratio": "roofline.hardware.figures:ratio",
     "Machine.sections": "roofline.bounds.chip_card:detail",
     "Machine.to_dict": "roofline.bounds.chip_card:chip_data",
     "Model.sections": "roofline.models.summary:model_card",

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from roofline.answers import Comparable, Fact, capability, heading, open_as_null, plain_data, whole
+from roofline.errors import InputError, SizeError, suggest
 from roofline.quantity import format_amount, format_number, format_percent
 from roofline.sections import (
     BLANK,
@@ -29,7 +30,7 @@ from roofline.sections import (
     figures,
     incomplete,
 )
-from roofline.sizes import Codes, Size, is_array, is_symbol, is_zero, maximum, read_only
+from roofline.sizes import Codes, Size, ceil_div, is_array, is_one, is_symbol, is_zero, maximum, read_only
 from roofline.statements import kind_of, without
 from roofline.work import Op
 
@@ -200,6 +201,19 @@ class Bound(Comparable):
         return sum(self.wire.values())
 
     @property
+    def sent_both_ways(self) -> Size:
+        """Bytes over those links in both directions, as the book counts them: T_comms · W of rings that send both ways.
+
+        >>> from roofline import bound
+        >>> line = "In[B_X, D] * Wi[D_X, F] * Wo[F, D_X] -> Out[B_X, D]"
+        >>> sizes = {"B": 1024, "D": 8192, "F": 32768}
+        >>> found = bound(line, on="v5p", mesh={"X": 16}, algorithm="book", plan="fewest", sizes=sizes)
+        >>> found.sent_both_ways == 4 * 8192 * 32768
+        True
+        """
+        return 2 * self.sent
+
+    @property
     def flops_of_all(self) -> Size:
         """FLOPs of all chips of the mesh, repeated work included.
 
@@ -215,6 +229,41 @@ class Bound(Comparable):
     def idle(self) -> Size | None:
         """Share of the time that the compute unit waits where all overlaps: 1 − ``utilisation``."""
         return None if self.utilisation is None else 1 - self.utilisation
+
+    @property
+    def ridge_over_intensity(self) -> Size | None:
+        """How many times the intensity the ridge is: what it lacks to be compute-bound; below 1 it is.
+
+        >>> from roofline import bound
+        >>> round(bound(intensity=0.5, on="v5e", set={"hbm": 8.2e11}).ridge_over_intensity, 1)
+        480.5
+        """
+        return None if self.critical_intensity is None else ratio(self.critical_intensity, self.intensity or 0)
+
+    def throughput(self, size: str) -> Size:
+        """How many of a size there are a second where all overlaps: the size ÷ ``lower``.
+
+        >>> from roofline import bound
+        >>> step = bound(bytes="B*KV + P", on="v5e", sizes={"B": 8, "KV": 6.7e9, "P": 26e9}, set={"hbm": 6.56e12})
+        >>> round(step.throughput("B"), 1)
+        659.3
+        """
+        if size not in self.sizes:
+            raise SizeError(f"nothing here is called {size!r}", hint=suggest(size, [*self.sizes], what="sizes"))
+        return self.sizes[size] / self.lower
+
+    def chips_for(self, time: float) -> int:
+        """The fewest such chips that take no longer than ``time`` seconds, where they share all of it evenly.
+
+        >>> from roofline import bound
+        >>> bound(bytes=405e9, on="v5e").chips_for(15e-3)
+        33
+        """
+        if self.machine.mesh is not None and not is_one(self.machine.mesh.chips):
+            raise InputError("chips_for shares the work of one chip", hint="ask about one chip, without a shape")
+        if not isinstance(time, int | float) or not 0 < time < float("inf"):
+            raise InputError(f"a time of {time!r:.40}", hint="seconds, above 0")
+        return int(ceil_div(self.lower, time)) * self.machine.pooled
 
     @property
     def overlap_gain(self) -> Size | None:

@@ -86,6 +86,11 @@ class AlgorithmCost:
         return self.wire_time if self.hop_time is None else maximum(self.wire_time, self.hop_time)
 
     @property
+    def sent_both_ways(self) -> Size:
+        """Bytes over that link in both directions, where a ring sends both ways: twice ``sent``."""
+        return 2 * self.sent
+
+    @property
     def wire_time_per_hop(self) -> Size | None:
         """Seconds that the bytes of one hop take: those over the busiest link, hop after hop."""
         return ratio(self.wire_time, self.hops)
@@ -137,6 +142,35 @@ class Communication(Comparable):
         return None if self.crossing is None else self.crossing / self.chips
 
     @property
+    def latency_bound_from(self) -> Size | None:
+        """Chips from which the hops of as many bytes take longer than the bytes: the array over one hop's bytes.
+
+        >>> round(comm("AllGather_X(int8[B, D_X])", on="v5e:8", B=16, D=8192).latency_bound_from, 2)
+        2.91
+        """
+        return None if self.crossing_per_chip is None else self.nbytes / self.crossing_per_chip
+
+    @property
+    def tier_bandwidths(self) -> dict[str, Size | None]:
+        """Bytes of the buffer a second that each link or tier by itself could reach.
+
+        >>> found = comm("allgather", bytes=1e9, on="dgx-h100:64")
+        >>> {name: round(rate / 1e9) for name, rate in found.tier_bandwidths.items()}
+        {'nvlink': 514, 'ib': 457}
+        """
+        times = {use.resource: use.time for use in self.bound.uses if use.quantity == "wire"}
+        return {name: ratio(self._buffer, time) for name, time in times.items()}
+
+    @property
+    def sent_by_all(self) -> Size:
+        """Bytes that all chips send over their busiest links: what goes through the switch that joins them.
+
+        >>> comm("allreduce", bytes=1e9, on="h100:8").sent_by_all
+        8000000000
+        """
+        return self.row.sent * self.chips
+
+    @property
     def algorithm_bandwidth(self) -> Size | None:
         """Bytes of the buffer a second, as nccl-tests count; for an AllToAll, what is sent of one chip's part."""
         return ratio(self._buffer, self.time)
@@ -163,6 +197,7 @@ class Communication(Comparable):
         yield Fact("algorithm", self.algorithm)
         yield Fact("chips", self.chips)
         yield Fact("each link carries", self.row.sent, "B", "less")
+        yield Fact("all send", self.sent_by_all, "B", "less")
         yield Fact("hops", self.row.hops, "", "less")
         yield Fact("algbw", self.algorithm_bandwidth, "B/s", "more")
         yield Fact("busbw", self.bus_bandwidth, "B/s", "more")
@@ -183,7 +218,8 @@ class Communication(Comparable):
             "collective": self.kind,
             **attributes(self, "axes", "algorithm"),
             "bytes": plain_data(self.nbytes),
-            **attributes(self, "time", "algorithm_bandwidth", "bus_bandwidth", "crossing"),
+            **attributes(self, "time", "algorithm_bandwidth", "bus_bandwidth", "crossing", "crossing_per_chip"),
+            **attributes(self, "latency_bound_from", "sent_by_all"),
             "fastest": [{"from_bytes": regime.start, "algorithm": regime.algorithm} for regime in self.regimes],
             "algorithms": [row.to_dict() for row in self.algorithms],
             "bound": self.bound.to_dict(),

@@ -5,6 +5,8 @@
 >>> found = compare(*(bound("bf16[B, D] * bf16[D, F]", on=chip, **line) for chip in ("a100", "h100")))
 >>> found.fastest, [round(times, 2) for times in found.times_the_best]
 ('NVIDIA H100 SXM5 80GB', [1.64, 1.0])
+>>> round(found.ratio("at best"), 2), round(found.change("attainable"), 2)
+(1.64, -0.39)
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from roofline.answers import Answer, Comparable, Fact, plain_data
-from roofline.errors import InputError
+from roofline.errors import InputError, suggest
 from roofline.quantity import UNITS, format_amount, format_count, format_number, format_percent
 from roofline.sections import BLANK, Amount, Column, Headline, Listing, Row, Section, Sentences, Table, Words, assumes
 from roofline.sizes import is_number
@@ -66,6 +68,31 @@ class SideBySide(Answer):
         times = [float(fact.value) for fact in self.facts[self.headline] if fact is not None]
         least = min(times)
         return [1.0 if time == least else time / least if least else float("inf") for time in times]
+
+    @property
+    def ratios(self) -> dict[str, tuple[float | None, ...]]:
+        """Each figure of the answers over the last one's; None where it is none, or is 0."""
+        numbers = {name: facts for name, facts in self.facts.items() if any(f and is_number(f.value) for f in facts)}
+        return {name: tuple(_over(fact, facts[-1]) for fact in facts) for name, facts in numbers.items()}
+
+    def ratio(self, name: str, of: int = 0, to: int = -1) -> float:
+        """A figure of one answer over that of another: of the first over the last where none is named.
+
+        ``name`` is that of a fact, or of a number that the answers have: ``at best``, ``flops``, ``comms``.
+        """
+        return self._figure(name, of) / self._figure(name, to)
+
+    def change(self, name: str, of: int = 0, to: int = -1) -> float:
+        """By how much of the other's figure it is more: the ratio less 1."""
+        return self.ratio(name, of, to) - 1
+
+    def _figure(self, name: str, at: int) -> float:
+        fact = self.facts[name][at] if name in self.facts else None
+        value = getattr(self.answers[at], name, None) if name not in self.facts else fact and fact.value
+        if not is_number(value):
+            hint = suggest(name, list(self.ratios), what="figures of these answers")
+            raise InputError(f"{self.names[at]} has no figure {name!r}", hint=hint)
+        return float(value)
 
     def one_line(self) -> str:
         """Who is fastest."""
@@ -124,8 +151,16 @@ class SideBySide(Answer):
                 name: [None if fact is None else plain_data(fact.value) for fact in facts]
                 for name, facts in said.items()
             },
+            "ratios": plain_data(self.ratios),
             "answers": [answer.to_dict() for answer in self.answers],
         }
+
+
+def _over(fact: Fact | None, other: Fact | None) -> float | None:
+    """A fact over another, where both are numbers."""
+    if fact is None or other is None or not is_number(fact.value) or not is_number(other.value) or not other.value:
+        return None
+    return float(fact.value) / float(other.value)
 
 
 def compare(*answers: Any, names: Sequence[str] = ()) -> SideBySide:

@@ -15,12 +15,12 @@ Partial sums ``{U_X}`` are held whole by every chip along X: that is no copy, bu
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from roofline import dtypes
-from roofline.answers import Answer, attributes
+from roofline.answers import Comparable, Fact, attributes
 from roofline.bounds.api import target
 from roofline.bounds.conventions import named_axes
 from roofline.bounds.question import axis_size, resolve_sizes
@@ -36,7 +36,7 @@ from roofline.sizes import Size, ceil_div, check, is_array, is_one, plain_number
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class TensorLayout(Answer):
+class TensorLayout(Comparable):
     """A tensor laid out on a mesh.
 
     Attributes
@@ -47,6 +47,8 @@ class TensorLayout(Answer):
         ``copies``            how many chips hold the same part
         ``partial``           how many partial sums there are of every element (1 where it is no partial sum)
         ``padding``           elements of padding in each direction, added up over the dimensions
+        ``used``              share of the elements in memory that are no padding of tiles
+        ``space``             memory that a layout of XLA names: ``HBM``, ``VMEM``; None where it names none
         ``mesh``              sizes of the mesh axes by name
     """
 
@@ -73,6 +75,45 @@ class TensorLayout(Answer):
     def tiled_elements(self) -> Size:
         """Elements that one chip's part takes in memory, with the padding of XLA's tiles."""
         return tiled_elements(self.local, self.memory)
+
+    @property
+    def used(self) -> Size:
+        """Share of the elements in memory that are no padding of XLA's tiles.
+
+        >>> layout("bf16[100,300]{1,0:T(128,128)}").used
+        0.6103515625
+        """
+        return self.elements / self.tiled_elements
+
+    @property
+    def space(self) -> str | None:
+        """Memory that the layout names; None where it names none."""
+        return None if self.memory is None or self.memory.space is None else _SPACES.get(self.memory.space)
+
+    @property
+    def target(self) -> str:
+        """The tensor, which is what layouts differ in."""
+        return self.text
+
+    @property
+    def is_floor(self) -> bool:
+        """Bytes are no time."""
+        return False
+
+    def facts(self) -> Iterator[Fact]:
+        """Bytes on a chip and in all, for a comparison."""
+        yield Fact("bytes on each chip", self.bytes, "B", "less")
+        yield Fact("bytes of the tensor", self.global_bytes, "B")
+        yield Fact("bytes in all", self.total_bytes, "B", "less")
+        yield from (Fact("copies", self.copies), Fact("elements on each chip", self.elements))
+
+    def needed(self) -> None:
+        """A layout alone says nothing about memory that there is."""
+        return
+
+    def assumed(self) -> tuple[str, ...]:
+        """What was assumed."""
+        return self.assumptions
 
     @property
     def bytes(self) -> Size:
@@ -121,7 +162,7 @@ class TensorLayout(Answer):
             "dtype": self.dtype,
             **attributes(self, "mesh", "dims", "local", "chips", "bytes", "global_bytes", "total_bytes"),
             **attributes(self, "elements", "global_elements", "tiled_elements"),
-            **attributes(self, "copies", "partial", "padding"),
+            **attributes(self, "copies", "partial", "padding", "used", "space"),
             "assumptions": list(self.assumptions),
         }
 
@@ -137,7 +178,7 @@ class TensorLayout(Answer):
         ]
         if self.memory is not None and self.memory.tiles:
             said = f"{_amount(self.tiled_elements)} elements on each chip with the padding of tiles"
-            lines.insert(1, ("in memory", f"{said}, {_share(self.elements / self.tiled_elements)} of them used"))
+            lines.insert(1, ("in memory", f"{said}, {_share(self.used)} of them used"))
         if self.layout.unreduced:
             over = ", ".join(self.layout.unreduced)
             lines.append(("partial sums", f"{_count(self.partial)} of every element, over {over}"))
@@ -150,11 +191,15 @@ class TensorLayout(Answer):
         return f"Layout: {self.text} is {here}; {format_amount(self.global_bytes, 'B')} in all, {_times(self.copies)}"
 
 
+#: Memories by their number in a layout of XLA.
+_SPACES = {0: "HBM", 1: "VMEM"}
+
+
 def _memory(node: TensorNode) -> tuple[str, ...]:
     """Say which memory a layout of XLA puts the tensor in."""
     if node.layout is None or node.layout.space is None:
         return ()
-    where = {0: "HBM", 1: "VMEM"}.get(node.layout.space, "a memory that is not known here")
+    where = _SPACES.get(node.layout.space, "a memory that is not known here")
     return (f"lies in {where} (S({node.layout.space})); S(0) or none is HBM",)
 
 
@@ -196,6 +241,7 @@ def layout(
     mesh: Mapping[str, Any] | None = None,
     on: Any = None,
     uneven: str = "error",
+    local: bool = False,
     sizes: Mapping[str, Any] | None = None,
     files: Sequence[str] = (),
     **named: Any,
@@ -204,7 +250,11 @@ def layout(
 
     ``mesh`` gives the size of each axis: a number, an array, or a formula of sizes; ``on`` takes the axes of a target's
     shape instead. Sizes are numbers or arrays; those left out are symbols, and are taken to divide. A size that its
-    axes do not divide is an error; with ``uneven="pad"`` every chip holds the part rounded up.
+    axes do not divide is an error; with ``uneven="pad"`` every chip holds the part rounded up. ``local`` says that the
+    sizes are those of one chip's part, as a profile shows them:
+
+    >>> layout("bf16[4096_X, 8192]", mesh={"X": 8}, local=True).dims
+    (32768, 8192)
 
     >>> layout("bf16[B_X, D]", mesh={"X": 4}, B=10, D=8)
     Traceback (most recent call last):
@@ -235,14 +285,17 @@ def layout(
         node.unreduced,
     )
     dims = tuple(known[dim.name] if dim.name else dim.size for dim in node.dims or ())
-    local = tuple(
-        local_size(size, product(axes[axis] for axis in dim.axes), label=dim.name or "", uneven=uneven)
-        for size, dim in zip(dims, node.dims or (), strict=True)
+    ways = [product(axes[axis] for axis in dim.axes) for dim in node.dims or ()]
+    if local:
+        dims = tuple(size * way for size, way in zip(dims, ways, strict=True))
+    parts = tuple(
+        local_size(size, way, label=dim.name or "", uneven=uneven)
+        for size, way, dim in zip(dims, ways, node.dims or (), strict=True)
     )
     dtype = dtypes.get(node.dtype or DEFAULT_DTYPE).name
     said = [] if node.dtype else [f"default dtype {DEFAULT_DTYPE}"]
     text, assumed = tensor.strip(), (*said, *_memory(node), *notes)
-    found = TensorLayout(text, dtype, where, dims, local, axes, assumed, node.layout)
+    found = TensorLayout(text, dtype, where, dims, parts, axes, assumed, node.layout)
     if uneven == "pad" and not is_array(found.padding) and found.padding != 0:
         return replace(found, assumptions=(*assumed, f"padded to a multiple of the axes: {found.padding} more in all"))
     return found

@@ -11,11 +11,11 @@ and 12 (GPUs, experts).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from roofline.answers import Answer, attributes, plain_data
+from roofline.answers import Comparable, Fact, attributes, plain_data
 from roofline.bounds.bound import UNITS, Bound
 from roofline.bounds.crossing import free_symbols, positive_number, put_numbers
 from roofline.bounds.question import Question
@@ -231,7 +231,7 @@ class Batch:
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Scaling(Answer):
+class Scaling(Comparable):
     """A condition worked out: scaling holds while ``what`` is at least (for numbers of chips: at most) ``form``.
 
     Attributes
@@ -262,6 +262,36 @@ class Scaling(Answer):
     batch: Batch | None = None
     take: Mapping[str, int] = field(default_factory=dict)
     sizes: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def target(self) -> str:
+        """The condition, which is what answers differ in, and the machine."""
+        return f"{self.name} on {self.question.machine.name}"
+
+    @property
+    def is_floor(self) -> bool:
+        """A number of tokens or chips is no time."""
+        return False
+
+    def facts(self) -> Iterator[Fact]:
+        """The number and its form, for a comparison.
+
+        >>> from roofline import compare, scaling
+        >>> both = [scaling(name, on="v5p", set={"bf16": 4.59e14}, F=32768) for name in ("fsdp", "mixed")]
+        >>> round(compare(*both).ratio("tokens per chip"), 2)
+        12.85
+        """
+        yield Fact(self.what, self.value, "", "more" if self.at_most else "less")
+        yield Fact("for large sizes", self.limit, "", "more" if self.at_most else "less")
+        yield Fact("closed form", str(self.form))
+
+    def needed(self) -> None:
+        """A condition says nothing about memory."""
+        return
+
+    def assumed(self) -> tuple[str, ...]:
+        """What was assumed."""
+        return self.assumptions
 
     @property
     def shares(self) -> dict[str, float]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import Any
 
 from roofline.answers import Answer, plain_data
@@ -38,6 +39,23 @@ class ShardPlans(Answer):
     def best(self) -> RankedPlan:
         """The first plan."""
         return self.plans[0]
+
+    @property
+    def as_good(self) -> tuple[RankedPlan, ...]:
+        """The plans from the best on that take as long, with the sizes as plain numbers.
+
+        >>> found = shard("A[I, J] * B[J, K]", on="v4:2x2x1", algorithm="book", I=4096, J=4096, K=4096)
+        >>> found.best.name, len(found.as_good) > 1
+        ('slice_{X,I}(A[I, J]); slice_{Y,K}(B[J, K])', True)
+        """
+        least = None if self.best.bound is None else self.best.bound.lower
+        if least is None or is_symbol(least) or is_array(least):
+            return (self.best,)
+
+        def equal(plan: RankedPlan) -> bool:
+            return plan.bound is not None and plan.bound.lower <= least * (1 + 1e-9)
+
+        return tuple(takewhile(equal, self.plans))
 
     def __len__(self) -> int:
         return len(self.plans)

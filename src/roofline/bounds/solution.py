@@ -66,6 +66,19 @@ class Solution(Answer):
     incomplete: tuple[str, ...] = ()
     fraction: float | None = None
 
+    @property
+    def local(self) -> float | None:
+        """The part of ``value`` that one chip has, where the line shards that size; else None.
+
+        >>> from roofline import solve
+        >>> solve("bf16[B, D_X] * bf16[D_X, F] -> bf16[B, F]", "D", on="v5e:2", link=4.5e10).local
+        4377.7...
+        """
+        if self.value is None or self.unit or not self.question.is_sharded:
+            return None
+        ways = self.question.multiple_of(self.unknown)
+        return self.value / ways if ways > 1 else None
+
     def at_pick(self) -> Bound | None:
         """The bound at the whole number to take, where the unknown is a size."""
         if self.pick is None:
@@ -78,7 +91,7 @@ class Solution(Answer):
         texts = {name: None if form is None else str(form) for name, form in forms.items()}
         return {
             **heading("roofline/solution/1", self.question.machine, self.question.expression),
-            **attributes(self, "unknown", "unit", "value", "pick", "before", "after", "verdict"),
+            **attributes(self, "unknown", "unit", "value", "pick", "local", "before", "after", "verdict"),
             "form": texts["form"],
             "valid": None if self.valid is True else str(self.valid),
             "limit": self.limit,
@@ -110,6 +123,8 @@ def solution_pairs(found: Solution) -> Iterator[tuple[str, str]]:
         if found.fraction is not None:
             sheet = format_quantity(found.value / found.fraction, found.unit)
             yield "data sheet", f"{sheet}, of which {found.fraction:.3g} is reached as measured"
+    if found.local is not None:
+        yield "on each chip", f"{found.unknown} / {found.value / found.local:g} = {format_number(found.local, 8)}"
     if found.pick is not None:
         yield "take", f"{found.unknown} = {found.pick}{_reached(found.at_pick())}"
     if found.form is not None:

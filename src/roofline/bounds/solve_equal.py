@@ -1,4 +1,4 @@
-"""The size at which two expressions cost the same: FLOPs or bytes.
+"""The size at which two expressions cost the same: FLOPs, bytes, bytes sent, or time.
 
 >>> scores = "attention(bf16[B, T, N, H], bf16[B, T, N, H], bf16[B, T, N, H], full)"
 >>> layer = "x:bf16[B, T, D] * bf16[D, F]; bf16[B, T, F] * bf16[F, D]"
@@ -7,6 +7,16 @@
 (32768.0, 'flops')
 >>> solve_equal("bf16[B, D] * bf16[D, F]", "bf16[B, D] * bf16[D, M]; bf16[B, M] * bf16[M, F]", "M").form
 D*F/(D + F)
+
+Two ways of a sharded matmul: gather the weights before it, or add up partial sums after it. The first sends as much
+where D is 2·B, and takes as long for large batches where D is 2·P/W:
+
+>>> ways = ("bf16[B, D] * AllGather_X(W:bf16[D_X, F])", "AllReduce_X(bf16[B, F] {U_X})")
+>>> book = {"on": "v5p", "mesh": {"X": 4}, "algorithm": "book", "set": {"bf16": 4.59e14}}
+>>> solve_equal(*ways, "D", quantity="sent", **book).form
+2*B
+>>> round(solve_equal(*ways, "D", quantity="time", **book, B=65536, F=32768).value)
+5100
 """
 
 from __future__ import annotations
@@ -24,10 +34,13 @@ from roofline.notation import program
 from roofline.quantity import format_number
 from roofline.sections import Section, word_pairs
 from roofline.signatures import takes
-from roofline.sizes import is_array, symbol
+from roofline.sizes import is_array, is_symbol, symbol
 
 #: What may be equal, with its name in words.
-QUANTITIES = {"flops": "FLOPs", "bytes": "bytes"}
+QUANTITIES = {"flops": "FLOPs", "bytes": "bytes", "sent": "bytes sent", "time": "time"}
+
+#: Times are compared up to 2 to this power.
+_MOST = 40
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -65,14 +78,15 @@ class EqualCost(Answer):
     def sections(self) -> tuple[Section, ...]:
         """The size, its closed form, and what each of the two costs."""
         word = QUANTITIES[self.quantity]
-        if self.form is None:
+        if self.form is None and self.value is None:
             answer = f"no {self.unknown} gives both the same {word}"
         else:
             number = str(self.form) if self.value is None else format_number(self.value, 6)
             answer = f"{self.unknown} = {number}"
             if self.less_below is not None:
                 order = ("first", "second") if self.less_below == 1 else ("second", "first")
-                answer += f": below it the {order[0]} has fewer {word}, above it the {order[1]}"
+                less = "takes less" if self.quantity == "time" else "has fewer"
+                answer += f": below it the {order[0]} {less} {word}, above it the {order[1]}"
         lines = [("answer", answer)]
         if self.form is not None and self.value is not None:
             lines.append(("closed form", f"{self.unknown} = {self.form}"))
@@ -99,8 +113,9 @@ def solve_equal(
 ) -> EqualCost:
     """Find the size at which two expressions cost the same.
 
-    ``quantity`` is ``flops`` or ``bytes``. A size that stands in one expression alone may be the unknown, or one of
-    both. ``arguments`` are those of :func:`roofline.bound`; sizes left out stay symbols. The chip decides neither.
+    ``quantity`` is ``flops``, ``bytes``, ``sent`` (over the busiest links) or ``time``, which needs every other size as
+    a number. A size that stands in one expression alone may be the unknown, or one of both. ``arguments`` are those of
+    :func:`roofline.bound`; sizes left out stay symbols. The chip decides neither FLOPs nor bytes.
     """
     if quantity not in QUANTITIES:
         raise InputError(f"{quantity!r} is not compared", hint=suggest(quantity, QUANTITIES, what="quantities"))
@@ -117,6 +132,13 @@ def solve_equal(
             raise InputError(f"{several} has several values, and an answer is for one set of sizes")
     known = {symbol(name): size for each in asked for name, size in each.sizes.items()}
     costs = [_cost(each, quantity) for each in asked]
+    if quantity == "time":
+        value = _same_time([put_numbers(cost, known) for cost in costs], symbol(for_))
+        return EqualCost(
+            unknown=for_, quantity=quantity, texts=(asked[0].text, asked[1].text), form=None, value=value,
+            first=costs[0], second=costs[1], less_below=None if value is None else _less(costs, known, for_, value),
+            target=asked[0].machine.name,
+        )  # fmt: skip
     roots = roots_of(costs[0], costs[1], symbol(for_))
     if roots is None:
         raise InputError(
@@ -144,9 +166,34 @@ def _without(asked: Question, name: str) -> Question:
 def _cost(asked: Question, quantity: str) -> Any:
     """What an expression costs in symbols."""
     found = asked.vary(sizes={}).answer(symbolic=True)
+    if quantity == "time":
+        return put_numbers(found.lower, {use.rate.value: use.rate.plain for use in found.uses})
+    if quantity == "sent":
+        return found.sent
     if quantity == "flops":
         return sum(use.amount for use in found.uses if use.quantity == "flops" and use.place == "matrix")
     return sum(use.amount for use in found.uses if use.quantity == "bytes")
+
+
+def _same_time(costs: list[Any], unknown: Any) -> float | None:
+    """The first size from 1 on at which two times are equal, within a part in 10^12; None where none is."""
+    openly = sorted(str(name) for cost in costs for name in free_symbols(cost) - {unknown})
+    if openly:
+        hint = "as in B=65536, F=32768"
+        raise InputError(f"times are compared where every other size is a number, and {openly[0]} is open", hint=hint)
+
+    def later(size: float) -> bool:
+        first, second = (float(cost.subs(unknown, size)) if is_symbol(cost) else float(cost) for cost in costs)
+        return first > second
+
+    low = next((2.0**power for power in range(_MOST) if later(2.0**power) != later(2.0 ** (power + 1))), None)
+    if low is None:
+        return None
+    high = 2 * low
+    while high - low > 1e-12 * high:
+        middle = (low + high) / 2
+        low, high = (middle, high) if later(middle) == later(low) else (low, middle)
+    return high
 
 
 def _less(costs: list[Any], known: Mapping[Any, Any], unknown: str, value: float) -> int | None:

@@ -15,6 +15,7 @@ from roofline.cli.options import machine_files, parse_set
 from roofline.cli.output import show, show_json
 from roofline.errors import InputError, did_you_mean
 from roofline.hardware import Machine, chip, chips
+from roofline.sections import Amount, Column, Row, Table
 
 #: Columns of the list that ``--sort`` takes.
 SORTS = ("name", "peak", "bandwidth", "capacity", "ridge")
@@ -26,13 +27,14 @@ SORTS = ("name", "peak", "bandwidth", "capacity", "ridge")
     option("filter"),
     option("dtype", default="bf16", help="Which peak the list shows."),
     option("sort", type=click.Choice(SORTS)),
-    *options("set chips sources json"),
+    *options("ratio set chips sources json"),
 )
 def command(
     names: tuple[str, ...],
     filter_: str | None,
     dtype: str,
     sort: str | None,
+    ratio: str | None,
     set_: tuple[str, ...],
     files: tuple[str, ...],
     sources: bool,
@@ -44,6 +46,7 @@ def command(
     roofline chips nvidia
     roofline chips h100 --sources
     roofline chips h100 mi300x v5p
+    roofline chips v4 v5p --ratio hbm/pcie
     """
     dtype = dtypes.arithmetic_name(dtype)
     layers = machine_files(files)
@@ -57,7 +60,9 @@ def command(
         found = [chip(name, files=layers, **overrides) for name in names]
     else:
         found = _ordered(_filtered(chips(layers), filter_), sort, dtype)
-    if as_json:
+    if ratio is not None:
+        _show_ratios(found, ratio, as_json)
+    elif as_json:
         show_json({"schema": "roofline/chips/1", "chips": [chip_data(machine) for machine in found]})
     elif makers or not names:
         show(listing(found, dtype))
@@ -65,6 +70,19 @@ def command(
         show(detail(found[0], sources=sources))
     else:
         show(comparison(found), whole=True)
+
+
+def _show_ratios(machines: Sequence[Machine], text: str, as_json: bool) -> None:
+    """One figure over another, of each chip."""
+    name, slash, other = (part.strip() for part in text.partition("/"))
+    if not slash or not name or not other:
+        raise InputError(f"--ratio {text!r} is not two figures", hint="as in --ratio hbm/pcie")
+    found = {machine.key: machine.ratio(name, other) for machine in machines}
+    if as_json:
+        show_json({"schema": "roofline/ratios/1", "figure": name, "over": other, "ratios": found})
+    else:
+        columns = (Column("chip"), Column(f"{name} over {other}", "right"))
+        show([Table(columns, [Row((key, Amount(value))) for key, value in found.items()], indent=0)])
 
 
 def _of_makers(names: Sequence[str], layers: Sequence[str]) -> list[Machine]:

@@ -112,6 +112,8 @@ GROUPS: dict[str, tuple[OptionRow | str, ...]] = {
             "How often loops run that JAX or an ONNX file leaves open; repeat for each, as in step.py:12=10.",
             multiple=True,
         ),
+        _flag("--local", "The sizes are those of one chip's part, as a profile shows them."),
+        _row("--ratio", "FIGURE/FIGURE", "One figure over another: hbm/pcie, bf16/vpu.fp32."),
         _flag("--backward", "Trace the gradient too."),
         _row("--rate", "RATE", "Requests: 12/s, 700/min, 40k/h; a CSV file with columns time, rate.", required=True),
         _row("--shared", "SHARE", "Share of each prompt that is cached already (80%).", callback=FRACTION),

@@ -36,6 +36,41 @@ def flops_per_cycle(machine: Machine, unit: str, dtype: str) -> float | None:
     return None if count is None or peak is None or found.clock is None else peak.value / (count * found.clock.value)
 
 
+def peak_of_one(machine: Machine, unit: str, dtype: str) -> float | None:
+    """Return the FLOP/s of one unit: a tensor core, an MXU, an ALU; None where their number is not known.
+
+    >>> from roofline.hardware import chip
+    >>> peak_of_one(chip("v5e", mxu={"clock": 1.5e9}), "mxu", "bf16")
+    49152000000000.0
+    """
+    count, peak = count_units(machine, unit), _unit(machine, unit).peaks.get(dtype)
+    return None if not count or peak is None else peak.value / count
+
+
+def peak_of_a_core(machine: Machine, unit: str, dtype: str) -> float | None:
+    """Return the FLOP/s of the units of one core: an SM, a TensorCore; None where the cores are not known.
+
+    >>> from roofline.hardware import chip
+    >>> peak_of_a_core(chip("v5p", vpu={"clock": 1.75e9}), "vpu", "fp32")
+    7168000000000.0
+    """
+    peak = _unit(machine, unit).peaks.get(dtype)
+    return None if not machine.cores or peak is None else peak.value / machine.cores
+
+
+def on_chip_bytes(machine: Machine, *levels: str) -> float | None:
+    """Return the bytes of all register files and of ``levels`` together; None where one of them is not known.
+
+    >>> from roofline.hardware import chip
+    >>> on_chip_bytes(chip("h100", smem={"per_core": 262144}), "smem")
+    69206016.0
+    """
+    found = {memory.name: memory.capacity for memory in machine.memories}
+    sizes = [register_bytes(machine), *(None if (c := found.get(name)) is None else c.value for name in levels)]
+    known = [size for size in sizes if size is not None]
+    return sum(known) if len(known) == len(sizes) else None
+
+
 def register_bytes(machine: Machine) -> float | None:
     """Return the bytes of all register files; None where they are not known."""
     return None if machine.registers is None or machine.cores is None else int(machine.registers.value) * machine.cores

@@ -250,6 +250,28 @@ class Machine(Answer):
         found: dict[str, Any] = capability("Machine.to_dict")(self)
         return found
 
+    def figure(self, name: str) -> Figure:
+        """The figure that ``name`` sets: ``hbm``, ``hbm.capacity``, ``bf16``, ``link.duplex``, ``mxu.clock``.
+
+        >>> from roofline import chip
+        >>> chip("v5e").figure("hbm").value
+        819000000000.0
+        """
+        found: Figure = capability("Machine.figure")(self, name)
+        return found
+
+    def ratio(self, name: str, other: str, of: Machine | None = None) -> float:
+        """A figure over another one, of this machine or ``of`` another.
+
+        >>> from roofline import chip
+        >>> chip("v4", hbm=1.2e12).ratio("hbm", "pcie")
+        75.0
+        >>> chip("gb200-superpod").ratio("ib.unit", "ib.unit", chip("dgx-h100"))
+        9.0
+        """
+        found: float = capability("Machine.ratio")(self, name, other, of)
+        return found
+
     def explain(self) -> Part:
         """Each figure with its source, and what other sources say.
 

@@ -7,9 +7,14 @@
 ``peak`` ``peak.bf16``         every dtype of the main unit; one dtype of it
 ``mxu.bf16`` ``vector.fp32``   one dtype of a unit, by its name or kind; ``mxu.clock`` its clock
 ``link`` ``nvlink``            bandwidth of a link, or ``spec`` for the data sheet's; ``link.latency``
-``link.duplex`` ``ib.unit``    what a link carries both ways together; what all chips of one unit (a node) have
+``link.duplex`` ``ib.unit``    what a link carries both ways together; what all chips of one unit have
+``spine.node``                 what all chips of one node have
 ``tdp``                        power
 =============================  ========================================================================
+
+A value is a number with or without its unit; ``"22x hbm"``, so many times another figure; ``"1979 TFLOP/s sparse"``,
+a peak for 2:4 sparse matrices, of which dense ones reach half; or a part of a source's name, ``"scaling-book"``: what
+that source says.
 
 >>> from roofline.hardware import chip
 >>> fast = override(chip("v5e"), {"hbm": "8.2e11", "peak": {"int8": "394 TOPS"}, "vmem.bandwidth": 2e13})
@@ -19,6 +24,12 @@
 given tensor.bf16 is exactly twice the catalog's figure: a sparse (or duplex) figure?
 >>> override(chip("v5p"), {"link.duplex": 1.8e11}).links[0].bandwidth.value
 90000000000.0
+>>> [named_figure(override(chip("v5e"), {"vmem": text}), "vmem").value for text in ("22x hbm", "18.04 TB/s")]
+[18018000000000.0, 18040000000000.0]
+>>> named_figure(override(chip("h100"), {"bf16": "1979 TFLOP/s sparse"}), "bf16").value
+989500000000000.0
+>>> named_figure(override(chip("v6e"), {"hbm": "scaling-book"}), "hbm").value
+1600000000000.0
 >>> override(chip("dgx-h100"), {"ib.unit": "320 GB/s"}).links[1].bandwidth.value
 40000000000.0
 >>> override(chip("h100"), {"hmb": 1e12})
@@ -28,6 +39,7 @@ roofline.errors.HardwareError: NVIDIA H100 SXM5 80GB has no figure 'hmb'; did yo
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
@@ -36,6 +48,7 @@ from roofline import dtypes, quantity
 from roofline.errors import HardwareError, QuantityError, suggest
 from roofline.frozen import Frozen
 from roofline.hardware.cores import capacity_of, peak_at, peak_at_other_clock
+from roofline.hardware.figures import MAIN_WORDS, chips_together, named_figure, said_by
 from roofline.hardware.machine import (
     LEVEL_NAMES,
     LINK_LEVELS,
@@ -47,22 +60,19 @@ from roofline.hardware.machine import (
     Unit,
     figure_unit,
 )
-from roofline.hardware.network import network
 from roofline.hardware.rate import find_level, find_link
 from roofline.statements import Assumption
-
-_MAIN_WORDS = {"memory": "bandwidth", "bandwidth": "bandwidth", "main": "bandwidth", "capacity": "capacity"}
 
 _OUTERMOST = ("hbm", "dram")
 
 _LEVEL_PARTS = {"bandwidth": "B/s", "capacity": "B", "per_core": "B", "achievable": ""}
 
-_LINK_PARTS = {"bandwidth": "B/s", "latency": "s", "achievable": "", "duplex": "B/s", "unit": "B/s"}
+_LINK_PARTS = {"bandwidth": "B/s", "latency": "s", "achievable": "", "duplex": "B/s", "unit": "B/s", "node": "B/s"}
 
 _NETWORKS = ("nic", "dcn")
 
-#: Asks for the data sheet's figure of a link whose preferred figure is an effective one.
-_OTHER = "spec"
+#: So many times another figure, as in ``22x hbm``.
+_TIMES = re.compile(r"(?P<times>[0-9.]+(e[+-]?[0-9]+)?)\s*x\s*(?P<of>[A-Za-z][\w.]*)", re.IGNORECASE)
 
 _SCALE_UP = ("link", "nvlink", "ici", "xgmi", "neuronlink", "ethernet", "hccs", "ualink")
 
@@ -101,10 +111,10 @@ def _set(machine: Machine, key: str, value: Any) -> Machine:
 
 
 def _set_main(machine: Machine, head: str, part: str, key: str, value: Any) -> Machine | None:
-    if head not in _MAIN_WORDS:
+    if head not in MAIN_WORDS:
         return None
     main = find_level(machine, "main")
-    return _set_level(machine, main.name if main else "hbm", part or _MAIN_WORDS[head], key, value)
+    return _set_level(machine, main.name if main else "hbm", part or MAIN_WORDS[head], key, value)
 
 
 def _set_level(machine: Machine, head: str, part: str, key: str, value: Any) -> Machine | None:
@@ -113,7 +123,7 @@ def _set_level(machine: Machine, head: str, part: str, key: str, value: Any) -> 
         return None
     part = _known_part(head, part or "bandwidth", _LEVEL_PARTS)
     level = found or Memory(head, link=head in LINK_LEVELS)
-    figure = _given(key, value, _LEVEL_PARTS[part])
+    figure = _given(machine, f"{level.name}.{part}", key, value, _LEVEL_PARTS[part])
     changed = level._replace(**{part: figure})  # type: ignore[arg-type]
     if part == "per_core" and machine.cores is not None:
         changed = changed._replace(capacity=capacity_of(machine.cores, figure))
@@ -141,32 +151,19 @@ def _set_link(machine: Machine, head: str, part: str, key: str, value: Any) -> M
         return None
     part = _known_part(head, part or "bandwidth", _LINK_PARTS)
     link = found or Link(head, topology="network" if head in _NETWORKS else "")
-    wants_other = isinstance(value, str) and value.strip().lower() == _OTHER
-    figure = _other_figure(machine, f"{link.name}.{part}") if wants_other else _given(key, value, _LINK_PARTS[part])
-    if part in ("duplex", "unit"):
-        figure = figure._replace(value=figure.value / (2 if part == "duplex" else _chips_of_a_unit(machine, link)))
+    figure = _given(machine, f"{link.name}.{part}", key, value, _LINK_PARTS[part])
+    if part in ("duplex", "unit", "node"):
+        shared = 2 if part == "duplex" else chips_together(machine, link, part) * (link.links or 1)
+        figure = figure._replace(value=figure.value / shared)
         part = "bandwidth"
     links = _put(machine.links, link, link._replace(**{part: figure}))  # type: ignore[arg-type]
     return _noted(replace(machine, links=links), f"{link.name}.{part}", getattr(link, part), figure)
 
 
-def _chips_of_a_unit(machine: Machine, link: Link) -> int:
-    """Chips below one port of a tier, whose links carry together what leaves their unit."""
-    return next((tier.below for tier in network(machine).tiers if tier.link.name == link.name), 1)
-
-
-def _other_figure(machine: Machine, path: str) -> Figure:
-    """Take the vendor's figure where the catalog prefers an effective one."""
-    found = next((a.figure for a in machine.alternates if a.of == path and not a.rejected), None)
-    if found is None:
-        raise HardwareError(f"the catalog has one figure for {path} of {machine.name}", hint="give a number")
-    return found
-
-
 def _set_tdp(machine: Machine, head: str, part: str, key: str, value: Any) -> Machine | None:
     if head != "tdp" or part:
         return None
-    figure = _given(key, value, "W")
+    figure = _given(machine, "tdp", key, value, "W")
     return _noted(replace(machine, tdp=figure), "tdp", None, figure)
 
 
@@ -208,7 +205,7 @@ def _set_unit(machine: Machine, head: str, part: str, key: str, value: Any) -> M
 
 def _set_peak(machine: Machine, unit: Unit, dtype: str, key: str, value: Any) -> Machine:
     name = _peak_name(unit, dtype)
-    figure = _given(key, value, "FLOP/s")
+    figure = _given(machine, f"{unit.name}.{name}", key, value, "FLOP/s")
     changed = unit._replace(peaks=Frozen({**unit.peaks, name: figure}))
     units = _put(machine.units, unit, changed)
     return _noted(replace(machine, units=units), f"{unit.name}.{name}", unit.peaks.get(name), figure)
@@ -217,7 +214,7 @@ def _set_peak(machine: Machine, unit: Unit, dtype: str, key: str, value: Any) ->
 def _set_fraction(machine: Machine, unit: Unit, dtype: str, key: str, value: Any) -> Machine:
     """Set the fraction of a peak that is reached, or of all peaks of a unit where no dtype is said."""
     names = [_peak_name(unit, dtype)] if dtype else list(unit.peaks)
-    figure = _given(key, value, "")
+    figure = _given(machine, f"{unit.name}.achievable.{dtype}".rstrip("."), key, value, "")
     changed = unit._replace(achievable=Frozen({**unit.achievable, **dict.fromkeys(names, figure)}))
     units = _put(machine.units, unit, changed)
     path = f"{unit.name}.achievable.{dtype}" if dtype else f"{unit.name}.achievable"
@@ -226,7 +223,7 @@ def _set_fraction(machine: Machine, unit: Unit, dtype: str, key: str, value: Any
 
 def _set_clock(machine: Machine, unit: Unit, key: str, value: Any) -> Machine:
     """Set a clock; peaks that were not given follow it: cores x FLOP per clock x clock, else by how it changes."""
-    clock = _given(key, value, "Hz")
+    clock = _given(machine, f"{unit.name}.clock", key, value, "Hz")
     counted = unit.per_clock if machine.cores is not None else {}
     peaks = {}
     for name in dict.fromkeys((*unit.peaks, *counted)):
@@ -276,9 +273,21 @@ def _peak_name(unit: Unit, dtype: str) -> str:
     return name
 
 
-def _given(key: str, value: Any, unit: str) -> Figure:
+def _given(machine: Machine, path: str, key: str, value: Any, unit: str) -> Figure:
+    """Read a value: a number, so many times another figure, a sparse peak, or what a source of the catalog says."""
+    text = value.strip() if isinstance(value, str) else ""
+    if text[:1].isalpha() and (said := said_by(machine, path, text)) is not None:
+        return said
+    if text.lower() == "spec":
+        raise HardwareError(f"the catalog has one figure for {path} of {machine.name}", hint="give a number")
+    dense, _, sparse = text.rpartition(" ")
     try:
-        number = quantity.parse(value, unit)
+        if (times := _TIMES.fullmatch(text)) is not None:
+            number = float(times["times"]) * named_figure(machine, times["of"]).value
+        elif sparse.lower() == "sparse" and unit == "FLOP/s":
+            number = quantity.parse(dense, unit) / 2
+        else:
+            number = quantity.parse(value, unit)
     except QuantityError as error:
         raise QuantityError(f"{key}: {error.message}", hint=error.hint) from None
     if "achievable" in key.split(".") and number > 1:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from roofline.models.serving.answer import serve
     from roofline.models.serving.cost import token_cost
     from roofline.models.serving.disaggregation import answer_rate, disaggregate, servers_ratio
-    from roofline.models.serving.fit import fewest, largest_batch, longest_context, nearest
+    from roofline.models.serving.fit import fewest, largest_batch, longest_context, nearest, outweighing_batch
     from roofline.models.serving.generation import chunked, generation
     from roofline.models.serving.limits import network_limit
     from roofline.models.serving.pareto import latency_throughput
@@ -51,6 +51,7 @@ _WHERE = {
     "nearest": "serving.fit",
     "network_limit": "serving.limits",
     "outline": "model_outline",
+    "outweighing_batch": "serving.fit",
     "pool": "parallelism.layout",
     "prefill": "operations",
     "serve": "serving.answer",
@@ -83,6 +84,7 @@ __all__ = [
     "nearest",
     "network_limit",
     "outline",
+    "outweighing_batch",
     "pool",
     "prefill",
     "serve",

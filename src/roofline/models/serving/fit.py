@@ -81,6 +81,22 @@ def longest_context(model: Model | str, capacity: float, *, batch: int, **option
     return _largest(fits)
 
 
+@plain_numbers
+def outweighing_batch(
+    model: Model | str, *, context: int, weights: str | None = None, kv: str | None = None
+) -> int | None:
+    """The fewest sequences of ``context`` tokens whose keys and values are more bytes than the weights.
+
+    From there on a decode step reads more of keys and values than of weights. None where a sequence keeps none.
+
+    >>> outweighing_batch("llama-2-13b", context=8192)
+    4
+    """
+    described = load(model)
+    each = described.cache_bytes(single_size("context", context), dtype=kv)
+    return int(described.weight_bytes(weights) // each) + 1 if each else None
+
+
 def _bytes(model: Model, batch: int, context: int, options: dict[str, Any]) -> float:
     ops = decode(model, batch=batch, context=context, **options)
     return float(needs(model, ops, context + 1, batch, options).total)

@@ -1,0 +1,122 @@
+"""Read a machine's figure by the name that sets it: ``hbm``, ``hbm.capacity``, ``bf16``, ``vpu.fp32``, ``link.duplex``.
+
+>>> from roofline.hardware import chip
+>>> v5p = chip("v5p")
+>>> [named_figure(v5p, name).value for name in ("hbm", "hbm.capacity", "bf16", "link", "link.duplex")]
+[2765000000000.0, 102005473280.0, 459000000000000.0, 90000000000.0, 180000000000.0]
+
+``ratio`` divides one figure by another, of the same machine or of two:
+
+>>> round(ratio(v5p, "hbm", "link"), 1), ratio(v5p, "bf16", "vpu.fp32"), ratio(v5p, "bf16", "bf16", chip("v5e"))
+(30.7, 32.78..., 2.32...)
+>>> named_figure(v5p, "hmb")
+Traceback (most recent call last):
+roofline.errors.HardwareError: TPU v5p has no figure 'hmb'; did you mean 'hbm'?
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from roofline import dtypes
+from roofline.errors import HardwareError, suggest
+from roofline.hardware.machine import Figure, Link, Machine, Memory, Unit
+from roofline.hardware.network import network
+from roofline.hardware.rate import find_level, find_link
+
+#: Words for the main level, and which of its figures each means.
+MAIN_WORDS = {"memory": "bandwidth", "bandwidth": "bandwidth", "main": "bandwidth", "capacity": "capacity"}
+
+
+def named_figure(machine: Machine, name: str) -> Figure:
+    """Find the figure that ``name`` sets; an error where the machine has none."""
+    head, _, part = name.strip().partition(".")
+    found = (finder(machine, head if dtypes.is_dtype(head) else head.lower(), part) for finder in _FINDERS)
+    figure = next((each for each in found if each is not None), None)
+    if figure is None:
+        raise HardwareError(
+            f"{machine.name} has no figure {name!r}",
+            hint=suggest(name, readable(machine), what="its figures", limit=40),
+        )
+    return figure
+
+
+def ratio(machine: Machine, name: str, other: str, of: Machine | None = None) -> float:
+    """Divide a figure by another one, of the same machine or ``of`` another."""
+    return named_figure(machine, name).value / named_figure(of or machine, other).value
+
+
+def chips_together(machine: Machine, link: Link, part: str) -> int:
+    """Count the chips whose links carry ``part`` together: ``unit`` all below one port of a tier, ``node`` a node's."""
+    tiers = network(machine).tiers
+    if part == "node":
+        return (tiers[0].chips or 1) if tiers else 1
+    return next((tier.below for tier in tiers if tier.link.name == link.name), 1)
+
+
+def readable(machine: Machine) -> list[str]:
+    """List the names of the figures that a machine has.
+
+    >>> from roofline.hardware import chip
+    >>> readable(chip("v5e"))[:5]
+    ['hbm', 'hbm.capacity', 'vmem', 'vmem.capacity', 'pcie']
+    """
+    parts = {"bandwidth": "", "capacity": ".capacity", "latency": ".latency", "clock": ".clock"}
+    levels: list[Memory | Link | Unit] = [*machine.memories, *machine.links, *machine.units]
+    found = [level.name + end for level in levels for part, end in parts.items() if getattr(level, part, None)]
+    return [*found, *(f"{unit.name}.{dtype}" for unit in machine.units for dtype in unit.peaks)]
+
+
+def _of_level(machine: Machine, head: str, part: str) -> Figure | None:
+    level = find_level(machine, "main") if head in MAIN_WORDS else find_level(machine, head)
+    part = part or MAIN_WORDS.get(head, "bandwidth")
+    return _part(level, part, ("bandwidth", "capacity", "per_core", "achievable"))
+
+
+def _of_link(machine: Machine, head: str, part: str) -> Figure | None:
+    link = find_link(machine, head)
+    if link is None or part not in ("duplex", "unit", "node"):
+        return _part(link, part or "bandwidth", ("bandwidth", "latency", "achievable"))
+    if link.bandwidth is None:
+        return None
+    times = 2 if part == "duplex" else chips_together(machine, link, part) * (link.links or 1)
+    return link.bandwidth._replace(value=link.bandwidth.value * times)
+
+
+def _of_unit(machine: Machine, head: str, part: str) -> Figure | None:
+    """One peak of a unit, or its clock; a dtype alone is that of the unit which does matrix products."""
+    if not part and dtypes.is_dtype(head.partition("_acc")[0]):
+        ranked = sorted(machine.units, key=lambda unit: unit.kind != "matrix")
+        return next((unit.peaks[head] for unit in ranked if head in unit.peaks), None)
+    unit = next((each for each in machine.units if head in (each.name, each.kind)), None)
+    if head == "peak":
+        unit = next(iter(sorted(machine.units, key=lambda each: each.kind != "matrix")), None)
+    return None if unit is None else unit.clock if part == "clock" else unit.peaks.get(part)
+
+
+def _of_chip(machine: Machine, head: str, part: str) -> Figure | None:
+    return machine.tdp if head == "tdp" and not part else None
+
+
+def _part(level: Memory | Link | None, part: str, parts: tuple[str, ...]) -> Figure | None:
+    found: Figure | None = getattr(level, part) if level is not None and part in parts else None
+    return found
+
+
+_FINDERS: tuple[Callable[[Machine, str, str], Figure | None], ...] = (_of_level, _of_link, _of_unit, _of_chip)
+
+
+def said_by(machine: Machine, path: str, source: str) -> Figure | None:
+    """Find what a source says of a figure by its path (``hbm.bandwidth``); None where the catalog has none of it.
+
+    ``source`` is a part of the source's name; a figure that is marked as wrong comes last. ``spec`` is any source that
+    is not.
+
+    >>> from roofline.hardware import chip
+    >>> said_by(chip("v6e"), "hbm.bandwidth", "scaling-book").value
+    1600000000000.0
+    """
+    said = sorted((each for each in machine.alternates if each.of == path), key=lambda each: each.rejected)
+    if source == "spec":
+        return next((each.figure for each in said if not each.rejected), None)
+    return next((each.figure for each in said if source.lower() in each.figure.source.lower()), None)
