@@ -88,7 +88,7 @@ class SideBySide(Answer):
 
     def _figure(self, name: str, at: int) -> float:
         fact = self.facts[name][at] if name in self.facts else None
-        value = getattr(self.answers[at], name, None) if name not in self.facts else fact and fact.value
+        value: Any = getattr(self.answers[at], name, None) if name not in self.facts else fact and fact.value
         if not is_number(value):
             hint = suggest(name, list(self.ratios), what="figures of these answers")
             raise InputError(f"{self.names[at]} has no figure {name!r}", hint=hint)

@@ -123,7 +123,7 @@ def solution_pairs(found: Solution) -> Iterator[tuple[str, str]]:
         if found.fraction is not None:
             sheet = format_quantity(found.value / found.fraction, found.unit)
             yield "data sheet", f"{sheet}, of which {found.fraction:.3g} is reached as measured"
-    if found.local is not None:
+    if found.local is not None and found.value is not None:
         yield "on each chip", f"{found.unknown} / {found.value / found.local:g} = {format_number(found.local, 8)}"
     if found.pick is not None:
         yield "take", f"{found.unknown} = {found.pick}{_reached(found.at_pick())}"
