@@ -76,7 +76,7 @@ def make(seed: int) -> Input:
 @functools.cache
 def command_lines() -> tuple[tuple[str, ...], ...]:
     """Every command line of the docs that answers without a program or a measurement, and a short one of each kind."""
-    found = dict.fromkeys(SHORT)
+    found = dict.fromkeys(SHORT + LONG_LINES)
     for path in (ROOT / "README.md", ROOT / "docs" / "demo.txt", *sorted((ROOT / "docs").glob("*.md"))):
         for line in re.findall(r"^(?:\$ )?roofline (.*)$", path.read_text(encoding="utf-8"), re.M):
             words = tuple(shlex.split(line))
@@ -97,14 +97,17 @@ SHORT = (
     ("comm", "AllReduce_X(bf16[B, D] {U_X})", "--on", "h100:8", "B=64", "D=512"),
     ("layout", "bf16[B_X, D]", "--on", "v5e:4", "B=64", "D=512"),
     ("scaling", "tp", "--on", "v5p"),
-    ("scaling", "fsdp", "--on", "v5p", "--torus-axes", "X=3"),
     ("chips", "h100"),
-    ("chips", "--filter", "tpu"),
     ("llm", "llama-2-7b", "--on", "h100", "--context", "128"),
-    ("llm", "mixtral-8x7b", "--on", "h100:8", "--tensor", "8", "--prompt", "128", "--batch", "4"),
-    ("train", "llama-2-7b", "--on", "h100:8", "--batch-tokens", "65536"),
     ("model", "llama-2-7b"),
     ("accuracy", "h100"),
+)  # fmt: skip
+#: Lines that take a tenth of a second and more, asked less often.
+LONG_LINES = (
+    ("scaling", "fsdp", "--on", "v5p", "--torus-axes", "X=3"),
+    ("chips", "--filter", "tpu"),
+    ("llm", "mixtral-8x7b", "--on", "h100:8", "--tensor", "8", "--prompt", "128", "--batch", "4"),
+    ("train", "llama-2-7b", "--on", "h100:8", "--batch-tokens", "65536"),
 )  # fmt: skip
 
 #: What takes the place of a word that stands without an option.
@@ -170,15 +173,19 @@ def _mutated_words(rng: random.Random, words: list[str]) -> list[str]:
     return words
 
 
+def _short(rng: random.Random) -> list[str]:
+    return list(rng.choice(LONG_LINES if rng.random() < 0.02 else SHORT))
+
+
 def command(rng: random.Random) -> tuple[list[str], dict[str, bytes]]:
     """A command line of the docs, with words changed and options added."""
-    words = list(rng.choice(command_lines()) if rng.random() < 0.3 else rng.choice(SHORT))
+    words = list(rng.choice(command_lines())) if rng.random() < 0.1 else _short(rng)
     return _with_options(rng, _mutated_words(rng, words)), {}
 
 
 def option(rng: random.Random) -> tuple[list[str], dict[str, bytes]]:
     """A short question with one to four options and nothing else changed."""
-    return _with_options(rng, list(rng.choice(SHORT)), 4), {}
+    return _with_options(rng, _short(rng), 4), {}
 
 
 def notation(rng: random.Random) -> tuple[list[str], dict[str, bytes]]:
@@ -274,11 +281,11 @@ def configuration(rng: random.Random) -> tuple[list[str], dict[str, bytes]]:
     content = json.dumps(data).encode()
     if rng.random() < 0.05:
         content = damaged(rng, content)
-    words = rng.choice((
-        ["model"], ["model"], ["model"], ["model", "--modules"],
+    words = rng.choices((
+        ["model"], ["model", "--modules"],
         ["llm", "--on", "h100", "--context", "128"], ["llm", "--on", "h100:8", "--tensor", "8", "--prompt", "64"],
         ["train", "--on", "h100:8", "--batch-tokens", "65536"],
-    ))  # fmt: skip
+    ), (75, 12, 6, 6, 1))[0]  # fmt: skip
     return [words[0], "config.json", *words[1:], "--json"], {"config.json": content}
 
 
@@ -582,17 +589,17 @@ _BOMBS: tuple[Callable[[random.Random], bytes], ...] = (
                                                                                "model.layers.{0-3000000000}.mlp"]}}).encode(),
 )  # fmt: skip
 
-#: How often each kind of input is made, and by what.
+#: How often each kind of input is made, and by what; kinds that take long are made less often.
 KINDS: dict[str, tuple[int, Callable[[random.Random], tuple[list[str], dict[str, bytes]]]]] = {
     "command": (6, command),
     "option": (8, option),
-    "notation": (34, notation),
-    "configuration": (8, configuration),
-    "machine": (10, machine),
-    "constants": (3, constants),
-    "trace": (12, trace_file),
-    "table": (8, table),
-    "graph": (11, graph),
+    "notation": (46, notation),
+    "configuration": (6, configuration),
+    "machine": (6, machine),
+    "constants": (1, constants),
+    "trace": (13, trace_file),
+    "table": (7, table),
+    "graph": (7, graph),
     "bomb": (0.3, bomb),  # type: ignore[dict-item]
 }
 

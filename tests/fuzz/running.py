@@ -20,7 +20,7 @@ import warnings
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tests.fuzz.inputs import KINDS, Input, make, written
+from tests.fuzz.inputs import KINDS, LONG_LINES, SHORT, Input, make, written
 
 #: Seeds that one process runs.
 CHUNK = 500
@@ -44,7 +44,8 @@ class _TooSlowError(BaseException):
 
 
 def prepare() -> None:
-    """Load everything once, so that processes begin with it."""
+    """Load everything and ask each short line once, so that processes begin with what that reads and keeps."""
+    import gc
     import importlib
     import pkgutil
 
@@ -67,6 +68,12 @@ def prepare() -> None:
     warnings.simplefilter("error", RuntimeWarning)
     for kind in KINDS:
         KINDS[kind][1](__import__("random").Random(0))
+    with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+        for line in (*SHORT, *LONG_LINES):
+            roofline.cli.main([*line])
+            roofline.cli.main([*line, "--json"])
+    gc.collect()
+    gc.freeze()
 
 
 def run_chunk(start: int, only: str | None) -> tuple[int, int, list[Defect]]:

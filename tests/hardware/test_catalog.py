@@ -121,6 +121,12 @@ def test_figures_that_sources_conflict_about_are_the_highest():
     assert BY_KEY["gaudi3"].units[0].peaks["fp8"].value == 1835e12
     assert BY_KEY["b580"].units[0].peaks["bf16"].value == 116.5e12
     assert BY_KEY["gb10"].units[0].peaks["bf16"].value == 125e12
+    for key, highest, other in (("gb10", 301e9, 273e9), ("trn1", 820 * 2**30, 820e9), ("trn2", 3e12, 2.9e12)):
+        machine = BY_KEY[key]
+        assert machine.memories[0].bandwidth.value == highest
+        assert other in {a.figure.value for a in machine.alternates if not a.rejected}
+    assert BY_KEY["b300"].units[0].peaks["fp4"].value == 15e15
+    assert BY_KEY["910b"].memories[0].bandwidth.basis == "derived"
     assert BY_KEY["l40s"].memories[1].capacity.value == 96 * 2**20
     assert BY_KEY["b60"].memories[1].capacity.value == 18 * 2**20
     # 1.61 TB/s were measured over six times the L2 of the Server Edition, whose data sheet says 1.597

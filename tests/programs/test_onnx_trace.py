@@ -150,6 +150,45 @@ def test_a_loop_and_a_branch():
     assert any("larger branch" in text for text in chosen.assumptions)
 
 
+def _branches(nodes, given, weights=()):
+    """Which flops and bytes an If of a product and a constant, or of an input, has."""
+    held = helper.make_node("Constant", [], ["a"], value=_weight("", 8, 8))
+    large = helper.make_graph([helper.make_node("MatMul", ["x", "x"], ["b"])], "large", [], [_value("b", 8, 8)])
+    small = helper.make_graph([held], "small", [], [_value("a", 8, 8)])
+    branch = helper.make_node("If", ["which"], ["y"], then_branch=large, else_branch=small)
+    inputs = [_value("x", 8, 8), *given]
+    found = trace(_model([*nodes, branch], inputs, [_value("y", 8, 8)], list(weights)), frontend="onnx")
+    return found.flops(), [op.name for op in found.ops], found.assumptions
+
+
+def test_a_branch_that_the_file_decides():
+    def scalar(name, value):
+        return numpy_helper.from_array(np.array(value), name)
+
+    product = 2 * 8**3
+    assert _branches([], (), [scalar("which", True)]) == (product, ["MatMul"], ())
+    assert _branches([], (), [scalar("which", False)]) == (0, ["If"], ())  # the constant is written
+    negated = [helper.make_node("Not", ["other"], ["which"])]
+    assert _branches(negated, (), [scalar("other", True)])[0] == 0
+    sizes = [helper.make_node("Shape", ["x"], ["s"]), helper.make_node("Gather", ["s", "first"], ["d"])]
+    for size, flops in ((8, product), (1, 0)):
+        asked = [*sizes, helper.make_node("Equal", ["d", "one"], ["which"])]
+        found = _branches(asked, (), [scalar("first", 0), scalar("one", size)])
+        assert (found[0], found[2]) == (flops, ())
+    open_ = [helper.make_tensor_value_info("which", TensorProto.BOOL, [])]
+    flops, names, assumptions = _branches([], open_)
+    assert (flops, names) == (product, ["MatMul"])
+    assert any("larger branch" in text for text in assumptions)
+
+
+def test_a_branch_that_gives_an_input_copies_it():
+    one = helper.make_graph([helper.make_node("Identity", ["x"], ["a"])], "one", [], [_value("a", 8, 8)])
+    branch = helper.make_node("If", ["which"], ["y"], then_branch=one, else_branch=one)
+    which = helper.make_tensor_value_info("which", TensorProto.BOOL, [])
+    found = trace(_model([branch], [which, _value("x", 8, 8)], [_value("y", 8, 8)]), frontend="onnx")
+    assert found.bytes() == 2 * 4 * 8 * 8
+
+
 def test_attention_whole():
     node = helper.make_node("Attention", ["q", "k", "v"], ["y"], is_causal=1)
     graph = helper.make_graph([node], "net", [_value(n, 2, 4, 16, 8) for n in "qkv"], [_value("y")])

@@ -13,8 +13,9 @@ A symbolic size stays a symbol unless ``batch`` or ``sizes`` give it a number:
 
 from __future__ import annotations
 
+import operator
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from math import prod
@@ -43,6 +44,12 @@ VIEWS = ("Reshape", "Transpose", "Squeeze", "Unsqueeze", "Flatten", "Identity", 
 DOMAINS = ("", "ai.onnx", "ai.onnx.ml", "ai.onnx.preview", "ai.onnx.preview.training", DOMAIN)
 #: Operators that work on shapes, which are known before anything runs.
 OF_SHAPES = ("Shape", "Size", "Constant", "ConstantOfShape")
+#: What decides branches, of numbers that the file or its sizes give.
+_DECIDED: dict[str, Callable[..., bool]] = {
+    "Not": operator.not_, "And": lambda a, b: bool(a and b), "Or": lambda a, b: bool(a or b), "Equal": operator.eq,
+    "Xor": operator.ne, "Less": operator.lt, "LessOrEqual": operator.le, "Greater": operator.gt,
+    "GreaterOrEqual": operator.ge,
+}  # fmt: skip
 
 
 def trace(
@@ -97,6 +104,7 @@ class GraphWalker:
     updated: set[str] = field(default_factory=set)
     buffers: set[str] = field(default_factory=set)
     lengths: dict[str, int] = field(default_factory=dict)
+    taken: dict[str, tuple[str, bool]] = field(default_factory=dict)
 
     def graph(self, graph: Any, scope: str, repeat: Size) -> None:
         """GraphWalker a graph: name its tensors, then price its nodes in order."""
@@ -135,7 +143,9 @@ class GraphWalker:
             for word in ("value_float", "value_int", "value_floats", "value_ints"):
                 if word in attributes:
                     self.values[node.output[0]] = attributes[word]
+            self._sizes_of(node)
             return
+        self._decide(node, attributes)
         source = self.known.get(node.input[0]) if node.input else None
         if node.op_type in VIEWS:
             if source is not None:
@@ -178,7 +188,18 @@ class GraphWalker:
         makers = {word: node for node in graph.node for word in node.output}
         for item in graph.output:
             tensor, node = self.known.get(item.name), makers.get(item.name)
-            if tensor is None or node is None or node.op_type in _WITH_GRAPHS:
+            if tensor is None or node is None:
+                continue
+            if item.name in self.taken:
+                word, constant = self.taken[item.name]
+                while word in self.taken:
+                    word, constant = self.taken[word]
+                if _ident(word) not in made:
+                    out = Tensor(_ident(item.name), tensor.dims, tensor.dtype)
+                    reads = () if constant else (replace(self.known.get(word, tensor), ident=_ident(word)),)
+                    self._emit(pricing.move("If", reads, (out,)), node, _scope(node.name), 1)
+                continue
+            if node.op_type in _WITH_GRAPHS:
                 continue
             if tensor.touched is None and (tensor.ident in made or node.op_type == "Identity"):
                 continue
@@ -212,6 +233,30 @@ class GraphWalker:
             return
         held = source.elements if source.touched is None else source.touched
         self.known[node.output[0]] = replace(source, dims=out.dims, touched=None if held == out.elements else held)
+
+    def _sizes_of(self, node: Any) -> None:
+        """Keep the sizes that Shape gives, where they are numbers."""
+        held = self.known.get(node.input[0]) if node.op_type == "Shape" and node.input else None
+        if held is not None and not node.attribute and all(isinstance(size, int) for size in held.dims):
+            self.values[node.output[0]] = list(held.dims)
+
+    def _decide(self, node: Any, attributes: Mapping[str, Any]) -> None:
+        """Keep what a comparison of known numbers says, and a known size that is picked."""
+        held = [self.values.get(word) for word in node.input]
+        if any(value is None for value in held):
+            return
+        if node.op_type == "Gather" and len(held) == 2 and isinstance(held[0], list) and isinstance(held[1], int):
+            self.values[node.output[0]] = held[0][held[1]]
+        elif node.op_type in _DECIDED:
+            ones = [value[0] if isinstance(value, list) and len(value) == 1 else value for value in held]
+            if not any(isinstance(value, list) for value in ones):
+                self.values[node.output[0]] = _DECIDED[node.op_type](*ones)
+
+    def take(self, node: Any, branch: Any) -> None:
+        """Keep which results of a branch are those of an If, and which are constants."""
+        constants = {word for inner in branch.node if inner.op_type in OF_SHAPES for word in inner.output}
+        for word, item in zip(node.output, branch.output, strict=False):
+            self.taken[word] = (item.name, item.name in constants)
 
     def _constant(self, name: str, value: Any) -> None:
         dtype = dtype_of(value.data_type)
@@ -256,12 +301,15 @@ def _if(walk: GraphWalker, node: Any, attributes: Mapping[str, Any], scope: str,
     """The branch that is taken where the file decides, else the larger one."""
     which = walk.values.get(node.input[0])
     if which is not None:
-        taken = which[0] if isinstance(which, list) else which
-        walk.graph(attributes["then_branch" if taken else "else_branch"], scope, repeat)
+        taken = attributes["then_branch" if (which[0] if isinstance(which, list) else which) else "else_branch"]
+        walk.graph(taken, scope, repeat)
+        walk.take(node, taken)
         return
     tried = [walk.branch(attributes[word], scope, repeat) for word in ("then_branch", "else_branch")]
     sizes = [branch_cost(ops) for ops in tried]
-    walk.ops += tried[sizes.index(max(sizes))]
+    larger = sizes.index(max(sizes))
+    walk.ops += tried[larger]
+    walk.take(node, attributes[("then_branch", "else_branch")[larger]])
     if sizes[0] != sizes[1]:
         walk.assumptions[f"{label(node)}: the larger branch of an If is counted"] = None
 
