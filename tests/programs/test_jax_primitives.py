@@ -227,3 +227,20 @@ def test_causal_attention_of_cudnn_is_a_formula_in_open_lengths(queries, keys, w
     seen = [[i - j >= 0 and (window is None or i - j < window) for j in range(keys)] for i in range(queries)]
     numbers = {name: {"S": queries, "T": keys}[str(name)] for name in formula.free_symbols}
     assert formula.subs(numbers) == 4 * 2 * 8 * 64 * sum(map(sum, seen))
+
+
+def test_inputs_take_values_where_a_function_looks_at_them():
+    """The first n rows, n being given; rows by an index; a mask that chooses while it is traced."""
+
+    def rows(x, n, index, mask):
+        chosen = x[: int(n)] @ x[: int(n)].T if bool(mask.all()) else x
+        return chosen, x[index] * 2
+
+    given = ("bf16[1000, 64]", "int32[] = 8", "int32[4] = 1, 5, 5, 7", "bool[2, 2] = true")
+    traced = trace(rows, *given)
+    assert traced.flops() == 2 * 8 * 8 * 64
+    assert traced.inputs == ("bf16[1000, 64]", "int32[]", "int32[4]", "bool[2, 2]")
+    with pytest.raises(InputError, match="holds 4 values, and 3 are given; give each, or one"):
+        trace(rows, *given[:2], "int32[4] = 1, 5, 5", given[3])
+    with pytest.raises(InputError, match="holds 1,000,000,000,000 values; at most 268,435,456 can be looked at"):
+        trace(rows, *given[:3], "bool[1000000, 1000000] = 1")

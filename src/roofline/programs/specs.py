@@ -12,14 +12,14 @@ roofline.errors.SizeError: input bf16[B, 8] does not say how large B is; write a
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from roofline import dtypes
 from roofline.errors import InputError, NotationError, RooflineError, SizeError
 from roofline.notation import parse
 from roofline.notation.structure import TensorNode
-from roofline.sizes import Size, check, is_array, symbol
+from roofline.sizes import Size, check, is_array, is_symbol, product, symbol
 
 #: What to do about a call that Python itself refuses.
 CALL_HINT = "give one input for each argument, in order, as in 'bf16[8, 512]' (--input, once for each)"
@@ -106,6 +106,26 @@ def stated_values(text: str) -> tuple[str, list[float] | None]:
     except ValueError:
         hint = "as in 'int64[4] = 0, 2, 1, 3', or one for all"
         raise InputError(f"the values of {tensor.strip()} are not numbers", hint=hint) from None
+
+
+#: The most elements of an input with values: a mask of 16,384 by 16,384.
+MOST_VALUES = 2**28
+
+
+def check_values(wanted: Spec, numbers: Sequence[float]) -> None:
+    """Refuse values that an input cannot hold: each element has its own, or all have one.
+
+    >>> check_values(Spec("bool", (2, 2)), [1, 0, 1])
+    Traceback (most recent call last):
+    roofline.errors.InputError: bool[2, 2] holds 4 values, and 3 are given; give each, or one
+    """
+    if any(is_symbol(dim) for dim in wanted.dims):
+        raise InputError(f"{wanted} has values and an open size", hint="give the size a number")
+    amount = product(wanted.dims)
+    if len(numbers) not in (1, amount):
+        raise InputError(f"{wanted} holds {amount} values, and {len(numbers)} are given", hint="give each, or one")
+    if amount > MOST_VALUES:
+        raise InputError(f"{wanted} holds {amount:,} values", hint=f"at most {MOST_VALUES:,} can be looked at")
 
 
 def _read(text: str) -> tuple[str, list[tuple[str, int | None]]]:

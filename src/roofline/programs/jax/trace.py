@@ -30,6 +30,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.interpreters.partial_eval import dce_jaxpr
 
 from roofline import dtypes
@@ -50,10 +51,10 @@ from roofline.programs.jax.walker import (
     source_line,
 )
 from roofline.programs.loops import branch_cost, stated
-from roofline.programs.specs import CALL_HINT, is_call, own_error, spec
+from roofline.programs.specs import CALL_HINT, Spec, check_values, is_call, own_error, spec, stated_values
 from roofline.programs.traced import Traced
 from roofline.quantity import format_amount as show
-from roofline.sizes import Size, is_symbol
+from roofline.sizes import Size, is_symbol, product
 from roofline.work import Op, Tensor, Work
 
 
@@ -71,7 +72,8 @@ def trace(
     """Find every operation of a function.
 
     ``inputs``    arrays, ``jax.ShapeDtypeStruct`` or specifications in the notation, in any pytree; what is neither
-                  (a number, a string of options) is passed on as it is
+                  (a number, a string of options) is passed on as it is. One with values (``"int32[2] = 0, 1"``) is a
+                  numpy constant of the program, which may look at it
     ``backward``  also the gradient of every floating input, from a gradient of each result
     ``weights``   positions of inputs that hold parameters
     ``trips``     how often ``while`` loops run: a number, or one for each source line (``{"step.py:12": 10}``)
@@ -92,12 +94,13 @@ def trace(
     slots = [place for place, leaf in enumerate(leaves) if hasattr(leaf, "shape") and hasattr(leaf, "dtype")]
 
     def called(*values: Any) -> Any:
-        filled = list(leaves)
+        filled = [leaf.array if isinstance(leaf, _Stated) else leaf for leaf in leaves]
         for place, value in zip(slots, values, strict=True):
             filled[place] = value
         args, named = jax.tree.unflatten(tree, filled)
         return program(*args, **named)
 
+    given_values = {i: leaf.written for i, leaf in enumerate(leaves) if isinstance(leaf, _Stated)}
     shapes = [jax.ShapeDtypeStruct(leaves[i].shape, leaves[i].dtype, sharding=_sharding(leaves[i])) for i in slots]
     try:
         with without_a_device():
@@ -122,13 +125,14 @@ def trace(
         if var.aval.dtype != shape.dtype:
             walker.assume(f"{shape.dtype} is {var.aval.dtype} to JAX unless jax_enable_x64 is set")
     ops = walker.settled(results)
+    written = given_values | {place: _written(shape) for place, shape in zip(slots, shapes, strict=True)}
     return Traced(
         name or str(getattr(program, "__name__", type(program).__name__)).strip("<>"),
         ops,
         modules=walker.scopes,
         gaps=walker.gaps(ops),
         assumptions=tuple(walker.assumptions),
-        inputs=tuple(_written(shape) for shape in shapes),
+        inputs=tuple(written[place] for place in sorted(written)),
         weights={tensor.ident: tensor.elements for tensor in tensors if tensor.role == "weight"},
     )
 
@@ -148,6 +152,14 @@ def masked(jaxpr: Any, held: Sequence[Any]) -> str:
     )
 
 
+class _Stated:
+    """An input with values: a constant of the program, an array of numpy, so that the program may look at it."""
+
+    def __init__(self, values: Any, wanted: Spec) -> None:
+        self.array = values.astype(_dtype(wanted.dtype))
+        self.written = str(wanted)
+
+
 def _leaves(
     inputs: tuple[Any, ...], kwargs: Mapping[str, Any], sizes: Mapping[str, Size]
 ) -> tuple[Any, list[tuple[int, str]]]:
@@ -159,7 +171,11 @@ def _leaves(
         nonlocal scope
         if not isinstance(value, str) or "[" not in value:
             return value
-        found = spec(value, sizes, symbolic=True)
+        text, numbers = stated_values(value)
+        found = spec(text, sizes, symbolic=True)
+        if numbers is not None:
+            check_values(found, numbers)
+            return _Stated(np.broadcast_to(np.array(numbers), product(found.dims)).reshape(found.dims), found)
         dims = []
         for dim in found.dims:
             if not isinstance(dim, int):

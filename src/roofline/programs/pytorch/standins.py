@@ -16,7 +16,7 @@ from roofline.errors import InputError
 from roofline.programs.pytorch.functions.attention import nested_input
 from roofline.programs.pytorch.open_sizes import OpenSizes
 from roofline.programs.pytorch.tensors import LARGEST_CONSTANT, dtype_name
-from roofline.programs.specs import Spec, stated_values
+from roofline.programs.specs import Spec, check_values, stated_values
 from roofline.programs.specs import spec as read_spec
 from roofline.sizes import Size, is_symbol, product
 
@@ -297,15 +297,11 @@ def _from_spec(wanted: Spec, declare: Callable[[Any, str, str], None], label: st
 
 def _with_values(wanted: Spec, numbers: list[float], declare: Callable[[Any, str, str], None], label: str) -> Any:
     """A tensor that a program may look at: a mask, an index."""
-    if any(is_symbol(dim) for dim in wanted.dims):
-        raise InputError(f"{wanted} has values and an open size", hint="give the size a number")
-    amount = product(wanted.dims)
-    if len(numbers) not in (1, amount):
-        raise InputError(f"{wanted} holds {amount} values, and {len(numbers)} are given", hint="give each, or one")
+    check_values(wanted, numbers)
     if wanted.dtype not in TORCH_DTYPES:
         raise InputError(f"torch has no dtype for {wanted.dtype}", hint="it has " + ", ".join(TORCH_DTYPES))
     values = torch.tensor(numbers).to(TORCH_DTYPES[wanted.dtype])
-    made = values.expand(amount).reshape(wanted.dims).clone()
+    made = values.expand(product(wanted.dims)).reshape(wanted.dims).clone()
     declare(made, "index", label)
     return made
 
