@@ -160,6 +160,9 @@ RATIOS: Rows = {
     ("sharding.q10", "bidi_ag_gain"): lambda: both("allgather by one-way ring", "allgather by two-way ring").ratio(
         "each link carries"
     ),
+    ("sharding.q10", "bidi_a2a_gain"): lambda: both("alltoall by one-way ring", "alltoall by two-way ring").ratio(
+        "each link carries"
+    ),
     ("sharding.q10", "a2a_over_ag_bidi"): lambda: both("alltoall by book", "allgather by book").ratio(
         "each link carries"
     ),

@@ -91,6 +91,7 @@ GROUPS: dict[str, tuple[OptionRow | str, ...]] = {
         _row("--chip-hours", "HOURS", "Without a step: hours of all chips; gives MFU.", callback=FRACTION),
         _row("--mfu", "FRACTION", "A stated utilisation in place of the floor.", callback=FRACTION),
         _row("--measured", "TIME", "What a step takes in reality (14.2s): MFU, and how far off the floor."),
+        _flag("--memory", "Without a layout: what training holds in all, and the chips that hold it."),
         _flag("--search", "The fastest layout that fits: what is not given is tried."),
         _row(
             "--input",

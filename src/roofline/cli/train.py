@@ -26,7 +26,9 @@ _BESIDE = {
 }
 
 #: Options of a token budget, which needs no step; all others are about one.
-_OF_BUDGETS = ("tokens", "mfu", "price", "power", "days", "chip_hours", "weights", "on", "set_", "files", "as_json")
+_OF_BUDGETS = (
+    "tokens", "mfu", "price", "power", "days", "chip_hours", "weights", "checkpoint", "on", "set_", "files", "as_json"
+)  # fmt: skip
 
 
 @command_named(
@@ -69,9 +71,9 @@ _OF_BUDGETS = ("tokens", "mfu", "price", "power", "days", "chip_hours", "weights
     option("full-attention"),
     *ESTIMATE,
     *EXPECT,
-    *options("search json"),
+    *options("memory search json"),
 )
-def command(model: str, as_json: bool, search: bool, **options: Any) -> None:
+def command(model: str, as_json: bool, search: bool, memory: bool, **options: Any) -> None:
     """The floor of a training step: time, what binds, memory by part; days and cost of a token budget.
 
     MODEL is a shipped name (see 'roofline model'), a config.json, a folder that holds one, or a number of parameters.
@@ -80,6 +82,7 @@ def command(model: str, as_json: bool, search: bool, **options: Any) -> None:
     \b
     roofline train 70e9 --on v5p:16x20x28 --tokens 15e12 --mfu 0.4
     roofline train deepseek-v3 --on h800 --tokens 14.8e12 --chip-hours 2.664e6 --price 2
+    roofline train 70e9 --on h100 --memory --gradients none --master none
     roofline train llama-3-8b --on h100:8 --batch-tokens 65536
     roofline train llama-3-8b --on h100:64,b200:64 --batch-tokens 4M --tokens 15T
     roofline train llama-3-70b --on v5p:16x16x16 --batch-tokens 4e6 --tensor 8 --checkpoint full --tokens 15e12
@@ -95,6 +98,9 @@ def command(model: str, as_json: bool, search: bool, **options: Any) -> None:
         raise InputError("--search compares floors", hint="estimate the layout that it finds, without --search")
     if search:
         _search(model, as_json, options)
+        return
+    if memory:
+        _memory(model, as_json, options)
         return
     if options["batch_tokens"] is None:
         if estimates:
@@ -151,7 +157,7 @@ def _search(model: str, as_json: bool, options: dict[str, Any]) -> None:
     for name in ("batch_tokens", "sequence", "tokens"):
         options[name] = _count(name, options[name])
     for name in TRIED:
-        if context.get_parameter_source(name) == ParameterSource.DEFAULT:
+        if not not_default(name):
             options[name] = None
     kept = options["checkpoint"]
     options["checkpoint"] = int(kept) if kept is not None and kept.isdecimal() else kept
@@ -172,6 +178,38 @@ def _search(model: str, as_json: bool, options: dict[str, Any]) -> None:
         context.exit(3)
 
 
+#: Options of what is held in all, which needs no layout.
+_OF_MEMORY = (
+    "batch_tokens", "checkpoint", "weights", "gradients", "moments", "master", "using", "on", "set_", "files"
+)  # fmt: skip
+
+
+def _memory(model: str, as_json: bool, options: dict[str, Any]) -> None:
+    """Answer what training holds in all; an option about a layout is refused."""
+    from roofline.models.training.memory import training_memory
+
+    given = [name for name in options if name not in _OF_MEMORY and not_default(name)]
+    if given:
+        word = given[0].rstrip("_").replace("_", "-")
+        raise InputError(
+            f"--{word} says nothing about --memory", hint="a step's memory is that of --batch-tokens alone"
+        )
+    figures = {name: options[name] for name in ("weights", "gradients", "moments", "master") if not_default(name)}
+    figures |= {name: None for name in ("gradients", "master") if figures.get(name) == "none"}
+    kept = options["checkpoint"] if not_default("checkpoint") else "full"
+    tokens = _count("batch_tokens", options["batch_tokens"]) or 0
+
+    def ask(asked: dict[str, Any]) -> Any:
+        where = target_arguments(asked)
+        return training_memory(
+            model, tokens=tokens, checkpoint=int(kept) if kept.isdecimal() else kept, using=options["using"],
+            **{name: where[name] for name in ("on", "set", "files")}, **figures,
+        )  # fmt: skip
+
+    found = on_each(options, ask)
+    show_json(found.to_dict()) if as_json else show(found)
+
+
 def _budget(model: str, as_json: bool, options: dict[str, Any]) -> None:
     """Answer for a token budget without a step; an option about steps is refused."""
     tokens = _count("tokens", options["tokens"])
@@ -184,6 +222,8 @@ def _budget(model: str, as_json: bool, options: dict[str, Any]) -> None:
     from roofline.models.training.budget import budget
 
     figures = {name: options[name] for name in ("mfu", "days", "chip_hours", "price", "power", "weights")}
+    if not_default("checkpoint"):
+        figures["checkpoint"] = options["checkpoint"]
 
     def ask(asked: dict[str, Any]) -> Any:
         where = target_arguments(asked)
@@ -191,6 +231,11 @@ def _budget(model: str, as_json: bool, options: dict[str, Any]) -> None:
 
     found = on_each(options, ask)
     show_json(found.to_dict()) if as_json else show(found)
+
+
+def not_default(name: str) -> bool:
+    """Whether an option was given."""
+    return click.get_current_context().get_parameter_source(name) != ParameterSource.DEFAULT
 
 
 def _count(name: str, text: str | None) -> int | None:

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from roofline.models.serving.table import serve_table
     from roofline.models.training import train
     from roofline.models.training.budget import budget
+    from roofline.models.training.memory import training_memory
 
 _WHERE = {
     "Model": "description",
@@ -61,6 +62,7 @@ _WHERE = {
     "speculate": "serving.speculation",
     "token_cost": "serving.cost",
     "train": "training",
+    "training_memory": "training.memory",
 }
 
 __all__ = [
@@ -94,6 +96,7 @@ __all__ = [
     "speculate",
     "token_cost",
     "train",
+    "training_memory",
 ]
 
 

@@ -8,7 +8,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -40,8 +40,9 @@ from roofline.sections import (
     figures,
     incomplete,
 )
-from roofline.sizes import Size
+from roofline.sizes import Size, is_array, is_symbol
 from roofline.statements import Gap, kind_of
+from roofline.work import Op
 
 #: Tokens of a prompt where none is named.
 USUAL_PROMPT = 1024
@@ -52,7 +53,8 @@ class Summary:
     """One model's prefill of ``batch`` sequences of ``prompt`` tokens.
 
     ``flops`` are those of matrix products; ``bytes`` move under ``policy``; ``memory`` is needed at once;
-    ``kv_per_token`` bytes are added by each token of a sequence while no attention window is full.
+    ``kv_per_token`` bytes are added by each token of a sequence while no attention window is full. ``flops_by_part``
+    are those of :func:`flops_by_part`.
     """
 
     model: Model
@@ -65,6 +67,18 @@ class Summary:
     bytes: Size
     memory: Footprint
     kv_per_token: float
+    flops_by_part: Mapping[str, Size]
+
+    @property
+    def training_flops_by_part(self) -> dict[str, Size]:
+        """FLOPs of a training step of as many tokens by part: forward, and twice as many backward.
+
+        >>> from roofline.models import load
+        >>> found = summary(load("llama-2-7b"), batch=4, prompt=4096, logits="all").training_flops_by_part
+        >>> found["mlp"] == 18 * 4 * 4096 * 4096 * 11008 * 32
+        True
+        """
+        return {part: 3 * flops for part, flops in self.flops_by_part.items()}
 
     @property
     def parts(self) -> dict[str, int]:
@@ -87,6 +101,7 @@ class Summary:
             **attributes(self, "model", "batch", "prompt", "policy", "flops", "bytes", "intensity", "memory"),
             "kv_bytes_per_token": self.kv_per_token,
             "parameters_by_part": self.parts,
+            **attributes(self, "flops_by_part", "training_flops_by_part"),
             "parameters_without_norms": self.parameters_without_norms,
             "incomplete": list(self.model.gaps),
         }
@@ -197,6 +212,48 @@ def _count_parts(block: Block, counts: dict[str, int]) -> None:
         counts[part] = counts.get(part, 0) + weight.elements
 
 
+def flops_by_part(model: Model, ops: Sequence[Op]) -> dict[str, Size]:
+    """FLOPs of matrix products by part of the model: ``attention`` its projections, ``scores`` queries with keys.
+
+    >>> from roofline.models import load
+    >>> model = load("llama-2-7b")
+    >>> parts = flops_by_part(model, prefill(model, prompt=4096, count="full", logits="all"))
+    >>> parts["scores"] == 4 * 4096 * 4096 * 4096 * 32, parts["attention"] == 8 * 4096 * 4096 * 4096 * 32
+    (True, True)
+    """
+    blocks = (*model.before, *(b for layer in model.layers for b in layer.blocks), *model.after, *model.final)
+    inner = [each for block in blocks for each in _inside(block)]
+    named = {block.name: PARTS[type(block)] for block in inner if type(block) in PARTS}
+    found: dict[str, Size] = {}
+    for op in ops:
+        amount = op.work.total("flops", "matrix") * op.repeat
+        if is_symbol(amount) or is_array(amount) or amount:
+            part = _part_of(op, named)
+            found[part] = found.get(part, 0) + amount
+    return found
+
+
+def _inside(block: Block) -> Iterator[Block]:
+    """A block, or those of its branches."""
+    if not isinstance(block, ParallelBranches):
+        yield block
+        return
+    for branch in block.branches:
+        yield from (each for one in branch for each in _inside(one))
+
+
+def _part_of(op: Op, named: Mapping[str, str]) -> str:
+    words = op.where.split(".")
+    if op.kind == "attention":
+        return "scores"
+    if len(words) == 1:
+        return "vocabulary"
+    part = next((named[word] for word in words if word in named), "other")
+    if part in ("mlp", "experts"):
+        return "experts" if any("experts" in word for word in words) else "routers" if words[-1] == "gate" else part
+    return part
+
+
 def summary(model: Model, *, batch: Size = 1, prompt: Size = 1024, **options: Any) -> Summary:
     """Work one prefill out; ``options`` are those of :func:`roofline.models.prefill`."""
     conventions = taken_from(options, "minimal")
@@ -216,4 +273,5 @@ def summary(model: Model, *, batch: Size = 1, prompt: Size = 1024, **options: An
         bytes=loaded,
         memory=needs(stored, ops, prompt + options.get("past", 0), batch, options),
         kv_per_token=stored.kv_bytes_per_token(options.get("kv")),
+        flops_by_part=flops_by_part(model, ops),
     )

@@ -16,6 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from roofline import dtypes
 from roofline.answers import Answer, Part
 from roofline.bounds.traffic import traffic
 from roofline.errors import InputError, suggest
@@ -95,6 +96,23 @@ class Traced(Answer):
     def intensity(self, policy: str = "each-op", convention: str = "flops") -> Size:
         """FLOPs a byte."""
         return self.flops(convention) / self.bytes(policy)
+
+    def intensity_of_writes(self, *kinds: str, times: int = 1, convention: str = "flops") -> Size:
+        """FLOPs a byte of all parameters and so many passes over what operations of these kinds give, as papers count.
+
+        >>> from torch import nn
+        >>> from roofline.programs import trace
+        >>> found = trace(nn.Sequential(nn.Linear(64, 32, bias=False), nn.ReLU()), "fp32[16, 64]")
+        >>> found.intensity_of_writes("contraction") == 2 * 16 * 64 * 32 / (4 * (64 * 32 + 16 * 32))
+        True
+        """
+        amounts = [t.traffic_bytes * op.repeat * times for op in self.ops if op.kind in kinds for t in op.writes]
+        weights: dict[str, Size] = {}
+        for op in self.ops:
+            stored = next((t.dtype for t in op.reads if t.role == "weight"), "fp32")
+            found = parameters_of(op, self.weights)
+            weights |= {name: dtypes.get(stored).nbytes(elements) for name, elements in found.items()}
+        return self.flops(convention) / sum([*weights.values(), *amounts])
 
     def parameters(self) -> Size:
         """Elements of the parameters that are read, each once and whole, however many parts of it are; no buffers."""

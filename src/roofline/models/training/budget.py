@@ -17,7 +17,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from roofline import dtypes
@@ -50,6 +50,8 @@ class TokenBudget(Comparable):
         ``chip_hours``   hours of one chip; ``chips`` how many share them, ``days`` how long they take together
         ``cost``         dollars at ``price`` a chip-hour; ``flops_per_dollar`` FLOPs done for each of them
         ``energy``       joules at ``power`` watts a chip
+        ``again``        FLOPs a parameter and token that are run again: 2 where layers keep their input alone
+        ``flops_run``    FLOPs with those that are run again
     """
 
     model: Model
@@ -65,6 +67,22 @@ class TokenBudget(Comparable):
     follows: str
     price: float | None = None
     power: float | None = None
+    again: int = 0
+
+    @property
+    def flops_run(self) -> float:
+        """FLOPs that the chips do: 6 for each parameter and token, and those of a forward pass that is run again."""
+        return (6 + self.again) * self.parameters * self.tokens
+
+    def on_chips(self, chips: float) -> TokenBudget:
+        """The same hours, shared by another number of chips.
+
+        >>> round(budget(70e9, tokens=15e12, on="v5p", days=44, chips=8960).on_chips(225).days, 1)
+        1752.2
+        """
+        if not isinstance(chips, int | float) or not 0 < chips < math.inf:
+            raise InputError(f"chips is {chips!r}", hint="a number above 0")
+        return replace(self, chips=chips, days=self.chip_hours / 24 / chips)
 
     @property
     def target(self) -> str:
@@ -138,7 +156,17 @@ class TokenBudget(Comparable):
 
     def to_dict(self) -> dict[str, Any]:
         """The answer under stable keys in SI units (schema ``roofline/budget/1``)."""
-        names = ("parameters", "tokens", "flops_per_token", "flops", "time_per_token", "dtype", "peak", "mfu")
+        names = (
+            "parameters",
+            "tokens",
+            "flops_per_token",
+            "flops",
+            "flops_run",
+            "time_per_token",
+            "dtype",
+            "peak",
+            "mfu",
+        )
         more = ("chip_hours", "chip_years", "chips", "days", "seconds", "rate", "price", "cost", "flops_per_dollar")
         return {
             **heading("roofline/budget/1", self.machine),
@@ -155,6 +183,8 @@ class TokenBudget(Comparable):
         hours = f"{format_number(self.chip_hours)} of one chip, {format_number(self.chip_years)} years"
         impossible = "; it cannot be: more than the peak" if self.mfu > 1 else ""
         share = f"{self.mfu:.1%} of {format_amount(self.peak, 'FLOP/s')} {self.dtype}, {self.follows}{impossible}"
+        if self.again:
+            flops += f"; with the forward pass run again {format_amount(self.flops_run, 'FLOP')}"
         lines = [("work", flops), ("MFU", share), ("hours", hours)]
         if self.days is not None and self.chips is not None:
             lines.append(("days", f"{format_number(self.days)} on {format_number(self.chips, 6)} chips"))
@@ -185,6 +215,7 @@ def budget(
     chip_hours: float | None = None,
     price: float | None = None,
     power: float | None = None,
+    checkpoint: str = "none",
     weights: str | None = None,
     set: Mapping[str, Any] | None = None,
     files: Any = (),
@@ -194,14 +225,21 @@ def budget(
     ``model`` is as in :func:`roofline.models.load`, or a number of parameters. Of ``mfu``, ``chip_hours`` and ``days``
     on so many chips one is given, and the others follow; without any, the answer is the floor. Where the number of
     chips is open, ``days`` beside one of the others gives it. ``weights`` is the format of the matrix products,
-    ``price`` that of a chip-hour in dollars, ``power`` in watts a chip.
+    ``price`` that of a chip-hour in dollars, ``power`` in watts a chip. With ``checkpoint="full"`` the forward pass is
+    run again, 2 FLOPs more: the floor is an MFU of 75%.
 
     >>> found = budget(70e9, tokens=15e12, on="h100:4096", mfu=0.45, price=2)
     >>> round(found.days, 1), round(found.cost / 1e6, 2), f"{found.flops_per_dollar:.3g}"
     (40.0, 7.86, '8.01e+17')
     >>> round(budget(70e9, tokens=15e12, on="h100", mfu=0.45, days=30).chips)
     5459
+    >>> budget(70e9, tokens=4e6, on="h100", checkpoint="full").flops_run
+    2.24e+18
     """
+    if checkpoint not in ("none", "full"):
+        hint = "none, or full: the forward pass is run again; what others run again depends on a step's layers"
+        raise InputError(f"a budget has no checkpointing policy {checkpoint!r}", hint=hint)
+    again = 2 if checkpoint == "full" else 0
     described = _described(model)
     machine = target(on, set=set, files=files)
     dtype = dtypes.get(weights or described.dtype).arithmetic
@@ -214,16 +252,20 @@ def budget(
             raise InputError(f"{name} is {value!r}", hint="a number above 0")
     if mfu is not None and mfu > 1:
         raise InputError(f"an MFU of {mfu:.0%} is more than the peak", hint="a share of it, as in 0.4 or 40%")
+    if mfu is not None and again and mfu > 0.75:
+        raise InputError(f"an MFU of {mfu:.0%} with a forward pass run again", hint="at most 75%: 6 of 8 FLOPs")
     shaped = product(machine.shape) * machine.slices if machine.shape else None
     if chips is not None and shaped is not None and chips != shaped:
         raise InputError(f"chips={chips}, and {machine.target} has {shaped}", hint="leave one of them out")
     used = described.active_parameters
     work = 6 * used * tokens / float(peak.value) / HOUR
-    share, hours, several, follows = _from_the_others(work, mfu, chip_hours, days, chips if shaped is None else shaped)
+    most = 6 / (6 + again)
+    given = chips if shaped is None else shaped
+    share, hours, several, follows = _from_the_others(work, most, mfu, chip_hours, days, given)
     return TokenBudget(
         model=described, machine=machine, parameters=used, tokens=tokens, dtype=dtype, peak=float(peak.value),
         mfu=share, chip_hours=hours, chips=several, days=None if several is None else hours / 24 / several,
-        follows=follows, price=price, power=power,
+        follows=follows, price=price, power=power, again=again,
     )  # fmt: skip
 
 
@@ -235,9 +277,12 @@ def _described(model: Model | str | float | os.PathLike[str] | Mapping[str, Any]
 
 
 def _from_the_others(
-    work: float, mfu: float | None, hours: float | None, days: float | None, chips: float | None
+    work: float, most: float, mfu: float | None, hours: float | None, days: float | None, chips: float | None
 ) -> tuple[float, float, float | None, str]:
-    """MFU, chip-hours and chips from those that are given; ``work`` is the hours of one chip at its peak."""
+    """MFU, chip-hours and chips from those that are given.
+
+    ``work`` is the hours of one chip at its peak, ``most`` the MFU of the floor.
+    """
     if hours is None and days is not None and chips is not None:
         hours, days = days * 24 * chips, None
         if mfu is not None:
@@ -245,7 +290,7 @@ def _from_the_others(
     if mfu is not None and hours is not None:
         raise InputError("MFU and chip-hours are given, and each follows from the other", hint="leave one out")
     said = "as stated" if mfu is not None else "the floor" if hours is None else "from the hours"
-    share = mfu if mfu is not None else 1.0 if hours is None else work / hours
+    share = mfu if mfu is not None else most if hours is None else work / hours
     hours = work / share if hours is None else hours
     if days is not None:
         if chips is not None:

@@ -1,0 +1,172 @@
+"""The memory that training takes before there is a layout: states of all parameters, and hidden states that are kept.
+
+>>> found = training_memory(70e9, on="h100", gradients=None, master=None, set={"hbm.capacity": 80e9})
+>>> found.total / 1e9, found.bytes_per_parameter, found.chips, found.slice.nodes
+(700.0, 10.0, 9, 2)
+
+The largest model whose states one chip holds, and a batch of 4M tokens of which each layer keeps four hidden states:
+
+>>> training_memory(1e9, on="v5p", gradients=None, master=None, set={"hbm.capacity": 96e9}).largest
+9600000000
+>>> found = training_memory(70e9, tokens=4e6, width=8192, layers=80, checkpoint=4, gradients=None, master=None)
+>>> round(found.total / 1e12, 2), round(found.parts["activations"] / 1e12, 2)
+(21.67, 20.97)
+
+A step of :func:`roofline.models.train` counts every activation and each chip's share; this counts what a first estimate
+has. Source: "How To Scale Your Model", chapters 5, 6 and 12.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from roofline.answers import Answer, attributes
+from roofline.bounds.api import target
+from roofline.errors import InputError
+from roofline.hardware.machine import Machine
+from roofline.hardware.mesh import Slice, smallest_slice
+from roofline.models.config import load
+from roofline.models.description import Model
+from roofline.models.serving.fit import memory_capacity, single_chip
+from roofline.models.training.stage import kept_bytes, states
+from roofline.quantity import format_amount, format_count, format_number
+from roofline.sections import Section, word_pairs
+from roofline.sizes import check, product
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class TrainingMemory(Answer):
+    """What training holds in all.
+
+    Attributes
+        ``parts``       bytes of weights, gradients, optimizer and activations; ``total`` their sum
+        ``bytes_per_parameter``   of weights, gradients and optimizer
+        ``capacity``    bytes of one chip; None where none is asked about
+        ``ratio``       ``total`` over ``capacity``; ``chips`` the next whole number, ``slice`` the least of so many
+        ``largest``     parameters whose weights, gradients and optimizer one chip holds
+        ``on_chips``    chips that share all of it evenly, where their number is given; ``each`` bytes of one of them
+    """
+
+    parameters: int
+    parts: Mapping[str, float]
+    machine: Machine | None = None
+    capacity: float | None = None
+    slice: Slice | None = None
+    on_chips: int | None = None
+
+    @property
+    def total(self) -> float:
+        """Bytes of all parts."""
+        return sum(self.parts.values())
+
+    @property
+    def bytes_per_parameter(self) -> float:
+        """Bytes of weights, gradients and optimizer for each parameter."""
+        return (self.total - self.parts["activations"]) / self.parameters
+
+    @property
+    def ratio(self) -> float | None:
+        """Chips by memory alone, not rounded."""
+        return None if self.capacity is None else self.total / self.capacity
+
+    @property
+    def chips(self) -> int | None:
+        """Chips by memory alone."""
+        return None if self.ratio is None else max(1, math.ceil(self.ratio))
+
+    @property
+    def largest(self) -> int | None:
+        """Parameters whose states one chip holds."""
+        return None if self.capacity is None else int(self.capacity // self.bytes_per_parameter)
+
+    @property
+    def each(self) -> float | None:
+        """Bytes of each of the chips that share all of it."""
+        return None if self.on_chips is None else self.total / self.on_chips
+
+    @property
+    def fits(self) -> bool | None:
+        """Whether those chips hold it."""
+        return None if self.each is None or self.capacity is None else self.each <= self.capacity
+
+    def to_dict(self) -> dict[str, Any]:
+        """The answer under stable keys, in SI units (schema ``roofline/training-memory/1``)."""
+        names = ("parameters", "parts", "total", "bytes_per_parameter", "capacity", "ratio", "chips", "largest")
+        return {
+            "schema": "roofline/training-memory/1",
+            **({} if self.machine is None else {"target": self.machine.name, "machine": self.machine.key}),
+            **attributes(self, *names, "on_chips", "each", "fits"),
+            "slice": None if self.slice is None else self.slice._asdict(),
+        }
+
+    def sections(self) -> tuple[Section, ...]:
+        """All of it by part, the chips that hold it, and the largest model of one chip."""
+        parts = ", ".join(f"{name} {format_amount(size, 'B')}" for name, size in self.parts.items() if size)
+        lines = [("in all", f"{format_amount(self.total, 'B')}: {parts}")]
+        lines.append(("a parameter", f"{format_number(self.bytes_per_parameter)} bytes of states"))
+        if self.capacity is not None and self.ratio is not None and self.machine is not None:
+            held = f"{self.chips:,}: {format_number(self.ratio)} times {format_amount(self.capacity, 'B')}"
+            least = "" if self.slice is None else f"; the least there is of so many: {self.slice.target}"
+            lines.append(("chips", held + least))
+            lines.append(("one chip", f"holds the states of {format_count(self.largest or 0)} parameters"))
+        if self.on_chips is not None and self.each is not None:
+            fits = "" if self.fits is None else ", fits" if self.fits else ", does not fit"
+            lines.append((f"on {self.on_chips:,}", f"{format_amount(self.each, 'B')} each{fits}"))
+        said = "hidden states that are kept are all of the activations; nothing is held twice"
+        lines.append(("assumes", said if self.parts["activations"] else "no activations; nothing is held twice"))
+        name = "" if self.machine is None else self.machine.name
+        return word_pairs(f"training {format_count(self.parameters)} parameters", name, lines)
+
+    def one_line(self) -> str:
+        """All of it, and chips."""
+        chips = "" if self.chips is None or self.machine is None else f", {self.chips:,} x {self.machine.name}"
+        return f"TrainingMemory of {format_count(self.parameters)} parameters: {format_amount(self.total, 'B')}{chips}"
+
+
+def training_memory(
+    model: Model | str | float | os.PathLike[str] | Mapping[str, Any],
+    *,
+    tokens: float = 0,
+    width: int | None = None,
+    layers: int | None = None,
+    checkpoint: str | int = "full",
+    weights: str = "bf16",
+    gradients: str | None = "bf16",
+    moments: str = "fp32",
+    master: str | None = "fp32",
+    using: str = "adam",
+    on: Any = None,
+    chips: int | None = None,
+    set: Mapping[str, Any] | None = None,
+    files: Any = (),
+) -> TrainingMemory:
+    """Add up what training takes: states of every parameter, and ``tokens`` hidden states that layers keep.
+
+    ``model`` is as in :func:`roofline.models.load`, or a number of parameters; then ``width`` and ``layers`` go with
+    ``tokens``. ``checkpoint`` is how many hidden states a layer keeps, ``full`` one. ``using`` is the optimizer. ``on``
+    is a chip or a target with a shape, whose chips share it all; ``chips`` gives their number.
+    """
+    described = None if isinstance(model, int | float) else load(model)
+    count = check("parameters", model) if described is None else described.parameters
+    width = described.width if width is None and described is not None else width
+    layers = len(described.layers) if layers is None and described is not None else layers
+    parts = states(count, weights=weights, gradients=gradients, moments=moments, master=master, using=using)
+    if tokens and (width is None or layers is None):
+        raise InputError("hidden states of tokens need a width and layers", hint="as in width=8192, layers=80")
+    kept = kept_bytes(tokens, width or 0, layers or 0, checkpoint=checkpoint) if tokens else 0
+    machine = None if on is None else target(on, set=set, files=files)
+    if chips is not None and not (isinstance(chips, int) and chips > 0):
+        raise InputError(f"chips is {chips!r}", hint="a whole number above 0")
+    if machine is None:
+        return TrainingMemory(int(count), {**parts, "activations": kept}, on_chips=chips)
+    shaped = product(machine.shape) * machine.slices if machine.shape else None
+    one = single_chip(machine)
+    capacity = memory_capacity(one)
+    needed = max(1, math.ceil((sum(parts.values()) + kept) / capacity))
+    return TrainingMemory(
+        int(count), {**parts, "activations": kept}, one, capacity, smallest_slice(one, needed), chips or shaped
+    )
