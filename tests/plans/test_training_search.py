@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+from typing import Any
 
 import pytest
 
@@ -55,3 +56,22 @@ def test_no_layout_has_a_fraction_of_a_sequence_for_a_copy() -> None:
             assert 8 / (ways["data"] * ways["fsdp"] * ways["expert"] * choice.answer.microbatches) >= 1
     reasons = [each.reason for each in found.choices if each.kind == "legal"]
     assert "0.5 sequences for each microbatch of a copy of the model: none is split over chips" in reasons
+
+
+@pytest.mark.parametrize(
+    ("pipeline", "sequences", "options"),
+    [(1, 8, {"tensor": 1}), (1, 5, {"tensor": 2}), (2, 9, {"tensor": 1}), (4, 7, {"tensor": 1, "weights": "fp8"})],
+)
+def test_no_number_of_microbatches_is_faster(pipeline: int, sequences: int, options: dict[str, Any]) -> None:
+    copies = 8 // pipeline // options["tensor"]
+    asked = {"on": "h100:8", "batch_tokens": sequences * copies * 4096, "data": 1, "pipeline": pipeline, **options}
+    found = search_training("llama-3-8b", **asked)
+    fits = []
+    for policy, number in itertools.product(("none", "selective", "full"), range(1, sequences + 1)):
+        each = train("llama-3-8b", **asked, checkpoint=policy, microbatches=number)
+        if each.memory.fits:
+            fits.append((each.time, number))
+    assert found.best is not None
+    least = min(time for time, _ in fits)
+    assert found.best.time == pytest.approx(least, rel=1e-9)
+    assert found.best.microbatches == min(number for time, number in fits if time <= least * (1 + 1e-9))

@@ -1,7 +1,8 @@
 """The fastest layout of a training step on given chips: data, FSDP, tensor, pipeline, context, experts, checkpointing.
 
-Every layout whose product is the chips is asked, each checkpoint policy with the fewest microbatches that fit. A policy
-that fits whole is not followed by those that run more again, as these only take longer.
+Every layout whose product is the chips is asked, each checkpoint policy with every number of microbatches that leaves
+each a sequence: one question over an array of them. Of those that fit the fastest is taken, the fewest of equal ones. A
+policy whose fastest number fits is not followed by those that run more again, as these only take longer.
 
 >>> found = search_training("llama-3-8b", on="h100:8", batch_tokens=65536, pipeline=1)
 >>> found
@@ -11,10 +12,13 @@ that fits whole is not followed by those that run more again, as these only take
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import product
 from typing import Any, NamedTuple
+
+import numpy as np
 
 from roofline.answers import Answer, attributes
 from roofline.errors import InputError, RooflineError
@@ -43,8 +47,8 @@ TRIED: dict[str, tuple[Any, ...]] = {
 #: Sequences from which on chips that share a sequence are tried.
 LONG_SEQUENCE = 32_768
 
-#: Microbatches that are tried where one does not fit.
-MICROBATCHES = (2, 4, 8)
+#: Times that differ by less are equal: the fewest microbatches are taken.
+SAME = 1e-9
 
 #: Layouts that are shown.
 MOST_ROWS = 10
@@ -214,35 +218,67 @@ def _sequences(answer: Training) -> float:
 def _fastest_that_fits(
     model: Model, layout: dict[str, Any], asked: dict[str, Any], policies: tuple[Any, ...]
 ) -> TrainingChoice:
-    """A layout with the fastest policy that fits, each with the fewest microbatches it takes to."""
-    pipelined = layout.get("pipeline", asked.get("pipeline", 1)) > 1
-    tried = (None,) if "microbatches" in asked or pipelined else (None, *MICROBATCHES)
+    """A layout with the fastest policy that fits, each with its fastest number of microbatches."""
     found: list[TrainingChoice] = []
     last: TrainingChoice | None = None
     for policy in policies:
-        for microbatches in tried:
-            options = {**layout, "checkpoint": policy}
-            if microbatches is not None:
-                options["microbatches"] = microbatches
-            try:
-                answer = train(model, **{**asked, **options})
-            except RooflineError as error:
-                last = last or TrainingChoice(options, None, "legal", str(error))
-                break
-            if (share := _sequences(answer)) < 1:
-                text = f"{share:.3g} sequences for each microbatch of a copy of the model: none is split over chips"
-                last = last or TrainingChoice(options, None, "legal", text)
-                break
-            if answer.memory.fits is not False:
-                found.append(TrainingChoice(options, answer))
-                break
+        options = {**layout, "checkpoint": policy}
+        try:
+            least = train(model, **{**asked, "microbatches": 1, **options})
+            if "microbatches" in asked:
+                least = train(model, **{**asked, **options})
+        except RooflineError as error:
+            return last or TrainingChoice(options, None, "legal", str(error))
+        if (share := _sequences(least)) < 1:
+            text = f"{share:.3g} sequences for each microbatch of a copy of the model: none is split over chips"
+            return last or TrainingChoice(options, None, "legal", text)
+        counts = [int(least.microbatches)] if "microbatches" in asked else range(1, int(share) + 1)
+        number, fastest = _fastest_number(model, {**asked, **options}, counts)
+        answer = train(model, **{**asked, **options, "microbatches": number})
+        if answer.memory.fits is False:
             over = float(answer.memory.total) - float(answer.memory.capacity or 0.0)
             last = TrainingChoice(options, answer, "fit", f"does not fit by {format_amount(over, 'B')} a chip")
-        if found and found[-1].options.get("microbatches") is None:
+            continue
+        found.append(TrainingChoice(options, answer))
+        if fastest:
             break  # whatever runs more again takes longer
-        if last is not None and last.kind == "legal":
-            break
     if not found:
         assert last is not None
         return last
     return min(found, key=lambda each: each.answer.time if each.answer is not None else 0.0)
+
+
+def _fastest_number(model: Model, asked: dict[str, Any], counts: Sequence[int]) -> tuple[int, bool]:
+    """The number of microbatches with the least time of those that fit, and whether none of the others is faster.
+
+    Where none fits, the number with the least memory.
+    """
+    numbers, times, needs, capacity = _by_number(model, asked, np.asarray(counts, dtype=np.int64))
+    fits = needs <= capacity
+    if not fits.any():
+        return int(numbers[needs.argmin()]), False
+    least = float(times[fits].min())
+    return int(numbers[fits & (times <= least * (1 + SAME))].min()), least <= float(times.min()) * (1 + SAME)
+
+
+def _by_number(model: Model, asked: dict[str, Any], counts: Any) -> tuple[Any, Any, Any, float]:
+    """Numbers of microbatches that the schedule takes, each one's time and memory; and the capacity."""
+    try:
+        answers = [train(model, **{**asked, "microbatches": counts})]
+    except RooflineError:  # a schedule that takes some numbers only
+        if len(counts) == 1:
+            raise
+        answers, legal = [], []
+        for number in counts:
+            with suppress(RooflineError):
+                answers.append(train(model, **{**asked, "microbatches": int(number)}))
+                legal.append(number)
+        counts = np.asarray(legal)
+    times, needs = (
+        np.concatenate(
+            [np.broadcast_to(np.asarray(value, dtype=np.float64), counts.size // len(answers)) for value in each]
+        )
+        for each in ([one.time for one in answers], [one.memory.total for one in answers])
+    )
+    capacity = answers[0].memory.capacity
+    return counts, times, needs, float("inf") if capacity is None else float(capacity)
