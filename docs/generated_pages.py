@@ -1,13 +1,15 @@
-"""Pages of the docs that follow from the package and the other pages: all commands and options, and the gallery.
+"""Pages of the docs that follow from the package and the other pages: all commands, the gallery, a plan's schema.
 
 ``docs/conf.py`` writes them into ``docs/generated/`` before a build; a test reads them for what must stand there.
 """
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 DOCS = Path(__file__).resolve().parent
 
@@ -77,11 +79,52 @@ def pictures() -> Iterator[tuple[str, str, str, str]]:
             yield page, found["says"], found["name"], drawn[0] if drawn else ""
 
 
+def plan_schema_page() -> str:
+    """The keys of a plan's JSON, by the schema that is shipped."""
+    import roofline
+
+    path = Path(roofline.__file__).parent / "plans" / "plan.schema.json"
+    schema = json.loads(path.read_text(encoding="utf-8"))
+    lines = [
+        "# The schema of a plan",
+        "",
+        "*For whoever reads `roofline plan --json` by a program.* The same stands in the package as the JSON Schema",
+        "`roofline/plans/plan.schema.json` (draft 2020-12). Units are SI; a version's keys only grow.",
+        "",
+    ]
+    for name, part in {"plan": schema, **schema["$defs"]}.items():
+        lines += [f"## {name}", "", f"{part['description'][:1].upper()}{part['description'][1:]}.", ""]
+        lines += ["| key | type | what it says |", "|---|---|---|", *_keys(part, ""), ""]
+    return "\n".join(lines) + "\n"
+
+
+def _keys(part: dict[str, Any], before: str) -> Iterator[str]:
+    for key, value in part["properties"].items():
+        inner = next((each for each in (value, *value.get("anyOf", ())) if "properties" in each), None)
+        yield f"| `{before}{key}` | {_type(value)} | {_cell(value.get('description', ''))} |"
+        if inner is not None:
+            yield from _keys(inner, f"{before}{key}.")
+
+
+def _type(value: dict[str, Any]) -> str:
+    if "$ref" in value:
+        name = value["$ref"].rpartition("/")[2]
+        return f"[{name}](#{name})"
+    if "anyOf" in value:
+        return " or ".join(_type(each) for each in value["anyOf"])
+    if "const" in value or "enum" in value:
+        return ", ".join(f"`{each}`" for each in value.get("enum", [value.get("const")]))
+    kinds = value["type"] if isinstance(value["type"], list) else [value["type"]]
+    of = f" of {_type(value['items'])}" if isinstance(value.get("items"), dict) else ""
+    return " or ".join(kind + (of if kind == "array" else "") for kind in kinds)
+
+
 def write() -> None:
     """Write the pages where they changed, so that a build reads only what is new."""
     folder = DOCS / "generated"
     folder.mkdir(exist_ok=True)
-    for name, text in {"commands.md": commands_page(), "gallery.md": gallery_page()}.items():
+    pages = {"commands.md": commands_page(), "gallery.md": gallery_page(), "plan_schema.md": plan_schema_page()}
+    for name, text in pages.items():
         path = folder / name
         if not path.exists() or path.read_text(encoding="utf-8") != text:
             path.write_text(text, encoding="utf-8")

@@ -74,3 +74,13 @@ def test_the_share_in_limits_grows_with_them() -> None:
     assert rates == sorted(rates)
     assert found.goodput(None, None) == 8.0
     assert found.goodput(1e3, 1e3) == pytest.approx(8.0)
+
+
+@pytest.mark.parametrize("seed", [1, 2, 4, 6, 8])
+def test_gaps_between_tokens_are_those_that_are_simulated(seed: int) -> None:
+    random = np.random.default_rng(seed)
+    server = random_server(random)
+    rate = random.uniform(0.3, 0.9) * server.largest_rate
+    found, seen = server.under(rate).token_gap, simulate(server, rate, requests=3_000, seed=seed).token_gap
+    assert found.mean == pytest.approx(seen.mean, rel=0.05)
+    assert found.percentile == pytest.approx(seen.percentile, rel=0.1)

@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from roofline.charts.chart import charts_of
+from roofline.charts.plan_charts import CROSS, DOTTED
 from roofline.cli import main
 from roofline.models import load
 from roofline.models.closed_form import step_function
@@ -16,6 +18,7 @@ from roofline.plans.answer import plan
 from roofline.plans.question import Limits, Load, PlanQuestion
 from roofline.plans.replicas import FORMATS, Replica, unloaded
 from roofline.plans.search import KINDS, Deployment, Search
+from roofline.progress import watched
 
 EIGHT: dict[str, Any] = {
     "on": ["h100", "h200"],
@@ -160,3 +163,58 @@ def test_workers_find_the_same_plan() -> None:
     ):
         found = plan("llama-3-8b", **EIGHT, client=client)
     assert found.to_dict() == plan("llama-3-8b", **EIGHT).to_dict()
+
+
+def test_a_load_that_misses_the_time_to_first_token_is_seen_to_miss_it() -> None:
+    found = plan("llama-3-8b", **{**EIGHT, "on": ["h100"], "count": [1], "rate": "30/s", "ttft": "30 ms"})
+    assert not found.meets
+    over_token, over_first = (charts_of("plan")[name](found) for name in ("frontier", "first-token"))
+    (point,), (region,) = over_first.points, over_first.regions
+    assert (point.text, point.shape, region.label) == ("misses TTFT", CROSS, "TTFT over 30 ms")
+    assert region.x0 == 0.03 < point.x
+    assert [each.text for each in over_token.points] == ["misses TTFT"]
+    dotted = [line for line in over_token.lines if line.dash == DOTTED]
+    assert [line.text for line in dotted] == ["TTFT over 30 ms"]
+    assert point.y in dotted[0].y
+    kept = next(line for line in over_first.lines if line.dash != DOTTED)
+    assert list(kept.y) == sorted(kept.y)
+
+
+def test_energy_is_a_ceiling_and_input_and_output_share_the_time() -> None:
+    found = plan("llama-3-8b", **{**EIGHT, "on": ["h100"]})
+    best, load_ = found.choices[0], found.asked.load
+    answer = found.to_dict()["choices"][0]
+    chips = best.deployment.chips
+    assert answer["power"] == 700.0 * chips
+    each = answer["most_joules_per_input_token"] * load_.prompt + answer["most_joules_per_output_token"] * load_.output
+    assert each * load_.rate == pytest.approx(700.0 * chips)
+    dollars = answer["cost_per_million_input_tokens"] * load_.prompt + (
+        answer["cost_per_million_output_tokens"] * load_.output
+    )
+    assert dollars * load_.rate / 1e6 * 3600 == pytest.approx(2.5 * chips)
+    # by hand: a prompt alone, and a step over the sequences in flight for each further token
+    times = found.search.priced(best.deployment.replica)
+    assert not isinstance(times, str)
+    n = max(1, round(best.in_flight))
+    decode = (load_.output - 1) * float(times.step[n]) / n
+    assert best.prefill_share == pytest.approx(times.prompt / (times.prompt + decode))
+
+
+def test_a_chip_without_a_tdp_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    words = [*WORDS, "--rate", "2/s"]
+    words[words.index("h100")] = "trn2"
+    assert main(words) == 0
+    assert "no TDP of trn2 is known" in " ".join(capsys.readouterr().out.split())
+
+
+def test_what_is_done_is_kept_when_it_is_stopped() -> None:
+    def stop(done: float, total: float, part: str) -> None:
+        if done >= 0.5:
+            raise KeyboardInterrupt
+
+    with watched(stop):
+        found = plan("llama-3-8b", **EIGHT)
+    assert found.best is not None
+    assert {choice.deployment.replica.chip for choice in found.choices} == {"h100"}
+    assert found.stopped == "STOPPED after 1 of 2 chips and formats: the others were not searched"
+    assert found.to_dict()["stopped"] == found.stopped

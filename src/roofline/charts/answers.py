@@ -155,7 +155,7 @@ def _of_points(points: Any) -> dict[str, Picture]:
 #: What has pictures, by the name of its class, so that drawing one kind loads no other.
 _PICTURES: Mapping[str, Callable[[Any], Mapping[str, Picture]]] = {
     "Bound": _of_bound,
-    "DeploymentPlan": lambda found: {"frontier": partial(charts_of("plan")["frontier"], found)},
+    "DeploymentPlan": lambda found: {name: partial(draw, found) for name, draw in charts_of("plan").items()},
     "Machine": lambda machine: {"roofline": partial(plot, on=machine)},
     "MeasuredPoints": _of_points,
     "Measurement": lambda found: {

@@ -1,4 +1,4 @@
-"""The picture of a plan: what each chip can give over the time a token takes, the limit, and what was chosen.
+"""Pictures of a plan: output tokens over the time per token and over the time to first token, each under load.
 
 >>> from roofline.plans.answer import plan
 >>> found = plan("llama-3-8b", on=["h100"], count=[1], rate=4, prompt=1024, output=128, tpot="30 ms", formats=["bf16"])
@@ -8,52 +8,112 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
 from roofline.charts.axes import log_axis
 from roofline.charts.chart import Chart, draws
 from roofline.charts.specification import Line, Mark, Point, Region, Ridge
 from roofline.errors import InputError
 from roofline.plans.answer import DeploymentPlan
+from roofline.plans.frontier import LoadedCurve
+from roofline.plans.question import LIMIT_NAMES
+from roofline.plans.search import Assessment
 from roofline.quantity import format_amount
 
 #: How far the axes reach beyond the curves, as a factor.
 BEYOND_CURVES = 1.3
 
+#: Strokes of curves, that of the part that misses the other limit, and the marker of a load that misses one.
+STROKES, DOTTED, CROSS = (0, 1, 3, 4), 2, 6
+
+#: The other time of each picture's own.
+OTHER = {"per_token": "first_token", "first_token": "per_token"}
+
 
 @draws("plan", "frontier")
 def plan_chart(found: DeploymentPlan, *, theme: str = "light") -> Chart:
-    """Output tokens a second a chip over the time per token: a curve a chip, with corners; limits missed are shaded."""
-    curves = found.curves()
+    """Output tokens a second a chip over the time per token: a curve a chip, under loads up to its largest rate.
+
+    Times over the limit are shaded; where a curve misses the limit of the time to first token it is dotted.
+    """
+    return _chart(found, "per_token", "time per token", theme)
+
+
+@draws("plan", "first-token")
+def first_token_chart(found: DeploymentPlan, *, theme: str = "light") -> Chart:
+    """The same over the time to first token; where a curve misses the limit of the time per token it is dotted."""
+    return _chart(found, "first_token", "time to first token", theme)
+
+
+def _chart(found: DeploymentPlan, name: str, label: str, theme: str) -> Chart:
+    curves = found.loaded_curves()
     if not curves:
         raise InputError("no replica fits, so there is nothing to draw", hint="more chips, or narrower formats")
+    if name == "per_token" and found.asked.load.output == 1:
+        raise InputError("answers of one token have no time per token", hint="--view first-token")
+    limits, which = dict(found.asked.limits.items()), f"p{found.asked.limits.percentile:g}"
+    limit = limits.get(name)
+    x = [float(value) for _, curve in curves for value in getattr(curve, name)]
+    y = [float(value) for _, curve in curves for value in curve.per_chip]
+    x += [] if limit is None else [limit]
     marks: list[Mark] = []
-    x = [float(value) for curve in curves for value in (curve.per_token[0], curve.per_token.max())]
-    y = [float(value) for curve in curves for value in (curve.per_chip[0], curve.per_chip.max())]
-    limit = found.asked.limits.per_token
     if limit is not None:
-        x.append(limit)
-        text = f"over {format_amount(limit, 's')} a token"
-        marks.append(Region(text, limit, max(*x) * BEYOND_CURVES, "red"))
-    chosen = {choice.deployment.replica: choice for choice in reversed(found.choices)}
-    for number, curve in enumerate(curves):
-        points = tuple(map(float, curve.per_token)), tuple(map(float, curve.per_chip))
-        marks.append(Line(str(curve.replica), *points, "curve", number, number, str(curve.replica)))
-        flips = curve.corners.compute_bound_from
-        if flips is not None and flips > 1 and flips <= len(curve.per_token):
-            label = f"{curve.replica}: compute-bound from {flips:,} sequences"
-            marks.append(Ridge(points[0][flips - 1], points[1][flips - 1], label, series=number))
-        choice = chosen.get(curve.replica)
-        if choice is not None and choice.per_token is not None:
-            each = found.asked.load.rate * found.asked.load.output / choice.deployment.chips
-            y.append(each)
-            label = f"{choice.deployment} at this load"
-            marks.append(Point(label, choice.per_token.mean, each, series=number, shape=number, text="at this load"))
+        marks.append(
+            Region(f"{LIMIT_NAMES[name]} over {format_amount(limit, 's')}", limit, max(x) * BEYOND_CURVES, "red")
+        )
+    for number, (choice, curve) in enumerate(curves):
+        marks += _curve(found, choice, curve, number, name, limits.get(OTHER[name]))
+    ends = (
+        "where dotted, " + f"{LIMIT_NAMES[OTHER[name]]} {which} is over its limit too" if OTHER[name] in limits else ""
+    )
+    drawn = f"curves: a replica under loads up to its largest rate, {which}; points: the plan's load"
     return Chart(
         kind="front",
         title=f"Plan for {found.asked.model.name}",
         subtitle=found.asked.load.said,
-        x=log_axis("time per token", "s", x, BEYOND_CURVES),
+        x=log_axis(f"{label}, {which}", "s", x, BEYOND_CURVES),
         y=log_axis("output tokens a second a chip", "", y, BEYOND_CURVES),
         marks=tuple(marks),
-        notes=("curves: all places taken; points: the plan's load, mean time per token", *found.assumptions),
+        notes=("; ".join(filter(None, (drawn, ends))), *found.assumptions),
         theme=theme,
     )
+
+
+def _curve(
+    found: DeploymentPlan, choice: Assessment, curve: LoadedCurve, number: int, name: str, other: float | None
+) -> Iterator[Mark]:
+    """A chip's curve in the parts that keep and miss the other limit, its corner, and its load."""
+    x, kept = getattr(curve, name), str(curve.replica)
+    misses = np.zeros(len(x), bool) if other is None else getattr(curve, OTHER[name]) > other
+    first = int(misses.argmax()) if misses.any() else len(x)
+    if first < len(x):
+        from_here = max(first - 1, 0)
+        text = f"{LIMIT_NAMES[OTHER[name]]} over {format_amount(other or 0, 's')}"
+        parts = _floats(x[from_here:]), _floats(curve.per_chip[from_here:])
+        yield Line(f"{kept}: {text}", *parts, "curve", number, DOTTED, text, kept)
+    if first:  # last, so that the key shows its stroke
+        dash = STROKES[number % len(STROKES)]
+        yield Line(kept, _floats(x[:first]), _floats(curve.per_chip[:first]), "curve", number, dash, kept)
+    flips = next((each.corners.compute_bound_from for each in found.curves() if each.replica == curve.replica), None)
+    if flips is not None and curve.in_flight[0] < flips <= curve.in_flight[-1]:
+        across, up = (float(np.interp(flips, curve.in_flight, values)) for values in (x, curve.per_chip))
+        yield Ridge(across, up, f"{kept}: compute-bound from {flips:,} sequences", series=number)
+    here = {"per_token": choice.per_token, "first_token": choice.first_token}[name]
+    if here is None:
+        return
+    made = found.asked.load.rate * found.asked.load.output / choice.deployment.chips
+    missed = [
+        LIMIT_NAMES[each]
+        for each, value in found.asked.limits.items()
+        if (took := getattr(choice, each)) is not None and max(took.mean, took.percentile) > value
+    ]
+    text = f"misses {' and '.join(missed)}" if missed else "at this load"
+    shape = CROSS if missed else number
+    yield Point(f"{choice.deployment} {text}", here.percentile, made, series=number, shape=shape, text=text)
+
+
+def _floats(values: Any) -> tuple[float, ...]:
+    return tuple(map(float, values))

@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 import click
 
 from roofline.cli.command import argument, command_named
+from roofline.cli.model_options import not_alone
 from roofline.cli.option_table import WORKERS, option, options, with_options
 from roofline.cli.options import parse_size, targets
-from roofline.cli.output import check_files, show, show_chart, show_json
+from roofline.cli.output import ChartKind, check_files, show, show_chart, show_json
 from roofline.cli.progress import working
+from roofline.cli.report import data_or_picture
 from roofline.errors import InputError
 
 #: The exit code where nothing meets the limits.
 MISSED = 3
+
+#: Options that say nothing without another.
+_BESIDE = {
+    **dict.fromkeys(("accept", "draft_by"), ("draft",)),
+    "draft_weights": ("draft_by",),
+    "dark": ("file", "view"),
+}
 
 
 @command_named("plan", "rate prompt output on count ttft tpot prices formats estimate why explain output-file json")
@@ -25,12 +35,15 @@ MISSED = 3
     option("prompt", help="Tokens of a prompt, on average."),
     option("output", help="Tokens of an answer, the mean of their lengths."),
     *options("shared ttft tpot e2e percentile prices objective formats lengths most disaggregate"),
+    option("draft", type=str, metavar="N[,N]…", help="Try drafts of so many tokens too: 2,4,8."),
+    *options("accept draft-by draft-weights"),
     option("estimate", is_flag=False, flag_value="vllm", metavar="LIBRARY", help="Rank by what it will take (vllm)."),
     option("why"),
     option("explain", help="What binds where, what figures are worth, and break-even prices."),
     option("simulate"),
     WORKERS,
-    option("output-file", help="Draw the frontier as .svg, .png or .pdf."),
+    option("output-file", callback=data_or_picture, help="Draw the frontier (.svg, .png, .pdf); .json and .txt: all."),
+    option("view", type=ChartKind("plan"), help="frontier, first-token."),
     *options("dark json"),
 )
 def command(
@@ -40,6 +53,7 @@ def command(
     explain: bool,
     simulate: bool,
     file: str | None,
+    view: str | None,
     dark: bool,
     **options: Any,
 ) -> None:
@@ -57,6 +71,7 @@ def command(
     from roofline.plans.question import read_prices
 
     check_files([file])
+    not_alone(_BESIDE)
     chips = [str(name) for name in targets(options.pop("on"))]
     prices = read_prices(options.pop("prices"), chips)
     count = parse_size("count", options.pop("count"))
@@ -72,10 +87,14 @@ def command(
         options["rate"] = trace.peak
         options |= {name: options[name] or getattr(trace, name) for name in ("prompt", "output")}
     options |= {name: _number(name, options[name]) for name in ("prompt", "output")}
-    with working("trying deployments"):
+    with suppress(TypeError, ValueError):
+        options["draft_by"] = float(options["draft_by"])
+    options |= {"draft": _drafts(options["draft"]), "draft_by": options["draft_by"] or 0.1}
+    with working("trying chips and formats"):
         found = plan(
             model, on=chips, count=[count] if isinstance(count, int) else count, prices=prices, formats=formats,
-            shared=shared or 0.0, most_sequences=options.pop("most"), **options,
+            shared=shared or 0.0, most_sequences=options.pop("most"), acceptance=options.pop("accept"),
+            **options,
         )  # fmt: skip
     if why is not None:
         reason = found.why(why)
@@ -96,10 +115,17 @@ def command(
             show(found.explain())
         if simulate:
             show(found.simulated())
-    if file is not None:
-        show_chart(charts_of("plan")["frontier"](found, theme="dark" if dark else "light"), file, None)
+    if file is not None or view is not None:
+        show_chart(charts_of("plan")[view or "frontier"](found, theme="dark" if dark else "light"), file, None)
     if not found.meets:
         click.get_current_context().exit(MISSED)
+
+
+def _drafts(text: str | None) -> list[int]:
+    value = [] if text is None else parse_size("draft", text)
+    if isinstance(value, str):
+        raise InputError(f"--draft {text!r} is not a number of tokens", hint="4, or several to try: 2,4,8")
+    return [value] if isinstance(value, int) else list(value)
 
 
 def _number(name: str, text: str | int | None) -> int:

@@ -70,6 +70,14 @@ def _page_or(before: Callable[..., Any] | None) -> Callable[..., Any]:
     return take
 
 
+def data_or_picture(context: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
+    """The answer (.json, .txt) goes the common road, a picture the command's own."""
+    if value is None or not value.lower().endswith((".json", ".txt")):
+        return value
+    _any(context, parameter, value)
+    return None
+
+
 def _kept(run: Callable[..., Any]) -> Callable[..., Any]:
     """The command, which writes what it would show where a file was named."""
 

@@ -11,7 +11,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from roofline.answers import Answer, Part, attributes
@@ -20,10 +20,19 @@ from roofline.grids.runs import Cluster, done_blocks
 from roofline.models.config import load
 from roofline.models.description import Model
 from roofline.models.serving import serve_bound
+from roofline.plans.cost import cost_interval, cost_lines, cost_sections, plain_costs, tdp_of
 from roofline.plans.disaggregation import best_apart
 from roofline.plans.engines import engine_settings
 from roofline.plans.fleet import Fleet, Trace
-from roofline.plans.frontier import ServingCurve, elasticities, frontier_sections, largest_rate_within, serving_curve
+from roofline.plans.frontier import (
+    LoadedCurve,
+    ServingCurve,
+    elasticities,
+    frontier_sections,
+    largest_rate_within,
+    loaded_curve,
+    serving_curve,
+)
 from roofline.plans.question import (
     LIMIT_NAMES,
     MEMORY_SHARE,
@@ -35,9 +44,10 @@ from roofline.plans.question import (
     price_table,
     read_rate,
 )
-from roofline.plans.replicas import FORMATS, Replica
-from roofline.plans.search import KINDS, Assessment, Deployment, GroupSearch, Reason, Search
+from roofline.plans.replicas import FORMATS, Replica, UnloadedReplica
+from roofline.plans.search import KINDS, Assessment, Deployment, GroupSearch, Reason, Search, read_deployment
 from roofline.plans.simulation import simulation_sections
+from roofline.plans.speculation import Acceptance, Speculating
 from roofline.progress import counted
 from roofline.quantity import format_amount, format_number, parse
 from roofline.sections import BLANK, Amount, Column, Headline, Pairs, Row, Section, Sentences, Table, assumes, figures
@@ -56,7 +66,9 @@ FLOOR_MARGIN = 2.0
 class DeploymentPlan(Answer):
     """The best deployment for a question, or the nearest miss; ``choices`` are the best of each chip and format.
 
-    ``reasons`` counts deployments by why they are not taken.
+    ``reasons`` counts deployments by why they are not taken. ``cost_intervals`` are those of estimates: the cost of the
+    cheapest of the same chip and formats where steps take as long as each end of their interval says. ``stopped`` says
+    how much was searched when Ctrl-C ended it.
     """
 
     asked: PlanQuestion
@@ -64,6 +76,8 @@ class DeploymentPlan(Answer):
     choices: tuple[Assessment, ...]
     nearest: Assessment | None
     reasons: Mapping[str, int]
+    cost_intervals: Mapping[Deployment, tuple[float, float]] = field(default_factory=dict)
+    stopped: str = ""
 
     @property
     def best(self) -> Assessment | None:
@@ -86,24 +100,28 @@ class DeploymentPlan(Answer):
             return f"${format_number(choice.cost)} an hour"
         return f"{choice.deployment.chips:,} chips" if choice.deployment.chips > 1 else "1 chip"
 
-    def token_cost(self, choice: Assessment) -> tuple[float, float]:
-        """Dollars of a million input and output tokens, split by the share of chip time."""
-        hour, asked = choice.cost / 3600 * 1e6, self.asked.load
-        share = choice.prefill_share
-        return hour * share / (asked.rate * asked.prompt), hour * (1 - share) / (asked.rate * asked.output)
-
     def curves(self) -> list[ServingCurve]:
         """What the best replica of each chip can give, and at how many sequences what binds."""
+        return [
+            serving_curve(times, times.server(max(choice.deployment.chunk, 0)))
+            for choice, times in self._best_of_chips()
+        ]
+
+    def loaded_curves(self) -> list[tuple[Assessment, LoadedCurve]]:
+        """The best of each chip, or the nearest miss, and its replica under loads up to the largest."""
+        found = []
+        for choice, times in self._best_of_chips():
+            each = choice.deployment
+            found.append((choice, loaded_curve(times, each.chunk, each.most, self.asked.load.rate / each.copies)))
+        return found
+
+    def _best_of_chips(self) -> list[tuple[Assessment, UnloadedReplica]]:
         best: dict[str, Assessment] = {}
         for choice in (*self.choices, *([self.nearest] if self.nearest is not None else [])):
             if choice.deployment.prefill is None:
                 best.setdefault(choice.deployment.replica.chip, choice)
-        found = []
-        for choice in best.values():
-            times = self.search.priced(choice.deployment.replica)
-            if not isinstance(times, str) and times.most:
-                found.append(serving_curve(times, times.server(max(choice.deployment.chunk, 0))))
-        return found
+        priced = [(choice, self.search.priced(choice.deployment.replica)) for choice in best.values()]
+        return [(choice, times) for choice, times in priced if not isinstance(times, str) and times.most]
 
     def break_even(self) -> list[tuple[str, float]]:
         """For each other chip, the price at which its best deployment costs as much as the best of all."""
@@ -161,11 +179,13 @@ class DeploymentPlan(Answer):
         if load.lengths == "geometric":  # ten times the mean cuts off one answer in 20,000
             length = min(int(load.prompt + 10 * load.output), model.context or length)
         name = model.name if "/" in model.name else "MODEL"
-        return engine_settings(best.deployment, name, length, self.asked.memory_share)
+        return engine_settings(best.deployment, name, length, self.asked.memory_share, self.asked.drafts.model)
 
     def explain(self) -> Part:
         """What would change the answer: what binds where, corners, what figures are worth, and break-even prices."""
         found = list(frontier_sections(self.curves(), self.elasticities(), self.break_even()))
+        if self.choices:
+            found += cost_sections(self.asked, self.choices[:MOST_ROWS])
         if self.settings():
             head = Headline("settings of engines", "our reading of their documented options", level=2)
             found += [BLANK, head, Pairs(tuple(self.settings().items()), indent=4)]
@@ -210,6 +230,8 @@ class DeploymentPlan(Answer):
         yield Sentences(self._answer(), "strong" if self.best is not None else "alert")
         if self.choices:
             yield from (BLANK, self._table())
+        if self.stopped:
+            yield from (BLANK, Sentences([self.stopped], "alert"))
         yield from (BLANK, Sentences([self._turned_down()]))
         yield from (BLANK, assumes(self.assumptions))
 
@@ -229,17 +251,13 @@ class DeploymentPlan(Answer):
             times.append(f"TTFT {share} {format_amount(best.first_token.percentile, 's')}")
         if best.per_token is not None and self.asked.load.output > 1:
             times.append(f"TPOT {share} {format_amount(best.per_token.percentile, 's')}")
+        if best.token_gap is not None and self.asked.load.output > 1:
+            times.append(f"ITL {share} {format_amount(best.token_gap.percentile, 's')}")
         most = f"{format_number(best.largest_rate)}/s it can serve"
         times.append(f"{self.asked.load.rate / best.largest_rate:.0%} of the {most}")
         lines.append(", ".join(times))
         lines += self._margin(best)
-        if self.asked.objective == "cost":
-            into, out = self.token_cost(best)
-            lines.append(
-                f"${format_number(into)} a million input tokens, ${format_number(out)} a million output tokens: "
-                f"prefill has {best.prefill_share:.0%} of the chip time used"
-            )
-        return lines
+        return [*lines, *cost_lines(self.asked, best)]
 
     def _margin(self, best: Assessment) -> list[str]:
         """How far times may be off: limits that floors alone keep, or the interval of the estimates."""
@@ -256,7 +274,10 @@ class DeploymentPlan(Answer):
         layout = "" if own.chips == 1 else f" of {own.layout}"
         each = f"{deployment.copies:,} replicas" if deployment.copies > 1 else "1 replica"
         most = f", {deployment.most:,} sequences at most" if deployment.most else ""
-        return f"{deployment.targets} as {each}{layout}, {own.formats}, prompts {deployment.takes_prompts}{most}"
+        drafts = f", drafts of {own.draft} by {self.asked.drafts.said}" if own.draft else ""
+        return (
+            f"{deployment.targets} as {each}{layout}, {own.formats}{drafts}, prompts {deployment.takes_prompts}{most}"
+        )
 
     def _table(self) -> Table:
         rows = []
@@ -264,7 +285,7 @@ class DeploymentPlan(Answer):
             each, times = choice.deployment, (choice.first_token, choice.per_token)
             cells = (
                 str(each), each.takes_prompts, Amount(choice.cost, "", self._cost(choice).partition(" ")[0]),
-                *(Amount(time.percentile, "s") if time is not None else "" for time in times),
+                *(Amount(time.percentile, "s") if time is not None and time.mean else "" for time in times),
                 Amount(choice.largest_rate, "", f"{self.asked.load.rate / choice.largest_rate:.0%}"),
                 choice.bound_by, self._against(choice),
             )  # fmt: skip
@@ -286,15 +307,18 @@ class DeploymentPlan(Answer):
         assert best is not None
         if choice is best:
             return "least cost" if self.asked.objective == "cost" else "fewest"
+        near = ", indistinguishable" if self.is_indistinguishable(choice) else ""
         if choice.cost > best.cost:
-            near = ", within the error" if self.is_indistinguishable(choice) else ""
             return f"{choice.cost / best.cost:.2f}x the cost{near}"
-        return "less room"
+        return f"less room{near}"
 
     def is_indistinguishable(self, choice: Assessment) -> bool:
-        """Whether a choice costs no more than the best one where the estimates of both err as far as they may."""
+        """Whether the interval of a choice's cost overlaps that of the best one; never so of floors."""
         best = self.best
-        return best is not None and choice.cost * choice.interval[0] <= best.cost * best.interval[1]
+        intervals = [self.cost_intervals.get(each.deployment) for each in (choice, best) if each is not None]
+        if len(intervals) < 2 or intervals[0] is None or intervals[1] is None:
+            return False
+        return intervals[0][0] <= intervals[1][1]
 
     def _turned_down(self) -> str:
         words = {
@@ -318,7 +342,8 @@ class DeploymentPlan(Answer):
             f"{arrivals}; lengths of answers {lengths}; each replica has an even share of the requests",
             f"engines use {asked.memory_share:.0%} of a chip's memory; a sequence keeps {asked.load.peak_context:,} "
             f"tokens at its longest and has {asked.load.mean_context:,} on average",
-            "TTFT: the waits for a place and for prefill, and prefill; TPOT: a request's mean gap between tokens",
+            "TTFT: the waits for a place and for prefill, and prefill; TPOT: a request's mean gap between tokens; ITL: "
+            "the gap between any two tokens",
         ]
         if varies != 1:
             said.append(
@@ -332,9 +357,35 @@ class DeploymentPlan(Answer):
         times = None if self.best is None else self.search.priced(self.best.deployment.replica)
         if asked.library is not None and times is not None and not isinstance(times, str):
             said += times.assumptions
+            if self.cost_intervals:
+                said.append(
+                    "costs are indistinguishable where their intervals overlap: the cheapest of that chip and formats "
+                    "where steps take as long as each end of their own interval says"
+                )
+        said += self._of_drafts() + self._of_energy()
         if any(choice.deployment.replica.formats != "bf16" for choice in self.choices):
             said.append("narrower formats change what a model answers: --formats bf16 keeps them out")
         return tuple(said)
+
+    def _of_drafts(self) -> list[str]:
+        drafts = self.asked.drafts
+        if not drafts.lengths:
+            return []
+        each = ", ".join(f"{length}: {Acceptance(length, drafts.acceptance).mean:.2f}" for length in drafts.lengths)
+        said = [
+            f"drafts by {drafts.said}; a token is accepted with probability {drafts.acceptance:g} whatever came before",
+            f"tokens a check by length of draft, {each}; those beyond an answer's end are lost",
+        ]
+        if drafts.model is None:
+            said.append("memory and prefill of what drafts are not counted: name it with --draft-by MODEL")
+        return said
+
+    def _of_energy(self) -> list[str]:
+        used = dict.fromkeys(choice.deployment.replica.chip for choice in self.choices)
+        lacks = [name for name in used if tdp_of(self.asked, name) is None]
+        said = f"no TDP of {', '.join(lacks)} is known, so no energy is given: --set tdp=WATTS"
+        known = "energy is a ceiling: TDP times time, of the chips alone"
+        return [*([known] if len(lacks) < len(used) else []), *([said] if lacks else [])]
 
     def floor_only(self, choice: Assessment) -> tuple[str, ...]:
         """The limits that floors keep by less than a factor of two."""
@@ -351,6 +402,7 @@ class DeploymentPlan(Answer):
             "model": self.asked.model.to_dict(),
             "question": self.asked.to_dict(),
             "basis": "floor" if self.asked.library is None else "estimate",
+            "stopped": self.stopped or None,
             "meets": self.meets,
             "choices": [self._plain(choice) for choice in self.choices],
             "nearest": None if self.nearest is None else self._plain(self.nearest),
@@ -366,8 +418,14 @@ class DeploymentPlan(Answer):
 
     def _plain(self, choice: Assessment) -> dict[str, Any]:
         each = choice.deployment
-        times = attributes(choice, "first_token", "per_token", "end_to_end", "largest_rate", "in_flight")
-        into, out = self.token_cost(choice) if choice.largest_rate and self.asked.objective == "cost" else (None, None)
+        gaps = ("per_token", "token_gap") if self.asked.load.output > 1 else ()
+        times = {
+            "per_token": None,
+            "token_gap": None,
+            **attributes(choice, "first_token", *gaps, "end_to_end", "largest_rate", "in_flight"),
+        }
+        draft = self.asked.drafts.of(each.replica.draft)
+        low, high = self.cost_intervals.get(each, (None, None))
         return {
             "deployment": str(each),
             "chip": each.replica.chip,
@@ -375,12 +433,15 @@ class DeploymentPlan(Answer):
             "replicas": each.copies,
             "layout": each.replica.ways,
             "formats": each.replica.formats,
+            "draft": each.replica.draft or None,
+            "tokens_per_check": None if draft is None else draft.mean,
             "prompts": each.takes_prompts,
             "chunk": each.chunk or None,
             "most_sequences": each.most,
             "cost_per_hour": choice.cost if self.asked.objective == "cost" else None,
-            "cost_per_million_input_tokens": into,
-            "cost_per_million_output_tokens": out,
+            "cost_interval": None if low is None else [low, None if high == float("inf") else high],
+            "indistinguishable": self.is_indistinguishable(choice),
+            **plain_costs(self.asked, choice),
             **times,
             "prefill_share": choice.prefill_share,
             "bound_by": choice.bound_by or None,
@@ -412,6 +473,10 @@ def plan(
     most_sequences: int = MOST_SEQUENCES,
     memory_share: float = MEMORY_SHARE,
     estimate: str | None = None,
+    draft: Sequence[int] = (),
+    acceptance: float = 0.8,
+    draft_by: Model | str | float = 0.1,
+    draft_weights: str | None = None,
     workers: int | None = None,
     scheduler: str | None = None,
     scheduler_file: str | None = None,
@@ -425,6 +490,8 @@ def plan(
     ``prices`` are dollars of a chip for an hour; without them the fewest chips are best, or with ``objective="cost"``
     those that are listed are taken. ``formats`` are those of :data:`roofline.plans.replicas.FORMATS`; ``estimate``
     names the library whose expected times stand in place of floors; ``options`` are further ones of a step.
+    ``draft`` are lengths of drafts that are tried beside none, with ``acceptance``, ``draft_by`` and ``draft_weights``
+    as in :func:`roofline.models.serving.speculation.speculate`.
     ``workers``, ``scheduler``, ``scheduler_file`` or an open ``client`` search chips and formats on Dask.
     """
     unknown = [name for name in formats if name not in FORMATS]
@@ -435,6 +502,13 @@ def plan(
         raise InputError(f"no objective {objective!r}", hint="cost or chips")
     if objective == "cost" and not prices:
         prices = {name: listed_price(name)["value"] for name in on}
+    for name in on:
+        if ":" in name:
+            raise InputError(
+                f"{name!r} is a number of chips", hint=f"name the kind, {name.partition(':')[0]}; --count says how many"
+            )
+    if estimate is not None and draft:
+        raise InputError("no library's speculative steps were measured", hint="leave out --estimate or --draft")
     times = {
         name: None if value is None else parse(value, "s")
         for name, value in (("first_token", ttft), ("per_token", tpot), ("end_to_end", e2e))
@@ -452,36 +526,65 @@ def plan(
         most_sequences,
         memory_share,
         estimate,
+        Speculating(
+            tuple(draft),
+            acceptance,
+            load(draft_by) if draft_by != "mtp" and isinstance(draft_by, str) else draft_by,
+            draft_weights,
+        ),
         options,
     )
     cluster = Cluster(workers, scheduler, scheduler_file, client)
     return answer(asked, cluster=None if cluster == Cluster() else cluster)
 
 
-def answer(asked: PlanQuestion, search: Search | None = None, cluster: Cluster | None = None) -> DeploymentPlan:
-    """Search for the best of each chip and format, and compare; on a cluster each chip and format is a block."""
+def answer(
+    asked: PlanQuestion,
+    search: Search | None = None,
+    cluster: Cluster | None = None,
+) -> DeploymentPlan:
+    """Search for the best of each chip, format and draft, and compare; on a cluster each of these is a block.
+
+    Ctrl-C keeps what is done by then.
+    """
     search = search or Search(asked)
-    groups: dict[tuple[str, str], list[Replica]] = {}
+    groups: dict[tuple[str, str, int], list[Replica]] = {}
     for replica in search.replicas:
-        groups.setdefault((replica.chip, replica.formats), []).append(replica)
+        groups.setdefault((replica.chip, replica.formats, replica.draft), []).append(replica)
     work = GroupSearch(asked, tuple(map(tuple, groups.values())))
-    if cluster is None:
-        bests = [search.best_of(group) for group in counted(work.groups)]
-    else:
-        with cluster.opened() as client:
-            done = {block.number: each for block, each in done_blocks(work, work.blocks(), client)}
-        bests = [search.take(done[number]) for number in sorted(done)]
-    found = [best for best in bests if best is not None]
-    if asked.disaggregate and (both := best_apart(search)) is not None:
+    bests: dict[int, Assessment | None] = {}
+    stopped = ""
+    try:
+        for number, best in _bests(search, work, cluster):
+            bests[number] = best
+    except KeyboardInterrupt:
+        if not any(bests.values()):
+            raise
+        stopped = f"STOPPED after {len(bests)} of {len(work.groups)} chips and formats: the others were not searched"
+    found = [best for _, best in sorted(bests.items()) if best is not None]
+    intervals = {}
+    if asked.library is not None and not stopped:
+        for number, best in bests.items():
+            if best is not None:
+                intervals[best.deployment] = cost_interval(search, work.groups[number])
+    if asked.disaggregate and not stopped and (both := best_apart(search)) is not None:
         found.append(both)
     found.sort(key=lambda each: each.order)
     missed = [each for each in search.assessed if each.reason is not None]
     nearest = min(missed, key=_miss, default=None)
     if not found and nearest is None:
         nearest = _nearest(search)
-    return DeploymentPlan(
-        asked, search, tuple(found), None if found else nearest, search.tally(found[0] if found else None)
-    )
+    reasons = search.tally(found[0] if found else None, (each for number in bests for each in work.groups[number]))
+    return DeploymentPlan(asked, search, tuple(found), None if found else nearest, reasons, intervals, stopped)
+
+
+def _bests(search: Search, work: GroupSearch, cluster: Cluster | None) -> Iterator[tuple[int, Assessment | None]]:
+    """The best of each group by its number, as they are found."""
+    if cluster is None:
+        yield from ((number, search.best_of(group)) for number, group in enumerate(counted(work.groups)))
+        return
+    with cluster.opened() as client:
+        yield from ((block.number, search.take(each)) for block, each in done_blocks(work, work.blocks(), client))
 
 
 def _nearest(search: Search) -> Assessment | None:
@@ -501,45 +604,3 @@ def _miss(each: Assessment) -> tuple[int, float, float]:
     if each.reason is None:
         return (-len(KINDS), 0.0, each.cost)
     return (-KINDS.index(each.reason.kind), each.reason.excess, each.cost)
-
-
-def read_deployment(text: str, asked: PlanQuestion) -> Deployment:
-    """Read a deployment as the table writes it: ``h100:8 tensor 8 fp8``, then ``chunk 2048``, ``whole``, ``batch 64``.
-
-    The way of taking prompts is -1 where it is left open.
-    """
-    target, *words = text.replace(",", "").split()
-    name, _, shape = target.partition(":")
-    if name not in asked.chips or not (shape or "1").isdecimal():
-        hint = f"a chip of the plan and a number of them first, as in {asked.chips[0]}:8"
-        raise InputError(f"{target!r} is not a number of chips of the plan", hint=hint)
-    chips = int(shape or 1)
-    ways: dict[str, int] = {}
-    chunk, most, formats = -1, 0, []
-    while words:
-        word = words.pop(0)
-        if word in ("tensor", "pipeline", "context", "expert", "batch", "chunk", "chunks"):
-            if words and words[0] == "of":
-                words.pop(0)
-            if not words or not words[0].isdecimal():
-                raise InputError(f"{word} without a number in {text!r}", hint=f"for instance {word} 8")
-            number = int(words.pop(0))
-            if word == "batch":
-                most = number
-            elif word.startswith("chunk"):
-                chunk = number
-            else:
-                ways[word] = number
-        elif word == "whole":
-            chunk = 0
-        else:
-            formats.append(word)
-    named = " ".join(formats) or (asked.formats or tuple(FORMATS))[0]
-    if named not in FORMATS:
-        raise InputError(f"{named!r} in {text!r} is not understood", hint=suggest(named, FORMATS, what="formats"))
-    replica = Replica(name, named, **ways)
-    if chips % replica.chips:
-        raise InputError(
-            f"{chips} chips are no whole number of {replica.layout}", hint=f"a multiple of {replica.chips}"
-        )
-    return Deployment(replica, chips // replica.chips, chunk, most)

@@ -19,10 +19,12 @@ from roofline.plans.search import Assessment, Deployment, Search, prompt_server,
 
 
 def best_apart(search: Search) -> Assessment | None:
-    """The cheapest pools of chips that prefill and that decode, with keys and values in one format."""
+    """The cheapest pools of chips that prefill and that decode, with one format of keys and values and one draft."""
     meets: list[Assessment] = []
-    for kv in {FORMATS[replica.formats].get("kv") for replica in search.replicas}:
-        group = tuple(replica for replica in search.replicas if FORMATS[replica.formats].get("kv") == kv)
+    alike: dict[tuple[Any, int], list[Replica]] = {}
+    for replica in search.replicas:
+        alike.setdefault((FORMATS[replica.formats].get("kv"), replica.draft), []).append(replica)
+    for group in map(tuple, alike.values()):
         firsts, laters = (_cheapest(search, group, decodes=decodes) for decodes in (False, True))
         for first, later in itertools.product(firsts, laters):
             found = search.assess(replace(later, prefill=first.replica, prefill_copies=first.copies))

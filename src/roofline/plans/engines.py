@@ -1,7 +1,8 @@
 """A deployment as options of serving engines: our reading of their documentation, to be checked against your version.
 
 Sources: vLLM, "Engine Arguments" and "Data Parallel Deployment" (docs.vllm.ai); SGLang, "Server Arguments" and "DP, DPA
-and SGLang DP Router" (docs.sglang.io); TensorRT-LLM, "trtllm-serve" (nvidia.github.io/TensorRT-LLM).
+and SGLang DP Router" (docs.sglang.io); TensorRT-LLM, "trtllm-serve" (nvidia.github.io/TensorRT-LLM). Of drafts: their
+pages "Speculative Decoding".
 
 >>> from roofline.plans.replicas import Replica
 >>> from roofline.plans.search import Deployment
@@ -51,6 +52,8 @@ class Engine(NamedTuple):
     whole: str = ""
     spans: tuple[str, ...] = ()
     file: str = ""
+    draft: str = ""
+    own_draft: str = ""
 
 
 ENGINES = {
@@ -59,18 +62,28 @@ ENGINES = {
         "--enable-expert-parallel", "--max-num-seqs {}", "--max-num-batched-tokens {}", "--max-model-len {}",
         "--gpu-memory-utilization {:g}", "--quantization {}", "--kv-cache-dtype {}", "--enable-chunked-prefill",
         "--no-enable-chunked-prefill",
+        draft="--speculative-config '{{\"method\": \"draft_model\", \"model\": \"{model}\", "
+        "\"num_speculative_tokens\": {length}}}'",
+        own_draft="--speculative-config '{{\"method\": \"mtp\", \"num_speculative_tokens\": {length}}}'",
     ),
     "sglang": Engine(
         "python -m sglang.launch_server --model-path {}", "--tp-size {}", "--pp-size {}",
         "--dp-size {} --enable-dp-attention", "--ep-size {}", "--max-running-requests {}", "--chunked-prefill-size {}",
         "--context-length {}", "--mem-fraction-static {:g}", "--quantization {}", "--kv-cache-dtype {}",
         "--enable-mixed-chunk", spans=("tensor", "sequences", "tokens"),
+        draft="--speculative-algorithm STANDALONE --speculative-draft-model-path {model} "
+        "--speculative-num-steps {length} --speculative-eagle-topk 1 --speculative-num-draft-tokens {checked}",
+        own_draft="--speculative-algorithm EAGLE --speculative-num-steps {length} --speculative-eagle-topk 1 "
+        "--speculative-num-draft-tokens {checked}",
     ),
     "tensorrt-llm": Engine(
         "trtllm-serve {}", "--tp_size {}", "--pp_size {}", "enable_attention_dp: true", "--ep_size {}",
         "--max_batch_size {}", "--max_num_tokens {}", "--max_seq_len {}", "--kv_cache_free_gpu_memory_fraction {:g}",
         kv="kv_cache_config: {{dtype: {}}}", chunked="enable_chunked_prefill: true", spans=("tensor",),
         file="--config options.yaml  # with {{{}}}",
+        draft="speculative_config: {{decoding_type: DraftTarget, max_draft_len: {length}, "
+        "speculative_model_dir: {model}}}",
+        own_draft="speculative_config: {{decoding_type: MTP, num_nextn_predict_layers: {length}}}",
     ),
 }  # fmt: skip
 
@@ -78,16 +91,26 @@ ENGINES = {
 CACHE_WORDS = {"sglang": {"fp8": "fp8_e4m3"}}
 
 
-def engine_settings(deployment: Deployment, model: str, length: int, memory: float) -> dict[str, str]:
-    """The command of one replica for each engine; ``length`` tokens are a sequence's most, ``memory`` the share."""
-    return {name: _command(name, engine, deployment, model, length, memory) for name, engine in ENGINES.items()}
+def engine_settings(
+    deployment: Deployment, model: str, length: int, memory: float, drafts_by: str | None = None
+) -> dict[str, str]:
+    """The command of one replica for each engine; ``length`` tokens are a sequence's most, ``memory`` the share.
+
+    ``drafts_by`` names the model that drafts, ``mtp`` its own layers; None: it has no name.
+    """
+    return {
+        name: _command(name, engine, deployment, model, length, memory, drafts_by) for name, engine in ENGINES.items()
+    }
 
 
-def _command(name: str, engine: Engine, deployment: Deployment, model: str, length: int, memory: float) -> str:
+def _command(
+    name: str, engine: Engine, deployment: Deployment, model: str, length: int, memory: float, drafts_by: str | None
+) -> str:
     replica, copies = deployment.replica, deployment.replica.copies
     formats = FORMATS[replica.formats]
     most = -(-deployment.most // copies)
-    tokens = deployment.chunk + most if deployment.chunk else max(length, most)
+    decoded = most * (replica.draft + 1)
+    tokens = deployment.chunk + decoded if deployment.chunk else max(length, decoded)
     if name == "sglang":
         tokens = deployment.chunk or -1
     counts = {"tensor": replica.tensor, "sequences": most, "tokens": tokens}
@@ -104,11 +127,14 @@ def _command(name: str, engine: Engine, deployment: Deployment, model: str, leng
         engine.memory.format(memory),
         engine.weights.format("fp8") if formats.get("compute") == "fp8" else "",
     ]
+    draft = engine.own_draft if drafts_by == "mtp" else engine.draft
+    drafts = {"length": replica.draft, "checked": replica.draft + 1, "model": drafts_by or "DRAFT"}
     # what TensorRT-LLM takes in a file only
     settings = [
         engine.data.format(copies) if copies > 1 else "",
         engine.kv.format(CACHE_WORDS.get(name, {}).get(kv, kv)) if kv is not None else "",
         engine.chunked if deployment.chunk else engine.whole,
+        draft.format(**drafts) if replica.draft else "",
     ]
     settings = list(filter(None, settings))
     if engine.file and settings:

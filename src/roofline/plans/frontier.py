@@ -43,6 +43,9 @@ MORE = 1.01
 #: Steps of the search for the largest rate within the limits.
 HALVINGS = 14
 
+#: Loads of a curve.
+LOADS = 16
+
 
 @dataclass(frozen=True, slots=True)
 class ReplicaCorners:
@@ -114,13 +117,18 @@ def step_line(times: UnloadedReplica, about: int = 1) -> StepLine:
 def corners(times: UnloadedReplica) -> ReplicaCorners:
     """The corners of a replica, read from its steps; a step's own line gives what they tend to."""
     limit = times.asked.limits.per_token
-    quick = np.flatnonzero(times.step[1:] <= limit) if limit is not None else None
+    several = times.tokens_per_step
+    quick = np.flatnonzero(times.step[1:] / several <= limit) if limit is not None else None
     within = None if quick is None else int(quick.max()) + 1 if len(quick) else 0
     memory = times.memory.level
     names = times.step_bound_by
     units = {unit.name for unit in chip(times.replica.target).units}
     from_here = next((n for n in range(1, times.most + 1) if names[n] in units and names[n] != memory), None)
-    return ReplicaCorners(within, times.most, from_here, step_line(times, max(1, times.most // 2)).tends_to)
+    half = max(1, times.most // 2)
+    if times.replica.draft:  # of drafts and checks together: along their last steps
+        more = float(times.step[-1] - times.step[half]) / max(times.most - half, 1)
+        return ReplicaCorners(within, times.most, from_here, several / more if more > 0 else float("inf"))
+    return ReplicaCorners(within, times.most, from_here, step_line(times, half).tends_to)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -147,10 +155,36 @@ def serving_curve(times: UnloadedReplica, server: ServerTimes) -> ServingCurve:
     """The curve of a replica that takes prompts in some way, every place always taken."""
     n = np.arange(1, server.most + 1)
     steps = max(server.decode_steps, 1.0)
-    each = server.step[1:] + server.stall[1:] / steps
+    each = server.unloaded_gaps[1:]
     answers = n / (steps * server.step[1:] + n * server.stall[1:])
     made = answers * times.asked.load.output / times.replica.chips
     return ServingCurve(times.replica, n, each, made, times.step_bound_by[1 : server.most + 1], corners(times))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LoadedCurve:
+    """A replica under loads up to its largest rate: times at the percentile, sequences, output tokens a second a chip.
+
+    An entry for each load, the least first.
+    """
+
+    replica: Replica
+    per_token: Any
+    first_token: Any
+    in_flight: Any
+    per_chip: Any
+
+
+def loaded_curve(times: UnloadedReplica, chunk: int, most: int, rate: float) -> LoadedCurve:
+    """A replica under loads from a tenth of its largest rate, among them ``rate`` requests a second."""
+    server = times.server(chunk).limited_to(most or times.most)
+    rates = np.append(np.linspace(0.1, 0.97, LOADS) * server.largest_rate, rate)
+    found = []
+    for each in np.unique(rates[rates < server.largest_rate]):
+        loaded = server.under(float(each), times.asked.limits.share)
+        first, gap = loaded.time_to_first_token.percentile + times.lag, loaded.time_per_token.percentile
+        found.append((gap, first, loaded.in_flight, each * times.asked.load.output / times.replica.chips))
+    return LoadedCurve(times.replica, *np.array(found).T)
 
 
 def largest_rate_within(times: UnloadedReplica, chunk: int, most: int) -> float:

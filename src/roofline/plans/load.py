@@ -53,9 +53,13 @@ from roofline.plans.queueing import (
     share_means,
     weighted_percentile,
 )
+from roofline.plans.speculation import Acceptance
 
 #: Points at which lengths, states and numbers of stalls are taken for percentiles.
 QUANTILES = 24
+
+#: Points at which the tokens of a draft's checks are taken for percentiles.
+DRAWN = 8
 
 #: Utilisations for which busy periods are tabulated, between 0 and 1.
 SHARES = 256
@@ -87,7 +91,8 @@ class ServerTimes:
     """What a server takes without load: seconds by the number n that decode, n from 0 (unused) to the most.
 
     ``step[n]`` is t, ``service[n]`` s, ``stall[n]`` h of the module. ``spread`` lists prompts of other lengths by their
-    share and their work over the mean's. ``lengths`` is ``geometric`` or ``fixed``.
+    share and their work over the mean's. ``lengths`` is ``geometric`` or ``fixed``. With a ``draft`` a step drafts and
+    checks, and gives each sequence several tokens.
     """
 
     step: Any
@@ -98,6 +103,7 @@ class ServerTimes:
     lengths: str = "geometric"
     arrival_variation: float = 1.0
     chunks: float = 0
+    draft: Acceptance | None = None
 
     @classmethod
     def of(
@@ -122,7 +128,18 @@ class ServerTimes:
     @property
     def decode_steps(self) -> float:
         """Decode steps of an answer, on average."""
-        return self.output - 1
+        return self.output - 1 if self.draft is None else self.draft.checks(self.output - 1, self.lengths)
+
+    @property
+    def tokens_per_step(self) -> float:
+        """Tokens that a step gives each sequence, on average: 1 without a draft."""
+        return 1.0 if self.draft is None or self.output <= 1 else (self.output - 1) / self.decode_steps
+
+    @property
+    def unloaded_gaps(self) -> Any:
+        """Seconds a token where all places are taken and one prompt comes in for each answer, by the number at work."""
+        steps = max(self.decode_steps, 1e-12)
+        return (self.step + self.stall / steps) / self.tokens_per_step
 
     @property
     def saturated(self) -> int:
@@ -204,8 +221,33 @@ class LoadedServer:
     @property
     def time_per_token(self) -> LatencyUnderLoad:
         """The mean gap between the tokens of a request: its mean over requests and its percentile."""
-        values, weights, _ = self._gaps
+        values, weights = self._token_gaps
         return LatencyUnderLoad(float(np.sum(values * weights)), weighted_percentile(values, weights, self.share))
+
+    @cached_property
+    def _token_gaps(self) -> tuple[Any, Any]:
+        """Mean gaps between tokens of requests, and their weights: of steps, by the tokens these give each.
+
+        The number of checks of an answer is near normal, and a check gives 1 to γ + 1 tokens.
+        """
+        values, weights, _ = self._gaps
+        draft = self.server.draft
+        if draft is None or self.chain is None:
+            return values, weights
+        z = _normal_points()[QUANTILES // (2 * DRAWN) :: QUANTILES // DRAWN]
+        z = z / np.sqrt(np.mean(z**2))
+        # checks a token by the length of the answer, on average and as they vary
+        a_token = self._answers[2]
+        spread = draft.spread(self._answers[0] * self.server.tokens_per_step)
+        varied = np.clip(a_token[:, None] * (1 + spread[:, None] * z), 1 / (draft.length + 1), 1.0)
+        varied = varied.reshape(len(a_token), *[1] * (values.ndim - 1), DRAWN)
+        return values[..., None] * varied, np.broadcast_to((weights / DRAWN)[..., None], (*values.shape, DRAWN))
+
+    @cached_property
+    def _answers(self) -> tuple[Any, Any, Any]:
+        """Decode steps of answers: means over equal shares, these, and steps a token."""
+        server = self.server
+        return _lengths(server.output - 1, server.lengths, server.draft)
 
     @cached_property
     def _gaps(self) -> tuple[Any, Any, Any]:
@@ -214,7 +256,7 @@ class LoadedServer:
         if chain is None:
             return np.zeros(1), np.ones(1), np.zeros(1)
         met, plain, waits = self._entered
-        lengths, shares = _lengths(server.decode_steps, server.lengths)
+        lengths, shares, _ = self._answers
         forgets, mean = chain.relaxation_time(server.step), float(plain.mean())
         life = lengths * mean if not (server.chunks or server.apart) else lengths * float(self._steps[met].mean())
         kept = np.sqrt(_share_kept(life / forgets)) if forgets > 0 else np.ones_like(lengths)
@@ -308,11 +350,16 @@ class LoadedServer:
             often = np.minimum(1.0, self.rate * self.server.chunks * self._steps[met])
             values, weights = np.stack([plain, mixed]), np.stack([1 - often, often]) / QUANTILES
         else:
-            numbers = busy_period_points(self.rate * plain, 0.0)
-            values = plain[:, None] + numbers * (stall / (1 - self.server.stalled(self.rate)[met]))[:, None]
-            weights = np.full(values.shape, 1 / values.size)
+            # prompts that stop the step: those that come in it, and in each other's prefill
+            busy = self.server.stalled(self.rate)[met]
+            numbers = np.arange(int(8 / (1 - float(busy.max())) ** 2 + 8 * self.rate * float(plain.max())) + 8)
+            weights = busy_period_chances((self.rate * plain)[:, None], busy[:, None], numbers) / QUANTILES
+            values = plain[:, None] + numbers * stall[:, None]
         mean = self.in_flight / (self.rate * self.server.decode_steps)
-        return LatencyUnderLoad(mean, weighted_percentile(values, weights, self.share))
+        several = self.server.tokens_per_step
+        if several > 1:  # the others of a step come with its first
+            values, weights = np.append(values.ravel(), 0.0), np.append(weights.ravel() / several, 1 - 1 / several)
+        return LatencyUnderLoad(mean / several, weighted_percentile(values, weights, self.share))
 
     @property
     def prefill_utilisation(self) -> float:
@@ -384,18 +431,21 @@ class LoadedServer:
         if first is not None:
             share *= self.first_token().within(first)
         if gap is not None and self.chain is not None:
-            values, weights, _ = self._gaps
+            values, weights = self._token_gaps
             share *= float(np.sum(np.where(values <= gap, weights, 0.0)))
         return self.rate * share
 
 
-def _lengths(steps: float, kind: str) -> tuple[Any, Any]:
-    """Decode steps of answers: means over equal shares, and these."""
-    if kind == "fixed" or steps <= 1:
-        return np.array([steps]), np.array([1.0])
-    numbers = np.arange(1, int(20 * steps) + 2)
-    chances = (1 - 1 / steps) ** (numbers - 1) / steps
-    return share_means(chances, numbers, QUANTILES), np.full(QUANTILES, 1 / QUANTILES)
+def _lengths(tokens: float, kind: str, draft: Acceptance | None) -> tuple[Any, Any, Any]:
+    """Decode steps of answers: means over equal shares, these, and their steps a token."""
+    if kind == "fixed" or tokens <= 1:
+        one = tokens if draft is None else draft.checks(tokens, kind)
+        return np.array([one]), np.array([1.0]), np.array([one / tokens])
+    numbers = np.arange(1, int(20 * tokens) + 2)
+    chances = (1 - 1 / tokens) ** (numbers - 1) / tokens
+    shares, steps = np.full(QUANTILES, 1 / QUANTILES), numbers if draft is None else draft.checks_of(numbers)
+    each = np.ones(QUANTILES) if draft is None else share_means(chances, steps / numbers, QUANTILES)
+    return share_means(chances, steps, QUANTILES), shares, each
 
 
 def _share_kept(times: Any) -> Any:
@@ -436,6 +486,17 @@ def busy_period_points(means: Any, busy: float, *, paired: bool = False) -> Any:
     return np.where(average > 0, found * expected / np.where(average > 0, average, 1.0), expected)
 
 
+def busy_period_chances(means: Any, busy: Any, numbers: Any) -> Any:
+    """Probabilities of numbers of customers of busy periods that begin with Poisson numbers of them.
+
+    >>> np.round(busy_period_chances(0.5, 0.0, np.arange(3)), 3).tolist()
+    [0.607, 0.303, 0.076]
+    """
+    means = np.maximum(means, 1e-12)
+    total = means + numbers * busy
+    return np.exp(np.log(means) + (numbers - 1) * np.log(total) - total - _log_factorial(numbers))
+
+
 @cache
 def _busy_period_table(share: int) -> tuple[Any, Any]:
     """Points of the distribution at means whose roots are evenly spaced, and these roots; ``share`` is ρ in SHARES.
@@ -451,9 +512,7 @@ def _busy_period_table(share: int) -> tuple[Any, Any]:
     wide = np.concatenate([np.ones(48), np.gradient(beyond)])
     wide[48] = (wide[48] + 1) / 2
     mean = np.maximum(roots[:, None] ** 2, 1e-12)
-    total = mean + n * busy
-    logs = np.log(mean) + (n - 1) * np.log(total) - total - _log_factorial(n)
-    chances = np.exp(logs) * wide
+    chances = busy_period_chances(mean, busy, n) * wide
     chances /= chances.sum(axis=1, keepdims=True)
     # rows of mass 1 one after another are one distribution
     points = share_means(chances.ravel(), np.tile(n, len(roots)), len(roots) * QUANTILES)

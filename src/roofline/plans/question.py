@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
@@ -19,6 +20,7 @@ from roofline.errors import InputError, QuantityError
 from roofline.files import read_toml
 from roofline.models.description import Model
 from roofline.plans.load import LENGTHS
+from roofline.plans.speculation import Speculating
 from roofline.quantity import format_number, parse
 
 #: Seconds of the units a rate may be given in.
@@ -157,6 +159,7 @@ class PlanQuestion:
     most_sequences: int = MOST_SEQUENCES
     memory_share: float = MEMORY_SHARE
     library: str | None = None
+    drafts: Speculating = field(default_factory=Speculating)
     options: Mapping[str, Any] = field(default_factory=dict)
 
     def price(self, chip: str) -> float:
@@ -170,7 +173,14 @@ class PlanQuestion:
         rest = attributes(
             self, "chips", "prices", "objective", "formats", "disaggregate", "most_sequences", "memory_share"
         )
-        return {"load": load, "limits": limits, "counts": [min(self.counts), max(self.counts)], **rest}
+        drafts = {
+            **attributes(self.drafts, "lengths", "acceptance", "weights"),
+            "by": self.drafts.model or self.drafts.by,
+        }
+        return {
+            "load": load, "limits": limits, "counts": [min(self.counts), max(self.counts)], **rest,
+            "draft": drafts if self.drafts.lengths else None,
+        }  # fmt: skip
 
 
 def read_rate(text: str | float) -> float:
@@ -182,6 +192,11 @@ def read_rate(text: str | float) -> float:
     name = period.strip().rstrip("s") if period.strip() not in ("s", "secs") else "s"
     if slash and name not in PERIODS:
         raise InputError(f"rate {text!r} is not understood", hint=hint)
+    value = None
+    with suppress(ValueError):
+        value = float(number)
+    if value is not None and value <= 0:
+        raise InputError(f"rate {text!r} is not above 0", hint=hint)
     thousands = 1000.0 if number.strip().lower().endswith("k") else 1.0
     try:
         return parse(number.strip().rstrip("kK"), "") * thousands / PERIODS.get(name, 1.0)

@@ -15,7 +15,7 @@ This is the one place where a plan asks for times of steps.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -25,11 +25,13 @@ from roofline.bounds.api import target
 from roofline.bounds.footprint import Footprint
 from roofline.errors import InputError, RooflineError
 from roofline.hardware import chip
+from roofline.hardware.machine import Machine
 from roofline.hardware.rate import data_level
 from roofline.models.parallelism.block_splitting import has_experts
-from roofline.models.parallelism.layout import Parallelism
+from roofline.models.parallelism.layout import Parallelism, take_layout_options
 from roofline.models.parallelism.splitting import local_stages
 from roofline.models.serving import serve_bound
+from roofline.models.serving.speculation import Drafter, drafter
 from roofline.plans.expected import expected_steps
 from roofline.plans.load import ServerTimes
 from roofline.plans.question import Load, PlanQuestion
@@ -66,7 +68,10 @@ EVERY = 256
 
 @dataclass(frozen=True, slots=True)
 class Replica:
-    """One copy of the model: how many chips share it, and in which formats. ``expert`` chips hold whole experts."""
+    """One copy of the model: how many chips share it, and in which formats. ``expert`` chips hold whole experts.
+
+    ``draft`` is the length of its drafts, 0 where it does not speculate.
+    """
 
     chip: str
     formats: str
@@ -74,6 +79,7 @@ class Replica:
     pipeline: int = 1
     context: int = 1
     expert: int = 1
+    draft: int = 0
 
     @property
     def copies(self) -> int:
@@ -103,8 +109,13 @@ class Replica:
         return " ".join(f"{name} {size}" for name, size in named.items() if size > 1) or "one chip"
 
     def __str__(self) -> str:
+        return f"{self.target} {self.described}"
+
+    @property
+    def described(self) -> str:
+        """Layout, formats and drafts in words."""
         layout = "" if self.chips == 1 else f"{self.layout} "
-        return f"{self.target} {layout}{self.formats}"
+        return f"{layout}{self.formats}" + (f" draft {self.draft}" if self.draft else "")
 
 
 def replicas(asked: PlanQuestion) -> tuple[Replica, ...]:
@@ -115,7 +126,11 @@ def replicas(asked: PlanQuestion) -> tuple[Replica, ...]:
     for name in asked.chips:
         joined = _closely_joined(name)
         for layout in _layouts(moe, max(asked.counts), context, joined):
-            found += [Replica(name, formats, **layout) for formats in _formats(asked, name)]
+            found += [
+                Replica(name, formats, draft=draft, **layout)
+                for formats in _formats(asked, name)
+                for draft in dict.fromkeys((0, *asked.drafts.lengths))
+            ]
     order = {name: number for number, name in enumerate(asked.chips)}
     return tuple(sorted(found, key=lambda each: (each.chips, order[each.chip])))
 
@@ -158,6 +173,9 @@ class UnloadedReplica:
 
     ``most`` is how many sequences fit, no more than asked for. ``memory`` is that of one chip with one sequence, where
     ``capacity`` is what an engine may take of it, and ``sequence`` what each further one needs.
+
+    With drafts a step makes and checks one, and ``prompt`` has the prefill of the model that drafts: ``drafting`` and
+    ``drafted_prompt`` are these parts.
     """
 
     asked: PlanQuestion
@@ -173,7 +191,23 @@ class UnloadedReplica:
     lag: float = 0.0
     assumptions: tuple[str, ...] = ()
     interval: tuple[float, float] = (1.0, 1.0)
+    drafting: Any = 0.0
+    drafted_prompt: float = 0.0
     _mixed: dict[int, Any] = field(default_factory=dict)
+
+    def slower(self, times: float) -> UnloadedReplica:
+        """The same where everything takes so many times as long."""
+        mixed = {size: self.mixed(size) * times for size in self.chunks}
+        return (
+            replace(self, step=self.step * times, prompt=self.prompt * times, lag=self.lag * times, _mixed=mixed)
+            if self.most
+            else self
+        )
+
+    @property
+    def tokens_per_step(self) -> float:
+        """Tokens that a step gives each sequence, on average."""
+        return self.server().tokens_per_step if self.replica.draft else 1.0
 
     @property
     def chunks(self) -> tuple[int, ...]:
@@ -197,14 +231,35 @@ class UnloadedReplica:
                 sizes = {"context": load.mean_context, "chunk": new, "past": past, "last": True}
                 if self.replica.copies > 1:
                     sizes["prompts"] = self.replica.copies
-                found = _by_sequences(self.asked, self.replica, "mixed", self.most, sizes)[0]
+                found = _by_sequences(self.asked, self.replica, "mixed", self.most, sizes | self._checked)[0]
+                found = found + self.drafting + self.drafted_prompt / counts[:, None]
             self._mixed.update(zip(every, found, strict=True))
         return self._mixed[chunk]
+
+    @property
+    def sent_bytes(self) -> float:
+        """Bytes that a prompt leaves for the chips that decode: its keys and values, and those of what drafts."""
+        kept = float(
+            self.asked.model.cache_bytes(self.asked.load.prompt, dtype=FORMATS[self.replica.formats].get("kv"))
+        )
+        if not self.replica.draft:
+            return kept
+        by = drafter(
+            self.asked.model, self.asked.drafts.by, _options(self.asked, self.replica), self.asked.drafts.weights
+        )
+        drafted = 0.0 if by.model is None else by.model.cache_bytes(self.asked.load.prompt, dtype=by.options.get("kv"))
+        return kept + float(drafted)
+
+    @property
+    def _checked(self) -> dict[str, int]:
+        """Tokens of each sequence in a step, where they are several."""
+        return {"tokens": self.replica.draft + 1} if self.replica.draft else {}
 
     def server(self, chunk: int = 0, *, apart: bool = False) -> ServerTimes:
         """The replica as a server: prompts whole, in chunks of so many tokens, or on chips of their own."""
         load = self.asked.load
         more: dict[str, Any] = {"lengths": load.lengths, "arrival_variation": load.arrival_variation}
+        more["draft"] = self.asked.drafts.of(self.replica.draft)
         if not chunk:
             return ServerTimes.of(step=self.step, prompt=self.prompt, output=load.output, apart=apart, **more)
         count = -(-load.new_tokens // chunk) / self.replica.copies
@@ -234,6 +289,10 @@ def unloaded(asked: PlanQuestion, replica: Replica) -> UnloadedReplica:
     held = max(stages, key=lambda part: part.weight_bytes(weights) + part.cache_bytes(load.peak_context, dtype=kv))
     sequence = float(held.cache_bytes(load.peak_context, dtype=kv))
     parts = {"weights": float(held.weight_bytes(weights)), "kv": sequence}
+    draft = None if not replica.draft else DraftSteps.of(asked, replica, machine)
+    if draft is not None:
+        sequence += draft.sequence
+        parts |= {"draft": draft.weights, "kv": sequence}
     capacity = level.capacity.value * asked.memory_share
     rough = UnloadedReplica(asked, replica, Footprint(parts, level.name, level.capacity.value), capacity, sequence, 0)
     if sum(parts.values()) > capacity:
@@ -247,13 +306,17 @@ def unloaded(asked: PlanQuestion, replica: Replica) -> UnloadedReplica:
     # engines prefill no more tokens at once than the largest chunk
     activations = 0.0 if needed is None else float(needed.parts["activations"])
     parts["activations"] = activations * min(1.0, max(CHUNKS) / load.new_tokens)
-    room = capacity - parts["weights"] - parts["activations"]
+    room = capacity - sum(parts.values()) + sequence
     most = min(asked.most_sequences, int(room / sequence) if sequence else asked.most_sequences) * copies
     memory = Footprint(parts, level.name, level.capacity.value)
     if most < 1:
         return UnloadedReplica(asked, replica, memory, capacity, sequence, 0)
     time = float(first.lower)
-    (step,), binds, said = _by_sequences(asked, replica, "decode", most, {"context": load.mean_context})
+    rough = UnloadedReplica(asked, replica, memory, capacity, sequence, most)
+    decoded = {"context": load.mean_context}
+    (step,), binds, said = _by_sequences(asked, replica, "decode", most, decoded | rough._checked)
+    drafting, before = (0.0, 0.0) if draft is None else draft.times(most)
+    step, time = step + drafting, time + before
     prompt, lag, interval = time / copies, time - time / copies, (1.0, 1.0)
     if asked.library is not None:
 
@@ -267,7 +330,8 @@ def unloaded(asked: PlanQuestion, replica: Replica) -> UnloadedReplica:
         )  # fmt: skip
         step, prompt, lag, interval, said = found.step, found.prompt, found.lag, (found.low, found.high), found.said
     return UnloadedReplica(
-        asked, replica, memory, capacity, sequence, most, step, binds, prompt, str(first.bound_by), lag, said, interval
+        asked, replica, memory, capacity, sequence, most, step, binds, prompt, str(first.bound_by), lag, said, interval,
+        drafting, before / copies,
     )  # fmt: skip
 
 
@@ -286,9 +350,11 @@ def _options(asked: PlanQuestion, replica: Replica) -> dict[str, Any]:
 
 
 def _by_sequences(
-    asked: PlanQuestion, replica: Replica, phase: str, most: int, sizes: Mapping[str, Any]
+    asked: PlanQuestion, replica: Replica, phase: str, most: int, sizes: Mapping[str, Any], by: Drafter | None = None
 ) -> tuple[Any, tuple[str, ...], tuple[str, ...]]:
     """Seconds of a step by its number of sequences, from 0 (as of 1), and what binds; and what was assumed.
+
+    Of the model, or of the one that drafts.
 
     Where sizes are arrays there is a row of seconds for each of their entries: one question answers them all.
     """
@@ -298,9 +364,11 @@ def _by_sequences(
     flat: dict[str, Any] = {
         name: np.repeat(size, len(numbers)) if np.ndim(size) else size for name, size in sizes.items()
     }
+    model, options = (
+        (asked.model, _options(asked, replica)) if by is None or by.model is None else (by.model, by.options)
+    )
     answer = serve_bound(
-        asked.model, phase, on=replica.target, set=asked.options.get("set"), batch=np.tile(numbers, rows), **flat,
-        **_options(asked, replica),
+        model, phase, on=replica.target, set=asked.options.get("set"), batch=np.tile(numbers, rows), **flat, **options
     )  # fmt: skip
     shape = (rows, len(numbers))
     times = np.broadcast_to(np.asarray(answer.lower, dtype=np.float64), rows * len(numbers)).reshape(shape)
@@ -312,6 +380,50 @@ def _by_sequences(
     names = np.asarray(binds.names, dtype=object)[np.broadcast_to(binds.codes, rows * len(numbers))[: len(numbers)]]
     at = np.minimum(np.searchsorted(numbers, every), len(numbers) - 1)
     return step, tuple(names[at].tolist()), tuple(answer.assumptions)
+
+
+@dataclass(frozen=True, eq=False)
+class DraftSteps:
+    """What drafts for a replica: its ``weights`` and a ``sequence`` in bytes on one chip."""
+
+    asked: PlanQuestion
+    replica: Replica
+    by: Drafter
+    weights: float = 0.0
+    sequence: float = 0.0
+
+    @classmethod
+    def of(cls, asked: PlanQuestion, replica: Replica, machine: Machine) -> DraftSteps:
+        """Find what drafts, and what it holds. A share of a step holds nothing that is known."""
+        by = drafter(asked.model, asked.drafts.by, _options(asked, replica), asked.drafts.weights)
+        if by.model is None:
+            return cls(asked, replica, by)
+        options = dict(by.options)
+        try:
+            ways = Parallelism.on(machine, **take_layout_options(options))
+            # the head of its own prediction layers is the model's
+            whole = replace(by.model, after=()) if asked.drafts.by == "mtp" else by.model
+            stages, _ = local_stages(whole, machine, ways)
+        except RooflineError as error:
+            raise InputError(f"what drafts, {by.model.name}: {error}") from None
+        kept = (part.cache_bytes(asked.load.peak_context, dtype=options.get("kv")) for part in stages)
+        weights = max(float(part.weight_bytes(options.get("weights"))) for part in stages)
+        return cls(asked, replica, by, weights, max(map(float, kept)))
+
+    def times(self, most: int) -> tuple[Any, float]:
+        """Seconds of a draft by the number of sequences, and of the prefill of the model that drafts."""
+        load, length = self.asked.load, self.replica.draft
+        if self.by.model is None:
+            (plain,), _, _ = _by_sequences(self.asked, self.replica, "decode", most, {"context": load.mean_context})
+            return length * self.by.share * plain, 0.0
+        after = {"context": load.mean_context + np.arange(length)}
+        each = _by_sequences(self.asked, self.replica, "decode", most, after, self.by)[0]
+        first = serve_bound(
+            self.by.model, "prefill", on=self.replica.target, set=self.asked.options.get("set"),
+            batch=self.replica.copies, prompt=load.new_tokens, past=load.cached_tokens,
+            **{**self.by.options, "logits": "none"},
+        )  # fmt: skip
+        return each.sum(axis=0), float(first.lower)
 
 
 def divides(asked: PlanQuestion, replica: Replica) -> UnloadedReplica | str:

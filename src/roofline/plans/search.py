@@ -19,13 +19,14 @@ from __future__ import annotations
 import heapq
 import itertools
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from roofline.errors import InputError, suggest
 from roofline.grids.blocks import RowBlock
 from roofline.hardware import chip
 from roofline.models.serving.disaggregation import link_bandwidth
@@ -77,8 +78,7 @@ class Deployment:
         return f"chunks of {self.chunk:,}" if self.chunk else "whole"
 
     def __str__(self) -> str:
-        layout = "" if self.replica.chips == 1 else f" {self.replica.layout}"
-        own = f"{self.replica.chip}:{self.replica.chips * self.copies}{layout} {self.replica.formats}"
+        own = f"{self.replica.chip}:{self.replica.chips * self.copies} {self.replica.described}"
         if self.prefill is None:
             return own
         first = replace(self, replica=self.prefill, copies=self.prefill_copies, prefill=None)
@@ -112,6 +112,7 @@ class Assessment:
     bound_by: str = ""
     prompt_bound_by: str = ""
     tightness: float = float("inf")
+    token_gap: LatencyUnderLoad | None = None
     interval: tuple[float, float] = (1.0, 1.0)
 
     @property
@@ -231,20 +232,18 @@ class Search:
             text = self.missed(worst, values[worst].percentile, f"p{self.asked.limits.percentile:g}", through)
             reason = Reason("load", text, excess[worst])
         busy = loaded.utilisation
-        share = min(1.0, loaded.rate * float(loaded.server.stall[min(round(loaded.in_flight), times.most)]))
-        used = min(1.0, max(share, 1e-12) + self._decoding(loaded))
+        share = times.prompt / (times.prompt + self._decoding(loaded))
         return Assessment(
             deployment, self.cost(deployment), reason, first, gap, whole,
-            loaded.server.largest_rate * deployment.copies, loaded.in_flight, share / used, binds,
-            times.prompt_bound_by, max([busy, *excess.values()]), times.interval,
+            loaded.server.largest_rate * deployment.copies, loaded.in_flight, share, binds,
+            times.prompt_bound_by, max([busy, *excess.values()]), loaded.token_gap, times.interval,
             )  # fmt: skip
 
     @staticmethod
     def _decoding(loaded: LoadedServer) -> float:
-        """Share of time in decode steps."""
+        """A request's share of the decode steps it is in, in seconds of the replica, no prompt beside."""
         n = min(max(1, round(loaded.in_flight)), loaded.server.most)
-        each = loaded.rate * loaded.server.decode_steps * float(loaded.server.step[n]) / n
-        return min(each, 1.0)
+        return loaded.server.decode_steps * float(loaded.server.step[n]) / n
 
     @cached_property
     def limits(self) -> tuple[tuple[str, float], ...]:
@@ -266,7 +265,10 @@ class Search:
             return _does_not_fit(times)
         found: dict[str, tuple[float, str]] = {
             "first_token": (times.prompt + times.lag, times.prompt_bound_by),
-            "per_token": (float(times.step[1]) if self.asked.load.output > 1 else 0.0, times.step_bound_by[1]),
+            "per_token": (
+                float(times.step[1]) / times.tokens_per_step if self.asked.load.output > 1 else 0.0,
+                times.step_bound_by[1],
+            ),
         }
         steps = self.asked.load.output - 1
         found["end_to_end"] = (found["first_token"][0] + steps * found["per_token"][0], times.step_bound_by[1])
@@ -286,7 +288,7 @@ class Search:
         limit = self.asked.limits.per_token
         if limit is None or server.decode_steps <= 0:
             return (times.most,)
-        quick = np.flatnonzero(server.step + server.stall / server.decode_steps <= limit)
+        quick = np.flatnonzero(server.unloaded_gaps <= limit)
         allowed = max(1, int(quick.max())) if len(quick) else 1
         if allowed >= times.most:
             return (times.most,)
@@ -353,11 +355,11 @@ class Search:
         """Numbers of chips that are allowed, the least first."""
         return tuple(sorted(set(self.asked.counts)))
 
-    def tally(self, best: Assessment | None) -> Counter[str]:
+    def tally(self, best: Assessment | None, searched: Iterable[Replica]) -> Counter[str]:
         """How many deployments there are for each reason: every number of chips, chunk and number of sequences."""
         found: Counter[str] = Counter()
         limit = float("inf") if best is None else best.cost
-        for replica in self.replicas:
+        for replica in searched:
             counts = np.array([count // replica.chips for count in self.counts if count % replica.chips == 0])
             if not len(counts):
                 continue
@@ -410,8 +412,7 @@ def _assess_apart(search: Search, deployment: Deployment, times: UnloadedReplica
     share = asked.limits.share
     first = shifted(first_server.under(rates[0], share).time_to_first_token, prompts.lag)
     loaded = server.under(rates[1], share)
-    kept = asked.model.cache_bytes(asked.load.prompt, dtype=FORMATS[before.formats].get("kv"))
-    sent = float(kept) / (bandwidth * before.chips)
+    sent = prompts.sent_bytes / (bandwidth * before.chips)
     wait, steps = loaded.time_to_first_token, max(asked.load.output - 1, 1)
     gap = loaded.time_per_token
     gap = LatencyUnderLoad(gap.mean + (sent + wait.mean) / steps, gap.percentile + (sent + wait.percentile) / steps)
@@ -449,3 +450,46 @@ def _does_not_fit(times: UnloadedReplica) -> Reason:
     share = f"{times.asked.memory_share:.0%} of {times.memory.level}"
     text = f"does not fit by {over} a chip: weights {weights} and one sequence, of {has} ({share})"
     return Reason("fit", text, needs / may)
+
+
+def read_deployment(text: str, asked: PlanQuestion) -> Deployment:
+    """Read a deployment as the table writes it: ``h100:8 tensor 8 fp8``, then ``chunk 2048``, ``whole``, ``batch 64``;
+    ``draft 4`` speculates.
+
+    The way of taking prompts is -1 where it is left open.
+    """
+    target, *words = text.replace(",", "").split()
+    name, _, shape = target.partition(":")
+    if name not in asked.chips or not (shape or "1").isdecimal():
+        hint = f"a chip of the plan and a number of them first, as in {asked.chips[0]}:8"
+        raise InputError(f"{target!r} is not a number of chips of the plan", hint=hint)
+    chips = int(shape or 1)
+    ways: dict[str, int] = {}
+    chunk, most, formats = -1, 0, []
+    while words:
+        word = words.pop(0)
+        if word in ("tensor", "pipeline", "context", "expert", "draft", "batch", "chunk", "chunks"):
+            if words and words[0] == "of":
+                words.pop(0)
+            if not words or not words[0].isdecimal():
+                raise InputError(f"{word} without a number in {text!r}", hint=f"for instance {word} 8")
+            number = int(words.pop(0))
+            if word == "batch":
+                most = number
+            elif word.startswith("chunk"):
+                chunk = number
+            else:
+                ways[word] = number
+        elif word == "whole":
+            chunk = 0
+        else:
+            formats.append(word)
+    named = " ".join(formats) or (asked.formats or tuple(FORMATS))[0]
+    if named not in FORMATS:
+        raise InputError(f"{named!r} in {text!r} is not understood", hint=suggest(named, FORMATS, what="formats"))
+    replica = Replica(name, named, **ways)
+    if chips % replica.chips:
+        raise InputError(
+            f"{chips} chips are no whole number of {replica.layout}", hint=f"a multiple of {replica.chips}"
+        )
+    return Deployment(replica, chips // replica.chips, chunk, most)

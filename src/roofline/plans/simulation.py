@@ -1,7 +1,8 @@
 """A server simulated request by request with simpy: the check of :mod:`roofline.plans.load`.
 
 Requests arrive, wait for one of N places, are prefilled in the order they came, whole or in chunks beside those that
-decode, and then get a token at each step. It is the same engine as that of the chain, without its approximations.
+decode, and then get a token at each step, or with a draft what its check gives. It is the same engine as that of the
+chain, without its approximations.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import numpy as np
 
 from roofline.errors import InputError
 from roofline.plans.load import LENGTHS, LatencyUnderLoad, ServerTimes
+from roofline.plans.queueing import weighted_percentile
 from roofline.sections import BLANK, Amount, Column, Headline, Row, Section, Table, figures
 
 #: Groups of consecutive requests, whose means say how sure the mean of all is.
@@ -32,6 +34,7 @@ class SimulatedServer:
     first_token: Any
     per_token: Any
     share: float
+    gaps: Any
 
     @property
     def time_to_first_token(self) -> LatencyUnderLoad:
@@ -43,6 +46,14 @@ class SimulatedServer:
         """The mean gap of each request that has any: over requests."""
         gaps = self.per_token[~np.isnan(self.per_token)]
         return LatencyUnderLoad(float(gaps.mean()), float(np.quantile(gaps, self.share)))
+
+    @property
+    def token_gap(self) -> LatencyUnderLoad:
+        """The gap between steps that give a token, over all tokens: ``gaps`` are lengths and how many have each."""
+        lengths, numbers = self.gaps
+        return LatencyUnderLoad(
+            float(np.average(lengths, weights=numbers)), weighted_percentile(lengths, numbers, self.share)
+        )
 
     def standard_error(self, name: str) -> LatencyUnderLoad:
         """Standard errors of the mean and percentile of ``first_token`` or ``per_token``, by groups of requests."""
@@ -65,15 +76,17 @@ def simulate(
     arrivals = np.cumsum(_gaps(random, requests, server.arrival_variation) / rate)
     shares = [share for share, _ in server.spread]
     work = random.choice([each for _, each in server.spread], p=shares, size=requests)
-    steps = _decode_steps(random, server, requests)
+    tokens = _decode_tokens(random, server, requests)
+    steps = tokens if server.draft is None else server.draft.draw(random, tokens)
     environment = simpy.Environment()
     engine = _Engine(environment, server, arrivals, work, steps)
     environment.process(engine.arrive())
     environment.run(until=environment.process(engine.run()))
     kept = slice(int(WARMING * requests), None)
     with np.errstate(divide="ignore", invalid="ignore"):
-        per_token = np.where(steps > 0, (engine.last - engine.first) / steps, np.nan)
-    return SimulatedServer((engine.first - arrivals)[kept], per_token[kept], percentile)
+        per_token = np.where(tokens > 0, (engine.last - engine.first) / tokens, np.nan)
+    gaps = np.array(engine.gaps).reshape(-1, 2).T
+    return SimulatedServer((engine.first - arrivals)[kept], per_token[kept], percentile, gaps)
 
 
 def _gaps(random: Any, count: int, variation: float) -> Any:
@@ -81,8 +94,8 @@ def _gaps(random: Any, count: int, variation: float) -> Any:
     return random.gamma(1 / variation, variation, count) if variation > 0 else np.ones(count)
 
 
-def _decode_steps(random: Any, server: ServerTimes, count: int) -> Any:
-    mean = server.decode_steps
+def _decode_tokens(random: Any, server: ServerTimes, count: int) -> Any:
+    mean = server.output - 1
     if LENGTHS[server.lengths] and mean > 1:
         return random.geometric(1 / mean, count)
     return np.full(count, round(mean))
@@ -100,6 +113,9 @@ class _Engine:
         self.count = 0
         self.left = len(arrivals)
         self.wake = environment.event()
+        self.before = 0.0
+        self.begun: list[float] = []
+        self.gaps: list[tuple[float, int]] = []
 
     def arrive(self) -> Generator[Any, Any, None]:
         """Let requests in, each at its time."""
@@ -143,6 +159,12 @@ class _Engine:
     def _token(self) -> None:
         """One token for each that decodes; those that have all leave."""
         self.count += 1
+        now = self.environment.now
+        self.gaps += [
+            (now - self.before, len(self.ends) - len(self.begun)),
+            *((now - first, 1) for first in self.begun),
+        ]
+        self.before, self.begun = now, []
         while self.ends and self.ends[0][0] <= self.count:
             _, number = heapq.heappop(self.ends)
             self.last[number] = self.environment.now
@@ -153,6 +175,7 @@ class _Engine:
         self.first[prompt] = self.environment.now
         if self.steps[prompt] > 0:
             heapq.heappush(self.ends, (self.count + int(self.steps[prompt]), prompt))
+            self.begun.append(self.environment.now)
         else:
             self.last[prompt] = self.environment.now
             self.left -= 1

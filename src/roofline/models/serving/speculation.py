@@ -18,8 +18,8 @@ arXiv:2211.17192, equation 1 and theorem 3.8.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from roofline.answers import Answer, attributes
@@ -169,42 +169,47 @@ def speculate(
     plain = step(described, context, **options)
     if described.context is not None and described.context > context + 1:
         longest = min(longest, described.context - context - 1)
-    name, drafted = _drafter(described, by, plain, context, step, options, draft_weights)
-    drafts, drafting = [Draft(0, 0.0, plain, 1.0)], 0.0
+    drafts_by = drafter(described, by, options, draft_weights)
+    drafts, drafting, own = [Draft(0, 0.0, plain, 1.0)], 0.0, drafts_by.model
     for length in range(1, max(draft, longest) + 1):
-        drafting += drafted(length - 1)
+        drafting += drafts_by.share * plain if own is None else step(own, context + length - 1, **drafts_by.options)
         checking = step(described, context, length + 1, **options)
         drafts.append(Draft(length, drafting, checking, float(expected_tokens(length, acceptance))))
-    return Speculation(batch, acceptance, name, form, plain, drafts[draft], tuple(drafts[: longest + 1]))
+    return Speculation(batch, acceptance, drafts_by.said, form, plain, drafts[draft], tuple(drafts[: longest + 1]))
 
 
-def _drafter(
-    model: Model,
-    by: Model | str | float,
-    plain: float,
-    context: int,
-    step: Callable[..., float],
-    options: Any,
-    weights: str | None,
-) -> tuple[str, Callable[[int], float]]:
-    """The name of the draft, and a function that gives the seconds of its step after a number of drafted tokens."""
+@dataclass(frozen=True, slots=True)
+class Drafter:
+    """What drafts: a ``model`` with the ``options`` of its steps, or a ``share`` of the model's own step."""
+
+    said: str
+    model: Model | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)
+    share: float = 0.0
+
+
+def drafter(model: Model, by: Model | str | float, options: Mapping[str, Any], weights: str | None = None) -> Drafter:
+    """Find what drafts for a model: another model, ``mtp``, or a share of a step; ``options`` are the model's own.
+
+    >>> drafter(load("llama-3-70b"), "llama-3-8b", {"tensor": 8, "weights": "fp8"}).options
+    {'tensor': 8}
+    """
     if weights is not None and (by == "mtp" or isinstance(by, int | float)):
         raise InputError("a format of a draft's weights is that of a model that drafts", hint="name one, by=…")
     if isinstance(by, int | float):
         if not 0 <= by < float("inf"):
             raise InputError(f"a draft step of {by} of the model's own", hint="a fraction, as in 0.1")
-        return f"a draft of {by:g} of a step", lambda after: by * plain
+        return Drafter(f"a draft of {by:g} of a step", share=float(by))
     if by == "mtp":
-        own = prediction_layer(model)
-        return "its own prediction layers", lambda after: step(own, context + after, **options)
+        return Drafter("its own prediction layers", prediction_layer(model), dict(options))
     other = load(by)
     # a draft model has formats of its own
     shared = {
         name: value for name, value in options.items() if name not in ("weights", "activations", "skew", *_EXPERTS)
     }
     if weights is None:
-        return other.name, lambda after: step(other, context + after, **shared)
-    return f"{other.name} in {weights}", lambda after: step(other, context + after, **shared, weights=weights)
+        return Drafter(other.name, other, shared)
+    return Drafter(f"{other.name} in {weights}", other, {**shared, "weights": weights})
 
 
 def prediction_layer(model: Model) -> Model:

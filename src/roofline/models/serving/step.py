@@ -52,6 +52,7 @@ def mixed(
     past: Size = 0,
     prompts: Size = 1,
     last: bool = False,
+    tokens: Size = 1,
     **options: Any,
 ) -> tuple[Op, ...]:
     """One step of ``batch`` sequences that decode after ``context`` tokens and a ``chunk`` of each of some ``prompts``.
@@ -60,6 +61,7 @@ def mixed(
         ``chunk``    new tokens of each prompt in this step, after ``past`` that earlier ones put in the cache
         ``prompts``  how many prompts have a chunk in this step; over copies of the model, as ``batch``, of all of them
         ``last``     the chunks end their prompts, so each gives a token; else none of them needs output
+        ``tokens``   new tokens of each sequence that decodes: more than 1 check a draft
 
     ``options`` are those that :func:`roofline.models.prefill` and :func:`roofline.models.decode` share. Sizes may be
     numbers, arrays or symbols.
@@ -68,20 +70,20 @@ def mixed(
     chunk, batch, prompts = check("chunk", chunk), check("batch", batch), check("prompts", prompts)
     absorbed = {} if "absorbed" not in options else {"absorbed": options.pop("absorbed")}
     first = prefill(model, batch=prompts, prompt=chunk, past=past, **absorbed, **options)
-    other = decode(model, batch=batch, context=context, **absorbed, **options)
-    return _merge(first, other, _together(model, batch, prompts, chunk, last, options))
+    other = decode(model, batch=batch, context=context, tokens=tokens, **absorbed, **options)
+    return _merge(first, other, _together(model, batch, prompts, chunk, tokens, last, options))
 
 
 def _together(
-    model: Model, batch: Size, prompts: Size, chunk: Size, last: bool, options: dict[str, Any]
+    model: Model, batch: Size, prompts: Size, chunk: Size, tokens: Size, last: bool, options: dict[str, Any]
 ) -> tuple[Op, ...]:
     """All tokens of one chip as one sequence: right for what no sequence matters to."""
     deal = model.share
     groups = deal.group(batch), deal.group(prompts)
-    ours, theirs = (deal.local(group) for group in groups)
-    tokens = ours + theirs * chunk
-    together = None if deal.sharing == 1 else groups[0] + groups[1] * chunk
-    return stepped(model, batch=1, new=tokens, wanted=ours + theirs if last else ours, together=together, **options)
+    ours, theirs = deal.local(groups[0]) * tokens, deal.local(groups[1])
+    together = None if deal.sharing == 1 else groups[0] * tokens + groups[1] * chunk
+    wanted = ours + theirs if last else ours
+    return stepped(model, batch=1, new=ours + theirs * chunk, wanted=wanted, together=together, **options)
 
 
 def _placed(ops: Sequence[Op]) -> list[tuple[Place, Op]]:

@@ -1,0 +1,121 @@
+"""What a deployment costs: dollars and energy of a million tokens, and the interval of its cost by estimates.
+
+Input and output tokens share the chips by the time that each would take by itself: the prefill of a prompt, and the
+decode steps of an answer, each over the sequences that it has in flight. TDP × time is a ceiling of the chips' energy:
+they are on all the time, and draw no more than that for long. Hosts, networks and cooling are not in it.
+
+>>> from roofline.plans.answer import plan
+>>> found = plan("llama-3-8b", on=["h100"], count=[1], rate=4, prompt=1024, output=128, formats=["bf16"])
+>>> power(found.asked, found.best.deployment)
+700.0
+>>> both = million_tokens(found.asked, found.best)
+>>> round(sum(both[name].joules_per_token * 4 * n for name, n in (("input", 1024), ("output", 128))))
+700
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from roofline.bounds.api import target
+from roofline.models.serving.cost import TokenCost, chip_power, token_cost
+from roofline.plans.question import PlanQuestion
+from roofline.plans.replicas import Replica, UnloadedReplica
+from roofline.plans.search import Assessment, Deployment, Search
+from roofline.quantity import format_amount, format_number
+from roofline.sections import BLANK, Amount, Column, Headline, Row, Section, Table, figures
+
+
+def power(asked: PlanQuestion, deployment: Deployment) -> float | None:
+    """Watts of all chips by their TDP; None where one has none that is known."""
+    before = [(deployment.prefill, deployment.prefill_copies)] if deployment.prefill is not None else []
+    watts = [
+        (tdp_of(asked, each.chip), each.chips * copies)
+        for each, copies in [(deployment.replica, deployment.copies), *before]
+    ]
+    return None if any(each is None for each, _ in watts) else sum((each or 0.0) * chips for each, chips in watts)
+
+
+def tdp_of(asked: PlanQuestion, name: str) -> float | None:
+    """Watts of one chip: what was set, or its data sheet's TDP."""
+    return chip_power(target(name, set=asked.options.get("set")))
+
+
+def million_tokens(asked: PlanQuestion, choice: Assessment) -> dict[str, TokenCost]:
+    """The cost of a million input and output tokens at the load: their shares of the chips' time."""
+    hourly = choice.cost if asked.objective == "cost" else None
+    watts, load, share = power(asked, choice.deployment), asked.load, choice.prefill_share
+    return {
+        "input": token_cost(time=share, tokens=load.rate * load.prompt, price=hourly, power=watts),
+        "output": token_cost(time=1 - share, tokens=load.rate * load.output, price=hourly, power=watts),
+    }
+
+
+def cost_lines(asked: PlanQuestion, choice: Assessment) -> Iterator[str]:
+    """Dollars of tokens and the ceiling of their energy, in words."""
+    both = million_tokens(asked, choice)
+    into, out = both["input"], both["output"]
+    shared = f"prefill has {choice.prefill_share:.0%} of the chip time used"
+    if into.dollars is not None and out.dollars is not None:
+        each = (f"${format_number(float(cost.dollars or 0))} a million {name} tokens" for name, cost in both.items())
+        yield f"{', '.join(each)}: {shared}"
+    if into.kilowatt_hours is not None and out.kilowatt_hours is not None:
+        joules = [format_amount(float(cost.joules_per_token or 0), "J") for cost in (out, into)]
+        yield (
+            f"energy at most {joules[0]} an output token ({format_number(float(out.kilowatt_hours))} kWh a million), "
+            f"{joules[1]} an input token ({format_number(float(into.kilowatt_hours))} kWh): "
+            f"TDP of {format_number(power(asked, choice.deployment) or 0)} W all the time"
+            + (f"; {shared}" if into.dollars is None else "")
+        )
+
+
+def cost_sections(asked: PlanQuestion, choices: Sequence[Assessment]) -> tuple[Section, ...]:
+    """Dollars and energy of a million tokens of each choice, as a table."""
+    rows = []
+    for choice in choices:
+        both = million_tokens(asked, choice)
+        dollars = ("" if cost.dollars is None else f"${format_number(float(cost.dollars))}" for cost in both.values())
+        energy = ("" if cost.kilowatt_hours is None else Amount(cost.kilowatt_hours) for cost in both.values())
+        joules = both["output"].joules_per_token
+        rows.append(Row((str(choice.deployment), *dollars, *energy, "" if joules is None else Amount(joules, "J"))))
+    head = Headline("a million tokens", "dollars and kWh, energy at most: TDP all the time", level=2)
+    names = ["$ input", "$ output", "kWh input", "kWh output", "an output token"]
+    if asked.objective != "cost":
+        names, rows = names[2:], [row._replace(cells=(row.cells[0], *row.cells[3:])) for row in rows]
+    columns = (Column("deployment", wrap="words", least=20), *figures(*names))
+    return BLANK, head, Table(columns, rows, "costs", indent=4)
+
+
+class ScaledSearch(Search):
+    """A search whose replicas take as long as one end of their interval says: 0 the low one, 1 the high one."""
+
+    def __init__(self, base: Search, end: int) -> None:
+        super().__init__(base.asked)
+        self.base, self.end = base, end
+
+    def priced(self, replica: Replica) -> UnloadedReplica | str:
+        """A replica without load, its times scaled."""
+        if replica not in self._priced:
+            found = self.base.priced(replica)
+            self._priced[replica] = found if isinstance(found, str) else found.slower(found.interval[self.end])
+        return self._priced[replica]
+
+
+def cost_interval(search: Search, group: Sequence[Replica]) -> tuple[float, float]:
+    """The cost of the cheapest of some replicas where steps take as long as each end of their interval says."""
+    found = [ScaledSearch(search, end).best_of(tuple(group)) for end in (0, 1)]
+    low, high = (float("inf") if each is None else each.cost for each in found)
+    return min(low, high), high
+
+
+def plain_costs(asked: PlanQuestion, choice: Assessment) -> dict[str, Any]:
+    """Costs of tokens under stable keys; None where no price or no TDP is known, or nothing can be served."""
+    both = million_tokens(asked, choice) if choice.largest_rate else {}
+    found: dict[str, Any] = {"power": power(asked, choice.deployment)}
+    for name in ("input", "output"):
+        cost = both.get(name)
+        found[f"cost_per_million_{name}_tokens"] = None if cost is None else cost.dollars
+        found[f"most_joules_per_{name}_token"] = None if cost is None else cost.joules_per_token
+        found[f"most_kilowatt_hours_per_million_{name}_tokens"] = None if cost is None else cost.kilowatt_hours
+    return found
