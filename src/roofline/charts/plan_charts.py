@@ -15,7 +15,7 @@ import numpy as np
 
 from roofline.charts.axes import log_axis
 from roofline.charts.chart import Chart, draws
-from roofline.charts.specification import Line, Mark, Point, Region, Ridge
+from roofline.charts.specification import NEUTRAL, Line, Mark, Point, Region, Ridge
 from roofline.errors import InputError
 from roofline.plans.answer import DeploymentPlan
 from roofline.plans.frontier import LoadedCurve
@@ -66,6 +66,13 @@ def _chart(found: DeploymentPlan, name: str, label: str, theme: str) -> Chart:
         )
     for number, (choice, curve) in enumerate(curves):
         marks += _curve(found, choice, curve, number, name, limits.get(OTHER[name]))
+    for choice in found.choices:
+        took = getattr(choice, name)
+        if choice.deployment.prefill is not None and took is not None:
+            x.append(took.percentile)
+            y.append(found.asked.load.rate * found.asked.load.output / choice.deployment.chips)
+            at = Point(f"{choice.deployment} at this load", x[-1], y[-1], series=NEUTRAL, shape=3, text="prefill apart")
+            marks.append(at)
     ends = (
         "where dotted, " + f"{LIMIT_NAMES[OTHER[name]]} {which} is over its limit too" if OTHER[name] in limits else ""
     )
@@ -93,8 +100,8 @@ def _curve(
         from_here = max(first - 1, 0)
         text = f"{LIMIT_NAMES[OTHER[name]]} over {format_amount(other or 0, 's')}"
         parts = _floats(x[from_here:]), _floats(curve.per_chip[from_here:])
-        yield Line(f"{kept}: {text}", *parts, "curve", number, DOTTED, text, kept)
-    if first:  # last, so that the key shows its stroke
+        yield Line(f"{kept}: {text}", *parts, "curve", number, DOTTED, text)
+    if first:
         dash = STROKES[number % len(STROKES)]
         yield Line(kept, _floats(x[:first]), _floats(curve.per_chip[:first]), "curve", number, dash, kept)
     flips = next((each.corners.compute_bound_from for each in found.curves() if each.replica == curve.replica), None)
