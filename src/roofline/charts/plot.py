@@ -57,6 +57,8 @@ def plot(
     measured: Any = None,
     theme: str = "light",
     title: str = "",
+    estimate: str = "",
+    constants: Sequence[str] = (),
     **arguments: Any,
 ) -> Chart:
     """Draw expressions on machines; the chart is a value, drawn when it is saved or shown.
@@ -78,6 +80,8 @@ def plot(
         ``levels``      roofline: a slope for each memory level (``"hbm"``, ``"vmem"``)
         ``bandwidths``  roofline of one machine at several bandwidths, over regions coloured under its first ceiling
         ``measured``    roofline: runs, from a CSV file or tuples (see :func:`~roofline.measurement.runs.read_measured`)
+        ``estimate``    a library (``"vllm"``): a second, dashed roof or curve says what to expect of its kernels, with
+                        whiskers that hold 80 %; ``constants`` are files of ``roofline calibrate``
 
     Lists of raw amounts (``intensity=[7, 25]``) are several points. The rest (``set``, ``unit``, ``over``, ``policy``
     …) is as in :func:`roofline.bound`. Intensities are FLOP/B, rates FLOP/s, times seconds. Bad input raises
@@ -92,13 +96,28 @@ def plot(
         dtypes = (*asked.of_bare_roof(), *dtypes)
     given = dict(zip(_ROOFLINE_ONLY, (dtypes, levels, bandwidths, measured), strict=True))
     if subject == "roofline":
-        return _roofline(draw, asked, given, title, theme)
+        return _roofline(draw, asked, given, title, theme, _estimator(estimate, constants))
     misplaced = next((name for name, value in given.items() if value), None)
     if misplaced is not None:
         raise InputError(
             f"{misplaced} goes with a roofline, not with {chosen} over a size", hint=f"leave {misplaced} out"
         )
-    return draw(_curves(asked, over), title=title, theme=theme)
+    curves = _curves(asked, over)
+    chart, expects = draw(curves, title=title, theme=theme), _estimator(estimate, constants)
+    if expects is None:
+        return chart
+    from roofline.charts.expected import with_expected_curves
+
+    return with_expected_curves(chart, curves, expects)
+
+
+def _estimator(library: str, files: Sequence[str]) -> Any:
+    """Constants of a library, where it was asked what to expect."""
+    if not library:
+        return None
+    from roofline.estimates import Estimator
+
+    return Estimator(library, files)
 
 
 class _PlotRequest:
@@ -273,7 +292,7 @@ def _kind(kind: str | None, vary: str | None, sizes: Mapping[str, Any]) -> tuple
 
 
 def _roofline(
-    draw: Callable[..., Chart], asked: _PlotRequest, given: Mapping[str, Any], title: str, theme: str
+    draw: Callable[..., Chart], asked: _PlotRequest, given: Mapping[str, Any], title: str, theme: str, expects: Any
 ) -> Chart:
     machines = asked.machines()
     asked.check_sizes()
@@ -297,7 +316,7 @@ def _roofline(
             if name is not None:
                 names[len(bounds)] = name
             bounds.append(answer)
-    return draw(
+    chart = draw(
         machines,
         bounds,
         names=names,
@@ -308,6 +327,13 @@ def _roofline(
         title=title,
         theme=theme,
     )
+    if expects is None:
+        return chart
+    if found is not None:
+        raise InputError("what to expect at several bandwidths is not known", hint="leave bandwidths or estimate out")
+    from roofline.charts.expected import with_expected_roofs
+
+    return with_expected_roofs(chart, machines, bounds, expects)
 
 
 def _zones(machine: Machine, bandwidths: Sequence[float | str], ceiling: str) -> tuple[Zones, list[Machine]]:

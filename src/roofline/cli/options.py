@@ -77,18 +77,24 @@ def announced(text: str) -> None:
 
 def expectation_asked(options: dict[str, Any]) -> Callable[..., Any]:
     """What ``--estimate`` makes of an answer; ``options`` lose theirs."""
-    wanted, library, files = options.pop("estimate"), options.pop("library"), options.pop("constants")
+    wanted = expectation_wanted(options)
     if not wanted:
-        if files or library != "vllm":
-            raise InputError("--library and --constants go with --estimate", hint="add --estimate")
         return lambda answer, **asked: answer
 
     def expect(answer: Any, **asked: Any) -> Any:
         from roofline.estimates import estimated
 
-        return estimated(answer, library, files, **asked)
+        return estimated(answer, wanted["estimate"], wanted["constants"], **asked)
 
     return expect
+
+
+def expectation_wanted(options: dict[str, Any]) -> dict[str, Any]:
+    """The library and files of constants that ``--estimate`` asks for, which ``options`` lose; nothing without it."""
+    wanted, library, files = options.pop("estimate"), options.pop("library"), options.pop("constants")
+    if not wanted and (files or library != "vllm"):
+        raise InputError("--library and --constants go with --estimate", hint="add --estimate")
+    return {"estimate": library, "constants": files} if wanted else {}
 
 
 def split_words(words: Sequence[str], lists: bool = False) -> tuple[list[str], dict[str, Any]]:

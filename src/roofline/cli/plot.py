@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from roofline.cli.command import argument, command_named
-from roofline.cli.option_table import DESCRIBED, MESH, WORK, option, options, with_options
-from roofline.cli.options import question_arguments, split_words
+from roofline.cli.option_table import DESCRIBED, EXPECT, MESH, WORK, option, options, with_options
+from roofline.cli.options import expectation_wanted, question_arguments, split_words
 from roofline.cli.output import ChartKind, show_chart, show_json
 from roofline.errors import InputError
 
@@ -14,7 +14,7 @@ from roofline.errors import InputError
 @command_named("plot", "on vary kind ceiling level points flops bytes intensity output-file width dark json")
 @argument("words", nargs=-1, metavar="[EXPRESSION]... [SIZE=VALUES]...")
 @with_options(option("vary"), option("kind", type=ChartKind("roofline", "size")))
-@with_options(option("on", name="targets", help="A machine, or several."), DESCRIBED, MESH, WORK)
+@with_options(option("on", name="targets", help="A machine, or several."), DESCRIBED, MESH, WORK, EXPECT)
 @with_options(
     *options("name ceiling level"),
     option("bandwidth", help="Roofline: coloured regions between two."),
@@ -50,7 +50,7 @@ def command(
     drawing = {
         name: options.pop(name) for name in ("names", "dtypes", "levels", "bandwidths", "measured", "title", "kind")
     }
-    targets = options.pop("targets")
+    targets, drawing = options.pop("targets"), {**drawing, **expectation_wanted(options)}
     arguments = question_arguments({**options, "on": None})
     chart = plot(
         *expressions,

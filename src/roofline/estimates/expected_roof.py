@@ -55,14 +55,14 @@ class ExpectedRoof:
 
 
 def expected_roof(
-    on: str | Machine, *, dtype: str = "bf16", library: str = "vllm", files: Sequence[str] = ()
+    on: str | Machine, *, dtype: str = "bf16", library: str | Estimator = "vllm", files: Sequence[str] = ()
 ) -> ExpectedRoof:
     """The roof of a chip in practice; an error where no constants are known of its products in a format."""
-    estimator = Estimator(library, files)
+    estimator = library if isinstance(library, Estimator) else Estimator(library, files)
     found = [_product(estimator, on, dtype, *sides) for sides in ((LARGE,) * 3, (FLAT, LARGE, LARGE), (NOTHING,) * 3)]
     if any(one.source is None for one in found):
         name = on if isinstance(on, str) else on.key
-        wrong = f"no constants of {library} are known for {dtype} products on {name}"
+        wrong = f"no constants of {estimator.library} are known for {dtype} products on {name}"
         raise InputError(wrong, hint="roofline calibrate makes some from ten runs")
     large, flat, start = (float(one.value) for one in found)
     tensors = (*found[1].run.parts[0].op.reads, *found[1].run.parts[0].op.writes)

@@ -1,0 +1,69 @@
+"""What to expect, drawn: a dashed roof below the roof, whiskers, sizes that the launch binds."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from click.testing import CliRunner
+
+from roofline import bound
+from roofline.charts import plot
+from roofline.cli.plot import command
+from roofline.errors import InputError
+from roofline.estimates import Estimator, expected_roof
+
+LINES = ("bf16[512, 8192] @ bf16[8192, 8192]", "bf16[16, 1024] @ bf16[1024, 1024]")
+CURVE = "bf16[B, D] * bf16[D, F]"
+
+
+def test_a_roofline_has_the_roof_that_products_reach() -> None:
+    plain, chart = plot(*LINES, on="h100"), plot(*LINES, on="h100", estimate="vllm")
+    roof = expected_roof("h100")
+    assert chart.marks[: len(plain.marks)] == plain.marks
+    assert chart.line("h100 expected bf16").y == (roof.peak, roof.peak)
+    slope = chart.line("h100 expected bf16 slope")
+    assert slope.y == pytest.approx([roof.bandwidth * x for x in slope.x])
+    assert slope.dash == 1
+    assert any("launch-bound below n½ = 8.2 MB or 2.4 GFLOP" in note for note in chart.notes)
+
+
+def test_whiskers_hold_what_is_expected_of_an_operation() -> None:
+    chart = plot(*LINES, on="h100", estimate="vllm")
+    whiskers = [line for line in chart.lines if line.label.startswith("expected: ")]
+    for text, line in zip(LINES, whiskers, strict=True):
+        answer = bound(text, on="h100")
+        found = Estimator("vllm").expect(answer)
+        assert line.x == pytest.approx([answer.intensity] * 2)
+        assert line.y == pytest.approx([answer.flops / found.high, answer.flops / found.low])
+        assert chart.y.limits[0] < line.y[0]
+
+
+def test_a_chart_over_a_size_has_an_expected_curve_and_sizes_that_the_launch_binds() -> None:
+    sizes = {"B": range(1, 513), "D": 1024, "F": "D"}
+    chart = plot(CURVE, on="h100", vary="B", estimate="vllm", **sizes)
+    plain = plot(CURVE, on="h100", vary="B", **sizes)
+    curve = next(line for line in chart.lines if line.label.startswith("expected: "))
+    for x, y in list(zip(curve.x, curve.y, strict=True))[::8]:
+        answer = bound(CURVE, on="h100", B=int(x), D=1024, F=1024)
+        assert y == pytest.approx(answer.flops / Estimator("vllm").expect(answer).value)
+        assert y < answer.attainable
+    (region,) = chart.regions
+    below = Estimator("vllm").expect(bound(CURVE, on="h100", B=int(region.x1), D=1024, F=1024))
+    assert below.kernels[0].parts["launch"] / below.value == pytest.approx(0.5, abs=0.01)
+    assert not plain.regions
+    assert plot(CURVE, on="h100", vary="B", kind="time", estimate="vllm", **sizes).line(curve.label).y[0] > 2e-6
+
+
+def test_a_machine_without_constants_says_what_would_provide_them() -> None:
+    chart = plot(LINES[0], on="mi300x", estimate="vllm")
+    assert "no constants of vllm are known; roofline calibrate makes some" in chart.subtitle
+    assert not any("expected" in line.label for line in chart.lines)
+
+
+def test_the_command_draws_it_and_refuses_what_has_no_meaning() -> None:
+    words = [LINES[0], "--on", "h100", "--estimate", "--library", "trtllm", "--json"]
+    data = json.loads(CliRunner().invoke(command, words, catch_exceptions=False).output)
+    assert "h100 expected bf16" in [mark["label"] for mark in data["marks"]]
+    with pytest.raises(InputError, match="go with --estimate"):
+        CliRunner().invoke(command, [LINES[0], "--on", "h100", "--library", "trtllm"], catch_exceptions=False)
