@@ -1,10 +1,13 @@
 """Configuration of the documentation build."""
 
 import re
+import shlex
 import sys
+from contextlib import chdir
 from pathlib import Path
 
 import roofline
+from roofline.cli import main
 
 project = "roofline"
 author = "the roofline authors"
@@ -47,6 +50,14 @@ _NAMES = re.compile(r"(?P<indent> *)    (?P<names>``[^`]+``(?:, ``[^`]+``)*) +(?
 _made = Path(__file__).parent / "_build" / "made"
 _made.mkdir(parents=True, exist_ok=True)
 roofline.llm("llama-3-8b", on="h100", batch=16, prompt=1024, context=8192).save(_made / "try-it.html")
+
+# The reports of the course: what its pages ask with -o.
+_REPORT = re.compile(r"^\$ roofline (.+ -o \S+\.html)$", re.MULTILINE)
+(_made / "course").mkdir(exist_ok=True)
+with chdir(_made / "course"):
+    for _page in sorted((Path(__file__).parent / "course").glob("*.md")):
+        for _asked in _REPORT.findall(_page.read_text(encoding="utf-8")):
+            main(shlex.split(_asked))
 
 
 def as_lists(app, what, name, obj, options, lines):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import inspect
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,14 @@ SAID_OTHERWISE = {
 }  # fmt: skip
 
 NO_PICTURE = "there is no picture of"
+
+#: Methods that answers have as far as the capability exists, and how each is called.
+METHODS_OF_SOME: dict[str, Callable[[Any], Any]] = {
+    "advise": lambda answer: answer.advise(),
+    "compare": lambda answer: answer.compare(answer),
+    "explain": lambda answer: answer.explain(),
+    "formula": lambda answer: answer.formula(),
+}
 
 FUNCTIONS = [name for name in roofline.__all__ if inspect.isfunction(getattr(roofline, name))]
 
@@ -98,6 +107,13 @@ def test_an_answer_has_the_methods_that_it_can_have(name: str) -> None:
         ):
             said = refusal(method)
             assert said is None or none in said
+        for method, question in METHODS_OF_SOME.items():
+            if hasattr(answer, method):
+                said = refusal(partial(question, answer))
+                assert said is None or name.endswith(("arrays", "formulas")), (answer, method)
+            else:
+                with pytest.raises(AttributeError, match=rf"a {type(answer).__name__} has no {method}\(\): "):
+                    getattr(answer, method)
 
 
 def test_an_answer_is_saved_as_what_the_ending_says(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib import import_module
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from roofline.errors import InputError
 from roofline.sections import Amount, CrossTable, Headline, Section, ShareBar, Table
@@ -35,9 +35,19 @@ CAPABILITIES = {
     "Serving.formula": "roofline.models.closed_form:serving_formula",
     "serve_bound.arrays": "roofline.models.closed_form:step_over_arrays",
     "Training.advise": "roofline.models.training.advice:advise",
+    "Training.formula": "roofline.models.closed_form:training_formula",
     "Training.best_mix": "roofline.models.training.advice:best_mix",
     "Training.layouts_over_slices": "roofline.models.training.advice:layouts_over_slices",
     "Training.limits": "roofline.models.training.advice:limits",
+}
+
+
+#: Methods that only some answers have, and which.
+ONLY_SOME = {
+    "advise": "bounds, and answers of llm and train, say what would be faster",
+    "compare": "bounds, and answers of llm, train and comm, stand beside others of their kind",
+    "explain": "bounds, machines, plans, and answers of llm and train, say where figures come from",
+    "formula": "bounds, and answers of llm and train, have a closed form",
 }
 
 
@@ -110,6 +120,13 @@ class Answer(ABC):
         <Interactive report of bf16[64, 8192] * bf16[8192, 8192] -> bf16[64, 8192]>
         """
         return capability("Answer.interactive")(self, height)
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            if name in ONLY_SOME:
+                raise AttributeError(f"a {type(self).__name__} has no {name}(): {ONLY_SOME[name]}")
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)
 
     def __repr__(self) -> str:
         return f"<{self.one_line()}>"

@@ -281,3 +281,15 @@ def test_a_region_between_several_bandwidths_says_what_holds_in_all_of_it():
 def test_raw_amounts_are_named_as_they_are_typed():
     chart = plot(on="h100", flops=1e12, bytes=2.5e9)
     assert chart.points[0].label == "flops 1e12, bytes 2.5e9, dtype bf16"
+
+
+def test_an_operation_lies_under_each_level_that_is_shown():
+    chart = plot(
+        "bf16[512, 8192] @ bf16[8192, 8192]", "softmax(fp32[8, 32, 2048, 2048])", on="h100", levels=["hbm", "l2"]
+    )
+    [product, softmax, at_l2] = chart.points
+    assert at_l2.label == "softmax(fp32[8, 32, 2048, 2048]) at l2"
+    assert at_l2.y / softmax.y == pytest.approx(5.5 / 3.35, rel=0.01)
+    assert at_l2.size < softmax.size
+    assert softmax.size > product.size, "it takes longer"
+    assert "a larger point takes longer" in chart.notes

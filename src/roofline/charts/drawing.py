@@ -22,7 +22,7 @@ from roofline.charts.axes import minor_ticks
 from roofline.charts.layout import ChartLayout, Frame, layout, ridge_drop
 from roofline.charts.placement import Vertex
 from roofline.charts.specification import Bar, Line, Mark, Point, Region, Ridge, Specification
-from roofline.charts.text import BLOCK, LINE_SPACING, SWATCH, SWATCH_GAP, Text
+from roofline.charts.text import BLOCK, LINE_SPACING, STRIPES, SWATCH, SWATCH_GAP, Text
 from roofline.files import replaced
 
 
@@ -361,8 +361,11 @@ def _text(sheet: _Sheet, text: Text) -> Any:
         right, y = text.x - SWATCH_GAP, text.y
         width = _WIDTHS["ceiling"] * POINTS_PER_PIXEL
         ends = [(right - SWATCH, y), (right, y)]
-        if dash == BLOCK:
-            sheet.rectangle((right - SWATCH, y - SWATCH / 4), SWATCH, SWATCH / 2, sheet.color(series), zorder=4)
+        if dash in (BLOCK, STRIPES):
+            corner = (right - SWATCH, y - SWATCH / 4)
+            sheet.rectangle(corner, SWATCH, SWATCH / 2, sheet.color(series), zorder=3)
+            if dash == STRIPES:
+                sheet.hatched(corner, SWATCH, SWATCH / 2)
         else:
             sheet.path(ends, color=sheet.color(series), linewidth=width, linestyle=_stroke(dash), clip=False, zorder=4)
     color = {"text": theme.text, "muted": theme.muted}.get(text.role)

@@ -109,9 +109,15 @@ class _Label:
 def layout(chart: Specification, measure: Measure) -> ChartLayout:
     """Lay a chart out.
 
-    Where a point's name finds no place, or too many names stand far from their points, the names become numbers,
-    explained in a key below the picture.
+    Of several chips each label names its own, where there is room for that in all of them. Where a point's name finds
+    no place, or too many names stand far from their points, the names become numbers, explained in a key below the
+    picture.
     """
+    if any(line.group for line in chart.lines):
+        named = replace(chart, marks=tuple(_with_chip(mark) for mark in chart.marks))
+        found, missing = _attempt(named, measure, chart_key(named))
+        if not missing and sum(text.leader is not None for text in found.labels) <= MOST_LEADERS:
+            return found
     labels = {point.text: point.label for point in chart.points if point.text}
     names = list(labels)
     key = chart_key(chart)
@@ -138,6 +144,11 @@ def _labelled(
         if not missing or not well:
             return found, well
         key = [*key, *missing]
+
+
+def _with_chip(mark: Mark) -> Mark:
+    """A line's label with its chip before it."""
+    return replace(mark, text=f"{mark.group} {mark.text}") if isinstance(mark, Line) and mark.text else mark
 
 
 def _numbered(mark: Mark, names: Sequence[str]) -> Mark:

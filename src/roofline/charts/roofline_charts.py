@@ -120,13 +120,18 @@ def roofline_chart(
         )
     colors = range(len(machines)) if zones else [roof.series for roof in roofs]
     done = [
-        (replace(point, series=colors[at]), float((part if len(points) > 1 else answer).lower))
+        (replace(point, series=colors[at]), part if len(points) > 1 else answer)
         for answer, points, at in zip(bounds, found, places, strict=True)
         for point, part in zip(points, answer.ops, strict=False)
         if isinstance(point, Point)
     ]
-    labelled = _labelled([point for point, _ in done], len(machines) == 1)
-    named, unnamed = _longest_named(labelled, [time for _, time in done])
+    times = [float(part.lower) for _, part in done]
+    sizes = [marker_size(time / max(times)) for time in times] if len(times) > 1 else [1.0] * len(times)
+    sized = [replace(point, size=size) for (point, _), size in zip(done, sizes, strict=True)]
+    named, unnamed = _longest_named(_labelled(sized, len(machines) == 1), times)
+    unnamed += [SIZES_SAY] if len(set(sizes)) > 1 else []
+    for (_, part), point in zip(done, list(named), strict=True):
+        named += _at_levels(point, part, roofs) if levels else ()
     ran, others = _longest_named(_run_points(runs, priced, colors), [run.seconds for run in measured])
     drawn, left_out = [*named, *ran], [*unnamed, *others]
     x, y = _axes(ridges, drawn)
@@ -228,6 +233,26 @@ def _regions(zones: Zones, x: Axis) -> list[Region]:
         Region("compute-bound", zones.green_from, high, "green"),
     ]
     return [region for region in found if region.x0 < region.x1]
+
+
+#: What a chart says where points differ in size.
+SIZES_SAY = "a larger point takes longer"
+
+#: How much smaller the points of further memory levels are.
+SMALLER = 0.75
+
+
+def _at_levels(point: Point, part: Bound | OpBound, roofs: Sequence[Roof]) -> Iterator[Point]:
+    """Where an operation lies under the other memory levels that are shown: each passes on all its bytes."""
+    computes = max((float(use.time) for use in part.uses if use.quantity == "flops"), default=0.0)
+    for roof in roofs:
+        if roof.machine.key != point.on or len(roof.slopes) < 2 or not computes:
+            continue
+        for slope in roof.slopes:
+            rate = min(float(part.flops) / computes, slope.bandwidth * point.x)
+            if not math.isclose(rate, point.y, rel_tol=1e-3):
+                label, size = f"{point.label} at {slope.level}", SMALLER * point.size
+                yield replace(point, label=label, y=rate, text="", size=size, series=slope.series)
 
 
 def _labelled(done: Sequence[Point], alone: bool) -> Iterator[Point]:
@@ -412,7 +437,7 @@ def gathered_roofline(
         return replace(point, size=marker_size(time / longest[number]), **changes(number, members))
 
     marks = [changed(mark) if isinstance(mark, Point) else mark for mark in chart.marks]
-    notes = ("a larger point takes longer", *chart.notes)
+    notes = (SIZES_SAY, *(note for note in chart.notes if note != SIZES_SAY))
     return replace(chart, marks=tuple(marks), notes=notes, height=GATHERED_HEIGHT), [left for _, left in found]
 
 

@@ -22,7 +22,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from roofline.charts.placement import Box, Segment
-from roofline.charts.specification import Line, Ridge, Specification
+from roofline.charts.specification import NEUTRAL, Line, Ridge, Specification
 
 #: Sizes of text in pixels.
 TITLE, SUBTITLE, TEXT, SMALL = 15.0, 11.5, 11.0, 9.5
@@ -87,6 +87,9 @@ ENTRY_GAP = 16.0
 #: The dash of a swatch that is a block, as of a bar.
 BLOCK = -1
 
+#: The dash of a swatch that is a striped block, as of what does not fit.
+STRIPES = -2
+
 
 @dataclass(frozen=True, slots=True)
 class KeyEntry:
@@ -117,7 +120,7 @@ def chart_key(chart: Specification) -> list[KeyEntry]:
     chips = dict.fromkeys(line.group for line in members)
     entries = [KeyEntry("", style[chip].series, style[chip].dash, chip) for chip in chips]
     entries += dict.fromkeys(KeyEntry(bar.part, bar.series, BLOCK) for bar in chart.bars if bar.part)
-    entries += [KeyEntry("striped: does not fit")] if any(bar.over is not None for bar in chart.bars) else []
+    entries += [KeyEntry("does not fit", NEUTRAL, STRIPES)] if any(bar.over is not None for bar in chart.bars) else []
     return [*entries, *(line_entry(line) for line in chart.lines if chart.bars)]
 
 

@@ -212,6 +212,15 @@ class Training(Comparable):
         """What would make the step faster and by how much, best first."""
         return capability("Training.advise")(self)
 
+    def formula(self) -> Any:
+        """The closed form of the step, at the sizes that were asked.
+
+        >>> from roofline import train
+        >>> train("llama-3-8b", on="h100:8", batch_tokens=2**20, fsdp=8).formula()
+        <Formula: llama-3-8b training step on NVIDIA H100 SXM5 80GB, 5 terms, tensor binds>
+        """
+        return capability("Training.formula")(self)
+
     def sections(self) -> Iterator[Section]:
         """The step, what binds it, memory, the token budget, operations; how it scales and what would be faster."""
         bound = self.bound
