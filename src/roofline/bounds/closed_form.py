@@ -55,7 +55,7 @@ from roofline.sections import (
     figures,
     incomplete,
 )
-from roofline.sizes import is_symbol, symbol
+from roofline.sizes import is_array, is_symbol, symbol
 
 SCHEMA = "roofline/formula/1"
 
@@ -520,10 +520,10 @@ def closed_form(bound: Bound, **point: float) -> Formula:
 
 
 def question_formula(asked: Any, point: Mapping[str, float] | None = None, *, every: bool = False) -> Formula:
-    """The closed form of a question in the sizes that are open; in ``every`` one, or where none is, at those given."""
+    """The closed form of a question in its open sizes and arrays; in ``every`` size, or where none is open, at them."""
     given = {name: value for name, value in asked.sizes.items() if isinstance(value, int | float)}
     tied = {name: value for name, value in asked.sizes.items() if is_symbol(value)}
-    free = [name for name in asked.size_names if name not in asked.sizes]
+    free = [name for name in asked.size_names if name not in asked.sizes or is_array(asked.sizes[name])]
     closed = () if free or tied else given
     letters = {name: symbol(name, exact=True) for name in (*free, *(given if every else closed))}
     inside = {each for form in tied.values() for each in form.free_symbols}
