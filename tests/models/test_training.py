@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,17 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from roofline import bound
 from roofline.cli import main
 from roofline.errors import InputError, RooflineError
-from roofline.models import load, prefill
+from roofline.models import budget, load, prefill
 from roofline.models.training import train
 from roofline.models.training.passes import POLICIES, GradientFormat, backward, forward, policy
 from roofline.models.training.stage import kept_bytes, states
 from roofline.sizes import symbol
-from roofline.work import Op
-from tests.cases import left_open
-from tests.models.test_cases import llama
 from tests.models.tiny import TINY
 from tests.strategies import few
 
@@ -242,106 +236,25 @@ def test_tensor_parallel_collectives_of_a_layer() -> None:
     assert split.memory.parts["activations"] < plain.memory.parts["activations"]
 
 
-# ---- the book's cases
-
-CASES = {
-    case["id"]: case
-    for case in json.loads(
-        (Path(__file__).parents[1] / "data" / "book_cases_training.json").read_text(encoding="utf-8")
-    )["cases"]
-    if "inference" not in case["id"]
-}
+# ---- the book's counts, of the operations of a step
 
 
-def recomputed(**at: int) -> float:
-    """What ``matmuls`` runs again on the matrix unit, every pair of query and key."""
-    shape: dict[str, Any] = {name: at[name] for name in "DFNKH"}
-    model = llama(**shape)
-    ops = forward(prefill(model, batch=at["B"], prompt=at["T"], logits="all", count="full"))
-    again: list[Op] = [
-        op for op in backward(ops, policy("matmuls"), GradientFormat("bf16")) if op.where.endswith("again")
-    ]
-    return float(matrix(again))
+def test_what_runs_again_beside_the_matmuls_is_attention() -> None:
+    """4·B·T²·N·H FLOPs on the matrix unit, every pair of query and key."""
+    ops = forward(prefill(load("llama-2-7b"), batch=2, prompt=256, logits="all", count="full"))
+    again = [op for op in backward(ops, policy("matmuls"), GradientFormat("bf16")) if op.where.endswith("again")]
+    assert matrix(again) == 32 * 4 * 2 * 256**2 * 4096
 
 
-def each_weight(checkpoint: str) -> float:
-    """FLOPs a step does for every weight of the layers' matrices and every token, attention's core left out."""
+@pytest.mark.parametrize(("checkpoint", "flops"), [("none", 6), ("full", 8)])
+def test_flops_of_each_weight_and_token(checkpoint: str, flops: int) -> None:
+    """Of the layers' matrices, attention's core left out."""
     model = load("llama-2-7b")
     ops = forward(prefill(model, prompt=128, logits="all"))
     step = [*ops, *backward(ops, policy(checkpoint), GradientFormat("bf16"))]
     inside = [op for op in step if op.where.startswith("layers.") and op.kind == "contraction"]
     weights = sum(count for name, count in model.parameters_by_module().items() if name.endswith("proj"))
-    return float(matrix(inside) / (weights * 128))
-
-
-def rematerialised() -> dict[str, Any]:
-    hidden = {"tokens": 4e6, "width": 8192, "layers": 64}
-    return {
-        "all": kept_bytes(**hidden, checkpoint=20) / 1e12,  # type: ignore[arg-type]
-        "block": kept_bytes(**hidden, checkpoint="full") / 1e12,  # type: ignore[arg-type]
-        "seven": kept_bytes(**hidden, checkpoint=7) / 1e12,  # type: ignore[arg-type]
-        "flops_none": lambda params, tokens: each_weight("none") * params * tokens,
-        "flops_block": lambda params, tokens: each_weight("full") * params * tokens,
-    }
-
-
-def pure_data_parallel() -> dict[str, Any]:
-    each = sum(states(1, gradients=None, master=None).values())
-    capacity = bound(flops=1, bytes=1, on="v5p", set={"hbm.capacity": 96e9}).machine.memories[0].capacity
-    assert capacity is not None
-    return {"bytes_per_param": each, "params": capacity.value / each}
-
-
-def stated() -> dict[str, Any]:
-    """A model of 70e9 parameters in the short form, at 40% of 8960 chips."""
-    alone = bound(flops="6*params*tokens", sizes={"params": 70 * 10**9, "tokens": 15 * 10**12}, on="v5p")
-    seconds = alone.lower / (8960 * 0.4)
-    return {"seconds": seconds, "days": seconds / 86400}
-
-
-def four_checkpoints() -> dict[str, Any]:
-    """The book cuts 225.7 chips to 225 (226 are needed), and goes on from its 44 days."""
-    held = states(70e9, gradients=None, master=None)
-    acts = kept_bytes(4e6, 8192, 80, checkpoint=4)
-    total = held["weights"] + held["optimizer"] + acts
-    chips = int(total / 96e9)
-    return {
-        "params": held["weights"] / 1e9,
-        "opt": held["optimizer"] / 1e9,
-        "acts": acts / 1e12,
-        "total": total / 1e12,
-        "chips": chips,
-        "days": round(stated()["days"]) * 8960 / chips,
-    }
-
-
-ANSWERS: dict[str, Callable[[], dict[str, Any]]] = {
-    "transformers.remat": rematerialised,
-    "transformers.q6": lambda: {"flops": recomputed},
-    "training.dp_memory": pure_data_parallel,
-    "applied-training.memory": four_checkpoints,
-}
-
-
-def entries() -> Iterator[Any]:
-    for case_id, case in CASES.items():
-        for entry in left_open(case):
-            yield pytest.param(case_id, entry, id=f"{case_id}-{entry['name']}")
-
-
-def test_every_case_has_answers() -> None:
-    assert set(ANSWERS) >= {key for key, case in CASES.items() if left_open(case)}
-
-
-@pytest.mark.parametrize(("case_id", "entry"), list(entries()))
-def test_case(case_id: str, entry: dict[str, Any]) -> None:
-    answer = ANSWERS[case_id]()[entry["name"]]
-    if entry["status"] == "formula":
-        for point in entry["points"]:
-            at = {name: int(value) for name, value in point["at"].items()}
-            assert answer(**at) == pytest.approx(point["value"], rel=1e-9)
-    else:
-        assert answer == pytest.approx(entry["computed"], rel=1e-6)
+    assert matrix(inside) == flops * weights * 128
 
 
 def test_the_stated_utilisation_through_the_answer() -> None:
@@ -350,7 +263,8 @@ def test_the_stated_utilisation_through_the_answer() -> None:
         "llama-3-70b", on="v5p:16x20x28", batch_tokens=2**22, mfu=0.4, tokens=15e12, checkpoint="full", price=2
     )
     assert found.chips == 8960
-    assert found.days == pytest.approx(stated()["days"] * found.model_flops / found.batch_tokens / (6 * 70e9), rel=1e-9)
+    short = budget(70e9, tokens=15e12, on="v5p:16x20x28", mfu=0.4)
+    assert found.days == pytest.approx(short.days * found.model_flops / found.batch_tokens / (6 * 70e9), rel=1e-9)
     assert found.mfu == pytest.approx(0.4)
     assert found.cost == pytest.approx(found.days * 24 * 8960 * 2)
 

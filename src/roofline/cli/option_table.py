@@ -57,7 +57,7 @@ def _flag(words: str, help: str, **more: Any) -> OptionRow:
 GROUPS: dict[str, tuple[OptionRow | str, ...]] = {
     "what is asked": (
         _row("--for", "UNKNOWN", "What is solved for.", name="for_"),
-        _row("--equal", "WHAT", "Of two expressions: where their flops (default) or bytes are equal."),
+        _row("--equal", "WHAT", "Of two expressions: where flops (default), bytes, sent or time are equal."),
         _row("--bandwidth", "B/s", "A bandwidth, or several.", name="bandwidths", multiple=True),
         _row(
             "--than",
