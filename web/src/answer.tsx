@@ -22,7 +22,7 @@ function written(name: string, values: Values): string {
   return rate ? quantity(values[name], rate.unit) : count(values[name]);
 }
 
-const priceOf = (of: Step): number => parse((prices.value[of.on] ?? "").replace("$", "")) || Object.values(of.prices)[0] || NaN;
+const priceOf = (of: Step): number => parse((prices.value[of.machine] ?? "").replace("$", "")) || Object.values(of.prices)[0] || NaN;
 
 /** Dollars of a chip for an hour: what is typed stands until it is no price. */
 function PriceField({ of, label }: { of: Step; label: string }) {
@@ -30,10 +30,10 @@ function PriceField({ of, label }: { of: Step; label: string }) {
   const done = (text: string) => {
     const good = !text.trim() || parse(text.replace("$", "")) > 0;
     setWrong(good ? "" : `${text.slice(0, 40)} is no price: a number above 0, as 2.5`);
-    if (good) settle(() => { prices.value = { ...prices.value, [of.on]: text.trim() }; });
+    if (good) settle(() => { prices.value = { ...prices.value, [of.machine]: text.trim() }; });
   };
   return <><Draft inputMode="decimal" size={6} aria-label={label} placeholder="2.50" done={done}
-    value={prices.value[of.on] || (Number.isFinite(price) ? String(price) : "")} />{wrong && <span class="alert" role="alert">{wrong}</span>}</>;
+    value={prices.value[of.machine] || (Number.isFinite(price) ? String(price) : "")} />{wrong && <span class="alert" role="alert">{wrong}</span>}</>;
 }
 /** Tokens that a step makes: one of each sequence, or those of all prompts; of training the batch. */
 const tokens = (of: Step, at: Values): number => (of.name === "train" ? at.batch_tokens : of.name === "prefill" ? at.batch * at.prompt : at.batch);
@@ -56,7 +56,7 @@ function Card() {
       {misfit ? <p class="alert">DOES NOT FIT: needs {quantity(needs, "B")}, {it.level} has {quantity(has!, "B")}</p>
         : has !== null && needs !== undefined && <p class="good">fits: {quantity(needs, "B")} of {quantity(has, "B")} in {it.level}</p>}
       {refused.value.map((reason) => <p class="alert">not valid here: {reason}</p>)}
-      <p class="headline"><b id="lower">{quantity(times.lower, "s")}</b> at best{it.name === "decode" ? " a token" : it.name === "prefill" ? " to the first token" : it.name === "train" ? " a step" : ""}, {binds} binds</p>
+      <p class="headline"><b id="lower" data-seconds={times.lower}>{quantity(times.lower, "s")}</b> at best{it.name === "decode" ? " a token" : it.name === "prefill" ? " to the first token" : it.name === "train" ? " a step" : ""}, {binds} binds</p>
       {it.name === "train" && <Mfu />}
       {serving && <p>{quantity(tokens(it, at) / times.lower, "")} tokens/s{it.name === "decode" && ` · ${quantity(1 / times.lower, "")} tokens/s for each user`}</p>}
       {flops > 0 && <p>{quantity(flops / times.lower, "FLOP/s")} a chip{ridge && `, ${percent(flops / times.lower / ridge.peak)} of peak`}
@@ -99,7 +99,7 @@ function Cost() {
     {Number.isFinite(cost) && <p>${Number(cost.toPrecision(3))} for a million tokens at the floor ({it.chips} × ${price} an hour)</p>}
     {answers && <p><label class="inline">answers of <input type="range" aria-label="tokens of an answer" min={0} max={13} step={0.01} value={Math.log2(output.value)}
       onInput={(e) => settle(() => { output.value = Math.round(2 ** Number(e.currentTarget.value)); })} /> {count(output.value)} tokens</label>:{" "}
-      <span id="whole">{quantity(answers.total, "s")}</span>, the first token after {quantity(answers.start, "s")}</p>}
+      <span id="whole" data-seconds={answers.total}>{quantity(answers.total, "s")}</span>, the first token after {quantity(answers.start, "s")}</p>}
   </>;
 }
 

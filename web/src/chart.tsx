@@ -143,7 +143,7 @@ function Plane({ spec, following, extra = [], head }: { spec: ChartSpec; followi
         </span></div>
       {spec.subtitle && <p class="quiet">{spec.subtitle}</p>}
       {table ? <Figures spec={spec} pinned={pin?.mark ?? null} pick={(spot) => setPin(spot)} /> : (
-        <div class="layers"><svg ref={svg} viewBox={`0 0 ${WIDTH} ${HEIGHT}`} role="img" tabIndex={0} aria-label={`${spec.title}; a table is behind the button above`}
+        <div class="layers"><svg ref={svg} viewBox={`0 0 ${WIDTH} ${HEIGHT}`} role="img" tabindex={0} aria-label={`${spec.title}; a table is behind the button above`}
           onPointerMove={move} onPointerLeave={() => { setHover(null); setCross(null); setActive(false); }} onKeyDown={key}
           onPointerDown={(event) => { const [px, py] = pointer(event); drag.current = { px, py, from: domain, far: false }; setActive(true); }}
           onPointerUp={up} onDblClick={() => setZoom(null)}>

@@ -15,6 +15,8 @@ import { answer, asked, functions, index, live, listeners, moved, now, page, pen
 const catalog = signal<Catalog | null>(null);
 const wrong = signal("");
 const busy = signal(false);
+/** Whether something was asked that is not answered yet; ``busy`` says it to a reader a moment later. */
+const asking = signal(true);
 /** The question that the page shows, and its time before it was changed. */
 const shown = signal("");
 const before = signal<{ title: string; time: number; work: number; name: string } | null>(null);
@@ -24,8 +26,9 @@ const key = (question: Question | null): string => JSON.stringify([route.value.k
 /** Ask what the address says, unless that is shown: what moves first, the rest of the answer after it. */
 async function ask(): Promise<void> {
   const at = route.value, question = at.ask(state.value), wanted = key(question);
-  if (at.key === "chips" || wanted === shown.value) return;
-  if (question === null) { page.value = null; shown.value = wanted; wrong.value = ""; return; }
+  if (at.key === "chips" || wanted === shown.value) { asking.value = false; return; }
+  if (question === null) { page.value = null; shown.value = wanted; wrong.value = ""; asking.value = false; return; }
+  asking.value = true;
   const slow = setTimeout(() => { busy.value = true; }, 200);
   try {
     const found = await askPage(at.command, question, "page", at.live ? "live" : "page");
@@ -45,7 +48,7 @@ async function ask(): Promise<void> {
     shown.value = wanted;
   } finally {
     clearTimeout(slow);
-    if (key(route.value.ask(state.value)) === wanted || route.value !== at) { busy.value = false; pending.value = false; }
+    if (key(route.value.ask(state.value)) === wanted || route.value !== at) busy.value = pending.value = asking.value = false;
   }
 }
 
@@ -245,7 +248,7 @@ function Explorer() {
   const at = route.value;
   return <>
     <nav aria-label="Pages"><b>roofline</b>{ROUTES.map((each) => <a href={`#/${each.key}`} aria-current={each === at ? "page" : undefined}>{each.title}</a>)}</nav>
-    <main class={busy.value && page.value ? "busy" : ""} aria-busy={busy.value}>
+    <main class={busy.value && page.value ? "busy" : ""} aria-busy={asking.value}>
       {at.key === "chips" ? <Chips /> : <Ask />}
       {wrong.value && <p class="card alert wrong" role="alert">{wrong.value}</p>}
       {busy.value && !page.value && <Working />}

@@ -72,7 +72,7 @@ function MeshView({ answer, axes }: { answer: Plans; axes: [string, number][] })
   const cut = columns > wide || rows > high || many > deep;
   return <section class="card mesh" aria-label="Mesh"><h2>Mesh <small>{axes.map(([name, size]) => `${name}=${size}${shape(name) ? `, ${shape(name)}` : ""}`).join(" · ")}</small></h2>
     <p class="tabs" role="group" aria-label="tensor shown">{answer.tensors.map((each, i) => <button aria-pressed={i === of} onClick={() => setOf(i)}>{holding(each, {}, {})}</button>)}</p>
-    <div class="scroll"><svg role="img" tabIndex={0} aria-label={`mesh of ${axes.map(([name, size]) => `${name}=${size}`).join(", ")}; arrows go from chip to chip`}
+    <div class="scroll"><svg role="img" tabindex={0} aria-label={`mesh of ${axes.map(([name, size]) => `${name}=${size}`).join(", ")}; arrows go from chip to chip`}
       width={deep * BLOCK + 10} height={HIGH} viewBox={`0 0 ${deep * BLOCK + 10} ${HIGH}`} onKeyDown={key} onPointerLeave={() => setAt(null)}>
       {Array.from({ length: deep }, (_, k) => { const where = block(k), left = k * BLOCK + EDGE; return <g>
         <text class="axis" x={left} y="12">{across} →{rest.length > 0 && `  ${Object.entries(where).map(([name, value]) => `${name}=${value}`).join(", ")}`}</text>
