@@ -23,8 +23,11 @@ LONG = os.environ.get("ROOFLINE_LONG") == "1"
 LINE = "bf16[B, D] * bf16[D, F]"
 
 #: What has the focus: its name, and whether a ring shows it.
-FOCUS = """() => { const it = document.activeElement, said = it.getAttribute("aria-label") || it.labels?.[0]?.textContent || it.textContent;
-  return [said.trim().slice(0, 90), getComputedStyle(it).outlineStyle !== "none"]; }"""
+FOCUS = """() => {
+  const it = document.activeElement;
+  const said = it.getAttribute("aria-label") || it.labels?.[0]?.textContent || it.textContent;
+  return [said.trim().slice(0, 90), getComputedStyle(it).outlineStyle !== "none"];
+}"""
 
 
 def test_the_whole_way_by_keyboard(tab: Tab, explorer: str) -> None:
@@ -79,8 +82,11 @@ def test_text_stays_while_it_is_typed(tab: Tab, explorer: str) -> None:
     asked = urlencode({"model": "llama-3-8b", "on": "h100,h200", "batch": "8", "context": "4096", "prompt": "64"})
     tab.page.goto(f"{explorer}#/model?{asked}")
     settled(tab)
-    for label, first, rest in (("price of h200", "2", ".75"), ("price of a chip for an hour", "3", ".5"),
-                               ("batch, exactly", "1", "00"), ("chips × count, to compare", "h1", "00,h200:2")):  # fmt: skip
+    typed = {
+        "price of h200": ("2", ".75"), "price of a chip for an hour": ("3", ".5"), "batch, exactly": ("1", "00"),
+        "chips × count, to compare": ("h1", "00,h200:2"),
+    }  # fmt: skip
+    for label, (first, rest) in typed.items():
         box = tab.page.get_by_label(label, exact=not label.startswith("chips"))
         box.click()
         tab.page.keyboard.press("Control+a")

@@ -21,7 +21,7 @@ async function post(kind: string, path: string, body: BodyInit): Promise<any> {
     const found = await fetch(path, { method: "POST", body, signal: mine.signal });
     const data = await found.json();
     if (running.get(kind) !== mine) return null;
-    if (!found.ok) throw new Wrong(data.error ?? `the server says ${found.status}`);
+    if (!found.ok || data.error) throw new Wrong(data.error ?? `the server says ${found.status}`);
     return data;
   } catch (wrong) {
     if (mine.signal.aborted) return null;

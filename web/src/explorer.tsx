@@ -9,7 +9,7 @@ import { Draft } from "./draft";
 import { FieldView } from "./fields";
 import { percent, quantity } from "./quantity";
 import { change, keepSettings, read, route, ROUTES, state, withSize, type State } from "./routes";
-import { Sections } from "./sections";
+import { Sections, Sortable } from "./sections";
 import { answer, asked, functions, index, live, listeners, moved, now, page, pending, pinned, settings, step, takeSettings, type Page, type Section } from "./state";
 
 const catalog = signal<Catalog | null>(null);
@@ -26,7 +26,8 @@ const key = (question: Question | null): string => JSON.stringify([route.value.k
 /** Ask what the address says, unless that is shown: what moves first, the rest of the answer after it. */
 async function ask(): Promise<void> {
   const at = route.value, question = at.ask(state.value), wanted = key(question);
-  if (at.key === "chips" || wanted === shown.value) { asking.value = false; return; }
+  if (at.key === "chips") return;
+  if (wanted === shown.value) { asking.value = false; return; }
   if (question === null) { page.value = null; shown.value = wanted; wrong.value = ""; asking.value = false; return; }
   asking.value = true;
   const slow = setTimeout(() => { busy.value = true; }, 200);
@@ -189,7 +190,7 @@ function Lost() {
       { text: each.lost === null ? "" : quantity(each.lost, "s"), value: each.lost ?? undefined }, { text: "", share: all ? (each.lost ?? 0) / all : 0 }, { text: each.bound_by ?? "" }] })) };
   return <section class="card" aria-label="Time lost"><h2>Where the time is lost</h2>
     {first.lost !== null && <p><b>{first.name}</b> loses most: {quantity(first.lost, "s")} of its {quantity(first.seconds, "s")}, {percent(first.lost / (all || 1))} of all that is lost. Lost is time × (1 − share of the roof).</p>}
-    <Sections sections={[{ kind: "sentences", lines: [], tone: "" }, table]} /></section>;
+    <Sortable {...table} most={12} /></section>;
 }
 
 /** The catalog, and two to six chips side by side: figures, rooflines, a figure of one's own. */
@@ -208,6 +209,8 @@ function Chips() {
   const toggle = (name: string) => change({ pick: (picked.includes(name) ? picked.filter((each) => each !== name) : [...picked, name].slice(-6)).join(",") });
   const table = list?.sections.find((each) => each.kind === "table") as Extract<Section, { kind: "table" }> | undefined;
   const rows = table?.rows.filter((row) => row.cells.some((cell) => cell.text.toLowerCase().includes(filter.toLowerCase()))) ?? [];
+  const waiting = !wrong.value && (list === null || (picked.length > 0 && (pair === null || roofs === null)));
+  useEffect(() => { asking.value = waiting; }, [waiting]);
   return <>
     <form class="card ask" onSubmit={(e) => e.preventDefault()} aria-label="Question">
       <label>find<input type="text" value={filter} placeholder="nvidia" onInput={(e) => change({ filter: e.currentTarget.value }, { step: false })} /></label>
@@ -219,7 +222,7 @@ function Chips() {
     {roofs?.charts.map((spec) => <Chart key={JSON.stringify(picked) + own + dtype} spec={spec} />)}
     {pair && <section class="card"><h2>{picked.length > 1 ? "Side by side" : pair.title}</h2><Sections sections={[{ kind: "sentences", lines: [], tone: "" }, ...pair.sections]} />
       {picked.length === 1 && <p class="quiet">pick another one to compare</p>}</section>}
-    <section class="card chips-table"><h2>{rows.length} chips <small>pick up to six</small></h2>
+    <section class="card chips-table"><h2>{list && rows.length} chips <small>pick up to six</small></h2>
       <Pickable table={table && { ...table, rows }} picked={picked} toggle={toggle} /></section>
   </>;
 }
@@ -248,12 +251,12 @@ function Explorer() {
   const at = route.value;
   return <>
     <nav aria-label="Pages"><b>roofline</b>{ROUTES.map((each) => <a href={`#/${each.key}`} aria-current={each === at ? "page" : undefined}>{each.title}</a>)}</nav>
-    <main class={busy.value && page.value ? "busy" : ""} aria-busy={asking.value}>
+    <main aria-busy={asking.value}>
       {at.key === "chips" ? <Chips /> : <Ask />}
       {wrong.value && <p class="card alert wrong" role="alert">{wrong.value}</p>}
       {busy.value && !page.value && <Working />}
       {at.key !== "chips" && <><Difference />{at.key === "measured" && <Lost />}
-        {page.value && (!wrong.value || live.value) && <div class={wrong.value ? "busy" : ""}><AnswerView advice={<Advice />} /></div>}</>}
+        {page.value && (!wrong.value || live.value) && <div class={wrong.value || (busy.value && !(sliding && live.value)) ? "busy" : ""}><AnswerView advice={<Advice />} /></div>}</>}
     </main></>;
 }
 

@@ -46,7 +46,7 @@ type Rows = Extract<Section, { kind: "table" }>["rows"];
 const wordsOf = (row: Rows[0]): string => row.cells.find((cell) => cell.value === undefined && cell.share === undefined && cell.text && !/^\d+\.$/.test(cell.text))?.text ?? "";
 const isPinned = (row: Rows[0]): boolean => pinned.value !== "" && isOf({ mark: "point", label: pinned.value }, wordsOf(row));
 
-export function Sortable({ columns, rows, name }: { columns: { name: string; align: string }[]; rows: Rows; name: string }) {
+export function Sortable({ columns, rows, name, most = MOST_ROWS }: { columns: { name: string; align: string }[]; rows: Rows; name: string; most?: number }) {
   const [by, setBy] = useState<{ column: number; down: boolean } | null>(null);
   const key = (cell: Cell | undefined) => (cell?.value !== undefined ? cell.value : cell?.share !== undefined ? cell.share : cell?.text ?? "");
   const tree = rows.some((row) => row.level);
@@ -56,7 +56,7 @@ export function Sortable({ columns, rows, name }: { columns: { name: string; ali
       : typeof one === "number" ? 1 : typeof other === "number" ? -1 : String(one).localeCompare(String(other));
     return by.down ? -order : order;
   });
-  const [whole, setWhole] = useState(false), some = whole ? shown : shown.filter((row, i) => i < MOST_ROWS || isPinned(row));
+  const [whole, setWhole] = useState(false), some = whole ? shown : shown.filter((row, i) => i < most || isPinned(row));
   const named = columns.some((column) => column.name);
   return (
     <div class="scroll" tabIndex={0} role="group" aria-label={name || "table"}><table>

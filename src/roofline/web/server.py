@@ -184,8 +184,8 @@ class Explorer:
             return JSONResponse({"error": said}, 504)
         except Busy:
             return JSONResponse({"error": "other questions are being worked on: ask again in a moment"}, 503)
-        if "error" in found:
-            return JSONResponse(found, 422)
+        if "error" in found:  # a page says it itself: a status of failure would make the browser's console say it too
+            return JSONResponse(found, 200 if form in PAGES else 422)
         return JSONResponse(self._with_functions(found) if form in PAGES else found["data"])
 
     def _with_functions(self, page: dict[str, Any]) -> dict[str, Any]:
