@@ -203,7 +203,7 @@ function Chips() {
     wrong.value = "";
     if (!picked.length) { setPair(null); setRoofs(null); return; }
     const sets = own ? own.split(/[,\s]+/) : [];
-    askPage("chips", { words: picked, options: { set: sets } }, "pair").then((found) => found && setPair(found.page)).catch(tell);
+    askPage("chips", { words: picked, options: { set: sets, ...(picked.length === 1 ? { sources: true } : {}) } }, "pair").then((found) => found && setPair(found.page)).catch(tell);
     askPage("plot", { words: [], options: { on: picked, set: sets, dtype } }, "roofs").then((found) => found && setRoofs(found.page)).catch(tell);
   }, [state.value.pick, own, dtype]);
   const toggle = (name: string) => change({ pick: (picked.includes(name) ? picked.filter((each) => each !== name) : [...picked, name].slice(-6)).join(",") });
@@ -216,7 +216,7 @@ function Chips() {
       <label>find<input type="text" value={filter} placeholder="nvidia" onInput={(e) => change({ filter: e.currentTarget.value }, { step: false })} /></label>
       <label>peak of<Draft value={dtype} size={8} done={(text) => change({ dtype: text.trim() })} /></label>
       <label>figures of your own<Draft value={own} size={24} placeholder="hbm=4e12" done={(text) => change({ set: text.trim() })} /></label>
-      {picked.length > 0 && <span class="tabs">{picked.map((name) => <button aria-pressed="true" onClick={() => toggle(name)}>{name} ×</button>)}</span>}
+      {picked.length > 0 && <span class="tabs">{picked.map((name) => <button type="button" aria-pressed="true" onClick={() => toggle(name)}>{name} ×</button>)}</span>}
     </form>
     {own && pair && <p class="card flips">yours: {own}; every other figure is the catalog's</p>}
     {roofs?.charts.map((spec) => <Chart key={JSON.stringify(picked) + own + dtype} spec={spec} />)}

@@ -57,6 +57,6 @@ function LineField({ field, value, change, catalog }: { field: Field; value: str
             if (e.key === "Tab" && near.length) { e.preventDefault(); take(near[0]); }
           }} onBlur={() => setTimeout(done, 150)} /></div>
       {near.length > 0 && <p class="legend" role="listbox" aria-label="goes on as">{near.map((word) =>
-        <button role="option" aria-selected="false" onMouseDown={(e) => { e.preventDefault(); take(word); }}>{word}</button>)}<small>Tab takes the first</small></p>}
+        <button type="button" role="option" aria-selected="false" onMouseDown={(e) => { e.preventDefault(); take(word); }}>{word}</button>)}<small>Tab takes the first</small></p>}
     </div>);
 }
