@@ -29,7 +29,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, BinaryIO, NoReturn
 
@@ -143,13 +143,14 @@ def read_json(path: str | os.PathLike[str], kind: str, *, error: type[InputError
 
 
 def read_toml(
-    path: str | os.PathLike[str], kind: str, *, error: type[InputError] = InputError, hint: str = "check the path"
-) -> dict[str, Any]:
-    """Read a TOML file."""
+    path: str | os.PathLike[str], kind: str, *, error: type[InputError] = InputError, hint: str = "check the path",
+    part: Callable[[str], str] = str,
+) -> dict[str, Any]:  # fmt: skip
+    """Read a TOML file, or the ``part`` of its text that is wanted."""
     import tomllib
 
     name = os.fspath(path)
-    text = as_text(read_bytes(path, kind, error=error, hint=hint), name, error=error)
+    text = part(as_text(read_bytes(path, kind, error=error, hint=hint), name, error=error))
     _check_numbers(text, name, error)
     if re.search(_LONG_KEY, text):
         raise error(f"{name} has a key of over {MOST_PARTS} parts", hint="a key has at most a few, as in a.b.c")

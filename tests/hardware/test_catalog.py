@@ -313,15 +313,28 @@ def test_names_lists_keys():
     assert set(names()) == set(BY_KEY)
 
 
-def test_loading_one_chip_parses_one_file(monkeypatch):
-
+def test_loading_one_chip_parses_its_tables_in_one_file(monkeypatch):
     parsed = []
     read_layer = catalog.read_layer
-    monkeypatch.setattr(catalog, "read_layer", lambda path: parsed.append(path) or read_layer(path))
+
+    def reads(path, part):
+        parsed.append((os.path.basename(path), read_layer(path, part)))
+        return parsed[-1][1]
+
+    monkeypatch.setattr(catalog, "read_layer", reads)
     catalog.shipped_chip.cache_clear()
-    catalog._shipped_layer.cache_clear()
     chip("TPU v5e")
-    assert [os.path.basename(path) for path in parsed] == ["google-tpu.toml"]
+    assert [(file, list(layer.chips)) for file, layer in parsed] == [("google-tpu.toml", ["v5e"])]
+
+
+def test_the_tables_of_a_chip_are_all_that_its_file_says_of_it():
+    for file in set(catalog.read_index().chips.values()):
+        path = os.path.join(catalog.CATALOG, file)
+        whole = catalog.read_layer(path)
+        for key, raw in whole.chips.items():
+            alone = catalog.read_layer(path, lambda text, key=key: catalog.tables_of_chip(text, key))
+            assert dict(alone.chips) == {key: raw}
+            assert (alone.family, alone.place.sources) == (whole.family, whole.place.sources)
 
 
 def test_a_device_name_finds_its_chip():

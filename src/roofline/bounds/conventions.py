@@ -16,9 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from decimal import Decimal
 from functools import cache
-from numbers import Real
 from typing import Any, NamedTuple
 
 from roofline.bounds.traffic import POLICIES, Tile, check_policy
@@ -62,16 +60,26 @@ class Setting(NamedTuple):
 def fraction(value: float, what: str = "overlap", hint: str = "0 is no overlap, 1 is all of it") -> float:
     """Take a share from 0 to 1, a number of any kind; anything else is an error.
 
-    >>> fraction(1), fraction(Decimal("0.25"))
+    >>> from fractions import Fraction
+    >>> fraction(1), fraction(Fraction(1, 4))
     (1.0, 0.25)
     >>> fraction(True)
     Traceback (most recent call last):
     roofline.errors.InputError: overlap True is not a fraction; 0 is no overlap, 1 is all of it
     """
     number = None if is_array(value) else value.item() if hasattr(value, "item") else value
-    if not isinstance(number, bool) and isinstance(number, Real | Decimal) and 0 <= float(number) <= 1:
+    if not isinstance(number, bool) and _is_real(number) and 0 <= float(number) <= 1:
         return float(number)
     raise InputError(f"{what} {value!r:.60} is not a fraction", hint=hint)
+
+
+def _is_real(number: Any) -> bool:
+    if isinstance(number, int | float):
+        return True
+    from decimal import Decimal
+    from numbers import Real
+
+    return isinstance(number, Real | Decimal)
 
 
 def _overlap(value: float | None) -> float | None:

@@ -17,11 +17,11 @@ from roofline.quantity import count
 
 _SIZE = re.compile(r"\s*([^\W\d]\w*)\s*=\s*([^\[\]]*)", re.DOTALL)
 #: A list as Python writes it, ``B=[1, 2, 4]``: its brackets go.
-_LIST = re.compile(r"(\s*[^\W\d]\w*\s*=\s*)[\[(]([\d\s,._e]*,[\d\s,._e]*\d)[\])]\s*")
+_LIST = r"(\s*[^\W\d]\w*\s*=\s*)[\[(]([\d\s,._e]*,[\d\s,._e]*\d)[\])]\s*"
 #: What reads as one number with separators of thousands, and as a list.
-_SEPARATED = re.compile(r"\d{1,3}(?:,[1-9]\d{2})+")
+_SEPARATED = r"\d{1,3}(?:,[1-9]\d{2})+"
 _WHOLE = r"\d[\d_]*(?:\.\d+)?(?:e\+?\d+)?(?:[kmgt]i?)?"
-_RANGE = re.compile(rf"({_WHOLE}):({_WHOLE})(?::(\*?)({_WHOLE}))?", re.IGNORECASE)
+_RANGE = rf"({_WHOLE}):({_WHOLE})(?::(\*?)({_WHOLE}))?"
 
 
 def targets(words: Sequence[str]) -> list[str | None]:
@@ -111,12 +111,13 @@ def split_words(words: Sequence[str], lists: bool = False) -> tuple[list[str], d
     sizes: dict[str, Any] = {}
     for word in words:
         word = plain(word)
-        match = _SIZE.fullmatch(_LIST.sub(r"\1\2", word))
+        match = _SIZE.fullmatch(re.sub(_LIST, r"\1\2", word)) if "=" in word else None
         if match is None or _is_call(match.group(2)):
             expressions.append(word)
             continue
         name, text = match.groups()
-        if not lists and _SEPARATED.fullmatch(text.strip()) and _LIST.fullmatch(word) is None:
+        separated = not lists and "," in text and re.fullmatch(_SEPARATED, text.strip())
+        if separated and re.fullmatch(_LIST, word) is None:
             *others, last = text.strip().split(",")
             hint = f"one is written without separators, {name}={''.join((*others, last))}; roofline sweep takes several"
             raise SizeError(f"size {name} is several sizes, {', '.join(others)} and {last}", hint=hint)
@@ -155,7 +156,7 @@ def parse_size(name: str, text: str) -> Any:
         raise SizeError(f"size {name} has no value", hint=f"for instance {name}=64")
     if "," in text:
         return [_item(name, item.strip()) for item in text.split(",")]
-    match = _RANGE.fullmatch(text.replace(" ", ""))
+    match = re.fullmatch(_RANGE, text.replace(" ", ""), re.IGNORECASE) if ":" in text else None
     if match is not None:
         return _range(name, *match.groups())
     if ":" in text or re.fullmatch(r"\d+\s*(\.\.+|…)\s*\d+", text):

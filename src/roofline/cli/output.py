@@ -6,24 +6,22 @@ import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import click
 
 from roofline.errors import InputError
 
 
-@dataclass(slots=True)
-class KeptAnswers:
+class KeptAnswers(NamedTuple):
     """What a command said, kept instead of printed.
 
     ``shown`` holds each answer with the sections that the command shows of it and what draws its charts; ``data`` is
     plain data of ``--json``.
     """
 
-    shown: list[tuple[Any, Any, Callable[[], Any] | None]] = field(default_factory=list)
-    data: list[Any] = field(default_factory=list)
+    shown: list[tuple[Any, Any, Callable[[], Any] | None]]
+    data: list[Any]
 
 
 _KEPT: ContextVar[KeptAnswers | None] = ContextVar("kept", default=None)
@@ -39,7 +37,7 @@ def keep() -> Iterator[KeptAnswers]:
     >>> code, found.data[0]["schema"]
     (0, 'roofline/bound/1')
     """
-    found = KeptAnswers()
+    found = KeptAnswers([], [])
     before = _KEPT.set(found)
     try:
         yield found

@@ -36,7 +36,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from typing import Any, NamedTuple
@@ -340,10 +340,13 @@ class CatalogLayer(NamedTuple):
         return next((k for k, raw in self.systems.items() if squashed in map(normalise, names_of(k, raw))), None)
 
 
-def read_layer(path: str) -> CatalogLayer:
-    """Parse one file and check its head; a file that does not parse is an error naming the line."""
+def read_layer(path: str, part: Callable[[str], str] = str) -> CatalogLayer:
+    """Parse one file and check its head; a file that does not parse is an error naming the line.
+
+    ``part`` takes the text that is wanted out of the whole: the rest is not parsed.
+    """
     path = os.path.expanduser(path)
-    data = read_toml(path, "machine file", error=HardwareError)
+    data = read_toml(path, "machine file", error=HardwareError, part=part)
     chips, place = check_file(data, path)
     return CatalogLayer(chips, place, data.get("family", ""), data.get("system", {}))
 
@@ -370,10 +373,28 @@ def _shipped_layer(file: str) -> CatalogLayer:
     return read_layer(os.path.join(CATALOG, file))
 
 
+def tables_of_chip(text: str, key: str) -> str:
+    """The head of a catalog file with the tables of one chip: a fifth of the file, and of the time to parse it.
+
+    >>> text = "schema = 1\\n[chip.a]\\ncores = 1\\n[chip.a2]\\ncores = 2\\n[[chip.a.memory]]\\nlevel = 'hbm'\\n"
+    >>> print(tables_of_chip(text, "a"))
+    schema = 1
+    [chip.a]
+    cores = 1
+    [[chip.a.memory]]
+    level = 'hbm'
+    <BLANKLINE>
+    """
+    head, *tables = text.split("\n[")
+    others, own = ("chip.", "system."), (f"chip.{key}]", f"chip.{key}.")
+    kept = (each for each in tables if each.lstrip("[").startswith(own) or not each.lstrip("[").startswith(others))
+    return "\n[".join((head, *kept))
+
+
 @cache
 def shipped_chip(key: str) -> Machine:
-    """Build a chip of the shipped catalog from its one file."""
-    layer = _shipped_layer(read_index().file(key))
+    """Build a chip of the shipped catalog from its tables in its one file."""
+    layer = read_layer(os.path.join(CATALOG, read_index().file(key)), lambda text: tables_of_chip(text, key))
     return _build(key, layer, [layer], ())
 
 
