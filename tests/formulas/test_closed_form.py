@@ -140,6 +140,13 @@ def test_terms_are_called_what_a_reader_knows() -> None:
     assert "attention" in labels["tensor"]
 
 
+def test_latex_has_one_fraction_for_each_part() -> None:
+    lines = question_formula(question("A[I_X, J] * B[J, K_X] -> C[I_X, K]", on="h200:8")).printed("latex").splitlines()
+    assert lines[1] == r"T_{\mathrm{nvlink}} &= \frac{7 \, J \, K}{4 \, W_{\mathrm{nvlink}}} \\"
+    step = model_formula("llama-2-7b", "decode", on="h100").printed("latex")
+    assert r"\frac{524288 \, \mathrm{batch} \, \left(\mathrm{context} + 1\right)}{W_{\mathrm{hbm}}}" in step
+
+
 def test_an_elasticity_is_the_slope_of_what_is_evaluated() -> None:
     found = question_formula(
         question("h = bf16[B, D] * bf16[D, F]; gelu(h)", on="h100", sizes={"B": 99, "D": 512, "F": 700})

@@ -261,9 +261,7 @@ class Formula(Answer):
     def _latex(self) -> Iterator[str]:
         yield r"\begin{aligned}"
         for term in self.terms:
-            sums = " + ".join(
-                rf"\frac{{{text(part.amount, 'latex')}}}{{{text(part.rate, 'latex')}}}" for part in term.parts
-            )
+            sums = " + ".join(text(part.amount / part.rate, "latex") for part in term.parts)
             yield rf"T_{{\mathrm{{{_escaped(term.resource)}}}}} &= {sums} \\"
         inside = ", ".join(rf"T_{{\mathrm{{{_escaped(term.resource)}}}}}" for term in self.terms)
         lower = text(self.forms["lower"], "latex") if "lower" in self.forms else rf"\max\left({inside}\right)"

@@ -192,6 +192,9 @@ def _latex() -> Any:
     from sympy.printing.latex import LatexPrinter
 
     class Latex(LatexPrinter):  # type: ignore[misc]
+        def __init__(self) -> None:
+            super().__init__({"mul_symbol": r" \, "})  # names of several letters stand apart
+
         def _print_Symbol(self, form: Any, style: str = "plain") -> str:
             name, _, index = form.name.partition("_")
             if not index:
