@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeGuard
 
 from roofline.bounds.traffic import POLICIES, Tile, check_policy
 from roofline.errors import InputError
@@ -73,7 +73,7 @@ def fraction(value: float, what: str = "overlap", hint: str = "0 is no overlap, 
     raise InputError(f"{what} {value!r:.60} is not a fraction", hint=hint)
 
 
-def _is_real(number: Any) -> bool:
+def _is_real(number: Any) -> TypeGuard[float]:
     if isinstance(number, int | float):
         return True
     from decimal import Decimal
