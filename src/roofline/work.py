@@ -108,7 +108,7 @@ class Tensor:
     intermediate. ``role`` is one of activation, weight, kv, gradient, index, state, raw. ``touched`` counts the
     elements that move where that is not all of them (the rows of a lookup); of an ``average`` of them the bytes are not
     rounded. ``storage`` names the memory it lies in where that is another tensor's: a weight before and after its
-    update.
+    update. ``stored`` counts the elements in memory, where padding makes them more than there are.
     """
 
     ident: str
@@ -119,6 +119,7 @@ class Tensor:
     label: str = ""
     storage: str = ""
     average: bool = False
+    stored: Size | None = None
 
     @property
     def elements(self) -> Size:
@@ -128,7 +129,7 @@ class Tensor:
     @property
     def capacity_bytes(self) -> Size:
         """Bytes the tensor occupies."""
-        return dtypes.get(self.dtype).nbytes(self.elements)
+        return dtypes.get(self.dtype).nbytes(self.elements if self.stored is None else self.stored)
 
     @property
     def traffic_bytes(self) -> Size:
@@ -136,7 +137,7 @@ class Tensor:
         dtype = dtypes.get(self.dtype)
         if self.touched is not None and self.average:
             return dtype.average_bytes(self.touched)
-        return dtype.nbytes(self.elements if self.touched is None else self.touched)
+        return self.capacity_bytes if self.touched is None else dtype.nbytes(self.touched)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -91,3 +91,29 @@ def test_axes_as_the_book_writes_them(latex: str, plain: str) -> None:
 def test_a_longer_name_in_braces_is_one_axis() -> None:
     (statement,) = parse("A[I_{data}, J_{DP}]").statements
     assert [dim.axes for dim in statement.value.dims] == [("data",), ("DP",)]
+
+
+@pytest.mark.parametrize(("text", "moved"), [
+    ("bf16[100,300]{1,0:T(8,128)} * bf16[300,200]", 2 * (104 * 384 + 300 * 200 + 100 * 200)),
+    ("f32[3,5]{1,0:T(2,2)} + f32[3,5]", 4 * (24 + 15 + 15)),
+    ("f32[3,5]{1,0} + f32[3,5]", 4 * 45),
+])  # fmt: skip
+def test_a_bound_moves_the_padding_of_tiles(text: str, moved: int) -> None:
+    """The example of XLA's own page, and a weight of the book in tiles of 8 x 128."""
+    found = bound(text, on="v5e")
+    assert found.total_bytes == moved
+    assert any("padding of the tiles" in line for line in found.assumptions) == ("T(" in text)
+
+
+def test_advice_on_a_tiled_tensor_keeps_its_tiles() -> None:
+    found = bound("bf16[100,300]{1,0:T(8,128)} * bf16[300,200]", on="v5e")
+    (advised,) = [each for each in found.advise() if str(each.change) == "int8 operands"]
+    fresh = bound("int8[100,300]{1,0:T(8,128)} * int8[300,200] -> bf16[100,200]", on="v5e")
+    assert advised.after.lower == pytest.approx(fresh.lower)
+    wide = bound("bf16[B, D]{1,0:T(8,128)} * bf16[D, 200]", on="v5e")
+    assert wide.formula(B=100, D=300).values()["lower"] == pytest.approx(found.lower)
+
+
+def test_a_sharded_tensor_in_tiles_says_what_is_left_out() -> None:
+    found = bound("bf16[B_X,300]{1,0:T(8,128)} * bf16[300,200]", on="v5e:4", B=128)
+    assert any(line.endswith("is not counted: it is sharded") for line in found.assumptions)

@@ -27,12 +27,12 @@ from roofline.bounds.question import axis_size, resolve_sizes
 from roofline.errors import InputError, NotationError, SizeError, suggest
 from roofline.notation import parse
 from roofline.notation.scope import DEFAULT_DTYPE
-from roofline.notation.structure import MemoryLayout, TensorNode
+from roofline.notation.structure import MemoryLayout, TensorNode, tiled_elements
 from roofline.ops import formula_names
 from roofline.ops.sharding.layout import Layout, check_uneven, local_size
 from roofline.quantity import format_amount
 from roofline.sections import Section, named, word_pairs
-from roofline.sizes import Size, ceil_div, check, is_array, is_one, plain_numbers, product, symbol
+from roofline.sizes import Size, check, is_array, is_one, plain_numbers, product, symbol
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -201,37 +201,6 @@ def _memory(node: TensorNode) -> tuple[str, ...]:
         return ()
     where = _SPACES.get(node.layout.space, "a memory that is not known here")
     return (f"lies in {where} (S({node.layout.space})); S(0) or none is HBM",)
-
-
-def tiled_elements(dims: Sequence[Size], layout: MemoryLayout | None) -> Size:
-    """Elements that an array takes in memory with the padding of its tiles.
-
-    The first tile covers the minor dimensions, which are rounded up to multiples of it; the next tile covers the
-    minor dimensions of the one before. Source: XLA, "Tiled layout" (openxla.org/xla/tiled_layout).
-
-    >>> tiled_elements((3, 5), MemoryLayout((1, 0), ((2, 2),)))          # 4 x 6
-    24
-    >>> tiled_elements((3, 5), MemoryLayout((0, 1), ((2, 4),)))          # the first dimension is the minor one: 6 x 4
-    24
-    >>> tiled_elements((100,), MemoryLayout((0,), ((8, 128), (2, 1))))
-    1024
-    >>> tiled_elements((3, 50), MemoryLayout((1, 0), ((None, 128),)))    # a dimension joined to the next: 150
-    256
-    """
-    if layout is None or not layout.tiles:
-        return product(dims)
-    sizes = [dims[i] for i in reversed(layout.minor_to_major)] if layout.minor_to_major else [*dims]
-    tiles: Size = 1
-    for tile in layout.tiles:
-        sizes = [1] * (len(tile) - len(sizes)) + sizes
-        tiles = tiles * product(sizes[: len(sizes) - len(tile)])
-        joined: Size = 1
-        for size, length in zip(sizes[len(sizes) - len(tile) :], tile, strict=True):
-            joined = joined * size
-            if length is not None:
-                tiles, joined = tiles * ceil_div(joined, length), 1
-        sizes = [length for length in tile if length is not None]
-    return tiles * product(sizes)
 
 
 @plain_numbers

@@ -228,7 +228,7 @@ def reshard(asked: Question, axis: str, label: str | None) -> Question:
         unreduced = tuple(a for a in shape.unreduced if a != axis)
         head = shape.written.partition("[")[0]
         text = show_axes(axes, lambda name: str(parsed.sizes.get(name, name)), unreduced)
-        return shape._replace(axes=axes, unreduced=unreduced, written=head + text)
+        return shape._replace(axes=axes, unreduced=unreduced, written=head + text + shape.tiling)
 
     steps = tuple(
         step._replace(inputs=tuple(changed(s) for s in step.inputs), output=changed(step.output))

@@ -151,7 +151,7 @@ class _Writer:
         def show(label: str) -> str:
             return str(self.sizes.get(label, "?")) if is_unnamed(label) or label in self.put_in else label
 
-        return shape.dtype + show_axes(shape.axes, show, shape.unreduced)
+        return shape.dtype + show_axes(shape.axes, show, shape.unreduced) + shape.tiling
 
 
 def _over(step: Step, *, always: bool) -> str:

@@ -130,8 +130,12 @@ class Scope:
             if label in labels[:position]:
                 hint = "give the second one a name of its own"
                 raise self.fail(f"{label} stands twice in one tensor", dims[position].span, hint)
-        shape = Shape(self.ident(node.name), dtype, axes, "input", node.unreduced)
+        shape = Shape(self.ident(node.name), dtype, axes, "input", node.unreduced, layout=node.layout)
         shape = shape._replace(written=self.show(shape))
+        if shape.tiling:
+            sharded = any(axis.shard for axis in axes)
+            said = "is not counted: it is sharded" if sharded else "is counted"
+            self.assume(f"the padding of the tiles of {shape.written} {said}")
         for axis, dim in zip(axes, dims, strict=True):
             self.places[shape.ident, axis.label] = dim.span
         if node.name:
@@ -213,7 +217,7 @@ class Scope:
 
     def show(self, shape: Shape) -> str:
         """Write a tensor as ``bf16[B, D]``."""
-        return shape.dtype + self.show_axes(shape.axes, shape.unreduced)
+        return shape.dtype + self.show_axes(shape.axes, shape.unreduced) + shape.tiling
 
     def place(self, shape: Shape, label: str, otherwise: Span) -> Span:
         """Where a label of an input stands in the text."""

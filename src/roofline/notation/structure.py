@@ -7,10 +7,11 @@ label classified as contracted, batch or kept. Costs are built from steps alone.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from roofline.frozen import Frozen
+from roofline.sizes import Size, ceil_div, product
 
 _NO_OPTIONS: Mapping[str, Any] = Frozen({})
 
@@ -45,6 +46,44 @@ class MemoryLayout(NamedTuple):
     minor_to_major: tuple[int, ...] = ()
     tiles: tuple[tuple[int | None, ...], ...] = ()
     space: int | None = None
+
+    def __str__(self) -> str:
+        """As it is written: ``{1,0:T(8,128)(2,1)S(1)}``."""
+        tiles = "".join(f"({','.join('*' if size is None else str(size) for size in tile)})" for tile in self.tiles)
+        space = "" if self.space is None else f"S({self.space})"
+        said = ("T" if tiles else "") + tiles + space
+        return "{" + ",".join(map(str, self.minor_to_major)) + (f":{said}" if said else "") + "}"
+
+
+def tiled_elements(dims: Sequence[Size], layout: MemoryLayout | None) -> Size:
+    """Elements that an array takes in memory with the padding of its tiles.
+
+    The first tile covers the minor dimensions, which are rounded up to multiples of it; the next tile covers the
+    minor dimensions of the one before. Source: XLA, "Tiled layout" (openxla.org/xla/tiled_layout).
+
+    >>> tiled_elements((3, 5), MemoryLayout((1, 0), ((2, 2),)))          # 4 x 6
+    24
+    >>> tiled_elements((3, 5), MemoryLayout((0, 1), ((2, 4),)))          # the first dimension is the minor one: 6 x 4
+    24
+    >>> tiled_elements((100,), MemoryLayout((0,), ((8, 128), (2, 1))))
+    1024
+    >>> tiled_elements((3, 50), MemoryLayout((1, 0), ((None, 128),)))    # a dimension joined to the next: 150
+    256
+    """
+    if layout is None or not layout.tiles:
+        return product(dims)
+    sizes = [dims[i] for i in reversed(layout.minor_to_major)] if layout.minor_to_major else [*dims]
+    tiles: Size = 1
+    for tile in layout.tiles:
+        sizes = [1] * (len(tile) - len(sizes)) + sizes
+        tiles = tiles * product(sizes[: len(sizes) - len(tile)])
+        joined: Size = 1
+        for size, length in zip(sizes[len(sizes) - len(tile) :], tile, strict=True):
+            joined = joined * size
+            if length is not None:
+                tiles, joined = tiles * ceil_div(joined, length), 1
+        sizes = [length for length in tile if length is not None]
+    return tiles * product(sizes)
 
 
 class TensorNode(NamedTuple):
@@ -135,7 +174,8 @@ class Shape(NamedTuple):
 
     ``ident`` is the name where it has one, else unique in the program (``%1``). ``written`` is the text form
     (``bf16[B, D]``). ``source`` is ``input`` for a tensor that comes from memory and ``step`` for one that an
-    earlier step made. ``unreduced`` holds the mesh axes it is a partial sum over (``{U_X}``).
+    earlier step made. ``unreduced`` holds the mesh axes it is a partial sum over (``{U_X}``). ``layout`` is how XLA
+    lays it out in memory, where that is written.
     """
 
     ident: str
@@ -144,6 +184,12 @@ class Shape(NamedTuple):
     source: str = "input"
     unreduced: tuple[str, ...] = ()
     written: str = ""
+    layout: MemoryLayout | None = None
+
+    @property
+    def tiling(self) -> str:
+        """Its layout as it is written, where the tiles of it pad the tensor; else nothing."""
+        return str(self.layout) if self.layout is not None and self.layout.tiles else ""
 
     @property
     def labels(self) -> tuple[str, ...]:

@@ -25,7 +25,7 @@ from typing import Any, NamedTuple, TypeAlias
 from roofline.errors import InputError, SizeError
 from roofline.frozen import Frozen
 from roofline.notation.functions import FUNCTIONS
-from roofline.notation.structure import Shape, Step
+from roofline.notation.structure import Shape, Step, tiled_elements
 from roofline.sizes import Size, is_array, is_symbol, product
 from roofline.work import Op, Tensor
 
@@ -55,7 +55,8 @@ class Context(NamedTuple):
     def tensor(self, shape: Shape, role: str = "activation") -> Tensor:
         """Make the tensor of a shape."""
         dims = tuple(self.sizes[label] for label in shape.labels)
-        return Tensor(shape.ident, dims, shape.dtype, role, label=shape.written)
+        stored = tiled_elements(dims, shape.layout) if shape.tiling else None
+        return Tensor(shape.ident, dims, shape.dtype, role, label=shape.written, stored=stored)
 
     def operand(self, shape: Shape) -> Tensor:
         """Make a scale, a kernel, a bias or a table: a weight where it comes from outside."""
