@@ -181,6 +181,28 @@ def test_a_line_in_blocks_is_the_sweep_of_it(tmp_path: Path) -> None:
     assert raw["top"].plain("bytes") == [1e9]
 
 
+def test_a_line_on_several_machines_is_one_grid() -> None:
+    line, sizes = "bf16[B, D] * bf16[D, F]", {"B": range(1, 41), "D": range(512, 8193, 512), "F": "4*D"}
+    on = ["h100", "v5e", "h200:1"]
+    columns = "lower,upper,bound_by,fits,attainable"
+    whole = sweep(line, on=on, **sizes, columns=columns)
+    kept = sweep(line, on=on, **sizes, columns=columns, keep="front,top=20:upper,histogram=bound_by", block_rows=250)
+    assert (kept.rows, len(whole)) == (1920, 1920)
+    best = np.lexsort((np.arange(len(whole)), whole["upper"]))[:20]
+    assert kept["top"]["row"].tolist() == best.tolist()
+    assert kept["top"].plain("on") == whole["on"][best].tolist()
+    assert kept["front"]["row"].tolist() == brute_front(np.stack([whole["lower"], -whole["attainable"]], axis=1))
+    names, counts = np.unique(whole["bound_by"].astype(str), return_counts=True)
+    assert kept["histogram-bound_by"].to_dict() == {"bound_by": names.tolist(), "rows": counts.tolist()}
+    parts = [sweep(line, on=one, **sizes, columns=columns, keep="top=20:upper", block_rows=250) for one in on]
+    merged_rows = sorted((each, n * 640 + row) for n, part in enumerate(parts) for each, row in zip(
+        part["top"]["upper"].tolist(), part["top"]["row"].tolist(), strict=True))[:20]  # fmt: skip
+    assert list(zip(kept["top"]["upper"].tolist(), kept["top"]["row"].tolist(), strict=True)) == merged_rows
+    lacking = sweep(line, on=on[:2], **sizes, columns="lower,times", keep="top=3:time.mxu,top=2:lower")
+    assert lacking["top-time.mxu"].plain("on") == ["v5e"] * 3
+    assert lacking.left_out == {"not a number": 640}
+
+
 def test_a_folder_goes_on_where_it_was_stopped_and_takes_no_other_question(tmp_path: Path) -> None:
     out = str(tmp_path / "grid")
     asked = {**CHOICES, **SIZES, "keep": KEEP, "block_rows": 5000}
@@ -266,7 +288,7 @@ def test_blocks_are_of_one_choice_and_know_their_rows() -> None:
             self.axes = {"a": np.arange(3), "b": np.arange(4)}
             self.choices, self.names = 2, ("a", "b")
 
-        def prepared(self, choice: int) -> Any:
+        def prepared(self, choice: int, groups: Any = ()) -> Any:
             return None
 
         def evaluated(self, prepared: Any, choice: int, sizes: Any, names: Any) -> Any:

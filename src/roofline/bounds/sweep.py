@@ -178,6 +178,9 @@ def sweep(
     >>> kept = sweep("bf16[B, D] * bf16[D, F]", on="h100", B=range(1, 1001), D=[1024, 4096], F="D", keep="front,top=2")
     >>> len(kept["front"]), kept["top"].plain("B"), kept["top"].plain("lower")[0] == kept["front"].plain("lower")[0]
     (698, [1, 2], True)
+    >>> sizes = {"B": range(1, 1001), "D": 4096, "F": "D"}
+    >>> sweep("bf16[B, D] * bf16[D, F]", on=["h100", "v5e"], **sizes, keep="histogram=on")["histogram"].to_dict()
+    {'on': ['h100', 'v5e'], 'rows': [1000, 1000]}
     """
     run = GridRun.taken_from(arguments, progress)
     if run is not None:
@@ -200,14 +203,21 @@ def sweep_on_one(
 
 
 def _in_blocks(expression: str | None, columns: Any, run: GridRun, arguments: Mapping[str, Any]) -> ReducedGrid:
-    """What is kept of the table of one machine, worked out in blocks."""
-    if isinstance(arguments.get("on"), list | tuple):
-        raise InputError("a line in blocks is on one machine", hint="ask once for each, with a folder for each")
-    asked, grid, wanted = _asked(expression, columns, arguments)
-    table = LineTable(asked, grid, wanted)
-    name = f"{asked.expression}  on {asked.machine.name}"
-    everything = {"asked": asked, "formulas": grid.formulas, "columns": list(wanted)}
+    """What is kept of the table of one machine, or of several one below the other, worked out in blocks."""
+    on = _several(arguments.get("on"))
+    each = [_asked(expression, columns, {**arguments, "on": one}) for one in on]
+    table = LineTable([MachineLine(*one) for one in each])
+    asked = [one for one, _, _ in each]
+    everything = {"asked": asked, "formulas": each[0][1].formulas, "columns": table.names}
+    name = f"{asked[0].expression}  on {', '.join(one.machine.name for one in asked)}"
     return reduce_grid(table, name, everything, run, tuple(c for c in USUAL_FRONT if c in table.names))
+
+
+def _several(on: Any) -> Sequence[Any]:
+    """The machines of a table."""
+    if isinstance(on, list | tuple) and not on:
+        raise InputError("no machine to run on", hint="name one or several, as in on=['h100', 'h200']")
+    return on if isinstance(on, list | tuple) else [on]
 
 
 def _asked(
@@ -240,10 +250,8 @@ def _over_machines(
     expression: str | None, on: Sequence[Any], columns: Any, progress: Progress | None, arguments: Mapping[str, Any]
 ) -> MachineSweep:
     """The table of each machine, one below the other; what is done when Ctrl-C stops it is kept."""
-    if not on:
-        raise InputError("no machine to run on", hint="name one or several, as in on=['h100', 'h200']")
     parts: list[Sweep] = []
-    for number, machine in enumerate(on):
+    for number, machine in enumerate(_several(on)):
 
         def told(done: int, rows: int, number: int = number) -> None:
             if progress is not None:
@@ -453,26 +461,61 @@ def _answer_at(asked: Question, sizes: Mapping[str, Any], formulas: Mapping[str,
 
 
 class LineTable(BlockTable):
-    """The grid of a line's sizes, whose rows are worked out in blocks: by the closed form, or as arrays."""
+    """The grid of a line's sizes on one machine or several, whose rows are worked out in blocks."""
 
-    choices = 1
+    def __init__(self, lines: Sequence[MachineLine]) -> None:
+        self.lines, self.choices = tuple(lines), len(lines)
+        self.axes = {name: integers(values) for name, values in lines[0].grid.axes.items()}
+        columns = dict.fromkeys(name for line in lines for name in line.columns)
+        self.machines = [line.asked.machine.target for line in lines]
+        self.names = (*(("on",) if len(lines) > 1 else ()), *lines[0].grid.names, *columns)
+
+    def prepared(self, choice: int, groups: Sequence[Sequence[str]] = ()) -> Any:
+        """The closed form on a machine with groups of columns compiled; None where it has none."""
+        return self.lines[choice].closed_form(groups)
+
+    def evaluated(
+        self, prepared: Any, choice: int, sizes: Mapping[str, Any], names: Sequence[str]
+    ) -> Mapping[str, Any]:
+        """Columns at sizes that broadcast; NaN or no name where the machine has no such column."""
+        import numpy as np
+
+        line = self.lines[choice]
+        shape = np.broadcast_shapes(*(np.shape(value) for value in sizes.values()))
+        found = {name: np.full(shape, _UNKNOWN) for name in names if name not in line.names}
+        return {**found, **line.evaluated(prepared, sizes, [name for name in names if name in line.names])}
+
+    def labels(self, choices: Any) -> dict[str, Any]:
+        """The machine of each row, where there are several."""
+        import numpy as np
+
+        places = tuple(dict.fromkeys(self.machines))
+        codes = np.asarray([places.index(name) for name in self.machines], np.int32)
+        return {"on": Codes(codes[np.asarray(choices)], places)} if self.choices > 1 else {}
+
+    def remarks(self, prepared: Any, choice: int) -> dict[str, tuple[str, ...]]:
+        """What is assumed and not timed in the first row."""
+        return self.lines[choice].said
+
+
+class MachineLine:
+    """A line on one machine over a grid, as it travels: worked out by its closed form, or as arrays."""
 
     def __init__(self, asked: Question, grid: _Grid, columns: Sequence[str]) -> None:
         self.asked, self.grid = asked, grid
-        self.axes = {name: integers(values) for name, values in grid.axes.items()}
         first = {name: values[:1] for name, values in grid.axes.items()}
         sample = _answer_at(asked, grid.with_formulas(first), grid.formulas)
         values = dict(_values(sample, columns))
         self.columns, self.times = tuple(values), tuple(sample.times)
+        self.names = frozenset((*grid.names, *values))
         self.known = frozenset(name for name, value in values.items() if value is not _UNKNOWN)
         self.capacity = None if sample.footprint is None else sample.footprint.capacity
         self.said = {
             "assumes": tuple(map(str, asked.particular(sample.assumptions))),
             "incomplete": tuple(map(str, sample.incomplete)),
         }
-        self.names = (*grid.names, *self.columns)
 
-    def prepared(self, choice: int, groups: Sequence[Sequence[str]] = ()) -> Any:
+    def closed_form(self, groups: Sequence[Sequence[str]]) -> Compiled | None:
         """The closed form with groups of columns compiled; None where it has none."""
         few = _Grid({name: values[:2] for name, values in self.grid.axes.items()}, self.grid.formulas)
         every = few.across()
@@ -493,15 +536,15 @@ class LineTable(BlockTable):
         return tuple(name for name in parts if name in function.columns)
 
     def evaluated(
-        self, prepared: Any, choice: int, sizes: Mapping[str, Any], names: Sequence[str]
-    ) -> Mapping[str, Any]:
+        self, prepared: Compiled | None, sizes: Mapping[str, Any], names: Sequence[str]
+    ) -> Mapping[str, Any]:  # fmt: skip
         """Columns at sizes that broadcast: by the closed form where it holds for all of them, or as arrays."""
         import numpy as np
 
         every = self.grid.with_formulas(dict(sizes))
         if prepared is not None:
-            sizes_of_form = {name: every[name] for name in prepared.sizes}
-            found = prepared.evaluate(sizes_of_form, self._forms(prepared, names) or None)
+            given = {name: every[name] for name in prepared.sizes}
+            found = prepared.evaluate(given, self._forms(prepared, names) or None)
             if not found.invalid:
                 own = {name: every[name] for name in names if name in every}
                 rest = [name for name in names if name not in own]
@@ -519,14 +562,6 @@ class LineTable(BlockTable):
                 if name in parts:
                     parts[name].append(_whole_part(value, rows, answer))
         return {name: _joined(each, shape) for name, each in parts.items()}
-
-    def labels(self, choices: Any) -> dict[str, Any]:
-        """A line has one formula."""
-        return {}
-
-    def remarks(self, prepared: Any) -> dict[str, tuple[str, ...]]:
-        """What is assumed and not timed in the first row."""
-        return self.said
 
 
 def _whole_part(value: Any, rows: tuple[int, ...], answer: Bound) -> Any:

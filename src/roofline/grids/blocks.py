@@ -68,7 +68,7 @@ class BlockTable(ABC):
     def labels(self, choices: Any) -> dict[str, Any]:
         """Columns that follow from the number of the choice in each row."""
 
-    def remarks(self, prepared: Any) -> dict[str, tuple[str, ...]]:
+    def remarks(self, prepared: Any, choice: int) -> dict[str, tuple[str, ...]]:
         """What is assumed and not timed in the rows of a choice."""
         return {}
 

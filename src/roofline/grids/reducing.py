@@ -76,7 +76,7 @@ class Reducing:
         impossible = isinstance(prepared, str)
         if impossible:
             left_out[prepared] = block.stop - block.start
-        said = {} if impossible else self.table.remarks(prepared)
+        said = {} if impossible else self.table.remarks(prepared, block.choice)
         with RowsFile(self, block) as file:
             for start, sizes in self.table.chunks(block):
                 if impossible and not self.keep.rows:

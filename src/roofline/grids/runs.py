@@ -29,8 +29,21 @@ IN_FLIGHT = 2
 #: Seconds after which the threads of a cluster are counted again.
 COUNT_AGAIN = 2.0
 
+#: Seconds without a block that is done after which it is looked whether workers wait for memory.
+LOOK_AGAIN = 10.0
+
+#: Seconds between two looks at what is done.
+_POLL = 0.005
+
+_MORE_MEMORY = (
+    "workers with more memory, or fewer rows a block (--block-rows); what is done is kept: the same command goes on"
+)
+
 #: What Dask sets in the environment of the workers that it starts.
 _ENVIRONMENT = "distributed.nanny.pre-spawn-environ"
+
+#: What workers run when they start.
+_PRELOAD = "distributed.worker.preload"
 
 
 class BlockTask(Protocol):
@@ -119,7 +132,9 @@ def _local(workers: int) -> Iterator[Any]:
     # Dask has freed memory go back to the system at once: columns of a megabyte then take twice as long
     environment = dict(config.get(_ENVIRONMENT))
     environment.pop("MALLOC_TRIM_THRESHOLD_", None)
-    with config.set({_ENVIRONMENT: environment}):
+    # Ctrl-C on a terminal reaches the workers too; it is for this process to stop them
+    preloads = [*config.get(_PRELOAD), "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)"]
+    with config.set({_ENVIRONMENT: environment, _PRELOAD: preloads}):
         local = distributed.LocalCluster(
             n_workers=workers, threads_per_worker=1, dashboard_address="127.0.0.1:0", silence_logs=logging.CRITICAL
         )
@@ -130,6 +145,8 @@ def _local(workers: int) -> Iterator[Any]:
 def _tell(announce: Callable[[str], None] | None, client: Any) -> None:
     if announce is not None:
         announce(f"dashboard: {client.dashboard_link}")
+        if not client.nthreads():
+            announce("the scheduler has no workers yet: waiting for some (dask worker ADDRESS starts one)")
 
 
 def in_turn(work: BlockTask, blocks: Sequence[RowBlock]) -> Iterator[tuple[RowBlock, Any]]:
@@ -185,7 +202,8 @@ def on_cluster(work: BlockTask, blocks: Sequence[RowBlock], client: Any) -> Iter
 
     try:
         fill()
-        for future in done:
+        while running:
+            future = _next(done, client, running)
             block = running[future.key]
             yield block, _result(future, _suspect(client, own, running, block) if _is_killed(future) else block)
             del running[future.key]
@@ -199,6 +217,33 @@ def on_cluster(work: BlockTask, blocks: Sequence[RowBlock], client: Any) -> Iter
             client.cancel(list(futures.values()), force=True)
 
 
+def _next(done: Any, client: Any, running: Mapping[str, RowBlock]) -> Any:
+    """The next future that is done; an error where no worker goes on."""
+    from time import monotonic, sleep
+
+    looked, stuck = monotonic(), False
+    while not done.has_ready():
+        sleep(_POLL)
+        if monotonic() - looked > LOOK_AGAIN:
+            looked, before, stuck = monotonic(), stuck, _is_stuck(client)
+            if before and stuck:
+                first = min(running.values())
+                raise BlockError(
+                    f"{first} is not begun: the workers wait for memory, of which they hold most", hint=_MORE_MEMORY
+                )
+    return next(done)
+
+
+def _is_stuck(client: Any) -> bool:
+    """Whether all workers are paused, as where memory is nearly full, and none of them works."""
+    workers = client.scheduler_info()["workers"].values()
+    counts = [each.get("metrics", {}).get("task_counts", {}) for each in workers]
+    return bool(workers) and all(
+        each.get("status") == "paused" and not count.get("executing")
+        for each, count in zip(workers, counts, strict=True)
+    )
+
+
 def _result(future: Any, block: RowBlock) -> Any:
     """The result of a block, or an error that names it."""
     from distributed import CancelledError, KilledWorker
@@ -207,10 +252,7 @@ def _result(future: Any, block: RowBlock) -> Any:
     try:
         return future.result()
     except KilledWorker:
-        raise BlockError(
-            f"{block} ended worker after worker, as where memory runs out",
-            hint=f"workers with more memory, or fewer rows a block (--block-rows); {again}",
-        ) from None
+        raise BlockError(f"{block} ended worker after worker, as where memory runs out", hint=_MORE_MEMORY) from None
     except MemoryError:
         raise _out_of_memory(block) from None
     except (CancelledError, OSError) as error:
@@ -223,8 +265,7 @@ def _result(future: Any, block: RowBlock) -> Any:
 
 
 def _out_of_memory(block: RowBlock) -> BlockError:
-    hint = "workers with more memory, or fewer rows a block (--block-rows); what is done is kept"
-    return BlockError(f"{block} takes more memory than there is", hint=hint)
+    return BlockError(f"{block} takes more memory than there is", hint=_MORE_MEMORY)
 
 
 def _itself(value: Any) -> Any:

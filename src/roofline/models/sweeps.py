@@ -225,7 +225,7 @@ class StepTable(BlockTable):
             self._machines[choice] = _machines({"on": [self.every[choice][0]]}, self.fixed)["on"][0]
         return self._machines[choice]
 
-    def remarks(self, prepared: Compiled) -> dict[str, tuple[str, ...]]:
+    def remarks(self, prepared: Compiled, choice: int) -> dict[str, tuple[str, ...]]:
         """What is not timed."""
         return {"incomplete": tuple(map(str, prepared.incomplete))}
 
