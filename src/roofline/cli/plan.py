@@ -10,7 +10,7 @@ import click
 from roofline.cli.command import argument, command_named
 from roofline.cli.model_options import not_alone
 from roofline.cli.option_table import WORKERS, option, options, with_options
-from roofline.cli.options import parse_size, targets
+from roofline.cli.options import announced, parse_size, targets
 from roofline.cli.output import ChartKind, check_files, show, show_chart, show_json
 from roofline.cli.progress import working
 from roofline.cli.report import data_or_picture
@@ -94,7 +94,7 @@ def command(
         found = plan(
             model, on=chips, count=[count] if isinstance(count, int) else count, prices=prices, formats=formats,
             shared=shared or 0.0, most_sequences=options.pop("most"), acceptance=options.pop("accept"),
-            **options,
+            announce=announced, **options,
         )  # fmt: skip
     if why is not None:
         reason = found.why(why)

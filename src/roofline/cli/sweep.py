@@ -61,7 +61,8 @@ def command(words: tuple[str, ...], columns: str | None, output: str | None, as_
     if output is not None and as_json and not run:
         raise InputError("--json prints the table and -o writes it", hint="give one of them; -o grid.json writes JSON")
     expressions, sizes = split_words(words)
-    expects = bool(options["estimate"])
+    if run and options["estimate"]:
+        raise InputError("--estimate is not worked out in blocks", hint="leave it out, or sweep in memory: -o grid.csv")
     text, chips = one_expression(expressions), targets(options.pop("on"))
     expect = expectation_asked(options)
     with working("sweeping", unit="rows") as report:
@@ -73,10 +74,6 @@ def command(words: tuple[str, ...], columns: str | None, output: str | None, as_
         telling = {"block_progress" if run else "progress": told}
         found = _sweep(text, chips, sizes, {**options, "columns": columns}, {**run, **telling})
     if run:
-        if expects:
-            raise InputError(
-                "--estimate is not worked out in blocks", hint="leave it out, or sweep in memory: -o grid.csv"
-            )
         show_json(found.to_dict()) if as_json else show(found, whole=True)
         return
     found = expect(found)

@@ -129,7 +129,6 @@ class GridRun:
     cluster: Cluster = field(default_factory=Cluster)
     block_rows: int = BLOCK_ROWS
     progress: BlockProgress | None = None
-    announce: Callable[[str], None] | None = None
 
     @classmethod
     def taken_from(
@@ -144,11 +143,12 @@ class GridRun:
         given = {name: value for name in names if (value := arguments.pop(name, None)) is not None}
         if not given:
             return None
-        cluster = Cluster(**{name: given.pop(name) for name in names[3:] if name in given})
+        clusters = {name: given.pop(name) for name in names[3:] if name in given}
+        cluster = Cluster(**clusters, announce=told["announce"])
         tell: BlockProgress | None = told["block_progress"]
         if tell is None and progress is not None:
             tell = lambda rows, every, done, blocks: progress(rows, every)  # noqa: E731
-        return cls(**given, cluster=cluster, progress=tell, announce=told["announce"])
+        return cls(**given, cluster=cluster, progress=tell)
 
 
 def reduce_grid(
@@ -212,7 +212,7 @@ def _reduced(
     if not left:
         return found, done
     try:
-        with run.cluster.opened(run.announce) as client:
+        with run.cluster.opened() as client:
             for block, each in done_blocks(work, left, client):
                 if folder is not None:
                     folder.write(block, each)

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from roofline.errors import BlockError, InputError, RooflineError, load_extra
@@ -60,13 +60,14 @@ class BlockTask(Protocol):
 class Cluster:
     """Where blocks run: ``workers`` processes of this machine, a scheduler's workers, or an open ``client``'s.
 
-    With none of them Dask's own configuration decides (``scheduler-address``); without one this process works alone.
+    ``announce`` is told the dashboard's address. With none of them Dask's own configuration decides (``scheduler-address``); without one this process works alone.
     """
 
     workers: int | None = None
     scheduler: str | None = None
     scheduler_file: str | None = None
     client: Any = None
+    announce: Callable[[str], None] | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
         given = [
@@ -79,17 +80,17 @@ class Cluster:
             raise InputError(f"{self.workers} workers", hint="0 for this process, or a number of them")
 
     @contextmanager
-    def opened(self, announce: Callable[[str], None] | None = None) -> Iterator[Any]:
+    def opened(self) -> Iterator[Any]:
         """A client of the cluster, None where this process works alone. Only a cluster that was made here is closed."""
         if self.client is not None:
             yield self.client
         elif self.scheduler or self.scheduler_file or (self.workers is None and _configured()):
             with _connected(self.scheduler, self.scheduler_file) as client:
-                _tell(announce, client)
+                _tell(self.announce, client)
                 yield client
         elif self.workers:
             with _local(self.workers) as client:
-                _tell(announce, client)
+                _tell(self.announce, client)
                 yield client
         else:
             yield None

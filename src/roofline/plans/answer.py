@@ -10,7 +10,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -48,7 +48,7 @@ from roofline.plans.replicas import FORMATS, Replica, UnloadedReplica
 from roofline.plans.search import KINDS, Assessment, Deployment, GroupSearch, Reason, Search, read_deployment
 from roofline.plans.simulation import simulation_sections
 from roofline.plans.speculation import Acceptance, Speculating
-from roofline.progress import counted
+from roofline.progress import counted, tell
 from roofline.quantity import format_amount, format_number, parse
 from roofline.sections import BLANK, Amount, Column, Headline, Pairs, Row, Section, Sentences, Table, assumes, figures
 from roofline.signatures import takes
@@ -481,6 +481,7 @@ def plan(
     scheduler: str | None = None,
     scheduler_file: str | None = None,
     client: Any = None,
+    announce: Callable[[str], None] | None = None,
     **options: Any,
 ) -> DeploymentPlan:
     """Find the cheapest deployment of a model that keeps limits under a load, and why the others are not.
@@ -492,7 +493,8 @@ def plan(
     names the library whose expected times stand in place of floors; ``options`` are further ones of a step.
     ``draft`` are lengths of drafts that are tried beside none, with ``acceptance``, ``draft_by`` and ``draft_weights``
     as in :func:`roofline.models.serving.speculation.speculate`.
-    ``workers``, ``scheduler``, ``scheduler_file`` or an open ``client`` search chips and formats on Dask.
+    ``workers``, ``scheduler``, ``scheduler_file`` or an open ``client`` search chips and formats on Dask;
+    ``announce`` is told the address of its dashboard.
     """
     unknown = [name for name in formats if name not in FORMATS]
     if unknown:
@@ -534,7 +536,7 @@ def plan(
         ),
         options,
     )
-    cluster = Cluster(workers, scheduler, scheduler_file, client)
+    cluster = Cluster(workers, scheduler, scheduler_file, client, announce)
     return answer(asked, cluster=None if cluster == Cluster() else cluster)
 
 
@@ -584,7 +586,9 @@ def _bests(search: Search, work: GroupSearch, cluster: Cluster | None) -> Iterat
         yield from ((number, search.best_of(group)) for number, group in enumerate(counted(work.groups)))
         return
     with cluster.opened() as client:
-        yield from ((block.number, search.take(each)) for block, each in done_blocks(work, work.blocks(), client))
+        for done, (block, each) in enumerate(done_blocks(work, work.blocks(), client), 1):
+            yield block.number, search.take(each)
+            tell(done, len(work.groups))
 
 
 def _nearest(search: Search) -> Assessment | None:
