@@ -99,13 +99,6 @@ class Spent(NamedTuple):
     here: float
     workers: float
 
-    def __str__(self) -> str:
-        cpu = self.workers or self.here
-        return (
-            f"{self.rows / self.seconds / 1e6:.1f} million rows/s by the clock; {self.rows / cpu / 1e6:.1f} a second"
-            f" of CPU where they are worked out, {self.here / self.blocks * 1e3:.1f} ms of CPU a block here"
-        )
-
 
 def spent(client: Any, **more: Any) -> Spent:
     """Run a grid of one formula and measure it; ``here`` is client and scheduler, which share this process."""
@@ -127,22 +120,32 @@ def imported() -> None:
 
 
 def rates(rows: int) -> None:
-    """Rates with no worker, one and two, in turn, start apart; what a task costs; bytes through the scheduler."""
+    """Rates of one worker and two against this process, in turn, start apart; what a task costs; what is sent."""
     grid = {"past": range(rows // (64 * 2000)), "keep": KEEP}
     small = {"past": range(1), "prompt": range(1, 501), "keep": KEEP, "block_rows": 80}
-    for workers in (0, 1, 2):
+    imported()
+    for workers in (1, 2):
         start = time.perf_counter()
         with Cluster(workers=workers).opened() as client:
             began = time.perf_counter() - start
-            start = time.perf_counter()
-            client.run(imported) if client else imported()
-            first = time.perf_counter() - start
+            client.run(imported)
+            first = time.perf_counter() - start - began
             print(f"{workers} workers: {began:.1f} s to start, {first:.1f} s to import and to make the formula")
-            print(f"  {min((spent(client, **grid) for _ in range(3)), key=lambda each: each.workers or each.here)}")
+            pairs = [(spent(None, **grid), spent(client, **grid)) for _ in range(5)]  # in turn: others come and go
+            for name, of in (("clock", lambda each: each.seconds), ("CPU", lambda each: each.workers or each.here)):
+                ratios = sorted(of(one) / of(other) for one, other in pairs)
+                least = [min(of(each) for each in side) for side in zip(*pairs, strict=True)]
+                said = ", ".join(f"{pairs[0][0].rows / seconds / 1e6:.1f}" for seconds in least)
+                print(
+                    f"  by {name}: {said} million rows/s here and there; ratio {', '.join(f'{r:.2f}' for r in ratios)}"
+                )
             tasks = spent(client, **small)
             ms = (tasks.here + tasks.workers) / tasks.blocks * 1e3
+            here, clock = (seconds / tasks.blocks * 1e3 for seconds in (tasks.here, tasks.seconds))
             print(f"  {tasks.blocks} blocks of {tasks.rows // tasks.blocks} rows: {ms:.1f} ms of CPU each,", end=" ")
-            print(f"{tasks.here / tasks.blocks * 1e3:.1f} of them here", flush=True)
+            print(f"{here:.1f} of them here, {clock:.1f} by the clock", flush=True)
+    alone = spent(None, **small)
+    print(f"{alone.blocks} of them in this process: {alone.here / alone.blocks * 1e3:.1f} ms of CPU each", flush=True)
     sizes = {name: np.asarray(values) for name, values in ONE.items() if name in ("batch", "prompt")}
     names = ["lower", "upper", "bound_by", "memory", "fits", "throughput"]
     choice = {name: [value] for name, value in ONE.items() if name not in sizes}

@@ -60,7 +60,8 @@ class BlockTask(Protocol):
 class Cluster:
     """Where blocks run: ``workers`` processes of this machine, a scheduler's workers, or an open ``client``'s.
 
-    ``announce`` is told the dashboard's address. With none of them Dask's own configuration decides (``scheduler-address``); without one this process works alone.
+    With none of them Dask's own configuration decides (``scheduler-address``); without one this process works alone.
+    ``announce`` is told the dashboard's address.
     """
 
     workers: int | None = None
