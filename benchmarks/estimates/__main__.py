@@ -19,10 +19,10 @@ import numpy as np
 from benchmarks.estimates.fits import Outcome, fitted_family
 from benchmarks.estimates.page import SUMMARY
 from benchmarks.estimates.rows import Lint, groups_by_family, read
-from benchmarks.estimates.served import fitted_steps, read_runs, summary, transferred
+from benchmarks.estimates.served import LEVELS, fitted_steps, read_runs, summary, transferred
 from benchmarks.estimates.training import fitted_training
 from benchmarks.estimates.transfers import another_generation, within_a_generation
-from roofline.estimates.constants import KernelConstants, write_constants
+from roofline.estimates.constants import KernelConstants, read_constants, write_constants
 from roofline.estimates.transfer import write_transfers
 
 
@@ -31,12 +31,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("data", type=Path)
     parser.add_argument("--only", action="append", default=[], help="a kernel to fit; all by default")
+    parser.add_argument("--library", action="append", default=[], help="a library to fit; the others' constants stay")
     parser.add_argument("--catalog", type=Path, required=True, help="folder to write constants to")
     options = parser.parse_args(arguments)
     lint = Lint()
     done: list[KernelConstants] = []
     left: list[Outcome] = []
     for key, groups in groups_by_family(read(options.data, lint, options.only)):
+        if options.library and key[1] not in options.library:
+            continue
         start = time.perf_counter()
         found = fitted_family(key[0], groups)
         left += found
@@ -46,29 +49,34 @@ def main(arguments: Sequence[str] | None = None) -> int:
         shown = ", ".join(f"{chip} {100 * float(np.median(each)):.1f}" for chip, each in middle.items())
         print(f"{' '.join(key)}: {shown}  ({time.perf_counter() - start:.0f} s)", file=sys.stderr, flush=True)
     done += [one.constants for one in left]
-    moved = [] if options.only else [*within_a_generation(options.data), *another_generation(left)]
+    # residuals of chips that were left out are those of all libraries together
+    moved = [] if options.library else another_generation(left)
+    if not options.only or "contraction" in options.only:
+        moved += within_a_generation(options.data)
     if not options.only or "served_step" in options.only:
         runs = read_runs(options.data, lint)
         done += fitted_steps(runs)
         moved += transferred(runs)
         held = {name: asdict(errors) for name, errors in summary(runs).items()}
         SUMMARY.write_text(json.dumps(held, indent=1) + "\n", encoding="utf-8")
-    if not options.only:
-        write_transfers(moved)
+    write_transfers(moved)
     if not options.only or "training_step" in options.only:
         done.append(fitted_training())
-    write(done, options.catalog, lint)
+    write(done, options.catalog, lint, options.library)
     return 0
 
 
-def write(done: Sequence[KernelConstants], folder: Path, lint: Lint) -> None:
-    """Write a file of constants a kernel; its head says what was left out."""
+def write(done: Sequence[KernelConstants], folder: Path, lint: Lint, libraries: Sequence[str] = ()) -> None:
+    """Write a file of constants a kernel; its head says what was left out. Of other libraries what was there stays."""
     folder.mkdir(parents=True, exist_ok=True)
-    said = "\n".join(f"{count:,} rows left out: {why}" for why, count in sorted(lint.counts.items()))
-    heading = f"Made by python -m benchmarks.estimates; see docs/accuracy.md.\n{said}"
     for kernel in dict.fromkeys(one.kernel for one in done):
-        records = [one for one in done if one.kernel == kernel]
-        write_constants(records, folder / f"{kernel.replace('_', '-')}.toml", heading)
+        path = folder / f"{kernel.replace('_', '-')}.toml"
+        mine = {one.key: one for one in done if one.kernel == kernel}
+        known = read_constants(path) if libraries and path.exists() else ()
+        kept = [mine.pop(one.key, one) for one in known]
+        said = lint.said("served" if kernel in LEVELS else kernel)
+        heading = "\n".join(["Made by python -m benchmarks.estimates; see docs/accuracy.md.", *said])
+        write_constants([*kept, *mine.values()], path, heading)
 
 
 if __name__ == "__main__":

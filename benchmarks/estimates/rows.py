@@ -20,6 +20,7 @@ from roofline.estimates.attention import BEYOND, attention_path
 from roofline.estimates.experts import TILES, row_tiles
 from roofline.estimates.fitting import Rows
 from roofline.estimates.kernels import ChipFigures
+from roofline.hardware import chip
 
 #: Fewest rows of a group: fewer tell too little of six constants.
 LEAST = 30
@@ -73,22 +74,27 @@ class Group(NamedTuple):
 
 @dataclass(slots=True)
 class Lint:
-    """What was left out before fitting, and why, with counts."""
+    """What was left out before fitting, by kind of kernel and reason, with counts."""
 
-    counts: dict[str, int] = field(default_factory=lambda: defaultdict(int))
+    counts: dict[tuple[str, str], int] = field(default_factory=lambda: defaultdict(int))
 
-    def keep(self, row: Mapping[str, str]) -> bool:
+    def keep(self, row: Mapping[str, str], kernel: str) -> bool:
         """Say whether a row can be what it says; count it where it cannot."""
         if "impossible" in row["flag"]:
-            self.counts["faster than the peak, or than memory with a working set over twice the cache"] += 1
-            return False
-        if "slow_path" in row["flag"]:
-            self.counts["over 50 times its bound: another path of the library"] += 1
-            return False
-        if float(row["measured_us"] or 0) <= 0:
-            self.counts["no time"] += 1
-            return False
-        return True
+            why = "faster than the peak, or than memory with a working set over twice the cache"
+        elif "slow_path" in row["flag"]:
+            why = "over 50 times its bound: another path of the library"
+        elif float(row["measured_us"] or 0) <= 0:
+            why = "no time"
+        else:
+            return True
+        self.counts[kernel, why] += 1
+        return False
+
+    def said(self, kernel: str) -> list[str]:
+        """Counts of one kind of kernel, a line a reason."""
+        mine = sorted((why, count) for (of, why), count in self.counts.items() if of == kernel)
+        return [f"{count:,} rows left out: {why}" for why, count in mine]
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +135,7 @@ def read(data: Path, lint: Lint, only: Sequence[str] = ()) -> Tables:
                     group = group_of(row)
                 else:
                     group = more_group_of(row)
-                if group is not None and (not only or group.kernel in only) and lint.keep(row):
+                if group is not None and (not only or group.kernel in only) and lint.keep(row, group.kernel):
                     found[group].append(row)
     parted = {part: rows for group, rows in found.items() for part, rows in by_source(group, rows).items()}
     return Tables({group: rows for group, rows in sorted(parted.items()) if len(rows) >= LEAST}, figures)
@@ -386,10 +392,11 @@ SHAPES: dict[str, Callable[[Sequence[Mapping[str, str]]], dict[str, Any]]] = {
 
 
 def groups_by_family(tables: Tables) -> Iterable[tuple[tuple[str, ...], dict[Group, Rows]]]:
-    """Groups that share constants: of one kernel, library and format, on all chips."""
+    """Groups that share constants: of one kernel, library and format, on all chips of a vendor."""
     families: dict[tuple[str, ...], dict[Group, Rows]] = defaultdict(dict)
     for group in tables.groups:
         apart = "contraction" in group.kernel or group.kernel == "experts"
-        key = (group.kernel, group.library, group.dtype, group.path if apart else "", str(group.core))
+        vendor = chip(group.chip).vendor
+        key = (group.kernel, group.library, group.dtype, group.path if apart else "", str(group.core), vendor)
         families[key][group] = tables.rows(group)
     return families.items()

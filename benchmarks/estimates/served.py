@@ -3,14 +3,19 @@
 ``served.csv`` holds runs of serving frameworks. A configuration is a model on chips with one length of prompts and
 answers; its loads stay together. Errors are of five random folds of configurations, each estimated by constants that
 were fitted to the others; the constants that are kept are fitted to all.
+
+Which terms a step has is chosen anew for each fold, by four folds of the other configurations alone (nested
+cross-validation), so that nothing about a fold's estimates has seen it.
 """
 
 from __future__ import annotations
 
 import csv
+import sys
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -55,14 +60,25 @@ LEVELS = {
     "served_step": ("library", "path", "chip", "dtype", "version"),
     "first_token": ("library", "path", "chip"),
 }
-FOLDS = 5
+FOLDS, INNER_FOLDS = 5, 4
+#: Terms that a form leaves out, by name; what is left out stays at the least value of its constant.
+FORMS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
+    "served_step": {
+        "all terms": (),
+        "no gap between kernels": ("gap",),
+        "no time of the host a step": ("step_time",),
+        "no time of the host a sequence": ("request_time",),
+        "neither gap nor time a sequence": ("gap", "request_time"),
+    },
+    "first_token": {"all terms": (), "no gap between kernels": ("gap",), "no start": ("start_time",)},
+}
 #: Fewest rows that move constants from those of the wider kind.
 LEAST, LEAST_FOR_INTERVAL = 3, 20
 NO_CHIP = ChipFigures(1, 1, 1, 1)
 SOURCE = "ai-dynamo/aiconfigurator (Apache-2.0)"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Run:
     """One served run: whose constants, which configuration, its shapes with either format of the cache, its times."""
 
@@ -104,14 +120,14 @@ def read_runs(data: Path, lint: Lint) -> list[Run]:
     for row in rows:
         ways = layout(row)
         if row["flag"]:
-            lint.counts[f"served, {row['flag'].replace('_', ' ')}"] += 1
+            lint.counts["served", row["flag"].replace("_", " ")] += 1
         elif ways is None:
-            lint.counts["served, numbers of chips contradict each other"] += 1
+            lint.counts["served", "numbers of chips contradict each other"] += 1
         else:
             try:
                 found.append(_run(row, ways, data, estimators[row["backend"]]))
             except RooflineError as error:
-                lint.counts[f"served, {error}"] += 1
+                lint.counts["served", str(error)] += 1
     return found
 
 
@@ -153,37 +169,74 @@ Values = dict[tuple[str, ...], Mapping[str, float]]
 def fitted_steps(runs: Sequence[Run]) -> list[KernelConstants]:
     """Constants of steps and of first tokens, by framework, kind of model, chip, format and version."""
     fold = folds(runs)
-    every = [_estimated(runs, fold != number, fold == number) for number in range(FOLDS)]
-    estimated = {kernel: np.sum([each[kernel] for each in every], axis=0) for kernel in LEVELS}
+    estimated = nested(runs)
     found = []
     for kernel, levels in LEVELS.items():
-        members, used = members_of(kernel, runs, np.ones(len(runs), bool))
-        caches = best_caches(runs) if kernel == "served_step" else {}
-        values = hierarchy(kernel, [members[i] for i in used], levels)
+        everything = np.ones(len(runs), bool)
+        members, used = members_of(kernel, runs, everything)
+        caches = best_caches(tuple(runs)) if kernel == "served_step" else {}
+        values = hierarchy(kernel, [members[i] for i in used], levels, best_form(kernel, runs, everything))
         for one in _records(kernel, values, members, used, estimated[kernel], fold):
             kind = (one.library, one.path, one.chip, one.dtype)
             found.append(replace(one, policy=f"{caches[kind]} cache") if kind in caches else one)
     return found
 
 
-def folds(runs: Sequence[Run]) -> Any:
+def folds(runs: Sequence[Run], count: int = FOLDS) -> Any:
     """The fold that each run is in: those of one configuration are in one."""
     every = sorted({run.configuration for run in runs})
     shuffled = np.random.default_rng(SEED).permutation(len(every))
-    number = {configuration: int(place) % FOLDS for configuration, place in zip(every, shuffled, strict=True)}
+    number = {configuration: int(place) % count for configuration, place in zip(every, shuffled, strict=True)}
     return np.array([number[run.configuration] for run in runs])
 
 
-def _estimated(runs: Sequence[Run], fits: Any, tested: Any) -> dict[str, Any]:
+@cache
+def _nested(runs: tuple[Run, ...]) -> dict[str, Any]:
+    fold = folds(runs)
+    found = {kernel: np.zeros(len(runs)) for kernel in LEVELS}
+    for number in range(FOLDS):
+        for kernel in LEVELS:
+            left_out = best_form(kernel, runs, fold != number)
+            found[kernel] += _estimated(kernel, runs, fold != number, fold == number, left_out)
+    return found
+
+
+def nested(runs: Sequence[Run]) -> dict[str, Any]:
+    """Estimates of all runs, each by a form and constants that its fold had no part in; zero without a model."""
+    return _nested(tuple(runs))
+
+
+def best_form(kernel: str, runs: Sequence[Run], fits: Any) -> tuple[str, ...]:
+    """The terms to leave out, chosen by folds of the runs that may be fitted: the form with the least mean error.
+
+    An error is the logarithm of a ratio. A form with fewer terms is taken where it is no worse.
+    """
+    return _best_form(kernel, tuple(runs[i] for i in np.flatnonzero(fits)))
+
+
+@cache
+def _best_form(kernel: str, mine: tuple[Run, ...]) -> tuple[str, ...]:
+    fold, errors = folds(mine, INNER_FOLDS), {}
+    for name, left_out in FORMS[kernel].items():
+        parts = (_estimated(kernel, mine, fold != n, fold == n, left_out) for n in range(INNER_FOLDS))
+        estimated = np.sum(list(parts), axis=0)
+        seconds = np.array([run.first if kernel == "first_token" else run.token for run in mine])
+        known = estimated > 0
+        errors[name] = float(np.abs(np.log(estimated[known] / seconds[known])).mean())
+    best = min(errors, key=lambda name: (round(errors[name], 4), -len(FORMS[kernel][name])))
+    print(f"{kernel}, {len(mine)} runs: {best} of {errors}", file=sys.stderr, flush=True)
+    return FORMS[kernel][best]
+
+
+def _estimated(kernel: str, runs: Sequence[Run], fits: Any, tested: Any, left_out: Sequence[str]) -> Any:
     """Estimates of the tested runs by constants of the fitted ones, zero elsewhere."""
-    found = {}
-    for kernel, levels in LEVELS.items():
-        members, used = members_of(kernel, runs, fits)
-        values = hierarchy(kernel, [members[i] for i in used if fits[i]], levels)
-        found[kernel] = np.zeros(len(runs))
-        for i in used:
-            if tested[i]:
-                found[kernel][i] = _time(kernel, members[i], _narrowest(values, members[i][0], levels))
+    levels = LEVELS[kernel]
+    members, used = members_of(kernel, runs, fits)
+    values = hierarchy(kernel, [members[i] for i in used if fits[i]], levels, left_out)
+    found = np.zeros(len(runs))
+    for i in used:
+        if tested[i]:
+            found[i] = _time(kernel, members[i], _narrowest(values, members[i][0], levels))
     return found
 
 
@@ -192,7 +245,7 @@ def members_of(kernel: str, runs: Sequence[Run], fits: Any) -> tuple[list[Member
     if kernel == "first_token":
         members: list[Member] = [(run, _of_first(run), run.first) for run in runs]
         return members, [i for i, run in enumerate(runs) if run.load <= UNLOADED]
-    caches = best_caches([run for run, one in zip(runs, fits, strict=True) if one])
+    caches = best_caches(tuple(run for run, one in zip(runs, fits, strict=True) if one))
     return [(run, run.shapes[caches.get(_kind(run), "bf16")], run.token) for run in runs], list(range(len(runs)))
 
 
@@ -200,7 +253,8 @@ def _of_first(run: Run) -> dict[str, float]:
     return {"prefill": run.prefill, "kernels": run.shapes["bf16"]["kernels"]}
 
 
-def best_caches(runs: Sequence[Run]) -> dict[tuple[str, ...], str]:
+@cache
+def best_caches(runs: tuple[Run, ...]) -> dict[tuple[str, ...], str]:
     """The format of the cache, which no column states: the one that fits a kind's runs better."""
     found = {}
     for kind in sorted({_kind(run) for run in runs}):
@@ -216,9 +270,11 @@ def _kind(run: Run) -> tuple[str, ...]:
     return tuple(run.key[name] for name in LEVELS["served_step"][:4])
 
 
-def hierarchy(kernel: str, members: Sequence[Member], levels: Sequence[str]) -> Values:
-    """Fit from the widest kind to the narrowest, each drawn to the one around it."""
-    values: Values = {(): KERNELS[kernel].defaults()}
+def hierarchy(kernel: str, members: Sequence[Member], levels: Sequence[str], left_out: Sequence[str] = ()) -> Values:
+    """Fit from the widest kind to the narrowest, each drawn to the one around it, without the terms left out."""
+    known = KERNELS[kernel].constants
+    free = [one.name for one in known if one.name not in left_out]
+    values: Values = {(): {one.name: one.low if one.name in left_out else one.typical for one in known}}
     for depth in range(1, len(levels) + 1):
         groups: dict[tuple[str, ...], list[Member]] = defaultdict(list)
         for member in members:
@@ -229,7 +285,7 @@ def hierarchy(kernel: str, members: Sequence[Member], levels: Sequence[str]) -> 
                 values[key] = start
                 continue
             prior = (TYPICAL if depth == 1 else AROUND) / np.sqrt(len(mine) / 50)
-            values[key] = fit(KERNELS[kernel], _rows(mine), start, prior=prior).values
+            values[key] = fit(KERNELS[kernel], _rows(mine), start, free, prior=prior).values
     return values
 
 
@@ -316,8 +372,9 @@ def transferred(runs: Sequence[Run]) -> list[Transfer]:
     """
     found = []
     for kernel, levels in LEVELS.items():
-        members, used = members_of(kernel, runs, np.ones(len(runs), bool))
-        values = hierarchy(kernel, [members[i] for i in used], levels)
+        everything = np.ones(len(runs), bool)
+        members, used = members_of(kernel, runs, everything)
+        values = hierarchy(kernel, [members[i] for i in used], levels, best_form(kernel, runs, everything))
         ratios: dict[str, list[float]] = defaultdict(list)
         for i in used:
             key = members[i][0].key
@@ -346,9 +403,7 @@ def _nearest(values: Values, key: Mapping[str, str], levels: Sequence[str]) -> t
 
 def summary(runs: Sequence[Run]) -> dict[str, Errors]:
     """Errors on configurations that were not fitted: all runs, and by kind of model, framework and chip."""
-    fold = folds(runs)
-    every = [_estimated(runs, fold != number, fold == number) for number in range(FOLDS)]
-    token, first = (np.sum([each[kernel] for each in every], axis=0) for kernel in LEVELS)
+    token, first = nested(runs).values()
     seconds = np.array([run.token for run in runs])
     found = {"all": Errors.of(token, seconds)}
     for name in ("path", "library", "chip"):

@@ -29,7 +29,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, BinaryIO, NoReturn
 
@@ -253,6 +253,26 @@ def write_text(
     """Write a text file: complete, or not at all."""
     with replaced(path, error=error, folder=folder) as part, open(part, "w", encoding="utf-8", newline="") as file:
         file.write(text)
+
+
+def toml_value(value: Any, form: str = "") -> str:
+    """Write a value as TOML on one line: text, truth, a list, a table, or a number in a form.
+
+    >>> print(toml_value(["a", 'say "b"']), toml_value(True), toml_value(0.25, ".4f"), toml_value({"m": [1, 2e9]}))
+    ["a", "say \\"b\\""] true 0.2500 { m = [1, 2000000000.0] }
+    """
+    import json
+
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, str):  # the escapes of TOML's basic strings are those of JSON
+        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+    if isinstance(value, Mapping):
+        pairs = ((name if name.isidentifier() else toml_value(name), item) for name, item in value.items())
+        return f"{{ {', '.join(f'{name} = {toml_value(item)}' for name, item in pairs)} }}"
+    if isinstance(value, Sequence):
+        return f"[{', '.join(map(toml_value, value))}]"
+    return format(value, form)
 
 
 def _cannot_write(name: str, wrong: OSError, error: type[InputError]) -> NoReturn:

@@ -22,11 +22,13 @@ from typing import Any
 from roofline.errors import InputError, suggest
 from roofline.estimates.kernel_table import KERNELS
 from roofline.estimates.kernels import KernelModel
-from roofline.files import read_toml, write_text
+from roofline.files import read_toml, toml_value, write_text
 
 #: Shares of measurements that an interval leaves out below and above: 80 % lie within.
 TAILS = (0.1, 0.9)
 SCHEMA = "roofline/constants/1"
+#: Entries of an error that count rows.
+COUNTS = ("n_fit", "n_test")
 #: Largest median error of constants that promise anything: with a larger one the bound stands, and accuracy says so.
 USABLE = 0.35
 #: Largest factor of an interval that promises anything.
@@ -111,7 +113,7 @@ class KernelConstants:
         return {
             **plain,
             "values": {name: four_digits(value) for name, value in self.values.items()},
-            "error": {name: four_digits(value) for name, value in self.error.items()},
+            "error": {name: int(v) if name in COUNTS else four_digits(v) for name, v in self.error.items()},
             "edges": [four_digits(edge) for edge in self.edges],
             "interval": [[four_digits(end) for end in ends] for ends in self.interval],
             "valid": ranges,
@@ -231,21 +233,6 @@ def write_constants(records: Sequence[KernelConstants], path: str | Path, headin
         held = record.to_dict()
         lines += ["", "[[constants]]", *(f"{name} = {toml_value(value)}" for name, value in held.items())]
     write_text(path, "\n".join(lines) + "\n")
-
-
-def _key(name: str) -> str:
-    return name if name.isidentifier() else f'"{name}"'
-
-
-def toml_value(value: Any) -> str:
-    """A value as TOML writes it, on one line."""
-    import json
-
-    if isinstance(value, Mapping):
-        return "{ " + ", ".join(f"{_key(name)} = {toml_value(item)}" for name, item in value.items()) + " }"
-    if isinstance(value, list | tuple):
-        return "[" + ", ".join(map(toml_value, value)) + "]"
-    return json.dumps(value, ensure_ascii=False) if isinstance(value, str) else repr(value)
 
 
 __all__ = ["KernelConstants", "overlaid", "read_constants", "shipped", "write_constants"]

@@ -25,9 +25,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from roofline.estimates.constants import four_digits, toml_value
+from roofline.estimates.constants import four_digits
 from roofline.estimates.kernels import ChipFigures, KernelModel, Values
-from roofline.files import read_toml, write_text
+from roofline.files import read_toml, toml_value, write_text
 from roofline.hardware import chip
 from roofline.hardware.machine import Machine
 
@@ -69,9 +69,11 @@ def transfers() -> tuple[Transfer, ...]:
 
 
 def write_transfers(found: Sequence[Transfer]) -> None:
-    """Write residuals to the file of the package."""
+    """Write residuals to the file of the package; those of other kinds that it holds stay."""
+    new = {(one.kernel, one.to): one for one in found}
+    kept = [new.pop((one.kernel, one.to), one) for one in transfers()]
     lines = ["# Made by python -m benchmarks.estimates; see docs/accuracy.md."]
-    for one in found:
+    for one in (*kept, *new.values()):
         errors = {name: four_digits(value) for name, value in one.error.items()}
         held = {
             "kernel": one.kernel,

@@ -8,14 +8,13 @@ all that was sampled, so that charts can be drawn again without measuring.
 from __future__ import annotations
 
 import csv
-import json
 import math
 import os
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from roofline.errors import HardwareError, InputError
-from roofline.files import is_replaced, read_toml, replaced, write_text
+from roofline.files import is_replaced, read_toml, replaced, toml_value, write_text
 from roofline.hardware import chip
 from roofline.hardware.catalog import chip_of_device, shipped_chip, user_file
 from roofline.hardware.machine import Machine
@@ -412,18 +411,3 @@ def threads_text(count: int) -> str:
     '2 threads'
     """
     return f"{count} thread{'s' * (count > 1)}"
-
-
-def toml_value(value: Any, form: str = "") -> str:
-    """Write a value as TOML: text, truth, a list, or a number in a form.
-
-    >>> print(toml_value(["a", 'say "b"']), toml_value(True), toml_value(0.25, ".4f"))
-    ["a", "say \\"b\\""] true 0.2500
-    """
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, str):  # the escapes of TOML's basic strings are those of JSON
-        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
-    if isinstance(value, Sequence):
-        return f"[{', '.join(map(toml_value, value))}]"
-    return format(value, form)
