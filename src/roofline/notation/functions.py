@@ -37,7 +37,7 @@ class Function(NamedTuple):
 UNARY = (
     "relu", "relu2", "leaky_relu", "relu6", "gelu", "gelu_tanh", "silu", "sigmoid", "tanh", "exp", "log", "sqrt",
     "rsqrt", "square", "abs", "neg", "sin", "cos", "erf", "softplus", "mish", "hardswish", "elu", "reciprocal", "sign",
-    "floor", "round", "clip", "cast", "copy", "dropout",
+    "floor", "round", "clip", "cast", "copy", "dropout", "from_host",
 )  # fmt: skip
 BINARY = ("maximum", "minimum", "power", "compare", "where", "swiglu", "geglu")
 REDUCTIONS = ("sum", "mean", "max", "min", "prod", "argmax", "argmin", "logsumexp", "variance", "norm")

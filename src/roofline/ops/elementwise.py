@@ -24,7 +24,7 @@ from roofline.notation.structure import Step
 from roofline.ops.basic import vector
 from roofline.ops.rules import Context, register
 from roofline.sizes import Size, product
-from roofline.work import Op, Tensor
+from roofline.work import Key, Op, Tensor, Work
 
 
 class PerElement(NamedTuple):
@@ -83,6 +83,7 @@ PER_ELEMENT: dict[str, PerElement] = {
     "dequantise": PerElement(2, formula="(x − zero)·scale"),
     "cast": PerElement(0),
     "copy": PerElement(0),
+    "from_host": PerElement(0, formula="its bytes come from the host's memory, over PCIe"),
 }
 
 #: Real FLOPs of one element where it is complex; other functions of complex numbers are not priced.
@@ -94,6 +95,7 @@ COMPLEX: dict[str, PerElement] = {
     "divide": PerElement(11, formula="a product with the conjugate, c² + d², two divisions"),
     "cast": PerElement(0),
     "copy": PerElement(0),
+    "from_host": PerElement(0),
 }
 
 
@@ -170,10 +172,22 @@ def _of_complex(function: str, reads: Sequence[Tensor]) -> PerElement | None:
     return PerElement(2) if function in ("multiply", "divide") and mixed else COMPLEX.get(function)
 
 
+def from_host(held: Tensor, loaded: Tensor, *, name: str = "from_host") -> Op:
+    """Load a tensor that lies in the host's memory: its bytes come over PCIe, and are written to the chip's own.
+
+    >>> from_host(Tensor("x", (64, 4096), "bf16"), Tensor("y", (64, 4096), "bf16")).work
+    Work(bytes/host: 524288)
+    """
+    work = Work({Key("bytes", "host"): held.traffic_bytes})
+    return Op(name, "elementwise", work, (), (loaded,), {"elements": loaded.elements})
+
+
 @register("elementwise")
 def rule(step: Step, context: Context) -> Op:
     """Price an elementwise step."""
     reads = [context.tensor(shape) for shape in step.inputs]
+    if step.function == "from_host":
+        return from_host(reads[0], context.tensor(step.output), name=step.text)
     return elementwise(
         known_function(step.function, reads),
         reads,
