@@ -128,6 +128,7 @@ def test_rows_out_of_range_are_left_out_and_counted() -> None:
     most = load("llama-2-7b").context
     found = step_function("llama-2-7b", "decode", on="h100")(batch=[1, 1.5, 8, 8], context=[1, 1, most, most - 1])
     assert np.isnan(found["lower"]).tolist() == [False, True, False, False]
+    assert found["bound_by"].tolist() == ["hbm", "", "hbm", "hbm"]
     assert list(found.invalid.values()) == [1]
     assert "batch is no whole number of at least 1" in found.invalid
 

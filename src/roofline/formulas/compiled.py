@@ -246,12 +246,14 @@ class Evaluated(Columns):
             if progress is None or not done:
                 raise
         bad, _ = self._validity()
+        complete, names = bad is None and done == self.rows_all, self.function.resources
         for name, out in zip(wanted, outs, strict=True):
-            if name != "bound_by":
-                if bad is not None:
-                    out[bad] = np.nan  # of a single row too: then both have no dimension
-                out.reshape(-1)[done:] = np.nan
-            self._done[name] = Codes(out, self.function.resources) if name == "bound_by" else out
+            codes = name == "bound_by"
+            nothing = len(names) if codes else np.nan
+            if bad is not None:
+                out[bad] = nothing  # of a single row too: then both have no dimension
+            out.reshape(-1)[done:] = nothing
+            self._done[name] = Codes(out, names if complete else (*names, "")) if codes else out
         return done
 
     def _validity(self) -> tuple[Any, dict[str, int]]:
