@@ -12,6 +12,9 @@ from tests.doc_blocks import ENVIRONMENT, REMOVED
 #: Bad inputs that a fuzz test tries; ``make fuzz`` sets it high.
 FUZZ_ROUNDS = int(os.environ.get("ROOFLINE_FUZZ", "1000"))
 
+#: What tests of pages say where there is no browser.
+NO_BROWSER = "no page was opened: install Debian's chromium (apt-get install chromium), and playwright for Python"
+
 os.environ.update(ENVIRONMENT)
 for name in REMOVED:
     os.environ.pop(name, None)
@@ -28,6 +31,14 @@ settings.load_profile("fuzz" if "ROOFLINE_FUZZ" in os.environ else "long" if "RO
 def pytest_configure(config: pytest.Config) -> None:
     """Declare the marker of the tests that ``make fuzz`` runs for long."""
     config.addinivalue_line("markers", "fuzz: bad input at random; a short run in make test, a long one in make fuzz")
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say once and plainly what was not tested for want of a browser."""
+    skipped = [each for each in terminalreporter.stats.get("skipped", []) if NO_BROWSER in str(each.longrepr)]
+    if skipped:
+        said = f"{len(skipped)} tests of reports and of the explorer were not run, as {NO_BROWSER}"
+        terminalreporter.write_line(said, red=True)
 
 
 @pytest.fixture

@@ -12,14 +12,9 @@ from typing import Any
 
 import pytest
 
+from tests.conftest import NO_BROWSER
+
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-MISSING = "no page was opened: install Debian's chromium (apt-get install chromium), and playwright for Python"
-
-
-def pytest_terminal_summary(terminalreporter: Any) -> None:
-    """Say once and plainly that pages were not opened."""
-    if not has_browser():
-        terminalreporter.write_line(MISSING, red=True)
 
 
 def has_browser() -> bool:
@@ -30,8 +25,8 @@ def has_browser() -> bool:
 def browser() -> Iterator[Any]:
     if not has_browser():
         if os.environ.get("ROOFLINE_BROWSER") == "required":
-            pytest.fail(MISSING)
-        pytest.skip(MISSING)
+            pytest.fail(NO_BROWSER)
+        pytest.skip(NO_BROWSER)
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as driver:
@@ -65,8 +60,8 @@ def tab(browser: Any) -> Iterator[Tab]:
 
 @pytest.fixture(scope="session")
 def explorer() -> Iterator[str]:
-    """The address of an explorer; questions may take eight seconds in the long tests, a minute beside other work."""
-    limit = "8" if "ROOFLINE_LONG" in os.environ else "60"
+    """The address of an explorer; questions may take twenty seconds in the long tests, a minute beside other work."""
+    limit = "20" if "ROOFLINE_LONG" in os.environ else "60"
     words = [sys.executable, "-m", "roofline", "explore", "--no-browser", "--limit", limit]
     with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as running:
         assert running.stdout is not None

@@ -239,7 +239,7 @@ def test_a_long_question_is_stopped_while_another_is_answered(explorer: str) -> 
     start = time.perf_counter()
     status, _ = ask(explorer, f"{root}api/bound", question([LINE, "B=64", "D=64", "F=64"], on="v5e"))
     assert status == 200
-    assert time.perf_counter() - start < 7
+    assert time.perf_counter() - start < 19
     asking.join(90)
     if found[0][0] != 200:  # a fast machine answers in time
         assert found[0][0] == 504

@@ -306,7 +306,7 @@ export function AnswerView({ advice }: { advice?: JSX.Element }) {
       {live.value && step.value.name === "decode" && <Latency />}
       {advice}
       {pending.value && <p class="card quiet" role="status">charts and operations are being worked out …</p>}
-      {it.charts.filter((spec) => !spec.step || !live.value || spec.step === step.value.name).map((spec) => <div class={stale ? "as-asked" : ""}><Chart key={spec.title + spec.subtitle} spec={spec} extra={spec.kind === "roofline" ? moving : []} /></div>)}
+      {it.charts.filter((spec) => !spec.step || !live.value || spec.step === step.value.name).map((spec) => <div class={stale ? "as-asked" : ""}>{changed.value.length > 0 && spec.kind === "bars" && <p class="quiet">as asked, not as moved:</p>}<Chart key={spec.title + spec.subtitle} spec={spec} extra={spec.kind === "roofline" ? moving : []} /></div>)}
       {live.value && <Modules of={step.value} />}
       {rest.length > 0 && (live.value ? <details class={`card ${stale ? "stale-block" : ""}`} id="asked"><summary>The whole answer{stale ? ", as asked" : ""}</summary><Sections sections={rest} /></details>
         : <section class="card" id="asked"><Sections sections={rest} /></section>)}

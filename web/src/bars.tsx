@@ -18,7 +18,8 @@ export function Bars({ spec }: { spec: ChartSpec }) {
   const limit = spec.marks.find((mark) => mark.mark === "line" && mark.role === "ceiling"), most = limit ? (limit.x as number[])[0] : 0;
   const shown = bars.filter((bar) => !hidden.includes(bar.part ?? "")), beside = spec.grouped === true;
   const size = (bar: Mark) => bar.x1! - bar.x0!;
-  const longest = Math.max(most, ...bars.map((bar) => bar.x1!)) || 1, WIDTH = width.value, room = WIDTH - EDGE - FIGURE;
+  const tooMuch = !beside && bars.some((bar) => most > 0 && bar.x1! > most);
+  const longest = Math.max(most, ...bars.map((bar) => bar.x1!)) || 1, WIDTH = width.value, room = WIDTH - EDGE - FIGURE - (tooMuch ? 66 : 0);
   const x = (value: number) => EDGE + (room * value) / longest;
   const high = NAME + (beside ? parts.length * (BAR - 4) : BAR) + GAP, HEIGHT = rows.length * high + (limit ? 20 : 4);
   const say = (bar: Mark) => setTold(`${rowName(bar.row!)} · ${bar.part || bar.label}: ${quantity(size(bar), spec.x.unit)}`);
@@ -42,7 +43,7 @@ export function Bars({ spec }: { spec: ChartSpec }) {
                 at += long;
                 const y = top + NAME + (beside ? parts.indexOf(bar.part ?? "") * (BAR - 4) : 0), tall = beside ? BAR - 6 : BAR;
                 const box = { x: x(from), y, width: Math.max(long > 0 ? 1 : 0, x(from + long) - x(from)), height: tall };
-                return <g onPointerMove={() => say(bar)}><rect {...box} style={{ fill: colorOf(bar) }} /><rect {...box} style={{ fill: `url(#stripe${parts.indexOf(bar.part ?? "")})` }} />
+                return <g class="part" onPointerMove={() => say(bar)}><rect {...box} style={{ fill: colorOf(bar) }} /><rect {...box} style={{ fill: `url(#stripe${parts.indexOf(bar.part ?? "")})` }} />
                   {beside && <text class="small" x={x(from + long) + 5} y={y + tall}>{quantity(long, spec.x.unit)}</text>}<title>{`${bar.part} ${quantity(long, spec.x.unit)}`}</title></g>;
               })}
               {!beside && <text class={over ? "end over" : "end"} x={x(at) + 6} y={top + NAME + 13}>{quantity(at, spec.x.unit)}{over ? " too much" : ""}</text>}
