@@ -136,13 +136,15 @@ def test_nothing_scrolls_sideways(browser: Any, explorer: str, width: int, theme
 
 @pytest.mark.skipif(not LONG, reason="pages are held against the rules of axe-core in the long tests")
 @pytest.mark.parametrize("theme", ["light", "dark"])
-@pytest.mark.parametrize("page", ["operation", "model", "sharding", "measured", "chips?pick=h100,a100"])
+@pytest.mark.parametrize(
+    "page", ["operation", "model", "training", "plan", "sharding", "measured", "chips?pick=h100,a100"]
+)
 def test_axe_finds_nothing_serious(browser: Any, explorer: str, page: str, theme: str) -> None:
     rules = Path(__file__).parents[2] / "web" / "node_modules" / "axe-core" / "axe.min.js"
     if not rules.exists():
         pytest.skip("axe-core is not there: run make web")
     tab = Tab(browser, bypass_csp=True, color_scheme=theme)
-    shown(tab, f"{explorer}#/{page}", "#lower, #asked, .drop, .chips-table td")
+    shown(tab, f"{explorer}#/{page}", "main[aria-busy=false]")
     tab.page.add_script_tag(path=str(rules))
     found = tab.page.evaluate("axe.run()")["violations"]
     serious = [

@@ -46,6 +46,15 @@ MOVES = """async () => {
   }
   return took;
 }"""
+
+#: Move the slider of the length of an answer; the number of tokens that it then says.
+LENGTH = """async (notch) => {
+  const slider = document.querySelector("input[aria-label='tokens of an answer']");
+  slider.value = String(notch);
+  slider.dispatchEvent(new Event("input", {bubbles: true}));
+  await new Promise((done) => setTimeout(done, 100));
+  return slider.parentElement.textContent.replace(/\\D/g, "");
+}"""
 SIZES = {"B": 64, "D": 8192, "F": 8192}
 LAYOUT: dict[str, Any] = {"on": "h200:8", "tensor": 8}
 
@@ -91,8 +100,13 @@ def embedded(page: str) -> dict[str, Any]:
 @needs_node
 def test_a_slider_of_a_line_gives_a_fresh_answer(of_a_line: str) -> None:
     dice = random.Random(7)
-    states: list[dict[str, float]] = [{name: dice.randint(1, 20000) for name in SIZES} for _ in range(60)]
-    states += [{**SIZES, "W_hbm": dice.uniform(1e11, 1e13), "P_bf16": dice.uniform(1e13, 1e15)} for _ in range(20)]
+    states: list[dict[str, float]] = [
+        {name: dice.randint(1, 20000) for name in SIZES} for _ in range(150 if LONG else 40)
+    ]
+    states += [
+        {**SIZES, "W_hbm": dice.uniform(1e11, 1e13), "P_bf16": dice.uniform(1e13, 1e15)}
+        for _ in range(50 if LONG else 10)
+    ]
     for state, found in zip(states, in_node(of_a_line, 0, states), strict=True):
         changed = {"hbm": state.get("W_hbm", 8.19e11), "mxu.bf16": state.get("P_bf16", 197e12)}
         fresh = bound(LINE, on="v5e", sizes={name: state[name] for name in SIZES}, set=changed)
@@ -107,7 +121,7 @@ def test_a_slider_of_a_line_gives_a_fresh_answer(of_a_line: str) -> None:
 def test_a_slider_of_a_model_gives_a_fresh_answer(of_a_model: str) -> None:
     dice = random.Random(11)
     states: list[dict[str, float]] = [
-        {"batch": dice.randint(1, 512), "context": dice.randint(0, 131071)} for _ in range(25)
+        {"batch": dice.randint(1, 512), "context": dice.randint(0, 131071)} for _ in range(200 if LONG else 10)
     ]
     for state, found in zip(states, in_node(of_a_model, 0, states), strict=True):
         fresh = serve_bound("llama-3-70b", "decode", **LAYOUT, **state)
@@ -166,6 +180,11 @@ def test_the_page_shows_the_answer_and_says_nothing_to_the_console(tab: Tab, of_
     assert "self_attn" in shown
     whole = generation("llama-3-70b", batch=200, prompt=2048, output=256, set={"hbm": 8e12}, **LAYOUT)
     assert tab.text("#whole") == format_quantity(whole.total, "s")
+    for notch in (0, 4.5, 11) if LONG else (4.5,):
+        many = int(tab.page.evaluate(LENGTH, notch))
+        whole = generation("llama-3-70b", batch=200, prompt=2048, output=many, set={"hbm": 8e12}, **LAYOUT)
+        shown_seconds = float(str(tab.page.locator("#whole").get_attribute("data-seconds")))
+        assert shown_seconds == pytest.approx(whole.total, rel=1e-12)
     took = tab.page.evaluate(MOVES)
     assert took
     if LONG:  # a time depends on what else the machine does
