@@ -89,15 +89,18 @@ def run_chunk(start: int, only: str | None) -> tuple[int, int, list[Defect]]:
                 _child(seed, start + CHUNK, only, writing)
             os._exit(0)
         os.close(writing)
-        last, how = seed - 1, "ended early"
+        last, how, used = seed - 1, "ended early", 0.0
         with os.fdopen(reading, "rb") as pipe:
             while True:
                 if not select.select([pipe], [], [], 12 * SECONDS)[0]:
+                    if not _hangs(child, used):
+                        continue
                     os.kill(child, signal.SIGKILL)
                     how = f"no answer in {12 * SECONDS:.0f} s"
                     break
                 try:
                     last, counted, defect = pickle.load(pipe)
+                    used = _cpu(child)[0]
                 except EOFError:
                     break
                 ran += counted
@@ -115,6 +118,18 @@ def run_chunk(start: int, only: str | None) -> tuple[int, int, list[Defect]]:
             ran += 1
         seed = last + 2
     return start, ran, found
+
+
+def _cpu(child: int) -> tuple[float, str]:
+    """Seconds of CPU that a process has used, and its state: R runs or waits for a processor, S sleeps."""
+    fields = Path(f"/proc/{child}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK"), fields[0]
+
+
+def _hangs(child: int, used: float) -> bool:
+    """Whether a process that says nothing hangs: it sleeps, or ran longer than its own limit; others may starve it."""
+    now, state = _cpu(child)
+    return state != "R" or now - used > 2 * SECONDS
 
 
 def _child(first: int, end: int, only: str | None, writing: int) -> None:
