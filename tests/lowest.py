@@ -59,6 +59,16 @@ asked = {"on": "h100", "B": range(1, 101), "D": 64, "F": [64, 128], "keep": "fro
 found = [roofline.sweep("bf16[B, D] * bf16[D, F]", workers=workers, **asked)["top"].to_dict() for workers in (0, 1)]
 assert found[0] == found[1]
 """,
+    "web": """
+import uvicorn
+from roofline.web.server import Explorer
+assert uvicorn.Config(Explorer(None, "token", ["localhost"]).app, port=0).port == 0
+""",
+    "simulate": """
+from roofline.cli import main
+words = "plan llama-3-8b --on h100 --count 1 --prompt 512 --output 128 --rate 10/s --tpot 20ms --formats bf16"
+assert main([*words.split(), "--simulate"]) == 0
+""",
     "estimate": """
 import roofline
 from roofline.estimates.calibration import calibrate

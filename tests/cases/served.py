@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from benchmarks.estimates.served import CHIPS, FORMATS, MODELS, layout
+
 from roofline.errors import RooflineError
 from roofline.models import load, serve_bound
 
@@ -69,8 +70,10 @@ def checked(row: Mapping[str, str], data: Path) -> Iterator[Checked | str]:
         if name != "gpt-oss-120b" and form != "bf16":
             options |= {"weights": form, "activations": form}
         prompt, output = int(row["isl"]), int(row["osl"])
-        sizes = {"batch": 1, "prompt": prompt} if what == "prefill" else {
-            "batch": int(part["batch_size"]) * copies if part["batch_size"] else 1, "context": prompt + output // 2, "kv": "fp8"}  # fmt: skip
+        batch = int(part["batch_size"]) * copies if part["batch_size"] else 1
+        sizes: dict[str, Any] = {"batch": 1, "prompt": prompt}
+        if what == "decode":
+            sizes = {"batch": batch, "context": prompt + output // 2, "kv": "fp8"}
         try:
             lower, excuse = _bound(name, data, what, tuple((options | sizes).items()))
         except RooflineError as error:

@@ -75,12 +75,12 @@ def make(seed: int) -> Input:
 
 @functools.cache
 def command_lines() -> tuple[tuple[str, ...], ...]:
-    """Every command line of the docs that answers without a program or a measurement, and a short one of each kind."""
+    """Every command line of the docs that answers without a program, a measurement or a server, and a short one of each kind."""
     found = dict.fromkeys(SHORT + LONG_LINES)
     for path in (ROOT / "README.md", ROOT / "docs" / "demo.txt", *sorted((ROOT / "docs").glob("*.md"))):
         for line in re.findall(r"^(?:\$ )?roofline (.*)$", path.read_text(encoding="utf-8"), re.M):
             words = tuple(shlex.split(line))
-            if words and words[0] not in ("trace", "run", "measure") and "-o" not in words:
+            if words and words[0] not in ("trace", "run", "measure", "explore") and "-o" not in words:
                 found[words] = None
     return tuple(found)
 

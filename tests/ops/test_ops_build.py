@@ -277,3 +277,14 @@ def test_the_place_of_a_step_is_where_its_error_points() -> None:
     with pytest.raises(NotationError) as raised:
         build(Program((step,), {}, ("B",), "abcdef"), {})
     assert raised.value.position == 3
+
+
+def test_each_family_is_found_in_a_cold_process() -> None:
+    """A rule stands in the file that is loaded when nothing else is."""
+    from roofline.notation.functions import FUNCTIONS
+    from roofline.ops import rules
+
+    families = {function.family for function in FUNCTIONS.values()} | {"contraction", "elementwise", "copy"}
+    found = {family: rules.rule_for(family).__module__ for family in sorted(families) if rules.has_rule(family)}
+    assert set(found) >= {"norm", "softmax", "scan", "reduction", "attention", "convolution", "pooling", "embedding"}
+    assert found == {family: f"roofline.ops.{rules._FILES.get(family, family)}" for family in found}

@@ -69,3 +69,35 @@ def test_a_window_without_results_is_an_error(front_end: str, kind: str) -> None
         else:
             program = (_torch if front_end == "torch" else _jax)(kind)
             roofline.trace(program, *shapes, frontend=front_end).bound(on="h100")
+
+
+attend = torch.nn.functional.scaled_dot_product_attention
+EMPTY = {
+    "product": (lambda x, w: x[:0] @ w, ((8, 64), (64, 32))),
+    "batched product": (lambda x, w: torch.bmm(x[:0], w[:0]), ((8, 4, 64), (8, 64, 32))),
+    "convolution": (lambda x, w: torch.nn.functional.conv2d(x[:0], w), ((2, 3, 8, 8), (8, 3, 3, 3))),
+    "pool": (lambda x, _: torch.nn.functional.max_pool2d(x[:0], 2), ((2, 3, 8, 8), (1,))),
+    "attention": (lambda q, _: attend(q[:0], q[:0], q[:0]), ((2, 4, 8, 16), (1,))),
+    "softmax": (lambda x, _: torch.softmax(x[:0], -1), ((8, 4), (1,))),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", EMPTY)
+def test_an_empty_batch_costs_nothing(name: str) -> None:
+    program, shapes = EMPTY[name]
+    found = roofline.trace(program, *(torch.zeros(shape) for shape in shapes))
+    assert (found.flops(), found.bytes(), found.complete) == (0, 0, True)
+    beside = roofline.trace(lambda x, w: (program(x, w), x + 1), *(torch.zeros(shape) for shape in shapes))
+    assert beside.bytes() == 2 * 4 * torch.zeros(shapes[0]).numel()
+
+
+def test_an_empty_sum_writes_zeros() -> None:
+    found = roofline.trace(lambda x, w: x[:, :0] @ w[:0], torch.zeros(8, 64), torch.zeros(64, 32))
+    assert (found.flops(), found.bytes()) == (0, 4 * 8 * 32)
+
+
+def test_an_empty_slice_of_a_file_costs_nothing() -> None:
+    held = [onnx.helper.make_tensor(name, onnx.TensorProto.INT64, [1], [0]) for name in ("start", "end")]
+    nodes = [node("Slice", ["x", "start", "end"], ["h"]), node("MatMul", ["h", "w"], ["y"])]
+    found = roofline.trace(model(nodes, [value("x", 8, 64), value("w", 64, 32)], [value("y")], held))
+    assert (found.flops(), found.bytes()) == (0, 0)

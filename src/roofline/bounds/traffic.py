@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from roofline.errors import InputError, suggest
@@ -36,7 +37,16 @@ def traffic(ops: Sequence[Op], policy: str = "each-op", tile: Tile | None = None
     ``tile`` is (bm, bn, bk) and goes with ``tiled``. An unknown policy is an error that lists the known ones.
     """
     check_policy(policy)
-    return POLICIES[policy].loads(ops, tile)
+    return POLICIES[policy].loads(_with_results(ops), tile)
+
+
+def _with_results(ops: Sequence[Op]) -> list[Op]:
+    """The operations; one whose results are all empty reads nothing."""
+    return [replace(op, reads=()) if op.writes and all(map(_is_empty, op.writes)) else op for op in ops]
+
+
+def _is_empty(tensor: Tensor) -> bool:
+    return any(type(size) is int and size == 0 for size in tensor.dims)
 
 
 def check_policy(policy: str) -> None:
@@ -180,6 +190,7 @@ def moved_tensors(ops: Sequence[Op], policy: str = "each-op", tile: Tile | None 
     keep = POLICIES[policy].keep
     if keep is None:
         return [[] for _ in ops]
+    ops = _with_results(ops)
     kept = keep(ops)
     return [
         [(tensor.role, tensor.traffic_bytes) for tensors in kept(index, op) for tensor in tensors]

@@ -82,7 +82,7 @@ def attention(
         "kv_heads": kv_heads,
         "head_size": head_size,
         "v_head_size": v_head_size,
-        "pairs": exact_div(pairs, batch * heads) if head_pairs is None else head_pairs,
+        "pairs": head_pairs if head_pairs is not None else pairs if is_zero(pairs) else exact_div(pairs, batch * heads),
         "transcendentals": pairs,
     }
     options: dict[str, Size] = {}

@@ -63,9 +63,9 @@ def convolution(
     ``bias`` adds that many FLOPs on the vector unit. A depthwise convolution is counted on the matrix unit like the
     rest, where n is then 1 or little more.
 
-    A result without elements is an error. Source: Dumoulin and Visin, arXiv:1603.07285.
+    A result without elements is an error, but for an empty input. Source: Dumoulin and Visin, arXiv:1603.07285.
     """
-    require_results(name, writes)
+    require_results(name, reads, writes)
     channels = groups * out_per_group * in_per_group
     macs = batch * positions * kernel * channels
     options = {"macs": macs}
@@ -81,13 +81,18 @@ def convolution(
     return Op(name, "convolution", work, tuple(reads), tuple(writes), dims, note=note, options=options)
 
 
-def require_results(name: str, writes: Sequence[Tensor]) -> None:
+def require_results(name: str, reads: Sequence[Tensor], writes: Sequence[Tensor]) -> None:
     """Raise where windows leave an empty result, as one that is wider than its padded input does.
 
-    >>> require_results("pool", [Tensor("y", (1, 0, 3), "bf16")])
+    A result that is empty for its input is, as that of an empty batch, is none of theirs.
+
+    >>> require_results("pool", [Tensor("x", (1, 5, 3), "bf16")], [Tensor("y", (1, 0, 3), "bf16")])
     Traceback (most recent call last):
     roofline.errors.SizeError: pool has no results: its output is [1, 0, 3]; a window fits its padded input, ...
+    >>> require_results("pool", [Tensor("x", (0, 5, 3), "bf16")], [Tensor("y", (0, 4, 3), "bf16")])
     """
+    if any(is_number(tensor.elements) and tensor.elements == 0 for tensor in reads):
+        return
     empty = next((tensor for tensor in writes if is_number(tensor.elements) and tensor.elements <= 0), None)
     if empty is not None:
         raise SizeError(

@@ -42,9 +42,10 @@ def pool(
     ``taps`` are given where not all of a window counts (padding left out), or where windows differ (adaptive pooling).
     Averaging divides once more for each result, which is not counted: one operation for each window element but the
     first serves both. An index beside each maximum costs bytes, no FLOPs. ``is_adaptive_mean`` says that the size of
-    the result was asked for, which some counters tell apart. A result without elements is an error.
+    the result was asked for, which some counters tell apart. A result without elements is an error, but for an empty
+    input.
     """
-    require_results(name, writes)
+    require_results(name, reads, writes)
     taken = results * window if taps is None else taps
     op = vector(
         name,

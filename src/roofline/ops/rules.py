@@ -76,7 +76,9 @@ class Context(NamedTuple):
 Rule: TypeAlias = Callable[[Step, Context], Op]
 
 #: Families that share a file with others.
-_FILES = {"copy": "movement", "embedding": "movement", "softmax": "reduction", "scan": "reduction"}
+_FILES = {
+    "copy": "basic", "embedding": "basic", "softmax": "reduction", "scan": "reduction", "norm": "reduction",
+}  # fmt: skip
 _RULES: dict[str, Rule] = {}
 
 
