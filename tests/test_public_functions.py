@@ -152,6 +152,12 @@ def test_a_table_is_drawn_over_the_size_that_varies() -> None:
     assert (chart.kind, [line.label for line in chart.lines][:2]) == ("throughput", ["D = 1024", "D = 2048"])
 
 
+def test_a_sweep_is_of_a_line_or_of_a_model_as_on_the_command_line() -> None:
+    table = roofline.sweep("llama-3-8b", on="h100", batch=[1, 64], context=4096)
+    assert table.phase == "decode"
+    assert len(table) == 2
+
+
 def test_a_profile_is_an_answer(tmp_path: Path) -> None:
     path = tmp_path / "runs.csv"
     path.write_text("name,dtype,flops,bytes,seconds\nup,bf16,1e12,2e9,2e-3\ndown,bf16,1e12,2e9,4e-3\n")

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from roofline.bounds.solve import solve
     from roofline.bounds.solve_dtypes import solve_dtypes
     from roofline.bounds.solve_equal import solve_equal
-    from roofline.bounds.sweep import Sweep, sweep
+    from roofline.bounds.sweep import Sweep
     from roofline.charts.chart import Chart
     from roofline.charts.plot import plot
     from roofline.errors import RooflineError
@@ -59,6 +59,7 @@ if TYPE_CHECKING:
     from roofline.models.description import Model
     from roofline.models.serving.answer import Serving
     from roofline.models.serving.answer import serve as llm
+    from roofline.models.sweeps import sweep
     from roofline.models.training.answer import Training
     from roofline.models.training.step import train
     from roofline.notation import parse, program
@@ -84,7 +85,7 @@ _WHERE = {
     "roofline.bounds.solve": ("solve",),
     "roofline.bounds.solve_dtypes": ("solve_dtypes",),
     "roofline.bounds.solve_equal": ("solve_equal",),
-    "roofline.bounds.sweep": ("Sweep", "sweep"),
+    "roofline.bounds.sweep": ("Sweep",),
     "roofline.charts.chart": ("Chart",),
     "roofline.charts.plot": ("plot",),
     "roofline.errors": ("RooflineError",),
@@ -104,6 +105,7 @@ _WHERE = {
     "roofline.models.config": ("model",),
     "roofline.models.description": ("Model",),
     "roofline.models.serving.answer": ("Serving", "llm"),
+    "roofline.models.sweeps": ("sweep",),
     "roofline.models.training.answer": ("Training",),
     "roofline.models.training.step": ("train",),
     "roofline.notation": ("parse", "program"),

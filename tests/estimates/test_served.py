@@ -64,7 +64,7 @@ def test_the_command_says_it() -> None:
     line = "llama-3.1-70b --on h100:8 --tensor 8 --batch 16 --prompt 1024 --output 1024 --weights fp8 --estimate"
     text = CliRunner().invoke(command, line.split()).output
     assert "served by vllm" in text
-    assert "the first token, on idle chips: expect" in text
+    assert "the first token of a request alone: expect" in text
     data = json.loads(CliRunner().invoke(command, [*line.split(), "--json"]).output)
     assert data["expectation"]["schema"] == "roofline/served/1"
     assert set(data["expectation"]["time_per_token"]["parts"]) == {"host", "kernels", "prefill"}

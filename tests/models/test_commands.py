@@ -169,7 +169,11 @@ FURTHER = {
 }
 
 PRINTED = {
-    "generation": ("answers of 100 tokens to prompts of 1,000", "first token after", "answers/s with 16 at once"),
+    "generation": (
+        "answers of 100 tokens to prompts of 1,000",
+        "first tokens of 16 prompts, read",
+        "answers/s with 16 at once",
+    ),
     "chunked": ("4 steps of 256 tokens beside 16 that decode", "with no chunk", "bound by"),
     "speculation": ("3 tokens by llama-3-8b, 70% of them accepted", "times as fast as", "best with"),
     "disaggregation": ("prefill on 8 x NVIDIA H100", "prefill servers for each that decodes", "8 x 50 GB/s"),

@@ -86,7 +86,7 @@ def _generation(asked: ServingQuestion, found: Any) -> FurtherAnswer:
     answer = generation(asked.model, **sizes, **asked.arguments)
     mean = answer.mean_time_per_token
     steps = "" if mean is None else f", then {format_amount(mean, 's')} a token"
-    lead = f"first token after {format_amount(answer.time_to_first_token, 's')}{steps}, "
+    lead = f"{answer.first} after {format_amount(answer.time_to_first_token, 's')}{steps}, "
     lead += f"{format_number(answer.tokens_per_second)} tokens/s in answers of {answer.output:,}"
     return replace(_answer("generation", answer), lead=f"{lead}: {FORM_TEXT[answer.form]}")
 

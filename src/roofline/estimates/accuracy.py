@@ -136,7 +136,7 @@ class HeldAccuracy(Answer):
         yield Headline(self.subject)
         yield BLANK
         columns = [Column("library"), Column("kernel", wrap="words"), Column("format"), Column("constants")]
-        columns += [Column(name, align="right") for name in ("rows", "median", "mean", "p90", "bias", "80 % covers")]
+        columns += [Column(name, align="right") for name in ("rows", "median", "mean", "p90", "bias", "80% covers")]
         yield Table(columns, [_held_row(one) for one in self.kinds], name="accuracy")
         yield BLANK
         yield Listing("errors", ["of estimates against these runs, without fitting"])

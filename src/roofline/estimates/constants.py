@@ -5,7 +5,7 @@ A record belongs to one chip, kind of kernel, format, library and path of the li
 
     policy, values        the constants of :mod:`roofline.estimates.kernels`, own and shared ones together
     error                 mdape, mape, p90, bias on rows that were not fitted; n_fit, n_test rows
-    edges, interval       by predicted time (short, middle, long): the quantiles of measured ÷ estimate, 80 %
+    edges, interval       by predicted time (short, middle, long): the quantiles of measured ÷ estimate, 80%
     valid                 range of each shape that was measured
     source, state         who measured it, and how (graph or eager, warm or cold)
     figures               cores, peak, bandwidth and cache of the chip that the values go with
@@ -24,7 +24,7 @@ from roofline.estimates.kernel_table import KERNELS
 from roofline.estimates.kernels import KernelModel
 from roofline.files import read_toml, toml_value, write_text
 
-#: Shares of measurements that an interval leaves out below and above: 80 % lie within.
+#: Shares of measurements that an interval leaves out below and above: 80% lie within.
 TAILS = (0.1, 0.9)
 SCHEMA = "roofline/constants/1"
 #: Entries of an error that count rows.

@@ -108,7 +108,7 @@ class KernelEstimate:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Expectation:
-    """Expected seconds of a whole answer with an interval of 80 %, kernel by kernel.
+    """Expected seconds of a whole answer with an interval of 80%, kernel by kernel.
 
     ``framework`` says whose steps the time is of, with their ``error``; without it the time is that of kernels alone.
     """
@@ -148,14 +148,14 @@ class Expectation:
         ends = " to ".join(format_quantity(end, "s") for end in (self.low, self.high))
         if self.framework:
             told = f"; median error {format_percent(self.error)}" if self.error is not None else ""
-            return f"{times} ({ends}, 80 %; steps of {self.framework}{told})"
+            return f"{times} ({ends}, 80%; steps of {self.framework}{told})"
         known = [one for one in self.kernels if one.source is not None]
         if not known:
             return f"{times}: no constants are known for it, so this is its bound"
         main = max(known, key=lambda one: float(one.value))
         error = main.source.error.get("mdape") if main.source is not None else None
         told = f"; median error of its main kernel {format_percent(error)}" if error is not None else ""
-        return f"{times} ({ends}, 80 %; constants of {main.basis}{told})"
+        return f"{times} ({ends}, 80%; constants of {main.basis}{told})"
 
     def sections(self) -> list[Section]:
         """A row a kernel: how often it runs, its floor, what to expect of it, what that rests on."""

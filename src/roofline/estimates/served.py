@@ -37,7 +37,7 @@ FILLED = 0.9
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StepEstimate:
-    """Expected seconds of a step in a serving framework: interval of 80 %, parts, and the constants behind it."""
+    """Expected seconds of a step in a serving framework: interval of 80%, parts, and the constants behind it."""
 
     value: float
     low: float
@@ -58,7 +58,7 @@ class StepEstimate:
         ends = " to ".join(format_quantity(end, "s") for end in (self.low, self.high))
         error = self.source.error.get("mdape")
         told = f"; median error {format_percent(error)}" if error is not None else ""
-        return f"{what}: expect {format_quantity(self.value, 's')} ({ends}, 80 %; constants of {self.basis}{told})"
+        return f"{what}: expect {format_quantity(self.value, 's')} ({ends}, 80%; constants of {self.basis}{told})"
 
     def to_dict(self) -> dict[str, Any]:
         """In SI units."""
@@ -89,11 +89,13 @@ class ServedExpectation:
     def sections(self) -> list[Section]:
         """A line each for the time between tokens and to the first one."""
         lines = []
+        requests = f"{self.asked:,.0f} request{'s' if self.asked > 1 else ''}"
         if self.time_per_token is not None:
-            lines.append(self.time_per_token.in_words("a token"))
+            lines.append(self.time_per_token.in_words(f"a token, with {requests} at once"))
         if self.time_to_first_token is not None:
-            lines.append(self.time_to_first_token.in_words("the first token, on idle chips"))
-        return [Sentences([f"served by {self.library}"]), Sentences(lines, indent=4)] if lines else []
+            lines.append(self.time_to_first_token.in_words("the first token of a request alone"))
+        head = f"served by {self.library}, what its engine does between steps included"
+        return [Sentences([head]), Sentences(lines, indent=4)] if lines else []
 
     def to_dict(self) -> dict[str, Any]:
         """Under stable keys (schema ``roofline/served/1``)."""

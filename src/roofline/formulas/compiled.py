@@ -52,7 +52,7 @@ class ValidRange(NamedTuple):
     reason: str
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Compiled:
     """A function of sizes: ``f(B=…, D=…)`` gives columns, of numbers, arrays that broadcast, or both.
 
@@ -76,6 +76,9 @@ class Compiled:
     incomplete: tuple[str, ...] = ()
     assumptions: tuple[str, ...] = ()
     _made: dict[Any, Any] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        return f"<Compiled {self.name}: {len(self.columns)} columns over {', '.join(self.sizes)}>"
 
     @property
     def columns(self) -> tuple[str, ...]:

@@ -93,7 +93,7 @@ class MeasuredPoint:
         ends = " to ".join(format_quantity(end, "s") for end in (found.low, found.high))
         of = f"{times:.2g} times" if slower else f"{times:.0%} of"
         usual = format_quantity(found.value, "s")
-        return f"{'slower' if slower else 'faster'} than its kind usually is: {of} {usual} ({ends}, 80 %)"
+        return f"{'slower' if slower else 'faster'} than its kind usually is: {of} {usual} ({ends}, 80%)"
 
     @property
     def assumptions(self) -> tuple[str, ...]:

@@ -18,6 +18,7 @@ from math import prod
 from typing import Any
 
 from roofline.bounds.sweep import stopped
+from roofline.bounds.sweep import sweep as sweep_line
 from roofline.errors import HardwareError, InputError, SizeError, suggest
 from roofline.formulas.compiled import Compiled, Evaluated
 from roofline.formulas.tables import Columns, integers, stacked
@@ -26,9 +27,11 @@ from roofline.grids.blocks import BlockTable
 from roofline.hardware.machine import Machine
 from roofline.hardware.rate import data_level
 from roofline.models.closed_form import ALL_PHASES, step_function
-from roofline.models.config import load
+from roofline.models.config import is_model, load
 from roofline.models.description import Model
+from roofline.models.serving import serve_bound
 from roofline.models.serving.step import PHASES
+from roofline.signatures import takes
 from roofline.sizes import Codes, check
 
 #: Columns that a sweep of steps may have, beside ``time.<resource>`` and ``memory.<part>``.
@@ -78,6 +81,24 @@ class StepSweep(Columns):
     def one_line(self) -> str:
         """Its rows and columns."""
         return f"StepSweep of {len(self)} rows, {self.model.name} {self.phase}: {', '.join(self.columns)}"
+
+
+@takes(sweep_line, serve_bound)
+def sweep(expression: Model | str | None = None, phase: str = "decode", **arguments: Any) -> Any:
+    """Evaluate the grid of all combinations of what is listed: of a line as notation, or of a model by its name.
+
+    Of a line the sizes are lists, ranges, arrays or formulas (:func:`roofline.bounds.sweep.sweep`); of a model the
+    chips, layouts, formats and sizes of a step may be (:func:`sweep_steps`).
+
+    >>> grid = sweep("bf16[B, D] * bf16[D, F]", on="h100", B=[1, 512], D=8192, F="D")
+    >>> grid["bound_by"].tolist()
+    ['hbm', 'tensor']
+    >>> sweep("llama-3-8b", on="h100", batch=range(1, 513), context=4096)
+    <StepSweep of 512 rows, llama-3-8b decode: batch, context, lower, upper, bound_by, memory, fits>
+    """
+    if isinstance(expression, Model) or (expression is not None and is_model(expression)):
+        return sweep_steps(expression, phase, **arguments)
+    return sweep_line(expression, **arguments)
 
 
 def sweep_steps(

@@ -263,7 +263,7 @@ class DeploymentPlan(Answer):
         """How far times may be off: limits that floors alone keep, or the interval of the estimates."""
         if self.asked.library is not None:
             low, high = best.interval
-            return [f"expected; steps take {low:.2f} to {high:.2f} times as long in 80 % of cases"]
+            return [f"expected; steps take {low:.2f} to {high:.2f} times as long in 80% of cases"]
         close = self.floor_only(best)
         if not close:
             return []
@@ -336,7 +336,7 @@ class DeploymentPlan(Answer):
         varies = asked.load.arrival_variation
         arrivals = "Poisson arrivals" if varies == 1 else f"arrivals with {varies:g} times the variance of Poisson ones"
         floors = "times of steps are floors: a real engine takes longer, and a plan by floors is the least there can be"
-        expected = f"times of steps are what {asked.library} is expected to take, with intervals of 80 %"
+        expected = f"times of steps are what {asked.library} is expected to take, with intervals of 80%"
         said = [
             floors if asked.library is None else expected,
             f"{arrivals}; lengths of answers {lengths}; each replica has an even share of the requests",

@@ -100,6 +100,11 @@ class Generation(Answer):
         done, first = format_amount(self.total, "s"), format_amount(self.time_to_first_token, "s")
         return f"Generation: {self.batch} x {self.output} tokens in {done}, the first after {first}"
 
+    @property
+    def first(self) -> str:
+        """What the time to the first token is of: of several prompts all at once, read together."""
+        return "first token" if self.batch == 1 else f"first tokens of {self.batch:,} prompts, read together,"
+
     def sections(self) -> tuple[Section, ...]:
         """The first token, the steps after it, the rate, the memory at the end."""
         mean = self.mean_time_per_token
@@ -118,7 +123,7 @@ class Generation(Answer):
         total, kept = format_amount(self.memory.total, "B"), format_amount(self.memory.parts["kv"], "B")
         fits = ", does not fit" if self.memory.fits is False else ""
         lines = [
-            f"{best}{time['total']} {FORM_TEXT[self.form]}: first token after {time['first token']}{steps}",
+            f"{best}{time['total']} {FORM_TEXT[self.form]}: {self.first} after {time['first token']}{steps}",
             f"{rate} with {self.batch:,} at once; memory at the end {total}, of it keys and values {kept}{fits}",
         ]
         if self.evictions_per_step is not None and self.evictions_per_second is not None:
