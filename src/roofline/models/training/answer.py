@@ -231,10 +231,11 @@ class Training(Comparable):
         yield Headline(self.model.name, f"on {self.target}" + (f"  ({ways})" if ways else ""))
         least = self.least_chips
         yield from (BLANK, *self.memory.misfit("" if least is None else f"{least:,} such chips"))
+        yield from _budget_in_words(self)
         yield from (*_step_in_words(self), Sentences([_flops_in_words(self), _rate_in_words(self)]))
         if self.expectation is not None:
             yield Sentences([self.expectation.in_words("a step")], indent=4)
-        yield from (*_against_bounds(self), *_budget_in_words(self), *_memory_in_words(self))
+        yield from (*_against_bounds(self), *_memory_in_words(self))
         yield from (BLANK, longest_operations(bound), BLANK)
         mix = capability("Training.best_mix")(self)
         limits = capability("Training.limits")(self)
@@ -393,7 +394,7 @@ def _budget_in_words(found: Training) -> Iterator[Section]:
     if found.energy is not None:
         energy, power = format_number(float(found.energy) / 3.6e9), format_number(float(found.power or 0))
         line += f", {energy} MWh at {power} W a chip"
-    yield Sentences([line])
+    yield from (Sentences([line]), BLANK)
 
 
 def _memory_in_words(found: Training) -> Iterator[Section]:
