@@ -47,7 +47,8 @@ def test_modules(capsys: Capture) -> None:
     assert "layers.mlp.up_proj" in run(capsys, "model", "llama-2-7b", "--modules")
 
 
-def test_names_are_listed(capsys: Capture) -> None:
+def test_names_are_listed(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "140")
     head, *rows = (line.split() for line in run(capsys, "model").splitlines())
     assert head[:2] == ["model", "parameters"]
     found = {row[0]: row[1:] for row in rows if row}

@@ -266,7 +266,7 @@ def frontier_sections(
         lines.append(f"{curve.replica}: {', '.join(words)}")
     if worth:
         shown = ", ".join(f"{name} {value:+.2f}%" for name, value in worth.items())
-        lines.append(f"1 % more is worth, in requests within the limits: {shown}")
+        lines.append(f"1% more is worth, in requests within the limits: {shown}")
     for name, price in even:
         lines.append(f"{name} would cost the same at ${format_number(price)} a chip an hour")
     yield Sentences(lines, indent=4)
