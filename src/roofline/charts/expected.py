@@ -1,4 +1,4 @@
-"""What to expect, drawn below what cannot be beaten: a dashed roof or curve, whiskers of 80 %, launch-bound sizes.
+"""What to expect, drawn below what cannot be beaten: a dashed roof or curve, whiskers of 80%, launch-bound sizes.
 
 >>> from roofline.charts.plot import plot
 >>> chart = plot("bf16[512, 8192] @ bf16[8192, 8192]", on="h100", estimate="vllm")
@@ -59,7 +59,7 @@ def with_expected_roofs(chart: Chart, machines: Sequence[Machine], answers: Sequ
             notes.append(f"{label}: launch-bound below n½ = {small}: as long as a start of {_seconds(roof.start)}")
     whiskers = [line for answer in answers for line in _whiskers(answer, machine_index(answer.machine, machines), by)]
     lowest = min([chart.y.limits[0], *(line.y[0] / ROUND for line in whiskers)])
-    said = f"dashed: what products of {by.library} reach; whiskers: 80 % of what is expected of an operation"
+    said = f"dashed: what products of {by.library} reach; whiskers: 80% of what is expected of an operation"
     axis = replace(chart.y, limits=(lowest, chart.y.limits[1]))
     small_print = (said, *notes, *chart.notes) if marks or whiskers else chart.notes
     subtitle = " · ".join(filter(None, (chart.subtitle, *missing)))
@@ -119,7 +119,7 @@ def _whiskers(answer: Bound, number: int, by: Estimator) -> Iterator[Line]:
 
 
 def _interval(found: Any) -> str:
-    return f"{_seconds(found.value)} ({_seconds(found.low)} to {_seconds(found.high)}, 80 %)"
+    return f"{_seconds(found.value)} ({_seconds(found.low)} to {_seconds(found.high)}, 80%)"
 
 
 def _seconds(time: Any) -> str:

@@ -413,7 +413,7 @@ def serve(
     :func:`roofline.models.serve_bound`; ``past``, ``logits``, ``images`` and ``image_size`` concern prefill alone.
     """
     if prompt is None and context is None:
-        hint = "give a prompt to prefill, a context to decode after, or both (--prompt 1024, prompt=1024)"
+        hint = "give a prompt to prefill, a context to decode after, or both (--context 8k, context=8192)"
         raise InputError("nothing is asked for", hint=hint)
     described = load(model)
     later = {name: value for name, value in options.items() if name not in PREFILL_ONLY}
