@@ -34,7 +34,7 @@ _TOKENS = ("a batch is --batch-tokens, in tokens", "--batch-tokens")
 _SIZES = ("sizes are given by name: B=64", "words")
 _JSON = ("that is --json", "--json")
 _GRADIENT = ("the gradient too is --backward", "--backward")
-_TRAINED = ("a training step is roofline train MODEL, of a program roofline trace … --backward", "--on")
+_TRAIN_STEP = ("a training step is roofline train MODEL, of a program roofline trace … --backward", "--on")
 _SLO = ("the longest time a token may take is --tpot", "--tpot")
 _LAYOUT = ("chips that split each layer are --tensor, stages --pipeline, copies --data", "--data")
 _RECOMPUTE = ("what is kept, and what computed again, is --checkpoint: full, selective, none", "--checkpoint")
@@ -81,7 +81,7 @@ _ANSWERS: tuple[tuple[tuple[tuple[str, str], ...], str], ...] = (
     ((_OUTPUT,), "output-len output-length osl output-tokens generate max-tokens"),
     ((_BATCH, _TOKENS, _SIZES), "batch-size bs b users concurrency global-batch-size batch"),
     ((_SIZES,), "m n k d f size sizes shape"),
-    ((_GRADIENT, _TRAINED), "train training grad gradient gradients bwd backward"),
+    ((_GRADIENT, _TRAIN_STEP), "train training grad gradient gradients bwd backward"),
     ((_JSON,), "format output-json as-json"),
     ((_LAYOUT,), "parallel parallelism layout split"),
     ((_RECOMPUTE,), "recompute recomputation remat rematerialize activation-checkpointing gradient-checkpointing ac"),
