@@ -276,6 +276,11 @@ def test_two_clusters_are_a_mistake_and_so_is_a_file_for_blocks(tmp_path: Path, 
     for more, said in cases.items():
         assert main([*words, *more]) == 2
         assert said in capsys.readouterr().err
+    pytest.importorskip("distributed")
+    for text, said in {"hello": "is not valid JSON", '{"id": 1}': "holds no address of a scheduler"}.items():
+        (tmp_path / "s.json").write_text(text)
+        assert main([*words, "--keep", "top=1", "--scheduler-file", str(tmp_path / "s.json")]) == 2
+        assert said in capsys.readouterr().err
     out = str(tmp_path / "new") + "/"
     assert main([*words, "--keep", "top=2", "-o", out, "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["tables"]["top-lower"]["batch"] == [1, 2]

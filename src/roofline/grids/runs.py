@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from roofline.errors import BlockError, InputError, RooflineError, load_extra
+from roofline.files import read_json
 from roofline.grids.blocks import RowBlock
 
 #: Futures in flight for each thread of a cluster: one runs, one waits.
@@ -111,13 +112,18 @@ def _connected(address: str | None, file: str | None) -> Iterator[Any]:
     distributed = load_extra("distributed", "dask")
     import os
 
-    if file is not None and not os.path.exists(os.path.expanduser(file)):
-        raise InputError(f"there is no scheduler file {file!r}", hint="dask scheduler --scheduler-file FILE writes one")
-    given = {"scheduler_file": os.path.expanduser(file)} if file is not None else {"address": address}
+    if file is not None:
+        hint = "dask scheduler --scheduler-file FILE writes one"
+        if not os.path.exists(os.path.expanduser(file)):
+            raise InputError(f"there is no scheduler file {file!r}", hint=hint)
+        found = read_json(file, "configuration")
+        if not isinstance(found, dict) or not isinstance(found.get("address"), str):
+            raise InputError(f"{file} holds no address of a scheduler", hint=hint)
+        address = found["address"]
     try:
-        client = distributed.Client(**given)
+        client = distributed.Client(address)
     except (OSError, TimeoutError, ValueError) as error:
-        where = address or file or "the scheduler of Dask's configuration"
+        where = address or "the scheduler of Dask's configuration"
         hint = "dask scheduler starts one and prints its address, as in tcp://host:8786"
         raise InputError(f"no scheduler answers at {where}: {str(error) or type(error).__name__}", hint=hint) from None
     with client:
