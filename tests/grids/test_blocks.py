@@ -127,6 +127,8 @@ def test_a_grid_in_blocks_keeps_the_rows_of_the_table_in_memory(tmp_path: Path, 
     found = sweep_steps(
         "llama-3-70b", **CHOICES, **SIZES, columns=columns, keep=f"rows,{KEEP}", out=out, block_rows=3000
     )
+    said = [f"{count:,} rows are in no reduction: {why}" for why, count in sorted(found.left_out.items())]
+    assert list(found.incomplete) == said
     rows = pandas.read_parquet(f"{out}/rows")
     assert len(rows) == len(whole) == found.rows
     assert polars.read_parquet(f"{out}/rows")["batch"].to_list() == whole["batch"].tolist()

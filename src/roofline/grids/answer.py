@@ -72,7 +72,8 @@ class ReducedGrid(Answer):
         """What was assumed, left out and not timed."""
         found = [("assumes", line) for line in self.said.get("assumes", ())]
         found += [("incomplete", line) for line in self.said.get("incomplete", ())]
-        found += [("incomplete", f"{rows:,} rows are left out: {why}") for why, rows in sorted(self.left_out.items())]
+        where = "are left out" if not self.rows_kept else "are in no reduction" if self.tables else "are among them"
+        found += [("incomplete", f"{rows:,} rows {where}: {why}") for why, rows in sorted(self.left_out.items())]
         if self.done < self.blocks:
             again = "; the same command goes on" if self.folder else ""
             found.append(("incomplete", f"stopped after {self.done:,} of {self.blocks:,} blocks{again}"))
