@@ -5,7 +5,7 @@ export interface Question { words?: string[]; options?: Record<string, unknown>;
 export interface Option { name: string; option: string; help: string; flag: boolean; choices: string[] }
 export interface Catalog {
   commands: Record<string, { help: string; options: Option[] }>; models: string[];
-  chips: { key: string; name: string; vendor: string }[]; formats: string[]; functions: string[]; start: string;
+  chips: { key: string; name: string; vendor: string }[]; formats: string[]; functions: string[];
 }
 
 export class Wrong extends Error {}

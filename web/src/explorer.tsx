@@ -273,9 +273,8 @@ function arrive(): void {
 
 addEventListener("popstate", arrive);
 render(<Explorer />, document.getElementById("live")!);
-void catalogOf().then((found) => {
-  catalog.value = found;
-  if (!location.hash && found.start) history.replaceState(null, "", found.start);
-  arrive();
-});
+const start = document.getElementById("live")!.dataset.start;
+if (!location.hash && start) history.replaceState(null, "", start);
+arrive();
+void catalogOf().then((found) => { catalog.value = found; });
 

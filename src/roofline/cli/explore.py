@@ -81,7 +81,7 @@ def command(
             with working("loading") as report:
                 for each in first:
                     each.add_done_callback(lambda _: report(sum(one.done() for one in first), workers))
-                await asyncio.gather(*first, return_exceptions=True)
+                await asyncio.gather(*first, explorer.prepare(), return_exceptions=True)
             await super().startup(sockets)
             click.echo(f"ready: {address}")
             if not no_browser:

@@ -15,6 +15,7 @@ import secrets
 import tempfile
 from collections import OrderedDict
 from collections.abc import Sequence
+from html import escape
 from typing import Any
 
 from starlette.applications import Starlette
@@ -52,7 +53,7 @@ _HEADERS = {
 _PAGE = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
 <title>roofline explorer</title><link rel="icon" href="data:,"><link rel="stylesheet" href="explorer.css"></head>
-<body><div id="live"></div><noscript>The explorer needs JavaScript.</noscript>
+<body><div id="live" data-start="{start}"></div><noscript>The explorer needs JavaScript.</noscript>
 <script src="explorer.js"></script></body></html>
 """
 
@@ -126,7 +127,7 @@ class Explorer:
 
     async def page(self, request: Request) -> Response:
         """The page itself."""
-        return Response(_PAGE, media_type="text/html")
+        return Response(_PAGE.format(start=escape(self.start)), media_type="text/html")
 
     async def script(self, request: Request) -> Response:
         """Its script."""
@@ -138,9 +139,13 @@ class Explorer:
 
     async def catalog(self, request: Request) -> Response:
         """What may be asked: commands with options, models, chips, formats, functions of the notation."""
+        await self.prepare()
+        return JSONResponse(self._catalog)
+
+    async def prepare(self) -> None:
+        """Work out what may be asked, which a server does before it says that it is ready."""
         if self._catalog is None:
             self._catalog = await self.workers.ask("catalog", "", {})
-        return JSONResponse({**self._catalog, "start": self.start})
 
     async def functions(self, request: Request) -> Response:
         """The closed forms of an answer, as a module."""
