@@ -144,10 +144,10 @@ def misses(records: Sequence[KernelConstants]) -> list[str]:
 
 
 def coverage(records: Sequence[KernelConstants]) -> list[str]:
-    """How many groups of 200 rows and more have an interval that holds 75 to 87 % of them, and which do not."""
+    """How many groups of 200 rows and more have an interval that holds 75 to 87% of them, and which do not."""
     large = [r for r in records if r.error["n_test"] >= 200 and "coverage" in r.error]
     out = [r for r in large if not 0.75 <= r.error["coverage"] <= 0.87]
-    said = [f"{len(large) - len(out)} of {len(large)} groups with 200 test rows or more have between 75 and 87 %."]
+    said = [f"{len(large) - len(out)} of {len(large)} groups with 200 test rows or more have between 75 and 87%."]
     said.append(
         "So few rows spread the coverage of exact intervals by chance: "
         f"{sum(map(_by_chance, large)):.0f} of these groups would lie outside. Those that do:"
@@ -156,7 +156,7 @@ def coverage(records: Sequence[KernelConstants]) -> list[str]:
 
 
 def _by_chance(record: KernelConstants) -> float:
-    """Probability that an exact interval of 80 % holds fewer than 75 or more than 87 % of a group's test rows.
+    """Probability that an exact interval of 80% holds fewer than 75 or more than 87% of a group's test rows.
 
     Both halves are samples: ``variance = 0.8 · 0.2 · (1/n_fit + 1/n_test)``.
     """
@@ -179,7 +179,7 @@ def unseen(records: Sequence[KernelConstants]) -> list[str]:
                 rows.append(
                     (f"{kernel.replace('_', ' ')}, {dtype}", chip, goals[0], *errors[:2], goals[1], *errors[2:])
                 )
-    head = ("kernel", "chip", "goal", "left out", "80 % covers", "goal", "ten of its rows", "half of its rows")
+    head = ("kernel", "chip", "goal", "left out", "80% covers", "goal", "ten of its rows", "half of its rows")
     seen = [
         (
             one.kernel.replace("_", " "),
@@ -191,7 +191,7 @@ def unseen(records: Sequence[KernelConstants]) -> list[str]:
         )
         for one in transfers()
     ]
-    columns = ("kernel", "constants of", "rows", "MdAPE", "MAPE", "p90", "bias", "80 % covers", "interval", "source")
+    columns = ("kernel", "constants of", "rows", "MdAPE", "MAPE", "p90", "bias", "80% covers", "interval", "source")
     return [
         *table(head, rows),
         "",
@@ -217,7 +217,7 @@ def groups(records: Sequence[KernelConstants]) -> list[str]:
         "MAPE",
         "p90",
         "bias",
-        "80 % covers",
+        "80% covers",
         *BASELINES.values(),
     )
     rows = []

@@ -69,7 +69,7 @@ def with_expected_roofs(chart: Chart, machines: Sequence[Machine], answers: Sequ
 def with_expected_curves(chart: Chart, curves: Mapping[str, Series], by: Estimator) -> Chart:
     """A chart over a size with an expected curve beside each, whiskers on it, and the sizes that the launch binds."""
     marks: list[Mark] = []
-    said = f"dashed: what is expected of kernels of {by.library}; whiskers: 80 %"
+    said = f"dashed: what is expected of kernels of {by.library}; whiskers: 80%"
     missing: list[str] = []
     in_time = chart.kind == "time"
     for number, (label, curve) in enumerate(curves.items()):
