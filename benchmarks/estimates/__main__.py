@@ -16,6 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
+from benchmarks.estimates.eager import fitted_eager
 from benchmarks.estimates.fits import Outcome, fitted_family
 from benchmarks.estimates.page import SUMMARY
 from benchmarks.estimates.rows import Lint, groups_by_family, read
@@ -59,6 +60,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         moved += transferred(runs)
         held = {name: asdict(errors) for name, errors in summary(runs).items()}
         SUMMARY.write_text(json.dumps(held, indent=1) + "\n", encoding="utf-8")
+    if not options.only or "eager_kernel" in options.only:
+        done += fitted_eager(options.data)
     write_transfers(moved)
     if not options.only or "training_step" in options.only:
         done.append(fitted_training())

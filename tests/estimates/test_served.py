@@ -8,7 +8,8 @@ import pytest
 from click.testing import CliRunner
 
 from roofline.cli.llm import command
-from roofline.estimates import estimated
+from roofline.errors import InputError
+from roofline.estimates import Estimator, estimated
 from roofline.models.serving.answer import Serving, serve
 
 FP8 = {"weights": "fp8", "activations": "fp8"}
@@ -82,3 +83,19 @@ def test_a_token_is_never_expected_below_its_decode_step(library: str, on: str, 
     assert found.expectation.time_per_token.value > 0
     more = served(library, on=on, tensor=int(on.partition(":")[2]), batch=batch, output=256)
     assert more.expectation.time_per_token.value >= token.value
+
+
+def test_without_a_graph_the_host_starts_each_kernel() -> None:
+    """A step of few sequences takes what the host needs for its kernels; a long prefill hides the host."""
+    asked = serve("llama-3.1-8b", on="h100", batch=1, prompt=8192)
+    graph, eager = estimated(asked, "vllm"), estimated(asked, "vllm", eager=True)
+    host = Estimator("vllm", eager=True).host_time(asked.decode.machine)
+    assert 5e-6 < host < 3e-5
+    runs = Estimator("vllm").expect(asked.decode).runs
+    token = eager.expectation.time_per_token
+    assert token.value == pytest.approx(max(runs * host, graph.expectation.time_per_token.value))
+    assert eager.decode.estimate >= graph.decode.estimate
+    assert eager.prefill.estimate == pytest.approx(graph.prefill.estimate)
+    assert any("no CUDA graph" in str(said) for said in eager.decode.assumptions)
+    with pytest.raises(InputError, match="without a CUDA graph is not known on mi300x"):
+        estimated(serve("llama-3.1-8b", on="mi300x", batch=1, context=100), "vllm", eager=True)

@@ -59,6 +59,7 @@ def plot(
     title: str = "",
     estimate: str = "",
     constants: Sequence[str] = (),
+    eager: bool = False,
     **arguments: Any,
 ) -> Chart:
     """Draw expressions on machines; the chart is a value, drawn when it is saved or shown.
@@ -81,7 +82,8 @@ def plot(
         ``bandwidths``  roofline of one machine at several bandwidths, over regions coloured under its first ceiling
         ``measured``    roofline: runs, from a CSV file or tuples (see :func:`~roofline.measurement.runs.read_measured`)
         ``estimate``    a library (``"vllm"``): a second, dashed roof or curve says what to expect of its kernels, with
-                        whiskers that hold 80 %; ``constants`` are files of ``roofline calibrate``
+                        whiskers that hold 80 %; ``constants`` are files of ``roofline calibrate``, ``eager`` is
+                        without a CUDA graph
 
     Lists of raw amounts (``intensity=[7, 25]``) are several points. The rest (``set``, ``unit``, ``over``, ``policy``
     …) is as in :func:`roofline.bound`. Intensities are FLOP/B, rates FLOP/s, times seconds. Bad input raises
@@ -96,14 +98,14 @@ def plot(
         dtypes = (*asked.of_bare_roof(), *dtypes)
     given = dict(zip(_ROOFLINE_ONLY, (dtypes, levels, bandwidths, measured), strict=True))
     if subject == "roofline":
-        return _roofline(draw, asked, given, title, theme, _estimator(estimate, constants))
+        return _roofline(draw, asked, given, title, theme, _estimator(estimate, constants, eager))
     misplaced = next((name for name, value in given.items() if value), None)
     if misplaced is not None:
         raise InputError(
             f"{misplaced} goes with a roofline, not with {chosen} over a size", hint=f"leave {misplaced} out"
         )
     curves = _curves(asked, over)
-    chart, expects = draw(curves, title=title, theme=theme), _estimator(estimate, constants)
+    chart, expects = draw(curves, title=title, theme=theme), _estimator(estimate, constants, eager)
     if expects is None:
         return chart
     from roofline.charts.expected import with_expected_curves
@@ -111,13 +113,13 @@ def plot(
     return with_expected_curves(chart, curves, expects)
 
 
-def _estimator(library: str, files: Sequence[str]) -> Any:
+def _estimator(library: str, files: Sequence[str], eager: bool) -> Any:
     """Constants of a library, where it was asked what to expect."""
     if not library:
         return None
     from roofline.estimates import Estimator
 
-    return Estimator(library, files)
+    return Estimator(library, files, eager)
 
 
 class _PlotRequest:

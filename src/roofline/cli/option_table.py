@@ -230,6 +230,7 @@ GROUPS: dict[str, tuple[OptionRow | str, ...]] = {
     "what to expect": (
         _flag("--estimate", "Say what to expect too, by constants of a library's kernels."),
         _row("--library", "NAME", "Whose kernels: vllm, trtllm, sglang.", "library", default="vllm"),
+        _flag("--eager", "Expect kernels without a CUDA graph (default: with one)."),
         _row("--constants", "FILE", "Constants of your own, from roofline calibrate.", "file", multiple=True),
         _row("--runs | --data", "FILE", "Your own runs, to hold constants against.", "file", name="data"),
         _row("--model", "MODEL", "The model that was served: then a row is a served run.", "model"),
@@ -439,7 +440,7 @@ ESTIMATE = options("overlap overhead")
 #: Where blocks of rows or of candidates are worked out, and what is kept of rows.
 WORKERS = options("workers scheduler scheduler-file")
 BLOCKS = [*options("keep block-rows"), *WORKERS]
-EXPECT = options("estimate library constants")
+EXPECT = options("estimate library constants eager")
 
 #: Formats of a model's parts; how its bytes and pairs are counted.
 FORMATS = [*options("weights activations kv compute"), *BYTES["minimal"], option("full-attention")]

@@ -84,17 +84,18 @@ def expectation_asked(options: dict[str, Any]) -> Callable[..., Any]:
     def expect(answer: Any, **asked: Any) -> Any:
         from roofline.estimates import estimated
 
-        return estimated(answer, wanted["estimate"], wanted["constants"], **asked)
+        return estimated(answer, wanted["estimate"], wanted["constants"], eager=wanted["eager"], **asked)
 
     return expect
 
 
 def expectation_wanted(options: dict[str, Any]) -> dict[str, Any]:
-    """The library and files of constants that ``--estimate`` asks for, which ``options`` lose; nothing without it."""
+    """What ``--estimate`` asks for: library, files of constants, eager; ``options`` lose it. Nothing without it."""
     wanted, library, files = options.pop("estimate"), options.pop("library"), options.pop("constants")
-    if not wanted and (files or library != "vllm"):
-        raise InputError("--library and --constants go with --estimate", hint="add --estimate")
-    return {"estimate": library, "constants": files} if wanted else {}
+    eager = options.pop("eager")
+    if not wanted and (files or eager or library != "vllm"):
+        raise InputError("--library, --constants and --eager go with --estimate", hint="add --estimate")
+    return {"estimate": library, "constants": files, "eager": eager} if wanted else {}
 
 
 def split_words(words: Sequence[str], lists: bool = False) -> tuple[list[str], dict[str, Any]]:

@@ -25,12 +25,17 @@ MOST_ROWS = 20_000
 
 
 def estimated(
-    answer: Any, library: str | Estimator = "vllm", files: Sequence[str] = (), output: int | None = None
+    answer: Any,
+    library: str | Estimator = "vllm",
+    files: Sequence[str] = (),
+    output: int | None = None,
+    eager: bool = False,
 ) -> Any:
     """An answer with what to expect: a bound, a training step, phases of serving, rows of a sweep, measured runs.
 
     ``library`` names whose kernels run (``vllm``, ``trtllm``, ``sglang``), ``vllm-0.19.0`` that version's where they
-    are known), ``files`` hold constants of one's own. ``output`` is the length of answers that are served.
+    are known), ``files`` hold constants of one's own. ``output`` is the length of answers that are served. ``eager``:
+    the host starts each kernel by itself; by default kernels run from a CUDA graph, as serving frameworks run them.
     """
     from dataclasses import replace
 
@@ -38,7 +43,7 @@ def estimated(
     from roofline.models.serving.answer import Serving
     from roofline.models.training.answer import Training
 
-    estimator = library if isinstance(library, Estimator) else Estimator(library, files)
+    estimator = library if isinstance(library, Estimator) else Estimator(library, files, eager)
     if hasattr(answer, "expected_by"):
         return answer.expected_by(estimator)
     if isinstance(answer, Sweep | MachineSweep):

@@ -111,6 +111,7 @@ class Expectation:
     """Expected seconds of a whole answer with an interval of 80%, kernel by kernel.
 
     ``framework`` says whose steps the time is of, with their ``error``; without it the time is that of kernels alone.
+    ``host`` is the time of the host to start a kernel, where none is in a CUDA graph.
     """
 
     value: Size
@@ -120,6 +121,12 @@ class Expectation:
     library: str
     framework: str = ""
     error: float | None = None
+    host: float | None = None
+
+    @property
+    def kernel_time(self) -> float:
+        """Seconds of the kernels alone, one after the other."""
+        return float(sum(one.value for one in self.kernels))
 
     @property
     def runs(self) -> float:
@@ -137,6 +144,9 @@ class Expectation:
                 said[f"expected: {one.run.kernel.replace('_', ' ')} by constants of {one.basis}"] = None
         if any(part.op.kind == "convolution" for one in self.kernels if one.source for part in one.run.parts):
             said["expected: convolutions as their implicit products; the error is that of products"] = None
+        if self.host is not None:
+            each = format_quantity(self.host, "s")
+            said[f"expected: no CUDA graph: the host starts a kernel in {each}, or waits for the kernels"] = None
         outside = dict.fromkeys(one.run.name for one in self.kernels if one.extrapolated)
         if outside:
             said[f"expected: outside the sizes that were measured: {', '.join(outside)}"] = None
@@ -151,7 +161,9 @@ class Expectation:
             return f"{times} ({ends}, 80%; steps of {self.framework}{told})"
         known = [one for one in self.kernels if one.source is not None]
         if not known:
-            return f"{times}: no constants are known for it, so this is its bound"
+            floor = format_quantity(self.value, "s")
+            why = f"no constants of {self.library} are known for it, so only its bound of {floor} holds"
+            return f"no expectation: {why}; roofline calibrate makes constants from ten runs"
         main = max(known, key=lambda one: float(one.value))
         error = main.source.error.get("mdape") if main.source is not None else None
         told = f"; median error of its main kernel {format_percent(error)}" if error is not None else ""
@@ -200,6 +212,7 @@ class Expectation:
             "high": float(self.high),
             "coverage": 0.8,
             "library": self.library,
+            **({} if self.host is None else {"host_time": self.host}),
             "kernels": kernels,
             "assumptions": list(self.assumptions),
         }
@@ -213,7 +226,8 @@ def libraries(records: Iterable[KernelConstants]) -> tuple[str, ...]:
 class Estimator:
     """Constants of one library, from the shipped records and a user's own files, and what follows for operations."""
 
-    def __init__(self, library: str = "vllm", files: Sequence[str] = ()) -> None:
+    def __init__(self, library: str = "vllm", files: Sequence[str] = (), eager: bool = False) -> None:
+        self.eager = eager
         own = [record for path in files for record in read_constants(path)]
         self.records = overlaid(tuple(record for record in shipped() if record.usable), own)
         known = libraries(self.records)
@@ -230,7 +244,20 @@ class Estimator:
         """What to expect of an answer's operations, one after the other."""
         found = tuple(self.kernel(self.own_kernel(run), answer.machine) for run in kernels_of(answer))
         value, low, high = (sum(getattr(one, name) for one in found) for name in ("value", "low", "high"))
-        return Expectation(value, low, high, found, self.library)
+        whole = Expectation(value, low, high, found, self.library)
+        if not self.eager:
+            return whole
+        host = self.host_time(answer.machine)
+        value, low, high = (max(float(time), whole.runs * host) for time in (value, low, high))
+        return replace(whole, value=value, low=low, high=high, host=host)
+
+    def host_time(self, machine: Machine) -> float:
+        """Seconds of the host to start a kernel without a CUDA graph; an error where it was not measured."""
+        found = self.record(KernelRun("eager_kernel", "any", "", {}, ()), machine)
+        if found is None or found.library != self.library:
+            wrong = f"what {self.library} takes to start a kernel without a CUDA graph is not known on {machine.key}"
+            raise InputError(wrong, hint="leave --eager out: graphs are the default of serving frameworks")
+        return found.values["host_time"]
 
     def estimated(self, answer: Bound) -> Bound:
         """The answer with what to expect; a stated overlap or overhead keeps its own estimate."""

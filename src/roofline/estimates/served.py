@@ -162,11 +162,14 @@ def served_shapes(estimator: Estimator, serving: Serving, output: int | None = N
         whole = serving.prefill
         if serving.batch > copies:
             whole = serve_bound(serving.model, "prefill", batch=copies, prompt=prompt, **serving.asked)
-        prefill, first_floor = float(estimator.expect(whole).value), float(whole.lower)
+        prefill, first_floor = estimator.expect(whole).kernel_time, float(whole.lower)
     mixed = batch / output * prefill if output and prefill is not None else 0.0
     path = "mixture" if any(one.run.kernel == "experts" for one in found.kernels) else "dense"
     floors = float(decode.lower), first_floor
-    return ServedShapes(batch, asked, float(found.value), prefill, mixed, _format(decode), path, found.runs, *floors)
+    if estimator.eager:
+        host = found.runs * estimator.host_time(decode.machine)
+        floors = max(floors[0], host), max(floors[1], host)
+    return ServedShapes(batch, asked, found.kernel_time, prefill, mixed, _format(decode), path, found.runs, *floors)
 
 
 def _room(decode: Bound, copies: int) -> float:
@@ -214,11 +217,11 @@ def in_framework(decode: Bound, record: KernelConstants, copies: int) -> Bound:
     found = decode.expectation
     shapes = {
         "batch": decode.sizes["batch"] / copies,
-        "decode": float(found.value),
+        "decode": found.kernel_time,
         "mixed": 0.0,
         "kernels": found.runs,
     }
-    step = step_estimate(record, shapes, decode.lower)
+    step = step_estimate(record, shapes, max(float(decode.lower), found.runs * (found.host or 0.0)))
     whole = replace(
         found, value=step.value, low=step.low, high=step.high, framework=step.basis, error=record.error.get("mdape")
     )

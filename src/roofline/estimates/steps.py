@@ -10,6 +10,8 @@ than its keys and values leave room for in nine tenths of the memory: further re
 of its answer behind it, and prefill is of one sequence.
 TTFT under load is queueing, and no estimate's matter.
 
+Without a graph (eager) the host starts each kernel by itself: a pass takes no less than K · host_time.
+
 A training step takes its floor, in which all overlaps, times one factor.
 
 Constants are those of a framework on a chip, by the format of most weights, dense models and mixtures of experts apart.
@@ -66,6 +68,16 @@ def training_parts(shapes: Shapes, chip: ChipFigures, c: Values, policy: str = "
     return Parts({"floor": floor, "above it": (c["step_factor"] - 1) * floor})
 
 
+EAGER = (ModelConstant("host_time", "s", "time of the host to start a kernel without a graph", 1e-5, 1e-6, 2e-4, True),)
+
+
+def eager_parts(shapes: Shapes, chip: ChipFigures, c: Values, policy: str = "") -> Parts:
+    """Time of the host to start so many ``kernels`` one by one."""
+    import numpy as np
+
+    return Parts({"host": np.asarray(shapes["kernels"], float) * c["host_time"]})
+
+
 #: The kernel models of this file.
 MODELS = (
     KernelModel(
@@ -78,5 +90,6 @@ MODELS = (
     ),
     # the policy says in which format the runs that were fitted held keys and values
     KernelModel("first_token", ("prefill", "kernels"), FIRST_TOKEN, first_token_parts, sorted_by=("prefill",)),
+    KernelModel("eager_kernel", ("kernels",), EAGER, eager_parts),
     KernelModel("training_step", ("floor",), TRAINING, training_parts, sorted_by=("floor",)),
 )
