@@ -15,6 +15,7 @@ from roofline.models import load
 from roofline.models.closed_form import step_function
 from roofline.models.serving import serve_bound
 from roofline.plans.answer import plan
+from roofline.plans.cost import ScaledSearch
 from roofline.plans.question import Limits, Load, PlanQuestion
 from roofline.plans.replicas import FORMATS, Replica, unloaded
 from roofline.plans.search import KINDS, Deployment, Search
@@ -204,7 +205,7 @@ def test_a_chip_without_a_tdp_says_so(capsys: pytest.CaptureFixture[str]) -> Non
     words = [*WORDS, "--rate", "2/s"]
     words[words.index("h100")] = "trn2"
     assert main(words) == 0
-    assert "no TDP of trn2 is known" in " ".join(capsys.readouterr().out.split())
+    assert "energy: no TDP of trn2 is known, so none is given" in " ".join(capsys.readouterr().out.split())
 
 
 def test_what_is_done_is_kept_when_it_is_stopped() -> None:
@@ -218,3 +219,37 @@ def test_what_is_done_is_kept_when_it_is_stopped() -> None:
     assert {choice.deployment.replica.chip for choice in found.choices} == {"h100"}
     assert found.stopped == "STOPPED after 1 of 2 chips and formats: the others were not searched"
     assert found.to_dict()["stopped"] == found.stopped
+
+
+def test_answers_of_one_token_have_no_cost_of_output_and_no_silent_zeros(capsys: pytest.CaptureFixture[str]) -> None:
+    words = [*WORDS, "--rate", "2/s", "--prices", "h100=2.5"]
+    words[words.index("128")] = "1"
+    assert main([*words, "--explain"]) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "output tokens:" not in shown
+    assert "0 J" not in shown
+    assert main([*words, "--json"]) == 0
+    choice = json.loads(capsys.readouterr().out)["choices"][0]
+    assert choice["cost_per_million_output_tokens"] is choice["most_joules_per_output_token"] is None
+    assert choice["per_token"] is choice["token_gap"] is None
+    assert choice["cost_per_million_input_tokens"] == pytest.approx(2.5 / 3600 / (2 * 1024) * 1e6)
+
+
+def test_plans_whose_cost_intervals_overlap_are_indistinguishable() -> None:
+    asked = {**EIGHT, "rate": "60/s", "count": range(1, 9), "estimate": "vllm"}
+    found = plan("llama-3-8b", **asked)
+    assert found.best is not None
+    for choice in found.choices:
+        low, high = found.cost_intervals[choice.deployment]
+        assert low <= choice.cost <= high
+        overlap = low <= found.cost_intervals[found.best.deployment][1]
+        assert found.is_indistinguishable(choice) == overlap
+    # by hand: steps that take as long as the high end says, searched for the chip alone
+    name = found.best.deployment.replica.chip
+    alone = [each for each in found.search.replicas if each.chip == name]
+    slow = ScaledSearch(found.search, 1)
+    slow.replicas = tuple(alone)
+    again = slow.best_of(tuple(alone))
+    assert again is not None
+    assert again.cost == found.cost_intervals[found.best.deployment][1]
+    assert min(found.elasticities().values()) >= -0.02

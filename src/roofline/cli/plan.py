@@ -116,7 +116,8 @@ def command(
         if simulate:
             show(found.simulated())
     if file is not None or view is not None:
-        show_chart(charts_of("plan")[view or "frontier"](found, theme="dark" if dark else "light"), file, None)
+        view = view or ("frontier" if found.asked.load.output > 1 else "first-token")
+        show_chart(charts_of("plan")[view](found, theme="dark" if dark else "light"), file, None)
     if not found.meets:
         click.get_current_context().exit(MISSED)
 

@@ -11,7 +11,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from roofline.answers import Answer, Part, attributes
@@ -98,7 +98,7 @@ class DeploymentPlan(Answer):
     def _cost(self, choice: Assessment) -> str:
         if self.asked.objective == "cost":
             return f"${format_number(choice.cost)} an hour"
-        return f"{choice.deployment.chips:,} chips" if choice.deployment.chips > 1 else "1 chip"
+        return f"{format_number(choice.cost)} chips" if choice.cost > 1 else "1 chip"
 
     def curves(self) -> list[ServingCurve]:
         """What the best replica of each chip can give, and at how many sequences what binds."""
@@ -263,7 +263,12 @@ class DeploymentPlan(Answer):
         """How far times may be off: limits that floors alone keep, or the interval of the estimates."""
         if self.asked.library is not None:
             low, high = best.interval
-            return [f"expected; steps take {low:.2f} to {high:.2f} times as long in 80% of cases"]
+            said = f"expected; steps take {low:.2f} to {high:.2f} times as long in 80% of cases"
+            ends = self.cost_intervals.get(best.deployment)
+            if ends is None:
+                return [said]
+            least, most = (self._cost(replace(best, cost=each)) for each in ends)
+            return [f"{said}: {least} to {most if ends[1] < float('inf') else 'more than is allowed'}"]
         close = self.floor_only(best)
         if not close:
             return []
@@ -362,6 +367,7 @@ class DeploymentPlan(Answer):
                     "costs are indistinguishable where their intervals overlap: the cheapest of that chip and formats "
                     "where steps take as long as each end of their own interval says"
                 )
+                said.append("what figures are worth leaves out those that the constants do not follow")
         said += self._of_drafts() + self._of_energy()
         if any(choice.deployment.replica.formats != "bf16" for choice in self.choices):
             said.append("narrower formats change what a model answers: --formats bf16 keeps them out")
@@ -383,7 +389,7 @@ class DeploymentPlan(Answer):
     def _of_energy(self) -> list[str]:
         used = dict.fromkeys(choice.deployment.replica.chip for choice in self.choices)
         lacks = [name for name in used if tdp_of(self.asked, name) is None]
-        said = f"no TDP of {', '.join(lacks)} is known, so no energy is given: --set tdp=WATTS"
+        said = f"energy: no TDP of {', '.join(lacks)} is known, so none is given"
         known = "energy is a ceiling: TDP times time, of the chips alone"
         return [*([known] if len(lacks) < len(used) else []), *([said] if lacks else [])]
 

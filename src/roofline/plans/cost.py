@@ -43,47 +43,59 @@ def tdp_of(asked: PlanQuestion, name: str) -> float | None:
 
 
 def million_tokens(asked: PlanQuestion, choice: Assessment) -> dict[str, TokenCost]:
-    """The cost of a million input and output tokens at the load: their shares of the chips' time."""
+    """The cost of a million input and output tokens at the load: their shares of the chips' time.
+
+    Answers of one token are prefill's: then there are costs of input tokens alone.
+    """
     hourly = choice.cost if asked.objective == "cost" else None
     watts, load, share = power(asked, choice.deployment), asked.load, choice.prefill_share
+    made = {"input": (share, load.prompt), "output": (1 - share, load.output)}
     return {
-        "input": token_cost(time=share, tokens=load.rate * load.prompt, price=hourly, power=watts),
-        "output": token_cost(time=1 - share, tokens=load.rate * load.output, price=hourly, power=watts),
+        name: token_cost(time=part, tokens=load.rate * tokens, price=hourly, power=watts)
+        for name, (part, tokens) in made.items()
+        if name == "input" or load.output > 1
     }
 
 
 def cost_lines(asked: PlanQuestion, choice: Assessment) -> Iterator[str]:
     """Dollars of tokens and the ceiling of their energy, in words."""
     both = million_tokens(asked, choice)
-    into, out = both["input"], both["output"]
     shared = f"prefill has {choice.prefill_share:.0%} of the chip time used"
-    if into.dollars is not None and out.dollars is not None:
-        each = (f"${format_number(float(cost.dollars or 0))} a million {name} tokens" for name, cost in both.items())
-        yield f"{', '.join(each)}: {shared}"
-    if into.kilowatt_hours is not None and out.kilowatt_hours is not None:
-        joules = [format_amount(float(cost.joules_per_token or 0), "J") for cost in (out, into)]
-        yield (
-            f"energy at most {joules[0]} an output token ({format_number(float(out.kilowatt_hours))} kWh a million), "
-            f"{joules[1]} an input token ({format_number(float(into.kilowatt_hours))} kWh): "
-            f"TDP of {format_number(power(asked, choice.deployment) or 0)} W all the time"
-            + (f"; {shared}" if into.dollars is None else "")
-        )
+    dollars = [
+        f"${format_number(float(cost.dollars))} a million {name} tokens"
+        for name, cost in both.items()
+        if cost.dollars is not None
+    ]
+    if dollars:
+        yield f"{', '.join(dollars)}: {shared}"
+    energy = [
+        f"{format_amount(float(cost.joules_per_token), 'J')} an {name} token "
+        f"({format_number(float(cost.kilowatt_hours))} kWh a million)"
+        for name, cost in reversed(both.items())
+        if cost.joules_per_token is not None and cost.kilowatt_hours is not None
+    ]
+    if energy:
+        watts = format_number(power(asked, choice.deployment) or 0.0)
+        more = "" if dollars else f"; {shared}"
+        yield f"energy at most {', '.join(energy)}: TDP of {watts} W all the time{more}"
 
 
 def cost_sections(asked: PlanQuestion, choices: Sequence[Assessment]) -> tuple[Section, ...]:
     """Dollars and energy of a million tokens of each choice, as a table."""
+    names = ["input"] + ["output"] * (asked.load.output > 1)
+    heads = [f"$ {name}" for name in names if asked.objective == "cost"]
+    heads += [*(f"kWh {name}" for name in names), f"an {names[-1]} token"]
     rows = []
     for choice in choices:
-        both = million_tokens(asked, choice)
-        dollars = ("" if cost.dollars is None else f"${format_number(float(cost.dollars))}" for cost in both.values())
-        energy = ("" if cost.kilowatt_hours is None else Amount(cost.kilowatt_hours) for cost in both.values())
-        joules = both["output"].joules_per_token
-        rows.append(Row((str(choice.deployment), *dollars, *energy, "" if joules is None else Amount(joules, "J"))))
+        costs = million_tokens(asked, choice)
+        joules = costs[names[-1]].joules_per_token
+        dollars = [costs[name].dollars for name in names]
+        energy = [costs[name].kilowatt_hours for name in names]
+        cells = [f"${format_number(float(each))}" for each in dollars if each is not None]
+        cells += ["" if each is None else format_number(float(each)) for each in energy]
+        rows.append(Row((str(choice.deployment), *cells, "" if joules is None else Amount(joules, "J"))))
     head = Headline("a million tokens", "dollars and kWh, energy at most: TDP all the time", level=2)
-    names = ["$ input", "$ output", "kWh input", "kWh output", "an output token"]
-    if asked.objective != "cost":
-        names, rows = names[2:], [row._replace(cells=(row.cells[0], *row.cells[3:])) for row in rows]
-    columns = (Column("deployment", wrap="words", least=20), *figures(*names))
+    columns = (Column("deployment", wrap="words", least=20), *figures(*heads))
     return BLANK, head, Table(columns, rows, "costs", indent=4)
 
 

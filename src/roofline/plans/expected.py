@@ -20,8 +20,8 @@ from roofline.estimates.served import step_times
 from roofline.models.blocks.experts import MixtureOfExperts
 from roofline.models.description import Model
 
-#: Numbers of sequences whose kernels are estimated.
-POINTS = 6
+#: Kernels are estimated of powers of so many sequences, and of the most.
+RATIO = 4
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -51,7 +51,8 @@ def expected_steps(
     """What to expect of a replica whose floors are known; ``decode`` gives the answer of n sequences."""
     estimator = estimator_of(library)
     most = len(floors) - 1
-    points = np.unique(np.geomspace(1, most, POINTS).round().astype(int))
+    # the same whatever fits, so that a little more memory changes no time
+    points = np.unique([most, *(RATIO**power for power in range(16) if RATIO**power < most)])
     kernels = [estimator.expect(decode(int(n))) for n in points]
     values = np.array([float(each.value) for each in kernels])
     ratio = np.interp(np.log(np.maximum(np.arange(most + 1), 1)), np.log(points), values / floors[points])

@@ -28,6 +28,7 @@ from typing import Any
 import numpy as np
 
 from roofline.answers import attributes
+from roofline.bounds.api import target
 from roofline.hardware import chip
 from roofline.hardware.rate import data_level
 from roofline.models.serving import serve_bound
@@ -216,18 +217,23 @@ def elasticities(asked: PlanQuestion, replica: Replica, chunk: int, most: int) -
         return {}
     rate = largest_rate_within(before, chunk, 0 if most >= before.most else most)
     found: dict[str, float] = {}
-    for name, figure, value in _figures(replica):
-        changed = replace(asked, options={**asked.options, "set": {figure: value * MORE}})
+    for name, figure, value in _figures(asked, replica):
+        given = asked.options.get("set") or {}
+        changed = replace(asked, options={**asked.options, "set": {**given, figure: value * MORE}})
         after = divides(changed, replica)
-        if not isinstance(after, str) and rate > 0:
-            more = largest_rate_within(after, chunk, 0 if most >= before.most else most)
+        if isinstance(after, str) or (asked.library is not None and after.as_quick_as(before)):
+            continue  # constants that do not follow a figure say nothing of its worth
+        if rate > 0:
+            # where memory holds more, an engine may still admit as few as before
+            counts = {min(most or before.most, after.most), 0 if most >= before.most else most}
+            more = max(largest_rate_within(after, chunk, each) for each in counts)
             found[name] = (more / rate - 1) / (MORE - 1)
     return found
 
 
-def _figures(replica: Replica) -> Iterator[tuple[str, str, float]]:
+def _figures(asked: PlanQuestion, replica: Replica) -> Iterator[tuple[str, str, float]]:
     """Figures of a chip: how they read, how they are set, and what they are."""
-    machine = chip(replica.target)
+    machine = target(replica.target, set=asked.options.get("set"))
     level = data_level(machine)
     if level.bandwidth is not None:
         yield f"{level.name} bandwidth", level.name, level.bandwidth.value

@@ -195,6 +195,12 @@ class UnloadedReplica:
     drafted_prompt: float = 0.0
     _mixed: dict[int, Any] = field(default_factory=dict)
 
+    def as_quick_as(self, other: UnloadedReplica) -> bool:
+        """Whether all takes the same time and as many sequences fit."""
+        return (self.most, self.prompt, self.lag) == (other.most, other.prompt, other.lag) and np.array_equal(
+            self.step, other.step
+        )
+
     def slower(self, times: float) -> UnloadedReplica:
         """The same where everything takes so many times as long."""
         mixed = {size: self.mixed(size) * times for size in self.chunks}
