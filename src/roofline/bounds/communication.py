@@ -248,6 +248,8 @@ def _remarks(found: Communication) -> Iterator[str]:
     if not is_symbol(found.time) and not (is_array(found.time) and bool((found.time == 0).any())):
         algorithm, bus = (format_amount(rate, "B/s") for rate in (found.algorithm_bandwidth, found.bus_bandwidth))
         yield f"as nccl-tests count: {algorithm} of the buffer (algbw), {bus} on the bus (busbw)"
+        if _over_switches(found):
+            yield f"all {found.chips} chips together send {format_amount(found.sent_by_all, 'B')} through the switches"
     for name, time in found.bound.times.items():
         if name in found.bound.bytes:
             yield f"{name} takes {format_amount(time, 's')} to read and write it"
@@ -261,6 +263,13 @@ def _remarks(found: Communication) -> Iterator[str]:
     if found.crossing is not None:
         least, this = format_amount(found.crossing, "B"), format_amount(found.nbytes, "B")
         yield f"latency-bound below {least}; this is {this}"
+
+
+def _over_switches(found: Communication) -> bool:
+    """Whether the chips that take part are joined by switches, and none of them by anything else."""
+    mesh = found.bound.machine.mesh
+    axes = [axis for axis in mesh or () if axis.name in found.axes]
+    return bool(axes) and all(part.topology == "switch" for axis in axes for part in axis.segments)
 
 
 def _figures(found: Communication) -> Table:
