@@ -20,12 +20,9 @@ from collections.abc import Callable
 
 from roofline import dtypes
 from roofline.errors import HardwareError, suggest
-from roofline.hardware.machine import Figure, Link, Machine, Memory, Unit
+from roofline.hardware.machine import MAIN_WORDS, Figure, Link, Machine, Memory, Unit
 from roofline.hardware.network import network
 from roofline.hardware.rate import find_level, find_link
-
-#: Words for the main level, and which of its figures each means.
-MAIN_WORDS = {"memory": "bandwidth", "bandwidth": "bandwidth", "main": "bandwidth", "capacity": "capacity"}
 
 
 def named_figure(machine: Machine, name: str) -> Figure:

@@ -33,6 +33,9 @@ LEVEL_NAMES = (
 
 LINK_LEVELS = frozenset({"pcie", "c2c", "host"})
 
+#: Words for the main level, and which of its figures each means.
+MAIN_WORDS = {"memory": "bandwidth", "bandwidth": "bandwidth", "main": "bandwidth", "capacity": "capacity"}
+
 
 #: Axes of each kind of torus.
 TORUS_DIMENSIONS = {"ring": 1, "torus2d": 2, "torus3d": 3}

@@ -24,11 +24,11 @@ that source says.
 given tensor.bf16 is exactly twice the catalog's figure: a sparse (or duplex) figure?
 >>> override(chip("v5p"), {"link.duplex": 1.8e11}).links[0].bandwidth.value
 90000000000.0
->>> [named_figure(override(chip("v5e"), {"vmem": text}), "vmem").value for text in ("22x hbm", "18.04 TB/s")]
+>>> [override(chip("v5e"), {"vmem": text}).figure("vmem").value for text in ("22x hbm", "18.04 TB/s")]
 [18018000000000.0, 18040000000000.0]
->>> named_figure(override(chip("h100"), {"bf16": "1979 TFLOP/s sparse"}), "bf16").value
+>>> override(chip("h100"), {"bf16": "1979 TFLOP/s sparse"}).figure("bf16").value
 989500000000000.0
->>> named_figure(override(chip("v6e"), {"hbm": "scaling-book"}), "hbm").value
+>>> override(chip("v6e"), {"hbm": "scaling-book"}).figure("hbm").value
 1600000000000.0
 >>> override(chip("dgx-h100"), {"ib.unit": "320 GB/s"}).links[1].bandwidth.value
 40000000000.0
@@ -48,10 +48,10 @@ from roofline import dtypes, quantity
 from roofline.errors import HardwareError, QuantityError, suggest
 from roofline.frozen import Frozen
 from roofline.hardware.cores import capacity_of, peak_at, peak_at_other_clock
-from roofline.hardware.figures import MAIN_WORDS, chips_together, named_figure, said_by
 from roofline.hardware.machine import (
     LEVEL_NAMES,
     LINK_LEVELS,
+    MAIN_WORDS,
     UNIT_KINDS,
     Figure,
     Link,
@@ -153,6 +153,8 @@ def _set_link(machine: Machine, head: str, part: str, key: str, value: Any) -> M
     link = found or Link(head, topology="network" if head in _NETWORKS else "")
     figure = _given(machine, f"{link.name}.{part}", key, value, _LINK_PARTS[part])
     if part in ("duplex", "unit", "node"):
+        from roofline.hardware.figures import chips_together
+
         shared = 2 if part == "duplex" else chips_together(machine, link, part) * (link.links or 1)
         figure = figure._replace(value=figure.value / shared)
         part = "bandwidth"
@@ -276,13 +278,19 @@ def _peak_name(unit: Unit, dtype: str) -> str:
 def _given(machine: Machine, path: str, key: str, value: Any, unit: str) -> Figure:
     """Read a value: a number, so many times another figure, a sparse peak, or what a source of the catalog says."""
     text = value.strip() if isinstance(value, str) else ""
-    if text[:1].isalpha() and (said := said_by(machine, path, text)) is not None:
-        return said
-    if text.lower() == "spec":
-        raise HardwareError(f"the catalog has one figure for {path} of {machine.name}", hint="give a number")
+    if text[:1].isalpha():
+        from roofline.hardware.figures import said_by
+
+        said = said_by(machine, path, text.lower())
+        if said is not None:
+            return said
+        if text.lower() == "spec":
+            raise HardwareError(f"the catalog has one figure for {path} of {machine.name}", hint="give a number")
     dense, _, sparse = text.rpartition(" ")
     try:
         if (times := _TIMES.fullmatch(text)) is not None:
+            from roofline.hardware.figures import named_figure
+
             number = float(times["times"]) * named_figure(machine, times["of"]).value
         elif sparse.lower() == "sparse" and unit == "FLOP/s":
             number = quantity.parse(dense, unit) / 2

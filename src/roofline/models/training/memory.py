@@ -152,8 +152,8 @@ def training_memory(
     """
     described = None if isinstance(model, int | float) else load(model)
     count = check("parameters", model) if described is None else described.parameters
-    width = described.width if width is None and described is not None else width
-    layers = len(described.layers) if layers is None and described is not None else layers
+    if described is not None and described.width:  # a model in outline has none
+        width, layers = width or described.width, layers or len(described.layers)
     parts = states(count, weights=weights, gradients=gradients, moments=moments, master=master, using=using)
     if tokens and (width is None or layers is None):
         raise InputError("hidden states of tokens need a width and layers", hint="as in width=8192, layers=80")
