@@ -51,7 +51,7 @@ def peak_of_a_core(machine: Machine, unit: str, dtype: str) -> float | None:
     """Return the FLOP/s of the units of one core: an SM, a TensorCore; None where the cores are not known.
 
     >>> from roofline.hardware import chip
-    >>> peak_of_a_core(chip("v5p", vpu={"clock": 1.75e9}), "vpu", "fp32")
+    >>> peak_of_a_core(chip("v5p", vpu={"fp32": "8192x vpu.clock"}), "vpu", "fp32")
     7168000000000.0
     """
     peak = _unit(machine, unit).peaks.get(dtype)
