@@ -225,7 +225,6 @@ def test_one_file_gives_the_same_chip_as_all_files(machine):
 KNOWN = {
     "gb200": 5,  # device-reported tensor clock gives 2398, the vendor says 2500
     "gb300": 4,
-    "v5p": 1,  # a book rounds 14.34 TFLOP/s of its vector unit to 14
 }
 
 
