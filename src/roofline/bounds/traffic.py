@@ -25,7 +25,7 @@ from typing import NamedTuple
 
 from roofline.errors import InputError, suggest
 from roofline.ops import tiled_traffic
-from roofline.sizes import Size
+from roofline.sizes import Size, is_zero
 from roofline.work import Op, Tensor, Work
 
 Tile = tuple[int, int, int]
@@ -41,8 +41,15 @@ def traffic(ops: Sequence[Op], policy: str = "each-op", tile: Tile | None = None
 
 
 def _with_results(ops: Sequence[Op]) -> list[Op]:
-    """The operations; one whose results are all empty reads nothing."""
-    return [replace(op, reads=()) if op.writes and all(map(_is_empty, op.writes)) else op for op in ops]
+    """The operations; one that computes nothing and whose results are all empty reads nothing.
+
+    A model in outline computes with every parameter, and leaves the width of its results open: they have no elements.
+    """
+
+    def is_idle(op: Op) -> bool:
+        return bool(op.writes) and all(map(_is_empty, op.writes)) and all(is_zero(op.work[key]) for key in op.work)
+
+    return [replace(op, reads=()) if is_idle(op) else op for op in ops]
 
 
 def _is_empty(tensor: Tensor) -> bool:
