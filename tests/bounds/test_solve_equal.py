@@ -47,8 +47,8 @@ def test_equal_bytes() -> None:
 
 def test_never_and_messages(capsys: pytest.CaptureFixture[str]) -> None:
     assert solve_equal("bf16[B, D] * bf16[D, F]", "bf16[B, D] * bf16[D, F]; bf16[B, F] * bf16[F, D]", "D").form is None
-    with pytest.raises(RooflineError, match="'time' is not compared"):
-        solve_equal("bf16[B, D]", "bf16[B, D]", "D", quantity="time")
+    with pytest.raises(RooflineError, match="'joules' is not compared"):
+        solve_equal("bf16[B, D]", "bf16[B, D]", "D", quantity="joules")
     assert main(["solve", "bf16[B, D] * bf16[D, F]", "bf16[B, D] * bf16[D, M]", "--for", "Q"]) == 2
     assert "nothing here is called 'Q'" in capsys.readouterr().err
     assert main(["solve", "bf16[B, D] * bf16[D, F]", "--for", "D", "--equal", "flops"]) == 2
