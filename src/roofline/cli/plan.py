@@ -15,6 +15,7 @@ from roofline.cli.output import ChartKind, check_files, show, show_chart, show_j
 from roofline.cli.progress import working
 from roofline.cli.report import data_or_picture
 from roofline.errors import InputError
+from roofline.sections import Sentences
 
 #: The exit code where nothing meets the limits.
 MISSED = 3
@@ -101,7 +102,7 @@ def command(
         if as_json:
             show_json({"deployment": why, "reason": None if reason is None else reason._asdict()})
         else:
-            click.echo(f"{why}: {'the one to take' if reason is None else reason.text}")
+            show([Sentences([f"{why}: {'the one to take' if reason is None else reason.text}"])], of=found)
         return
     fleet = None if trace is None else found.fleet(trace)
     if as_json:

@@ -47,7 +47,10 @@ def serve_questions(target: str, connection: Connection) -> None:
             found = (422, {"error": "this takes more memory than a question may: ask for less, or the command line"})
         except Exception as wrong:
             found = (500, {"error": f"this went wrong inside: {type(wrong).__name__}: {wrong}"})
-        connection.send(found)
+        try:
+            connection.send(found)
+        except OSError:  # whoever asked is gone
+            return
 
 
 class Workers:
