@@ -12,6 +12,7 @@ from roofline.charts import plot
 from roofline.cli.plot import command
 from roofline.errors import InputError
 from roofline.estimates import Estimator, expected_roof
+from roofline.quantity import format_quantity
 
 LINES = ("bf16[512, 8192] @ bf16[8192, 8192]", "bf16[16, 1024] @ bf16[1024, 1024]")
 CURVE = "bf16[B, D] * bf16[D, F]"
@@ -25,7 +26,9 @@ def test_a_roofline_has_the_roof_that_products_reach() -> None:
     slope = chart.line("h100 expected bf16 slope")
     assert slope.y == pytest.approx([roof.bandwidth * x for x in slope.x])
     assert slope.dash == 1
-    assert any("launch-bound below n½ = 8.2 MB or 2.4 GFLOP" in note for note in chart.notes)
+    small = f"{format_quantity(roof.half_bytes, 'B')} or {format_quantity(roof.half_flops, 'FLOP')}"
+    assert roof.half_bytes == pytest.approx(2.8e-6 * 2.9e12, rel=0.05)
+    assert any(f"launch-bound below n½ = {small}" in note for note in chart.notes)
 
 
 def test_whiskers_hold_what_is_expected_of_an_operation() -> None:
