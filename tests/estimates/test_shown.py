@@ -34,6 +34,15 @@ def test_the_command_of_sweeps_shows_columns_with_units() -> None:
     assert {"expected", "low", "high"} <= set(data["columns"])
 
 
+def test_rows_without_constants_are_expected_to_take_nothing_known() -> None:
+    words = [LINE, "--on", "mi300x,h100", "B=1,64", "D=8192", "F=8192", "--estimate"]
+    text = CliRunner().invoke(sweep_command, words).output
+    assert "incomplete  nothing is expected of 2 of 4 rows: no constants of vllm are known for them" in text
+    data = json.loads(CliRunner().invoke(sweep_command, [*words, "--json"]).output)
+    assert [value is None for value in data["columns"]["expected"]] == [True, True, False, False]
+    assert not any("mi300x" in line.lower() for line in data["assumptions"])
+
+
 def test_a_training_step_takes_its_floor_and_more() -> None:
     found = estimated(train("llama-3-8b", on="h100:64", batch_tokens=1_048_576))
     expected = found.expectation

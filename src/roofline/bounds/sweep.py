@@ -125,7 +125,8 @@ class MachineSweep(Columns):
 
     def remarks(self) -> list[tuple[str, str]]:
         """What is assumed in these tables but not in every answer, and what is not timed."""
-        return list(dict.fromkeys(line for part in self.parts for line in part.remarks()))
+        said = [line for part in self.parts for line in part.remarks()]
+        return list(dict.fromkeys([*said, *Columns.remarks(self)]))
 
     def to_dict(self) -> dict[str, Any]:
         """The table under stable keys (schema ``roofline/machine-sweep/1``): equal-length lists, codes decoded."""

@@ -152,6 +152,11 @@ class Expectation:
             said[f"expected: outside the sizes that were measured: {', '.join(outside)}"] = None
         return tuple(Assumption("estimate", text) for text in said)
 
+    @property
+    def is_known(self) -> bool:
+        """Whether it rests on any constants: without them the bound alone holds, and nothing is expected."""
+        return bool(self.framework) or any(one.source is not None for one in self.kernels)
+
     def in_words(self) -> str:
         """The expected time with its interval, whose constants it comes from, and the error of its kind."""
         times = f"expect {format_quantity(self.value, 's')}"
@@ -160,7 +165,7 @@ class Expectation:
             told = f"; median error {format_percent(self.error)}" if self.error is not None else ""
             return f"{times} ({ends}, 80%; steps of {self.framework}{told})"
         known = [one for one in self.kernels if one.source is not None]
-        if not known:
+        if not self.is_known:
             floor = format_quantity(self.value, "s")
             why = f"no constants of {self.library} are known for it, so only its bound of {floor} holds"
             return f"no expectation: {why}; roofline calibrate makes constants from ten runs"
