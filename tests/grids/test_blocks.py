@@ -265,7 +265,9 @@ def test_a_block_that_runs_out_of_memory_is_named() -> None:
         next(done)
 
 
-def test_two_clusters_are_a_mistake_and_so_is_a_file_for_blocks(tmp_path: Path, capsys: Any) -> None:
+def test_two_clusters_are_a_mistake_and_so_is_a_file_for_blocks(
+    tmp_path: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with pytest.raises(InputError, match="workers and scheduler are two clusters"):
         Cluster(workers=2, scheduler="tcp://host:8786")
     words = ["sweep", "llama-2-7b", "--on", "h100", "--batch", "1:9", "--context", "64"]
@@ -279,10 +281,12 @@ def test_two_clusters_are_a_mistake_and_so_is_a_file_for_blocks(tmp_path: Path, 
         assert main([*words, *more]) == 2
         assert said in capsys.readouterr().err
     pytest.importorskip("distributed")
+    monkeypatch.setenv("HOME", str(tmp_path))
     for text, said in {"hello": "is not valid JSON", '{"id": 1}': "holds no address of a scheduler"}.items():
         (tmp_path / "s.json").write_text(text)
-        assert main([*words, "--keep", "top=1", "--scheduler-file", str(tmp_path / "s.json")]) == 2
-        assert said in capsys.readouterr().err
+        for file in (str(tmp_path / "s.json"), "~/s.json"):
+            assert main([*words, "--keep", "top=1", "--scheduler-file", file]) == 2
+            assert said in capsys.readouterr().err
     out = str(tmp_path / "new") + "/"
     assert main([*words, "--keep", "top=2", "-o", out, "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["tables"]["top-lower"]["batch"] == [1, 2]

@@ -69,16 +69,14 @@ def _of_sweep(table: Any, estimator: Estimator) -> Any:
         raise InputError(f"what to expect is worked out for {MOST_ROWS:,} rows, not {len(table):,}", hint="sweep fewer")
     found = [estimator.expect(table.row(index)) for index in range(len(table))]
     names = {"expected": "value", "low": "low", "high": "high"}
-    columns = {
-        name: np.array([float(getattr(one, at)) if one.is_known else np.nan for one in found])
-        for name, at in names.items()
-    }
+    columns = dict(table.columns)
+    for name, at in names.items():
+        columns[name] = np.array([float(getattr(one, at)) if one.is_known else np.nan for one in found])
     said = dict.fromkeys(str(line) for one in found for line in one.assumptions if one.is_known)
     unknown, lines = sum(not one.is_known for one in found), table.incomplete
     if unknown:
         why = f"no constants of {estimator.library} are known for them, so only their bounds hold"
         lines = (*lines, f"nothing is expected of {unknown:,} of {len(table):,} rows: {why}")
-    columns = {**table.columns, **columns}
     return replace(table, columns=columns, assumptions=(*table.assumptions, *said), incomplete=lines)
 
 

@@ -212,7 +212,7 @@ def _latex() -> Any:
 def _words() -> Any:
     from sympy.printing.str import StrPrinter
 
-    class Words(StrPrinter):  # type: ignore[misc]
+    class FormulaText(StrPrinter):  # type: ignore[misc]
         def _print_Float(self, form: Any) -> str:
             return f"{float(form):.6g}"
 
@@ -221,7 +221,7 @@ def _words() -> Any:
             chosen = "".join(f"{self._print(each.expr)} if {self._print(each.cond)}, else " for each in cases)
             return f"({chosen}{self._print(last.expr)})"
 
-    return Words
+    return FormulaText
 
 
 _PRINTERS = {"words": _words, "python": _python, "javascript": _javascript, "latex": _latex, "numpy": _numpy}

@@ -114,9 +114,10 @@ def _connected(address: str | None, file: str | None) -> Iterator[Any]:
 
     if file is not None:
         hint = "dask scheduler --scheduler-file FILE writes one"
-        if not os.path.exists(os.path.expanduser(file)):
+        path = os.path.expanduser(file)
+        if not os.path.exists(path):
             raise InputError(f"there is no scheduler file {file!r}", hint=hint)
-        found = read_json(file, "configuration")
+        found = read_json(path, "configuration")
         if not isinstance(found, dict) or not isinstance(found.get("address"), str):
             raise InputError(f"{file} holds no address of a scheduler", hint=hint)
         address = found["address"]
