@@ -22,20 +22,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import reduce
 from itertools import product as combinations
 from math import prod
 from threading import local
 from typing import Any, NamedTuple
 
 from roofline.errors import InputError, SizeError, suggest
-from roofline.formulas.block_code import ALIKE, BlockCode
-from roofline.formulas.printers import binary_logarithms, printer
+from roofline.formulas.column_code import Code, ColumnForms, Printed, column_code
+from roofline.formulas.printers import printer
 from roofline.formulas.tables import Columns
-from roofline.sizes import BLOCK, LARGEST, Codes, common_shape, is_array, undominated
-
-#: Operations of a form above which it is not multiplied out.
-LONG = 400
+from roofline.sizes import BLOCK, LARGEST, Codes, common_shape, is_array
 
 #: Columns that follow from the times of the resources.
 SUMMARIES = ("lower", "upper", "bound_by")
@@ -129,7 +125,8 @@ class Compiled:
         if key not in self._made:
             if not all(self.sizes.values()):
                 raise InputError(f"{', '.join(wanted)} of {self.name} did not travel", hint="work it out before")
-            self._made[key] = _compile(self, wanted, arrays, fixed)
+            forms = ColumnForms(self.sizes, self.rates, self.forms, self.times, self.definitions)
+            self._made[key] = column_code(self.name, forms, wanted, arrays, fixed)
         code: Code = self._made[key]
         return code
 
@@ -486,229 +483,3 @@ def _executed(source: str) -> Any:
     import numpy
 
     return eval(source, {"numpy": numpy})
-
-
-class Code(NamedTuple):
-    """Compiled columns: ``scalars`` works out once what no array is in, from ``takes``; the others fill in a block.
-
-    ``rows`` does where every array has the same rows, ``grid`` where arrays broadcast. Both take buffers that are kept
-    from block to block, which vary over the arrays that are named.
-    """
-
-    scalars: Callable[..., Any]
-    takes: tuple[str, ...]
-    rows: Callable[..., None]
-    rows_buffers: Sequence[frozenset[str]]
-    grid: Callable[..., None]
-    grid_buffers: Sequence[frozenset[str]]
-    arrays: tuple[str, ...]
-    printed: Printed
-
-
-class Printed(NamedTuple):
-    """The source of compiled columns, with the names of what it takes."""
-
-    takes: tuple[str, ...]
-    arrays: tuple[str, ...]
-    source: str
-    rows_buffers: Sequence[frozenset[str]]
-    grid_buffers: Sequence[frozenset[str]]
-
-    def executed(self, name: str) -> Code:
-        """The functions of the source."""
-        import numpy
-
-        space: dict[str, Any] = {"numpy": numpy}
-        exec(compile(self.source, f"<{name}>", "exec"), space)
-        rows, grid = (space["rows"], self.rows_buffers), (space["grid"], self.grid_buffers)
-        return Code(space["scalars"], self.takes, *rows, *grid, self.arrays, self)
-
-
-def _compile(function: Compiled, wanted: tuple[str, ...], arrays: frozenset[str], fixed: bool) -> Code:
-    """Print the columns as the source of two functions, and make them."""
-    import sympy
-
-    letters = {**function.sizes, **{name: sympy.Symbol(name, positive=True) for name in function.rates}}
-    varying = {letters[name] for name in arrays} | set(function.definitions)
-    values = {letters[name]: sympy.Float(value, 17) for name, value in function.rates.items()} if fixed else {}
-    results = [_Result(name, index) for index, name in enumerate(wanted)]
-    parts: list[Any] = []
-    for result in results:
-        result.take(function, parts, values)
-    needed = _reached(parts, function.definitions, values)
-    constants: dict[Any, Any] = {}
-    split = [_constants_apart(binary_logarithms(part), varying, constants) for part in (*parts, *needed.values())]
-    shared, split = sympy.cse(split, symbols=sympy.numbered_symbols("x_"), list=True)
-    reduced, named = split[: len(parts)], dict(zip(needed, split[len(parts) :], strict=True))
-    for index in {i for result in results for i in result.indices if sum(i in r.indices for r in results) > 1}:
-        if reduced[index].args:  # several columns need it
-            named[sympy.Symbol(f"p_{index}", real=True)] = reduced[index]
-            reduced[index] = sympy.Symbol(f"p_{index}", real=True)
-    lines = list(_in_order({**dict(shared), **named}))
-    show = printer("numpy")
-    order = [name for name in letters if name in arrays]
-    takes = tuple(name for name in letters if name not in arrays)
-    names = [show.doprint(letters[name]) for name in takes]
-    fixed_names = [show.doprint(symbol) for symbol in constants.values()]
-    head = [
-        f"def scalars({', '.join(names)}):",
-        *(f"    {show.doprint(symbol)} = {show.doprint(form)}" for form, symbol in constants.items()),
-        f"    return ({''.join(f'{name}, ' for name in fixed_names)})",
-    ]
-    used = [*(form for _, form in lines), *(reduced[index] for result in results for index in result.indices)]
-    source, buffers = list(head), []
-    for name, spread in (("rows", dict.fromkeys(order, ALIKE)), ("grid", {each: frozenset((each,)) for each in order})):
-        code = BlockCode({letters[each]: axes for each, axes in spread.items()}, used)
-        for symbol, form in lines:
-            code.keep(symbol, form)
-        for result in results:
-            result.into(code, reduced)
-        given = ", ".join(("buffers", "outs", *fixed_names, *(show.doprint(letters[each]) for each in order)))
-        cut = [f"[{', '.join(f't_{n}' for n in range(len(code.buffers)))}] = buffers"] if code.buffers else []
-        source += ["", f"def {name}({given}):", *(f"    {line}" for line in (*cut, *code.lines)), "    return"]
-        buffers.append([frozenset(order) if axes == ALIKE else axes for axes in code.buffers])
-    return Printed(takes, tuple(order), "\n".join(source), *buffers).executed(function.name)
-
-
-def _reached(forms: Sequence[Any], definitions: Mapping[Any, Any], values: Mapping[Any, Any]) -> dict[Any, Any]:
-    """The definitions that forms lead to."""
-    found: dict[Any, Any] = {}
-    left = list(forms)
-    while left:
-        for symbol in left.pop().free_symbols:
-            if symbol in definitions and symbol not in found:
-                found[symbol] = simplified(definitions[symbol], values)
-                left.append(found[symbol])
-    return found
-
-
-def _in_order(lines: Mapping[Any, Any]) -> Iterator[tuple[Any, Any]]:
-    """Each symbol with its form, after those in the form."""
-    done: set[Any] = set()
-
-    def after(symbol: Any) -> Iterator[tuple[Any, Any]]:
-        if symbol in lines and symbol not in done:
-            done.add(symbol)
-            for other in sorted(lines[symbol].free_symbols, key=str):
-                yield from after(other)
-            yield symbol, lines[symbol]
-
-    for symbol in lines:
-        yield from after(symbol)
-
-
-class _Result:
-    """A column in the making: which of the forms to evaluate it needs, and how it is put together from them."""
-
-    def __init__(self, name: str, index: int) -> None:
-        self.name, self.out = name, f"outs[{index}]"
-        self.indices: list[int] = []
-        self.how = "value"
-
-    def take(self, function: Compiled, parts: list[Any], values: Mapping[Any, Any]) -> None:
-        """Put the forms that are needed among the parts, each once."""
-        times = list(function.times.values())
-        if self.name in function.forms:
-            forms = [function.forms[self.name]]
-        elif self.name == "lower":
-            forms, self.how = times, "largest"
-        elif self.name == "bound_by":
-            forms, self.how = times, "which"
-        elif self.name == "upper":
-            forms, self.how = times, "sum"
-        else:
-            forms = [function.times[self.name.removeprefix("time.")]]
-        simple = [simplified(form, values) for form in forms]
-        simple = undominated(simple) if self.how == "largest" else simple
-        for form in simple:
-            if form not in parts:
-                parts.append(form)
-            self.indices.append(parts.index(form))
-
-    def into(self, code: BlockCode, forms: Sequence[Any]) -> None:
-        """Work the column out in buffers that are kept."""
-        mine = [forms[index] for index in self.indices]
-        if self.how == "which":
-            code.which(mine, self.out)
-        else:
-            code.fold("maximum" if self.how == "largest" else "add", mine, self.out)
-
-
-def simplified(form: Any, values: Mapping[Any, Any]) -> Any:
-    """Put numbers in for rates, multiply out what is not long, and drop from each maximum what is never the largest.
-
-    A maximum or minimum of several parts becomes a function of two that sympy does not try to order.
-
-    >>> from roofline.sizes import symbol
-    >>> import sympy
-    >>> B, C = symbol("B"), symbol("C")
-    >>> simplified(2 * (B + 3 * C) + sympy.Max(B * C, 4 * B * C + B, 7), {})
-    2*B + 6*C + maximum(4*B*C + B, 7)
-    """
-    import sympy
-
-    known: dict[Any, Any] = dict(values)
-
-    def done(part: Any) -> Any:
-        if part not in known:
-            known[part] = made(part, [done(each) for each in part.args]) if part.args else part
-        return known[part]
-
-    def made(part: Any, args: list[Any]) -> Any:
-        if not isinstance(part, sympy.Max | sympy.Min):
-            return part if all(a is b for a, b in zip(args, part.args, strict=True)) else _rebuilt(part, args)
-        kept = undominated([_flat(each) for each in sorted(args, key=str)], largest=isinstance(part, sympy.Max))
-        name = sympy.Function("maximum" if isinstance(part, sympy.Max) else "minimum", nonnegative=True)
-        return reduce(name, kept)
-
-    return _flat(done(sympy.sympify(form)))
-
-
-def _flat(form: Any) -> Any:
-    """A form multiplied out, unless that makes it long."""
-    import sympy
-
-    if form.is_Atom or form.count_ops() > LONG:
-        return form
-    return sympy.expand(form, power_base=False, power_exp=False, log=False)
-
-
-def _constants_apart(form: Any, varying: set[Any], constants: dict[Any, Any]) -> Any:
-    """Gather in a sum what no array is in: each factor becomes a symbol of its own, worked out once."""
-    import sympy
-
-    def named(part: Any) -> Any:
-        if part.is_Number:
-            return part
-        return constants.setdefault(part, sympy.Symbol(f"k_{len(constants)}", real=True))
-
-    def inside(part: Any) -> Any:
-        if not part.free_symbols & varying:
-            return named(part) if part.free_symbols else part
-        if part.is_Atom:
-            return part
-        if isinstance(part, sympy.Add):
-            gathered: dict[Any, list[Any]] = {}
-            for term in part.args:
-                fixed, free = term.as_independent(*varying, as_Add=False)
-                gathered.setdefault(free, []).append(fixed)
-            terms = [named(sympy.Add(*fixed)) * (inside(free) if free != 1 else 1) for free, fixed in gathered.items()]
-            return sympy.Add(*terms)
-        if isinstance(part, sympy.Mul):
-            fixed, free = part.as_independent(*varying, as_Add=False)
-            if fixed != 1:
-                return named(fixed) * inside(free)
-        if isinstance(part, sympy.ceiling | sympy.floor):  # one division: its factors stay together
-            return part.xreplace({symbol: named(symbol) for symbol in part.free_symbols - varying})
-        return _rebuilt(part, [inside(each) for each in part.args])
-
-    return inside(form)
-
-
-def _rebuilt(part: Any, args: Sequence[Any]) -> Any:
-    """A part of a form with other arguments; a relation is not looked at, which takes sympy long."""
-    import sympy
-    from sympy.core.relational import Relational
-
-    unevaluated = isinstance(part, Relational | sympy.Piecewise)
-    return part.func(*args, evaluate=False) if unevaluated else part.func(*args)
