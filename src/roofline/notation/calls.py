@@ -213,7 +213,7 @@ def attention(scope: Scope, call: CallNode, shapes: Sequence[Shape], wanted: Wan
     q, k, v = operands
     heads, shared = scope.sizes.get(q.labels[-2]), scope.sizes.get(k.labels[-2])
     if heads and shared and heads % shared:
-        hint = "the query heads are a multiple of the key heads"
+        hint = f"N is a multiple of K in {_ATTENTION_LAYOUT}"
         raise scope.fail(f"{heads} query heads do not share {shared} key heads evenly", call.span, hint)
     return finish(scope, call, operands, (*q.axes[:-1], v.axes[-1]), wanted)
 
