@@ -27,7 +27,7 @@ from roofline.programs import trace
 mesh = init_device_mesh("cpu", (8,))
 def tell(traced):
     links = traced.collectives()
-    sent = [[op.name, op.dims["devices"], float(op.work.total("wire")), op.options["phase"]] for op in links]
+    sent = [[op.name, op.dims["devices"], float(op.work.total("wire")), op.phase] for op in links]
     shapes = [[list(t.dims) for t in op.reads] for op in traced.ops if op.kind == "contraction"]
     print(json.dumps({"flops": traced.flops(), "sent": sent, "shapes": shapes, "complete": traced.complete,
                       "parameters": traced.parameters()}))

@@ -185,8 +185,8 @@ def test_a_tied_table_is_streamed_once_in_the_floor():
 def test_where_and_source_of_forward_and_backward():
     traced = trace(networks.on_shapes(networks.GPT2), "int64[1, 8]", backward=True)
     matmuls = [op for op in traced.ops if op.kind == "contraction"]
-    assert {op.where for op in matmuls if op.options["phase"] == "forward"} == {
-        op.where for op in matmuls if op.options["phase"] == "backward"
+    assert {op.where for op in matmuls if op.phase == "forward"} == {
+        op.where for op in matmuls if op.phase == "backward"
     }
     assert all(op.options["source"].startswith("networks.py:") for op in matmuls)
     assert traced.under("layers.3.mlp.0").flops() == 3 * 2 * 8 * 768 * 3072
@@ -206,7 +206,7 @@ def test_a_function_that_trains_itself():
     before = model.weight.detach().clone()
     traced = trace(step, "fp32[4, 8]")
     assert traced.flops() == 2 * 2 * 4 * 8 * 8
-    assert {op.options["phase"] for op in traced.ops} == {"forward", "backward", "optimizer"}
+    assert {op.phase for op in traced.ops} == {"forward", "backward", "optimizer"}
     assert torch.equal(model.weight, before)
     assert model.weight.grad is None
     assert optimizer.param_groups[0]["params"][0] is model.weight

@@ -66,7 +66,7 @@ def test_llama_decode_flops_and_the_bytes_of_the_floor():
 def test_llama_training_is_three_forwards():
     step = trace(llama(), "int32[1, 2048]", optimizer="adamw")
     assert step.flops("unmasked") == 87_784_836_562_944
-    assert {op.options["phase"] for op in step.ops} == {"forward", "backward", "optimizer"}
+    assert {op.phase for op in step.ops} == {"forward", "backward", "optimizer"}
     again = trace(llama(), "int32[1, 2048]", backward=True, recompute_attention=True)
     scores = 32 * 32 * 2 * 128 * 2048 * 2048
     assert again.flops("unmasked") == 87_784_836_562_944 + scores

@@ -61,8 +61,8 @@ class Traced(Answer):
     """Operations in the order they ran, the tree of modules they came from, and what could not be counted.
 
     Attributes
-        ``ops``          every operation, those without a rule as kind ``unknown``; ``where`` is the module path, and
-                         ``options`` holds ``source`` ("model.py:12") and ``phase`` (forward, backward, optimizer)
+        ``ops``          every operation, those without a rule as kind ``unknown``; ``where`` is the module path,
+                         ``phase`` forward, backward or optimizer, and ``options["source"]`` the line ("model.py:12")
         ``modules``      class by module path, for the tree
         ``gaps``         operations without a rule, worked out from ``ops`` unless the front end gives its own
         ``assumptions``  what had to be assumed, in words
@@ -140,7 +140,7 @@ class Traced(Answer):
         return replace(self, name=f"{self.name}.{path}", ops=ops, gaps=())
 
     def only(self, **wanted: str) -> Traced:
-        """The operations whose kind, name or option (``phase="backward"``) is the one wanted."""
+        """The operations whose kind, name, place, phase (``phase="backward"``) or option is the one wanted."""
         ops = tuple(op for op in self.ops if all(_fact(op, name) == value for name, value in wanted.items()))
         return replace(self, ops=ops, gaps=())
 
@@ -362,7 +362,7 @@ def gaps_of(ops: Sequence[Op]) -> tuple[UncountedOperation, ...]:
 
 
 def _fact(op: Op, name: str) -> Any:
-    return getattr(op, name) if name in ("kind", "name", "where") else op.options.get(name)
+    return getattr(op, name) if name in ("kind", "name", "where", "phase") else op.options.get(name)
 
 
 def _operation_data(op: Op) -> dict[str, Any]:
@@ -371,7 +371,7 @@ def _operation_data(op: Op) -> dict[str, Any]:
         "kind": op.kind,
         "where": op.where or None,
         "source": op.options.get("source"),
-        "phase": op.options.get("phase"),
+        "phase": op.phase or None,
         "repeat": _plain(op.repeat),
         "dims": {name: _plain(size) for name, size in op.dims.items()},
         "flops": None if op.kind == UNKNOWN else _plain(count_operation(op)),

@@ -145,12 +145,10 @@ class JaxprWalker:
 
     def emit(self, op: Op, context: JaxprContext) -> None:
         """Write an operation down with its place."""
-        facts = {"phase": "backward" if context.backward else "forward"}
-        if context.source:
-            facts["source"] = context.source
-        self.ops.append(
-            replace(op, where=context.scope, repeat=op.repeat * context.repeat, options={**op.options, **facts})
-        )
+        phase = "backward" if context.backward else "forward"
+        options = {**op.options, "source": context.source} if context.source else op.options
+        repeat = op.repeat * context.repeat
+        self.ops.append(replace(op, where=context.scope, repeat=repeat, phase=phase, options=options))
         self.written |= {tensor.ident for tensor in op.writes}
         if op.note and op.kind != "unknown":
             self.assume(op.note)

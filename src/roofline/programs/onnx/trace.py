@@ -220,8 +220,8 @@ class GraphWalker:
         return found
 
     def _emit(self, op: Op, node: Any, scope: str, repeat: Size) -> None:
-        facts = {"phase": "forward", "source": label(node)}
-        self.ops.append(replace(op, where=scope, repeat=op.repeat * repeat, options={**op.options, **facts}))
+        options = {**op.options, "source": label(node)}
+        self.ops.append(replace(op, where=scope, repeat=op.repeat * repeat, phase="forward", options=options))
         if op.note and op.kind != "unknown":
             self.assumptions[op.note] = None
 

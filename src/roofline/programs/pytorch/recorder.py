@@ -112,8 +112,8 @@ class Recorder:
         where = place or self.locations.now()
         tell(*self.locations.share_done(where, self.backward), where.where)
         for op in [priced] if isinstance(priced, Op) else priced:
-            extra = {"phase": where.phase} | ({"source": where.source} if where.source else {})
-            placed = replace(op, where=op.where or where.where, options={**op.options, **extra})
+            options = {**op.options, "source": where.source} if where.source else op.options
+            placed = replace(op, where=op.where or where.where, phase=where.phase, options=options)
             self.ops.append(self.open.plain_op(placed) if self.open else placed)
 
     def read(self, tensor: Any, role: str | None = None) -> Tensor:
