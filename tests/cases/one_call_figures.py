@@ -212,6 +212,9 @@ RATIOS: Rows = {
     ("gpus.tp", "in_node"): lambda: (
         scaling("tp", on="dgx-h100", set={**H100, "nvlink": 4e11}, unknown="Y", F=28000).value
     ),
+    ("gpus.tp", "two_nodes"): lambda: (
+        scaling("tp", on="dgx-h100", set=H100, algorithm="hierarchical", network="ib", unknown="Y", F=28000).value
+    ),
 }
 
 FORWARD_FSDP = "In[B_X, D] * Wi[D_X, F] * Wo[F, D_X] -> Out[B_X, D]"

@@ -205,6 +205,10 @@ def test_arrays_and_symbols():
     assert machine.mesh.notes == ("axis X: taken to have wrap-around and an even size above 2",)
     assert with_mesh(chip("h100"), {"X": symbol("n")}).mesh.notes == ("axis X: taken to stay within nvlink",)
     assert str(with_mesh(chip("h100"), {"X": symbol("n"), "Y": 8}).mesh) == "Mesh(X=n nic switch, Y=8 nvlink switch)"
+    whole = with_mesh(chip("dgx-h100"), {"X": 8 * symbol("n")}).mesh
+    assert str(whole) == "Mesh(X=8*n nvlink switch 8, ib switch n)"
+    assert whole.notes == ("axis X: 8*n chips, whole units of 8 on nvlink; ib joins the units",)
+    assert str(with_mesh(chip("dgx-h100"), {"X": 4 * symbol("n")}).mesh) == "Mesh(X=4*n nvlink switch)"
     both = with_mesh(chip("dgx-h100"), {"X": symbol("n"), "Y": symbol("m")}).mesh
     assert str(both) == "Mesh(X=n ib switch, Y=m nvlink switch)"  # every axis of several chips runs over a link
 

@@ -23,7 +23,7 @@ and 12 (GPUs, experts).
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -41,6 +41,7 @@ from roofline.bounds.scaling_conditions import (
     best_split_limit,
     best_whole_split,
     check_experts_per_token,
+    chips_inside,
     condition_named,
     evaluate_form,
     inner_link_limit,
@@ -52,7 +53,7 @@ from roofline.hardware.machine import TORUS_DIMENSIONS
 from roofline.hardware.network import domain_of, links_inside_out
 from roofline.notation import program
 from roofline.signatures import takes
-from roofline.sizes import check, is_array, plain_numbers, product, symbol
+from roofline.sizes import check, is_array, is_symbol, plain_numbers, product, symbol
 from roofline.statements import without
 
 if TYPE_CHECKING:
@@ -63,6 +64,9 @@ if TYPE_CHECKING:
 _MIXED = "In:{0}[B_X, D_Y] * Wi:{1}[D_X, F_Y] * Wo:{1}[F_Y, D_X] -> Out:{0}[B_X, D_Y]"
 _ONE = "In:{0}[B, D_Y] * Wi:{1}[D, F_Y] * Wo:{1}[F_Y, D] -> Out:{0}[B, D_Y]"
 _TWO = "In:{0}[B, D_XY] * Wi:{1}[D_X, F_Y] * Wo:{1}[F_Y, D_X] -> Out:{0}[B, D_XY]"
+
+#: The number of units along an axis of whole units.
+_UNITS = "units"
 
 
 @plain_numbers
@@ -88,8 +92,9 @@ def scaling(
     number of tokens, a batch ``B`` may be given: the answer says whether it is enough, and on how many chips at the
     most. ``N`` is the number of chips where the target has no shape.
     ``torus_axes`` lays a symbolic mesh axis over several axes of a torus (the book's M_X). ``network`` counts one link
-    only (``nvlink``, ``ib``). ``2d`` gives the number of chips from which weights sharded in two dimensions send less
-    than in one. Sizes may be arrays. The rest is as in :func:`roofline.bound`.
+    only (``nvlink``, ``ib``); one between nodes lets an open axis take whole nodes. ``2d`` gives the number of chips
+    from which weights sharded in two dimensions send less than in one. Sizes may be arrays. The rest is as in
+    :func:`roofline.bound`.
 
     >>> print(scaling("2d", on="v5p"))
     2d: chips = 4*F/D
@@ -100,6 +105,9 @@ def scaling(
 
     >>> scaling("tp", on="v5p", unknown="Y", F=[15_000, 30_000], set={"bf16": 4.59e14}).value.round(1).tolist()
     [5.9, 11.8]
+
+    >>> print(scaling("tp", on="dgx-h100", algorithm="hierarchical", network="ib", unknown="Y", set={"bf16": 9.9e14}))
+    tp: Y = 8*(F*W_ib + P_bf16)/P_bf16
 
     >>> scaling("ddp", on="v5p")
     Traceback (most recent call last):
@@ -129,11 +137,14 @@ def scaling(
         other = condition.unknown if condition.unknown != wanted else "B"
         hint = f"leave its number open (on {asked.machine.key}), or solve for a size, as in unknown={other!r}"
         raise InputError(f"{wanted} is {axes[wanted]} chips here, and is what is solved for", hint=hint)
-    asked = asked.vary(mesh={axis: axis if size is None else size for axis, size in axes.items()})
     opened = [axis for axis, size in axes.items() if size is None]
+    unit = chips_inside(asked.machine, network) if len(opened) == 1 and opened[0] not in asked.sizes else 1
+    asked = asked.vary(mesh={axis: axis if size is None else size for axis, size in axes.items()})
     sizes = _sizes(
         asked, wanted, list(dict.fromkeys([*program(asked.text).labels, *opened, *names_in(asked.conventions.mesh)]))
     )
+    if unit > 1:
+        asked = asked.vary(mesh={**axes, opened[0]: f"{unit}*{_UNITS}"})
     kept = {key: size for key, size in sizes.items() if key in axes}
     if has_arrays(kept):
         several_values = ", ".join(key for key, size in kept.items() if has_arrays({key: size}))
@@ -144,9 +155,11 @@ def scaling(
     known = {**_numbers(symbolic), **{symbol(key): size for key, size in sizes.items()}}
     x = symbol(wanted)
     held, links = _sides(symbolic, condition, network)
+    ways = _ways(asked, condition.per)
+    if unit > 1:
+        held, ways, *links = _of_chips((held, ways, *links), opened[0], unit)
     form = _together(_crossing(held, links, x, known), several)
     most = _at_most(held, links, x)
-    ways = _ways(asked, condition.per)
     if wanted == condition.unknown and condition.per:
         form = form / ways
     routed = _routed(form, condition, wanted, beside, ways, asked)
@@ -157,7 +170,7 @@ def scaling(
             *routed.said, *_taken(asked.machine, axes, mesh is not None), *_assumed(symbolic, several, network),
         ),
     )  # fmt: skip
-    beyond = inner_link_limit(wanted, found.value, asked.machine) if wanted in opened else ()
+    beyond = inner_link_limit(wanted, found.value, asked.machine, unit) if wanted in opened else ()
     return replace(found, assumptions=(*beyond, *found.assumptions), batch=routed.batch(found.value, asked.machine))
 
 
@@ -516,6 +529,12 @@ def _over(symbolic: Bound, axis: str) -> Any:
     """The time of the busiest link of one mesh axis."""
     times = [u.time for u in symbolic.uses if u.quantity == "wire" and u.place.partition(".")[0] == axis]
     return times[0]
+
+
+def _of_chips(forms: Iterable[Any], axis: str, unit: int) -> list[Any]:
+    """Let an axis of whole units count chips."""
+    whole = {symbol(_UNITS): symbol(axis) / unit}
+    return [form.subs(whole) if is_symbol(form) else form for form in forms]
 
 
 def _ways(asked: Question, axes: tuple[str, ...]) -> Any:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 from roofline.answers import Comparable, Fact, attributes, plain_data
@@ -431,19 +432,37 @@ def best_whole_split(time: Any, known: Mapping[Any, Any]) -> dict[str, int]:
     return {"X": best, "Y": chips // best}
 
 
-def inner_link_limit(axis: str, chips: Any, machine: Machine) -> tuple[str, ...]:
-    """Say that an axis has more chips than the inner link joins. Says nothing of a torus and of arrays.
+def chips_inside(machine: Machine, network: str | None) -> int:
+    """Chips of one unit that ``network`` joins: those of a node where it is the link between nodes, else 1.
+
+    >>> from roofline.hardware import chip
+    >>> [chips_inside(chip("dgx-h100"), name) for name in ("ib", "nvlink", None)]
+    [8, 1, 1]
+    """
+    links = links_inside_out(machine)
+    inside = next((inner for inner, link in pairwise(links) if link.name == network), None)
+    return (domain_of(inside) or 1) if inside is not None else 1
+
+
+def inner_link_limit(axis: str, chips: Any, machine: Machine, unit: int = 1) -> tuple[str, ...]:
+    """Say how many chips an axis can have of those that scale: those that the inner link joins, or whole units.
+
+    Says nothing of a torus and of arrays.
 
     >>> from roofline.hardware import chip
     >>> inner_link_limit("Y", 13.04, chip("h100"))
     ('nvlink joins 8 chips: take Y = 8 at the most',)
     >>> inner_link_limit("Y", 13.04, chip("gb200")), inner_link_limit("Y", 99, chip("v5e"))
     ((), ())
+    >>> inner_link_limit("Y", 19.3, chip("dgx-h100"), 8)
+    ('whole units of 8 chips: take Y = 16 at the most',)
     """
     inner = links_inside_out(machine)[0]
     most = domain_of(inner)
     if chips is None or is_array(chips) or inner.topology in TORUS_DIMENSIONS or most is None or chips <= most:
         return ()
+    if unit > 1:
+        return (f"whole units of {unit} chips: take {axis} = {int(chips // unit * unit)} at the most",)
     return (f"{inner.name} joins {most} chips: take {axis} = {most} at the most",)
 
 

@@ -194,7 +194,7 @@ def switch_axes(
                 f"axis {name} of {size} chips has no link on {machine.key} beside those inside it", hint=hint
             )
         if is_symbol(size):
-            notes.append(f"axis {name}: taken to stay within {segments[0].link}")
+            notes.append(_said(name, size, segments))
         made[name] = MeshAxis(name, size, segments)
         before = before * size
     used = {part.link for axis in made.values() for part in axis.segments}
@@ -212,6 +212,8 @@ def _segments(links: Sequence[Link], name: str, size: Size, before: Size) -> tup
         here = ceil_div(left, outer)
         if is_symbol(left) and is_one(room):
             outer, here = left, 1
+        elif is_symbol(left) and tier + 1 < len(links) and _fills(left, room):
+            outer, here = left / room, room
         if not is_one(here):
             segments.append(
                 segment_over(
@@ -228,6 +230,18 @@ def _segments(links: Sequence[Link], name: str, size: Size, before: Size) -> tup
         below = below * (here if is_symbol(left) else floor_div(left, outer))
         left = outer
     return (replace(segments[0], place=name),) if len(segments) == 1 else tuple(segments)
+
+
+def _fills(size: Any, room: Size | None) -> bool:
+    """Whether a symbolic number of chips is of whole units: 8·n chips where a unit has room for 8."""
+    return isinstance(room, int) and (size.as_coeff_Mul()[0] / room).is_Integer
+
+
+def _said(name: str, size: Size, segments: Sequence[AxisSegment]) -> str:
+    inner, *outer = segments
+    if not outer:
+        return f"axis {name}: taken to stay within {inner.link}"
+    return f"axis {name}: {size} chips, whole units of {inner.size} on {inner.link}; {outer[0].link} joins the units"
 
 
 def _room(link: Link, spanned: Size, tier: int) -> Size | None:
