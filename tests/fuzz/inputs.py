@@ -10,33 +10,15 @@ import gzip
 import json
 import os
 import random
-import re
-import shlex
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-import click
+from tests.fuzz import lines
+from tests.fuzz.lines import ODD_WORDS, ROOT, with_options
 
-from tests.notation.strings import VALID, mutated, random_text
-
-ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "src" / "roofline"
-
-#: Words in place of a value: of any option, size, field or cell.
-ODD_WORDS = (
-    "", " ", "0", "-0", "1", "-1", "2", "3", "8", "0.5", "1.5", "-2.5", "1e-3", "1e3", "1e30", "1e31", "1e308", "1e400",
-    "5e-324", "1e-320", "nan", "inf", "-inf", "NaN", "Infinity", "true", "False", "None", "null", "1,2", "1,2,0", "1:4",
-    "1:8:*2", "4:1", "1:1e9", "1:3:0", "2,4,8", "X=2", "X=2,4,8", "X=n", "X=0", "X=[1]", "=", "==", "a=b", ",", ":", "*",
-    "9**9**9", "4*D", "B", "D", "B/0", "max(B,D)", "sqrt(-1)", "1j", "٣", "²", "½", "4×10⁶", "é", "漢", "🙂", "\x00",
-    "\u202e", "\n", "'", '"', "{", "}", "[", "]", "()", "%", "$", "h100", "v5e:4x4", "h100:8", "h100:0", "h100:-1",
-    "gb200:32", "v5p:16x16x16", "this", "bf16", "fp8", "int4", "nvfp4", "fp9", "matrix", "vector", "hbm", "vmem", "l2",
-    "pcie", "hbm=4e12", "bf16=0", "x=1", "auto", "ring", "tree", "1024x768", "0x0", "512,512,512", "80%", "5us", "2 W",
-    "$2.50/h", "3.35 TB/s", "../../etc/passwd", "/dev/null", "/dev/zero", "a" * 300, "9" * 31, "9" * 400, "9" * 5000,
-    "-" * 50, "--", "--on", "-h", "1_000", "0x10", "1e", "+1", "1 2", "00", "1.", ".5", "1e+2", "١٢", "min", "full",
-)  # fmt: skip
 
 #: Values in place of a value of JSON or TOML.
 ODD_VALUES: tuple[Any, ...] = (
@@ -68,134 +50,10 @@ def make(seed: int) -> Input:
     rng = random.Random(seed)
     kind = rng.choices(list(KINDS), [share for share, _ in KINDS.values()])[0]
     words, files = KINDS[kind][1](rng)
+    files |= {name: given(rng) for name, given in GIVEN.items() if any(name in word for word in words)}
     if files and rng.random() < 0.05:
         files = {name: gzip.compress(content, 1, mtime=0) for name, content in files.items()}
     return Input(kind, [word.replace("\x00", "\x01") for word in words], files)
-
-
-@functools.cache
-def command_lines() -> tuple[tuple[str, ...], ...]:
-    """Every command line of the docs that answers without a program, a measurement or a server, and a short one of each kind."""
-    found = dict.fromkeys(SHORT + LONG_LINES)
-    for path in (ROOT / "README.md", ROOT / "docs" / "demo.txt", *sorted((ROOT / "docs").glob("*.md"))):
-        for line in re.findall(r"^(?:\$ )?roofline (.*)$", path.read_text(encoding="utf-8"), re.M):
-            words = tuple(shlex.split(line))
-            if words and words[0] not in ("trace", "run", "measure", "explore") and "-o" not in words:
-                found[words] = None
-    return tuple(found)
-
-
-MATMUL = ("bf16[B, D] * bf16[D, F]", "--on", "h100", "D=512", "F=512")
-SHORT = (
-    ("bound", *MATMUL, "B=64"),
-    ("bound", *MATMUL, "B=64", "--estimate"),
-    ("solve", *MATMUL, "--for", "B"),
-    ("sweep", *MATMUL, "B=64,128"),
-    ("advise", *MATMUL, "B=64"),
-    ("plot", *MATMUL, "--vary", "B=1:16", "--json"),
-    ("shard", "bf16[B, D_X] * bf16[D_X, F]", "--on", "v5e:4", "B=64", "D=512", "F=512"),
-    ("comm", "AllReduce_X(bf16[B, D] {U_X})", "--on", "h100:8", "B=64", "D=512"),
-    ("layout", "bf16[B_X, D]", "--on", "v5e:4", "B=64", "D=512"),
-    ("scaling", "tp", "--on", "v5p"),
-    ("chips", "h100"),
-    ("llm", "llama-2-7b", "--on", "h100", "--context", "128"),
-    ("model", "llama-2-7b"),
-    ("accuracy", "h100"),
-)  # fmt: skip
-#: Lines that take a tenth of a second and more, asked less often.
-LONG_LINES = (
-    ("scaling", "fsdp", "--on", "v5p", "--torus-axes", "X=3"),
-    ("chips", "--filter", "tpu"),
-    ("llm", "mixtral-8x7b", "--on", "h100:8", "--tensor", "8", "--prompt", "128", "--batch", "4"),
-    ("train", "llama-2-7b", "--on", "h100:8", "--batch-tokens", "65536"),
-)  # fmt: skip
-
-#: What takes the place of a word that stands without an option.
-_MODELS = ("llama-2-7b", "gpt-3", "mixtral-8x7b", "deepseek-v3", "qwen3-vl-2b-instruct", "no-model")
-
-
-@functools.cache
-def _options(name: str) -> tuple[click.Option, ...]:
-    command = import_module(f"roofline.cli.{name}").command
-    return tuple(param for param in command.params if isinstance(param, click.Option))
-
-
-def _value(rng: random.Random, option: click.Option) -> str:
-    """A value of an option: one of its choices, one that its help names, or an odd word."""
-    if isinstance(option.type, click.Choice) and rng.random() < 0.8:
-        return str(rng.choice(list(option.type.choices)))
-    told = re.findall(r"[\w.-]+", option.help or "")
-    if told and rng.random() < 0.3:
-        return rng.choice(told)
-    return rng.choice(ODD_WORDS)
-
-
-def _with_options(rng: random.Random, words: list[str], most: int = 3) -> list[str]:
-    """Add options of the command at random; answers as JSON are checked further."""
-    options = _options(words[0])
-    for _ in range(rng.randint(0, most)):
-        option = rng.choice(options)
-        word = max(option.opts + (option.secondary_opts if rng.random() < 0.3 else []), key=len)
-        if word in ("--help",):
-            continue
-        words = [*words, word] if option.is_flag else [*words, word, _value(rng, option)]
-    if "--json" not in words and rng.random() < 0.8 and any("--json" in option.opts for option in options):
-        words = [*words, "--json"]
-    return words
-
-
-def _mutated_words(rng: random.Random, words: list[str]) -> list[str]:
-    """Change a few words: their values, their order, their number."""
-    words = list(words)
-    for _ in range(rng.randint(0, 3)):
-        place = rng.randrange(1, len(words)) if len(words) > 1 else 0
-        word, kind = words[place], rng.random()
-        if place == 0:
-            break
-        if kind < 0.55:
-            name, equals, _ = word.partition("=")
-            if equals and re.fullmatch(r"\w+", name):
-                words[place] = f"{name}={rng.choice(ODD_WORDS)}"
-            elif word in _MODELS:
-                words[place] = rng.choice(_MODELS)
-            elif "[" in word and "(" not in word[:1]:
-                words[place] = rng.choice(VALID) if rng.random() < 0.5 else mutated(rng)
-            elif not word.startswith("-"):
-                words[place] = rng.choice(ODD_WORDS)
-        elif kind < 0.65:
-            del words[place]
-        elif kind < 0.75:
-            words.insert(place, rng.choice(ODD_WORDS))
-        elif kind < 0.8:
-            words.insert(place, word)
-        else:
-            words.append(f"{rng.choice('BDFXNSTn')}={rng.choice(ODD_WORDS)}")
-    return words
-
-
-def _short(rng: random.Random) -> list[str]:
-    return list(rng.choice(LONG_LINES if rng.random() < 0.02 else SHORT))
-
-
-def command(rng: random.Random) -> tuple[list[str], dict[str, bytes]]:
-    """A command line of the docs, with words changed and options added."""
-    words = list(rng.choice(command_lines())) if rng.random() < 0.1 else _short(rng)
-    return _with_options(rng, _mutated_words(rng, words)), {}
-
-
-def option(rng: random.Random) -> tuple[list[str], dict[str, bytes]]:
-    """A short question with one to four options and nothing else changed."""
-    return _with_options(rng, _short(rng), 4), {}
-
-
-def notation(rng: random.Random) -> tuple[list[str], dict[str, bytes]]:
-    """A line of the notation, damaged, with odd sizes."""
-    line = mutated(rng) if rng.random() < 0.8 else random_text(rng)
-    sizes = [f"{label}={rng.choice(ODD_WORDS) if rng.random() < 0.3 else rng.randint(1, 9000)}"
-             for label in rng.sample("BDFSTNHKXYC", rng.randint(0, 8))]  # fmt: skip
-    name = rng.choice(("bound", "bound", "bound", "shard", "comm", "layout"))
-    options = ["--on", rng.choice(("h100", "v5e", "v5e:4x4", "cpu", "a100:8"))]
-    return _with_options(rng, [name, line, *sizes, *options], 1), {}
 
 
 def changed(rng: random.Random, data: Any, depth: int = 0) -> Any:
@@ -270,6 +128,12 @@ SECTIONS: tuple[dict[str, Any], ...] = (
 )  # fmt: skip
 
 
+#: How ModelOpt says beside a configuration what it did.
+BESIDE = {"producer": {"name": "modelopt"}, "quantization": {
+    "quant_algo": "FP8", "kv_cache_quant_algo": "FP8", "group_size": 16, "exclude_modules": ["lm_head", "model.layers.0*"],
+    "quantized_layers": {"model.layers.1.mlp": {"quant_algo": "NVFP4", "group_size": 16}}}}  # fmt: skip
+
+
 def configuration(rng: random.Random) -> tuple[list[str], dict[str, bytes]]:
     """A published configuration, changed."""
     data = dict(rng.choice(_configurations()))
@@ -278,15 +142,18 @@ def configuration(rng: random.Random) -> tuple[list[str], dict[str, bytes]]:
     for _ in range(rng.randint(1, 3)):
         data = changed(rng, data)
         data = data if isinstance(data, dict) else {"model_type": data}
-    content = json.dumps(data).encode()
+    files = {"config.json": json.dumps(data).encode()}
     if rng.random() < 0.05:
-        content = damaged(rng, content)
+        files["config.json"] = damaged(rng, files["config.json"])
+    if rng.random() < 0.1:
+        files["hf_quant_config.json"] = json.dumps(changed(rng, BESIDE)).encode()
     words = rng.choices((
         ["model"], ["model", "--modules"],
         ["llm", "--on", "h100", "--context", "128"], ["llm", "--on", "h100:8", "--tensor", "8", "--prompt", "64"],
         ["train", "--on", "h100:8", "--batch-tokens", "65536"],
     ), (75, 12, 6, 6, 1))[0]  # fmt: skip
-    return [words[0], "config.json", *words[1:], "--json"], {"config.json": content}
+    words = [words[0], "config.json", *words[1:], "--json"]
+    return words if rng.random() < 0.9 else with_options(rng, words, 2), files
 
 
 def as_toml(data: Any) -> str:
@@ -328,8 +195,8 @@ def _tables() -> tuple[tuple[str, dict[str, Any]], ...]:
     return tuple(found)
 
 
-def machine(rng: random.Random) -> tuple[list[str], dict[str, bytes]]:
-    """A machine file, changed, and a question to it."""
+def _machine_file(rng: random.Random) -> tuple[str, bytes]:
+    """A machine file, changed, and the chip in it."""
     key, data = rng.choice(_tables())
     for _ in range(rng.randint(1, 2)):
         chips = data.get("chip")
@@ -338,11 +205,18 @@ def machine(rng: random.Random) -> tuple[list[str], dict[str, bytes]]:
         else:
             data = changed(rng, data)
         data = data if isinstance(data, dict) else {}
-    text = "\n".join(f"{json.dumps(name)} = {as_toml(value)}" for name, value in data.items()).encode(
-        "utf-8", "surrogatepass"
-    )
-    if rng.random() < 0.1:
-        text = damaged(rng, text)
+    text = _toml_file(data)
+    return key, damaged(rng, text) if rng.random() < 0.1 else text
+
+
+def _toml_file(data: dict[str, Any]) -> bytes:
+    lines = (f"{json.dumps(name)} = {as_toml(value)}" for name, value in data.items())
+    return "\n".join(lines).encode("utf-8", "surrogatepass")
+
+
+def machine(rng: random.Random) -> tuple[list[str], dict[str, bytes]]:
+    """A machine file, changed, and a question to it."""
+    key, text = _machine_file(rng)
     words = rng.choice((
         ["bound", "bf16[64, 512] * bf16[512, 512]", "--on", f"m.toml#{key}", "--json"],
         ["bound", "fp32[64, 512] + fp32[512]", "--on", "m.toml", "--json"],
@@ -361,19 +235,21 @@ def _constants() -> tuple[Any, ...]:
                  sorted((PACKAGE / "estimates" / "catalog").glob("*.toml")))  # fmt: skip
 
 
-def constants(rng: random.Random) -> tuple[list[str], dict[str, bytes]]:
-    """A file of constants, changed, for an estimate."""
+def _constants_file(rng: random.Random) -> bytes:
+    """A file of constants, changed."""
     data = rng.choice(_constants())
     kept = [entry for entry in data["constants"] if rng.random() < 0.15] or data["constants"][:1]
     data = {**data, "constants": kept}
     for _ in range(rng.randint(1, 2)):
         data = changed(rng, data)
         data = data if isinstance(data, dict) else {}
-    text = "\n".join(f"{json.dumps(name)} = {as_toml(value)}" for name, value in data.items()).encode(
-        "utf-8", "surrogatepass"
-    )
+    return _toml_file(data)
+
+
+def constants(rng: random.Random) -> tuple[list[str], dict[str, bytes]]:
+    """A file of constants, changed, for an estimate."""
     words = ["bound", "bf16[64, 512] * bf16[512, 512]", "--on", "h100", "--estimate", "--constants", "c.toml", "--json"]
-    return rng.choice((words, ["accuracy", "--constants", "c.toml", "--json"])), {"c.toml": text}
+    return rng.choice((words, ["accuracy", "--constants", "c.toml", "--json"])), {"c.toml": _constants_file(rng)}
 
 
 def _call(name: str, dims: list[Any], types: list[str] | None = None, **more: Any) -> dict[str, Any]:
@@ -401,16 +277,21 @@ EVENTS: tuple[dict[str, Any], ...] = (
 )  # fmt: skip
 
 
-def trace_file(rng: random.Random) -> tuple[list[str], dict[str, bytes]]:
+def _trace(rng: random.Random) -> bytes:
     """A trace of a profiler, changed."""
     events = [dict(rng.choice(EVENTS), ts=rng.randrange(1000)) for _ in range(rng.randint(1, 12))]
     data: Any = {"schemaVersion": 1, "traceEvents": events}
     for _ in range(rng.randint(1, 3)):
         data = changed(rng, data)
     content = json.dumps(data).encode()
-    if rng.random() < 0.1:
-        content = damaged(rng, content)
-    return ["profile", "t.json", "--on", rng.choice(("h100", "v5e", "cpu")), "--json"], {"t.json": content}
+    return damaged(rng, content) if rng.random() < 0.1 else content
+
+
+def trace_file(rng: random.Random) -> tuple[list[str], dict[str, bytes]]:
+    """A trace of a profiler, changed, under a roof or as measured kernels."""
+    name = "calibrate" if rng.random() < 0.02 else "profile"
+    words = [name, "t.json", "--on", rng.choice(("h100", "v5e", "cpu")), "--json"]
+    return words if rng.random() < 0.9 else with_options(rng, words, 2), {"t.json": _trace(rng)}
 
 
 RUNS = "name,dtype,flops,bytes,seconds\nup,bf16,137 GFLOP,201 MB,210 us\nadd,fp32,1e6,2e6,1e-5\ncopy,int8,0,1 GB,1 ms\n"
@@ -429,11 +310,13 @@ HEADS = "batch,heads,kv_heads,head_size,length,phase,us\n" + "".join(
 )
 
 
-def table(rng: random.Random) -> tuple[list[str], dict[str, bytes]]:
+SERVED = "batch,prompt,output,tpot_ms,ttft_ms\n1,1024,128,9.1,80\n8,1024,128,10.2,400\n32,1024,128,14.1,900\n"
+RATES = "time,rate\n0,1\n60,4\n120,2\n"
+REQUESTS = "time,prompt,output\n0,64,16\n1.5,32,8\n2,64,16\n"
+
+
+def _csv_file(rng: random.Random, text: str) -> bytes:
     """A CSV file: cells, rows and columns changed."""
-    text = rng.choice(
-        (RUNS, RUNS, WIDE, LONG, SAMPLES if rng.random() < 0.2 else LONG, HEADS if rng.random() < 0.2 else WIDE)
-    )
     rows = [line.split(",") for line in text.splitlines()]
     for _ in range(rng.randint(1, 3)):
         row = rng.choice(rows)
@@ -448,13 +331,19 @@ def table(rng: random.Random) -> tuple[list[str], dict[str, bytes]]:
             rows.insert(rng.randrange(len(rows)), list(rng.choice(rows)))
         rows = [kept for kept in rows if kept] or [[""]]
     content = "\n".join(map(",".join, rows)).encode("utf-8", "surrogatepass")
-    if rng.random() < 0.15:
-        content = damaged(rng, content)
-    if text in (SAMPLES, HEADS):
-        return ["calibrate", "t.csv", "--on", "h100", "--json"], {"t.csv": content}
-    if rng.random() < 0.2:
-        return ["plot", "--on", "h100", "--measured", "t.csv", "--json"], {"t.csv": content}
-    return ["profile", "t.csv", "--on", "h100", "--json"], {"t.csv": content}
+    return damaged(rng, content) if rng.random() < 0.15 else content
+
+
+def table(rng: random.Random) -> tuple[list[str], dict[str, bytes]]:
+    """A CSV file of runs, of a profiler or of kernels, changed."""
+    fitted = rng.random() < 0.06
+    text = rng.choice((SAMPLES, HEADS, SERVED) if fitted else (RUNS, RUNS, WIDE, LONG))
+    words = ["profile", "t.csv", "--on", "h100", "--json"]
+    if fitted:
+        words = ["calibrate", *words[1:], *(("--model", "llama-2-7b") if text == SERVED else ())]
+    elif rng.random() < 0.2:
+        words = ["plot", "--on", "h100", "--measured", "t.csv", "--json"]
+    return words if rng.random() < 0.9 else with_options(rng, words, 2), {"t.csv": _csv_file(rng, text)}
 
 
 @functools.cache
@@ -491,6 +380,14 @@ _SIZES = (0, 1, -1, 2, 3, 5, 7, -8, 64, 2**31, 2**62, -(2**63), 2**63 - 1, 1000)
 
 
 def graph(rng: random.Random) -> tuple[list[str], dict[str, bytes]]:
+    """An ONNX file, changed, with and without a machine."""
+    words = ["trace", "g.onnx", *rng.choice(([], ["--on", "h100"], ["--on", "v5e", "--batch", "8"], ["--batch", "0"]))]
+    return [*words, "--json", *(with_options(rng, ["trace"], 2)[1:] if rng.random() < 0.2 else [])], {
+        "g.onnx": _onnx_file(rng)
+    }
+
+
+def _onnx_file(rng: random.Random) -> bytes:
     """An ONNX file: sizes, attributes, types and names changed, or its bytes."""
     import onnx
 
@@ -498,13 +395,8 @@ def graph(rng: random.Random) -> tuple[list[str], dict[str, bytes]]:
     made.CopyFrom(rng.choice(_graphs()))
     for _ in range(rng.randint(1, 3)):
         _change_graph(rng, made)
-    content = made.SerializeToString()
-    if rng.random() < 0.2:
-        content = damaged(rng, content)
-    words = ["trace", "g.onnx", *rng.choice(([], ["--on", "h100"], ["--on", "v5e", "--batch", "8"], ["--batch", "0"]))]
-    return [*words, "--json", *(_with_options(rng, ["trace"], 2)[1:] if rng.random() < 0.2 else [])], {
-        "g.onnx": content
-    }
+    content = bytes(made.SerializeToString())
+    return damaged(rng, content) if rng.random() < 0.2 else content
 
 
 def _change_graph(rng: random.Random, made: Any) -> None:
@@ -589,18 +481,91 @@ _BOMBS: tuple[Callable[[random.Random], bytes], ...] = (
                                                                                "model.layers.{0-3000000000}.mlp"]}}).encode(),
 )  # fmt: skip
 
+#: Programs for ``trace FILE.py:step``; none gets as far as its framework.
+PROGRAMS = (
+    b"def step(x: int):\n    return x\n", b"import sys\nsys.exit(3)\n", b"def step(:\n", b"step = 1\n", b"print('x')\n",
+    b"raise RuntimeError('no')\n", b"def build():\n    return 1\n", b"import nothing_of_this_name\n", b"\xff\x00", b"",
+    b"step = lambda *x: exit('y')\n", b"def step(x):\n    return step(x)\n", b"raise MemoryError\n",
+    b"class step:\n    def __call__(self): raise SystemExit\n",
+)  # fmt: skip
+
+
+def folder(rng: random.Random) -> tuple[list[str], dict[str, bytes]]:
+    """A folder of a grid in blocks that somebody else left there."""
+    data = {"schema": "roofline/grid-manifest/1", "hash": "0" * 64, "question": {"of": "sweep", "sizes": [1, 2]}}
+    content = json.dumps(changed(rng, data)).encode()
+    content = damaged(rng, content) if rng.random() < 0.3 else content
+    words = ["sweep", *lines.MATMUL, "B=1:64", "--keep", rng.choice(("top=3", "rows", "front", "histogram=lower"))]
+    return with_options(rng, [*words, "-o", "grid"], 1), {
+        rng.choice(("grid/manifest.json", "grid/parts", "grid/x")): content
+    }
+
+
+def request(rng: random.Random) -> tuple[list[str], dict[str, bytes]]:
+    """A request to the explorer: method, path and headers as words, its body as a file."""
+    words = lines.command(rng)[:12] if rng.random() < 0.5 else lines.notation(rng)
+    name, typed, options = words[0], [], {}
+    for at, word in enumerate(words[1:], 1):
+        if not word.startswith("--"):
+            typed += [] if words[at - 1].startswith("--") else [word]
+        elif rng.random() < 0.9:
+            options[word[2:]] = words[at + 1] if words[at + 1 : at + 2] and not words[at + 1].startswith("--") else True
+    data: Any = {
+        "words": typed,
+        "options": options,
+        "more": rng.choice(("", "", "", "--json", "--explain", "'", "-o x.html")),
+    }
+    for _ in range(rng.choice((0, 0, 1, 1, 2))):
+        data = changed(rng, data)
+    content = json.dumps(data).encode()
+    content = damaged(rng, content) if rng.random() < 0.1 else content
+    form = rng.choices(("api", "page", "live", "rest", "file", "catalog", "functions", "", rng.choice(ODD_WORDS)),
+                       (70, 4, 3, 3, 5, 0.5, 3, 3, 8))[0]  # fmt: skip
+    path = (
+        f"/token/{form}/{name}"
+        if rng.random() < 0.95
+        else rng.choice((f"/{form}", f"//{form}", "/", "/token", "/../token/"))
+    )
+    if form in ("file", "catalog", ""):
+        path = f"/token/{form}" + ("?name=" + rng.choice(ODD_WORDS) if form == "file" else "")
+    headers = ["host=127.0.0.1:1"] if rng.random() < 0.97 else [f"host={rng.choice(ODD_WORDS)}"]
+    if rng.random() < 0.1:
+        named = rng.choice(
+            ("origin", "sec-fetch-site", "content-length", "content-type", "transfer-encoding", "range", "x" * 50)
+        )
+        headers.append(f"{named}={rng.choice(ODD_WORDS)}")
+    method = "POST" if rng.random() < 0.93 else rng.choice(("GET", "PUT", "HEAD", "OPTIONS", "", "é"))
+    return [method, path, *headers], {"body": content}
+
+
+#: The files that command lines of :mod:`tests.fuzz.lines` name.
+GIVEN: dict[str, Callable[[random.Random], bytes]] = {
+    "given-machine.toml": lambda rng: _machine_file(rng)[1],
+    "given-constants.toml": lambda rng: _constants_file(rng),
+    "given-samples.csv": lambda rng: _csv_file(rng, rng.choice((SAMPLES, HEADS, SERVED))),
+    "given-points.csv": lambda rng: _csv_file(rng, RUNS),
+    "given-rates.csv": lambda rng: _csv_file(rng, rng.choice((RATES, REQUESTS))),
+    "given-scheduler.json": lambda rng: json.dumps(
+        changed(rng, {"address": "tcp://127.0.0.1:1", "workers": {}})
+    ).encode(),
+    "given.onnx": lambda rng: _onnx_file(rng),
+    "given.py": lambda rng: rng.choice(PROGRAMS),
+}
+
 #: How often each kind of input is made, and by what; kinds that take long are made less often.
-KINDS: dict[str, tuple[int, Callable[[random.Random], tuple[list[str], dict[str, bytes]]]]] = {
-    "command": (6, command),
-    "option": (8, option),
-    "notation": (46, notation),
+KINDS: dict[str, tuple[float, Callable[[random.Random], tuple[list[str], dict[str, bytes]]]]] = {
+    "command": (5, lambda rng: (lines.command(rng), {})),
+    "option": (7, lambda rng: (lines.option(rng), {})),
+    "notation": (45, lambda rng: (lines.notation(rng), {})),
     "configuration": (6, configuration),
     "machine": (6, machine),
     "constants": (1, constants),
     "trace": (13, trace_file),
     "table": (7, table),
     "graph": (7, graph),
-    "bomb": (0.3, bomb),  # type: ignore[dict-item]
+    "request": (3, request),
+    "folder": (0.5, folder),
+    "bomb": (0.3, bomb),
 }
 
 
@@ -608,5 +573,6 @@ def written(made: Input, folder: str) -> Iterator[str]:
     """Write the files of an input; give their paths."""
     for name, content in made.files.items():
         path = os.path.join(folder, name)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
         Path(path).write_bytes(content)
         yield path

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 from pathlib import Path
 
 import pytest
 
-from tests.fuzz import running
-from tests.fuzz.inputs import KINDS, Input, make
-from tests.fuzz.running import run_input
+from tests.fuzz import lines, running
+from tests.fuzz.inputs import GIVEN, KINDS, Input, make
+from tests.fuzz.running import alone, run_input
 
 
 @pytest.fixture(autouse=True)
@@ -23,11 +24,48 @@ def _in_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_no_input_of_a_kind_is_a_defect(kind: str, tmp_path: Path) -> None:
     if kind == "graph":
         pytest.importorskip("onnx")
-    for seed in range(6):
-        words, files = KINDS[kind][1](random.Random(seed))
-        made = Input(kind, [word.replace("\x00", "\x01") for word in words], files)
-        defect = run_input(seed, made, str(tmp_path))
-        assert defect is None, defect
+    pytest.importorskip("uvicorn")
+    with alone():
+        for seed in range(4):
+            words, files = KINDS[kind][1](random.Random(seed))
+            made = Input(kind, [word.replace("\x00", "\x01") for word in words], files)
+            defect = run_input(seed, made, str(tmp_path))
+            assert defect is None, defect
+
+
+def test_every_command_and_every_option_is_drawn() -> None:
+    drawn = {line[0] for line in (*lines.SHORT, *lines.LONG_LINES)}
+    assert drawn == set(lines.command_names())
+    rng = random.Random(0)
+    for name in drawn:
+        wanted = {word for each in lines.options_of(name) for word in each.opts if word.startswith("--")}
+        wanted -= {word for each in lines.options_of(name) for word in each.opts if word != max(each.opts, key=len)}
+        found: set[str] = set()
+        for _ in range(400):
+            found |= set(lines.with_options(rng, [name], 50)[1:])
+            if wanted <= found:
+                break
+        assert wanted <= found, (name, wanted - found)
+
+
+def test_files_that_lines_name_are_made() -> None:
+    named = {word for line in (*lines.SHORT, *lines.LONG_LINES) for word in line if word.startswith("given")}
+    assert {name.partition(":")[0] for name in (*named, *lines.READ.values())} <= set(GIVEN)
+
+
+def test_a_request_is_answered_or_refused(tmp_path: Path) -> None:
+    asked = {"words": ["bf16[64, 64] * bf16[64, 64]"], "options": {"on": "h100"}}
+    right = Input("request", ["POST", "/token/api/bound", "host=127.0.0.1:1"], {"body": json.dumps(asked).encode()})
+    assert running._request(right) == 0
+    assert running._request(Input("request", [*right.words[:2], "host=elsewhere"], right.files)) == 2
+
+
+def test_a_file_left_half_written_is_a_defect(tmp_path: Path) -> None:
+    (tmp_path / "o.1.part.json").write_text("{")
+    assert "half written" in running._cleared(str(tmp_path), Input("command", ["bound"]))
+    (tmp_path / "o.json").write_text('{"lower": -1}')
+    assert "lower is negative" in running._cleared(str(tmp_path), Input("command", ["bound"]))
+    assert os.listdir(tmp_path) == ["docs"]
 
 
 def test_a_seed_gives_the_same_input_each_time() -> None:

@@ -229,6 +229,11 @@ def test_a_folder_goes_on_where_it_was_stopped_and_takes_no_other_question(tmp_p
     for other in ({"context": [1, 2]}, {"keep": "top=3"}, {"weights": "fp8"}, {"set": {"hbm": "1 TB/s"}}):
         with pytest.raises(InputError, match="another question: llama-3-70b decode; name another folder"):
             sweep_steps("llama-3-70b", **{**asked, **other}, out=out)
+    manifest = tmp_path / "grid" / "manifest.json"
+    for odd in ("[]", "{}", '{"question": 7}', '{"question": {"of": {}}}'):
+        manifest.write_text(odd)
+        with pytest.raises(InputError, match="holds a grid of another question"):
+            sweep_steps("llama-3-70b", **asked, out=out)
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "notes.txt").write_text("")
     with pytest.raises(InputError, match="is not empty and holds no grid"):

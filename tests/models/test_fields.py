@@ -43,3 +43,20 @@ def test_defaults_that_are_not_in_the_file_are_no_gaps(name: str) -> None:
         for gap in gaps:
             field = gap.split(" is not understood")[0].removeprefix("text_config.")
             assert field in rest or field in (rest.get("text_config") or {}), gap
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ({"layer_types": [{}, "full_attention"]}, "layer_types of .* lists {}; a list of words or numbers"),
+        ({"model_type": "qwen3_moe", "mlp_only_layers": [[0]]}, r"mlp_only_layers of .* lists \[0\]"),
+        ({"max_position_embeddings": "4096"}, "max_position_embeddings of .* is '4096'"),
+        ({"max_position_embeddings": [4096]}, "max_position_embeddings"),
+        ({"quantization_config": {"quant_method": "quanto", "weights": {"a": 1}}}, "weights of Quanto: {'a': 1}"),
+        ({"model_type": "gpt_neo", "attention_types": [[["x"], 10**12]]}, "'global' or 'local' for every layer"),
+    ],
+)
+def test_a_list_or_a_text_in_the_wrong_place_is_an_error(more: dict[str, Any], said: str) -> None:
+    usual = {"num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 32, "num_layers": 2, "num_heads": 4}
+    with pytest.raises(InputError, match=said):
+        load({**LLAMA, **usual, **more})

@@ -70,3 +70,16 @@ def test_a_missing_library_names_its_extra(library, monkeypatch):
 def test_inputs_beside_a_file_are_refused():
     with pytest.raises(InputError, match="an ONNX file has inputs of its own; say batch=8"):
         trace(_small(), "fp32[1, 3, 16, 16]", frontend="onnx")
+
+
+def test_sizes_that_no_library_takes_are_refused():
+    reshaped = model(
+        [helper.make_node("Reshape", ["x", "s"], ["y"])], [value("x", 100, 8), value("s", 1000)], [value("y")]
+    )
+    reshaped.graph.input[1].type.tensor_type.elem_type = 7
+    with pytest.raises(InputError, match="'y' has 1,000 dimensions; at most 64"):
+        trace(reshaped, frontend="onnx")
+    added = model([helper.make_node("Add", ["x", "s"], ["y"])], [value("x", 1), value("s", 2**62)], [value("y")])
+    for item in (*added.graph.input, *added.graph.output):
+        item.type.tensor_type.elem_type = 7
+    assert [op.writes[0].elements for op in trace(added, frontend="onnx").ops] == [2**62]

@@ -260,3 +260,5 @@ def test_every_command_that_a_page_may_ask_has_one_road() -> None:
         command_words("llm", {"words": ["llama-3-8b"], "options": {"batc": 8}})
     with pytest.raises(InputError, match="an option stands among the words"):
         command_words("bound", {"words": ["--on"]})
+    with pytest.raises(InputError, match=r"options of a question are .*; by name"):
+        command_words("bound", {"words": [], "options": ["on"]})

@@ -48,7 +48,10 @@ def command_words(name: str, question: Mapping[str, Any]) -> list[str]:
     words = [name, *map(_text, _listed(question.get("words", ())))]
     if any(word.startswith("-") for word in words[1:]):
         raise InputError("an option stands among the words", hint="options have their own place")
-    for key, value in (question.get("options") or {}).items():
+    given = question.get("options") or {}
+    if not isinstance(given, Mapping):
+        raise InputError(f"the options of a question are {given!r:.80}", hint='by name, as in {"on": "h100"}')
+    for key, value in given.items():
         option = f"--{_text(key).replace('_', '-')}"
         found = known.get(option)
         if found is None:

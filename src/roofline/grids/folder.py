@@ -74,7 +74,8 @@ class GridFolder:
         if os.path.exists(manifest):
             found = read_json(manifest, "configuration")
             if not isinstance(found, dict) or found.get("hash") != hashed:
-                said = "" if not isinstance(found, dict) else f": {found.get('question', {}).get('of', 'unknown')}"
+                asked = found.get("question") if isinstance(found, dict) else None
+                said = f": {asked.get('of', 'unknown')!s:.80}" if isinstance(asked, dict) else ""
                 raise InputError(f"{path!r} holds a grid of another question{said}", hint="name another folder")
         elif os.path.isdir(name) and os.listdir(name):
             raise InputError(f"{path!r} is not empty and holds no grid", hint="name a new or an empty folder")

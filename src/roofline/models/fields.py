@@ -142,13 +142,19 @@ class Fields:
             raise InputError(f"{field} of {self.name} is {value!r}", hint="it is true or false")
         return value
 
-    def listed(self, field: str, length: int | None = None) -> list[Any] | None:
-        """A list, of one entry a layer where ``length`` is given; None where it is missing."""
+    def listed(self, field: str, length: int | None = None, *, nested: bool = False) -> list[Any] | None:
+        """A list, of one entry a layer where ``length`` is given; None where it is missing.
+
+        Entries are words, numbers or truths; only a ``nested`` list has lists and sections in it.
+        """
         value = self.get(field)
         if value is None:
             return None
         if not isinstance(value, list):
             raise InputError(f"{field} of {self.name} is {_short(value)}", hint="it is a list")
+        inner = None if nested else next((each for each in value if isinstance(each, list | dict)), None)
+        if inner is not None:
+            raise InputError(f"{field} of {self.name} lists {_short(inner)}", hint="a list of words or numbers")
         if length is not None and len(value) < length:
             raise InputError(
                 f"{field} of {self.name} lists {len(value)} layers and num_hidden_layers says {length}",

@@ -461,7 +461,7 @@ def _quark_storage(section: Section) -> Storage:
 
 
 def _check_known(found: Any, known: Any, what: str) -> None:
-    if found not in known:
+    if isinstance(found, list | dict) or found not in known:
         raise InputError(
             f"{what}: {found!r} is not understood", hint=suggest(str(found), map(str, known), what="known")
         )

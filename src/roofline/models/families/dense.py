@@ -268,9 +268,9 @@ def _neo_kinds(fields: Fields, layers: int) -> list[str]:
     kinds = fields.listed("attention_layers", layers)
     if kinds is None:
         kinds = []
-        for run in fields.listed("attention_types") or []:
+        for run in fields.listed("attention_types", nested=True) or []:
             known = isinstance(run, list) and len(run) == 2 and isinstance(run[0], list) and isinstance(run[1], int)
-            kinds += run[0] * run[1] if known else ["?"]
+            kinds += run[0] * min(run[1], layers) if known else ["?"]
     if len(kinds) < layers or any(kind not in ("global", "local") for kind in kinds):
         raise InputError(
             f"attention_types of {fields.name} is not understood", hint="'global' or 'local' for every layer"
@@ -346,7 +346,7 @@ add({
         "emb_prob_drop logit_scale max_seq_len",
         norm=_UNSHIFTED, norms=("norm_1", "norm_2"), bias=False, mlp="ffn", mlp_bias=False, mlp_names=_TWO,
         act_fields=(), act="gelu", last_norm="norm_f",
-        ends=lambda fields, shape: {"context": fields.get("max_seq_len")},
+        ends=lambda fields, shape: {"context": fields.optional("max_seq_len")},
     ),
     "opt": replace(
         _GPT2, prepare=_opt, inert="", arrange=_opt_order, attention="self_attn", projections=_OUT_PROJ, mlp_names=_FC,

@@ -361,7 +361,7 @@ def read_nas(fields: Fields) -> Model:
         "head_dim", default=divide_evenly(fields, width, heads, "a width of {total} does not divide into {parts} heads")
     )
     count = fields.size("num_hidden_layers")
-    configs = fields.listed("block_configs", count)
+    configs = fields.listed("block_configs", count, nested=True)
     if configs is None:
         raise InputError(f"{fields.name} has no block_configs", hint="a nemotron-nas configuration needs one a layer")
     fields.ignore("num_key_value_heads", "intermediate_size")
@@ -399,5 +399,5 @@ def read_nas(fields: Fields) -> Model:
         dtype="",
         after=(Norm("norm", width),),
         tied=fields.flag("tie_word_embeddings", False),
-        context=fields.get("max_position_embeddings"),
+        context=fields.optional("max_position_embeddings"),
     )

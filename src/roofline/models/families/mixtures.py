@@ -116,7 +116,7 @@ add({
         _NO_BIAS, prepare=_dbrx, inert="emb_pdrop max_seq_len", norm=("layer_norm", False),
         norms=("norm_attn_norm.norm_1", "norm_attn_norm.norm_2"), attention="norm_attn_norm.attn",
         routing=Routing(module="ffn", shared_count=0, names=("router.layer", "experts.mlp", "")), last_norm="norm_f",
-        prefix="transformer.", embedding="wte", ends=lambda fields, shape: {"context": fields.get("max_seq_len")},
+        prefix="transformer.", embedding="wte", ends=lambda fields, shape: {"context": fields.optional("max_seq_len")},
     ),
     # fields that its code for language models does not use, or that change no cost, are inert
     "hunyuan_v1_moe": Decoder(

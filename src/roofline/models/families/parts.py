@@ -35,7 +35,7 @@ class DecoderSizes:
         )
         divide_evenly(fields, self.heads, self.kv_heads, "{total} query heads do not share {parts} key heads evenly")
         self.rotary = _rotary(fields, self.head)
-        self.context = fields.get("max_position_embeddings") or fields.get("n_positions")
+        self.context = fields.optional("max_position_embeddings") or fields.optional("n_positions")
 
 
 def _listed(fields: Fields) -> int | None:

@@ -247,6 +247,7 @@ def inferred(model: Any, batch: int | None, sizes: Mapping[str, Size]) -> tuple[
         standing.graph.value_info.extend(missing)
         found = _shapes(standing)
     found = settled(standing, found, _shapes)
+    _check_ranks(found.graph)
     named = {name: value for name, value in used.items() if is_symbol(value)}
     named |= _as_stated(found.graph, formulas)
     replace_all(found.graph, "input", inputs)
@@ -263,6 +264,14 @@ def _check_sizes(graph: Any) -> None:
         sizes = [dim.dim_value for dim in _dims(item) if dim.HasField("dim_value")]
         if any(n < 1 for n in sizes):
             raise SizeError(f"the output {item.name!r} has a size of {min(sizes)}", hint=_SIZES)
+
+
+def _check_ranks(graph: Any) -> None:
+    """Raise where a tensor has more dimensions than any library takes: a product of a thousand sizes says nothing."""
+    for item in (*graph.value_info, *graph.output, *graph.input):
+        if len(_dims(item)) > MOST_DIMENSIONS:
+            said = f"{item.name!r:.80} has {len(_dims(item)):,} dimensions"
+            raise SizeError(said, hint=f"at most {MOST_DIMENSIONS}, as in PyTorch and NumPy")
 
 
 _SIZES = "a size is a whole number of at least 1; only an input may leave one open"
@@ -332,7 +341,10 @@ def _size(text: str, used: Mapping[str, Size]) -> Size | None:
 
 
 def _inferred(model: Any, *, strict: bool) -> Any:
-    return onnx.shape_inference.infer_shapes(model, strict_mode=strict, data_prop=True)
+    """Sizes go through the operators that work them out, but for a list of them that is longer than any."""
+    named = (dim.dim_value for item in model.graph.input for dim in _dims(item)[:1] if len(_dims(item)) == 1)
+    short = all(count <= LARGEST_LIST for count in named)
+    return onnx.shape_inference.infer_shapes(model, strict_mode=strict, data_prop=short)
 
 
 def _shapes(model: Any) -> Any:
@@ -422,6 +434,9 @@ def _dims(item: Any) -> list[Any]:
 def _word(dim: Any) -> str:
     return str(dim.dim_value) if dim.HasField("dim_value") else dim.dim_param or "?"
 
+
+#: The most dimensions of a tensor, and the longest list that may hold sizes.
+MOST_DIMENSIONS, LARGEST_LIST = 64, 65_536
 
 #: Values of more elements are data, not sizes.
 LARGEST = 4096
