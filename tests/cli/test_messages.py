@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from roofline.cli import main
 
 MATMUL = "bf16[B, D] * bf16[D, F]"
 SIZES = ["B=8", "D=16", "F=32"]
+PLAN = ["plan", "llama-3-8b", "--rate", "1/s", "--prompt", "64", "--output", "8"]
+TABLE = ["sweep", MATMUL, "--on", "h100", "D=8", "F=8"]
+TRAIN = ["train", "llama-3-8b", "--on", "h100:8"]
 
 MESSAGES = [
     (["bound", MATMUL, "--on", "v5e", "B=0"], "size B is 0; a size is a whole number of at least 1"),
@@ -144,7 +149,137 @@ MESSAGES = [
     (["bound", "--flops", "nan", "--on", "h100"], "'nan' is not finite"),
     (["bound", "--flops", "1GB", "--on", "h100"], "'1GB' is a capacity in bytes; expected an amount of arithmetic"),
     (["chips", "--dtype", "fp99"], "unknown dtype 'fp99'"),
+    (
+        ["solve", MATMUL, MATMUL, "--equal", "time", "--for", "B", "--on", "h100", "D=64"],
+        "times are compared where every other size is a number, and F is open; as in B=65536, F=32768",
+    ),
+    (
+        ["bound", MATMUL, "--on", "h100,a100", "B=8,16", "D=8", "F=8"],
+        "a comparison is of plain numbers; give every size",
+    ),
+    (["plan", "llama-3-8b", "--on", "h100", "--rate", "1/s", "--output", "1"], "a plan needs --prompt; tokens, as in"),
+    (
+        [*PLAN, "--on", "h100", "--prices", "h100"],
+        "--prices 'h100' is not CHIP=DOLLARS; for instance --prices h100=2.5",
+    ),
+    ([*PLAN, "--on", "h100:8"], "'h100:8' is a number of chips; name the kind, h100; --count says how many"),
+    ([*PLAN, "--on", "h100", "--shared", "1"], "1 of each prompt shared; a share of 0 to below 1, as in 80%"),
+    (["explore", "B=8"], 'sizes go with a line; as in roofline explore "bf16[B, D] * bf16[D, F]" B=64'),
+    (["formula", MATMUL, "--on", "h100", "--js", "--json"], "--json and a program are two answers; leave one of them"),
+    (["formula", "llama-3-8b", "--on", "h100", "B=8"], "B= is no size of a model; sizes are options: --batch"),
+    (["sweep", "llama-3-8b", "--on", "h100", "B=8"], "B= is no size of a model; sizes are options: --batch"),
+    (["layout", "--on", "v5e:4x4"], "the tensor is missing; for instance 'bf16[B_X, D]'"),
+    (["llm", "llama-3-8b", "--on", "h100", "--fit", "--price", "2"], "--price and --power need a step to price; give"),
+    (["llm", "llama-3-8b", "--on", "h100", "--fit", "--advise"], "--advise needs a step to move; give --prompt or"),
+    (
+        ["llm", "llama-3-8b", "--on", "v5e:4x4", "--pool", "4", "--context", "8"],
+        "v5e has a shape, and the 4 chips of a pool have none; say on v5e",
+    ),
+    (
+        ["llm", "llama-3-8b", "--on", "h100", "--warm", "--pool", "4", "--context", "8"],
+        "a pool of chips has no warm data",
+    ),
+    (
+        [
+            "llm",
+            "mixtral-8x7b",
+            "--on",
+            "h100:8",
+            "--tensor",
+            "8",
+            "--expert",
+            "2",
+            "--context",
+            "8",
+            "--expert-exchange",
+            "all-to-all",
+        ],
+        "an AllToAll needs whole experts on all of 8 chips, not on 2; say expert 8",
+    ),
+    (
+        ["sweep", "llama-3-8b", "--on", "h100", "--context", "64", "--flops", "8"],
+        "--flops is about raw work, and this is",
+    ),
+    (
+        [*TABLE, "B=1:4", "--keep", "front", "-o", "one.csv"],
+        "blocks are not written to one file: one.csv; name a folder",
+    ),
+    ([*TABLE, "B=1:200000000"], "size B has over 50 million values; take larger steps"),
+    ([*TABLE, "B=1:200000", "--json"], "200000 rows are too many for JSON on a terminal; write a file: -o grid.npz"),
+    ([*TABLE, "B=1:4", "--keep", "front=lower"], "--keep front=lower is over one column; two or more, as in"),
+    ([*TABLE, "B=1:4", "--columns", "time.hbn"], "no time on 'hbn'; did you mean 'hbm'?"),
+    (
+        ["sweep", "llama-3-70b", "--on", "h100", "--batch", "1:4", "--context", "4096", "--keep", "front"],
+        "no row is left to keep: does not fit the memory",
+    ),
+    (
+        [
+            "comm",
+            "AllReduce_X(bf16[B])",
+            "--on",
+            "h100:8",
+            "--algorithm",
+            "AllReduce=tree",
+            "--algorithm",
+            "AllReduce=ring",
+        ],
+        "AllReduce has two algorithms; give it one",
+    ),
+    (["run"], 'nothing to run; for instance roofline run "bf16[256, 4096] @ bf16[4096, 4096]"'),
+    (
+        ["solve", "--for", "ridge", "--on", "v5e"],
+        "--for ridge is not an unknown; the ridge of a machine is --for intensity",
+    ),
+    (["trace", "a.py:b", "--depth", "-1"], "--depth -1: there are no modules above the program; 0 shows the program"),
+    (["trace", "a.py:b", "-o", "x.gif"], "x.gif is no kind of file that trace writes; end it in .html, .json"),
+    (
+        [*TRAIN, "--batch-tokens", "1M", "--search", "--estimate"],
+        "--search compares floors; estimate the layout that it",
+    ),
+    ([*TRAIN, "--search"], "--search is about a step; add --batch-tokens, as in --batch-tokens 4M"),
+    ([*TRAIN, "--estimate"], "what to expect is that of a step; give --batch-tokens"),
+    (
+        ["bound", MATMUL, "--on", "h100", "--estimate", "D=8", "F=8"],
+        "what to expect is worked out for one configuration",
+    ),
+    (["bound", "AllReduce_X(bf16[B])", "--on", "v5e", "--mesh", "X=0", "B=8"], "size X is 0; a size is a whole number"),
 ]
+
+#: Files that are not what they should be, and what is said of each.
+FILES = [
+    ("ends.py", "import sys\nsys.exit(3)\n", "trace FILE:b", "FILE ends with sys.exit(3); put what only"),
+    ("ends.py", "import sys\ndef b():\n    sys.exit(3)\n", "trace FILE:b", "ends.py:b ends with sys.exit(3); put what"),
+    ("ends.py", "import sys\ndef b(x):\n    sys.exit(3)\n", "trace FILE:b --input bf16[8]", "ends with sys.exit(3)"),
+    ("rate.csv", "rate\n3\n", "plan llama-3-8b --on h100 --rate FILE --prompt 64 --output 8", "no column time with"),
+    ("rate.csv", "time,rate\n0,1\n5,2\n3,1\n", "plan llama-3-8b --on h100 --rate FILE --prompt 64 --output 8",
+     "times of a trace do not rise; one row a moment, in order"),
+    ("rate.csv", "time,rate\n0,0\n5,0\n", "plan llama-3-8b --on h100 --rate FILE --prompt 64 --output 8",
+     "a trace without requests; rates of 0 or more requests a second, one of them above 0"),
+    ("runs.csv", "expression,seconds\n", "accuracy h100 --runs FILE", "can be held against constants: the file"),
+    ("runs.csv", "name,seconds\n,1\n", "accuracy h100 --runs FILE", "line 2 names no kernel; an expression, or m"),
+    ("runs.csv", "expression\nx\n", "accuracy h100 --runs FILE", "line 2 has no time; a column seconds, ms or us"),
+    ("runs.csv", 'expression,ms\n"h = bf16[8, 8] * bf16[8, 8]; softmax(h)",1\n', "accuracy h100 --runs FILE",
+     "line 2: the expression makes 2 kernels; one operation a row"),
+    ("runs.csv", "expression,seconds\n", "calibrate FILE --on h100", "nothing can be fitted: the file has no rows"),
+    ("runs.csv", "batch,seconds\n", "calibrate FILE --on h100 --model llama-3-8b --from sglang",
+     "--from is of kernels: steps start from those of --library; leave one of them out"),
+    ("own.toml", 'schema = "x"\n', "bound relu(fp32[8]) --on h100 --estimate --constants FILE",
+     'is no file of constants; its first line is schema = "roofline/constants/1"'),
+    ("own.toml", 'schema = "roofline/constants/1"\n', "bound relu(fp32[8]) --on h100 --estimate --constants FILE",
+     "holds no [[constants]]; roofline calibrate writes them"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "text", "asked", "message"), FILES, ids=[message[:40] for *_, message in FILES])
+def test_message_of_a_file(
+    name: str, text: str, asked: str, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / name
+    path.write_text(text, encoding="utf-8")
+    assert main(asked.replace("FILE", str(path)).split()) == 2
+    said = capsys.readouterr().err
+    assert message.replace("FILE", str(path)) in said
+    assert "Traceback" not in said
 
 
 @pytest.mark.parametrize(("words", "message"), MESSAGES, ids=[" ".join(w)[:60] for w, _ in MESSAGES])

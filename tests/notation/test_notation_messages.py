@@ -284,6 +284,76 @@ expected {U_X}, partial sums over the mesh axis X
                            ^
 """,
     """
+softmax gives [B, T]; write the result so, or leave it out
+  softmax_T(bf16[B, T]) -> [T, B]
+                           ^
+""",
+    """
+the table of an embedding is [V, D], not [V]; embedding(table[V, D], int32[B, S])
+  embedding(bf16[V], int32[B])
+  ^
+""",
+    """
+V stands in the table and in the indices; give one of them another name
+  embedding(bf16[V, D], int32[V])
+                              ^
+""",
+    """
+group_norm works on [B, …, C]
+  group_norm(bf16[C], groups=2)
+  ^
+""",
+    """
+the bias is [O], not [O, P]
+  conv(bf16[N, H, W, C], bf16[3, 3, C, O], bf16[O, P])
+  ^
+""",
+    """
+the name of a dimension begins with a letter
+  bf16[_a, B]
+       ^
+""",
+    """
+{U_X} stands after a tensor or a result, not after brackets
+  (gelu(bf16[B])) {U_X}
+                  ^
+""",
+    """
+axis X has size 0; an axis has at least 1 chip
+  mesh X=0; AllReduce_X(bf16[B])
+         ^
+""",
+    """
+a tensor alone gives no result; a copy or a change of dtype is written copy(x) -> … or cast(x) -> …
+  bf16[B, D] -> [B, D]
+                ^
+""",
+    """
+this tensor has two names, a and b
+  a = b:bf16[B, D]
+      ^
+""",
+    """
+AllReduce has no operand and nothing before it; as in AllReduce_X(bf16[B, D])
+  AllReduce_X
+  ^
+""",
+    """
+'%4' is not the number of this tensor, %1; a name begins with a letter
+  gelu(%4:bf16[B])
+  ^
+""",
+    """
+x is x[B]; partial sums come from an operation
+  x = gelu(bf16[B]); y = relu(x {U_X})
+                              ^
+""",
+    """
+window has a number of over 30 digits
+  max_pool(bf16[N, H, W, C], window=3x1234567890123456789012345678901)
+                                     ^
+""",
+    """
 there is nothing to read; an example: bf16[B, D] * int8[D, F] -> bf16[B, F]
 """,
 ]

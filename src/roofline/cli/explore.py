@@ -47,6 +47,7 @@ def command(
     roofline explore llama-3-70b --on h200:8
     roofline explore "bf16[B, D] * bf16[D, F]" --on h100,mi300x B=64 D=8192 F=8192
     """
+    first_page = _start(words, on)
     try:
         import starlette  # noqa: F401
         import uvicorn
@@ -70,7 +71,7 @@ def command(
     click.echo("starting the explorer; Ctrl-C ends it")
     token = secrets.token_urlsafe(18)
     pool = Workers("roofline.cli.questions:answer_question", workers, limit=limit, preload=_PRELOADED)
-    explorer = Explorer(pool, token, (f"127.0.0.1:{port}", f"localhost:{port}"), _start(words, on))
+    explorer = Explorer(pool, token, (f"127.0.0.1:{port}", f"localhost:{port}"), first_page)
     address = f"http://127.0.0.1:{port}/{token}/"
 
     class Server(uvicorn.Server):

@@ -492,8 +492,9 @@ def plan(
 ) -> DeploymentPlan:
     """Find the cheapest deployment of a model that keeps limits under a load, and why the others are not.
 
-    ``on`` names chips, ``count`` how many of one kind may be used; ``rate`` is requests a second (``"12/s"``), each of
-    ``prompt`` and ``output`` tokens. ``ttft``, ``tpot`` and ``e2e`` are the longest times allowed at ``percentile``.
+    ``on`` names chips (``"h100,h200"`` or a list), ``count`` how many of one kind may be used; ``rate`` is requests a
+    second (``"12/s"``), each of ``prompt`` and ``output`` tokens. ``ttft``, ``tpot`` and ``e2e`` are the longest times
+    allowed at ``percentile``.
     ``prices`` are dollars of a chip for an hour; without them the fewest chips are best, or with ``objective="cost"``
     those that are listed are taken. ``formats`` are those of :data:`roofline.plans.replicas.FORMATS`; ``estimate``
     names the library whose expected times stand in place of floors; ``options`` are further ones of a step.
@@ -502,6 +503,7 @@ def plan(
     ``workers``, ``scheduler``, ``scheduler_file`` or an open ``client`` search chips and formats on Dask;
     ``announce`` is told the address of its dashboard.
     """
+    on, formats = _words(on), _words(formats)
     unknown = [name for name in formats if name not in FORMATS]
     if unknown:
         raise InputError(f"no format {unknown[0]!r} of a plan", hint=suggest(unknown[0], FORMATS, what="formats"))
@@ -614,3 +616,8 @@ def _miss(each: Assessment) -> tuple[int, float, float]:
     if each.reason is None:
         return (-len(KINDS), 0.0, each.cost)
     return (-KINDS.index(each.reason.kind), each.reason.excess, each.cost)
+
+
+def _words(names: Sequence[str]) -> Sequence[str]:
+    """Names of a list, or of one text with commas between them."""
+    return [name.strip() for name in names.split(",")] if isinstance(names, str) else names
