@@ -50,6 +50,8 @@ def test_the_command_gives_the_same(capsys: pytest.CaptureFixture[str]) -> None:
         assert found["days"] == pytest.approx(44.324732207698)
     assert main(["train", "70e9", *words]) == 0
     assert "44.32 on 8,960 chips" in capsys.readouterr().out
+    assert main(["train", "deepseek-v3", "--on", "h800", "--tokens", "14.8T", "--chip-hours", "2.664M"]) == 0
+    assert "MFU      35.2%" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(("words", "said"), [

@@ -1,4 +1,7 @@
-"""Sizes below 1: open in an input of a file, an error in a weight or a result, and so are windows without results."""
+"""Sizes below 1: open in an input of a file, an error in a weight, as are windows without results.
+
+A result may be empty: it costs nothing.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,7 @@ import pytest
 import roofline
 from roofline.errors import RooflineError, SizeError
 
+numpy = pytest.importorskip("numpy")
 onnx = pytest.importorskip("onnx")
 torch = pytest.importorskip("torch")
 jax = pytest.importorskip("jax")
@@ -33,7 +37,17 @@ def test_a_size_below_one_of_a_weight_is_an_error(dims: tuple[int, ...]) -> None
         roofline.trace(file)
 
 
-def test_a_size_below_one_of_an_output_is_an_error() -> None:
+def test_an_empty_output_costs_nothing() -> None:
+    parts = onnx.numpy_helper.from_array(numpy.array([0, 8, 0]), "parts")
+    split = model([node("Split", ["x", "parts"], ["a", "b", "c"], axis=0)], [value("x", 8, 64)],
+                  [value("a", 0, 64), value("b", 8, 64), value("c", 0, 64)], [parts])  # fmt: skip
+    assert roofline.trace(split).bytes() == 2 * 8 * 64 * 4
+    window = model([node("CausalConvWithState", ["x", "w"], ["y", "s"])], [value("x", 2, 4, 8)],
+                   [value("y", 2, 4, 8), value("s", 2, 4, 0)], [weight("w", 4, 1, 1)])  # fmt: skip
+    assert roofline.trace(window).flops() == 2 * 2 * 4 * 8
+
+
+def test_a_negative_size_of_an_output_is_an_error() -> None:
     file = model([node("Relu", ["x"], ["y"])], [value("x", 8, 64)], [value("y", 8, -64)])
     with pytest.raises(SizeError, match="the output 'y' has a size of -64"):
         roofline.trace(file)

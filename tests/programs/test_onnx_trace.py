@@ -175,6 +175,10 @@ def test_a_branch_that_the_file_decides():
         asked = [*sizes, helper.make_node("Equal", ["d", "one"], ["which"])]
         found = _branches(asked, (), [scalar("first", 0), scalar("one", size)])
         assert (found[0], found[2]) == (flops, ())
+    last = [helper.make_node("Shape", ["x"], ["d"], start=-1), helper.make_node("Equal", ["d", "one"], ["which"])]
+    count = [helper.make_node("Size", ["x"], ["d"]), helper.make_node("Equal", ["d", "one"], ["which"])]
+    assert [_branches(last, (), [scalar("one", size)])[0] for size in (8, 1)] == [product, 0]
+    assert [_branches(count, (), [scalar("one", size)])[0] for size in (64, 8)] == [product, 0]
     open_ = [helper.make_tensor_value_info("which", TensorProto.BOOL, [])]
     flops, names, assumptions = _branches([], open_)
     assert (flops, names) == (product, ["MatMul"])

@@ -25,10 +25,13 @@ def figure_in(unit: str) -> Callback:
     """Make what reads an option as a number in ``unit``; which numbers it may be is the library's to say."""
 
     def read(_: click.Context, parameter: click.Parameter, value: str | None) -> float | None:
-        from roofline.quantity import parse
+        from roofline.quantity import count, parse
 
         if value is None:
             return None
+        plain = None if unit else count(value)  # 2.664M hours
+        if plain is not None:
+            return float(plain)
         try:
             return float(value)
         except ValueError:

@@ -262,7 +262,7 @@ def _check_sizes(graph: Any) -> None:
             raise SizeError(f"the weight {item.name!r} has the sizes {list(item.dims)}", hint=_SIZES)
     for item in graph.output:
         sizes = [dim.dim_value for dim in _dims(item) if dim.HasField("dim_value")]
-        if any(n < 1 for n in sizes):
+        if any(n < 0 for n in sizes):
             raise SizeError(f"the output {item.name!r} has a size of {min(sizes)}", hint=_SIZES)
 
 

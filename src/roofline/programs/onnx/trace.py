@@ -235,10 +235,12 @@ class GraphWalker:
         self.known[node.output[0]] = replace(source, dims=out.dims, touched=None if held == out.elements else held)
 
     def _sizes_of(self, node: Any) -> None:
-        """Keep the sizes that Shape gives, where they are numbers."""
-        held = self.known.get(node.input[0]) if node.op_type == "Shape" and node.input else None
-        if held is not None and not node.attribute and all(isinstance(size, int) for size in held.dims):
-            self.values[node.output[0]] = list(held.dims)
+        """Keep the sizes that Shape gives, all or a part of them, and Size's number, where they are numbers."""
+        held = self.known.get(node.input[0]) if node.op_type in ("Shape", "Size") and node.input else None
+        if held is not None and all(isinstance(size, int) for size in held.dims):
+            bounds = {item.name: item.i for item in node.attribute}
+            part = list(held.dims)[bounds.get("start") : bounds.get("end")]
+            self.values[node.output[0]] = part if node.op_type == "Shape" else prod(held.dims)
 
     def _decide(self, node: Any, attributes: Mapping[str, Any]) -> None:
         """Keep what a comparison of known numbers says, and a known size that is picked."""
