@@ -1,4 +1,7 @@
-"""A browser and an explorer for the tests of pages: one each for a session, and one line where there is no browser."""
+"""A browser, a page and an explorer for the tests of pages: one each for a session; one line where there is no browser.
+
+A page of its own costs two seconds, so tests share one: it is empty and has its usual size and theme when one begins.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,6 +19,11 @@ import pytest
 from tests.conftest import NO_BROWSER
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Pages first: on several processes all of them then run on one, with one browser and one explorer."""
+    items.sort(key=lambda each: Path(__file__).parent not in each.path.parents)
 
 
 def has_browser() -> bool:
@@ -51,11 +60,24 @@ class Tab:
         return str(self.page.locator(selector).first.inner_text())
 
 
-@pytest.fixture
-def tab(browser: Any) -> Iterator[Tab]:
+@pytest.fixture(scope="session")
+def one_tab(browser: Any) -> Iterator[Tab]:
     found = Tab(browser)
     yield found
     found.context.close()
+
+
+@pytest.fixture
+def tab(one_tab: Tab) -> Tab:
+    """The page that tests share, as a new one would be."""
+    page = one_tab.page
+    one_tab.context.set_offline(False)
+    page.set_viewport_size({"width": 1280, "height": 720})
+    page.emulate_media(color_scheme="light")
+    page.goto("about:blank")
+    one_tab.said.clear()
+    one_tab.asked.clear()
+    return one_tab
 
 
 @pytest.fixture(scope="session")

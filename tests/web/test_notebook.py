@@ -1,8 +1,15 @@
-"""Answers in a notebook: the one of the docs runs in a kernel, and each answer is shown once, as HTML."""
+"""Answers in a notebook: each is shown once, as HTML. The notebook of the docs runs in a kernel in the long tests.
+
+Otherwise its cells run here, in the shell that a kernel has too, which takes a tenth of the time.
+"""
 
 from __future__ import annotations
 
+import json
+import os
 import re
+from contextlib import redirect_stdout
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -20,33 +27,60 @@ roofline.train("llama-3-8b", on="h100:8", batch_tokens=65536)
 """
 
 
-@pytest.fixture(scope="module")
-def executed(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """The notebook of the docs with the cells above, run in a kernel of its own."""
+def cells() -> list[str]:
+    """The code of the notebook of the docs, and the cells above."""
+    read = json.loads(NOTEBOOK.read_text(encoding="utf-8"))["cells"]
+    return [*("".join(cell["source"]) for cell in read if cell["cell_type"] == "code"), *ASKED.splitlines()]
+
+
+def in_a_kernel(folder: Path) -> list[list[Any]]:
+    """What each cell shows in a kernel of its own, as the data of each output."""
     client, nbformat = pytest.importorskip("nbclient"), pytest.importorskip("nbformat")
     pytest.importorskip("ipykernel")
-    pytest.importorskip("pandas")
-    notebook = nbformat.read(NOTEBOOK, as_version=4)
-    notebook.cells += [nbformat.v4.new_code_cell(line) for line in ASKED.splitlines()]
-    folder = tmp_path_factory.mktemp("notebook")
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(code) for code in cells()])
     resources = {"metadata": {"path": str(folder)}}
     client.NotebookClient(notebook, timeout=120, kernel_name="python3", resources=resources).execute()
-    assert (folder / "report.html").stat().st_size > 10_000
-    return [cell for cell in notebook.cells if cell.cell_type == "code"]
+    assert {output.output_type for cell in notebook.cells for output in cell.outputs} == {"execute_result"}
+    return [[output.data for output in cell.outputs] for cell in notebook.cells]
+
+
+def in_a_shell(folder: Path) -> list[list[Any]]:
+    """What each cell shows in a shell of this process."""
+    pytest.importorskip("IPython")
+    from IPython.core.displayhook import CapturingDisplayHook
+    from IPython.core.displaypub import CapturingDisplayPublisher
+    from IPython.core.interactiveshell import InteractiveShell
+    from traitlets.config import Config
+
+    shell = InteractiveShell(config=Config({"HistoryManager": {"enabled": False}}))
+    was, shown = os.getcwd(), []
+    os.chdir(folder)
+    try:
+        for code in cells():
+            shell.display_pub = CapturingDisplayPublisher()
+            outputs = shell.display_pub.outputs
+            shell.display_trap.hook = CapturingDisplayHook(shell=shell, outputs=outputs)
+            with redirect_stdout(StringIO()) as printed:
+                shell.run_cell(code).raise_error()
+            assert printed.getvalue() == ""
+            shown.append([output["data"] for output in outputs])
+    finally:
+        os.chdir(was)
+    return shown
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_each_answer_of_a_notebook_is_shown_once(executed: Any) -> None:
-    shown = [cell.outputs for cell in executed]
+@pytest.mark.parametrize("run", [in_a_shell, *([in_a_kernel] if os.environ.get("ROOFLINE_LONG") == "1" else [])])
+def test_each_answer_of_a_notebook_is_shown_once(run: Any, tmp_path: Path) -> None:
+    pytest.importorskip("pandas")
+    shown = run(tmp_path)
     assert [len(outputs) for outputs in shown] == [1] * 4 + [0] + [1] * len(ASKED.splitlines())
-    for [output] in filter(None, shown):
-        assert output.output_type == "execute_result"
-        assert {"text/html", "image/svg+xml"} & set(output.data)
+    for [data] in filter(None, shown):
+        assert {"text/html", "image/svg+xml"} & set(data)
+    assert (tmp_path / "report.html").stat().st_size > 10_000
 
 
 def test_the_notebook_is_ten_lines() -> None:
-    import json
-
     cells = json.loads(NOTEBOOK.read_text(encoding="utf-8"))["cells"]
     lines = [line for cell in cells if cell["cell_type"] == "code" for line in cell["source"] if line.strip()]
     assert len(lines) <= 10

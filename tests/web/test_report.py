@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from roofline import bound
+from roofline import bound, compare, solve, sweep
 from roofline.cli import main
 from roofline.errors import InputError
 from roofline.models import serve_bound
@@ -226,7 +226,7 @@ def test_answers_without_a_closed_form_stand_as_they_are(tmp_path: Path) -> None
     [
         ["bound", LINE, "--on", "v5e", "B=64", "D=64", "F=64"],
         ["bound", LINE, "--on", "v5e,h100", "B=64", "D=64", "F=64"],
-        ["llm", "llama-3-8b", "--on", "h100", "--context", "8k"],
+        ["llm", "llama-3-8b", "--on", "h100,h200", "--context", "8k"],
         ["train", "llama-3-8b", "--on", "h100:8", "--batch-tokens", "64k"],
         ["solve", LINE, "--for", "B", "--on", "v5e", "D=64", "F=64"],
         ["sweep", LINE, "--on", "v5e", "B=1,2", "D=64", "F=64"],
@@ -242,6 +242,38 @@ def test_commands_write_reports(words: list[str], tmp_path: Path, capsys: pytest
     page = embedded((tmp_path / "x.html").read_text())
     assert page["command"] == words
     assert page["sections"] or page["charts"]
+
+
+def test_a_solution_moves_and_stands_at_what_was_found() -> None:
+    found = solve(LINE, "B", on="v5e", D=4096, F=4096)
+    page = embedded(report(found))
+    [step] = page["steps"]
+    assert {size["name"]: size["value"] for size in step["sizes"]} == {"B": found.pick, "D": 4096, "F": 4096}
+    assert page["answer"]["unknown"] == "B"
+    assert page["charts"] == []
+
+
+def test_machines_side_by_side_have_their_pictures_each() -> None:
+    several = compare(*(serve("llama-3-8b", on=chip, batch=8, prompt=64, context=512) for chip in ("h100", "h200")))
+    drawn = [(chart["on"], chart["kind"], chart.get("step")) for chart in embedded(report(several))["charts"]]
+    for machine in ("NVIDIA H100 SXM5 80GB", "NVIDIA H200 SXM"):
+        assert [rest for on, *rest in drawn if on == machine] == [
+            ["roofline", "prefill"], ["roofline", "decode"], ["bars", ""],
+        ]  # fmt: skip
+    rows = embedded(report(sweep(LINE, on=["v5e", "v5p"], B=list(range(1, 200)), D=64, F=64)))
+    assert [chart["kind"] for chart in rows["charts"]] == ["throughput"]
+    assert len(rows["sections"][0]["rows"]) == 150
+    assert rows["title"] == LINE
+
+
+def test_a_measurement_is_a_report_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "roofline").mkdir()
+    shutil.copy(Path(__file__).parents[2] / "docs" / "examples" / "measured.toml", tmp_path / "roofline" / "this.toml")
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    assert main(["measure", "--show", "-o", str(tmp_path / "x.html")]) == 0
+    page = embedded((tmp_path / "x.html").read_text())
+    assert {chart["kind"] for chart in page["charts"]} >= {"roofline"}
+    assert page["sections"]
 
 
 def test_the_bundle_is_what_its_sources_give(tmp_path: Path) -> None:

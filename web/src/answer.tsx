@@ -11,7 +11,7 @@ import { isSharded, Sharding } from "./sharding";
 import { nextFlips, passing, SizeChart, tradeOff } from "./sizechart";
 import {
   answer, beside, binding, bindingOf, changed, choose, commandLine, functions, index, initial, keyOf, live, movedWords, now, nowOf, output, page, pending,
-  partsAt, phases, pinned, place, prices, python, refused, reset, set, settle, step, type Mark, type Operation, type Step, type Values,
+  partsAt, phases, pinned, place, prices, python, refused, reset, set, settle, step, type Mark, type Operation, type Section, type Step, type Values,
 } from "./state";
 
 const NOTCHES = 1000;
@@ -292,7 +292,8 @@ export function AnswerView({ advice }: { advice?: JSX.Element }) {
   if (!it) return null;
   const stale = changed.value.length > 0 || pending.value, moving = movedPoint();
   const lists = it.sections.filter((each) => each.kind === "listing" && each.tone === "quiet");
-  const rest = it.sections.filter((each) => !lists.includes(each));
+  const found = it.answer?.schema === "roofline/solution/1" ? it.sections.filter((each) => each.kind === "pairs") : [];
+  const rest = it.sections.filter((each) => !(lists as Section[]).includes(each) && !(found as Section[]).includes(each));
   return (
     <>
       <header><h1>{it.title}</h1><p>{it.beside}</p>
@@ -300,15 +301,16 @@ export function AnswerView({ advice }: { advice?: JSX.Element }) {
           {phases.value.length > 1 && phases.value.map((name) => <button aria-pressed={name === step.value.name} onClick={() => choose(name)}>{name}</button>)}
           {beside.value.length > 1 && beside.value.map((i, k) => <button aria-pressed={i === index.value} onClick={() => choose(step.value.name, k)}>{it.steps[i].on}</button>)}</div>}
       </header>
+      {found.length > 0 && <section class={`card ${stale ? "stale-block" : ""}`} aria-label="Solution">{stale && <p class="quiet">as asked, not as moved:</p>}<Sections sections={found} /></section>}
       {live.value && <><div class="columns"><div><Card /><Resources /></div><div><Knobs /></div></div><Beside />
         <SizeChart key={`${step.value.name}${place.value}`} /></>}
       {!live.value && isSharded(it.answer) && <Sharding answer={it.answer} />}
       {live.value && step.value.name === "decode" && <Latency />}
       {advice}
       {pending.value && <p class="card quiet" role="status">charts and operations are being worked out …</p>}
-      {it.charts.filter((spec) => !spec.step || !live.value || spec.step === step.value.name).map((spec) => <div class={stale ? "as-asked" : ""}>{changed.value.length > 0 && spec.kind === "bars" && <p class="quiet">as asked, not as moved:</p>}<Chart key={spec.title + spec.subtitle} spec={spec} extra={spec.kind === "roofline" ? moving : []} /></div>)}
+      {it.charts.filter((spec) => !live.value || ((!spec.step || spec.step === step.value.name) && (!spec.on || spec.on === step.value.on))).map((spec) => <div class={stale ? "as-asked" : ""}>{changed.value.length > 0 && spec.kind === "bars" && <p class="quiet">as asked, not as moved:</p>}<Chart key={spec.title + spec.subtitle} spec={spec} extra={spec.kind === "roofline" ? moving : []} /></div>)}
       {live.value && <Modules of={step.value} />}
-      {rest.length > 0 && (live.value ? <details class={`card ${stale ? "stale-block" : ""}`} id="asked"><summary>The whole answer{stale ? ", as asked" : ""}</summary><Sections sections={rest} /></details>
+      {rest.some((each) => each.kind !== "headline") && (live.value ? <details class={`card ${stale ? "stale-block" : ""}`} id="asked"><summary>The whole answer{stale ? ", as asked" : ""}</summary><Sections sections={rest} /></details>
         : <section class="card" id="asked"><Sections sections={rest} /></section>)}
       {lists.length > 0 && <section class="card"><Sections sections={[{ kind: "sentences", lines: [], tone: "" }, ...lists]} /></section>}
       <Foot />

@@ -29,6 +29,10 @@ function limits(axis: Axis, log: boolean, values: number[]): Domain {
   return [low, high];
 }
 
+/** Room to the right of a chart for the names of its lines. */
+const beside = (spec: ChartSpec): number =>
+  Math.min(260, Math.max(40, 16 + 7.4 * Math.max(0, ...spec.marks.map((mark) => (mark.mark === "line" && mark.role !== "slope" ? (mark.text ?? "").length : 0)))));
+
 export interface Following { at: number; read: (x: number) => JSX.Element; y: (x: number) => number; set?: (x: number) => void }
 
 export function Chart({ spec, following, extra, head }: {
@@ -39,7 +43,7 @@ export function Chart({ spec, following, extra, head }: {
 }
 
 function Plane({ spec, following, extra = [], head }: { spec: ChartSpec; following?: Following; extra?: Mark[]; head?: JSX.Element }) {
-  const WIDTH = width.value, RIGHT = WIDTH < 560 ? 14 : 176;
+  const WIDTH = width.value, RIGHT = WIDTH < 560 ? 14 : beside(spec);
   const svg = useRef<SVGSVGElement>(null);
   const [logs, setLogs] = useState({ x: spec.x.scale === "log", y: spec.y.scale === "log" });
   const [zoom, setZoom] = useState<{ x: Domain; y: Domain } | null>(null);

@@ -160,7 +160,7 @@ function Advice() {
   return <section class="card advice" aria-label="What would move it"><h2>What would move it</h2>
     <div class="scroll" tabIndex={0} role="group" aria-label="advice"><table><thead><tr><th class="left">change</th><th>at best</th><th>faster</th><th class="left">why</th><th /></tr></thead>
       <tbody>{mine.slice(0, 14).map((line) => { const take = apply(line); return <tr><td class="left">{line.change}</td><td>{quantity(line.lower_after, "s")}</td>
-        <td>{line.gain.toFixed(2)}×</td><td class="left">{line.reason}</td><td>{take && <button onClick={take}>apply</button>}</td></tr>; })}</tbody></table></div></section>;
+        <td>{line.gain.toFixed(2)}×</td><td class="left long">{line.reason}</td><td>{take && <button onClick={take}>apply</button>}</td></tr>; })}</tbody></table></div></section>;
 }
 
 /** Drop a profile; what loses most time stands first: time × (1 − share of the roof). */

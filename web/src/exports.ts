@@ -9,7 +9,7 @@ export function give(name: string, content: Blob | string, type = "text/plain"):
   setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
 }
 
-const KEPT = ["fill", "stroke", "stroke-width", "stroke-dasharray", "stroke-opacity", "fill-opacity", "opacity", "font-size", "font-weight", "font-family", "text-anchor"];
+const KEPT = ["fill", "stroke", "stroke-width", "stroke-dasharray", "stroke-opacity", "fill-opacity", "opacity", "paint-order", "font-size", "font-weight", "font-family", "text-anchor"];
 
 /** The picture with its colours written into it, so that it looks the same elsewhere. */
 export function svgText(svg: SVGSVGElement): string {

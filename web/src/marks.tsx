@@ -125,13 +125,13 @@ function apart(labels: Label[], WIDTH: number): Label[] {
   const placed: Label[] = [];
   for (const label of labels) {
     if (label.end && WIDTH < 560) continue;  // the key below names the lines
-    const near = placed.filter((each) => Math.abs(each.x - label.x) < 7 * Math.max(each.text.length, label.text.length) && label.y - each.y < 13);
-    if (near.length && !label.end) continue;
-    if (near.length) label.y = Math.max(...near.map((each) => each.y)) + 13;
     if (!label.end && label.x + 6.6 * label.text.length > WIDTH) {
       label.x -= 6.6 * label.text.length + 24;
       if (label.x < LEFT) continue;
     }
+    const near = placed.filter((each) => Math.abs(each.x - label.x) < 7 * Math.max(each.text.length, label.text.length) && label.y - each.y < 13);
+    if (near.length && !label.end) continue;
+    if (near.length) label.y = Math.max(...near.map((each) => each.y)) + 13;
     placed.push(label);
   }
   return placed;

@@ -122,7 +122,8 @@ export function tradeOff(): ChartSpec | null {
 
 export function SizeChart() {
   const sizes = step.value.sizes;
-  const size = sizes.find((each) => each.name === over.value) ?? sizes[0];
+  const named = (name: string) => sizes.find((each) => each.name === name);
+  const size = named(over.value) ?? named(page.value?.answer?.unknown) ?? sizes[0];
   const values = now.value, it = step.value, all = page.value!.steps, others = beside.value;
   const measures = Object.keys(MEASURES).filter((each) => each !== "tokens a second" || sizes.some((s) => s.name === "batch"));
   const chosen = measures.includes(chosenMeasure.value) ? chosenMeasure.value : "time";

@@ -28,7 +28,7 @@ export interface Mark {
   x0?: number; x1?: number; row?: number; part?: string; color?: string; kind?: string; roof?: number | null; shape?: number;
   bound_by?: string; on?: string; role?: string; group?: string; size?: number; time?: number | null;
 }
-export interface ChartSpec { step?: string; grouped?: boolean; kind: string; title: string; subtitle: string; x: Axis; y: Axis; marks: Mark[]; notes: string[] }
+export interface ChartSpec { step?: string; on?: string; grouped?: boolean; kind: string; title: string; subtitle: string; x: Axis; y: Axis; marks: Mark[]; notes: string[] }
 export interface Page {
   title: string; beside: string; sections: Section[]; charts: ChartSpec[]; steps: Step[]; answer: any; command?: string[];
 }

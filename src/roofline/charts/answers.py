@@ -69,8 +69,11 @@ def _of_bound(answer: Bound) -> dict[str, Picture]:
     return {"roofline": partial(roofline_chart, [answer.machine], [answer])}
 
 
-def _over_a_size(asked: Any, sizes: Mapping[str, Any]) -> dict[str, Picture]:
-    """Throughput and time over the size with the most values, a curve for each combination of the others."""
+def _over_a_size(asked: Any, sizes: Mapping[str, Any], machines: Sequence[Any] = ()) -> dict[str, Picture]:
+    """Throughput and time over the size with the most values, a curve for each combination of the others.
+
+    On the machine that was asked, or on several ``machines``.
+    """
     values = {name: sorted(set(map(int, size.ravel().tolist()))) for name, size in sizes.items() if is_array(size)}
     if not values:
         return {}
@@ -79,7 +82,7 @@ def _over_a_size(asked: Any, sizes: Mapping[str, Any]) -> dict[str, Picture]:
     if not asked.is_sharded:
         values[over] = _between(values[over])
     given = {name: values.get(name, size) for name, size in sizes.items()}
-    draw = partial(plot, asked.text, on=asked.machine, sizes=given, vary=over, **chosen)
+    draw = partial(plot, asked.text, on=list(machines) or asked.machine, sizes=given, vary=over, **chosen)
     return {kind: partial(draw, kind=kind) for kind in ("throughput", "time")}
 
 
@@ -95,11 +98,12 @@ def _between(sizes: Sequence[int]) -> list[int]:
     return sorted({*sizes, *more})
 
 
-def _of_sweep(table: Any) -> dict[str, Picture]:
+def _of_sweep(table: Any, machines: Sequence[Any] = ()) -> dict[str, Picture]:
     if not table.question.text:
         return {}
     columns = {name: table[name] for name in table.names}
-    return _over_a_size(table.question, {n: v if len(set(v.tolist())) > 1 else int(v[0]) for n, v in columns.items()})
+    sizes = {n: v if len(set(v.tolist())) > 1 else int(v[0]) for n, v in columns.items()}
+    return _over_a_size(table.question, sizes, machines)
 
 
 def _of_serving(answer: Any) -> dict[str, Picture]:
@@ -158,6 +162,7 @@ _PICTURES: Mapping[str, Callable[[Any], Mapping[str, Picture]]] = {
     "DeploymentPlan": lambda found: {name: partial(draw, found) for name, draw in charts_of("plan").items()},
     "Machine": lambda machine: {"roofline": partial(plot, on=machine)},
     "MeasuredPoints": _of_points,
+    "MachineSweep": lambda found: _of_sweep(found.parts[0], [part.question.machine for part in found.parts]),
     "Measurement": lambda found: {
         "bandwidth": partial(bandwidth_chart, found),
         "roofline": partial(measured_chart, found),

@@ -120,11 +120,10 @@ def _asked(described: Model, options: dict[str, Any]) -> tuple[ServingQuestion, 
 
 def _step_alone(described: Model, options: dict[str, Any]) -> Any:
     """A step of serving by itself: what several machines are compared by."""
-    asked, _ = _asked(described, options)
+    asked, picture = _asked(described, options)
     context = click.get_current_context()
-    for name in (*PICTURE_NAMES, *WORKED_OUT_NAMES):
-        given = context.get_parameter_source(name) not in (None, ParameterSource.DEFAULT)
-        if given:
+    for name, value in {**picture, **asked.wanted}.items():  # a page (-o x.html) is made by the common road: no file
+        if value is not None and context.get_parameter_source(name) not in (None, ParameterSource.DEFAULT):
             flag = next(word_of(param) for param in context.command.params if param.name == name)
             raise InputError(f"several machines are compared by their steps, without {flag}", hint="name one machine")
     return _serve(asked)

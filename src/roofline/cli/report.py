@@ -47,8 +47,8 @@ def with_report(command: click.Command) -> click.Command:
     return command
 
 
-#: Commands whose file is something else than what they say (a machine file, constants), and those that serve.
-_OWN_FILES = ("measure", "calibrate", "explore", "completion")
+#: Commands whose file is something else than what they say (constants), and those that serve.
+_OWN_FILES = ("calibrate", "explore", "completion")
 
 
 def _any(context: click.Context, parameter: click.Parameter, value: str | None) -> None:

@@ -139,11 +139,11 @@ class Columns(Answer, dict):  # type: ignore[type-arg]
     def to_dict(self) -> dict[str, Any]:
         """The table under stable keys: equal-length lists."""
 
-    def sections(self) -> Iterator[Section]:
-        """The first rows, and what was assumed and not timed."""
+    def sections(self, most: int = SHOWN) -> Iterator[Section]:
+        """The first rows, ``most`` of them, and what was assumed and not timed."""
         columns = [Column(name, "left" if isinstance(self.columns[name], Codes) else "right") for name in self.columns]
-        yield Table(columns, [Row(cells) for cells in self.rows(SHOWN)], "rows", indent=0, gap=4)
-        rest = len(self) - SHOWN
+        yield Table(columns, [Row(cells) for cells in self.rows(most)], "rows", indent=0, gap=4)
+        rest = len(self) - most
         if rest > 0:
             yield Sentences([f"… and {rest} more rows; -o FILE or save() writes them all"], indent=0)
         for name, line in self.remarks():

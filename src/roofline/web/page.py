@@ -20,8 +20,10 @@ from typing import Any, NamedTuple
 from roofline.answers import plain_data
 from roofline.bounds.bound import Bound
 from roofline.bounds.closed_form import Formula, question_formula
+from roofline.bounds.comparison import SideBySide
 from roofline.errors import RooflineError
 from roofline.formulas.printers import text
+from roofline.formulas.tables import Columns
 from roofline.rendering.data import plain_sections
 from roofline.sections import Headline, Section
 
@@ -33,6 +35,9 @@ USUAL = 4096
 
 #: The most operations that a page draws as points and lists by module.
 MOST_OPERATIONS = 1500
+
+#: The most rows of a sweep that a page holds as a table; its JSON has them all.
+MOST_TABLE_ROWS = 150
 
 #: An answer, its sections where they are not its own, and what draws its charts where it has others.
 Shown = tuple[Any, Any, Callable[[], Any] | None]
@@ -60,7 +65,7 @@ def page_of(shown: Sequence[Shown], part: str = "page") -> dict[str, Any]:
     charts: list[dict[str, Any]] = []
     for answer, said, draw in shown:
         if said is None or said is answer:
-            said = answer.sections() if hasattr(answer, "sections") else () if _is_chart(answer) else answer
+            said = _sections_of(answer)
         if part != "rest":
             steps += live_steps(answer)
         if part == "live":
@@ -85,8 +90,24 @@ def page_of(shown: Sequence[Shown], part: str = "page") -> dict[str, Any]:
     }
 
 
+def _sections_of(answer: Any) -> Iterable[Section]:
+    if isinstance(answer, Columns):
+        return answer.sections(MOST_TABLE_ROWS)
+    if hasattr(answer, "sections"):
+        return answer.sections()  # type: ignore[no-any-return]
+    return () if _is_chart(answer) else answer
+
+
 def _title(shown: Sequence[Shown]) -> str:
-    return next((str(answer.title) for answer, _, _ in shown if _is_chart(answer)), "roofline")
+    """What a page is called that has no headline: as its chart, or the line that it is of."""
+    for answer, _, _ in shown:
+        if _is_chart(answer):
+            return str(answer.title)
+        if isinstance(answer, Columns):
+            first: Any = next(iter(getattr(answer, "parts", ())), answer)  # of several machines the first one's
+            line = getattr(getattr(first, "question", None), "text", "")
+            return str(line) if line else "roofline"
+    return "roofline"
 
 
 def _is_chart(answer: Any) -> bool:
@@ -113,6 +134,13 @@ def _of_bound(answer: Bound) -> Iterator[LiveStep]:
         every = question_formula(answer.question, every=True)
         where = answer.machine.target
         yield LiveStep("bound", every, answer, answer.expectation, answer.footprint, where)
+
+
+def _of_solution(answer: Any) -> Iterator[LiveStep]:
+    """The question itself at the size that was found, or at its own where a rate was asked for."""
+    found = answer.question.answer() if answer.unit else answer.at_pick()
+    if found is not None:
+        yield from _of_bound(found)
 
 
 def _of_serving(answer: Any) -> Iterator[LiveStep]:
@@ -145,6 +173,7 @@ _STEPS: dict[str, Callable[[Any], Iterable[LiveStep]]] = {
     "Formula": _of_formula,
     "Bound": _of_bound,
     "Serving": _of_serving,
+    "Solution": _of_solution,
     "Training": _of_training,
     "SideBySide": _of_several,
 }
@@ -155,16 +184,22 @@ _SHOWN_PICTURES = ("roofline", "frontier", "front", "throughput", "memory", "spl
 
 
 def _drawn(answer: Any, draw: Callable[[], Any] | None) -> list[dict[str, Any]]:
-    """The charts of an answer as data, each with the step it is of; those that cannot be drawn are left out."""
+    """The charts of an answer as data, each with the step and the machine it is of, where it is of one.
+
+    Those that cannot be drawn are left out.
+    """
     from roofline.charts.answers import pictures
 
     if _is_chart(answer):
         return [{**answer.to_dict(), "step": ""}]
     if draw is not None:
         return [{**chart.to_dict(), "step": ""} for chart in draw()]
+    kinds, found = pictures(answer), []
+    if isinstance(answer, SideBySide) and "roofline" not in kinds:  # no picture together: each has its own
+        beside = zip(answer.names, answer.answers, strict=True)
+        found = [{**chart, "on": name} for name, each in beside for chart in _drawn(each, None)]
     phases: Sequence[str] = list(getattr(answer, "phases", ())) or [""]
-    found = []
-    for kind, picture in pictures(answer).items():
+    for kind, picture in kinds.items():
         if kind not in _SHOWN_PICTURES:
             continue
         by_phase = kind == "roofline" and phases != [""]

@@ -90,15 +90,16 @@ class Workers:
 
     async def ask(self, *question: Any) -> Any:
         """The answer to a question; raises where it takes too long or nobody is free that long."""
+        limit = self.limit
         try:
-            worker = await asyncio.wait_for(self._free.get(), self.limit)
+            worker = await asyncio.wait_for(self._free.get(), limit)
         except TimeoutError:
             raise Busy from None
         process, connection = worker
         try:
             connection.send(question)
             loop = asyncio.get_running_loop()
-            if not await loop.run_in_executor(None, connection.poll, self.limit):
+            if not await loop.run_in_executor(None, connection.poll, limit):
                 raise TookTooLong
             _, found = connection.recv()
         except (TookTooLong, EOFError, OSError, asyncio.CancelledError) as wrong:
