@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 
 import pytest
@@ -31,6 +32,18 @@ settings.load_profile("fuzz" if "ROOFLINE_FUZZ" in os.environ else "long" if "RO
 def pytest_configure(config: pytest.Config) -> None:
     """Declare the marker of the tests that ``make fuzz`` runs for long."""
     config.addinivalue_line("markers", "fuzz: bad input at random; a short run in make test, a long one in make fuzz")
+
+
+def pytest_collection() -> None:
+    """Look for no garbage while tests are collected: modules and tests stay to the end."""
+    gc.disable()
+
+
+def pytest_collection_finish() -> None:
+    """From here on look for garbage among what tests make alone, and not every few hundred objects."""
+    gc.freeze()
+    gc.set_threshold(20_000, 20, 20)
+    gc.enable()
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -6,12 +6,12 @@ import subprocess
 import sys
 from dataclasses import replace
 from functools import cache
-from itertools import combinations
+from itertools import combinations, product
 
 import pytest
 from charts_to_draw import ALL, exercise_3, fifteen_matmuls, two_chips
 from plain_geometry import crosses, overlap
-from tests.strategies import LONG, some
+from tests.strategies import LONG
 
 from roofline import llm
 from roofline.charts import plot
@@ -23,7 +23,10 @@ from roofline.charts.layout import MARKER
 from roofline.charts.placement import Box
 from roofline.errors import InputError
 
-SIZES = some([(600, 400), (720, 480), (1200, 720)], 2)
+SIZES = [(600, 400), (720, 480), (1200, 720)]
+
+#: Every picture at the size that is hardest to fill, and every fourth at the largest; in the long test each at each.
+SIZED = list(product(ALL, SIZES)) if LONG else [*product(ALL, SIZES[:1]), *product([*ALL][::4], SIZES[2:])]
 
 
 def inside(box, width, height):
@@ -35,8 +38,7 @@ def laid_out(name, size):
     return drawn_layout(ALL[name]().with_size(*size))
 
 
-@pytest.mark.parametrize("size", SIZES, ids=str)
-@pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize(("name", "size"), SIZED, ids=str)
 def test_no_text_covers_another_or_leaves_the_picture(name, size):
     found = laid_out(name, size)
     for first, second in combinations((*found.around, *found.labels), 2):
@@ -45,8 +47,7 @@ def test_no_text_covers_another_or_leaves_the_picture(name, size):
         assert inside(text.box, *size), text.lines
 
 
-@pytest.mark.parametrize("size", SIZES, ids=str)
-@pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize(("name", "size"), SIZED, ids=str)
 def test_no_label_covers_a_marker(name, size):
     chart, found = ALL[name](), laid_out(name, size)
     markers = [Box(*found.frame.at(mark.x, mark.y), MARKER, MARKER) for mark in (*chart.points, *chart.ridges)]
@@ -80,8 +81,7 @@ def test_every_label_finds_a_place_at_600_pixels(name):
     assert sorted(drawn) == [text.replace("\n", " ") for text in wanted]
 
 
-@pytest.mark.parametrize("size", SIZES, ids=str)
-@pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize(("name", "size"), SIZED, ids=str)
 def test_a_line_is_labelled_where_it_is_or_in_the_key_with_its_figure_and_its_stroke(name, size):
     found = laid_out(name, size)
     chart = ALL[name]()
@@ -91,7 +91,7 @@ def test_a_line_is_labelled_where_it_is_or_in_the_key_with_its_figure_and_its_st
         assert (line.text, line.series) in beside or keyed or not line.text, line.label
 
 
-@pytest.mark.parametrize("size", SIZES, ids=str)
+@pytest.mark.parametrize("size", SIZES[::2], ids=str)
 @pytest.mark.parametrize("name", ["two_chips", "roofs_of_four", "levels_of_two"])
 def test_of_several_chips_each_is_named_in_the_key_in_the_stroke_of_its_ceilings(name, size):
     chart = ALL[name]()
@@ -101,7 +101,7 @@ def test_of_several_chips_each_is_named_in_the_key_in_the_stroke_of_its_ceilings
     assert len(set(chips.values())) == len(chips) > 1
 
 
-@pytest.mark.parametrize("size", SIZES, ids=str)
+@pytest.mark.parametrize("size", SIZES[::2], ids=str)
 @pytest.mark.parametrize("name", ["two_chips", "roofs_of_four", "levels", "levels_of_h100", "levels_of_two"])
 def test_no_line_runs_through_the_label_of_a_slope_or_ceiling(name, size):
     chart, found = ALL[name](), laid_out(name, size)

@@ -187,10 +187,10 @@ class Bert(nn.Module):
 class GPT2(nn.Module):
     """Radford et al., 2019, 124M, its head tied to the table of words."""
 
-    def __init__(self, causal: bool = True) -> None:
+    def __init__(self, causal: bool = True, layers: int = 12) -> None:
         super().__init__()
         self.words, self.places = nn.Embedding(50257, 768), nn.Embedding(1024, 768)
-        self.layers = nn.Sequential(*(Layer(768, 12, 3072, causal) for _ in range(12)))
+        self.layers = nn.Sequential(*(Layer(768, 12, 3072, causal) for _ in range(layers)))
         self.norm, self.head = nn.LayerNorm(768), nn.Linear(768, 50257, bias=False)
         self.head.weight = self.words.weight
 

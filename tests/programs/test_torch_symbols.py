@@ -53,7 +53,7 @@ CASES = [
     (networks.mobilenet_v1, ["fp32[B, 3, 224, 224]"], [{"B": n} for n in (2, 33)], False),
     (networks.resnet50, ["fp32[B, 3, 224, 224]"], [{"B": n} for n in (2, 5)], True),
     (_encoder, ["fp32[B, S, 32]"], [{"B": b, "S": s} for b, s in ((2, 2), (2, 5), (7, 64), (64, 3))], True),
-    (networks.GPT2, ["int64[B, S]"], [{"B": b, "S": s} for b, s in ((2, 5), (70, 1024))], False),
+    (lambda: networks.GPT2(layers=2), ["int64[B, S]"], [{"B": b, "S": s} for b, s in ((2, 5), (70, 1024))], False),
     (lambda: networks.Llama(layers=2), ["int64[B, S]"], [{"B": b, "S": s} for b, s in ((2, 5), (7, 64))], True),
     (lambda: nn.LSTM(8, 16, 2, bidirectional=True), ["fp32[S, B, 8]"], [{"B": 3, "S": 11}], False),
     (Inverse, ["fp32[B, 8]", "int64[B, 2]"], [{"B": n} for n in (2, 7, 5000)], False),
@@ -63,6 +63,7 @@ CASES = [
 #: Whole networks of the same layers again, which take seconds.
 LARGE = [
     (networks.vgg16, ["fp32[B, 3, 224, 224]"], [{"B": n} for n in (1, 2, 7, 64)], False),
+    (networks.GPT2, ["int64[B, S]"], [{"B": 70, "S": 1024}], False),
     CASES.pop(1),
 ]
 
@@ -86,9 +87,10 @@ def test_the_formulas_themselves():
     assert vgg.flops() == 30_940_528_640 * B
     assert vgg.inputs == ("fp32[B, 3, 224, 224]",)
     assert "the formulas hold for whole B from 2 on" in vgg.assumptions
-    llama = trace(on_shapes(networks.Llama).to(torch.bfloat16), "int32[B, S]")
-    weights = 6_738_415_616 - 32000 * 4096 - 65 * 4096
-    assert (llama.flops("unmasked") - 2 * weights * B * S - 32 * 4 * 4096 * B * S**2).expand() == 0
+    layers = 32 if LONG else 2
+    llama = trace(on_shapes(networks.Llama, layers=layers).to(torch.bfloat16), "int32[B, S]")
+    weights = 32000 * 4096 + layers * ((6_738_415_616 - 2 * 32000 * 4096 - 65 * 4096) // 32)
+    assert (llama.flops("unmasked") - 2 * weights * B * S - layers * 4 * 4096 * B * S**2).expand() == 0
     causal = trace(lambda q: F.scaled_dot_product_attention(q, q, q, is_causal=True), "bf16[B, 4, S, 8]")
     assert causal.flops() - 2 * B * 4 * 16 * S * (S + 1) / 2 == 0
 
