@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, settings
 from tests.doc_blocks import ENVIRONMENT, REMOVED
 
 #: Bad inputs that a fuzz test tries; ``make fuzz`` sets it high.
-FUZZ_ROUNDS = int(os.environ.get("ROOFLINE_FUZZ", "1000"))
+FUZZ_ROUNDS = int(os.environ.get("ROOFLINE_FUZZ", "600"))
 
 #: What tests of pages say where there is no browser.
 NO_BROWSER = "no page was opened: install Debian's chromium (apt-get install chromium), and playwright for Python"

@@ -57,7 +57,7 @@ def _letters(found: Any) -> set[str]:
 
 
 @given(matmuls())
-@few(20)
+@few(10)
 def test_flops_are_conserved_but_for_what_is_said_to_be_done_twice(text: str) -> None:
     mesh = {"X": 4, "Y": 4}
     once = bound("bf16[B, D] * bf16[D, F]", on="v5p", **SIZES).flops
@@ -148,6 +148,7 @@ def test_a_transformer_mlp_is_one_line_whatever_its_parallelism(name: str, plan:
     assert bound(MLP[name], on="v5p", mesh={"X": 4, "Y": 4}, plan="fewest").plan == plan
 
 
+@few(15)
 @given(st.integers(1, 6), st.integers(1, 64), st.sampled_from(list(MLP)))
 def test_number_array_and_symbol_agree(power: int, batch: int, name: str) -> None:
     n, sizes = 2**power, {"B": batch * 64, "D": 8192, "F": 16384}

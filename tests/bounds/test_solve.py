@@ -9,10 +9,12 @@ from hypothesis import strategies as st
 from roofline import bound, chip, solve, solve_dtypes, zones
 from roofline.bounds.solution import solution_pairs
 from roofline.errors import InputError, SizeError
+from tests.strategies import few
 
 MATMUL = "bf16[B, D] * bf16[D, F] -> bf16[B, F]"
 
 
+@few(12)
 @given(
     left=st.sampled_from(["bf16", "int8", "fp8"]),
     right=st.sampled_from(["bf16", "int8", "int4"]),

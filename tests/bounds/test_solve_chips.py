@@ -9,11 +9,12 @@ import pytest
 from roofline import bound, comm, scaling, shard, solve, sweep
 from roofline.bounds.ridges import rules_of_thumb
 from roofline.errors import HardwareError, NotationError, RooflineError, SizeError
+from tests.strategies import some
 
 SPLIT = "bf16[B, D_X] * bf16[D_X, F] -> bf16[B, F]"
 
 
-@pytest.mark.parametrize("on", ["dgx-h100:16", "dgx-h100:64", "dgx-h100:512", "gb200-superpod:144", "h100:32"])
+@pytest.mark.parametrize("on", some(["dgx-h100:512", "dgx-h100:16", "gb200-superpod:144", "dgx-h100:64", "h100:32"], 2))
 def test_a_closed_form_over_several_links_is_that_of_the_busiest(on: str) -> None:
     found = solve(SPLIT, "D", on=on, plan="AllReduce")
     value, chips = found.limit, int(on.partition(":")[2])
@@ -39,7 +40,10 @@ def test_hops_of_each_link_have_a_latency_of_their_own() -> None:
 
 @pytest.mark.parametrize(
     ("on", "depth"),
-    [("v5e", 40_960), ("v5e", 65_536), ("v5p", 65_536), ("h100", 65_536), ("dgx-h100", 65_536), ("mi300x", 2**18)],
+    some(
+        [("v5e", 40_960), ("v5e", 65_536), ("h100", 65_536), ("dgx-h100", 65_536), ("mi300x", 2**18), ("v5p", 65_536)],
+        2,
+    ),
 )
 def test_a_number_of_chips_is_right_for_those_that_there_can_be(on: str, depth: int) -> None:
     """Eight v5e in a line are slower than a closed ring would be; sixteen H100 are two nodes."""

@@ -104,7 +104,7 @@ def test_odd_sizes_and_options(
 def test_odd_values_of_every_option(capsys: pytest.CaptureFixture[str], name: str, odd: str) -> None:
     params = import_module(f"roofline.cli.{name}").command.params
     options = [param for param in params if isinstance(param, click.Option) and not param.is_flag]
-    for option in options if LONG else options[len(odd) % 3 :: 3]:
+    for option in options if LONG else options[len(odd) % 6 :: 6]:
         if option.name != "output":
             words = [name, *QUESTIONS[name], f"{max(option.opts, key=len)}={odd}"]
             assert main(words) in (0, 2), words

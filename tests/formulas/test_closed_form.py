@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -40,7 +41,7 @@ def in_node(sources: list[tuple[str, dict[str, float]]]) -> list[dict[str, float
 
 
 @given(expressions(), machines)
-@few(60)
+@few(30)
 def test_number_equals_compiled_equals_python(asked: tuple[str, dict[str, int]], machine: Machine) -> None:
     line, sizes = asked
     try:
@@ -70,10 +71,18 @@ STEPS: list[tuple[str, str, dict[str, Any], dict[str, int]]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("model", "phase", "where", "sizes"), STEPS)
-def test_a_step_of_a_model_equals_its_formula(model: str, phase: str, where: Any, sizes: Any) -> None:
+@cache
+def formula_of(step: int) -> Formula:
+    """The closed form of one of the steps, made once."""
+    model, phase, where, sizes = STEPS[step]
+    return model_formula(model, phase, **where, **sizes)
+
+
+@pytest.mark.parametrize("step", range(len(STEPS)), ids=[f"{model}-{phase}" for model, phase, *_ in STEPS])
+def test_a_step_of_a_model_equals_its_formula(step: int) -> None:
+    model, phase, where, sizes = STEPS[step]
     number = serve_bound(model, phase, **where, **sizes)
-    found = model_formula(model, phase, **where, **sizes)
+    found = formula_of(step)
     values, printed = found.values(), in_python(found, sizes)
     for name in BOUNDS:
         assert values[name] == pytest.approx(getattr(number, name), **EQUAL), name
@@ -116,7 +125,7 @@ def test_javascript_in_node_equals_the_number() -> None:
         ("conv(bf16[N, H, W, 64], bf16[3, 3, 64, 128], stride=2, pad=1)", {"N": 3, "H": 57, "W": 113}),
     ]
     asked = [question_formula(question(line, on="h100", sizes=sizes)) for line, sizes in lines]
-    asked += [model_formula(model, phase, **where, **sizes) for model, phase, where, sizes in STEPS]
+    asked += map(formula_of, range(len(STEPS)))
     points = [*(sizes for _, sizes in lines), *(sizes for *_, sizes in STEPS)]
     found = in_node([(each.printed("javascript"), at) for each, at in zip(asked, points, strict=True)])
     for each, got in zip(asked, found, strict=True):

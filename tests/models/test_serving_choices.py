@@ -25,6 +25,7 @@ from roofline.models import (
 from roofline.models.parallelism.block_splitting import divides
 from roofline.models.parallelism.splitting import local_model
 from roofline.models.serving.fit import decode_footprint
+from tests.strategies import few
 
 # ---- latency against throughput
 
@@ -133,6 +134,7 @@ def test_a_pool_is_the_whole_divided() -> None:
         pool(chip("h100:8"), 8)
 
 
+@few(8)
 @given(
     parameters=st.integers(10**6, 10**12), kv=st.integers(2, 10**6), queries=st.integers(1, 16),
     batch=st.integers(1, 500), context=st.integers(1, 9000),

@@ -185,7 +185,7 @@ def check(text: str, most: int = 60) -> None:
 
 
 @given(lines())
-@few(6)
+@few(3)
 def test_every_plan_gives_the_right_parts_and_sends_what_is_said(text: str) -> None:
     check(text)
 

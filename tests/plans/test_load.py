@@ -13,7 +13,7 @@ from roofline.plans.simulation import simulate
 from tests.plans.test_queueing import erlang_c
 
 #: How many random loads are tried, and requests of each.
-LOADS, REQUESTS = (100, 40_000) if os.environ.get("ROOFLINE_LONG") else (10, 4_000)
+LOADS, REQUESTS = (100, 40_000) if os.environ.get("ROOFLINE_LONG") else (6, 4_000)
 
 
 def random_server(random: np.random.Generator) -> ServerTimes:

@@ -8,6 +8,7 @@ fp32; for MobileNet every convolution, norm and activation is such a layer.
 from __future__ import annotations
 
 import runpy
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -91,16 +92,22 @@ bandwidth = "10 GB/s"
 """
 
 
+@cache
+def mobilenet():
+    return trace(networks.on_shapes(networks.mobilenet_v1).eval(), IMAGE)
+
+
 @pytest.mark.parametrize("ridge", [1, 5, 6.9])
 @pytest.mark.parametrize("policy", ["each-op", "fused", "minimal"])
 def test_on_an_edge_chip_whose_ridge_is_below_seven_mobilenet_is_compute_bound(tmp_path, ridge, policy):
     chip = tmp_path / "edge.toml"
     chip.write_text(EDGE.format(peak=10 * ridge))
-    found = trace(networks.on_shapes(networks.mobilenet_v1).eval(), IMAGE).bound(str(chip), policy=policy)
+    program = mobilenet()
+    found = program.bound(str(chip), policy=policy)
     assert found.critical_intensity == pytest.approx(ridge)
     assert found.kind == "compute-bound"
     chip.write_text(EDGE.format(peak=10 * 70))
-    assert trace(networks.on_shapes(networks.mobilenet_v1).eval(), IMAGE).bound(str(chip)).kind == "memory-bound"
+    assert program.bound(str(chip)).kind == "memory-bound"
 
 
 def test_on_the_chip_of_the_article(vgg, mobilenet):
