@@ -93,7 +93,7 @@ bandwidth = "10 GB/s"
 
 
 @cache
-def mobilenet():
+def counted_whole():
     return trace(networks.on_shapes(networks.mobilenet_v1).eval(), IMAGE)
 
 
@@ -102,7 +102,7 @@ def mobilenet():
 def test_on_an_edge_chip_whose_ridge_is_below_seven_mobilenet_is_compute_bound(tmp_path, ridge, policy):
     chip = tmp_path / "edge.toml"
     chip.write_text(EDGE.format(peak=10 * ridge))
-    program = mobilenet()
+    program = counted_whole()
     found = program.bound(str(chip), policy=policy)
     assert found.critical_intensity == pytest.approx(ridge)
     assert found.kind == "compute-bound"
