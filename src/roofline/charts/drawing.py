@@ -14,7 +14,7 @@ import io
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from threading import RLock
 from typing import Any
 
@@ -154,7 +154,13 @@ def _described(chart: Specification, drawn: str) -> str:
 def drawn_layout(chart: Specification) -> ChartLayout:
     """The layout with the widths of the font it is drawn in: what a test of overlaps inspects."""
     with _settled():
-        return layout(chart, text_width)
+        return _laid_out(chart)
+
+
+@lru_cache(maxsize=4)
+def _laid_out(chart: Specification) -> ChartLayout:
+    """The layout of a chart that is drawn again, or in another format, is worked out once."""
+    return layout(chart, text_width)
 
 
 @contextmanager
@@ -255,7 +261,7 @@ def _figure(chart: Specification, *, as_text: bool = False) -> Any:
     from matplotlib.patheffects import withStroke
 
     theme = THEMES[chart.theme]
-    planned = layout(chart, text_width)
+    planned = _laid_out(chart)
     frame = planned.frame
     figure = Figure(figsize=(chart.width / DPI, chart.height / DPI), dpi=DPI, facecolor=theme.background)
     FigureCanvasAgg(figure)

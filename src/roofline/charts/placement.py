@@ -17,6 +17,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
@@ -70,6 +71,13 @@ class Boxes:
         self._columns = columns
         self.x, self.y, self.width, self.height, self.turn = columns
 
+    @cached_property
+    def reach(self) -> Any:
+        """The diagonal of each."""
+        import numpy as np
+
+        return np.hypot(self.width, self.height)
+
     @classmethod
     def of(cls, boxes: Sequence[Box]) -> Boxes:
         """The arrays of some boxes."""
@@ -87,7 +95,15 @@ class Boxes:
         across, up = 2 * (self.x - other.x), 2 * (self.y - other.y)
         found = (abs(across) < self.width + other.width - TOUCH) & (abs(up) < self.height + other.height - TOUCH)
         turned = (self.turn != 0) | (other.angle != 0)
-        return self._share(across, up, other) & turned | found & ~turned if turned.any() else found
+        if not turned.any():
+            return found
+        # circles about both that keep apart spare the rest
+        reach = self.reach + math.hypot(other.width, other.height)
+        near = (turned & (across * across + up * up < reach * reach)).nonzero()[0]
+        found &= ~turned
+        if len(near):
+            found[near] = Boxes(self._columns[:, near])._share(across[near], up[near], other)
+        return found
 
     def _share(self, across: Any, up: Any, other: Box) -> Any:
         """Separating axes: twice the distance of the centres along a side against what both boxes cover of it."""

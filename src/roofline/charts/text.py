@@ -71,12 +71,19 @@ def block(lines: Sequence[str], size: float, measure: Measure, *, bold: bool = F
 def wrap(text: str, width: float, size: float, measure: Measure, *, bold: bool = False) -> list[str]:
     """Break text between words into lines no wider than ``width``; a word that is wider stands alone."""
     lines: list[str] = []
+    # words are measured once: only where their sum is near the width, to a fifth of a letter a word, is a line measured
+    gap = measure("x x", size, bold) - 2 * measure("x", size, bold)
+    about = slack = 0.0
     for word in filter(None, text.split(" ")):
+        alone = measure(word, size, bold)
+        about, slack = about + gap + alone, slack + size / 5
         longer = f"{lines[-1]} {word}" if lines else word
-        if lines and measure(longer, size, bold) <= width:
+        fits = about + slack <= width or (about - slack <= width and measure(longer, size, bold) <= width)
+        if lines and fits:
             lines[-1] = longer
         else:
             lines.append(word)
+            about, slack = alone, 0.0
     return lines
 
 
