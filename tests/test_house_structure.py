@@ -33,6 +33,12 @@ def the_package() -> Package:
 parsed = functools.lru_cache(None)(ast.parse)
 
 
+@functools.lru_cache(None)
+def nodes(source: str) -> tuple[ast.AST, ...]:
+    """Every node of a module, found once for all guards."""
+    return tuple(ast.walk(parsed(source)))
+
+
 def room(module: str) -> str:
     """Say which room a module is in; a top-level module is a room of its own."""
     return ".".join(module.split(".")[1:2])
@@ -46,7 +52,7 @@ def imported(package: Package) -> dict[str, set[str]]:
     graph: dict[str, set[str]] = {}
     for module, source in package.items():
         graph[module] = found = set()
-        for node in ast.walk(parsed(source)):
+        for node in nodes(source):
             if isinstance(node, ast.ImportFrom) and node.module:
                 inner = [f"{node.module}.{alias.name}" for alias in node.names]
                 found |= {name if name in package else node.module for name in inner}
@@ -70,7 +76,7 @@ def circle(package: Package) -> list[str]:
 def long_functions(package: Package) -> Iterator[str]:
     """List the functions whose body, its docstring left out, is too long."""
     for module, source in package.items():
-        for node in ast.walk(parsed(source)):
+        for node in nodes(source):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                 first = node.body[1 if ast.get_docstring(node) is not None and len(node.body) > 1 else 0]
                 length = (node.end_lineno or 0) - first.lineno + 1
@@ -81,7 +87,7 @@ def long_functions(package: Package) -> Iterator[str]:
 def private_imports(package: Package) -> Iterator[str]:
     """List the private names that one room takes from another."""
     for module, source in package.items():
-        for node in ast.walk(parsed(source)):
+        for node in nodes(source):
             if not isinstance(node, ast.ImportFrom) or not (node.module or "").startswith("roofline."):
                 continue
             for name in (*str(node.module).split("."), *(alias.name for alias in node.names)):
@@ -101,8 +107,8 @@ def classes_of_two_rooms(package: Package) -> dict[str, list[str]]:
 
 def lines_of_imports(source: str) -> int:
     """Count the lines of a module that import something."""
-    nodes = [node for node in ast.walk(parsed(source)) if isinstance(node, ast.Import | ast.ImportFrom)]
-    return sum((node.end_lineno or 0) - node.lineno + 1 for node in nodes)
+    found = [node for node in nodes(source) if isinstance(node, ast.Import | ast.ImportFrom)]
+    return sum((node.end_lineno or 0) - node.lineno + 1 for node in found)
 
 
 def share_of_imports(package: Package) -> float:

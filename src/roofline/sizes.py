@@ -32,6 +32,9 @@ Size: TypeAlias = Any
 #: The largest scalar size; beyond it products of a few sizes leave the range of float64.
 LARGEST = int(1e30)
 
+#: What is asked about most often, and is neither an array nor a symbol.
+_PLAIN = frozenset({int, float, bool, str, type(None)})
+
 #: Stands for a library that is not loaded: it has no names.
 _ABSENT = ModuleType("absent")
 
@@ -50,11 +53,15 @@ def is_array(value: Any) -> bool:
 
     Another thread may be importing numpy: the module is there then before its names are. No value is an array yet.
     """
+    if value.__class__ in _PLAIN:
+        return False
     return isinstance(value, vars(sys.modules.get("numpy", _ABSENT)).get("ndarray", ()))
 
 
 def is_symbol(value: Any) -> bool:
     """Say whether ``value`` is a sympy expression (without importing sympy, which another thread may be doing)."""
+    if value.__class__ in _PLAIN:
+        return False
     return isinstance(value, vars(sys.modules.get("sympy", _ABSENT)).get("Basic", ()))
 
 
@@ -276,6 +283,8 @@ def minimum(*values: Size) -> Size:
 
 
 def _extreme(array_name: str, symbol_name: str, plain: Any, values: tuple[Size, ...]) -> Size:
+    if _PLAIN.issuperset(value.__class__ for value in values):
+        return plain(values)
     if any(is_symbol(v) for v in values):
         import sympy
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -112,6 +113,10 @@ class Layer:
 def block_parameters(blocks: Iterable[Block]) -> int:
     """Parameters of blocks."""
     return sum(weight.elements for block in blocks for weight in block.weights())
+
+
+#: Models of which the groups of layers are remembered: a search asks for those of a few again and again.
+KEPT = 64
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -269,9 +274,10 @@ class Model(Answer):
 
         return within
 
+    @lru_cache(maxsize=KEPT)  # noqa: B019 - a few models are kept, each by identity
     def layer_groups(
         self, weights: str | None = None, compute: str | None = None
-    ) -> list[tuple[str, list[int], Layer]]:
+    ) -> tuple[tuple[str, tuple[int, ...], Layer], ...]:
         """Groups of equal layers, storage included: the name of the group, the layers' numbers, and one layer."""
         storage_of = self.storages(weights, compute)
         by_place = weights is None and self.quantisation is not None
@@ -290,7 +296,9 @@ class Model(Answer):
             of = storage_of(f"layers.{number}")
             formats = tuple(of(path, weight) for path, weight in inside[id(layer)]) if by_place else ()
             found.setdefault((id(layer), formats), []).append(number)
-        return [(f"layers.{layer_ranges(numbers)}", numbers, same[key[0]]) for key, numbers in found.items()]
+        return tuple(
+            (f"layers.{layer_ranges(numbers)}", tuple(numbers), same[key[0]]) for key, numbers in found.items()
+        )
 
     def weight_bytes(self, weights: str | None = None) -> int:
         """Bytes of all parameters in the formats of the checkpoint, or with the matrices in ``weights``.
@@ -353,13 +361,14 @@ class Model(Answer):
         found = bits / 8
         return int(found) if found == int(found) else found
 
+    @lru_cache(maxsize=KEPT)  # noqa: B019
     def in_format(self, activations: str) -> Model:
         """The model with an fp16 checkpoint converted to bf16, or the other way round, to match ``activations``.
 
         Only formats of equal width are converted; what is quantised stays.
         """
         same_width = dtypes.get(self.dtype).bits == dtypes.get(activations).bits
-        return replace(self, dtype=activations) if same_width else self
+        return replace(self, dtype=activations) if same_width and activations != self.dtype else self
 
     def beyond_training(self, length: Size) -> list[str]:
         """A sentence where sequences are longer than the model was trained on; a floor holds for them all the same.
