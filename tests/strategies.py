@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
 import os
-from collections.abc import Sequence
-from typing import TypeVar
+from collections.abc import Callable, Iterable, Sequence
+from functools import wraps
+from typing import Any, TypeVar, cast
 
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -12,6 +14,7 @@ from hypothesis import strategies as st
 from roofline.hardware import chips
 
 Item = TypeVar("Item")
+Test = TypeVar("Test", bound=Callable[..., None])
 
 #: Whether this is ``make test-long``, which tries more examples, each time others.
 LONG = "ROOFLINE_LONG" in os.environ
@@ -20,6 +23,36 @@ LONG = "ROOFLINE_LONG" in os.environ
 def some(items: Sequence[Item], every: int) -> list[Item]:
     """Take each so-manieth item of a long list in ``make test``, and the whole list in ``make test-long``."""
     return list(items if LONG else items[::every])
+
+
+def for_each(names: str | Sequence[str], rows: Iterable[Any], ids: object = None) -> Callable[[Test], Test]:
+    """Run a test on each row of a long list, as one test: a test of its own costs more than most rows do.
+
+    It takes what ``pytest.mark.parametrize`` takes. All rows are run; what fails is told with its row.
+    """
+    listed = [{names: row} if isinstance(names, str) else dict(zip(names, row, strict=True)) for row in rows]
+
+    def over(test: Test) -> Test:
+        taken = inspect.signature(test)
+
+        @wraps(test)
+        def each(**fixtures: Any) -> None:
+            assert listed, "no rows"
+            failed: list[Exception] = []
+            for row in listed:
+                try:
+                    test(**row, **fixtures)
+                except Exception as error:
+                    error.add_note(f"of {len(listed)} rows this one: {row!r}")
+                    failed.append(error)
+            if failed:
+                raise failed[0] if len(failed) == 1 else ExceptionGroup(f"{len(failed)} rows fail", failed)
+
+        left = [each for name, each in taken.parameters.items() if name not in listed[0]]
+        vars(each)["__signature__"] = taken.replace(parameters=left)
+        return cast("Test", each)
+
+    return over
 
 
 def few(examples: int) -> settings:

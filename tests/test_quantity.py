@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from roofline.errors import QuantityError
 from roofline.quantity import UNITS, format_number, format_quantity, kind_of, parse
+from tests.strategies import for_each
 
 READS = [
     ("8.1e11", "B/s", 8.1e11),
@@ -76,7 +77,7 @@ READS = [
 ]
 
 
-@pytest.mark.parametrize(("text", "unit", "value"), READS)
+@for_each(("text", "unit", "value"), READS)
 def test_reads(text, unit, value):
     assert parse(text, unit) == pytest.approx(value, rel=1e-15)
 
@@ -207,7 +208,7 @@ PRINTED = [
 ]
 
 
-@pytest.mark.parametrize(("value", "unit", "text"), PRINTED)
+@for_each(("value", "unit", "text"), PRINTED)
 def test_prints(value, unit, text):
     assert format_quantity(value, unit) == text
 

@@ -24,6 +24,7 @@ from roofline.errors import InputError, RooflineError
 from roofline.models import load, prefill, serve_bound, train
 from roofline.programs import Traced
 from roofline.work import Op
+from tests.strategies import for_each
 
 LINES = (
     "bf16[B, D] * bf16[D, F] -> bf16[B, F]",
@@ -66,8 +67,8 @@ def said(answer: Bound, *kinds: str) -> list[str]:
     return [line for line in answer.assumptions if getattr(line, "kind", "") in kinds]
 
 
-@pytest.mark.parametrize("line", LINES)
-@pytest.mark.parametrize(
+@for_each("line", LINES)
+@for_each(
     "given",
     [
         {},

@@ -15,7 +15,7 @@ from roofline.hardware.figures import named_figure, readable
 from roofline.models import budget, load, outweighing_batch, prefill, training_memory
 from roofline.models.summary import summary
 from tests.models.tiny import TINY
-from tests.strategies import some
+from tests.strategies import for_each, some
 
 LINE = "bf16[B, D] * bf16[D, F]"
 
@@ -48,7 +48,7 @@ def test_what_is_shared_evenly() -> None:
         assert found.lower / chips <= time < found.lower / max(chips - 1, 1e-9)
 
 
-@pytest.mark.parametrize("name", some(sorted(TINY), 4))
+@for_each("name", some(sorted(TINY), 4))
 def test_parts_add_up_to_all_flops(name: str) -> None:
     model = load(TINY[name], name=name)
     found = summary(model, batch=2, prompt=16)

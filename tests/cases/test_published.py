@@ -16,6 +16,7 @@ import pytest
 
 from roofline import bound
 from roofline.models import load, serve_bound, train
+from tests.strategies import for_each
 
 DATA = Path(__file__).parent.parent / "data" / "published_measurements.json"
 CASES: dict[str, dict[str, Any]] = {case["id"]: case for case in json.loads(DATA.read_text(encoding="utf-8"))["cases"]}
@@ -44,7 +45,7 @@ def test_there_are_many_and_each_has_its_source() -> None:
     assert all(case["source"] and case["seconds"] > 0 for case in CASES.values())
 
 
-@pytest.mark.parametrize("name", HELD)
+@for_each("name", HELD)
 def test_no_published_measurement_is_faster_than_the_bound(name: str) -> None:
     lower, binds, _ = answer(name)
     case = CASES[name]

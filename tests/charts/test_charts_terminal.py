@@ -7,6 +7,7 @@ import re
 
 import pytest
 from charts_to_draw import ALL, MATMUL, exercise_3, two_bandwidths, two_chips
+from tests.strategies import for_each
 
 from roofline.charts import plot
 from roofline.errors import InputError
@@ -38,8 +39,8 @@ def test_golden():
     assert plot(MATMUL, on="h100", names=["up projection"]).to_text(60, 10) == GOLDEN.rstrip("\n")
 
 
-@pytest.mark.parametrize("name", ALL)
-@pytest.mark.parametrize("width", [40, 80, 120])
+@for_each("name", ALL)
+@for_each("width", [40, 80, 120])
 def test_no_line_is_wider_than_asked_for(name, width):
     assert all(len(line) <= width for line in ALL[name]().to_text(width, 16).splitlines())
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from roofline.cli import main
+from tests.strategies import for_each
 
 MATMUL = "bf16[B, D] * bf16[D, F]"
 SIZES = ["B=8", "D=16", "F=32"]
@@ -282,7 +283,7 @@ def test_message_of_a_file(
     assert "Traceback" not in said
 
 
-@pytest.mark.parametrize(("words", "message"), MESSAGES, ids=[" ".join(w)[:60] for w, _ in MESSAGES])
+@for_each(("words", "message"), MESSAGES, ids=[" ".join(w)[:60] for w, _ in MESSAGES])
 def test_message(words: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(words) == 2
     shown = capsys.readouterr()

@@ -7,6 +7,7 @@ import json
 import pytest
 
 from roofline.cli import main
+from tests.strategies import for_each
 
 MATMUL = "bf16[B, D] * bf16[D, F]"
 LLM = ["llm", "llama-3-8b", "--on", "h100"]
@@ -67,7 +68,7 @@ MESSAGES = [
 ]
 
 
-@pytest.mark.parametrize(("words", "message"), MESSAGES, ids=[" ".join(w)[:60] for w, _ in MESSAGES])
+@for_each(("words", "message"), MESSAGES, ids=[" ".join(w)[:60] for w, _ in MESSAGES])
 def test_the_answer_names_our_word(words: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(words) == 2
     shown = capsys.readouterr()

@@ -7,6 +7,7 @@ import os
 from pathlib import Path
 
 import pytest
+from tests.strategies import for_each
 
 from roofline.hardware import catalog, chip, chips, names
 from roofline.hardware.catalog import check_figures, read_chips, read_systems
@@ -202,7 +203,7 @@ def every_figure(machine):
     yield from ((a.of, a.figure) for a in machine.alternates)
 
 
-@pytest.mark.parametrize("machine", ALL, ids=lambda m: m.key)
+@for_each("machine", ALL, ids=lambda m: m.key)
 def test_every_figure_has_a_source_and_is_positive(machine):
     assert machine.name
     assert machine.vendor
@@ -214,7 +215,7 @@ def test_every_figure_has_a_source_and_is_positive(machine):
             assert figure.basis in ("spec", "derived", "measured", "table"), path
 
 
-@pytest.mark.parametrize("machine", ALL, ids=lambda m: m.key)
+@for_each("machine", ALL, ids=lambda m: m.key)
 def test_one_file_gives_the_same_chip_as_all_files(machine):
     alone = chip(machine.key)
     assert alone.name == machine.name
@@ -228,7 +229,7 @@ KNOWN = {
 }
 
 
-@pytest.mark.parametrize("machine", ALL, ids=lambda m: m.key)
+@for_each("machine", ALL, ids=lambda m: m.key)
 def test_figures_fit_together(machine):
     assert len(check_figures(machine)) == KNOWN.get(machine.key, 0), check_figures(machine)
 

@@ -1,6 +1,7 @@
 """Targets as they are typed: forgiving names, shapes, files, and the message when one does not read."""
 
 import pytest
+from tests.strategies import for_each
 
 from roofline.errors import HardwareError, InputError
 from roofline.hardware import chip, names
@@ -53,7 +54,7 @@ ALIASES = {
 }
 
 
-@pytest.mark.parametrize(("key", "written"), [(key, w) for key, listed in ALIASES.items() for w in listed])
+@for_each(("key", "written"), [(key, w) for key, listed in ALIASES.items() for w in listed])
 def test_names_are_forgiving(key, written):
     assert chip(written).key == key
 

@@ -7,6 +7,7 @@ import subprocess
 import sys
 
 import pytest
+from tests.strategies import for_each
 
 from roofline.bounds.traffic import traffic
 from roofline.measurement import read_profile
@@ -279,9 +280,7 @@ KEEPING = frozenset(("native_dropout", "native_layer_norm", "native_group_norm",
                      "_batch_norm_with_update"))  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("name", "kept"), [*((name, False) for name in CASES), *((name, True) for name in sorted(KEEPING))]
-)
+@for_each(("name", "kept"), [*((name, False) for name in CASES), *((name, True) for name in sorted(KEEPING))])
 def test_a_profiled_call_is_priced_as_the_traced_one(name, kept):
     args = CASES[name]
     called = overload(name, args)

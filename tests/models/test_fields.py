@@ -9,7 +9,7 @@ import pytest
 from roofline.errors import InputError
 from roofline.models import load
 from tests.models.tiny import TINY
-from tests.strategies import some
+from tests.strategies import for_each, some
 
 LLAMA: dict[str, Any] = {
     "model_type": "llama", "hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4,
@@ -28,7 +28,7 @@ def test_a_field_that_repeats_another_is_no_gap(more: dict[str, Any], gaps: int)
     assert len(load({**LLAMA, **more}).gaps) == gaps
 
 
-@pytest.mark.parametrize("name", some(sorted(TINY), 3))
+@for_each("name", some(sorted(TINY), 3))
 def test_defaults_that_are_not_in_the_file_are_no_gaps(name: str) -> None:
     """Whatever a configuration leaves out, a gap names a field that it has."""
     fields = TINY[name]

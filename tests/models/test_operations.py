@@ -18,7 +18,7 @@ from roofline.ops.masks import CAUSAL, chunked_pairs, compressed_pairs, selected
 from roofline.sizes import symbol
 from roofline.work import Op
 from tests.models.tiny import TINY
-from tests.strategies import some
+from tests.strategies import for_each, some
 
 COUNTED: dict[str, Any] = json.loads(
     (Path(__file__).parents[1] / "data" / "matrix_flops.json").read_text(encoding="utf-8")
@@ -112,7 +112,7 @@ EXPLAINED: dict[str, tuple[int | None, int]] = {
 MASKED = ("glm_moe_dsa", "deepseek_v32")
 
 
-@pytest.mark.parametrize("name", sorted(TINY))
+@for_each("name", sorted(TINY))
 def test_small_models_equal_what_torch_counts(name: str) -> None:
     """Caches of windows are cut there too; latents are expanded, as there."""
     model, counted = load(TINY[name], name=name), COUNTED[name]
@@ -183,7 +183,7 @@ def _at(value: Any, B: Any, P: Any) -> Any:
     return value.subs({B: 3, P: 40}) if hasattr(value, "subs") else value
 
 
-@pytest.mark.parametrize("name", some(sorted(TINY), 4))
+@for_each("name", some(sorted(TINY), 4))
 def test_chunks_of_a_prompt_add_up(name: str) -> None:
     """Prefill in two chunks does the same attention as in one."""
     model = load(TINY[name], name=name)
@@ -198,7 +198,7 @@ def test_chunks_of_a_prompt_add_up(name: str) -> None:
     assert parts == whole
 
 
-@pytest.mark.parametrize("name", sorted(TINY))
+@for_each("name", sorted(TINY))
 def test_every_weight_is_read_and_every_layer_is_named(name: str) -> None:
     """With many tokens every parameter moves at least once, but the rows of tables that nobody names."""
     model = load(TINY[name], name=name)

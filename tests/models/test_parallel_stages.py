@@ -13,7 +13,7 @@ from roofline.errors import SizeError
 from roofline.models import decode, load, names, prefill
 from roofline.models.parallelism.splitting import balance_layers, split_into_stages
 from tests.models.tiny import TINY
-from tests.strategies import some
+from tests.strategies import for_each, some
 
 COSTS = st.lists(st.integers(1, 9), min_size=2, max_size=9)
 
@@ -46,7 +46,7 @@ def matrix(ops: Any) -> Any:
     return sum(op.work.total("flops", "matrix") * op.repeat for op in ops)
 
 
-@pytest.mark.parametrize("name", some(names(), 3))
+@for_each("name", some(names(), 3))
 def test_stages_hold_the_whole_model(name: str) -> None:
     """Weights, keys and values and FLOPs of the stages add up; a shared table stands in the first and the last."""
     model = load(name)

@@ -10,6 +10,7 @@ import pytest
 
 from roofline.models import load
 from roofline.models.config import _index
+from tests.strategies import for_each
 
 COUNTS: dict[str, Any] = json.loads(
     (Path(__file__).parents[1] / "data" / "parameter_counts.json").read_text(encoding="utf-8")
@@ -24,7 +25,7 @@ def test_every_shipped_model_is_counted_by_someone() -> None:
     assert COUNTS["transformers"]
 
 
-@pytest.mark.parametrize("name", sorted(COUNTS["models"]))
+@for_each("name", sorted(COUNTS["models"]))
 def test_counts_equal_those_of_transformers(name: str) -> None:
     stored = COUNTS["models"][name]
     model = load(name)

@@ -13,7 +13,7 @@ from roofline.models import load, names
 from roofline.models.families import known_types
 from roofline.statements import kind_of
 from tests.models.tiny import TINY
-from tests.strategies import LONG, some
+from tests.strategies import LONG, for_each, some
 
 LLAMA: dict[str, Any] = {
     "model_type": "llama",
@@ -117,7 +117,7 @@ FACTS: dict[str, dict[str, int]] = json.loads(
 )["models"]
 
 
-@pytest.mark.parametrize("name", sorted(FACTS))
+@for_each("name", sorted(FACTS))
 def test_parameters_and_bytes_of_published_checkpoints(name: str) -> None:
     model = load(name)
     beside = 0 if model.vision is None else model.vision.weight_bytes()
@@ -262,7 +262,7 @@ def test_a_cut_configuration_never_crashes() -> None:
     assert len(seen) > 15
 
 
-@pytest.mark.parametrize("name", some(sorted(TINY), 4))
+@for_each("name", some(sorted(TINY), 4))
 def test_a_cut_small_configuration_never_crashes(name: str) -> None:
     """The same of every family that is read."""
     refused = 0

@@ -14,6 +14,7 @@ from roofline.errors import RooflineError
 from roofline.models.parallelism.schedules import SCHEDULES, check_schedule, schedule
 from roofline.sizes import symbol
 from tests.models.pipeline_simulation import simulate
+from tests.strategies import for_each
 
 TIMES = st.sampled_from([0.25, 0.5, 1.0, 1.5, 3.0])
 
@@ -82,8 +83,8 @@ def test_numbers_arrays_and_symbols_agree(name: str) -> None:
         )
 
 
-@pytest.mark.parametrize("name", sorted(SCHEDULES))
-@pytest.mark.parametrize(("stages", "share"), list(itertools.product([2, 4, 8], [0.01, 0.05, 0.2])))
+@for_each("name", sorted(SCHEDULES))
+@for_each(("stages", "share"), list(itertools.product([2, 4, 8], [0.01, 0.05, 0.2])))
 def test_microbatches_for_a_bubble_are_the_fewest(name: str, stages: int, share: float) -> None:
     chosen = schedule(name)
     found = chosen.microbatches(share, stages=stages)

@@ -18,7 +18,7 @@ from roofline.models.training.passes import POLICIES, GradientFormat, backward, 
 from roofline.models.training.stage import kept_bytes, states
 from roofline.sizes import symbol
 from tests.models.tiny import TINY
-from tests.strategies import few, some
+from tests.strategies import few, for_each, some
 
 H100: dict[str, Any] = {"on": "h100", "batch_tokens": 8192}
 
@@ -49,7 +49,7 @@ def scores_again(ops: Any) -> Any:
     return sum(matrix([op]) * op.dims["head_size"] // (op.dims["head_size"] + op.dims["v_head_size"]) for op in found)
 
 
-@pytest.mark.parametrize("name", some(sorted(TINY), 4))
+@for_each("name", some(sorted(TINY), 4))
 def test_backward_is_twice_forward(name: str) -> None:
     model = load(TINY[name], name=name)
     ops = forward(prefill(model, batch=2, prompt=24, logits="all"))

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from strings import VALID, texts
+from tests.strategies import for_each
 
 from roofline.errors import NotationError
 from roofline.notation import canonical, program
@@ -46,7 +47,7 @@ def check(text):
     return True
 
 
-@pytest.mark.parametrize("text", VALID)
+@for_each("text", VALID)
 def test_right_lines_read_and_read_back(text):
     assert check(text)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from tests.strategies import for_each
 
 from roofline.errors import NotationError
 from roofline.notation import canonical, parse, program
@@ -97,7 +98,7 @@ def test_a_documented_program_has_three_steps():
     assert found.steps[2].output.labels == ("B", "D")
 
 
-@pytest.mark.parametrize(("name", "text"), CASES, ids=[f"{name}-{i}" for i, (name, _) in enumerate(CASES)])
+@for_each(("name", "text"), CASES, ids=[f"{name}-{i}" for i, (name, _) in enumerate(CASES)])
 def test_lines_of_the_sources_read(name, text):
     found = program(text)
     assert found.steps

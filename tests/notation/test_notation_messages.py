@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from tests.strategies import for_each
 
 from roofline.errors import NotationError
 from roofline.notation import program
@@ -359,7 +360,7 @@ there is nothing to read; an example: bf16[B, D] * int8[D, F] -> bf16[B, F]
 ]
 
 
-@pytest.mark.parametrize("expected", EXACT, ids=[text.strip().split("\n")[0][:40] for text in EXACT])
+@for_each("expected", EXACT, ids=[text.strip().split("\n")[0][:40] for text in EXACT])
 def test_messages_are_exact(expected):
     expected = expected[1:-1]
     lines = expected.split("\n")

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.strategies import some
+from tests.strategies import for_each, some
 
 from roofline import comm
 from roofline.bounds.evaluate import evaluate
@@ -37,7 +37,7 @@ def amounts(work):
     return {key: value for key, value in work.items() if value != 0}
 
 
-@pytest.mark.parametrize(("target", "kind", "algorithm"), some(CASES, 7))
+@for_each(("target", "kind", "algorithm"), some(CASES, 7))
 def test_every_algorithm_is_timed_and_grows_with_its_bytes(target, kind, algorithm):
     machine = chip(target)
     small, large = time(kind, machine, 1e6, algorithm), time(kind, machine, 2e6, algorithm)
@@ -46,7 +46,7 @@ def test_every_algorithm_is_timed_and_grows_with_its_bytes(target, kind, algorit
         assert large.times[resource] == pytest.approx(seconds * (1 if resource == "hop latency" else 2))
 
 
-@pytest.mark.parametrize(("target", "kind", "algorithm"), some(CASES, 7))
+@for_each(("target", "kind", "algorithm"), some(CASES, 7))
 def test_the_default_is_one_of_those_that_fit(target, kind, algorithm):
     axes = list(chip(target).mesh)
     assert default_algorithm(kind, axes) in algorithms(kind, axes)
@@ -66,7 +66,7 @@ def test_axes_of_one_chip_cost_nothing(kind):
         assert amounts(with_one.work) == amounts(cost(kind, list(plain.mesh), 1e9, algorithm=algorithm).work)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("target", "kind", "algorithm"), some([c for c in CASES if ":" in c[0] and "x" not in c[0].partition(":")[2]], 5)
 )
 def test_relabelling_changes_nothing(target, kind, algorithm):

@@ -11,6 +11,7 @@ import csv
 from pathlib import Path
 
 import pytest
+from tests.strategies import for_each
 
 from roofline.hardware import chip
 from roofline.ops.collectives.choice import Chooser
@@ -21,9 +22,7 @@ DATA = Path(__file__).parents[1] / "data" / "measured_collectives.csv"
 ROWS = list(csv.DictReader(DATA.read_text(encoding="utf-8").splitlines()))
 
 
-@pytest.mark.parametrize(
-    "row", ROWS, ids=lambda row: f"{row['chip']}:{row['chips']} {row['library']} {row['collective']}"
-)
+@for_each("row", ROWS, ids=lambda row: f"{row['chip']}:{row['chips']} {row['library']} {row['collective']}")
 def test_no_measured_collective_is_below_its_bound(row: dict[str, str]) -> None:
     machine = chip(f"{row['chip']}:{row['chips']}")
     assert machine.mesh is not None

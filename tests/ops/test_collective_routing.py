@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 from simulate_networks import TIERED, Network, dcn, inside, torus
-from tests.strategies import LONG
+from tests.strategies import LONG, for_each
 
 from roofline.errors import InputError, SizeError
 from roofline.hardware import chip
@@ -68,8 +68,8 @@ def crossings(sizes: Sequence[int], routing: TopKRouting) -> list[Fraction]:
     return [Fraction(crossed[tier], ways) for tier in range(len(sizes))]
 
 
-@pytest.mark.parametrize("routing", ROUTINGS)
-@pytest.mark.parametrize("network", [n for n in TIERED if n.chips <= 16 and len(n.axes) == 1], ids=lambda n: n.name)
+@for_each("routing", ROUTINGS)
+@for_each("network", [n for n in TIERED if n.chips <= 16 and len(n.axes) == 1], ids=lambda n: n.name)
 def test_every_tier_carries_a_row_once_to_each_unit(network: Network, routing: str) -> None:
     each, usual = ROUTINGS[routing]
     routing = TopKRouting(each * network.chips, *usual)

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import sympy
+from tests.strategies import for_each
 
 from roofline.errors import InputError, NotationError, SizeError
 from roofline.notation import program
@@ -61,8 +62,8 @@ def sizes_of(text: str) -> dict[str, int]:
     return {label: VALUES[label] for label in program(text).labels}
 
 
-@pytest.mark.parametrize("options", OPTIONS, ids=["usual", "exact", "unpadded"])
-@pytest.mark.parametrize("family", FAMILIES)
+@for_each("options", OPTIONS, ids=["usual", "exact", "unpadded"])
+@for_each("family", FAMILIES)
 def test_number_equals_array_equals_symbol(family: str, options: dict[str, Any]) -> None:
     text = FAMILIES[family]
     sizes = sizes_of(text)
@@ -108,7 +109,7 @@ CALLS = {
 FUNCTIONS = {name: row for name, row in canonical_functions().items() if row.family != "collective"}
 
 
-@pytest.mark.parametrize("name", FUNCTIONS)
+@for_each("name", FUNCTIONS)
 def test_every_function_has_a_cost(name: str) -> None:
     operands = ", ".join(["bf16[B, D]"] * FUNCTIONS[name].least)
     (op,) = build(program(CALLS.get(name, f"{name}({operands})")), {})

@@ -9,7 +9,7 @@ import pytest
 from counting import Counted, Tally, largest, total
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.strategies import few
+from tests.strategies import few, for_each
 
 from roofline.errors import InputError, SizeError
 from roofline.notation import program
@@ -84,7 +84,7 @@ def _square(x: N) -> N:
     return x * x
 
 
-@pytest.mark.parametrize("function", sorted(PER_ELEMENT.keys() - {"rope"}))
+@for_each("function", sorted(PER_ELEMENT.keys() - {"rope"}))
 def test_a_composite_counts_its_primitive_operations(function: str) -> None:
     tally = Tally()
     FORMULAS[function](tally.number(0.7), tally.number(1.3))

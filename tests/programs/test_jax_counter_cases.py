@@ -20,6 +20,7 @@ from roofline.ops.counting import CONVENTIONS, Convention, one_each, valid_macs
 from roofline.programs import trace as trace_any
 from roofline.work import Op
 from tests.programs.counter_cases import CONTROL_FLOW, EXCEPTED, JAX, SUSPECT
+from tests.strategies import for_each
 
 MESH = AbstractMesh((2, 2, 2), ("x", "y", "z"), axis_types=(AxisType.Auto,) * 3)
 
@@ -200,7 +201,7 @@ def _function(case: dict[str, Any]) -> Any:
     return RUNNERS[name](case)
 
 
-@pytest.mark.parametrize("case", JAX, ids=lambda c: f"{c['number']}-{c['test']}")
+@for_each("case", JAX, ids=lambda c: f"{c['number']}-{c['test']}")
 def test_case_of_jax(case):
     traced = trace(_function(case), *_shapes(case))
     with convention(as_jax) as name:

@@ -15,6 +15,7 @@ import pytest
 
 from roofline.errors import InputError
 from roofline.programs import trace
+from tests.strategies import for_each
 
 LONG = bool(os.environ.get("ROOFLINE_LONG"))
 
@@ -51,7 +52,7 @@ def elements(case: Any) -> int:
     return sum(v.size for v in values if isinstance(v, np.ndarray) and v.dtype != object)
 
 
-@pytest.mark.parametrize("case", cases(), ids=lambda case: case.name)
+@for_each("case", cases(), ids=lambda case: case.name)
 def test_a_node_has_a_price_or_is_a_listed_gap(case):
     try:
         found = trace(case.model)
