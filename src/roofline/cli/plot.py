@@ -6,7 +6,7 @@ from typing import Any
 
 from roofline.cli.command import argument, command_named
 from roofline.cli.option_table import DESCRIBED, EXPECT, MESH, WORK, option, options, with_options
-from roofline.cli.options import expectation_wanted, question_arguments, split_words
+from roofline.cli.options import expectation_wanted, question_arguments, split_words, targets
 from roofline.cli.output import ChartKind, show_chart, show_json
 from roofline.errors import InputError
 
@@ -14,7 +14,13 @@ from roofline.errors import InputError
 @command_named("plot", "on vary kind ceiling level points flops bytes intensity output-file width dark json")
 @argument("words", nargs=-1, metavar="[EXPRESSION]... [SIZE=VALUES]...")
 @with_options(option("vary"), option("kind", type=ChartKind("roofline", "size")))
-@with_options(option("on", name="targets", help="A machine, or several."), DESCRIBED, MESH, WORK, EXPECT)
+@with_options(
+    option("on", name="machines", metavar="TARGET[,TARGET]…", help="A machine, or several."),
+    DESCRIBED,
+    MESH,
+    WORK,
+    EXPECT,
+)
 @with_options(
     *options("name ceiling level"),
     option("bandwidth", help="Roofline: coloured regions between two."),
@@ -39,7 +45,7 @@ def command(
     """Roofline of machines with operations as points; or throughput or time over a size.
 
     \b
-    roofline plot --on h100 --on a100 "bf16[512, 8192] @ bf16[8192, 8192]" -o roof.png
+    roofline plot --on h100,a100 "bf16[512, 8192] @ bf16[8192, 8192]" -o roof.png
     roofline plot "bf16[B, D] * bf16[D, F]" --on v5e --vary B=1:511 D=1024,4096 F=D -o knees.svg
     roofline plot "fp16[B, D] * fp16[D, F]" --on a100 --kind time --vary B=1:512 D=5120 F=5120
     """
@@ -50,11 +56,11 @@ def command(
     drawing = {
         name: options.pop(name) for name in ("names", "dtypes", "levels", "bandwidths", "measured", "title", "kind")
     }
-    targets, drawing = options.pop("targets"), {**drawing, **expectation_wanted(options)}
+    machines, drawing = options.pop("machines"), {**drawing, **expectation_wanted(options)}
     arguments = question_arguments({**options, "on": None})
     chart = plot(
         *expressions,
-        on=list(targets) or None,
+        on=[name for name in targets(machines) if name] or None,
         vary=over,
         sizes=sizes,
         theme="dark" if dark else "light",
