@@ -36,6 +36,10 @@ SECONDS, MEMORY = 10.0, 2 * 2**30
 LONGEST = 6000
 
 
+#: What holds for as long as this process lives.
+_HELD: list[contextlib.AbstractContextManager[None]] = []
+
+
 class Defect(NamedTuple):
     """What is wrong with an input: a signature that is the same for the same fault, and what was said."""
 
@@ -65,7 +69,8 @@ def prepare() -> None:
     for found in pkgutil.iter_modules(roofline.cli.__path__):
         import_module(f"roofline.cli.{found.name}")
 
-    alone().__enter__()
+    _HELD.append(alone())
+    _HELD[-1].__enter__()
     os.environ.update(XDG_CONFIG_HOME="/nowhere", HOME="/nowhere", COLUMNS="100")
     warnings.simplefilter("error", RuntimeWarning)
     for kind in KINDS:
