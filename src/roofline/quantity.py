@@ -105,6 +105,16 @@ def count(text: str, billion: bool = False) -> int | float | None:
     return int(exact) if exact == exact.to_integral_value() else float(exact)
 
 
+def whole_number(text: str) -> int | None:
+    """A whole number of at least 0 in digits alone; None for any other text, and for one of over 300 digits.
+
+    >>> whole_number(" 16 "), whole_number("²"), whole_number("-1"), whole_number("9" * 5000)
+    (16, None, None, None)
+    """
+    digits = text.strip()
+    return int(digits) if digits.isdecimal() and len(digits) <= 300 else None
+
+
 def parse(text: Any, unit: str, *, zero: bool = False) -> float:
     """Read a figure as a number in ``unit``: SI base units, bytes not bits.
 

@@ -309,3 +309,26 @@ def test_a_fraction_may_be_a_percentage(given: str, plain: str, capsys: pytest.C
         assert main(["bound", MATMUL, "--on", "v5e", "--overlap", overlap, *SIZES]) == 0
         answers.append(capsys.readouterr().out)
     assert answers[0] == answers[1]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "comm AllReduce --bytes 1GB --on h100:8 --plan {}",
+        "plan llama-2-7b --on h100 --rate 1/s --prompt 64 --output 16 --count 1 --why h100:{}",
+        "plan llama-2-7b --on h100 --rate 1/s --prompt 64 --output 16 --count 1 --why h100:1,batch,{}",
+        "train llama-2-7b --on h100:8 --batch-tokens 64k --checkpoint {}",
+        "bound bf16[64,64]*bf16[64,64] --on h100 --tile {},1,1",
+        "llm qwen3-vl-2b-instruct --on h100 --prompt 4k --images {}",
+        "llm qwen3-vl-2b-instruct --on h100 --prompt 4k --images 1 --image-size {}x8",
+        "solve bf16[64,64]*bf16[64,64] --on h100 --for dtype:{}",
+        "chips --sort {}",
+    ],
+)
+def test_a_number_of_thousands_of_digits_is_one_short_error(line: str, capsys: pytest.CaptureFixture[str]) -> None:
+    for digits in ("9" * 5000, "²"):
+        words = [word.replace(",batch,", " batch ") for word in line.format(digits).split()]
+        assert main(words) == 2
+        said = capsys.readouterr().err
+        assert "Traceback" not in said
+        assert len(said) < 1500

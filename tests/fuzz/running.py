@@ -114,7 +114,7 @@ def alone() -> Iterator[None]:
         return known[id(machine)][1]
 
     refusing = [(import_module("roofline.cli.measure"), "_measured"), (measurement, "run"), (uvicorn.Server, "run")]
-    dask = SimpleNamespace(Client=refused, LocalCluster=refused)
+    dask = SimpleNamespace(Client=refused)
     silent = [(Workers, "__init__"), (Workers, "close")]
     with contextlib.ExitStack() as held:
         for owner, name in refusing:
@@ -122,6 +122,7 @@ def alone() -> Iterator[None]:
         for owner, name in silent:
             held.enter_context(patch.object(owner, name, lambda *_, **__: None))
         held.enter_context(patch.object(import_module("roofline.grids.runs"), "load_extra", lambda *_: dask))
+        held.enter_context(patch.object(import_module("roofline.grids.runs"), "_local", refused))
         held.enter_context(patch.object(import_module("roofline.cli.chips"), "chip_data", once))
         yield
 

@@ -37,7 +37,7 @@ from roofline.ops.collectives.choice import Chooser
 from roofline.ops.sharding.layout import check_uneven, divides, local_size
 from roofline.ops.sharding.local import MeshPlacement, PlanTime, TimeCosts, operations, sizes_of_all
 from roofline.ops.sharding.plans import Costs, Found, MaySplit, Plan, assumes_any_axis_order, plans
-from roofline.quantity import format_amount
+from roofline.quantity import format_amount, whole_number
 from roofline.sizes import Size, is_array, is_one, is_symbol, product
 from roofline.statements import Assumption
 from roofline.work import Op, Work
@@ -215,13 +215,14 @@ def lay_out(asked: Sharded) -> LaidOut:
     if asked.conventions.plan == FEWEST or (asked.conventions.plan is None and not search.plain):
         chosen = search.first()
         return search.laid_out(chosen, search.build(chosen), ())
-    if asked.conventions.plan is not None and not str(asked.conventions.plan).strip().isdecimal():
+    rank = None if asked.conventions.plan is None else whole_number(str(asked.conventions.plan))
+    if asked.conventions.plan is not None and rank is None:
         chosen = search.named(str(asked.conventions.plan))
         return search.laid_out(chosen, search.build(chosen), ())
     if not search.plain:
         hint = "name it by its collectives; a rank goes by the times, which take numbers"
         raise InputError(f"plan {asked.conventions.plan} is a rank, and some sizes are open or arrays", hint=hint)
-    at = 1 if asked.conventions.plan is None else int(asked.conventions.plan)
+    at = 1 if rank is None else rank
     listed = search.ranked()
     if not 1 <= at <= len(listed[:at]):
         raise InputError(f"there is no plan {at}", hint=f"there are {len(listed)}; 'roofline shard' lists them")

@@ -11,7 +11,7 @@ from roofline.bounds.conventions import OF_OPERATIONS
 from roofline.errors import InputError
 from roofline.models.parallelism.layout import OPTIONS
 from roofline.models.step import PREFILL_ONLY
-from roofline.quantity import format_amount, format_number, parse
+from roofline.quantity import format_amount, format_number, parse, whole_number
 from roofline.sections import Section
 
 
@@ -133,7 +133,7 @@ def _disaggregation(asked: ServingQuestion, found: Any) -> FurtherAnswer:
     if chips is None:
         chips = 1
         for size in shape.split("x"):
-            chips *= int(size) if size.isdigit() else 1
+            chips *= whole_number(size) or 1
     shared = {name: value for name, value in asked.decoding.items() if name not in _WHERE}
     decoding: dict[str, Any] = {name: asked.decoding[name] for name in _WHERE if name in asked.decoding}
     many = {"expert": chips} if asked.arguments.get("expert", 1) > 1 else {}

@@ -12,6 +12,7 @@ from roofline.cli.option_table import option, options, with_options
 from roofline.cli.output import check_files, show, show_json
 from roofline.errors import HardwareError, InputError
 from roofline.hardware.catalog import user_file
+from roofline.quantity import whole_number
 
 if TYPE_CHECKING:
     from roofline.hardware.machine import Machine
@@ -193,8 +194,9 @@ def _device(text: str) -> Device:
 
     kinds: dict[str, Callable[[int], Device]] = {"cuda": TorchDevice, "jax": JaxDevice}
     name, _, index = text.partition(":")
-    if name not in kinds or (index and not index.isdecimal()):
+    number = whole_number(index or "0")
+    if name not in kinds or number is None:
         raise InputError(
             f"--device {text!r} is not one", hint="cuda (of ROCm's PyTorch too), jax, or one of several: cuda:1"
         )
-    return kinds[name](int(index or 0))
+    return kinds[name](number)

@@ -12,6 +12,7 @@ from roofline.bounds.conventions import OF_OPERATIONS
 from roofline.cli.command import word_of
 from roofline.cli.options import convention_arguments, parse_size, target_arguments
 from roofline.errors import InputError
+from roofline.quantity import whole_number
 
 #: Options that are numbers of chips.
 _NUMBERS = ("tensor", "pipeline", "data", "expert", "context_parallel", "kv_parallel")
@@ -68,20 +69,22 @@ def images(options: dict[str, Any], model: Any) -> dict[str, Any]:
         raise InputError("--image-size without images", hint="say how many with --images")
     if count is None:
         return {}
-    if not count.isdecimal():
+    images = whole_number(count)
+    if images is None:
         raise InputError(f"--images {count!r} is not a number of images", hint="a whole number, as in --images 4")
     if model.vision is None:
         raise InputError(f"{model.name} has no vision tower that is modelled", hint="leave the images out")
     if options["prompt"] is None:
         raise InputError("images are seen in prefill", hint="give the prompt that holds their tokens with --prompt")
-    return {"images": int(count), **({} if size is None else {"image_size": _pixels(size)})}
+    return {"images": images, **({} if size is None else {"image_size": _pixels(size)})}
 
 
 def _pixels(text: str) -> tuple[int, int]:
     height, cross, width = text.lower().partition("x")
-    if not (cross and height.isdecimal() and width.isdecimal() and int(height) and int(width)):
+    size = whole_number(height), whole_number(width)
+    if not (cross and size[0] and size[1]):
         raise InputError(f"--image-size {text!r} is not understood", hint="height x width in pixels, as in 1024x768")
-    return int(height), int(width)
+    return size[0], size[1]
 
 
 #: Names of the options of a question about a model; those of its sizes, and those that training has alone.

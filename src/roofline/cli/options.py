@@ -13,7 +13,7 @@ from roofline.hardware.catalog import user_file
 from roofline.letters import plain
 from roofline.notation.functions import longest_match
 from roofline.ops.formula import FUNCTIONS
-from roofline.quantity import count
+from roofline.quantity import count, whole_number
 
 _SIZE = re.compile(r"\s*([^\W\d]\w*)\s*=\s*([^\[\]]*)", re.DOTALL)
 #: A list as Python writes it, ``B=[1, 2, 4]``: its brackets go.
@@ -299,10 +299,10 @@ def parse_tile(text: str | None) -> list[int] | None:
     """Read ``--tile 128,128,64``."""
     if text is None:
         return None
-    parts = re.split(r"[,x]", text)
-    if len(parts) != 3 or not all(part.strip().isdecimal() for part in parts):
+    sizes = [whole_number(part) for part in re.split(r"[,x]", text)]
+    if len(sizes) != 3 or None in sizes:
         raise InputError(f"--tile {text!r} is not three sizes", hint="bm,bn,bk, as in --tile 128,128,64")
-    return [int(part) for part in parts]
+    return [size for size in sizes if size is not None]
 
 
 def parse_amount(text: str | None) -> str | list[str] | None:

@@ -155,10 +155,11 @@ class ChartKind(click.ParamType):  # type: ignore[type-arg]
 
 
 def show_error(text: str) -> None:
-    """Print an error on standard error: on a terminal its first word is red."""
+    """Print an error on standard error, a long word of the input cut short: on a terminal its first word is red."""
+    import re
     import sys
 
-    head, colon, rest = text.partition(":")
+    head, colon, rest = re.sub(r"\S{500,}", lambda long: f"{long[0][:200]}…", text).partition(":")
     click.echo(
         (click.style(head + colon, fg="red", bold=True) if _colors(sys.stderr) else head + colon) + rest, err=True
     )

@@ -9,6 +9,7 @@ from roofline.cli.option_table import MESH, TARGET, WORK, option, with_options
 from roofline.cli.options import one_expression, question_arguments, split_words
 from roofline.cli.output import show, show_json
 from roofline.errors import InputError
+from roofline.quantity import whole_number
 
 
 @command_named("solve", "for equal bandwidth on set over flops bytes dtype policy json")
@@ -86,6 +87,7 @@ def _dtypes(expression: str, for_: str, sizes: dict[str, Any], arguments: dict[s
     from roofline.bounds.solve_dtypes import solve_dtypes
 
     text = for_.partition(":")[2] or "0"
-    if not text.isdecimal():
+    operand = whole_number(text)
+    if operand is None:
         raise InputError(f"--for {for_!r} does not name an operand", hint="dtype:0 is the first, dtype:1 the second")
-    return solve_dtypes(expression, int(text), sizes=sizes, **arguments)
+    return solve_dtypes(expression, operand, sizes=sizes, **arguments)

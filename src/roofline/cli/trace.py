@@ -22,7 +22,8 @@ from roofline.cli.options import (
 from roofline.cli.output import is_kept, show, show_chart, show_json
 from roofline.cli.progress import working
 from roofline.errors import InputError, SizeError, suggest
-from roofline.files import MOST_DIGITS, write_text
+from roofline.files import write_text
+from roofline.quantity import whole_number
 
 if TYPE_CHECKING:
     from roofline.sections import Section
@@ -351,9 +352,12 @@ def _trips(words: Sequence[str]) -> Any:
     found = {}
     for word in words:
         place, _, number = word.rpartition("=")
-        if not number.isdecimal() or len(number) > MOST_DIGITS:
-            raise InputError(f"--trips {word:.80} is not N or PLACE=N", hint="as in --trips 10, or --trips step.py:12=10")
-        found[place] = int(number)
+        trips = whole_number(number)
+        if trips is None:
+            raise InputError(
+                f"--trips {word:.80} is not N or PLACE=N", hint="as in --trips 10, or --trips step.py:12=10"
+            )
+        found[place] = trips
     return found[""] if list(found) == [""] else found
 
 

@@ -15,7 +15,7 @@ from roofline.cli.options import convention_arguments, expectation_asked, on_eac
 from roofline.cli.output import show, show_json
 from roofline.cli.values import POWER
 from roofline.errors import InputError
-from roofline.quantity import count
+from roofline.quantity import count, whole_number
 from roofline.sizes import LARGEST
 
 #: Options that say nothing without another.
@@ -114,7 +114,7 @@ def command(model: str, as_json: bool, search: bool, memory: bool, **options: An
     for name in ("batch_tokens", "sequence", "tokens"):
         options[name] = _count(name, options[name])
     kept = options.pop("checkpoint")
-    options["checkpoint"] = int(kept) if kept.isdecimal() else kept
+    options["checkpoint"] = _kept(kept)
     if options["master"] == "none":
         options["master"] = None
     options["count"] = "full" if options.pop("full_attention") else "causal"
@@ -160,7 +160,7 @@ def _search(model: str, as_json: bool, options: dict[str, Any]) -> None:
         if not not_default(name):
             options[name] = None
     kept = options["checkpoint"]
-    options["checkpoint"] = int(kept) if kept is not None and kept.isdecimal() else kept
+    options["checkpoint"] = None if kept is None else _kept(kept)
     if options["master"] == "none":
         options["master"] = None
     options["count"] = "full" if options.pop("full_attention") else "causal"
@@ -202,7 +202,7 @@ def _memory(model: str, as_json: bool, options: dict[str, Any]) -> None:
     def ask(asked: dict[str, Any]) -> Any:
         where = target_arguments(asked)
         return training_memory(
-            model, tokens=tokens, checkpoint=int(kept) if kept.isdecimal() else kept, using=options["using"],
+            model, tokens=tokens, checkpoint=_kept(kept), using=options["using"],
             **{name: where[name] for name in ("on", "set", "files")}, **figures,
         )  # fmt: skip
 
@@ -236,6 +236,12 @@ def _budget(model: str, as_json: bool, options: dict[str, Any]) -> None:
 def not_default(name: str) -> bool:
     """Whether an option was given."""
     return click.get_current_context().get_parameter_source(name) != ParameterSource.DEFAULT
+
+
+def _kept(text: str) -> int | str:
+    """What a checkpoint keeps: a policy by name, or so many layers."""
+    number = whole_number(text)
+    return text if number is None else number
 
 
 def _count(name: str, text: str | None) -> int | None:

@@ -25,6 +25,7 @@ from functools import reduce
 from typing import Any, Protocol
 
 from roofline.errors import InputError, suggest
+from roofline.quantity import whole_number
 from roofline.sizes import Codes
 
 #: Columns of which more is better; of the others less is.
@@ -299,9 +300,10 @@ def _front(value: str, known: Sequence[str], usual: Sequence[str]) -> Front:
 
 def _top(value: str, known: Sequence[str], usual: Sequence[str]) -> Top:
     count, _, name = value.partition(":")
-    if not count.strip().isdecimal() or int(count) < 1:
+    rows = whole_number(count)
+    if not rows:
         raise InputError(f"--keep top={value} is no number of rows", hint="as in top=100 or top=100:lower")
-    return Top(int(count), _column(name.strip() or usual[0], known))
+    return Top(rows, _column(name.strip() or usual[0], known))
 
 
 def _histogram(value: str, known: Sequence[str], usual: Sequence[str]) -> Histogram:

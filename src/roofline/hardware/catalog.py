@@ -47,7 +47,7 @@ from roofline.files import read_toml
 from roofline.hardware.machine import Machine, Unit
 from roofline.hardware.schema import build_chip, build_system, check_file, names_of
 from roofline.hardware.toml_fields import FieldPath, is_text_list
-from roofline.quantity import format_quantity
+from roofline.quantity import format_quantity, whole_number
 from roofline.statements import Assumption, assume
 
 #: How far a peak may lie from what it is held against.
@@ -484,7 +484,7 @@ def _several(name: str, layers: Sequence[CatalogLayer]) -> str:
     key = next((k for layer in reversed(layers) if (k := layer.key(squashed))), read_index().aliases.get(squashed))
     if key is None:
         return ""
-    if found["hyphen"] and key in _COUNTED_BY_CORE and count.isdigit() and int(count) > 1:
+    if found["hyphen"] and key in _COUNTED_BY_CORE and (whole_number(count) or 0) > 1:
         return f"Google counts its TensorCores, two a chip: write '{key}:{int(count) // 2}' for {int(count) // 2} chips"
     return f"several chips stand behind a colon: '{key}:{count.lower().replace('×', 'x')}'"
 

@@ -33,7 +33,7 @@ from roofline.models.serving.disaggregation import link_bandwidth
 from roofline.plans.load import LatencyUnderLoad, LoadedServer, ServerTimes
 from roofline.plans.question import LIMIT_NAMES, PlanQuestion
 from roofline.plans.replicas import FORMATS, Replica, UnloadedReplica, divides, replicas
-from roofline.quantity import format_amount, format_number
+from roofline.quantity import format_amount, format_number, whole_number
 
 #: Reasons in the order in which they are looked for.
 KINDS = ("legal", "fit", "limit", "rate", "load", "beaten")
@@ -460,10 +460,10 @@ def read_deployment(text: str, asked: PlanQuestion) -> Deployment:
     """
     target, *words = text.replace(",", "").split()
     name, _, shape = target.partition(":")
-    if name not in asked.chips or not (shape or "1").isdecimal():
+    chips = whole_number(shape or "1")
+    if name not in asked.chips or chips is None:
         hint = f"a chip of the plan and a number of them first, as in {asked.chips[0]}:8"
         raise InputError(f"{target!r} is not a number of chips of the plan", hint=hint)
-    chips = int(shape or 1)
     ways: dict[str, int] = {}
     chunk, most, formats = -1, 0, []
     while words:
@@ -471,9 +471,9 @@ def read_deployment(text: str, asked: PlanQuestion) -> Deployment:
         if word in ("tensor", "pipeline", "context", "expert", "draft", "batch", "chunk", "chunks"):
             if words and words[0] == "of":
                 words.pop(0)
-            if not words or not words[0].isdecimal():
+            number = whole_number(words.pop(0)) if words else None
+            if number is None:
                 raise InputError(f"{word} without a number in {text!r}", hint=f"for instance {word} 8")
-            number = int(words.pop(0))
             if word == "batch":
                 most = number
             elif word.startswith("chunk"):

@@ -19,6 +19,7 @@ from roofline import dtypes
 from roofline.errors import InputError, NotationError, RooflineError, SizeError
 from roofline.notation import parse
 from roofline.notation.structure import TensorNode
+from roofline.quantity import whole_number
 from roofline.sizes import Size, check, is_array, is_symbol, product, symbol
 
 #: What to do about a call that Python itself refuses.
@@ -102,7 +103,8 @@ def stated_values(text: str) -> tuple[str, list[float] | None]:
     words = re.sub(r"[\[\](),]", " ", said).split()
     known = {"true": 1, "false": 0}
     try:
-        return tensor, [known[w.lower()] if w.lower() in known else int(w) if w.isdigit() else float(w) for w in words]
+        numbers = [known.get(word.lower(), whole_number(word)) for word in words]
+        return tensor, [float(w) if number is None else number for w, number in zip(words, numbers, strict=True)]
     except ValueError:
         hint = "as in 'int64[4] = 0, 2, 1, 3', or one for all"
         raise InputError(f"the values of {tensor.strip()} are not numbers", hint=hint) from None

@@ -25,6 +25,7 @@ from roofline.measurement.profiles.profile import AROUND, Profile
 from roofline.measurement.profiles.profiled_call import FORMATS, ProfiledCall, price_profiled_call
 from roofline.measurement.runs import Measured
 from roofline.progress import counted
+from roofline.quantity import whole_number
 from roofline.work import Op
 
 #: Categories of events, in small letters: operations, work of a device, calls that launch it. PyTorch before 1.12 wrote
@@ -225,8 +226,7 @@ def _recast(call: dict[str, Any], inside: Sequence[dict[str, Any]]) -> bool:
 
 def _order(call: dict[str, Any]) -> tuple[float, float, int]:
     """Callers before what they call: of two of one time, as in traces of whole microseconds, the one numbered first."""
-    number = _number(call) or ""
-    return call["ts"], -call["dur"], int(number) if number.isdecimal() else 0
+    return call["ts"], -call["dur"], whole_number(_number(call) or "") or 0
 
 
 def _beside(
