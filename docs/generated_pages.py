@@ -7,11 +7,15 @@ from __future__ import annotations
 
 import json
 import re
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 DOCS = Path(__file__).resolve().parent
+
+#: The keys of every answer's JSON: parts and schemas.
+JSON_KEYS: dict[str, Any] = tomllib.loads((DOCS / "json_keys.toml").read_text(encoding="utf-8"))
 
 #: A picture of a page, and a command that writes a file of the same name.
 _PICTURE = re.compile(r"^!\[(?P<says>[^\]]+)\]\(images/(?P<name>[\w-]+\.svg)\)", re.MULTILINE)
@@ -98,6 +102,50 @@ def plan_schema_page() -> str:
     return "\n".join(lines) + "\n"
 
 
+def json_page() -> str:
+    """The keys of what ``--json`` prints, schema by schema, then the parts that several have."""
+    schemas, parts = JSON_KEYS["schemas"], JSON_KEYS["parts"]
+    lines = [
+        "# The keys of the JSON",
+        "",
+        "*For whoever reads an answer by a program.* `--json` prints what `to_dict()` gives: plain SI units, and null",
+        "where something is unknown, open or was not asked. `schema` is the first key; within a version keys are only",
+        "added. Behind a name, `[]` is a list of objects and `{}` an object whose names are data, such as resources or",
+        "sizes. A figure is a list where a size was one. What `plan` prints is [a JSON Schema](plan_schema.md).",
+        "",
+        "| command | schema |",
+        "|---|---|",
+        *(f"| {schema['says']} | [{name}](#{_anchor(name)}) |" for name, schema in schemas.items()),
+        "",
+    ]
+    for name, part in schemas.items():
+        lines += [f"## {name}", ""]
+        if "@" in part:
+            lines += [f"{part['says']}: the keys of [{part['@']}](#{part['@']}).", ""]
+        else:
+            lines += [f"{part['says']}.", "", *_key_table(part)]
+    lines += ["## Parts", "", "Objects that stand in several answers.", ""]
+    for name, part in parts.items():
+        lines += [f"### {name}", "", *_key_table(part)]
+    return "\n".join(lines) + "\n"
+
+
+def _key_table(part: dict[str, str]) -> Iterator[str]:
+    yield from ("| key | unit | what it is |", "|---|---|---|")
+    for key, said in part.items():
+        if key != "says":
+            unit, _, meaning = (word.strip() for word in said.partition("|"))
+            inner = unit[1:] if unit[:1] == "@" else ""
+            linked = "see its schema" if inner == "schema" else f"[{inner}](#{inner})" if inner else unit
+            yield f"| `{'any name' if key == '*' else key}` | {linked} | {_cell(meaning)} |"
+    yield ""
+
+
+def _anchor(heading: str) -> str:
+    """The anchor that a heading gets."""
+    return re.sub(r"[^a-z0-9_-]", "", heading.lower())
+
+
 def _keys(part: dict[str, Any], before: str) -> Iterator[str]:
     for key, value in part["properties"].items():
         inner = next((each for each in (value, *value.get("anyOf", ())) if "properties" in each), None)
@@ -124,6 +172,7 @@ def write() -> None:
     folder = DOCS / "generated"
     folder.mkdir(exist_ok=True)
     pages = {"commands.md": commands_page(), "gallery.md": gallery_page(), "plan_schema.md": plan_schema_page()}
+    pages["json.md"] = json_page()
     for name, text in pages.items():
         path = folder / name
         if not path.exists() or path.read_text(encoding="utf-8") != text:

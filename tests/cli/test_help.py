@@ -43,7 +43,7 @@ def test_all_options_stand_under_help_all_and_no_word_is_broken(
     name: str, columns: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", str(columns))
-    whole = shown([name, "--help-all" if command(name).common else "--help"], capsys)
+    whole = shown([name, "--help-all"], capsys)
     assert not [line for line in whole.splitlines() if line != line.rstrip()]
     flat = " ".join(whole.split())
     for parameter in command(name).params:

@@ -129,9 +129,8 @@ class Command(click.Command):
         self.common = tuple(f"--{word}" for word in common.split())
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
-        """Its parameters, and ``--help-all`` where help leaves some out."""
-        found = super().get_params(ctx)
-        return [*found, _help_all()] if self.common else found
+        """Its parameters, and ``--help-all``, which help names where it leaves some out."""
+        return [*super().get_params(ctx), _help_all(hidden=not self.common)]
 
     def groups(self, whole: bool = True) -> dict[str, list[Option]]:
         """Its options by group, in the order of the table; the common ones where not ``whole``."""
@@ -196,7 +195,7 @@ def _line(words: str, said: str, column: int, width: int) -> str:
     return "\n".join([head, *(f"{'':{column + 4}}{line}" for line in lines[1:])]).rstrip() + "\n"
 
 
-def _help_all() -> click.Option:
+def _help_all(hidden: bool) -> click.Option:
     def show(ctx: click.Context, _: click.Parameter, asked: bool) -> None:
         if asked and not ctx.resilient_parsing:
             ctx.meta[_WHOLE] = True
@@ -204,7 +203,9 @@ def _help_all() -> click.Option:
             ctx.exit()
 
     said = "Show all options."
-    return click.Option(["--help-all"], is_flag=True, is_eager=True, expose_value=False, callback=show, help=said)
+    return click.Option(
+        ["--help-all"], is_flag=True, is_eager=True, expose_value=False, callback=show, help=said, hidden=hidden
+    )
 
 
 def command_named(name: str, common: str = "") -> Callable[[Any], Any]:

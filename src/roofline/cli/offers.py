@@ -79,5 +79,5 @@ VALUES: dict[str, Callable[[], Iterable[str]]] = {
     "unit": lambda: ("matrix", "vector"),
     "level": lambda: ("main", "hbm", "dram", "gddr", "l2", "l3", "vmem", "smem", "pcie", "warm"),
     "library": lambda: ("vllm", "trtllm", "sglang"),
-    "kernel": lambda: ("gemm", "attention", "moe", "collective", "norm"),
+    "kernel": lambda: ("gemm", "attention", "moe", "collective"),
 }

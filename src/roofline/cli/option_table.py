@@ -127,7 +127,7 @@ GROUPS: dict[str, tuple[OptionRow | str, ...]] = {
         ),
         _row("--why", "DEPLOYMENT", "Why not this one: 'h100:8 tensor 8 fp8'."),
         _row("--filter", "TEXT", "Only chips with this text in a name, maker or family.", name="filter_"),
-        _row("--op", "KIND", "A kind of kernel: gemm, attention, moe, collective, norm …", "kernel", name="kernel"),
+        _row("--op", "KIND", "A kind of kernel: gemm, attention, moe, collective …", "kernel", name="kernel"),
         _row("--threads", "N", "Threads; by default one a core.", type=click.IntRange(1, 4096)),
         _row("--seconds", "N", "Seconds of sampling: more confirm more on a shared machine.", type=float),
         _flag("--quick", "At most ten seconds: fewer working sets and windows."),
@@ -361,6 +361,9 @@ def _by_name() -> dict[str, tuple[str, int, OptionRow | str]]:
 
 
 _ROWS = _by_name()
+
+#: The words of all options, without dashes.
+OPTION_WORDS = frozenset(_ROWS)
 
 
 def option(name: str, /, *, policy: str = "", older: str = "", words: str = "", **changes: Any) -> Decorator:

@@ -16,6 +16,9 @@ import click
 
 _TARGET = ("the machine is --on TARGET", "--on")
 _HERE = ("operations run on this machine, whose measurement is --machine FILE", "--machine")
+_NAMED = ("a chip is a word without dashes: roofline chips h100", "--ratio")
+_HELD = ("a chip is a word without dashes: roofline accuracy h100", "chip")
+_ALONE = ("a model on a chip is asked by roofline llm MODEL --on h100", "--parts")
 _MANY = ("the number of chips stands behind the target: --on h100:8", "--on")
 _FORMATS = ("formats are --weights, --activations and --kv", "--kv")
 _TRAINED = ("formats are --weights, --gradients, --moments and --master", "--gradients")
@@ -62,8 +65,8 @@ _VARY = ("the unknown is --for", "--for")
 
 #: For each answer, or several to try in turn, the words that mean it.
 _ANSWERS: tuple[tuple[tuple[tuple[str, str], ...], str], ...] = (
-    ((_TARGET, _HERE), "chip gpu device hardware hw machine target accelerator tpu"),
-    ((_HERE,), "on"),
+    ((_TARGET, _HERE, _NAMED, _HELD), "chip gpu device hardware hw machine target accelerator tpu"),
+    ((_HERE, _NAMED, _HELD, _ALONE), "on"),
     ((_MANY,), "gpus num-gpus n-gpus ngpus num-chips devices num-devices nodes world-size"),
     ((_FORMATS, _TRAINED, _TYPED), "dtype precision quantization quant quantize"),
     ((_FORMATS, _TRAINED), "kv-dtype kv-cache-dtype weight-dtype weights-dtype"),
@@ -116,6 +119,25 @@ def meant(option: str, known: Sequence[str]) -> str:
     return ""
 
 
+def _elsewhere(option: str) -> str:
+    """Say of which commands this is an option; nothing where of none, or of most.
+
+    >>> _elsewhere("--ttft"), _elsewhere("--nonsense")
+    ('that is an option of roofline plan', '')
+    """
+    from roofline.cli import reference
+    from roofline.cli.option_table import OPTION_WORDS
+
+    if option.removeprefix("--") not in OPTION_WORDS:
+        return ""
+    having = [
+        entry.name
+        for entry in reference()
+        if any(option in each.words for listed in entry.groups.values() for each in listed)
+    ]
+    return f"that is an option of roofline {', '.join(having)}" if having else ""
+
+
 def explained(error: click.UsageError, words: Sequence[str]) -> click.UsageError:
     """Say with an error of a command line's ``words`` what would be right, where that can be told.
 
@@ -140,7 +162,7 @@ def _right(error: click.UsageError, words: Sequence[str]) -> str:
         long = next((f"-{w}" for w in words if w.startswith(error.option_name) and f"-{w}" in known), "")
         if long:
             return f"that is written {long}, with two dashes"
-        return meant(error.option_name, known)
+        return meant(error.option_name, known) or _elsewhere(error.option_name)
     if isinstance(error, click.MissingParameter) and isinstance(error.param, click.Option) and error.param.help:
         return (error.param.help[0].lower() + error.param.help[1:]).rstrip(".")
     if isinstance(error, click.BadParameter) and isinstance(error.param, click.Option):
