@@ -90,6 +90,7 @@ REFUSED: list[tuple[Callable[[], Any], str]] = [
         "0 rows a block; a million or more keeps a scheduler idle",
     ),
     (lambda: _all_reduce(1), "an all-reduce needs two devices; there is 1 here"),
+    (lambda: roofline.trace(len, "fp32[4]", on="h100"), "a trace has no machine; its time on one is trace(…)."),
     (lambda: _page("explore"), "a page cannot ask 'explore'; commands are: "),
     (lambda: _page("bound", words=[None]), "None is no word of a command line; a word, a number, or a list"),
     (lambda: _page("bound", more="'x"), "a quotation mark is not closed; close it, or leave it out"),

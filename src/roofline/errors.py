@@ -151,7 +151,8 @@ def suggest(word: str, known: Iterable[str], *, what: str, limit: int = 12) -> s
     near = did_you_mean(word, choices)
     if near is not None:
         return f"did you mean {near!r}?"
-    listed = ", ".join(choices[:limit]) + (", …" if len(choices) > limit else "")
+    rest = len(choices) - limit
+    listed = ", ".join(choices[:limit]) + (f" and {rest} more" if rest > 0 else "")
     return f"{what} are: {listed}" if choices else f"there are no {what}"
 
 

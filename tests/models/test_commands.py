@@ -214,6 +214,19 @@ def test_what_is_printed_is_what_the_library_says(capsys: Capture) -> None:
     assert priced["cost"]["input"]["dollars"] == pytest.approx(read.dollars)
 
 
+@pytest.mark.parametrize(
+    ("more", "line"),
+    [
+        (["--context", "4000", "--draft", "4"], "with drafts of 4 "),
+        (["--context", "32000", "--fit", "--weights", "fp8"], "fits on h100:1 by memory; h100:4 holds 25 sequences"),
+    ],
+)
+def test_what_was_asked_stands_before_the_table(capsys: Capture, more: list[str], line: str) -> None:
+    text = run(capsys, "llm", "llama-3-70b", "--on", "h100:4", "--tensor", "4", *more)
+    assert line in text
+    assert text.index(line) < text.index("operation  ")
+
+
 def test_the_fewest_chips_without_a_step(capsys: Capture) -> None:
     text = run(capsys, "llm", "deepseek-v3", "--on", "h200", "--fit")
     assert "5 by memory" in text

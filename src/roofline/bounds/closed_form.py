@@ -68,9 +68,6 @@ LARGEST_SIZE, LOOKED_AT = 2**40, 3000
 #: Characters of a form that is shown whole.
 LONGEST_FORM = 200
 
-#: Operations that are named beside a part of a term.
-MOST_NAMED = 4
-
 
 class FormulaFlip(NamedTuple):
     """From which value of a size on, the others as they are, another resource binds; its formula where there is one."""
@@ -369,7 +366,7 @@ class Formula(Answer):
                 total = total if several or not binds else "binds"
                 cells = (
                     name, part.label, form, str(part.rate), "" if time is None else Amount(time, "s"),
-                    Words(total, tone) if total else "", _few(part.operations),
+                    Words(total, tone) if total else "", ", ".join(part.operations),
                 )  # fmt: skip
                 rows.append(Row(cells))
         return Table(columns, rows, "terms")
@@ -430,11 +427,6 @@ def _both_sides(found: Elasticity) -> str:
     if not found.tied:
         return f"{found.at:.3f}"
     return f"{found.below:.3f} below, {found.above:.3f} above"
-
-
-def _few(names: Sequence[str]) -> str:
-    rest = len(names) - MOST_NAMED
-    return ", ".join(names[:MOST_NAMED]) + (f" and {rest} more" if rest > 0 else "")
 
 
 def _plain(value: Any) -> Any:

@@ -350,7 +350,9 @@ class _Search:
         matching = exact or [plan for plan in found if plain in "".join(plan.name.lower().split())]
         if matching:
             return matching[0]
-        listed = "; or ".join(f"'{plan.name}'" for plan in found[:4]) + (" …" if len(found) > 4 else "")
+        listed = "; or ".join(f"'{plan.name}'" for plan in found[:4]) + (
+            " …; roofline shard lists all" if len(found) > 4 else ""
+        )
         raise InputError(f"no plan with {wanted!r}", hint=f"plans are: {listed}")
 
     def may_split(self, label: str, axes: tuple[str, ...]) -> bool:

@@ -149,7 +149,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except click.UsageError as error:
         from roofline.cli.synonyms import explained
 
-        said = explained(error, sys.argv[1:] if arguments is None else list(arguments))
+        said = explained(error, sys.argv[1:] if arguments is None else list(arguments), reference)
         if said.ctx is not None:
             click.echo(f"{said.ctx.get_usage()}\nTry '{said.ctx.command_path} --help' for help.\n", err=True)
         _show_error(f"Error: {said.format_message()}")

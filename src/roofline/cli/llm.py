@@ -125,7 +125,8 @@ def _step_alone(described: Model, options: dict[str, Any]) -> Any:
     for name, value in {**picture, **asked.wanted}.items():  # a page (-o x.html) is made by the common road: no file
         if value is not None and context.get_parameter_source(name) not in (None, ParameterSource.DEFAULT):
             flag = next(word_of(param) for param in context.command.params if param.name == name)
-            raise InputError(f"several machines are compared by their steps, without {flag}", hint="name one machine")
+            hint = "roofline plan --prices h100=2,h200=3 compares costs" if name == "price" else "name one machine"
+            raise InputError(f"several machines are compared by their steps, without {flag}", hint=hint)
     return _serve(asked)
 
 

@@ -105,6 +105,7 @@ def _chunked(asked: ServingQuestion, found: Any) -> FurtherAnswer:
 
 
 def _speculation(asked: ServingQuestion, found: Any) -> FurtherAnswer:
+    from roofline.models.serving.generation import FORM_TEXT
     from roofline.models.serving.speculation import speculate
 
     batch, context = asked.need("--draft", "batch", "context")
@@ -114,7 +115,9 @@ def _speculation(asked: ServingQuestion, found: Any) -> FurtherAnswer:
     sizes = {"batch": batch, "context": context, "draft": asked.wanted["draft"], "form": asked.wanted["form"]}
     drafter = {"by": by, "draft_weights": asked.wanted["draft_weights"], "acceptance": asked.wanted["accept"]}
     answer = speculate(asked.model, **drafter, **sizes, **asked.decoding)
-    return _answer("speculation", answer)
+    each = format_amount(answer.asked.time_per_token, "s")
+    lead = f"with drafts of {answer.asked.length:,} {each} a token, {answer.speedup:.2f}x: {FORM_TEXT[answer.form]}"
+    return replace(_answer("speculation", answer), lead=lead)
 
 
 def _disaggregation(asked: ServingQuestion, found: Any) -> FurtherAnswer:
@@ -163,7 +166,7 @@ def _fewest(asked: ServingQuestion, found: Any) -> FurtherAnswer:
         sizes = {"batch": batch, "context": context + adds}
     kept = {k: v for k, v in asked.decoding.items() if k not in (*OPTIONS, *OF_OPERATIONS)}
     answer = fewest(asked.model, expert=asked.arguments.get("expert", 1) > 1, **sizes, **kept)
-    return _answer("fewest", answer)
+    return replace(_answer("fewest", answer), lead=answer.lead)
 
 
 _WHERE = ("on", "set", *OPTIONS)

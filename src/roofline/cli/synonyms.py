@@ -10,9 +10,13 @@ An option that a command does not have is an error that names the one that is me
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING
 
 import click
+
+if TYPE_CHECKING:
+    from roofline.cli.entries import CommandEntry
 
 _TARGET = ("the machine is --on TARGET", "--on")
 _HERE = ("operations run on this machine, whose measurement is --machine FILE", "--machine")
@@ -119,31 +123,28 @@ def meant(option: str, known: Sequence[str]) -> str:
     return ""
 
 
-def _elsewhere(option: str) -> str:
-    """Say of which commands this is an option; nothing where of none, or of most.
-
-    >>> _elsewhere("--ttft"), _elsewhere("--nonsense")
-    ('that is an option of roofline plan', '')
-    """
-    from roofline.cli import reference
+def _elsewhere(option: str, commands: Callable[[], Iterable[CommandEntry]]) -> str:
+    """Say of which commands this is an option; nothing where of none."""
     from roofline.cli.option_table import OPTION_WORDS
 
     if option.removeprefix("--") not in OPTION_WORDS:
         return ""
     having = [
         entry.name
-        for entry in reference()
+        for entry in commands()
         if any(option in each.words for listed in entry.groups.values() for each in listed)
     ]
     return f"that is an option of roofline {', '.join(having)}" if having else ""
 
 
-def explained(error: click.UsageError, words: Sequence[str]) -> click.UsageError:
+def explained(
+    error: click.UsageError, words: Sequence[str], commands: Callable[[], Iterable[CommandEntry]]
+) -> click.UsageError:
     """Say with an error of a command line's ``words`` what would be right, where that can be told.
 
-    The error is the option parser's own; its words are made those of this package.
+    The error is the option parser's own; its words are made those of this package. ``commands`` lists them all.
     """
-    said = _right(error, words)
+    said = _right(error, words, commands)
     if not said:
         return error
     unknown = f"No such option {error.option_name!r}" if isinstance(error, click.NoSuchOption) else ""
@@ -151,7 +152,7 @@ def explained(error: click.UsageError, words: Sequence[str]) -> click.UsageError
     return click.UsageError(f"{wrong}; {said}.", ctx=error.ctx)
 
 
-def _right(error: click.UsageError, words: Sequence[str]) -> str:
+def _right(error: click.UsageError, words: Sequence[str], commands: Callable[[], Iterable[CommandEntry]]) -> str:
     context = error.ctx
     if context is None:
         return ""
@@ -162,7 +163,7 @@ def _right(error: click.UsageError, words: Sequence[str]) -> str:
         long = next((f"-{w}" for w in words if w.startswith(error.option_name) and f"-{w}" in known), "")
         if long:
             return f"that is written {long}, with two dashes"
-        return meant(error.option_name, known) or _elsewhere(error.option_name)
+        return meant(error.option_name, known) or _elsewhere(error.option_name, commands)
     if isinstance(error, click.MissingParameter) and isinstance(error.param, click.Option) and error.param.help:
         return (error.param.help[0].lower() + error.param.help[1:]).rstrip(".")
     if isinstance(error, click.BadParameter) and isinstance(error.param, click.Option):

@@ -121,7 +121,7 @@ def check_file(data: Mapping[str, Any], file: str) -> tuple[dict[str, dict[str, 
     text_of(data, "family", place)
     chips, systems = table_of(data, "chip", place), table_of(data, "system", place)
     if not chips and not systems:
-        place.fail("holds no chip", "start one with [chip.NAME]")
+        place.fail("holds no chip", "start one with [chip.NAME]; roofline measure writes a whole file")
     for kind, tables in (("chip", chips), ("system", systems)):
         for key in tables:
             table_of(tables, key, place.at(kind))

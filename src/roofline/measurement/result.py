@@ -449,7 +449,8 @@ def _doubts(ceilings: Sequence[Ceiling]) -> list[str]:
 def _named(ceilings: Sequence[Ceiling]) -> str:
     """Name ceilings with their threads, the first few of many."""
     names = [f"{ceiling.label} on {ceiling.threads} thread{'s' * (ceiling.threads > 1)}" for ceiling in ceilings]
-    return ", ".join(names[:MOST_NAMED]) + (f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else "")
+    rest = len(names) - MOST_NAMED
+    return ", ".join(names[:MOST_NAMED]) + (f" and {rest} more (--json has all)" if rest > 0 else "")
 
 
 def _sizes(sizes: Sequence[float]) -> str:

@@ -237,7 +237,7 @@ def _missing(text: str) -> InputError:
     plain = text.strip().lower()
     holding = [name for name in names() if len(plain) > 1 and plain in name.split("--")[-1].split("-")]
     if holding:
-        listed = ", ".join(holding[:6]) + (", …" if len(holding) > 6 else "")
+        listed = ", ".join(holding[:6]) + ("; roofline model lists all" if len(holding) > 6 else "")
         return InputError(f"no model {text!r}", hint=f"shipped are: {listed}")
     if _HUB_ID.fullmatch(text.strip()):
         hint = "it is neither shipped nor in the hub's local cache: give its config.json, or a folder that holds it"

@@ -165,7 +165,7 @@ class Fleet:
             lines.append(f"{always}, ${format_number(follows)} where their number follows the rate")
         if self.steps:
             shown = [f"{count} from {format_number(rate)}/s" for rate, count in self.steps[:8]]
-            lines.append(f"scale to {', '.join(shown)}{' …' if len(self.steps) > 8 else ''}")
+            lines.append(f"scale to {', '.join(shown)}{' …; --json has every step' if len(self.steps) > 8 else ''}")
         return paragraph("the fleet over time", lines)
 
     def to_dict(self) -> dict[str, Any]:

@@ -43,6 +43,8 @@ def trace(program: Any, *inputs: Any, frontend: str | None = None, **options: An
 
     See :mod:`roofline.programs.pytorch.trace` for what each gives. A missing library is an error that names the extra.
     """
+    if "on" in options:
+        raise InputError("a trace has no machine", hint="its time on one is trace(…).bound(on='h100')")
     if options.get("sizes"):
         from roofline.bounds.question import resolve_sizes
 

@@ -70,7 +70,7 @@ def operation_table(ops: Sequence[Op], most: int | None = None) -> Iterator[Sect
     columns = (*map(Column, ("operation", "where", "source")), *figures("FLOPs", "bytes"))
     yield Table(columns, rows, "operations", gap=GAP)
     if left := len(ops) - len(chosen):
-        yield Sentences([f"… and {left} more"], "quiet")
+        yield Sentences([f"… and {left} more; to_dict() and --flat list them all"], "quiet")
 
 
 def under_the_roof(answer: Bound, most: int | None = 15) -> Iterator[Section]:

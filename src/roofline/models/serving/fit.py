@@ -211,6 +211,10 @@ def _larger_chip(machine: Machine, needed: float) -> str | None:
     return min(found)[2] if found else None
 
 
+def _sequences(count: int) -> str:
+    return f"{count:,} sequence{'s' * (count != 1)} of this context"
+
+
 @dataclass(frozen=True, slots=True)
 class GivenChips:
     """What weights leave on so many chips that share evenly.
@@ -248,7 +252,7 @@ class GivenChips:
             return f"on {where} weights do not fit: {format_amount(-self.left, 'B')} too many"
         rest = f"{format_amount(self.left_each, 'B')} a chip, {format_amount(self.left, 'B')} in all"
         many = "" if self.tokens is None else f": keys and values of {self.tokens:,} tokens"
-        fit = "" if self.sequences is None else f", {self.sequences:,} sequences of this context"
+        fit = "" if self.sequences is None else f", {_sequences(self.sequences)}"
         return f"on {where} weights take {format_amount(self.weights_each, 'B')} a chip and leave {rest}{many}{fit}"
 
     def to_dict(self) -> dict[str, Any]:
@@ -303,6 +307,16 @@ class FewestChips(Answer):
         """Bytes of the slice that weights leave."""
         return self.have * self.capacity - float(self.needed.parts["weights"])
 
+    @property
+    def lead(self) -> str:
+        """The answer in a line: the least that holds it, and what the chips given hold."""
+        where = f"{self.chips:,} x {self.machine.name}" if self.slice is None else self.slice.target
+        ways = "" if self.split in (None, self.have) else f", split evenly over {self.split:,}"
+        said = f"fits on {where} by memory{ways}"
+        if self.given is None or self.given.sequences is None:
+            return said
+        return f"{said}; {self.given.target} holds {_sequences(self.given.sequences)}"
+
     def one_line(self) -> str:
         """Chips by memory, and split."""
         return f"FewestChips for {self.model.name}: {self.chips} x {self.machine.name}, split {self.split}"
@@ -314,7 +328,7 @@ class FewestChips(Answer):
         lines = [f"{held}: {self.chips:,} by memory"]
         if self.slice is not None:
             nodes = f" on {self.slice.nodes} nodes" if self.slice.nodes > 1 else ""
-            beside = f"; {self.sequences:,} sequences of this context fit" if self.sequences else ""
+            beside = f"; {_sequences(self.sequences)} fit{'s' * (self.sequences == 1)}" if self.sequences else ""
             lines.append(
                 f"the least there is of so many: {self.slice.target}{nodes}, where weights leave {left}{beside}"
             )

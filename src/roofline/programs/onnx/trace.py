@@ -127,7 +127,7 @@ class GraphWalker:
 
     def _whole(self, softmaxes: Sequence[str], ops: Sequence[Op]) -> None:
         """Say that scores which may be masked are counted whole."""
-        more = f" and {len(softmaxes) - 1} more" if len(softmaxes) > 1 else ""
+        more = f" and {len(softmaxes) - 1} more (--flat lists them)" if len(softmaxes) > 1 else ""
         note = (
             f"what is added to or chosen in scores before {softmaxes[0]}{more} may be a mask: they are counted whole, "
             f"as the file computes them; a kernel that knows the mask would skip its part of {show(count(ops), 'FLOP')}"
