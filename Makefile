@@ -28,8 +28,8 @@ test: $(VENV)/ready-dev  ## everything CI checks: style, types, import contracts
 test-long: $(VENV)/ready-dev  ## the tests with more random examples, fresh ones each time, and every case of the long lists
 	ROOFLINE_LONG=1 $(BIN)/python -m pytest --quiet --numprocesses=auto --dist=worksteal
 
-pytest: $(VENV)/ready-dev  ## the tests alone, with doctests, on two processes
-	$(BIN)/python -m pytest --quiet --numprocesses=2 --dist=worksteal
+pytest: $(VENV)/ready-dev  ## the tests alone, with doctests, on two processes; in a random order: make pytest ORDER=7
+	ROOFLINE_ORDER=$(ORDER) $(BIN)/python -m pytest --quiet --numprocesses=2 --dist=worksteal
 
 lint: $(VENV)/ready-dev  ## style, formatting, import contracts
 	$(BIN)/ruff check --quiet .

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import random
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -34,6 +35,12 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "fuzz: bad input at random; a short run in make test, a long one in make fuzz")
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Put the tests in the random order that ``ROOFLINE_ORDER`` names, as ``make test ORDER=7`` does."""
+    if order := os.environ.get("ROOFLINE_ORDER"):
+        random.Random(order).shuffle(items)
+
+
 def pytest_collection() -> None:
     """Look for no garbage while tests are collected: modules and tests stay to the end."""
     gc.disable()
@@ -47,7 +54,11 @@ def pytest_collection_finish() -> None:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Say once and plainly what was not tested for want of a browser."""
+    """Say once and plainly what was not tested: for want of time, and for want of a browser."""
+    if "ROOFLINE_LONG" not in os.environ:
+        terminalreporter.write_line(
+            "of long lists a sample was tested, of random examples a few: make test-long tries all"
+        )
     skipped = [each for each in terminalreporter.stats.get("skipped", []) if NO_BROWSER in str(each.longrepr)]
     if skipped:
         said = f"{len(skipped)} tests of reports and of the explorer were not run, as {NO_BROWSER}"
