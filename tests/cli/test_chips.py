@@ -13,10 +13,11 @@ from roofline.cli import chips, main
 from roofline.hardware import chip
 from roofline.quantity import format_number
 from roofline.rendering.terminal import terminal
+from tests.strategies import some
 
 
 @pytest.mark.parametrize("width", [80, 100])
-@pytest.mark.parametrize("key", ["h100", "b200", "rtx-4090", "mi300x", "v5e", "m1"])
+@pytest.mark.parametrize("key", some(["h100", "b200", "mi300x", "rtx-4090", "v5e", "m1"], 2))
 def test_no_rule_of_thumb_is_cut(width, key):
     machine = chip(key)
     console = Console(width=width, highlight=False, markup=False)

@@ -46,7 +46,7 @@ def steps(model: Model) -> list[tuple[Any, dict[str, int]]]:
     return found + ([(decode, {"batch": 4, "context": 96})] if model.causal else [])
 
 
-@pytest.mark.parametrize("name", some(SHIPPED, 2))
+@pytest.mark.parametrize("name", some(SHIPPED, 3))
 def test_tensor(name: str) -> None:
     """Each matrix is halved, or is one of those that every chip runs; weights and cache likewise."""
     model = local_model(load(name), chip("h200"))[0]
@@ -71,7 +71,7 @@ def test_tensor(name: str) -> None:
     assert ratio == pytest.approx(1) or (shared_cache and 1 < ratio <= 2) or not model.causal
 
 
-@pytest.mark.parametrize("name", some(SHIPPED, 2))
+@pytest.mark.parametrize("name", some(SHIPPED, 3))
 def test_copies(name: str) -> None:
     """Two copies with half of the batch each do what one does with all of it; each holds all weights."""
     model = local_model(load(name), chip("h200"))[0]
@@ -87,7 +87,7 @@ def test_copies(name: str) -> None:
     assert local.cache_bytes(50, batch=4) * 2 == model.cache_bytes(50, batch=4)
 
 
-@pytest.mark.parametrize("name", some([name for name in SHIPPED if has_experts(load(name))], 3))
+@pytest.mark.parametrize("name", some([name for name in SHIPPED if has_experts(load(name))], 4))
 @pytest.mark.parametrize(("tensor", "shared"), [(1, "replicated"), (2, "replicated"), (2, "split")])
 def test_experts_of_copies(name: str, tensor: int, shared: str) -> None:
     """Four chips share the experts of two or four copies: they do one model's routed work and hold one set of them."""
@@ -118,7 +118,7 @@ def test_experts_of_copies(name: str, tensor: int, shared: str) -> None:
     assert local.cache_bytes(50, batch=4) * (4 // tensor) <= model.cache_bytes(50, batch=4)
 
 
-@pytest.mark.parametrize("name", some(SHIPPED, 2))
+@pytest.mark.parametrize("name", some(SHIPPED, 3))
 def test_shared_sequences(name: str) -> None:
     """Prefill is halved, but for keys and values made from passed latents; in decode attention and cache alone are."""
     model = local_model(load(name), chip("h200"))[0]

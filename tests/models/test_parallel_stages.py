@@ -46,7 +46,7 @@ def matrix(ops: Any) -> Any:
     return sum(op.work.total("flops", "matrix") * op.repeat for op in ops)
 
 
-@for_each("name", some(names(), 3))
+@for_each("name", some(names(), 5))
 def test_stages_hold_the_whole_model(name: str) -> None:
     """Weights, keys and values and FLOPs of the stages add up; a shared table stands in the first and the last."""
     model = load(name)
