@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import resource
 from dataclasses import replace
+from functools import partial
 from types import SimpleNamespace
 
 import pytest
@@ -379,8 +380,9 @@ def test_ctrl_c_ends_a_run():
         time_call(call, flush=lambda: None, seconds=1e3)
 
 
-def test_a_warm_function_is_under_the_roof_of_warm_data(machine):
+def test_a_warm_function_is_under_the_roof_of_warm_data(machine, monkeypatch):
     """As a line of notation is: its caches were said to be warm under the roof of the main memory."""
+    monkeypatch.setattr(timing, "time_call", partial(time_call, seconds=0.2))
     warm, cold = (run_function(lambda: None, on=machine, flops=0, bytes=8e3, cold=cold) for cold in (False, True))
     assert (warm.bound.bound_by, cold.bound.bound_by) == ("l1", "dram")
     chosen = with_choices(machine, over="l2")
