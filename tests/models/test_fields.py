@@ -60,3 +60,66 @@ def test_a_list_or_a_text_in_the_wrong_place_is_an_error(more: dict[str, Any], s
     usual = {"num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 32, "num_layers": 2, "num_heads": 4}
     with pytest.raises(InputError, match=said):
         load({**LLAMA, **usual, **more})
+
+
+#: What transformers 5.23 writes when it saves a model of these types again, and the parameters of its own model.
+SAVED: list[tuple[int, dict[str, Any]]] = [
+    (131_280, {
+        "model_type": "mimo_v2_flash", "head_dim": 12, "hidden_size": 64, "intermediate_size": 96, "v_head_dim": 8,
+        "layer_types": ["full_attention", "sliding_attention", "sliding_attention"], "moe_intermediate_size": 24,
+        "mlp_layer_types": ["dense", "sparse", "sparse"], "n_routed_experts": 6, "num_attention_heads": 8,
+        "num_experts_per_tok": 2, "num_hidden_layers": 3, "num_key_value_heads": 2, "sliding_window": 129,
+        "tie_word_embeddings": False, "vocab_size": 100,
+    }),
+    (213_080, {
+        "model_type": "gemma4_text", "attention_k_eq_v": False, "enable_moe_block": False, "head_dim": 16,
+        "hidden_activation": "gelu_pytorch_tanh", "hidden_size": 64, "hidden_size_per_layer_input": 8,
+        "intermediate_size": 96, "layer_types": ["sliding_attention"] * 5 + ["full_attention"],
+        "num_attention_heads": 4, "num_hidden_layers": 6, "num_key_value_heads": 2, "num_kv_shared_layers": 0,
+        "per_layer_config": {"5": {"head_dim": 24}}, "sliding_window": 512, "tie_word_embeddings": True,
+        "use_double_wide_mlp": False, "vocab_size": 100, "vocab_size_per_layer_input": 100,
+    }),
+    (197_459, {
+        "model_type": "deepseek_v4", "hc_mult": 2, "head_dim": 16, "hidden_size": 64, "index_head_dim": 8,
+        "compress_rates": {"compressed_sparse_attention": 4, "heavily_compressed_attention": 128},
+        "index_n_heads": 2, "index_topk": 16, "mlp_layer_types": ["hash_moe", "hash_moe", "hash_moe", "moe"],
+        "layer_types": ["heavily_compressed_attention"] * 3 + ["compressed_sparse_attention"],
+        "moe_intermediate_size": 24, "n_routed_experts": 6, "n_shared_experts": 1, "num_attention_heads": 4,
+        "num_experts_per_tok": 2, "num_hidden_layers": 4, "num_key_value_heads": 1, "o_groups": 2, "o_lora_rank": 12,
+        "q_lora_rank": 24, "qk_rope_head_dim": 8, "sliding_window": 128, "tie_word_embeddings": False,
+        "vocab_size": 100,
+    }),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("parameters", "fields"), SAVED, ids=[fields["model_type"] for _, fields in SAVED])
+def test_what_transformers_saves_is_read(parameters: int, fields: dict[str, Any]) -> None:
+    model = load(fields)
+    assert (model.parameters, model.gaps) == (parameters, ())
+
+
+def test_what_made_a_list_of_layers_is_no_gap() -> None:
+    layers = {"layer_types": ["sliding_attention", "full_attention"], "sliding_window": 32}
+    assert load({**LLAMA, **layers, "model_type": "afmoe", "num_experts": 4, "num_experts_per_tok": 2,
+                 "moe_intermediate_size": 24, "global_attn_every_n_layers": 2}).gaps == ()  # fmt: skip
+
+
+def test_the_language_part_of_any_type_is_read() -> None:
+    """Whatever stands around it is a gap."""
+    for name in ("text_config", "llm_config", "language_config"):
+        around = {"model_type": "seen_by_nobody", name: LLAMA, "vision_config": {"depth": 2}, "seen_tokens": 64}
+        model = load(around)
+        assert model.parameters == load(LLAMA).parameters
+        assert model.gaps == (
+            "vision_config is not modelled: only the language part is", "seen_tokens is not understood and not modelled"
+        )  # fmt: skip
+    with pytest.raises(InputError, match="model_type 'whisper' has an encoder beside its decoder"):
+        load({"model_type": "whisper", "text_config": LLAMA})
+    with pytest.raises(InputError, match="no reader for model_type 'seen_by_nobody'"):
+        load({"model_type": "seen_by_nobody", "text_config": {**LLAMA, "model_type": "neither"}})
+
+
+def test_fields_of_single_layers_are_those_that_are_known() -> None:
+    fields = dict(SAVED[1][1], per_layer_config={"5": {"head_dim": 24, "hidden_size": 32}})
+    with pytest.raises(InputError, match=r"per_layer_config of .* has hidden_size; numbers of layers, with head_dim"):
+        load(fields)

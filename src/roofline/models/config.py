@@ -21,7 +21,7 @@ from roofline import dtypes
 from roofline.errors import InputError, did_you_mean
 from roofline.files import read_json
 from roofline.models.description import Model
-from roofline.models.families import reader_of, with_defaults
+from roofline.models.families import language_part, reader_for, with_defaults
 from roofline.models.fields import Fields
 from roofline.statements import Gap
 
@@ -102,9 +102,8 @@ def from_fields(data: Mapping[str, Any], name: str) -> Model:
     if not fields.kind:
         raise InputError(f"{name} has no model_type", hint="a config.json names its family there")
     fields, left = with_defaults(fields)
-    model = reader_of(fields.kind)(fields)
-    inner = data.get("text_config")
-    text: Mapping[str, Any] = inner if isinstance(inner, Mapping) else {}
+    model = reader_for(fields)(fields)
+    text = language_part(fields) or {}
     section = data.get("quantization_config") or text.get("quantization_config")
     expert = data.get("expert_dtype")
     quantisation = None

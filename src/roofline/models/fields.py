@@ -44,7 +44,7 @@ encoder_no_repeat_ngram_size exponential_decay_length_penalty length_penalty max
 no_repeat_ngram_size num_beam_groups num_beams num_return_sequences repetition_penalty temperature top_k top_p
 typical_p video_placeholder use_unified_vision_chunk language_model_only vision_soft_tokens_per_image
 position_embedding_type classifier_dropout moe_shared_expert_overlap qk_head_dim num_key_value_groups
-attn_logit_softcapping cache_implementation norm_epsilon output_past
+attn_logit_softcapping cache_implementation norm_epsilon output_past model_max_length num_image_tokens
 """
 
 #: Fields that count layers, which are made one by one.

@@ -68,6 +68,26 @@ def reader_of(model_type: str) -> Reader:
     return readers[model_type]
 
 
+def reader_for(fields: Fields) -> Reader:
+    """The reader of a configuration: that of its type, or of any type whose language part is one that is known.
+
+    >>> from roofline.models.fields import Fields
+    >>> inner = {"text_config": {"model_type": "qwen3", "hidden_size": 64}}
+    >>> reader_for(Fields({"model_type": "seen_by_nobody", **inner}, "a model")).__module__
+    'roofline.models.families.multimodal'
+    """
+    kind = str((language_part(fields) or {}).get("model_type", ""))
+    is_refused = any(fields.kind in types for types in _OTHERS.values())
+    is_nested = kind in _found(kind) and ("hidden_size" not in fields or fields.kind not in _found(fields.kind))
+    return reader_of("qwen3_vl" if is_nested and not is_refused else fields.kind)
+
+
+def language_part(fields: Fields) -> dict[str, Any] | None:
+    """The section that holds the language model of several parts, None where there is none."""
+    names = ("text_config", "llm_config", "language_config")
+    return next((part for part in map(fields.get, names) if isinstance(part, dict)), None)
+
+
 def with_defaults(fields: Fields, sizes: bool = False) -> tuple[Fields, list[str]]:
     """Fill in fields that a configuration leaves out, with its type's defaults, as transformers does on loading.
 

@@ -71,6 +71,7 @@ def listed(every: int = 0, *names: str, last: bool = True) -> Kinds:
 
     def kinds(fields: Fields, layers: int) -> list[str]:
         found = layer_types(fields, layers)
+        fields.ignore(*names)  # beside a list, they say how it was made
         if "layer_types" in fields:
             return found
         n = fields.size(*names, default=every) if names else every

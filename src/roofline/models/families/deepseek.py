@@ -191,7 +191,7 @@ def read_v4(fields: Fields) -> Model:
         )
 
     layers = {rate: layer(rate) for rate in (0, *_rates(fields, shape.layers))}
-    hashed = fields.count("num_hash_layers")
+    hashed = fields.count("num_hash_layers") or (fields.listed("mlp_layer_types") or []).count("hash_moe")
     more: dict[str, Any] = prediction(width, [layers[0]] * fields.count("num_nextn_predict_layers"))
     if hashed:
         said = f"the first {hashed} routers look experts up by token; they still score all of them"
@@ -226,8 +226,10 @@ def _compressed(fields: Fields, shape: DecoderSizes, rate: int) -> CompressedAtt
 def _rates(fields: Fields, layers: int) -> list[int]:
     ratios = fields.listed("compress_ratios", layers)
     kinds = fields.listed("layer_types", layers)
+    given = fields.section("compress_rates")
     if ratios is None and kinds is not None:
-        ratios = [_RATES.get(kind) for kind in kinds]
+        known = {**_RATES, **{kind: given.size(kind) for kind in given.names()}} if given is not None else _RATES
+        ratios = [known.get(kind) for kind in kinds]
     if ratios is None:
         raise InputError(
             f"{fields.name} has no compress_ratios", hint="a deepseek_v4 configuration needs them or layer_types"

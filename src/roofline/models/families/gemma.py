@@ -20,7 +20,14 @@ from roofline.models.blocks.residual_streams import (
 )
 from roofline.models.description import Block, Layer, Model
 from roofline.models.families import family
-from roofline.models.families.parts import DecoderSizes, activation, build_model, experts_per_token, layer_types
+from roofline.models.families.parts import (
+    DecoderSizes,
+    activation,
+    build_model,
+    by_layer,
+    experts_per_token,
+    layer_types,
+)
 from roofline.models.fields import Fields
 
 #: Types whose queries and keys are not normalised, and whose layers see a window in turn.
@@ -50,7 +57,7 @@ def read(fields: Fields) -> Model:
         Layer(
             (
                 Norm("input_layernorm", width),
-                _attention(fields, shape, kind, borrowed, any(borrows)),
+                _attention(own, shape, kind, borrowed, any(borrows)),
                 Norm("post_attention_layernorm", width),
                 ResidualAdd("add_attention"),
                 *_feed_forward(
@@ -61,7 +68,7 @@ def read(fields: Fields) -> Model:
                 *((PerLayerInput("", width, each, act), ResidualAdd("add_per_layer_input")) if each else ()),
             )
         )
-        for kind, borrowed in zip(kinds, borrows, strict=True)
+        for kind, borrowed, own in zip(kinds, borrows, by_layer(fields, shape.layers, _OF_FULL), strict=True)
     ]
     if fields.kind == "vaultgemma":  # norms before each block alone
         layers = [Layer(tuple(block for block in layer.blocks if block.name not in _AFTER)) for layer in layers]
@@ -72,6 +79,10 @@ def read(fields: Fields) -> Model:
         fields, shape, layers, tied=True, before=before, notes=_borrowing_notes(borrows), causal=not both,
         head=not both,
     )  # fmt: skip
+
+
+#: What ``per_layer_config`` says of full layers, by its names.
+_OF_FULL = {"head_dim": "global_head_dim", "num_key_value_heads": "num_global_key_value_heads"}
 
 
 def _both_ways(fields: Fields) -> bool:

@@ -207,7 +207,7 @@ _LFM2 = Decoder(
     inert="block_dim block_ff_dim block_mlp_init_scale block_norm_eps block_out_init_scale block_use_swiglu "
     "block_use_xavier_init conv_dim conv_dim_out conv_use_xavier_init num_dense_layers use_expert_bias num_heads "
     "use_pos_enc rotary_emb routed_scaling_factor tie_embedding max_seq_len block_multiple_of block_ffn_dim_multiplier "
-    "block_auto_adjust_ff_dim",
+    "block_auto_adjust_ff_dim conv_L_cache conv_bias",
     norms=("operator_norm", "ffn_norm"), projections=("q_proj", "k_proj", "v_proj", "out_proj"), bias=False,
     qk_norm="head", kinds=_recurrent_kinds("conv", "mamba", "linear_attention"),
     mixer=_mixers(_short_convolution),

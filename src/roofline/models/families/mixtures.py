@@ -256,18 +256,22 @@ def _mimo_kinds(fields: Fields, layers: int) -> list[str]:
 
 
 def _mimo(fields: Fields, shape: DecoderSizes, kind: str, number: int) -> dict[str, Any]:
-    """Windows with sinks and further key heads; heads of keys wider than those of values."""
+    """Windows with sinks and further key heads; heads of keys wider than those of values.
+
+    transformers saves neither the heads of windows, twice the others, nor their sinks.
+    """
     value = fields.size("v_head_dim", default=shape.head)
     if kind != "sliding":
         return {"value": value, "sinks": fields.flag("add_full_attention_sink_bias", False)}
+    before = fields.count("sliding_window_size")
     return {
         "heads": fields.size("swa_num_attention_heads", default=shape.heads),
-        "kv_heads": fields.size("swa_num_key_value_heads", default=shape.kv_heads),
+        "kv_heads": fields.size("swa_num_key_value_heads", default=2 * shape.kv_heads),
         "key": fields.size("swa_head_dim", default=shape.head),
         "value": fields.size("swa_v_head_dim", default=value),
-        "sinks": fields.flag("add_swa_attention_sink_bias", False),
+        "sinks": fields.flag("add_swa_attention_sink_bias", True),
         # the reference attends to so many tokens before the query, which comes on top
-        "window": fields.size("sliding_window_size", default=fields.size("sliding_window", default=128)) + 1,
+        "window": before + 1 if before else fields.size("sliding_window", default=129),
     }
 
 
@@ -346,7 +350,8 @@ add({
         predicts=("num_nextn_predict_layers",),
     ),
     "step3p7 step3p5": Decoder(
-        inert="share_expert_dim", out_bias=False, qk_norm="head", mlp_bias=False, kinds=listed(),
+        inert="share_expert_dim num_sliding_attention_heads per_layer_config mtp_layer_types mtp_mlp_layer_types",
+        out_bias=False, qk_norm="head", mlp_bias=False, kinds=listed(),
         window=("sliding_window", "needed"), attend=lambda *asked: {**_step(*asked), "gate": "head"},
         routing=Routing(
             experts=("num_experts", "n_routed_experts", "num_local_experts", "moe_num_experts"),

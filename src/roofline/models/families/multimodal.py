@@ -18,7 +18,7 @@ from roofline.models.blocks.mlp import Mlp
 from roofline.models.blocks.residual import IdleBlocks, Linear, Norm, PositionEmbedding, ResidualAdd
 from roofline.models.blocks.vision import DeepStackAdd, GridPositionEmbedding, MergePatches, PoolPatches
 from roofline.models.description import Block, Layer, Model, Vision
-from roofline.models.families import family, reader_of, with_defaults
+from roofline.models.families import family, language_part, reader_of, with_defaults
 from roofline.models.families.decoder_table import Decoder
 from roofline.models.families.decoder_table import read as read_decoder
 from roofline.models.families.parts import activation
@@ -35,6 +35,9 @@ def vision(fields: Fields, width: int) -> tuple[Vision | None, list[str]]:
     read = _TOWERS.get(fields.kind)
     if read is None:
         return None, ["vision_config is not modelled: only the language part is"]
+    if "projection_hidden_size" in fields:
+        inner = inner.with_values(mm_hidden_size=fields.get("projection_hidden_size"))
+    fields.ignore("projection_hidden_size", "projection_layer_norm_eps")
     found = read(inner, width)
     return found, [f"vision_config.{field} is not understood and not modelled" for field in inner.unread()]
 
@@ -293,11 +296,11 @@ image_size downsample_mode merge_kernel_size merger_times patch_size
 @family(*_TEXT)
 def read(fields: Fields) -> Model:
     """Read the language part and the vision tower; parts of the tower that are not modelled are listed."""
-    kind, prefix = _TEXT[fields.kind]
-    text = fields.get("text_config") or fields.get("llm_config")
+    kind, prefix = _TEXT.get(fields.kind, ("", "model.language_model."))
+    text = language_part(fields)
     if text is None and fields.kind in _FLAT:
         text = {name: fields.get(name) for name in fields.names() if name not in _OF_BOTH}
-    if not isinstance(text, dict):
+    if text is None:
         raise InputError(
             f"{fields.name} has no text_config", hint=f"a {fields.kind} configuration holds its language model there"
         )

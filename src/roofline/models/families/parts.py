@@ -62,6 +62,31 @@ def activation(fields: Fields, *names: str, default: str = "silu") -> str:
     return default
 
 
+def by_layer(fields: Fields, layers: int, names: Mapping[str, str]) -> list[Fields]:
+    """The fields of each layer: ``per_layer_config`` of transformers 5 gives some layers values of their own.
+
+    ``names`` are the fields it may give, and what they are called in the rest of the configuration.
+
+    >>> fields = Fields({"head_dim": 256, "per_layer_config": {"01": {"head_dim": 512}}}, "a model")
+    >>> [each.get("global_head_dim") for each in by_layer(fields, 2, {"head_dim": "global_head_dim"})]
+    [None, 512]
+    """
+    given = fields.get("per_layer_config")
+    if not given:
+        return [fields] * layers
+    if not isinstance(given, Mapping) or not all(isinstance(own, Mapping) for own in given.values()):
+        raise InputError(f"per_layer_config of {fields.name} is {given!r:.40}", hint="fields by the number of a layer")
+    own = {int(number): values for number, values in given.items() if str(number).isdigit()}
+    other = {name for values in own.values() for name in values} - {*names}
+    if other or len(own) < len(given):
+        raise InputError(
+            f"per_layer_config of {fields.name} has {', '.join(sorted(other)) or 'keys that are no numbers'}",
+            hint=f"numbers of layers, with {' and '.join(names)}",
+        )
+    found = [{names[name]: value for name, value in own.get(number, {}).items()} for number in range(layers)]
+    return [fields.with_values(**values) for values in found]
+
+
 def layer_types(fields: Fields, layers: int, known: Mapping[str, str] = FULL_OR_SLIDING) -> list[str]:
     """Kinds of attention by layer, in our words (full, sliding, linear …); all full where nothing is said."""
     listed = fields.listed("layer_types", layers)
