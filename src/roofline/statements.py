@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from types import MappingProxyType
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 #: Kinds of assumptions.
 ASSUMPTION_KINDS: Mapping[str, str] = MappingProxyType(
@@ -76,7 +76,7 @@ class Statement(str):
         """Which of :attr:`KINDS` it is."""
         return self._kind
 
-    def __reduce__(self) -> tuple[type[Self], tuple[str, str]]:
+    def __reduce__(self) -> Any:
         """A copy has the same kind."""
         return type(self), (self._kind, str(self))
 
@@ -86,6 +86,33 @@ class Assumption(Statement):
 
     __slots__ = ()
     KINDS = ASSUMPTION_KINDS
+
+
+class SizeCondition(Assumption):
+    """An assumption about sizes: ``holds`` are the relations that say so, each with what is said where it does not.
+
+    >>> from roofline.sizes import symbol
+    >>> said = SizeCondition("program", "the formulas hold for whole B from 2 on", [(symbol("B") >= 2, "B is below 2")])
+    >>> said.kind, said.holds[0][1]
+    ('program', 'B is below 2')
+    """
+
+    __slots__ = ("_holds",)
+    _holds: tuple[tuple[Any, str], ...]
+
+    def __new__(cls, kind: str, text: str, holds: Iterable[tuple[Any, str]] = ()) -> Self:
+        made = super().__new__(cls, kind, text)
+        made._holds = tuple(holds)
+        return made
+
+    @property
+    def holds(self) -> tuple[tuple[Any, str], ...]:
+        """Relations of sizes, and the reason why a size is left out."""
+        return self._holds
+
+    def __reduce__(self) -> Any:
+        """A copy has the same relations."""
+        return type(self), (self._kind, str(self), self._holds)
 
 
 class Gap(Statement):

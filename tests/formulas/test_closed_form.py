@@ -5,7 +5,10 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
+from contextlib import redirect_stderr, redirect_stdout
 from functools import cache
+from io import StringIO
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,10 +17,14 @@ from hypothesis import given
 
 from roofline.bounds.api import bound, question
 from roofline.bounds.closed_form import BOUNDS, Formula, question_formula
+from roofline.cli import main
+from roofline.cli.trace import load_program
 from roofline.errors import UntimedError
 from roofline.hardware import Machine
 from roofline.models import load, serve_bound, train
 from roofline.models.closed_form import model_formula, step_function
+from roofline.programs import trace
+from roofline.rendering.terminal import as_text
 from tests.strategies import expressions, few, machines
 
 NODE = shutil.which("node")
@@ -192,3 +199,65 @@ def test_a_program_takes_the_fastest_way_at_each_size() -> None:
         for name in BOUNDS:
             assert in_python(found, point)[name] == pytest.approx(getattr(number, name), **EQUAL)
             assert got[name] == pytest.approx(getattr(number, name), **EQUAL)
+
+
+def test_rows_that_take_another_branch_of_a_program_are_left_out() -> None:
+    from torch import nn
+
+    class TwoBranches(nn.Module):
+        def forward(self, x: Any) -> Any:
+            return x * 2 if x.shape[0] > 16 else (x * 2) @ x.T
+
+    found = trace(TwoBranches(), "fp32[B, 512]").bound("h100").formula(B=1)
+    assert found.invalid == ("B is below 2",)
+    assert "at B 1 the formula does not hold: B is below 2" in as_text([*found.sections()], 100)
+    rows = found.compile()(B=[1, 15, 16, 17, 900])
+    assert np.isnan(rows["lower"]).tolist() == [True, True, True, False, False]
+    assert rows.invalid == {"B is below 2": 1, "B > 16 does not hold": 2}
+
+
+def said(*words: str) -> str:
+    printed = StringIO()
+    with redirect_stdout(printed), redirect_stderr(printed):
+        main(list(words))
+    return printed.getvalue()
+
+
+def test_programs_of_several_machines_have_names_of_their_own() -> None:
+    line = ["formula", "bf16[B, 64] * int8[64, F]", "--on", "h100,v5e"]
+    printed, space = said(*line, "--python"), {}
+    exec(printed, space)
+    assert printed.startswith("# bf16[B, 64] * int8[64, F] -> bf16[B, F] on NVIDIA H100 SXM5 80GB\nimport math")
+    assert "lower = max(time_tensor, time_hbm)" in printed
+    for name, chip in (("roofline_1_h100", "h100"), ("roofline_2_v5e", "v5e")):
+        assert space[name](B=8, F=512)["upper"] == pytest.approx(bound(line[1], on=chip, B=8, F=512).upper, **EQUAL)
+    latex = said("formula", line[1], "--on", "v5e", "--latex")
+    assert r"T_{\mathrm{op\ by\ op}} &=" in latex
+    assert latex.endswith(
+        "\\end{aligned}\n% P_{\\mathrm{bf16}} = 197 TFLOP/s (mxu)\n% W_{\\mathrm{hbm}} = 819 GB/s (hbm)\n"
+    )
+
+
+def test_a_formula_says_what_is_wrong_with_its_sizes() -> None:
+    asked = ["formula", "llama-2-7b", "--on", "h100"]
+    wrong = "--prompt is no size of a decode step; its sizes are --batch, --context; --phase says which step is meant"
+    assert said(*asked, "--phase", "decode", "--prompt", "4").strip() == f"error: {wrong}"
+    assert "size B is 0.5; a size is a whole number" in said(
+        "formula", "bf16[B, 8] * bf16[8, 8]", "--on", "h100", "B=0.5"
+    )
+
+
+def test_the_formula_of_a_program_is_printed(tmp_path: Path) -> None:
+    file = tmp_path / "mlp.py"
+    file.write_text("from torch import nn\ndef build():\n    return nn.Sequential(nn.Linear(64, 128), nn.GELU())\n")
+    asked = ["trace", f"{file}:build", "--input", "fp32[B, 64]", "--on", "h100"]
+    shown = said(*asked, "B=32", "--formula")
+    assert "at B 32: " in shown
+    assert "not where B is below 2" in shown
+    space: dict[str, Any] = {}
+    exec(said(*asked, "--python"), space)
+    program = load_program(f"{file}:build")
+    assert space["roofline"](B=32)["op_by_op"] == pytest.approx(
+        trace(program, "fp32[32, 64]").bound("h100").op_by_op, **EQUAL
+    )
+    assert "a formula is that of a machine; name one: --on h100" in said(*asked[:-2], "--formula")

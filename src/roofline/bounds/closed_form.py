@@ -37,7 +37,7 @@ from roofline.bounds.formula_terms import (
 from roofline.errors import SizeError
 from roofline.formulas.compiled import Compiled, ValidRange
 from roofline.formulas.elasticity import Elasticity, elasticities, stepped, values_at
-from roofline.formulas.printers import fastest_source, javascript_source, python_source, text
+from roofline.formulas.printers import Combined, fastest_source, javascript_source, python_source, text
 from roofline.hardware.machine import Machine
 from roofline.quantity import format_amount, format_number
 from roofline.sections import (
@@ -55,7 +55,8 @@ from roofline.sections import (
     figures,
     incomplete,
 )
-from roofline.sizes import is_array, is_symbol, symbol
+from roofline.sizes import check, is_array, is_symbol, symbol
+from roofline.statements import SizeCondition, kind_of
 
 SCHEMA = "roofline/formula/1"
 
@@ -132,8 +133,17 @@ class Formula(Answer):
 
     @property
     def is_numeric(self) -> bool:
-        """Whether every size has a value at which it can be evaluated."""
-        return all(name in self.point for name in self.sizes)
+        """Whether every size has a value, and the formula holds there."""
+        return all(name in self.point for name in self.sizes) and not self.invalid
+
+    @property
+    def invalid(self) -> tuple[str, ...]:
+        """Why the formula does not hold at the point; nothing where it does, or where sizes have no values."""
+        if "invalid" not in self._kept:
+            known = all(name in self.point for name in self.sizes)
+            self._kept["invalid"] = tuple(self.compile().evaluate(self.point).invalid) if known else ()
+        reasons: tuple[str, ...] = self._kept["invalid"]
+        return reasons
 
     def values(self) -> dict[str, float]:
         """Every column but what binds, at the point."""
@@ -153,9 +163,7 @@ class Formula(Answer):
         if times:
             busy = [found[name] for name in times]
             found = {"lower": max(busy), "upper": sum(busy), **found}
-        if self.compile().evaluate(self.point).invalid:
-            return dict.fromkeys(found, math.nan)
-        return found
+        return dict.fromkeys(found, math.nan) if self.invalid else found
 
     @property
     def binding(self) -> str | None:
@@ -177,8 +185,8 @@ class Formula(Answer):
         """∂ln t/∂ln x of the three bounds at the point, by size and rate; over the rates they sum to −1."""
         if "elasticities" not in self._kept:
             if not self.is_numeric:
-                missing = next(name for name in self.sizes if name not in self.point)
-                raise SizeError(f"size {missing} has no value", hint="an elasticity is that at a point")
+                missing = next((f"size {name} has no value" for name in self.sizes if name not in self.point), "")
+                raise SizeError(missing or self.invalid[0], hint="an elasticity is that at a point")
             point = {self.sizes[name]: self.point[name] for name in self.sizes}
             point |= {rate.symbol: rate.value for rate in self.rates.values()}
             self._kept["elasticities"] = {
@@ -225,16 +233,17 @@ class Formula(Answer):
         roots = roots_of(self.times[one], self.times[other], self.sizes[size])
         return roots[0] if roots else None
 
-    def printed(self, language: str) -> str:
+    def printed(self, language: str, name: str = "roofline") -> str:
         """The whole formula in ``python``, ``javascript`` or ``latex``: the terms and the three bounds.
 
-        Of several ways to compute it a program takes the fastest, LaTeX has that of the point.
+        A program is a function of this ``name``. Of several ways to compute it a program takes the fastest, LaTeX has
+        that of the point.
         """
         if self.ways and language != "latex":
-            return self._printed_ways(language)
-        return self._printed(language, "roofline")
+            return self._printed_ways(language, name)
+        return self._printed(language, name)
 
-    def _printed_ways(self, language: str) -> str:
+    def _printed_ways(self, language: str, called: str) -> str:
         value = "=" if language == "python" else " = "
         arguments = [*(text(size, language) for size in self.sizes.values())]
         arguments += [f"{name}{value}{text(rate.value, language)}" for name, rate in self.rates.items()]
@@ -242,11 +251,12 @@ class Formula(Answer):
             f"way_{number}": (way._printed(language, f"way_{number}"), [*way.sizes, *way.rates])
             for number, way in enumerate(self.ways, 1)
         }
-        return fastest_source(language, "roofline", arguments, ways)
+        return fastest_source(language, called, arguments, ways)
 
     def _printed(self, language: str, called: str) -> str:
-        columns = {f"time_{resource}": time for resource, time in self.times.items()}
-        columns |= {name: self.bound_form(name) for name in BOUNDS}
+        columns: dict[str, Any] = {f"time_{resource}": time for resource, time in self.times.items()}
+        whole = {"lower": Combined("largest", tuple(columns)), "upper": Combined("sum", tuple(columns))}
+        columns |= {name: self.forms.get(name, whole.get(name)) for name in BOUNDS}
         columns |= {name: form for name, form in self.forms.items() if name.startswith("memory")}
         rates = {rate.symbol: rate.value for rate in self.rates.values()}
         if language == "python":
@@ -257,14 +267,22 @@ class Formula(Answer):
 
     def _latex(self) -> Iterator[str]:
         yield r"\begin{aligned}"
+        yield " \\\\\n".join(rf"{name} &= {form}" for name, form in self._latex_lines())
+        yield r"\end{aligned}"
+        for rate in self.rates.values():
+            yield f"% {text(rate.symbol, 'latex')} = {format_amount(rate.value, rate.unit)} ({rate.resource})"
+
+    def _latex_lines(self) -> Iterator[tuple[str, str]]:
+        """What each line defines, and as what."""
         for term in self.terms:
             sums = " + ".join(text(part.amount / part.rate, "latex") for part in term.parts)
-            yield rf"T_{{\mathrm{{{_escaped(term.resource)}}}}} &= {sums} \\"
-        inside = ", ".join(rf"T_{{\mathrm{{{_escaped(term.resource)}}}}}" for term in self.terms)
-        lower = text(self.forms["lower"], "latex") if "lower" in self.forms else rf"\max\left({inside}\right)"
-        yield rf"T_{{\mathrm{{lower}}}} &= {lower}" + (r" \\" if self.definitions else "")
-        yield from (rf"{text(name, 'latex')} &= {text(form, 'latex')} \\" for name, form in self.definitions.items())
-        yield r"\end{aligned}"
+            yield rf"T_{{\mathrm{{{_escaped(term.resource)}}}}}", sums
+        times = [rf"T_{{\mathrm{{{_escaped(term.resource)}}}}}" for term in self.terms]
+        whole = {"lower": rf"\max\left({', '.join(times)}\right)", "upper": " + ".join(times)}
+        for name in BOUNDS:
+            form = text(self.forms[name], "latex") if name in self.forms else whole[name]
+            yield rf"T_{{\mathrm{{{_escaped(name.replace('_', ' '))}}}}}", form
+        yield from ((text(name, "latex"), text(form, "latex")) for name, form in self.definitions.items())
 
     def to_dict(self) -> dict[str, Any]:
         """The formula under stable keys (schema ``roofline/formula/1``): forms as Python, and their values."""
@@ -293,6 +311,7 @@ class Formula(Answer):
             if numeric
             else None,
             "steps": list(self.steps()),
+            "least": {name: 0 if name in self.from_zero else 1 for name in self.sizes},
             "valid": [{"holds": text(each.holds, "python"), "reason": each.reason} for each in self.conditions],
             "javascript": self.printed("javascript"),
             "assumptions": list(self.assumptions),
@@ -340,8 +359,11 @@ class Formula(Answer):
             yield "lower = what the stages of the pipeline come to; --python prints it"
         else:
             yield f"lower = max({names})" if plain and self.terms[1:] else f"lower = {self.bound_form('lower')}"
+        at = ", ".join(f"{name} {format_number(value)}" for name, value in self.point.items())
+        if self.invalid:
+            yield f"at {at} the formula does not hold: {self.invalid[0]}"
         if self.is_numeric:
-            values, at = self.values(), ", ".join(f"{name} {format_number(v)}" for name, v in self.point.items())
+            values = self.values()
             times = {name: format_amount(values[name], "s") for name in BOUNDS}
             rest = f"{times['op_by_op']} op by op, {times['upper']} if nothing overlaps"
             yield f"at {at}: {times['lower']} at best, {rest}"
@@ -350,7 +372,7 @@ class Formula(Answer):
         """A row a part of a term; the term that binds is marked."""
         columns = (
             Column("T"), Column("", wrap="words"), Column("amount", wrap="words"), Column("over"), *figures("time"),
-            Column("", wrap="words"), Column("from", wrap="words"),
+            Column("", wrap="words"), *([Column("from", wrap="words")] if self._has_several_operations else []),
         )  # fmt: skip
         rows = []
         values = self.values() if self.is_numeric else {}
@@ -368,8 +390,12 @@ class Formula(Answer):
                     name, part.label, form, str(part.rate), "" if time is None else Amount(time, "s"),
                     Words(total, tone) if total else "", ", ".join(part.operations),
                 )  # fmt: skip
-                rows.append(Row(cells))
+                rows.append(Row(cells[: len(columns)]))
         return Table(columns, rows, "terms")
+
+    @property
+    def _has_several_operations(self) -> bool:
+        return len({name for term in self.terms for part in term.parts for name in part.operations}) > 1
 
     def _time_of(self, part: TermPart) -> float | None:
         if not self.is_numeric:
@@ -406,7 +432,7 @@ class Formula(Answer):
         for x in found["lower"]:
             cells = [found[name][x] for name in BOUNDS]
             if any(abs(value) > 5e-4 for each in cells for value in each):
-                note = "in steps: between them" if x in self.steps() else ""
+                note = "between its steps" if x in self.steps() else ""
                 rows.append(Row((x, *(_both_sides(each) for each in cells), note)))
         columns = (Column("∂ln t/∂ln x"), *figures("lower", "op by op", "upper"), Column())
         return Table(columns, rows, "elasticities")
@@ -416,17 +442,21 @@ class Formula(Answer):
         return f"{format_amount(rate.value, rate.unit)}  {rate.resource}{source}"
 
     def _validity(self) -> list[tuple[str, str]]:
+        from sympy import Piecewise
+
         every = ", ".join(name for name in self.sizes if name not in self.from_zero)
         lines = [f"for whole {every} from 1 on"] if every else []
         lines += [f"for whole {', '.join(self.from_zero)} from 0 on"] if self.from_zero else []
         lines += [f"not where {each.reason}" for each in self.conditions]
+        chosen = any(is_symbol(time) and time.has(Piecewise) for time in self.times.values())
+        if chosen and any(kind_of(line) == "collective" for line in self.assumptions):
+            lines.append("other rates may be put in; a collective changes its algorithm at the sizes named")
         return [("valid" if index == 0 else "", line) for index, line in enumerate(lines)]
 
 
 def _both_sides(found: Elasticity) -> str:
-    if not found.tied:
-        return f"{found.at:.3f}"
-    return f"{found.below:.3f} below, {found.above:.3f} above"
+    at, below, above = (f"{round(slope, 3) + 0.0:.3f}" for slope in found)  # no -0.000
+    return f"{below} below, {above} above" if found.tied else at
 
 
 def _plain(value: Any) -> Any:
@@ -462,6 +492,9 @@ def formula_of(
     named = {name: size for name, size in bound.sizes.items() if is_symbol(size)}
     order = [name for size in named.values() for name in map(str, sorted(size.free_symbols, key=str))]
     sizes = {name: open_sizes.pop(name) for name in dict.fromkeys(order) if name in open_sizes} | open_sizes
+    for name, value in (point or {}).items():
+        if name in sizes and not (name in from_zero and value == 0):
+            check(name, value)
     return Formula(
         expression=bound.expression,
         machine=bound.machine,
@@ -470,13 +503,20 @@ def formula_of(
         rates=rates,
         terms=tuple(terms_of(bound)),
         forms=everything,
-        conditions=tuple(conditions),
+        conditions=(*conditions, *_said_conditions(bound)),
         from_zero=tuple(name for name in from_zero if name in sizes),
         said=tuple(said),
         assumptions=bound.assumptions,
         incomplete=bound.incomplete,
         definitions=definitions or {},
     )
+
+
+def _said_conditions(bound: Bound) -> Iterator[ValidRange]:
+    """What an answer says of the sizes that it holds for: a traced program takes the branch that it took."""
+    for said in bound.assumptions:
+        if isinstance(said, SizeCondition):
+            yield from (ValidRange(holds, reason) for holds, reason in said.holds)
 
 
 def fastest(ways: Sequence[Formula]) -> Formula:

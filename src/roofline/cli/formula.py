@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import click
@@ -20,29 +21,52 @@ from roofline.errors import InputError
 def command(words: tuple[str, ...], language: str | None, as_json: bool, **options: Any) -> None:
     """The closed form of a bound: terms by resource, which one binds, where that flips, and what it depends on.
 
-    A shipped model's name, a path or a hub id is read as a model, anything else as notation.
+    A shipped model's name, a path or a hub id is read as a model, anything else as notation. That of a program comes
+    from roofline trace --formula.
 
     \b
     roofline formula "bf16[B, D] * int8[D, F]" --on v5e B=64 D=8192 F=8192
     roofline formula llama-3-70b --phase decode --on h200:8 --tensor 8 --batch 64 --context 8192
     roofline formula llama-3-8b --phase train --on h100:8 --js
     """
-    if language and as_json:
-        raise InputError("--json and a program are two answers", hint="leave one of them out")
+    check_one_answer(language, as_json)
     asked, sizes = split_words(words)
     text = one_expression(asked)
     chips = targets(options.pop("on"))
     found = [_formula(text, on, sizes, dict(options)) for on in chips]
+    show_formulas(found, language, as_json)
+
+
+def check_one_answer(language: str | None, as_json: bool) -> None:
+    """Refuse two forms of one answer."""
+    if language and as_json:
+        raise InputError("--json and a program are two answers", hint="leave one of them out")
+
+
+#: How a comment begins in each language.
+_COMMENT = {"python": "#", "javascript": "//", "latex": "%"}
+
+
+def show_formulas(found: Sequence[Any], language: str | None, as_json: bool) -> None:
+    """Print closed forms, as programs of ``language`` where it is given; of several each has a name of its own."""
     if as_json:
         show_json(found[0].to_dict() if len(found) == 1 else [each.to_dict() for each in found])
         return
     for index, each in enumerate(found):
-        if language:
-            click.echo(each.printed(language))
-        else:
-            if index:
-                click.echo()
+        if index:
+            click.echo()
+        if language is None:
             show(each)
+            continue
+        if len(found) > 1:
+            click.echo(f"{_COMMENT[language]} {each.expression} on {each.machine.name}")
+        click.echo(each.printed(language, "roofline" if len(found) == 1 else _name_of(each, index)))
+
+
+def _name_of(formula: Any, index: int) -> str:
+    """The name of one of several functions: by its chip."""
+    key = "".join(letter if letter.isalnum() else "_" for letter in formula.machine.key or "")
+    return f"roofline_{index + 1}_{key}".rstrip("_")
 
 
 def _formula(text: str | None, on: str | None, sizes: dict[str, Any], options: dict[str, Any]) -> Any:

@@ -121,6 +121,7 @@ def model_arguments(options: dict[str, Any], *, several: bool) -> tuple[str, dic
             what = "about training" if name in OF_TRAINING else "no size of a training step"
             hint = "add --phase train" if name in OF_TRAINING else "its sizes are --batch-tokens and --sequence"
             raise InputError(f"--{name.replace('_', '-')} is {what}", hint=hint)
+    _check_sizes_of(phase, given)
     arguments = {**target_arguments(options), **sharing({**options, "algorithm": None}), **given}
     for name in ("flops", "bytes_", "intensity", "dtype"):
         if options.pop(name) is not None:
@@ -135,6 +136,20 @@ def model_arguments(options: dict[str, Any], *, several: bool) -> tuple[str, dic
         flag = f"--{lists.replace('_', '-')}"
         raise InputError(f"{flag} has several values", hint="a formula is of one; roofline sweep takes several")
     return phase, {**arguments, **{name: value for name, value in conventions.items() if name != "compute"}}
+
+
+def _check_sizes_of(phase: str, given: Mapping[str, Any]) -> None:
+    """Refuse a size that a phase of serving does not have."""
+    from roofline.models.serving.step import PHASES
+
+    if phase not in PHASES:
+        return
+    known = ("batch", *PHASES[phase].sizes)
+    wrong = next((name for name in MODEL_SIZES if name in given and name not in known), None)
+    if wrong is not None:
+        listed = ", ".join(f"--{name}" for name in known if name in MODEL_SIZES)
+        hint = f"its sizes are {listed}; --phase says which step is meant"
+        raise InputError(f"--{wrong} is no size of a {phase} step", hint=hint)
 
 
 def _phase_meant(options: dict[str, Any]) -> str:

@@ -318,6 +318,7 @@ GROUPS: dict[str, tuple[OptionRow | str, ...]] = {
         _row("--top", "N", "Show the runs that took longest.", type=click.IntRange(1), default=20),
         _row("--sort", "", "Order the list, largest first (name: A to Z)."),
         _row("--columns", "NAMES", "Columns, comma-separated: lower,upper,attainable,intensity,bound_by,fits …"),
+        _flag("--formula", "The closed form in the open sizes: terms, flips, elasticities; sizes are its point."),
         _row("--latex", "", "Print it in LaTeX.", name="language", flag_value="latex"),
         _row("--js", "", "Print it as a function in JavaScript.", name="language", flag_value="javascript"),
         _row("--python", "", "Print it as a function in Python.", name="language", flag_value="python"),

@@ -10,6 +10,7 @@ import click
 
 from roofline.bounds.conventions import OF_OPERATIONS, Conventions
 from roofline.cli.command import argument, command_named
+from roofline.cli.formula import check_one_answer, show_formulas
 from roofline.cli.option_table import BYTES, ESTIMATE, EXPECT, SEVERAL, option, options, with_options
 from roofline.cli.options import (
     convention_arguments,
@@ -47,7 +48,7 @@ _PICTURES = (".svg", ".png", ".pdf")
     *BYTES["each-op"],
     *ESTIMATE,
     *EXPECT,
-    *options("convention flat depth json"),
+    *options("convention flat depth formula latex js python json"),
     option(
         "output-file",
         name="output",
@@ -67,6 +68,8 @@ def command(
     convention: str,
     flat: bool,
     depth: int | None,
+    formula: bool,
+    language: str | None,
     as_json: bool,
     output: str | None,
     **options: Any,
@@ -80,8 +83,11 @@ def command(
     roofline trace step.py:step --jax --input "bf16[1024, 4096]" --on v5e
     roofline trace resnet50.onnx --on l4 --batch 32
     roofline trace model.py:build --input "bf16[1, 3, 224, 224]" --on l4 -o layers.svg
+    roofline trace model.py:build --input "bf16[B, 512]" B=64 --on h100 --formula
     """
     expect, machines = expectation_asked(options), targets(options["on"])
+    if formula or language:
+        _check_formula(machines, language, as_json, output)
     drawn = _check_output(output, machines, as_json)
     if depth is not None and depth < 0:
         raise InputError(f"--depth {depth}: there are no modules above the program", hint="0 shows the program alone")
@@ -91,8 +97,14 @@ def command(
         _check_target(roof, conventions)
     given: dict[str, Any] = {"sizes": _sizes(words)}
     given |= {"batch": batch, "backward": backward or None, "optimizer": optimizer, "trips": trips or None}
-    traced = _traced(program, frontend, inputs, {name: value for name, value in given.items() if value is not None})
+    asked = {name: value for name, value in given.items() if value is not None}
     chosen = {name: getattr(conventions, name) for name in OF_OPERATIONS}
+    if formula or language:
+        opened, point = _traced_open(program, frontend, inputs, asked)
+        found = [opened.bound(**chosen, **roof).formula(**point) for roof in roofs]
+        show_formulas(found, language, as_json)
+        return
+    traced = _traced(program, frontend, inputs, asked)
     traced.flops(convention)
     bound: Any = None
     if machines != [None]:
@@ -112,6 +124,30 @@ def command(
             output,
             bound,
         )
+
+
+def _check_formula(machines: Sequence[str | None], language: str | None, as_json: bool, output: str | None) -> None:
+    """A closed form is that of a machine, and goes to standard output."""
+    if machines == [None]:
+        raise InputError("a formula is that of a machine", hint="name one: --on h100")
+    if output is not None:
+        raise InputError("-o does not write a formula", hint="leave -o out, and send the output to a file")
+    check_one_answer(language, as_json)
+
+
+def _traced_open(
+    program: str, frontend: str | None, inputs: Sequence[str], given: dict[str, Any]
+) -> tuple[Any, dict[str, Any]]:
+    """The operations with every size left open that can be, and the numbers of these: the point of its formula."""
+    sizes = given["sizes"]
+    numbers = {name: value for name, value in sizes.items() if isinstance(value, int)}
+    others = {name: value for name, value in sizes.items() if name not in numbers}
+    try:
+        return _traced(program, frontend, inputs, {**given, "sizes": others}), numbers
+    except SizeError:  # the program needs the number of one
+        if not numbers:
+            raise
+        return _traced(program, frontend, inputs, given), {}
 
 
 def _check_output(output: str | None, machines: Sequence[str | None], as_json: bool) -> bool:

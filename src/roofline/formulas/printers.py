@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from roofline.errors import InputError, suggest
 
@@ -214,7 +214,17 @@ def _words() -> Any:
 
     class FormulaText(StrPrinter):  # type: ignore[misc]
         def _print_Float(self, form: Any) -> str:
-            return f"{float(form):.6g}"
+            value = float(form)
+            return f"{value:.0f}" if 1e5 <= abs(value) < 1e15 else f"{value:.6g}"
+
+        def _print_Max(self, form: Any) -> str:
+            return f"max({', '.join(sorted(map(self._print, form.args)))})"
+
+        def _print_Min(self, form: Any) -> str:
+            return f"min({', '.join(sorted(map(self._print, form.args)))})"
+
+        def _print_ceiling(self, form: Any) -> str:
+            return f"ceil({self._print(form.args[0])})"
 
         def _print_Piecewise(self, form: Any) -> str:
             *cases, last = form.args
@@ -225,6 +235,18 @@ def _words() -> Any:
 
 
 _PRINTERS = {"words": _words, "python": _python, "javascript": _javascript, "latex": _latex, "numpy": _numpy}
+
+
+class Combined(NamedTuple):
+    """A column put together from those before it by their names: the ``largest`` of them, or their ``sum``."""
+
+    how: str
+    parts: tuple[str, ...]
+
+    def text(self, names: Mapping[str, str], largest: str) -> str:
+        """Its source; ``largest`` is the language's function."""
+        named = [names[part] for part in self.parts]
+        return " + ".join(named) if self.how == "sum" or not named[1:] else f"{largest}({', '.join(named)})"
 
 
 def python_source(
@@ -240,20 +262,23 @@ def python_source(
 
     >>> import sympy
     >>> B, W = sympy.Symbol("B", integer=True, positive=True), sympy.Symbol("W_hbm", positive=True)
-    >>> print(python_source("time", [B], {W: 8.19e11}, {"hbm": 4 * B / W}))
+    >>> print(python_source("time", [B], {W: 8.19e11}, {"hbm": 4 * B / W, "all": Combined("sum", ("hbm", "hbm"))}))
     import math
     <BLANKLINE>
     <BLANKLINE>
     def time(B, W_hbm=819000000000.0):
         hbm = 4*B/W_hbm
-        return {"hbm": hbm}
+        all = hbm + hbm
+        return {"hbm": hbm, "all": all}
     """
     show = printer("python")
     arguments = [*(show.doprint(size) for size in sizes), *(f"{show.doprint(r)}={v!r}" for r, v in rates.items())]
     parts = {show.doprint(symbol): form for symbol, form in (definitions or {}).items()}
     names = _identifiers(forms, {*parts, *(argument.partition("=")[0] for argument in arguments)})
     lines = [f"    {part} = {text(form, 'python')}" for part, form in parts.items()]
-    lines += [f"    {names[key]} = {text(form, 'python')}" for key, form in forms.items()]
+    for key, form in forms.items():
+        value = form.text(names, "max") if isinstance(form, Combined) else text(form, "python")
+        lines.append(f"    {names[key]} = {value}")
     found = ", ".join(f'"{key}": {name}' for key, name in names.items())
     return "\n".join(["import math", "", "", f"def {name}({', '.join(arguments)}):", *lines, f"    return {{{found}}}"])
 
@@ -283,7 +308,9 @@ def javascript_source(
     parts = {show.doprint(symbol): form for symbol, form in (definitions or {}).items()}
     names = _identifiers(forms, {*parts, *(argument.partition(" =")[0] for argument in arguments)})
     lines = [f"  const {part} = {text(form, 'javascript')};" for part, form in parts.items()]
-    lines += [f"  const {names[key]} = {text(form, 'javascript')};" for key, form in forms.items()]
+    for key, form in forms.items():
+        value = form.text(names, "Math.max") if isinstance(form, Combined) else text(form, "javascript")
+        lines.append(f"  const {names[key]} = {value};")
     found = ", ".join(f'"{key}": {name}' for key, name in names.items())
     return "\n".join([f"function {name}({{{', '.join(arguments)}}}) {{", *lines, f"  return {{{found}}};", "}"])
 

@@ -21,6 +21,7 @@ from torch.utils._sympy import functions as theirs
 
 from roofline.errors import SizeError
 from roofline.sizes import symbol
+from roofline.statements import SizeCondition
 from roofline.work import Op, Tensor, Work
 
 #: What PyTorch takes an open size for where a program branches on it: distinct, and with many divisors.
@@ -80,14 +81,17 @@ class OpenSizes:
         if self._error is not None:
             raise self._error
 
-    def conditions(self) -> tuple[str, ...]:
-        """What has to hold for the formulas to, in words."""
+    def conditions(self) -> tuple[SizeCondition, ...]:
+        """What has to hold for the formulas to, in words and as relations of sizes."""
         if not self._sizes:
             return ()
         found = dict.fromkeys(self._ours(guard.expr) for guard in self._shapes.guards)
         left = [written(item) for item in found if item is not sympy.true]
         where = f", where {', '.join(left)}" if left else ""
-        return (f"the formulas hold for whole {', '.join(self._sizes)} from {LEAST} on{where}",)
+        text = f"the formulas hold for whole {', '.join(self._sizes)} from {LEAST} on{where}"
+        least = [(symbol(name) >= LEAST, f"{name} is below {LEAST}") for name in self._sizes]
+        guards = [(item, f"{written(item)} does not hold") for item in found if item is not sympy.true]
+        return (SizeCondition("program", text, [*least, *guards]),)
 
     def named(self, text: str) -> str:
         """PyTorch's text with our names."""
