@@ -267,11 +267,17 @@ class Agreement:
                 self.wrong.append(f"{name} {key} {how} at {at}: {found} for {value}")
 
 
-def agree(group: str, chance: random.Random, points: int, most: int | None = None, named: str = "") -> Agreement:
-    """Ask a group's questions in every way there is; ``named`` asks only those whose name holds it."""
+def agree(
+    group: str, chance: random.Random, points: int, most: int | None = None, named: str = "", part: str = "1/1"
+) -> Agreement:
+    """Ask a group's questions in every way there is; ``named`` asks only those whose name holds it.
+
+    ``part`` 2/3 is the second of three processes that share the work.
+    """
     found, scripts = Agreement(), []
-    for asked in GROUPS[group][0](chance, points, most):
-        if named not in asked.name:
+    number, parts = map(int, part.split("/"))
+    for index, asked in enumerate(GROUPS[group][0](chance, points, most)):
+        if named not in asked.name or index % parts != number - 1:
             continue
         try:
             formula = asked.make()
@@ -362,19 +368,28 @@ def _in_node(scripts: Sequence[tuple[str, Formula, list[Any]]], found: Agreement
             found.take(name, "javascript", expected, got, at)
 
 
+def _first_of_each(wrong: Sequence[str]) -> list[str]:
+    """The first difference of each question."""
+    first: dict[str, str] = {}
+    for line in wrong:
+        first.setdefault(line.partition(" at ")[0], line)
+    return list(first.values())
+
+
 def main() -> int:
     """Ask every group, print a table of checks, what differs, and what has no closed form."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--questions", type=int, default=10_000)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--named", default="", metavar="TEXT", help="only questions whose name holds this")
+    parser.add_argument("--part", default="1/1", metavar="N/M", help="the Nth of M processes that share the work")
     parser.add_argument("--only", choices=sorted(GROUPS), action="append")
     asked = parser.parse_args()
     totals, wrong = Agreement(), 0
     for group in asked.only or GROUPS:
         began = time.monotonic()
         points = max(round(asked.questions * GROUPS[group][1] / FORMULAS[group] * 1.05), 1)
-        found = agree(group, random.Random(f"{asked.seed} {group}"), points, named=asked.named)
+        found = agree(group, random.Random(f"{asked.seed} {group}"), points, named=asked.named, part=asked.part)
         totals.questions += found.questions
         totals.formulas += found.formulas
         totals.checks += found.checks
@@ -384,7 +399,7 @@ def main() -> int:
         print(f"{group}: {found.questions:,} questions of {found.formulas:,} formulas; checks: {ways}; "
               f"{len(found.wrong)} differ; {len(found.without)} without a closed form; "
               f"{time.monotonic() - began:.0f} s", flush=True)  # fmt: skip
-        for line in [*found.wrong[:20], *(f"no closed form: {name}: {why}" for name, why in found.without)]:
+        for line in [*_first_of_each(found.wrong), *(f"no closed form: {name}: {why}" for name, why in found.without)]:
             print(f"  {line}", flush=True)
     if NODE is None:
         print("node is not here: JavaScript was not run")

@@ -150,6 +150,10 @@ def _serving(model: Model, phase: str, on: str | Machine, options: Mapping[str, 
     zero, said = ("past", "context"), _examples(point, given)
     ways = latent_attention_ways(model, phase, {**rest, **sizes})
     bounds = [serve_bound(model, phase, on=on, **{**rest, **sizes, **way}) for way in ways]
+    if isinstance(bounds[0], Pipelined):
+        said.append(
+            f"the terms are those of stage {bounds[0].slowest + 1} of {len(bounds[0].stages)}, the one of most layers"
+        )
     return [
         formula_of(
             bound, point, from_zero=zero, said=said, conditions=_enough_sequences(bound, phase, sizes["batch"], rest),

@@ -93,10 +93,10 @@ class OperationBuilder:
             tensors.append(Tensor(f"{ident}.{name}", (count,), dtype, "weight", touched=some, average=average))
         return tuple(tensors), storage.compute
 
-    def read_weights(self, *names: str) -> list[Tensor]:
+    def read_weights(self, *names: str, touched: Size | None = None) -> list[Tensor]:
         """Some weights of the current block and their scales as tensors to read; those it has not are left out."""
         held = (self.weights[name] for name in names if name in self.weights)
-        return [tensor for weight in held for tensor in self.read_weight(weight)[0]]
+        return [tensor for weight in held for tensor in self.read_weight(weight, touched)[0]]
 
     def linear(self, weight: str | Weight, x: Tensor, rows: Size, *, copies: int = 1, compute: str = "") -> Tensor:
         """Multiply ``rows`` rows of ``x`` by a weight (out, in), and add its bias, where the block has one.
@@ -127,11 +127,15 @@ class OperationBuilder:
         return out
 
     def norm(
-        self, function: str, x: Tensor, scale: str | Weight, rows: Size, width: int, part: str | None = None
-    ) -> Tensor:
-        """Normalise rows of ``width``; multiply by the weight ``scale`` and add its bias, where the block has them."""
+        self, function: str, x: Tensor, scale: str | Weight, rows: Size, width: int, part: str | None = None,
+        touched: Size | None = None,
+    ) -> Tensor:  # fmt: skip
+        """Normalise rows of ``width``; multiply by the weight ``scale`` and add its bias, where the block has them.
+
+        ``touched`` is how many entries of these are read, where there may be no rows; None: all of them.
+        """
         if isinstance(scale, str):
-            affine = self.read_weights(scale, join_path(scale, "bias"))
+            affine = self.read_weights(scale, join_path(scale, "bias"), touched=touched)
         else:
             affine, scale = list(self.read_weight(scale)[0]), scale.name
         part = scale if part is None else part

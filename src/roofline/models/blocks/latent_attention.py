@@ -313,7 +313,8 @@ class CompressedAttention(Block):
         elements = kv.elements
         builder.vector("softmax", (kv, gate, *bias), made, f"{module}.pool", flops=8 * elements, elements=elements)
         builder.mark_by_sequence()
-        normed = builder.norm("rms_norm", made, f"{module}.kv_norm", step.own * closed, width)
+        scale = width * minimum(closed, 1)  # it is read where a window closes
+        normed = builder.norm("rms_norm", made, f"{module}.kv_norm", step.own * closed, width, touched=scale)
         builder.mark_by_sequence()
         entries = builder.write_to_cache(normed, dtype)
         if is_zero(step.past):
