@@ -49,6 +49,23 @@ def test_longer_work_shows_how_far_it_is(monkeypatch: pytest.MonkeyPatch) -> Non
     assert "left" in terminal.getvalue()
 
 
+def test_the_bar_is_one_line_of_a_narrow_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = terminal_of(monkeypatch)
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setattr(module, "BLINK", 0.0)
+    bar = module._Bar("sweeping", "rows")
+    bar.timer.cancel()
+    bar._start()
+    for done in (8_928_000, 9_928_000):
+        bar.report(done, 80_000_000, f"{done:,} of 80,000,000 rows")
+        bar.shown.refresh()
+    bar.stop()
+    last = terminal.getvalue().rpartition("sweeping")[2].partition("left")[0]
+    assert "9,928,000 of 80,000,000 rows" in last
+    assert "rows/s" in last
+    assert "\n" not in last
+
+
 def test_a_pipe_sees_nothing(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr(module, "MOMENT", 0.0)
     with working("reading") as report:

@@ -11,6 +11,7 @@ from time import monotonic
 from typing import Any
 
 from roofline.progress import watched
+from roofline.quantity import format_quantity
 
 #: Seconds that work may take before anything is shown.
 MOMENT = 0.5
@@ -55,12 +56,17 @@ class _Bar:
     def _start(self) -> None:
         from rich.console import Console
         from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+        from rich.table import Column
 
         with self.lock:
             if self.state.get("stopped"):
                 return
-            said = TextColumn("{task.description}")
-            left = (TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn())
+            words = [Column(no_wrap=True) for _ in range(4)]  # the bar gives way
+            said = TextColumn("{task.description}", table_column=words[0])
+            left = (
+                TimeElapsedColumn(table_column=words[1]), TextColumn("left", table_column=words[2]),
+                TimeRemainingColumn(table_column=words[3]),
+            )  # fmt: skip
             speed = (_speed(self.unit),) if self.unit else ()
             self.shown = Progress(said, BarColumn(), *speed, *left, console=Console(stderr=True), transient=True)
             self.task = self.shown.add_task(self.what, total=self.state.get("total"))
@@ -88,10 +94,11 @@ class _Bar:
 def _speed(unit: str) -> Any:
     """A column of how much is done in a second."""
     from rich.progress import ProgressColumn
+    from rich.table import Column
     from rich.text import Text
 
     class Speed(ProgressColumn):
         def render(self, task: Any) -> Text:
-            return Text(f"{task.speed or 0:,.0f} {unit}/s")
+            return Text(format_quantity(task.speed or 0, f"{unit}/s"))
 
-    return Speed()
+    return Speed(table_column=Column(no_wrap=True))
