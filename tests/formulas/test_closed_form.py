@@ -158,6 +158,13 @@ def test_terms_are_called_what_a_reader_knows() -> None:
     assert "attention" in labels["tensor"]
 
 
+def test_attention_over_a_window_is_short() -> None:
+    terms = model_formula("gpt-oss-120b", on="h200").terms
+    amounts = {part.label: str(part) for term in terms if term.resource == "tensor" for part in term.parts}
+    assert "Min(128, context + 1)" in amounts["attention"]
+    assert len(amounts["attention"]) < 160
+
+
 def test_latex_has_one_fraction_for_each_part() -> None:
     lines = question_formula(question("A[I_X, J] * B[J, K_X] -> C[I_X, K]", on="h200:8")).printed("latex").splitlines()
     assert lines[1] == r"T_{\mathrm{nvlink}} &= \frac{7 \, J \, K}{4 \, W_{\mathrm{nvlink}}} \\"

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from roofline.sizes import Size, exact_div, floor_div, is_zero, maximum, minimum
+from roofline.sizes import Size, exact_div, floor_div, is_number, is_zero, maximum, minimum
 
 
 class BandMask(NamedTuple):
@@ -42,10 +42,14 @@ class BandMask(NamedTuple):
 
             pairs = △(S + offset + after) − △(S + offset − before − 1)
             △(t)  = Σ over k < S of min(max(t − k, 0), T)          the last query sees t keys, each before it one fewer
+
+        One query at the last key sees min(before + 1, T).
         """
         if self._is_empty():
             return 0
         aligned = self.offset is None
+        if aligned and _is_one(S) and self.before is not None and _is_from_zero(self.before, self.after):
+            return minimum(self.before + 1, T)
         last = T if aligned else S + self.offset
         ahead = S * T
         if self.after is not None:
@@ -134,6 +138,8 @@ def chunked_pairs(S: Size, T: Size, chunk: Size) -> Size:
 
     Position p sees p mod c + 1 keys, so t positions see F(t) = ⌊t/c⌋·c·(c + 1)/2 + r·(r + 1)/2 with r = t mod c.
     """
+    if _is_one(S):
+        return T - floor_div(T - 1, chunk) * chunk
 
     def total(t: Size) -> Size:
         full = floor_div(t, chunk)
@@ -152,6 +158,9 @@ def compressed_pairs(S: Size, T: Size, rate: Size, most: Size | None = None) -> 
     >>> compressed_pairs(8, 8, 4), compressed_pairs(8, 8, 4, most=1)
     (6, 5)
     """
+    if _is_one(S):
+        seen = floor_div(T, rate)
+        return seen if most is None else minimum(most, seen)
 
     def total(t: Size) -> Size:
         q = floor_div(t, rate)
@@ -161,6 +170,15 @@ def compressed_pairs(S: Size, T: Size, rate: Size, most: Size | None = None) -> 
         return total(t) if most is None else total(t) - total(maximum(t - most * rate, 0))
 
     return capped(T) - capped(T - S)
+
+
+def _is_one(size: Size) -> bool:
+    """Whether it is the number 1: one query has a count of its own, which is short in closed forms."""
+    return is_number(size) and bool(size == 1)
+
+
+def _is_from_zero(*sides: Size | None) -> bool:
+    return all(side is None or (isinstance(side, int) and side >= 0) for side in sides)
 
 
 def _staircase(S: Size, T: Size, t: Size, beyond: Size | None = None) -> Size:
