@@ -38,11 +38,23 @@ def test_times_of_requests_are_gathered(tmp_path: Path) -> None:
     assert trace.rates == pytest.approx((2.0, 2.0))
 
 
-@pytest.mark.parametrize("text", ["rate\n1\n", "time,rate\n0,fast\n", "time,rate\n0,1\n0,2\n", "time,rate\n0,0\n", ""])
-def test_what_is_no_trace_is_an_error(tmp_path: Path, text: str) -> None:
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("rate\n1\n", "no column time, its first line has rate"),
+        ("time;rate\n0;1\n", "its first line has time;rate"),
+        ("time,rate\n", "no rows below"),
+        ("time,rate\n0,fast\n", "line 2: 'fast' is not a number"),
+        ("time,rate\n0,1\n0,2\n", "do not rise"),
+        ("time,rate\n0,0\n", "without requests"),
+        ("time,rate\n0,1\n9,-2\n", "a rate of -2 requests/s"),
+        ("", "no column time"),
+    ],
+)
+def test_what_is_no_trace_is_an_error(text: str, said: str, tmp_path: Path) -> None:
     file = tmp_path / "trace.csv"
     file.write_text(text)
-    with pytest.raises(InputError):
+    with pytest.raises(InputError, match=said):
         Trace.read(str(file))
 
 

@@ -11,6 +11,7 @@ import pytest
 from roofline.charts.chart import charts_of
 from roofline.charts.plan_charts import CROSS, DOTTED
 from roofline.cli import main
+from roofline.errors import InputError
 from roofline.models import load
 from roofline.models.closed_form import step_function
 from roofline.models.serving import serve_bound
@@ -253,3 +254,51 @@ def test_plans_whose_cost_intervals_overlap_are_indistinguishable() -> None:
     assert again is not None
     assert again.cost == found.cost_intervals[found.best.deployment][1]
     assert min(found.elasticities().values()) >= -0.02
+
+
+def test_chips_without_bf16_are_asked_in_fp16_and_named_formats_are_turned_down() -> None:
+    old = plan("llama-3-8b", on=["v100"], count=[2], rate=1, prompt=512, output=64, tpot="60 ms")
+    assert old.best is not None
+    assert old.best.deployment.replica.formats == "fp16"
+    assert "--dtype half" in old.settings()["vllm"]
+    found = plan("llama-3-8b", on=["a100", "h100"], count=[1], rate=1, prompt=512, output=64, formats=["fp8"])
+    reason = found.why("a100 fp8")
+    assert reason is not None
+    assert (reason.kind, "no peak of fp8 arithmetic is known of a100" in reason.text) == ("legal", True)
+    assert found.reasons["legal"] == 1
+    nothing = plan("llama-3-8b", on=["epyc_9965"], count=[1], rate=1, prompt=512, output=64)
+    assert nothing.nearest is not None
+    assert nothing.nearest.reason is not None
+    assert "no peak of bf16" in nothing.nearest.reason.text
+
+
+def test_a_plan_of_no_chips_is_an_error() -> None:
+    with pytest.raises(InputError, match="a plan of no chips") as caught:
+        plan("llama-3-8b", **{**EIGHT, "count": [0]})
+    assert "numbers from 1" in str(caught.value.hint)
+
+
+def test_what_is_better_but_was_not_asked_for_says_so() -> None:
+    found = plan("llama-3-8b", **{**EIGHT, "count": [2], "rate": "2/s"})
+    reason = found.why("h100:1 bf16")
+    assert reason is not None
+    assert "these numbers or formats were not asked for" in reason.text
+
+
+def test_sequences_beyond_what_a_model_was_trained_on_are_said() -> None:
+    found = plan("llama-3-8b", on=["h100"], count=[1], rate="1/h", prompt=200_000, output=8, formats=["bf16"])
+    assert any("longer than the 131,072 that llama-3-8b was trained on" in text for text in found.assumptions)
+
+
+def test_stages_are_left_out_only_where_they_are_no_better() -> None:
+    asked = {"count": [4], "rate": 1, "prompt": 512, "output": 64, "formats": ["bf16"]}
+    switched, slow = (plan("llama-3-70b", on=[name], **asked).search for name in ("h100", "l40s"))
+    four = Replica("h100", "bf16", tensor=2, pipeline=2)
+    assert switched.outdone(four)
+    assert not slow.outdone(Replica("l40s", "bf16", tensor=2, pipeline=2))
+    stages, ways = (switched.priced(each) for each in (four, Replica("h100", "bf16", tensor=4)))
+    assert not isinstance(stages, str)
+    assert not isinstance(ways, str)
+    assert stages.most <= ways.most
+    assert (stages.step[1 : stages.most + 1] >= ways.step[1 : stages.most + 1] * (1 - 1e-3)).all()
+    assert stages.prompt >= ways.prompt * (1 - 1e-3)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -20,7 +21,7 @@ from roofline.plans.answer import answer
 from roofline.plans.load import ServerTimes
 from roofline.plans.question import Limits, Load, PlanQuestion
 from roofline.plans.replicas import FORMATS, Replica, unloaded
-from roofline.plans.search import Deployment
+from roofline.plans.search import Deployment, shifted
 from roofline.plans.simulation import simulate
 from roofline.plans.speculation import Acceptance, Speculating
 
@@ -70,10 +71,11 @@ def test_a_step_is_that_of_single_answers(by: Any) -> None:
 
 
 def scalar_problem(seed: int) -> PlanQuestion:
-    """A small question about real models: one or two chips of one kind or of two, few sequences at once."""
+    """A small question about real models: few chips of one kind or of two, few sequences at once."""
     random = np.random.default_rng(seed)
     pick: Any = lambda *values: values[int(random.integers(len(values)))]  # noqa: E731
     model = load(pick("llama-3-8b", "llama-3-8b", "qwen3-0.6b", "qwen3-0.6b", "mixtral-8x7b"))
+    experts = has_experts(model)
     return PlanQuestion(
         model,
         Load(
@@ -82,35 +84,52 @@ def scalar_problem(seed: int) -> PlanQuestion:
             int(random.integers(2, 200)),
         ),
         Limits(pick(0.05, 0.3, None), pick(0.004, 0.02, None), pick(None, 3.0)),
-        pick(("h100",), ("h100", "a100")),
-        # layouts of experts are not among those of the test
-        (1,) if has_experts(model) else pick((1, 2), (1, 3)),
-        {"h100": 2.5, "a100": float(random.uniform(0.8, 3))},
-        formats=(pick("bf16", "int8"),),
-        most_sequences=pick(2, 3),
-        drafts=Speculating(pick((), (2,), (1, 3)), float(random.uniform(0.2, 1)), pick(0.1, load("qwen3-0.6b"))),
+        # chips whose link binds now and then
+        ("l40s",) if seed % 5 == 4 else ("h100",) if experts else pick(("h100",), ("h100", "a100")),
+        pick((4,), (2, 3)) if experts else pick((1, 2), (1, 3)),
+        {"h100": 2.5, "l40s": 0.9, "a100": float(random.uniform(0.8, 3))},
+        formats=("int8" if experts else pick("bf16", "int8"),),
+        most_sequences=1 if experts else pick(2, 3),
+        drafts=Speculating(
+            pick((), (), (), (2,)) if experts else pick((), (2,), (1, 3)),
+            float(random.uniform(0.2, 1)),
+            0.1 if experts else pick(0.1, load("qwen3-0.6b")),
+        ),
     )
 
 
-def scalar_server(asked: PlanQuestion, replica: Replica, chunk: int) -> ServerTimes | None:
-    """A replica's times from an answer for each number of sequences; None where it does not fit."""
+def scalar_replicas(asked: PlanQuestion) -> Iterator[Replica]:
+    """Every replica of up to four chips, listed by hand."""
+    dense = [(1, 1, 1), (2, 1, 1), (1, 2, 1), (4, 1, 1), (2, 2, 1), (1, 4, 1)]
+    experts = [(2, 1, 2), (1, 1, 2), (4, 1, 4), (2, 1, 4), (1, 1, 4), (2, 2, 2), (1, 2, 2)]
+    layouts = [*dense, *(experts if has_experts(asked.model) else [])]
+    for name, layout, draft in itertools.product(asked.chips, layouts, (0, *asked.drafts.lengths)):
+        yield Replica(name, asked.formats[0], *layout[:2], 1, layout[2], draft)
+
+
+def scalar_server(asked: PlanQuestion, replica: Replica, chunk: int) -> tuple[ServerTimes, float] | None:
+    """A replica's times from an answer for each number of sequences, and what a prompt takes beyond its turn.
+
+    None where it does not fit.
+    """
     load_, draft = asked.load, asked.drafts.of(replica.draft)
     options = {**FORMATS[replica.formats], **replica.ways, "on": replica.target}
-    context, by = load_.mean_context, asked.drafts.by
-    prefill = serve_bound(asked.model, "prefill", batch=1, prompt=load_.prompt, **options)
+    context, by, copies = load_.mean_context, asked.drafts.by, replica.copies
+    prefill = serve_bound(asked.model, "prefill", batch=copies, prompt=load_.prompt, **options)
     prompt, before = float(prefill.lower), 0.0
     own = {name: value for name, value in options.items() if name not in ("weights", "activations", "expert")}
     held = prefill.footprint
     assert held is not None
-    kept = asked.model.cache_bytes(load_.peak_context) / replica.chips
+    shared = replica.chips / copies
+    kept = asked.model.cache_bytes(load_.peak_context) / shared
     if draft is not None and not isinstance(by, float | str):
         before = float(serve_bound(by, "prefill", batch=1, prompt=load_.prompt, logits="none", **own).lower)
-        kept += by.cache_bytes(load_.peak_context) / replica.chips
+        kept += by.cache_bytes(load_.peak_context) / shared
     weights = held.parts["weights"] + (
         by.weight_bytes() / replica.chips if draft is not None and not isinstance(by, float | str) else 0.0
     )
     room = float(held.capacity or 0) * asked.memory_share - float(weights) - float(held.parts["activations"])
-    most = min(asked.most_sequences, int(room / float(kept)))
+    most = min(asked.most_sequences, int(room / float(kept))) * copies
     if most < 1:
         return None
     count = -(-load_.prompt // chunk) if chunk else 1
@@ -128,27 +147,34 @@ def scalar_server(asked: PlanQuestion, replica: Replica, chunk: int) -> ServerTi
         if chunk:
             new = round(load_.prompt / count)
             beside = {"chunk": new, "past": (load_.prompt - new) // 2, "last": True, **check}
+            if copies > 1:
+                beside["prompts"] = copies
             both = serve_bound(asked.model, "mixed", batch=batch, context=context, **beside, **options)
             mixed.append(drafting + float(both.lower) + before / count)
     step[0], mixed[0] = step[1], mixed[-1] if not chunk else mixed[1]
+    # stages are filled by as many chunks, and the first of them is free again after these
+    whole, stages = prompt + before, replica.pipeline
+    turn = whole / copies / (2 * stages - 1) * stages
     made = ServerTimes.of(
-        step=step, prompt=prompt + before, output=load_.output, mixed=mixed if chunk else None, chunks=count,
+        step=step, prompt=turn, output=load_.output, mixed=mixed if chunk else None, chunks=count / copies,
         lengths=load_.lengths,
     )  # fmt: skip
-    return replace(made, draft=draft)
+    return replace(made, draft=draft), whole - turn
 
 
-def scalar_kind(asked: PlanQuestion, whole: ServerTimes, server: ServerTimes, rate: float) -> tuple[str, float]:
+def scalar_kind(
+    asked: PlanQuestion, whole: ServerTimes, lag: float, server: ServerTimes, rate: float
+) -> tuple[str, float]:
     """Why a replica's part of the load is not taken, and how near the nearest limit is; prompts ``whole`` unloaded."""
     steps = asked.load.output - 1
-    prompt, gap = float(whole.service[0]), float(whole.step[1]) / whole.tokens_per_step
+    prompt, gap = float(whole.service[0]) + lag, float(whole.step[1]) / whole.tokens_per_step
     alone = {"first_token": prompt, "per_token": gap, "end_to_end": prompt + steps * gap}
     if any(alone[name] > limit for name, limit in asked.limits.items()):
         return "limit", 0.0
     if rate >= server.largest_rate:
         return "rate", 0.0
     loaded = server.under(rate, asked.limits.share)
-    first, each = loaded.time_to_first_token, loaded.time_per_token
+    first, each = shifted(loaded.time_to_first_token, lag), loaded.time_per_token
     values = {
         "first_token": max(first.mean, first.percentile),
         "per_token": max(each.mean, each.percentile),
@@ -164,26 +190,27 @@ def test_a_plan_is_what_single_answers_find(seed: int) -> None:
     found = answer(asked)
     meets: list[tuple[float, float]] = []
     asking = 0
-    for name, tensor, draft in itertools.product(asked.chips, (1, 2), (0, *asked.drafts.lengths)):
-        replica = Replica(name, asked.formats[0], tensor=tensor, draft=draft)
+    for replica in scalar_replicas(asked):
         counts = [count for count in asked.counts if count % replica.chips == 0]
-        whole = scalar_server(asked, replica, 0) if counts else None
-        if counts and whole is None:
+        single = scalar_server(asked, replica, 0) if counts else None
+        if counts and single is None:
             reason = found.why(Deployment(replica, counts[0] // replica.chips, 0, 1))
             assert reason is not None
             assert reason.kind == "fit"
-        if whole is None:
+        if single is None:
             continue
-        chunks = [0, 512, *(size for size, before in ((2048, 512), (8192, 2048)) if before < asked.load.prompt)]
-        servers = {size: scalar_server(asked, replica, size) if size else whole for size in chunks}
+        whole, lag = single
+        servers = {0: whole}
+        if replica.pipeline == 1:
+            sizes = [512, *(size for size, before in ((2048, 512), (8192, 2048)) if before < asked.load.prompt)]
+            servers |= {size: made[0] for size in sizes if (made := scalar_server(asked, replica, size))}
         for (chunk, server), count in itertools.product(servers.items(), counts):
-            assert server is not None
             for most in range(1, server.most + 1):
                 deployment = Deployment(replica, count // replica.chips, chunk, most)
                 rate = asked.load.rate / deployment.copies
-                kind, worst = scalar_kind(asked, whole, server.limited_to(most), rate)
+                kind, worst = scalar_kind(asked, whole, lag, server.limited_to(most), rate)
                 if not kind:
-                    meets.append((asked.prices[name] * count, worst))
+                    meets.append((asked.prices[replica.chip] * count, worst))
                 asking += 1
                 if asking % 9 == 1:
                     reason = found.why(deployment)

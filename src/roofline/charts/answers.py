@@ -121,6 +121,12 @@ def _of_training(answer: Any) -> dict[str, Picture]:
     return {"roofline": partial(program_roofline, answer.bound), "memory": partial(_memory_of_training, answer)}
 
 
+def _of_training_plan(found: Any) -> dict[str, Picture]:
+    from roofline.charts.plan_charts import training_plan_chart
+
+    return {"memory": partial(training_plan_chart, found)}
+
+
 def _memory_of_training(answer: Any) -> Chart:
     """What a chip of each kind of pipeline stage holds, part by part, against what there is."""
     rows = []
@@ -172,6 +178,7 @@ _PICTURES: Mapping[str, Callable[[Any], Mapping[str, Picture]]] = {
     "SideBySide": _of_comparison,
     "Sweep": _of_sweep,
     "Training": _of_training,
+    "TrainingPlan": _of_training_plan,
     "Zones": lambda found: {
         "roofline": partial(plot, on=found.machine, bandwidths=found.bandwidths, dtypes=(found.dtype,))
     },

@@ -1,4 +1,4 @@
-"""Pictures of a plan: output tokens over the time per token and over the time to first token, each under load.
+"""Pictures of plans: output tokens over the time per token and to first token, each under load; layouts of training.
 
 >>> from roofline.plans.answer import plan
 >>> found = plan("llama-3-8b", on=["h100"], count=[1], rate=4, prompt=1024, output=128, tpot="30 ms", formats=["bf16"])
@@ -21,6 +21,7 @@ from roofline.plans.answer import DeploymentPlan
 from roofline.plans.frontier import LoadedCurve
 from roofline.plans.question import LIMIT_NAMES
 from roofline.plans.search import Assessment
+from roofline.plans.training import TrainingPlan
 from roofline.quantity import format_amount
 
 #: How far the axes reach beyond the curves, as a factor.
@@ -28,6 +29,9 @@ BEYOND_CURVES = 1.3
 
 #: Strokes of curves, that of the part that misses the other limit, and the marker of a load that misses one.
 STROKES, DOTTED, CROSS = (0, 1, 3, 4), 2, 6
+
+#: Layouts of training that have their name beside them.
+NAMED = 3
 
 #: The other time of each picture's own.
 OTHER = {"per_token": "first_token", "first_token": "per_token"}
@@ -46,6 +50,39 @@ def plan_chart(found: DeploymentPlan, *, theme: str = "light") -> Chart:
 def first_token_chart(found: DeploymentPlan, *, theme: str = "light") -> Chart:
     """The same over the time to first token; where a curve misses the limit of the time per token it is dotted."""
     return _chart(found, "first_token", "time to first token", theme)
+
+
+def training_plan_chart(found: TrainingPlan, *, theme: str = "light") -> Chart:
+    """The time of a step over the memory of a chip: a point a layout, what does not fit as a cross in the shaded part.
+
+    >>> from roofline.plans.training import search_training
+    >>> training_plan_chart(search_training("llama-3-8b", on="h100:8", batch_tokens=65536, pipeline=1))
+    <Chart 'Layouts of llama-3-8b on h100:8': front with 5 points, 1 region>
+    """
+    drawn = [(each.layout, each.answer) for each in found.choices if each.answer is not None]
+    if not drawn:
+        raise InputError("no layout divides the model, so there is nothing to draw", hint="other chips")
+    held, took = (
+        [float(value) for value in of] for of in zip(*((a.memory.total, a.time) for _, a in drawn), strict=True)
+    )
+    capacity, marks = drawn[0][1].memory.capacity, []
+    if capacity is not None:
+        text = f"over {format_amount(float(capacity), 'B')}"
+        marks.append(Region(text, float(capacity), max(*held, float(capacity)) * BEYOND_CURVES, "red"))
+    for number, ((layout, answer), x, y) in enumerate(zip(drawn, held, took, strict=True)):
+        said = f"{layout}, {format_amount(y, 's')}" if number < min(NAMED, len(found.fitting)) else ""
+        fits = answer.memory.fits is not False
+        marks.append(Point(f"{layout}, checkpoint {answer.checkpoint}", x, y, shape=0 if fits else CROSS, text=said))
+    return Chart(
+        kind="front",
+        title=f"Layouts of {found.model.name} on {found.on}",
+        subtitle=f"{int(drawn[0][1].batch_tokens):,} tokens a step",
+        x=log_axis("memory of a chip", "B", [*held, float(capacity or held[0])], BEYOND_CURVES),
+        y=log_axis("a step", "s", took, BEYOND_CURVES),
+        marks=tuple(marks),
+        notes=("each layout with the checkpointing and the number of microbatches that are its fastest; floors",),
+        theme=theme,
+    )
 
 
 def _chart(found: DeploymentPlan, name: str, label: str, theme: str) -> Chart:

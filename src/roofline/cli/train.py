@@ -13,6 +13,7 @@ from roofline.cli.model_options import not_alone
 from roofline.cli.option_table import BYTES, ESTIMATE, EXPECT, SEVERAL, option, options, with_options
 from roofline.cli.options import convention_arguments, expectation_asked, on_each, target_arguments
 from roofline.cli.output import show, show_json
+from roofline.cli.progress import working
 from roofline.cli.values import POWER
 from roofline.errors import InputError
 from roofline.quantity import count, whole_number
@@ -172,7 +173,8 @@ def _search(model: str, as_json: bool, options: dict[str, Any]) -> None:
             found["master"] = None
         return search_training(model, **found)
 
-    found = on_each(options, ask)
+    with working("trying layouts"):
+        found = on_each(options, ask)
     show_json(found.to_dict()) if as_json else show(found)
     if not getattr(found, "meets", True):
         context.exit(3)

@@ -101,25 +101,26 @@ class DeploymentPlan(Answer):
         return f"{format_number(choice.cost)} chips" if choice.cost > 1 else "1 chip"
 
     def curves(self) -> list[ServingCurve]:
-        """What the best replica of each chip can give, and at how many sequences what binds."""
+        """What the best replica of each chip, or format of one, can give, and at how many sequences what binds."""
         return [
             serving_curve(times, times.server(max(choice.deployment.chunk, 0)))
-            for choice, times in self._best_of_chips()
+            for choice, times in self._best_of_kinds()
         ]
 
     def loaded_curves(self) -> list[tuple[Assessment, LoadedCurve]]:
-        """The best of each chip, or the nearest miss, and its replica under loads up to the largest."""
+        """The best of each chip or format, or the nearest miss, and its replica under loads up to the largest."""
         found = []
-        for choice, times in self._best_of_chips():
+        for choice, times in self._best_of_kinds():
             each = choice.deployment
             found.append((choice, loaded_curve(times, each.chunk, each.most, self.asked.load.rate / each.copies)))
         return found
 
-    def _best_of_chips(self) -> list[tuple[Assessment, UnloadedReplica]]:
-        best: dict[str, Assessment] = {}
+    def _best_of_kinds(self) -> list[tuple[Assessment, UnloadedReplica]]:
+        best: dict[tuple[Any, ...], Assessment] = {}
         for choice in (*self.choices, *([self.nearest] if self.nearest is not None else [])):
             if choice.deployment.prefill is None:
-                best.setdefault(choice.deployment.replica.chip, choice)
+                own = choice.deployment.replica
+                best.setdefault((own.chip,) if len(self.asked.chips) > 1 else (own.formats, own.draft), choice)
         priced = [(choice, self.search.priced(choice.deployment.replica)) for choice in best.values()]
         return [(choice, times) for choice, times in priced if not isinstance(times, str) and times.most]
 
@@ -195,14 +196,17 @@ class DeploymentPlan(Answer):
         """Why a deployment is not taken, asked afresh; None where it is the one to take.
 
         ``spec`` is as in the table: ``"h100:8 tensor 8 fp8"``, with ``chunk 2048`` or ``whole``, and ``batch 64``, or
-        the best of these where they are left out.
+        the best of these where they are left out; or ``"prefill h100:4 fp8, decode h200:2 fp8"``.
         """
         wanted = read_deployment(spec, self.asked) if isinstance(spec, str) else spec
         found = min(self._ways(wanted), key=lambda each: (_miss(each)[:2], each.order))
         if found.reason is not None:
             return found.reason
         best = self.best
-        if best is None or found.order <= best.order:
+        if best is None or found.cost < best.cost:
+            text = f"keeps the limits with {self._cost(found)}, but these numbers or formats were not asked for"
+            return Reason("legal", text, 1.0)
+        if found.order <= best.order:
             return None
         if found.cost > best.cost:
             text = f"beaten by {best.deployment}: {self._cost(found)} against {self._cost(best)}"
@@ -215,13 +219,14 @@ class DeploymentPlan(Answer):
         """A deployment in the ways that are left open."""
         fresh = self.search.afresh()
         times = fresh.priced(wanted.replica)
-        if isinstance(times, str) or times.most < 1 or wanted.prefill is not None:
+        if isinstance(times, str) or times.most < 1:
             yield fresh.assess(wanted)
             return
+        apart = wanted.prefill is not None
         for chunk in (*times.chunks, 0) if wanted.chunk < 0 else (wanted.chunk,):
-            server = times.server(chunk)
+            server = times.server(chunk, apart=apart)
             places = (min(wanted.most, times.most),) if wanted.most else fresh.places(times, server)
-            yield from (fresh.assess(Deployment(wanted.replica, wanted.copies, chunk, most)) for most in places)
+            yield from (fresh.assess(replace(wanted, chunk=chunk, most=most)) for most in places)
 
     def sections(self) -> Iterator[Section]:
         """What to take in a line; the best of each chip and format with what decides; what was turned down."""
@@ -327,7 +332,7 @@ class DeploymentPlan(Answer):
 
     def _turned_down(self) -> str:
         words = {
-            "legal": "do not divide", "fit": "do not fit", "limit": "miss a limit without load",
+            "legal": "do not divide or compute so", "fit": "do not fit", "limit": "miss a limit without load",
             "rate": "do not keep up", "load": "miss a limit under load or are no better", "beaten": "cost more",
         }  # fmt: skip
         parts = [f"{self.reasons[kind]:,} {text}" for kind, text in words.items() if self.reasons.get(kind)]
@@ -350,6 +355,10 @@ class DeploymentPlan(Answer):
             "TTFT: the waits for a place and for prefill, and prefill; TPOT: a request's mean gap between tokens; ITL: "
             "the gap between any two tokens",
         ]
+        longest, trained = asked.load.prompt + asked.load.output, asked.model.context
+        if trained is not None and longest > trained:
+            before = f"sequences of {longest:,} tokens are longer than the {trained:,} that"
+            said.append(f"{before} {asked.model.name} was trained on")
         if varies != 1:
             said.append(
                 "such arrivals stretch the waits by Kingman's approximation, and leave the number that decode as it "
@@ -512,6 +521,8 @@ def plan(
         raise InputError(f"no objective {objective!r}", hint="cost or chips")
     if objective == "cost" and not prices:
         prices = {name: listed_price(name)["value"] for name in on}
+    if not count or min(count) < 1:
+        raise InputError("a plan of no chips", hint="numbers from 1, as in --count 8, 8,16 or 1:64")
     for name in on:
         if ":" in name:
             raise InputError(

@@ -2,15 +2,15 @@
 
 Prompts queue for prefill as M/G/1, each server with an even share of them; the times to first token are theirs. Keys
 and values then go to a server that decodes, whose chain has no prompts in it: the transfer, and the wait for a place
-there, come before the second token. The two pools have no limit in common but the end-to-end time, so each is the
-cheapest of its own; where an end-to-end limit is missed so, faster pools are tried in turn.
+there, come before the second token. Pairs of pools that keep their own limits are tried by cost, until one keeps all
+limits together and has an allowed number of chips of each kind: none is cheaper.
 """
 
 from __future__ import annotations
 
 import heapq
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -20,57 +20,79 @@ from roofline.plans.search import Assessment, Deployment, Search, prompt_server,
 
 def best_apart(search: Search) -> Assessment | None:
     """The cheapest pools of chips that prefill and that decode, with one format of keys and values and one draft."""
-    meets: list[Assessment] = []
+    best: Assessment | None = None
     alike: dict[tuple[Any, int], list[Replica]] = {}
     for replica in search.replicas:
         alike.setdefault((FORMATS[replica.formats].get("kv"), replica.draft), []).append(replica)
-    for group in map(tuple, alike.values()):
-        firsts, laters = (_cheapest(search, group, decodes=decodes) for decodes in (False, True))
-        for first, later in itertools.product(firsts, laters):
-            found = search.assess(replace(later, prefill=first.replica, prefill_copies=first.copies))
-            if found.reason is None:
-                meets.append(found)
-    return min(meets, key=lambda each: each.order, default=None)
+    for group in alike.values():
+        for pair in _pairs(search, group):
+            if best is not None and search.cost(pair) > best.cost:
+                break
+            found = search.assess(pair)
+            if found.reason is None and (best is None or found.order < best.order):
+                best = found
+    return best
 
 
-#: Pools of each kind that are combined where an end-to-end limit may ask for more than the cheapest.
-POOLS = 3
+def _pairs(search: Search, group: Sequence[Replica]) -> Iterator[Deployment]:
+    """Pairs of pools that keep their own limits, the cheapest first, of an allowed number of chips of each kind."""
+    pools = [_pools(search, group, decodes=decodes) for decodes in (False, True)]
+    drawn: tuple[list[Deployment], list[Deployment]] = ([], [])
+    queue: list[tuple[float, int, int, Deployment]] = []
+
+    def push(*at: int) -> None:
+        for which, number in enumerate(at):
+            if number == len(drawn[which]):
+                drawn[which].extend(itertools.islice(pools[which], 1))
+            if number >= len(drawn[which]):
+                return
+        first, later = drawn[0][at[0]], drawn[1][at[1]]
+        pair = replace(later, prefill=first.replica, prefill_copies=first.copies)
+        heapq.heappush(queue, (search.cost(pair), *at, pair))
+
+    push(0, 0)
+    while queue:
+        _, first, later, pair = heapq.heappop(queue)
+        if all(number in search.counts for number in pair.numbers.values()):
+            yield pair
+        push(first, later + 1)
+        if not later:
+            push(first + 1, 0)
 
 
-def _cheapest(search: Search, group: tuple[Replica, ...], *, decodes: bool) -> list[Deployment]:
-    """The cheapest pools for one phase, by its own limit."""
+def _pools(search: Search, group: Sequence[Replica], *, decodes: bool) -> Iterator[Deployment]:
+    """Pools for one phase that keep its own limit, the cheapest first."""
     number = itertools.count()
-    queue: list[tuple[float, int, Any]] = [
-        (search.cost(Deployment(replica, 1)), next(number), replica) for replica in group
-    ]
-    heapq.heapify(queue)
-    found: list[Deployment] = []
-    while queue and len(found) < POOLS:
+    queue: list[tuple[float, int, Any]] = []
+
+    def push(item: Any) -> None:
+        pool = item if isinstance(item, Deployment) else Deployment(item, 1)
+        if pool.chips <= search.counts[-1]:
+            heapq.heappush(queue, (search.cost(pool), next(number), item))
+
+    for replica in group:
+        push(replica)
+    while queue:
         _, _, item = heapq.heappop(queue)
         if isinstance(item, Replica):
-            later = _first_pools(search, item, decodes)
-        elif _keeps(search, item, decodes):
-            found.append(item)
+            for pool in _first_pools(search, item, decodes):
+                push(pool)
             continue
-        else:
-            copies = search.next_count(item.replica, item.copies + 1)
-            later = iter([] if copies is None else [replace(item, copies=copies)])
-        for deployment in later:
-            heapq.heappush(queue, (search.cost(deployment), next(number), deployment))
-    return found
+        if _keeps(search, item, decodes):
+            yield item
+        push(replace(item, copies=item.copies + 1))
 
 
 def _first_pools(search: Search, replica: Replica, decodes: bool) -> Iterator[Deployment]:
-    if search.unloaded_reason(replica, only="per_token" if decodes else "first_token") is not None:
+    only = "per_token" if decodes else "first_token"
+    if search.outdone(replica) or search.unloaded_reason(replica, only=only) is not None:
         return
     times = search.priced(replica)
     assert not isinstance(times, str)
     server = times.server(apart=True) if decodes else prompt_server(times)
     for most in search.places(times, server) if decodes else (0,):
         rate = server.limited_to(most).largest_rate if most else server.largest_rate
-        copies = search.next_count(replica, int(search.asked.load.rate / rate) + 1)
-        if copies is not None:
-            yield Deployment(replica, copies, 0, most)
+        yield Deployment(replica, int(search.asked.load.rate / rate) + 1, 0, most)
 
 
 def _keeps(search: Search, pool: Deployment, decodes: bool) -> bool:

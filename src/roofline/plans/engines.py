@@ -54,6 +54,8 @@ class Engine(NamedTuple):
     file: str = ""
     draft: str = ""
     own_draft: str = ""
+    context: str = ""
+    half: str = ""
 
 
 ENGINES = {
@@ -65,6 +67,7 @@ ENGINES = {
         draft="--speculative-config '{{\"method\": \"draft_model\", \"model\": \"{model}\", "
         "\"num_speculative_tokens\": {length}}}'",
         own_draft="--speculative-config '{{\"method\": \"mtp\", \"num_speculative_tokens\": {length}}}'",
+        context="--prefill-context-parallel-size {}", half="--dtype half",
     ),
     "sglang": Engine(
         "python -m sglang.launch_server --model-path {}", "--tp-size {}", "--pp-size {}",
@@ -74,7 +77,7 @@ ENGINES = {
         draft="--speculative-algorithm STANDALONE --speculative-draft-model-path {model} "
         "--speculative-num-steps {length} --speculative-eagle-topk 1 --speculative-num-draft-tokens {checked}",
         own_draft="--speculative-algorithm EAGLE --speculative-num-steps {length} --speculative-eagle-topk 1 "
-        "--speculative-num-draft-tokens {checked}",
+        "--speculative-num-draft-tokens {checked}", half="--dtype half",
     ),
     "tensorrt-llm": Engine(
         "trtllm-serve {}", "--tp_size {}", "--pp_size {}", "enable_attention_dp: true", "--ep_size {}",
@@ -84,6 +87,7 @@ ENGINES = {
         draft="speculative_config: {{decoding_type: DraftTarget, max_draft_len: {length}, "
         "speculative_model_dir: {model}}}",
         own_draft="speculative_config: {{decoding_type: MTP, num_nextn_predict_layers: {length}}}",
+        half="dtype: float16",
     ),
 }  # fmt: skip
 
@@ -120,6 +124,7 @@ def _command(
         engine.command.format(model),
         engine.tensor.format(counts["tensor"]) if counts["tensor"] > 1 else "",
         engine.pipeline.format(replica.pipeline) if replica.pipeline > 1 else "",
+        engine.context.format(replica.context) if replica.context > 1 else "",
         engine.expert.format(replica.expert) if replica.expert > 1 else "",
         engine.sequences.format(counts["sequences"]) if most else "",
         engine.tokens.format(counts["tokens"]),
@@ -135,8 +140,11 @@ def _command(
         engine.kv.format(CACHE_WORDS.get(name, {}).get(kv, kv)) if kv is not None else "",
         engine.chunked if deployment.chunk else engine.whole,
         draft.format(**drafts) if replica.draft else "",
+        engine.half if formats.get("compute") == "fp16" else "",
     ]
     settings = list(filter(None, settings))
     if engine.file and settings:
         settings = [engine.file.format(", ".join(settings))]
-    return " ".join(filter(None, [*flags, *settings]))
+    unknown = f"# we know of no option for context {replica.context}"
+    lacks = replica.context > 1 and not engine.context
+    return " ".join(filter(None, [*flags, *settings, unknown if lacks else ""]))

@@ -42,10 +42,12 @@ class Trace:
         """Make a trace: as many rates as stretches of time."""
         if len(times) != len(rates) + 1 or any(later <= first for first, later in pairwise(times)):
             raise InputError("times of a trace do not rise", hint="one row a moment, in order")
-        if not rates or any(not 0 <= rate < math.inf for rate in rates) or max(rates) <= 0:
-            raise InputError(
-                "a trace without requests", hint="rates of 0 or more requests a second, one of them above 0"
-            )
+        hint = "rates of 0 or more requests a second, one of them above 0"
+        wrong = next((rate for rate in rates if not 0 <= rate < math.inf), None)
+        if wrong is not None:
+            raise InputError(f"a rate of {wrong:g} requests/s in a trace", hint=hint)
+        if not rates or max(rates) <= 0:
+            raise InputError("a trace without requests", hint=hint)
         return cls(tuple(map(float, times)), tuple(map(float, rates)))
 
     @classmethod
@@ -58,8 +60,11 @@ class Trace:
         hint = "columns time (in seconds) and rate, or time alone"
         rows = list(table_rows(text, path, hint))
         names = [name.strip().lower() for name in rows[0][1]] if rows else []
-        if "time" not in names or len(rows) < 2:
-            raise InputError(f"{path} has no column time with rows below it", hint=hint)
+        if "time" not in names:
+            columns = ", ".join(filter(None, names)) or "nothing"
+            raise InputError(f"{path} has no column time, its first line has {columns}", hint=hint)
+        if len(rows) < 2:
+            raise InputError(f"{path} has no rows below its first line", hint=hint)
         times, rates, prompts, outputs = (
             [_figure(path, line, row, names.index(name)) for line, row in rows[1:]] if name in names else []
             for name in ("time", "rate", "prompt", "output")
@@ -152,11 +157,15 @@ class Fleet:
         least = "at least" if self.basis == "floor" else "expected"
         trace, peak = self.trace, self.at_peak
         head = format_number(peak * self.each / trace.peak)
+        low, high = format_number(min(trace.rates)), format_number(trace.peak)
+        chips = "1 chip" if peak * self.chips == 1 else f"{peak * self.chips:,} chips"
+        over = f"over {format_amount(trace.seconds / 3600, '')} h"
         lines = [
-            f"rates of {format_number(min(trace.rates))} to {format_number(trace.peak)}/s over "
-            f"{format_amount(trace.seconds / 3600, '')} h, {format_number(trace.mean)}/s on average",
+            f"rates of {low} to {high}/s {over}, {format_number(trace.mean)}/s on average"
+            if low != high
+            else f"a rate of {high}/s {over}",
             f"one {self.replica} keeps the limits up to {format_number(self.each)}/s: {least} {peak:,} at the peak "
-            f"({peak * self.chips:,} chips, room for {head} times the peak), {format_number(self.mean)} on average",
+            f"({chips}, room for {head} times the peak), {format_number(self.mean)} on average",
         ]
         if self.price is not None:
             fixed = peak * self.price * trace.seconds / 3600

@@ -251,7 +251,10 @@ def frontier_sections(
     curves: list[ServingCurve], worth: dict[str, float], even: list[tuple[str, float]]
 ) -> Iterator[Section]:
     """Each chip's curve by what binds, its corners, what figures are worth, and prices that change the answer."""
-    yield from (BLANK, Headline("what would change it", "each chip's best replica, every place taken", level=2))
+    yield from (
+        BLANK,
+        Headline("what would change it", "each chip's best replica, or each format's, every place taken", level=2),
+    )
     rows = []
     for curve in curves:
         for first, last, binds in curve.segments():

@@ -106,7 +106,8 @@ class Load:
         """The load in a phrase."""
         shared = f", {self.shared:.0%} of it cached" if self.shared else ""
         rate = format_number(self.rate)
-        return f"{rate} requests/s, prompts of {self.prompt:,} tokens{shared}, answers of {self.output:,}"
+        unit = "request/s" if self.rate == 1 else "requests/s"
+        return f"{rate} {unit}, prompts of {self.prompt:,} tokens{shared}, answers of {self.output:,}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ This is the one place where a plan asks for times of steps.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -40,6 +41,7 @@ from roofline.sizes import Codes
 #: Formats that are tried, as options of a step: matrices and their arithmetic, then keys and values too.
 FORMATS: dict[str, dict[str, str]] = {
     "bf16": {"weights": "bf16"},
+    "fp16": {"weights": "fp16", "compute": "fp16", "activations": "fp16"},
     "fp8": {"weights": "fp8", "compute": "fp8", "activations": "bf16"},
     "fp8 kv fp8": {"weights": "fp8", "compute": "fp8", "activations": "bf16", "kv": "fp8"},
     "nvfp4": {"weights": "nvfp4", "compute": "fp4", "activations": "bf16", "kv": "fp8"},
@@ -48,8 +50,9 @@ FORMATS: dict[str, dict[str, str]] = {
     "stored": {},
 }
 
-#: Formats that are tried where none are named.
+#: Formats that are tried where none are named, those of them that a chip computes in; else the last resort.
 USUAL = ("bf16", "fp8", "fp8 kv fp8")
+OLDER = "fp16"
 
 #: Tokens of prompts that go beside a decode step in chunks.
 CHUNKS = (512, 2048, 8192)
@@ -124,8 +127,7 @@ def replicas(asked: PlanQuestion) -> tuple[Replica, ...]:
     moe = has_experts(asked.model)
     context = CONTEXT if asked.load.prompt >= LONG_PROMPT else (1,)
     for name in asked.chips:
-        joined = _closely_joined(name)
-        for layout in _layouts(moe, max(asked.counts), context, joined):
+        for layout in _layouts(moe, max(asked.counts), context):
             found += [
                 Replica(name, formats, draft=draft, **layout)
                 for formats in _formats(asked, name)
@@ -135,36 +137,37 @@ def replicas(asked: PlanQuestion) -> tuple[Replica, ...]:
     return tuple(sorted(found, key=lambda each: (each.chips, order[each.chip])))
 
 
-def _closely_joined(name: str) -> int:
-    """How many chips the innermost link joins; 1 where there is none."""
-    links = chip(name).links
-    return 1 if not links else links[0].domain or max(TENSOR)
+def _layouts(moe: bool, most: int, contexts: tuple[int, ...]) -> Iterator[dict[str, int]]:
+    """Layouts of up to so many chips: every product of the ways of parallelism."""
+    for pipeline, context, tensor in itertools.product(PIPELINE, contexts, TENSOR):
+        inside = tensor * context
+        if inside * pipeline > most:
+            continue
+        layout = {"tensor": tensor, "pipeline": pipeline, "context": context}
+        yield layout
+        for expert in (inside * 2**power for power in range(10)) if moe else ():
+            if 1 < expert <= most // pipeline and (tensor <= 8 or expert == inside):
+                yield {**layout, "expert": expert}
 
 
-def _layouts(moe: bool, most: int, contexts: tuple[int, ...], joined: int) -> Iterator[dict[str, int]]:
-    """Layouts of up to so many chips. Stages are for chips that the innermost link does not all join."""
-    for pipeline in PIPELINE:
-        for context in contexts:
-            for tensor in TENSOR:
-                inside = tensor * context
-                if inside * pipeline > most or (pipeline > 1 and (context > 1 or inside * pipeline <= joined)):
-                    continue
-                yield {"tensor": tensor, "pipeline": pipeline, "context": context}
-                if not moe or pipeline > 1 or context > 1:
-                    continue
-                if tensor > 1:
-                    yield {"tensor": tensor, "expert": tensor}
-                for expert in (inside * 2**power for power in range(1, 10)):
-                    if expert <= most and tensor <= 8:
-                        yield {"tensor": tensor, "expert": expert}
+def _formats(asked: PlanQuestion, name: str) -> tuple[str, ...]:
+    """Formats that are tried on a chip: those named, or the usual ones; of a checkpoint in its own, that one too.
 
-
-def _formats(asked: PlanQuestion, name: str) -> list[str]:
-    """Formats that are tried on a chip: those named, or the usual ones; of a checkpoint in its own, that one too."""
+    Named ones that the chip does not compute in are turned down when they are priced.
+    """
+    if asked.formats:
+        return asked.formats
     machine = chip(name)
-    peaks = {peak for unit in machine.units for peak in unit.peaks}
-    wanted = asked.formats or (("stored", "fp8 kv fp8") if asked.model.quantisation else USUAL)
-    return [each for each in wanted if FORMATS[each].get("compute", "bf16") in peaks]
+    usual = ("stored", "fp8 kv fp8") if asked.model.quantisation else USUAL
+    return tuple(each for each in usual if _computes_in(machine, each)) or (
+        (OLDER,) if _computes_in(machine, OLDER) else USUAL[:1]
+    )
+
+
+def _computes_in(machine: Machine, formats: str) -> bool:
+    """Whether a chip has a peak of the arithmetic of a format."""
+    arithmetic = FORMATS[formats].get("compute", "bf16")
+    return any(arithmetic in unit.peaks for unit in machine.units)
 
 
 @dataclass(frozen=True, eq=False)
@@ -285,6 +288,9 @@ def unloaded(asked: PlanQuestion, replica: Replica) -> UnloadedReplica:
     if asked.library is not None and replica.pipeline > 1:
         raise InputError("what to expect over the stages of a pipeline is not known", hint="leave --estimate out")
     machine = target(replica.target, set=asked.options.get("set"))
+    if not _computes_in(machine, replica.formats):
+        named = formats.get("compute", "bf16")
+        raise InputError(f"no peak of {named} arithmetic is known of {replica.chip}", hint="choose other --formats")
     ways = Parallelism.on(machine, **_fields(replica))
     stages, _ = local_stages(asked.model, machine, ways)
     level = data_level(machine)
@@ -323,7 +329,9 @@ def unloaded(asked: PlanQuestion, replica: Replica) -> UnloadedReplica:
     (step,), binds, said = _by_sequences(asked, replica, "decode", most, decoded | rough._checked)
     drafting, before = (0.0, 0.0) if draft is None else draft.times(most)
     step, time = step + drafting, time + before
-    prompt, lag, interval = time / copies, time - time / copies, (1.0, 1.0)
+    # as many chunks as stages go through a pipeline of stages: a prompt follows the one before as its first is free
+    follows = time / copies * replica.pipeline / (2 * replica.pipeline - 1)
+    prompt, lag, interval = follows, time - follows, (1.0, 1.0)
     if asked.library is not None:
 
         def decode(n: int) -> Any:

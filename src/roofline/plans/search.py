@@ -38,6 +38,9 @@ from roofline.quantity import format_amount, format_number, whole_number
 #: Reasons in the order in which they are looked for.
 KINDS = ("legal", "fit", "limit", "rate", "load", "beaten")
 
+#: A share of keys, values and weights that is no second copy: norms that every chip has.
+EVENLY = 1e-3
+
 #: Numbers of sequences between what the time per token allows and what memory holds that are tried.
 BETWEEN = 2
 
@@ -59,8 +62,16 @@ class Deployment:
     @property
     def chips(self) -> int:
         """Chips in all."""
-        before = 0 if self.prefill is None else self.prefill.chips * self.prefill_copies
-        return self.replica.chips * self.copies + before
+        return sum(self.numbers.values())
+
+    @property
+    def numbers(self) -> Mapping[str, int]:
+        """Chips of each kind."""
+        found = {self.replica.chip: self.replica.chips * self.copies}
+        if self.prefill is not None:
+            before = self.prefill.chips * self.prefill_copies
+            found[self.prefill.chip] = found.get(self.prefill.chip, 0) + before
+        return found
 
     @property
     def targets(self) -> str:
@@ -280,6 +291,31 @@ class Search:
                 return Reason("limit", self.missed(name, value, "without load", through), value / limit)
         return None
 
+    def outdone(self, replica: Replica) -> bool:
+        """Whether stages of a pipeline are no better than as many more ways of the same chips without them.
+
+        Each chip has the same share of the work then, and a stage reads its weights for each of its micro-batches: all
+        that stages save is traffic between chips and copies of keys, values and weights. So it holds where links never
+        bind without them, and memory holds as many sequences as asked for or no second copy of anything.
+        """
+        if replica.pipeline == 1:
+            return False
+        more = "expert" if replica.expert > 1 else "tensor"
+        twin = replace(replica, pipeline=1, **{more: getattr(replica, more) * replica.pipeline})
+        times = self.priced(twin) if twin in self.replicas else ""
+        if isinstance(times, str) or times.most < 1:
+            return False
+        links = {link.name for link in chip(twin.target).links}
+        if links & {*times.step_bound_by, times.prompt_bound_by}:
+            return False
+        if times.most == self.asked.most_sequences * twin.copies:
+            return True
+        formats, of = FORMATS[twin.formats], self.asked.model
+        kept = float(of.cache_bytes(self.asked.load.peak_context, dtype=formats.get("kv")))
+        stored = float(of.weight_bytes(formats.get("weights")))
+        again = max(times.sequence / kept, times.memory.parts["weights"] / stored) * twin.chips
+        return not twin.draft and twin.copies == 1 and again < 1 + EVENLY
+
     def places(self, times: UnloadedReplica, server: ServerTimes) -> tuple[int, ...]:
         """How many sequences at once are tried: as many as fit, as the time per token allows, and some between.
 
@@ -332,7 +368,7 @@ class Search:
 
     def _first_of(self, replica: Replica) -> Iterator[Deployment]:
         """The fewest of these replicas that keep up, for each way of taking prompts and number of sequences."""
-        if self.unloaded_reason(replica) is not None:
+        if self.outdone(replica) or self.unloaded_reason(replica) is not None:
             return
         times = self.priced(replica)
         assert not isinstance(times, str)
@@ -456,8 +492,12 @@ def read_deployment(text: str, asked: PlanQuestion) -> Deployment:
     """Read a deployment as the table writes it: ``h100:8 tensor 8 fp8``, then ``chunk 2048``, ``whole``, ``batch 64``;
     ``draft 4`` speculates.
 
-    The way of taking prompts is -1 where it is left open.
+    The way of taking prompts is -1 where it is left open. Pools are read as ``prefill h100:4 fp8, decode h200:2 fp8``.
     """
+    first, both, later = text.partition(", decode ")
+    if both:
+        pools = [read_deployment(each, asked) for each in (first.removeprefix("prefill "), later)]
+        return replace(pools[1], chunk=0, prefill=pools[0].replica, prefill_copies=pools[0].copies)
     target, *words = text.replace(",", "").split()
     name, _, shape = target.partition(":")
     chips = whole_number(shape or "1")

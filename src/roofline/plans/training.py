@@ -27,6 +27,7 @@ from roofline.models.description import Model
 from roofline.models.parallelism.block_splitting import has_experts
 from roofline.models.training import train
 from roofline.models.training.answer import Training
+from roofline.progress import counted
 from roofline.quantity import format_amount, format_percent
 from roofline.sections import BLANK, Amount, Column, Headline, Row, Section, Sentences, Table, figures
 from roofline.signatures import takes
@@ -189,7 +190,7 @@ def search_training(model: Model | str, *, on: str, batch_tokens: int, **options
     asked = {"on": on, "batch_tokens": batch_tokens, **given}
     found = [
         _fastest_that_fits(described, dict(zip(tried, values, strict=True)), asked, policies)
-        for values in product(*tried.values())
+        for values in counted(list(product(*tried.values())))
     ]
     if all(each.answer is None for each in found):
         raise InputError(found[0].reason)
