@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -43,6 +44,19 @@ def test_theory_is_near_the_simulation(seed: int) -> None:
         for which in ("mean", "percentile"):
             off = abs(getattr(expected, which) - getattr(measured, which)) - 2 * getattr(error, which)
             assert off <= allowed * getattr(measured, which), (name, which, expected, measured)
+
+
+def test_bursts_lengthen_the_time_per_token_as_simulated() -> None:
+    seeds = range(2000, 2040 if LOADS == 100 else 2003)
+    off = []
+    for seed in seeds:
+        random = np.random.default_rng(seed)
+        server = replace(random_server(random), arrival_variation=4.0)
+        rate = random.uniform(0.3, 0.9) * server.largest_rate
+        found = server.under(rate).time_per_token
+        seen = simulate(server, rate, requests=4_000, seed=seed).time_per_token
+        off.append((abs(found.mean / seen.mean - 1), abs(found.percentile / seen.percentile - 1)))
+    assert np.median(off, axis=0) == pytest.approx(0.0, abs=0.05)
 
 
 def test_steps_of_one_time_without_stalls_are_m_m_c() -> None:

@@ -361,8 +361,8 @@ class DeploymentPlan(Answer):
             said.append(f"{before} {asked.model.name} was trained on")
         if varies != 1:
             said.append(
-                "such arrivals stretch the waits by Kingman's approximation, and leave the number that decode as it "
-                "is: hold it against a simulation"
+                "such arrivals stretch the wait for prefill by Kingman's approximation, and begin to decode in groups "
+                "where they vary more: hold it against a simulation"
             )
         for name, price in asked.prices.items():
             listed = price_table().get(name)

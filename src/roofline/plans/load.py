@@ -131,6 +131,16 @@ class ServerTimes:
         return self.output - 1 if self.draft is None else self.draft.checks(self.output - 1, self.lengths)
 
     @property
+    def burst(self) -> float:
+        """Mean size of the groups in which requests come: by it the number in flight varies as by their arrivals.
+
+        Where many are served at once its variance is (1 + c²)/2 times that of Poisson arrivals, and groups of geometric
+        size with mean b have b times (W. Whitt, "Heavy-traffic approximations for service systems with blocking", AT&T
+        Bell Labs Technical Journal 63 (1984)).
+        """
+        return max(1.0, (1 + self.arrival_variation) / 2)
+
+    @property
     def tokens_per_step(self) -> float:
         """Tokens that a step gives each sequence, on average: 1 without a draft."""
         return 1.0 if self.draft is None or self.output <= 1 else (self.output - 1) / self.decode_steps
@@ -186,9 +196,9 @@ class ServerTimes:
         if self.chunks or self.apart:
             steps = self.prolonged(rate)[1:].copy()
             steps[-1] = self.step[-1]  # with all places taken and none waiting no prompt comes in
-            return BirthDeathChain.of(rate, n / (self.decode_steps * steps), self._rates(self.most))
+            return BirthDeathChain.of(rate, n / (self.decode_steps * steps), self._rates(self.most), self.burst)
         # a prompt that comes stops the steps until none waits for prefill: these begin to decode together
-        return BirthDeathChain.stopped(rate, n / (self.decode_steps * self.step[1:]), float(self.stall[0]))
+        return BirthDeathChain.stopped(rate, n / (self.decode_steps * self.step[1:]), float(self.stall[0]), self.burst)
 
     def under(self, rate: float, percentile: float = 0.95) -> LoadedServer:
         """Times at a rate of requests a second."""
@@ -303,7 +313,7 @@ class LoadedServer:
         relative = sum(share * work**2 for share, work in self.server.spread)
         first, unit = prompt / (1 - busy), prompt * relative
         # the first stop ends when all places are taken
-        came = self.rate * waits * first
+        came = (self.rate * waits + (self.server.burst - 1)) * first
         at_first = np.minimum(came, (self.server.most - met) * prompt)
         later = self.rate * (lengths - 1) * decoding * first
         # the rest comes in as others leave, and stops all that decode
@@ -318,7 +328,7 @@ class LoadedServer:
         often = np.minimum(1.0, self.rate * server.chunks * self._steps[met])[None, :, None]
         chunks, lengths = server.chunks, lengths[..., None]
         # those that came while it waited, each with those it brings on: a busy period of chunks, cut off at its end
-        came = np.broadcast_to(self.rate * waits, (len(lengths), QUANTILES))
+        came = np.broadcast_to(self.rate * waits + (self.server.burst - 1), (len(lengths), QUANTILES))
         first = np.minimum(chunks * self._by_state(came, busy), lengths)[..., PAIRED]
         # in the steps that are left none is at work at first; then busy and idle periods alternate
         left = lengths - first
@@ -413,7 +423,8 @@ class LoadedServer:
         if self.chain is None or self.chain.waiting_probability < 1e-12:
             return 0.0, 0.0
         chance = self.chain.waiting_probability
-        varies = (LENGTHS[self.server.lengths] + self.server.arrival_variation) / 2
+        # bursts are in the chain
+        varies = (LENGTHS[self.server.lengths] + min(1.0, self.server.arrival_variation)) / 2
         return chance, self.chain.mean_wait / chance * varies
 
     @property

@@ -63,16 +63,37 @@ class BirthDeathChain:
     running: float = 1.0
 
     @classmethod
-    def of(cls, rate: float, service_rate: Any, waiting_service_rate: float | None = None) -> BirthDeathChain:
-        """Solve a chain: ``service_rate[n − 1]`` is μ(n), and ``waiting_service_rate`` that while requests wait."""
+    def of(
+        cls, rate: float, service_rate: Any, waiting_service_rate: float | None = None, burst: float = 1.0
+    ) -> BirthDeathChain:
+        """Solve a chain: ``service_rate[n − 1]`` is μ(n), and ``waiting_service_rate`` that while requests wait.
+
+        In bursts, requests come in groups of geometric size with mean b: ``burst``. Flow down over a level is flow up:
+        ``μ(n + 1)·π(n + 1) = λ/b·Σ_{j ≤ n} π(j)·(1 − 1/b)^(n − j)``. Where each is served by itself the number has b
+        times the variance of Poisson arrivals:
+
+        >>> chain = BirthDeathChain.of(5.0, np.arange(1, 200), burst=2.5)
+        >>> n = np.arange(200)
+        >>> mean = chain.in_flight @ n
+        >>> round(float(mean), 3), round(float(chain.in_flight @ (n - mean) ** 2 / mean), 3)
+        (5.0, 2.5)
+        """
         each = np.asarray(service_rate, dtype=np.float64)
         last = float(each[-1]) if waiting_service_rate is None else waiting_service_rate
         _check_stable(rate, last)
+        if burst > 1:
+            weights, flow, ends = np.ones(len(each) + 1), 0.0, 1 / burst
+            for n, leaves in enumerate(each):
+                flow = rate * ends * weights[n] + (1 - ends) * flow
+                weights[n + 1] = flow / leaves
+                if weights[n + 1] > 1e200:
+                    weights, flow = weights / weights[n + 1], flow / weights[n + 1]
+            return cls._made(rate, each, weights, 1 - ends * (1 - rate / last), 1.0)
         logs = np.concatenate([[0.0], np.cumsum(np.log(max(rate, 1e-300)) - np.log(each))])
         return cls._made(rate, each, np.exp(logs - logs.max()), rate / last, 1.0)
 
     @classmethod
-    def stopped(cls, rate: float, service_rate: Any, stop: float) -> BirthDeathChain:
+    def stopped(cls, rate: float, service_rate: Any, stop: float, burst: float = 1.0) -> BirthDeathChain:
         """Solve a chain that stops for ``stop`` seconds for each request it lets in; states are those while it runs.
 
         Those that come while it stops are let in at once too, as long as there are places: a busy period, and a jump
@@ -88,11 +109,11 @@ class BirthDeathChain:
         _check_stable(rate, last)
         busy = rate * stop
         if busy < 1e-3:
-            return cls.of(rate, each, last)
-        reach = len(each) + BEYOND
-        left = _left_in_busy_period(busy, len(each), BEYOND)
+            return cls.of(rate, each, last, burst)
+        reach, ends = len(each) + BEYOND, 1 / burst
+        left = _left_in_busy_period(busy, len(each), BEYOND, burst)
         survival = left.sum(axis=1)
-        after = _poisson(busy, BEYOND + 1)
+        after = _group_arrivals(busy, BEYOND + 1, burst)
         more = np.concatenate([1 - np.cumsum(after), [0.0]])
         weights = np.zeros(reach + 1)
         weights[0] = 1.0
@@ -100,21 +121,23 @@ class BirthDeathChain:
         jumped = np.zeros(BEYOND)
         for n in range(places):
             first = max(0, n - len(survival) + 1)
-            flow = rate * float(weights[first : n + 1] @ survival[: n + 1 - first][::-1])
+            flow = rate * ends * float(weights[first : n + 1] @ survival[: n + 1 - first][::-1])
             weights[n + 1] = flow / each[n]
             if weights[n + 1] > 1e200:
                 weights /= weights[n + 1]
         # q left of a busy period that began at j and has filled all places
         reached = np.arange(max(0, places - len(left) + 1), places)
         tails = np.cumsum(left[:, ::-1], axis=1)[:, ::-1]
-        jumped = rate * (weights[reached] @ tails[places - reached])
-        last_rate = each[-1]
+        jumped = rate * ends * (weights[reached] @ tails[places - reached])
+        last_rate, came = each[-1], 0.0
         for q in range(BEYOND):
             n = places + q
             inside = last_rate * float(weights[places + 1 : n + 1] @ more[1 : q + 1][::-1])
             above = float(jumped[q]) if q < len(jumped) else 0.0
-            weights[n + 1] = (rate * weights[n] + inside + above) / (last_rate * after[0])
-        return cls._made(rate, each, weights, rate / last, 1 - busy)
+            came = rate * ends * weights[n] + (1 - ends) * came
+            weights[n + 1] = (came + inside + above) / (last_rate * after[0])
+        decay = rate / last if burst <= 1 else 1 - ends * (1 - rate / last)
+        return cls._made(rate, each, weights, decay, 1 - busy)
 
     @classmethod
     def _made(cls, rate: float, each: Any, weights: Any, decay: float, running: float) -> BirthDeathChain:
@@ -191,7 +214,23 @@ def _poisson(mean: float, count: int) -> Any:
     return np.exp(k * np.log(mean) - mean - np.concatenate([[0.0], np.cumsum(np.log(np.maximum(k[1:], 1)))]))
 
 
-def _left_in_busy_period(busy: float, most: int, width: int) -> Any:
+def _group_arrivals(mean: float, count: int, burst: float) -> Any:
+    """Probabilities of 0 to ``count`` − 1 requests in a time: Poisson, or Poisson groups of geometric size.
+
+    ``n·p(n) = (λ/b)·Σ_k k·P(X = k)·p(n − k)`` (H. Panjer, ASTIN Bulletin 12 (1981)).
+    """
+    if burst <= 1:
+        return _poisson(mean, count)
+    sizes = np.arange(1, count)
+    each = mean / burst * sizes * (1 - 1 / burst) ** (sizes - 1) / burst
+    found = np.zeros(count)
+    found[0] = np.exp(-mean / burst)
+    for n in range(1, count):
+        found[n] = float(each[:n] @ found[:n][::-1]) / n
+    return found
+
+
+def _left_in_busy_period(busy: float, most: int, width: int, burst: float = 1.0) -> Any:
     """Probability that k services do not end a busy period and leave q = 1 … ``width``: a row for each k from 0.
 
     Row sums are Borel's P(X > k), where each service takes a fixed time:
@@ -199,15 +238,14 @@ def _left_in_busy_period(busy: float, most: int, width: int) -> Any:
     >>> round(float(_left_in_busy_period(0.5, 80, 80).sum()), 3)                 # E[X] = 1 / (1 − ρ)
     2.0
     """
-    arrivals = _poisson(busy, width + 1)
+    arrivals = _group_arrivals(busy, width + 1, burst)
     # from q to q − 1 + a
     steps = np.zeros((width + 1, width + 1))
     for q in range(1, width + 1):
         reach = min(width + 2 - q, width + 1)
         steps[q, q - 1 : q - 1 + reach] = arrivals[:reach]
     steps = steps[1:, 1:]
-    row = np.zeros(width)
-    row[0] = 1.0
+    row = (1 - 1 / burst) ** np.arange(width) / burst
     rows = [row]
     for _ in range(most):
         row = row @ steps
