@@ -225,8 +225,10 @@ def test_what_is_done_is_kept_when_it_is_stopped() -> None:
 def test_answers_of_one_token_have_no_cost_of_output_and_no_silent_zeros(capsys: pytest.CaptureFixture[str]) -> None:
     words = [*WORDS, "--rate", "2/s", "--prices", "h100=2.5"]
     words[words.index("128")] = "1"
-    assert main([*words, "--explain"]) == 0
+    assert main([*words, "--explain", "--simulate"]) == 0
     shown = " ".join(capsys.readouterr().out.split())
+    assert "time to first token, p95" in shown
+    assert "time per token" not in shown
     assert "output tokens:" not in shown
     assert "0 J" not in shown
     assert main([*words, "--json"]) == 0
@@ -302,3 +304,18 @@ def test_stages_are_left_out_only_where_they_are_no_better() -> None:
     assert stages.most <= ways.most
     assert (stages.step[1 : stages.most + 1] >= ways.step[1 : stages.most + 1] * (1 - 1e-3)).all()
     assert stages.prompt >= ways.prompt * (1 - 1e-3)
+
+
+def test_a_model_that_does_not_generate_has_plans_for_answers_of_one_token() -> None:
+    found = plan("bert-base", on=["h100"], count=[1], rate=100, prompt=128, output=1, ttft="5 ms", formats=["bf16"])
+    assert found.best is not None
+    assert found.curves() == []
+    prefill = serve_bound("bert-base", "prefill", on="h100", batch=1, prompt=128, weights="bf16")
+    assert found.best.largest_rate == pytest.approx(1 / float(prefill.lower))
+
+
+def test_a_figure_that_is_not_known_may_be_set(capsys: pytest.CaptureFixture[str]) -> None:
+    words = [*WORDS, "--rate", "0.1/s", "--set", "dram.capacity=64GB"]
+    words[words.index("h100")], words[words.index("bf16")] = "m4_max", "fp16"
+    assert main(words) == 0
+    assert "take m4_max:1 as 1 replica, fp16" in " ".join(capsys.readouterr().out.split())

@@ -65,7 +65,8 @@ def training_plan_chart(found: TrainingPlan, *, theme: str = "light") -> Chart:
     held, took = (
         [float(value) for value in of] for of in zip(*((a.memory.total, a.time) for _, a in drawn), strict=True)
     )
-    capacity, marks = drawn[0][1].memory.capacity, []
+    capacity = drawn[0][1].memory.capacity
+    marks: list[Mark] = []
     if capacity is not None:
         text = f"over {format_amount(float(capacity), 'B')}"
         marks.append(Region(text, float(capacity), max(*held, float(capacity)) * BEYOND_CURVES, "red"))

@@ -10,7 +10,7 @@ import click
 from roofline.cli.command import argument, command_named
 from roofline.cli.model_options import not_alone
 from roofline.cli.option_table import WORKERS, option, options, with_options
-from roofline.cli.options import announced, parse_size, targets
+from roofline.cli.options import announced, parse_set, parse_size, targets
 from roofline.cli.output import ChartKind, check_files, show, show_chart, show_json
 from roofline.cli.progress import working
 from roofline.cli.report import data_or_picture
@@ -32,7 +32,7 @@ _BESIDE = {
 @argument("model", metavar="MODEL", values="model")
 @with_options(
     option("on", required=True, metavar="CHIP[,CHIP]…", help="Chips to choose from: h100,h200,b200."),
-    *options("count rate"),
+    *options("count set rate"),
     option("prompt", help="Tokens of a prompt, on average."),
     option("output", help="Tokens of an answer, the mean of their lengths."),
     *options("shared ttft tpot e2e percentile prices objective formats lengths most disaggregate"),
@@ -79,7 +79,8 @@ def command(
     if isinstance(count, str):
         raise InputError(f"--count {count!r} is not a number of chips", hint="8, a list 8,16 or a range 1:64")
     formats = [name.strip() for name in (options.pop("formats") or "").split(",") if name.strip()]
-    shared = options.pop("shared")
+    shared, figures = options.pop("shared"), parse_set(options.pop("set_"))
+    options |= {"set": figures} if figures else {}
     trace = None
     if options["rate"].lower().endswith((".csv", ".txt")):
         from roofline.plans.fleet import Trace

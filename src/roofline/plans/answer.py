@@ -102,6 +102,8 @@ class DeploymentPlan(Answer):
 
     def curves(self) -> list[ServingCurve]:
         """What the best replica of each chip, or format of one, can give, and at how many sequences what binds."""
+        if self.asked.load.output == 1:
+            return []
         return [
             serving_curve(times, times.server(max(choice.deployment.chunk, 0)))
             for choice, times in self._best_of_kinds()
@@ -336,7 +338,8 @@ class DeploymentPlan(Answer):
             "rate": "do not keep up", "load": "miss a limit under load or are no better", "beaten": "cost more",
         }  # fmt: skip
         parts = [f"{self.reasons[kind]:,} {text}" for kind, text in words.items() if self.reasons.get(kind)]
-        return f"{sum(self.reasons.values()):,} deployments: {', '.join(parts)}"
+        every = sum(self.reasons.values())
+        return f"{every:,} deployment{'s' if every != 1 else ''}: {', '.join(parts)}"
 
     @property
     def assumptions(self) -> tuple[str, ...]:

@@ -21,6 +21,8 @@ from roofline.plans.search import Assessment, Deployment, Search, prompt_server,
 def best_apart(search: Search) -> Assessment | None:
     """The cheapest pools of chips that prefill and that decode, with one format of keys and values and one draft."""
     best: Assessment | None = None
+    if search.asked.load.output == 1:
+        return None  # nothing is left to decode
     alike: dict[tuple[Any, int], list[Replica]] = {}
     for replica in search.replicas:
         alike.setdefault((FORMATS[replica.formats].get("kv"), replica.draft), []).append(replica)
@@ -40,24 +42,35 @@ def _pairs(search: Search, group: Sequence[Replica]) -> Iterator[Deployment]:
     drawn: tuple[list[Deployment], list[Deployment]] = ([], [])
     queue: list[tuple[float, int, int, Deployment]] = []
 
-    def push(*at: int) -> None:
-        for which, number in enumerate(at):
+    def push(before: int, after: int) -> None:
+        for which, number in enumerate((before, after)):
             if number == len(drawn[which]):
                 drawn[which].extend(itertools.islice(pools[which], 1))
             if number >= len(drawn[which]):
                 return
-        first, later = drawn[0][at[0]], drawn[1][at[1]]
-        pair = replace(later, prefill=first.replica, prefill_copies=first.copies)
-        heapq.heappush(queue, (search.cost(pair), *at, pair))
+        first = drawn[0][before]
+        pair = replace(drawn[1][after], prefill=first.replica, prefill_copies=first.copies)
+        heapq.heappush(queue, (search.cost(pair), before, after, pair))
 
     push(0, 0)
     while queue:
         _, first, later, pair = heapq.heappop(queue)
-        if all(number in search.counts for number in pair.numbers.values()):
+        if all(number in search.counts for number in pair.numbers.values()) and _ends_in_time(search, pair):
             yield pair
         push(first, later + 1)
         if not later:
             push(first + 1, 0)
+
+
+def _ends_in_time(search: Search, pair: Deployment) -> bool:
+    """Whether an answer could end within its limit, without any load."""
+    limit, load = search.asked.limits.end_to_end, search.asked.load
+    assert pair.prefill is not None
+    first, later = search.priced(pair.prefill), search.priced(pair.replica)
+    assert not isinstance(first, str)
+    assert not isinstance(later, str)
+    token = float(later.step[1]) / later.tokens_per_step
+    return limit is None or first.prompt + first.lag + (load.output - 1) * token <= limit
 
 
 def _pools(search: Search, group: Sequence[Replica], *, decodes: bool) -> Iterator[Deployment]:

@@ -262,7 +262,8 @@ def frontier_sections(
             made = format_number(float(curve.per_chip[last - 1]))
             rows.append(Row((str(curve.replica), binds, f"{first:,} to {last:,}", " to ".join(ends), f"{made}/s")))
     names = (Column("replica", wrap="words"), Column("binds"), *figures("sequences", "a token", "output tokens a chip"))
-    yield Table(names, rows, "frontier", indent=4)
+    if rows:
+        yield Table(names, rows, "frontier", indent=4)
     lines = []
     for curve in curves:
         at = curve.corners

@@ -25,7 +25,6 @@ import numpy as np
 from roofline.bounds.api import target
 from roofline.bounds.footprint import Footprint
 from roofline.errors import InputError, RooflineError
-from roofline.hardware import chip
 from roofline.hardware.machine import Machine
 from roofline.hardware.rate import data_level
 from roofline.models.parallelism.block_splitting import has_experts
@@ -157,7 +156,7 @@ def _formats(asked: PlanQuestion, name: str) -> tuple[str, ...]:
     """
     if asked.formats:
         return asked.formats
-    machine = chip(name)
+    machine = target(name, set=asked.options.get("set"))
     usual = ("stored", "fp8 kv fp8") if asked.model.quantisation else USUAL
     return tuple(each for each in usual if _computes_in(machine, each)) or (
         (OLDER,) if _computes_in(machine, OLDER) else USUAL[:1]
@@ -326,7 +325,10 @@ def unloaded(asked: PlanQuestion, replica: Replica) -> UnloadedReplica:
     time = float(first.lower)
     rough = UnloadedReplica(asked, replica, memory, capacity, sequence, most)
     decoded = {"context": load.mean_context}
-    (step,), binds, said = _by_sequences(asked, replica, "decode", most, decoded | rough._checked)
+    if load.output > 1 or asked.library is not None:
+        (step,), binds, said = _by_sequences(asked, replica, "decode", most, decoded | rough._checked)
+    else:  # the only token is prefill's
+        step, binds, said = np.zeros(most + 1), (str(first.bound_by),) * (most + 1), tuple(first.assumptions)
     drafting, before = (0.0, 0.0) if draft is None else draft.times(most)
     step, time = step + drafting, time + before
     # as many chunks as stages go through a pipeline of stages: a prompt follows the one before as its first is free

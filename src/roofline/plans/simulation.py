@@ -187,7 +187,10 @@ def simulation_sections(
     """One replica simulated, beside what the chain and the queue say: means, percentiles and their standard errors."""
     found, seen = server.under(rate, share), simulate(server, rate, requests=requests, percentile=share, seed=seed)
     rows = []
-    for name, label in (("first_token", "time to first token"), ("per_token", "time per token")):
+    names = {"first_token": "time to first token", "per_token": "time per token"}
+    if server.decode_steps <= 0:
+        del names["per_token"]
+    for name, label in names.items():
         of = f"time_{'to_' if name == 'first_token' else ''}{name}"
         expected, measured, error = getattr(found, of), getattr(seen, of), seen.standard_error(name)
         for which, word in (("mean", "mean"), ("percentile", f"p{100 * share:g}")):
