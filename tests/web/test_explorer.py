@@ -132,6 +132,10 @@ def test_nothing_scrolls_sideways(tab: Tab, explorer: str, width: int, theme: st
     assert tab.page.evaluate("document.documentElement.scrollWidth") <= width
     box = tab.page.locator("#lower").bounding_box()
     assert box["y"] + box["height"] < 844, "the answer stands above the fold"
+    more = ("model", "training", "plan", "sharding", "chips?pick=h100,a100") if LONG else ()
+    for page in ("measured", *more):
+        shown(tab, f"{explorer}#/{page}", "main[aria-busy=false]")
+        assert tab.page.evaluate("document.documentElement.scrollWidth") <= width, page
 
 
 @pytest.mark.skipif(not LONG, reason="pages are held against the rules of axe-core in the long tests")

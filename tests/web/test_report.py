@@ -137,7 +137,7 @@ def test_a_slider_of_training_gives_a_fresh_answer() -> None:
     dice = random.Random(13)
     states: list[dict[str, float]] = [
         {"batch_tokens": 2048 * dice.randint(64, 4096), "sequence": 2 ** dice.randint(9, 12)}
-        for _ in range(200 if LONG else 6)
+        for _ in range(200 if LONG else 3)
     ]
     for state, found in zip(states, in_node(page, 0, states), strict=True):
         fresh = train("llama-3-8b", **layout, **state)

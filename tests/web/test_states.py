@@ -110,7 +110,7 @@ PAGES: dict[str, Callable[[random.Random], Asked]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("page", PAGES if LONG else ["model", "sharding", "chips"])
+@pytest.mark.parametrize("page", PAGES if LONG else ["model", "sharding"])
 def test_what_a_page_shows_is_what_json_says(tab: Tab, explorer: str, page: str) -> None:
     dice = random.Random(f"states of {page}")
     tab.page.goto(f"{explorer}#/chips?filter=nothing" if page != "chips" else f"{explorer}#/chips?pick=l4,a100")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import re
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
@@ -14,7 +15,7 @@ from roofline import bound
 from roofline.charts.axes import log_axis
 from roofline.charts.chart import Chart
 from roofline.charts.specification import Line, Point
-from roofline.quantity import format_quantity
+from roofline.quantity import format_quantity, parse
 from roofline.web.report import report
 from tests.web.conftest import Tab
 from tests.web.test_states import settled
@@ -174,6 +175,58 @@ def test_a_pin_is_marked_in_chart_and_table(tab: Tab, tmp_path: Path) -> None:
     assert "time of keys and values = " in said
     tab.page.locator("section.chart", has=tab.page.locator("circle.told")).get_by_role("button", name="table").click()
     assert "attention" in tab.page.locator("tr.pinned").first.inner_text()
+    assert tab.said == []
+
+
+@pytest.mark.skipif(not LONG, reason="a chart is zoomed, dragged and saved in the long tests")
+def test_a_chart_in_use(tab: Tab, tmp_path: Path) -> None:
+    """Crosshair, pin, wheel, drag, double click, key, scales and files of the roofline of a report."""
+    (tmp_path / "x.html").write_text(report(bound(LINE, on="h100", B=64, D=8192, F=8192)))
+    tab.page.goto((tmp_path / "x.html").as_uri())
+    card = tab.page.locator("section.chart").last
+    card.scroll_into_view_if_needed()
+    svg, read = card.locator("svg[role=img]"), card.locator(".read")
+    box = svg.bounding_box()
+    assert box is not None
+    x, y, mouse = box["x"], box["y"], tab.page.mouse
+    for across in (0.2, 0.5, 0.75):  # what the roof allows, where nothing is near
+        mouse.move(x + across * box["width"], y + 0.85 * box["height"])
+        said = re.fullmatch(r"at (.* k?)FLOP/B, attainable: h100 (.*FLOP/s)", read.inner_text())
+        assert said is not None, read.inner_text()
+        intensity, rate = parse(f"{said[1]}B", "B"), parse(said[2], "FLOP/s")
+        assert rate == pytest.approx(min(989.4e12, 3.352e12 * intensity), rel=0.02)
+    point = card.locator("path.spot").first.bounding_box()
+    assert point is not None
+    mouse.click(point["x"] + point["width"] / 2, point["y"] + point["height"] / 2)
+    card.locator("circle.told").wait_for()
+    mouse.move(5, 5)
+    assert "hbm binds" in read.inner_text()
+    assert "time of weights = " in read.inner_text()
+    zoomed = card.get_by_role("button", name="reset zoom")
+    mouse.move(x + 0.4 * box["width"], y + 0.5 * box["height"])
+    mouse.down()
+    mouse.up()
+    mouse.wheel(0, -200)
+    zoomed.wait_for()
+    svg.dblclick(position={"x": 0.3 * box["width"], "y": 0.8 * box["height"]})
+    zoomed.wait_for(state="detached")
+    mouse.move(x + 0.4 * box["width"], y + 0.5 * box["height"])
+    mouse.down()
+    mouse.move(x + 0.5 * box["width"], y + 0.6 * box["height"], steps=4)
+    mouse.up()
+    zoomed.click()
+    zoomed.wait_for(state="detached")
+    curves = card.locator("path.curve").count()
+    card.locator(".legend button", has_text="h100 hbm").click()
+    assert card.locator("path.curve").count() == curves - 1
+    card.get_by_role("button", name="x log").click()
+    card.get_by_role("button", name="x linear").wait_for()
+    begins = {"PNG": b"\x89PNG", "SVG": b"<svg", "CSV": b"mark,label,", "JSON": b"{"}
+    for kind, first in begins.items():
+        with tab.page.expect_download() as given:
+            card.get_by_label("save this chart").select_option(kind)
+        assert given.value.suggested_filename.endswith(f".{kind.lower()}")
+        assert Path(given.value.path()).read_bytes().startswith(first)
     assert tab.said == []
 
 

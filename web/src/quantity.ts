@@ -15,7 +15,7 @@ export function quantity(value: number, unit: string): string {
 /** A number short enough to edit: 4.8T, 8192. */
 export function short(value: number): string {
   const text = format(".4~s")(value).replace("−", "-");
-  return value >= 1e6 && /^[\d.]+[kMGTP]$/.test(text) ? text : String(value);
+  return value >= 1e6 && /^[\d.]+[kMGTP]$/.test(text) ? text : String(Number.isInteger(value) ? value : Number(value.toPrecision(6)));
 }
 
 export function count(value: number): string {

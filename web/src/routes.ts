@@ -53,7 +53,7 @@ export const ROUTES: Route[] = [
       { key: "weights", label: "weights", kind: "choice", choices: FORMATS }, { key: "tokens", label: "token budget", size: 8, hint: "15T" },
       { key: "measured", label: "measured step", size: 8, hint: "1.2s" }, { key: "estimate", label: "expected too", kind: "check" }, MORE,
     ],
-    start: { model: "llama-3-8b", on: "h100:64", batch_tokens: "4M", sequence: "4096", tensor: "4" },
+    start: { model: "llama-3-8b", on: "h100:64", batch_tokens: "4M", sequence: "4096", tensor: "4", checkpoint: "full" },
     ask: (state) => (state.model ? { words: [state.model], options: { on: list(state.on), ...options(state, "batch_tokens", "sequence", "fsdp", "tensor", "pipeline", "data", "checkpoint", "weights", "tokens", "measured", "estimate") }, more: state.more } : null),
   },
   {

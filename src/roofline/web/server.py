@@ -185,12 +185,15 @@ class Explorer:
         except (ValueError, RecursionError):
             return JSONResponse({"error": 'a question is a JSON object, as {"words": [...], "options": {...}}'}, 400)
         except TookTooLong:
-            said = f"this took more than {self.workers.limit:g} s and was stopped: ask for less, or on the command line"
-            return JSONResponse({"error": said}, 504)
+            limit = f"{self.workers.limit:g} s"
+            found = {"error": f"this took more than {limit} and was stopped: ask for less, or on the command line"}
+            status = 504
         except Busy:
-            return JSONResponse({"error": "other questions are being worked on: ask again in a moment"}, 503)
+            found, status = {"error": "other questions are being worked on: ask again in a moment"}, 503
+        else:
+            status = 422
         if "error" in found:  # a page says it itself: a status of failure would make the browser's console say it too
-            return JSONResponse(found, 200 if form in PAGES else 422)
+            return JSONResponse(found, 200 if form in PAGES else status)
         return JSONResponse(self._with_functions(found) if form in PAGES else found["data"])
 
     def _with_functions(self, page: dict[str, Any]) -> dict[str, Any]:
