@@ -18,9 +18,10 @@ from roofline.charts import plot
 from roofline.charts.answers import plot_answer
 from roofline.charts.bar_charts import bars_chart
 from roofline.charts.chart import SMALLEST
-from roofline.charts.drawing import DASHES, THEMES, contrast, drawn_layout
+from roofline.charts.drawing import DASHES, THEMES, contrast, drawn_layout, text_width
 from roofline.charts.layout import MARKER
 from roofline.charts.placement import Box
+from roofline.charts.text import SMALL, TITLE, wrap
 from roofline.errors import InputError
 
 SIZES = [(600, 400), (720, 480), (1200, 720)]
@@ -129,6 +130,19 @@ def test_the_smallest_picture_still_holds_its_frame_and_its_text(name):
         assert chart._repr_svg_()
     for text in (*found.around, *found.labels):
         assert inside(text.box, *SMALLEST), text.lines
+
+
+@pytest.mark.parametrize("size", [SMALL, TITLE])
+def test_lines_are_broken_as_if_each_were_measured_whole(size):
+    """Words are measured one by one, and a line only where their sum is near the width."""
+    text = " ".join(ALL["operations_of_experts"]().notes)[:400]
+    for width in range(60, 700, 35):
+        lines = [""]
+        for word in text.split():
+            longer = f"{lines[-1]} {word}".strip()
+            fits = text_width(longer, size, False) <= width or not lines[-1]
+            lines = [*lines[:-1], longer] if fits else [*lines, word]
+        assert wrap(text, width, size, text_width) == lines
 
 
 def test_points_that_find_no_place_are_numbered_in_a_key():

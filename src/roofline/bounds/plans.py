@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import lru_cache, partial
 from itertools import islice
 from typing import Any, Protocol, overload
 
@@ -239,6 +239,12 @@ def ranked(asked: Sharded) -> Sequence[RankedPlan]:
     return search.ranked() if search.plain else search.unranked()
 
 
+@lru_cache(maxsize=256)
+def _first_of_open(text: str, compute: str | None, single: frozenset[str], also: tuple[str, ...]) -> tuple[Plan, ...]:
+    """The plan that sends over the fewest mesh axes, if any, where all sizes are open: layouts alone decide."""
+    return tuple(islice(plans(program(text, compute).steps, single=single, also=also), 1))
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class _Search:
     """The plans of one question."""
@@ -329,6 +335,10 @@ class _Search:
 
     def first(self) -> Plan:
         """The plan that sends over the fewest mesh axes."""
+        if all(is_symbol(size) and not is_unnamed(label) for label, size in self.sizes.items()):
+            single = self.mesh.single
+            also = tuple(axis for axis in self.asked.conventions.use if axis not in single)
+            return self.some(list(_first_of_open(self.asked.text, self.asked.conventions.compute, single, also)))[0]
         return self.some(list(islice(self.plans(), 1)))[0]
 
     def some(self, found: list[Plan]) -> list[Plan]:
