@@ -81,9 +81,15 @@ def as_lists(app, what, name, obj, options, lines):
     lines[:] = fresh
 
 
+def without_names_alone(app, what, name, obj, skip, options):
+    """Leave out fields of which Python itself says no more than their number."""
+    return True if str(getattr(obj, "__doc__", "")).startswith("Alias for field number") else skip
+
+
 def setup(app):
     """Write the generated pages, and register the hook."""
     import generated_pages
 
     generated_pages.write()
     app.connect("autodoc-process-docstring", as_lists)
+    app.connect("autodoc-skip-member", without_names_alone)

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import json
+import socket
+import sys
 from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 import roofline
+from roofline.cli import main
 from roofline.errors import InputError, RooflineError
 
 LINE = "bf16[B, D] * bf16[D, F]"
@@ -60,6 +66,25 @@ def _page(name: str, **question: Any) -> Any:
     return command_words(name, question)
 
 
+def _stated(trips: Any) -> Any:
+    from roofline.programs.loops import stated
+
+    return stated(trips, "step.py:12", "open")
+
+
+def _configured(name: str, **fields: Any) -> Any:
+    """A shipped configuration with other fields; None leaves one out."""
+    path = Path(roofline.__file__).parent / "models" / "catalog" / f"{name}.json"
+    changed = {**json.loads(path.read_text(encoding="utf-8")), **fields}
+    return roofline.model({key: value for key, value in changed.items() if value is not None})
+
+
+def _lazy() -> Any:
+    from torch.nn import LazyLinear
+
+    return roofline.trace(LazyLinear(4), "fp32[2, 3]")
+
+
 REFUSED: list[tuple[Callable[[], Any], str]] = [
     (lambda: roofline.advise(_bound(), B=3), "a bound already has its machine and sizes; give an expression to ask"),
     (lambda: roofline.comm("AllReduce", bytes="1GB", on="v5e", mesh={"X": "n"}), "bytes go with a number of chips"),
@@ -91,6 +116,34 @@ REFUSED: list[tuple[Callable[[], Any], str]] = [
     ),
     (lambda: _all_reduce(1), "an all-reduce needs two devices; there is 1 here"),
     (lambda: roofline.trace(len, "fp32[4]", on="h100"), "a trace has no machine; its time on one is trace(…)."),
+    (lambda: _stated(-1), "step.py:12: a loop cannot run -1 times; trips are a whole number from 0 on"),
+    (
+        lambda: roofline.trace(abs, "fp32[4]", frontend="jax", optimizer="adam"),
+        "a JAX optimizer is part of the function; trace the training step with its update",
+    ),
+    (lambda: _lazy(), "has no shape yet: a lazy module takes it from its first input"),
+    (
+        lambda: _configured("deepseek-ai--deepseek-v4-flash", compress_ratios=None, layer_types=None),
+        "has no compress_ratios; a deepseek_v4 configuration needs them or layer_types",
+    ),
+    (
+        lambda: _configured("nvidia--minimax-m2.5-nvfp4", attn_type_list=[0] * 62),
+        "has linear attention; only full attention (1) is read",
+    ),
+    (
+        lambda: _configured("nvidia--llama-3_3-nemotron-super-49b-v1", block_configs=None),
+        "has no block_configs; a nemotron-nas configuration needs one a layer",
+    ),
+    (
+        lambda: _configured("nvidia--nvidia-nemotron-3-nano-30b-a3b-nvfp4", mlp_bias=True),
+        "is true and it has experts; theirs are not read",
+    ),
+    (
+        lambda: _configured(
+            "nvidia--nvidia-nemotron-3-nano-30b-a3b-nvfp4", hybrid_override_pattern=None, layers_block_type=None
+        ),
+        "has no layers_block_type; a nemotron_h configuration needs it or hybrid_override_pattern",
+    ),
     (lambda: _page("explore"), "a page cannot ask 'explore'; commands are: "),
     (lambda: _page("bound", words=[None]), "None is no word of a command line; a word, a number, or a list"),
     (lambda: _page("bound", more="'x"), "a quotation mark is not closed; close it, or leave it out"),
@@ -114,7 +167,33 @@ def test_refused(ask: Callable[[], Any], message: str) -> None:
 def test_a_library_that_is_missing_is_named(
     library: str, ask: Callable[[], Any], message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(__import__("sys").modules, library, None)
+    monkeypatch.setitem(sys.modules, library, None)
     with pytest.raises(InputError) as caught:
         ask()
     assert message in str(caught.value)
+
+
+def test_an_onnx_file_without_a_graph_is_said(tmp_path: Path) -> None:
+    path = tmp_path / "empty.onnx"
+    path.write_bytes(b"")
+    with pytest.raises(InputError, match="holds no graph; export or download it again"):
+        roofline.trace(str(path))
+
+
+def test_a_port_that_is_taken_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        assert main(["explore", "--port", str(port), "--no-browser"]) == 2
+    assert f"port {port} is not free: " in capsys.readouterr().err
+
+
+def test_a_scheduler_that_does_not_answer_is_said(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refuse(address: str) -> None:
+        raise OSError("refused")
+
+    monkeypatch.setitem(sys.modules, "distributed", SimpleNamespace(Client=refuse))
+    words = ["sweep", LINE, "--on", "h100", "B=1:4", "D=8", "F=8", "--keep", "front", "--scheduler", "tcp://host:8786"]
+    assert main(words) == 2
+    assert "no scheduler answers at tcp://host:8786: refused; dask scheduler starts one" in capsys.readouterr().err

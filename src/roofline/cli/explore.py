@@ -64,6 +64,7 @@ def command(
     try:
         listening.bind(("127.0.0.1", port))
     except OSError as wrong:
+        listening.close()
         raise InputError(
             f"port {port} is not free: {wrong.strerror}", hint="leave --port out for any free one"
         ) from None

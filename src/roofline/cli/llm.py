@@ -191,8 +191,6 @@ def _draw(found: Any, front: ParetoFront | None, picture: dict[str, Any]) -> Non
     from roofline.charts.chart import charts_of
 
     view = picture["view"] or ("front" if front is not None else "roofline")
-    if view == "front" and front is None:
-        raise InputError("a front is of decoding", hint="give a context, and several batches")
     asked = {} if view == "front" else {"phase": picture["phase"]}
     draw = charts_of("serving")[view]
     chart = draw(front if view == "front" else found, theme="dark" if picture["dark"] else "light", **asked)
