@@ -137,8 +137,13 @@ def _key_table(part: dict[str, str]) -> Iterator[str]:
             unit, _, meaning = (word.strip() for word in said.partition("|"))
             inner = unit[1:] if unit[:1] == "@" else ""
             linked = "see its schema" if inner == "schema" else f"[{inner}](#{inner})" if inner else unit
-            yield f"| `{'any name' if key == '*' else key}` | {linked} | {_cell(meaning)} |"
+            yield f"| {'any name' if key == '*' else _key(key)} | {linked} | {_cell(meaning)} |"
     yield ""
+
+
+def _key(name: str) -> str:
+    """A key as code that a narrow column may break behind a dot or an underscore."""
+    return "<code>" + re.sub("([._])", r"\1<wbr>", name) + "</code>"
 
 
 def _anchor(heading: str) -> str:
@@ -149,7 +154,7 @@ def _anchor(heading: str) -> str:
 def _keys(part: dict[str, Any], before: str) -> Iterator[str]:
     for key, value in part["properties"].items():
         inner = next((each for each in (value, *value.get("anyOf", ())) if "properties" in each), None)
-        yield f"| `{before}{key}` | {_type(value)} | {_cell(value.get('description', ''))} |"
+        yield f"| {_key(before + key)} | {_type(value)} | {_cell(value.get('description', ''))} |"
         if inner is not None:
             yield from _keys(inner, f"{before}{key}.")
 

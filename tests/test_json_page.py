@@ -127,7 +127,7 @@ def test_a_key_that_is_not_on_the_page_is_found(answers: dict[str, Any]) -> None
 
 
 def test_the_page_has_every_schema_and_part() -> None:
-    page = json_page()
+    page = json_page().replace("<wbr>", "")
     for name, keys in {**JSON_KEYS["schemas"], **JSON_KEYS["parts"]}.items():
         assert f"## {name}" in page.replace("`", "")
-        assert all(f"`{key}`" in page for key in keys if key not in ("says", "@", "*")), name
+        assert all(f"<code>{key}</code>" in page for key in keys if key not in ("says", "@", "*")), name
