@@ -2,15 +2,19 @@
 
 DATA has ``kernels.csv.gz`` and ``kernels_more.csv.gz`` (columns in the README beside them). Rows count whose working
 set is over twice the L2: smaller ones may find their data there, and a bound is of data in main memory. Rows that the
-README calls impossible count apart. A row may be 2 % faster than its bound, as clocks and rounding are. Kernels ran
-again and again on the same buffers: a row faster by less than the share of them that the L2 holds counts apart.
-``python -m tests.cases.kernels DATA gemm norm`` takes some operations.
+README calls impossible count apart, and sends that are faster than the link. Experts and latent attention are asked by
+their FLOPs and bytes, which the reader of the calibration makes of a row; where a row draws its experts by a power law,
+which they are is not known: those count apart. Latent attention over a cache in fp8 may compute in fp8. Convolutions
+state no shapes; whole layers (tables of modules) and scans are other questions. A row may be 2 % faster than its bound,
+as clocks and rounding are. Kernels ran again and again on the same buffers: a row faster by less than the share of them
+that the L2 holds counts apart. ``python -m tests.cases.kernels DATA gemm norm`` takes some operations.
 """
 
 from __future__ import annotations
 
 import csv
 import gzip
+import math
 import sys
 from collections import defaultdict
 from collections.abc import Callable, Mapping
@@ -18,8 +22,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from benchmarks.estimates.rows import SHAPES, more_group_of
 
 from roofline import bound, comm
+from roofline.estimates.kernels import ChipFigures, data_sheet_times
 
 #: Chips by the data's names; cards that the catalog lacks are left out.
 CHIPS = {
@@ -41,11 +47,21 @@ MAPS = {
     "div": "{d}[E] / {d}[E]",
     "pow": "{d}[E] + {d}[E]",
 }
+#: Columns that say what a kernel without a line was.
+_OF_KERNELS = ("num_tokens", "hidden_size", "inter_size", "topk", "num_experts", "moe_tp_size", "moe_ep_size",
+               "batch_size", "isl", "num_heads", "step", "distribution")  # fmt: skip
 SLACK = 1.02
 
 
+#: A kernel with figures of 1: its seconds are its FLOPs and its bytes.
+_UNIT = ChipFigures(1.0, 1.0, 1.0, 1.0)
+
+
 class Question(NamedTuple):
-    """A line that a group of rows shares, its sizes as columns, and what fixes the arithmetic."""
+    """A line that a group of rows shares, its sizes as columns, and what fixes the arithmetic.
+
+    Without sizes the text is a kind of kernel, whose amounts the reader of the calibration knows.
+    """
 
     text: str
     sizes: tuple[tuple[str, str], ...]
@@ -70,19 +86,20 @@ def _gemm(row: Mapping[str, str]) -> Question | None:
 
 
 def _prefill(row: Mapping[str, str]) -> Question | None:
-    if not row["s"] or float(row["w"] or 0) > 0:
+    if not row["s"]:
         return None
-    d = "fp8" if row["sub"].startswith("fp8") else "bf16"
-    text = f"attention({d}[B, S, N, H], {d}[B, S, K, H], {d}[B, S, K, H], causal) -> bf16[B, S, N, H]"
-    return Question(text, (("B", "b"), ("S", "s"), ("N", "h"), ("K", "kv"), ("H", "d")))
+    d, window = "fp8" if row["sub"].startswith("fp8") else "bf16", float(row["w"] or 0)
+    mask = "" if row.get("mask") == "none" else ", causal" + (f", window={window:.0f}" if window > 0 else "")
+    keys, sizes = ("T", (("T", "st"),)) if row.get("st") else ("S", ())
+    text = f"attention({d}[B, S, N, H], {d}[B, {keys}, K, H], {d}[B, {keys}, K, H]{mask}) -> bf16[B, S, N, H]"
+    return Question(text, (("B", "b"), ("S", "s"), ("N", "h"), ("K", "kv"), ("H", "d"), *sizes))
 
 
 def _decode(row: Mapping[str, str]) -> Question | None:
-    if float(row["w"] or 0) > 0:
-        return None
     kv = "fp8" if row["sub"].endswith("kvfp8") else "bf16"
     text = f"attention(bf16[B, 1, N, H], {kv}[B, T, K, H], {kv}[B, T, K, H]) -> bf16[B, 1, N, H]"
-    return Question(text, (("B", "b"), ("T", "st"), ("N", "h"), ("K", "kv"), ("H", "d")), "bf16")
+    seen = "seen" if float(row["w"] or 0) > 0 else "st"
+    return Question(text, (("B", "b"), ("T", seen), ("N", "h"), ("K", "kv"), ("H", "d")), "bf16")
 
 
 def _eltwise(row: Mapping[str, str]) -> Question:
@@ -94,8 +111,8 @@ def _eltwise(row: Mapping[str, str]) -> Question:
 
 
 def _norm(row: Mapping[str, str]) -> Question | None:
-    if not row["rows"]:
-        return None
+    if not row["rows"]:  # read and written once, whatever else it does
+        return Question(f"relu({row['dtype']}[E])", (("E", "e"),)) if row.get("e") else None
     word = "softmax" if row["sub"] == "softmax" else "layernorm"
     return Question(f"{word}_C({row['dtype']}[R, C])", (("R", "rows"), ("C", "cols")))
 
@@ -108,81 +125,138 @@ QUESTIONS: dict[str, Callable[[Mapping[str, str]], Question | None]] = {
     "gemm": _gemm, "attn_prefill": _prefill, "attn_decode": _decode, "eltwise": _eltwise, "norm": _norm,
     "all_gather": _collective("AllGather"), "allreduce": _collective("AllReduce"),
     "allreduce_custom": _collective("AllReduce"), "alltoall": _collective("AllToAll"),
-    "reduce_scatter": _collective("ReduceScatter"),
+    "reduce_scatter": _collective("ReduceScatter"), "send_recv": _collective("Permute"),
+    "mla_bmm": lambda row: Question(f"{_product_of_latents(row)}", (("N", "num_heads"), ("T", "num_tokens"))),
+    "scale_matrix": lambda row: Question("cast(bf16[M, K]) -> fp8", (("M", "m"), ("K", "k"))),
 }  # fmt: skip
 
 
-def newer(row: Mapping[str, str]) -> dict[str, str] | None:
+def _product_of_latents(row: Mapping[str, str]) -> str:
+    """The products with which queries go into the latents and results come out of them, a head each."""
+    d, (inner, outer) = "fp8" if "fp8" in row["bmm_dtype"] else "bf16", (128, 512)
+    if row["op_name"].endswith("post"):
+        inner, outer = outer, inner
+    weights = d if d == "bf16" else "fp8"
+    return f"bf16[N, T, {inner}] * {weights}[N, {inner}, {outer}] -> bf16[N, T, {outer}]"
+
+
+#: Our operation by a collective of the second table.
+_COLLECTIVES = {"all_reduce": "allreduce", "all_gather": "all_gather", "reduce_scatter": "reduce_scatter"}
+
+
+def newer(row: dict[str, str]) -> dict[str, str] | None:
     """A row of ``kernels_more.csv.gz`` in the columns of ``kernels.csv.gz``; its flags are of the other's kind."""
-    given = {
-        "gpu": row["gpu"],
-        "measured_us": row["measured_us"],
-        "flag": row["flag"],
-        "dtype": "",
-        "w": row["window_size"],
-    }
-    if row["table"] == "gemm":
-        return given | {"op": "gemm", "sub": row["gemm_dtype"], "nb": "1", **{key: row[key] for key in "mnk"}}
-    if row["table"] not in ("context_attention", "generation_attention"):
+    table = row["table"]
+    given = {**row, "dtype": "", "w": row["window_size"]}
+    if table == "gemm":
+        return given | {"op": "gemm", "sub": row["gemm_dtype"], "nb": "1"}
+    if table in ("mla_bmm", "scale_matrix"):
+        return given | {"op": table, "sub": row["op_name"]}
+    if table in ("custom_allreduce", "oneccl"):
+        sent = {"op": _COLLECTIVES.get(row["op_name"], ""), "sub": row["mode"], "n_gpus": row["num_gpus"]}
+        return given | sent | {"msg_bytes": str(2 * float(row["message_size"]))}
+    if table not in ("context_attention", "generation_attention", "encoder_attention"):
         return None
-    given |= {"b": row["batch_size"], "h": row["num_heads"], "kv": row["num_key_value_heads"], "d": row["head_dim"]}
+    given |= {"b": row["batch_size"], "h": row["num_heads"], "d": row["head_dim"]}
+    given["kv"] = row["num_key_value_heads"] or row["num_heads"]
     given["sub"] = f"{row['attn_dtype']}/kv{row['kv_cache_dtype']}"
-    if row["table"] == "context_attention":
-        return None if float(row["step"] or 0) else given | {"op": "attn_prefill", "s": row["isl"]}
-    return given | {"op": "attn_decode", "st": row["step"]}
+    if table == "generation_attention":
+        return given | {"op": "attn_decode", "st": row["step"]}
+    past = float(row["step"] or 0)
+    given |= {"op": "attn_prefill", "s": row["isl"], "mask": "none" if table == "encoder_attention" else "causal"}
+    return given | ({"st": str(past + float(row["isl"]))} if past else {})
+
+
+def _kernel(row: dict[str, str]) -> tuple[dict[str, str], Question] | None:
+    """A row of experts or latent attention, whose amounts the calibration's reader makes."""
+    group = more_group_of(row)
+    if group is None or group.kernel not in ("experts", "latent_prefill", "latent_decode"):
+        return None
+    drawn = ", drawn" if row["distribution"].startswith("power_law") else ""
+    formats = "/".join(row[name] for name in ("moe_dtype", "mla_dtype", "kv_cache_dtype") if row[name])
+    more = {"op": group.kernel + drawn, "sub": f"{formats} {row['gated']}"}
+    compute = "fp8" if row["kv_cache_dtype"] == "fp8" else {"fp4": "nvfp4"}.get(row["dtype"], row["dtype"])
+    return row | more, Question(f"{group.kernel} {more['sub']}", (), compute)
 
 
 def lower(chip: str, asked: Question, rows: list[Mapping[str, str]]) -> tuple[np.ndarray, np.ndarray]:
     """The bound of each row, and the bytes it moves."""
-    sizes = {name: np.array([float(row[column]) for row in rows]) for name, column in asked.sizes}
+    if not asked.sizes:
+        flops, moved = data_sheet_times(kernel := asked.text.partition(" ")[0], SHAPES[kernel](rows), _UNIT)
+        answer = bound(flops=flops, bytes=moved, dtype=asked.compute, on=chip)
+        return np.broadcast_to(answer.lower, len(rows)), np.broadcast_to(moved, len(rows))
+    sizes = {name: np.array([_number(row, column) for row in rows]) for name, column in asked.sizes}
     if "bytes" in sizes:
-        pairs = zip(sizes["bytes"], sizes["chips"], strict=True)
-        found = [float(comm(asked.text, bytes=int(size), on=f"{chip}:{int(chips)}").time) for size, chips in pairs]
-        return np.array(found), np.full(len(rows), np.inf)
+        pairs = list(zip(sizes["bytes"], sizes["chips"], strict=True))
+        known = {
+            (size, chips): float(comm(asked.text, bytes=int(size), on=f"{chip}:{int(chips)}").time)
+            for size, chips in set(pairs)
+        }
+        return np.array([known[pair] for pair in pairs]), np.full(len(rows), np.inf)
     found = bound(asked.text, on=chip, **({"compute": asked.compute} if asked.compute else {}), **sizes)
     return np.broadcast_to(found.lower, len(rows)), np.broadcast_to(found.total_bytes, len(rows))
 
 
-def main(words: list[str]) -> int:
-    """Check a folder; print counts by operation and the rows furthest below their bound."""
-    data = Path(words[0])
-    groups: dict[tuple[str, str, Question], list[Mapping[str, str]]] = defaultdict(list)
-    counts: dict[str, dict[str, int]] = defaultdict(lambda: defaultdict(int))
+def _number(row: Mapping[str, str], column: str) -> float:
+    if column in ("st", "seen"):  # of a first step the new key alone
+        return max(1.0, min(float(row["st"]), float(row["w"]) if column == "seen" else math.inf))
+    return float(row[column])
+
+
+Groups = dict[tuple[str, str, Question], list[Mapping[str, str]]]
+Counts = dict[str, dict[str, int]]
+
+
+def read(data: Path, only: list[str], counts: Counts) -> tuple[Groups, dict[str, float]]:
+    """Rows by chip, operation and question, and the L2 of each chip; rows without a question are counted."""
+    groups: Groups = defaultdict(list)
     caches: dict[str, float] = {}
     for name in ("kernels.csv.gz", "kernels_more.csv.gz"):
         with gzip.open(data / name, "rt", newline="", encoding="utf-8") as file:
             for plain in csv.DictReader(file):
-                row: Mapping[str, str] | None = plain if "op" in plain else newer(plain)
+                row = plain if "op" in plain else newer(plain)
                 if "l2_mib" in plain:
                     caches.setdefault(CHIPS.get(plain["gpu"], ""), float(plain["l2_mib"] or 0) * 2**20)
                 asked = question(row) if row is not None and plain["gpu"] in CHIPS else None
-                if row is not None and words[1:] and row["op"] not in words[1:]:
+                if row is None and (found := _kernel(plain)) is not None:
+                    row, asked = found
+                if row is not None and only and row["op"] not in only:
                     continue
                 if row is None or asked is None:
-                    counts["(no question)"]["rows"] += 1
+                    counts[f"(no question: {plain.get('op') or plain['table']})"]["rows"] += 1
                 else:
                     groups[CHIPS[row["gpu"]], row["op"], asked].append(row)
-    worst: list[tuple[float, Any]] = []
+    return groups, caches
+
+
+def main(words: list[str]) -> int:
+    """Check a folder; print counts by operation and the rows furthest below their bound."""
+    counts: Counts = defaultdict(lambda: defaultdict(int))
+    groups, caches = read(Path(words[0]), words[1:], counts)
+    worst: dict[str, list[tuple[float, Any]]] = defaultdict(list)
     for (chip, op, asked), rows in groups.items():
         bounds, moved = lower(chip, asked, rows)
         seconds = np.array([float(row["measured_us"]) for row in rows]) * 1e-6
         for row, floor, size, time in zip(rows, bounds, moved, seconds, strict=True):
             in_cache = size <= 2 * caches[chip] or "fits_L2" in row["flag"]
-            kind = "in L2" if in_cache else "impossible" if "impossible" in row["flag"] else "held"
+            impossible = "impossible" in row["flag"] or (
+                op == "send_recv" and time < float(row["naive_bound_us"]) * 1e-6
+            )
+            kind = "in L2" if in_cache else "impossible" if impossible else "held"
             counts[op][kind] += 1
             if time * SLACK >= floor:
                 continue
             warm = time * SLACK >= floor * (1 - caches[chip] / size)
             counts[op][f"{kind}, below{' by less than the L2 holds of it' if warm and kind == 'held' else ''}"] += 1
             if kind == "held":
-                shown = {
-                    key: row[key] for key in ("gpu", "backend", "sub", *dict(asked.sizes).values()) if row.get(key)
-                }
-                worst.append((floor / time, (op, shown)))
+                columns = dict(asked.sizes).values() or _OF_KERNELS
+                shown = {key: row[key] for key in ("gpu", "backend", "sub", *columns) if row.get(key)}
+                worst[op].append((floor / time, shown))
     for op, found in sorted(counts.items()):
         sys.stdout.write(f"{op:18} " + ", ".join(f"{count:,} {said}" for said, count in sorted(found.items())) + "\n")
-    for ratio, what in sorted(worst, key=lambda item: -item[0])[:20]:
-        sys.stdout.write(f"{ratio:6.2f} {what}\n")
+    for op, below in sorted(worst.items()):
+        for ratio, what in sorted(below, key=lambda item: -item[0])[:20]:
+            sys.stdout.write(f"{op:18} {ratio:6.2f} {what}\n")
     return 0
 
 

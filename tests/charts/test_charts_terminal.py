@@ -88,3 +88,11 @@ def test_each_of_the_most_points_has_a_letter_of_its_own():
     text = plot("bf16[B, 64] @ bf16[64, 64]", on="h100", B=list(range(1, 65))).to_text()
     found = [line[0] for line in text.splitlines() if re.match(r"\S B = \d+: ", line)]
     assert len(found) == len(set(found)) == 64
+
+
+def test_points_are_looked_for_a_few_times_and_not_once_for_each(monkeypatch):
+    chart = plot(on="h100", measured=[(f"run {n}", 1e9, "1 GB", f"{n + 1} ms") for n in range(200)])
+    asked, look = [], type(chart)._only
+    monkeypatch.setattr(type(chart), "_only", lambda self, kind: asked.append(kind) or look(self, kind))
+    assert "run 199" in chart.to_text()
+    assert len(asked) < 50

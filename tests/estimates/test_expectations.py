@@ -117,3 +117,8 @@ def test_a_convolution_is_its_implicit_product_and_says_so() -> None:
     read = one.run.shapes["a_bytes"] * one.run.shapes["m"] * one.run.shapes["k"]
     assert read == pytest.approx(2 * 32 * 58 * 58 * 64)
     assert any("implicit products" in line for line in answer.assumptions)
+
+
+def test_the_choice_of_keys_is_no_attention() -> None:
+    step = serve_bound("deepseek-v4-flash", "prefill", on="h200:8", tensor=8, prompt=64)
+    assert {run.kernel for run in kernels_of(step)} >= {"prefill_attention", "elementwise"}

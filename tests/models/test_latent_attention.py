@@ -75,3 +75,17 @@ def test_open_sizes_say_which_way_is_taken() -> None:
         "latent attention is expanded: keys and values are made from the cached latents; sizes that are given decide "
         "whether the other way is faster"
     ]
+
+
+def test_over_keys_and_values_in_fp8_attention_multiplies_in_fp8() -> None:
+    """A kernel of TensorRT-LLM on an RTX PRO 6000 is 1.46 times as fast as products in bf16 could be."""
+
+    def formats(**asked: Any) -> set[str]:
+        step = serve_bound("deepseek-v3", "decode", on="h200:8", data=8, expert=8, batch=64, context=4096, **asked)
+        (attention, *_) = [op.op for op in step.ops if op.op.kind == "attention"]
+        return {key.dtype for key in attention.work if key.quantity == "flops" and key.place == "matrix"}
+
+    assert formats(kv="fp8") == formats(kv="nvfp4") == formats(kv="fp8", compute="fp8") == {"fp8"}
+    assert formats(kv="fp8", compute="bf16") == formats(kv="int8") == formats() == {"bf16"}
+    said = list(serve_bound("llama-3-8b", "prefill", on="h100", prompt=64, kv="fp8").assumptions)
+    assert "keys and values in fp8 are multiplied in fp8, with queries cast to it, as vLLM and TensorRT-LLM do" in said

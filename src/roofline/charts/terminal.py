@@ -163,8 +163,9 @@ def _marked(chart: Specification, canvas: _Canvas) -> Iterator[tuple[str, int | 
         yield f"{sign} {line.key_text}", line.series
     for ridge in chart.ridges:
         yield f"{_RIDGE} {ridge.key_text}", ridge.series
+    several = len({point.on for point in chart.points}) > 1
     for point in chart.points:
-        yield f"{letters[point.label]} {_described(point, chart)}", point.series
+        yield f"{letters[point.label]} {_described(point, chart, several)}", point.series
     for region in chart.regions:
         yield f"{_SHADES[region.color]} {region.label}", None
 
@@ -194,8 +195,8 @@ def _between(line: Line, part: float, chart: Specification) -> tuple[float, floa
     return found[0], found[1]
 
 
-def _described(point: Point, chart: Specification) -> str:
-    several = len({other.on for other in chart.points}) > 1
+def _described(point: Point, chart: Specification, several: bool) -> str:
+    """A point in words; of ``several`` machines, with its own."""
     name = f"{point.label} on {point.on}" if several else point.label
     reached = f"{format_quantity(point.y, chart.y.unit)} at {format_quantity(point.x, chart.x.unit)}"
     if point.share is not None:

@@ -445,7 +445,7 @@ def kernels_of(answer: Bound) -> list[KernelRun]:
 def _kind(op: Op) -> str:
     if "groups" in op.dims:
         return "experts"
-    return op.kind
+    return "selection" if op.role == "selection" else op.kind
 
 
 def _groups(parts: Sequence[OpBound]) -> list[tuple[OpBound, ...]]:

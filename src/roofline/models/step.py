@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from roofline import dtypes
 from roofline.sizes import Size, exact_div
 
 #: Options of a prefill that a decode step does not take.
@@ -56,6 +57,26 @@ class ForwardPass:
     def tokens(self) -> Size:
         """Tokens that pass through the layers of one chip."""
         return self.own * self.new
+
+    def attention_arithmetic(self, queries: str) -> str:
+        """Format of the products of attention: that of the queries, or fp8 where keys and values are kept as narrow.
+
+        Public kernels cast the queries then: vLLM's with FlashAttention-3 (docs, "Quantized KV cache"), TensorRT-LLM's
+        in prefill (FP8 context FMHA) and decoding (XQA, MLA). Where the caller chose the arithmetic, or the chip has no
+        units for fp8, keys are widened on the way in.
+
+        >>> ForwardPass(1, 1, kv="fp8").attention_arithmetic("bf16")
+        'fp8'
+        >>> ForwardPass(1, 1, kv="int8").attention_arithmetic("bf16")
+        'bf16'
+        >>> ForwardPass(1, 1, kv="fp8", asked_compute="bf16").attention_arithmetic("bf16")
+        'bf16'
+        """
+        own = dtypes.get(queries).arithmetic
+        narrow = dtypes.get(self.kv)
+        if self.asked_compute not in ("", "fp8") or narrow.family != "float" or narrow.bits > 8 or own == "fp8":
+            return own
+        return "fp8"
 
     def index_format(self, dtype: str) -> str:
         """Format of an indexer's keys whose own is ``dtype``."""

@@ -83,7 +83,7 @@ def _save_page(shown: list[Shown], name: str, command: Sequence[str]) -> None:
 
 
 def _save_data(shown: list[Shown], name: str, command: Sequence[str]) -> None:
-    save_data(plain_data(shown[0][0].to_dict()), name)
+    save_data(plain_data(_method(shown, "to_dict", name)()), name)
 
 
 def _save_text(shown: list[Shown], name: str, command: Sequence[str]) -> None:
@@ -104,7 +104,7 @@ def _save_table(shown: list[Shown], name: str, command: Sequence[str]) -> None:
     """Its largest table; a column's unit stands behind its name."""
     import csv
 
-    names, rows, units = plain_table(shown[0][0].table().largest())
+    names, rows, units = plain_table(_method(shown, "table", name)().largest())
     written = StringIO()
     csv.writer(written, lineterminator="\n").writerows(
         [[f"{each} ({units[each]})" if each in units else each for each in names], *rows]
@@ -113,7 +113,15 @@ def _save_table(shown: list[Shown], name: str, command: Sequence[str]) -> None:
 
 
 def _save_picture(shown: list[Shown], name: str, command: Sequence[str]) -> None:
-    shown[0][0].plot().save(name)
+    _method(shown, "plot", name)().save(name)
+
+
+def _method(shown: list[Shown], word: str, name: str) -> Callable[[], Any]:
+    """What makes another form of an answer; text that stands for none has no other."""
+    found: Callable[[], Any] | None = getattr(shown[0][0], word, None) if shown else None
+    if found is None:
+        raise InputError(f"what this says cannot be saved as {name!r}", hint="end the name in .html, .json or .txt")
+    return found
 
 
 #: How answers are written, by the ending of the file.

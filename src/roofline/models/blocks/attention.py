@@ -20,7 +20,7 @@ from roofline.models.weights import Weight
 from roofline.ops.attention import attention
 from roofline.ops.masks import CAUSAL, BandMask, chunked_pairs, selected_pairs, sliding_window
 from roofline.sizes import Size, floor_div, is_zero, minimum
-from roofline.work import Tensor, Work
+from roofline.work import Key, Op, Tensor, Work
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,6 +230,14 @@ class Attention(Block):
         score_keys(builder, [q, k, *cached_index_keys(builder, indexer, step.past)], indexer)
 
 
+def attention_format_said(ops: Sequence[Op]) -> list[str]:
+    """That attention computes in the format of its cache, where its queries come in a wider one."""
+    narrow = Key("flops", "matrix", "fp8")
+    if not any(op.kind == "attention" and narrow in op.work and dtypes.get(op.reads[0].dtype).bits > 8 for op in ops):
+        return []
+    return ["keys and values in fp8 are multiplied in fp8, with queries cast to it, as vLLM and TensorRT-LLM do"]
+
+
 def rotate(builder: OperationBuilder, x: Tensor, part: str, rows: Size, heads: int, width: int) -> Tensor:
     """Rotate ``width`` of each head of ``x`` by its position: 3 FLOPs an element that is rotated."""
     out = builder.elementwise("rope", (x,), part)
@@ -256,8 +264,7 @@ def attention_core(
     """softmax(q·kᵀ)·v for ``heads`` heads over ``pairs`` pairs of one sequence in one head."""
     step = builder.step
     count = step.attended * heads * pairs
-    # keys in a narrower format are widened on the way in: the queries' format sets the arithmetic
-    dtype = dtypes.get(q.dtype).arithmetic
+    dtype = step.attention_arithmetic(q.dtype)
     out = builder.output(part, step.tokens, heads * value)
     reads: tuple[Tensor, ...] = (q, *read)
     writes: tuple[Tensor, ...] = (out,)
@@ -281,7 +288,7 @@ def attention_core(
         pairs=count,
         head_pairs=pairs,
         compute=dtype,
-        vector_compute="bf16" if dtypes.get(q.dtype).bits < 16 else dtype,
+        vector_compute="bf16" if dtypes.get(q.dtype).bits < 16 else dtypes.get(q.dtype).arithmetic,
     )
     builder.add(op, part)
     return out

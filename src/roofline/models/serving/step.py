@@ -27,6 +27,7 @@ from roofline.bounds.conventions import Conventions
 from roofline.bounds.footprint import Footprint
 from roofline.bounds.traffic import POLICIES
 from roofline.hardware.machine import Machine
+from roofline.models.blocks.attention import attention_format_said
 from roofline.models.blocks.key_selection import selection_said
 from roofline.models.blocks.latent_attention import LatentAttention
 from roofline.models.config import load
@@ -347,7 +348,7 @@ def _assumptions(
     if any("groups" in op.dims for op in ops):
         even, skewed = "experts touched: E·(1 − (1 − k/E)^tokens)", "experts touched by the skew given"
         said.append(Assumption("model", skewed if options.get("skew") else even))
-    said += assume("formats", selection_said(ops))
+    said += assume("formats", [*selection_said(ops), *attention_format_said(ops)])
     said += [
         Assumption("model", LATENT[is_absorbed])
         for is_absorbed in (False, True)
