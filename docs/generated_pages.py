@@ -1,4 +1,4 @@
-"""Pages of the docs that follow from the package and the other pages: all commands, the gallery, a plan's schema.
+"""Pages of the docs that follow from the package and the other pages: commands, the gallery, a plan's schema, sources.
 
 ``docs/conf.py`` writes them into ``docs/generated/`` before a build; a test reads them for what must stand there.
 """
@@ -172,12 +172,47 @@ def _type(value: dict[str, Any]) -> str:
     return " or ".join(kind + (of if kind == "array" else "") for kind in kinds)
 
 
+def sources_page() -> str:
+    """Peaks and bandwidths of every chip with the source of each, and what other sources say of the same."""
+    from roofline.hardware import chips
+    from roofline.hardware.machine import figure_unit
+    from roofline.quantity import format_quantity
+
+    lines = [
+        "# Where the figures of chips come from",
+        "",
+        "*For whoever doubts a figure.* Every peak and main bandwidth of the catalog with its source. Where public",
+        "sources conflict, a floor takes the highest credible one; the others stand beside it, those that mean",
+        "something else (sparse, rounded, another card) marked as not used. `roofline chips h100 --sources` shows one.",
+        "",
+    ]
+    for machine in chips():
+        held = [(f"{unit.name}.{name}", peak) for unit in machine.units for name, peak in unit.peaks.items()]
+        held += [(f"{level.name}.bandwidth", level.bandwidth) for level in machine.memories if level.bandwidth]
+        lines += [
+            f"## {machine.name} ({machine.key})",
+            "",
+            "| figure | taken | source | other sources |",
+            "|---|---|---|---|",
+        ]
+        for path, figure in held:
+            unit = figure_unit(path)
+            others = [other for other in machine.alternates if other.of == path]
+            said = (f"{format_quantity(each.figure.value, unit)} {each.figure.source}" for each in others)
+            marks = ((" (not used)" if each.rejected else "") for each in others)
+            beside = "; ".join(map(str.__add__, said, marks))
+            taken = f"{format_quantity(figure.value, unit)}{'' if figure.basis == 'spec' else f' ({figure.basis})'}"
+            lines.append(f"| {path} | {taken} | {_cell(figure.source)} | {_cell(beside)} |")
+        lines.append("")
+    return "\n".join(lines) + "\n"
+
+
 def write() -> None:
     """Write the pages where they changed, so that a build reads only what is new."""
     folder = DOCS / "generated"
     folder.mkdir(exist_ok=True)
     pages = {"commands.md": commands_page(), "gallery.md": gallery_page(), "plan_schema.md": plan_schema_page()}
-    pages["json.md"] = json_page()
+    pages |= {"json.md": json_page(), "sources.md": sources_page()}
     for name, text in pages.items():
         path = folder / name
         if not path.exists() or path.read_text(encoding="utf-8") != text:

@@ -7,6 +7,7 @@ import os
 from pathlib import Path
 
 import pytest
+from docs.generated_pages import sources_page
 from tests.strategies import for_each
 
 from roofline.hardware import catalog, chip, chips, names
@@ -346,3 +347,10 @@ def test_a_device_name_finds_its_chip():
     assert catalog.chip_of_device("NVIDIA GeForce RTX 4090") == "rtx-4090"
     assert catalog.chip_of_device("NVIDIA H200 NVL") is None
     assert catalog.chip_of_device("NVIDIA A100-SXM4-80GB") == "a100"
+
+
+def test_the_page_of_sources_has_every_chip_and_every_conflict():
+    page = sources_page()
+    assert page.count("\n## ") == len(chips())
+    assert "| hbm.bandwidth | 8 TB/s |" in page[page.index("(b200)") :]
+    assert not [line for line in page.splitlines() if line.startswith("| ") and line.split(" | ")[2:3] == [""]]

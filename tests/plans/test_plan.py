@@ -115,6 +115,7 @@ def test_nothing_meets_the_limits_with_code_3_and_the_nearest_miss(capsys: pytes
         (["--rate", "2/s", "--prices", "h200=2"], "a price of h200, which the plan is not about"),
         (["--rate", "2/s", "--why", "h900:8"], "a number of chips of the plan"),
         (["--rate", "2/s", "--percentile", "100"], "percentile 100"),
+        (["--rate", "2/s", "--estimate", "take"], "no constants of a library 'take'"),
     ],
 )
 def test_mistakes_are_pointed_at(words: list[str], text: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -319,3 +320,9 @@ def test_a_figure_that_is_not_known_may_be_set(capsys: pytest.CaptureFixture[str
     words[words.index("h100")], words[words.index("bf16")] = "m4_max", "fp16"
     assert main(words) == 0
     assert "take m4_max:1 as 1 replica, fp16" in " ".join(capsys.readouterr().out.split())
+
+
+def test_a_model_in_fp16_is_served_in_bf16() -> None:
+    found = plan("llama-2-7b", on=["h100"], count=[1], rate="1/s", prompt=64, output=16, formats=["bf16"])
+    assert found.best is not None
+    assert found.best.deployment.replica.formats == "bf16"

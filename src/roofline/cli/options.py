@@ -221,8 +221,8 @@ def parse_set(items: Sequence[str]) -> dict[str, str]:
     return found
 
 
-def parse_mesh(words: Sequence[str]) -> dict[str, int | str]:
-    """Read ``--mesh X=4,Y=n`` into the sizes of mesh axes: numbers, or formulas of sizes.
+def parse_mesh(words: Sequence[str], option: str = "mesh", form: str = "SIZE") -> dict[str, int | str]:
+    """Read ``--mesh X=4,Y=n`` into the sizes of mesh axes: numbers, or formulas of sizes; ``option`` is its word.
 
     >>> parse_mesh(["X=4,Y=n/2", "Z=2"])
     {'X': 4, 'Y': 'n/2', 'Z': 2}
@@ -231,7 +231,7 @@ def parse_mesh(words: Sequence[str]) -> dict[str, int | str]:
     for item in (item for word in words for item in word.split(",")):
         name, equals, text = (part.strip() for part in item.partition("="))
         if not equals or not name or not text:
-            raise InputError(f"--mesh {item!r} is not AXIS=SIZE", hint="for instance --mesh X=4,Y=8")
+            raise InputError(f"--{option} {item!r} is not AXIS={form}", hint=f"for instance --{option} X=4,Y=8")
         if name in found:
             raise InputError(f"mesh axis {name} is given twice", hint="give it once")
         number = count(text)

@@ -50,7 +50,12 @@ def command(words: tuple[str, ...], torus_axes: tuple[str, ...], as_json: bool, 
     arguments = {**target_arguments(options), **convention_arguments(options), **options}
     if arguments["on"] is None:
         raise InputError("the target is missing", hint="for instance --on v5p, or --on dgx-h100:1024")
-    given = {"algorithm": "book", **arguments, "torus_axes": parse_mesh(torus_axes), "sizes": sizes}
+    given = {
+        "algorithm": "book",
+        **arguments,
+        "torus_axes": parse_mesh(torus_axes, "torus-axes", "COUNT"),
+        "sizes": sizes,
+    }
     found = [scaling(name.lower(), **given) for name in names]
     if as_json:
         several = {"schema": "roofline/scalings/1", "conditions": [each.to_dict() for each in found]}

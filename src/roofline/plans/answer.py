@@ -531,6 +531,10 @@ def plan(
             raise InputError(
                 f"{name!r} is a number of chips", hint=f"name the kind, {name.partition(':')[0]}; --count says how many"
             )
+    if estimate is not None:
+        from roofline.plans.expected import estimator_of
+
+        estimator_of(estimate)
     if estimate is not None and draft:
         raise InputError("no library's speculative steps were measured", hint="leave out --estimate or --draft")
     times = {

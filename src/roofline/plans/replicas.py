@@ -39,7 +39,7 @@ from roofline.sizes import Codes
 
 #: Formats that are tried, as options of a step: matrices and their arithmetic, then keys and values too.
 FORMATS: dict[str, dict[str, str]] = {
-    "bf16": {"weights": "bf16"},
+    "bf16": {"weights": "bf16", "activations": "bf16"},
     "fp16": {"weights": "fp16", "compute": "fp16", "activations": "fp16"},
     "fp8": {"weights": "fp8", "compute": "fp8", "activations": "bf16"},
     "fp8 kv fp8": {"weights": "fp8", "compute": "fp8", "activations": "bf16", "kv": "fp8"},
