@@ -4,7 +4,8 @@ DATA has ``kernels.csv.gz`` and ``kernels_more.csv.gz`` (columns in the README b
 set is over twice the L2: smaller ones may find their data there, and a bound is of data in main memory. Rows that the
 README calls impossible count apart, and sends that are faster than the link. Experts and latent attention are asked by
 their FLOPs and bytes, which the reader of the calibration makes of a row; where a row draws its experts by a power law,
-which they are is not known: those count apart. Latent attention over a cache in fp8 may compute in fp8. Convolutions
+which they are is not known: those count apart; two products are asked where a row does not state its gate itself.
+Attention over a cache in fp8 may compute in fp8. Convolutions
 state no shapes; whole layers (tables of modules) and scans are other questions. A row may be 2 % faster than its bound,
 as clocks and rounding are. Kernels ran again and again on the same buffers: a row faster by less than the share of them
 that the L2 holds counts apart. ``python -m tests.cases.kernels DATA gemm norm`` takes some operations.
@@ -92,14 +93,18 @@ def _prefill(row: Mapping[str, str]) -> Question | None:
     mask = "" if row.get("mask") == "none" else ", causal" + (f", window={window:.0f}" if window > 0 else "")
     keys, sizes = ("T", (("T", "st"),)) if row.get("st") else ("S", ())
     text = f"attention({d}[B, S, N, H], {d}[B, {keys}, K, H], {d}[B, {keys}, K, H]{mask}) -> bf16[B, S, N, H]"
-    return Question(text, (("B", "b"), ("S", "s"), ("N", "h"), ("K", "kv"), ("H", "d"), *sizes))
+    return Question(text, (("B", "b"), ("S", "s"), ("N", "h"), ("K", "kv"), ("H", "d"), *sizes), _compute(row))
+
+
+def _compute(row: Mapping[str, str]) -> str:
+    return "fp8" if row["sub"].endswith("kvfp8") or row["sub"].startswith("fp8") else "bf16"
 
 
 def _decode(row: Mapping[str, str]) -> Question | None:
     kv = "fp8" if row["sub"].endswith("kvfp8") else "bf16"
     text = f"attention(bf16[B, 1, N, H], {kv}[B, T, K, H], {kv}[B, T, K, H]) -> bf16[B, 1, N, H]"
     seen = "seen" if float(row["w"] or 0) > 0 else "st"
-    return Question(text, (("B", "b"), ("T", seen), ("N", "h"), ("K", "kv"), ("H", "d")), "bf16")
+    return Question(text, (("B", "b"), ("T", seen), ("N", "h"), ("K", "kv"), ("H", "d")), _compute(row))
 
 
 def _eltwise(row: Mapping[str, str]) -> Question:
@@ -169,6 +174,8 @@ def newer(row: dict[str, str]) -> dict[str, str] | None:
 
 def _kernel(row: dict[str, str]) -> tuple[dict[str, str], Question] | None:
     """A row of experts or latent attention, whose amounts the calibration's reader makes."""
+    if row["table"] == "moe" and (not row["gated"] or "gating_inferred" in row["flag"]):
+        row["gated"] = "0"  # two products are the fewest
     group = more_group_of(row)
     if group is None or group.kernel not in ("experts", "latent_prefill", "latent_decode"):
         return None

@@ -17,7 +17,7 @@ TRAIN = ["train", "llama-3-8b", "--on", "h100:8"]
 
 MESSAGES = [
     (["bound", MATMUL, "--on", "v5e", "B=0"], "size B is 0; a size is a whole number of at least 1"),
-    (["formula", MATMUL, "--on", "v5e", "B=0", "D=8", "F=-1"], "size B is 0; a size is a whole number of at least 1"),
+    (["formula", MATMUL, "--on", "v5e", "B=0", "D=8", "F=8"], "size B is 0; a size is a whole number of at least 1"),
     (["model", "llama-2-7b", "-o", "x.csv"], "cannot be saved as 'x.csv'; end the name in .html, .json or .txt"),
     (["model", "llama-2-7b", "-o", "x.svg"], "cannot be saved as 'x.svg'; end the name in .html, .json or .txt"),
     (["bound", MATMUL, "--on", "v5e", "B=-3"], "size B is -3; a size is a whole number of at least 1"),
