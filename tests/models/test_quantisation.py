@@ -239,3 +239,14 @@ def test_a_step_reads_all_that_lies_beside_its_weights(section: dict[str, Any], 
     table = 2 * 1000 * 1024
     read = sum(nbytes for ident, nbytes in weights.items() if not ident.startswith(model.embedding_name))
     assert read == model.weight_bytes() - table
+
+
+def test_a_layer_of_which_one_weight_is_stored_otherwise_is_a_group_of_its_own() -> None:
+    """By hand: 64·128 weights of two bytes instead of one, and no scale of four bytes."""
+    sizes = {"num_hidden_layers": 4, "hidden_size": 64, "intermediate_size": 128, "num_attention_heads": 4}
+    config = {"model_type": "llama", "vocab_size": 100, "torch_dtype": "bfloat16", **sizes}
+    kept = {"quant_method": "fp8", "modules_to_not_convert": ["model.layers.2.mlp.down_proj"]}
+    model = load({**config, "quantization_config": kept}, name="one")
+    assert [numbers for _, numbers, _ in model.layer_groups()] == [(0, 1, 3), (2,)]
+    plain = load({**config, "quantization_config": {"quant_method": "fp8"}}, name="all")
+    assert model.weight_bytes() - plain.weight_bytes() == 64 * 128 - 4
