@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -50,6 +51,8 @@ class Tab:
     def __init__(self, browser: Any, **context: Any) -> None:
         self.context = browser.new_context(**{"viewport": {"width": 1280, "height": 720}, **context})
         self.page = self.context.new_page()
+        self.page.set_default_timeout(120_000)
+        self.session: Any = None
         self.said: list[str] = []
         self.asked: list[str] = []
         self.page.on("console", lambda each: self.said.append(each.text) if each.type in ("error", "warning") else None)
@@ -58,6 +61,14 @@ class Tab:
 
     def text(self, selector: str) -> str:
         return str(self.page.locator(selector).first.inner_text())
+
+    def worked(self) -> float:
+        """Seconds that the page's thread has worked: what others do on the machine meanwhile does not count."""
+        if self.session is None:
+            self.session = self.context.new_cdp_session(self.page)
+            self.session.send("Performance.enable", {"timeDomain": "threadTicks"})
+        metrics = self.session.send("Performance.getMetrics")["metrics"]
+        return float(next(each["value"] for each in metrics if each["name"] == "TaskDuration"))
 
 
 @pytest.fixture(scope="session")
@@ -82,9 +93,15 @@ def tab(one_tab: Tab) -> Tab:
 
 @pytest.fixture(scope="session")
 def explorer() -> Iterator[str]:
-    """The address of an explorer; questions may take twenty seconds in the long tests, a minute beside other work."""
-    limit = "20" if "ROOFLINE_LONG" in os.environ else "60"
-    words = [sys.executable, "-m", "roofline", "explore", "--no-browser", "--limit", limit]
+    """The address of an explorer whose questions may take two minutes, as other work may go on beside."""
+    with exploring(limit=120) as address:
+        yield address
+
+
+@contextmanager
+def exploring(limit: int) -> Iterator[str]:
+    """The address of an explorer whose questions may take ``limit`` seconds."""
+    words = [sys.executable, "-m", "roofline", "explore", "--no-browser", "--limit", str(limit)]
     with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as running:
         assert running.stdout is not None
         found = next((line for line in running.stdout if line.startswith("ready: ")), "")

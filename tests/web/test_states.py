@@ -32,7 +32,7 @@ def settled(tab: Tab, address: str = "") -> None:
     """Go to an address of the page that is open, and wait until its answer is there."""
     if address:
         tab.page.evaluate("to => new Promise((done) => { location.hash = to; setTimeout(done, 20); })", address)
-    tab.page.wait_for_selector("main[aria-busy=false]", timeout=60_000)
+    tab.page.wait_for_selector("main[aria-busy=false]")
 
 
 def seconds(value: float) -> str:
@@ -141,7 +141,7 @@ def test_measured_points_are_those_of_json(tab: Tab, explorer: str, tmp_path: Pa
         said = answer_question("data", "profile", {"words": [str(path)], "options": {"on": "h100"}})["data"]
         lost = {each["name"]: each["seconds"] * (1 - each["fraction"]) for each in said["points"]}
         name = max(lost, key=lambda each: lost[each])
-        tab.page.locator("section[aria-label='Time lost']", has_text=f"{name} loses most: ").wait_for(timeout=60_000)
+        tab.page.locator("section[aria-label='Time lost']", has_text=f"{name} loses most: ").wait_for()
         assert seconds(lost[name]).split()[0][:3] in tab.text("section[aria-label='Time lost'] p")
     assert tab.said == []
 
