@@ -17,14 +17,14 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.estimates.eager import fitted_eager
-from benchmarks.estimates.fits import Outcome, fitted_family
+from benchmarks.estimates.fits import Outcome, kept_family
 from benchmarks.estimates.page import SUMMARY
 from benchmarks.estimates.rows import Lint, groups_by_family, read
 from benchmarks.estimates.served import LEVELS, fitted_steps, read_runs, summary, transferred
 from benchmarks.estimates.training import fitted_training
 from benchmarks.estimates.transfers import another_generation, within_a_generation
-from roofline.estimates.constants import KernelConstants, read_constants, write_constants
-from roofline.estimates.transfer import write_transfers
+from roofline.estimates.constants import KernelConstants, read_constants, shipped, write_constants
+from roofline.estimates.transfer import transfers, write_transfers
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -36,36 +36,37 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--catalog", type=Path, required=True, help="folder to write constants to")
     options = parser.parse_args(arguments)
     lint = Lint()
-    done: list[KernelConstants] = []
     left: list[Outcome] = []
-    for key, groups in groups_by_family(read(options.data, lint, options.only)):
-        if options.library and key[1] not in options.library:
+    for key, groups in groups_by_family(read(options.data, lint)):
+        if (options.library and key[1] not in options.library) or (options.only and key[0] not in options.only):
             continue
         start = time.perf_counter()
-        found = fitted_family(key[0], groups)
+        found = kept_family(key[0], groups)
         left += found
         middle = defaultdict(list)
         for one in found:
             middle[one.group.chip].append(one.constants.error["mdape"])
         shown = ", ".join(f"{chip} {100 * float(np.median(each)):.1f}" for chip, each in middle.items())
         print(f"{' '.join(key)}: {shown}  ({time.perf_counter() - start:.0f} s)", file=sys.stderr, flush=True)
-    done += [one.constants for one in left]
     # residuals of chips that were left out are those of all libraries together
     moved = [] if options.library else another_generation(left)
     if not options.only or "contraction" in options.only:
         moved += within_a_generation(options.data)
-    if not options.only or "served_step" in options.only:
-        runs = read_runs(options.data, lint)
-        done += fitted_steps(runs)
-        moved += transferred(runs)
-        held = {name: asdict(errors) for name, errors in summary(runs).items()}
-        SUMMARY.write_text(json.dumps(held, indent=1) + "\n", encoding="utf-8")
+    done = [one.constants for one in left]
     if not options.only or "eager_kernel" in options.only:
         done += fitted_eager(options.data)
-    write_transfers(moved)
     if not options.only or "training_step" in options.only:
         done.append(fitted_training())
     write(done, options.catalog, lint, options.library)
+    write_transfers(moved)
+    if not options.only or "served_step" in options.only:
+        shipped.cache_clear()  # steps are those of the kernels that were fitted just now
+        transfers.cache_clear()
+        runs = read_runs(options.data, lint)
+        write(fitted_steps(runs), options.catalog, lint, options.library)
+        write_transfers(transferred(runs))
+        held = {name: asdict(errors) for name, errors in summary(runs).items()}
+        SUMMARY.write_text(json.dumps(held, indent=1) + "\n", encoding="utf-8")
     return 0
 
 

@@ -60,7 +60,7 @@ def _nearest(kernel: str, train: Rows, test: Rows) -> Any:
 def _forest(kernel: str, train: Rows, test: Rows) -> Any:
     from sklearn.ensemble import RandomForestRegressor
 
-    forest = RandomForestRegressor(200, random_state=0, min_samples_leaf=1, n_jobs=1)
+    forest = RandomForestRegressor(100, random_state=0, min_samples_leaf=1, n_jobs=1)
     forest.fit(_features(train), np.log(train.seconds))
     return np.exp(forest.predict(_features(test)))
 

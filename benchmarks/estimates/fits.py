@@ -8,14 +8,20 @@ the chip's own constants fitted without the fifth of rows that it stands in.
 
 from __future__ import annotations
 
+import pickle
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from hashlib import sha256
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from benchmarks.estimates import baselines as baselined
 from benchmarks.estimates.baselines import baselines
-from benchmarks.estimates.rows import Group
+from benchmarks.estimates.rows import KEPT, Group
+from roofline.estimates import fitting, kernels, transfer
 from roofline.estimates.calibration import PRIOR
 from roofline.estimates.constants import TAILS, KernelConstants
 from roofline.estimates.fitting import Errors, Fitted, Rows, fit, fit_family
@@ -75,6 +81,32 @@ def conformal(ratios: Any) -> tuple[float, float]:
     low = ordered[max(int(np.floor((len(ordered) + 1) * TAILS[0])) - 1, 0)]
     high = ordered[min(int(np.ceil((len(ordered) + 1) * TAILS[1])) - 1, len(ordered) - 1)]
     return float(low), float(high)
+
+
+def kept_family(kernel: str, groups: Mapping[Group, Rows]) -> list[Outcome]:
+    """What :func:`fitted_family` finds, kept until the rows or the code that it follows from change."""
+    made_by = (
+        fitting,
+        kernels,
+        transfer,
+        sys.modules[KERNELS[kernel].parts.__module__],
+        baselined,
+        sys.modules[__name__],
+    )
+    digest = sha256()
+    for module in made_by:
+        digest.update(Path(str(module.__file__)).read_bytes())
+    for group, rows in groups.items():
+        digest.update(repr((group, rows.chip, list(rows.shapes))).encode())
+        for column in (*rows.shapes.values(), rows.seconds):
+            digest.update(np.ascontiguousarray(column).tobytes())
+    path = KEPT.parent / "fits" / f"{kernel}-{digest.hexdigest()[:20]}.pickle"
+    if path.exists():
+        return list(pickle.loads(path.read_bytes()))
+    found = fitted_family(kernel, groups)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(pickle.dumps(found))
+    return found
 
 
 def fitted_family(kernel: str, groups: Mapping[Group, Rows]) -> list[Outcome]:

@@ -8,20 +8,26 @@ from __future__ import annotations
 
 import csv
 import gzip
+import json
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from hashlib import sha256
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from roofline.estimates import attention, experts
 from roofline.estimates.attention import BEYOND, attention_path
 from roofline.estimates.experts import TILES, row_tiles
 from roofline.estimates.fitting import Rows
 from roofline.estimates.kernels import ChipFigures
 from roofline.hardware import chip
 
+#: The tables of measured kernels, and where their rows are kept as arrays, so that they are parsed once.
+TABLES = ("kernels.csv.gz", "kernels_more.csv.gz")
+KEPT = Path(__file__).resolve().parents[2] / "build" / "measured.npz"
 #: Fewest rows of a group: fewer tell too little of six constants.
 LEAST = 30
 #: Chips by the name the data have.
@@ -97,48 +103,74 @@ class Lint:
         return [f"{count:,} rows left out: {why}" for why, count in mine]
 
 
-@dataclass(frozen=True, slots=True)
-class Tables:
-    """All rows by group, and the figures of each chip by format that the first table states."""
-
-    groups: Mapping[Group, list[dict[str, str]]]
-    figures: Mapping[tuple[str, str], dict[str, float]]
-
-    def rows(self, group: Group) -> Rows:
-        """Shapes and seconds of a group's rows; several times of one shape become their median."""
-        rows = self.groups[group]
-        figures = self.figures.get((rows[0]["gpu"], rows[0]["dtype"])) or self.figures[rows[0]["gpu"], "x"]
-        chip = ChipFigures(*(figures[name] for name in ChipFigures._fields))
-        shapes = SHAPES[group.kernel](rows)
-        if group.kernel in ("collective", "all_reduce"):
-            shapes["link"] = np.full(len(rows), figures["link"])
-        seconds = column(rows, "measured_us") * 1e-6
-        names = list(shapes)
-        keys = np.stack([np.broadcast_to(shapes[name], seconds.shape) for name in names])
-        _, first, which = np.unique(keys, axis=1, return_index=True, return_inverse=True)
-        which = which.ravel()
-        order = np.argsort(which, kind="stable")
-        parts = np.split(seconds[order], np.cumsum(np.bincount(which))[:-1])
-        middle = np.array([np.median(part) for part in parts])
-        return Rows({name: keys[number][first] for number, name in enumerate(names)}, middle, chip)
+def rows_of(group: Group, rows: Sequence[Mapping[str, str]], figures: Mapping[str, float]) -> Rows:
+    """Shapes and seconds of a group's rows; several times of one shape become their median."""
+    chip = ChipFigures(*(figures[name] for name in ChipFigures._fields))
+    shapes = SHAPES[group.kernel](rows)
+    if group.kernel in ("collective", "all_reduce"):
+        shapes["link"] = np.full(len(rows), figures["link"])
+    seconds = column(rows, "measured_us") * 1e-6
+    names = list(shapes)
+    keys = np.stack([np.broadcast_to(shapes[name], seconds.shape) for name in names])
+    _, first, which, counts = np.unique(keys, axis=1, return_index=True, return_inverse=True, return_counts=True)
+    middle = seconds[first]
+    for again in np.flatnonzero(counts > 1):
+        middle[again] = np.median(seconds[which.ravel() == again])
+    return Rows({name: keys[number][first] for number, name in enumerate(names)}, middle, chip)
 
 
-def read(data: Path, lint: Lint, only: Sequence[str] = ()) -> Tables:
-    """Read the rows of kernels that have a model, by group."""
+def read(data: Path, lint: Lint, kept: Path = KEPT) -> dict[Group, Rows]:
+    """The rows of kernels that have a model, by group: from the tables, or as they were kept when last read."""
+    tables = [data / name for name in TABLES]
+    code = [Path(__file__), *map(Path, (experts.__file__, attention.__file__))]
+    stamp = json.dumps(
+        [[str(path), path.stat().st_size, path.stat().st_mtime] for path in tables]
+        + [sha256(path.read_bytes()).hexdigest() for path in code]
+    )
+    if kept.exists():
+        with np.load(kept, allow_pickle=False) as held:
+            head = json.loads(str(held["head"]))
+            if head["stamp"] == stamp:
+                lint.counts.update({(kernel, why): count for kernel, why, count in head["lint"]})
+                return {Group(*key): _unpacked(key, held, number) for number, key in enumerate(head["groups"])}
+    found = _parsed(tables, lint)
+    arrays: dict[str, Any] = {}
+    for number, rows in enumerate(found.values()):
+        arrays[f"names {number}"] = np.array(list(rows.shapes))
+        arrays[f"rows {number}"] = np.stack([*rows.shapes.values(), rows.seconds])
+        arrays[f"chip {number}"] = np.array(rows.chip)
+    counts = [[*key, count] for key, count in lint.counts.items()]
+    kept.parent.mkdir(parents=True, exist_ok=True)
+    np.savez(kept, head=json.dumps({"stamp": stamp, "lint": counts, "groups": list(found)}), **arrays)
+    return found
+
+
+def _unpacked(key: Sequence[Any], held: Any, number: int) -> Rows:
+    names, columns = held[f"names {number}"].tolist(), held[f"rows {number}"]
+    return Rows(dict(zip(names, columns, strict=False)), columns[-1], ChipFigures(*held[f"chip {number}"].tolist()))
+
+
+def _parsed(tables: Sequence[Path], lint: Lint) -> dict[Group, Rows]:
+    """Read the tables."""
     found: dict[Group, list[dict[str, str]]] = defaultdict(list)
     figures: dict[tuple[str, str], dict[str, float]] = {}
-    for name in ("kernels.csv.gz", "kernels_more.csv.gz"):
-        with gzip.open(data / name, "rt") as file:
+    for path in tables:
+        with gzip.open(path, "rt") as file:
             for row in csv.DictReader(file):
-                if name == "kernels.csv.gz":
+                if path.name == TABLES[0]:
                     _note_figures(figures, row)
                     group = group_of(row)
                 else:
                     group = more_group_of(row)
-                if group is not None and (not only or group.kernel in only) and lint.keep(row, group.kernel):
+                if group is not None and lint.keep(row, group.kernel):
                     found[group].append(row)
     parted = {part: rows for group, rows in found.items() for part, rows in by_source(group, rows).items()}
-    return Tables({group: rows for group, rows in sorted(parted.items()) if len(rows) >= LEAST}, figures)
+    made = {}
+    for group, rows in sorted(parted.items()):
+        if len(rows) >= LEAST:
+            mine = figures.get((rows[0]["gpu"], rows[0]["dtype"])) or figures[rows[0]["gpu"], "x"]
+            made[group] = rows_of(group, rows, mine)
+    return made
 
 
 def by_source(group: Group, rows: list[dict[str, str]]) -> dict[Group, list[dict[str, str]]]:
@@ -391,12 +423,12 @@ SHAPES: dict[str, Callable[[Sequence[Mapping[str, str]]], dict[str, Any]]] = {
 }
 
 
-def groups_by_family(tables: Tables) -> Iterable[tuple[tuple[str, ...], dict[Group, Rows]]]:
+def groups_by_family(groups: Mapping[Group, Rows]) -> Iterable[tuple[tuple[str, ...], dict[Group, Rows]]]:
     """Groups that share constants: of one kernel, library and format, on all chips of a vendor."""
     families: dict[tuple[str, ...], dict[Group, Rows]] = defaultdict(dict)
-    for group in tables.groups:
+    for group, rows in groups.items():
         apart = "contraction" in group.kernel or group.kernel == "experts"
         vendor = chip(group.chip).vendor
         key = (group.kernel, group.library, group.dtype, group.path if apart else "", str(group.core), vendor)
-        families[key][group] = tables.rows(group)
+        families[key][group] = rows
     return families.items()

@@ -190,17 +190,17 @@ def checked_expression(text: str) -> str:
 
 
 def table_rows(
-    text: str, name: str, hint: str, *, first: int = 1, most: int = MOST_ROWS, strict: bool = True
+    text: str, name: str, hint: str, *, first: int = 1, most: int = MOST_ROWS, strict: bool = True, between: str = ","
 ) -> Iterator[tuple[int, list[str]]]:
     """Give the rows of a CSV table that are not empty, each with the number of its last line.
 
     ``first`` is the number of the text's own first line; ``hint`` says how the table would be right. Without ``strict``
-    a quoted text may end with the file.
+    a quoted text may end with the file; ``between`` stands between two cells.
     """
     import csv
     import io
 
-    reader = csv.reader(io.StringIO(text, newline=""), skipinitialspace=strict, strict=strict)
+    reader = csv.reader(io.StringIO(text, newline=""), skipinitialspace=strict, strict=strict, delimiter=between)
     try:
         rows = 0
         for row in reader:

@@ -10,8 +10,11 @@ from roofline import bound
 from roofline.errors import InputError
 from roofline.estimates import estimated
 from roofline.estimates.accuracy import accuracy
-from roofline.estimates.estimator import Estimator, kernels_of
-from roofline.models import serve_bound
+from roofline.estimates.constants import shipped
+from roofline.estimates.estimator import Estimator, KernelRun, chip_figures, kernels_of
+from roofline.estimates.kernels import ChipFigures
+from roofline.hardware import chip
+from roofline.models import serve, serve_bound
 
 
 @pytest.mark.parametrize("library", ["vllm", "trtllm", "sglang"])
@@ -81,8 +84,50 @@ def test_attention_in_fp8_finds_the_constants_of_its_format() -> None:
 @pytest.mark.parametrize("chip", ["v5e", "mi300x"])
 def test_nothing_is_promised_of_a_chip_of_another_vendor(chip: str) -> None:
     answer = estimated(bound("bf16[4096, 8192] * bf16[8192, 8192]", on=chip))
-    assert answer.estimate == answer.lower
-    assert any("its bound is taken" in line for line in answer.assumptions)
+    assert answer.estimate is None
+    assert "no expectation: no constants of vllm are known for contraction in bf16" in answer.expectation.in_words()
+    assert answer.to_dict()["expectation"]["time"] is None
+
+
+@pytest.mark.parametrize(("on", "dtype"), [("a10", "fp8"), ("t4", "bf16"), ("v100", "bf16"), ("b580", "fp8")])
+def test_nothing_is_promised_without_units_of_the_format(on: str, dtype: str) -> None:
+    """The product runs in another format there, and so another kernel does."""
+    answer = estimated(bound(f"{dtype}[4096, 8192] * {dtype}[8192, 8192]", on=on))
+    assert not answer.expectation.is_known
+
+
+def test_units_of_half_precision_are_those_of_the_format_asked() -> None:
+    """A T4 has them for fp16, and no bf16."""
+    answer = estimated(bound("fp16[4096, 8192] * fp16[8192, 8192]", on="t4"))
+    assert 1 < answer.estimate / answer.lower < 1.6
+
+
+def test_constants_of_a_chip_go_with_the_figures_they_were_fitted_with() -> None:
+    """The measured RTX PRO 6000 is the server's, with slower memory than the data sheet of the workstation's."""
+    for record in shipped():
+        if all(name in record.figures for name in ChipFigures._fields) and "link" not in record.figures:
+            run = KernelRun(record.kernel, record.dtype, record.path, {}, ())
+            found = chip_figures(chip(record.chip), record, run)
+            assert found._asdict() == pytest.approx({name: record.figures[name] for name in found._fields})
+
+
+def test_nothing_is_expected_where_most_of_the_time_has_no_constants() -> None:
+    """Of nvfp4 on another generation nothing is known: bounds of its products do not pass for what to expect."""
+    asked = {"on": "b200:8", "tensor": 8, "batch": 4, "prompt": 512, "context": 512}
+    known, unknown = (
+        estimated(serve("llama-3-8b", weights=dtype, activations=dtype, **asked)) for dtype in ("fp8", "nvfp4")
+    )
+    assert known.prefill.expectation.is_known
+    assert known.prefill.estimate > known.prefill.lower
+    found = unknown.prefill.expectation
+    assert not found.is_known
+    assert unknown.prefill.estimate is None
+    assert "are known for quantised contraction in nvfp4" in found.in_words()
+    assert not any("its bound is taken" in line for line in found.assumptions)
+    assert unknown.prefill.to_dict()["expectation"]["known"] is False
+    # a framework's steps were measured in this format, and tell of it
+    assert unknown.decode.expectation.is_known
+    assert unknown.decode.estimate == unknown.expectation.time_per_token.value
 
 
 COLD = [

@@ -20,7 +20,7 @@ from roofline.errors import InputError, suggest
 from roofline.estimates.constants import KernelConstants, overlaid, read_constants, shipped
 from roofline.estimates.estimator import Estimator
 from roofline.estimates.fitting import Errors
-from roofline.estimates.measured_kernels import MeasuredKernel, by_kind, kernels_from, plausible
+from roofline.estimates.measured_kernels import MeasuredKernel, by_kind, kernels_from, left_out, plausible
 from roofline.hardware import chip
 from roofline.hardware.machine import Machine
 from roofline.progress import counted
@@ -141,7 +141,7 @@ class HeldAccuracy(Answer):
         yield BLANK
         yield Listing("errors", ["of estimates against these runs, without fitting"])
         if self.rejected:
-            yield Listing("left out", [f"{count} rows: {why}" for why, count in self.rejected.items()], "warning")
+            yield Listing("left out", left_out(self.rejected), "warning")
 
     def one_line(self) -> str:
         """How many kinds of kernel, and rows."""
@@ -181,7 +181,7 @@ def held_accuracy(
     machine = chip(on) if isinstance(on, str) else on
     rejected: dict[str, int] = defaultdict(int)
     kinds = []
-    for key, members in counted(by_kind(kernels_from(data, machine), library).items()):
+    for key, members in counted(by_kind(kernels_from(data, machine), library, rejected).items()):
         estimator = Estimator(key[3], files)
         kept = plausible(members, machine, estimator, rejected)
         found = [estimator.kernel(estimator.own_kernel(one.run), machine) for one in kept]
@@ -194,7 +194,7 @@ def held_accuracy(
             errors = Errors.of(np.array([float(one.value) for one, _ in known]), seconds)
             kinds.append(Held(key[0], key[1], key[3], known[0][0].basis, errors, float(np.mean(inside))))
     if not kinds:
-        why = "; ".join(f"{count} rows: {said}" for said, count in rejected.items()) or "the file has no rows"
+        why = "; ".join(left_out(rejected)) or "the file has no rows"
         raise InputError(f"nothing can be held against constants: {why}", hint="a row a kernel, with its time")
     whose = f" · {data}" if isinstance(data, str | Path) else ""
     return HeldAccuracy(tuple(kinds), dict(rejected), f"accuracy of estimates · {machine.key}{whose}")

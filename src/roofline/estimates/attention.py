@@ -24,20 +24,22 @@ from __future__ import annotations
 from typing import Any
 
 from roofline.estimates.kernels import (
+    FROM_HOST,
     ChipFigures,
     KernelModel,
     ModelConstant,
     Parts,
     Shapes,
     Values,
+    launched,
     slowed,
     together,
     warm_share,
 )
 
-PREFILL_POLICIES = ("128x128", "64x64", "128x64", "64x64 packed", "128x128 packed")
+PREFILL_POLICIES = ("128x128", "64x64", "128x64", "64x64 packed", "128x128 packed", f"128x128 {FROM_HOST}")
 #: Whether a decode kernel cuts sequences into pieces. FlashAttention-2 does not where every head has keys of its own.
-DECODE_POLICIES = ("", "whole")
+DECODE_POLICIES = ("", "whole", FROM_HOST)
 #: Keys that a decode kernel reads at a time, and query heads that share them in one product.
 DECODE_BLOCK, DECODE_GROUP = 64, 16
 
@@ -45,7 +47,7 @@ PREFILL = (
     ModelConstant("compute_efficiency", "", "share of a core's peak within a block", 0.65, 0.05, 1.6, own=True),
     ModelConstant("exp_rate", "1/s", "exponentials a second of one core", 3e10, 1e9, 1e12, True, True),
     ModelConstant("memory_efficiency", "", "share of the data-sheet bandwidth that streams", 0.7, 0.2, 1.4, own=True),
-    ModelConstant("launch_time", "s", "time of an empty kernel", 8e-6, 5e-7, 6e-5, own=True),
+    ModelConstant("launch_time", "s", "time of an empty kernel", 8e-6, 5e-7, 5e-4, own=True),
     ModelConstant("tile_time", "s", "time to start a tile of queries", 1e-6, 1e-8, 2e-5, own=True),
     ModelConstant("block_time", "s", "time of a block beside its arithmetic", 5e-8, 1e-10, 2e-6, own=True),
     ModelConstant("exposed", "", "share of the shorter of product and exponentials that is not hidden", 0.3, 0.01, 1.0),
@@ -56,7 +58,7 @@ PREFILL = (
 )
 
 DECODE = (
-    ModelConstant("launch_time", "s", "time of an empty kernel", 7e-6, 5e-7, 6e-5, own=True),
+    ModelConstant("launch_time", "s", "time of an empty kernel", 7e-6, 5e-7, 5e-4, own=True),
     ModelConstant("memory_efficiency", "", "share of the data-sheet bandwidth that streams", 0.85, 0.2, 1.4, own=True),
     ModelConstant("core_rate", "B/s", "rate at which one core streams keys and values", 5e10, 2e9, 2e12, own=True),
     ModelConstant("start_time", "s", "time to start a piece", 3e-6, 1e-8, 2e-5, own=True),
@@ -72,10 +74,15 @@ DECODE = (
 )
 
 #: Heads that a core takes together over the latents.
-LATENT_POLICIES = ("64 heads", "16 heads", "32 heads", "128 heads", "8 heads")
+LATENT_POLICIES = (
+    *("64 heads", "16 heads", "32 heads", "128 heads", "8 heads"),
+    "64 heads in pairs",
+    f"16 heads {FROM_HOST}",
+)
 LATENT_DECODE = (
-    *(one._replace(own=one.name != "combine" and one.own) for one in DECODE),
+    *(one._replace(own=one.name not in ("combine", "chunk") and one.own) for one in DECODE),
     ModelConstant("compute_efficiency", "", "share of a core's peak within a block", 0.5, 0.02, 1.6, own=True),
+    ModelConstant("head_time", "s", "time of a core to combine a head's pieces", 1e-7, 1e-10, 5e-5, own=True),
 )
 
 
@@ -123,7 +130,7 @@ def prefill_parts(shapes: Shapes, chip: ChipFigures, c: Values, policy: str = ""
     batch, heads, kv_heads, size, length, past, window, kv_bytes = _given(
         shapes, batch=1, heads=1, kv_heads=1, head_size=128, length=1, past=0, window=0, kv_bytes=2
     )
-    rows, block, packed = _tile(policy)
+    rows, block, packed = _tile(policy.removesuffix(FROM_HOST).strip())
     group = heads / kv_heads
     shared = group if packed else np.ones_like(group)
     each = np.ceil(length * shared / rows)
@@ -147,8 +154,7 @@ def prefill_parts(shapes: Shapes, chip: ChipFigures, c: Values, policy: str = ""
     warm = warm_share(moved, c["cache_share"], chip.cache)
     memory = moved * (1 - warm * (1 - c["warm_time"])) / (c["memory_efficiency"] * chip.bandwidth)
     time = together(compute, memory, c["overlap_exponent"])
-    hidden = np.minimum(memory, time)
-    return Parts({"memory": hidden, "waves": time - hidden, "launch": np.full_like(time, c["launch_time"])})
+    return launched(time, memory, c["launch_time"], policy)
 
 
 def decode_parts(shapes: Shapes, chip: ChipFigures, c: Values, policy: str = "") -> Parts:
@@ -173,8 +179,7 @@ def decode_parts(shapes: Shapes, chip: ChipFigures, c: Values, policy: str = "")
     memory = moved * (1 - warm * (1 - c["warm_time"])) / (c["memory_efficiency"] * chip.bandwidth)
     time = together(waves, memory, c["overlap_exponent"])
     time = slowed(time + np.where(pieces > 1.01, c["combine"] * np.log2(1 + pieces), 0.0), c["throttle"])
-    hidden = np.minimum(memory, time)
-    return Parts({"memory": hidden, "waves": time - hidden, "launch": np.full_like(time, c["launch_time"])})
+    return launched(time, memory, c["launch_time"], policy)
 
 
 def latent_decode_parts(shapes: Shapes, chip: ChipFigures, c: Values, policy: str = "") -> Parts:
@@ -185,23 +190,28 @@ def latent_decode_parts(shapes: Shapes, chip: ChipFigures, c: Values, policy: st
         shapes, batch=1, heads=1, head_size=576, value_size=512, length=1, kv_bytes=2
     )
     rows = float((policy or LATENT_POLICIES[0]).split()[0])
-    tiles = np.ceil(heads / rows)
-    sequences, slots = batch * tiles, chip.cores * c["occupancy"]
+    paired = policy.endswith("in pairs")
+    sequences, slots = batch * np.ceil(heads / rows), chip.cores * c["occupancy"]
     pieces = np.maximum(np.minimum(slots / sequences, length / c["chunk"]), 1)
+    pieces = np.ones_like(pieces) if paired else pieces
     each = length / pieces
     mma = rows * 2 * (size + value) * each / (chip.matrix_peak / chip.cores * c["compute_efficiency"])
     stream = each * size * kv_bytes / c["core_rate"]
     core = together(mma, stream, 2.0) + c["block_time"] * np.ceil(each / DECODE_BLOCK) + c["start_time"]
-    load = sequences * pieces / slots
-    quantised = c["wave_quantisation"]
-    waves = ((1 - quantised) * np.maximum(load, 1) + quantised * np.ceil(load)) * core
+    if paired:
+        turns = np.ceil(2 * sequences / chip.cores)
+        waves = (np.floor(turns / 2) * 2 / np.clip(c["occupancy"], 1, 2) + turns % 2) * core
+    else:
+        load = sequences * pieces / slots
+        quantised = c["wave_quantisation"]
+        waves = ((1 - quantised) * np.maximum(load, 1) + quantised * np.ceil(load)) * core
+    waves = waves + batch * heads / chip.cores * c["head_time"]
     moved = batch * (length * size * kv_bytes + 2 * heads * (size + value))
     warm = warm_share(moved, c["cache_share"], chip.cache)
     memory = moved * (1 - warm * (1 - c["warm_time"])) / (c["memory_efficiency"] * chip.bandwidth)
     time = together(waves, memory, c["overlap_exponent"])
     time = slowed(time + np.where(pieces > 1.01, c["combine"] * np.log2(1 + pieces), 0.0), c["throttle"])
-    hidden = np.minimum(memory, time)
-    return Parts({"memory": hidden, "waves": time - hidden, "launch": np.full_like(time, c["launch_time"])})
+    return launched(time, memory, c["launch_time"], policy)
 
 
 _SHAPES = ("batch", "heads", "kv_heads", "head_size", "length", "window", "kv_bytes")

@@ -20,7 +20,15 @@ from roofline.estimates.constants import KernelConstants, write_constants
 from roofline.estimates.estimator import Estimator, chip_figures
 from roofline.estimates.fitting import Errors, Rows, chosen_policy, fit
 from roofline.estimates.kernel_table import KERNELS
-from roofline.estimates.measured_kernels import TYPICAL, MeasuredKernel, by_kind, kernels_from, plausible, typical
+from roofline.estimates.measured_kernels import (
+    TYPICAL,
+    MeasuredKernel,
+    by_kind,
+    kernels_from,
+    left_out,
+    plausible,
+    typical,
+)
 from roofline.hardware import chip
 from roofline.hardware.machine import Machine
 from roofline.progress import counted
@@ -85,7 +93,7 @@ class Calibration(Answer):
         yield BLANK
         yield Listing("started from", list(dict.fromkeys(self.started_from)), "quiet")
         if self.rejected:
-            yield Listing("left out", [f"{count} rows: {why}" for why, count in self.rejected.items()], "warning")
+            yield Listing("left out", left_out(self.rejected), "warning")
 
     def to_dict(self) -> dict[str, Any]:
         """Under stable keys (schema ``roofline/calibration/1``)."""
@@ -123,7 +131,7 @@ def calibrate(
     rejected: dict[str, int] = defaultdict(int)
     estimator = Estimator(start or "vllm")
     fitted, starts = [], []
-    for key, members in counted(by_kind(kernels_from(runs, machine), library).items()):
+    for key, members in counted(by_kind(kernels_from(runs, machine), library, rejected).items()):
         kept = plausible(members, machine, estimator, rejected)
         if len(kept) < LEAST_ROWS:
             rejected[f"fewer than {LEAST_ROWS} rows: {key[0].replace('_', ' ')} {key[1]}"] += len(kept)
@@ -135,7 +143,7 @@ def calibrate(
         where = "" if record is None else f" ({record.transferred_from or 'this chip'})"
         starts.append(f"{whose}{where}")
     if not fitted:
-        why = "; ".join(f"{count} rows: {said}" for said, count in rejected.items()) or "the file has no rows"
+        why = "; ".join(left_out(rejected)) or "the file has no rows"
         raise InputError(f"nothing can be fitted: {why}", hint="ten rows of a kind of kernel suffice")
     return Calibration(machine.key, library, tuple(fitted), dict(rejected), tuple(starts))
 
@@ -144,9 +152,9 @@ def _fitted(record: KernelConstants, kept: Sequence[MeasuredKernel], machine: Ma
     """Fit one kind of kernel."""
     import numpy as np
 
-    names = sorted({name for run, _, _ in kept for name in run.shapes})
-    shapes = {name: np.array([float(run.shapes.get(name, 0.0)) for run, _, _ in kept]) for name in names}
-    seconds = np.array([seconds for _, seconds, _ in kept])
+    names = sorted({name for one in kept for name in one.run.shapes})
+    shapes = {name: np.array([float(one.run.shapes.get(name, 0.0)) for one in kept]) for name in names}
+    seconds = np.array([one.seconds for one in kept])
     return refitted(record, Rows(shapes, seconds, chip_figures(machine, record, kept[0].run)), machine.key, library)
 
 

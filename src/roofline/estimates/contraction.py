@@ -12,7 +12,8 @@ pieces. For every choice of tile and split::
     T      = ((waves · tile)^p + memory^p)^(1/p) + split cost
 
 The time is the soft minimum over the choices, slowed in long kernels, plus the launch. ``policy`` says which choices a
-library has: ``search`` (all), ``nosplit``, ``bucket`` (the tile's rows follow from m), ``big`` (large tiles only).
+library has: ``search`` (all), ``nosplit``, ``bucket`` (the tile's rows follow from m), ``big`` (large tiles only), or
+``128x128`` (one tile for all shapes, as CUTLASS on consumer Blackwell). ``from the host`` no graph was timed.
 
 Source: a model of our own; tiles, waves and split-k as in NVIDIA, "Matrix Multiplication Background User's Guide".
 """
@@ -23,6 +24,7 @@ from functools import cache
 from typing import Any
 
 from roofline.estimates.kernels import (
+    FROM_HOST,
     Array,
     ChipFigures,
     KernelModel,
@@ -30,6 +32,7 @@ from roofline.estimates.kernels import (
     Parts,
     Shapes,
     Values,
+    launched,
     slowed,
     together,
     warm_share,
@@ -53,8 +56,8 @@ TILES = (
     (256, 128),
 )
 #: Into how many pieces the depth is cut.
-SPLITS = (1, 2, 4, 8)
-POLICIES = ("search", "nosplit", "bucket", "big")
+SPLITS = (1, 2, 4, 8, 16)
+POLICIES = ("search", "nosplit", "bucket", "big", "128x128", f"search {FROM_HOST}")
 
 CONSTANTS = (
     ModelConstant("compute_efficiency", "", "share of a core's peak within a tile", 0.9, 0.05, 1.6, own=True),
@@ -78,21 +81,21 @@ CONSTANTS = (
 
 
 @cache
-def _choices() -> tuple[Any, Any, Any]:
-    """Tile rows, tile columns and splits of all choices, each as a row."""
+def _choices(policy: str) -> tuple[Any, Any, Any]:
+    """Tile rows, tile columns and splits of the choices of a policy for any shape, each as a row."""
     import numpy as np
 
-    every = np.array([(rows, columns, split) for rows, columns in TILES for split in SPLITS], float)
+    splits = SPLITS[:1] if policy in ("nosplit", "128x128") else SPLITS
+    tiles = ((128, 128),) if policy == "128x128" else TILES
+    every = np.array([(rows, columns, split) for rows, columns in tiles for split in splits], float)
     return every[:, 0][None, :], every[:, 1][None, :], every[:, 2][None, :]
 
 
-def _legal(policy: str, m: Array, n: Array) -> Any:
+def _legal(policy: str, m: Array, n: Array, choices: tuple[Any, Any, Any]) -> Any:
     """Which choices a policy leaves for each product."""
     import numpy as np
 
-    rows, columns, split = _choices()
-    if policy == "nosplit":
-        return np.broadcast_to(split == 1, (m.shape[0], split.shape[1]))
+    rows, columns, split = choices
     wanted = np.clip(2.0 ** np.ceil(np.log2(np.maximum(m, 16))), 16, 128)
     if policy == "bucket":
         return ((rows == wanted) | ((wanted >= 128) & (rows >= 128))) & (split > 0)
@@ -108,7 +111,7 @@ def contraction_parts(shapes: Shapes, chip: ChipFigures, c: Values, policy: str 
     names = ("m", "n", "k", "batch", "a_bytes", "b_bytes", "out_bytes")
     given = np.broadcast_arrays(*(np.asarray(shapes.get(name, 1.0), float) for name in names))
     m, n, k, batch, a_bytes, b_bytes, out_bytes = (value.reshape(-1, 1) for value in given)
-    rows, columns, split = _choices()
+    choices = rows, columns, split = _choices(policy)
     tiles = np.ceil(m / rows) * np.ceil(n / columns) * batch * split
     busy = np.minimum(tiles, chip.cores)
     depth = np.maximum(k / split, c["shortest_depth"])
@@ -116,7 +119,8 @@ def contraction_parts(shapes: Shapes, chip: ChipFigures, c: Values, policy: str 
     waves = (1 - quantised) * np.maximum(tiles / chip.cores, 1) + quantised * np.ceil(tiles / chip.cores)
     mma = 2 * rows * columns * depth / (chip.matrix_peak / chip.cores * c["compute_efficiency"])
     load = (rows * a_bytes + columns * b_bytes) * depth / c["core_l2_rate"]
-    tile = np.cbrt(mma**3 + load**3) + c["tile_overhead"] + c["epilogue"] * rows * columns * out_bytes
+    inner = np.cbrt(mma * mma * mma + load * load * load)
+    tile = inner + c["tile_overhead"] + c["epilogue"] * rows * columns * out_bytes
     a, b, out = batch * m * k * a_bytes, batch * k * n * b_bytes, batch * m * n * out_bytes
     whole = a + b + out
     cold_a = 1 - warm_share(whole, c["activation_cache_share"], chip.cache)
@@ -128,18 +132,15 @@ def contraction_parts(shapes: Shapes, chip: ChipFigures, c: Values, policy: str 
     pieces = 8 * split * batch * m * n / (c["core_l2_rate"] * busy)
     extra = np.where(split > 1, c["split_overhead"] + pieces, 0.0)
     time = together(waves * tile, memory, c["overlap_exponent"]) + extra
-    time = np.where(_legal(policy, m, n), time, np.inf)
+    time = np.where(_legal(policy, m, n, choices), time, np.inf)
     best = time.argmin(axis=1)
     least = time.min(axis=1, keepdims=True)
     width = c["choice_width"]
     soft = least[:, 0] * (1 - width * np.log(np.exp(-(time / least - 1) / width).sum(axis=1)))
     soft = slowed(np.maximum(soft, 0.5 * least[:, 0]), c["throttle"])
     at_best = np.take_along_axis(np.broadcast_to(memory, time.shape), best[:, None], 1)[:, 0]
-    hidden = np.minimum(at_best, soft)
-    launch = np.full_like(soft, c["launch_time"])
-    shape = given[0].shape
-    parts = {"memory": hidden, "waves": soft - hidden, "launch": launch}
-    return Parts({name: value.reshape(shape) for name, value in parts.items()})
+    found = launched(soft, at_best, c["launch_time"], policy).seconds
+    return Parts({name: value.reshape(given[0].shape) for name, value in found.items()})
 
 
 QUANTISE = (

@@ -59,6 +59,12 @@ EXPERT_WEIGHTS = {
 }
 #: Formats whose steps stand for another format's, in the order of preference.
 STEP_FORMATS = ("any", "fp8", "nvfp4", "bf16", "mxfp4")
+#: Formats of half precision, whose kernels are alike, and the format of activations beside weights in few bits.
+_HALF, _COMPUTED_IN = ("bf16", "fp16"), {"mxfp4": "fp8", "any": "bf16"}
+#: Kinds of kernels that a format tells apart: they run on matrix units.
+_IN_FORMATS = ("contraction", "attention", "experts", "latent_decode", "latent_prefill")
+#: Share of the time that kernels without constants may take: with more of it nothing is expected of the whole.
+MOST_UNKNOWN = 0.1
 #: Kernels that a library runs for operations of elements.
 ELEMENT_KINDS = ("elementwise", "embedding", "reduction", "copy")
 
@@ -77,6 +83,12 @@ class KernelRun:
     def name(self) -> str:
         """The operations it runs."""
         return " + ".join(dict.fromkeys(part.op.name for part in self.parts))
+
+    @property
+    def kind(self) -> str:
+        """Its kind and format in words."""
+        what = self.kernel.replace("_", " ")
+        return what if self.dtype == "any" or not self.kernel.endswith(_IN_FORMATS) else f"{what} in {self.dtype}"
 
     @property
     def repeat(self) -> Size:
@@ -139,7 +151,8 @@ class Expectation:
         said: dict[str, None] = {}
         for one in self.kernels:
             if one.source is None:
-                said[f"expected: no constants for {one.run.kernel.replace('_', ' ')}: its bound is taken"] = None
+                what = ": its bound is taken" if self.is_known else ""
+                said[f"expected: no constants for {one.run.kind}{what}"] = None
             elif one.source.transferred_from:
                 said[f"expected: {one.run.kernel.replace('_', ' ')} by constants of {one.basis}"] = None
         if any(part.op.kind == "convolution" for one in self.kernels if one.source for part in one.run.parts):
@@ -153,9 +166,17 @@ class Expectation:
         return tuple(Assumption("estimate", text) for text in said)
 
     @property
+    def unknown(self) -> tuple[KernelEstimate, ...]:
+        """Kernels that no constants are known for, the longest first."""
+        return tuple(sorted((one for one in self.kernels if one.source is None), key=lambda one: -float(one.value)))
+
+    @property
     def is_known(self) -> bool:
-        """Whether it rests on any constants: without them the bound alone holds, and nothing is expected."""
-        return bool(self.framework) or any(one.source is not None for one in self.kernels)
+        """Whether it rests on constants: with none for over a tenth of its time the bound alone holds."""
+        if self.framework:
+            return True
+        missing = sum(float(one.value) for one in self.unknown)
+        return len(self.unknown) < len(self.kernels) and missing <= MOST_UNKNOWN * self.kernel_time
 
     def in_words(self) -> str:
         """The expected time with its interval, whose constants it comes from, and the error of its kind."""
@@ -164,11 +185,11 @@ class Expectation:
         if self.framework:
             told = f"; median error {format_percent(self.error)}" if self.error is not None else ""
             return f"{times} ({ends}, 80%; steps of {self.framework}{told})"
-        known = [one for one in self.kernels if one.source is not None]
         if not self.is_known:
-            floor = format_quantity(self.value, "s")
-            why = f"no constants of {self.library} are known for it, so only its bound of {floor} holds"
+            kinds = " and ".join(dict.fromkeys(one.run.kind for one in self.unknown)) or "it"
+            why = f"no constants of {self.library} are known for {kinds}, so only the bound holds"
             return f"no expectation: {why}; roofline calibrate makes constants from ten runs"
+        known = [one for one in self.kernels if one.source is not None]
         main = max(known, key=lambda one: float(one.value))
         error = main.source.error.get("mdape") if main.source is not None else None
         told = f"; median error of its main kernel {format_percent(error)}" if error is not None else ""
@@ -186,7 +207,8 @@ class Expectation:
                 (
                     one.run.name,
                     Amount(one.run.repeat),
-                    *(Amount(t, "s") for t in (one.run.floor, one.value, one.low, one.high)),
+                    Amount(one.run.floor, "s"),
+                    *("" if one.source is None else Amount(t, "s") for t in (one.value, one.low, one.high)),
                     one.basis,
                 )
             )
@@ -195,7 +217,7 @@ class Expectation:
         return [Table(columns, rows, "expected")]
 
     def to_dict(self) -> dict[str, Any]:
-        """The expectation in SI units, kernel by kernel (schema ``roofline/expectation/1``)."""
+        """The expectation in SI units, kernel by kernel (schema ``roofline/expectation/1``); no times where unknown."""
         kernels = [
             {
                 "kernel": one.run.kernel,
@@ -210,11 +232,11 @@ class Expectation:
             }
             for one in self.kernels
         ]
+        times = {"time": self.value, "low": self.low, "high": self.high}
         return {
             "schema": "roofline/expectation/1",
-            "time": float(self.value),
-            "low": float(self.low),
-            "high": float(self.high),
+            "known": self.is_known,
+            **{name: float(time) if self.is_known else None for name, time in times.items()},
             "coverage": 0.8,
             "library": self.library,
             **({} if self.host is None else {"host_time": self.host}),
@@ -269,7 +291,8 @@ class Estimator:
         if is_array(answer.lower) or is_symbol(answer.lower):
             raise InputError("what to expect is worked out for one configuration", hint="give each size one number")
         found = self.expect(answer)
-        estimate = found.value if answer.estimate is None else answer.estimate
+        expected = found.value if found.is_known else None
+        estimate = expected if answer.estimate is None else answer.estimate
         said = (*answer.assumptions, *found.assumptions)
         return replace(answer, estimate=estimate, expectation=found, assumptions=said)
 
@@ -312,6 +335,8 @@ class Estimator:
         mine = [one for one in same if one.chip == machine.key]
         if mine or not same:
             return [(min(mine, key=self._distance), 1.0)] if mine else []
+        if run.kernel.endswith(_IN_FORMATS) and matrix_peak(machine, run) is None:
+            return []  # without units of the format other kernels run
         link = run.shapes.get("link")
         if link is not None:
             # links tell more of a collective than the generation of a chip
@@ -416,20 +441,31 @@ def _plain(value: Any) -> Any:
 
 
 def chip_figures(machine: Machine, record: KernelConstants, run: KernelRun) -> ChipFigures:
-    """Figures of the machine; cores and cache of the chip that was measured where the machine's are not known."""
-    key = Key("flops", "matrix", dtypes.get(_unit_format(run.dtype)).arithmetic)
-    found = rate(machine, key)
-    peak = float(found.value) if found is not None else record.figures.get("matrix_peak", 0.0)
+    """Figures of the machine; those that constants were fitted with where they are its own.
+
+    Cores and cache of the chip that was measured stand in where the machine's are not known.
+    """
+    held = record.figures
+    if record.chip == machine.key and all(name in held for name in ChipFigures._fields):
+        return ChipFigures(*(held[name] for name in ChipFigures._fields))
+    peak = matrix_peak(machine, run) or held.get("matrix_peak", 0.0)
     main = data_level(machine)
     inner = [m for m in machine.memories if not m.link and m.capacity is not None and m is not main]
-    cache_bytes = float(inner[0].capacity.value) if inner and inner[0].capacity else record.figures.get("cache", 5e7)
-    cores = float(machine.cores or record.figures.get("cores", 100.0))
-    bandwidth = float(main.bandwidth.value) if main.bandwidth else record.figures.get("bandwidth", 1e12)
+    cache_bytes = float(inner[0].capacity.value) if inner and inner[0].capacity else held.get("cache", 5e7)
+    cores = float(machine.cores or held.get("cores", 100.0))
+    bandwidth = float(main.bandwidth.value) if main.bandwidth else held.get("bandwidth", 1e12)
     return ChipFigures(cores, peak, bandwidth, cache_bytes)
 
 
-def _unit_format(dtype: str) -> str:
-    return {"int8": "bf16", "int4": "bf16", "any": "bf16"}.get(dtype, dtype)
+def matrix_peak(machine: Machine, run: KernelRun) -> float | None:
+    """FLOP/s of the machine's matrix units in the format that a kernel computes in; None where they have none in it."""
+    read = run.parts[0].op.reads[0].dtype if run.parts and run.parts[0].op.reads else ""
+    if "weights only" in run.path or run.dtype in _HALF:
+        wanted: tuple[str, ...] = (read,) if read in _HALF else _HALF
+    else:
+        wanted = (dtypes.get(_COMPUTED_IN.get(run.dtype, run.dtype)).arithmetic,)
+    rates = (rate(machine, Key("flops", "matrix", one)) for one in wanted)
+    return next((float(found.value) for found in rates if found is not None and found.dtype in wanted), None)
 
 
 def kernels_of(answer: Bound) -> list[KernelRun]:

@@ -20,6 +20,8 @@ from roofline.estimates.kernels import ChipFigures, KernelModel, ModelConstant
 SOFT = 0.07
 #: Strength of the prior, as if each constant had been measured within e^(1/PRIOR) by fifty rows.
 PRIOR = 0.05
+#: Share of its cost that a step of a fit must save: less is within what the next rows change.
+LEAST_GAIN = 1e-4
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -60,7 +62,7 @@ def fit(
     return _solve(model, [rows], [dict(start or model.defaults())], free, [policy], prior, most)[0]
 
 
-def chosen_policy(model: KernelModel, rows: Rows, sample: int = 300) -> str:
+def chosen_policy(model: KernelModel, rows: Rows, sample: int = 200) -> str:
     """The policy under which a model fits a sample of these rows best: another than the first one if clearly so."""
     import numpy as np
 
@@ -139,7 +141,9 @@ def _solve(
         each = np.concatenate(found)
         return np.concatenate([np.where(np.isfinite(each), each, 5.0), weight * (place - first)])
 
-    solved = least_squares(residuals, first, bounds=(low, high), loss="soft_l1", f_scale=SOFT, max_nfev=most)
+    solved = least_squares(
+        residuals, first, bounds=(low, high), loss="soft_l1", f_scale=SOFT, max_nfev=most, ftol=LEAST_GAIN
+    )
     moved = dict(zip(names, np.exp(solved.x).tolist(), strict=True))
     return [
         Fitted({**start, **moved}, policy, float(solved.cost)) for start, policy in zip(starts, policies, strict=True)

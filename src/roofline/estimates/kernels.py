@@ -143,6 +143,19 @@ def together(first: Array, second: Array, exponent: float) -> Array:
     return larger * (1 + (smaller / larger) ** exponent) ** (1 / exponent)
 
 
+#: Word of a policy: no CUDA graph was timed, so that the host starts kernels while others run.
+FROM_HOST = "from the host"
+
+
+def launched(time: Array, memory: Array, launch: float, policy: str = "") -> Parts:
+    """Parts of a kernel's time with its launch, which hides behind the kernels, or they behind it, ``FROM_HOST``."""
+    import numpy as np
+
+    start = np.maximum(launch - time, 0.0) if policy.endswith(FROM_HOST) else np.full_like(time, launch)
+    hidden = np.minimum(memory, time)
+    return Parts({"memory": hidden, "waves": time - hidden, "launch": start})
+
+
 def slowed(time: Array, throttle: float) -> Array:
     """Time with the clock lowered in long kernels: ``T · (1 + throttle · T / (T + 600 µs))``."""
     return time * (1 + throttle * time / (time + 600e-6))

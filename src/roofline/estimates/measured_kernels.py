@@ -5,8 +5,10 @@ A row is one kernel: an ``expression`` of the notation, or the shapes of a kind 
     m,n,k,dtype,seconds                                batch,heads,kv_heads,head_size,length,dtype,us
     64,8192,8192,bf16,5.1e-5                           8,32,8,128,4096,bf16,61.2
 
-``us`` or ``ms`` may stand for ``seconds``; ``library`` and ``q_length`` are optional. A file of ``roofline run --csv``
-has its expressions under ``name``. Rows that cannot be are left out and counted by their reason.
+``us`` or ``ms`` may stand for ``seconds``, as may ``latency_us`` or ``time (ms)``; ``library`` and ``q_length`` are
+optional. Columns go by the names that others give them too (``head_dim``, ``seq_len``), cells may have semicolons
+between. A file of ``roofline run --csv`` has its expressions under ``name``. Rows that cannot be, or that cannot be
+read, are left out and counted by their reason.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from roofline import dtypes
 from roofline.errors import InputError
 from roofline.estimates.attention import attention_path
 from roofline.estimates.constants import KernelConstants
@@ -25,7 +28,29 @@ from roofline.estimates.kernels import data_sheet_bound, data_sheet_times
 from roofline.files import MOST_SAMPLES, as_text, read_bytes, table_rows
 from roofline.hardware.machine import Machine
 
-_SECONDS = {"seconds": 1.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "measured_us": 1e-6}
+#: Units of times by the word in a column's name, and the other words that such a name may have.
+_SECONDS = {
+    **dict.fromkeys(("s", "sec", "secs", "second", "seconds"), 1.0),
+    **dict.fromkeys(("ms", "msec", "millisecond", "milliseconds"), 1e-3),
+    **dict.fromkeys(("us", "µs", "μs", "usec", "microsecond", "microseconds"), 1e-6),
+    **dict.fromkeys(("ns", "nsec", "nanosecond", "nanoseconds"), 1e-9),
+}
+_OF_TIMES = ("time", "latency", "duration", "measured", "elapsed", "runtime", "median", "mean", "avg", "average", "gpu")
+#: What others call our columns.
+_ALSO = {
+    "batch": "batch_size bs b",
+    "heads": "num_heads n_heads nheads num_attention_heads num_q_heads q_heads h",
+    "kv_heads": "num_kv_heads n_kv_heads num_key_value_heads",
+    "head_size": "head_dim headdim head_dimension d",
+    "length": "seq_len seqlen sequence_length kv_len kv_length context_length context seqlen_k",
+    "q_length": "q_len query_length seqlen_q",
+    "dtype": "type data_type datatype precision format",
+    "library": "backend framework",
+    "expression": "name",
+}
+_OURS = {name: ours for ours, names in _ALSO.items() for name in names.split()}
+#: Where a row's time and its unit stand, whatever its column is called.
+_TIME, _UNIT = "time", "unit of time"
 _PRODUCT = ("m", "n", "k")
 _ATTENTION = ("batch", "heads", "head_size", "length")
 #: Where constants start from on a chip whose vendor has none.
@@ -36,17 +61,30 @@ STEPS = 20
 SLOW, SLOW_SECONDS = 50, 50e-6
 
 
+_NOTHING = KernelRun("", "", "", {}, ())
+
+
 class MeasuredKernel(NamedTuple):
-    """One kernel, the seconds it took, and the library that the row names."""
+    """One kernel, the seconds it took, and the library that the row names; ``wrong`` says why a row is none."""
 
     run: KernelRun
     seconds: float
     library: str
+    wrong: str = ""
 
 
 def read_kernels(path: str | Path, machine: Machine) -> list[MeasuredKernel]:
-    """Read the rows of a file."""
-    return [_read(row, machine, f"{path}, line {number}") for number, row in csv_rows(path)]
+    """Read the rows of a file; of those that cannot be read the reason is kept, unless none can be."""
+    found, first = [], None
+    for number, row in csv_rows(path):
+        try:
+            found.append(_read(row, machine))
+        except InputError as wrong:
+            first = first or (number, wrong)
+            found.append(MeasuredKernel(_NOTHING, 0.0, "", wrong.message))
+    if first is not None and all(one.wrong for one in found):
+        raise InputError(f"{path}, line {first[0]}: {first[1].message}", hint=first[1].hint)
+    return found
 
 
 def kernels_from(runs: str | Path | Sequence[MeasuredKernel], machine: Machine) -> Sequence[MeasuredKernel]:
@@ -54,10 +92,24 @@ def kernels_from(runs: str | Path | Sequence[MeasuredKernel], machine: Machine) 
     return read_kernels(runs, machine) if isinstance(runs, str | Path) else runs
 
 
-def by_kind(kernels: Iterable[MeasuredKernel], library: str) -> dict[tuple[str, str, str, str], list[MeasuredKernel]]:
+def left_out(rejected: Mapping[str, int], what: str = "row") -> list[str]:
+    """Counts of rows that were left out, by reason.
+
+    >>> left_out({"no time": 1, "another unit": 1200})
+    ['1 row: no time', '1,200 rows: another unit']
+    """
+    return [f"{count:,} {what}{'s' if count != 1 else ''}: {why}" for why, count in rejected.items()]
+
+
+def by_kind(
+    kernels: Iterable[MeasuredKernel], library: str, rejected: dict[str, int]
+) -> dict[tuple[str, str, str, str], list[MeasuredKernel]]:
     """Kernels by kind, format, path and library; ``library`` is that of rows which name none."""
     found: dict[tuple[str, str, str, str], list[MeasuredKernel]] = defaultdict(list)
     for one in kernels:
+        if one.wrong:
+            rejected[one.wrong] += 1
+            continue
         found[one.run.kernel, one.run.dtype, one.run.path, one.library or library].append(one)
     return found
 
@@ -67,8 +119,8 @@ def plausible(
 ) -> list[MeasuredKernel]:
     """Rows of one kind that can be: those that cannot are counted under their reason."""
     times: dict[tuple[Any, ...], list[float]] = defaultdict(list)
-    for run, seconds, _ in members:
-        times[tuple(sorted(run.shapes.items()))].append(seconds)
+    for one in members:
+        times[tuple(sorted(one.run.shapes.items()))].append(one.seconds)
     step = timer_step([one.seconds for one in members])
     kept: dict[tuple[Any, ...], MeasuredKernel] = {}
     record = estimator.record(members[0].run, machine) or typical(members[0].run, machine, "")
@@ -134,38 +186,58 @@ def _is_whole(count: float) -> bool:
 
 
 def csv_rows(path: str | Path) -> Iterator[tuple[int, dict[str, str]]]:
-    """Lines of a CSV file under the names of its first line, in small letters."""
+    """Lines of a CSV file under the names of its first line, in small letters, and under ours where others are usual.
+
+    Times are under ``seconds``. Tabs or semicolons may stand between cells; with semicolons decimals may have a comma.
+    """
     hint, name = "a CSV file with a line of names first", str(path)
     text = as_text(read_bytes(path, "table"), name)
-    rows = table_rows(text, name, hint, most=MOST_SAMPLES)
+    between = max(",;\t", key=text.partition("\n")[0].count)
+    rows = table_rows(text, name, hint, most=MOST_SAMPLES, between=between)
     _, header = next(rows, (0, []))
     names = [word.strip().lower() for word in header]
+    units = {place: unit for place, word in enumerate(names) if (unit := time_unit(word))}
     for line, row in rows:
-        yield line, dict(zip(names, (value.strip() for value in row), strict=False))
+        cells = [value.strip().replace(",", ".") if between == ";" else value.strip() for value in row]
+        held = dict(zip(names, cells, strict=False))
+        held |= {_OURS[word]: held[word] for word in held if word in _OURS and not held.get(_OURS[word])}
+        place = next((place for place in units if place < len(cells) and cells[place]), None)
+        if place is not None:
+            held |= {_TIME: cells[place], _UNIT: repr(units[place])}
+        yield line, held
 
 
-def _read(row: Mapping[str, str], machine: Machine, where: str) -> MeasuredKernel:
+def time_unit(name: str) -> float | None:
+    """Seconds of the unit that a column of times has in its name; None of other columns.
+
+    >>> time_unit("latency_us"), time_unit("time (ms)"), time_unit("tpot_ms"), time_unit("time")
+    (1e-06, 0.001, None, None)
+    """
+    words = "".join(letter if letter.isalpha() else " " for letter in name).split()
+    found = [_SECONDS[word] for word in words if word in _SECONDS]
+    return found[0] if len(found) == 1 and all(word in _SECONDS or word in _OF_TIMES for word in words) else None
+
+
+def _read(row: Mapping[str, str], machine: Machine) -> MeasuredKernel:
     """One row as a kernel, its seconds, and the library it names."""
-    unit = next((name for name in _SECONDS if row.get(name)), None)
-    if unit is None:
-        raise InputError(f"{where} has no time", hint="a column seconds, ms or us")
-    seconds = row_number(row, unit, where) * _SECONDS[unit]
-    expression = row.get("expression") or row.get("name")
-    if expression:
+    if _UNIT not in row:
+        raise InputError("no time", hint="a column seconds, ms or us, as in latency_us")
+    seconds = row_number(row, _TIME) * float(row[_UNIT])
+    expression = row.get("expression")
+    if expression and "[" in expression:
         from roofline.bounds.api import bound
 
         runs = kernels_of(bound(expression, on=machine))
         if len(runs) != 1:
-            raise InputError(f"{where}: the expression makes {len(runs)} kernels", hint="one operation a row")
+            raise InputError(f"the expression makes {len(runs)} kernels", hint="one operation a row")
         return MeasuredKernel(runs[0], seconds, row.get("library", ""))
-    if all(row.get(name) for name in _PRODUCT):
-        return MeasuredKernel(_product(row, where), seconds, row.get("library", ""))
-    if all(row.get(name) for name in _ATTENTION):
-        return MeasuredKernel(_attention(row, where), seconds, row.get("library", ""))
-    raise InputError(f"{where} names no kernel", hint="an expression, or m, n, k, or batch, heads, head_size, length")
+    for names, make in ((_PRODUCT, _product), (_ATTENTION, _attention)):
+        if all(row.get(name) for name in names):
+            return MeasuredKernel(make(row), seconds, row.get("library", ""))
+    raise InputError("no kernel is named", hint="an expression, or m, n, k, or batch, heads, head_size, length")
 
 
-def row_number(row: Mapping[str, str], name: str, where: str, default: float | None = None) -> float:
+def row_number(row: Mapping[str, str], name: str, where: str = "", default: float | None = None) -> float:
     """A figure of a row, above zero."""
     text = row.get(name, "")
     if not text and default is not None:
@@ -175,19 +247,27 @@ def row_number(row: Mapping[str, str], name: str, where: str, default: float | N
     except ValueError:
         value = float("nan")
     if not 0 < value < 1e18:
-        raise InputError(f"{where}: {name} is {text!r:.40}", hint="a number above 0")
+        wrong = f"{where}: {name} is {text!r:.40}" if where else f"{name} is no number above 0"
+        raise InputError(wrong, hint="a number above 0")
     return value
 
 
-def _product(row: Mapping[str, str], where: str) -> KernelRun:
-    dtype = PRODUCT_FORMATS.get(row.get("dtype", "bf16"), row.get("dtype", "bf16"))
+def _format(row: Mapping[str, str]) -> str:
+    """The format of a row's product or attention, by any of its names."""
+    name = (row.get("dtype") or "bf16").lower().removeprefix("torch.")
+    dtype = name if name in PRODUCT_FORMATS else dtypes.get(name).name
+    return PRODUCT_FORMATS.get(dtype, dtype)
+
+
+def _product(row: Mapping[str, str]) -> KernelRun:
+    dtype = _format(row)
     size = {"bf16": 2.0, "fp8": 1.0, "nvfp4": 0.5625, "int8": 1.0, "int4": 0.5}.get(dtype)
     if size is None:
-        raise InputError(f"{where}: no kernels of {dtype!r:.40} are known", hint="bf16, fp8, nvfp4, int8, int4")
+        raise InputError(f"no kernels of {dtype!r:.40} are known", hint="bf16, fp8, nvfp4, int8, int4")
     only_weights = dtype in ("int8", "int4")
-    shapes = {name: row_number(row, name, where) for name in _PRODUCT}
+    shapes = {name: row_number(row, name) for name in _PRODUCT}
     shapes |= {
-        "batch": row_number(row, "batch", where, 1.0),
+        "batch": row_number(row, "batch", default=1.0),
         "a_bytes": 2.0 if only_weights else size,
         "b_bytes": size,
         "out_bytes": 2.0,
@@ -196,14 +276,18 @@ def _product(row: Mapping[str, str], where: str) -> KernelRun:
     return KernelRun(kernel, dtype, "weights only" if only_weights else "", shapes, ())
 
 
-def _attention(row: Mapping[str, str], where: str) -> KernelRun:
-    shapes = {name: row_number(row, name, where) for name in _ATTENTION}
-    shapes["kv_heads"] = row_number(row, "kv_heads", where, shapes["heads"])
-    dtype = PRODUCT_FORMATS.get(row.get("dtype", "bf16"), "bf16")
+def _attention(row: Mapping[str, str]) -> KernelRun:
+    shapes = {name: row_number(row, name) for name in _ATTENTION}
+    shapes["kv_heads"] = row_number(row, "kv_heads", default=shapes["heads"])
+    if shapes["heads"] % shapes["kv_heads"]:
+        raise InputError("heads are no multiple of kv_heads", hint="as in 32 and 8")
+    dtype = _format(row)
     shapes["kv_bytes"] = 1.0 if row.get("kv", dtype) == "fp8" else 2.0
-    queries = row_number(row, "q_length", where, 1.0)
+    queries = row_number(row, "q_length", default=1.0)
+    if queries > shapes["length"]:
+        raise InputError("q_length is above length", hint="length counts the keys, new ones among them")
     kernel = "prefill_attention" if queries > 1 else "decode_attention"
-    path = attention_path(kernel, shapes["kv_bytes"], shapes["heads"], shapes["kv_heads"])
+    path = attention_path(kernel, shapes["kv_bytes"], shapes["heads"], shapes["kv_heads"], shapes["head_size"])
     if queries > 1:
         shapes |= {"past": shapes["length"] - queries, "length": queries}
     return KernelRun(kernel, dtype, path, shapes, ())

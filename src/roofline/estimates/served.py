@@ -225,7 +225,8 @@ def in_framework(decode: Bound, record: KernelConstants, copies: int) -> Bound:
     whole = replace(
         found, value=step.value, low=step.low, high=step.high, framework=step.basis, error=record.error.get("mdape")
     )
-    estimate = step.value if decode.estimate == found.value else decode.estimate
+    ours = decode.estimate is None or decode.estimate == found.value
+    estimate = step.value if ours else decode.estimate
     return replace(decode, estimate=estimate, expectation=whole)
 
 

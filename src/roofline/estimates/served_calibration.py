@@ -22,7 +22,7 @@ from roofline.estimates.calibration import Calibrated, Calibration, refitted
 from roofline.estimates.estimator import Estimator
 from roofline.estimates.fitting import Rows
 from roofline.estimates.kernels import ChipFigures
-from roofline.estimates.measured_kernels import csv_rows, row_number
+from roofline.estimates.measured_kernels import csv_rows, left_out, row_number
 from roofline.estimates.served import served_shapes
 from roofline.models.serving.answer import serve
 
@@ -73,7 +73,7 @@ def calibrate_served(path: str | Path, model: str, on: str, *, library: str = "v
         fitted.append(refitted(record, _rows(runs), machine.key, library))
         starts.append(f"{record.chip} {record.library} ({record.transferred_from or 'this chip'})")
     if not fitted or machine is None:
-        why = "; ".join(f"{count} runs: {said}" for said, count in rejected.items()) or "the file has no rows"
+        why = "; ".join(left_out(rejected, "run")) or "the file has no rows"
         raise InputError(
             f"nothing in {path} can be fitted: {why}", hint="batch, prompt, output and tpot_ms of ten runs"
         )
