@@ -137,3 +137,22 @@ def test_fewer_sequences_than_the_token_time_allows_only_wait_longer() -> None:
     server = ServerTimes.of(step=0.01 + 0.0001 * np.arange(101), prompt=0.02, output=51)
     waits = [server.limited_to(most).under(4.0).time_to_first_token.percentile for most in (6, 10, 20, 50, 100)]
     assert all(fewer >= more * (1 - 1e-6) for fewer, more in itertools.pairwise(waits))
+
+
+def test_after_a_number_of_replicas_that_misses_a_limit_the_next_is_tried() -> None:
+    """At some rates one replica keeps up and lets requests wait too long: the fewest that do not are next to it."""
+    replica, counts, step = Replica("h100", "bf16"), (1, 2, 3, 4), 0.01 + 1e-4 * np.arange(31)
+    footprint, mixed = Footprint({"weights": 60e9}, "hbm", 85e9), {512: step * 1.1, 2048: step * 2, 8192: step * 4}
+    found = []
+    for rate in (4.0, 12.0, 20.0):
+        asked = PlanQuestion(MODEL, Load(rate, 500, 100), Limits(0.08, None), ("h100",), counts, {"h100": 1.0})
+        times = UnloadedReplica(
+            asked, replica, footprint, 76e9, 1e8, 30, step, ("hbm",) * 31, 0.05, "tensor", _mixed=mixed
+        )
+        search = MadeUp(asked, {replica: times})
+        ways = [(chunk, most) for chunk in (*times.chunks, 0) for most in search.places(times, times.server(chunk))]
+        every = [search.afresh().assess(Deployment(replica, many, *way)) for many in counts for way in ways]
+        best = answer(asked, search).best
+        found.append((best and best.deployment.copies, min(x.deployment.copies for x in every if x.reason is None)))
+    assert [best for best, _ in found] == [least for _, least in found]
+    assert len({least for _, least in found}) > 1
