@@ -264,7 +264,7 @@ FILES = [
     ("ends.py", "import sys\nsys.exit(3)\n", "trace FILE:b", "FILE ends with sys.exit(3); put what only"),
     ("ends.py", "import sys\ndef b():\n    sys.exit(3)\n", "trace FILE:b", "ends.py:b ends with sys.exit(3); put what"),
     ("ends.py", "import sys\ndef b(x):\n    sys.exit(3)\n", "trace FILE:b --input bf16[8]", "ends with sys.exit(3)"),
-    ("rate.csv", "rate\n3\n", "plan llama-3-8b --on h100 --rate FILE --prompt 64 --output 8", "no column time with"),
+    ("rate.csv", "rate\n3\n", "plan llama-3-8b --on h100 --rate FILE --prompt 64 --output 8", "first line has rate"),
     ("rate.csv", "time,rate\n0,1\n5,2\n3,1\n", "plan llama-3-8b --on h100 --rate FILE --prompt 64 --output 8",
      "times of a trace do not rise; one row a moment, in order"),
     ("rate.csv", "time,rate\n0,0\n5,0\n", "plan llama-3-8b --on h100 --rate FILE --prompt 64 --output 8",
