@@ -250,3 +250,9 @@ def test_a_layer_of_which_one_weight_is_stored_otherwise_is_a_group_of_its_own()
     assert [numbers for _, numbers, _ in model.layer_groups()] == [(0, 1, 3), (2,)]
     plain = load({**config, "quantization_config": {"quant_method": "fp8"}}, name="all")
     assert model.weight_bytes() - plain.weight_bytes() == 64 * 128 - 4
+
+
+@pytest.mark.parametrize("block", [[128, "llama"], [128, True], [128, -1], ["128", 128], [128, 1.5], [None, 128]])
+def test_a_block_is_two_whole_numbers(block: list[Any]) -> None:
+    with pytest.raises(InputError, match="a block of weights is"):
+        read({"quant_method": "fp8", "weight_block_size": block})

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from roofline import dtypes
+from roofline.errors import InputError
 from roofline.sizes import Size
 
 
@@ -58,6 +59,11 @@ class Storage:
     compute: str = ""
     zero: str = ""
     nested: int = 0
+
+    def __post_init__(self) -> None:
+        for size in (*self.block, self.nested):
+            if isinstance(size, bool) or not isinstance(size, int) or size < 0:
+                raise InputError(f"a block of weights is {size!r:.40} wide", hint="a whole number, 0 for all of them")
 
     def scales(self, shape: tuple[int, ...]) -> int:
         """Number of scales of a weight of ``shape`` (…, rows, columns)."""
