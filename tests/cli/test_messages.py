@@ -336,6 +336,8 @@ def test_a_fraction_may_be_a_percentage(given: str, plain: str, capsys: pytest.C
         "llm qwen3-vl-2b-instruct --on h100 --prompt 4k --images 1 --image-size {}x8",
         "solve bf16[64,64]*bf16[64,64] --on h100 --for dtype:{}",
         "chips --sort {}",
+        "bound bf16[64,64]*bf16[64,64] --on h100 --density {}",
+        "train llama-2-7b --on h100:8 --tokens 1e12 --chip-hours {}",
     ],
 )
 def test_a_number_of_thousands_of_digits_is_one_short_error(line: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -29,12 +29,10 @@ def figure_in(unit: str) -> Callback:
 
         if value is None:
             return None
-        plain = None if unit else count(value)  # 2.664M hours
-        if plain is not None:
-            return float(plain)
         try:
-            return float(value)
-        except ValueError:
+            plain = None if unit else count(value)  # 2.664M hours
+            return float(value if plain is None else plain)
+        except (ValueError, OverflowError):
             pass
         try:
             return parse(value, unit, zero=True)
