@@ -159,7 +159,7 @@ def newer(row: dict[str, str]) -> dict[str, str] | None:
         return given | {"op": table, "sub": row["op_name"]}
     if table in ("custom_allreduce", "oneccl"):
         sent = {"op": _COLLECTIVES.get(row["op_name"], ""), "sub": row["mode"], "n_gpus": row["num_gpus"]}
-        return given | sent | {"msg_bytes": str(2 * float(row["message_size"]))}
+        return given | sent | {"msg_bytes": str((1 if row["nccl_dtype"] == "int8" else 2) * float(row["message_size"]))}
     if table not in ("context_attention", "generation_attention", "encoder_attention"):
         return None
     given |= {"b": row["batch_size"], "h": row["num_heads"], "d": row["head_dim"]}
