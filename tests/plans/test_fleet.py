@@ -49,6 +49,8 @@ def test_times_of_requests_are_gathered(tmp_path: Path) -> None:
         ("time,rate\n0,0\n", "without requests"),
         ("time,rate\n0,1\n9,-2\n", "a rate of -2 requests/s"),
         ("", "no column time"),
+        ("time,prompt\n0,inf\n1,8\n", "'inf' is not a number"),
+        ("time\n0\n1e14\n", "spans 1e\\+14 s of requests"),
     ],
 )
 def test_what_is_no_trace_is_an_error(text: str, said: str, tmp_path: Path) -> None:

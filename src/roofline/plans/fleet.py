@@ -20,7 +20,7 @@ from typing import Any
 
 from roofline.answers import attributes
 from roofline.errors import InputError
-from roofline.files import as_text, read_bytes, table_rows
+from roofline.files import MOST_ROWS, as_text, read_bytes, table_rows
 from roofline.quantity import format_amount, format_number
 from roofline.sections import Section, paragraph
 
@@ -75,6 +75,8 @@ class Trace:
             return replace(cls.of([*times, last], rates), prompt=prompt, output=output)
         times.sort()
         count = max(1, math.ceil((times[-1] - times[0]) / GATHERED))
+        if count > MOST_ROWS:
+            raise InputError(f"{path} spans {times[-1] - times[0]:.3g} s of requests", hint="a trace is some days long")
         seen = [0] * count
         for time in times:
             seen[min(count - 1, int((time - times[0]) / GATHERED))] += 1
@@ -117,7 +119,10 @@ class Trace:
 
 def _figure(path: str, line: int, row: Sequence[str], at: int) -> float:
     try:
-        return float(row[at])
+        value = float(row[at])
+        if not abs(value) < 1e15:  # a span of requests is cut into windows: none may be without end
+            raise ValueError
+        return value
     except (IndexError, ValueError):
         wrong = f"{path}, line {line}: {row[at] if at < len(row) else 'nothing'!r} is not a number"
         raise InputError(wrong, hint="seconds, and requests a second") from None
