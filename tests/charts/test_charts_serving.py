@@ -115,7 +115,7 @@ def test_bars_in_a_terminal_are_as_long_as_they_say():
 def test_a_specification_is_plain_data(make):
     import json
 
-    assert ALL[make.__name__] is make
+    assert ALL[make.__name__].__wrapped__ is make
     data = json.loads(json.dumps(make().to_dict(), allow_nan=False))
     assert data["marks"]
 

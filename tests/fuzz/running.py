@@ -19,6 +19,7 @@ import time
 import traceback
 import warnings
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from importlib import import_module
 from pathlib import Path
 from types import SimpleNamespace
@@ -292,7 +293,8 @@ def _request(made: Input) -> int:
 
     explorer = Explorer(Here(), "token", ("127.0.0.1:1",))  # type: ignore[arg-type]
     try:
-        asyncio.run(explorer.app(scope, receive, send))  # type: ignore[arg-type]
+        with ThreadPoolExecutor(1) as beside:  # a loop may be running in this thread: a browser's, in tests
+            beside.submit(lambda: asyncio.run(explorer.app(scope, receive, send))).result()  # type: ignore[arg-type]
     finally:
         explorer.close()
     status, body = sent[0]["status"], b"".join(part.get("body", b"") for part in sent[1:])

@@ -314,7 +314,7 @@ MESSAGES = [
         for odd in ("x", "nan", "inf", "1e400", "0", "0.5", "4,000,000")
     ),
     (["llama-2-7b", "--on", "h100", "--batch-tokens", "8", "--checkpoint", "²"], "no checkpointing policy '²'"),
-    (["llama-2-7b", "--on", "h100", "--batch-tokens", "8", "--checkpoint", "9" * 400], "no checkpointing policy 999"),
+    (["llama-2-7b", "--on", "h100", "--batch-tokens", "8", "--checkpoint", "9" * 400], "no checkpointing policy '999"),
     (
         ["llama-2-7b", "--on", "h100:8", "--batch-tokens", "4096", "--tensor", "3"],
         "8 chips are no multiple of tensor 3",
