@@ -98,6 +98,12 @@ def test_what_transformers_saves_is_read(parameters: int, fields: dict[str, Any]
     assert (model.parameters, model.gaps) == (parameters, ())
 
 
+def test_biases_are_those_of_shared_experts_and_of_the_head_too() -> None:
+    plain, biased = (load({**TINY["ernie4_5_moe"], "use_bias": use}) for use in (False, True))
+    attention, dense, shared, head = 3 * (64 + 32 + 32 + 64), 48 + 48 + 64, 2 * (24 + 24 + 64), 96
+    assert biased.parameters - plain.parameters == attention + dense + shared + head
+
+
 def test_what_made_a_list_of_layers_is_no_gap() -> None:
     layers = {"layer_types": ["sliding_attention", "full_attention"], "sliding_window": 32}
     assert load({**LLAMA, **layers, "model_type": "afmoe", "num_experts": 4, "num_experts_per_tok": 2,

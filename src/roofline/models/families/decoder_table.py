@@ -176,7 +176,7 @@ class Routing:
         ``hidden``        fields of an expert's width
         ``shared_count``  how many shared experts there are: a number, or a field and its default
         ``shared_width``  fields of a shared expert's width; none: as wide as a routed one
-        ``shared_gate``   whether a gate scales what shared experts give
+        ``shared_gate``   whether a gate scales what shared experts give; ``shared_bias``: whether they have biases
         ``scored``        the router's function; or a field and its default
         ``limited``       whether a token's experts are of few groups (``n_group``, ``topk_group``)
         ``score_bias``    name of a trained vector that is added to the scores
@@ -191,6 +191,7 @@ class Routing:
     shared_count: int | tuple[str, int] = ("n_shared_experts", 0)
     shared_width: tuple[str, ...] = ()
     shared_gate: bool = False
+    shared_bias: Flag = False
     scored: str | tuple[str, str] = "softmax"
     limited: bool = False
     score_bias: str = ""
@@ -213,9 +214,10 @@ class Routing:
             shared *= fields.count(name) if name in fields else default
         scored = self.scored if isinstance(self.scored, str) else str(fields.get(*self.scored))
         limit = group_limit(fields, count) if self.limited else (1, 1)
+        beside = Mlp("shared", width, shared, activation=act, bias=flag(fields, self.shared_bias))
         return MixtureOfExperts(
             self.module, width, hidden, count, experts_per_token(fields, count, *self.top_k), activation=act,
-            shared=Mlp("shared", width, shared, activation=act) if shared else None, shared_gate=self.shared_gate,
+            shared=beside if shared else None, shared_gate=self.shared_gate,
             scoring=scored, group_limit=limit,
             router_scales=((self.score_bias, count),) if self.score_bias else (), router_bias=self.router_bias,
             expert_bias=self.expert_bias, names=self.names,

@@ -230,9 +230,10 @@ add({
     ),
     "ernie4_5_moe": Decoder(
         inert="moe_norm_min moe_capacity moe_use_aux_free moe_gate num_nextn_predict_layers", bias=("use_bias", False),
-        mlp_bias=("use_bias", False),
+        mlp_bias=("use_bias", False), head_bias=("use_bias", False),
         routing=Routing(
             experts=("moe_num_experts",), top_k=("moe_k",), shared_count=("moe_num_shared_experts", 0),
+            shared_bias=("use_bias", False),
             score_bias="gate.moe_statics.e_score_correction_bias", layers=_ernie_layers,
         ),
         tied=True,
