@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 
 from roofline import advise, bound
-from roofline.bounds.proposals import OTHER_CHIPS
+from roofline.bounds.advice_engine import OTHER_CHIPS
 from roofline.errors import InputError, UntimedError
 from roofline.hardware import Machine
 from roofline.models import advise_step

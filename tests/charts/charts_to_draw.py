@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import cache
 
 from roofline.charts import Chart, plot
-from roofline.charts.bar_charts import bars_chart
+from roofline.charts.bars import bars_chart
 from roofline.charts.serving_charts import front_chart, memory_by_part, serving_roofline, time_by_operation
 from roofline.models import latency_throughput, serve
 

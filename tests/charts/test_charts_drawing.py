@@ -16,7 +16,7 @@ from tests.strategies import LONG, some
 from roofline import llm
 from roofline.charts import plot
 from roofline.charts.answers import plot_answer
-from roofline.charts.bar_charts import bars_chart
+from roofline.charts.bars import bars_chart
 from roofline.charts.chart import SMALLEST
 from roofline.charts.drawing import DASHES, THEMES, contrast, drawn_layout, text_width
 from roofline.charts.layout import MARKER

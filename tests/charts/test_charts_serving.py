@@ -16,7 +16,7 @@ from charts_to_draw import (
     times_of_step,
 )
 
-from roofline.charts.bar_charts import bars_chart
+from roofline.charts.bars import bars_chart
 from roofline.charts.drawing import drawn_layout
 from roofline.charts.serving_charts import front_chart, memory_by_part, serving_roofline, time_by_operation
 from roofline.cli.output import show_chart

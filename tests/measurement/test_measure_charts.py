@@ -11,7 +11,7 @@ import pytest
 from made import made
 
 from roofline import chip
-from roofline.charts.bar_charts import MOST_OPERATIONS, split_chart
+from roofline.charts.bars import MOST_OPERATIONS, split_chart
 from roofline.charts.measurement_charts import measured_chart
 from roofline.charts.plot import plot
 from roofline.cli import main

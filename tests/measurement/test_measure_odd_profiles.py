@@ -10,7 +10,7 @@ from made import made
 from rich.console import Console
 
 from roofline import bound
-from roofline.charts.bar_charts import RULELESS, split_chart
+from roofline.charts.bars import RULELESS, split_chart
 from roofline.charts.plot import plot
 from roofline.cli import main
 from roofline.errors import InputError

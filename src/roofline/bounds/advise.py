@@ -18,9 +18,7 @@ from typing import Any
 
 from roofline import dtypes
 from roofline.answers import Answer
-from roofline.bounds.api import bound, question
-from roofline.bounds.bound import Bound
-from roofline.bounds.proposals import (
+from roofline.bounds.advice_engine import (
     Operand,
     Proposal,
     changed_words,
@@ -32,6 +30,8 @@ from roofline.bounds.proposals import (
     set_options,
     standing_of,
 )
+from roofline.bounds.api import bound, question
+from roofline.bounds.bound import Bound
 from roofline.bounds.question import Question
 from roofline.errors import HardwareError, InputError
 from roofline.hardware import chip, override, with_choices

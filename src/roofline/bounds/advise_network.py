@@ -18,8 +18,8 @@ from functools import partial
 from typing import Any
 
 from roofline import dtypes
+from roofline.bounds.advice_engine import Proposal, reshard, retype_result
 from roofline.bounds.bound import Bound, Use
-from roofline.bounds.proposals import Proposal, reshard, retype_result
 from roofline.bounds.question import Question
 from roofline.errors import InputError
 from roofline.hardware import override

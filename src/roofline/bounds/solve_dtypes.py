@@ -14,9 +14,9 @@ from typing import Any
 
 from roofline import dtypes
 from roofline.answers import Answer
+from roofline.bounds.advice_engine import operands, retype
 from roofline.bounds.api import question
 from roofline.bounds.bound import Bound
-from roofline.bounds.proposals import operands, retype
 from roofline.bounds.question import Question, of_several_chips
 from roofline.errors import InputError
 from roofline.notation import program

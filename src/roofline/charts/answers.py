@@ -17,7 +17,7 @@ from typing import Any
 from roofline.answers import Answer
 from roofline.bounds.bound import Bound
 from roofline.bounds.comparison import SideBySide
-from roofline.charts.bar_charts import MOST_ROWS, bars_chart, split_chart
+from roofline.charts.bars import MOST_ROWS, bars_chart, split_chart
 from roofline.charts.chart import Chart, charts_of
 from roofline.charts.measurement_charts import bandwidth_chart, measured_chart
 from roofline.charts.plot import plot

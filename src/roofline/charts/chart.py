@@ -14,7 +14,8 @@
 >>> roof.ridges[0].x, roof.with_title("v5e").with_theme("dark").theme, roof.theme
 (240.0, 'dark', 'light')
 
-Charts of a kind are registered, so that adding one touches the file that draws it and no other:
+Charts are registered by what they are of, so that adding one touches the file that draws it, and ``specification``
+and ``drawing`` where it needs a mark that is new:
 
 >>> list(charts_of("size")), charts_of("serving")["memory"].__name__
 (['throughput', 'time'], 'memory_by_part')

@@ -18,7 +18,7 @@ from typing import Any
 
 from roofline.bounds.bound import Bound, OpBound
 from roofline.charts.axes import log_axis
-from roofline.charts.bar_charts import MOST_ROWS, Row, bars_chart
+from roofline.charts.bars import MOST_ROWS, Row, bars_chart
 from roofline.charts.chart import Chart, draws
 from roofline.charts.roofline_charts import gathered_roofline
 from roofline.charts.specification import Line, Mark, Point, Role

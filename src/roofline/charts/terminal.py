@@ -245,7 +245,7 @@ def _colored(text: str, series: int | None, color: bool) -> str:
 def bars_text(chart: Specification, width: int = 80) -> str:
     """Draw the bars of a chart in ``width`` columns.
 
-    >>> from roofline.charts.bar_charts import bars_chart
+    >>> from roofline.charts.bars import bars_chart
     >>> rows = [("batch 1", [("weights", 8e9), ("kv", 1e9)]), ("batch 8", [("weights", 8e9), ("kv", 8e9)])]
     >>> print(bars_text(bars_chart(rows, title="Memory", label="memory", unit="B", limit=("hbm", 24e9)), 50))
     Memory

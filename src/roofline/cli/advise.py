@@ -19,9 +19,9 @@ def command(words: tuple[str, ...], others: tuple[str, ...], as_json: bool, **op
     \b
     roofline advise "h = bf16[B, D] * bf16[D, F]; gelu(h)" --on h100 B=128 D=4096 F=16384
     """
+    from roofline.bounds.advice_engine import OTHER_CHIPS
     from roofline.bounds.advise import advise
     from roofline.bounds.api import bound
-    from roofline.bounds.proposals import OTHER_CHIPS
 
     expressions, sizes = split_words(words)
     answer = bound(one_expression(expressions), sizes=sizes, **question_arguments(options, sizes))

@@ -51,7 +51,7 @@ def command(
             raise InputError(wrong, hint="leave --chart out, show more with --top, or draw the time with --split")
         plot(on=points.machine, measured=drawn).save(chart)
     if split is not None:
-        from roofline.charts.bar_charts import split_chart
+        from roofline.charts.bars import split_chart
 
         split_chart(points, unpriced=points.unpriced).save(split)
     if as_json:

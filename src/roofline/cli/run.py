@@ -75,7 +75,7 @@ def command(
         drawn = threads if threads is not None and has_roof(found.measured, threads) else None
         measured_chart(found.measured, threads=drawn, dtypes=_dtypes(points), points=points).save(chart)
     if split is not None:
-        from roofline.charts.bar_charts import split_chart
+        from roofline.charts.bars import split_chart
 
         split_chart(points).save(split)
 

@@ -22,7 +22,7 @@ from typing import Any
 from roofline import dtypes
 from roofline.errors import InputError, suggest
 from roofline.files import as_text, read_bytes, replaced, table_rows
-from roofline.measurement.profiles.foreign import PLAIN, check_plain
+from roofline.measurement.profiles.unreadable import PLAIN, check_plain
 from roofline.quantity import LEAST, MOST, parse
 from roofline.work import Op
 

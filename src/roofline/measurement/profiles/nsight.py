@@ -18,8 +18,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from roofline.errors import InputError
 from roofline.files import as_text, read_bytes, table_rows
-from roofline.measurement.profiles.foreign import COLLECT
 from roofline.measurement.profiles.profile import Profile
+from roofline.measurement.profiles.unreadable import COLLECT
 from roofline.measurement.runs import Measured
 
 TIME = "gpu__time_duration.sum"

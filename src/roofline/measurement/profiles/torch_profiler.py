@@ -20,9 +20,9 @@ from typing import Any
 from roofline.bounds.traffic import traffic
 from roofline.errors import InputError
 from roofline.files import read_json
-from roofline.measurement.profiles.foreign import not_of_torch
 from roofline.measurement.profiles.profile import AROUND, Profile
 from roofline.measurement.profiles.profiled_call import FORMATS, ProfiledCall, price_profiled_call
+from roofline.measurement.profiles.unreadable import not_of_torch
 from roofline.measurement.runs import Measured
 from roofline.progress import counted
 from roofline.quantity import whole_number

@@ -1,6 +1,6 @@
 """Families of models: readers from a configuration's fields to a :class:`Model`, by ``model_type``.
 
-An ordinary decoder is a row of a table (``dense``, ``mixtures``, ``hybrids``, ``deepseek``), read by ``decoder_table``.
+An ordinary decoder is a row of a table (``dense``, ``mixtures``, ``hybrids``, ``deepseek``), read by ``decoder``.
 An unusual type has a reader of its own, registered with :func:`family`.
 """
 

@@ -14,7 +14,7 @@ from roofline.models.blocks.residual import Norm
 from roofline.models.blocks.residual_streams import AttentionResidual, CollapseStreams, CopyToStreams, ExpandStreams
 from roofline.models.description import Block, Layer, Model
 from roofline.models.families import family
-from roofline.models.families.decoder_table import Decoder, Routing, add, after_first, read
+from roofline.models.families.decoder import Decoder, Routing, add, after_first, read
 from roofline.models.families.parts import DecoderSizes, activation, build_model, expert_layers, layer_types, prediction
 from roofline.models.fields import Fields
 

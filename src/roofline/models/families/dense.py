@@ -8,7 +8,7 @@ from typing import Any
 from roofline.errors import InputError
 from roofline.models.blocks.residual import Linear, Norm, PositionEmbedding
 from roofline.models.description import Block
-from roofline.models.families.decoder_table import (
+from roofline.models.families.decoder import (
     Decoder,
     add,
     all_sliding,

@@ -17,7 +17,7 @@ from roofline.models.blocks.recurrent import GatedDeltaNet, Mamba1, Mamba2, Shor
 from roofline.models.blocks.residual import Norm, ParallelBranches, ResidualAdd
 from roofline.models.description import Block, Layer, Model
 from roofline.models.families import family
-from roofline.models.families.decoder_table import Decoder, Routing, add, after_first, all_full, rotary_part
+from roofline.models.families.decoder import Decoder, Routing, add, after_first, all_full, rotary_part
 from roofline.models.families.parts import (
     STATE_FORMATS,
     DecoderSizes,

@@ -7,7 +7,7 @@ from typing import Any
 
 from roofline.errors import InputError
 from roofline.models.blocks.key_selection import BlockIndexer
-from roofline.models.families.decoder_table import (
+from roofline.models.families.decoder import (
     Decoder,
     Routing,
     add,

@@ -19,8 +19,8 @@ from roofline.models.blocks.residual import IdleBlocks, Linear, Norm, PositionEm
 from roofline.models.blocks.vision import DeepStackAdd, GridPositionEmbedding, MergePatches, PoolPatches
 from roofline.models.description import Block, Layer, Model, Vision
 from roofline.models.families import family, language_part, reader_of, with_defaults
-from roofline.models.families.decoder_table import Decoder
-from roofline.models.families.decoder_table import read as read_decoder
+from roofline.models.families.decoder import Decoder
+from roofline.models.families.decoder import read as read_decoder
 from roofline.models.families.parts import activation
 from roofline.models.fields import Fields, divide_evenly
 

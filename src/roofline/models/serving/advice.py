@@ -19,8 +19,8 @@ from typing import Any
 
 from roofline import dtypes
 from roofline.answers import Answer
+from roofline.bounds.advice_engine import OTHER_CHIPS, Proposal, changed_words, helpful, standing_of
 from roofline.bounds.bound import Bound
-from roofline.bounds.proposals import OTHER_CHIPS, Proposal, changed_words, helpful, standing_of
 from roofline.errors import InputError
 from roofline.hardware import chip
 from roofline.hardware.machine import Machine

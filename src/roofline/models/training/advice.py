@@ -35,8 +35,8 @@ from typing import Any
 
 from roofline import dtypes
 from roofline.answers import attributes
+from roofline.bounds.advice_engine import OTHER_CHIPS, Proposal, Standing, helpful
 from roofline.bounds.bound import Bound
-from roofline.bounds.proposals import OTHER_CHIPS, Proposal, Standing, helpful
 from roofline.errors import RooflineError
 from roofline.hardware import chip
 from roofline.hardware.machine import Machine

@@ -35,7 +35,7 @@ from roofline.errors import InputError, suggest
 from roofline.hardware.axes import MeshAxis
 from roofline.hardware.machine import Machine
 from roofline.hardware.rate import rate
-from roofline.ops.collectives import rings, switches  # noqa: F401  (each registers its algorithms)
+from roofline.ops.collectives import direct_and_trees, rings  # noqa: F401  (each registers its algorithms)
 from roofline.ops.collectives.registry import (
     ALGORITHMS,
     KINDS,

@@ -1,7 +1,8 @@
-"""Proposals: changes of a question that may help, each asked afresh; what helps is kept, the best first.
+"""The engine of advice: changes of a question that may help are asked afresh; what helps is kept, the best first.
 
-One engine serves a line, a step of serving and a step of training. Each of them lists proposals, and says how its
-answers compare (:class:`Standing`). A question is a value, so a proposal holds the changed one and not a text to edit.
+One engine serves a line, a step of serving and a step of training. Each of them lists its proposals (``ADVISERS`` of
+``bounds.advise`` and of ``models.serving.advice``, and ``models.training.advice``), and says how its answers compare
+(:class:`Standing`). A question is a value, so a proposal holds the changed one and not a text to edit.
 
 The same question with one thing changed: another storage format, another size, another machine.
 
