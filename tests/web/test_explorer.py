@@ -90,6 +90,24 @@ def test_from_which_batch_on_a_model_is_not_bound_by_weights(tab: Tab, explorer:
     said_nothing(tab, explorer)
 
 
+def test_a_machine_that_does_not_fit_is_not_the_cheapest_and_a_page_is_found_as_it_was_left(
+    tab: Tab, explorer: str
+) -> None:
+    asked = {"model": "llama-3-70b", "on": "h100:8,h200:8", "tensor": "8", "batch": "300", "context": "8192"}
+    shown(tab, f"{explorer}#/model?{urlencode(asked)}", "section[aria-label='Machines side by side']")
+    rows = tab.text("section[aria-label='Machines side by side']")
+    assert "does not fit" in rows
+    assert "cheapest" in rows.partition("h200:8")[2]
+    assert "cheapest" not in rows.partition("h200:8")[0]
+    assert "is cheaper than" not in rows
+    tab.page.get_by_role("link", name="Chips").click()
+    tab.page.wait_for_selector("main table")
+    tab.page.get_by_role("link", name="Model").click()
+    tab.page.wait_for_selector("#lower")
+    assert tab.page.get_by_label("batch", exact=True).first.input_value() == "300"
+    said_nothing(tab, explorer)
+
+
 @pytest.mark.parametrize(
     ("page", "selector", "words"),
     [

@@ -107,24 +107,26 @@ function Cost() {
 function Beside() {
   const all = beside.value.map((i) => ({ i, of: page.value!.steps[i], times: functions.value[i].time(nowOf(page.value!.steps[i])) }));
   if (all.length < 2) return null;
-  const best = Math.min(...all.map((each) => each.times.lower)), fits = (each: (typeof all)[0]) => each.of.capacity === null || !(each.times.memory > each.of.capacity);
+  const fits = (each: (typeof all)[0]) => each.of.capacity === null || !(each.times.memory > each.of.capacity);
+  const able = all.filter(fits);  // what does not fit is neither the fastest nor the cheapest
+  const best = Math.min(...(able.length ? able : all).map((each) => each.times.lower));
   const chips = all.some((each) => each.of.chips > 1) || step.value.name !== "bound";
   const cost = (each: (typeof all)[0]) => each.times.lower * each.of.chips * priceOf(each.of);
-  const known = all.filter((each) => Number.isFinite(priceOf(each.of))), least = Math.min(...known.map(cost));
-  const [one, ...rest] = all;
+  const known = able.filter((each) => Number.isFinite(priceOf(each.of))), least = Math.min(...known.map(cost));
+  const [one, ...rest] = able;
   return (
     <section class="card" aria-label="Machines side by side"><h2>Side by side</h2>
       <div class="scroll" tabIndex={0} role="group" aria-label="Machines side by side"><table><thead><tr><th class="left">machine</th><th>at best</th><th>times the least</th><th class="left">binds</th><th>memory</th><th>$ a chip and hour</th><th>cost</th></tr></thead>
         <tbody>{all.map((each, k) => <tr class={each.i === index.value ? "pinned" : ""}>
           <td class="left"><button class="key" onClick={() => choose(each.of.name, k)}>{each.of.on}</button></td>
-          <td>{quantity(each.times.lower, "s")}</td><td>{(each.times.lower / best).toFixed(2)}×{each.times.lower === best ? " ★" : ""}</td>
+          <td>{quantity(each.times.lower, "s")}</td><td>{(each.times.lower / best).toFixed(2)}×{fits(each) && each.times.lower === best ? " ★" : ""}</td>
           <td class="left">{bindingOf(each.of, each.times)}</td>
           <td class={fits(each) ? "" : "alert"}>{each.times.memory === undefined ? "" : `${quantity(each.times.memory, "B")}${fits(each) ? "" : " does not fit"}`}</td>
           <td><PriceField of={each.of} label={`price of ${each.of.on}`} /></td>
-          <td>{Number.isFinite(cost(each)) ? `${(cost(each) / least).toFixed(2)}×${cost(each) === least ? " cheapest" : ""}` : ""}</td></tr>)}</tbody></table></div>
+          <td>{fits(each) && Number.isFinite(cost(each)) ? `${(cost(each) / least).toFixed(2)}×${cost(each) === least ? " cheapest" : ""}` : ""}</td></tr>)}</tbody></table></div>
       {chips && rest.map((other) => {
         const ratio = (one.times.lower * one.of.chips) / (other.times.lower * other.of.chips), price = priceOf(one.of);
-        return <p class="flips">{other.of.on} is cheaper than {one.of.on} while its chip costs less than {ratio.toPrecision(3)} times as much an hour
+        return <p class="flips">{other.of.on} is cheaper than {one.of.on} while its chip costs less than {ratio.toPrecision(3)} times as much an hour, for this step
           {Number.isFinite(price) && `: below $${(ratio * price).toPrecision(3)}, where ${one.of.on} costs $${price}`}</p>;
       })}
     </section>);

@@ -8,7 +8,7 @@ import { Chart } from "./chart";
 import { Draft } from "./draft";
 import { FieldView } from "./fields";
 import { percent, quantity } from "./quantity";
-import { change, keepSettings, read, route, ROUTES, state, withSize, type State } from "./routes";
+import { addressOf, change, keepSettings, read, route, ROUTES, state, withSize, type State } from "./routes";
 import { Sections, Sortable } from "./sections";
 import { answer, asked, functions, index, live, listeners, moved, now, page, pending, pinned, settings, step, takeSettings, type Page, type Section } from "./state";
 
@@ -250,7 +250,7 @@ function Working() {
 function Explorer() {
   const at = route.value;
   return <>
-    <nav aria-label="Pages"><b>roofline</b>{ROUTES.map((each) => <a href={`#/${each.key}`} aria-current={each === at ? "page" : undefined}>{each.title}</a>)}</nav>
+    <nav aria-label="Pages"><b>roofline</b>{ROUTES.map((each) => <a href={addressOf(each)} aria-current={each === at ? "page" : undefined}>{each.title}</a>)}</nav>
     <main aria-busy={asking.value}>
       {at.key === "chips" ? <Chips /> : <Ask />}
       {wrong.value && <p class="card alert wrong" role="alert">{wrong.value}</p>}

@@ -93,6 +93,12 @@ const written = (): string => {
   return `#/${route.value.key}?${said}`;
 };
 
+/** What was asked last on each page, as its address: who comes back finds it again. */
+const left: Record<string, string> = {};
+
+/** The address that leads to a page: as it was left; the page that is open begins anew. */
+export const addressOf = (page: Route): string => (page !== route.value && left[page.key]) || `#/${page.key}`;
+
 /** Read the address; a page that there is not is the first. */
 export function read(): void {
   const [, key, query] = /^#\/(\w*)\??(.*)$/.exec(location.hash) ?? [];
@@ -101,11 +107,13 @@ export function read(): void {
   route.value = found;
   const own = Object.keys(given).filter((name) => found.fields.some((field) => field.key === name && name !== "on"));
   state.value = own.length ? given : { ...found.start, ...given };
+  left[found.key] = written();
 }
 
 /** Change what is asked; a change that is a step of its own can be taken back. */
 export function change(fields: State, { step = true } = {}): void {
   state.value = { ...state.value, ...fields };
+  left[route.value.key] = written();
   if (written() === location.hash) return;
   history[step ? "pushState" : "replaceState"](null, "", written());
 }
