@@ -11,7 +11,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import MISSING, fields, is_dataclass
 from inspect import Parameter, signature
 from typing import Any, TypeVar
@@ -43,6 +43,15 @@ def takes(
         return function
 
     return shown
+
+
+def listed_names(names: Sequence[str]) -> list[str]:
+    """Names of a list, or of one text with commas between them.
+
+    >>> listed_names("h100, a100"), listed_names(["h100"])
+    (['h100', 'a100'], ['h100'])
+    """
+    return [name.strip() for name in names.split(",")] if isinstance(names, str) else list(names)
 
 
 def optional(**annotations: str) -> list[Parameter]:

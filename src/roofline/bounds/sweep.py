@@ -26,7 +26,7 @@ from roofline.formulas.compiled import Compiled, Evaluated
 from roofline.formulas.tables import Columns, integers, stacked
 from roofline.grids.answer import RUN_WORDS, GridRun, ReducedGrid, reduce_grid
 from roofline.grids.blocks import BlockTable
-from roofline.signatures import takes
+from roofline.signatures import listed_names, takes
 from roofline.sizes import BLOCK, Codes, check, is_array
 
 #: What is told of the rows that are done, and of how many there are.
@@ -225,7 +225,7 @@ def _asked(
     expression: str | None, columns: str | Sequence[str] | None, arguments: Mapping[str, Any]
 ) -> tuple[Question, _Grid, Sequence[str]]:
     """The question of a table, the grid of its sizes, and its columns."""
-    columns = [name.strip() for name in columns.split(",")] if isinstance(columns, str) else columns
+    columns = None if columns is None else listed_names(columns)
     formulas: dict[str, str] = {}
     for source in (arguments, arguments.get("sizes") or {}):
         formulas |= {k: v for k, v in source.items() if isinstance(v, str) and k not in _NOT_SIZES}

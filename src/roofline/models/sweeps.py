@@ -31,7 +31,7 @@ from roofline.models.config import is_model, load
 from roofline.models.description import Model
 from roofline.models.serving import serve_bound
 from roofline.models.serving.step import PHASES
-from roofline.signatures import takes
+from roofline.signatures import listed_names, takes
 from roofline.sizes import Codes, check
 
 #: Columns that a sweep of steps may have, beside ``time.<resource>`` and ``memory.<part>``.
@@ -127,7 +127,7 @@ def sweep_steps(
     if phase not in ALL_PHASES:
         raise InputError(f"no phase {phase!r}", hint=suggest(str(phase), ALL_PHASES, what="phases"))
     usual = (*USUAL, "throughput") if run is not None and phase in TOKENS else USUAL
-    names = [name.strip() for name in columns.split(",")] if isinstance(columns, str) else list(columns or usual)
+    names = listed_names(columns if isinstance(columns, str) else columns or usual)
     if "throughput" in names and phase not in TOKENS:
         raise InputError(f"no throughput of {phase} steps", hint=f"of {', '.join(TOKENS)}")
     unknown = next((n for n in names if n not in COLUMNS and not n.startswith(("time.", "memory."))), None)

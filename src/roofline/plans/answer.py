@@ -51,7 +51,7 @@ from roofline.plans.speculation import Acceptance, Speculating
 from roofline.progress import counted, tell
 from roofline.quantity import format_amount, format_number, parse
 from roofline.sections import BLANK, Amount, Column, Headline, Pairs, Row, Section, Sentences, Table, assumes, figures
-from roofline.signatures import takes
+from roofline.signatures import listed_names, takes
 
 SCHEMA = "roofline/plan/1"
 
@@ -515,7 +515,7 @@ def plan(
     ``workers``, ``scheduler``, ``scheduler_file`` or an open ``client`` search chips and formats on Dask;
     ``announce`` is told the address of its dashboard.
     """
-    on, formats = _words(on), _words(formats)
+    on, formats = listed_names(on), listed_names(formats)
     unknown = [name for name in formats if name not in FORMATS]
     if unknown:
         raise InputError(f"no format {unknown[0]!r} of a plan", hint=suggest(unknown[0], FORMATS, what="formats"))
@@ -634,8 +634,3 @@ def _miss(each: Assessment) -> tuple[int, float, float]:
     if each.reason is None:
         return (-len(KINDS), 0.0, each.cost)
     return (-KINDS.index(each.reason.kind), each.reason.excess, each.cost)
-
-
-def _words(names: Sequence[str]) -> Sequence[str]:
-    """Names of a list, or of one text with commas between them."""
-    return [name.strip() for name in names.split(",")] if isinstance(names, str) else names
