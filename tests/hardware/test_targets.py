@@ -77,12 +77,22 @@ def test_shapes():
     assert chip(" v5e : 16×16".replace(" : ", ":")).shape == (16, 16)
 
 
-@pytest.mark.parametrize(
-    "shape", ["0x4", "4xx4", "x4", "4x", "-4", "4.5", "a", "", " ", "4 x 4", "99999999", "1" * 5000]
-)
+@pytest.mark.parametrize("shape", ["0x4", "4xx4", "x4", "4x", "-4", "4.5", "a", "", " ", "4 x", "99999999", "1" * 5000])
 def test_bad_shapes(shape):
     with pytest.raises(HardwareError, match=r"does not read; write sizes joined by x, such as v5e:4x4 or h100:8"):
         chip(f"v5e:{shape}")
+
+
+@pytest.mark.parametrize(
+    ("written", "target"),
+    [
+        ("8 x h200", "h200:8"), ("8×H200", "h200:8"), ("h200 x 8", "h200:8"), ("8*h200", "h200:8"),
+        ("H200 : 8", "h200:8"), ("v5e x 4x4", "v5e:4x4"), ("v5e: 4 x 4", "v5e:4x4"), ("8xmi300x", "mi300x:8"),
+        ("2 x rtx-4090", "rtx-4090:2"), ("NVIDIA H100 80GB HBM3 x 8", "h100:8"), ("mi300x", "mi300x"),
+    ],
+)  # fmt: skip
+def test_a_number_of_chips_as_people_write_it(written, target):
+    assert chip(written).target == target
 
 
 @pytest.mark.parametrize(
@@ -92,8 +102,9 @@ def test_bad_shapes(shape):
         ("v6f", "unknown chip 'v6f'; did you mean 'v6e'? (`roofline chips` lists all)"),
         ("tpu-v5ee", "unknown chip 'tpu-v5ee'; did you mean 'v5e'? (`roofline chips` lists all)"),
         ("h100,A100", "unknown chip 'h100,A100'; chips are named one by one: 'h100' and 'A100'"),
-        ("8xH100", "unknown chip '8xH100'; several chips stand behind a colon: 'h100:8'"),
-        ("h100 x 8", "unknown chip 'h100 x 8'; several chips stand behind a colon: 'h100:8'"),
+        ("8 x dgx-h100", "unknown chip '8 x dgx-h100'; did you mean 'dgx-h100'? (`roofline chips` lists all)"),
+        ("h100:8 h200:8", "shape '8 h200:8' of 'h100:8 h200:8' does not read; name machines one by one"),
+        ("h100 h200", "unknown chip 'h100 h200'; chips are named one by one: 'h100' and 'h200'"),
         ("v5e-16", "unknown chip 'v5e-16'; several chips stand behind a colon: 'v5e:16'"),
         ("v5p-128", "unknown chip 'v5p-128'; Google counts its TensorCores, two a chip: write 'v5p:64' for 64 chips"),
         ("my.json", "'my.json' is no machine file; one is TOML, and its name ends in .toml"),

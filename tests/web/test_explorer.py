@@ -24,13 +24,14 @@ import pytest
 from roofline import bound
 from roofline.cli.questions import ASKED, answer_question, command_words
 from roofline.errors import InputError
-from roofline.models import serve_bound
+from roofline.models import generation, serve_bound
 from roofline.quantity import format_quantity
 from roofline.web.workers import TookTooLong, Workers
 from tests.web.conftest import Tab, exploring
 
 LONG = os.environ.get("ROOFLINE_LONG") == "1"
 LINE = "bf16[B, D] * bf16[D, F]"
+MODEL: dict[str, Any] = {"on": "h200:8", "tensor": 8, "batch": 8, "context": 8192}
 
 
 def shown(tab: Tab, address: str, selector: str = "#lower") -> Tab:
@@ -77,16 +78,30 @@ def test_a_slider_a_link_and_the_way_back(tab: Tab, explorer: str) -> None:
 
 def test_from_which_batch_on_a_model_is_not_bound_by_weights(tab: Tab, explorer: str) -> None:
     asked = urlencode(
-        {"model": "llama-3-70b", "on": "h200:8", "tensor": "8", "batch": "8", "context": "8192", "prompt": "64"}
+        {"model": "llama-3-70b", "on": "8 x h200", "tensor": "8", "batch": "8", "context": "8192", "prompt": "64"}
     )
     shown(tab, f"{explorer}#/model?{asked}")
+    said, least = tab.text(".answer"), serve_bound("llama-3-70b", "decode", **MODEL).lower
+    cost = least * 8 * 4.5 / 3600 / 8 * 1e6
+    assert f"${cost:.3g} for a million tokens: decode at batch 8, context 8,192, on h200:8, at the floor" in said
+    assert "prices: the catalog's “hyperscaler low”, from https" in said
+    whole = generation("llama-3-70b", on="h200:8", tensor=8, batch=8, prompt=64, output=256)
+    assert f"256 tokens to prompts of 64, batch 8: {format_quantity(whole.total, 's')}, the first token" in said
+    modules = tab.text("section[aria-label='Time by module']")
+    assert f"which is one operation after the other. At best {format_quantity(least, 's')}" in modules
     assert "weights are most of it below batch = 52, keys and values from there on" in tab.text(".answer")
     assert "mlp takes most" in tab.text("section[aria-label='Time by module']")
     box = tab.page.get_by_label("W_hbm, exactly")
     box.fill("8T")
     box.press("Enter")
-    fresh = serve_bound("llama-3-70b", "decode", on="h200:8", tensor=8, batch=8, context=8192, set={"hbm": 8e12})
+    fresh = serve_bound("llama-3-70b", "decode", **MODEL, set={"hbm": 8e12})
     assert tab.text("#lower") == format_quantity(fresh.lower, "s")
+    both = tab.page.locator(".advice tr", has_text="fp8 weights, keys and values")
+    both.get_by_role("button", name="apply").click()
+    tab.page.locator(".diff", has_text="faster").wait_for()
+    narrow = serve_bound("llama-3-70b", "decode", **MODEL, weights="fp8", kv="fp8", compute="bf16")
+    assert tab.text("#lower") == format_quantity(narrow.lower, "s")
+    assert tab.page.get_by_label("more options").input_value() == "--compute bf16"
     said_nothing(tab, explorer)
 
 
@@ -95,8 +110,14 @@ def test_a_machine_that_does_not_fit_is_not_the_cheapest_and_a_page_is_found_as_
 ) -> None:
     asked = {"model": "llama-3-70b", "on": "h100:8,h200:8", "tensor": "8", "batch": "300", "context": "8192"}
     shown(tab, f"{explorer}#/model?{urlencode(asked)}", "section[aria-label='Machines side by side']")
-    rows = tab.text("section[aria-label='Machines side by side']")
+    beside = tab.page.locator("section[aria-label='Machines side by side']")
+    box, rows = beside.bounding_box(), beside.inner_text()
+    assert box["y"] + box["height"] < 720, "machines side by side stand above the fold"
+    hatched = [each.text_content() for each in tab.page.locator("rect.zone.full title").all()]
+    assert hatched == ["does not fit on h100:8"]
     assert "does not fit" in rows
+    assert "decode at batch 300, context 8,192, at the floor" in rows
+    assert "prices: the catalog's “hyperscaler low”" in rows
     assert "cheapest" in rows.partition("h200:8")[2]
     assert "cheapest" not in rows.partition("h200:8")[0]
     assert "is cheaper than" not in rows
@@ -126,8 +147,12 @@ def test_pages_load(tab: Tab, explorer: str, page: str, selector: str, words: st
 def test_where_measured_points_lose_time(tab: Tab, explorer: str, tmp_path: Path) -> None:
     path = tmp_path / "points.csv"
     path.write_text("name,dtype,flops,bytes,seconds\nfast,bf16,9e11,1e9,0.001\n<b>slow</b>,bf16,1e9,3e9,0.01\n")
-    tab.page.goto(f"{explorer}#/measured?on=h100")
+    tab.page.goto(f"{explorer}#/measured")
     tab.page.get_by_label("file of measured points").set_input_files(str(path))
+    tab.page.locator(".drop [role=status]", has_text="Which chip did it run on?").wait_for()
+    chip = tab.page.get_by_label("the chip that it ran on")
+    chip.fill("h100")
+    chip.press("Enter")
     tab.page.wait_for_selector("section[aria-label='Time lost']")
     assert "<b>slow</b> loses most: 9.11 ms of its 10 ms" in tab.text("section[aria-label='Time lost']")
     said_nothing(tab, explorer)

@@ -10,7 +10,7 @@ import { Sections } from "./sections";
 import { isSharded, Sharding } from "./sharding";
 import { nextFlips, passing, SizeChart, tradeOff } from "./sizechart";
 import {
-  answer, beside, binding, bindingOf, changed, choose, commandLine, functions, index, initial, keyOf, live, movedWords, now, nowOf, output, page, pending,
+  answer, asked, beside, binding, bindingOf, changed, choose, commandLine, functions, index, initial, keyOf, live, movedWords, now, nowOf, output, page, pending,
   partsAt, phases, pinned, place, prices, python, refused, reset, set, settle, step, type Mark, type Operation, type Section, type Step, type Values,
 } from "./state";
 
@@ -22,7 +22,20 @@ function written(name: string, values: Values): string {
   return rate ? quantity(values[name], rate.unit) : count(values[name]);
 }
 
-const priceOf = (of: Step): number => parse((prices.value[of.machine] ?? "").replace("$", "")) || Object.values(of.prices)[0] || NaN;
+/** The kind of price that all machines shown have: those of different kinds are not compared. */
+const kindOfPrice = (): string | undefined => {
+  const [one, ...rest] = beside.value.map((i) => page.value!.steps[i].prices);
+  return Object.keys(one ?? {}).find((kind) => rest.every((each) => kind in each));
+};
+const typedPrice = (of: Step): number => parse((prices.value[of.machine] ?? "").replace("$", ""));
+const priceOf = (of: Step): number => typedPrice(of) || of.prices[kindOfPrice() ?? ""]?.value || NaN;
+
+/** Where the prices of some steps are from. */
+function PriceSource({ all }: { all: Step[] }) {
+  const kind = kindOfPrice(), listed = all.filter((of) => !typedPrice(of) && kind !== undefined), missing = all.some((of) => !Number.isFinite(priceOf(of)));
+  const said = [...new Set(listed.map((of) => of.prices[kind!].source))];
+  return <p class="quiet">{listed.length > 0 && <>prices: the catalog's “{kind}”, from {said.join("; ")}; </>}{missing ? "type what a chip costs for an hour" : "type your own"}</p>;
+}
 
 /** Dollars of a chip for an hour: what is typed stands until it is no price. */
 function PriceField({ of, label }: { of: Step; label: string }) {
@@ -58,14 +71,15 @@ function Card() {
       {refused.value.map((reason) => <p class="alert">not valid here: {reason}</p>)}
       <p class="headline"><b id="lower" data-seconds={times.lower}>{quantity(times.lower, "s")}</b> at best{it.name === "decode" ? " a token" : it.name === "prefill" ? " to the first token" : it.name === "train" ? " a step" : ""}, {binds} binds</p>
       {it.name === "train" && <Mfu />}
+      <Cost />
       {serving && <p>{quantity(tokens(it, at) / times.lower, "")} tokens/s{it.name === "decode" && ` · ${quantity(1 / times.lower, "")} tokens/s for each user`}</p>}
       {flops > 0 && <p>{quantity(flops / times.lower, "FLOP/s")} a chip{ridge && `, ${percent(flops / times.lower / ridge.peak)} of peak`}
         {bytes > 0 && ` · ${quantity(flops / bytes, "FLOP/B")}`}{ridge && bytes > 0 && ridge.at > 0 && ` against a ridge of ${quantity(ridge.at, "FLOP/B")}`}</p>}
-      <p>{quantity(times.op_by_op, "s")} operation by operation · {quantity(times.upper, "s")} if nothing overlaps</p>
+      <p>{quantity(times.op_by_op, "s")} one operation after the other · {quantity(times.upper, "s")} if nothing overlaps</p>
       {it.expected && <p class={changed.value.length ? "stale" : ""}>expect {quantity(it.expected.value, "s")} ({quantity(it.expected.low, "s")} to{" "}
         {quantity(it.expected.high, "s")}, 80 %): {it.expected.basis}{changed.value.length ? " · as asked, not as moved" : ""}</p>}
       {said.map((line) => <p class="flips">{line}</p>)}
-      <Cost />
+      <WholeAnswer />
       {changed.value.length > 0 && <p class="quiet">moved: {changed.value.map((name) =>
         `${name} ${written(name, initial.value)} → ${written(name, now.value)}`).join(", ")} <button onClick={reset}>reset</button></p>}
     </section>
@@ -79,28 +93,38 @@ function Mfu() {
   return <p class={changed.value.length ? "stale" : ""}>MFU {percent(of.mfu)} at most · {quantity(of.tokens_per_day, "")} tokens a day{changed.value.length ? " · as asked, not as moved" : ""}</p>;
 }
 
-/** What a million tokens cost at the floor, where a price is known; and answers of several tokens. */
+/** The step and the sizes that it is of: ``decode at batch 64, context 8,192``. */
+const atSizes = (of: Step, at: Values): string =>
+  `${of.name === "train" ? "a step" : of.name} at ${of.sizes.map(({ name }) => `${name.replace(/_/g, " ")} ${count(at[name])}`).join(", ")}`;
+
+/** Dollars for a million tokens of a step, at the floor. */
+const costOf = (of: Step, times: Values, at: Values): number => ((times.lower * of.chips * priceOf(of)) / 3600 / tokens(of, at)) * 1e6;
+const makesTokens = (of: Step, at: Values): boolean => of.name !== "bound" && of.name !== "formula" && tokens(of, at) > 0;
+const dollars = (value: number): string => `$${Number(value.toPrecision(3))}`;
+
+/** What a million tokens cost at the floor, where a price is known. */
 function Cost() {
-  const it = step.value, at = now.value, made = tokens(it, at);
-  if (!made || it.name === "bound" || it.name === "formula") return null;
-  const price = priceOf(it), cost = ((answer.value.lower * it.chips * price) / 3600 / made) * 1e6;
-  const of = (name: string) => page.value!.steps.findIndex((each) => each.name === name && each.on === it.on);
-  const [first, later] = [of("prefill"), of("decode")];
-  const whole = () => {
-    const sizes = { ...nowOf(page.value!.steps[first]) }, decode = { ...nowOf(page.value!.steps[later]) };
-    const start = functions.value[first].time(sizes).lower, many = Math.max(1, Math.round(output.value));
-    let sum = 0;
-    for (let i = 0; i < many - 1; i++) sum += functions.value[later].time({ ...decode, batch: sizes.batch, context: (sizes.past ?? 0) + sizes.prompt + i }).lower;
-    return { start, total: start + sum, mean: sum / (many - 1) };
-  };
-  const answers = first >= 0 && later >= 0 ? whole() : null;
+  const it = step.value, at = now.value;
+  if (!makesTokens(it, at)) return null;
+  const cost = costOf(it, answer.value, at);
   return <>
-    <p class="inline">price of a chip for an hour, $ <PriceField of={it} label="price of a chip for an hour" /></p>
-    {Number.isFinite(cost) && <p>${Number(cost.toPrecision(3))} for a million tokens at the floor ({it.chips} × ${price} an hour)</p>}
-    {answers && <p><label class="inline">answers of <input type="range" aria-label="tokens of an answer" min={0} max={13} step={0.01} value={Math.log2(output.value)}
-      onInput={(e) => settle(() => { output.value = Math.round(2 ** Number(e.currentTarget.value)); })} /> {count(output.value)} tokens</label>:{" "}
-      <span id="whole" data-seconds={answers.total}>{quantity(answers.total, "s")}</span>, the first token after {quantity(answers.start, "s")}</p>}
-  </>;
+    <p class="inline" id="cost">{Number.isFinite(cost) && <><b>{dollars(cost)}</b> for a million tokens: {atSizes(it, at)}, on {it.on}, at the floor, where a chip costs </>}
+      {!Number.isFinite(cost) && "cost of a million tokens, where a chip costs "}$ <PriceField of={it} label="price of a chip for an hour" /> an hour</p>
+    {beside.value.length < 2 && <PriceSource all={[it]} />}</>;
+}
+
+/** The time of answers of several tokens after their prompts, where both phases were asked. */
+function WholeAnswer() {
+  const it = step.value, of = (name: string) => page.value!.steps.findIndex((each) => each.name === name && each.on === it.on);
+  const [first, later] = [of("prefill"), of("decode")];
+  if (first < 0 || later < 0) return null;
+  const sizes = nowOf(page.value!.steps[first]), decode = nowOf(page.value!.steps[later]);
+  const start = functions.value[first].time(sizes).lower, many = Math.max(1, Math.round(output.value)), before = (sizes.past ?? 0) + sizes.prompt;
+  let total = start;
+  for (let i = 0; i < many - 1; i++) total += functions.value[later].time({ ...decode, batch: sizes.batch, context: before + i }).lower;
+  return <p><label class="inline">answers of <input type="range" aria-label="tokens of an answer" min={0} max={13} step={0.01} value={Math.log2(output.value)}
+    onInput={(e) => settle(() => { output.value = Math.round(2 ** Number(e.currentTarget.value)); })} /> {count(output.value)} tokens</label>{" "}
+    to prompts of {count(before)}, batch {count(sizes.batch)}: <span id="whole" data-seconds={total}>{quantity(total, "s")}</span>, the first token after {quantity(start, "s")}</p>;
 }
 
 /** Machines side by side: the same step, the fastest marked, and above which price another is cheaper. */
@@ -111,24 +135,26 @@ function Beside() {
   const able = all.filter(fits);  // what does not fit is neither the fastest nor the cheapest
   const best = Math.min(...(able.length ? able : all).map((each) => each.times.lower));
   const chips = all.some((each) => each.of.chips > 1) || step.value.name !== "bound";
-  const cost = (each: (typeof all)[0]) => each.times.lower * each.of.chips * priceOf(each.of);
+  const at = nowOf(step.value), priced = makesTokens(step.value, at);
+  const cost = (each: (typeof all)[0]) => priced ? costOf(each.of, each.times, nowOf(each.of)) : each.times.lower * each.of.chips * priceOf(each.of);
   const known = able.filter((each) => Number.isFinite(priceOf(each.of))), least = Math.min(...known.map(cost));
-  const [one, ...rest] = able;
+  const [one, ...rest] = able, what = priced ? atSizes(step.value, at) : "this";
   return (
-    <section class="card" aria-label="Machines side by side"><h2>Side by side</h2>
-      <div class="scroll" tabIndex={0} role="group" aria-label="Machines side by side"><table><thead><tr><th class="left">machine</th><th>at best</th><th>times the least</th><th class="left">binds</th><th>memory</th><th>$ a chip and hour</th><th>cost</th></tr></thead>
+    <section class="card beside" aria-label="Machines side by side"><h2>Side by side <small>{priced && `${what}, at the floor`}</small></h2>
+      <div class="scroll" tabIndex={0} role="group" aria-label="Machines side by side"><table><thead><tr><th class="left">machine</th><th>at best</th><th>× least</th><th class="left">binds</th><th>memory</th><th>$ chip·h</th><th>{priced ? "$ for 1M tokens" : "cost"}</th></tr></thead>
         <tbody>{all.map((each, k) => <tr class={each.i === index.value ? "pinned" : ""}>
           <td class="left"><button class="key" onClick={() => choose(each.of.name, k)}>{each.of.on}</button></td>
           <td>{quantity(each.times.lower, "s")}</td><td>{(each.times.lower / best).toFixed(2)}×{fits(each) && each.times.lower === best ? " ★" : ""}</td>
           <td class="left">{bindingOf(each.of, each.times)}</td>
           <td class={fits(each) ? "" : "alert"}>{each.times.memory === undefined ? "" : `${quantity(each.times.memory, "B")}${fits(each) ? "" : " does not fit"}`}</td>
           <td><PriceField of={each.of} label={`price of ${each.of.on}`} /></td>
-          <td>{fits(each) && Number.isFinite(cost(each)) ? `${(cost(each) / least).toFixed(2)}×${cost(each) === least ? " cheapest" : ""}` : ""}</td></tr>)}</tbody></table></div>
+          <td>{fits(each) && Number.isFinite(cost(each)) ? `${priced ? dollars(cost(each)) : `${(cost(each) / least).toFixed(2)}×`}${cost(each) === least ? " cheapest" : ""}` : ""}</td></tr>)}</tbody></table></div>
       {chips && rest.map((other) => {
         const ratio = (one.times.lower * one.of.chips) / (other.times.lower * other.of.chips), price = priceOf(one.of);
-        return <p class="flips">{other.of.on} is cheaper than {one.of.on} while its chip costs less than {ratio.toPrecision(3)} times as much an hour, for this step
-          {Number.isFinite(price) && `: below $${(ratio * price).toPrecision(3)}, where ${one.of.on} costs $${price}`}</p>;
+        return <p class="flips">{other.of.on} is cheaper than {one.of.on} while its chip costs less than {ratio.toPrecision(3)} times as much an hour
+          {Number.isFinite(price) && `: below ${dollars(ratio * price)}, where ${one.of.on} costs $${price}`}</p>;
       })}
+      <PriceSource all={all.map((each) => each.of)} />
     </section>);
 }
 
@@ -237,9 +263,13 @@ function Modules({ of }: { of: Step }) {
   const most = top(root);
   return (
     <section class={`card ${changed.value.length ? "stale-block" : ""}`} aria-label="Time by module"><h2>Time by module <small>{of.name === "bound" ? "" : of.name}{changed.value.length ? ", as asked" : ""}</small></h2>
-      {most && <p><b>{most.name}</b> takes most: {percent(most.time / root.time)} of {quantity(root.time, "s")}, one operation after the other</p>}
+      {most && <p><b>{most.name}</b> takes most: {percent(most.time / root.time)} of {quantity(root.time, "s")}, which is one operation after the other.
+        {root.time > 1.0005 * asBest(of) && ` At best ${quantity(asBest(of), "s")}: there, operations that wait for different resources run at once.`}</p>}
       <Branch node={root} whole={root.time} deep={0} /></section>);
 }
+
+/** The least time of a step as asked, as its card says it. */
+const asBest = (of: Step): number => functions.value[page.value!.steps.indexOf(of)].time(asked(of)).lower;
 
 /** The smallest module that takes most of the time: looked for below layers, which all models have. */
 function top(root: Node): Node | null {
@@ -304,7 +334,7 @@ export function AnswerView({ advice }: { advice?: JSX.Element }) {
           {beside.value.length > 1 && beside.value.map((i, k) => <button aria-pressed={i === index.value} onClick={() => choose(step.value.name, k)}>{it.steps[i].on}</button>)}</div>}
       </header>
       {found.length > 0 && <section class={`card ${stale ? "stale-block" : ""}`} aria-label="Solution">{stale && <p class="quiet">as asked, not as moved:</p>}<Sections sections={found} /></section>}
-      {live.value && <><div class="columns"><div><Card /><Resources /></div><div><Knobs /></div></div><Beside />
+      {live.value && <><div class="columns"><div><Card /><Resources /></div><div><Beside /><Knobs /></div></div>
         <SizeChart key={`${step.value.name}${place.value}`} /></>}
       {!live.value && isSharded(it.answer) && <Sharding answer={it.answer} />}
       {live.value && step.value.name === "decode" && <Latency />}

@@ -151,6 +151,7 @@ function Plane({ spec, following, extra = [], head }: { spec: ChartSpec; followi
           onPointerMove={move} onPointerLeave={() => { setHover(null); setCross(null); setActive(false); }} onKeyDown={key}
           onPointerDown={(event) => { const [px, py] = pointer(event); drag.current = { px, py, from: domain, far: false }; setActive(true); }}
           onPointerUp={up} onDblClick={() => setZoom(null)}>
+          {marks.some((mark) => mark.color === "full") && <pattern id="full" width="8" height="8" patternUnits="userSpaceOnUse" patternTransform="rotate(45)"><line x1="0" y1="0" x2="0" y2="8" class="hatch" /></pattern>}
           <clipPath id="inside"><rect x={LEFT} y={TOP} width={Math.max(0, WIDTH - RIGHT - LEFT)} height={HEIGHT - TOP - BOTTOM} /></clipPath>
           {ticks(x, logs.x, WIDTH < 560 ? 5 : 10).filter((t, i, all) => !i || x(t) - x(all[i - 1]) > 44).map((t) => <g class="tick"><line x1={x(t)} x2={x(t)} y1={TOP} y2={HEIGHT - BOTTOM} />
             <text x={x(t)} y={HEIGHT - BOTTOM + 16} text-anchor="middle">{written(t, spec.x).replace(/ .*$/, (rest) => (spec.x.unit.includes("/") ? rest.replace(spec.x.unit, "") : rest))}</text></g>)}

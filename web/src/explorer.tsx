@@ -8,7 +8,7 @@ import { Chart } from "./chart";
 import { Draft } from "./draft";
 import { FieldView } from "./fields";
 import { percent, quantity } from "./quantity";
-import { addressOf, change, keepSettings, read, route, ROUTES, state, withSize, type State } from "./routes";
+import { addressOf, change, keepSettings, read, route, ROUTES, state, withOption, withSize, type State } from "./routes";
 import { Sections, Sortable } from "./sections";
 import { answer, asked, functions, index, live, listeners, moved, now, page, pending, pinned, settings, step, takeSettings, type Page, type Section } from "./state";
 
@@ -128,9 +128,12 @@ function Difference() {
     <button onClick={() => history.back()}>undo</button></p>;
 }
 
+/** What a line of advice changes, by the names of options; figures of a machine stand in a record of their own. */
+type Said = Record<string, string | number | Record<string, number>>;
+
 interface Line {
   change: string; reason: string; gain: number; phase?: string; lower_after: number; lower_before: number;
-  question?: { expression: string; sizes: Record<string, number>; on: string | null; options: Record<string, string | number> } | null; options?: Record<string, string | number> | null;
+  question?: { expression: string; sizes: Record<string, number>; on: string | null; options: Said } | null; options?: Said | null;
 }
 
 /** What would move the bound: each line a question asked afresh, which a click applies. */
@@ -151,8 +154,15 @@ function Advice() {
   const apply = (line: Line): (() => void) | null => {
     const { question, options } = line;
     const said = question ? question.options : options;
-    if (!said || !Object.keys(said).every((name) => at.fields.some((field) => field.key === name))) return null;
-    const fields: State = Object.fromEntries(Object.entries(said).map(([name, value]) => [name, String(value)]));
+    if (!said) return null;
+    const known = catalog.value?.commands[at.command].options ?? [], fields: State = {};
+    for (const [name, value] of Object.entries(said)) {
+      const option = `--${name.replace(/_/g, "-")}`;
+      if (at.fields.some((field) => field.key === name)) fields[name] = String(value);
+      else if (!known.some((each) => each.name === name)) return null;
+      else for (const word of typeof value === "object" ? Object.entries(value).map((pair) => pair.join("=")) : [String(value)])
+        fields.more = withOption(fields.more ?? state.value.more ?? "", option, word);
+    }
     if (question) Object.assign(fields, { line: question.expression, on: question.on ?? state.value.on,
       sizes: Object.entries(question.sizes).map(([name, value]) => `${name}=${value}`).join(" ") });
     return () => { moved.value = {}; clearTimeout(rest); sliding = false; change(fields); keepSettings(settings()); void ask(); };
@@ -176,6 +186,7 @@ function Drop() {
   };
   return <div class={`wide drop ${over ? "over" : ""}`} onDragOver={(e) => { e.preventDefault(); setOver(true); }} onDragLeave={() => setOver(false)}
     onDrop={(e) => { e.preventDefault(); setOver(false); void send(e.dataTransfer?.files[0]); }}>
+    {state.value.file && !state.value.on && <p class="alert" role="status">Which chip did it run on? Write its name above, such as h100.</p>}
     <p>{name || state.value.name || "Drop a torch.profiler trace, a Nsight Compute CSV, or a CSV of name,dtype,flops,bytes,seconds"}</p>
     <input type="file" aria-label="file of measured points" onChange={(e) => void send(e.currentTarget.files?.[0])} /></div>;
 }

@@ -77,15 +77,20 @@ interface Label { x: number; y: number; text: string; color: string; end: boolea
 /** Everything of a chart that does not move with the pointer. */
 export function drawn(marks: Mark[], x: Place, y: Place, right: number, WIDTH: number): JSX.Element {
   const labels: Label[] = [], points = marks.filter((mark) => mark.mark === "point");
-  const many = points.length > MANY;
-  const shapes = marks.filter((mark) => !many || mark.mark !== "point").map((mark) => one(mark, x, y, right, WIDTH, labels));
+  const many = points.length > MANY, ceilings = marks.filter((mark) => mark.role === "ceiling").map((mark) => y((mark.y as number[])[0]));
+  const shapes = marks.filter((mark) => !many || mark.mark !== "point").map((mark) => one(mark, x, y, right, WIDTH, labels, ceilings));
   return <><g clip-path="url(#inside)">{many && joined(points, x, y)}{shapes}</g>{apart(labels, WIDTH).map((each) =>
     <text class={each.end ? "end" : "beside"} x={each.x} y={each.y} style={each.color ? { fill: each.color } : undefined}>{each.text}</text>)}</>;
 }
 
-function one(mark: Mark, x: Place, y: Place, right: number, WIDTH: number, labels: Label[]): JSX.Element | null {
+function one(mark: Mark, x: Place, y: Place, right: number, WIDTH: number, labels: Label[], ceilings: number[]): JSX.Element | null {
   const color = colorOf(mark);
-  if (mark.mark === "region") return <rect class={`zone ${mark.color}`} x={x(mark.x0!)} width={Math.max(0, x(mark.x1!) - x(mark.x0!))} y={TOP} height={HEIGHT - TOP - BOTTOM}><title>{mark.label}</title></rect>;
+  if (mark.mark === "region") {
+    const from = x(mark.x0!), wide = Math.max(0, x(mark.x1!) - from), full = mark.color === "full";
+    if (full && wide > 6.8 * mark.label!.length) labels.push({ x: from + 6, y: HEIGHT - BOTTOM - 8, text: mark.label!, color: "var(--alert)", end: false });
+    return <g><rect class={`zone ${mark.color}`} x={from} width={wide} y={TOP} height={HEIGHT - TOP - BOTTOM} style={full ? { fill: "url(#full)" } : undefined}><title>{mark.label}</title></rect>
+      {full && <line class="edge" x1={from} x2={from} y1={TOP} y2={HEIGHT - BOTTOM} />}</g>;
+  }
   if (mark.mark === "line") {
     const points = (mark.x as number[]).map((value, i) => [x(value), y((mark.y as number[])[i])] as [number, number])
       .filter(([px, py]) => Number.isFinite(px) && Number.isFinite(py));
@@ -99,7 +104,8 @@ function one(mark: Mark, x: Place, y: Place, right: number, WIDTH: number, label
   if (mark.mark === "ridge") return <circle class="ridge" cx={x(mark.x as number)} cy={y(mark.y as number)} r="4"><title>{mark.label}</title></circle>;
   if (mark.mark !== "point") return null;
   const [px, py] = [x(mark.x as number), y(mark.y as number)], text = (mark.text ?? "").split("\n")[0];
-  if (text) labels.push({ x: px + radius(mark) + 4, y: py + 4, text: text.length > 34 ? `${text.slice(0, 33)}…` : text, color: "", end: false });
+  const low = ceilings.some((height) => Math.abs(height - py) < 8) ? 17 : 4;  // below the line that it lies on
+  if (text) labels.push({ x: px + radius(mark) + 4, y: py + low, text: text.length > 34 ? `${text.slice(0, 33)}…` : text, color: "", end: false });
   return <g>{mark.roof ? <line class="gap" x1={px} x2={px} y1={py} y2={y(mark.roof)} style={{ stroke: color }} /> : null}
     <path class={`spot ${mark.kind ?? ""}`} d={shape(mark.shape ?? 0, px, py, radius(mark))} style={{ fill: color }} /></g>;
 }

@@ -34,7 +34,7 @@ export const ROUTES: Route[] = [
   {
     key: "model", title: "Model", command: "llm", live: true,
     fields: [
-      { key: "model", label: "model", kind: "model", size: 22 }, { key: "on", label: "chips × count, to compare", kind: "chips", size: 20, hint: "h100:8,h200:8" },
+      { key: "model", label: "model", kind: "model", size: 22 }, { key: "on", label: "chips × count, to compare", kind: "chips", size: 20, hint: "h100:8, 8 x h200" },
       { key: "tensor", label: "tensor", size: 4, hint: "8" }, { key: "expert", label: "expert", size: 4 },
       { key: "batch", label: "batch", size: 6 }, { key: "prompt", label: "prompt", size: 7 }, { key: "context", label: "context", size: 7 },
       { key: "weights", label: "weights", kind: "choice", choices: FORMATS }, { key: "kv", label: "keys and values", kind: "choice", choices: FORMATS },
@@ -78,8 +78,8 @@ export const ROUTES: Route[] = [
   },
   {
     key: "measured", title: "Measured", command: "profile",
-    fields: [{ key: "on", label: "ran on", kind: "chips", size: 14 }, MORE], start: { on: "h100" },
-    ask: (state) => (state.file ? { words: [state.file], options: { on: state.on, top: 10_000 }, more: state.more } : null),
+    fields: [{ key: "on", label: "the chip that it ran on", kind: "chips", size: 18, hint: "h100" }, MORE], start: {},
+    ask: (state) => (state.file && state.on ? { words: [state.file], options: { on: state.on, top: 10_000 }, more: state.more } : null),
   },
   { key: "chips", title: "Chips", command: "chips", fields: [], start: {}, ask: () => ({ words: [] }) },
 ];
@@ -116,6 +116,12 @@ export function change(fields: State, { step = true } = {}): void {
   left[route.value.key] = written();
   if (written() === location.hash) return;
   history[step ? "pushState" : "replaceState"](null, "", written());
+}
+
+/** More options with one of them said anew; of figures, as in ``--set hbm=4e12``, the one of that name. */
+export function withOption(more: string, option: string, value: string): string {
+  const name = value.includes("=") ? value.slice(0, value.indexOf("=") + 1) : "";
+  return [more.replace(new RegExp(`(^|\\s)${option}(=|\\s+)${name}\\S+`), ""), option, value].join(" ").trim();
 }
 
 /** Words of the address beside the fields: what a reader set, each with a dot before it. Those not said are taken out. */

@@ -46,6 +46,21 @@ export function flips(size: Size, values: Values, points: Point[]): { x: number;
   });
 }
 
+/** From which size on a step does not fit; none where it fits at every size shown, or where memory is not known. */
+function fullFrom(size: Size, values: Values, points: Point[]): number | null {
+  const { capacity } = step.value, over = (x: number) => timesAt({ ...values, [size.name]: x }).memory > capacity!;
+  if (capacity === null) return null;
+  const at = points.findIndex((point) => over(point.x));
+  if (at < 1) return at < 0 ? null : points[0].x;
+  let [low, high] = [points[at - 1].x, points[at].x];
+  while (high - low > 1) {
+    const middle = Math.floor((low + high) / 2);
+    if (over(middle)) high = middle;
+    else low = middle;
+  }
+  return high;
+}
+
 /** The next flip as the answer's sizes grow, for its card. */
 export function nextFlips(): string[] {
   const values = now.value;
@@ -158,12 +173,14 @@ export function SizeChart() {
     const found = flips(size, values, points);
     found.forEach((flip) => marks.push({ mark: "ridge", label: `${flip.to} binds from ${size.name} = ${count(flip.x)}`, x: flip.x,
       y: amount(timesAt({ ...values, [size.name]: flip.x }).lower, flip.x) }));
-    const every = marks.flatMap((mark) => (Array.isArray(mark.y) ? mark.y : []));
+    const every = marks.flatMap((mark) => (Array.isArray(mark.y) ? mark.y : [])), full = fullFrom(size, values, points);
+    if (full !== null) marks.unshift({ mark: "region", color: "full", label: `does not fit${others.length > 1 ? ` on ${it.on}` : ""}`, x0: full, x1: points[points.length - 1].x });
     const spec: ChartSpec = { kind: "time", title: `${label} over ${size.name}`, subtitle: "",
       x: { label: size.name, unit: "", scale: "log", limits: [points[0].x, points[points.length - 1].x], names: [], whole: true },
       y: { label: `${label}${chosen === "time" ? " at best" : " at most"}`, unit, scale: "log", limits: [Math.max(Math.min(...every), floor) / 1.4, Math.max(...every) * 1.4], names: [] },
-      marks, notes: ["the wide line is the largest of the resources: the least a run can take", "rings: from there on another resource binds"] };
-    return { spec, found, amount };
+      marks, notes: ["the wide line is the largest of the resources: the least a run can take", "rings: from there on another resource binds",
+        ...(full === null ? [] : [`hatched, from ${size.name} = ${count(full)} on: does not fit, needs more than the ${quantity(it.capacity!, "B")} of ${it.level} on ${it.on}`])] };
+    return { spec, found, amount, full };
   }, [size, values, chosen, it, others.length, functions.value]);
   if (!made || !size) return null;
   const least = Math.max(1, size.least), here = Math.min(Math.max(values[size.name], least), size.most);
@@ -171,11 +188,11 @@ export function SizeChart() {
   const read = (x: number) => {
     const whole = Math.round(x), times = lowest(whole);
     const per = chosen === "time" ? quantity(times.lower, "s") : quantity(made.amount(times.lower, whole), MEASURES[chosen].unit);
-    return <><p>at {size.name} = {count(whole)}: <b>{per}</b> {chosen === "time" ? "at best" : "at most"}, {binding(times)} binds
+    return <><p>at {size.name} = {count(whole)}: <b>{per}</b> {chosen === "time" ? "at best" : "at most"}, {binding(times)} binds{made.full !== null && whole >= made.full && <b class="alert">, does not fit (needs {quantity(times.memory, "B")})</b>}
       {" · "}{it.terms.map((term) => `${term.resource} ${quantity(times[`time_${term.resource}`], "s")}`).join(" · ")}</p>
       <p class="quiet">{formulaOf(binding(times), it)}</p>
       <p class="quiet">{made.found.length ? made.found.map((f) => `${f.from} → ${f.to} at ${size.name} = ${count(f.x)}`).join("; ")
-        : `${binding(times)} binds at every ${size.name} shown, the rest as it is`}</p></>;
+        : `${binding(times)} binds at every ${size.name} shown`}</p></>;
   };
   const head = <h2><select aria-label="what the chart shows" value={chosen} onChange={(e) => settle(() => { chosenMeasure.value = e.currentTarget.value; })}>
     {measures.map((each) => <option value={each}>{each}</option>)}</select> over <select aria-label="size of the chart" value={size.name}

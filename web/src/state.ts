@@ -13,7 +13,7 @@ export interface Operation {
 }
 export interface Step {
   name: string; on: string; machine: string; chips: number; sizes: Size[]; rates: Rate[]; terms: Term[]; reasons: string[];
-  capacity: number | null; level: string; expected: Expected | null; operations: Operation[]; prices: Values;
+  capacity: number | null; level: string; expected: Expected | null; operations: Operation[]; prices: Record<string, { value: number; source: string }>;
 }
 export interface Cell { text: string; value?: number; unit?: string; share?: number; tone?: string; source?: string }
 export type Section =

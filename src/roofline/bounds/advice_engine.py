@@ -59,15 +59,18 @@ class Proposal(Generic[A]):
 
 
 def changed_words(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any] | None:
-    """The options in which two questions differ, where plain words say each; else None.
+    """The options in which two questions differ, where plain words or figures by name say each; else None.
 
     >>> changed_words({"batch": 8, "weights": None}, {"batch": 64, "weights": None})
     {'batch': 64}
+    >>> changed_words({}, {"set": {"hbm": 9.6e12}})
+    {'set': {'hbm': 9600000000000.0}}
     >>> changed_words({"tile": None}, {"tile": (1, 2, 3)}) is None
     True
     """
     found = {name: value for name, value in after.items() if name not in before or before[name] != value}
-    return found if all(isinstance(value, str | int | float) for value in found.values()) else None
+    values = [each for value in found.values() for each in (value.values() if isinstance(value, dict) else [value])]
+    return found if all(isinstance(value, str | int | float) for value in values) else None
 
 
 class Standing(NamedTuple):

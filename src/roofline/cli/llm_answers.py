@@ -121,6 +121,7 @@ def _speculation(asked: ServingQuestion, found: Any) -> FurtherAnswer:
 
 
 def _disaggregation(asked: ServingQuestion, found: Any) -> FurtherAnswer:
+    from roofline.hardware.catalog import behind_colon
     from roofline.models.serving.disaggregation import disaggregate
 
     batch, prompt = asked.need("--prefill-on", "batch", "prompt")
@@ -130,7 +131,7 @@ def _disaggregation(asked: ServingQuestion, found: Any) -> FurtherAnswer:
         raise InputError("--prefill-on needs --output", hint="tokens of an answer, as in --output 512")
     if "past" in asked.arguments:
         raise InputError("--prefill-on is about whole prompts", hint="leave --past out")
-    target = asked.wanted["prefill_on"]
+    target = behind_colon(asked.wanted["prefill_on"])
     shape = target.partition(":")[2]
     chips = asked.wanted["prefill_tensor"]
     if chips is None:

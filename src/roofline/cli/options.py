@@ -27,12 +27,15 @@ _RANGE = rf"({_WHOLE}):({_WHOLE})(?::(\*?)({_WHOLE}))?"
 def targets(words: Sequence[str]) -> list[str | None]:
     """The machines that were named, once for each or with commas between them; none is what the question says.
 
-    >>> targets(["h100:8,h200:8", "v5e:4x4"]), targets([])
+    >>> targets(["h100:8,8 x h200", "v5e:4x4"]), targets([])
     (['h100:8', 'h200:8', 'v5e:4x4'], [None])
     """
     import os
 
-    found = [each.strip() for word in words for each in ([word] if os.path.exists(word) else word.split(","))]
+    from roofline.hardware.catalog import behind_colon
+
+    written = [each.strip() for word in words for each in ([word] if os.path.exists(word) else word.split(","))]
+    found = [behind_colon(each) for each in written]
     if "" in found:
         raise InputError("--on names no machine", hint="as in --on h100:8,h200:8")
     return list(dict.fromkeys(found)) or [None]

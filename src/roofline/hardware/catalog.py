@@ -165,7 +165,8 @@ _MAKERS = re.compile(
 
 #: Several chips as other tools write them: ``8xH100``, ``h100 x 8``, ``v5e-16``, ``v5e 4x4``.
 _MANY = (
-    r"(?P<count>\d+)\s*[x×*]\s*(?P<chip>\S.*)|(?P<first>.+?)(?:\s*[x×*]\s*|(?P<hyphen>-)|\s+)(?P<shape>\d+(?:[x×]\d+)*)"
+    r"(?P<count>\d+)\s*(?P<times>[x×*])\s*(?P<chip>\S.*)"
+    r"|(?P<first>.+?)\s*(?P<sign>[x×*]|-|\s)\s*(?P<shape>\d+(?:[x×]\d+)*)"
 )
 
 #: Chips whose slices Google names after their TensorCores: a v4-8 is four chips.
@@ -472,21 +473,41 @@ def unknown_chip(name: str, layers: Sequence[CatalogLayer] = ()) -> HardwareErro
     return HardwareError(f"unknown chip {name!r}", hint=hint)
 
 
-def _several(name: str, layers: Sequence[CatalogLayer]) -> str:
-    """Say how ``8xH100``, ``h100 x 8``, ``v5e-16`` or ``h100,a100`` is written, where that is meant."""
-    if "," in name and all(normalise(part) in read_index().aliases for part in name.split(",")):
-        return f"chips are named one by one: {' and '.join(repr(part.strip()) for part in name.split(','))}"
+def behind_colon(name: str, layers: Sequence[CatalogLayer] = ()) -> str:
+    """Write a number of chips behind a colon; what is no number of known chips stays as it is.
+
+    >>> behind_colon("8 x H200"), behind_colon("h200x8"), behind_colon("v5e × 4x4"), behind_colon("mi300x")
+    ('h200:8', 'h200:8', 'v5e:4x4', 'mi300x')
+    """
+    found = None if ":" in name else _counted(name, layers)
+    return f"{found[0]}:{found[1]}" if found and found[2] in "xX×*" else name
+
+
+def _counted(name: str, layers: Sequence[CatalogLayer]) -> tuple[str, str, str] | None:
+    """The chip, its number and the sign between them in ``8xH100``, ``h100 x 8``, ``v5e-16``; None for other names."""
     found = re.fullmatch(_MANY, name.strip(), re.IGNORECASE)
     if found is None:
-        return ""
-    chip, count = found["chip"] or found["first"], found["count"] or found["shape"]
+        return None
+    chip = found["chip"] or found["first"]
     squashed = normalise(chip)
-    key = next((k for layer in reversed(layers) if (k := layer.key(squashed))), read_index().aliases.get(squashed))
-    if key is None:
+    own = next((k for layer in reversed(layers) if (k := layer.key(squashed))), None)
+    key = own or read_index().aliases.get(squashed) or chip_of_device(chip)
+    number = (found["count"] or found["shape"]).lower().replace("×", "x")
+    return None if key is None else (key, number, found["sign"] or found["times"])
+
+
+def _several(name: str, layers: Sequence[CatalogLayer]) -> str:
+    """Say how ``v5e-16`` or ``h100,a100`` is written, where several chips are meant."""
+    parts = [part for part in re.split(r"[,\s]+", name) if part]
+    if len(parts) > 1 and all(normalise(part) in read_index().aliases for part in parts):
+        return f"chips are named one by one: {' and '.join(map(repr, parts))}"
+    found = _counted(name, layers)
+    if found is None:
         return ""
-    if found["hyphen"] and key in _COUNTED_BY_CORE and (whole_number(count) or 0) > 1:
+    key, count, sign = found
+    if sign == "-" and key in _COUNTED_BY_CORE and (whole_number(count) or 0) > 1:
         return f"Google counts its TensorCores, two a chip: write '{key}:{int(count) // 2}' for {int(count) // 2} chips"
-    return f"several chips stand behind a colon: '{key}:{count.lower().replace('×', 'x')}'"
+    return f"several chips stand behind a colon: '{key}:{count}'"
 
 
 def _from_layers(key: str, layers: Sequence[CatalogLayer], chain: tuple[str, ...]) -> Machine:

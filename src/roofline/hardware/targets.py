@@ -1,6 +1,6 @@
 """A target as it is typed → Machine: ``h100``, ``h100:8``, ``v5e:4x4``, ``dgx-h100:64``, ``my.toml#name``, ``this``.
 
-A shape makes a mesh of its chips; ``v5e:16x16:2`` is two slices of 256 chips.
+A shape makes a mesh of its chips; ``v5e:16x16:2`` is two slices of 256 chips; ``8 x h100`` is ``h100:8``.
 
 >>> chip("h100").name
 'NVIDIA H100 SXM5 80GB'
@@ -109,15 +109,15 @@ def _resolve(target: str | Machine, files: Iterable[str | os.PathLike[str]]) -> 
         layers = [*catalog.read_layers(files), catalog.read_layer(in_file["path"])]
         return catalog.find_machine(_chip_in(layers[-1], in_file["name"]), layers), *_shape(in_file["shape"], text)
     text = plain(text)
-    name, _, written = text.partition(":")
     layers = list(catalog.read_layers(files)) if files else []
+    name, _, written = catalog.behind_colon(text, layers).partition(":")
     known = name.strip().lower()
     if known in MEASURED and not any(known in layer.chips for layer in layers):
         of, file, how = MEASURED[known]
         if not os.path.isfile(catalog.user_file(file)):
             raise HardwareError(f"no measurement of {of} is known", hint=f"make one with `{how}`, or name a chip")
         layers.append(catalog.read_layer(catalog.user_file(file)))
-    return catalog.find_machine(name.strip(), layers), *_shape(written if ":" in text else None, text)
+    return catalog.find_machine(name.strip(), layers), *_shape(written or (None if ":" not in text else ""), text)
 
 
 def _chip_in(layer: catalog.CatalogLayer, name: str | None) -> str:
@@ -140,13 +140,12 @@ def _shape(written: str | None, target: str) -> tuple[tuple[int, ...], int]:
     """Read ``4x4`` or ``16x16:2``: the sizes, and how many slices of them."""
     if written is None:
         return (), 1
-    shape, _, slices = written.partition(":")
+    shape, _, slices = re.sub(r"\s*([xX×:])\s*", r"\1", written.strip()).partition(":")
     sizes = shape.lower().replace("×", "x").split("x") if _SHAPE.fullmatch(shape) else []
     count = (slices if _COUNT.fullmatch(slices) else "0") if ":" in written else "1"
     digits = [size.lstrip("0") for size in (*sizes, count)]
     if not sizes or any(not size or len(size) > 7 or int(size) > LARGEST_AXIS for size in digits):
-        raise HardwareError(
-            f"shape {written!r:.40} of {target!r:.60} does not read",
-            hint="write sizes joined by x, such as v5e:4x4 or h100:8",
-        )
+        several = re.search(r"\d[\s,]+[A-Za-z][\w.-]*:", written)  # the shape of one, then another one
+        hint = "name machines one by one" if several else "write sizes joined by x, such as v5e:4x4 or h100:8"
+        raise HardwareError(f"shape {written!r:.40} of {target!r:.60} does not read", hint=hint)
     return tuple(int(size) for size in sizes), int(count)

@@ -39,6 +39,9 @@ MOST_OPERATIONS = 1500
 #: The most rows of a sweep that a page holds as a table; its JSON has them all.
 MOST_TABLE_ROWS = 150
 
+#: The kind of price that comes first where a chip has it, so that chips are compared by prices of one kind.
+USUAL_PRICE = "hyperscaler_low"
+
 #: An answer, its sections where they are not its own, and what draws its charts where it has others.
 Shown = tuple[Any, Any, Callable[[], Any] | None]
 
@@ -149,16 +152,21 @@ def _of_serving(answer: Any) -> Iterator[LiveStep]:
     for name, step in reversed(answer.phases.items()):
         if not all(isinstance(size, int | float) for size in step.sizes.values() if size is not None):
             return
-        on, chips = step.machine.target, int(answer.ways.chips)
-        on = f"{chips} x {on}" if chips > 1 else on
+        chips = int(answer.ways.chips)
+        on = _chips_text(step.machine.target, chips)
         yield LiveStep(name, serving_formula(answer, name), step, step.expectation, step.footprint, on, chips)
+
+
+def _chips_text(target: str, chips: int) -> str:
+    """A number of chips as it is asked for: a target that has none gets it."""
+    return target if chips == 1 or ":" in target else f"{target}:{chips}"
 
 
 def _of_training(answer: Any) -> Iterator[LiveStep]:
     from roofline.models.closed_form import training_formula
 
     formula, chips = training_formula(answer), int(answer.chips)
-    on = f"{chips} x {answer.bound.target}"
+    on = _chips_text(answer.bound.machine.target, chips)
     yield LiveStep("train", formula, answer.bound, answer.expectation, answer.memory, on, chips)
 
 
@@ -246,8 +254,14 @@ def _record(step: LiveStep) -> dict[str, Any]:
         "level": "" if memory is None else memory.level,
         "expected": expected,
         "operations": [] if step.bound is None else _operations(step.bound),
-        "prices": {name: figure.value for name, figure in formula.machine.prices.items()},
+        "prices": _prices(formula.machine.prices),
     }  # fmt: skip
+
+
+def _prices(known: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """Dollars of a chip for an hour by the kind of price, each with its source; the usual kind first."""
+    names = sorted(known, key=lambda name: name != USUAL_PRICE)
+    return {name.replace("_", " "): {"value": known[name].value, "source": known[name].source} for name in names}
 
 
 def _figure(name: str, rate: Any) -> str:

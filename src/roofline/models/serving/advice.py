@@ -23,6 +23,7 @@ from roofline.bounds.advice_engine import OTHER_CHIPS, Proposal, changed_words, 
 from roofline.bounds.bound import Bound
 from roofline.errors import InputError
 from roofline.hardware import chip
+from roofline.hardware.catalog import behind_colon
 from roofline.hardware.machine import Machine
 from roofline.hardware.rate import figure_value
 from roofline.models.blocks.attention import Attention
@@ -102,6 +103,8 @@ def advise_step(
     with, where the step runs on one chip or on chips named by their number alone.
     """
     described = load(model)
+    if isinstance(arguments.get("on"), str):
+        arguments["on"] = behind_colon(arguments["on"])
     before = serve_bound(described, phase, **arguments)
     if not isinstance(before.bound_by, str):
         raise InputError("advice needs plain numbers", hint="give every size one value")
@@ -202,9 +205,15 @@ def _weights(asked: StepQuestion, before: Bound) -> Iterator[Proposal[Bound]]:
 
 
 def _kv(asked: StepQuestion, before: Bound) -> Iterator[Proposal[Bound]]:
-    """Store keys and values in fewer bits."""
+    """Store keys and values in fewer bits, alone and together with the matrices."""
+    compute = asked.arguments.get("compute") or _arithmetic(before)
+    stored = NARROWER.get(_widest(before, "weight"), ())
     for name in NARROWER_KV.get(_widest(before, "kv"), ()):
-        yield _with(asked, f"{name} keys and values", f"they are {_share(before, 'kv'):.0%} of the bytes", kv=name)
+        share = _share(before, "kv")
+        yield _with(asked, f"{name} keys and values", f"they are {share:.0%} of the bytes", kv=name)
+        if name in stored:
+            reason = f"together they are {share + _share(before, 'weight'):.0%} of the bytes"
+            yield _with(asked, f"{name} weights, keys and values", reason, weights=name, kv=name, compute=compute)
 
 
 def _narrow_arithmetic(asked: StepQuestion, before: Bound) -> Iterator[Proposal[Bound]]:
