@@ -115,7 +115,16 @@ def test_the_split_counts_what_has_no_rule(tmp_path, machine):
     assert sum(bar.x1 - bar.x0 for bar in bars) == pytest.approx(1000e-6)
 
 
-@pytest.mark.parametrize("damage", [{"args": None}, {"args": [1]}, {"args": {"Input Dims": [[], [64]]}}])
+@pytest.mark.parametrize(
+    "damage",
+    [
+        {"args": None},
+        {"args": [1]},
+        {"args": {"Input Dims": [[], [64]]}},
+        {"args": {"Input Dims": [64, [64, 64]]}},
+        {"args": {"Input Dims": [[[64, 64], 64]], "Input type": 5}},
+    ],
+)
 def test_a_damaged_event_is_not_priced(tmp_path, damage):
     found = read_profile(written(tmp_path, [{**MM, **damage, "ts": 500}, MM]))
     assert len(found.runs) == 1

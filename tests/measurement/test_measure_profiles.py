@@ -205,6 +205,7 @@ def test_a_count_under_several_names_counts_once(tmp_path):
         (WIDE.replace('"2,000"', '"fast"'), "is 'fast', not a number"),
         (WIDE.replace('"ns"', '"weeks"'), "is in 'weeks'; units are"),
         (WIDE[:-20], "the report was cut short"),
+        (WIDE.replace(',"ns"', "", 1), "the report was cut short"),
         (LONG.replace("Metric Unit", "Unit"), "column 'Metric Unit' is missing"),
         (WIDE.splitlines()[1] + "\n", "holds no kernels"),
     ],

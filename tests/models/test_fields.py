@@ -53,6 +53,16 @@ def test_defaults_that_are_not_in_the_file_are_no_gaps(name: str) -> None:
         ({"max_position_embeddings": "4096"}, "max_position_embeddings of .* is '4096'"),
         ({"max_position_embeddings": [4096]}, "max_position_embeddings"),
         ({"quantization_config": {"quant_method": "quanto", "weights": {"a": 1}}}, "weights of Quanto: {'a': 1}"),
+        ({"model_type": "nemotron-nas", "block_configs": ["x", {}]}, "layer 0 of block_configs of .* is 'x'"),
+        ({"model_type": "nemotron-nas", "block_configs": [{}] * 2}, "layer 0 of block_configs of .* has no attention"),
+        (
+            {"model_type": "nemotron-nas", "block_configs": [{"attention": {"n_heads_in_group": 2}, "ffn": {}}] * 2},
+            "ffn_mult of ffn of layer 0 of .* is None",
+        ),
+        (
+            {"model_type": "nemotron-nas", "block_configs": [{"attention": {"n_heads_in_group": 3}, "ffn": {}}] * 2},
+            "4 query heads do not fall into groups of 3",
+        ),
         ({"model_type": "gpt_neo", "attention_types": [[["x"], 10**12]]}, "'global' or 'local' for every layer"),
     ],
 )

@@ -44,6 +44,35 @@ def test_a_node_without_what_it_needs_is_named():
         trace(found, frontend="onnx")
 
 
+@pytest.mark.parametrize("heads", [-(2**63), -1, 0, 3, 2**40])
+@pytest.mark.parametrize(
+    ("op", "domain", "names"),
+    [
+        ("MultiHeadAttention", "com.microsoft", ["num_heads"]),
+        ("GroupQueryAttention", "com.microsoft", ["num_heads", "kv_num_heads"]),
+        ("Attention", "", ["q_num_heads", "kv_num_heads"]),
+        ("LinearAttention", "", ["q_num_heads", "kv_num_heads"]),
+    ],
+)
+def test_heads_are_whole_and_divide_the_width(op, domain, names, heads):
+    node = helper.make_node(op, list("qkv"), ["y"], domain=domain, name="here", **dict.fromkeys(names, heads))
+    found = model([node], [value(name, 2, 8, 64) for name in "qkv"], [value("y", 2, 8, 64)], opset=23)
+    with pytest.raises(InputError, match=r"here.*(num_heads|_heads of|heads)"):
+        trace(found, frontend="onnx")
+
+
+@pytest.mark.parametrize("name", ["op_type", "domain", "name"])
+def test_a_name_that_is_no_text_is_an_error(tmp_path, name):
+    node = helper.make_node("Relu", ["x"], ["y"], name="here", domain="own")
+    setattr(node, name, "MARKED")
+    path = tmp_path / "net.onnx"
+    path.write_bytes(
+        model([node], [value("x", 1, 4)], [value("y", 1, 4)]).SerializeToString().replace(b"MARK", b"\xff\xff\xff\xff")
+    )
+    with pytest.raises(InputError, match=r"not text|is not an ONNX file"):
+        trace(str(path))
+
+
 def test_inputs_that_do_not_fit_name_the_node():
     node = helper.make_node("MatMul", ["x", "w"], ["y"], name="/head/MatMul")
     found = model([node], [value("x", 2, 3)], [value("y")], [weight("w", 4, 5)])

@@ -128,6 +128,13 @@ class Fields:
             raise InputError(f"{field} of {self.name} is {_short(value)}", hint="it is a fraction, above 0 and up to 1")
         return float(value)
 
+    def factor(self, field: str) -> float:
+        """A number above 0 by which a size is multiplied."""
+        value = self.get(field)
+        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= 1e6:
+            raise InputError(f"{field} of {self.name} is {_short(value)}", hint="it is a number above 0")
+        return float(value)
+
     def text(self, field: str) -> str:
         """A text, empty where it is missing."""
         value = self.get(field, "")
@@ -165,11 +172,13 @@ class Fields:
     def section(self, field: str) -> Fields | None:
         """A part of the configuration with fields of its own, None where it is missing."""
         value = self.get(field)
-        if value is None:
-            return None
-        if not isinstance(value, Mapping):
-            raise InputError(f"{field} of {self.name} is {_short(value)}", hint="it is a set of fields")
-        return Fields(value, f"{field} of {self.name}")
+        return None if value is None else _section(value, f"{field} of {self.name}")
+
+    def sections(self, field: str, length: int) -> list[Fields] | None:
+        """A list of parts with fields of their own, one a layer; None where it is missing."""
+        listed = self.listed(field, length, nested=True)
+        named = f"of {field} of {self.name}"
+        return listed and [_section(one, f"layer {layer} {named}") for layer, one in enumerate(listed[:length])]
 
     def renamed(self, **names: str) -> Fields:
         """The same fields, with some also under other names."""
@@ -243,6 +252,12 @@ def divide_evenly(fields: Fields, total: int, parts: int, what: str) -> int:
     if total % parts:
         raise InputError(f"{fields.name}: {what.format(total=total, parts=parts)}", hint="check the configuration")
     return total // parts
+
+
+def _section(value: Any, name: str) -> Fields:
+    if not isinstance(value, Mapping):
+        raise InputError(f"{name} is {_short(value)}", hint="it is a set of fields")
+    return Fields(value, name)
 
 
 def _short(value: Any) -> str:

@@ -184,10 +184,11 @@ def _wide(header: Sequence[str], body: Rows, name: str) -> Iterator[tuple[str, M
     """One kernel a row; the row below the header holds units."""
     if not body:
         return
-    (_, units), *rest = body
+    (first, units), *rest = body
+    _check_width(header, units, f"{name}:{first}")
     for number, row in rest:
         _check_width(header, row, f"{name}:{number}")
-        told = dict(zip(header, zip(row, units, strict=False), strict=False))
+        told = dict(zip(header, zip(row, units, strict=True), strict=True))
         yield told["Kernel Name"][0], _present(told)
 
 

@@ -114,7 +114,7 @@ def read_torch_trace(path: str | os.PathLike[str]) -> Profile:
     notes = [f"times are those of the {whose}"]
     if not any("Concrete Inputs" in _told(e) for e in calls):
         notes.append("the trace tells no strides and no masks, as older ones do: without them these have no rule")
-    if any(LIST in _told(call).get("Input type", []) for call, _ in picked if id(call) in prices):
+    if any(LIST in _list(_told(call).get("Input type")) for call, _ in picked if id(call) in prices):
         notes.append(
             "formats of tensors in lists, which a trace does not tell, are those of the tensors of their shapes"
         )
@@ -149,9 +149,17 @@ def _category(event: dict[str, Any]) -> str:
 
 
 def _dims(event: dict[str, Any]) -> Any:
-    """The shapes of the inputs. Old traces write the key with a small letter."""
+    """The shapes of the inputs; None if they are damaged. Old traces write the key with a small letter."""
     told = _told(event)
-    return told.get("Input Dims", told.get("Input dims"))
+    found = told.get("Input Dims", told.get("Input dims"))
+    return found if isinstance(found, list) and all(map(_is_shape, found)) else None
+
+
+def _is_shape(value: Any) -> bool:
+    """Whether this is a list of sizes, or a list of shapes, as that of a list of tensors is."""
+    if not isinstance(value, list):
+        return False
+    return all(isinstance(size, int) for size in value) or all(map(_is_shape, value))
 
 
 def _number(event: dict[str, Any]) -> str | None:

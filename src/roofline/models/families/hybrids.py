@@ -353,6 +353,17 @@ def _nemotron_block(fields: Fields, shape: DecoderSizes, kind: str) -> Block:
     )
 
 
+def _nas_part(layer: Fields, name: str) -> Fields:
+    """The attention or the feed-forward part of a layer."""
+    part = layer.section(name)
+    if part is None:
+        raise InputError(f"{layer.name} has no {name}", hint='a layer without one says "no_op": true in it')
+    for field in ("replace_with_linear", "sparsify", "window_length", "num_sink_tokens"):
+        if part.get(field):
+            raise InputError(f"{field} of {part.name} is not modelled")
+    return part
+
+
 @family("nemotron-nas", "deci")
 def read_nas(fields: Fields) -> Model:
     """Read ``block_configs``: each layer has attention or none, and an MLP of its own width or none."""
@@ -361,32 +372,24 @@ def read_nas(fields: Fields) -> Model:
         "head_dim", default=divide_evenly(fields, width, heads, "a width of {total} does not divide into {parts} heads")
     )
     count = fields.size("num_hidden_layers")
-    configs = fields.listed("block_configs", count, nested=True)
+    configs = fields.sections("block_configs", count)
     if configs is None:
         raise InputError(f"{fields.name} has no block_configs", hint="a nemotron-nas configuration needs one a layer")
     fields.ignore("num_key_value_heads", "intermediate_size")
     act = activation(fields, "hidden_act")
     layers = []
-    for number, config in enumerate(configs[:count]):
-        attention, feed_forward = dict(config.get("attention") or {}), dict(config.get("ffn") or {})
-        for part, name in ((attention, "attention"), (feed_forward, "ffn")):
-            for field in ("replace_with_linear", "sparsify", "window_length", "num_sink_tokens"):
-                if part.get(field):
-                    raise InputError(f"{field} in the {name} of layer {number} of {fields.name} is not modelled")
+    for config in configs:
+        attention, feed_forward = (_nas_part(config, name) for name in ("attention", "ffn"))
         blocks: list[Block] = []
-        if not attention.get("no_op"):
-            kv_heads = divide_evenly(
-                fields,
-                heads,
-                int(attention["n_heads_in_group"]),
-                "{total} query heads do not fall into groups of {parts}",
-            )
+        if not attention.flag("no_op"):
+            group = attention.size("n_heads_in_group")
+            kv_heads = divide_evenly(fields, heads, group, "{total} query heads do not fall into groups of {parts}")
             made = Attention(
                 "self_attn", width, heads, kv_heads, head, head, bias=fields.flag("attention_bias", False), rotary=head
             )
             blocks += [Norm("input_layernorm", width), made, ResidualAdd("add_attention")]
-        if not feed_forward.get("no_op"):
-            hidden = int(2 * float(feed_forward["ffn_mult"]) * width / 3)
+        if not feed_forward.flag("no_op"):
+            hidden = int(2 * feed_forward.factor("ffn_mult") * width / 3)
             mlp = Mlp("mlp", width, -(-hidden // 256) * 256, activation=act, bias=fields.flag("mlp_bias", False))
             blocks += [Norm("post_attention_layernorm", width), mlp, ResidualAdd("add_feed_forward")]
         layers.append(Layer(tuple(blocks)))

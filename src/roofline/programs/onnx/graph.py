@@ -209,6 +209,9 @@ def read(program: Any) -> Any:
         raise InputError(f"{path} is not an ONNX file, or is cut short", hint="export or download it again") from error
     if not model.graph.node or not model.opset_import:
         raise InputError(f"{path} holds no graph", hint="export or download it again")
+    for node in model.graph.node:
+        if any(isinstance(word, bytes) for word in (node.op_type, node.domain, node.name, *node.input, *node.output)):
+            raise InputError(f"{path}: a name in node {node.name!r} is not text", hint="export or download it again")
     return model
 
 

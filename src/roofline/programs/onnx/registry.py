@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 
 from roofline.ops import pricing
 from roofline.programs.rule_table import RuleTable
-from roofline.sizes import Size, minimum
+from roofline.sizes import Size, exact_div, minimum
 from roofline.work import Op, Tensor
 
 __all__ = ["UPDATES", "Call", "Priced", "pricing", "find", "load", "rule"]
@@ -73,6 +73,20 @@ class Call:
     def get(self, name: str, default: Any = None) -> Any:
         """An attribute."""
         return self.attributes.get(name, default)
+
+    def count(self, name: str, default: int | None = None) -> int:
+        """An attribute that counts something, heads for example: a whole number of at least 1."""
+        value = self.attributes[name] if default is None else self.get(name, default)
+        if not isinstance(value, int) or value < 1:
+            raise ValueError(f"{name} is {value!r}, and is a whole number of at least 1")
+        return value
+
+    def share(self, size: Size, name: str) -> Size:
+        """A size over an attribute that counts its equal parts."""
+        parts = self.count(name)
+        if isinstance(size, int) and size % parts:
+            raise ValueError(f"{size} does not divide into {name} = {parts}")
+        return exact_div(size, parts)
 
 
 Rule: TypeAlias = Callable[[Call], Priced]

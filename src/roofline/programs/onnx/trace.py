@@ -35,7 +35,7 @@ from roofline.programs.parts import given_back, named_apart
 from roofline.programs.traced import Traced, enter
 from roofline.progress import counted
 from roofline.quantity import format_amount as show
-from roofline.sizes import Size
+from roofline.sizes import Size, is_symbol
 from roofline.work import Op, Tensor
 
 #: Operators whose result is their first input in another form, or under another name.
@@ -220,6 +220,9 @@ class GraphWalker:
         return found
 
     def _emit(self, op: Op, node: Any, scope: str, repeat: Size) -> None:
+        amounts = [op.repeat, *(amount for _, amount in op.work.items())]
+        if any(not is_symbol(amount) and amount < 0 for amount in amounts):
+            raise ValueError("they give it less than no work")
         options = {**op.options, "source": label(node)}
         self.ops.append(replace(op, where=scope, repeat=op.repeat * repeat, phase="forward", options=options))
         if op.note and op.kind != "unknown":

@@ -65,7 +65,7 @@ def _convolved(call: Call) -> Op:
     transposed = call.name == "ConvTranspose"
     place = 3 if call.name == "QLinearConv" else 1
     x, weight, out = call.shape(0), call.shape(place), call.writes[0].dims
-    groups, spatial = call.get("group", 1), len(weight) - 2
+    groups, spatial = call.count("group", 1), len(weight) - 2
     slid, seen = (x[2:], out[2:]) if transposed else (out[2:], x[2:])
     stride, dilation = (list(call.get(word) or [1] * spatial) for word in ("strides", "dilations"))
     low = _low(call, seen, slid, weight[2:], stride, dilation)
@@ -204,8 +204,8 @@ def attention(call: Call) -> Priced:
     """q [B, heads, S, H] or [B, S, heads·H]; k and v likewise; a cache in fifth and sixth place."""
     q, k, v = (call.shape(place) for place in range(3))
     if len(q) == 3:
-        heads, kv_heads = call.get("q_num_heads"), call.get("kv_num_heads")
-        h, h_v = exact_div(q[2], heads), exact_div(v[2], kv_heads)
+        heads, kv_heads = call.count("q_num_heads"), call.count("kv_num_heads")
+        h, h_v = call.share(q[2], "q_num_heads"), call.share(v[2], "kv_num_heads")
         sizes = HeadSizes(q[0], heads, kv_heads, q[1], k[1], h, h_v)
     else:
         sizes = HeadSizes(q[0], q[1], k[1], q[2], k[2], q[3], v[3])
@@ -218,7 +218,7 @@ def attention(call: Call) -> Priced:
 def multi_head(call: Call) -> Priced:
     """q [B, S, D], k [B, T, D] or [B, heads, T, H]; k and v as one [B, T, heads, 2, H], or all three as [.., 3, H]."""
     q, k, v = (call.shape(place) if call.has(place) else () for place in range(3))
-    heads = call.get("num_heads")
+    heads = call.count("num_heads")
     if len(q) == 5:
         sizes = HeadSizes(q[0], heads, heads, q[1], q[1], q[4], q[4])
     elif len(k) == 5:
@@ -226,7 +226,7 @@ def multi_head(call: Call) -> Priced:
     elif len(k) == 4:
         sizes = HeadSizes(q[0], heads, heads, q[1], k[2], k[3], v[3])
     else:
-        sizes = HeadSizes(q[0], heads, heads, q[1], k[1], exact_div(q[2], heads), exact_div(v[2], heads))
+        sizes = HeadSizes(q[0], heads, heads, q[1], k[1], call.share(q[2], "num_heads"), call.share(v[2], "num_heads"))
     if call.has(6):
         sizes = sizes._replace(kept=call.shape(6)[2])
     found = _attend(call, sizes, call.reads, bool(call.get("unidirectional", 0)))
@@ -240,9 +240,9 @@ def grouped_query(call: Call) -> Priced:
     Everything in the cache is seen, and the new keys after it: the lengths in use are values, which a file does not
     have. Only the rows of the rotary tables that are used are read.
     """
-    q, heads, kv_heads = call.shape(0), call.get("num_heads"), call.get("kv_num_heads")
+    q, heads, kv_heads = call.shape(0), call.count("num_heads"), call.count("kv_num_heads")
     packed = not call.has(1)
-    h = exact_div(q[2], heads + 2 * kv_heads if packed else heads)
+    h = exact_div(q[2], heads + 2 * kv_heads) if packed else call.share(q[2], "num_heads")
     kept = call.shape(3)[2] if call.has(3) else 0
     sizes = HeadSizes(q[0], heads, kv_heads, q[1], q[1], h, h, kept)
     window = call.get("local_window_size", -1)
@@ -269,7 +269,7 @@ def projected(call: Call) -> Priced:
     """x [B, S, D] times weights [D, Dq + Dk + Dv], then attention; a cache [2, B, heads, P, H]."""
     quantised = call.name == "QAttention"
     x, weights = call.shape(0), call.shape(1)
-    heads = call.get("num_heads")
+    heads = call.count("num_heads")
     parts = call.get("qkv_hidden_sizes") or [floor_div(weights[1], 3)] * 3
     made = Tensor(f"{call.writes[0].ident}.qkv", (x[0], x[1], sum(parts)), call.writes[0].dtype)
     bias = call.read(2)
@@ -277,7 +277,9 @@ def projected(call: Call) -> Priced:
         "projection", (*call.read(0, 1), *bias), (made,), m=product(x[:-1]), n=sum(parts), k=x[-1]
     )
     past, rest = (8, (8,)) if quantised else (4, (3, 4, 5))
-    sizes = HeadSizes(x[0], heads, heads, x[1], x[1], exact_div(parts[0], heads), exact_div(parts[2], heads))
+    sizes = HeadSizes(
+        x[0], heads, heads, x[1], x[1], call.share(parts[0], "num_heads"), call.share(parts[2], "num_heads")
+    )
     if call.has(past):
         sizes = sizes._replace(kept=call.shape(past)[3])
     return [project, _attend(call, sizes, (made, *call.read(*rest)), bool(call.get("unidirectional", 0)))]

@@ -75,9 +75,9 @@ def linear_attention(call: Call) -> Priced:
     """
     word = call.get("update_rule", b"gated_delta")
     decays, corrects = _UPDATES[word.decode() if isinstance(word, bytes) else word]
-    heads, kv_heads = call.get("q_num_heads"), call.get("kv_num_heads")
+    heads, kv_heads = call.count("q_num_heads"), call.count("kv_num_heads")
     batch, length, packed = call.shape(0)
-    k, v = exact_div(packed, heads), exact_div(call.shape(2)[2], kv_heads)
+    k, v = call.share(packed, "q_num_heads"), call.share(call.shape(2)[2], "kv_num_heads")
     tokens = batch * length
     macs = tokens * k * v * (heads + kv_heads * (2 if corrects else 1))
     dtype = pricing.arithmetic(call.read(0, 1, 2))
@@ -223,7 +223,7 @@ def few_bits(call: Call) -> Priced:
 
     Every element of the matrix is brought to that precision first, 2 FLOPs each: (w − zero)·scale.
     """
-    k, n = call.get("K"), call.get("N")
+    k, n = call.count("K"), call.count("N")
     op = pricing.contraction(
         call.name, (*call.read(0), *call.read(0)), call.writes, m=product(call.shape(0)[:-1]), n=n, k=k
     )
@@ -267,7 +267,7 @@ def experts(call: Call) -> Priced:
     x, E, packed = call.shape(0), call.shape(1)[-1], call.name == "QMoE"
     tokens = product(x[:-1])
     step = 3 if packed else 2
-    k, per_byte = call.get("k", 1), exact_div(8, call.get("expert_weight_bits", 4)) if packed else 1
+    k, per_byte = call.count("k", 1), exact_div(8, call.count("expert_weight_bits", 4)) if packed else 1
     layers = [place for place in range(2, len(call.ins), step) if call.has(place)]
     each = [exact_div(product(call.shape(place)), E) * per_byte for place in layers]
     met = minimum(tokens * k, E)
