@@ -46,6 +46,21 @@ def test_defaults_that_are_not_in_the_file_are_no_gaps(name: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("kind", "field"),
+    [
+        (kind, field)
+        for kind, fields in sorted(TINY.items())
+        for field in fields
+        if "nextn" in field or "mtp" in field or field in ("num_hidden_layers", "n_layer", "n_layers", "num_layers")
+        if isinstance(fields[field], int) and not isinstance(fields[field], bool)
+    ],
+)
+def test_layers_are_not_made_by_the_billion(kind: str, field: str) -> None:
+    with pytest.raises(InputError, match=r"from 1 to 10,000|contradict|layers"):
+        load({**TINY[kind], field: 2**31}, name=kind)
+
+
+@pytest.mark.parametrize(
     ("more", "said"),
     [
         ({"layer_types": [{}, "full_attention"]}, "layer_types of .* lists {}; a list of words or numbers"),

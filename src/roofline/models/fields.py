@@ -47,12 +47,6 @@ position_embedding_type classifier_dropout moe_shared_expert_overlap qk_head_dim
 attn_logit_softcapping cache_implementation norm_epsilon output_past model_max_length num_image_tokens
 """
 
-#: Fields that count layers, which are made one by one.
-_LAYERS = (
-    "num_hidden_layers", "n_layer", "n_layers", "num_layers", "depth", "vt_num_hidden_layers", "encoder_layers",
-    "num_nextn_predict_layers", "num_mtp_modules", "mtp_transformer_layers", "decoder_layers",
-)  # fmt: skip
-
 #: Fields that change no operation, no parameter and no byte: training, generation, numerics, bookkeeping.
 INERT = frozenset(_WORDS.split())
 
@@ -98,22 +92,30 @@ class Fields:
         value = self._data.get(field)
         return default if value is None else value
 
-    def size(self, *names: str, default: int | None = None) -> int:
+    def size(self, *names: str, default: int | None = None, most: int = 10**12) -> int:
         """A whole number of at least 1, under the first of the names that is there."""
         self._asked.update(names)
         for field in names:
             value = self._data.get(field)
             if value is not None:
-                return self._whole(field, value, MOST_LAYERS if field in _LAYERS else 10**12)
+                return self._whole(field, value, most)
         if default is None:
             raise InputError(f"{self.name} has no {names[0]}", hint=f"a {self.kind or 'model'} configuration needs it")
         return default
 
-    def count(self, *names: str) -> int:
+    def count(self, *names: str, most: int = 10**12) -> int:
         """A whole number of at least 0; 0 where the field is missing."""
         self._asked.update(names)
         found = next((self._data[field] for field in names if self._data.get(field) is not None), 0)
-        return 0 if found == 0 and not isinstance(found, bool) else self.size(*names)
+        return 0 if found == 0 and not isinstance(found, bool) else self.size(*names, most=most)
+
+    def layers(self, *names: str, default: int | None = None) -> int:
+        """A number of layers, which are made one by one: at least 1, or 0 where that is the default."""
+        return (
+            self.count(*names, most=MOST_LAYERS)
+            if default == 0
+            else self.size(*names, default=default, most=MOST_LAYERS)
+        )
 
     def optional(self, field: str) -> int | None:
         """A whole number of at least 1, None where it is missing or null."""

@@ -329,7 +329,7 @@ def read(row: Decoder, fields: Fields) -> Model:
     made = layers.all()
     if row.predicts:
         extra = made[-1] if row.predicted == "last" else layers.layer(row.predicted, row.routing is not None, -1)
-        more = prediction(shape.width, [extra] * fields.count(*row.predicts))
+        more = prediction(shape.width, [extra] * fields.layers(*row.predicts, default=0))
     if not row.scaled:
         more["after"] = (layers.norm(row.last_norm),)
     if not row.causal:

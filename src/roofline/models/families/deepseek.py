@@ -192,7 +192,7 @@ def read_v4(fields: Fields) -> Model:
 
     layers = {rate: layer(rate) for rate in (0, *_rates(fields, shape.layers))}
     hashed = fields.count("num_hash_layers") or (fields.listed("mlp_layer_types") or []).count("hash_moe")
-    more: dict[str, Any] = prediction(width, [layers[0]] * fields.count("num_nextn_predict_layers"))
+    more: dict[str, Any] = prediction(width, [layers[0]] * fields.layers("num_nextn_predict_layers", default=0))
     if hashed:
         said = f"the first {hashed} routers look experts up by token; they still score all of them"
         more["notes"] = (said,)

@@ -286,7 +286,8 @@ def read_nemotron(fields: Fields) -> Model:
         return Layer((Norm("norm", shape.width), block, ResidualAdd("add")))
 
     further = _nemotron_kinds(fields, "mtp_layers_block_type", "mtp_hybrid_override_pattern")
-    modules = fields.count("num_nextn_predict_layers")
+    modules = fields.layers("num_nextn_predict_layers", default=0)
+    fields.with_values(_prediction_layers=len(further) * modules).layers("_prediction_layers", default=0)
     more = prediction(shape.width, [layer(kind) for kind in further] * modules)
     more["extra_blocks"] = more["extra_blocks"][: 4 * modules]
     return build_model(
@@ -371,7 +372,7 @@ def read_nas(fields: Fields) -> Model:
     head = fields.size(
         "head_dim", default=divide_evenly(fields, width, heads, "a width of {total} does not divide into {parts} heads")
     )
-    count = fields.size("num_hidden_layers")
+    count = fields.layers("num_hidden_layers")
     configs = fields.sections("block_configs", count)
     if configs is None:
         raise InputError(f"{fields.name} has no block_configs", hint="a nemotron-nas configuration needs one a layer")

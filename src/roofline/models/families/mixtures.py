@@ -35,13 +35,13 @@ _SHARED_WIDTH = replace(_LOCAL, shared_width=("shared_intermediate_size",), shar
 
 def _mixtral(fields: Fields) -> Fields:
     """Prediction layers: modules of one or more layers each, where ``use_mtp`` is not off."""
-    modules = fields.count("num_mtp_modules") if fields.flag("use_mtp", True) else 0
-    depth = fields.count("mtp_transformer_layers") or 1
+    modules = fields.layers("num_mtp_modules", default=0) if fields.flag("use_mtp", True) else 0
+    depth = fields.layers("mtp_transformer_layers", default=0) or 1
     return fields.with_values(_prediction_layers=modules * depth)
 
 
 def _minimax(fields: Fields) -> Fields:
-    if any(kind != 1 for kind in fields.listed("attn_type_list", fields.size("num_hidden_layers")) or []):
+    if any(kind != 1 for kind in fields.listed("attn_type_list", fields.layers("num_hidden_layers")) or []):
         raise InputError(
             f"attn_type_list of {fields.name} has linear attention", hint="only full attention (1) is read"
         )

@@ -73,7 +73,7 @@ def _qwen(fields: Fields, width: int) -> Vision:
     positions = GridPositionEmbedding("pos_embed", rows, inside, taps=4, weighted=True)
     return Vision(
         tower=_model(
-            fields, prefix, elements, inside, [layer] * fields.size("depth"),
+            fields, prefix, elements, inside, [layer] * fields.layers("depth"),
             before=(Linear("patch_embed.proj", elements, inside), positions),
         ),
         projector=_model(fields, prefix, inside, width, [branch] * len(deep), after=merger("merger", False)),
@@ -111,7 +111,7 @@ def _kimi(fields: Fields, width: int) -> Vision:
     layer = _layer(moved, inside, heads, ("q_proj", "k_proj", "v_proj", "proj"), ("", "fc1", "fc2"))
     together = inside * merge * merge
     positions = GridPositionEmbedding("patch_embed.pos_emb", high * wide, inside, taps=16, weighted=True)
-    count = fields.size("vt_num_hidden_layers", "num_hidden_layers")
+    count = fields.layers("vt_num_hidden_layers", "num_hidden_layers")
     return Vision(
         tower=_model(
             fields, "vision_tower.", elements, inside, [layer] * count,
@@ -160,7 +160,7 @@ def _gemma4(fields: Fields, width: int) -> Vision:
     after = PoolPatches("pooler", pool, steps=4 if fields.flag("standardize") else 2)
     return Vision(
         tower=_model(
-            fields, "model.vision_tower.", elements, inside, [layer] * fields.size("num_hidden_layers"),
+            fields, "model.vision_tower.", elements, inside, [layer] * fields.layers("num_hidden_layers"),
             before=(Linear("patch_embedder.input_proj", elements, inside, bias=False), positions), after=(after,),
         ),
         projector=_model(

@@ -25,7 +25,7 @@ class DecoderSizes:
     def __init__(self, fields: Fields) -> None:
         self.fields = fields
         self.width = fields.size("hidden_size", "n_embd", "d_model")
-        self.layers = fields.size("num_hidden_layers", "n_layer", "n_layers", "num_layers", default=_listed(fields))
+        self.layers = fields.layers("num_hidden_layers", "n_layer", "n_layers", "num_layers", default=_listed(fields))
         self.vocabulary = fields.size("vocab_size")
         self.heads = fields.size("num_attention_heads", "n_head", "n_heads", "num_heads")
         self.kv_heads = fields.size("num_key_value_heads", default=self.heads)
