@@ -135,6 +135,10 @@ REFUSED: list[tuple[Callable[[], Any], str]] = [
         "has no block_configs; a nemotron-nas configuration needs one a layer",
     ),
     (
+        lambda: roofline.bound("bf16[B_X, D] * bf16[D, F] -> bf16[B_X, F]", on="h100:8", mesh={"X": [2, 4]}, B=64, D=8),
+        "size F has no value while X is an array; give F too: arrays and unnamed sizes do not mix",
+    ),
+    (
         lambda: _configured("nvidia--nvidia-nemotron-3-nano-30b-a3b-nvfp4", mlp_bias=True),
         "is true and it has experts; theirs are not read",
     ),

@@ -217,6 +217,18 @@ def check(name: str, value: Any) -> Size:
     return int(value)
 
 
+def none_open(arrays: Sequence[str], missing: Sequence[str]) -> None:
+    """Refuse sizes without a value beside arrays; both are names.
+
+    >>> none_open(["B"], ["F"])
+    Traceback (most recent call last):
+    roofline.errors.SizeError: size F has no value while B is an array; give F too: arrays and unnamed sizes do not mix
+    """
+    if arrays and missing:
+        hint = f"give {', '.join(missing)} too: arrays and unnamed sizes do not mix"
+        raise SizeError(f"size {missing[0]} has no value while {arrays[0]} is an array", hint=hint)
+
+
 def _check_array(name: str, value: Any) -> Size:
     import numpy as np
 

@@ -133,6 +133,14 @@ def test_ten_rows_move_the_constants_of_the_nearest_chip(tmp_path: Path) -> None
     assert found.started_from == ("h100 vllm (its generation)",)
 
 
+def test_rows_that_cannot_be_are_counted_under_their_reason(tmp_path: Path) -> None:
+    """A format that the chip has no units for, and sizes that are none."""
+    more = "4096,4096,4096,nvfp4,0.001\n256,5e-324,4096,bf16,0.001\n256,64.5,4096,bf16,0.001\n"
+    found = calibrate(written(tmp_path / "mine.csv", times("h100", 1.3), more), "h100")
+    assert found.rejected["the data sheet has no peak for its format"] == 1
+    assert found.rejected["n is no whole number"] == 2
+
+
 SERVED = """batch,prompt,output,tpot_ms,ttft_ms
 4,1024,1024,9.11,70
 16,1024,1024,11.2,

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from simulate_networks import Network, dcn, inside, one, tiered, torus
 from tests.strategies import for_each, some
 
+from roofline import bound
 from roofline.bounds.evaluate import evaluate
 from roofline.hardware import chip
 from roofline.hardware.axes import MeshAxis
@@ -210,6 +211,15 @@ def test_faster_links_are_never_slower_by_auto(target, kind, nbytes, factor):
     faster = chip(target, **{link.name: link.bandwidth.value * factor})
     times = [time(fastest(kind, list(m.mesh), nbytes, m), m)[0] for m in (faster, machine)]
     assert times[0] <= times[1] * (1 + 1e-12)
+
+
+def test_one_chip_sends_nothing_at_any_size():
+    """Where nothing is sent, the time of no algorithm has the shape of the sizes."""
+    line = "bf16[B, D_X] * bf16[D_X, F] -> bf16[B, F]"
+    sizes = {"B": [64, 128], "D": [8192] * 2, "F": [8192] * 2}
+    found = bound(line, on="h100", mesh={"X": [1, 1]}, **sizes)
+    one = [bound(line, on="h100", mesh={"X": 1}, B=B, D=8192, F=8192).lower for B in (64, 128)]
+    assert list(found.lower) == pytest.approx(one, rel=1e-12)
 
 
 def test_a_formula_has_a_piece_for_each_algorithm():

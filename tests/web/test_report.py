@@ -215,6 +215,8 @@ def test_answers_without_a_closed_form_stand_as_they_are(tmp_path: Path) -> None
     several = report(serve("llama-3-8b", batch=8, prompt=[64, 128], on="h100"))
     assert embedded(several)["steps"] == []
     assert embedded(several)["sections"]
+    of_open_sizes = report(bound(flops="2*B*h", bytes="4*h", dtype="fp16", on="a100", B=8))
+    assert [step["operations"] for step in embedded(of_open_sizes)["steps"]] == [[]]
     with pytest.raises(InputError, match=r"end the name in \.html, \.json"):
         bound(LINE, on="v5e", **SIZES).save(tmp_path / "answer.doc")
 

@@ -274,7 +274,7 @@ class _Search:
                 raise _at_axis(parsed, axis, f"mesh axis {axis} is not declared; the axes are: {names}", hint)
         beside = {*asked.mesh_names, *machine.mesh.sizes} - set(parsed.labels)
         sizes = {name: value for name, value in asked.sizes.items() if name not in beside}
-        found = cls(asked, parsed, machine, machine.mesh, label_sizes(parsed, sizes))
+        found = cls(asked, parsed, machine, machine.mesh, label_sizes(parsed, sizes, machine.mesh.sizes))
         found.check_written()
         return found
 

@@ -96,7 +96,7 @@ def data_sheet_bound(kernel: str, s: Shapes, chip: ChipFigures) -> tuple[Array, 
     import numpy as np
 
     flops, moved, rate = _amounts(kernel, s, chip)
-    return np.maximum(flops / chip.matrix_peak if np.any(flops) else 0.0, moved / rate), moved
+    return np.maximum(flops / chip.matrix_peak if chip.matrix_peak else 0.0, moved / rate), moved
 
 
 def data_sheet_times(kernel: str, s: Shapes, chip: ChipFigures) -> tuple[Array, Array]:

@@ -160,6 +160,8 @@ def _impossible(one: MeasuredKernel, chip: Any) -> str:
     """Why a kernel cannot have taken its time; nothing where it can."""
     compute, memory = data_sheet_times(one.run.kernel, one.run.shapes, chip)
     floor, working_set = data_sheet_bound(one.run.kernel, one.run.shapes, chip)
+    if compute and not chip.matrix_peak:
+        return "the data sheet has no peak for its format"
     if one.seconds < 0.98 * float(compute):
         return "faster than the peak: another clock or format than the data sheet's, or another unit"
     if one.seconds < 0.98 * float(memory) and working_set > 2 * chip.cache:
@@ -252,6 +254,14 @@ def row_number(row: Mapping[str, str], name: str, where: str = "", default: floa
     return value
 
 
+def _row_size(row: Mapping[str, str], name: str, default: float | None = None) -> float:
+    """A size of a row, a whole number of at least 1."""
+    value = row_number(row, name, default=default)
+    if value != int(value):
+        raise InputError(f"{name} is no whole number", hint="a size is a whole number of at least 1")
+    return value
+
+
 def _format(row: Mapping[str, str]) -> str:
     """The format of a row's product or attention, by any of its names."""
     name = (row.get("dtype") or "bf16").lower().removeprefix("torch.")
@@ -265,9 +275,9 @@ def _product(row: Mapping[str, str]) -> KernelRun:
     if size is None:
         raise InputError(f"no kernels of {dtype!r:.40} are known", hint="bf16, fp8, nvfp4, int8, int4")
     only_weights = dtype in ("int8", "int4")
-    shapes = {name: row_number(row, name) for name in _PRODUCT}
+    shapes = {name: _row_size(row, name) for name in _PRODUCT}
     shapes |= {
-        "batch": row_number(row, "batch", default=1.0),
+        "batch": _row_size(row, "batch", default=1.0),
         "a_bytes": 2.0 if only_weights else size,
         "b_bytes": size,
         "out_bytes": 2.0,
@@ -277,13 +287,13 @@ def _product(row: Mapping[str, str]) -> KernelRun:
 
 
 def _attention(row: Mapping[str, str]) -> KernelRun:
-    shapes = {name: row_number(row, name) for name in _ATTENTION}
-    shapes["kv_heads"] = row_number(row, "kv_heads", default=shapes["heads"])
+    shapes = {name: _row_size(row, name) for name in _ATTENTION}
+    shapes["kv_heads"] = _row_size(row, "kv_heads", default=shapes["heads"])
     if shapes["heads"] % shapes["kv_heads"]:
         raise InputError("heads are no multiple of kv_heads", hint="as in 32 and 8")
     dtype = _format(row)
     shapes["kv_bytes"] = 1.0 if row.get("kv", dtype) == "fp8" else 2.0
-    queries = row_number(row, "q_length", default=1.0)
+    queries = _row_size(row, "q_length", default=1.0)
     if queries > shapes["length"]:
         raise InputError("q_length is above length", hint="length counts the keys, new ones among them")
     kernel = "prefill_attention" if queries > 1 else "decode_attention"

@@ -11,7 +11,8 @@ import csv
 import math
 import os
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from dataclasses import fields
+from typing import Any, NamedTuple, TypeVar
 
 from roofline.errors import HardwareError, InputError
 from roofline.files import is_replaced, read_toml, replaced, toml_value, write_text
@@ -273,13 +274,13 @@ def _points_toml(columns: Sequence[str], rows: Sequence[str], doubts: Sequence[s
 def _measurement(data: dict[str, Any]) -> Measurement:
     stated = {name: data[name] for name in _CONDITIONS if name != "device"}
     known = {name: data[name] for name in ("device", "load", "caches", "others", "ahead", "ran") if name in data}
-    told = Conditions(**stated | known | {"date": str(data["date"]), "missing": tuple(data["missing"])})
+    told = _checked(Conditions(**stated | known | {"date": str(data["date"]), "missing": tuple(data["missing"])}))
     ceilings = [
-        Ceiling(
+        _checked(Ceiling(
             one["name"], one["unit"], one["kernel"], one["threads"],
             _summary(one["figures"], one.get("doubts", ()), one.get("clock")),
             one.get("dtype", ""), one.get("working_set"),
-        )
+        ))
         for one in data.get("ceiling", [])
     ]  # fmt: skip
     curves, shapes = (data.get(name, []) for name in ("curve", "shapes"))
@@ -291,7 +292,7 @@ def _curve(data: dict[str, Any]) -> Curve:
     for size, doubt in data.get("doubts", []):
         doubts.setdefault(float(size), []).append(doubt)
     points = tuple((float(size), _summary(figures, doubts.get(float(size), ()))) for size, *figures in _rows(data))
-    return Curve(data["name"], data["kernel"], data["threads"], points)
+    return _checked(Curve(data["name"], data["kernel"], data["threads"], points))
 
 
 def _shapes(data: dict[str, Any]) -> ShapeTable:
@@ -302,7 +303,7 @@ def _shapes(data: dict[str, Any]) -> ShapeTable:
         (float(rows), float(side), _summary(figures, doubts.get(place, ())))
         for place, (rows, side, *figures) in enumerate(_rows(data))
     )
-    return ShapeTable(data["name"], data["dtype"], data["kernel"], data["threads"], points)
+    return _checked(ShapeTable(data["name"], data["dtype"], data["kernel"], data["threads"], points))
 
 
 def _rows(data: dict[str, Any]) -> list[list[Any]]:
@@ -317,7 +318,31 @@ def _summary(figures: Sequence[Any], doubts: Sequence[str], clock: float | None 
     value, low, high, samples, clean = figures
     if not all(0 < float(figure) < math.inf for figure in (value, low, high)):
         raise ValueError(f"{value}, {low} and {high}: figures are above 0")
-    return SampleSummary(float(value), float(low), float(high), int(samples), float(clean), tuple(doubts), clock)
+    return _checked(
+        SampleSummary(float(value), float(low), float(high), int(samples), float(clean), tuple(doubts), clock)
+    )
+
+
+_Record = TypeVar("_Record", Conditions, Ceiling, Curve, ShapeTable, SampleSummary)
+#: What the fields of a record hold, by their annotation.
+_KINDS: dict[str, Any] = {"str": str, "int": int, "float": int | float, "bool": bool, "None": type(None)}
+
+
+def _checked(record: _Record) -> _Record:
+    """The record; each field holds what its annotation says, and no number is below 0 or infinite."""
+    for each in fields(record):
+        value, names = getattr(record, each.name), str(each.type).split(" | ")
+        if each.type == "tuple[str, ...]":
+            right = all(isinstance(word, str) for word in value)
+        elif set(names) <= set(_KINDS):
+            right = any(isinstance(value, _KINDS[name]) for name in names)
+            right = right and (isinstance(value, str | None) or 0 <= value < math.inf)
+            right = right and isinstance(value, bool) == ("bool" in names)
+        else:
+            continue
+        if not right:
+            raise ValueError(f"{each.name} is {value!r:.40}")
+    return record
 
 
 class MeasuredMachine(NamedTuple):

@@ -14,13 +14,14 @@ roofline.errors.SizeError: size N stands nowhere in the expression; sizes are: B
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 from roofline import dtypes
 from roofline.errors import DTypeError, InputError, NotationError, SizeError, suggest
 from roofline.notation.structure import Program, Shape, Step
 from roofline.ops.rules import Context, family_of, rule_for, show_size
-from roofline.sizes import Size, check, is_array, is_symbol, symbol
+from roofline.sizes import Size, check, is_array, is_symbol, none_open, symbol
 from roofline.work import Op
 
 #: Families that can count complex numbers: a complex product is 6 real FLOPs, a sum 2.
@@ -102,8 +103,10 @@ def _real_or_countable(program: Program, step: Step) -> None:
 # ---- sizes
 
 
-def label_sizes(program: Program, given: Mapping[str, Any]) -> dict[str, Size]:
-    """Check the sizes given for a program's labels; those without one become symbols."""
+def label_sizes(
+    program: Program, given: Mapping[str, Any], axes: Mapping[str, Size] = MappingProxyType({})
+) -> dict[str, Size]:
+    """Check the sizes given for a program's labels; those without one become symbols. ``axes`` are a mesh's sizes."""
     known: dict[str, Size] = dict(program.sizes)
     for name, value in given.items():
         if value is None:
@@ -114,11 +117,7 @@ def label_sizes(program: Program, given: Mapping[str, Any]) -> dict[str, Size]:
             _contradiction(program, name, value)
     missing = [label for label in program.labels if label not in known]
     arrays = [name for name, value in known.items() if is_array(value)]
-    if arrays and missing:
-        raise SizeError(
-            f"size {missing[0]} has no value while {arrays[0]} is an array",
-            hint=f"give {', '.join(missing)} too: arrays and unnamed sizes do not mix",
-        )
+    none_open([*arrays, *(name for name, size in axes.items() if is_array(size))], missing)
     _broadcast(known, arrays)
     return {**known, **{label: symbol(label) for label in missing}}
 

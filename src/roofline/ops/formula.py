@@ -33,7 +33,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
-from roofline.errors import NotationError, SizeError, suggest
+from roofline.errors import NotationError, suggest
 from roofline.letters import plain, powers
 from roofline.sizes import (
     Size,
@@ -46,6 +46,7 @@ from roofline.sizes import (
     log2,
     maximum,
     minimum,
+    none_open,
     sqrt,
     symbol,
 )
@@ -108,9 +109,7 @@ def formula(text: str, sizes: Mapping[str, Size]) -> Size:
     if not arrays:
         known |= {name: symbol(name) for name in missing}
         return _evaluate(reader.text, items, known)
-    if missing:
-        hint = f"give {', '.join(missing)} too: arrays and unnamed sizes do not mix"
-        raise SizeError(f"size {missing[0]} has no value while {arrays[0]} is an array", hint=hint)
+    none_open(arrays, missing)
     import numpy as np
 
     with np.errstate(all="ignore"):

@@ -26,6 +26,7 @@ from roofline.formulas.printers import text
 from roofline.formulas.tables import Columns
 from roofline.rendering.data import plain_sections
 from roofline.sections import Headline, Section
+from roofline.sizes import is_symbol
 
 #: The largest size that a slider reaches where nothing else limits it: so many times what was asked.
 FARTHEST = 4096
@@ -273,7 +274,9 @@ def _figure(name: str, rate: Any) -> str:
 
 
 def _operations(bound: Bound) -> list[dict[str, Any]]:
-    """Each operation at the sizes asked: where it stands, its time at best, what binds it."""
+    """Each operation at the sizes asked: where it stands, its time at best, what binds it; none of open sizes."""
+    if any(is_symbol(part.lower) for part in bound.ops):
+        return []
     return [
         {
             "where": part.op.where or part.op.name, "kind": part.op.kind, "time": float(part.lower),

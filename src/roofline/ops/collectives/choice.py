@@ -279,7 +279,7 @@ def _of_each_mesh(
     times = [_times(each.work, machine) for each in costs]
     import numpy as np
 
-    shape = np.broadcast_shapes(*(np.shape(part) for each in times for part in each))
+    shape = np.broadcast_shapes(np.shape(nbytes), *(np.shape(part) for each in times for part in each))
     columns = [np.stack([np.broadcast_to(each[part], shape) for each in times]) for part in range(3)]
     return _picked(costs, np.lexsort(columns[::-1], axis=0)[0])
 

@@ -16,7 +16,7 @@ convolution, a pooling, a Resize or whatever broadcasts it follows from those be
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -194,6 +194,9 @@ _RULES: dict[str, Callable[[Node], Sequence[Size | None]]] = {
 }
 
 
+_HOLDS_GRAPHS = (onnx.AttributeProto.GRAPH, onnx.AttributeProto.GRAPHS)
+
+
 def read(program: Any) -> Any:
     """Load a file without its external weights; a model that is loaded already is copied."""
     if isinstance(program, onnx.ModelProto):
@@ -209,10 +212,23 @@ def read(program: Any) -> Any:
         raise InputError(f"{path} is not an ONNX file, or is cut short", hint="export or download it again") from error
     if not model.graph.node or not model.opset_import:
         raise InputError(f"{path} holds no graph", hint="export or download it again")
-    for node in model.graph.node:
-        if any(isinstance(word, bytes) for word in (node.op_type, node.domain, node.name, *node.input, *node.output)):
-            raise InputError(f"{path}: a name in node {node.name!r} is not text", hint="export or download it again")
+    if any(isinstance(word, bytes) for word in _names(model.graph)):  # as the library gives what is no UTF-8
+        raise InputError(f"{path}: a name in the graph is not text", hint="export or download it again")
     return model
+
+
+def _names(graph: Any) -> Iterator[Any]:
+    """Names of operators, values and sizes in a graph, and in those that its nodes hold."""
+    for item in (*graph.input, *graph.output, *graph.value_info, *graph.initializer):
+        yield item.name
+        if hasattr(item, "type"):
+            yield from (dim.dim_param for dim in _dims(item))
+    for node in graph.node:
+        yield from (node.op_type, node.domain, node.name, *node.input, *node.output)
+        for item in node.attribute:
+            yield item.name
+            for inner in (item.g, *item.graphs) if item.type in _HOLDS_GRAPHS else ():
+                yield from _names(inner)
 
 
 def inferred(model: Any, batch: int | None, sizes: Mapping[str, Size]) -> tuple[Any, dict[str, Size]]:
