@@ -12,6 +12,8 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from tests.house_messages import WITHOUT_WORDS, plain, said_by_tests, untested
+
 SOURCES = Path(__file__).resolve().parents[1] / "src"
 LONGEST_FUNCTION = 80
 MOST_FILES, MOST_LINES, MOST_IMPORTS = 270, 54_000, 0.05
@@ -176,3 +178,23 @@ def test_the_guard_against_two_classes_of_one_name_can_fail() -> None:
 def test_the_count_of_imports_counts_every_line_of_one() -> None:
     assert lines_of_imports("import a\nfrom b import (\n    c,\n)\ndef f():\n    import d\n    return d") == 5
     assert share_of_imports({"m": "import a\nx = 1\ny = 2\nz = 3"}) == 0.25
+
+
+def test_every_message_of_an_error_is_tested() -> None:
+    package = {module: nodes(source) for module, source in the_package().items()}
+    said = said_by_tests(SOURCES.parent, package)
+    listed = {name: len(texts) for name, texts in WITHOUT_WORDS.items()}
+    assert untested(package, said) == listed, "test each message; one without words of its own goes into WITHOUT_WORDS"
+    every = "\n".join(said)
+    assert [text for texts in WITHOUT_WORDS.values() for text in texts if plain(text) not in every] == []
+
+
+def test_the_guard_over_messages_can_fail() -> None:
+    package = {
+        "roofline.a": "def f(x):\n    raise InputError(f'{x} is no such thing', hint='a thing')",
+        "roofline.b": "def g(x):\n    said = 'is not so' if x else 'was never so'\n    raise InputError(said)",
+        "roofline.c": "def h(x, place):\n    place.fail(f'{x}', f'{x}')",
+    }
+    made = {module: nodes(source) for module, source in package.items()}
+    assert untested(made, ["x is no such thing", "y was never so"]) == {"c.h": 1}
+    assert untested(made, ["a thing is no"]) == {"a.f": 1, "b.g": 1, "c.h": 1}

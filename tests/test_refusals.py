@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import pickle
 import socket
 import sys
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -14,9 +16,10 @@ import pytest
 
 import roofline
 from roofline.cli import main
-from roofline.errors import InputError, RooflineError
+from roofline.errors import BlockError, InputError, RooflineError
 
 LINE = "bf16[B, D] * bf16[D, F]"
+CHIP = roofline.chip("h100")
 ASKED: dict[str, Any] = {"on": "h100", "rate": 1, "prompt": 8, "output": 8}
 
 
@@ -77,6 +80,74 @@ def _configured(name: str, **fields: Any) -> Any:
     path = Path(roofline.__file__).parent / "models" / "catalog" / f"{name}.json"
     changed = {**json.loads(path.read_text(encoding="utf-8")), **fields}
     return roofline.model({key: value for key, value in changed.items() if value is not None})
+
+
+def _at(line: str, **sizes: Any) -> Any:
+    """Run a line here with PyTorch, held against made figures."""
+    from roofline.measurement import MeasuredMachine, run
+    from roofline.measurement.executors import torch_library
+    from tests.measurement.made import made
+
+    return run(line, at=MeasuredMachine(made(), CHIP, CHIP), library=torch_library(), **sizes)
+
+
+def _rate(name: str, value: Any, plain: float) -> Any:
+    rate = SimpleNamespace(value=value, plain=plain, figure=None)
+    return SimpleNamespace(resource=name, quantity="bytes", rate=rate)
+
+
+def _rates(*values: float, open: bool = True) -> Any:
+    from roofline.bounds.formula_terms import rate_symbols
+    from roofline.sizes import symbol
+
+    return rate_symbols([_rate("hbm", symbol("W") if open else 1.0, value) for value in values])
+
+
+def _closed() -> Any:
+    from dataclasses import replace
+
+    from roofline.bounds.closed_form import closed_form
+
+    return closed_form(replace(_bound(), question=None))
+
+
+def _sent(algorithm: str) -> Any:
+    from roofline.ops.collectives.cost import cost
+
+    return cost("AllReduce", [within("hardware.axes", "MeshAxis")("X", 4)], 1e6, algorithm=algorithm)
+
+
+def _mixture(**fields: Any) -> Any:
+    """A small configuration of a mixture of experts."""
+    sizes = {"hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4, "vocab_size": 100}
+    return roofline.model({**sizes, "intermediate_size": 64, "num_experts": 4, "moe_topk": 2, **fields})
+
+
+def within(module: str, name: str) -> Any:
+    """A function or class of the package by its place."""
+    return getattr(import_module(f"roofline.{module}"), name)
+
+
+def _travelled() -> Any:
+    """A compiled form as a worker gets it."""
+    return pickle.loads(pickle.dumps(roofline.bound(LINE, on="h100", D=8, F=8).compile()))
+
+
+def _resized() -> Any:
+    asked = roofline.bound("AllReduce_X(bf16[B])", on="v5e:4", mesh={"X": 4}, B=8).question
+    return within("bounds.advise_network", "_resized")(asked, (), "X", 8)
+
+
+def _hybrid() -> Any:
+    from torch.distributed.fsdp import ShardingStrategy
+
+    return ShardingStrategy.HYBRID_SHARD
+
+
+def _node() -> Any:
+    from onnx import helper
+
+    return helper.make_node("Scan", ["x"], ["y"])
 
 
 def _lazy() -> Any:
@@ -151,6 +222,88 @@ REFUSED: list[tuple[Callable[[], Any], str]] = [
     (lambda: _page("explore"), "a page cannot ask 'explore'; commands are: "),
     (lambda: _page("bound", words=[None]), "None is no word of a command line; a word, a number, or a list"),
     (lambda: _page("bound", more="'x"), "a quotation mark is not closed; close it, or leave it out"),
+    (lambda: _closed(), "every size has a value; leave a size out: what is open stands in the formula"),
+    (lambda: _rates(1.0, 2.0), "two rates are called W; this answer has no closed form"),
+    (lambda: _rates(1.0, open=False), "the rate of hbm is a number; this answer has no closed form"),
+    (lambda: roofline.layout("", mesh={"X": 4}), "'' is no tensor; as in layout('bf16[B_X, D]', mesh={'X': 4})"),
+    (lambda: roofline.layout("bf16[B] + bf16[B]", mesh={"X": 4}), "a layout is that of one tensor with its dimensions"),
+    (
+        lambda: roofline.solve_equal("conv(bf16[1, S, 8], bf16[3, 8, 8], stride=2)", LINE, "S", B=4, D=4, F=8),
+        "there is no closed form in S; solve for another size, or give the others numbers",
+    ),
+    (lambda: roofline.plan("llama-3-8b", **{**ASKED, "output": 1}).plot(), "answers of one token have no time per tok"),
+    (
+        lambda: roofline.plan("llama-3-8b", **ASKED, count=1, tpot=1e-9).simulated(),
+        "there is no replica that takes whole requests to simulate; looser limits",
+    ),
+    (lambda: roofline.plan("llama-3-8b", **{**ASKED, "prompt": 0}), "prompt of 0 tokens; 1 token at least"),
+    (lambda: _mixture(model_type="hunyuan_v1_moe", use_cla=True), "shares keys between layers or has not one share"),
+    (
+        lambda: _mixture(model_type="phi", partial_rotary_factor=3),
+        "partial_rotary_factor of phi is 3; it is a fraction, above 0 and up to 1",
+    ),
+    (
+        lambda: _configured(
+            "nvidia--nvidia-nemotron-3-nano-30b-a3b-nvfp4", hybrid_override_pattern=3, layers_block_type=None
+        ),
+        "hybrid_override_pattern of nemotron_h is 3; it is a text",
+    ),
+    (lambda: _bound().chips_for(-1), "a time of -1; seconds, above 0"),
+    (
+        lambda: roofline.models.budget("llama-3-8b", on="h100:8", tokens=1e12, mfu=0.8, checkpoint="full"),
+        "an MFU of 80% with a forward pass run again; at most 75%: 6 of 8 FLOPs",
+    ),
+    (lambda: within("plans.fleet", "Trace").of((0, 1, 2), (1, -1)), "a rate of -1 requests/s in a trace; rates of"),
+    (lambda: within("models.quantisation", "modules")("x"), "modules are 'x'; a list of texts, such as ['lm_head']"),
+    (lambda: within("plans.speculation", "Acceptance")(0, 0.8), "a draft of 0 tokens; 1 or more, as in --draft 4"),
+    (lambda: _at("relu2(fp32[8])"), "torch has no function 'relu2' to run here; write it in functions that torch "),
+    (lambda: _at("max_pool(fp32[1, 8, 8, 4], window=2, pad=same)"), "torch pools with no pad=same; say how many"),
+    (lambda: _at("layer_norm_B(fp32[B, D])", B=8, D=8), "layer_norm cannot be run here; layer_norm and rms_norm"),
+    (lambda: _at("fp4[8, 8] * fp4[8, 8]"), "torch has no fp4 to run fp4[8, 8] * fp4[8, 8] -> fp4[8, 8] in; it has"),
+    (lambda: _at("fp32[B, 8] * fp32[8, 8]", B=[1, 2]), "an operation is run at one size; give each size one value"),
+    (lambda: _sent("auto"), "auto compares times, and those take the rates of a machine; as in Chooser('auto', mac"),
+    (
+        lambda: roofline.shard("bf16[B_X, D]{U_X} + bf16[B_X, D]", on="v5e:4"),
+        "axis X both shards this tensor and is summed over in {U_X}",
+    ),
+    (lambda: roofline.notation.program("%1 = bf16[8]; relu(%1)"), "'%1' is not a name; a name begins with a letter"),
+    (lambda: roofline.notation.program(f"relu({', '.join(['bf16[8]'] * 9)})"), "relu takes 1 operand"),
+    (lambda: roofline.notation.program("attention(bf16[8, 8, 8], bf16[8, 8, 8], casual)"), "did you mean 'causal'"),
+    (lambda: roofline.notation.program("h = bf16[2, 8]; h[4, 8] + h"), "h is h[2, 8]; a name is assigned once; give"),
+    (lambda: roofline.notation.program("bf16[2, 3] @ bf16[4, 5]"), "[2, 3] @ [4, 5]: 3 and 4 differ; numbers pair"),
+    (
+        lambda: roofline.sweep("llama-3-8b", on="h100:8", phase="decode", tensor=[3, 5], batch=[1], context=8),
+        "tensor 3 is 3 chips, of which h100:8 with its 8 has no whole number",
+    ),
+    (lambda: _travelled().code(("upper",), frozenset(), True), " did not travel; work it out before"),
+    (lambda: _resized(), "v5e:4 has one shape; name a larger target"),
+    # What no question of today comes to, asked of the function that says it.
+    (lambda: within("estimates.measured_kernels", "_attention")(
+        {"batch": "1", "heads": "8", "head_size": "64", "length": "8", "q_length": "9", "dtype": "bf16"}),
+     "q_length is above length; length counts the keys, new ones among them"),
+    (lambda: within("estimates.served_calibration", "_seconds")({}, "tpot", "a.csv, line 2"),
+     "a.csv, line 2 has no time between tokens; a column tpot_ms or tpot_s"),
+    (lambda: within("grids.runs", "Cluster")(workers=-1), "-1 workers; 0 for this process, or a number of them"),
+    (lambda: within("grids.reducing", "Reducing")(None, None, version="0").prepared(0), "the workers have roofline "),
+    (lambda: within("measurement.all_reduce", "_summary")([]), "no all-reduce was timed"),
+    (lambda: within("measurement.devices", "JaxDevice")(99), "there is no device 99; JAX sees "),
+    (lambda: within("measurement.executors", "_only_axis")(SimpleNamespace(over=("B", "D"), function="softmax")),
+     "softmax along 2 dimensions cannot be run here; one can"),
+    (lambda: within("measurement.timing", "time_call")(bool, rounds=0), "nothing was timed; give at least one round"),
+    (lambda: within("models.serving.cost", "token_cost")(time=1.0, tokens=1, price=-1), "price is -1; dollars a ch"),
+    (lambda: within("models.serving.fit", "_largest")(lambda count: True), "there is no largest one: nothing grows"),
+    (lambda: within("models.parallelism.layout", "Parallelism").on(roofline.chip("h100:8"), tensor=[1, 2]),
+     "tensor is a plain number of chips; several layouts make a table"),
+    (lambda: within("programs.pytorch.rules.contractions", "stored_elements")(SimpleNamespace(values=None, shape=(4,))),
+     "how many elements a sparse tensor of [4] stores is not known on shapes alone; give it as an input, or hold it"),
+    (lambda: within("programs.pytorch.data_parallel", "_mesh")(None, _hybrid()), "a hybrid sharding needs its two "),
+    (lambda: within("programs.jax.trace", "scan")(
+        None, SimpleNamespace(params={}), [], SimpleNamespace(source="a.py:3")),
+     "a.py:3: a scan without a length cannot be counted; give it a length"),
+    (lambda: within("programs.onnx.trace", "_scan")(SimpleNamespace(known={}), _node(), {}, "", 1),
+     "y: the length of this Scan is not known; give the sizes"),
+    (lambda: within("cli.report", "write")(SimpleNamespace(data=[], shown=[]), "x.html", []),
+     "what this prints is no answer that a file could hold; leave -o out"),
 ]  # fmt: skip
 
 
@@ -201,3 +354,88 @@ def test_a_scheduler_that_does_not_answer_is_said(
     words = ["sweep", LINE, "--on", "h100", "B=1:4", "D=8", "F=8", "--keep", "front", "--scheduler", "tcp://host:8786"]
     assert main(words) == 2
     assert "no scheduler answers at tcp://host:8786: refused; dask scheduler starts one" in capsys.readouterr().err
+
+
+def test_a_device_of_pytorch_that_is_not_there_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    import torch
+
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
+    with pytest.raises(InputError, match="there is no device 3; PyTorch sees 1"):
+        within("measurement.devices", "TorchDevice")(3)
+
+
+def test_a_system_that_tells_no_cpu_time_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("roofline.measurement.machine_code.time", SimpleNamespace())
+    with pytest.raises(RooflineError, match="this system does not tell a thread's CPU time; measuring needs Linux or"):
+        within("measurement.machine_code", "Compiler")()
+
+
+def test_the_explorer_names_the_libraries_it_needs(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "starlette", None)
+    assert main(["explore", "--no-browser"]) == 2
+    assert "the explorer needs starlette and uvicorn; pip install 'roofline[web]'" in capsys.readouterr().err
+
+
+def test_runs_as_json_are_told_from_a_trace(tmp_path: Path) -> None:
+    path = tmp_path / "runs.json"
+    path.write_text('[{"name": "a", "flops": 1e9, "seconds": 1e-3}]', encoding="utf-8")
+    with pytest.raises(InputError, match="holds runs as JSON; --csv writes them as they are read here; else write it"):
+        roofline.profile(str(path), on="h100")
+
+
+def test_one_number_of_chips_and_of_drafts_does() -> None:
+    one = roofline.plan("llama-3-8b", **ASKED, count=1, draft=4)
+    assert one.to_dict() == roofline.plan("llama-3-8b", **ASKED, count=[1], draft=[4]).to_dict()
+
+
+def test_a_draft_that_cannot_be_split_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*given: Any) -> None:
+        raise InputError("not so")
+
+    drafting = SimpleNamespace(model=SimpleNamespace(name="small", after=()), options={})
+    monkeypatch.setattr("roofline.plans.replicas.drafter", lambda *given: drafting)
+    monkeypatch.setattr("roofline.plans.replicas.local_stages", refuse)
+    monkeypatch.setattr("roofline.plans.replicas._options", lambda *given: {})
+    asked = SimpleNamespace(model=None, drafts=SimpleNamespace(by="small", weights=None))
+    with pytest.raises(InputError, match="what drafts, small: not so"):
+        within("plans.replicas", "DraftSteps").of(asked, None, roofline.chip("h100"))
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        (OSError("connection closed"), "block 3 was not done: connection closed; what is done is kept: the same comm"),
+        (ZeroDivisionError("by zero"), "block 3 failed: ZeroDivisionError: by zero; what is done is kept: the same"),
+    ],
+)
+def test_a_block_that_was_not_done_is_said(wrong: Exception, message: str) -> None:
+    def lost() -> None:
+        raise wrong
+
+    with pytest.raises(BlockError, match=message):
+        within("grids.runs", "_result")(SimpleNamespace(result=lost), "block 3")
+
+
+def test_two_dimensions_of_one_name_are_not_made_by_pairing() -> None:
+    from roofline.notation.structure import Shape, TensorDim
+
+    left, right = (
+        Shape("x", "bf16", tuple(TensorDim(label) for label in labels)) for labels in (("A", "#2", "S", "D"), "BCDF")
+    )
+    scope = SimpleNamespace(
+        pair=lambda one, other: "A", is_one=lambda label: False, show_axes=lambda axes: "[A, A]",
+        fail=lambda message, place, hint: InputError(message, hint=hint),
+    )  # fmt: skip
+    node, wanted = SimpleNamespace(over=None, position=0), SimpleNamespace(output=None)
+    with pytest.raises(InputError, match="would hold one label twice; name the dimensions that differ"):
+        within("notation.contraction", "_pair_numbers")(scope, node, left, right, wanted)
+
+
+def test_a_search_of_training_that_finds_no_layout_says_why() -> None:
+    from roofline.plans.training import search_training
+
+    with pytest.raises(InputError, match="fsdp 8 · tensor 3 is 24 chips, and h100:8 has 8; their product is the chips"):
+        search_training("llama-3-8b", on="h100:8", batch_tokens=65536, tensor=3, fsdp=8)

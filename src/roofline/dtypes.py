@@ -25,7 +25,7 @@ from collections.abc import Iterable
 from functools import cache
 from typing import Any, NamedTuple
 
-from roofline.errors import DTypeError, did_you_mean, suggest
+from roofline.errors import DTypeError, did_you_mean, quoted, suggest
 
 
 class DType(NamedTuple):
@@ -199,7 +199,7 @@ def get(name: str) -> DType:
     roofline.errors.DTypeError: unknown dtype 'bf61'; did you mean 'bf16'?
     """
     if not isinstance(name, str):
-        raise DTypeError(f"a dtype is text, not {name!r:.60}", hint="as in 'bf16', 'fp8' or 'int8'")
+        raise DTypeError(f"a dtype is text, not {quoted(name)}", hint="as in 'bf16', 'fp8' or 'int8'")
     plain = name if name in DTYPES or name in ALIASES else name.lower()
     found = DTYPES.get(ALIASES.get(plain, plain))
     if found is None:

@@ -24,10 +24,16 @@ The command line prints the message and exits with code 2; the text is part of t
 from __future__ import annotations
 
 from collections.abc import Iterable
+from reprlib import Repr
 from types import ModuleType
+from typing import Any
 
 #: Characters of a message; of a longer one the middle is left out.
 _LONGEST = 1500
+#: Of a value that was typed an error shows as much as this.
+_VALUES = Repr()
+_VALUES.fillvalue, _VALUES.maxlevel, _VALUES.maxdict, _VALUES.maxlist, _VALUES.maxtuple = "…", 3, 4, 4, 4
+_VALUES.maxstring = _VALUES.maxother = _VALUES.maxlong = 60
 #: Of a longer line an error shows the part around the caret.
 _WIDEST_LINE = 96
 
@@ -122,6 +128,20 @@ def load_extra(library: str, extra: str) -> ModuleType:
         lines = str(error).strip().splitlines()
         said = f"{type(error).__name__}: {lines[0]:.200}" if lines else type(error).__name__
         raise MissingExtraError(top, extra, said) from error
+
+
+def quoted(value: Any) -> str:
+    """A value as it was typed, of a long one both ends, with its quotation marks and brackets closed.
+
+    >>> quoted("fp8"), quoted(list(range(9)))
+    ("'fp8'", '[0, 1, 2, 3, …]')
+    >>> quoted("ab" * 40)
+    "'abababababababababababababa…abababababababababababababab'"
+    """
+    try:
+        return _VALUES.repr(value)
+    except ValueError:  # Python writes no number of thousands of digits
+        return "a number of too many digits"
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str | None:

@@ -33,7 +33,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, BinaryIO, NoReturn
 
-from roofline.errors import InputError
+from roofline.errors import InputError, quoted
 
 #: The most bytes of a file by its kind, unpacked. The largest published configuration has 2 MB.
 MOST_BYTES = {
@@ -80,7 +80,7 @@ def read_bytes(
     except OSError as wrong:
         raise error(f"cannot read {name!r}: {wrong.strerror}", hint=hint) from None
     except ValueError as wrong:  # a path with a null character
-        raise error(f"cannot read {name!r:.80}: {wrong}", hint=hint) from None
+        raise error(f"cannot read {quoted(name)}: {wrong}", hint=hint) from None
     if content.startswith(_PACKED) and len(content) <= most:
         content = _unpacked(content, name, most, error)
     if len(content) > most:
@@ -179,13 +179,13 @@ def checked_expression(text: str) -> str:
     bare = re.sub(r"\\.|\(\?", lambda found: found[0][0] if found[0] == "(?" else "", text)
     hint = f"a list of modules takes at most {MOST_REPEATS} repeats, none of them of a group"
     if re.search(r"\)[*+{]", bare):
-        raise InputError(f"the expression {text!r:.80} repeats a group", hint=hint)
+        raise InputError(f"the expression {quoted(text)} repeats a group", hint=hint)
     if len(re.findall(r"[*+?{]", bare)) > MOST_REPEATS or bare.count("|") > MOST_ALTERNATIVES or len(text) > 1000:
-        raise InputError(f"the expression {text!r:.80} is too long", hint=hint)
+        raise InputError(f"the expression {quoted(text)} is too long", hint=hint)
     try:
         re.compile(text)
     except (re.error, RecursionError, OverflowError) as wrong:
-        raise InputError(f"the expression {text!r:.80} does not read: {wrong}", hint=hint) from None
+        raise InputError(f"the expression {quoted(text)} does not read: {wrong}", hint=hint) from None
     return text
 
 

@@ -23,7 +23,7 @@ import math
 import re
 from typing import Any
 
-from roofline.errors import QuantityError
+from roofline.errors import QuantityError, quoted
 from roofline.letters import plain, powers
 from roofline.sizes import is_array, is_symbol, plain_number
 
@@ -139,7 +139,7 @@ def parse(text: Any, unit: str, *, zero: bool = False) -> float:
     if isinstance(text, str):
         value = _parse_text(text, unit)
     elif isinstance(text, bool) or not hasattr(text, "__float__"):
-        raise QuantityError(f"{_short(text)} is not a figure", hint=_expected(unit))
+        raise QuantityError(f"{quoted(text)} is not a figure", hint=_expected(unit))
     else:
         value = _as_float(text, unit)
     return _checked(value, text, unit, zero)
@@ -165,11 +165,11 @@ def _parse_text(text: str, unit: str) -> float:
         word = typed_out.lower().lstrip("+-")
         if word.startswith(("nan", "inf")):
             raise QuantityError(f"{text!r} is not finite", hint=_expected(unit))
-        raise QuantityError(f"{_short(text)} does not start with a number", hint=_expected(unit))
+        raise QuantityError(f"{quoted(text)} does not start with a number", hint=_expected(unit))
     try:
         number = float(matched[1])
     except ValueError:
-        raise QuantityError(f"{_short(text)} does not read as a number", hint=_expected(unit)) from None
+        raise QuantityError(f"{quoted(text)} does not read as a number", hint=_expected(unit)) from None
     written = matched[2]
     if not written:
         return number
@@ -178,7 +178,7 @@ def _parse_text(text: str, unit: str) -> float:
         raise QuantityError(*_wrong_unit(text, written, unit))
     exponent = math.log10(abs(number)) if number else 0.0
     if exponent + math.log10(factor) > 300:
-        raise QuantityError(f"{_short(text)} is out of range", hint=_expected(unit))
+        raise QuantityError(f"{quoted(text)} is out of range", hint=_expected(unit))
     return _times(matched[1], number, factor)
 
 
@@ -256,19 +256,19 @@ def _wrong_unit(text: str, written: str, unit: str) -> tuple[str]:
     if written.upper() in "KMGTPE" and unit != "":
         return (f"{text.strip()!r} has a prefix but no unit; {_expected(unit)}",)
     if "," in written:
-        return (f"{_short(text)} has a comma; write 3.35 or 1_000, with a point and no thousands separator",)
-    return (f"unknown unit {_short(written)} in {_short(text)}; {_expected(unit)}",)
+        return (f"{quoted(text)} has a comma; write 3.35 or 1_000, with a point and no thousands separator",)
+    return (f"unknown unit {quoted(written)} in {quoted(text)}; {_expected(unit)}",)
 
 
 def _as_float(number: Any, unit: str) -> float:
     try:
         return float(number)
     except (TypeError, ValueError, OverflowError):
-        raise QuantityError(f"{_short(number)} is not a figure", hint=_expected(unit)) from None
+        raise QuantityError(f"{quoted(number)} is not a figure", hint=_expected(unit)) from None
 
 
 def _checked(value: float, text: Any, unit: str, zero: bool) -> float:
-    shown = repr(text.strip()) if isinstance(text, str) else _short(text)
+    shown = quoted(text.strip() if isinstance(text, str) else text)
     if not math.isfinite(value):
         raise QuantityError(f"{shown} is not finite", hint=_expected(unit))
     if 0 < value < LEAST or value > MOST:
@@ -285,14 +285,6 @@ def _checked(value: float, text: Any, unit: str, zero: bool) -> float:
 def _expected(unit: str) -> str:
     what, example = UNITS[unit]
     return f"expected {what}, such as {example!r}"
-
-
-def _short(value: Any) -> str:
-    try:
-        shown = repr(value)
-    except ValueError:
-        return "a number with too many digits"
-    return shown if len(shown) <= 40 else f"{shown[:36]}…'" if shown.startswith("'") else f"{shown[:37]}…"
 
 
 def format_quantity(value: Any, unit: str, digits: int = 3) -> str:

@@ -257,13 +257,35 @@ MESSAGES = [
         "what to expect is worked out for one configuration",
     ),
     (["bound", "AllReduce_X(bf16[B])", "--on", "v5e", "--mesh", "X=0", "B=8"], "size X is 0; a size is a whole number"),
+    (
+        ["llm", "llama-3-8b", "--on", "h100", "--context", "64", "--chunk", "8"],
+        "--chunk needs --prompt; for instance --p",
+    ),
+    (["accuracy", "--runs", "x.csv"], "--runs has rows of one chip; roofline accuracy h100 --runs x.csv"),
+    (["accuracy", "h100", "--op", "gemm", "--runs", "x.csv"], "--op picks shipped errors, --runs has its own rows"),
+    (["calibrate", "x.csv", "--on", "h100", "--tensor", "8"], "--tensor is of a model that is served; name it with"),
+    (
+        ["trace", "a.py:b", "--on", "h100", "--formula", "-o", "x.json"],
+        "-o does not write a formula; leave -o out, and send the output to a file",
+    ),
+    ([*PLAN, "--on", "h100,h200", "--prices", "h100=2"], "no price of h200; give one for each chip: --prices h200=3"),
 ]
+
+RECORD = '[[constants]]\nchip = "h100"\nkernel = "eager_kernel"\ndtype = "any"\nlibrary = "x"\n'
+VALUES = "[constants.values]\nhost_time = 1e-6"
+OWN = "bound relu(fp32[8]) --on h100 --estimate --constants FILE"
 
 #: Files that are not what they should be, and what is said of each.
 FILES = [
     ("ends.py", "import sys\nsys.exit(3)\n", "trace FILE:b", "FILE ends with sys.exit(3); put what only"),
     ("ends.py", "import sys\ndef b():\n    sys.exit(3)\n", "trace FILE:b", "ends.py:b ends with sys.exit(3); put what"),
     ("ends.py", "import sys\ndef b(x):\n    sys.exit(3)\n", "trace FILE:b --input bf16[8]", "ends with sys.exit(3)"),
+    ("runs.py", "1 / 0\n", "trace FILE:b", "FILE:1: the file does not run: ZeroDivisionError: division by zero; trace"),
+    ("made.py", "def b():\n    return 3\n", "trace FILE:b", "FILE:b gives int; it should return a module or a f"),
+    ("made.py", "def b():\n    1 / 0\n", "trace FILE:b", "made.py:b does not build on shapes alone: ZeroDivisionError"),
+    ("made.py", "def b():\n    return 3\n", "trace FILE:c", "FILE has no 'c'; names are: b"),
+    ("rate.csv", "time,rate\n", "plan llama-3-8b --on h100 --rate FILE --prompt 64 --output 8",
+     "has no rows below its first line; columns time (in seconds) and rate, or time alone"),
     ("rate.csv", "rate\n3\n", "plan llama-3-8b --on h100 --rate FILE --prompt 64 --output 8", "first line has rate"),
     ("rate.csv", "time,rate\n0,1\n5,2\n3,1\n", "plan llama-3-8b --on h100 --rate FILE --prompt 64 --output 8",
      "times of a trace do not rise; one row a moment, in order"),
@@ -281,6 +303,20 @@ FILES = [
      'is no file of constants; its first line is schema = "roofline/constants/1"'),
     ("own.toml", 'schema = "roofline/constants/1"\n', "bound relu(fp32[8]) --on h100 --estimate --constants FILE",
      "holds no [[constants]]; roofline calibrate writes them"),
+    *(
+        ("own.toml", 'schema = "roofline/constants/1"\n' + text, OWN, f"FILE, record 1{said}")
+        for text, said in [
+            ("constants = [3]", " is no table; [[constants]]"),
+            (RECORD, " has no values; [constants.values]"),
+            (f"{RECORD}[constants.values]\nhost_time = true", ": host_time is True; a number from "),
+            (f"{RECORD}[constants.values]\nx = 1", ": eager_kernel has no constant 'x'; constants are: host_time"),
+            (f"{RECORD}[constants.values]", " lacks host_time; eager_kernel has host_time"),
+            (f"{RECORD}policy = 'x'\n{VALUES}", ": policy 'x'; one of "),
+            (f"{RECORD}edges = ['x']\n{VALUES}", ": edges is ['x']; numbers, up to 1e30"),
+            (f"{RECORD}interval = [[2, 1]]\n{VALUES}", ": interval is [[2, 1]]; pairs of a low and a high end"),
+            (f"{RECORD}valid = 3\n{VALUES}", ": valid is 3; [constants.valid]"),
+        ]
+    ),
 ]  # fmt: skip
 
 

@@ -155,7 +155,7 @@ def test_trips_of_a_loop(capsys, loop, trips):
 
 @pytest.mark.parametrize(("program", "words", "message"), [
     ("run", ["--jax", "--input", "fp32[8, 8]"], "say trips=10 (--trips 10), or"),
-    ("run", ["--jax", "--input", "fp32[8, 8]", "--trips", "-1"], "--trips -1 is not N or PLACE=N"),
+    ("run", ["--jax", "--input", "fp32[8, 8]", "--trips", "-1"], "--trips '-1' is not N or PLACE=N"),
     ("run", ["--jax", "--input", "fp32[8, 8]", "--trips", "loop.py:6=2"], "loop.py:5: how often this while loop"),
     ("plain", ["--input", "fp32[8]", "--trips", "2"], "--trips is for JAX and ONNX"),
     ("plain", ["--input", "fp32[8]", "-o", "ops.gif"], "end it in .html, .json, .txt"),

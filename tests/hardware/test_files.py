@@ -217,6 +217,11 @@ BROKEN = [
         "[chip.x.unit.tensor]\npeak.bf16 = { note = 'n' }\n",
         "chip.x.unit.tensor.peak.bf16: has no value; write { value = …",
     ),
+    ("[[chip.x.memory]]\nlevel = 'l2'\ncurve = 3\n", "curve: is 3; expected pairs of bytes and B/s with rising bytes"),
+    (
+        "[[chip.x.memory]]\nlevel = 'l2'\ncurve = [[1, 'x']]\n",
+        "; expected pairs of bytes and B/s with rising bytes, such",
+    ),
     (
         "[chip.x.unit.tensor]\npeak.bf16 = { value = 1, basis = 'guess' }\n",
         "bf16.basis: is 'guess'; bases are: spec, derived",

@@ -89,6 +89,16 @@ def test_gradients_norms_and_poolings_have_rules(name, dims, values, flops, move
         ("native_group_norm", [X, *[[]] * 7], [*[""] * 6, "1e400"]),
         ("embedding_dense_backward", [[4, 32, 64], [4, 32], []], ["", "", "[1000]"]),
         ("where", [X], []),
+        ("mm", [[2, 3], [4, 5]], []),
+        ("add", [[2, 3], [4, 5]], []),
+        ("mv", [[2, 3], [4]], []),
+        ("matmul", [[3], [2, 3, 4]], []),
+        ("convolution", [[1, 3, 8, 8], [4, 5, 3, 3], *[[]] * 7],
+         ["", "", "", "[1, 1]", "[0, 0]", "[1, 1]", "False", "[0, 0]", "1"]),
+        ("upsample_nearest2d", [X, [], []], ["", "[-1, 4]"]),
+        ("cat", [[], []], []),
+        ("mm", [[], []], []),
+        ("no_such_operation", [X], []),
     ],
 )  # fmt: skip
 def test_values_that_make_no_operation_are_not_priced(name, dims, values):

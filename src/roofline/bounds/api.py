@@ -17,7 +17,7 @@ from roofline.bounds.question import (
     several_amounts,
     without_helpers,
 )
-from roofline.errors import InputError, SizeError, did_you_mean, suggest
+from roofline.errors import InputError, SizeError, did_you_mean, quoted, suggest
 from roofline.hardware import chip, override, with_choices
 from roofline.hardware.machine import Machine
 from roofline.notation import program
@@ -239,13 +239,13 @@ def stand_somewhere(sizes: Mapping[str, Any], raw: Mapping[str, Any], given: Map
 
 def _all_figures(figures: Mapping[str, Any] | None, link: Any) -> dict[str, Any]:
     if figures is not None and not isinstance(figures, Mapping):
-        raise InputError(f"set is {figures!r:.60}", hint="give figures by name, as in set={'hbm': 4e12}")
+        raise InputError(f"set is {quoted(figures)}", hint="give figures by name, as in set={'hbm': 4e12}")
     return {**({} if link is None else {"link": link}), **(figures or {})}
 
 
 def _all_sizes(sizes: Mapping[str, Any] | None, named: Mapping[str, Any]) -> dict[str, Any]:
     if sizes is not None and not isinstance(sizes, Mapping):
-        raise InputError(f"sizes is {sizes!r:.60}", hint="give sizes by name, as in sizes={'B': 64}, or B=64 alone")
+        raise InputError(f"sizes is {quoted(sizes)}", hint="give sizes by name, as in sizes={'B': 64}, or B=64 alone")
     both = sorted((sizes or {}).keys() & named.keys())
     if both:
         raise InputError(f"size {both[0]} is given twice", hint="give it once")

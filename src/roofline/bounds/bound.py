@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from roofline.answers import Comparable, Fact, capability, heading, open_as_null, plain_data, whole
-from roofline.errors import InputError, SizeError, suggest
+from roofline.errors import InputError, SizeError, quoted, suggest
 from roofline.quantity import format_amount, format_number, format_percent
 from roofline.sections import (
     BLANK,
@@ -262,7 +262,7 @@ class Bound(Comparable):
         if self.machine.mesh is not None and not is_one(self.machine.mesh.chips):
             raise InputError("chips_for shares the work of one chip", hint="ask about one chip, without a shape")
         if not isinstance(time, int | float) or not 0 < time < float("inf"):
-            raise InputError(f"a time of {time!r:.40}", hint="seconds, above 0")
+            raise InputError(f"a time of {quoted(time)}", hint="seconds, above 0")
         return int(ceil_div(self.lower, time)) * self.machine.pooled
 
     @property

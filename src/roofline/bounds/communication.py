@@ -30,7 +30,7 @@ from roofline.bounds.api import question
 from roofline.bounds.bound import Bound, ratio
 from roofline.bounds.plans import lay_out
 from roofline.bounds.question import Question
-from roofline.errors import InputError, suggest
+from roofline.errors import InputError, quoted, suggest
 from roofline.hardware import chip
 from roofline.hardware.mesh import shape_axes
 from roofline.hardware.rate import rate
@@ -319,7 +319,7 @@ def _line(name: str, nbytes: Any, dtype: str, arguments: dict[str, Any]) -> str:
     kind = known.get("".join(letter for letter in name.lower() if letter.isalpha()))
     if kind is None:
         hint = suggest(name, list(_LINES), what="collectives that bytes can be given for")
-        raise InputError(f"{name!r:.60} is no collective's name", hint=hint)
+        raise InputError(f"{quoted(name)} is no collective's name", hint=hint)
     target = arguments.get("on")
     machine = chip(target, files=arguments.get("files", ())) if isinstance(target, str) else target
     if machine is None:

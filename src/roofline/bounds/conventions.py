@@ -20,7 +20,7 @@ from functools import cache
 from typing import Any, NamedTuple, TypeGuard
 
 from roofline.bounds.traffic import POLICIES, Tile, check_policy
-from roofline.errors import InputError
+from roofline.errors import InputError, quoted
 from roofline.hardware.machine import Machine
 from roofline.hardware.rate import WARM, data_level
 from roofline.quantity import format_quantity, parse
@@ -70,7 +70,7 @@ def fraction(value: float, what: str = "overlap", hint: str = "0 is no overlap, 
     number = None if is_array(value) else value.item() if hasattr(value, "item") else value
     if not isinstance(number, bool) and _is_real(number) and 0 <= float(number) <= 1:
         return float(number)
-    raise InputError(f"{what} {value!r:.60} is not a fraction", hint=hint)
+    raise InputError(f"{what} {quoted(value)} is not a fraction", hint=hint)
 
 
 def _is_real(number: Any) -> TypeGuard[float]:
@@ -107,7 +107,7 @@ def _tile(tile: Sequence[int] | None) -> Tile | None:
 def named_axes(mesh: Any) -> dict[str, Any]:
     """Take the axes that a caller gave by name; none is none."""
     if mesh is not None and not isinstance(mesh, Mapping):
-        raise InputError(f"mesh is {mesh!r:.60}", hint="give axes by name, as in mesh={'X': 4, 'Y': 8}")
+        raise InputError(f"mesh is {quoted(mesh)}", hint="give axes by name, as in mesh={'X': 4, 'Y': 8}")
     return dict(mesh or {})
 
 

@@ -47,7 +47,7 @@ from roofline.bounds.scaling_conditions import (
     inner_link_limit,
 )
 from roofline.bounds.solve_network import hidden_from
-from roofline.errors import InputError, SizeError, suggest
+from roofline.errors import InputError, SizeError, quoted, suggest
 from roofline.hardware.axes import SLICE_AXIS
 from roofline.hardware.machine import TORUS_DIMENSIONS
 from roofline.hardware.network import domain_of, links_inside_out
@@ -115,7 +115,7 @@ def scaling(
     """
     several = _several(torus_axes or {})
     if not isinstance(name, str):
-        raise InputError(f"a condition is text, not {name!r:.60}", hint="one at a time, such as 'fsdp'")
+        raise InputError(f"a condition is text, not {quoted(name)}", hint="one at a time, such as 'fsdp'")
     formats = (dtype, weights or dtype)
     whole = {"mixed": _mixed, "2d": _two_dimensions}.get(name)
     if whole is not None:

@@ -44,7 +44,7 @@ from roofline.bounds.evaluate import values_of
 from roofline.bounds.question import Question, has_arrays, of_several_chips
 from roofline.bounds.solution import Solution, fraction_of
 from roofline.bounds.solve_network import Crossing, busiest_crossing, by_algorithm, network_pairs
-from roofline.errors import HardwareError, InputError, SizeError, suggest
+from roofline.errors import HardwareError, InputError, SizeError, quoted, suggest
 from roofline.hardware.rate import WARM
 from roofline.notation import program
 from roofline.quantity import format_quantity
@@ -79,7 +79,7 @@ def solve(expression: str | None = None, for_: str = "", **arguments: Any) -> So
     to bisection over whole numbers. *Always* and *never* are answers.
     """
     if not (isinstance(for_, str) and for_):
-        raise InputError(f"{for_!r:.60} is nothing to solve for", hint="name one unknown, as in for_='B'")
+        raise InputError(f"{quoted(for_)} is nothing to solve for", hint="name one unknown, as in for_='B'")
     asked = of_several_chips(question(expression, **arguments))
     names, rates = asked.size_names, _rate_names(asked)
     for_ = for_.lower() if for_ not in names and for_.lower() in rates else for_

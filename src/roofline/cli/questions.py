@@ -22,7 +22,7 @@ import click
 
 from roofline.cli import cli, main
 from roofline.cli.output import keep
-from roofline.errors import InputError, suggest
+from roofline.errors import InputError, quoted, suggest
 
 #: Commands that a page may ask. The others run programs, measure this machine, or write files.
 ASKED = (
@@ -50,7 +50,7 @@ def command_words(name: str, question: Mapping[str, Any]) -> list[str]:
         raise InputError("an option stands among the words", hint="options have their own place")
     given = question.get("options") or {}
     if not isinstance(given, Mapping):
-        raise InputError(f"the options of a question are {given!r:.80}", hint='by name, as in {"on": "h100"}')
+        raise InputError(f"the options of a question are {quoted(given)}", hint='by name, as in {"on": "h100"}')
     for key, value in given.items():
         option = f"--{_text(key).replace('_', '-')}"
         found = known.get(option)

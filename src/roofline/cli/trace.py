@@ -22,7 +22,7 @@ from roofline.cli.options import (
 )
 from roofline.cli.output import is_kept, show, show_chart, show_json
 from roofline.cli.progress import working
-from roofline.errors import InputError, SizeError, suggest
+from roofline.errors import InputError, SizeError, quoted, suggest
 from roofline.files import write_text
 from roofline.quantity import whole_number
 
@@ -275,8 +275,8 @@ def _module(path: str) -> Any:
     from importlib.util import module_from_spec, spec_from_file_location
 
     place = spec_from_file_location(os.path.splitext(os.path.basename(path))[0], path)
-    if place is None or place.loader is None:
-        raise InputError(f"{path!r} cannot be loaded as Python")
+    assert place is not None
+    assert place.loader is not None  # a file whose name ends in .py has one
     module = module_from_spec(place)
     folder = os.path.dirname(os.path.abspath(path))
     sys.path.insert(0, folder)
@@ -322,7 +322,7 @@ def _called(build: Any, label: str) -> Any:
         hint = "no values are there while it builds: sizes are Python numbers, and weights are loaded later"
         raise InputError(said, hint=hint) from error
     if not callable(made):
-        raise InputError(f"{label} gives a {type(made).__name__}", hint="it should return a module or a function")
+        raise InputError(f"{label} gives {type(made).__name__}", hint="it should return a module or a function")
     return made
 
 
@@ -391,7 +391,7 @@ def _trips(words: Sequence[str]) -> Any:
         trips = whole_number(number)
         if trips is None:
             raise InputError(
-                f"--trips {word:.80} is not N or PLACE=N", hint="as in --trips 10, or --trips step.py:12=10"
+                f"--trips {quoted(word)} is not N or PLACE=N", hint="as in --trips 10, or --trips step.py:12=10"
             )
         found[place] = trips
     return found[""] if list(found) == [""] else found

@@ -19,7 +19,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from roofline.errors import InputError, suggest
+from roofline.errors import InputError, quoted, suggest
 from roofline.estimates.kernel_table import KERNELS
 from roofline.estimates.kernels import KernelModel
 from roofline.files import read_toml, toml_value, write_text
@@ -156,13 +156,13 @@ def _record(entry: Any, models: Mapping[str, KernelModel], where: str) -> Kernel
             raise InputError(f"{where}: {kernel} has no constant {name!r}", hint=suggest(name, known, what="constants"))
         low, high = known[name].low, known[name].high
         if isinstance(value, bool) or not isinstance(value, int | float) or not low * 0.999 <= value <= high * 1.001:
-            raise InputError(f"{where}: {name} is {value!r:.40}", hint=f"a number from {low:g} to {high:g}")
+            raise InputError(f"{where}: {name} is {quoted(value)}", hint=f"a number from {low:g} to {high:g}")
     missing = [name for name in known if name not in values]
     if missing:
         raise InputError(f"{where} lacks {missing[0]}", hint=f"{kernel} has {', '.join(known)}")
     policy = entry.get("policy", "")
     if policy not in model.policies:
-        raise InputError(f"{where}: policy {policy!r:.40}", hint=f"one of {', '.join(map(repr, model.policies))}")
+        raise InputError(f"{where}: policy {quoted(policy)}", hint=f"one of {', '.join(map(repr, model.policies))}")
     interval = _pairs(entry.get("interval", [[1.0, 1.0]]), where, "interval")
     edges = _figures(entry.get("edges", []), where, "edges")
     if len(interval) != len(edges) + 1:
@@ -193,14 +193,14 @@ def _is_figure(value: Any) -> bool:
 
 def _figures(value: Any, where: str, what: str) -> tuple[float, ...]:
     if not isinstance(value, list) or not all(map(_is_figure, value)):
-        raise InputError(f"{where}: {what} is {value!r:.60}", hint="numbers, up to 1e30")
+        raise InputError(f"{where}: {what} is {quoted(value)}", hint="numbers, up to 1e30")
     return tuple(map(float, value))
 
 
 def _table(entry: Mapping[str, Any], name: str, where: str) -> Mapping[str, Any]:
     value = entry.get(name, {})
     if not isinstance(value, Mapping):
-        raise InputError(f"{where}: {name} is {value!r:.60}", hint=f"[constants.{name}]")
+        raise InputError(f"{where}: {name} is {quoted(value)}", hint=f"[constants.{name}]")
     return value
 
 
@@ -209,7 +209,7 @@ def _pairs(value: Any, where: str, what: str) -> tuple[tuple[float, float], ...]
     good = [pair for pair in pairs if isinstance(pair, list) and len(pair) == 2]
     good = [pair for pair in good if all(map(_is_figure, pair)) and pair[0] <= pair[1]]
     if not pairs or len(good) != len(pairs):
-        raise InputError(f"{where}: {what} is {value!r:.60}", hint="pairs of a low and a high end")
+        raise InputError(f"{where}: {what} is {quoted(value)}", hint="pairs of a low and a high end")
     return tuple((float(low), float(high)) for low, high in good)
 
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from roofline import dtypes
-from roofline.errors import InputError
+from roofline.errors import InputError, quoted
 from roofline.estimates.attention import attention_path
 from roofline.estimates.constants import KernelConstants
 from roofline.estimates.estimator import PRODUCT_FORMATS, Estimator, KernelRun, chip_figures, kernels_of
@@ -249,7 +249,7 @@ def row_number(row: Mapping[str, str], name: str, where: str = "", default: floa
     except ValueError:
         value = float("nan")
     if not 0 < value < 1e18:
-        wrong = f"{where}: {name} is {text!r:.40}" if where else f"{name} is no number above 0"
+        wrong = f"{where}: {name} is {quoted(text)}" if where else f"{name} is no number above 0"
         raise InputError(wrong, hint="a number above 0")
     return value
 
@@ -273,7 +273,7 @@ def _product(row: Mapping[str, str]) -> KernelRun:
     dtype = _format(row)
     size = {"bf16": 2.0, "fp8": 1.0, "nvfp4": 0.5625, "int8": 1.0, "int4": 0.5}.get(dtype)
     if size is None:
-        raise InputError(f"no kernels of {dtype!r:.40} are known", hint="bf16, fp8, nvfp4, int8, int4")
+        raise InputError(f"no kernels of {quoted(dtype)} are known", hint="bf16, fp8, nvfp4, int8, int4")
     only_weights = dtype in ("int8", "int4")
     shapes = {name: _row_size(row, name) for name in _PRODUCT}
     shapes |= {

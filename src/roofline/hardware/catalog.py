@@ -42,7 +42,7 @@ from functools import cache
 from typing import Any, NamedTuple
 
 from roofline import letters
-from roofline.errors import HardwareError, did_you_mean
+from roofline.errors import HardwareError, did_you_mean, quoted
 from roofline.files import read_toml
 from roofline.hardware.machine import Machine, Unit
 from roofline.hardware.schema import build_chip, build_system, check_file, names_of
@@ -536,7 +536,7 @@ def _build(key: str, layer: CatalogLayer, layers: Sequence[CatalogLayer], chain:
     if parent is None:
         return build_chip(key, raw, place, family=layer.family)
     if not isinstance(parent, str):
-        place.at("inherits").fail(f"is {parent!r:.60}", "expected the name of one chip, such as 'h100'")
+        place.at("inherits").fail(f"is {quoted(parent)}", "expected the name of one chip, such as 'h100'")
     return build_chip(key, raw, place, family=layer.family, parent=_parent(parent, key, place, layers, chain))
 
 

@@ -22,7 +22,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from roofline.errors import HardwareError, suggest
+from roofline.errors import HardwareError, quoted, suggest
 from roofline.hardware import catalog
 from roofline.hardware.machine import Machine
 from roofline.hardware.rate import with_choices
@@ -147,5 +147,5 @@ def _shape(written: str | None, target: str) -> tuple[tuple[int, ...], int]:
     if not sizes or any(not size or len(size) > 7 or int(size) > LARGEST_AXIS for size in digits):
         several = re.search(r"\d[\s,]+[A-Za-z][\w.-]*:", written)  # the shape of one, then another one
         hint = "name machines one by one" if several else "write sizes joined by x, such as v5e:4x4 or h100:8"
-        raise HardwareError(f"shape {written!r:.40} of {target!r:.60} does not read", hint=hint)
+        raise HardwareError(f"shape {quoted(written)} of {quoted(target)} does not read", hint=hint)
     return tuple(int(size) for size in sizes), int(count)

@@ -15,7 +15,7 @@ from itertools import pairwise
 from typing import Any, NoReturn
 
 from roofline import dtypes, quantity
-from roofline.errors import HardwareError, QuantityError, suggest
+from roofline.errors import HardwareError, QuantityError, quoted, suggest
 from roofline.frozen import Frozen
 from roofline.hardware.machine import Figure
 
@@ -159,7 +159,7 @@ def plain_name(name: str, place: FieldPath) -> None:
 def expect(value: Any, kind: type | tuple[type, ...], what: str, place: FieldPath) -> Any:
     """Return a value of the wanted kind, or say what was expected."""
     if not isinstance(value, kind):
-        place.fail(f"is {value!r:.60}", f"expected {what}")
+        place.fail(f"is {quoted(value)}", f"expected {what}")
     return value
 
 
@@ -173,7 +173,7 @@ def texts_of(raw: Mapping[str, Any], key: str, place: FieldPath) -> tuple[str, .
     """Read a list of texts; nothing is the empty one."""
     value = raw.get(key, [])
     if not is_text_list(value):
-        place.at(key).fail(f"is {value!r:.60}", 'expected a list of texts, such as ["one"]')
+        place.at(key).fail(f"is {quoted(value)}", 'expected a list of texts, such as ["one"]')
     return tuple(value)
 
 
@@ -197,7 +197,7 @@ def count_of(raw: Mapping[str, Any], key: str, place: FieldPath) -> int | None:
     if key not in raw:
         return None
     if not is_count(raw[key]):
-        place.at(key).fail(f"is {raw[key]!r:.60}", "expected a whole number of at least 1")
+        place.at(key).fail(f"is {quoted(raw[key])}", "expected a whole number of at least 1")
     return int(raw[key])
 
 
@@ -206,7 +206,7 @@ def curve_of(raw: Mapping[str, Any], key: str, place: FieldPath) -> tuple[tuple[
     listed = raw.get(key, [])
     hint = 'expected pairs of bytes and B/s with rising bytes, such as [[32768, 4e11], ["1 MiB", "200 GB/s"]]'
     if not isinstance(listed, list) or any(not isinstance(pair, list) or len(pair) != 2 for pair in listed):
-        place.at(key).fail(f"is {listed!r:.60}", hint)
+        place.at(key).fail(f"is {quoted(listed)}", hint)
     try:
         curve = tuple((quantity.parse(size, "B"), quantity.parse(value, "B/s")) for size, value in listed)
     except QuantityError as error:
@@ -232,5 +232,5 @@ def list_of_tables(raw: Mapping[str, Any], key: str, place: FieldPath) -> list[t
     """Read a list of tables with their positions."""
     value = raw.get(key, [])
     if not isinstance(value, list) or any(not isinstance(item, dict) for item in value):
-        place.at(key).fail(f"is {value!r:.60}", f"expected a list of tables, [[…{key}]]")
+        place.at(key).fail(f"is {quoted(value)}", f"expected a list of tables, [[…{key}]]")
     return list(enumerate(value))

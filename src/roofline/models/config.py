@@ -18,7 +18,7 @@ from functools import lru_cache
 from typing import Any
 
 from roofline import dtypes
-from roofline.errors import InputError, did_you_mean
+from roofline.errors import InputError, did_you_mean, quoted
 from roofline.files import read_json
 from roofline.models.description import Model
 from roofline.models.families import language_part, reader_for, with_defaults
@@ -59,7 +59,7 @@ def load(source: Model | str | os.PathLike[str] | Mapping[str, Any], *, name: st
     if isinstance(source, Mapping):
         return from_fields(source, name or str(source.get("_name_or_path") or source.get("model_type") or "model"))
     if not isinstance(source, str | os.PathLike):
-        raise InputError(f"{source!r:.60} is not a model", hint="give a shipped name, a config.json, or its fields")
+        raise InputError(f"{quoted(source)} is not a model", hint="give a shipped name, a config.json, or its fields")
     text = os.fspath(source)
     downloaded = _downloaded(text)
     if downloaded is not None:

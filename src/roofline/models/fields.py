@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from roofline.errors import InputError, suggest
+from roofline.errors import InputError, quoted, suggest
 from roofline.files import MOST_LAYERS
 
 _WORDS = """
@@ -127,21 +127,21 @@ class Fields:
         if value is None:
             return None
         if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= 1:
-            raise InputError(f"{field} of {self.name} is {_short(value)}", hint="it is a fraction, above 0 and up to 1")
+            raise InputError(f"{field} of {self.name} is {quoted(value)}", hint="it is a fraction, above 0 and up to 1")
         return float(value)
 
     def factor(self, field: str) -> float:
         """A number above 0 by which a size is multiplied."""
         value = self.get(field)
         if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= 1e6:
-            raise InputError(f"{field} of {self.name} is {_short(value)}", hint="it is a number above 0")
+            raise InputError(f"{field} of {self.name} is {quoted(value)}", hint="it is a number above 0")
         return float(value)
 
     def text(self, field: str) -> str:
         """A text, empty where it is missing."""
         value = self.get(field, "")
         if not isinstance(value, str):
-            raise InputError(f"{field} of {self.name} is {_short(value)}", hint="it is a text")
+            raise InputError(f"{field} of {self.name} is {quoted(value)}", hint="it is a text")
         return value
 
     def flag(self, field: str, default: bool = False) -> bool:
@@ -160,10 +160,10 @@ class Fields:
         if value is None:
             return None
         if not isinstance(value, list):
-            raise InputError(f"{field} of {self.name} is {_short(value)}", hint="it is a list")
+            raise InputError(f"{field} of {self.name} is {quoted(value)}", hint="it is a list")
         inner = None if nested else next((each for each in value if isinstance(each, list | dict)), None)
         if inner is not None:
-            raise InputError(f"{field} of {self.name} lists {_short(inner)}", hint="a list of words or numbers")
+            raise InputError(f"{field} of {self.name} lists {quoted(inner)}", hint="a list of words or numbers")
         if length is not None and len(value) < length:
             raise InputError(
                 f"{field} of {self.name} lists {len(value)} layers and num_hidden_layers says {length}",
@@ -206,7 +206,7 @@ class Fields:
         value, words = self.get(field, default), list(known)
         if value not in words:
             raise InputError(
-                f"{field} of {self.name} is {_short(value)}", hint=suggest(str(value), words, what=f"known for {field}")
+                f"{field} of {self.name} is {quoted(value)}", hint=suggest(str(value), words, what=f"known for {field}")
             )
         return str(value)
 
@@ -245,7 +245,7 @@ class Fields:
         if not number or not 1 <= value <= most or value != int(value):
             hint = f"it is a whole number from 1 to {most:,}"
             hint = "it is a whole number of at least 1" if not number or value < most else hint
-            raise InputError(f"{field} of {self.name} is {_short(value)}", hint=hint)
+            raise InputError(f"{field} of {self.name} is {quoted(value)}", hint=hint)
         return int(value)
 
 
@@ -258,10 +258,5 @@ def divide_evenly(fields: Fields, total: int, parts: int, what: str) -> int:
 
 def _section(value: Any, name: str) -> Fields:
     if not isinstance(value, Mapping):
-        raise InputError(f"{name} is {_short(value)}", hint="it is a set of fields")
+        raise InputError(f"{name} is {quoted(value)}", hint="it is a set of fields")
     return Fields(value, name)
-
-
-def _short(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 40 else text[:37] + "…"

@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from roofline.errors import InputError, suggest
+from roofline.errors import InputError, quoted, suggest
 from roofline.files import MOST_LAYERS, MOST_PATTERNS, checked_expression
 from roofline.models.weights import Storage
 
@@ -258,7 +258,7 @@ def modules(patterns: Iterable[str]) -> Modules:
     exact: dict[str, set[int] | None] = {}
     wild: dict[str, set[int] | None] = {}
     if isinstance(patterns, str | Mapping) or not all(isinstance(pattern, str) for pattern in patterns):
-        raise InputError(f"modules are {patterns!r:.60}", hint="a list of texts, such as ['lm_head']")
+        raise InputError(f"modules are {quoted(patterns)}", hint="a list of texts, such as ['lm_head']")
     for pattern in patterns:
         expression = pattern.startswith("re:")
         pattern = pattern if expression else _EXPERT.sub("0", pattern)
@@ -283,7 +283,7 @@ def _numbers(text: str) -> set[int]:
     for part in text.strip("{}").split(","):
         first, _, last = part.partition("-")
         if not 0 <= int(first) <= int(last or first) < MOST_LAYERS:
-            raise InputError(f"layers {text!r:.60}", hint=f"layers are numbered from 0 to {MOST_LAYERS - 1:,}")
+            raise InputError(f"layers {quoted(text)}", hint=f"layers are numbered from 0 to {MOST_LAYERS - 1:,}")
         found |= set(range(int(first), int(last or first) + 1))
     return found
 

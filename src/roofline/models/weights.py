@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from roofline import dtypes
-from roofline.errors import InputError
+from roofline.errors import InputError, quoted
 from roofline.sizes import Size
 
 
@@ -63,7 +63,7 @@ class Storage:
     def __post_init__(self) -> None:
         for size in (*self.block, self.nested):
             if isinstance(size, bool) or not isinstance(size, int) or size < 0:
-                raise InputError(f"a block of weights is {size!r:.40} wide", hint="a whole number, 0 for all of them")
+                raise InputError(f"a block of weights is {quoted(size)} wide", hint="a whole number, 0 for all of them")
 
     def scales(self, shape: tuple[int, ...]) -> int:
         """Number of scales of a weight of ``shape`` (…, rows, columns)."""

@@ -33,7 +33,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
-from roofline.errors import NotationError, suggest
+from roofline.errors import NotationError, quoted, suggest
 from roofline.letters import plain, powers
 from roofline.sizes import (
     Size,
@@ -158,7 +158,7 @@ class _Reader:
             raise NotationError(f"a formula of {len(text)} characters", hint=f"at most {LONGEST} are read")
         self.text = powers(plain(text))
         if self.text.count("{") != self.text.count("}"):
-            raise NotationError(f"a brace of {text!r:.60} has no other half", hint="as in 10^{12}, or with ( and )")
+            raise NotationError(f"a brace of {quoted(text)} has no other half", hint="as in 10^{12}, or with ( and )")
         self.tokens = [_token(found) for found in re.finditer(_TOKEN, self.text, re.DOTALL)]
         self.items: list[_Item] = []
         self.at = 0

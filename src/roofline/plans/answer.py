@@ -476,7 +476,7 @@ def plan(
     rate: str | float,
     prompt: int,
     output: int,
-    count: Sequence[int] = tuple(range(1, 65)),
+    count: int | Sequence[int] = tuple(range(1, 65)),
     ttft: str | float | None = None,
     tpot: str | float | None = None,
     e2e: str | float | None = None,
@@ -491,7 +491,7 @@ def plan(
     most_sequences: int = MOST_SEQUENCES,
     memory_share: float = MEMORY_SHARE,
     estimate: str | None = None,
-    draft: Sequence[int] = (),
+    draft: int | Sequence[int] = (),
     acceptance: float = 0.8,
     draft_by: Model | str | float = 0.1,
     draft_weights: str | None = None,
@@ -504,18 +504,19 @@ def plan(
 ) -> DeploymentPlan:
     """Find the cheapest deployment of a model that keeps limits under a load, and why the others are not.
 
-    ``on`` names chips (``"h100,h200"`` or a list), ``count`` how many of one kind may be used; ``rate`` is requests a
-    second (``"12/s"``), each of ``prompt`` and ``output`` tokens. ``ttft``, ``tpot`` and ``e2e`` are the longest times
-    allowed at ``percentile``.
+    ``on`` names chips (``"h100,h200"`` or a list), ``count`` how many of one kind may be used, a number or several;
+    ``rate`` is requests a second (``"12/s"``), each of ``prompt`` and ``output`` tokens. ``ttft``, ``tpot`` and
+    ``e2e`` are the longest times allowed at ``percentile``.
     ``prices`` are dollars of a chip for an hour; without them the fewest chips are best, or with ``objective="cost"``
     those that are listed are taken. ``formats`` are those of :data:`roofline.plans.replicas.FORMATS`; ``estimate``
     names the library whose expected times stand in place of floors; ``options`` are further ones of a step.
-    ``draft`` are lengths of drafts that are tried beside none, with ``acceptance``, ``draft_by`` and ``draft_weights``
-    as in :func:`roofline.models.serving.speculation.speculate`.
+    ``draft`` is a length of drafts, or several, tried beside none, with ``acceptance``, ``draft_by`` and
+    ``draft_weights`` as in :func:`roofline.models.serving.speculation.speculate`.
     ``workers``, ``scheduler``, ``scheduler_file`` or an open ``client`` search chips and formats on Dask;
     ``announce`` is told the address of its dashboard.
     """
     on, formats = listed_names(on), listed_names(formats)
+    count, draft = ((each,) if isinstance(each, int) else each for each in (count, draft))
     unknown = [name for name in formats if name not in FORMATS]
     if unknown:
         raise InputError(f"no format {unknown[0]!r} of a plan", hint=suggest(unknown[0], FORMATS, what="formats"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from roofline.errors import InputError, suggest
+from roofline.errors import InputError, quoted, suggest
 from roofline.models.blocks.mlp import ACTIVATIONS
 from roofline.models.blocks.residual import Linear, Norm
 from roofline.models.description import Block, Layer, Model
@@ -75,7 +75,9 @@ def by_layer(fields: Fields, layers: int, names: Mapping[str, str]) -> list[Fiel
     if not given:
         return [fields] * layers
     if not isinstance(given, Mapping) or not all(isinstance(own, Mapping) for own in given.values()):
-        raise InputError(f"per_layer_config of {fields.name} is {given!r:.40}", hint="fields by the number of a layer")
+        raise InputError(
+            f"per_layer_config of {fields.name} is {quoted(given)}", hint="fields by the number of a layer"
+        )
     own = {int(number): values for number, values in given.items() if str(number).isdigit()}
     other = {name for values in own.values() for name in values} - {*names}
     if other or len(own) < len(given):

@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from roofline import dtypes
-from roofline.errors import InputError, suggest
+from roofline.errors import InputError, quoted, suggest
 from roofline.hardware.axes import Mesh
 from roofline.models.blocks.collectives import Algorithm, collective_operation
 from roofline.ops.collectives.routing import TopKRouting
@@ -107,7 +107,7 @@ def policy(name: str | int) -> Recomputation:
     if name not in POLICIES:
         hint = suggest(str(name), [*POLICIES, *MODULES], what="checkpointing policies")
         more = "or modules with commas between them, or how many tensors a layer keeps"
-        raise InputError(f"no checkpointing policy {name!r:.40}", hint=f"{hint} ({more})")
+        raise InputError(f"no checkpointing policy {quoted(name)}", hint=f"{hint} ({more})")
     return POLICIES[str(name)]
 
 

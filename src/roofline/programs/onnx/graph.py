@@ -27,7 +27,7 @@ from google.protobuf.message import DecodeError
 from onnx import TensorProto, helper, numpy_helper
 
 from roofline import dtypes
-from roofline.errors import InputError, NotationError, SizeError, suggest
+from roofline.errors import InputError, NotationError, SizeError, quoted, suggest
 from roofline.files import read_bytes
 from roofline.ops.formula import formula, formula_names
 from roofline.programs.onnx.standins import copies, replace_all, restored, standing_in
@@ -289,7 +289,7 @@ def _check_ranks(graph: Any) -> None:
     """Raise where a tensor has more dimensions than any library takes: a product of a thousand sizes says nothing."""
     for item in (*graph.value_info, *graph.output, *graph.input):
         if len(_dims(item)) > MOST_DIMENSIONS:
-            said = f"{item.name!r:.80} has {len(_dims(item)):,} dimensions"
+            said = f"{quoted(item.name)} has {len(_dims(item)):,} dimensions"
             raise SizeError(said, hint=f"at most {MOST_DIMENSIONS}, as in PyTorch and NumPy")
 
 

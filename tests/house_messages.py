@@ -1,0 +1,167 @@
+"""Which messages of errors no test knows, for the guard in test_house_structure.
+
+A message is known by three words of its own that follow one another in a test, a page or an example; where it has
+none, by the words of its hint, and where it has neither by a row of the table below.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import pairwise
+from pathlib import Path
+
+#: What makes an error of ours: classes, and the methods that point at a place.
+MAKERS = {
+    "InputError", "NotationError", "SizeError", "DTypeError", "QuantityError", "HardwareError", "BlockError",
+    "UntimedError", "RooflineError", "UsageError", "BadParameter", "fail",
+}  # fmt: skip
+
+_WORD = re.compile(r"[\w=-]+")
+_JOINED = re.compile(r'"\s*\n\s*r?f?"')
+
+#: Words that follow one another in a text: three, or two or one where the text has no more.
+Phrases = set[tuple[str, ...]]
+
+
+def plain(text: str) -> str:
+    """A text as one line of words: texts that go on over lines of source put together, without escapes."""
+    return " ".join(_WORD.findall(_JOINED.sub("", text).replace("\\n", " ").replace("\\", "")))
+
+
+def phrases_of(texts: Iterable[str]) -> Phrases:
+    """What plain texts say, as three words, two and one."""
+    found: Phrases = set()
+    for text in texts:
+        words = text.split()
+        found.update(zip(words, words[1:], words[2:], strict=False))
+        found.update(pairwise(words))
+        found.update((word,) for word in words)
+    return found
+
+
+def said_by_tests(root: Path, package: Mapping[str, tuple[ast.AST, ...]]) -> list[str]:
+    """The tests, the pages and the examples of docstrings as plain texts; without this file, which tests nothing."""
+    paths = [*(root / "tests").rglob("*.py"), *(root / "docs").rglob("*.md"), root / "README.md"]
+    found = [path.read_text(encoding="utf-8") for path in paths if path != Path(__file__)]
+    for nodes in package.values():
+        for node in nodes:
+            if isinstance(node, ast.FunctionDef | ast.ClassDef | ast.Module):
+                found.append((ast.get_docstring(node, clean=False) or "").partition(">>>")[2])
+    return [plain(text) for text in found if text]
+
+
+def _fixed(nodes: Iterable[ast.AST]) -> Phrases:
+    """The phrases of the fixed words in some nodes, those long enough to be a message's own."""
+    found: Phrases = set()
+    for node in nodes:
+        for each in ast.walk(node):
+            if isinstance(each, ast.Constant) and isinstance(each.value, str):
+                words = _WORD.findall(each.value)
+                runs = list(zip(words, words[1:], words[2:], strict=False)) if len(words) > 2 else [tuple(words)]
+                found.update(run for run in runs if sum(map(len, run)) > 6 + (len(run) > 2))
+    return found
+
+
+def _given(function: ast.AST, names: set[str]) -> list[ast.AST]:
+    """What a function gives to some of its names."""
+    found: list[ast.AST] = []
+    for node in ast.walk(function):
+        if isinstance(node, ast.Assign | ast.AnnAssign | ast.NamedExpr) and node.value is not None:
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            if any(isinstance(each, ast.Name) and each.id in names for one in targets for each in ast.walk(one)):
+                found.append(node.value)
+        elif isinstance(node, ast.For) and any(getattr(each, "id", "") in names for each in ast.walk(node.target)):
+            found.append(node.iter)
+    return found
+
+
+def messages(nodes: Iterable[ast.AST]) -> Iterator[tuple[str, int, Phrases]]:
+    """The messages of a module: the function that has each, its line, and its phrases, those of the hint at last."""
+    nodes = list(nodes)
+    functions = [node for node in nodes if isinstance(node, ast.FunctionDef)]
+    for node in nodes:
+        if not isinstance(node, ast.Call) or not node.args:
+            continue
+        name = getattr(node.func, "id", getattr(node.func, "attr", ""))
+        if name not in MAKERS:
+            continue
+        around = [each for each in functions if each.lineno <= node.lineno <= (each.end_lineno or 0)]
+        inside = max(around, key=lambda each: each.lineno, default=None)
+        hints = node.args[1:] if name == "fail" else [one.value for one in node.keywords if one.arg == "hint"]
+        names = {each.id for each in ast.walk(node.args[0]) if isinstance(each, ast.Name)}
+        found = _fixed(node.args[:1]) or _fixed(_given(inside, names) if inside is not None else ()) or _fixed(hints)
+        yield inside.name if inside is not None else "", node.lineno, found
+
+
+_ROWS = "test_values_that_make_no_operation_are_not_priced"
+
+
+def untested(package: Mapping[str, tuple[ast.AST, ...]], said: Iterable[str]) -> dict[str, int]:
+    """How many messages of each function stand in no test, by their own words."""
+    known = phrases_of(said)
+    found: dict[str, int] = {}
+    for module, nodes in package.items():
+        for function, _, phrases in messages(nodes):
+            if not phrases & known:
+                name = f"{module.removeprefix('roofline.')}.{function}"
+                found[name] = found.get(name, 0) + 1
+    return found
+
+
+#: Messages without fixed words of their own, by the function that gives them, and a text of the tests that comes from
+#: it: what its callers hand over, or the name of a test that goes through it.
+WITHOUT_WORDS: dict[str, tuple[str, ...]] = {
+    "bounds.evaluate.evaluate": ("not timed: flops on matrix in int64 (1 TFLOP); TPU v5e has no figure for it",),
+    "bounds.plans._at_axis": ("is not declared; the axes are: ", "is not declared: TPU v5e is one chip"),
+    "cli.llm_answers.need": ("--chunk needs --prompt; for instance --p",),
+    "cli.options._item": ("size B lists '024'; numbers without separators",),
+    "cli.synonyms.explained": ("No such option '--train'; the gradient too is",),
+    "cli.trace.load_program": ("FILE has no 'c'; names are: b",),
+    "cli.values.read": ("--price: '2 W' is a power",),
+    "estimates.constants._record": (" lacks host_time; eager_kernel has host_time", ": policy 'x'; one of "),
+    "estimates.measured_kernels.read_kernels": ("line 2: no time; a column seconds, ms or us",),
+    "grids.runs._result": ("block 3 failed: ZeroDivisionError: by zero",),
+    "hardware.mesh.shape_axes": ("h100:1x1x1x1x1x1x2 has 7 axes; write at most 6",),
+    "hardware.overrides._given": ("expected a bandwidth in bytes per second above 0",),
+    "hardware.schema._rule": ("system.mine.link[1].wrap: is 'sometimes'; rules are: full axis",),
+    "hardware.toml_fields.fail": ("chip.x.tdp: -1 is negative; expected a power above 0",),
+    "hardware.toml_fields.figure": (
+        "chip.x.tdp: -1 is negative; expected a power above 0", "bf16.basis: is 'guess'; bases are: spec, derived",
+    ),
+    "hardware.toml_fields.defaults_of": ("chip.x.unit.tensor.basis: is 'speck'; did you mean 'spec'?",),
+    "hardware.toml_fields.curve_of": (
+        "curve: is 3; expected pairs of bytes and B/s", "; expected pairs of bytes and B/s with rising bytes, such",
+    ),
+    "measurement.executors.executor": ("torch has no fp4 to run fp4[8, 8]",),
+    "measurement.points.check_ran_on": ("ran on 'h100', not on Made-up CPU",),
+    "measurement.profiles.unreadable.check_plain": ("is no text; write it as name,flops,bytes,seconds", "with: ncu"),
+    "measurement.runs._point": ("point 1: ",),
+    "measurement.runs._amount": ("point 1: ",),
+    "models.config._missing": ("no file ",),
+    "models.families.multimodal._kimi": (r"is \[2, 3\]; two equal sides, as in \[2, 2\]",),
+    "models.fields.text": ("hybrid_override_pattern of nemotron_h is 3; it is a text",),
+    "models.fields.listed": ("layer_types of toy is 'full'; it is a list",),
+    "models.fields._whole": ("moe_topk of toy is [1, 2]; it is a whole number of at least 1",),
+    "models.parallelism.layout.on": ("fsdp 8 · tensor 3 is 24 chips, and h100:8 has 8",),
+    "models.sweeps.sweep": ("tensor 3 is 3 chips, of which h100:8 with its 8 has no whole number",),
+    "notation.calls.check_words": ("did you mean 'causal'",),
+    "notation.contraction._unequal": ("[2, 3] @ [4, 5]: 3 and 4 differ",),
+    "notation.parse_operands._wrong_count": ("attention takes 3 operands, not 2", "did you mean 'causal'"),
+    "notation.parse_operands._arguments": ("relu takes 1 operand",),
+    "notation.parse_operands.read_whole_number": ("stride is a whole number of steps, not 2.5",),
+    "notation.scope.fail": ("the channels of conv differ: 3 and 4",),
+    "notation.scope._checked": ("h is h[2, 8]; a name is assigned once",),
+    "notation.scope.dtypes": ("fp16 and bf16 are equally wide",),
+    "notation.tokens.fail": ("expected ')'",),
+    "ops.basic._amount": ("flops is 0; an amount of work is", "bytes is nan; an amount of", "bytes is -2.5; an amount"),
+    "ops.formula.fail": ("expected ')'",),
+    "ops.rules.require": ("10 channels do not fall into 4 groups",),
+    "plans.training.search_training": ("fsdp 8 · tensor 3 is 24 chips, and h100:8 has 8",),
+    "programs.loops.stated": ("how often this while loop runs depends on its data; say trips=10",),
+    "programs.pytorch.recorder._refused": ("fails: a and b must have same",),
+    "programs.pytorch.registry.tensors": (_ROWS,),
+    "programs.pytorch.result_shapes._resampled": (_ROWS,),
+    "quantity._parse_text": ("--price: '2 W' is a power",),
+}  # fmt: skip
