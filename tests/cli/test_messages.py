@@ -171,6 +171,8 @@ MESSAGES = [
         [*PLAN, "--on", "h100", "--prices", "h100"],
         "--prices 'h100' is not CHIP=DOLLARS; for instance --prices h100=2.5",
     ),
+    ([*PLAN, "--on", "h100", "--view", "frontier", "--json"], "--json and a picture are two answers; give -o FILE for"),
+    ([*PLAN, "--on", "h100", "--simulate", "--json"], "--simulate is a table, which --json does not have; leave one"),
     ([*PLAN, "--on", "h100:8"], "'h100:8' is a number of chips; name the kind, h100; --count says how many"),
     ([*PLAN, "--on", "h100", "--shared", "1"], "1 of each prompt shared; a share of 0 to below 1, as in 80%"),
     (["explore", "B=8"], 'sizes go with a line; as in roofline explore "bf16[B, D] * bf16[D, F]" B=64'),

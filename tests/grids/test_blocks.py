@@ -106,6 +106,12 @@ def test_what_to_keep_is_read_or_the_mistake_is_named(text: str, said: str) -> N
         KeepRequest.read(text, ("lower", "upper", "bound_by"), ("lower", "upper"))
 
 
+@pytest.mark.parametrize("text", ["top=3", "histogram"])
+def test_columns_without_a_usual_one_are_asked_for(text: str) -> None:
+    with pytest.raises(InputError, match=f"--keep {text} names no column; as in {text}[:=]COLUMN"):
+        KeepRequest.read(text, ("bound_by",), ())
+
+
 def same_tables(one: Any, other: Any) -> None:
     """Compare what was kept, bit for bit."""
     assert one.left_out == other.left_out

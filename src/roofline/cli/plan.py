@@ -73,6 +73,10 @@ def command(
 
     check_files([file])
     not_alone(_BESIDE)
+    if as_json and view is not None and file is None:
+        raise InputError("--json and a picture are two answers", hint="give -o FILE for the picture, or leave one out")
+    if as_json and simulate:
+        raise InputError("--simulate is a table, which --json does not have", hint="leave one of them out")
     chips = [str(name) for name in targets(options.pop("on"))]
     prices = read_prices(options.pop("prices"), chips)
     count = parse_size("count", options.pop("count"))

@@ -303,11 +303,19 @@ def _top(value: str, known: Sequence[str], usual: Sequence[str]) -> Top:
     rows = whole_number(count)
     if not rows:
         raise InputError(f"--keep top={value} is no number of rows", hint="as in top=100 or top=100:lower")
-    return Top(rows, _column(name.strip() or usual[0], known))
+    return Top(rows, _column(name.strip() or _first(usual, f"top={rows}"), known))
 
 
 def _histogram(value: str, known: Sequence[str], usual: Sequence[str]) -> Histogram:
-    return Histogram(_column(value or usual[0], known, names=True))
+    return Histogram(_column(value or _first(usual, "histogram"), known, names=True))
+
+
+def _first(usual: Sequence[str], kept: str) -> str:
+    """The column that is usually kept, which rows of a question's own columns may not have."""
+    if not usual:
+        joint = ":" if "=" in kept else "="
+        raise InputError(f"--keep {kept} names no column", hint=f"as in {kept}{joint}COLUMN, of those that are shown")
+    return usual[0]
 
 
 #: Reads what stands after ``=``, given the columns that are known and those of a usual front.
