@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -59,6 +62,24 @@ def test_each_shell_gets_its_script(shell: str, capsys: pytest.CaptureFixture[st
     assert main(["completion", shell]) == 0
     script = capsys.readouterr().out
     assert f"_ROOFLINE_COMPLETE={shell}_complete" in script
+
+
+@pytest.mark.skipif(shutil.which("fish") is None, reason="fish is not installed")
+def test_fish_is_offered_values_with_commas(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Real fish, with a program in place of ours that answers as ours does."""
+    assert main(["completion", "fish"]) == 0
+    program = tmp_path / "roofline"
+    program.write_text("#!/bin/sh\necho plain,h100,b200\n", encoding="utf-8")
+    program.chmod(0o755)
+    script = capsys.readouterr().out + "\ncomplete -C 'roofline llm --on h100,b2'"
+    words = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}", "HOME": str(tmp_path)}
+    shown = subprocess.run(["fish", "-c", script], env=words, capture_output=True, text=True, check=True)
+    assert shown.stdout.split() == ["h100,b200"]
+
+
+def test_fish_splits_a_value_from_its_kind_alone(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["completion", "fish"]) == 0
+    assert 'string split "," $completion' not in capsys.readouterr().out
 
 
 def test_bash_takes_the_script(capsys: pytest.CaptureFixture[str]) -> None:

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import io
+import os
 import shlex
+import signal
+import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -105,3 +109,22 @@ def test_long_work_tells_how_far_it_is(name: str, tmp_path: Path, monkeypatch: p
     assert seen
     assert seen == sorted(seen)
     assert 0.9 <= seen[-1] <= 1
+
+
+@pytest.mark.skipif(
+    "ROOFLINE_LONG" not in os.environ or not hasattr(os, "killpg"), reason="its workers load for seconds"
+)
+def test_ctrl_c_ends_every_process_of_the_explorer_without_a_traceback() -> None:
+    pytest.importorskip("uvicorn")
+    with subprocess.Popen(
+        [sys.executable, "-m", "roofline", "explore", "--no-browser"],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
+        preexec_fn=partial(signal.signal, signal.SIGINT, signal.default_int_handler),
+    ) as running:  # fmt: skip
+        assert running.stdout is not None
+        assert running.stdout.readline() == "starting the explorer; Ctrl-C ends it\n"
+        time.sleep(0.4)  # its workers load
+        os.killpg(running.pid, signal.SIGINT)
+        _, said = running.communicate(timeout=60)
+    assert running.returncode in (0, 130)
+    assert said.strip() in ("", "stopped")

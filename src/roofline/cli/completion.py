@@ -23,4 +23,6 @@ def command(shell: str) -> None:
 
     kind = get_completion_class(shell)
     assert kind is not None
-    click.echo(kind(click.get_current_context().find_root().command, {}, "roofline", "_ROOFLINE_COMPLETE").source())
+    script = kind(click.get_current_context().find_root().command, {}, "roofline", "_ROOFLINE_COMPLETE").source()
+    # a value may hold commas, as in --on h100,b200: what stands before the first one is its kind
+    click.echo(script.replace('string split "," $completion', 'string split --max 1 "," $completion'))

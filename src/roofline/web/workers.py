@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import multiprocessing
-from collections.abc import Callable, Sequence
+import signal
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from importlib import import_module
+from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection
 from typing import Any
 
@@ -19,14 +22,26 @@ class TookTooLong(Exception):
     """A question ran into its limit."""
 
 
+@contextmanager
+def _interrupts_held() -> Iterator[None]:
+    """Processes that start meanwhile hear no Ctrl-C; this one hears it afterwards."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    resource_tracker.ensure_running()  # its own start would let them through again
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
 class Busy(Exception):
     """Every worker was busy for as long as a question may take."""
 
 
 def serve_questions(target: str, connection: Connection) -> None:
     """Answer questions from a connection until it closes; ``target`` is the ``module:function`` that answers."""
-    import signal
-
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         import resource
@@ -83,7 +98,8 @@ class Workers:
     def _start(self) -> tuple[Any, Connection]:
         ours, theirs = self._context.Pipe()
         process = self._context.Process(target=serve_questions, args=(self._target, theirs), daemon=True)
-        process.start()
+        with _interrupts_held():  # a terminal sends Ctrl-C to every process, and one that still loads would show where
+            process.start()
         theirs.close()
         self._all.add(process)
         return process, ours
