@@ -89,6 +89,7 @@ def test_bad_shapes(shape):
         ("8 x h200", "h200:8"), ("8×H200", "h200:8"), ("h200 x 8", "h200:8"), ("8*h200", "h200:8"),
         ("H200 : 8", "h200:8"), ("v5e x 4x4", "v5e:4x4"), ("v5e: 4 x 4", "v5e:4x4"), ("8xmi300x", "mi300x:8"),
         ("2 x rtx-4090", "rtx-4090:2"), ("NVIDIA H100 80GB HBM3 x 8", "h100:8"), ("mi300x", "mi300x"),
+        ("8 H200s", "h200:8"), ("2 l40s", "l40s:2"),
     ],
 )  # fmt: skip
 def test_a_number_of_chips_as_people_write_it(written, target):

@@ -106,5 +106,7 @@ def exploring(limit: int) -> Iterator[str]:
         assert running.stdout is not None
         found = next((line for line in running.stdout if line.startswith("ready: ")), "")
         assert found, "the explorer did not start"
-        yield found.removeprefix("ready: ").strip()
-        running.terminate()
+        try:
+            yield found.removeprefix("ready: ").strip()
+        finally:
+            running.terminate()

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from roofline import bound, compare, solve, sweep
+from roofline import bound, compare, estimated, solve, sweep
 from roofline.cli import main
 from roofline.errors import InputError
 from roofline.models import serve_bound
@@ -24,6 +24,7 @@ from roofline.models.serving.answer import serve
 from roofline.models.serving.generation import generation
 from roofline.models.training import train
 from roofline.quantity import format_quantity
+from roofline.web.page import page_of
 from roofline.web.report import report
 from tests.web.conftest import Tab
 
@@ -142,6 +143,15 @@ def test_a_slider_of_training_gives_a_fresh_answer() -> None:
 
 
 @needs_node
+def test_what_is_expected_of_a_step_stands_on_its_page() -> None:
+    trained = estimated(train("llama-3-8b", on="h100:64", batch_tokens=2**20, tensor=4))
+    (step,) = page_of([(trained, None, None)])["steps"]
+    assert step["on"] == "h100:64"
+    assert step["expected"]["value"] == trained.expectation.value > trained.bound.lower
+    unknown = estimated(serve("llama-3-8b", on="gaudi3", batch=8, context=512))
+    assert [step["expected"] for step in page_of([(unknown, None, None)])["steps"]] == [None]
+
+
 def test_rates_of_a_model_give_a_fresh_answer(of_a_model: str) -> None:
     """Bandwidth, peak and link: each moved figure is one that ``set`` takes."""
     rates = {rate["name"]: rate for rate in embedded(of_a_model)["steps"][0]["rates"]}

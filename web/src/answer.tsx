@@ -11,7 +11,7 @@ import { isSharded, Sharding } from "./sharding";
 import { nextFlips, passing, SizeChart, tradeOff } from "./sizechart";
 import {
   answer, asked, beside, binding, bindingOf, changed, choose, commandLine, functions, index, initial, keyOf, live, movedWords, now, nowOf, output, page, pending,
-  partsAt, phases, pinned, place, prices, python, refused, reset, set, settle, step, type Mark, type Operation, type Section, type Step, type Values,
+  partsAt, phases, pinned, place, prices, python, refused, reset, set, settle, step, type Mark, type Operation, type Step, type Values,
 } from "./state";
 
 const NOTCHES = 1000;
@@ -22,9 +22,9 @@ function written(name: string, values: Values): string {
   return rate ? quantity(values[name], rate.unit) : count(values[name]);
 }
 
-/** The kind of price that all machines shown have: those of different kinds are not compared. */
+/** The kind of price that all machines shown have that have any: those of different kinds are not compared. */
 const kindOfPrice = (): string | undefined => {
-  const [one, ...rest] = beside.value.map((i) => page.value!.steps[i].prices);
+  const [one, ...rest] = beside.value.map((i) => page.value!.steps[i].prices).filter((each) => Object.keys(each).length);
   return Object.keys(one ?? {}).find((kind) => rest.every((each) => kind in each));
 };
 const typedPrice = (of: Step): number => parse((prices.value[of.machine] ?? "").replace("$", ""));
@@ -32,9 +32,9 @@ const priceOf = (of: Step): number => typedPrice(of) || of.prices[kindOfPrice() 
 
 /** Where the prices of some steps are from. */
 function PriceSource({ all }: { all: Step[] }) {
-  const kind = kindOfPrice(), listed = all.filter((of) => !typedPrice(of) && kind !== undefined), missing = all.some((of) => !Number.isFinite(priceOf(of)));
+  const kind = kindOfPrice(), listed = all.filter((of) => !typedPrice(of) && of.prices[kind ?? ""]), missing = all.some((of) => !Number.isFinite(priceOf(of)));
   const said = [...new Set(listed.map((of) => of.prices[kind!].source))];
-  return <p class="quiet">{listed.length > 0 && <>prices: the catalog's “{kind}”, from {said.join("; ")}; </>}{missing ? "type what a chip costs for an hour" : "type your own"}</p>;
+  return <p class="quiet">{listed.length > 0 && <>prices: the catalog's “{kind}”, from {said.join("; ")}; </>}{missing ? "type what a chip costs for an hour where there is none" : "type your own"}</p>;
 }
 
 /** Dollars of a chip for an hour: what is typed stands until it is no price. */
@@ -45,7 +45,7 @@ function PriceField({ of, label }: { of: Step; label: string }) {
     setWrong(good ? "" : `${text.slice(0, 40)} is no price: a number above 0, as 2.5`);
     if (good) settle(() => { prices.value = { ...prices.value, [of.machine]: text.trim() }; });
   };
-  return <><Draft inputMode="decimal" size={6} aria-label={label} placeholder="2.50" done={done}
+  return <><Draft inputMode="decimal" size={6} aria-label={label} placeholder="?" done={done}
     value={prices.value[of.machine] || (Number.isFinite(price) ? String(price) : "")} />{wrong && <span class="alert" role="alert">{wrong}</span>}</>;
 }
 /** Tokens that a step makes: one of each sequence, or those of all prompts; of training the batch. */
@@ -71,8 +71,8 @@ function Card() {
       {refused.value.map((reason) => <p class="alert">not valid here: {reason}</p>)}
       <p class="headline"><b id="lower" data-seconds={times.lower}>{quantity(times.lower, "s")}</b> at best{it.name === "decode" ? " a token" : it.name === "prefill" ? " to the first token" : it.name === "train" ? " a step" : ""}, {binds} binds</p>
       {it.name === "train" && <Mfu />}
-      <Cost />
       {serving && <p>{quantity(tokens(it, at) / times.lower, "")} tokens/s{it.name === "decode" && ` · ${quantity(1 / times.lower, "")} tokens/s for each user`}</p>}
+      <Cost />
       {flops > 0 && <p>{quantity(flops / times.lower, "FLOP/s")} a chip{ridge && `, ${percent(flops / times.lower / ridge.peak)} of peak`}
         {bytes > 0 && ` · ${quantity(flops / bytes, "FLOP/B")}`}{ridge && bytes > 0 && ridge.at > 0 && ` against a ridge of ${quantity(ridge.at, "FLOP/B")}`}</p>}
       <p>{quantity(times.op_by_op, "s")} one operation after the other · {quantity(times.upper, "s")} if nothing overlaps</p>
@@ -90,7 +90,7 @@ function Card() {
 function Mfu() {
   const of = page.value!.answer;
   if (typeof of?.mfu !== "number") return null;
-  return <p class={changed.value.length ? "stale" : ""}>MFU {percent(of.mfu)} at most · {quantity(of.tokens_per_day, "")} tokens a day{changed.value.length ? " · as asked, not as moved" : ""}</p>;
+  return <p class={changed.value.length ? "stale" : ""}>MFU {percent(of.mfu)} at most · {quantity(of.tokens_per_day / 1e9, "")} billion tokens a day{changed.value.length ? " · as asked, not as moved" : ""}</p>;
 }
 
 /** The step and the sizes that it is of: ``decode at batch 64, context 8,192``. */
@@ -106,7 +106,7 @@ const dollars = (value: number): string => `$${Number(value.toPrecision(3))}`;
 function Cost() {
   const it = step.value, at = now.value;
   if (!makesTokens(it, at)) return null;
-  const cost = costOf(it, answer.value, at);
+  const cost = it.capacity !== null && answer.value.memory > it.capacity ? NaN : costOf(it, answer.value, at);
   return <>
     <p class="inline" id="cost">{Number.isFinite(cost) && <><b>{dollars(cost)}</b> for a million tokens: {atSizes(it, at)}, on {it.on}, at the floor, where a chip costs </>}
       {!Number.isFinite(cost) && "cost of a million tokens, where a chip costs "}$ <PriceField of={it} label="price of a chip for an hour" /> an hour</p>
@@ -141,12 +141,12 @@ function Beside() {
   const [one, ...rest] = able, what = priced ? atSizes(step.value, at) : "this";
   return (
     <section class="card beside" aria-label="Machines side by side"><h2>Side by side <small>{priced && `${what}, at the floor`}</small></h2>
-      <div class="scroll" tabIndex={0} role="group" aria-label="Machines side by side"><table><thead><tr><th class="left">machine</th><th>at best</th><th>× least</th><th class="left">binds</th><th>memory</th><th>$ chip·h</th><th>{priced ? "$ for 1M tokens" : "cost"}</th></tr></thead>
+      <div class="scroll" tabIndex={0} role="group" aria-label="Machines side by side"><table><thead><tr><th class="left">machine</th><th>at best</th><th class="spare">× least</th><th class="left spare">binds</th><th>memory</th><th>$ chip·h</th><th>{priced ? "$ for 1M tokens" : "cost"}</th></tr></thead>
         <tbody>{all.map((each, k) => <tr class={each.i === index.value ? "pinned" : ""}>
           <td class="left"><button class="key" onClick={() => choose(each.of.name, k)}>{each.of.on}</button></td>
-          <td>{quantity(each.times.lower, "s")}</td><td>{(each.times.lower / best).toFixed(2)}×{fits(each) && each.times.lower === best ? " ★" : ""}</td>
-          <td class="left">{bindingOf(each.of, each.times)}</td>
-          <td class={fits(each) ? "" : "alert"}>{each.times.memory === undefined ? "" : `${quantity(each.times.memory, "B")}${fits(each) ? "" : " does not fit"}`}</td>
+          <td>{quantity(each.times.lower, "s")}{fits(each) && each.times.lower === best ? " ★" : ""}</td><td class="spare">{(each.times.lower / best).toFixed(2)}×</td>
+          <td class="left spare">{bindingOf(each.of, each.times)}</td>
+          <td class={fits(each) ? "" : "alert"}>{each.times.memory === undefined ? "" : <>{quantity(each.times.memory, "B")}{!fits(each) && <><br />does not fit</>}</>}</td>
           <td><PriceField of={each.of} label={`price of ${each.of.on}`} /></td>
           <td>{fits(each) && Number.isFinite(cost(each)) ? `${priced ? dollars(cost(each)) : `${(cost(each) / least).toFixed(2)}×`}${cost(each) === least ? " cheapest" : ""}` : ""}</td></tr>)}</tbody></table></div>
       {chips && rest.map((other) => {
@@ -223,7 +223,7 @@ function Slider({ knob }: { knob: Knob }) {
       <input type="range" aria-label={knob.name} min={0} max={NOTCHES} value={place(value)} aria-valuetext={quantity(value, knob.unit)}
         onInput={(e) => { setWrong(""); set(knob.key, at(Number(e.currentTarget.value))); }} />
       <Draft inputMode="decimal" aria-label={`${knob.name}, exactly`} value={short(value)} done={typed} />
-      <span class="figure">{knob.whole ? count(value) : quantity(value, knob.unit)}</span>
+      <span class="figure">{knob.whole ? count(value) : knob.unit === "hops/s" ? `${quantity(1 / value, "s")} a hop` : quantity(value, knob.unit)}</span>
       {wrong && <span class="alert" role="alert">{wrong}</span>}
     </div>
   );
@@ -325,7 +325,9 @@ export function AnswerView({ advice }: { advice?: JSX.Element }) {
   const stale = changed.value.length > 0 || pending.value, moving = movedPoint();
   const lists = it.sections.filter((each) => each.kind === "listing" && each.tone === "quiet");
   const found = it.answer?.schema === "roofline/solution/1" ? it.sections.filter((each) => each.kind === "pairs") : [];
-  const rest = it.sections.filter((each) => !(lists as Section[]).includes(each) && !(found as Section[]).includes(each));
+  const table = it.sections.findIndex((each) => each.kind === "table");
+  const lead = live.value || table < 0 ? [] : it.sections.slice(0, table).filter((each) => each.kind === "sentences" && each.lines.some(Boolean));
+  const rest = it.sections.filter((each) => ![...lists, ...found, ...lead].includes(each));
   return (
     <>
       <header><h1>{it.title}</h1><p>{it.beside}</p>
@@ -336,6 +338,7 @@ export function AnswerView({ advice }: { advice?: JSX.Element }) {
       {found.length > 0 && <section class={`card ${stale ? "stale-block" : ""}`} aria-label="Solution">{stale && <p class="quiet">as asked, not as moved:</p>}<Sections sections={found} /></section>}
       {live.value && <><div class="columns"><div><Card /><Resources /></div><div><Beside /><Knobs /></div></div>
         <SizeChart key={`${step.value.name}${place.value}`} /></>}
+      {lead.length > 0 && <section class="card" aria-label="Answer"><Sections sections={lead} /></section>}
       {!live.value && isSharded(it.answer) && <Sharding answer={it.answer} />}
       {live.value && step.value.name === "decode" && <Latency />}
       {advice}

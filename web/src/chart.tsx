@@ -4,7 +4,7 @@ import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { JSX } from "preact";
 import { Bars } from "./bars";
 import { aboutMark } from "./facts";
-import { BOTTOM, Cells, diamond, drawn, HEIGHT, isOf, LEFT, nameOf, shape, type Spot, spots, STYLES, TOP, written } from "./marks";
+import { BOTTOM, Cells, diamond, drawn, HEIGHT, isOf, LEFT, nameOf, shape, shortened, spots, STYLES, textOf, TOP, type Spot, written } from "./marks";
 import { quantity } from "./quantity";
 import { pinned, type Axis, type ChartSpec, type Mark } from "./state";
 import { Exports, Figures, width } from "./tools";
@@ -31,7 +31,7 @@ function limits(axis: Axis, log: boolean, values: number[]): Domain {
 
 /** Room to the right of a chart for the names of its lines. */
 const beside = (spec: ChartSpec): number =>
-  Math.min(260, Math.max(40, 16 + 7.4 * Math.max(0, ...spec.marks.map((mark) => (mark.mark === "line" && mark.role !== "slope" ? (mark.text ?? "").length : 0)))));
+  Math.min(260, Math.max(40, 16 + 7.4 * Math.max(0, ...spec.marks.map((mark) => (mark.mark === "line" && mark.role !== "slope" ? textOf(mark).length : 0)))));
 
 export interface Following { at: number; read: (x: number) => JSX.Element; y: (x: number) => number; set?: (x: number) => void }
 
@@ -65,7 +65,7 @@ function Plane({ spec, following, extra = [], head }: { spec: ChartSpec; followi
   const sketch = useMemo(() => drawn(marks, x, y, WIDTH - RIGHT, WIDTH), seen);
   const cells = useMemo(() => new Cells(all, x, y), seen);
   const roofs = useMemo(() => marks.filter((mark) => mark.role === "slope" || mark.role === "ceiling"), [marks]);
-  const names = useMemo(() => [...new Set(spec.marks.filter((m) => m.mark === "line" || m.mark === "point").map(nameOf))], [spec]);
+  const names = useMemo(() => [...new Set(spec.marks.filter((m) => m.mark === "line" || (m.mark === "point" && spec.kind !== "latency")).map(nameOf))], [spec]);
   const named = useMemo(() => (pinned.value ? all.find((spot) => spot.mark.mark === "point" && isOf(spot.mark, pinned.value)) ?? null : null), [all, pinned.value]);
   const pin = held ?? named;
   /** Pin a point: its name is marked in every chart and table; a place on a line is pinned here alone. */
@@ -153,7 +153,7 @@ function Plane({ spec, following, extra = [], head }: { spec: ChartSpec; followi
           onPointerUp={up} onDblClick={() => setZoom(null)}>
           {marks.some((mark) => mark.color === "full") && <pattern id="full" width="8" height="8" patternUnits="userSpaceOnUse" patternTransform="rotate(45)"><line x1="0" y1="0" x2="0" y2="8" class="hatch" /></pattern>}
           <clipPath id="inside"><rect x={LEFT} y={TOP} width={Math.max(0, WIDTH - RIGHT - LEFT)} height={HEIGHT - TOP - BOTTOM} /></clipPath>
-          {ticks(x, logs.x, WIDTH < 560 ? 5 : 10).filter((t, i, all) => !i || x(t) - x(all[i - 1]) > 44).map((t) => <g class="tick"><line x1={x(t)} x2={x(t)} y1={TOP} y2={HEIGHT - BOTTOM} />
+          {ticks(x, logs.x, WIDTH < 560 ? 5 : 10).filter((t, i, all) => !i || x(t) - x(all[i - 1]) > Math.max(44, 7.2 * written(t, spec.x).length)).map((t) => <g class="tick"><line x1={x(t)} x2={x(t)} y1={TOP} y2={HEIGHT - BOTTOM} />
             <text x={x(t)} y={HEIGHT - BOTTOM + 16} text-anchor="middle">{written(t, spec.x).replace(/ .*$/, (rest) => (spec.x.unit.includes("/") ? rest.replace(spec.x.unit, "") : rest))}</text></g>)}
           {ticks(y, logs.y, 8).map((t) => <g class="tick"><line x1={LEFT} x2={WIDTH - RIGHT} y1={y(t)} y2={y(t)} />
             <text x={LEFT - 6} y={y(t) + 4} text-anchor="end">{written(t, spec.y).replace("/s", "")}</text></g>)}
@@ -161,7 +161,7 @@ function Plane({ spec, following, extra = [], head }: { spec: ChartSpec; followi
           <text class="axis" x={LEFT} y={TOP - 4} text-anchor="start">{spec.y.label}{spec.y.unit && !spec.y.label.includes(spec.y.unit) ? `, ${spec.y.unit}` : ""}</text>
           {sketch}
           {moving.map((spot) => <g class="moved"><path d={diamond(x(spot.x), y(spot.y), 8)} />
-            <text x={x(spot.x) + (x(spot.x) > WIDTH - RIGHT - 80 ? -11 : 11)} y={y(spot.y) + (x(spot.x) > WIDTH - RIGHT - 80 ? -9 : 4)} text-anchor={x(spot.x) > WIDTH - RIGHT - 80 ? "end" : "start"}>{spot.mark.text}</text></g>)}
+            <text x={x(spot.x) + (x(spot.x) > WIDTH - RIGHT - 80 ? -11 : 11)} y={y(spot.y) - 9} text-anchor={x(spot.x) > WIDTH - RIGHT - 80 ? "end" : "start"}>{spot.mark.text}</text></g>)}
         </svg>
         <svg class="over" viewBox={`0 0 ${WIDTH} ${HEIGHT}`} aria-hidden="true">
             {following && at !== null && <><line class="here" x1={x(at)} x2={x(at)} y1={TOP} y2={HEIGHT - BOTTOM} />
@@ -174,11 +174,11 @@ function Plane({ spec, following, extra = [], head }: { spec: ChartSpec; followi
         : <p class="read" aria-live="polite">{told ? describe(told, spec) : roofAt(roofs, cross, spec)}</p>}
       {names.length > 1 && names.length <= 24 && <p class="legend">{names.map((name) => {
         const mark = spec.marks.find((each) => nameOf(each) === name)!, [color, dash] = STYLES[(mark.series ?? 0) % 6];
-        return <button class="key" aria-pressed={!hidden.includes(name)} title="show or hide"
+        return <button class="key" aria-pressed={!hidden.includes(name)} title={`${name}: show or hide`}
           onClick={() => setHidden(hidden.includes(name) ? hidden.filter((each) => each !== name) : [...hidden, name])}>
           <svg viewBox="0 0 26 10" width="26" height="10" aria-hidden="true">{mark.mark === "line"
             ? <line x1="0" x2="26" y1="5" y2="5" style={{ stroke: color }} stroke-width="2" stroke-dasharray={dash} />
-            : <path d={shape(mark.shape ?? 0, 13, 5, 4.5)} style={{ fill: color }} />}</svg>{name}</button>;
+            : <path d={shape(mark.shape ?? 0, 13, 5, 4.5)} style={{ fill: color }} />}</svg>{shortened(name, 60)}</button>;
       })}</p>}
       <details class="drawer quiet"><summary>about this chart</summary>
         <p>Click a point to pin it; click the chart, then turn the wheel to zoom; drag to move it; double-click to reset. With the keyboard: left and right move, up and down go from point to point, + and − zoom, Escape resets.</p>

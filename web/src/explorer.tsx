@@ -7,6 +7,7 @@ import { askData, askPage, catalogOf, sendFile, Wrong, type Catalog, type Questi
 import { Chart } from "./chart";
 import { Draft } from "./draft";
 import { FieldView } from "./fields";
+import { shortened } from "./marks";
 import { percent, quantity } from "./quantity";
 import { addressOf, change, keepSettings, read, route, ROUTES, state, withOption, withSize, type State } from "./routes";
 import { Sections, Sortable } from "./sections";
@@ -159,7 +160,7 @@ function Advice() {
     for (const [name, value] of Object.entries(said)) {
       const option = `--${name.replace(/_/g, "-")}`;
       if (at.fields.some((field) => field.key === name)) fields[name] = String(value);
-      else if (!known.some((each) => each.name === name)) return null;
+      else if (!known.some((each) => each.option === option)) return null;
       else for (const word of typeof value === "object" ? Object.entries(value).map((pair) => pair.join("=")) : [String(value)])
         fields.more = withOption(fields.more ?? state.value.more ?? "", option, word);
     }
@@ -200,7 +201,7 @@ function Lost() {
     rows: rows.map((each) => ({ cells: [{ text: each.name }, { text: quantity(each.seconds, "s"), value: each.seconds }, { text: each.fraction === null ? "no roof" : percent(each.fraction), value: each.fraction ?? undefined },
       { text: each.lost === null ? "" : quantity(each.lost, "s"), value: each.lost ?? undefined }, { text: "", share: all ? (each.lost ?? 0) / all : 0 }, { text: each.bound_by ?? "" }] })) };
   return <section class="card" aria-label="Time lost"><h2>Where the time is lost</h2>
-    {first.lost !== null && <p><b>{first.name}</b> loses most: {quantity(first.lost, "s")} of its {quantity(first.seconds, "s")}, {percent(first.lost / (all || 1))} of all that is lost. Lost is time × (1 − share of the roof).</p>}
+    {first.lost !== null && <p><b>{shortened(first.name, 160)}</b> loses most: {quantity(first.lost, "s")} of its {quantity(first.seconds, "s")}, {percent(first.lost / (all || 1))} of all that is lost. Lost is time × (1 − share of the roof).</p>}
     <Sortable {...table} most={12} /></section>;
 }
 
@@ -229,6 +230,7 @@ function Chips() {
       <label>figures of your own<Draft value={own} size={24} placeholder="hbm=4e12" done={(text) => change({ set: text.trim() })} /></label>
       {picked.length > 0 && <span class="tabs">{picked.map((name) => <button type="button" aria-pressed="true" onClick={() => toggle(name)}>{name} ×</button>)}</span>}
     </form>
+    {wrong.value && <Wrongly text={wrong.value} />}
     {own && pair && <p class="card flips">yours: {own}; every other figure is the catalog's</p>}
     {roofs?.charts.map((spec) => <Chart key={JSON.stringify(picked) + own + dtype} spec={spec} />)}
     {pair && <section class="card"><h2>{picked.length > 1 ? "Side by side" : pair.title}</h2><Sections sections={[{ kind: "sentences", lines: [], tone: "" }, ...pair.sections]} />
@@ -258,13 +260,19 @@ function Working() {
   return <p class="card quiet" role="status">working it out … {seconds > 0 && `${seconds} s`}</p>;
 }
 
+/** What is wrong; the lines below, where a caret points at a letter, are not broken. */
+function Wrongly({ text }: { text: string }) {
+  const [said, ...lines] = text.split("\n");
+  return <div class="card alert wrong" role="alert">{said}{lines.length > 0 && <pre class="scroll" tabIndex={0}>{lines.join("\n")}</pre>}</div>;
+}
+
 function Explorer() {
   const at = route.value;
   return <>
     <nav aria-label="Pages"><b>roofline</b>{ROUTES.map((each) => <a href={addressOf(each)} aria-current={each === at ? "page" : undefined}>{each.title}</a>)}</nav>
     <main aria-busy={asking.value}>
       {at.key === "chips" ? <Chips /> : <Ask />}
-      {wrong.value && <p class="card alert wrong" role="alert">{wrong.value}</p>}
+      {wrong.value && at.key !== "chips" && <Wrongly text={wrong.value} />}
       {busy.value && !page.value && <Working />}
       {at.key !== "chips" && <><Difference />{at.key === "measured" && <Lost />}
         {page.value && (!wrong.value || live.value) && <div class={wrong.value || (busy.value && !(sliding && live.value)) ? "busy" : ""}><AnswerView advice={<Advice />} /></div>}</>}

@@ -24,6 +24,12 @@ export const spots = (marks: Mark[]): Spot[] => marks.flatMap((mark) => {
 
 export const written = (value: number, axis: Axis) => (axis.unit ? quantity(value, axis.unit) : count(Number(value.toPrecision(4))));
 
+/** The text beside a line, with its machine where there are several. */
+export const textOf = (mark: Mark): string => (mark.group && mark.role !== "curve" && mark.text ? `${mark.group} ${mark.text}` : mark.text ?? "");
+
+/** The beginning of a text that is too long to be read. */
+export const shortened = (text: string, most: number): string => (text.length > most ? `${text.slice(0, most - 1)}…` : text);
+
 export const nameOf = (mark: Mark): string => (mark.label || mark.text || mark.mark).replace(/\n/g, " ");
 
 /** Whether a mark is the operation of that name: a mark may stand for several, named by their last words. */
@@ -94,7 +100,7 @@ function one(mark: Mark, x: Place, y: Place, right: number, WIDTH: number, label
   if (mark.mark === "line") {
     const points = (mark.x as number[]).map((value, i) => [x(value), y((mark.y as number[])[i])] as [number, number])
       .filter(([px, py]) => Number.isFinite(px) && Number.isFinite(py));
-    const last = points[points.length - 1], text = mark.text ?? "";
+    const last = points[points.length - 1], text = textOf(mark);
     const middle = mark.role === "slope" && points[0] ? [points[0][0] + 0.3 * (last[0] - points[0][0]) + 10, points[0][1] + 0.3 * (last[1] - points[0][1]) + 16] : null;
     if (text && last) labels.push(middle ? { x: middle[0], y: middle[1], text, color, end: false }
       : WIDTH - right > 60 ? { x: Math.min(last[0], right) + 6, y: Math.max(TOP + 8, Math.min(last[1] + 4, HEIGHT - BOTTOM)), text, color, end: true }
@@ -104,8 +110,8 @@ function one(mark: Mark, x: Place, y: Place, right: number, WIDTH: number, label
   if (mark.mark === "ridge") return <circle class="ridge" cx={x(mark.x as number)} cy={y(mark.y as number)} r="4"><title>{mark.label}</title></circle>;
   if (mark.mark !== "point") return null;
   const [px, py] = [x(mark.x as number), y(mark.y as number)], text = (mark.text ?? "").split("\n")[0];
-  const low = ceilings.some((height) => Math.abs(height - py) < 8) ? 17 : 4;  // below the line that it lies on
-  if (text) labels.push({ x: px + radius(mark) + 4, y: py + low, text: text.length > 34 ? `${text.slice(0, 33)}…` : text, color: "", end: false });
+  const low = mark.under || ceilings.some((height) => Math.abs(height - py) < 8) ? 17 : 4;  // below the line that it lies on
+  if (text) labels.push({ x: px + radius(mark) + 4, y: py + low, text: shortened(text, 34), color: "", end: false });
   return <g>{mark.roof ? <line class="gap" x1={px} x2={px} y1={py} y2={y(mark.roof)} style={{ stroke: color }} /> : null}
     <path class={`spot ${mark.kind ?? ""}`} d={shape(mark.shape ?? 0, px, py, radius(mark))} style={{ fill: color }} /></g>;
 }

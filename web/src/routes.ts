@@ -134,6 +134,7 @@ export function keepSettings(said: State): void {
 export function withSize(name: string, value: number): State | null {
   if (route.value.fields.some((field) => field.key === name)) return { [name]: String(value) };
   if (!route.value.fields.some((field) => field.key === "sizes")) return null;
-  const all = words(state.value.sizes).filter((word) => !word.startsWith(`${name}=`));
-  return { sizes: [...all, `${name}=${value}`].join(" ") };
+  const all = words(state.value.sizes), at = all.findIndex((word) => word.startsWith(`${name}=`));
+  all[at < 0 ? all.length : at] = `${name}=${value}`;
+  return { sizes: all.join(" ") };
 }

@@ -124,7 +124,7 @@ export function tradeOff(): ChartSpec | null {
     const named = [...new Set([...Array.from({ length: 12 }, (_, k) => 4 ** k).filter((b) => b >= size.least && b <= shown[shown.length - 1].batch), at])];
     for (const batch of named) {
       const times = batch === at ? here : of.time({ ...own, batch });
-      marks.push({ mark: "point", kind: "bound", label: `batch ${count(batch)}${several ? ` on ${all[i].on}` : ""}`, text: batch === at ? `batch ${count(batch)}, as set` : several ? "" : String(batch), series, shape: batch === at ? 3 : 0,
+      marks.push({ mark: "point", kind: "bound", label: `batch ${count(batch)}${several ? ` on ${all[i].on}` : ""}`, text: batch === at ? `batch ${count(batch)}, as set${all[i].capacity !== null && times.memory > all[i].capacity! ? ": does not fit" : ""}` : several ? "" : String(batch), series, under: true, shape: batch === at ? 3 : 0,
         size: batch === at ? 1.3 : 0.6, x: times.lower, y: batch / times.lower, bound_by: bindingOf(all[i], times), on: all[i].on });
     }
   }

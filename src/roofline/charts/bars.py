@@ -17,7 +17,7 @@ from roofline.charts.chart import Chart
 from roofline.charts.specification import Bar, Line
 from roofline.errors import InputError
 from roofline.measurement.points import MeasuredPoint, time_by_operation
-from roofline.quantity import format_quantity
+from roofline.quantity import format_percent, format_quantity
 
 #: A row: its name, and its parts with their sizes.
 Row = tuple[str, Sequence[tuple[str, float]]]
@@ -109,14 +109,14 @@ def split_chart(
         least[point.run.name] = least.get(point.run.name, 0.0) + float(point.bound.lower)
     rows = time_by_operation(points, ruleless)
     shown = [
-        _split_row(f"{name}, {share:.0%}", seconds, least[name], ruleless.get(name, 0.0))
+        _split_row(f"{name}, {format_percent(share)}", seconds, least[name], ruleless.get(name, 0.0))
         for name, seconds, share in rows[:MOST_OPERATIONS]
     ]
     others = [name for name, _, _ in rows[MOST_OPERATIONS:]]
     rest = sum(seconds for _, seconds, _ in rows[MOST_OPERATIONS:])
     if rest:
         within, without = (sum(part.get(name, 0.0) for name in others) for part in (least, ruleless))
-        shown.append(_split_row(f"{len(others)} more, {rest / total:.0%}", rest, within, without))
+        shown.append(_split_row(f"{len(others)} more, {format_percent(rest / total)}", rest, within, without))
     return bars_chart(
         shown,
         title=title or "Time by operation",

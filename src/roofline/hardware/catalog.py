@@ -163,9 +163,9 @@ _MAKERS = re.compile(
     r"^(?:gpu|nvidia|amd|google|intel|aws|apple|huawei|cerebras|geforce|gtx|rtx|tesla|instinct|radeon|cloud|tpu|ascend|xeon|epyc)+(?=.)"
 )
 
-#: Several chips as other tools write them: ``8xH100``, ``h100 x 8``, ``v5e-16``, ``v5e 4x4``.
+#: Several chips as people and other tools write them: ``8xH100``, ``8 H100s``, ``h100 x 8``, ``v5e-16``, ``v5e 4x4``.
 _MANY = (
-    r"(?P<count>\d+)\s*(?P<times>[x×*])\s*(?P<chip>\S.*)"
+    r"(?P<count>\d+)(?:\s*(?P<times>[x×*])\s*|\s+)(?P<chip>\S.*)"
     r"|(?P<first>.+?)\s*(?P<sign>[x×*]|-|\s)\s*(?P<shape>\d+(?:[x×]\d+)*)"
 )
 
@@ -476,7 +476,7 @@ def unknown_chip(name: str, layers: Sequence[CatalogLayer] = ()) -> HardwareErro
 def behind_colon(name: str, layers: Sequence[CatalogLayer] = ()) -> str:
     """Write a number of chips behind a colon; what is no number of known chips stays as it is.
 
-    >>> behind_colon("8 x H200"), behind_colon("h200x8"), behind_colon("v5e × 4x4"), behind_colon("mi300x")
+    >>> behind_colon("8 H200s"), behind_colon("h200x8"), behind_colon("v5e × 4x4"), behind_colon("mi300x")
     ('h200:8', 'h200:8', 'v5e:4x4', 'mi300x')
     """
     found = None if ":" in name else _counted(name, layers)
@@ -491,9 +491,10 @@ def _counted(name: str, layers: Sequence[CatalogLayer]) -> tuple[str, str, str] 
     chip = found["chip"] or found["first"]
     squashed = normalise(chip)
     own = next((k for layer in reversed(layers) if (k := layer.key(squashed))), None)
-    key = own or read_index().aliases.get(squashed) or chip_of_device(chip)
+    known = read_index().aliases
+    key = own or known.get(squashed) or chip_of_device(chip) or (known.get(squashed.removesuffix("s")))
     number = (found["count"] or found["shape"]).lower().replace("×", "x")
-    return None if key is None else (key, number, found["sign"] or found["times"])
+    return None if key is None else (key, number, found["sign"] or "x")
 
 
 def _several(name: str, layers: Sequence[CatalogLayer]) -> str:

@@ -223,9 +223,10 @@ def _record(step: LiveStep) -> dict[str, Any]:
     """What the page is told of a step; its functions stand in a script."""
     formula, memory = step.formula, step.footprint
     expected: dict[str, Any] | None = None
-    if step.expected is not None:
+    if step.expected is not None and getattr(step.expected, "is_known", True):
         expected = {name: float(getattr(step.expected, name)) for name in ("value", "low", "high")}
-        expected |= {"basis": f"constants of {step.expected.library}"}
+        whose = step.expected.basis if hasattr(step.expected, "basis") else step.expected.library
+        expected |= {"basis": f"constants of {whose}"}
     return {
         "name": step.name,
         "on": step.on,
