@@ -10,7 +10,10 @@ import re
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from roofline.hardware.machine import Alternate
 
 DOCS = Path(__file__).resolve().parent
 
@@ -20,6 +23,9 @@ JSON_KEYS: dict[str, Any] = tomllib.loads((DOCS / "json_keys.toml").read_text(en
 #: A picture of a page, and a command that writes a file of the same name.
 _PICTURE = re.compile(r"^!\[(?P<says>[^\]]+)\]\(images/(?P<name>[\w-]+\.svg)\)", re.MULTILINE)
 _COMMAND = r"^\$ (roofline [^\n]*{name}[^\n]*)$"
+
+#: The day on which every chip's peaks and bandwidths were last held against public sources.
+FIGURES_CHECKED = "2026-11-23"
 
 #: Pages whose pictures the gallery shows, in its order.
 GALLERY = ("tour", "seeds", "serving", "plans", "programs", "measuring", "many_chips")
@@ -181,14 +187,16 @@ def sources_page() -> str:
     lines = [
         "# Where the figures of chips come from",
         "",
-        "*For whoever doubts a figure.* Every peak and main bandwidth of the catalog with its source. Where public",
+        "*For whoever doubts a figure.* Every peak and bandwidth of the catalog with its source. Where public",
         "sources conflict, a floor takes the highest credible one; the others stand beside it, those that mean",
         "something else (sparse, rounded, another card) marked as not used. `roofline chips h100 --sources` shows one.",
+        f"Held against public sources on {FIGURES_CHECKED}.",
         "",
     ]
     for machine in chips():
         held = [(f"{unit.name}.{name}", peak) for unit in machine.units for name, peak in unit.peaks.items()]
-        held += [(f"{level.name}.bandwidth", level.bandwidth) for level in machine.memories if level.bandwidth]
+        parts = (*machine.memories, *machine.links)
+        held += [(f"{part.name}.bandwidth", part.bandwidth) for part in parts if part.bandwidth]
         lines += [
             f"## {machine.name} ({machine.key})",
             "",
@@ -199,12 +207,18 @@ def sources_page() -> str:
             unit = figure_unit(path)
             others = [other for other in machine.alternates if other.of == path]
             said = (f"{format_quantity(each.figure.value, unit)} {each.figure.source}" for each in others)
-            marks = ((" (not used)" if each.rejected else "") for each in others)
+            marks = (_not_used(each) for each in others)
             beside = "; ".join(map(str.__add__, said, marks))
             taken = f"{format_quantity(figure.value, unit)}{'' if figure.basis == 'spec' else f' ({figure.basis})'}"
             lines.append(f"| {path} | {taken} | {_cell(figure.source)} | {_cell(beside)} |")
         lines.append("")
     return "\n".join(lines) + "\n"
+
+
+def _not_used(other: Alternate) -> str:
+    """Why a figure is not used, such as ``(not used: rounded)``."""
+    why = f": {other.figure.note}" if other.figure.note else ""
+    return f" (not used{why})" if other.rejected else ""
 
 
 def write() -> None:

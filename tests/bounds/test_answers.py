@@ -17,6 +17,7 @@ from rich.console import Console
 import roofline
 from roofline import bound, chip, sweep
 from roofline.errors import HardwareError, InputError, SizeError, UntimedError
+from roofline.hardware.machine import Figure, Machine
 from roofline.rendering.terminal import as_text
 
 MATMUL = "bf16[B, D] * bf16[D, F] -> bf16[B, F]"
@@ -265,9 +266,16 @@ def test_warm_data_says_where_its_level_has_no_bandwidth() -> None:
     assert bound(MATMUL, B=512, **asked, set={"l2": "1.2 TB/s"}).times["l2"] == pytest.approx(1572864 / 1.2e12)
 
 
+def h100_of_a_measured_l2() -> Machine:
+    h100 = chip("h100")
+    measured = Figure(5.5e12, "a microbenchmark", basis="measured")
+    levels = (m._replace(bandwidth=measured, achievable=None) if m.name == "l2" else m for m in h100.memories)
+    return replace(h100, memories=tuple(levels))
+
+
 def test_warm_data_in_a_level_that_was_measured_says_so() -> None:
     said = "the bandwidth of l2 is a measured one"
-    assert said in bound(MATMUL, on="h100", over="warm", B=64, D=4096, F=4096).assumptions
+    assert said in bound(MATMUL, on=h100_of_a_measured_l2(), over="warm", B=64, D=4096, F=4096).assumptions
     assert said not in bound(MATMUL, on="a100", over="warm", B=1024, D=4096, F=2048).assumptions
 
 
@@ -348,10 +356,11 @@ def test_raw_work_refuses_what_it_cannot_heed(idle: dict[str, Any], message: str
 
 
 def test_one_measured_level_makes_no_measured_machine() -> None:
-    said = bound(MATMUL, on="h100", over="l2", **SIZES).assumptions
+    machine = h100_of_a_measured_l2()
+    said = bound(MATMUL, on=machine, over="l2", **SIZES).assumptions
     assert "dense data-sheet peaks and one-way bandwidths" in said
     assert "the bandwidth of l2 is a measured one" in said
-    reached = bound(MATMUL, on="h100", over="l2", achievable=True, **SIZES).assumptions
+    reached = bound(MATMUL, on=machine, over="l2", achievable=True, **SIZES).assumptions
     assert "no measured fraction for l2: the measured figure stands" in reached
 
 

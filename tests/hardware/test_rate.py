@@ -78,7 +78,7 @@ MATRIX = [
     ("mi355x", "fp32", "vector", "fp32", 157.3e12, "no fp32 peak on matrix: runs on vector"),
     ("h20", "bf16", "tensor", "bf16", 148e12, ""),
     ("h800", "fp8", "tensor", "fp8", 1979e12, ""),
-    ("l4", "fp16", "tensor", "fp16", 121e12, ""),
+    ("l4", "fp16", "tensor", "fp16", 121.15968e12, ""),
     ("b60", "fp16", "xmx", "fp16", 98.304e12, ""),
     ("a100-pcie", "fp32", "cuda", "fp32", 19.5e12, "no fp32 peak on tensor: runs on cuda"),
 ]
@@ -109,7 +109,7 @@ VECTOR = [
     ("h100", "bf16", "cuda", "bf16", 133.8e12, ""),
     ("v5e", "bf16", "vpu", "fp32", 6.144e12, "no bf16 peak on TPU v5e: runs as fp32 on vpu"),
     ("v5e", "int8", "vpu", "fp32", 6.144e12, "no int8 peak on TPU v5e: runs as fp32 on vpu"),
-    ("a100", "fp64", "cuda", "fp64", 9.7e12, ""),
+    ("a100", "fp64", "cuda", "fp64", 9.74592e12, ""),
 ]
 
 
@@ -159,7 +159,7 @@ def test_a_chosen_unit_takes_matmuls_but_no_matrix_unit_takes_vector_work():
 def test_memory():
     h100 = chip("h100")
     assert rate(h100, Key("bytes", "main")).resource == "hbm"
-    assert rate(h100, Key("bytes", "l2")).value == 5.5e12
+    assert rate(h100, Key("bytes", "l2")).value == 8.9856e12
     assert rate(h100, Key("bytes", "pcie")).value == 64e9
     assert rate(h100, Key("bytes", "host")).resource == "pcie"
     assert rate(chip("gtx-1080-ti"), Key("bytes", "hbm")).resource == "dram"
