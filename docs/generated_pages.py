@@ -190,6 +190,7 @@ def sources_page() -> str:
         "*For whoever doubts a figure.* Every peak and bandwidth of the catalog with its source. Where public",
         "sources conflict, a floor takes the highest credible one; the others stand beside it, those that mean",
         "something else (sparse, rounded, another card) marked as not used. `roofline chips h100 --sources` shows one.",
+        "One exception: of the links of TPUs the scaling book's effective rate is taken; `link=spec` takes Google's.",
         f"Held against public sources on {FIGURES_CHECKED}.",
         "",
     ]

@@ -93,6 +93,7 @@ def test_no_rejected_figure_is_used():
 
 #: Higher figures that are not taken, and why not.
 NOT_TAKEN = {
+    ("v4", "ici.bandwidth"): "the book's effective figure is preferred; link=spec takes the other",
     ("v5e", "ici.bandwidth"): "the book's effective figure is preferred; link=spec takes the other",
     ("v5p", "ici.bandwidth"): "the book's effective figure is preferred; link=spec takes the other",
     ("v6e", "ici.bandwidth"): "the book's effective figure is preferred; link=spec takes the other",
