@@ -211,7 +211,8 @@ def sources_page() -> str:
             marks = (_not_used(each) for each in others)
             beside = "; ".join(map(str.__add__, said, marks))
             taken = f"{format_quantity(figure.value, unit)}{'' if figure.basis == 'spec' else f' ({figure.basis})'}"
-            lines.append(f"| {path} | {taken} | {_cell(figure.source)} | {_cell(beside)} |")
+            cells = (_cell(text).replace("/", "/<wbr>").replace("_", "_<wbr>") for text in (figure.source, beside))
+            lines.append(f"| {path} | {taken} | {' | '.join(cells)} |")
         lines.append("")
     return "\n".join(lines) + "\n"
 

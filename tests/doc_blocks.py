@@ -163,13 +163,25 @@ def prepare(folder: Path) -> None:
         shutil.copytree(examples, folder / "docs" / "examples", dirs_exist_ok=True)
 
 
+_SHOWN: dict[tuple[Main, str], Shown] = {}
+
+
+def run_once(main: Main, text: str) -> Shown:
+    """The same as :func:`run`; a command that several pages show, and that has nothing to do with files, once."""
+    if re.search(r" -o | --\S*(?:chart|csv)|docs/|out/", text):
+        return run(main, text)
+    if (main, text) not in _SHOWN:
+        _SHOWN[main, text] = run(main, text)
+    return _SHOWN[main, text]
+
+
 def differences(main: Main, page: str) -> Iterator[tuple[Command, Shown]]:
     """Run the commands of a page in order; yield those that show something else, with what they show."""
     for block in blocks(page):
         if block.language == "console":
             for command in commands(block):
                 if command.is_ours:
-                    shown = run(main, command.text)
+                    shown = run_once(main, command.text)
                     if not agrees(command, shown):
                         yield command, shown
 

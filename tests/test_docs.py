@@ -28,7 +28,7 @@ from tests.doc_blocks import (
     matches,
     prepare,
     python_differences,
-    run,
+    run_once,
 )
 
 PAGES = documents()
@@ -73,7 +73,7 @@ def test_every_line_of_the_demo_runs(folder: Path) -> None:
     lines = (ROOT / "docs" / "demo.txt").read_text(encoding="utf-8").splitlines()
     assert len(lines) >= 6
     for line in lines:
-        shown = run(main, line)
+        shown = run_once(main, line)
         assert shown.code == 0, "\n".join([line, *shown.lines])
         assert shown.lines, line
     wanted = [words[words.index("-o") + 1] for words in map(shlex.split, lines) if "-o" in words]

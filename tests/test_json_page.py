@@ -9,10 +9,13 @@ from typing import Any
 
 import pytest
 from docs.generated_pages import JSON_KEYS, json_page
+from onnx import helper
 
 from roofline.cli import main
 from tests.doc_blocks import ROOT
 from tests.measurement.made import made
+from tests.programs.onnx_models import model
+from tests.programs.onnx_models import value as tensor
 
 LINE = '"bf16[B, D] * bf16[D, F] -> bf16[B, F]"'
 SHARDED = '"bf16[B, D_X] * bf16[D_X, F] -> bf16[B, F]"'
@@ -61,7 +64,7 @@ accuracy h100 --runs {{runs}}
 calibrate {{runs}} --on h100
 profile {ROOT}/docs/examples/profile.csv --on {ROOT}/docs/examples/measured.toml#this
 plot {LINE} --on h100 B=64 D=64 F=64
-trace {{program}}:double --input "fp32[4]" --on h100
+trace {{program}} --on h100
 """
 
 
@@ -99,8 +102,9 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     runs = tmp_path_factory.mktemp("json") / "runs.csv"
     rows = [f'"bf16[{b}, 4096] * bf16[4096, 4096]",bf16,{30 + b / 8}' for b in range(64, 1024, 64)]
     runs.write_text("\n".join(["expression,dtype,us", *rows]), encoding="utf-8")
-    program = runs.with_name("program.py")
-    program.write_text("def double(x):\n    return x + x\n", encoding="utf-8")
+    program = runs.with_name("program.onnx")  # what loads no PyTorch
+    doubled = model([helper.make_node("Add", ["x", "x"], ["y"])], [tensor("x", 4)], [tensor("y", 4)])
+    program.write_bytes(doubled.SerializeToString())
     found = {"measured": made().to_dict()}
     for line in ASKED.strip().splitlines():
         said = io.StringIO()
