@@ -9,7 +9,7 @@ from functools import cache
 from itertools import combinations, product
 
 import pytest
-from charts_to_draw import ALL, exercise_3, fifteen_matmuls, two_chips
+from charts_to_draw import ALL, exercise_3, fifteen_matmuls, four_chips, two_chips
 from plain_geometry import crosses, overlap
 from tests.strategies import LONG, some
 
@@ -173,6 +173,7 @@ def test_an_svg_has_real_text_a_title_and_a_description():
     drawn = chart._repr_svg_()
     assert "<dc:date>" not in drawn
     assert len(drawn) < 100_000
+    assert len(four_chips()._repr_svg_()) < 50_000  # curves of a thousand sizes each
     assert f"<title>{chart.title}</title>" in drawn
     assert "<desc>TPU v5e" in drawn
     assert "B = 136.1" in drawn

@@ -129,7 +129,7 @@ REPORTS: dict[str, list[str]] = {
     "formula": ["formula", "llama-3-70b", "--phase", "decode", "--on", "h200:8", "--tensor", "8", "--batch", "64", "--context", "8192"],
     "chips": ["chips", "h100", "h200"],
     "advise": ["advise", LINE, "--on", "h100", *SIZED],
-    "scaling": ["scaling", "bf16[B, D_X] * bf16[D_X, F] -> bf16[B, F]", "--on", "v5e:8", "B=4096", "D=8192", "F=8192"],
+    "scaling": ["scaling", "fsdp", "--on", "v5p"],
     "layout": ["layout", "A[I_X, J_Y]", "--on", "v5e:4x4", "I=64", "J=64"],
     "model": ["model", "llama-3-70b"],
     "accuracy": ["accuracy", "h100"],

@@ -142,7 +142,6 @@ def test_a_slider_of_training_gives_a_fresh_answer() -> None:
         assert found["memory"] == pytest.approx(fresh.memory.total, rel=1e-12)
 
 
-@needs_node
 def test_what_is_expected_of_a_step_stands_on_its_page() -> None:
     trained = estimated(train("llama-3-8b", on="h100:64", batch_tokens=2**20, tensor=4))
     (step,) = page_of([(trained, None, None)])["steps"]
@@ -152,6 +151,7 @@ def test_what_is_expected_of_a_step_stands_on_its_page() -> None:
     assert [step["expected"] for step in page_of([(unknown, None, None)])["steps"]] == [None]
 
 
+@needs_node
 def test_rates_of_a_model_give_a_fresh_answer(of_a_model: str) -> None:
     """Bandwidth, peak and link: each moved figure is one that ``set`` takes."""
     rates = {rate["name"]: rate for rate in embedded(of_a_model)["steps"][0]["rates"]}

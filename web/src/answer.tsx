@@ -138,17 +138,18 @@ function Beside() {
   const at = nowOf(step.value), priced = makesTokens(step.value, at);
   const cost = (each: (typeof all)[0]) => priced ? costOf(each.of, each.times, nowOf(each.of)) : each.times.lower * each.of.chips * priceOf(each.of);
   const known = able.filter((each) => Number.isFinite(priceOf(each.of))), least = Math.min(...known.map(cost));
+  const roomy = able.length === all.length ? "spare" : "";  // on a phone, memory is said where it is too small
   const [one, ...rest] = able, what = priced ? atSizes(step.value, at) : "this";
   return (
     <section class="card beside" aria-label="Machines side by side"><h2>Side by side <small>{priced && `${what}, at the floor`}</small></h2>
-      <div class="scroll" tabIndex={0} role="group" aria-label="Machines side by side"><table><thead><tr><th class="left">machine</th><th>at best</th><th class="spare">× least</th><th class="left spare">binds</th><th>memory</th><th>$ chip·h</th><th>{priced ? "$ for 1M tokens" : "cost"}</th></tr></thead>
+      <div class="scroll" tabIndex={0} role="group" aria-label="Machines side by side"><table><thead><tr><th class="left">machine</th><th>at best</th><th class="spare">× least</th><th class="left spare">binds</th><th class={roomy}>memory</th><th>$ chip·h</th><th>{priced ? "$ for 1M tokens" : "cost"}</th></tr></thead>
         <tbody>{all.map((each, k) => <tr class={each.i === index.value ? "pinned" : ""}>
           <td class="left"><button class="key" onClick={() => choose(each.of.name, k)}>{each.of.on}</button></td>
           <td>{quantity(each.times.lower, "s")}{fits(each) && each.times.lower === best ? " ★" : ""}</td><td class="spare">{(each.times.lower / best).toFixed(2)}×</td>
           <td class="left spare">{bindingOf(each.of, each.times)}</td>
-          <td class={fits(each) ? "" : "alert"}>{each.times.memory === undefined ? "" : <>{quantity(each.times.memory, "B")}{!fits(each) && <><br />does not fit</>}</>}</td>
+          <td class={fits(each) ? roomy : "alert"}>{each.times.memory === undefined ? "" : <>{quantity(each.times.memory, "B")}{!fits(each) && <><br />does not fit</>}</>}</td>
           <td><PriceField of={each.of} label={`price of ${each.of.on}`} /></td>
-          <td>{fits(each) && Number.isFinite(cost(each)) ? `${priced ? dollars(cost(each)) : `${(cost(each) / least).toFixed(2)}×`}${cost(each) === least ? " cheapest" : ""}` : ""}</td></tr>)}</tbody></table></div>
+          <td>{fits(each) && Number.isFinite(cost(each)) ? `${priced ? dollars(cost(each)) : `${(cost(each) / least).toFixed(2)}×`}${known.length > 1 && cost(each) === least ? " cheapest" : ""}` : ""}</td></tr>)}</tbody></table></div>
       {chips && rest.map((other) => {
         const ratio = (one.times.lower * one.of.chips) / (other.times.lower * other.of.chips), price = priceOf(one.of);
         return <p class="flips">{other.of.on} is cheaper than {one.of.on} while its chip costs less than {ratio.toPrecision(3)} times as much an hour

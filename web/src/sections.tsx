@@ -10,7 +10,7 @@ const MOST_ROWS = 200;
 const [WORDY, LONG] = [10, 40];
 
 /** Letters of a name that a row shows; the rest is said where the pointer rests on it. */
-const MOST_LETTERS = 160;
+const MOST_LETTERS = 240;
 
 /** All sections but the answer's own headline; assumptions stand in a drawer at the end. */
 export function Sections({ sections }: { sections: Section[] }) {

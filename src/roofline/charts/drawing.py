@@ -97,7 +97,7 @@ _SUBSTITUTES = "Verdana, sans-serif"
 #: The halo of labels in an SVG: text stays text.
 _HALO = "halo"
 
-_SETTINGS = {"svg.fonttype": "none", "svg.hashsalt": "roofline", "pdf.fonttype": 42, "path.simplify": False}
+_SETTINGS = {"svg.fonttype": "none", "svg.hashsalt": "roofline", "pdf.fonttype": 42, "path.simplify": True}
 _NO_DATES: dict[str, dict[str, None]] = {
     "svg": {"Date": None, "Creator": None},
     "pdf": {"CreationDate": None, "Creator": None, "Producer": None},

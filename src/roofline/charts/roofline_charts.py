@@ -484,7 +484,8 @@ def _near(one: Point, other: Point) -> bool:
 def _counted_names(members: Sequence[OpBound]) -> str:
     """The names of a point's operations and how many of each: ``conv (13), linear``; of a single one its place too."""
     if len(members) == 1:
-        return f"{members[0].op.name} {members[0].op.where}".strip()
+        name, where = members[0].op.name, members[0].op.where
+        return where if name in where else f"{name} {where}".strip()
     names = [part.op.name for part in members]
     counts = {name: names.count(name) for name in dict.fromkeys(names)}
     return ", ".join(f"{name} ({count})" if count > 1 else name for name, count in counts.items())
