@@ -16,6 +16,7 @@ import pytest
 
 from roofline import bound
 from roofline.models import load, serve_bound, train
+from tests.cases.layers import layer_bound, layer_question
 from tests.strategies import for_each
 
 DATA = Path(__file__).parent.parent / "data" / "published_measurements.json"
@@ -69,3 +70,21 @@ def test_a_run_whose_stated_chips_do_not_hold_it_is_told() -> None:
     assert found.lower > 20.09e-3
     assert found.footprint is not None
     assert found.footprint.fits is False
+
+
+def test_a_measured_layer_is_above_its_bound() -> None:
+    """One layer's attention of DeepSeek-V3, 8 heads on one H100 (ai-dynamo/aiconfigurator, TensorRT-LLM 1.3.0rc20)."""
+    row = {
+        "table": "mla_generation_module", "model": "deepseek-ai/DeepSeek-V3", "op_name": "mla_generation_module",
+        "num_heads": "8", "gemm_type": "fp8_block", "kv_cache_dtype": "fp8", "batch_size": "8", "isl": "1",
+        "step": "128",
+    }  # fmt: skip
+    asked = layer_question(row)
+    assert asked is not None
+    [floor], [moved] = layer_bound("h100", asked, [row])
+    width, q_rank, kv_rank, heads, key, value, rotary = 7168, 1536, 512, 8, 128, 128, 64
+    weights = width * (q_rank + kv_rank + rotary) + q_rank * heads * (key + rotary)
+    weights += kv_rank * heads * (key + value) + heads * value * width
+    assert moved == pytest.approx(weights + 8 * 128 * (kv_rank + rotary), rel=0.01)
+    assert floor == pytest.approx(moved / 3.35232e12, rel=1e-9)
+    assert floor < 48.6e-6
