@@ -19,10 +19,10 @@ import numpy as np
 from benchmarks.estimates.eager import fitted_eager
 from benchmarks.estimates.fits import Outcome, kept_family
 from benchmarks.estimates.page import SUMMARY
-from benchmarks.estimates.rows import Lint, groups_by_family, read
-from benchmarks.estimates.served import LEVELS, fitted_steps, read_runs, summary, transferred
+from benchmarks.estimates.rows import Lint, groups_by_family, read, versions
+from benchmarks.estimates.served import LEVELS, fitted_steps, outside_batches, read_runs, summary, transferred
 from benchmarks.estimates.training import fitted_training
-from benchmarks.estimates.transfers import another_generation, within_a_generation
+from benchmarks.estimates.transfers import another_generation, outside_sizes, within_a_generation
 from roofline.estimates.constants import KernelConstants, read_constants, shipped, write_constants
 from roofline.estimates.transfer import transfers, write_transfers
 
@@ -37,11 +37,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     lint = Lint()
     left: list[Outcome] = []
+    apart = versions(options.data)
     for key, groups in groups_by_family(read(options.data, lint)):
         if (options.library and key[1] not in options.library) or (options.only and key[0] not in options.only):
             continue
         start = time.perf_counter()
-        found = kept_family(key[0], groups)
+        found = kept_family(key[0], groups, apart)
         left += found
         middle = defaultdict(list)
         for one in found:
@@ -49,7 +50,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         shown = ", ".join(f"{chip} {100 * float(np.median(each)):.1f}" for chip, each in middle.items())
         print(f"{' '.join(key)}: {shown}  ({time.perf_counter() - start:.0f} s)", file=sys.stderr, flush=True)
     # residuals of chips that were left out are those of all libraries together
-    moved = [] if options.library else another_generation(left)
+    moved = [] if options.library else [*another_generation(left), *outside_sizes(left)]
     if not options.only or "contraction" in options.only:
         moved += within_a_generation(options.data)
     done = [one.constants for one in left]
@@ -64,7 +65,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         transfers.cache_clear()
         runs = read_runs(options.data, lint)
         write(fitted_steps(runs), options.catalog, lint, options.library)
-        write_transfers(transferred(runs))
+        write_transfers([*transferred(runs), *outside_batches(runs)])
         held = {name: asdict(errors) for name, errors in summary(runs).items()}
         SUMMARY.write_text(json.dumps(held, indent=1) + "\n", encoding="utf-8")
     return 0

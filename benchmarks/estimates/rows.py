@@ -423,6 +423,22 @@ SHAPES: dict[str, Callable[[Sequence[Mapping[str, str]]], dict[str, Any]]] = {
 }
 
 
+#: Tables of kernels whose versions are told apart in a family: each has several paths that share constants.
+ATTENTION = {"prefill_attention": "context_attention", "decode_attention": "generation_attention"}
+
+
+def versions(data: Path) -> dict[tuple[str, str, str], str]:
+    """The version of a library whose attention was measured, by chip, kernel and library."""
+    with open(data / "versions.csv", newline="") as file:
+        newest = [row for row in csv.DictReader(file) if row["role"] == "newest" and row["gpu"] in CHIPS]
+    return {
+        (CHIPS[row["gpu"]], kernel, row["backend"]): row["version"]
+        for kernel, table in ATTENTION.items()
+        for row in newest
+        if row["table"] == table
+    }
+
+
 def groups_by_family(groups: Mapping[Group, Rows]) -> Iterable[tuple[tuple[str, ...], dict[Group, Rows]]]:
     """Groups that share constants: of one kernel, library and format, on all chips of a vendor."""
     families: dict[tuple[str, ...], dict[Group, Rows]] = defaultdict(dict)

@@ -21,11 +21,11 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.estimates.fits import SEED, conformal, quantiles
+from benchmarks.estimates.fits import LEAST_OUTSIDE, SEED, conformal, quantiles
 from benchmarks.estimates.rows import Lint
-from benchmarks.estimates.transfers import residuals_of
+from benchmarks.estimates.transfers import residuals_of, widening
 from roofline.errors import RooflineError
-from roofline.estimates.constants import KernelConstants
+from roofline.estimates.constants import TAILS, KernelConstants
 from roofline.estimates.estimator import STEP_FORMATS, Estimator
 from roofline.estimates.fitting import Errors, Rows, fit
 from roofline.estimates.kernel_table import KERNELS
@@ -75,6 +75,8 @@ FORMS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
 #: Fewest rows that move constants from those of the wider kind.
 LEAST, LEAST_FOR_INTERVAL = 3, 20
 NO_CHIP = ChipFigures(1, 1, 1, 1)
+#: Runs that are named as the reason of a miss, and the others.
+NAMED, OTHERS = "trtllm on b200", "all but trtllm on b200"
 SOURCE = "ai-dynamo/aiconfigurator (Apache-2.0)"
 
 
@@ -387,6 +389,35 @@ def transferred(runs: Sequence[Run]) -> list[Transfer]:
     return found
 
 
+def outside_batches(runs: Sequence[Run]) -> list[Transfer]:
+    """What each doubling outside the measured batches and times adds to an interval of steps.
+
+    As for kernels: constants of each kind from its inner runs, an interval from other inner runs, scores of outer ones.
+    """
+    kernel, levels = "served_step", LEVELS["served_step"][:4]
+    members, _ = members_of(kernel, runs, np.ones(len(runs), bool))
+    kinds: dict[tuple[str, ...], list[Member]] = defaultdict(list)
+    for member in members:
+        kinds[tuple(member[0].key[name] for name in levels)].append(member)
+    model, scores, ratios = KERNELS[kernel], [], []
+    for _, mine in sorted(kinds.items()):
+        rows = _rows(mine)
+        limits = {name: tuple(np.quantile(rows.shapes[name], TAILS)) for name in model.sorted_by}
+        inside = KernelConstants("", kernel, "", "", {}, valid=limits)
+        far = inside.octaves_outside(rows.shapes)
+        inner = np.random.default_rng(SEED).permutation(np.flatnonzero(far <= 0))
+        outer = np.flatnonzero(far >= LEAST_OUTSIDE)
+        if len(inner) < LEAST_FOR_INTERVAL or not len(outer):
+            continue
+        found = fit(model, rows.take(np.sort(inner[::2])), prior=TYPICAL)
+        each = rows.seconds / model.times(rows.shapes, NO_CHIP, found.values, "")
+        low, high = conformal(each[inner[1::2]])
+        scores.append(np.maximum(np.log(low / each[outer]), np.log(each[outer] / high)) / far[outer])
+        ratios.append(each[outer])
+    together, beyond = np.concatenate(scores), np.concatenate(ratios)
+    return [widening(kernel, together[::2], together[1::2], beyond[1::2], SOURCE)]
+
+
 def _nearest(values: Values, key: Mapping[str, str], levels: Sequence[str]) -> tuple[str, ...] | None:
     """The constants of the nearest other chip: of the run's framework and kind of model, and its format if there."""
     depth = min(len(levels), 4)
@@ -412,5 +443,12 @@ def summary(runs: Sequence[Run]) -> dict[str, Errors]:
             found[word] = Errors.of(token[mine], seconds[mine])
     found["bound alone"] = Errors.of(np.array([run.floor for run in runs]), seconds)
     idle = first > 0
-    found["first token"] = Errors.of(first[idle], np.array([run.first for run in runs])[idle])
+    firsts = np.array([run.first for run in runs])
+    found["first token"] = Errors.of(first[idle], firsts[idle])
+    # the reason of a miss is tested: errors with and without the runs that it names
+    named = np.array([run.key["library"] == "trtllm" and run.key["chip"] == "b200" for run in runs])
+    mixture = np.array([run.key["path"] == "mixture" for run in runs])
+    for name, mine in ((NAMED, named), (OTHERS, ~named)):
+        found[f"mixture, {name}"] = Errors.of(token[mixture & mine], seconds[mixture & mine])
+        found[f"first token, {name}"] = Errors.of(first[idle & mine], firsts[idle & mine])
     return found

@@ -15,6 +15,7 @@ import csv
 import gzip
 from collections import defaultdict
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -25,10 +26,12 @@ from benchmarks.estimates.rows import Group, column
 from roofline.estimates.fitting import Errors, Rows, chosen_policy, fit
 from roofline.estimates.kernel_table import KERNELS
 from roofline.estimates.kernels import ChipFigures
-from roofline.estimates.transfer import OTHER, SAME, Transfer
+from roofline.estimates.transfer import OTHER, OUTSIDE, SAME, Transfer
 
 #: Chips of DeepBench that have the same cores.
 SISTERS = (("DB_M40", "DB_TitanX"),)
+#: Share of outer rows that a widened interval holds.
+WITHIN = 0.8
 DEEPBENCH = "baidu-research/DeepBench (Apache-2.0)"
 AICONF = "ai-dynamo/aiconfigurator (Apache-2.0), microsoft/vidur (MIT)"
 
@@ -53,11 +56,36 @@ def another_generation(done: Sequence[Outcome]) -> list[Transfer]:
     return found
 
 
+def outside_sizes(done: Sequence[Outcome]) -> list[Transfer]:
+    """What each doubling outside the measured sizes adds to an interval, by kind of kernel, all chips pooled."""
+    by_kernel: dict[str, list[Outcome]] = defaultdict(list)
+    for one in done:
+        if one.outer is not None:
+            by_kernel[one.group.kernel].append(one)
+    found = []
+    for kernel, mine in sorted(by_kernel.items()):
+        parts = [np.concatenate([one.outer[part] for one in mine if one.outer]) for part in range(3)]
+        groups = f"{len(mine)} groups, fitted from the 10th to the 90th percentile of sizes"
+        found.append(widening(kernel, *parts, f"{AICONF}: {groups}"))
+    return found
+
+
+def widening(kernel: str, fitted: Any, reported: Any, ratios: Any, source: str) -> Transfer:
+    """What each doubling adds, from scores of ``fitted`` rows; errors and coverage of ``reported`` ones."""
+    each = max(float(np.sort(fitted)[min(int(np.ceil((len(fitted) + 1) * WITHIN)) - 1, len(fitted) - 1)]), 0.0)
+    errors = Errors.of(1 / ratios, np.ones_like(ratios))
+    error = {name: getattr(errors, name) for name in ("mdape", "mape", "p90", "bias")}
+    error |= {"n_test": float(errors.count), "coverage": float(np.mean(reported <= each))}
+    error |= {"unwidened": float(np.mean(reported <= 0))}
+    return Transfer(kernel, OUTSIDE, (float(np.exp(-each)), float(np.exp(each))), error, source)
+
+
 def within_a_generation(data: Path) -> list[Transfer]:
     """The residuals of products on a sister chip."""
     rows = _deepbench(data / "kernels.csv.gz")
     model = KERNELS["contraction"]
     parts: list[tuple[Any, Any]] = []
+    own: list[Any] = []
     for pair in SISTERS:
         for source, target in (pair, pair[::-1]):
             start = fit(model, rows[source], policy=chosen_policy(model, rows[source]), most=40)
@@ -65,9 +93,13 @@ def within_a_generation(data: Path) -> list[Transfer]:
             ratio = there.seconds / model.times(there.shapes, there.chip, start.values, start.policy)
             first, second = halves(Group(target, "contraction", "fp32", "cublas", ""), len(there))
             parts.append((ratio[first], ratio[second]))
+            mine, rest = fit(model, there.take(first), policy=start.policy, most=40), there.take(second)
+            own.append(model.times(rest.shapes, rest.chip, mine.values, mine.policy) / rest.seconds)
     fitted, reported = (np.concatenate([part[half] for part in parts]) for half in (0, 1))
     chips = ", ".join(name.removeprefix("DB_") for pair in SISTERS for name in pair)
-    return [residuals_of("contraction", SAME, fitted, reported, f"{DEEPBENCH}: {chips}, each by its sister")]
+    found = residuals_of("contraction", SAME, fitted, reported, f"{DEEPBENCH}: {chips}, each by its sister")
+    fitted_here = float(np.median(np.abs(np.concatenate(own) - 1)))
+    return [replace(found, error={**found.error, "by_own_rows": fitted_here})]
 
 
 def residuals_of(kernel: str, to: str, fitted: Any, reported: Any, source: str) -> Transfer:

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from roofline.estimates.constants import shipped
-from roofline.estimates.fitting import Rows, fit
+from roofline.estimates.fitting import Rows, fit, fit_from_few
 from roofline.estimates.kernel_table import KERNELS
 from roofline.estimates.kernels import ChipFigures, slowed, together, warm_share
 
@@ -150,6 +150,21 @@ def test_a_fit_finds_the_constants_that_made_the_times() -> None:
     rows = Rows(shapes, model.times(shapes, CHIP, true, ""), CHIP)
     found = fit(model, rows, prior=1e-4)
     assert {name: found.values[name] for name in true} == pytest.approx(true, rel=0.02)
+
+
+def test_few_rows_find_the_start_and_the_tile_rule_that_made_them() -> None:
+    """Ten products of a chip with one tile for every shape, from the constants of two chips that search."""
+    model = KERNELS["contraction"]
+    near, far = model.defaults(), {**model.defaults(), "launch_time": 2e-5, "core_l2_rate": 1e10}
+    sizes = np.random.default_rng(0).integers(1, 64, (3, 10)) * 128.0
+    shapes = {**dict(zip("mnk", sizes, strict=True)), "a_bytes": 2.0, "b_bytes": 2.0, "out_bytes": 2.0}
+    shapes = {name: np.broadcast_to(np.asarray(value), 10) for name, value in shapes.items()}
+    own = [one.name for one in model.constants if one.own]
+    for policy in ("search", "128x128"):
+        rows = Rows(shapes, model.times(shapes, CHIP, near, policy), CHIP)
+        found = fit_from_few(model, rows, [(far, "search"), (near, "search")], own, 0.5)
+        assert found.policy == policy
+        assert found.values["launch_time"] == pytest.approx(near["launch_time"], rel=0.05)
 
 
 def test_shipped_constants_are_within_range_and_say_how_good_they_are() -> None:

@@ -259,3 +259,14 @@ def test_measured_runs_stand_beside_what_their_kind_usually_takes(tmp_path: Path
     assert "slower than its kind usually is" in text
     assert "nothing is expected of 1 of 12 runs" in text
     assert "expected" not in json.loads(CliRunner().invoke(profile_command, [*words[:3], "--json"]).output)["points"][0]
+
+
+@pytest.mark.parametrize(("library", "start"), [("sglang", "sglang"), ("my-own", "vllm")])
+def test_constants_start_from_the_library_that_ran(tmp_path: Path, library: str, start: str) -> None:
+    """On a chip without constants every chip behind the expectation is a start."""
+    rows = "".join(f"{batch},32,8,128,4096,bf16,{40 + 4 * batch}.3\n" for batch in (1, 3, 9, 20, 40))
+    path = tmp_path / "mine.csv"
+    path.write_text("batch,heads,kv_heads,head_size,length,dtype,us\n" + rows)
+    chips = ("h100", "a100", "rtx-pro-6000", "l40s")
+    wanted = f"{' and '.join(f'{key} {start}' for key in chips)} (another generation)"
+    assert calibrate(path, "b200", library=library).started_from == (wanted,)

@@ -10,7 +10,18 @@ from roofline.estimates.estimator import Estimator, KernelEstimate, kernels_of
 from roofline.estimates.expected_roof import expected_roof
 from roofline.estimates.kernel_table import KERNELS
 from roofline.estimates.kernels import ChipFigures
-from roofline.estimates.transfer import OTHER, SAME, on_another_chip, transfer, transfers, weights
+from roofline.estimates.transfer import (
+    OTHER,
+    OUTSIDE,
+    SAME,
+    clock,
+    on_another_chip,
+    sustained,
+    transfer,
+    transfers,
+    weights,
+    widened,
+)
 from roofline.hardware import chip
 
 PRODUCT = "bf16[64, 8192] @ bf16[8192, 8192]"
@@ -23,13 +34,70 @@ def found(line: str, on: str, library: str = "vllm") -> KernelEstimate:
 @pytest.mark.parametrize(
     ("on", "source"), [("h200", "h100"), ("h20", "h100"), ("l4", "l40s"), ("a10", "a40"), ("rtx-5090", "rtx-pro-6000")]
 )
-def test_a_generation_takes_its_own_constants_as_they_are(on: str, source: str) -> None:
+def test_a_generation_takes_its_own_constants_by_clock_and_power(on: str, source: str) -> None:
     one = found(PRODUCT, on)
     assert one.source is not None
     assert (one.source.chip, one.source.transferred_from) == (source, SAME)
     kept = Estimator("vllm").record(kernels_of(bound(PRODUCT, on=source))[0], chip(source))
     assert kept is not None
-    assert one.source.values == kept.values
+    cores = chip(source).cores or 142
+    cycle = clock(chip(source), cores) / clock(chip(on), chip(on).cores or cores)
+    power = sustained(chip(on)) / sustained(chip(source))
+    moved = {name: value / kept.values[name] for name, value in one.source.values.items()}
+    assert {name: ratio for name, ratio in moved.items() if ratio != pytest.approx(1.0)} == pytest.approx(
+        {
+            name: ratio
+            for name, ratio in {
+                **dict.fromkeys(("launch_time", "tile_overhead", "split_overhead"), cycle),
+                "core_l2_rate": power / cycle,
+                "compute_efficiency": power,
+            }.items()
+            if ratio != pytest.approx(1.0)
+        }
+    )
+
+
+@pytest.mark.parametrize(
+    ("key", "share"),
+    # watts a FLOP: 700/989 and 350/757 with Hopper's cores, 400/312, 350/366, 72/121 and 600/468 with the others
+    [("h100", 1.0), ("h100-pcie", 0.654), ("a100", 1.0), ("l40s", 0.803), ("l4", 0.5), ("rtx-pro-6000", 1.0)],
+)
+def test_the_power_of_a_chip_says_what_share_of_its_peak_it_holds(key: str, share: float) -> None:
+    assert sustained(chip(key)) == pytest.approx(share, abs=2e-3)
+
+
+def test_nothing_is_said_of_the_power_of_chips_whose_cores_were_not_measured() -> None:
+    assert sustained(chip("b200")) == sustained(chip("mi300x")) == sustained(chip("v100")) == 1.0
+
+
+def test_the_clock_follows_from_the_peak_in_single_precision_where_it_is_not_stated() -> None:
+    assert clock(chip("l40s"), 142) == pytest.approx(2.52e9, rel=1e-3)
+    assert clock(chip("a100"), 108) == pytest.approx(1.41e9, rel=1e-3)
+
+
+def test_an_interval_widens_with_each_doubling_outside_the_measured_sizes() -> None:
+    inside, once, twice = (found(f"bf16[64, {k}] @ bf16[{k}, 8192]", "h100") for k in (65536, 131072, 262144))
+    each = {one.kernel: one.interval for one in transfers() if one.to == OUTSIDE}["contraction"]
+    assert each[0] < 1 < each[1]
+    assert (inside.extrapolated, once.extrapolated) == ((), ("k",))
+    ratio = inside.high / inside.value
+    assert [one.high / one.value / ratio for one in (once, twice)] == pytest.approx([each[1], each[1] ** 2])
+    assert any(
+        "extrapolated" in text
+        for text in Estimator().expect(bound("bf16[64, 131072] @ bf16[131072, 8192]", on="h100")).assumptions
+    )
+
+
+@pytest.mark.parametrize("kernel", ["contraction", "experts", "prefill_attention", "decode_attention"])
+def test_widened_intervals_hold_four_fifths_of_outer_rows(kernel: str) -> None:
+    tried = next(one for one in transfers() if (one.kernel, one.to) == (kernel, OUTSIDE))
+    assert 0.7 < tried.error["coverage"] < 0.9
+    assert tried.error["coverage"] >= tried.error["unwidened"]
+
+
+def test_a_kind_that_was_not_tried_outside_its_sizes_widens_most() -> None:
+    tried = [one.interval[1] for one in transfers() if one.to == OUTSIDE]
+    assert widened("training_step", 1.0, 1.0, 1.0)[1] == max(tried)
 
 
 @pytest.mark.parametrize(("on", "nearest"), [("b200", "h100"), ("v100", "a100"), ("a100-40gb", "a100")])
@@ -46,8 +114,11 @@ def test_another_generation_is_said_and_has_the_interval_that_was_measured() -> 
     assert one.source is not None
     assert seen is not None
     assert one.source.transferred_from == OTHER
-    assert one.basis == "h100 and rtx-pro-6000 and a100 and l40s vllm"
-    assert (one.low / one.value, one.high / one.value) == pytest.approx(seen.interval)
+    assert one.basis == "h100 and a100 and rtx-pro-6000 and l40s vllm"
+    same = transfer("contraction", SAME)
+    assert same is not None
+    widest = min(seen.interval[0], same.interval[0]), max(seen.interval[1], same.interval[1])
+    assert (one.low / one.value, one.high / one.value) == pytest.approx(widest)
     assert one.source.error == seen.error
     near = found(PRODUCT, "h200")
     assert one.high / one.low > near.high / near.low
@@ -56,9 +127,11 @@ def test_another_generation_is_said_and_has_the_interval_that_was_measured() -> 
 def test_rates_that_feed_the_arithmetic_grow_with_it() -> None:
     model = KERNELS["contraction"]
     values = model.defaults()
-    small, large = (ChipFigures(100, peak, 1e12, 5e7) for peak in (1e14, 3e14))
-    moved = on_another_chip(model, values, small, large)
+    small, large = (ChipFigures(cores, peak, 1e12, 5e7) for cores, peak in ((108, 1e14), (132, 3.666667e14)))
+    moved = on_another_chip(model, values, small, large, chip("a100"), chip("h100"))
     assert moved.pop("core_l2_rate") == pytest.approx(3 * values.pop("core_l2_rate"))
+    for name in ("launch_time", "tile_overhead", "split_overhead"):  # cycles of 1.41 and 1.98 GHz
+        assert moved.pop(name) == pytest.approx(values.pop(name) * 1.41 / 1.98)
     assert moved == values
 
 

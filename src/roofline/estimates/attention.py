@@ -44,8 +44,8 @@ DECODE_POLICIES = ("", "whole", FROM_HOST)
 DECODE_BLOCK, DECODE_GROUP = 64, 16
 
 PREFILL = (
-    ModelConstant("compute_efficiency", "", "share of a core's peak within a block", 0.65, 0.05, 1.6, own=True),
-    ModelConstant("exp_rate", "1/s", "exponentials a second of one core", 3e10, 1e9, 1e12, True, True),
+    ModelConstant("compute_efficiency", "", "share of a core's peak within a block", 0.65, 0.05, 1.6, True, "power"),
+    ModelConstant("exp_rate", "1/s", "exponentials a second of one core", 3e10, 1e9, 1e12, True, "peak"),
     ModelConstant("memory_efficiency", "", "share of the data-sheet bandwidth that streams", 0.7, 0.2, 1.4, own=True),
     ModelConstant("launch_time", "s", "time of an empty kernel", 8e-6, 5e-7, 5e-4, own=True),
     ModelConstant("tile_time", "s", "time to start a tile of queries", 1e-6, 1e-8, 2e-5, own=True),
@@ -81,7 +81,7 @@ LATENT_POLICIES = (
 )
 LATENT_DECODE = (
     *(one._replace(own=one.name not in ("combine", "chunk") and one.own) for one in DECODE),
-    ModelConstant("compute_efficiency", "", "share of a core's peak within a block", 0.5, 0.02, 1.6, own=True),
+    ModelConstant("compute_efficiency", "", "share of a core's peak within a block", 0.5, 0.02, 1.6, True, "power"),
     ModelConstant("head_time", "s", "time of a core to combine a head's pieces", 1e-7, 1e-10, 5e-5, own=True),
 )
 

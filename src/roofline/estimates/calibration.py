@@ -2,8 +2,10 @@
 
 The rows of a file, and which are left out: :mod:`roofline.estimates.measured_kernels`.
 
-The fit is a maximum a posteriori one: constants move from the nearest known ones as far as the rows ask. The error
-before and after is taken by leaving out one row in five at a time.
+The fit is a maximum a posteriori one: constants move from known ones as far as the rows ask. On a chip without
+constants each of the chips that stand behind an expectation is a start. The one that the rows fit best is taken, with
+another policy where that is clearly better. The error before is that of the expectation as it was. The error after is
+taken by leaving out one row in five at a time.
 """
 
 from __future__ import annotations
@@ -16,10 +18,11 @@ from typing import Any
 
 from roofline.answers import Answer
 from roofline.errors import InputError
-from roofline.estimates.constants import KernelConstants, write_constants
-from roofline.estimates.estimator import Estimator, chip_figures
-from roofline.estimates.fitting import Errors, Rows, chosen_policy, fit
+from roofline.estimates.constants import KernelConstants, shipped, write_constants
+from roofline.estimates.estimator import Estimator, chip_figures, libraries
+from roofline.estimates.fitting import Errors, Fitted, Rows, fit, fit_from_few
 from roofline.estimates.kernel_table import KERNELS
+from roofline.estimates.kernels import KernelModel, Values
 from roofline.estimates.measured_kernels import (
     TYPICAL,
     MeasuredKernel,
@@ -29,6 +32,7 @@ from roofline.estimates.measured_kernels import (
     plausible,
     typical,
 )
+from roofline.estimates.transfer import mixed
 from roofline.hardware import chip
 from roofline.hardware.machine import Machine
 from roofline.progress import counted
@@ -41,10 +45,16 @@ LEAST_ROWS = 5
 PRIOR = 0.5
 #: Most steps of a fit.
 MOST_STEPS = 30
+#: Rows by which the start and the policy are chosen, where there are more.
+ROWS_FOR_START = 60
 #: Rows for which all constants move, and not only those of one chip, where typical values are the start.
 ROWS_FOR_ALL = 30
 #: Strength of the prior where typical values are the start.
 TYPICAL_PRIOR = 0.05
+
+
+#: Constants of other chips, or of this one, with their weights.
+Sources = Sequence[tuple[KernelConstants, float]]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -125,22 +135,24 @@ def calibrate(
     """Fit constants of a chip to measured kernels, from the nearest known constants.
 
     ``runs`` is a CSV file, or what :func:`roofline.measurement.measured_kernels` reads from a profile or a machine
-    file. ``library`` names what ran, unless rows say so; ``start`` names the library whose constants are the prior.
+    file. ``library`` names what ran, unless rows say so. ``start`` names the library whose constants are the prior: by
+    default that of the rows where it has constants, else vLLM.
     """
     machine = chip(on) if isinstance(on, str) else on
     rejected: dict[str, int] = defaultdict(int)
-    estimator = Estimator(start or "vllm")
+    estimators = {start: Estimator(start)} if start else {}
     fitted, starts = [], []
     for key, members in counted(by_kind(kernels_from(runs, machine), library, rejected).items()):
+        named = start or (key[3] if key[3] in libraries(shipped()) else "vllm")
+        estimator = estimators.setdefault(named, Estimator(named))
         kept = plausible(members, machine, estimator, rejected)
         if len(kept) < LEAST_ROWS:
             rejected[f"fewer than {LEAST_ROWS} rows: {key[0].replace('_', ' ')} {key[1]}"] += len(kept)
             continue
-        record = estimator.record(kept[0].run, machine)
-        from_none = typical(kept[0].run, machine, key[3])
-        fitted.append(_fitted(record or from_none, kept, machine, key[3]))
-        whose = "typical values" if record is None else f"{record.chip} {record.library}"
-        where = "" if record is None else f" ({record.transferred_from or 'this chip'})"
+        known = estimator.sources(kept[0].run, machine)
+        fitted.append(_fitted(known or [(typical(kept[0].run, machine, key[3]), 1.0)], kept, machine, key[3]))
+        whose = " and ".join(f"{one.chip} {one.library}" for one, _ in known) or "typical values"
+        where = f" ({known[0][0].transferred_from or 'this chip'})" if known else ""
         starts.append(f"{whose}{where}")
     if not fitted:
         why = "; ".join(left_out(rejected)) or "the file has no rows"
@@ -148,36 +160,39 @@ def calibrate(
     return Calibration(machine.key, library, tuple(fitted), dict(rejected), tuple(starts))
 
 
-def _fitted(record: KernelConstants, kept: Sequence[MeasuredKernel], machine: Machine, library: str) -> Calibrated:
+def _fitted(sources: Sources, kept: Sequence[MeasuredKernel], machine: Machine, library: str) -> Calibrated:
     """Fit one kind of kernel."""
     import numpy as np
 
     names = sorted({name for one in kept for name in one.run.shapes})
     shapes = {name: np.array([float(one.run.shapes.get(name, 0.0)) for one in kept]) for name in names}
     seconds = np.array([one.seconds for one in kept])
-    return refitted(record, Rows(shapes, seconds, chip_figures(machine, record, kept[0].run)), machine.key, library)
+    rows = Rows(shapes, seconds, chip_figures(machine, sources[0][0], kept[0].run))
+    return refitted(sources, rows, machine.key, library)
 
 
-def refitted(record: KernelConstants, rows: Rows, key: str, library: str) -> Calibrated:
+def refitted(sources: Sources, rows: Rows, key: str, library: str) -> Calibrated:
     """Constants moved to rows of a chip, with errors by leaving out a fifth of the rows at a time."""
     import numpy as np
 
+    record = sources[0][0]
     model = KERNELS[record.kernel]
     own: list[str] | None = [constant.name for constant in model.constants if constant.own]
     prior = PRIOR
     if record.transferred_from == TYPICAL:
         prior = TYPICAL_PRIOR
         if len(rows) >= ROWS_FOR_ALL:  # no chip is near: every constant that the rows can tell moves
-            own, record = None, replace(record, policy=chosen_policy(model, rows))
-    before = model.times(rows.shapes, rows.chip, record.values, record.policy)
+            own = None
+    starts = [(one.values, one.policy) for one, _ in sources]
+    before = mixed([model.times(rows.shapes, rows.chip, *start) for start in starts], [share for _, share in sources])
     after = np.empty(len(rows))
     folds = np.arange(len(rows)) % min(5, len(rows))
     for fold in np.unique(folds):
         out = folds == fold
-        found = fit(model, rows.take(~out), record.values, own, record.policy, prior, most=MOST_STEPS)
+        found = _best(model, rows.take(~out), starts, own, prior)
         held = rows.take(out)
         after[out] = model.times(held.shapes, rows.chip, found.values, found.policy)
-    found = fit(model, rows, record.values, own, record.policy, prior, most=MOST_STEPS)
+    found = _best(model, rows, starts, own, prior)
     errors = Errors.of(after, rows.seconds)
     ratio = np.sort(rows.seconds / after)
     error = {name: getattr(errors, name) for name in ("mdape", "mape", "p90", "bias")}
@@ -187,6 +202,7 @@ def refitted(record: KernelConstants, rows: Rows, key: str, library: str) -> Cal
         chip=key,
         library=library,
         values=found.values,
+        policy=found.policy,
         interval=((float(np.quantile(ratio, 0.1)), float(np.quantile(ratio, 0.9))),),
         edges=(),
         transferred_from="",
@@ -198,3 +214,14 @@ def refitted(record: KernelConstants, rows: Rows, key: str, library: str) -> Cal
         figures=rows.chip._asdict() if record.figures else {},
     )
     return Calibrated(constants, Errors.of(before, rows.seconds), errors)
+
+
+def _best(
+    model: KernelModel, rows: Rows, starts: Sequence[tuple[Values, str]], own: Sequence[str] | None, prior: float
+) -> Fitted:
+    """The fit to rows from the start and with the policy that some of them fit best."""
+    import numpy as np
+
+    some = np.unique(np.linspace(0, len(rows) - 1, min(len(rows), ROWS_FOR_START)).astype(int))
+    found = fit_from_few(model, rows.take(some), starts, own, prior, most=MOST_STEPS)
+    return found if len(some) == len(rows) else fit(model, rows, found.values, own, found.policy, prior, MOST_STEPS)

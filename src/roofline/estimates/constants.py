@@ -94,6 +94,17 @@ class KernelConstants:
             and not bool(np.all((np.asarray(shapes[name]) >= low) & (np.asarray(shapes[name]) <= high)))
         )
 
+    def octaves_outside(self, shapes: Mapping[str, Any]) -> Any:
+        """How far kernels lie outside what was measured: doublings of the shape that is furthest out, 0 inside."""
+        import numpy as np
+
+        far: Any = 0.0
+        for name, (low, high) in self.valid.items():
+            if name in shapes and high > 0:
+                sizes = np.maximum(np.asarray(shapes[name], float), 1e-12)
+                far = np.maximum(far, np.log2(np.maximum(max(low, 1e-12) / sizes, sizes / high)))
+        return far
+
     def to_dict(self) -> dict[str, Any]:
         """The record as it stands in a file."""
         names = (

@@ -60,12 +60,12 @@ SPLITS = (1, 2, 4, 8, 16)
 POLICIES = ("search", "nosplit", "bucket", "big", "128x128", f"search {FROM_HOST}")
 
 CONSTANTS = (
-    ModelConstant("compute_efficiency", "", "share of a core's peak within a tile", 0.9, 0.05, 1.6, own=True),
+    ModelConstant("compute_efficiency", "", "share of a core's peak within a tile", 0.9, 0.05, 1.6, True, "power"),
     ModelConstant("memory_efficiency", "", "share of the data-sheet bandwidth that streams", 0.85, 0.2, 1.4, own=True),
     ModelConstant("launch_time", "s", "time of an empty kernel", 2.5e-6, 3e-7, 6e-5, own=True),
     ModelConstant("tile_overhead", "s", "time to start a tile: prologue and pipeline fill", 4e-7, 1e-8, 2e-5),
     ModelConstant(
-        "core_l2_rate", "B/s", "rate at which one core loads operands from cache", 8e10, 3e9, 2e12, True, True
+        "core_l2_rate", "B/s", "rate at which one core loads operands from cache", 8e10, 3e9, 2e12, True, "peak"
     ),
     ModelConstant("core_memory_rate", "B/s", "rate at which one core streams from memory", 8e10, 3e9, 2e12),
     ModelConstant("wave_quantisation", "", "share of waves that wait for their last tile", 0.4, 0.01, 1.0, own=True),

@@ -30,7 +30,7 @@ from roofline.estimates.communication import runs_own_all_reduce
 from roofline.estimates.constants import KernelConstants, overlaid, read_constants, shipped
 from roofline.estimates.kernel_table import KERNELS
 from roofline.estimates.kernels import ChipFigures, Parts
-from roofline.estimates.transfer import OTHER, SAME, distance, mixed, on_another_chip, transfer, weights
+from roofline.estimates.transfer import OTHER, SAME, distance, mixed, on_another_chip, transfer, weights, widened
 from roofline.hardware import chip
 from roofline.hardware.machine import Machine
 from roofline.hardware.rate import data_level, rate
@@ -162,7 +162,8 @@ class Expectation:
             said[f"expected: no CUDA graph: the host starts a kernel in {each}, or waits for the kernels"] = None
         outside = dict.fromkeys(one.run.name for one in self.kernels if one.extrapolated)
         if outside:
-            said[f"expected: outside the sizes that were measured: {', '.join(outside)}"] = None
+            names = ", ".join(outside)
+            said[f"expected: extrapolated, outside the sizes that were measured, with a wider interval: {names}"] = None
         return tuple(Assumption("estimate", text) for text in said)
 
     @property
@@ -229,6 +230,7 @@ class Expectation:
                 "floor": float(one.run.floor),
                 "parts": {name: float(value) for name, value in one.parts.items()},
                 "basis": one.basis,
+                **({"extrapolated": list(one.extrapolated)} if one.extrapolated else {}),
             }
             for one in self.kernels
         ]
@@ -312,7 +314,7 @@ class Estimator:
         record = sources[0][0]
         each = [_parts(one, run, machine) for one, _ in sources]
         time = mixed([parts.time for parts in each], [share for _, share in sources])
-        low, high = record.limits(time)
+        low, high = widened(run.kernel, record.octaves_outside(run.shapes), *record.limits(time))
         value, low, high = (np.maximum(seconds * run.repeat, run.floor) for seconds in (time, low, high))
         plain = {name: _plain(seconds / each[0].time * time) for name, seconds in each[0].seconds.items()}
         basis = f"{' and '.join(one.chip for one, _ in sources)} {record.library}"
@@ -421,18 +423,20 @@ def _transferred(record: KernelConstants, run: KernelRun, machine: Machine) -> K
 
     None where it was never seen how far off they are.
     """
-    to = SAME if distance(machine, chip(record.chip)) == 0 else OTHER
+    here = chip(record.chip)
+    to = SAME if distance(machine, here) == 0 else OTHER
     seen = transfer(record.kernel, to)
     if seen is None:
         return None
-    if to == SAME:
-        low, high = seen.interval
-        interval = tuple((min(ends[0], low), max(ends[1], high)) for ends in record.interval)
-        return replace(record, interval=interval, error=seen.error, transferred_from=to)
-    held = record.figures
-    source = ChipFigures(*(held.get(name, 0.0) for name in ChipFigures._fields))
-    values = on_another_chip(KERNELS[record.kernel], record.values, source, chip_figures(machine, record, run))
-    return replace(record, values=values, interval=(seen.interval,), edges=(), error=seen.error, transferred_from=to)
+    source = ChipFigures(*(record.figures.get(name, 0.0) for name in ChipFigures._fields))
+    target = chip_figures(machine, record, run)
+    values = on_another_chip(KERNELS[record.kernel], record.values, source, target, here, machine)
+    moved = replace(record, values=values, error=seen.error, transferred_from=to)
+    low, high = seen.interval
+    if to == OTHER:  # never surer than within a generation
+        near = transfer(record.kernel, SAME) or seen
+        return replace(moved, interval=((min(low, near.interval[0]), max(high, near.interval[1])),), edges=())
+    return replace(moved, interval=tuple((min(ends[0], low), max(ends[1], high)) for ends in record.interval))
 
 
 def _plain(value: Any) -> Any:

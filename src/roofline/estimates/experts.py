@@ -34,11 +34,11 @@ from roofline.estimates.kernels import (
 )
 
 EXPERTS = (
-    ModelConstant("compute_efficiency", "", "share of a core's peak within a tile", 0.6, 0.03, 1.6, own=True),
+    ModelConstant("compute_efficiency", "", "share of a core's peak within a tile", 0.6, 0.03, 1.6, True, "power"),
     ModelConstant("memory_efficiency", "", "share of the data-sheet bandwidth that streams", 0.7, 0.05, 1.4, own=True),
     ModelConstant("launch_time", "s", "time of the kernels without tokens", 2e-5, 1e-6, 4e-4, own=True),
     ModelConstant(
-        "core_l2_rate", "B/s", "rate at which one core loads operands from cache", 1e11, 3e9, 2e12, True, True
+        "core_l2_rate", "B/s", "rate at which one core loads operands from cache", 1e11, 3e9, 2e12, True, "peak"
     ),
     ModelConstant("token_time", "s/B", "time to route a byte of a token", 1e-12, 1e-15, 1e-9, own=True),
     ModelConstant("expert_time", "s", "time that each expert of the chip adds", 2e-8, 1e-10, 2e-5, own=True),

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from roofline.estimates.kernels import ChipFigures, KernelModel, ModelConstant
+from roofline.estimates.kernels import FROM_HOST, ChipFigures, KernelModel, ModelConstant
 
 #: Logarithm beyond which a residual counts less than by its square.
 SOFT = 0.07
@@ -22,6 +22,8 @@ SOFT = 0.07
 PRIOR = 0.05
 #: Share of its cost that a step of a fit must save: less is within what the next rows change.
 LEAST_GAIN = 1e-4
+#: Steps of a fit that tells starts apart, and by how much another policy than the start's has to cost less.
+LOOK, MUCH_LESS = 8, 1.15
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -73,6 +75,30 @@ def chosen_policy(model: KernelModel, rows: Rows, sample: int = 200) -> str:
     costs = {policy: fit(model, few, policy=policy, most=30).cost for policy in model.policies}
     best = min(costs, key=lambda policy: costs[policy])
     return best if costs[best] < model.clearly_less * costs[model.policies[0]] else model.policies[0]
+
+
+def fit_from_few(
+    model: KernelModel,
+    rows: Rows,
+    starts: Sequence[tuple[Mapping[str, float], str]],
+    free: Sequence[str] | None = None,
+    prior: float = PRIOR,
+    most: int = 30,
+) -> Fitted:
+    """Fit few rows of a chip from the constants of several others: the start that they fit best, and its policy.
+
+    Another policy than a start's own is taken where its cost is clearly less. No policy without a graph is tried.
+    """
+
+    def cost(values: Mapping[str, float], policy: str) -> float:
+        return fit(model, rows, values, free, policy, prior, most=LOOK).cost
+
+    costs = [cost(values, policy) for values, policy in starts]
+    values, own = starts[costs.index(min(costs))]
+    others = {policy: cost(values, policy) for policy in model.policies if FROM_HOST not in policy and policy != own}
+    best = min(others, key=lambda policy: others[policy]) if others else own
+    clearly = bool(others) and others[best] * MUCH_LESS < min(costs)
+    return fit(model, rows, values, free, best if clearly else own, prior, most)
 
 
 def fit_family(model: KernelModel, groups: Sequence[Rows], turns: int = 3) -> list[Fitted]:

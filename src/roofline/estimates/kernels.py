@@ -41,8 +41,9 @@ class ChipFigures(NamedTuple):
 class ModelConstant(NamedTuple):
     """One constant of a kernel model: its unit, what it means, a typical value, and the range a fit may take.
 
-    ``own`` tells a constant that each chip and library has from one that chips share. ``with_peak`` tells a rate that
-    grows with the peak of a core from one generation to another: it feeds the arithmetic.
+    ``own`` tells a constant that each chip and library has from one that chips share. ``moves_with`` says what a rate
+    goes with from one chip to another: the ``peak`` of a core, which it feeds, or the ``power`` that holds that peak.
+    Times of a core, in seconds, go with its clock.
     """
 
     name: str
@@ -52,7 +53,7 @@ class ModelConstant(NamedTuple):
     low: float
     high: float
     own: bool = False
-    with_peak: bool = False
+    moves_with: str = ""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -23,6 +23,7 @@ from roofline.estimates.constants import KernelConstants
 from roofline.estimates.estimator import Estimator
 from roofline.estimates.kernel_table import KERNELS
 from roofline.estimates.kernels import ChipFigures
+from roofline.estimates.transfer import widened
 from roofline.models.serving.answer import Serving
 from roofline.models.serving.bound import serve_bound
 from roofline.models.step import PREFILL_ONLY
@@ -248,7 +249,7 @@ def step_estimate(record: KernelConstants, shapes: Mapping[str, float], floor: A
     """A step of these shapes by a framework's constants, never below its floor."""
     model = KERNELS[record.kernel]
     parts = model.parts(shapes, ChipFigures(1, 1, 1, 1), record.values, record.policy)
-    low, high = record.limits(parts.time)
+    low, high = widened(record.kernel, record.octaves_outside(shapes), *record.limits(parts.time))
     value, low, high = (max(float(time), float(floor)) for time in (parts.time, low, high))
     plain = {name: float(seconds) for name, seconds in parts.seconds.items()}
     return StepEstimate(value, low, high, plain, record, record.outside(shapes))

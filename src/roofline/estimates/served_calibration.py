@@ -70,7 +70,7 @@ def calibrate_served(path: str | Path, model: str, on: str, *, library: str = "v
         if record is None or len(runs) < LEAST_RUNS or machine is None:
             rejected[f"no constants to start from, or fewer than {LEAST_RUNS}: {kernel.replace('_', ' ')}"] += len(runs)
             continue
-        fitted.append(refitted(record, _rows(runs), machine.key, library))
+        fitted.append(refitted([(record, 1.0)], _rows(runs), machine.key, library))
         starts.append(f"{record.chip} {record.library} ({record.transferred_from or 'this chip'})")
     if not fitted or machine is None:
         why = "; ".join(left_out(rejected, "run")) or "the file has no rows"

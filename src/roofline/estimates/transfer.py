@@ -1,11 +1,19 @@
 """Constants for a chip that has none of its own: from which chips, by which rule, and how far off that was.
 
-Chips of one generation and one kind of main memory run the same kernels on the same cores, so constants hold as they
-are: rates inside a core are absolute, memory is that of the data sheet. Another generation has other kernels. There::
+Figures of the data sheet move constants from chip to chip, memory is that of the data sheet::
+
+    time of a core        · clock there / clock here
+    rate that feeds it    · peak of a core here / there, sustained; within a generation · clock here / there
+    share of the peak     · sustained here / there,     sustained = min(1, watts / (peak · energy of a FLOP))
+
+The energy of a FLOP is that of the leanest measured chip with such cores that holds its clock. Chips of one generation
+and one kind of main memory run the same kernels on the same cores. Another generation has other kernels. There::
 
     time     = exp(Σ weight · log time of each chip's constants),     weight ∝ 2^(−distance)
-    distance = generations between the chips + (1 where one has stacked memory and the other has not)
-    a rate that feeds a core's arithmetic grows with the core's peak (``ModelConstant.with_peak``)
+    distance = generations between the chips + (2 where one has stacked memory and the other has not)
+
+Chips with stacked memory also have larger cores: they run other tiles. Outside the sizes that were measured an interval
+widens with each doubling, :func:`widened`.
 
 ``transfers.toml`` holds the residuals of this rule on chips whose rows were left out, by kind of kernel; an interval
 comes from it. A kind of kernel that was measured on one chip alone says nothing of another generation: no promise.
@@ -14,7 +22,9 @@ comes from it. A kind of kernel that was measured on one chip alone says nothing
 >>> distance(chip("h200"), chip("h100")), distance(chip("b200"), chip("h100")), distance(chip("b200"), chip("a100"))
 (0, 1, 2)
 >>> distance(chip("b200"), chip("rtx-pro-6000")), distance(chip("a10"), chip("l40s"))
-(1, 1)
+(2, 1)
+>>> [round(sustained(chip(key)), 2) for key in ("a100", "l40s", "l4", "h100", "h100-pcie")]
+[1.0, 0.8, 0.5, 1.0, 0.65]
 """
 
 from __future__ import annotations
@@ -41,11 +51,25 @@ GENERATIONS: tuple[tuple[str, ...], ...] = (
     ("nvidia-blackwell",),
     ("nvidia-rubin",),
 )
-#: Distance of a family of the same vendor that stands in no order.
-UNORDERED = 3
+#: Distance of a family of the same vendor that stands in no order, and between stacked memory and other memory.
+UNORDERED, STACKED = 3, 2
+#: Joules of a FLOP in half precision: of cores that multiply registers (RTX PRO 6000: 600 W, 504 TFLOP/s), and of
+#: Hopper's, which multiply shared memory (H100: 700 W, 989 TFLOP/s). Blackwell's stacked chips were not measured.
+_REGISTERS, _SHARED = 1.19e-12, 7.07e-13
+ENERGY = {
+    ("nvidia-ampere", "hbm"): _REGISTERS,
+    ("nvidia-ampere", "dram"): _REGISTERS,
+    ("nvidia-ada", "dram"): _REGISTERS,
+    ("nvidia-blackwell", "dram"): _REGISTERS,
+    ("nvidia-hopper", "hbm"): _SHARED,
+}
+#: FLOPs in single precision that a core starts in a cycle: half as many in the large cores up to Ampere.
+LANES, FEWER_LANES = 256.0, (("nvidia-volta", "hbm"), ("nvidia-turing", "dram"), ("nvidia-ampere", "hbm"))
 FILE = Path(__file__).with_name("transfers.toml")
 #: Where constants come from, in words.
 SAME, OTHER = "its generation", "another generation"
+#: Sizes outside those that were measured: the interval is what each doubling beyond them adds.
+OUTSIDE = "sizes outside, for each doubling"
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,9 +116,26 @@ def transfer(kernel: str, to: str) -> Transfer | None:
     return found.get(kernel, found.get("contraction") if to == SAME else None)
 
 
+def widened(kernel: str, octaves: float, low: Any, high: Any) -> tuple[Any, Any]:
+    """An interval so many doublings outside the sizes that were measured.
+
+    It grows as intervals of kernels fitted on the inner sizes had to, to hold 80% of the outer ones. A kind of kernel
+    that was not tried takes the widest of those that were.
+
+    >>> low, high = widened("contraction", 2.0, 0.9, 1.1)
+    >>> low < 0.9, high > 1.1, widened("contraction", 0.0, 0.9, 1.1)
+    (True, True, (0.9, 1.1))
+    """
+    tried = {one.kernel: one.interval for one in transfers() if one.to == OUTSIDE}
+    if not tried:
+        return low, high
+    down, up = tried.get(kernel) or max(tried.values(), key=lambda ends: ends[1])
+    return low * down**octaves, high * up**octaves
+
+
 def distance(one: Machine, other: Machine) -> int:
-    """How far two chips of a vendor are apart: generations between them, and one more for another kind of memory."""
-    return _generations(one.family, other.family) + (one.memories[0].name != other.memories[0].name)
+    """How far two chips of a vendor are apart: generations between them, and more for another kind of memory."""
+    return _generations(one.family, other.family) + STACKED * (one.memories[0].name != other.memories[0].name)
 
 
 def _generations(one: str, other: str) -> int:
@@ -113,7 +154,7 @@ def weights(machine: Machine, chips: Iterable[str]) -> dict[str, float]:
     >>> weights(chip("h200"), ["a100", "h100"])
     {'h100': 1.0}
     >>> {name: round(weight, 2) for name, weight in weights(chip("b200"), ["a100", "h100", "l40s"]).items()}
-    {'h100': 0.5, 'a100': 0.25, 'l40s': 0.25}
+    {'h100': 0.57, 'a100': 0.29, 'l40s': 0.14}
     """
     far = {key: distance(machine, chip(key)) for key in dict.fromkeys(chips)}
     near = [key for key, steps in far.items() if steps == 0]
@@ -122,12 +163,44 @@ def weights(machine: Machine, chips: Iterable[str]) -> dict[str, float]:
     return {key: 2.0 ** -far[key] / total for key in ranked}
 
 
-def on_another_chip(model: KernelModel, values: Values, source: ChipFigures, target: ChipFigures) -> dict[str, float]:
-    """Constants of one chip for one of another generation: rates that feed the arithmetic grow with a core's peak."""
+def sustained(machine: Machine) -> float:
+    """Share of a chip's peak that its power sustains; 1 where its watts or the energy of a FLOP are not known."""
+    energy = ENERGY.get((machine.family, machine.memories[0].name))
+    peaks = [unit.peaks[dtype].value for unit in machine.units for dtype in ("bf16", "fp16") if dtype in unit.peaks]
+    if energy is None or machine.tdp is None or not peaks:
+        return 1.0
+    return min(1.0, float(machine.tdp.value) / (max(map(float, peaks)) * energy))
+
+
+def clock(machine: Machine, cores: float) -> float | None:
+    """Cycles a second of a chip's cores: as stated, or from its peak in single precision; None where not known."""
+    for unit in machine.units:
+        if unit.kind == "vector" and unit.clock is not None:
+            return float(unit.clock.value)
+        if unit.kind == "vector" and "fp32" in unit.peaks and cores:
+            fewer = (machine.family, machine.memories[0].name) in FEWER_LANES
+            return float(unit.peaks["fp32"].value) / (cores * LANES / (2 if fewer else 1))
+    return None
+
+
+def on_another_chip(
+    model: KernelModel, values: Values, source: ChipFigures, target: ChipFigures, here: Machine, there: Machine
+) -> dict[str, float]:
+    """Constants of one chip for another: ``source`` and ``here`` are the chip that was measured."""
     if not source.matrix_peak or not target.matrix_peak:
         return dict(values)
-    grown = (target.matrix_peak / target.cores) / (source.matrix_peak / source.cores)
-    return {one.name: values[one.name] * (grown if one.with_peak else 1.0) for one in model.constants}
+    power = sustained(there) / sustained(here)
+    clocks = clock(here, source.cores), clock(there, target.cores)
+    cycle = clocks[0] / clocks[1] if clocks[0] and clocks[1] else 1.0
+    # the same cores load as much in a cycle, whatever format's units were left out of them
+    alike = distance(here, there) == 0
+    grown = 1 / cycle if alike else (target.matrix_peak / target.cores) / (source.matrix_peak / source.cores)
+    factors = {"peak": grown * power, "power": power, "": 1.0}
+    moved = {}
+    for one in model.constants:
+        factor = cycle if one.unit == "s" else factors[one.moves_with]
+        moved[one.name] = min(max(values[one.name] * factor, one.low), one.high)
+    return moved
 
 
 def mixed(times: Sequence[Any], shares: Sequence[float]) -> Any:
