@@ -313,6 +313,7 @@ def test_a_sparse_peak_in_a_file_is_doubted(tmp_path: Path) -> None:
     ("wrong", "message"),
     [
         ({"on": 5}, "5 is not a machine"),
+        ({"on": ["h100", "a100"]}, "is not a machine; ask about each, and compare: answer.compare"),
         ({"over": 3}, "over is 3; give the name of a level"),
         ({"unit": 3}, "unit is 3; give the name of a unit"),
         ({"policy": 3}, "unknown byte policy 3"),

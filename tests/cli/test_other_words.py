@@ -37,6 +37,7 @@ MESSAGES = [
     ([*TRAIN, "--batch-size", "8"], "a batch is --batch-tokens, in tokens."),
     ([*TRAIN, "--precision", "fp8"], "formats are --weights, --gradients, --moments and --master."),
     (["bound", "bf16[8]", "--train"], "No such option '--train'; a training step is roofline train MODEL,"),
+    (["plan", "llama-3-8b", "--price", "2"], "No such option '--price'; this command has --prices."),
     (["trace", "m.py:f", "--train"], "No such option '--train'; the gradient too is --backward."),
     (["bound", MATMUL, "--peak", "1e15"], "a figure of the machine is set by --set hbm=8.2e11."),
     (["llm", "llama-3-8b", "--rps", "3"], "what meets a rate and limits is found by roofline plan."),

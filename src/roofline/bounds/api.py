@@ -173,9 +173,16 @@ def target(
 ) -> Machine:
     """Resolve a target and the choices that go with it."""
     if on is None:
-        raise InputError("no machine to run on", hint="name one: --on h100, on='h100' (roofline chips lists them)")
+        hint = "name one: --on h100, on='h100' (roofline chips lists them), or a file of your own figures, my.toml"
+        raise InputError("no machine to run on", hint=hint)
     if not isinstance(on, str | Machine):
-        raise InputError(f"{on!r} is not a machine", hint="give a name such as 'h100', a TOML file, or a Machine")
+        several = isinstance(on, list | tuple) and len(on) > 1
+        hint = (
+            "ask about each, and compare: answer.compare(other)"
+            if several
+            else "give a name such as 'h100', a TOML file, or a Machine"
+        )
+        raise InputError(f"{quoted(on)} is not a machine", hint=hint)
     for what, word in (("unit", unit), ("over", over)):
         if word is not None and not isinstance(word, str):
             raise InputError(

@@ -163,7 +163,9 @@ def _right(error: click.UsageError, words: Sequence[str], commands: Callable[[],
         long = next((f"-{w}" for w in words if w.startswith(error.option_name) and f"-{w}" in known), "")
         if long:
             return f"that is written {long}, with two dashes"
-        return meant(error.option_name, known) or _elsewhere(error.option_name, commands)
+        several = f"{error.option_name}s"  # price and prices
+        near = f"this command has {several}" if several in known else ""
+        return meant(error.option_name, known) or near or _elsewhere(error.option_name, commands)
     if isinstance(error, click.MissingParameter) and isinstance(error.param, click.Option) and error.param.help:
         return (error.param.help[0].lower() + error.param.help[1:]).rstrip(".")
     if isinstance(error, click.BadParameter) and isinstance(error.param, click.Option):
