@@ -297,7 +297,7 @@ def test_advice_names_what_a_step_is_about() -> None:
     spelled, usual = (advise_step("llama-3-70b", "decode", on=on, **asked) for on in ("8 x h200", "h200:8"))
     assert [each.to_dict() for each in spelled] == [each.to_dict() for each in usual]
     words = {each.change: each.options for each in usual}
-    assert words["twice the hbm bandwidth"] == {"set": {"hbm": 2 * 4.916736e12}}
+    assert words["twice the hbm bandwidth"] == {"set": {"hbm": 2 * 4.8e12}}
     assert words["fp8 weights, keys and values"] == {"weights": "fp8", "kv": "fp8", "compute": "bf16"}
     prefill = [each.change for each in advise_step(*STEPS[1][:2], **STEPS[1][2])]
     assert {"fp8 arithmetic", "half of the prompt cached", "skip masked pairs", "logits of the last token alone"} <= {

@@ -180,7 +180,7 @@ def test_the_page_shows_the_answer_and_says_nothing_to_the_console(tab: Tab, of_
     shown = opened(tab, of_a_model, tmp_path, "#batch=200&W_hbm=8e12")
     fresh = serve_bound("llama-3-70b", "decode", batch=200, context=8192, set={"hbm": 8e12}, **LAYOUT)
     assert tab.text("#lower") == format_quantity(fresh.lower, "s")
-    assert "moved: batch 64 → 200, W_hbm 4.92 TB/s → 8 TB/s" in shown
+    assert "moved: batch 64 → 200, W_hbm 4.8 TB/s → 8 TB/s" in shown
     assert "weights are most of it below batch = 52" in shown
     assert "self_attn" in shown
     whole = generation("llama-3-70b", batch=200, prompt=2048, output=256, set={"hbm": 8e12}, **LAYOUT)
