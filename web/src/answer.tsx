@@ -149,7 +149,7 @@ function Beside() {
           <td class="left spare">{bindingOf(each.of, each.times)}</td>
           <td class={fits(each) ? roomy : "alert"}>{each.times.memory === undefined ? "" : <>{quantity(each.times.memory, "B")}{!fits(each) && <><br />does not fit</>}</>}</td>
           <td><PriceField of={each.of} label={`price of ${each.of.on}`} /></td>
-          <td>{fits(each) && Number.isFinite(cost(each)) ? `${priced ? dollars(cost(each)) : `${(cost(each) / least).toFixed(2)}×`}${known.length > 1 && cost(each) === least ? " cheapest" : ""}` : ""}</td></tr>)}</tbody></table></div>
+          <td>{fits(each) && Number.isFinite(cost(each)) ? `${priced ? dollars(cost(each)) : `${(cost(each) / least).toFixed(2)}×`}${known.length > (known.length < able.length ? 1 : 0) && cost(each) === least ? " cheapest" : ""}` : ""}</td></tr>)}</tbody></table></div>
       {chips && rest.map((other) => {
         const ratio = (one.times.lower * one.of.chips) / (other.times.lower * other.of.chips), price = priceOf(one.of);
         return <p class="flips">{other.of.on} is cheaper than {one.of.on} while its chip costs less than {ratio.toPrecision(3)} times as much an hour
@@ -224,7 +224,7 @@ function Slider({ knob }: { knob: Knob }) {
       <input type="range" aria-label={knob.name} min={0} max={NOTCHES} value={place(value)} aria-valuetext={quantity(value, knob.unit)}
         onInput={(e) => { setWrong(""); set(knob.key, at(Number(e.currentTarget.value))); }} />
       <Draft inputMode="decimal" aria-label={`${knob.name}, exactly`} value={short(value)} done={typed} />
-      <span class="figure">{knob.whole ? count(value) : knob.unit === "hops/s" ? `${quantity(1 / value, "s")} a hop` : quantity(value, knob.unit)}</span>
+      <span class="figure">{knob.whole ? count(value) : knob.unit === "hops/s" ? `${quantity(1 / value, "s")}/hop` : quantity(value, knob.unit)}</span>
       {wrong && <span class="alert" role="alert">{wrong}</span>}
     </div>
   );
