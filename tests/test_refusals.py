@@ -206,6 +206,10 @@ REFUSED: list[tuple[Callable[[], Any], str]] = [
         "has no block_configs; a nemotron-nas configuration needs one a layer",
     ),
     (
+        lambda: roofline.scaling("tp", on="v5p", torus_axes={"X": 4_000_000_000_000}),
+        "X over 4e+12 axes of a torus; a torus has at most 64 axes here",
+    ),
+    (
         lambda: roofline.bound("bf16[B_X, D] * bf16[D, F] -> bf16[B_X, F]", on="h100:8", mesh={"X": [2, 4]}, B=64, D=8),
         "size F has no value while X is an array; give F too: arrays and unnamed sizes do not mix",
     ),

@@ -71,11 +71,19 @@ def plain_number(value: Any) -> Any:
     >>> import numpy as np
     >>> plain_number(np.int8(64)), plain_number(np.float32(0.5)), plain_number(np.float64(64)), plain_number("4*D")
     (64, 0.5, 64, '4*D')
+    >>> type(plain_number(np.longdouble(0.5)))
+    <class 'float'>
     """
     if not isinstance(value, vars(sys.modules.get("numpy", _ABSENT)).get("generic", ())):
         return value
-    value = value.item()
+    value = _item(value)
     return int(value) if isinstance(value, float) and value.is_integer() and abs(value) <= LARGEST else value
+
+
+def _item(value: Any) -> Any:
+    """A number of numpy as Python's; a long double, which ``item`` leaves as it is, as a float."""
+    plain = value.item()
+    return float(plain) if getattr(plain, "dtype", None) is not None and plain.dtype.kind == "f" else plain
 
 
 def plain_numbers(function: Function) -> Function:

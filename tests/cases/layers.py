@@ -87,6 +87,9 @@ def layer_question(row: Mapping[str, str]) -> LayerQuestion | None:
         return LayerQuestion(table + " post" * (row["op_name"] == "post"), model, (0,), "bf16", "bf16", True)
     if table not in TABLES or model not in MODELS:
         return None
+    fields = configuration(model)
+    if fields.get("text_config", fields)["num_attention_heads"] % int(row["num_heads"]):
+        return None  # more heads than the model has
     formats = FORMATS[row["gemm_type"]], FORMATS[row["kv_cache_dtype"]]
     return LayerQuestion(table, model, (int(row["num_heads"]),), *formats, "skip" not in row["op_name"])
 
@@ -109,9 +112,10 @@ def layer_bound(
     text = fields.get("text_config", fields)
     if len(asked.heads) == 1 and asked.heads[0]:
         tensor = text["num_attention_heads"] // asked.heads[0]
+    kept = {} if asked.kv == "bf16" else {"kv": asked.kv}  # an indexer keeps its keys in a format of its own
     answer = serve_bound(
         fields, phase, on=f"{chip}:{tensor}" if tensor > 1 else chip, tensor=tensor, weights=asked.weights,
-        activations=asked.weights, kv=asked.kv, **_sizes(asked.table, phase, rows),
+        activations=asked.weights, **kept, **_sizes(asked.table, phase, rows),
     )  # fmt: skip
     if not answer.ops:  # rows that differ in the way latent attention is done have no operations in common
         half = len(rows) // 2
