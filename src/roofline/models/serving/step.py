@@ -346,8 +346,8 @@ def _assumptions(
     for length in (PHASES[phase].length(options), *(n for n, _ in PHASES[phase].kept_beside(options))):
         said += assume("model", model.beyond_training(length))
     if any("groups" in op.dims for op in ops):
-        even, skewed = "experts touched: E·(1 − (1 − k/E)^tokens)", "experts touched by the skew given"
-        said.append(Assumption("model", skewed if options.get("skew") else even))
+        even = ": E·(1 − (1 − k/E)^tokens), the mean of an even choice; tokens that prefer some experts read fewer"
+        said.append(Assumption("model", "experts touched" + (" by the skew given" if options.get("skew") else even)))
     said += assume("formats", [*selection_said(ops), *attention_format_said(ops)])
     said += [
         Assumption("model", LATENT[is_absorbed])
