@@ -338,3 +338,12 @@ def test_formats_of_what_a_sequence_keeps_are_said(name: str, formats: str) -> N
     said = serve_bound(load({**TINY[name], "torch_dtype": "bfloat16"}), "decode", on="h100", context=99).assumptions
     assert formats in said
     assert any("causal attention" in each for each in said) == ("keys" in formats)
+
+
+def test_an_answer_over_a_list_says_which_fit() -> None:
+    from roofline.models import serve
+
+    found = serve("llama-3-8b", on="l4", batch=[1, 4, 8, 16], context=8192)
+    assert "4 configurations, 2 of which fit" in repr(found)
+    assert list(found.to_pandas()["fits"]) == ["yes", "yes", "no", "no"]
+    assert "of which" not in repr(serve("llama-3-8b", on="l4", batch=[1, 4], context=8192))

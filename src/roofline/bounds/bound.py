@@ -431,7 +431,8 @@ class Bound(Comparable):
         """
         if isinstance(self.bound_by, Codes):
             count = self.bound_by.codes.size
-            return f"Bound: {count} configurations, {format_amount(self.lower, 's')} at best on {self.target}"
+            fit = self.footprint.of_which() if self.footprint else ""
+            return f"Bound: {count} configurations{fit}, {format_amount(self.lower, 's')} at best on {self.target}"
         if self.bound_by is None:
             return f"Bound: lower {self.lower} on {self.target}"
         times = f"{format_amount(self.lower, 's')} at best, {format_amount(self.upper, 's')} at worst"
@@ -488,7 +489,8 @@ def bounds_in_words(answer: Bound) -> list[str]:
     if answer.estimate is not None and answer.expectation is None:
         lines.append(f"estimate {format_amount(answer.estimate, 's')} with the stated overlap and overhead")
     if is_array(answer.lower):
-        lines.append(f"{answer.lower.size} configurations; roofline sweep lists each")
+        fit = answer.footprint.of_which() if answer.footprint else ""
+        lines.append(f"{answer.lower.size} configurations{fit}; roofline sweep lists each")
     return [*lines, *_communication_against_arithmetic(answer), *_ridge(answer)]
 
 

@@ -53,6 +53,11 @@ class Footprint:
             return None
         return bool(total <= self.capacity)
 
+    def of_which(self) -> str:
+        """How many configurations of an array fit, behind their number; nothing where all do."""
+        fits = self.fits
+        return f", {int(fits.sum())} of which fit" if is_array(fits) and not fits.all() else ""
+
     @property
     def needs(self) -> Fact:
         """The bytes needed, for a comparison."""

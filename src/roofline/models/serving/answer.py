@@ -379,12 +379,14 @@ def _configurations(found: Serving) -> Table:
     if found.decode is not None:
         columns += [("tokens/s", found.tokens_per_second, ""), ("each user", 1 / found.decode.lower, "")]
     columns.append(("memory", found.memory.total, "B"))
+    if found.memory.fits is not None:
+        columns.append(("fits", np.where(found.memory.fits, "yes", "no"), ""))
     flat = [np.broadcast_to(np.asarray(values), shape).ravel() for _, values, _ in columns]
     rows = [
         Row([_cell(column[index], unit) for column, (_, _, unit) in zip(flat, columns, strict=True)])
         for index in spread(len(flat[0]), MOST_ROWS)
     ]
-    shown = [Column(name, "left" if name == "bound by" else "right", "anywhere") for name, _, _ in columns]
+    shown = [Column(name, "left" if name in ("bound by", "fits") else "right", "anywhere") for name, _, _ in columns]
     return Table(shown, rows, "configurations", indent=0)
 
 
