@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import inspect
+import os
 import re
 import shlex
 import sys
@@ -67,6 +68,29 @@ def test_no_example_goes_unexecuted(path: Path) -> None:
             assert any(line.startswith(">>> ") for line in block.lines), f"{path.name}:{block.start}: write it with >>>"
         if block.language == "console":
             assert any(line.startswith("$ ") for line in block.lines), f"{path.name}:{block.start}: no $ command"
+
+
+def commands_in_sentences() -> list[str]:
+    """The commands that the pages say whole within their sentences, without those that need a reader's own file."""
+    found: dict[str, None] = {}
+    for path in PAGES:
+        lines = path.read_text(encoding="utf-8").splitlines()
+        for block in blocks("\n".join(lines)):
+            lines[block.start : block.start + len(block.lines)] = [""] * len(block.lines)
+        said = (" ".join(each.split()) for each in re.findall(r"`(roofline\s[^`]+)`", "\n".join(lines)))
+        found |= dict.fromkeys(each for each in said if len(each.split()) > 2)
+    own = r"…|\b[A-Z]{4,}\b|\b(?:model\.py|trace\.json|this\.toml|mine\.csv|runs\.csv)"
+    own += r"|roofline (?:measure|explore|completion)"
+    return [each for each in found if not re.search(own, each)]
+
+
+IN_SENTENCES = commands_in_sentences()
+
+
+@pytest.mark.parametrize("line", IN_SENTENCES if "ROOFLINE_LONG" in os.environ else IN_SENTENCES[::60])
+def test_a_command_in_a_sentence_runs(line: str, folder: Path) -> None:
+    shown = run_once(main, line)
+    assert shown.code in (0, 3), "\n".join([line, *shown.lines])
 
 
 def test_every_line_of_the_demo_runs(folder: Path) -> None:
