@@ -4,34 +4,15 @@ from __future__ import annotations
 
 import json
 import math
-from importlib import import_module
 from typing import Any
 
-import click
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from roofline.cli import main
 from tests.notation.strings import texts
-from tests.strategies import CHIPS, KINDS, LONG
-
-MATMUL = ["bf16[B, D] * bf16[D, F]", "--on", "h100", "D=512", "F=512"]
-SHARDED = ["bf16[B, D_X] * bf16[D_X, F]", "--on", "v5e:4", "B=64", "D=512", "F=512"]
-
-#: A question of each command that answers at once.
-QUESTIONS = {
-    "bound": [*MATMUL, "B=64"],
-    "solve": [*MATMUL, "--for", "B"],
-    "shard": SHARDED,
-    "comm": ["AllReduce_X(bf16[B, D] {U_X})", "--on", "h100:8", "B=64", "D=512"],
-    "layout": ["bf16[B_X, D]", "--on", "v5e:4", "B=64", "D=512"],
-    "sweep": [*MATMUL, "B=64,128"],
-    "scaling": ["tp", "--on", "v5p"],
-    "chips": ["h100"],
-    "llm": ["llama-2-7b", "--on", "h100", "--context", "128"],
-    "train": ["llama-2-7b", "--on", "h100:8", "--batch-tokens", "65536"],
-}
+from tests.strategies import CHIPS, KINDS
 
 LINES = [text for text, _ in KINDS.values()]
 NAMES = sorted({label for _, labels in KINDS.values() for label in labels})
@@ -97,18 +78,6 @@ def test_odd_sizes_and_options(
     flat = [word for option in chosen for word in option]
     words = ["bound", line, *(f"{name}={value}" for name, value in sizes), "--json", *flat]
     check(words if "--on" in flat else [*words, "--on", "h100"], capsys)
-
-
-@pytest.mark.parametrize("odd", ["nan", "1e400", "", "²", "٣", "4×10⁶", "9" * 400, "=", "1:3", "-1"])
-@pytest.mark.parametrize("name", QUESTIONS)
-def test_odd_values_of_every_option(capsys: pytest.CaptureFixture[str], name: str, odd: str) -> None:
-    params = import_module(f"roofline.cli.{name}").command.params
-    options = [param for param in params if isinstance(param, click.Option) and not param.is_flag]
-    for option in options if LONG else options[len(odd) % 6 :: 6]:
-        if option.name != "output":
-            words = [name, *QUESTIONS[name], f"{max(option.opts, key=len)}={odd}"]
-            assert main(words) in (0, 2), words
-            assert "Traceback" not in capsys.readouterr().err
 
 
 @pytest.mark.fuzz

@@ -256,3 +256,11 @@ def test_a_layer_of_which_one_weight_is_stored_otherwise_is_a_group_of_its_own()
 def test_a_block_is_two_whole_numbers(block: list[Any]) -> None:
     with pytest.raises(InputError, match="a block of weights is"):
         read({"quant_method": "fp8", "weight_block_size": block})
+
+
+@pytest.mark.parametrize("group", [-5, True, 1.5, "128"])
+@pytest.mark.parametrize("method", ["gptq", "awq", "torchao"])
+def test_a_group_is_a_whole_number(method: str, group: Any) -> None:
+    form = {"default": {"_type": "Int4WeightOnlyConfig", "_data": {"group_size": group}}}
+    with pytest.raises(InputError, match="a block of weights is"):
+        read({"quant_method": method, "bits": 4, "group_size": group, "quant_type": form})

@@ -171,6 +171,10 @@ MESSAGES: list[tuple[dict[str, Any], str]] = [
         changed(model_type="gemma4", text_config=...),
         "toy has no text_config; a gemma4 configuration holds its language model there",
     ),
+    (changed(quantization_config="fp8"), "quantization_config of toy is 'fp8'; it is a set of fields"),
+    (changed(vision_config=[1]), "vision_config of toy is [1]; it is a set of fields"),
+    (changed(text_config="x"), "text_config of toy is 'x'; it is a set of fields"),
+    (changed(text_config={"quantization_config": 8}), "quantization_config of the language part of toy is 8; it is a"),
     (
         changed(quantization_config={"quant_method": "fp9"}),
         "quantisation method 'fp9' is not understood; did you mean 'fp8'?",

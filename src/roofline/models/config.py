@@ -101,6 +101,7 @@ def from_fields(data: Mapping[str, Any], name: str) -> Model:
     fields = Fields(data, name)
     if not fields.kind:
         raise InputError(f"{name} has no model_type", hint="a config.json names its family there")
+    _check_sections(data, name)
     fields, left = with_defaults(fields)
     model = reader_for(fields)(fields)
     text = language_part(fields) or {}
@@ -264,11 +265,27 @@ def _with_quantisation_beside(data: dict[str, Any], path: str) -> dict[str, Any]
         return data
     stem = path.removesuffix(".json")
     names = [f"{stem}{_BESIDE}", *([stem.removesuffix("config") + _BESIDE[1:]] if _is_config(path) else [])]
-    found = next((_read(name).get("quantization") for name in names if os.path.isfile(name)), None)
-    if not isinstance(found, Mapping):
+    beside = next((name for name in names if os.path.isfile(name)), None)
+    found = {} if beside is None else _read(beside)
+    if not found.get("quantization") or not isinstance(own or {}, Mapping):
         return data
-    own = own if isinstance(own, Mapping) else {}
-    return {**data, "quantization_config": {"quant_method": "modelopt", **found, **own}}
+    Fields(found, str(beside)).section("quantization")
+    return {**data, "quantization_config": {"quant_method": "modelopt", **found["quantization"], **(own or {})}}
+
+
+def _check_sections(data: Mapping[str, Any], name: str) -> None:
+    """Every field that is called a section is one, those of the language part too; null leaves it out.
+
+    >>> _check_sections({"quantization_config": "fp8"}, "toy")
+    Traceback (most recent call last):
+    ...
+    roofline.errors.InputError: quantization_config of toy is 'fp8'; it is a set of fields
+    """
+    fields = Fields(data, name)  # of its own: what is checked here is not yet read
+    for part in (fields, Fields(language_part(fields) or {}, f"the language part of {name}")):
+        for field in part.names():
+            if field.endswith("_config"):
+                part.section(field)
 
 
 def _is_config(path: str) -> bool:

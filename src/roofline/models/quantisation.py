@@ -107,7 +107,7 @@ def _fp8(section: Section, expert_dtype: str | None) -> Quantisation:
     block = section.get("weight_block_size")
     dtype = "fp8_e5m2" if section.get("fmt") == "e5m2" else "fp8_e4m3"
     scale = "fp8_e8m0" if section.get("scale_fmt") == "ue8m0" else "fp32"
-    storage = Storage(dtype, scale, (block[0], block[1]) if block else (0, 0), "fp8")
+    storage = Storage(dtype, scale, (0, 0) if block is None else (block[0], block[1]), "fp8")
     wanted = section.get("expert_dtype") or expert_dtype
     if wanted not in (None, "fp8", "fp4"):
         raise InputError(f"expert_dtype {wanted!r} is not understood", hint="known are fp8 and fp4")
@@ -198,7 +198,7 @@ def _integer(section: Section, _: str | None) -> Quantisation:
         raise InputError(f"quantisation to {bits!r} bits is not understood", hint="known are 2, 4 and 8")
     kept = modules(section.get("modules_to_not_convert") or [])
     uneven = section.get("zero_point", True) if section["quant_method"] == "awq" else not section.get("sym", True)
-    storage = Storage(f"int{bits}", "fp16", (1, max(size, 0)), zero=f"int{bits}" if uneven else "")
+    storage = Storage(f"int{bits}", "fp16", (1, 0 if size == -1 else size), zero=f"int{bits}" if uneven else "")
     return Quantisation(str(section["quant_method"]), storage, kept=kept)
 
 
@@ -385,7 +385,7 @@ def _granularity(data: Section, *names: str) -> tuple[int, int]:
     if not isinstance(found, Mapping):
         return (0, 0)
     if found.get("_type") == "PerGroup":
-        return (1, int((found.get("_data") or {})["group_size"]))
+        return (1, (found.get("_data") or {})["group_size"])
     return (0, 0) if found.get("_type") == "PerTensor" else (1, 0)
 
 
@@ -401,7 +401,7 @@ def _any_int(data: Section, compute: str) -> Storage:
 
 
 def _torchao_group(data: Section, default: int) -> tuple[int, int]:
-    return (1, int(data.get("group_size") or default))
+    return (1, data.get("group_size") or default)
 
 
 _TORCHAO: dict[str, Callable[[Section], Storage]] = {
