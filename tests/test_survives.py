@@ -161,3 +161,40 @@ def test_a_figure_that_is_none_has_one_message(odd: Any) -> None:
     if odd is not None and not isinstance(odd, tuple):
         with pytest.raises(InputError):
             roofline.bound("bf16[B, D] * bf16[D, F]", on="h100", B=odd, D=8, F=8)
+
+
+@pytest.mark.parametrize("form", ["json", "txt", "csv", "svg"])
+def test_a_file_of_an_answer_takes_the_place_of_the_old_one_by_its_name(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], form: str
+) -> None:
+    """What is named by ``-o`` is written beside, and renamed: who holds the old file open keeps all of it."""
+    asked = {
+        "json": [["bound", ADD], ["shard", "bf16[B_X, D] + bf16[B_X, D]", "B=8", "D=8"], ["sweep", ADD]],
+        "txt": [["bound", ADD], ["sweep", ADD]],
+        "csv": [["sweep", ADD]],
+        "svg": [["plot", ADD]],
+    }
+    for words in asked[form]:
+        path = tmp_path / f"x.{form}"
+        path.write_text("before")
+        with open(path, encoding="utf-8") as held:
+            code = main([*words, "--on", "v5e:4" if words[0] == "shard" else "h100", "-o", str(path)])
+            shown = capsys.readouterr()
+            assert (code, held.read()) == (0, "before"), shown.err
+        assert path.read_text(encoding="utf-8") != "before"
+        assert [each.name for each in tmp_path.iterdir()] == [path.name]
+
+
+def test_what_a_traced_program_prints_is_no_part_of_the_answer(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("torch")
+    program = tmp_path / "loud.py"
+    program.write_text(
+        "import os\nprint('at import')\n"
+        "def step(x):\n    print('in the step')\n    os.system('echo from a child')\n    return x * 2\n"
+    )
+    assert main(["trace", f"{program}:step", "--input", "bf16[8]", "--json"]) == 0
+    shown = capfd.readouterr()
+    assert json.loads(shown.out)
+    assert all(said in shown.err for said in ("at import", "in the step", "from a child"))
