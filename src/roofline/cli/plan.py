@@ -14,7 +14,7 @@ from roofline.cli.options import announced, parse_set, parse_size, targets
 from roofline.cli.output import ChartKind, check_files, show, show_chart, show_json
 from roofline.cli.progress import working
 from roofline.cli.report import data_or_picture
-from roofline.errors import InputError
+from roofline.errors import InputError, quoted
 from roofline.sections import Sentences
 
 #: The exit code where nothing meets the limits.
@@ -79,9 +79,10 @@ def command(
         raise InputError("--simulate is a table, which --json does not have", hint="leave one of them out")
     chips = [str(name) for name in targets(options.pop("on"))]
     prices = read_prices(options.pop("prices"), chips)
-    count = parse_size("count", options.pop("count"))
-    if isinstance(count, str):
-        raise InputError(f"--count {count!r} is not a number of chips", hint="8, a list 8,16 or a range 1:64")
+    count = _whole_numbers("count", options.pop("count"), "chips", "8, a list 8,16 or a range 1:64")
+    drafts = options.pop("draft")
+    if drafts is not None:
+        drafts = _whole_numbers("draft", drafts, "tokens", "4, or several to try: 2,4,8")
     formats = [name.strip() for name in (options.pop("formats") or "").split(",") if name.strip()]
     shared, figures = options.pop("shared"), parse_set(options.pop("set_"))
     options |= {"set": figures} if figures else {}
@@ -95,10 +96,10 @@ def command(
     options |= {name: _number(name, options[name]) for name in ("prompt", "output")}
     with suppress(TypeError, ValueError):
         options["draft_by"] = float(options["draft_by"])
-    options |= {"draft": _drafts(options["draft"]), "draft_by": options["draft_by"] or 0.1}
+    options |= {"draft": drafts or [], "draft_by": options["draft_by"] or 0.1}
     with working("trying chips and formats"):
         found = plan(
-            model, on=chips, count=[count] if isinstance(count, int) else count, prices=prices, formats=formats,
+            model, on=chips, count=count, prices=prices, formats=formats,
             shared=shared or 0.0, most_sequences=options.pop("most"), acceptance=options.pop("accept"),
             announce=announced, **options,
         )  # fmt: skip
@@ -128,11 +129,13 @@ def command(
         click.get_current_context().exit(MISSED)
 
 
-def _drafts(text: str | None) -> list[int]:
-    value = [] if text is None else parse_size("draft", text)
-    if isinstance(value, str):
-        raise InputError(f"--draft {text!r} is not a number of tokens", hint="4, or several to try: 2,4,8")
-    return [value] if isinstance(value, int) else list(value)
+def _whole_numbers(name: str, text: str, what: str, hint: str) -> list[int]:
+    """One number or several of an option; infinities, fractions and letters are errors."""
+    value: Any = parse_size(name, text)
+    listed = [value] if isinstance(value, str | int | float) else list(value)
+    if any(isinstance(number, str) or number % 1 != 0 for number in listed):
+        raise InputError(f"--{name} {quoted(text)} is not a number of {what}", hint=hint)
+    return [int(number) for number in listed]
 
 
 def _number(name: str, text: str | int | None) -> int:
