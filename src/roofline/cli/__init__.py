@@ -137,7 +137,7 @@ def cli(context: click.Context) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line; return its exit code: 0, 2 where the input is wrong, 3 where no plan and no layout meets the limits."""
+    """Run the command line; return its exit code: 0, 2 for wrong input, 3 where no plan or layout meets the limits."""
     try:
         words = None if arguments is None else list(arguments)
         code = cli.main(args=words, prog_name="roofline", standalone_mode=False)
