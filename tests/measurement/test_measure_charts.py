@@ -76,7 +76,7 @@ def test_time_is_split_longest_first(measured):
     chart = split_chart(points_of(runs, chip("this", files=[measured])))
     rows = chart.y.names
     assert [name.partition(",")[0] for name in rows[:2]] == [f"op {MOST_OPERATIONS + 2}", f"op {MOST_OPERATIONS + 1}"]
-    assert (len(rows), rows[-1]) == (MOST_OPERATIONS + 1, "2 more, 3%")
+    assert (len(rows), rows[-1]) == (MOST_OPERATIONS + 1, "2 more, 2.9%")
     least, rest = (bar for bar in chart.bars if bar.row == 0)
     assert least.x1 == rest.x0 == pytest.approx(1e9 / 90e9)
     assert rest.x1 == pytest.approx(runs[-1].seconds)

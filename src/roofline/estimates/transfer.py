@@ -164,9 +164,13 @@ def weights(machine: Machine, chips: Iterable[str]) -> dict[str, float]:
 
 
 def sustained(machine: Machine) -> float:
-    """Share of a chip's peak that its power sustains; 1 where its watts or the energy of a FLOP are not known."""
+    """Share of a chip's peak that its power sustains; 1 where its watts or the energy of a FLOP are not known.
+
+    A peak that the caller gives is a question about the chip and says nothing of its power.
+    """
     energy = ENERGY.get((machine.family, machine.memories[0].name))
-    peaks = [unit.peaks[dtype].value for unit in machine.units for dtype in ("bf16", "fp16") if dtype in unit.peaks]
+    stated = [unit.peaks[dtype] for unit in machine.units for dtype in ("bf16", "fp16") if dtype in unit.peaks]
+    peaks = [figure.value for figure in stated if figure.basis != "given"]
     if energy is None or machine.tdp is None or not peaks:
         return 1.0
     return min(1.0, float(machine.tdp.value) / (max(map(float, peaks)) * energy))

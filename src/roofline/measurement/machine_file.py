@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import fields
 from typing import Any, NamedTuple, TypeVar
 
-from roofline.errors import HardwareError, InputError
+from roofline.errors import HardwareError, InputError, quoted
 from roofline.files import is_replaced, read_toml, replaced, toml_value, write_text
 from roofline.hardware import chip
 from roofline.hardware.catalog import chip_of_device, shipped_chip, user_file
@@ -341,7 +341,7 @@ def _checked(record: _Record) -> _Record:
         else:
             continue
         if not right:
-            raise ValueError(f"{each.name} is {value!r:.40}")
+            raise ValueError(f"{each.name} is {quoted(value)}")
     return record
 
 

@@ -23,7 +23,7 @@ once, for all its sizes together, and the answers are put where they belong:
 >>> from roofline.models.serving import serve_bound
 >>> found = serve_bound("llama-2-70b", "decode", on="h200:8", tensor=[1, 2, 4, 8], batch=64, context=2048)
 >>> [round(float(time) * 1e3, 1) for time in found.lower], found.bound_by.decode()
-([29.0, 15.1, 8.1, 4.6], ['hbm', 'hbm', 'hbm', 'hbm'])
+([29.8, 15.4, 8.3, 4.7], ['hbm', 'hbm', 'hbm', 'hbm'])
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ shrink. From some n on, the links or their latency bind:
 >>> network_limit(load("llama-3-70b"), "prefill", chip("h200"), batch=64, prompt=4096)
 NetworkLimit(tensor=16: the network takes 0.72 of the rest; at 32 2.08)
 >>> network_limit(load("deepseek-v3"), "decode", chip("h200"), kind="expert", batch=64, context=4096)
-NetworkLimit(expert=128: the network takes 0.963 of the rest; at 256 1.31)
+NetworkLimit(expert=128: the network takes 0.941 of the rest; at 256 1.28)
 
 For the matrices of one layer of width D and hidden width F, and B tokens, all links overlapping, that is the book's
 n < F·W/C in prefill (FLOPs at C against 2·B·D bytes each way at W) and n < F·W/(B·M) in decode (weights at M).

@@ -2,7 +2,7 @@
 
 >>> found = latency_throughput("llama-3-70b", on="h200", tensor=[4, 8], batch=[1, 8, 64, 512], context=8192)
 >>> [(c.batch, c.tensor, round(c.tokens_per_second_per_chip), round(c.tokens_per_second_per_user)) for c in found.best]
-[(1, 8, 35, 278), (8, 8, 245, 245), (64, 8, 1012, 127), (64, 4, 1012, 63)]
+[(1, 8, 34, 271), (8, 8, 239, 239), (64, 8, 988, 124), (64, 4, 988, 62)]
 >>> found.said
 ('2 of 8 do not fit and are left out: the first, batch 512 on 4 chips, needs 379 GB of 141 GB',)
 """
