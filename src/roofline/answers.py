@@ -60,6 +60,10 @@ class Answer(ABC):
     def sections(self) -> Iterable[Section]:
         """What the answer says, part by part."""
 
+    def sections_in_full(self) -> Iterable[Section]:
+        """What the answer says, with every row of tables that a reader sees a part of."""
+        return self.sections()
+
     def one_line(self) -> str:
         """The answer in one line, as a prompt shows it; a dataclass with one says ``repr=False``."""
         subject = next((each.subject for each in self.sections() if isinstance(each, Headline)), "")
@@ -72,7 +76,7 @@ class Answer(ABC):
         >>> [each.name for each in bound("bf16[64, 8192] * bf16[8192, 8192]", on="h100").table().tables()]
         ['resources']
         """
-        said = list(self.sections())
+        said = list(self.sections_in_full())
         tables = [each for each in said if isinstance(each, Table | CrossTable)]
         if not tables:
             raise InputError(f"a {type(self).__name__} has no table", hint="to_dict() gives its figures")

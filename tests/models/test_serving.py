@@ -19,7 +19,7 @@ from roofline.models.serving.answer import serve
 from roofline.models.serving.fit import largest_batch, longest_context
 from roofline.models.serving.limits import compute_bound_batch
 from roofline.models.serving.step import needs
-from roofline.sections import Sentences
+from roofline.sections import Sentences, Table
 from tests.models.tiny import TINY
 from tests.strategies import few, some
 
@@ -347,3 +347,11 @@ def test_an_answer_over_a_list_says_which_fit() -> None:
     assert "4 configurations, 2 of which fit" in repr(found)
     assert list(found.to_pandas()["fits"]) == ["yes", "yes", "no", "no"]
     assert "of which" not in repr(serve("llama-3-8b", on="l4", batch=[1, 4], context=8192))
+
+
+def test_a_frame_has_every_row_and_a_page_some() -> None:
+    from roofline.models import serve
+
+    found = serve("llama-3-8b", on="h100", batch=range(1, 101), context=1024)
+    assert list(found.to_pandas()["batch"]) == list(range(1, 101))
+    assert sum(len(each.rows) for each in found.sections() if isinstance(each, Table)) < 100

@@ -74,10 +74,14 @@ class Serving(Comparable):
         phases = [f"{name} {phase!r}" for name, phase in self.phases.items()]
         return f"Serving {self.model.name}: {', '.join(phases)}"
 
-    def sections(self, lead: Sequence[Section] = ()) -> Iterator[Section]:
+    def sections_in_full(self) -> Iterator[Section]:
+        """What it says, with every configuration where sizes are lists."""
+        return self.sections(most=None)
+
+    def sections(self, lead: Sequence[Section] = (), most: int | None = MOST_ROWS) -> Iterator[Section]:
         """What each phase takes at best, what binds, the operations that cost most; memory; what was assumed.
 
-        ``lead`` stands above the phases: what else was asked, in a line each.
+        ``lead`` stands above the phases: what else was asked, in a line each. Of configurations ``most`` are shown.
         """
         phases = list(self.phases.values())
         if any(is_symbol(phase.lower) for phase in phases):
@@ -90,7 +94,7 @@ class Serving(Comparable):
         yield from caveats(item for phase in phases for item in phase.incomplete)
         yield from (*lead, BLANK) if lead else ()
         if any(is_array(phase.lower) for phase in phases):
-            yield _configurations(self)
+            yield _configurations(self, most)
         else:
             for name, phase in self.phases.items():
                 yield from (*_phase_in_words(name, phase, self), longest_operations(phase), BLANK)
@@ -363,7 +367,7 @@ def _memory_in_words(found: Serving, near: NearestFit | None) -> Iterator[Sectio
             yield Sentences([f"instead: {_choices(near)}"], indent=4)
 
 
-def _configurations(found: Serving) -> Table:
+def _configurations(found: Serving, most: int | None) -> Table:
     """One row a configuration where sizes are arrays."""
     import numpy as np
 
@@ -384,7 +388,7 @@ def _configurations(found: Serving) -> Table:
     flat = [np.broadcast_to(np.asarray(values), shape).ravel() for _, values, _ in columns]
     rows = [
         Row([_cell(column[index], unit) for column, (_, _, unit) in zip(flat, columns, strict=True)])
-        for index in spread(len(flat[0]), MOST_ROWS)
+        for index in spread(len(flat[0]), most or len(flat[0]))
     ]
     shown = [Column(name, "left" if name in ("bound by", "fits") else "right", "anywhere") for name, _, _ in columns]
     return Table(shown, rows, "configurations", indent=0)
