@@ -141,6 +141,7 @@ WITHOUT_WORDS: dict[str, tuple[str, ...]] = {
     "measurement.runs._amount": ("point 1: ",),
     "models.config._missing": ("no file ",),
     "models.families.multimodal._kimi": (r"is \[2, 3\]; two equal sides, as in \[2, 2\]",),
+    "models.fields._above_zero": ("partial_rotary_factor of phi is 3; it is a fraction, above 0",),
     "models.fields.text": ("hybrid_override_pattern of nemotron_h is 3; it is a text",),
     "models.fields.listed": ("layer_types of toy is 'full'; it is a list",),
     "models.fields._whole": ("moe_topk of toy is [1, 2]; it is a whole number of at least 1",),

@@ -123,19 +123,11 @@ class Fields:
 
     def fraction(self, field: str) -> float | None:
         """A fraction above 0 and up to 1, None where it is missing."""
-        value = self.get(field)
-        if value is None:
-            return None
-        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= 1:
-            raise InputError(f"{field} of {self.name} is {quoted(value)}", hint="it is a fraction, above 0 and up to 1")
-        return float(value)
+        return self._above_zero(field, 1, "it is a fraction, above 0 and up to 1") if field in self else None
 
     def factor(self, field: str) -> float:
         """A number above 0 by which a size is multiplied."""
-        value = self.get(field)
-        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= 1e6:
-            raise InputError(f"{field} of {self.name} is {quoted(value)}", hint="it is a number above 0")
-        return float(value)
+        return self._above_zero(field, 1e6, "it is a number above 0")
 
     def text(self, field: str) -> str:
         """A text, empty where it is missing."""
@@ -239,6 +231,12 @@ class Fields:
         """Whether a field that is read has another name of the same thing and the same value."""
         others = {name for names in SYNONYMS if field in names for name in names} - {field}
         return any(name in self._asked and self._data.get(name) == value for name in others)
+
+    def _above_zero(self, field: str, most: float, hint: str) -> float:
+        value = self.get(field)
+        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= most:
+            raise InputError(f"{field} of {self.name} is {quoted(value)}", hint=hint)
+        return float(value)
 
     def _whole(self, field: str, value: Any, most: int) -> int:
         number = isinstance(value, int | float) and not isinstance(value, bool)

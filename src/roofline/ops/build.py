@@ -14,11 +14,11 @@ roofline.errors.SizeError: size N stands nowhere in the expression; sizes are: B
 from __future__ import annotations
 
 from collections.abc import Mapping
-from types import MappingProxyType
 from typing import Any
 
 from roofline import dtypes
 from roofline.errors import DTypeError, InputError, NotationError, SizeError, suggest
+from roofline.frozen import Frozen
 from roofline.notation.structure import Program, Shape, Step
 from roofline.ops.rules import Context, family_of, rule_for, show_size
 from roofline.sizes import Size, check, is_array, is_symbol, none_open, symbol
@@ -103,9 +103,7 @@ def _real_or_countable(program: Program, step: Step) -> None:
 # ---- sizes
 
 
-def label_sizes(
-    program: Program, given: Mapping[str, Any], axes: Mapping[str, Size] = MappingProxyType({})
-) -> dict[str, Size]:
+def label_sizes(program: Program, given: Mapping[str, Any], axes: Mapping[str, Size] = Frozen({})) -> dict[str, Size]:
     """Check the sizes given for a program's labels; those without one become symbols. ``axes`` are a mesh's sizes."""
     known: dict[str, Size] = dict(program.sizes)
     for name, value in given.items():

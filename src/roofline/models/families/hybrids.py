@@ -287,6 +287,7 @@ def read_nemotron(fields: Fields) -> Model:
 
     further = _nemotron_kinds(fields, "mtp_layers_block_type", "mtp_hybrid_override_pattern")
     modules = fields.layers("num_nextn_predict_layers", default=0)
+    # Refuses a product of more layers than can be made one by one.
     fields.with_values(_prediction_layers=len(further) * modules).layers("_prediction_layers", default=0)
     more = prediction(shape.width, [layer(kind) for kind in further] * modules)
     more["extra_blocks"] = more["extra_blocks"][: 4 * modules]
