@@ -17,6 +17,7 @@ from roofline.answers import Answer
 from roofline.charts.chart import Chart
 from roofline.cli import _COMMANDS, cli
 from roofline.errors import InputError
+from roofline.sections import Sentences
 from tests.test_house_values import ANSWERS, LINE, SIZES, VALUES
 
 #: Commands that have no function: they open or serve a page.
@@ -166,6 +167,36 @@ def test_a_profile_is_an_answer(tmp_path: Path) -> None:
     assert [len(roofline.profile(path, on="h100", top=1)), found[1].bound.bound_by] == [1, "tensor"]
     assert found.to_dict()["schema"] == "roofline/points/1"
     assert isinstance(found.plot(), Chart)
+
+
+def test_what_a_command_works_out_beside_a_step_a_function_does() -> None:
+    split: dict[str, Any] = {"on": "h200:8", "tensor": 8, "batch": 16, "prompt": 1000}
+    found = roofline.llm("llama-3-70b", output=100, price=2.5, power="tdp", advise=True, fit=True, **split)
+    assert list(found.further) == ["generation", "cost", "fewest", "advice"]
+    assert found.to_dict()["generation"]["total"] == found.further["generation"].total
+    said = next(each for each in found.sections() if isinstance(each, Sentences))
+    assert any("tokens/s in answers of 100" in line for line in said.lines)
+    front = roofline.llm("llama-3-70b", on="h200", tensor=[2, 4, 8], batch=[1, 64], context=8192, tpot="20 ms").front
+    assert [(best.batch, best.tensor) for best in front.within] == [(64, 4)]
+    assert roofline.llm("deepseek-v3", on="h200", fit=True).chips == 5
+    with pytest.raises(InputError, match="--output needs --prompt; for instance --prompt 1024, prompt=1024"):
+        roofline.llm("llama-3-8b", on="h100", context=9, output=8)
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda more: roofline.bound(LINE, on="h100", **SIZES, **more),
+        lambda more: roofline.llm("llama-3-8b", on="h100", context=1024, **more).decode,
+        lambda more: roofline.train("llama-3-8b", on="h100:8", batch_tokens=8192, **more),
+        lambda more: roofline.comm("allreduce", bytes=1e9, on="h100:8", **more).bound,
+    ],
+)
+def test_a_question_says_what_to_expect_too(ask: Callable[[dict[str, Any]], Any]) -> None:
+    assert ask({}).expectation is None
+    assert ask({"estimate": True}).expectation.value == ask({"estimate": "vllm"}).expectation.value
+    with pytest.raises(InputError, match="--library, --constants and --eager go with --estimate; add --estimate"):
+        ask({"eager": True})
 
 
 def test_two_chips_are_compared_in_a_line() -> None:

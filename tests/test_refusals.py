@@ -186,7 +186,7 @@ REFUSED: list[tuple[Callable[[], Any], str]] = [
         "0 rows a block; a million or more keeps a scheduler idle",
     ),
     (lambda: _all_reduce(1), "an all-reduce needs two devices; there is 1 here"),
-    (lambda: roofline.trace(len, "fp32[4]", on="h100"), "a trace has no machine; its time on one is trace(…)."),
+    (lambda: roofline.trace(len, "fp32[4]", policy="fused"), "policy= is of a machine, and none is named; as in on="),
     (lambda: _stated(-1), "step.py:12: a loop cannot run -1 times; trips are a whole number from 0 on"),
     (
         lambda: roofline.trace(abs, "fp32[4]", frontend="jax", optimizer="adam"),

@@ -58,7 +58,7 @@ if TYPE_CHECKING:
     from roofline.models.config import load as model
     from roofline.models.description import Model
     from roofline.models.serving.answer import Serving
-    from roofline.models.serving.answer import serve as llm
+    from roofline.models.serving.llm import llm
     from roofline.models.sweeps import sweep
     from roofline.models.training.answer import Training
     from roofline.models.training.step import train
@@ -104,7 +104,8 @@ _WHERE = {
     "roofline.models.closed_form": ("formula",),
     "roofline.models.config": ("model",),
     "roofline.models.description": ("Model",),
-    "roofline.models.serving.answer": ("Serving", "llm"),
+    "roofline.models.serving.answer": ("Serving",),
+    "roofline.models.serving.llm": ("llm",),
     "roofline.models.sweeps": ("sweep",),
     "roofline.models.training.answer": ("Training",),
     "roofline.models.training.step": ("train",),
@@ -122,7 +123,7 @@ _ROOMS = (
 )  # fmt: skip
 _HOME = {name: module for module, names in _WHERE.items() for name in names}
 #: Functions that have another name in their own room.
-_NAMED = {"llm": "serve", "model": "load"}
+_NAMED = {"model": "load"}
 
 __version__ = "0.1.0"
 

@@ -9,12 +9,17 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import wraps
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from inspect import signature
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 
 from roofline.errors import InputError
 from roofline.sections import Amount, CrossTable, Headline, Section, ShareBar, Table
+from roofline.signatures import with_named
 from roofline.sizes import is_array, is_symbol
+
+Function = TypeVar("Function", bound=Callable[..., Any])
 
 #: What answers offer that is worked out in rooms above them: ``module:function``, loaded when it is called.
 CAPABILITIES = {
@@ -39,6 +44,7 @@ CAPABILITIES = {
     "Training.best_mix": "roofline.models.training.advice:best_mix",
     "Training.layouts_over_slices": "roofline.models.training.advice:layouts_over_slices",
     "Training.limits": "roofline.models.training.advice:limits",
+    "estimated": "roofline.estimates:estimated",
 }
 
 
@@ -249,6 +255,39 @@ def capability(name: str) -> Callable[..., Any]:
     module, _, function = CAPABILITIES[name].partition(":")
     found: Callable[..., Any] = getattr(import_module(module), function)
     return found
+
+
+#: What the function of a command takes where it can say what to expect too.
+EXPECTATION = {"estimate": False, "library": "vllm", "constants": (), "eager": False}
+
+
+def estimable(ask: Function) -> Function:
+    """Let a question say what to expect too: ``estimate=True``, or the name of whose kernels run.
+
+    >>> from roofline import bound
+    >>> bound("bf16[64, 8192] * bf16[8192, 8192]", on="h100", estimate=True).expectation.is_known
+    True
+    """
+
+    own = signature(ask)
+    words = {name: value for name, value in EXPECTATION.items() if name not in own.parameters}
+
+    @wraps(ask)
+    def asked(*given: Any, **options: Any) -> Any:
+        chosen = {name: options.pop(name) for name in words if name in options}
+        wanted = chosen.pop("estimate", False)
+        if not wanted and any(value != EXPECTATION[name] for name, value in chosen.items()):
+            raise InputError(
+                "--library, --constants and --eager go with --estimate", hint="add --estimate, estimate=True"
+            )
+        answer = ask(*given, **options)
+        if not wanted:
+            return answer
+        library = chosen.get("library", "vllm") if wanted is True else wanted
+        return capability("estimated")(answer, library, chosen.get("constants", ()), eager=chosen.get("eager", False))
+
+    asked.__signature__ = with_named(own, words)  # type: ignore[attr-defined]
+    return asked  # type: ignore[return-value]
 
 
 def heading(schema: str, machine: Any, expression: str | None = None) -> dict[str, Any]:

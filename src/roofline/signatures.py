@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import MISSING, fields, is_dataclass
-from inspect import Parameter, signature
+from inspect import Parameter, Signature, signature
 from typing import Any, TypeVar
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -43,6 +43,18 @@ def takes(
         return function
 
     return shown
+
+
+def with_named(shown: Signature, defaults: Mapping[str, Any]) -> Signature:
+    """A signature with more named parameters, by name with their defaults; sizes by name stay the last.
+
+    >>> with_named(signature(lambda line, **sizes: 0), {"exact": False})
+    <Signature (line, *, exact=False, **sizes)>
+    """
+    own = [each for each in shown.parameters.values() if each.name not in defaults]
+    more = [Parameter(name, Parameter.KEYWORD_ONLY, default=value) for name, value in defaults.items()]
+    last = [each for each in own if each.kind is Parameter.VAR_KEYWORD]
+    return shown.replace(parameters=[*(each for each in own if each not in last), *more, *last])
 
 
 def listed_names(names: Sequence[str]) -> list[str]:

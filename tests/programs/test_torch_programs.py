@@ -344,3 +344,10 @@ def test_distributions_do_not_look_at_values():
     assert found.macs() == 2 * 8 * 64 * 32
     assert torch.distributions.Distribution._validate_args is validates
     assert trace(lambda x, y, v: F.gaussian_nll_loss(x, y, v), *("fp32[8, 64]",) * 3).complete
+
+
+def test_a_trace_on_a_machine_is_its_time_there():
+    layer = nn.Linear(64, 32)
+    found, apart = trace(layer, "fp32[8, 64]", on="h100", policy="minimal"), trace(layer, "fp32[8, 64]")
+    assert found.to_dict() == apart.bound("h100", policy="minimal").to_dict()
+    assert trace(layer, "fp32[8, 64]", on="h100", estimate=True).expectation is not None

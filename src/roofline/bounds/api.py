@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from roofline.answers import estimable
 from roofline.bounds.bound import Bound
 from roofline.bounds.conventions import DEFAULT, NAMES, Conventions, settings
 from roofline.bounds.question import (
@@ -104,6 +105,7 @@ def question(
     )
 
 
+@estimable
 @takes(question)
 def bound(expression: str | None = None, **arguments: Any) -> Bound:
     """Answer: how fast can this run here at best, and what limits it?

@@ -21,11 +21,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from roofline import dtypes
-from roofline.answers import Comparable, Fact, attributes, heading, plain_data
+from roofline.answers import Comparable, Fact, attributes, estimable, heading, plain_data
 from roofline.bounds.api import question
 from roofline.bounds.bound import Bound, ratio
 from roofline.bounds.plans import lay_out
@@ -121,6 +121,10 @@ class Communication(Comparable):
     regimes: tuple[Regime, ...] = ()
     chips: Size = 1
     density: Size = 1
+
+    def expected_by(self, estimator: Any) -> Communication:
+        """The collective with what an estimator expects of it."""
+        return replace(self, bound=estimator.estimated(self.bound))
 
     @property
     def row(self) -> AlgorithmCost:
@@ -337,6 +341,7 @@ def _line(name: str, nbytes: Any, dtype: str, arguments: dict[str, Any]) -> str:
 
 
 @plain_numbers
+@estimable
 @takes(question, but=("flops", "intensity"))
 def comm(
     expression: str, *, sharp: bool = False, bytes: float | str | None = None, dtype: str = "bf16", **arguments: Any

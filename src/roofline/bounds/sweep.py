@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from roofline.answers import attributes, heading
+from roofline.answers import attributes, estimable, heading
 from roofline.bounds.api import question
 from roofline.bounds.arrays import evaluated, no_closed_form, said_of_all
 from roofline.bounds.bound import Bound
@@ -146,6 +146,7 @@ class MachineSweep(Columns):
         return f"MachineSweep of {len(self)} rows on {names}: {', '.join(self.columns)}"
 
 
+@estimable
 @takes(question, RUN_WORDS)
 def sweep(
     expression: str | None = None,

@@ -9,7 +9,7 @@ import click
 from roofline.cli.command import argument, command_named
 from roofline.cli.option_table import ESTIMATE, EXPECT, MESH, SEVERAL, WORK, options, with_options
 from roofline.cli.options import (
-    expectation_asked,
+    expectation_wanted,
     on_each,
     one_expression,
     question_arguments,
@@ -35,11 +35,11 @@ def command(words: tuple[str, ...], explain: bool, as_json: bool, **options: Any
     from roofline.bounds.api import bound
 
     expressions, sizes = split_words(words)
-    expect = expectation_asked(options)
+    wanted = expectation_wanted(options)
     line = one_expression(expressions)
 
     def ask(asked: dict[str, Any]) -> Any:
-        return expect(bound(line, sizes=sizes, **question_arguments(asked, sizes)))
+        return bound(line, sizes=sizes, **question_arguments(asked, sizes), **wanted)
 
     answer = on_each(options, ask)
     if as_json:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 from roofline.cli.command import argument, command_named
 from roofline.cli.option_table import EXPECT, MESH, SEVERAL, option, with_options
 from roofline.cli.options import (
     convention_arguments,
-    expectation_asked,
+    expectation_wanted,
     on_each,
     one_expression,
     split_words,
@@ -44,11 +43,11 @@ def command(words: tuple[str, ...], bytes: str | None, dtype: str, as_json: bool
         raise InputError("the collective is missing", hint="for instance 'AllGather_X(bf16[B_X, D])'")
     given: dict[str, Any] = {} if bytes is None else {"bytes": bytes, "dtype": dtype}
 
-    expect = expectation_asked(options)
+    wanted = expectation_wanted(options)
 
     def ask(asked: dict[str, Any]) -> Any:
-        found = comm(expression, sizes=sizes, **given, **target_arguments(asked), **convention_arguments(asked))
-        return replace(found, bound=expect(found.bound))
+        chosen = {**target_arguments(asked), **convention_arguments(asked)}
+        return comm(expression, sizes=sizes, **given, **chosen, **wanted)
 
     found = on_each(options, ask)
     if as_json:

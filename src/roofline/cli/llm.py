@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -9,7 +10,6 @@ from click.core import ParameterSource
 
 from roofline.bounds.conventions import OF_OPERATIONS
 from roofline.cli.command import argument, command_named, word_of
-from roofline.cli.llm_answers import ServingQuestion, further_answers
 from roofline.cli.model_options import (
     BESIDE,
     PICTURE_NAMES,
@@ -21,16 +21,20 @@ from roofline.cli.model_options import (
     taken,
 )
 from roofline.cli.option_table import ESTIMATE, EXPECT, FORMATS, SEVERAL, SHARING, option, options, with_options
-from roofline.cli.options import convention_arguments, expectation_asked, on_each, parse_size, target_arguments, targets
+from roofline.cli.options import (
+    convention_arguments,
+    expectation_wanted,
+    on_each,
+    parse_size,
+    target_arguments,
+    targets,
+)
 from roofline.cli.output import ChartKind, show, show_chart, show_json
 from roofline.errors import InputError
-from roofline.models.parallelism.layout import pool
-from roofline.sections import Sentences
 from roofline.sizes import check
 
 if TYPE_CHECKING:
     from roofline.models.description import Model
-    from roofline.models.serving.pareto import ParetoFront
 
 
 @command_named(
@@ -70,126 +74,76 @@ def command(model: str, as_json: bool, **options: Any) -> None:
     roofline llm qwen3-vl-2b-instruct --on h100 --prompt 4096 --images 4 --image-size 1024x768
     """
     from roofline.models.config import load
+    from roofline.models.serving.llm import decodes_several, llm
 
     not_alone(BESIDE)
-    expect, described = expectation_asked(options), load(model)
+    wanted, described = expectation_wanted(options), load(model)
     machines = targets(options["on"])
     if len(machines) > 1:
-        found = on_each(options, lambda of_one: expect(_step_alone(described, of_one)))
+        found = on_each(options, lambda of_one: _step_alone(described, of_one, wanted))
         show_json(found.to_dict()) if as_json else show(found)
         return
     asked, picture = _asked(described, {**options, "on": machines[0]})
-    wanted = asked.wanted
-    front = _front(asked) if _several(asked) or picture["view"] == "front" else None
-    _check_form(wanted, front is not None)
-    if wanted["tpot"] is not None and front is None:
-        hint = "give several batches, contexts or numbers of chips, as in --batch 1:256:*2"
-        raise InputError("--tpot chooses among steps of decoding, and this is one", hint=hint)
-    found = None if _is_only_fit(asked) else expect(_serve(asked), output=asked.wanted["output"])
+    if as_json and (picture["view"] or picture["file"]):
+        raise InputError("--json and a picture are two answers", hint="leave --json or --view and -o out")
+    front = decodes_several(asked, asked) or picture["view"] == "front"
+    alone = asked["fit"] and asked["prompt"] is None and asked["context"] is None
+    found = llm(described, **asked, front=front, **({} if alone else wanted))
     if picture["view"] or picture["file"]:
-        if as_json:
-            raise InputError("--json and a picture are two answers", hint="leave --json or --view and -o out")
-        _draw(found, front, picture)
-        for each in further_answers(asked, found):
+        _draw(found, picture)
+        for each in found.worked_out:
             show(each.sections())
-        return
-    more = list(further_answers(asked, found))
-    if as_json:
-        extra = {} if front is None else {"front": front.to_dict()}
-        show_json({**({} if found is None else found.to_dict()), **extra, **{each.key: each.data for each in more}})
-        return
-    lead = [each.lead for each in more if each.lead]
-    if front is not None or found is not None:
-        show(front or (found.sections([Sentences(lead)]) if lead and found is not None else found))
-    for each in more:
-        show(each.sections())
+    elif as_json:
+        show_json({"fewest": found.to_dict()} if alone else found.to_dict())
+    else:
+        show(found)
 
 
-def _asked(described: Model, options: dict[str, Any]) -> tuple[ServingQuestion, dict[str, Any]]:
-    """The question that options ask, and the picture they ask for; options lose all."""
+def _asked(described: Model, options: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The arguments of the question that options ask, and the picture they ask for; options lose all."""
     pictured = images(options, described)
     sizes = _every({name: _size(name, options.pop(name)) for name in ("batch", "prompt", "past", "context")})
-    picture, wanted = taken(options, PICTURE_NAMES), taken(options, WORKED_OUT_NAMES)
-    wanted |= {name: _size(name, wanted[name]) for name in ("output", "chunk")}
-    arguments = {**_target(options), **formats(options), **pictured, **options}
-    past = sizes.pop("past")
-    if past is not None:
-        arguments["past"] = past
-    return ServingQuestion(described, sizes, arguments, wanted), picture
+    picture = taken(options, PICTURE_NAMES)
+    options |= {name: _size(name, options[name]) for name in ("output", "chunk")}
+    options["prefill_link"] = options.pop("link")
+    by = options["draft_by"]
+    with suppress(TypeError, ValueError):
+        options["draft_by"] = float(by)
+    found = {**_target(options), **formats(options), **pictured, **options, **sizes}
+    if found["past"] is None:
+        del found["past"]
+    return found, picture
 
 
-def _step_alone(described: Model, options: dict[str, Any]) -> Any:
+def _step_alone(described: Model, options: dict[str, Any], expected: dict[str, Any]) -> Any:
     """A step of serving by itself: what several machines are compared by."""
+    from roofline.models.serving.llm import llm
+
     asked, picture = _asked(described, options)
     context = click.get_current_context()
-    for name, value in {**picture, **asked.wanted}.items():  # a page (-o x.html) is made by the common road: no file
-        if value is not None and context.get_parameter_source(name) not in (None, ParameterSource.DEFAULT):
-            flag = next(word_of(param) for param in context.command.params if param.name == name)
+    names = {name: "link" if name == "prefill_link" else name for name in (*WORKED_OUT_NAMES, *picture)}
+    for name, own in names.items():  # a page (-o x.html) is made by the common road: no file
+        value = picture[name] if name in picture else asked[name]
+        if value is not None and context.get_parameter_source(own) not in (None, ParameterSource.DEFAULT):
+            flag = next(word_of(param) for param in context.command.params if param.name == own)
             hint = "roofline plan --prices h100=2,h200=3 compares costs" if name == "price" else "name one machine"
             raise InputError(f"several machines are compared by their steps, without {flag}", hint=hint)
-    return _serve(asked)
+    return llm(described, **asked, **expected)
 
 
 def _target(options: dict[str, Any]) -> dict[str, Any]:
-    """Where it runs: one chip, several that split the model, or a pool of them."""
-    found = target_arguments(options)
-    pooled, ways = options.pop("pool"), sharing(options)
-    found |= ways
+    """Where it runs: one chip, several that split the model, or a pool of them; and how it is counted."""
+    found = {**target_arguments(options), **sharing(options)}
     if options.pop("all_logits"):
         found["logits"] = "all"
-    found |= convention_arguments(options, OF_OPERATIONS)
-    if pooled > 1 and ways:
-        raise InputError(f"a pool of chips is not split by {next(iter(ways))} too", hint="give one of the two")
-    if pooled > 1:
-        from roofline.bounds.api import target
-
-        chosen = {name: found.pop(name) for name in ("set", "files", "unit", "over", "achievable")}
-        found["on"] = pool(target(found["on"], **chosen), pooled)
-    return found
+    return found | convention_arguments(options, OF_OPERATIONS)
 
 
-def _check_form(wanted: dict[str, Any], has_front: bool) -> None:
-    """A step shows all its bounds: one of them is chosen for what is made of steps alone."""
-    longer = ("output", "chunk", "draft", "prefill_on", "price", "power")
-    if wanted["form"] != "lower" and not has_front and all(wanted[name] is None for name in longer):
-        names = ", ".join(f"--{name.replace('_', '-')}" for name in longer)
-        raise InputError(
-            f"--form {wanted['form']} says nothing about a step, which has all three bounds",
-            hint=f"add one of {names}, or several batches, or leave --form out",
-        )
-
-
-def _several(asked: ServingQuestion) -> bool:
-    """Whether choices of decoding are asked for: several batches, contexts or tensor ways, and no prefill."""
-    lists = {name for name, value in asked.arguments.items() if isinstance(value, list)}
-    many = lists == {"tensor"} or any(hasattr(asked.sizes[name], "shape") for name in ("batch", "context"))
-    return many and lists <= {"tensor"} and asked.sizes["prompt"] is None and asked.sizes["context"] is not None
-
-
-def _is_only_fit(asked: ServingQuestion) -> bool:
-    return bool(asked.wanted["fit"]) and asked.sizes["prompt"] is None and asked.sizes["context"] is None
-
-
-def _serve(asked: ServingQuestion) -> Any:
-    from roofline.models.serving.answer import serve
-
-    return serve(asked.model, **asked.sizes, **_beside(asked.arguments, asked.sizes))
-
-
-def _front(asked: ServingQuestion) -> ParetoFront:
-    from roofline.models.serving.pareto import latency_throughput
-
-    if asked.context is None:
-        raise InputError("a front needs a context to decode after", hint="for instance --context 8192")
-    sizes = {"batch": asked.sizes["batch"], "context": asked.context}
-    sizes |= {name: asked.wanted[name] for name in ("form", "tpot")}
-    return latency_throughput(asked.model, **sizes, **asked.decoding)
-
-
-def _draw(found: Any, front: ParetoFront | None, picture: dict[str, Any]) -> None:
+def _draw(found: Any, picture: dict[str, Any]) -> None:
     """Draw the view asked for: into a file, or the terminal."""
     from roofline.charts.chart import charts_of
 
+    front = found.front
     view = picture["view"] or ("front" if front is not None else "roofline")
     asked = {} if view == "front" else {"phase": picture["phase"]}
     draw = charts_of("serving")[view]
@@ -217,13 +171,3 @@ def _every(sizes: dict[str, Any]) -> dict[str, Any]:
 
     grid = np.meshgrid(*(sizes[name] for name in several), indexing="ij")
     return {**sizes, **{name: values.ravel() for name, values in zip(several, grid, strict=True)}}
-
-
-def _beside(chips: dict[str, Any], sizes: dict[str, Any]) -> dict[str, Any]:
-    """Lay lists of numbers of chips across those of sizes: every layout with every size."""
-    lists = [name for name, value in chips.items() if isinstance(value, list)]
-    if not lists or not any(hasattr(value, "shape") for value in sizes.values()):
-        return chips
-    import numpy as np
-
-    return {name: np.asarray(value)[:, None] if name in lists else value for name, value in chips.items()}

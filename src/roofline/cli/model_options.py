@@ -185,7 +185,7 @@ BESIDE = {
 PICTURE_NAMES = ("view", "phase", "file", "dark", "width")
 WORKED_OUT_NAMES = (
     "output", "chunk", "fit", "advise", "price", "power", "draft", "accept", "draft_by", "draft_weights",
-    "prefill_on", "prefill_tensor", "prefill_batch", "link", "form", "tpot",
+    "prefill_on", "prefill_tensor", "prefill_batch", "prefill_link", "form", "tpot",
 )  # fmt: skip
 
 

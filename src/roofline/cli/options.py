@@ -78,20 +78,6 @@ def announced(text: str) -> None:
     click.echo(text, err=True)
 
 
-def expectation_asked(options: dict[str, Any]) -> Callable[..., Any]:
-    """What ``--estimate`` makes of an answer; ``options`` lose theirs."""
-    wanted = expectation_wanted(options)
-    if not wanted:
-        return lambda answer, **asked: answer
-
-    def expect(answer: Any, **asked: Any) -> Any:
-        from roofline.estimates import estimated
-
-        return estimated(answer, wanted["estimate"], wanted["constants"], eager=wanted["eager"], **asked)
-
-    return expect
-
-
 def expectation_wanted(options: dict[str, Any]) -> dict[str, Any]:
     """What ``--estimate`` asks for: library, files of constants, eager; ``options`` lose it. Nothing without it."""
     wanted, library, files = options.pop("estimate"), options.pop("library"), options.pop("constants")

@@ -6,7 +6,7 @@ from typing import Any
 
 from roofline.cli.command import argument, command_named
 from roofline.cli.option_table import EXPECT, TARGET, options, with_options
-from roofline.cli.options import expectation_asked, target_arguments
+from roofline.cli.options import expectation_wanted, target_arguments
 from roofline.cli.output import check_files, show, show_json
 from roofline.cli.progress import working
 from roofline.errors import InputError
@@ -33,10 +33,11 @@ def command(
     """
     from roofline.measurement import profile
 
-    expect = expectation_asked(options)
+    wanted = expectation_wanted(options)
     check_files((chart, split), (csv_file,))
     with working("reading the profile"):
-        points = expect(profile(file, top=None if as_json or csv_file or split else top, **target_arguments(options)))
+        kept = None if as_json or csv_file or split else top
+        points = profile(file, top=kept, **target_arguments(options), **wanted)
     longest = points.longest(top)
     if csv_file is not None:
         from roofline.measurement.runs import write_runs

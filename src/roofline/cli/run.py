@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from roofline.cli.command import argument, command_named
 from roofline.cli.option_table import EXPECT, option, options, with_options
-from roofline.cli.options import expectation_asked, split_words
+from roofline.cli.options import expectation_wanted, split_words
 from roofline.cli.output import check_files, show, show_json
 from roofline.cli.progress import working
 from roofline.errors import InputError
@@ -52,14 +52,14 @@ def command(
     from roofline.measurement import run
     from roofline.measurement.machine_file import this_machine
 
-    expect = expectation_asked(expected)
+    wanted = expectation_wanted(expected)
     expressions, sizes = split_words(words, lists=True)
     if not expressions:
         raise InputError("nothing to run", hint='for instance roofline run "bf16[256, 4096] @ bf16[4096, 4096]"')
     check_files((chart, split), (csv_file,))
     found = this_machine(machine, threads)
     with working("timing"):
-        points = expect(run(*expressions, at=found, sizes=sizes, threads=threads, cold=cold))
+        points = run(*expressions, at=found, sizes=sizes, threads=threads, cold=cold, **wanted)
     if csv_file is not None:
         from roofline.measurement.runs import write_runs
 

@@ -21,7 +21,7 @@ from roofline.cli.option_table import (
 )
 from roofline.cli.options import (
     blocks_asked,
-    expectation_asked,
+    expectation_wanted,
     one_expression,
     question_arguments,
     split_words,
@@ -64,7 +64,7 @@ def command(words: tuple[str, ...], columns: str | None, output: str | None, as_
     if run and options["estimate"]:
         raise InputError("--estimate is not worked out in blocks", hint="leave it out, or sweep in memory: -o grid.csv")
     text, chips = one_expression(expressions), targets(options.pop("on"))
-    expect = expectation_asked(options)
+    wanted = expectation_wanted(options)
     with working("sweeping", unit="rows") as report:
 
         def told(rows: int, every: int, *blocks: int) -> None:
@@ -72,11 +72,10 @@ def command(words: tuple[str, ...], columns: str | None, output: str | None, as_
             report(rows, every, f"{done:,} of {of:,} {'blocks' if blocks else 'rows'}")
 
         telling = {"block_progress" if run else "progress": told}
-        found = _sweep(text, chips, sizes, {**options, "columns": columns}, {**run, **telling})
+        found = _sweep(text, chips, sizes, {**options, "columns": columns}, {**run, **telling, **wanted})
     if run:
         show_json(found.to_dict()) if as_json else show(found, whole=True)
         return
-    found = expect(found)
     if output is not None:
         found.save(output)
         click.echo("\n".join([f"wrote {len(found)} rows to {output}", *_not_timed(found)]))

@@ -14,7 +14,7 @@ from roofline.cli.formula import check_one_answer, show_formulas
 from roofline.cli.option_table import BYTES, ESTIMATE, EXPECT, SEVERAL, option, options, with_options
 from roofline.cli.options import (
     convention_arguments,
-    expectation_asked,
+    expectation_wanted,
     parse_size,
     side_by_side,
     target_arguments,
@@ -85,7 +85,7 @@ def command(
     roofline trace model.py:build --input "bf16[1, 3, 224, 224]" --on l4 -o layers.svg
     roofline trace model.py:build --input "bf16[B, 512]" B=64 --on h100 --formula
     """
-    expect, machines = expectation_asked(options), targets(options["on"])
+    wanted, machines = expectation_wanted(options), targets(options["on"])
     if formula or language:
         _check_formula(machines, language, as_json, output)
     drawn = _check_output(output, machines, as_json)
@@ -108,7 +108,7 @@ def command(
     traced.flops(convention)
     bound: Any = None
     if machines != [None]:
-        bound = side_by_side([expect(traced.bound(**chosen, **roof)) for roof in roofs], machines)
+        bound = side_by_side([traced.bound(**chosen, **roof, **wanted) for roof in roofs], machines)
     if drawn:
         from roofline.charts.roofline_charts import program_roofline
 

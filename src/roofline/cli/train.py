@@ -11,7 +11,7 @@ from roofline.bounds.conventions import OF_OPERATIONS
 from roofline.cli.command import argument, command_named
 from roofline.cli.model_options import not_alone
 from roofline.cli.option_table import BYTES, ESTIMATE, EXPECT, SEVERAL, option, options, with_options
-from roofline.cli.options import convention_arguments, expectation_asked, on_each, target_arguments
+from roofline.cli.options import convention_arguments, expectation_wanted, on_each, target_arguments
 from roofline.cli.output import show, show_json
 from roofline.cli.progress import working
 from roofline.cli.values import POWER
@@ -94,8 +94,8 @@ def command(model: str, as_json: bool, search: bool, memory: bool, **options: An
 
     schedule(options["schedule"])  # a wrong name is said before that it takes --pipeline
     not_alone(_BESIDE)
-    estimates, expect = options["estimate"], expectation_asked(options)
-    if search and estimates:
+    wanted = expectation_wanted(options)
+    if search and wanted:
         raise InputError("--search compares floors", hint="estimate the layout that it finds, without --search")
     if search:
         _search(model, as_json, options)
@@ -104,7 +104,7 @@ def command(model: str, as_json: bool, search: bool, memory: bool, **options: An
         _memory(model, as_json, options)
         return
     if options["batch_tokens"] is None:
-        if estimates:
+        if wanted:
             raise InputError("what to expect is that of a step", hint="give --batch-tokens")
         _budget(model, as_json, options)
         return
@@ -122,7 +122,7 @@ def command(model: str, as_json: bool, search: bool, memory: bool, **options: An
 
     def ask(asked: dict[str, Any]) -> Any:
         arguments = target_arguments(asked) | convention_arguments(asked, OF_OPERATIONS)
-        return expect(train(model, **arguments, **asked))
+        return train(model, **arguments, **asked, **wanted)
 
     found = on_each(options, ask)
     if as_json and isinstance(found, SideBySide):

@@ -53,6 +53,7 @@ def estimated(
     if isinstance(answer, Serving):
         phases = {name: getattr(answer, name) for name in ("prefill", "decode")}
         found = {name: _of_bound(phase, estimator) for name, phase in phases.items() if phase is not None}
+        output = getattr(answer.further.get("generation"), "output", None) if output is None else output
         return with_expectation(replace(answer, **found), estimator, output)
     return _of_bound(answer, estimator)
 

@@ -16,6 +16,7 @@ from time import perf_counter, process_time
 from typing import Any
 
 from roofline import dtypes
+from roofline.answers import estimable
 from roofline.bounds.api import question
 from roofline.bounds.case import Case
 from roofline.bounds.question import names_in
@@ -267,6 +268,7 @@ WARM_UP = 0.05
 FLUSH = 128 * 2**20
 
 
+@estimable
 @raised_priority()
 def run(
     *expressions: str,

@@ -17,6 +17,7 @@ from itertools import product
 from math import prod
 from typing import Any
 
+from roofline.answers import estimable
 from roofline.bounds.sweep import stopped
 from roofline.bounds.sweep import sweep as sweep_line
 from roofline.errors import HardwareError, InputError, SizeError, suggest
@@ -101,6 +102,7 @@ def sweep(expression: Model | str | None = None, phase: str = "decode", **argume
     return sweep_line(expression, **arguments)
 
 
+@estimable
 def sweep_steps(
     model: Model | str,
     phase: str = "decode",

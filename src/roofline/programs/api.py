@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from importlib import import_module
+from inspect import signature
 from typing import Any, NamedTuple
 
+from roofline.bounds.api import target
+from roofline.bounds.conventions import OF_OPERATIONS, Conventions
 from roofline.errors import InputError, load_extra, suggest
 from roofline.programs.traced import Traced
-from roofline.signatures import optional, takes
+from roofline.signatures import optional, renamed, takes
 
 
 class FrontEnd(NamedTuple):
@@ -30,26 +33,33 @@ FRONT_ENDS: dict[str, FrontEnd] = {
 @takes(
     optional(
         backward="bool", optimizer="Any", sizes="Mapping[str, Size]", trips="Any", batch="int", weights="Any",
-        recompute_attention="bool", name="str", device="str", kwargs="Mapping[str, Any]",
-    )
+        recompute_attention="bool", name="str", device="str", kwargs="Mapping[str, Any]", on="str | Machine",
+    ),
+    target,
+    Traced.bound,
+    renamed(Conventions, dict(zip(OF_OPERATIONS, OF_OPERATIONS, strict=True))),
 )  # fmt: skip
-def trace(program: Any, *inputs: Any, frontend: str | None = None, **options: Any) -> Traced:
+def trace(program: Any, *inputs: Any, frontend: str | None = None, **options: Any) -> Any:
     """Find every operation of a module, a function or a file; no weights and no accelerator are needed.
 
     ``program`` is a torch module or function, a JAX function (``frontend="jax"``, or found by its inputs), or an ONNX
     file, its path or loaded. ``inputs`` are example tensors or specifications in the notation
     (``"bf16[1, 3, 224, 224]"``).
+    With ``on``, a machine, the answer is that of :meth:`Traced.bound`, which takes ``set``, ``policy``, ``estimate`` …
     ``options`` are the front end's own: for torch ``backward=True``, ``optimizer="adamw"``, ``name``, ``sizes``.
 
     See :mod:`roofline.programs.pytorch.trace` for what each gives. A missing library is an error that names the extra.
     """
-    if "on" in options:
-        raise InputError("a trace has no machine", hint="its time on one is trace(…).bound(on='h100')")
+    own = ("on", *signature(target).parameters, *signature(Traced.bound).parameters, *OF_OPERATIONS)
+    placed = {name: options.pop(name) for name in dict.fromkeys(own) if name in options}
+    if placed.get("on") is None and placed:
+        raise InputError(f"{next(iter(placed))}= is of a machine, and none is named", hint="as in on='h100'")
     if options.get("sizes"):
         from roofline.bounds.question import resolve_sizes
 
         options["sizes"] = resolve_sizes(options["sizes"])
-    return front_end(frontend or guess(program, inputs)).trace(program, *inputs, **options)  # type: ignore[no-any-return]
+    traced: Traced = front_end(frontend or guess(program, inputs)).trace(program, *inputs, **options)
+    return traced.bound(**placed) if placed else traced
 
 
 def front_end(name: str) -> Any:

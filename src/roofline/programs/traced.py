@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from roofline import dtypes
-from roofline.answers import Answer, Part
+from roofline.answers import Answer, Part, estimable
 from roofline.bounds.traffic import traffic
 from roofline.errors import InputError, suggest
 from roofline.ops.counting import CONVENTIONS, count_operation
@@ -144,6 +144,7 @@ class Traced(Answer):
         ops = tuple(op for op in self.ops if all(_fact(op, name) == value for name, value in wanted.items()))
         return replace(self, ops=ops, gaps=())
 
+    @estimable
     def bound(
         self,
         on: str | Machine | None = None,

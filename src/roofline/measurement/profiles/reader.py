@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
+from roofline.answers import estimable
 from roofline.bounds.api import target
 from roofline.errors import InputError
 from roofline.files import read_bytes
@@ -29,6 +30,7 @@ def read_profile(path: str | os.PathLike[str]) -> Profile:
     return read_nsight(name) if nsight else Profile(read_measured(name))
 
 
+@estimable
 @takes(target)
 def profile(
     path: str | os.PathLike[str], *, on: str | Machine, top: int | None = None, **options: Any

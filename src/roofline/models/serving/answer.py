@@ -7,11 +7,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from roofline.answers import Comparable, Fact, capability, whole, with_formulas
+from roofline.answers import Comparable, Fact, capability, plain_data, whole, with_formulas
 from roofline.bounds.bound import Bound
 from roofline.bounds.footprint import Footprint
 from roofline.errors import InputError
@@ -53,11 +53,22 @@ SCHEMA = "roofline/llm/1"
 _FORMATS = ("weights", "activations", "kv", "compute", "count", "skew")
 
 
+@dataclass(frozen=True, slots=True)
+class FurtherAnswer:
+    """Something worked out beside a step: its key in JSON, the answer, what yields its sections, a line."""
+
+    key: str
+    answer: Any
+    sections: Callable[[], Iterable[Section]]
+    lead: str = ""
+
+
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Serving(Comparable):
     """The floor of each phase that was asked for; one that was not is None. ``asked`` are the options of both.
 
     ``expectation`` is what to expect of them in a serving framework, where constants of its steps were asked for.
+    ``worked_out`` is what else was asked, and ``front`` the choices of decoding that no other beats.
     """
 
     model: Model
@@ -68,6 +79,13 @@ class Serving(Comparable):
     ways: Parallelism = ONE_CHIP
     asked: dict[str, Any] = field(default_factory=dict)
     expectation: Any = None
+    worked_out: tuple[FurtherAnswer, ...] = ()
+    front: Any = None
+
+    @property
+    def further(self) -> dict[str, Any]:
+        """What else was asked, by its key: ``generation``, ``cost``, ``fewest`` …"""
+        return {each.key: each.answer for each in self.worked_out}
 
     def one_line(self) -> str:
         """Each phase in one line."""
@@ -76,13 +94,22 @@ class Serving(Comparable):
 
     def sections_in_full(self) -> Iterator[Section]:
         """What it says, with every configuration where sizes are lists."""
-        return self.sections(most=None)
+        yield from self._of_steps(most=None)
+        for each in self.worked_out:
+            yield from each.sections()
 
-    def sections(self, lead: Sequence[Section] = (), most: int | None = MOST_ROWS) -> Iterator[Section]:
+    def sections(self) -> Iterator[Section]:
         """What each phase takes at best, what binds, the operations that cost most; memory; what was assumed.
 
-        ``lead`` stands above the phases: what else was asked, in a line each. Of configurations ``most`` are shown.
+        What else was asked stands above the phases in a line each, and below them in full. Of several configurations
+        the front stands in place of the phases, where it was asked for.
         """
+        yield from self._of_steps(MOST_ROWS) if self.front is None else self.front.sections()
+        for each in self.worked_out:
+            yield from each.sections()
+
+    def _of_steps(self, most: int | None) -> Iterator[Section]:
+        """What is said of the steps; of configurations ``most`` are shown."""
         phases = list(self.phases.values())
         if any(is_symbol(phase.lower) for phase in phases):
             for phase in phases:
@@ -92,7 +119,8 @@ class Serving(Comparable):
         near = self.nearest()
         yield from self.memory.misfit(near.said[0] if near and near.said else "")
         yield from caveats(item for phase in phases for item in phase.incomplete)
-        yield from (*lead, BLANK) if lead else ()
+        lead = [each.lead for each in self.worked_out if each.lead]
+        yield from (Sentences(lead), BLANK) if lead else ()
         if any(is_array(phase.lower) for phase in phases):
             yield _configurations(self, most)
         else:
@@ -283,7 +311,8 @@ class Serving(Comparable):
         )
         phases = {name: self.phases[name].to_dict() if name in self.phases else None for name in ("prefill", "decode")}
         served = {} if self.expectation is None else {"expectation": self.expectation.to_dict()}
-        return found | phases | served
+        served |= {} if self.front is None else {"front": self.front.to_dict()}
+        return found | phases | served | {each.key: plain_data(each.answer) for each in self.worked_out}
 
 
 def _phase_in_words(name: str, phase: Bound, found: Serving) -> Iterator[Section]:

@@ -22,6 +22,7 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 from roofline import dtypes
+from roofline.answers import estimable
 from roofline.bounds.api import target
 from roofline.bounds.bound import Bound, OpBound
 from roofline.bounds.case import Case
@@ -322,6 +323,7 @@ class _LaidOutStep(NamedTuple):
         )
 
 
+@estimable
 @plain_numbers
 @takes(
     TrainingQuestion,

@@ -1,18 +1,31 @@
-"""What ``roofline llm`` works out beside a step. An option asks for each; each has a key in JSON and sections."""
+"""``roofline llm``: a step of serving and what is worked out beside it, each asked for by an argument.
+
+>>> found = llm("llama-3-70b", on="h200:8", tensor=8, batch=64, prompt=8192, output=512, price=2.5)
+>>> list(found.further), round(found.further["generation"].tokens_per_second)
+(['generation', 'cost'], 2342)
+>>> round(found.further["cost"]["output"].dollars, 2)
+0.7
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
+from roofline.answers import estimable
 from roofline.bounds.conventions import OF_OPERATIONS
 from roofline.errors import InputError
+from roofline.models.config import load
+from roofline.models.description import Model
 from roofline.models.parallelism.layout import OPTIONS
+from roofline.models.parallelism.layout import pool as chips_sharing
+from roofline.models.serving.answer import FurtherAnswer, serve
 from roofline.models.step import PREFILL_ONLY
 from roofline.quantity import format_amount, format_number, parse, whole_number
-from roofline.sections import Section
+from roofline.signatures import takes
+from roofline.sizes import Size, is_array
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +54,8 @@ class ServingQuestion:
         for name in names:
             value = self.context if name == "context" else self.sizes[name]
             if value is None:
-                raise InputError(f"{option} needs --{name}", hint=f"for instance --{name} 1024")
-            if hasattr(value, "shape"):
+                raise InputError(f"{option} needs --{name}", hint=f"for instance --{name} 1024, {name}=1024")
+            if is_several(value):
                 raise InputError(f"{option} is about one configuration", hint=f"give --{name} one value")
             found.append(value)
         several = next((name for name in OPTIONS if isinstance(self.arguments.get(name), list)), None)
@@ -53,20 +66,15 @@ class ServingQuestion:
         return found
 
 
-@dataclass(frozen=True, slots=True)
-class FurtherAnswer:
-    """Something worked out beside a step: key in JSON, plain data, what yields its sections, a line."""
-
-    key: str
-    data: Any
-    sections: Callable[[], Iterable[Section]]
-    lead: str = ""
-
-
 def further_answers(asked: ServingQuestion, found: Any) -> Iterator[FurtherAnswer]:
     """Every further answer that was asked for; ``found`` is the answer about the step, where there is one."""
     works = [work for option, work in _WORK.items() if not _is_absent(asked.wanted[option])]
     yield from (work(asked, found) for work in dict.fromkeys(works))
+
+
+def is_several(value: Any) -> bool:
+    """Whether a size has several values."""
+    return isinstance(value, list | tuple | range) or is_array(value)
 
 
 def _is_absent(value: Any) -> bool:
@@ -75,7 +83,7 @@ def _is_absent(value: Any) -> bool:
 
 
 def _answer(key: str, answer: Any) -> FurtherAnswer:
-    return FurtherAnswer(key, answer.to_dict(), answer.sections)
+    return FurtherAnswer(key, answer, answer.sections)
 
 
 def _generation(asked: ServingQuestion, found: Any) -> FurtherAnswer:
@@ -109,7 +117,7 @@ def _speculation(asked: ServingQuestion, found: Any) -> FurtherAnswer:
     from roofline.models.serving.speculation import speculate
 
     batch, context = asked.need("--draft", "batch", "context")
-    by: Any = asked.wanted["draft_by"] or "0.1"
+    by: Any = 0.1 if asked.wanted["draft_by"] is None else asked.wanted["draft_by"]
     with suppress(ValueError):
         by = float(by)
     sizes = {"batch": batch, "context": context, "draft": asked.wanted["draft"], "form": asked.wanted["form"]}
@@ -149,7 +157,7 @@ def _disaggregation(asked: ServingQuestion, found: Any) -> FurtherAnswer:
         prefill_batch=asked.wanted["prefill_batch"],
         prefill={"on": target, "tensor": chips, **many},
         decode=decoding,
-        link=asked.wanted["link"],
+        link=asked.wanted["prefill_link"],
         form=asked.wanted["form"],
         **shared,
     )
@@ -186,10 +194,11 @@ def _cost(asked: ServingQuestion, found: Any) -> FurtherAnswer:
     said = [floor if form == "lower" else FORM_TEXT[form]]
     power = None
     if text is not None:
-        power = chip_power(machine) if text.lower() == "tdp" else parse(text, "W")
+        is_tdp = str(text).lower() == "tdp"
+        power = chip_power(machine) if is_tdp else parse(text, "W")
         if power is None:
             raise InputError(f"no power of {machine.name} is known", hint="give it in watts, as in --power 700")
-        if text.lower() == "tdp":
+        if is_tdp:
             said.append(f"power: the data sheet's {power:g} W, an upper bound, hosts and cooling not in it")
     costs = {}
     for name, phase, tokens in (
@@ -204,10 +213,9 @@ def _cost(asked: ServingQuestion, found: Any) -> FurtherAnswer:
         if hasattr(cost.chip_hours, "shape"):
             costs[name], among = cost.least(found.memory)
             said.append(f"{name}: the least of the configurations{among}")
-    data = {name: cost.to_dict() for name, cost in costs.items()}
     dollars = {name: cost.dollars for name, cost in costs.items() if cost.dollars is not None}
     lead = ", ".join(f"${format_number(float(each))} a million {name} tokens" for name, each in dollars.items())
-    return FurtherAnswer("cost", data, lambda: cost_section(costs, said), f"{lead}: {FORM_TEXT[form]}" if lead else "")
+    return FurtherAnswer("cost", costs, lambda: cost_section(costs, said), f"{lead}: {FORM_TEXT[form]}" if lead else "")
 
 
 def _advice(asked: ServingQuestion, found: Any) -> FurtherAnswer:
@@ -222,7 +230,7 @@ def _advice(asked: ServingQuestion, found: Any) -> FurtherAnswer:
         lists.append(advise_step(asked.model, "decode", batch=batch, context=context, **asked.decoding))
     if not lists:
         raise InputError("--advise needs a step to move", hint="give --prompt or --context")
-    lines = [each.to_dict() for found in lists for each in found]
+    lines = tuple(each for found in lists for each in found)
     return FurtherAnswer("advice", lines, lambda: [part for found in lists for part in advice_sections(found)])
 
 
@@ -237,3 +245,133 @@ _WORK = {
     "fit": _fewest,
     "advise": _advice,
 }
+
+
+@estimable
+@takes(serve, but=("algorithm",))
+def llm(
+    model: Model | str,
+    *,
+    batch: Size = 1,
+    prompt: Size | None = None,
+    context: Size | None = None,
+    output: int | None = None,
+    chunk: int | None = None,
+    tpot: float | str | None = None,
+    front: bool = False,
+    fit: bool = False,
+    advise: bool = False,
+    price: float | None = None,
+    power: float | str | None = None,
+    draft: int | None = None,
+    accept: float = 0.8,
+    draft_by: Any = None,
+    draft_weights: str | None = None,
+    prefill_on: str | None = None,
+    prefill_tensor: int | None = None,
+    prefill_batch: int = 1,
+    prefill_link: float | str | None = None,
+    pool: int = 1,
+    form: str = "lower",
+    algorithm: str | None = None,
+    **options: Any,
+) -> Any:
+    """The floor of serving a model: prefill of ``prompt`` tokens, a decode step after ``context``, whether it fits.
+
+    >>> llm("llama-3-8b", on="h100", batch=8, context=8192)
+    <Serving llama-3-8b: decode <Bound: 7.04 ms at best, 7.2 ms at worst on NVIDIA H100 SXM5 80GB, memory-bound (hbm)>>
+
+    What else is asked stands under ``further`` by its key, and in what the answer says: ``generation`` (``output``),
+    ``chunked`` (``chunk``), ``speculation`` (``draft``), ``disaggregation`` (``prefill_on``), ``cost`` (``price``,
+    ``power``), ``fewest`` (``fit``) and ``advice`` (``advise``). Of several batches, contexts or numbers of chips
+    ``front`` shows those that no other beats, and ``tpot`` the one that makes the most of a chip within that time:
+
+    >>> llm("llama-3-70b", on="h200", tensor=[2, 4, 8], batch=[1, 16, 64, 256], context=8192, tpot="20 ms").front.within
+    (ServingChoice(batch=64, context=8192, tensor=4, chips=4, ...),)
+
+    ``fit`` alone, without a prompt or a context, is the fewest chips that hold the model:
+
+    >>> llm("deepseek-v3", on="h200", fit=True)
+    <FewestChips for deepseek-v3: 5 x NVIDIA H200 SXM, split 8>
+
+    Times are seconds, ``price`` dollars of a chip for an hour, ``power`` watts of one chip, or ``"tdp"``.
+    """
+    wanted = {
+        "output": output, "chunk": chunk, "draft": draft, "prefill_on": prefill_on, "price": price, "power": power,
+        "fit": fit, "advise": advise, "form": form, "accept": accept, "draft_by": draft_by,
+        "draft_weights": draft_weights, "prefill_tensor": prefill_tensor, "prefill_batch": prefill_batch,
+        "prefill_link": prefill_link,
+    }  # fmt: skip
+    options |= {} if algorithm is None else {"algorithm": algorithm}
+    described, arguments = load(model), _pooled(options, pool)
+    sizes = {"batch": batch, "prompt": prompt, "context": context}
+    asked = ServingQuestion(described, sizes, arguments, wanted)
+    is_front = tpot is not None or front
+    _check(asked, tpot, is_front)
+    if fit and prompt is None and context is None:
+        return _fit_alone(asked)
+    found = serve(described, **sizes, **_laid_across(arguments, sizes))
+    front_of = _front(asked, tpot) if is_front else None
+    return replace(found, worked_out=tuple(further_answers(asked, found)), front=front_of)
+
+
+def decodes_several(sizes: dict[str, Any], arguments: dict[str, Any]) -> bool:
+    """Whether choices of decoding are asked for: several batches, contexts or tensor ways, and no prefill."""
+    lists = {name for name, value in arguments.items() if name in OPTIONS and is_several(value)}
+    many = lists == {"tensor"} or is_several(sizes["batch"]) or is_several(sizes["context"])
+    return many and lists <= {"tensor"} and sizes["prompt"] is None and sizes["context"] is not None
+
+
+def _check(asked: ServingQuestion, tpot: Any, is_front: bool) -> None:
+    """Refuse what says nothing: a limit on one step, and a bound of what has all three."""
+    if tpot is not None and not decodes_several(asked.sizes, asked.arguments):
+        hint = "give several batches, contexts or numbers of chips, as in --batch 1:256:*2, batch=[1, 64, 256]"
+        raise InputError("--tpot chooses among steps of decoding, and this is one", hint=hint)
+    form, longer = asked.wanted["form"], ("output", "chunk", "draft", "prefill_on", "price", "power")
+    if form != "lower" and not is_front and all(asked.wanted[name] is None for name in longer):
+        names = ", ".join(f"--{name.replace('_', '-')}" for name in longer)
+        raise InputError(
+            f"--form {form} says nothing about a step, which has all three bounds",
+            hint=f"add one of {names}, or several batches, or leave --form out",
+        )
+
+
+def _fit_alone(asked: ServingQuestion) -> Any:
+    """The fewest chips; what is of a step is refused."""
+    found = {each.key: each for each in further_answers(asked, None)}
+    return found["fewest"].answer
+
+
+def _front(asked: ServingQuestion, tpot: Any) -> Any:
+    from roofline.models.serving.pareto import latency_throughput
+
+    if asked.context is None:
+        raise InputError("a front needs a context to decode after", hint="for instance --context 8192, context=8192")
+    sizes = {"batch": asked.sizes["batch"], "context": asked.context, "form": asked.wanted["form"], "tpot": tpot}
+    return latency_throughput(asked.model, **sizes, **asked.decoding)
+
+
+def _pooled(options: dict[str, Any], chips: int) -> dict[str, Any]:
+    """The arguments of a step, on a pool of chips where there are several."""
+    ways = [name for name in options if name in OPTIONS or name == "algorithm"]
+    if chips > 1 and ways:
+        raise InputError(f"a pool of chips is not split by {ways[0]} too", hint="give one of the two")
+    if chips == 1:
+        return options
+    from roofline.bounds.api import target
+
+    chosen = ("set", "files", "unit", "over", "achievable")
+    machine = target(options["on"], **{name: options[name] for name in chosen if name in options})
+    kept = {name: value for name, value in options.items() if name not in chosen}
+    return {**kept, "on": chips_sharing(machine, chips)}
+
+
+def _laid_across(arguments: dict[str, Any], sizes: dict[str, Any]) -> dict[str, Any]:
+    """Lay lists of numbers of chips across those of sizes: every layout with every size."""
+    lists = [name for name, value in arguments.items() if name in OPTIONS and isinstance(value, Sequence | range)]
+    lists = [name for name in lists if not isinstance(arguments[name], str)]
+    if not lists or not any(map(is_several, sizes.values())):
+        return arguments
+    import numpy as np
+
+    return {name: np.asarray(value)[:, None] if name in lists else value for name, value in arguments.items()}
