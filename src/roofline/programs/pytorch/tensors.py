@@ -6,14 +6,13 @@ Views share a storage, writing in place makes a version, and dimensions of strid
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence, Set
-from dataclasses import dataclass, field, replace
-from itertools import pairwise
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 
 from roofline import dtypes
-from roofline.programs.pytorch.open_sizes import hinted_size
+from roofline.programs.pytorch.views import ViewsRead
 from roofline.sizes import product
 from roofline.work import Op, Tensor
 
@@ -87,7 +86,6 @@ class _Storage:
     version: int = 0
     parts: int = 0
     elements: Any = None
-    regions: dict[tuple[Any, ...], int] = field(default_factory=dict)
 
     @property
     def base(self) -> str:
@@ -99,11 +97,12 @@ class _Storage:
 
 
 class TensorIdentities:
-    """Names tensors by storage. Knows which came from outside, and which regions of those were read."""
+    """Names tensors by storage. Knows which came from outside, and which views of them were read."""
 
     def __init__(self) -> None:
         self._storages: dict[int, _Storage] = {}
         self._odd: dict[int, tuple[Any, Tensor]] = {}
+        self._views = ViewsRead()
         self._count = 0
 
     def declare(self, tensor: Any, role: str, label: str) -> None:
@@ -132,8 +131,8 @@ class TensorIdentities:
         if role is not None and not found.made and found.role == "activation":
             found.role = role
         ident = found.ident
-        if not found.made and not _covers(tensor):
-            ident += f"[{found.regions.setdefault(_region(tensor), len(found.regions))}]"
+        if not _covers(tensor):
+            ident = self._views.name(ident, tensor, found.made)
         return self._tensor(tensor, ident, found)
 
     def wrote(self, tensor: Any, role: str = "activation", in_place: bool = False, part: bool = False) -> Tensor:
@@ -161,25 +160,16 @@ class TensorIdentities:
         return {storage.ident for storage in found if storage is not None and storage.made}
 
     def settle(self, ops: Sequence[Op], results: Set[str] = frozenset()) -> tuple[Op, ...]:
-        """Give overlapping regions of an outside tensor one name, and its last version a role that stays.
+        """Say what each operation reads of a tensor through its views, and give its last version a role that stays.
 
-        So no policy reads the one twice, or takes the other for an intermediate where the program reads it too.
         The statistics that a norm keeps for a gradient, and dropout's mask, are written where something reads them or
         they are among the ``results``.
         """
+        ops = self._views.settled(ops)
         asked = results | {t.ident for op in ops for t in op.reads}
         storages = {id(s): s for s in self._storages.values()}.values()
-        merged = {
-            f"{s.ident}[{number}]": s.ident
-            for s in storages
-            if s.regions and _overlap(s.regions)
-            for number in s.regions.values()
-        }
         kept = {s.ident for s in storages if s.outside and s.version and s.role in ("weight", "state")}
         passing = {f"{s.base}.{n}" for s in storages if s.role == "state" for n in range(1, s.version)}
-
-        def read(t: Tensor) -> Tensor:
-            return replace(t, ident=merged[t.ident]) if t.ident in merged else t
 
         def written(t: Tensor) -> Tensor:
             return replace(t, role="state" if t.ident in kept else "activation") if t.ident in kept | passing else t
@@ -188,9 +178,7 @@ class TensorIdentities:
             whole = (op.kind != "norm" and op.name != "native_dropout") or op.name.endswith("backward")
             return (*op.writes[:1], *(t for t in op.writes[1:] if whole or t.ident in asked))
 
-        return tuple(
-            replace(op, reads=tuple(map(read, op.reads)), writes=tuple(map(written, wanted(op)))) for op in ops
-        )
+        return tuple(replace(op, writes=tuple(map(written, wanted(op)))) for op in ops)
 
     def _of(self, tensor: Any, made: bool = False, role: str = "activation") -> _Storage | None:
         try:
@@ -248,15 +236,3 @@ def _covers(tensor: Any) -> bool:
     held = tensor.untyped_storage().nbytes() // max(1, tensor.element_size())
     reached = product(n for n, stride in zip(tensor.shape, tensor.stride(), strict=True) if stride != 0)
     return bool(reached >= held)
-
-
-def _region(tensor: Any) -> tuple[Any, ...]:
-    shape, strides = map(hinted_size, tensor.shape), map(hinted_size, tensor.stride())
-    steps = [(size, stride) for size, stride in zip(shape, strides, strict=True) if size > 1 and stride]
-    return (hinted_size(tensor.storage_offset()), *sorted(steps))
-
-
-def _overlap(regions: dict[tuple[Any, ...], int]) -> bool:
-    """Whether the stretches of memory that regions span run into each other."""
-    spans = sorted((start, start + sum((n - 1) * stride for n, stride in steps)) for start, *steps in regions)
-    return any(second[0] <= first[1] for first, second in pairwise(spans))

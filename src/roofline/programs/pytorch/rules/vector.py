@@ -112,7 +112,7 @@ def fused_optimizer(call: Call) -> Priced:
     size = _elements(call.tensors(0))
     writes = call.writes
     if call.operand("grad_scale") is None:
-        gradients = {tensor.ident.partition(".")[0] for tensor in call.read(*call.tensors(1))}
+        gradients = {tensor.ident.partition("[")[0].partition(".")[0] for tensor in call.read(*call.tensors(1))}
         writes = tuple(tensor for tensor in writes if tensor.ident.partition(".")[0] not in gradients)
     return pricing.vector(
         call.name,

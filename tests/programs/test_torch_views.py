@@ -1,0 +1,83 @@
+"""What a program reads of one tensor through several views, against the addresses of its elements."""
+
+import random
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from roofline import trace  # noqa: E402
+from roofline.programs.pytorch.views import pieces, region_of  # noqa: E402
+
+
+def _bytes(program, *inputs, policy="each-op"):
+    return sum(trace(program, *inputs).bound("h100", policy=policy).bytes.values())
+
+
+def _heads(x):
+    parts = [part.view(2, 64, 4, 64).transpose(1, 2) for part in x.chunk(3, -1)]
+    return torch.nn.functional.scaled_dot_product_attention(*parts, is_causal=True)
+
+
+def test_attention_reads_queries_keys_and_values_that_lie_in_one_tensor():
+    x, weight = torch.empty(2, 64, 768), torch.empty(768, 256)
+    packed, result, hidden = 4 * 2 * 64 * 768, 4 * 2 * 64 * 256, torch.empty(2, 64, 256)
+    assert _bytes(_heads, x) == _bytes(_heads, x, policy="minimal") == packed + result
+
+    def layer(hidden, weight):
+        return _heads(torch.nn.functional.linear(hidden, weight))
+
+    linear = 4 * (2 * 64 * 256 + 768 * 256) + packed
+    assert _bytes(layer, hidden, weight) == linear + packed + result
+    assert _bytes(layer, hidden, weight, policy="minimal") == linear - packed + result
+
+
+@pytest.mark.parametrize(
+    ("program", "shape", "each", "least"),
+    [
+        (lambda x: x[:, :384] * x[:, 384:], (64, 768), 64 * (768 + 384), 64 * (768 + 384)),
+        (lambda x: x[:, ::2] * x[:, 1::2], (64, 768), 64 * (768 + 384), 64 * (768 + 384)),
+        (lambda x: torch.stack(x.unbind(1)), (64, 8), 2 * 64 * 8, 2 * 64 * 8),
+        (lambda x: x[1:] - x[:-1], (1024,), 1024 + 1023, 1024 + 1023),
+        (lambda x: x[:600].sum() + x[400:].sum(), (1024,), 600 + 624 + 5, 1024 + 1),
+        (lambda x: x[2:] + x[:-2] - 2 * x[1:-1], (18,), 34 + 32 + 48, 18 + 16),
+        (lambda x: x - x[:1], (64, 8), 2 * 64 * 8, 2 * 64 * 8),
+        (lambda x: (x + 1) * (x + 1)[:, :1], (64, 8), 4 * 64 * 8 + 64 * 8 + 64 + 64 * 8, 2 * 64 * 8),
+    ],
+)
+def test_views_move_the_elements_that_they_reach_together(program, shape, each, least):
+    x = torch.empty(shape)
+    assert _bytes(program, x) == 4 * each
+    assert _bytes(program, x, policy="minimal") == 4 * least
+
+
+def test_views_of_an_intermediate_and_it_as_a_whole():
+    def program(x):
+        y = x + 1
+        return y * y[:, :1]
+
+    assert _bytes(program, torch.empty(64, 8)) == 4 * 4 * 64 * 8
+
+
+def test_views_of_open_sizes():
+    traced = trace(lambda x: x[:, :384] * x[:, 384:], "fp32[B, 768]")
+    (moved,) = traced.bound("h100").bytes.values()
+    assert moved.subs(dict.fromkeys(moved.free_symbols, 64)) == 4 * 64 * (768 + 384)
+
+
+def test_pieces_of_drawn_views_are_those_of_their_elements():
+    draw, found = random.Random(0), 0
+    for _ in range(300):
+        x = torch.arange(96).view(draw.choice([(96,), (8, 12), (2, 8, 6), (4, 24)]))
+        views = []
+        for _ in range(draw.randint(1, 4)):
+            ends = [sorted(draw.sample(range(n + 1), 2)) for n in x.shape]
+            views.append(x[tuple(slice(a, b, draw.choice((1, 1, 2))) for a, b in ends)])
+        held = [set(view.flatten().tolist()) for view in views]
+        cut = pieces([region_of(view) for view in views])
+        if cut is not None:
+            found += 1
+            union = set().union(*held)
+            assert cut.union(range(len(views))) == 8 * len(union)
+            assert cut.apart == (sum(map(len, held)) == len(union))
+    assert found > 150
