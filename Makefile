@@ -7,6 +7,8 @@ PIP    := $(BIN)/python -m pip --quiet --disable-pip-version-check
 OUT    := out
 SEEDS  := 0:10000
 N      := 100000
+# Tests start many processes: each reads the bytecode that the first one wrote.
+unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .PHONY: help accuracy agreement demo test test-long pytest lint types bench fuzz laws lowest docs docs-update web clean

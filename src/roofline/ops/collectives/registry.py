@@ -88,7 +88,10 @@ def link_groups(axes: Sequence[MeshAxis]) -> tuple[LinkGroup, ...]:
         segments = tuple(segment for axis in axes for segment in axis.segments if segment.tier == tier)
         size = product(segment.size for segment in segments)
         nested = segments[0].nested
-        segments = (replace(segments[0], size=size),) if segments[0].topology != "torus" else _rejoined(segments)
+        if segments[0].topology == "torus":
+            segments = _rejoined(segments)
+        elif len(segments) > 1:
+            segments = (replace(segments[0], size=size),)
         found.append(
             LinkGroup(segments, size, product(_below(axis, tier) for axis in axes), size * outer if nested else size)
         )
@@ -98,6 +101,8 @@ def link_groups(axes: Sequence[MeshAxis]) -> tuple[LinkGroup, ...]:
 
 def _rejoined(segments: tuple[AxisSegment, ...]) -> tuple[AxisSegment, ...]:
     """Join the parts of a cut axis of a slice where all of them take part: together they are the whole axis."""
+    if all(segment.cut is None for segment in segments):
+        return segments
     found: dict[str, AxisSegment] = {}
     for segment in segments:
         parts = [other for other in segments if segment.cut is not None and other.resource == segment.resource]
