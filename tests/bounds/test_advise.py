@@ -200,3 +200,27 @@ def test_a_step_that_fits_no_more_is_no_advice() -> None:
     """The l2 of an H100 holds the operands; twice the batch would not fit it."""
     for item in advise("bf16[B, D] * bf16[D, F]", on="h100", over="l2", B=64, D=4096, F=5500):
         assert item.after.footprint is None or item.after.footprint.fits is not False
+
+
+@pytest.mark.parametrize(
+    ("line", "asked", "change"),
+    [
+        (PROGRAM, {"on": "h100", "B": 64, "D": 8192, "F": 8192}, "memory at twice the bandwidth"),
+        (PROGRAM, {"on": "h100", "B": 64, "D": 8192, "F": 8192, "set": {"hbm": 4e12}}, "memory at twice the bandwidth"),
+        (PROGRAM, {"on": "h100", "B": 4096, "D": 8192, "F": 8192}, "twice the bf16 peak"),
+        (PROGRAM, {"on": "h100", "B": 4096, "D": 8192, "F": 8192, "unit": "vector"}, "the matrix unit"),
+        ("softmax(bf16[B, D])", {"on": "a100", "B": 64, "D": 8192}, "operands in l2"),
+        ("A[I, J_X] * B[J_X, K] -> C[I, K]", {"on": "v5e:4", "I": 64, "J": 64, "K": 64}, "ici at half the latency"),
+    ],
+)
+def test_a_line_says_itself_in_words_that_ask_it_again(line: str, asked: dict[str, object], change: str) -> None:
+    found = {item.change: item for item in advise(bound(line, **asked))}
+    assert change in found
+    for item in found.values():
+        words = item.to_dict()["question"]
+        if words is None:  # a question of raw amounts, a mesh
+            continue
+        told = {"on": words["on"], **{name: asked[name] for name in ("unit",) if name in asked}, **words["options"]}
+        told["set"] = {**asked.get("set", {}), **words["options"].get("set", {})}
+        assert bound(words["expression"], **told, **words["sizes"]).lower == item.after.lower, item.change
+    assert found[change].to_dict()["question"] is not None

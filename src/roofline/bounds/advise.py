@@ -35,6 +35,7 @@ from roofline.bounds.bound import Bound
 from roofline.bounds.question import Question
 from roofline.errors import HardwareError, InputError
 from roofline.hardware import chip, override, with_choices
+from roofline.hardware.overrides import changed_figures
 from roofline.hardware.rate import figure_value, main_level
 from roofline.notation import program
 from roofline.notation.structure import Step
@@ -86,16 +87,18 @@ class Advice:
         }
 
     def _question(self) -> dict[str, Any] | None:
-        """The changed question in words that ask it again; None where words do not say it (a figure that changed)."""
+        """The changed question in words that ask it again; None where words do not say it."""
         asked, was = self.after.question, self.before.question
-        moved = asked.machine.target == was.machine.target and asked.machine != was.machine
-        if not asked.text or moved or asked.machine.given != was.machine.given:
+        if not asked.text or set(was.machine.given) - set(asked.machine.given):
             return None
         sizes = {name: size for name, size in asked.sizes.items() if isinstance(size, int | float)}
         now, then = (
             {each.name: getattr(q.conventions, each.name) for each in fields(q.conventions)} for q in (asked, was)
         )
-        options = changed_words(then, now)
+        for which, of in ((asked, now), (was, then)):
+            of |= {"over": which.machine.over or "main", "unit": which.machine.unit or "auto"}
+        figures_set = changed_figures(asked.machine, was.machine)
+        options = changed_words(then, {**now, "set": figures_set} if figures_set else now)
         return (
             None
             if options is None

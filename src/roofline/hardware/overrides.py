@@ -364,14 +364,34 @@ def _describe(machine: Machine, path: str) -> str:
     if "achievable" in (head.rpartition(".")[2], part):
         counts = "" if machine.use_achievable else ", which only counts with achievable"
         return f"{path} at {_fraction(machine, path):g}{counts}"
-    unit = next((unit for unit in machine.units if unit.name == head), None)
-    if unit is not None and part in unit.peaks:
-        return f"{part} on {head} at {quantity.format_quantity(unit.peaks[part].value, 'FLOP/s')}"
-    figure = machine.tdp if path == "tdp" else getattr(unit or _level(machine, head), part, None)
+    figure = _figure_at(machine, path)
     if figure is None:
         return path
+    if any(unit.name == head and part in unit.peaks for unit in machine.units):
+        return f"{part} on {head} at {quantity.format_quantity(figure.value, 'FLOP/s')}"
     name = head if part == "bandwidth" else path
     return f"{name} at {quantity.format_quantity(figure.value, figure_unit(path))}"
+
+
+def _figure_at(machine: Machine, path: str) -> Figure | None:
+    head, _, part = path.rpartition(".")
+    unit = next((unit for unit in machine.units if unit.name == head), None)
+    if unit is not None and part in unit.peaks:
+        return unit.peaks[part]
+    found: Figure | None = machine.tdp if path == "tdp" else getattr(unit or _level(machine, head), part, None)
+    return found
+
+
+def changed_figures(machine: Machine, before: Machine) -> dict[str, float]:
+    """Figures given of ``machine`` that are not given so of ``before``, as :func:`override` takes them.
+
+    >>> from roofline.hardware import chip
+    >>> changed_figures(chip("v5e", hbm=1.6e12, bf16=2e14), chip("v5e", bf16=2e14))
+    {'hbm.bandwidth': 1600000000000.0}
+    """
+    was = {path: _figure_at(before, path) for path in before.given}
+    found = ((path, _figure_at(machine, path)) for path in machine.given)
+    return {path: figure.value for path, figure in found if figure is not None and figure != was.get(path)}
 
 
 def _fraction(machine: Machine, path: str) -> float:
