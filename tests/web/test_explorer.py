@@ -22,6 +22,7 @@ from urllib.parse import quote, urlencode, urlsplit
 import pytest
 
 from roofline import bound
+from roofline.cli.explore import _start
 from roofline.cli.questions import ASKED, answer_question, command_words
 from roofline.errors import InputError
 from roofline.models import generation, serve_bound
@@ -71,8 +72,29 @@ def test_a_slider_a_link_and_the_way_back(tab: Tab, explorer: str) -> None:
     assert tab.text("#lower") == format_quantity(bound(LINE, on="h100", **{**at, "B": 512}).lower, "s")
     tab.page.go_back()
     tab.page.locator("#lower", has_text=moved).wait_for()
-    tab.page.get_by_role("button", name="apply").first.click()
+    line = tab.page.locator(".advice tr", has_text="twice the bandwidth")
+    line.or_(tab.page.locator(".advice tr", has_text="twice the bf16 peak")).get_by_role("button", name="apply").click()
     tab.page.locator(".diff", has_text="faster").wait_for()
+    said_nothing(tab, explorer)
+
+
+def test_a_model_of_the_command_line_opens_on_an_answer_and_says_how_it_lies_on_chips(tab: Tab, explorer: str) -> None:
+    shown(tab, f"{explorer}{_start(['llama-3-70b'], ['h200:8'])}")
+    split = serve_bound("llama-3-70b", "decode", on="h200:8", tensor=8, batch=1, context=8192)
+    assert tab.text("#lower") == format_quantity(split.lower, "s")
+    assert "one copy of the model, split over 8 chips" in tab.text(".answer")
+    tensor = tab.page.get_by_label("tensor", exact=True).first
+    assert tensor.get_attribute("placeholder") is None, "a hint looks like a value"
+    tensor.fill("")
+    tensor.press("Enter")
+    tab.page.locator(".answer", has_text="8 copies of the model, one on each chip").wait_for()
+    copies = serve_bound("llama-3-70b", "decode", on="h200:8", batch=1, context=8192).footprint
+    assert copies is not None
+    too_much = format_quantity(copies.total - (copies.capacity or 0), "B")
+    said = tab.text(".answer")
+    assert f"DOES NOT FIT: each chip needs {format_quantity(copies.total, 'B')}, {too_much} more than the" in said
+    assert "no cost of a million tokens where it does not fit" in said
+    tab.page.locator("svg text.over", has_text=f"{too_much} too much").wait_for()
     said_nothing(tab, explorer)
 
 
@@ -181,6 +203,7 @@ def test_nothing_scrolls_sideways(tab: Tab, explorer: str, width: int, theme: st
     assert tab.page.evaluate("document.documentElement.scrollWidth") <= width
     box = tab.page.locator("#lower").bounding_box()
     assert box["y"] + box["height"] < 844, "the answer stands above the fold"
+    assert tab.page.locator(".knob .figure", has_text="TB/s").is_visible(), "a rate has its unit"
     more = ("model", "training", "plan", "sharding", "chips?pick=h100,a100") if LONG else ()
     for page in ("measured", *more):
         shown(tab, f"{explorer}#/{page}", "main[aria-busy=false]")

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from roofline import bound, compare, estimated, solve, sweep
+from roofline import bound, compare, estimated, plot, solve, sweep
 from roofline.cli import main
 from roofline.errors import InputError
 from roofline.models import serve_bound
@@ -199,6 +199,36 @@ def test_the_page_shows_the_answer_and_says_nothing_to_the_console(tab: Tab, of_
         assert sorted(took)[len(took) // 2] < 0.05, "a slider moves the answer at once"
 
 
+#: Names in the picture of a chart that stand on each other or outside, names of lines that stand on a line.
+COVERED = """(which) => {
+  const svg = document.querySelectorAll("section.chart svg[role=img]")[which], whole = svg.getBoundingClientRect();
+  const texts = [...svg.querySelectorAll("text.beside, text.end")];
+  const boxes = texts.map((each) => [each.textContent, each.getBoundingClientRect(), each.style.fill]);
+  const points = [...svg.querySelectorAll("path.curve")].flatMap((path) => {
+    const at = path.getScreenCTM(), long = path.getTotalLength();
+    return Array.from({length: Math.ceil(long / 3)}, (_, i) => path.getPointAtLength(3 * i).matrixTransform(at));
+  });
+  const on = (box) => points.filter((p) => p.x > box.left && p.x < box.right && p.y > box.top + 4 && p.y < box.bottom - 3).length;
+  const over = (a, b) => a.left < b.right && a.right > b.left && a.top + 3 < b.bottom && a.bottom > b.top + 3;
+  return [boxes.length, boxes.filter(([, box, color], i) => (color && on(box)) || box.right > whole.right + 1
+    || boxes.some(([, other], k) => k !== i && over(box, other))).map(([text]) => text)];
+}"""
+
+
+def test_names_in_a_picture_cover_no_line_and_no_other(tab: Tab, tmp_path: Path) -> None:
+    """As many names as have room are there: of two chips, and of two operations on two chips."""
+    two = plot(on=["h100", "mi300x"])
+    four = plot("x = bf16[64, 8192] * bf16[8192, 8192]; softmax(x)", on=["h100", "v5e"])
+    opened(tab, report(two, four), tmp_path)
+    for width, least in ((390, 1), (768, 4), (1280, 4)):
+        tab.page.set_viewport_size({"width": width, "height": 844})
+        tab.page.wait_for_timeout(60)
+        for which in (0, 1):
+            many, covered = tab.page.evaluate(COVERED, which)
+            assert covered == [], (width, which)
+            assert many >= least, (width, which)
+
+
 def test_names_of_strangers_stay_text(tab: Tab, tmp_path: Path) -> None:
     fields: dict[str, Any] = {"model_type": "llama", "hidden_size": 64, "num_hidden_layers": 2, "vocab_size": 100}
     fields |= {
@@ -243,7 +273,7 @@ def test_answers_without_a_closed_form_stand_as_they_are(tmp_path: Path) -> None
         ["plot", LINE, "--on", "v5e", "B=64", "D=64", "F=64"],
         ["shard", "A[I_X, J] * B[J, K] -> C[I_X, K]", "--on", "v5e:4x4", "I=64", "J=64", "K=64"],
         ["comm", "allreduce", "--bytes", "1e9", "--on", "h100:8"],
-        ["chips", "h100"],
+        ["chips", "h100", "h200"],
     ],
 )
 def test_commands_write_reports(words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -252,6 +282,7 @@ def test_commands_write_reports(words: list[str], tmp_path: Path, capsys: pytest
     page = embedded((tmp_path / "x.html").read_text())
     assert page["command"] == words
     assert page["sections"] or page["charts"]
+    assert page["title"] not in ("", "roofline")
 
 
 def test_a_solution_moves_and_stands_at_what_was_found() -> None:

@@ -66,10 +66,11 @@ function Card() {
   const serving = it.name === "decode" || it.name === "prefill", said = [...passing(), ...nextFlips()];
   return (
     <section class="card answer" aria-label="Answer" aria-live="polite">
-      {misfit ? <p class="alert">DOES NOT FIT: needs {quantity(needs, "B")}, {it.level} has {quantity(has!, "B")}</p>
-        : has !== null && needs !== undefined && <p class="good">fits: {quantity(needs, "B")} of {quantity(has, "B")} in {it.level}</p>}
+      {misfit ? <p class="alert">DOES NOT FIT: {it.chips > 1 ? "each chip needs" : "needs"} {quantity(needs, "B")}, {quantity(needs - has!, "B")} more than the {quantity(has!, "B")} of {it.level}</p>
+        : has !== null && needs !== undefined && <p class="good">fits: {quantity(needs, "B")} of {quantity(has, "B")} in {it.level}{it.chips > 1 ? " of each chip" : ""}</p>}
       {refused.value.map((reason) => <p class="alert">not valid here: {reason}</p>)}
       <p class="headline"><b id="lower" data-seconds={times.lower}>{quantity(times.lower, "s")}</b> at best{it.name === "decode" ? " a token" : it.name === "prefill" ? " to the first token" : it.name === "train" ? " a step" : ""}, {binds} binds</p>
+      {it.spread && <p>{it.spread}</p>}
       {it.name === "train" && <Mfu />}
       {serving && <p>{quantity(tokens(it, at) / times.lower, "")} tokens/s{it.name === "decode" && ` · ${quantity(1 / times.lower, "")} tokens/s for each user`}</p>}
       <Cost />
@@ -106,10 +107,10 @@ const dollars = (value: number): string => `$${Number(value.toPrecision(3))}`;
 function Cost() {
   const it = step.value, at = now.value;
   if (!makesTokens(it, at)) return null;
-  const cost = it.capacity !== null && answer.value.memory > it.capacity ? NaN : costOf(it, answer.value, at);
+  const misfit = it.capacity !== null && answer.value.memory > it.capacity, cost = misfit ? NaN : costOf(it, answer.value, at);
   return <>
     <p class="inline" id="cost">{Number.isFinite(cost) && <><b>{dollars(cost)}</b> for a million tokens: {atSizes(it, at)}, on {it.on}, at the floor, where a chip costs </>}
-      {!Number.isFinite(cost) && "cost of a million tokens, where a chip costs "}$ <PriceField of={it} label="price of a chip for an hour" /> an hour</p>
+      {misfit ? "no cost of a million tokens where it does not fit; a chip costs " : !Number.isFinite(cost) && "cost of a million tokens, where a chip costs "}$ <PriceField of={it} label="price of a chip for an hour" /> an hour</p>
     {beside.value.length < 2 && <PriceSource all={[it]} />}</>;
 }
 
@@ -142,18 +143,19 @@ function Beside() {
   const [one, ...rest] = able, what = priced ? atSizes(step.value, at) : "this";
   return (
     <section class="card beside" aria-label="Machines side by side"><h2>Side by side <small>{priced && `${what}, at the floor`}</small></h2>
-      <div class="scroll" tabIndex={0} role="group" aria-label="Machines side by side"><table><thead><tr><th class="left">machine</th><th>at best</th><th class="spare">× least</th><th class="left spare">binds</th><th class={roomy}>memory</th><th>$ chip·h</th><th>{priced ? "$ for 1M tokens" : "cost"}</th></tr></thead>
+      <div class="scroll" tabIndex={0} role="group" aria-label="Machines side by side"><table><thead><tr><th class="left">machine</th><th>at best</th><th class="spare">× least</th><th class="left spare">binds</th><th class={roomy}>memory</th><th>$ chip·h</th><th>{priced ? "$ / 1M tokens" : "cost"}</th></tr></thead>
         <tbody>{all.map((each, k) => <tr class={each.i === index.value ? "pinned" : ""}>
           <td class="left"><button class="key" onClick={() => choose(each.of.name, k)}>{each.of.on}</button></td>
           <td>{quantity(each.times.lower, "s")}{fits(each) && each.times.lower === best ? " ★" : ""}</td><td class="spare">{(each.times.lower / best).toFixed(2)}×</td>
           <td class="left spare">{bindingOf(each.of, each.times)}</td>
           <td class={fits(each) ? roomy : "alert"}>{each.times.memory === undefined ? "" : <>{quantity(each.times.memory, "B")}{!fits(each) && <><br />does not fit</>}</>}</td>
           <td><PriceField of={each.of} label={`price of ${each.of.on}`} /></td>
-          <td>{fits(each) && Number.isFinite(cost(each)) ? `${priced ? dollars(cost(each)) : `${(cost(each) / least).toFixed(2)}×`}${known.length > (known.length < able.length ? 1 : 0) && cost(each) === least ? " cheapest" : ""}` : ""}</td></tr>)}</tbody></table></div>
+          <td>{fits(each) && Number.isFinite(cost(each)) && <>{priced ? dollars(cost(each)) : `${(cost(each) / least).toFixed(2)}×`}{known.length > (known.length < able.length ? 1 : 0) && cost(each) === least && <span class="mark"> cheapest</span>}</>}</td></tr>)}</tbody></table></div>
       {chips && rest.map((other) => {
         const ratio = (one.times.lower * one.of.chips) / (other.times.lower * other.of.chips), price = priceOf(one.of);
-        return <p class="flips">{other.of.on} is cheaper than {one.of.on} while its chip costs less than {ratio.toPrecision(3)} times as much an hour
-          {Number.isFinite(price) && `: below ${dollars(ratio * price)}, where ${one.of.on} costs $${price}`}</p>;
+        if (Math.abs(ratio - 1) < 5e-4) return <p class="flips">a chip of {other.of.on} does as much as one of {one.of.on}: the one that costs less an hour is cheaper</p>;
+        return <p class="flips">{other.of.on} is cheaper than {one.of.on} as long as a chip of it costs less than {Number.isFinite(price)
+          ? `${dollars(ratio * price)} an hour: ${ratio.toPrecision(3)} times the $${price} of a chip of ${one.of.on}` : `${ratio.toPrecision(3)} times a chip of ${one.of.on}`}</p>;
       })}
       <PriceSource all={all.map((each) => each.of)} />
     </section>);
@@ -224,7 +226,7 @@ function Slider({ knob }: { knob: Knob }) {
       <input type="range" aria-label={knob.name} min={0} max={NOTCHES} value={place(value)} aria-valuetext={quantity(value, knob.unit)}
         onInput={(e) => { setWrong(""); set(knob.key, at(Number(e.currentTarget.value))); }} />
       <Draft inputMode="decimal" aria-label={`${knob.name}, exactly`} value={short(value)} done={typed} />
-      <span class="figure">{knob.whole ? count(value) : knob.unit === "hops/s" ? `${quantity(1 / value, "s")}/hop` : quantity(value, knob.unit)}</span>
+      <span class={`figure ${knob.whole ? "plain" : ""}`}>{knob.whole ? count(value) : knob.unit === "hops/s" ? `${quantity(1 / value, "s")}/hop` : quantity(value, knob.unit)}</span>
       {wrong && <span class="alert" role="alert">{wrong}</span>}
     </div>
   );

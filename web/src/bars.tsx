@@ -5,7 +5,7 @@ import { quantity } from "./quantity";
 import { pinned, type ChartSpec, type Mark } from "./state";
 import { Exports, width } from "./tools";
 
-const [NAME, BAR, GAP, FIGURE, EDGE] = [17, 16, 10, 92, 4];
+const [NAME, BAR, GAP, FIGURE, EDGE] = [20, 16, 10, 92, 4];
 
 /** As much of a text as fits a width. */
 const cut = (text: string, room: number): string => (text.length * 6.6 <= room ? text : `${text.slice(0, Math.max(1, Math.floor(room / 6.6) - 1))}…`);
@@ -19,7 +19,7 @@ export function Bars({ spec }: { spec: ChartSpec }) {
   const shown = bars.filter((bar) => !hidden.includes(bar.part ?? "")), beside = spec.grouped === true;
   const size = (bar: Mark) => bar.x1! - bar.x0!;
   const tooMuch = !beside && bars.some((bar) => most > 0 && bar.x1! > most);
-  const longest = Math.max(most, ...bars.map((bar) => bar.x1!)) || 1, WIDTH = width.value, room = WIDTH - EDGE - FIGURE - (tooMuch ? 66 : 0);
+  const longest = Math.max(most, ...bars.map((bar) => bar.x1!)) || 1, WIDTH = width.value, room = WIDTH - EDGE - FIGURE - (tooMuch ? 126 : 0);
   const x = (value: number) => EDGE + (room * value) / longest;
   const high = NAME + (beside ? parts.length * (BAR - 4) : BAR) + GAP, HEIGHT = rows.length * high + (limit ? 20 : 4);
   const say = (bar: Mark) => setTold(`${rowName(bar.row!)} · ${bar.part || bar.label}: ${quantity(size(bar), spec.x.unit)}`);
@@ -33,7 +33,7 @@ export function Bars({ spec }: { spec: ChartSpec }) {
             {i % 6 > 0 && <line x1="0" y1="0" x2="0" y2="6" class="stripe" />}</pattern>)}</defs>
           {rows.map((row, k) => {
             const top = k * high, own = shown.filter((bar) => bar.row === row), end = Math.max(0, ...own.map((bar) => (beside ? size(bar) : bar.x1!)));
-            const over = limit && !beside && end > most;
+            const over = limit && !beside && end > most, excess = over ? `, ${quantity(end - most, spec.x.unit)} too much` : "";
             let at = 0;
             return <g class={pinned.value && pinned.value === rowName(row) ? "pinned" : ""} onClick={() => { pinned.value = pinned.value === rowName(row) ? "" : rowName(row); }}>
               <rect class="rowback" x="0" y={top} width={WIDTH} height={high - 2} />
@@ -46,7 +46,7 @@ export function Bars({ spec }: { spec: ChartSpec }) {
                 return <g class="part" onPointerMove={() => say(bar)}><rect {...box} style={{ fill: colorOf(bar) }} /><rect {...box} style={{ fill: `url(#stripe${parts.indexOf(bar.part ?? "")})` }} />
                   {beside && <text class="small" x={x(from + long) + 5} y={y + tall}>{quantity(long, spec.x.unit)}</text>}<title>{`${bar.part} ${quantity(long, spec.x.unit)}`}</title></g>;
               })}
-              {!beside && <text class={over ? "end over" : "end"} x={x(at) + 6} y={top + NAME + 13}>{quantity(at, spec.x.unit)}{over ? " too much" : ""}</text>}
+              {!beside && <text class={over ? "end over" : "end"} x={x(at) + 6} y={top + NAME + 13}>{quantity(at, spec.x.unit)}{excess}</text>}
             </g>;
           })}
           {limit && <g class="capacity"><line x1={x(most)} x2={x(most)} y1="2" y2={HEIGHT - 16} />

@@ -161,7 +161,7 @@ function Plane({ spec, following, extra = [], head }: { spec: ChartSpec; followi
           <text class="axis" x={LEFT} y={TOP - 4} text-anchor="start">{spec.y.label}{spec.y.unit && !spec.y.label.includes(spec.y.unit) ? `, ${spec.y.unit}` : ""}</text>
           {sketch}
           {moving.map((spot) => <g class="moved"><path d={diamond(x(spot.x), y(spot.y), 8)} />
-            <text x={x(spot.x) + (x(spot.x) > WIDTH - RIGHT - 80 ? -11 : 11)} y={y(spot.y) - 9} text-anchor={x(spot.x) > WIDTH - RIGHT - 80 ? "end" : "start"}>{spot.mark.text}</text></g>)}
+            <text class="beside" x={x(spot.x) + (x(spot.x) > WIDTH - RIGHT - 80 ? -11 : 11)} y={y(spot.y) - 9} text-anchor={x(spot.x) > WIDTH - RIGHT - 80 ? "end" : "start"}>{spot.mark.text}</text></g>)}
         </svg>
         <svg class="over" viewBox={`0 0 ${WIDTH} ${HEIGHT}`} aria-hidden="true">
             {following && at !== null && <><line class="here" x1={x(at)} x2={x(at)} y1={TOP} y2={HEIGHT - BOTTOM} />

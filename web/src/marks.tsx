@@ -78,22 +78,23 @@ export function shape(kind: number, x: number, y: number, r: number): string {
 /** Half a mark's width: longer operations have larger marks. */
 const radius = (mark: Mark): number => 5 * (mark.size ?? 1);
 
-interface Label { x: number; y: number; text: string; color: string; end: boolean }
+/** A text and where its first letter may stand, the best place first. One of an ``end`` stands behind its line; a ``spare`` one only where it covers none. */
+interface Label { places: [number, number][]; text: string; color: string; end?: boolean; spare?: boolean }
 
 /** Everything of a chart that does not move with the pointer. */
 export function drawn(marks: Mark[], x: Place, y: Place, right: number, WIDTH: number): JSX.Element {
   const labels: Label[] = [], points = marks.filter((mark) => mark.mark === "point");
-  const many = points.length > MANY, ceilings = marks.filter((mark) => mark.role === "ceiling").map((mark) => y((mark.y as number[])[0]));
-  const shapes = marks.filter((mark) => !many || mark.mark !== "point").map((mark) => one(mark, x, y, right, WIDTH, labels, ceilings));
-  return <><g clip-path="url(#inside)">{many && joined(points, x, y)}{shapes}</g>{apart(labels, WIDTH).map((each) =>
+  const many = points.length > MANY;
+  const shapes = marks.filter((mark) => !many || mark.mark !== "point").map((mark) => one(mark, x, y, right, WIDTH, labels));
+  return <><g clip-path="url(#inside)">{many && joined(points, x, y)}{shapes}</g>{placed(labels, obstacles(marks, x, y, right), right, WIDTH).map((each) =>
     <text class={each.end ? "end" : "beside"} x={each.x} y={each.y} style={each.color ? { fill: each.color } : undefined}>{each.text}</text>)}</>;
 }
 
-function one(mark: Mark, x: Place, y: Place, right: number, WIDTH: number, labels: Label[], ceilings: number[]): JSX.Element | null {
+function one(mark: Mark, x: Place, y: Place, right: number, WIDTH: number, labels: Label[]): JSX.Element | null {
   const color = colorOf(mark);
   if (mark.mark === "region") {
     const from = x(mark.x0!), wide = Math.max(0, x(mark.x1!) - from), full = mark.color === "full";
-    if (full && wide > 6.8 * mark.label!.length) labels.push({ x: from + 6, y: HEIGHT - BOTTOM - 8, text: mark.label!, color: "var(--alert)", end: false });
+    if (full && wide > 6.8 * mark.label!.length) labels.push({ places: [HEIGHT - BOTTOM - 8, TOP + 14, (HEIGHT + TOP - BOTTOM) / 2].map((at) => [from + 6, at]), text: mark.label!, color: "var(--alert)" });
     return <g><rect class={`zone ${mark.color}`} x={from} width={wide} y={TOP} height={HEIGHT - TOP - BOTTOM} style={full ? { fill: "url(#full)" } : undefined}><title>{mark.label}</title></rect>
       {full && <line class="edge" x1={from} x2={from} y1={TOP} y2={HEIGHT - BOTTOM} />}</g>;
   }
@@ -101,17 +102,20 @@ function one(mark: Mark, x: Place, y: Place, right: number, WIDTH: number, label
     const points = (mark.x as number[]).map((value, i) => [x(value), y((mark.y as number[])[i])] as [number, number])
       .filter(([px, py]) => Number.isFinite(px) && Number.isFinite(py));
     const last = points[points.length - 1], text = textOf(mark);
-    const middle = mark.role === "slope" && points[0] ? [points[0][0] + 0.3 * (last[0] - points[0][0]) + 10, points[0][1] + 0.3 * (last[1] - points[0][1]) + 16] : null;
-    if (text && last) labels.push(middle ? { x: middle[0], y: middle[1], text, color, end: false }
-      : WIDTH - right > 60 ? { x: Math.min(last[0], right) + 6, y: Math.max(TOP + 8, Math.min(last[1] + 4, HEIGHT - BOTTOM)), text, color, end: true }
-        : { x: right - 4 - 7 * text.length, y: last[1] - 6, text, color, end: true });
+    const at = (share: number): [number, number] => [points[0][0] + share * (last[0] - points[0][0]), points[0][1] + share * (last[1] - points[0][1])];
+    if (text && last) labels.push(mark.role === "slope" ? { spare: true, places: [0.3, 0.4, 0.5, 0.2, 0.6, 0.7, 0.8, 0.9, 0.1].map(at).flatMap(([px, py]) => [[px + 10, py + 16], [px - 8 - widthOf(text), py - 4]] as [number, number][]), text, color }
+      : { places: [[Math.min(last[0], right) + 6, Math.max(TOP + 8, Math.min(last[1] + 4, HEIGHT - BOTTOM))]], text, color, end: true });
     return <path class={`curve ${mark.role ?? ""}`} d={line()(points) ?? ""} style={{ stroke: color }} stroke-dasharray={STYLES[(mark.dash ?? mark.series ?? 0) % 6][1]} />;
   }
   if (mark.mark === "ridge") return <circle class="ridge" cx={x(mark.x as number)} cy={y(mark.y as number)} r="4"><title>{mark.label}</title></circle>;
   if (mark.mark !== "point") return null;
   const [px, py] = [x(mark.x as number), y(mark.y as number)], text = (mark.text ?? "").split("\n")[0];
-  const low = mark.under || ceilings.some((height) => Math.abs(height - py) < 8) ? 17 : 4;  // below the line that it lies on
-  if (text) labels.push({ x: px + radius(mark) + 4, y: py + low, text: shortened(text, 34), color: "", end: false });
+  if (text && inside(px, py, right)) {
+    const said = shortened(text, 34), beyond = radius(mark) + 4, wide = widthOf(said), left = Math.max(LEFT + 3, px - beyond - wide);
+    const around: [number, number][] = [[px + beyond, py + 4], [px + beyond, py + 17], [px - wide / 2, py + beyond + 11], [px + beyond, py - 9], [left, py + 4], [left, py - 9],
+      [left, py + 17], [px - wide / 2, py - beyond - 4], [px + beyond, py + 31], [px + beyond, py - 23], [left, py - 23], [left, py + 31]];
+    labels.push({ places: mark.under ? [around[1], ...around] : around, text: said, color: "", spare: WIDTH < 560 && !mark.under });  // on a phone the key below names them
+  }
   return <g>{mark.roof ? <line class="gap" x1={px} x2={px} y1={py} y2={y(mark.roof)} style={{ stroke: color }} /> : null}
     <path class={`spot ${mark.kind ?? ""}`} d={shape(mark.shape ?? 0, px, py, radius(mark))} style={{ fill: color }} /></g>;
 }
@@ -131,20 +135,72 @@ function joined(points: Mark[], x: Place, y: Place): JSX.Element[] {
     <path class={`spot ${mark.kind ?? ""} many`} d={path.join("")} style={{ fill: colorOf(mark) }} /></g>);
 }
 
-/** Labels moved apart or left out, so that none lies on another. */
-function apart(labels: Label[], WIDTH: number): Label[] {
-  labels.sort((a, b) => a.y - b.y);
-  const placed: Label[] = [];
-  for (const label of labels) {
-    if (label.end && WIDTH < 560) continue;  // the key below names the lines
-    if (!label.end && label.x + 6.6 * label.text.length > WIDTH) {
-      label.x -= 6.6 * label.text.length + 24;
-      if (label.x < LEFT) continue;
+const inside = (px: number, py: number, right: number): boolean => px >= LEFT - 1 && px <= right + 1 && py >= TOP - 1 && py <= HEIGHT - BOTTOM + 1;
+
+const widths = new Map<string, number>();
+let pen: CanvasRenderingContext2D | null = null;
+
+/** Pixels that a text takes, those of names of lines, which are bold, included. */
+function widthOf(text: string, bold = false): number {
+  const known = widths.get(text + bold);
+  if (known !== undefined) return known;
+  pen ??= document.createElement("canvas").getContext("2d")!;
+  pen.font = `${bold ? "600 " : ""}12px system-ui, sans-serif`;
+  const found = pen.measureText(text).width;
+  widths.set(text + bold, found);
+  return found;
+}
+
+/** Pixels between two samples of a line, how many samples a mark counts for, and how many the next best place. */
+const [APART, MARK, NEXT] = [3, 20, 0.4];
+
+/** Where lines and marks lie: what a label should not stand on, each place with its weight. */
+function obstacles(marks: Mark[], x: Place, y: Place, right: number): [number, number, number][] {
+  return marks.flatMap((mark): [number, number, number][] => {
+    if (mark.mark === "region" || mark.mark === "bar" || mark.x === undefined) return [];
+    if (!Array.isArray(mark.x)) {
+      const [px, py] = [x(mark.x), y(mark.y as number)], r = mark.mark === "ridge" ? 4 : radius(mark);
+      return [[px, py, MARK], [px - r, py, MARK], [px + r, py, MARK], [px, py - r, MARK], [px, py + r, MARK]];
     }
-    const near = placed.filter((each) => Math.abs(each.x - label.x) < 7 * Math.max(each.text.length, label.text.length) && label.y - each.y < 13);
-    if (near.length && !label.end) continue;
-    if (near.length) label.y = Math.max(...near.map((each) => each.y)) + 13;
-    placed.push(label);
-  }
-  return placed;
+    const found: [number, number, number][] = [], ys = mark.y as number[];
+    let before: [number, number] | null = null;
+    mark.x.forEach((value, i) => {
+      const [px, py] = [x(value), y(ys[i])];
+      if (!Number.isFinite(px + py)) { before = null; return; }
+      if (before) {
+        const [qx, qy]: [number, number] = before, many = Math.min(400, Math.ceil(Math.hypot(px - qx, py - qy) / APART));
+        for (let k = 0; k < many; k++) found.push([qx + ((px - qx) * k) / many, qy + ((py - qy) * k) / many, 1]);
+      }
+      before = [px, py];
+    });
+    return found;
+  }).filter(([px, py]) => inside(px, py, right));
+}
+
+/** Labels where they stand on no other one and on as little of lines and marks as may be; those without room are left out. */
+function placed(labels: Label[], taken: [number, number, number][], right: number, WIDTH: number): { x: number; y: number; text: string; color: string; end?: boolean }[] {
+  const boxes: [number, number, number, number][] = [];
+  const ends = labels.filter((label) => label.end && WIDTH >= 560).map((label) => ({ ...label, x: label.places[0][0], y: label.places[0][1] })).sort((a, b) => a.y - b.y);
+  const floor = HEIGHT - BOTTOM;
+  ends.forEach((label, i) => { if (i) label.y = Math.max(label.y, ends[i - 1].y + 13); });
+  for (let i = ends.length - 1, most = floor; i >= 0; most = ends[i].y - 13, i--) ends[i].y = Math.min(ends[i].y, most);
+  for (const label of ends) boxes.push([label.x, label.y - 11, label.x + widthOf(label.text, true), label.y + 3]);
+  const others = labels.filter((label) => !label.end).flatMap((label) => {
+    const wide = widthOf(label.text);
+    let best: [number, number] | null = null, least = Infinity;
+    label.places.forEach(([px, py], i) => {
+      const [left, top, far, low] = [px - 2, py - 11, px + wide + 2, py + 3];
+      if (left < LEFT || far > WIDTH || top < TOP - 2 || low > floor + 1) return;
+      if (boxes.some((box) => left < box[2] && far > box[0] && top < box[3] && low > box[1])) return;
+      let covered = 0;
+      for (const [ox, oy, weight] of taken) if (ox > left - 1 && ox < far + 1 && oy > top && oy < low) covered += weight;
+      const cost = covered + NEXT * i + (far > right ? 1 : 0);
+      if (cost < least && !(label.spare && covered)) [best, least] = [[px, py], cost];
+    });
+    if (best === null) return [];
+    const [px, py]: [number, number] = best;
+    boxes.push([px - 2, py - 11, px + wide + 2, py + 3]);
+    return [{ ...label, x: px, y: py }];
+  });
+  return [...ends, ...others];
 }

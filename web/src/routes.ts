@@ -35,7 +35,7 @@ export const ROUTES: Route[] = [
     key: "model", title: "Model", command: "llm", live: true,
     fields: [
       { key: "model", label: "model", kind: "model", size: 22 }, { key: "on", label: "chips × count, to compare", kind: "chips", size: 20, hint: "h100:8, 8 x h200" },
-      { key: "tensor", label: "tensor", size: 4, hint: "8" }, { key: "expert", label: "expert", size: 4 },
+      { key: "tensor", label: "tensor", size: 4 }, { key: "expert", label: "expert", size: 4 },
       { key: "batch", label: "batch", size: 6 }, { key: "prompt", label: "prompt", size: 7 }, { key: "context", label: "context", size: 7 },
       { key: "weights", label: "weights", kind: "choice", choices: FORMATS }, { key: "kv", label: "keys and values", kind: "choice", choices: FORMATS },
       { key: "estimate", label: "expected too", kind: "check" }, MORE,

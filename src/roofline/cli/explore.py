@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import gcd, prod
 from typing import Any
 from urllib.parse import urlencode
 
@@ -13,7 +14,8 @@ from roofline.cli.option_table import option, options, with_options
 from roofline.cli.options import one_expression, split_words
 from roofline.cli.progress import working
 from roofline.errors import InputError
-from roofline.models.config import is_model
+from roofline.hardware import chip
+from roofline.models.config import is_model, load
 
 #: What every worker has loaded before its first question.
 _PRELOADED = (
@@ -103,21 +105,34 @@ def command(
         explorer.close()
 
 
-def _start(words: Sequence[str], on: Sequence[str]) -> str:
-    """The page to begin with, as the part of an address behind the number sign.
+#: What a page is asked with at first where the command line does not say it, so that it opens on an answer.
+_USUAL_CHIPS = {"operation": "h100", "model": "h200:8"}
+_USUAL_LOAD = {"batch": "1", "prompt": "2048", "context": "8192"}
 
-    >>> _start(["llama-3-8b"], ["h100"]), _start([], [])
-    ('#/model?model=llama-3-8b&on=h100', '')
+
+def _start(words: Sequence[str], on: Sequence[str]) -> str:
+    """The page to begin with, as the part of an address behind the number sign: a question that has an answer.
+
+    A model is split over all chips of a target, of several targets over as many as divide the chips of each.
+
+    >>> _start(["llama-3-8b"], ["h100:8", "v5e:2x2"])
+    '#/model?model=llama-3-8b&on=h100%3A8%2Cv5e%3A2x2&tensor=4&batch=1&prompt=2048&context=8192'
+    >>> _start([], []), _start([], ["h100"])
+    ('', '#/operation?on=h100')
     """
     asked, sizes = split_words(words)
-    text, where = one_expression(asked), {"on": ",".join(on)} if on else {}
+    text, where = one_expression(asked), ",".join(on)
     if text is None:
         if sizes:
             raise InputError("sizes go with a line", hint='as in roofline explore "bf16[B, D] * bf16[D, F]" B=64')
-        return f"#/operation?{urlencode(where)}" if where else ""
+        return f"#/operation?{urlencode({'on': where})}" if where else ""
     if is_model(text):
-        return f"#/model?{urlencode({'model': text, **where})}"
-    said: dict[str, Any] = {"line": text, **where}
+        load(text)
+        where = where or _USUAL_CHIPS["model"]
+        chips = gcd(*(prod(chip(name).shape) for name in where.split(",")))
+        asked_for = {"model": text, "on": where, "tensor": chips, **_USUAL_LOAD, **sizes}
+        return f"#/model?{urlencode(asked_for)}"
+    said: dict[str, Any] = {"line": text, "on": where or _USUAL_CHIPS["operation"]}
     if sizes:
         said["sizes"] = " ".join(f"{name}={value}" for name, value in sizes.items())
     return f"#/operation?{urlencode(said)}"

@@ -118,7 +118,7 @@ def answer_question(form: str, name: str, question: Mapping[str, Any]) -> dict[s
         words = command_words(name, question)
         with keep() as found, redirect_stderr(said), redirect_stdout(StringIO()):
             code = main([*words, "--json"] if form == "data" else words)
-            made = page_of(found.shown, form) if form in _PAGES and found.shown else None
+            made = page_of(found.shown, form, command=words) if form in _PAGES and found.shown else None
     except InputError as wrong:
         return {"error": str(wrong)}
     if form == "data" and found.data:

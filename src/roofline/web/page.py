@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from itertools import islice
+from itertools import islice, takewhile
 from typing import Any, NamedTuple
 
 from roofline.answers import plain_data
@@ -48,7 +48,7 @@ Shown = tuple[Any, Any, Callable[[], Any] | None]
 
 
 class LiveStep(NamedTuple):
-    """A part of an answer that moves: its formula, the answer it is of, and what is expected of it."""
+    """A part of an answer that moves: its formula, the answer it is of, what is expected of it, how it lies on chips."""
 
     name: str
     formula: Formula
@@ -57,10 +57,13 @@ class LiveStep(NamedTuple):
     footprint: Any = None
     on: str = ""
     chips: int = 1
+    spread: str = ""
 
 
-def page_of(shown: Sequence[Shown], part: str = "page") -> dict[str, Any]:
+def page_of(shown: Sequence[Shown], part: str = "page", *, command: Sequence[str] = ()) -> dict[str, Any]:
     """The page of what was shown: title, sections, charts, steps that move, and the first answer as plain data.
+
+    What has no name of its own is called by the words of its ``command``.
 
     Of a page that is sent in two parts, ``live`` has the title and the steps, ``rest`` everything but the steps.
     """
@@ -77,7 +80,7 @@ def page_of(shown: Sequence[Shown], part: str = "page") -> dict[str, Any]:
         else:
             charts += _drawn(answer, draw)
             sections += said
-    head = next((each for each in sections if isinstance(each, Headline)), Headline(_title(shown)))
+    head = next((each for each in sections if isinstance(each, Headline)), Headline(_title(shown, command)))
     data = None
     if part == "live":
         sections = []
@@ -102,16 +105,17 @@ def _sections_of(answer: Any) -> Iterable[Section]:
     return () if _is_chart(answer) else answer
 
 
-def _title(shown: Sequence[Shown]) -> str:
-    """What a page is called that has no headline: as its chart, or the line that it is of."""
+def _title(shown: Sequence[Shown], command: Sequence[str]) -> str:
+    """What a page is called that has no headline: as its chart, the line that it is of, or the words of its command."""
     for answer, _, _ in shown:
         if _is_chart(answer):
             return str(answer.title)
         if isinstance(answer, Columns):
             first: Any = next(iter(getattr(answer, "parts", ())), answer)  # of several machines the first one's
-            line = getattr(getattr(first, "question", None), "text", "")
-            return str(line) if line else "roofline"
-    return "roofline"
+            if line := getattr(getattr(first, "question", None), "text", ""):
+                return str(line)
+    words = takewhile(lambda word: not word.startswith("-"), command)
+    return " ".join(words) or "roofline"
 
 
 def _is_chart(answer: Any) -> bool:
@@ -155,7 +159,17 @@ def _of_serving(answer: Any) -> Iterator[LiveStep]:
             return
         chips = int(answer.ways.chips)
         on = _chips_text(step.machine.target, chips)
-        yield LiveStep(name, serving_formula(answer, name), step, step.expectation, step.footprint, on, chips)
+        spread = _spread(answer.ways)
+        yield LiveStep(name, serving_formula(answer, name), step, step.expectation, step.footprint, on, chips, spread)
+
+
+def _spread(ways: Any) -> str:
+    """How a model lies on its chips, in words: a number of copies is easily taken for a split."""
+    copies, each = int(ways.copies), int(ways.chips) // int(ways.copies)
+    if copies == 1:
+        return "" if each == 1 else f"one copy of the model, split over {each} chips"
+    lies = "one on each chip" if each == 1 else f"each split over {each} chips"
+    return f"{copies} copies of the model, {lies}; the batch is spread over the copies"
 
 
 def _chips_text(target: str, chips: int) -> str:
@@ -226,12 +240,13 @@ def _record(step: LiveStep) -> dict[str, Any]:
     if step.expected is not None and getattr(step.expected, "is_known", True):
         expected = {name: float(getattr(step.expected, name)) for name in ("value", "low", "high")}
         whose = step.expected.basis if hasattr(step.expected, "basis") else step.expected.library
-        expected |= {"basis": f"constants of {whose}"}
+        expected |= {"basis": f"fitted to {whose} runs"}
     return {
         "name": step.name,
         "on": step.on,
         "machine": formula.machine.name,
         "chips": step.chips,
+        "spread": step.spread,
         "sizes": [_slider(formula, name) for name in formula.sizes],
         "rates": [
             {"name": name, "value": rate.value, "unit": rate.unit, "resource": rate.resource, "source": rate.source,

@@ -36,7 +36,7 @@ def report(*answers: Any) -> str:
 
 
 def _file(shown: list[Shown], command: Sequence[str] = ()) -> str:
-    page = {**page_of(shown), **({"command": list(command)} if command else {})}
+    page = {**page_of(shown, command=command), **({"command": list(command)} if command else {})}
     functions = page.pop("functions")
     style = bundled("report.css")
     scripts = [f"window.ROOFLINE = {functions};", bundled("report.js")]
