@@ -208,7 +208,7 @@ COVERED = """(which) => {
     const at = path.getScreenCTM(), long = path.getTotalLength();
     return Array.from({length: Math.ceil(long / 3)}, (_, i) => path.getPointAtLength(3 * i).matrixTransform(at));
   });
-  const on = (box) => points.some((p) => p.x > box.left && p.x < box.right && p.y > box.top + 4 && p.y < box.bottom - 3);
+  const on = (box) => points.some((p) => p.x > box.left && p.x < box.right && p.y > box.top + 4 && p.y < box.bottom);
   const over = (a, b) => a.left < b.right && a.right > b.left
     && a.top + 3 < b.bottom && a.bottom > b.top + 3;
   const bad = ([, box, color], i) => (color && on(box)) || box.right > whole.right + 1

@@ -48,7 +48,7 @@ Shown = tuple[Any, Any, Callable[[], Any] | None]
 
 
 class LiveStep(NamedTuple):
-    """A part of an answer that moves: its formula, the answer it is of, what is expected of it, how it lies on chips."""
+    """A part that moves: its formula, the answer it is of, what is expected of it; how it lies on chips."""
 
     name: str
     formula: Formula
