@@ -13,9 +13,9 @@ project = "roofline"
 author = "the roofline authors"
 copyright = "the roofline authors"
 
-sys.path.insert(0, str(Path(__file__).parent))
+sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1])]
 
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx_copybutton"]
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx_copybutton", "console_examples"]
 exclude_patterns = ["_build", "examples"]
 myst_enable_extensions = ["colon_fence", "deflist"]
 myst_heading_anchors = 3
@@ -86,6 +86,11 @@ def without_names_alone(app, what, name, obj, skip, options):
     return True if str(getattr(obj, "__doc__", "")).startswith("Alias for field number") else skip
 
 
+def with_readable_defaults(app, what, name, obj, options, signature, returns):
+    """Write `...` for a default that has no form in Python, such as a function: signatures with one are not parsed."""
+    return (re.sub(r"<[^<>]+>", "...", signature), returns) if signature else None
+
+
 def setup(app):
     """Write the generated pages, and register the hook."""
     import generated_pages
@@ -93,3 +98,4 @@ def setup(app):
     generated_pages.write()
     app.connect("autodoc-process-docstring", as_lists)
     app.connect("autodoc-skip-member", without_names_alone)
+    app.connect("autodoc-process-signature", with_readable_defaults)

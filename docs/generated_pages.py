@@ -103,7 +103,8 @@ def plan_schema_page() -> str:
         "",
     ]
     for name, part in {"plan": schema, **schema["$defs"]}.items():
-        lines += [f"## {name}", "", f"{part['description'][:1].upper()}{part['description'][1:]}.", ""]
+        said = part["description"].rstrip(".")
+        lines += [f"## {name}", "", f"{said[:1].upper()}{said[1:]}.", ""]
         lines += ["| key | type | what it says |", "|---|---|---|", *_keys(part, ""), ""]
     return "\n".join(lines) + "\n"
 

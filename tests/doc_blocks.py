@@ -123,12 +123,12 @@ class Shown:
     code: int
 
 
-def run(main: Main, text: str) -> Shown:
+def run(main: Main, text: str, columns: int = 100) -> Shown:
     """Run ``roofline …`` in this process; what goes to standard error is shown too."""
     words = shlex.split(text)
     shown = io.StringIO()
     with (
-        mock.patch.dict(os.environ, ENVIRONMENT),
+        mock.patch.dict(os.environ, ENVIRONMENT | {"COLUMNS": str(columns)}),
         mock.patch.object(sys, "argv", words),
         contextlib.redirect_stdout(shown),
         contextlib.redirect_stderr(shown),
@@ -163,16 +163,16 @@ def prepare(folder: Path) -> None:
         shutil.copytree(examples, folder / "docs" / "examples", dirs_exist_ok=True)
 
 
-_SHOWN: dict[tuple[Main, str], Shown] = {}
+_SHOWN: dict[tuple[Main, str, int], Shown] = {}
 
 
-def run_once(main: Main, text: str) -> Shown:
+def run_once(main: Main, text: str, columns: int = 100) -> Shown:
     """The same as :func:`run`; a command that several pages show, and that has nothing to do with files, once."""
     if re.search(r" -o | --\S*(?:chart|csv)|docs/|out/", text):
-        return run(main, text)
-    if (main, text) not in _SHOWN:
-        _SHOWN[main, text] = run(main, text)
-    return _SHOWN[main, text]
+        return run(main, text, columns)
+    if (main, text, columns) not in _SHOWN:
+        _SHOWN[main, text, columns] = run(main, text, columns)
+    return _SHOWN[main, text, columns]
 
 
 def differences(main: Main, page: str) -> Iterator[tuple[Command, Shown]]:

@@ -179,6 +179,36 @@ def test_output_is_put_in_place(monkeypatch: pytest.MonkeyPatch) -> None:
     assert update_docs.updated(fresh, "page") == fresh
 
 
+def test_console_examples_have_the_tones_of_a_terminal() -> None:
+    pytest.importorskip("docutils")
+    from docs.console_examples import ConsoleLexer
+
+    text = page(
+        "$ roofline say --loud 'x y' \\", "    z", "x y  on v5e", "", "  hbm  84.5 µs  ███▍  binds", "",
+        "  at best 84.5 µs if all overlaps", "  faster  z  1.98x", "", "  assumes  a", "           b", "...",
+    )  # fmt: skip
+    shown = "\n".join(next(iter(blocks(text))).lines) + "\n"
+    tokens = [(str(kind).removeprefix("Token."), word) for kind, word in ConsoleLexer().get_tokens(shown)]
+    assert "".join(word for _, word in tokens) == shown
+    for expected in (
+        ("Generic.Prompt", "$ "), ("Keyword", "roofline"), ("Name.Attribute", "--loud"), ("Literal.String", "'x y'"),
+        ("Generic.Strong", "x y"), ("Generic.Error", "███▍"), ("Generic.Error", "binds"), ("Generic.Strong", "84.5 µs"),
+        ("Generic.Inserted", "1.98x"), ("Comment", "  assumes  a\n"), ("Comment", "           b\n"),
+    ):  # fmt: skip
+        assert expected in tokens
+
+
+def test_a_phone_shows_of_an_example_what_the_page_keeps() -> None:
+    pytest.importorskip("docutils")
+    from docs.console_examples import elided
+
+    wide = ("a b  ██", "", "c d", "e f  g", "...")
+    narrow = ("a b", "██", "", "c", "d", "e f", "g", "...")
+    assert tuple(elided(wide, wide[:4], narrow)) == narrow
+    assert list(elided(("a b  ██", "...", "e f  g"), wide[:4], narrow[:7])) == ["a b", "██", "...", "e f", "g"]
+    assert list(elided(("...", "c d", "..."), wide[:4], narrow[:7])) == ["...", "c", "d", "..."]
+
+
 def test_blocks_know_where_they_stand() -> None:
     text = (
         page("$ roofline say a", "a", "a") + "  ```python\n  >>> 1\n  1\n  ```\n````text\n```console\n$ no\n```\n````\n"

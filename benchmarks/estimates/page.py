@@ -250,15 +250,12 @@ def unseen(records: Sequence[KernelConstants]) -> list[str]:
     ]
     columns = ("kernel", "constants of", "rows", "MdAPE", "MAPE", "p90", "bias", "80% covers", "interval", "source")
     return [
-        *table(head, rows),
-        "",
+        *folded("Each kernel and format on each chip", table(head, rows)),
         "Above the goal or without data, and why:",
         "",
         *unseen_misses(records),
         "",
-        "The residuals that intervals of a chip without constants come from:",
-        "",
-        *table(columns, seen),
+        *folded("The residuals that intervals of a chip without constants come from", table(columns, seen)),
     ]
 
 
@@ -313,31 +310,28 @@ def _each(errors: Iterable[Mapping[str, float]], name: str) -> list[float]:
 
 
 def groups(records: Sequence[KernelConstants]) -> list[str]:
-    """All groups, with the baselines beside."""
-    head = (
-        "chip",
-        "library",
-        "kernel",
-        "format",
-        "rows",
-        "MdAPE",
-        "MAPE",
-        "p90",
-        "bias",
-        "80% covers",
-        *BASELINES.values(),
-    )
-    rows = []
-    for r in sorted(records, key=lambda r: (r.kernel, r.dtype, r.path, r.chip, r.library, r.version)):
-        error = r.error
-        figures = [percent(error[name]) for name in ("mdape", "mape", "p90", "bias")]
-        figures.append(percent(error.get("coverage")))
-        baselines = [percent(error.get(f"by_{name}")) for name in BASELINES]
-        library = " ".join(filter(None, (r.library, r.version)))
-        kernel = r.kernel.replace("_", " ")
-        path = f"{r.dtype} {r.path}".replace("any ", "").strip()
-        rows.append((r.chip, library, kernel, path, f"{error['n_test']:g}", *figures, *baselines))
-    return table(head, rows)
+    """All groups, with the baselines beside; the table of a chip is folded away."""
+    head = ("library", "kernel", "format", "rows", "MdAPE", "MAPE", "p90", "bias", "80% covers", *BASELINES.values())
+    lines: list[str] = []
+    for chip in sorted({r.chip for r in records}):
+        rows = []
+        mine = (r for r in records if r.chip == chip)
+        for r in sorted(mine, key=lambda r: (r.kernel, r.dtype, r.path, r.library, r.version)):
+            error = r.error
+            figures = [percent(error[name]) for name in ("mdape", "mape", "p90", "bias")]
+            figures.append(percent(error.get("coverage")))
+            baselines = [percent(error.get(f"by_{name}")) for name in BASELINES]
+            library = " ".join(filter(None, (r.library, r.version)))
+            kernel = r.kernel.replace("_", " ")
+            path = f"{r.dtype} {r.path}".replace("any ", "").strip()
+            rows.append((library, kernel, path, f"{error['n_test']:g}", *figures, *baselines))
+        lines += folded(f"{chip}: {len(rows)} group{'s' if len(rows) > 1 else ''}", table(head, rows))
+    return lines
+
+
+def folded(summary: str, lines: Sequence[str]) -> list[str]:
+    """Lines of Markdown that a page shows when its summary is clicked."""
+    return ["<details>", f"<summary>{summary}</summary>", "", *lines, "", "</details>", ""]
 
 
 def served() -> list[str]:
@@ -384,7 +378,9 @@ def tables(records: Sequence[KernelConstants]) -> str:
         [
             "## Median error by chip",
             "",
-            "Percent, on rows that were not fitted; the middle one of libraries and paths.",
+            "Percent, on rows that were not fitted; the middle one of libraries and paths. In all tables *MdAPE* is",
+            "the median of |expected ÷ measured − 1| and *MAPE* its mean, *p90* its 90th percentile, *bias* the median",
+            "with its sign, all in percent; *80% covers* is the share of measurements that the interval holds.",
             "",
         ],
         [*by_chip(kernels), "", "Above the goal, and why:", "", *misses(kernels), ""],

@@ -156,6 +156,8 @@ def _cubes(link: Link, sizes: Sequence[Size]) -> list[Any]:
 _CUBE = 4
 
 #: When the axes of a slice close, by the ``wrap`` of its link; axes of a symbolic size are taken to close.
+#:
+#: :meta hide-value:
 WRAP_RULES: Mapping[str, Callable[[Link, Sequence[Size]], list[Any]]] = {
     "full axis": _full_axis,
     "cubes of 4": _cubes,
@@ -164,6 +166,8 @@ WRAP_RULES: Mapping[str, Callable[[Link, Sequence[Size]], list[Any]]] = {
 }
 
 #: Which sizes the axes of a slice may have, by the ``slices`` of its link: the rule, and how it reads.
+#:
+#: :meta hide-value:
 SLICE_RULES: Mapping[str, tuple[Callable[[int], bool], str]] = {
     "powers of 2": (lambda n: n & (n - 1) == 0, "its axes are powers of 2"),
     "cubes of 4": (lambda n: n <= 2 or n % _CUBE == 0, "its axes are 1, 2 or a multiple of 4"),

@@ -99,6 +99,8 @@ def _functions() -> dict[str, Function]:
 _CANONICAL = _functions()
 
 #: Every callable name, aliases included.
+#:
+#: :meta hide-value:
 FUNCTIONS: dict[str, Function] = {
     **_CANONICAL,
     **{alias: row for row in _CANONICAL.values() for alias in row.aliases},

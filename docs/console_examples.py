@@ -1,0 +1,192 @@
+"""Console examples of the pages: in colour, and on a phone at a phone's width.
+
+The colours are those of a terminal: the subject strong, what binds or does not fit red, assumptions quiet. An example
+on a page narrower than its 100 columns is run again with fewer, and the page shows that output there.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import chdir
+from pathlib import Path
+from typing import Any
+
+from docutils import nodes
+from pygments.lexer import Lexer
+from pygments.token import Comment, Generic, Keyword, Name, String, Text, _TokenType
+from tests.doc_blocks import Block, Command, agrees, commands, prepare, run_once
+
+from roofline.cli import main
+
+#: Columns of a terminal that a phone of 390 px shows in the type of `pages.css`.
+PHONE = 56
+
+#: Examples of a page that are run for a phone too: those on its first screens.
+FIRST = 1000
+
+_BAR = "█▉▊▋▌▍▎▏▐░▒▓"
+_WORD = re.compile(r"(?P<option>(?<!\S)-{1,2}[\w-]+)|(?P<string>\"[^\"]*\"|'[^']*')|(?P<plain>\s+|[^\s\"']+|.)")
+
+#: Parts of an answer that stand in a tone of their own, by the word before them.
+_LISTS = {
+    "assumes": Comment, "measured": Comment, "started from": Comment,
+    "incomplete": Generic.Traceback, "left out": Generic.Traceback,
+}  # fmt: skip
+_LIST = re.compile(rf"(?P<indent> *)(?P<name>{'|'.join(_LISTS)})(?: {{2,}}|$)")
+
+_INLINE = re.compile(
+    rf"(?P<bar>[{_BAR}]+)"
+    r"|(?P<alert>\bbinds\b|DOES NOT FIT|(?i:\bdoes not fit\b|\bdo not fit\b)|^error:)"
+    r"|(?P<warning>^\s*(?:warning|note):)"
+    r"|(?P<strong>(?:(?<=at best )|(?<=expect )|(?<=measured ))[~]?[\d,.]+ ?[\wµ/%]+)"
+    r"|(?P<gain>(?<![\w.])\d[\d,.]*x(?!\w))"
+)
+_KINDS = {
+    "bar": Comment.Special,
+    "alert": Generic.Error,
+    "warning": Generic.Traceback,
+    "strong": Generic.Strong,
+    "gain": Generic.Inserted,
+}
+_Token = tuple[int, _TokenType, str]
+
+
+class ConsoleLexer(Lexer):
+    """Commands after ``$``, and what they show."""
+
+    name = "Console examples of roofline"
+    aliases = ("console",)
+
+    def get_tokens_unprocessed(self, text: str) -> Iterator[_Token]:
+        at, continues, first, listed = 0, False, False, (Text, -1)
+        lines = text.splitlines(keepends=True)
+        for number, line in enumerate(lines):
+            if line.startswith("$ ") or continues:
+                yield from _command(line, at)
+                continues, first, listed = line.rstrip().endswith("\\"), True, (Text, -1)
+            else:
+                found = _LIST.match(line)
+                if found:
+                    listed = _LISTS[found["name"]], len(found["indent"])
+                elif not line.strip() or len(line) - len(line.lstrip()) <= listed[1]:
+                    listed = (Text, -1)
+                follows = lines[number + 1] if number + 1 < len(lines) else ""
+                yield from _output(line, at, first, listed[0], follows)
+                first = first and not line.strip()
+            at += len(line)
+
+
+def _command(line: str, at: int) -> Iterator[_Token]:
+    """A command in words: the prompt, the program, options and strings."""
+    start = 2 if line.startswith("$ ") else 0
+    if start:
+        yield at, Generic.Prompt, line[:2]
+    program = bool(start)
+    for word in _WORD.finditer(line, start):
+        kind = Name.Attribute if word["option"] else String if word["string"] else Name
+        if program and not word[0].isspace():
+            kind, program = Keyword, False
+        yield at + word.start(), kind, word[0]
+
+
+def _output(line: str, at: int, first: bool, listed: _TokenType, follows: str) -> Iterator[_Token]:
+    """A line of output; ``listed`` is the tone of the list it stands in, ``first`` says that it is the headline."""
+    columns = re.split(r" {2,}", line.strip())
+    if line.strip() == "..." or listed is not Text:
+        yield at, listed if listed is not Text else Comment, line
+    elif len(columns) > 2 and not re.search(r"\d", line) and re.search(r"\d", follows):
+        yield at, Comment, line
+    elif first and line.strip() and not line.startswith((" ", "error:")):
+        yield at, Generic.Strong, columns[0]
+        yield at + len(columns[0]), Text, line[len(columns[0]) :]
+    else:
+        done = 0
+        binds = line.rstrip().endswith("binds")
+        for found in _INLINE.finditer(line):
+            yield at + done, Text, line[done : found.start()]
+            kind = Generic.Error if found.lastgroup == "bar" and binds else _KINDS[found.lastgroup or ""]
+            yield at + found.start(), kind, found[0]
+            done = found.end()
+        yield at + done, Text, line[done:]
+
+
+def narrow(command: Command) -> tuple[str, ...] | None:
+    """What a command shows on a phone, elided as the page elides it; None where the page's is not what it shows."""
+    wide = run_once(main, command.text)
+    if not agrees(command, wide):
+        return None
+    return tuple(elided(command.expected, wide.lines, run_once(main, command.text, PHONE).lines))
+
+
+def elided(expected: Sequence[str], wide: Sequence[str], lines: Sequence[str]) -> Iterator[str]:
+    """The lines whose words stand in those that the page keeps; ``...`` for the others.
+
+    >>> list(elided(("a b", "...", "e f g"), ("a b", "c d", "e f g"), ("a", "b", "c", "d", "e f", "g")))
+    ['a', 'b', '...', 'e f', 'g']
+    """
+    if not any(line.strip() == "..." for line in expected):
+        yield from lines
+        return
+    shown, kept = iter(expected), set()
+    awaited = next(shown, None)
+    skipping = False
+    for number, line in enumerate(wide):
+        while awaited is not None and awaited.strip() == "...":
+            awaited, skipping = next(shown, None), True
+        if line == awaited:
+            kept.add(number)
+            awaited, skipping = next(shown, None), False
+        elif not skipping:
+            break
+    before, after = ([(n, word) for n, line in enumerate(each) for word in _words(line)] for each in (wide, lines))
+    votes = dict.fromkeys(range(len(lines)), 0)
+    for a, b, size in difflib.SequenceMatcher(
+        None, [word for _, word in before], [word for _, word in after], autojunk=False
+    ).get_matching_blocks():
+        for place in range(size):
+            votes[after[b + place][0]] += 1 if before[a + place][0] in kept else -1
+    blank, left_out = False, False
+    for number, line in enumerate(lines):
+        if votes[number] > 0:
+            yield from [""] if blank and not left_out else []
+            yield line
+            blank = left_out = False
+        elif not line.strip():
+            blank = True
+        elif not left_out:
+            yield "..."
+            left_out = True
+
+
+def _words(line: str) -> list[str]:
+    return [word if word.strip(_BAR) else "█" for word in line.split()]
+
+
+def for_a_phone(app: Any, doctree: nodes.document) -> None:
+    """Put beside the first examples of a page what they show on a phone; the style sheet shows one of the two."""
+    found = [node for node in doctree.findall(nodes.literal_block) if node.get("language") == "console"]
+    for node in found if app.env.docname == "index" else found[:FIRST]:
+        block = Block("console", tuple(node.astext().splitlines()), 0)
+        lines: list[str] = []
+        with tempfile.TemporaryDirectory() as folder, chdir(folder):
+            prepare(Path(folder))
+            for command in commands(block):
+                shown = narrow(command) if command.is_ours else command.expected
+                if shown is None:
+                    break
+                lines += ["", f"$ {command.text}", *shown]
+            else:
+                text = "\n".join(lines[1:])
+                fresh = nodes.literal_block(text, text, language="console", classes=["on-a-phone"])
+                node["classes"].append("on-a-desk")
+                node.parent.insert(node.parent.index(node) + 1, fresh)
+
+
+def setup(app: Any) -> dict[str, bool]:
+    """Register the lexer and the second output."""
+    app.add_lexer("console", ConsoleLexer)
+    app.connect("doctree-read", for_a_phone)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}
