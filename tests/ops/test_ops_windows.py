@@ -12,6 +12,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from roofline import bound
 from roofline.errors import InputError, SizeError
 from roofline.notation import program
 from roofline.ops import build
@@ -258,6 +259,23 @@ def test_mobilenet_separable_block() -> None:
     pointwise = build_one("conv(bf16[1,14,14,512], bf16[1,1,512,512])")
     assert depthwise.dims == {"m": 196, "n": 1, "k": 9, "batch": 512}
     assert depthwise.work.total("flops") + pointwise.work.total("flops") == pytest.approx(full * (1 / 512 + 1 / 9))
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("conv(bf16[1, 14, 14, 64], bf16[3, 3, 64, 64])", True),
+        ("conv(bf16[1, 512, 64], bf16[3, 64, 64])", True),
+        ("conv_transpose(bf16[1, 8, 8, 16], bf16[4, 4, 16, 32])", True),
+        ("conv(bf16[1, 8192, 512], bf16[4096, 1, 512], same, depthwise)", True),  # a long one, by Fourier's way
+        ("conv(bf16[1, 14, 14, 64], bf16[1, 1, 64, 64])", False),
+        ("conv(bf16[1, 512, 64], bf16[4, 1, 64], depthwise)", False),
+    ],
+)
+def test_an_answer_says_where_another_algorithm_may_be_faster_than_a_convolution_s_floor(text: str, said: bool) -> None:
+    """Winograd's way multiplies 2.25 times less for 3x3 windows (arXiv:1509.09308); libraries choose it by shape."""
+    counting = [line for line in bound(text, on="h100").assumptions if line.kind == "counting"]
+    assert any("Winograd" in line for line in counting) == said
 
 
 def test_padded_positions_are_said_to_count() -> None:

@@ -111,6 +111,9 @@ class Case:
         if any(dtypes.get(t.dtype).family == "complex" for op in self.ops for t in op.reads):
             text = "8 real FLOPs per complex multiply-add, 4 where one factor is real"
             said.insert(1, Assumption("counting", text))
+        if any(op.kind == "convolution" and "taps" in op.options for op in self.ops):
+            text = "convolutions are direct: Winograd's and Fourier's ways multiply less and may run faster"
+            said.insert(1, Assumption("counting", text))
         if measured_of(self.machine) == "bandwidth":
             said.append(Assumption("machine", f"the bandwidth of {data_level(self.machine).name} is a measured one"))
         said += own

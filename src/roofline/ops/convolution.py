@@ -25,8 +25,12 @@ from roofline.errors import InputError, SizeError
 from roofline.notation.structure import Step
 from roofline.ops.basic import arithmetic
 from roofline.ops.rules import Context, register, require, require_equal, require_multiple, show_size
-from roofline.sizes import Size, ceil_div, check, exact_div, floor_div, is_number, is_zero, maximum, minimum, product
+from roofline.sizes import Size, ceil_div, check, exact_div, floor_div, is_number, is_one, is_zero, maximum, minimum, product
 from roofline.work import Op, Tensor, Work
+
+
+#: Taps over one channel up to which no transform is worth its adds: a transform of 2·16 points has 5 levels of them.
+FEW_TAPS = 16
 
 
 def convolution(
@@ -63,12 +67,17 @@ def convolution(
     ``bias`` adds that many FLOPs on the vector unit. A depthwise convolution is counted on the matrix unit like the
     rest, where n is then 1 or little more.
 
+    ``options["taps"]`` is there where another way multiplies less: Winograd's and Fourier's, of windows over several
+    channels, and Fourier's of long windows over one (:data:`FEW_TAPS`). The price is of the direct way.
+
     A result without elements is an error, but for an empty input. Source: Dumoulin and Visin, arXiv:1603.07285.
     """
     require_results(name, reads, writes)
     channels = groups * out_per_group * in_per_group
     macs = batch * positions * kernel * channels
     options = {"macs": macs}
+    if not is_one(kernel) and not (is_one(in_per_group) and is_number(kernel) and kernel <= FEW_TAPS):
+        options["taps"] = kernel
     if valid_taps is not None:
         options["valid_macs"] = batch * valid_taps * channels
     dtype = compute or arithmetic(reads[:2])
