@@ -67,6 +67,12 @@ SLACK = 1.02
 DRAWN = ("experts, drawn", "moe")
 
 
+#: Rows of one expert in DeepGEMM's contiguous layout. It takes the expert of a block's first row for the whole block.
+#: ``collector/sglang/collect_wideep_deepep_moe.py`` gives each expert ``tokens * topk / 256`` rows, whole block or not:
+#: 128 experts of 8 rows are 8 blocks, which read 8 experts. On H100 they take 393 µs, as 32 experts of 16 rows do.
+BLOCK_ROWS = 128
+
+
 #: A kernel with figures of 1: its seconds are its FLOPs and its bytes.
 _UNIT = ChipFigures(1.0, 1.0, 1.0, 1.0)
 
@@ -146,7 +152,7 @@ QUESTIONS: dict[str, Callable[[Mapping[str, str]], Question | None]] = {
     "reduce_scatter": _collective("ReduceScatter"), "send_recv": _collective("Permute"),
     "mla_bmm": lambda row: Question(f"{_product_of_latents(row)}", (("N", "num_heads"), ("T", "num_tokens"))),
     "scale_matrix": lambda row: Question("cast(bf16[M, K]) -> fp8", (("M", "m"), ("K", "k"))),
-    "convolution": lambda row: Question("relu(bf16[E])", (("E", "e"),)) if row["e"] != "0" else None,  # read and written
+    "convolution": lambda row: Question("relu(bf16[E])", (("E", "e"),)) if row["e"] != "0" else None,
     "moe": lambda row: Question(f"routed {row['sub']}", (), PRODUCTS.get(row["sub"], ("bf16",))[0]),
 }  # fmt: skip
 
@@ -221,19 +227,28 @@ def _convolved_tokens(row: Mapping[str, str]) -> int:
 
 def _kernel(row: dict[str, str]) -> tuple[dict[str, str], Question] | None:
     """A row of experts or latent attention, whose amounts the calibration's reader makes."""
+    placed = ""
     if row["table"] in ("wideep_context_moe", "wideep_generation_moe", "wideep_moe"):
-        row |= {"table": "moe", "gated": "1"}
-        if row["distribution"].endswith("_eplb"):  # experts are copied until all ranks have as much
-            row["distribution"] = "balanced"
+        if row["table"] == "wideep_context_moe" and row["distribution"] == "uniform":
+            placed = " blocks"
+        elif row["distribution"].endswith("_eplb"):  # experts are copied until all ranks have as much
+            placed = " spread"
+        row |= {"table": "moe", "gated": "1", "distribution": row["distribution"].removesuffix("_eplb")}
+    if row["table"] in ("wideep_context_mlp", "wideep_generation_mlp"):  # one expert that all tokens go to
+        one = dict.fromkeys(("topk", "num_experts", "moe_ep_size", "moe_tp_size", "gated"), "1")
+        sizes = {"num_tokens": row["num_token"], "inter_size": row["intermediate_size"], "moe_dtype": row["quant_type"]}
+        row |= {"table": "moe", "distribution": "balanced"} | one | sizes
     if row["table"] == "moe" and (not row["gated"] or "gating_inferred" in row["flag"]):
         row["gated"] = "0"  # two products are the fewest
-    group = more_group_of(row)
+    # constants leave out runs without a graph or with another activation: the floor is no higher than of the others
+    named = row | {"flag": "", "kernel_source": ""}
+    group = more_group_of(named)
     if group is None or group.kernel not in ("experts", "latent_prefill", "latent_decode"):
         return None
     drawn = ", drawn" if row["distribution"].startswith("power_law") else ""
     formats = "/".join(row[name] for name in ("moe_dtype", "mla_dtype", "kv_cache_dtype") if row[name])
-    more = {"op": group.kernel + drawn, "sub": f"{formats} {row['gated']}"}
-    compute = "fp8" if row["kv_cache_dtype"] == "fp8" else {"fp4": "nvfp4"}.get(row["dtype"], row["dtype"])
+    more = {"op": group.kernel + drawn, "sub": f"{formats} {row['gated']}{placed}", "dtype": named["dtype"]}
+    compute = "fp8" if row["kv_cache_dtype"] == "fp8" else {"fp4": "nvfp4"}.get(more["dtype"], more["dtype"])
     return row | more, Question(f"{group.kernel} {more['sub']}", (), compute)
 
 
@@ -246,9 +261,13 @@ def _amounts(text: str, rows: list[Mapping[str, str]], fewest: bool) -> tuple[An
         touched = np.ceil(picks / tokens) if fewest else np.minimum(held, picks)
         return 2 * picks * each, touched * each * FORMATS.get(rows[0]["sub"], (2, 2))[1]
     shapes = SHAPES[kernel](rows)
-    if fewest:
+    if kernel == "experts":
         tokens, ranks = (np.array([float(row[name]) for row in rows]) for name in ("num_tokens", "moe_ep_size"))
-        shapes["picks"] = shapes["choices"] / ranks
+        if fewest or text.endswith(("spread", "blocks")):
+            shapes["picks"] = shapes["choices"] / ranks
+        if text.endswith("blocks"):
+            shapes["touched"] = np.minimum(shapes["touched"], np.ceil(shapes["picks"] / BLOCK_ROWS))
+    if fewest:
         shapes["touched"] = np.minimum(np.ceil(shapes["picks"] / tokens), shapes["experts"])
     flops, moved = data_sheet_times(kernel, shapes, _UNIT)
     return flops, moved

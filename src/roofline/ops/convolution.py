@@ -25,9 +25,20 @@ from roofline.errors import InputError, SizeError
 from roofline.notation.structure import Step
 from roofline.ops.basic import arithmetic
 from roofline.ops.rules import Context, register, require, require_equal, require_multiple, show_size
-from roofline.sizes import Size, ceil_div, check, exact_div, floor_div, is_number, is_one, is_zero, maximum, minimum, product
+from roofline.sizes import (
+    Size,
+    ceil_div,
+    check,
+    exact_div,
+    floor_div,
+    is_number,
+    is_one,
+    is_zero,
+    maximum,
+    minimum,
+    product,
+)
 from roofline.work import Op, Tensor, Work
-
 
 #: Taps over one channel up to which no transform is worth its adds: a transform of 2·16 points has 5 levels of them.
 FEW_TAPS = 16
