@@ -16,6 +16,7 @@ import pytest
 
 from roofline import bound
 from roofline.models import load, serve_bound, train
+from tests.cases.kernels import lower, newer, question
 from tests.cases.layers import layer_bound, layer_question
 from tests.strategies import for_each
 
@@ -88,3 +89,24 @@ def test_a_measured_layer_is_above_its_bound() -> None:
     assert moved == pytest.approx(weights + 8 * 128 * (kv_rank + rotary), rel=0.01)
     assert floor == pytest.approx(moved / 3.35232e12, rel=1e-9)
     assert floor < 48.6e-6
+
+
+def test_measured_kernels_are_asked_for_what_their_collectors_run() -> None:
+    """Rows of ai-dynamo/aiconfigurator (Apache-2.0), whose stated shapes are not those of the tensors that ran."""
+    heads = {"num_k_heads": "16", "head_k_dim": "128", "num_v_heads": "64", "head_v_dim": "128"}
+    row = {"table": "gdn", "backend": "trtllm", "version": "1.3.0rc20", "batch_size": "16", "num_tokens": "131072"}
+    shape = dict.fromkeys(("window_size", "num_experts", "gpu"), "") | heads
+    keys_alone = newer(row | shape | {"kernel_source": "causal_conv1d_fn"})
+    assert keys_alone is not None
+    assert keys_alone["e"] == str(131072 * 2048)
+    asked = question(keys_alone)
+    assert asked is not None
+    [floor], _ = lower("h100", asked, [keys_alone])
+    assert floor == pytest.approx(131072 * 2048 * 4 / 3.35232e12)  # in and out; 964 µs for the 12,288 stated channels
+    assert floor < 384.84e-6
+    one = row | shape | {"table": "kda", "backend": "vllm", "batch_size": "1", "kernel_source": "causal_conv1d_fn_qkv3"}
+    skipped, half = newer(one), newer(one | {"batch_size": "2"})
+    assert skipped is not None
+    assert question(skipped) is None  # its one sequence has the cache index of padding
+    assert half is not None
+    assert half["e"] == str(131072 // 2 * (2 * 2048 + 8192))
