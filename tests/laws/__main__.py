@@ -17,9 +17,9 @@ from tests.laws.registry import LAWS
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "laws.md"
 HEAD = """# Laws
 
-*For whoever asks why to trust it.* What holds of every answer, and on how many random questions it was checked.
-`make laws N=100000` asks fresh ones and prints this table; a short run is part of the tests. Questions are of every kind
-of operation, on every chip of the catalog, with sizes from 3 to 10,000 in every label. A question over arrays makes a
+*For whoever asks why to trust it.* What holds of every answer, and on how many random questions it was checked. `make
+laws N=100000` asks fresh ones and prints this table; a short run is part of the tests. Questions are of every kind of
+operation, on every chip of the catalog, with sizes from 3 to 10,000 in every label. A question over arrays makes a
 check for each of its rows.
 """
 #: Checked elsewhere, with the place.
