@@ -18,15 +18,44 @@ from roofline.charts.chart import Chart
 from roofline.cli import _COMMANDS, cli
 from roofline.errors import InputError
 from roofline.sections import Sentences
+from roofline.signatures import SAID_IN_PYTHON
 from tests.test_house_values import ANSWERS, LINE, SIZES, VALUES
 
 #: Commands that have no function: they open or serve a page.
 NO_FUNCTION = {"explore", "completion"}
 
-#: Words of commands that are about files, colours and screens, and those that Python says in another way.
+#: What options of commands are called in Python, where they are no parameter of the command's function.
 SAID_OTHERWISE = {
-    "as_json", "output", "chart", "split", "csv_file", "explain", "width", "dark", "set_", "again", "roofline",
-    "against", "words", "names", "help_all",
+    "all": {
+        **dict.fromkeys(("report_file", "file", "output", "chart", "split", "csv_file", "roofline", "view"),
+                        "answer.save(path), answer.plot()"),
+        **dict.fromkeys(("width", "dark", "against", "phase"), "answer.plot()"),
+        "as_json": "to_dict()", "explain": "answer.explain()", "words": "positional", "help_all": "help()",
+        "bytes_": "bytes", "set_": "set", "sharp": "algorithm={'AllReduce': 'in-switch'}",
+        "full_attention": "count='full'", "all_logits": "logits='all'",
+    },
+    "accuracy": {"chip": "on"},
+    "advise": {"others": "chips"},
+    "calibrate": {"file": "runs"},
+    "chips": {"filter_": "filter", "ratio": "machine.ratio(figure, other)", "sources": "machine.alternates"},
+    "formula": {"language": "formula.printed(language)"},
+    "layout": {"meshes": "mesh"},
+    "llm": {"link": "prefill_link"},
+    "measure": {"again": "read_machine_file", "no_library": "library"},
+    "model": {
+        **dict.fromkeys(
+            ("batch", "prompt", "weights", "activations", "kv", "compute", "policy", "tile"), "llm(name, prompt=…)"),
+        "names": "source", "modules": "model.parameters_by_module()", "parts": "model.parameters_by_module()",
+    },
+    "plan": {"why": "plan.why(deployment)", "simulate": "plan.simulated()"},
+    "plot": {"machines": "on", "library": "estimate", "names": "names"},
+    "profile": {"file": "path"},
+    "shard": {"plan": "bound(plan=…)"},
+    "solve": {"bandwidths": "zones(bandwidths=…)", "equal": "solve_equal(first, second, …)"},
+    "trace": {
+        "convention": "traced.flops(convention)", "flat": "traced.ops", "depth": "traced.ops",
+        "formula": "bound.formula()", "language": "formula.printed(language)",
+    },
 }  # fmt: skip
 
 NO_PICTURE = "there is no picture of"
@@ -77,13 +106,65 @@ def test_trace_shows_what_its_front_ends_take(name: str) -> None:
     assert [each.arg for each in own.args.kwonlyargs if each.arg not in shown] == []
 
 
-@pytest.mark.parametrize("name", ["bound", "solve", "llm", "train", "plan"])
-def test_the_words_of_a_command_are_those_of_its_function(name: str) -> None:
+@pytest.mark.parametrize("name", sorted(set(_COMMANDS) - NO_FUNCTION))
+def test_every_option_of_a_command_is_a_parameter_of_its_function(name: str) -> None:
     command = cli.get_command(None, name)  # type: ignore[arg-type]
     assert command is not None
-    words = {param.name for param in command.params} - SAID_OTHERWISE
+    words = {str(param.name) for param in command.params}
+    otherwise = {**SAID_OTHERWISE["all"], **SAID_OTHERWISE.get(name, {})}
     takes = set(inspect.signature(getattr(roofline, name)).parameters)
-    assert len(words & takes) > len(words) / 3
+    assert words - takes - set(otherwise) == set()
+    assert set(SAID_OTHERWISE.get(name, {})) - words == set()
+
+
+@pytest.mark.parametrize("word", ["full_attention", "all_logits", "sharp", "than", "explain"])
+def test_a_word_of_the_command_line_is_told_what_python_calls_it(word: str) -> None:
+    for ask in (
+        lambda more: roofline.bound(LINE, on="h100", **SIZES, **more),
+        lambda more: roofline.llm("llama-3-8b", on="h100", context=9, **more),
+    ):
+        with pytest.raises(InputError, match=f"there is no argument '{word}'; ") as raised:
+            ask({word: True})
+        assert raised.value.hint == SAID_IN_PYTHON[word]
+
+
+def test_an_unknown_argument_of_a_plan_or_of_training_is_refused() -> None:
+    asked: dict[str, Any] = {"on": "h100", "rate": "2/s", "prompt": 100, "output": 10}
+    with pytest.raises(InputError, match="there is no argument 'tftt'"):
+        roofline.plan("llama-3-8b", **asked, tftt="1s")
+    with pytest.raises(InputError, match="there is no argument 'tenser'; did you mean 'tensor'"):
+        roofline.train("llama-3-8b", on="h100:8", batch_tokens=8192, tenser=2)
+    with pytest.raises(InputError, match="batch_tokens= is missing; tokens of one step over all chips"):
+        roofline.train("llama-3-8b", on="h100:8")
+    with pytest.raises(InputError, match="there is no argument 'tensor'"):
+        roofline.train("llama-3-8b", on="h100:8", tokens=1e12, tensor=2)
+
+
+def test_a_plan_takes_the_words_of_its_command() -> None:
+    asked: dict[str, Any] = {"on": "h100", "count": 1, "rate": "2/s", "prompt": 100, "output": 10, "formats": "bf16"}
+    found = roofline.plan("llama-3-8b", **asked, prices="h100=2", most=64)
+    assert (found.asked.prices, found.asked.most_sequences) == ({"h100": 2.0}, 64)
+    assert roofline.plan("llama-3-8b", **asked, most_sequences=64).asked.most_sequences == 64
+
+
+def test_chips_are_listed_as_on_the_command_line() -> None:
+    assert [each.key for each in roofline.chips("tpu", sort="memory")][:3] == ["tpu8i", "tpu8t", "tpu7x"]
+    assert [each.key for each in roofline.chips(["h100", "a100"])] == ["h100", "a100"]
+    assert roofline.chips("nvidia", sort="price")[0].key == "a100"
+    assert {each.vendor for each in roofline.chips(filter="amd")} == {"AMD"}
+
+
+def test_training_is_asked_as_on_the_command_line() -> None:
+    assert round(roofline.train("llama-3-70b", on="h100:512", tokens=15e12, mfu=0.4).days) == 363
+    assert roofline.train("llama-3-8b", on="h100", memory=True).parameters == roofline.model("llama-3-8b").parameters
+    assert roofline.train("llama-3-8b", on="h100:8", batch_tokens=8192, zero=3, search=True).meets
+
+
+@pytest.mark.parametrize("on", ["h100,h200", ["h100", "h200"]])
+def test_several_machines_stand_side_by_side(on: Any) -> None:
+    assert roofline.bound(LINE, on=on, **SIZES).fastest == "h200"
+    assert roofline.llm("llama-3-8b", on=on, context=8192).fastest == "h200"
+    assert roofline.comm("allreduce", bytes=1e9, on=["h100:8", "a100:8"]).fastest
 
 
 def refusal(method: Callable[[], Any]) -> str | None:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from roofline.bounds.advise import Advice, advise
     from roofline.bounds.api import bound, question
     from roofline.bounds.bound import Bound
+    from roofline.bounds.chip_list import chips
     from roofline.bounds.communication import Communication, comm
     from roofline.bounds.comparison import SideBySide, compare
     from roofline.bounds.evaluate import evaluate
@@ -42,8 +43,8 @@ if TYPE_CHECKING:
     from roofline.errors import RooflineError
     from roofline.estimates import estimated
     from roofline.estimates.accuracy import accuracy
-    from roofline.estimates.calibration import calibrate
-    from roofline.hardware import Machine, chip, chips
+    from roofline.estimates.served_calibration import calibrate
+    from roofline.hardware import Machine, chip
     from roofline.measurement import (
         MeasuredPoints,
         Measurement,
@@ -61,7 +62,7 @@ if TYPE_CHECKING:
     from roofline.models.serving.llm import llm
     from roofline.models.sweeps import sweep
     from roofline.models.training.answer import Training
-    from roofline.models.training.step import train
+    from roofline.models.training.question import train
     from roofline.notation import parse, program
     from roofline.ops.build import build
     from roofline.plans.answer import DeploymentPlan, plan
@@ -73,6 +74,7 @@ _WHERE = {
     "roofline.bounds.advise": ("Advice", "advise"),
     "roofline.bounds.api": ("bound", "question"),
     "roofline.bounds.bound": ("Bound",),
+    "roofline.bounds.chip_list": ("chips",),
     "roofline.bounds.communication": ("Communication", "comm"),
     "roofline.bounds.comparison": ("SideBySide", "compare"),
     "roofline.bounds.evaluate": ("evaluate",),
@@ -90,7 +92,7 @@ _WHERE = {
     "roofline.charts.plot": ("plot",),
     "roofline.errors": ("RooflineError",),
     "roofline.estimates": ("accuracy", "calibrate", "estimated"),
-    "roofline.hardware": ("Machine", "chip", "chips"),
+    "roofline.hardware": ("Machine", "chip"),
     "roofline.measurement": (
         "MeasuredPoints",
         "Measurement",
@@ -108,7 +110,7 @@ _WHERE = {
     "roofline.models.serving.llm": ("llm",),
     "roofline.models.sweeps": ("sweep",),
     "roofline.models.training.answer": ("Training",),
-    "roofline.models.training.step": ("train",),
+    "roofline.models.training.question": ("train",),
     "roofline.notation": ("parse", "program"),
     "roofline.ops.build": ("build",),
     "roofline.plans.answer": ("DeploymentPlan", "plan"),

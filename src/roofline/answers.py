@@ -45,6 +45,10 @@ CAPABILITIES = {
     "Training.layouts_over_slices": "roofline.models.training.advice:layouts_over_slices",
     "Training.limits": "roofline.models.training.advice:limits",
     "estimated": "roofline.estimates:estimated",
+    "measured_kernels": "roofline.measurement:measured_kernels",
+    "measured_device": "roofline.measurement.devices:measured_device",
+    "listed_prices": "roofline.plans.question:price_table",
+    "search_training": "roofline.plans.training:search_training",
 }
 
 
@@ -287,6 +291,29 @@ def estimable(ask: Function) -> Function:
         return capability("estimated")(answer, library, chosen.get("constants", ()), eager=chosen.get("eager", False))
 
     asked.__signature__ = with_named(own, words)  # type: ignore[attr-defined]
+    return asked  # type: ignore[return-value]
+
+
+def on_several(ask: Function) -> Function:
+    """Let a question name several machines, ``on="h100,h200"`` or a list: the answers stand side by side.
+
+    >>> from roofline import bound
+    >>> bound("bf16[64, 8192] * bf16[8192, 8192]", on="h100,h200").fastest
+    'h200'
+    """
+
+    @wraps(ask)
+    def asked(*given: Any, **options: Any) -> Any:
+        on = options.get("on")
+        if isinstance(on, str) and "," in on and not on.rstrip().endswith(".toml"):
+            on = [each.strip() for each in on.split(",")]
+        if not isinstance(on, list | tuple) or not on:
+            return ask(*given, **options)
+        answers = [ask(*given, **{**options, "on": each}) for each in on]
+        if len(answers) == 1:
+            return answers[0]
+        return capability("Comparable.compare")(*answers, names=[str(each) for each in on])
+
     return asked  # type: ignore[return-value]
 
 

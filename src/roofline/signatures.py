@@ -57,6 +57,22 @@ def with_named(shown: Signature, defaults: Mapping[str, Any]) -> Signature:
     return shown.replace(parameters=[*(each for each in own if each not in last), *more, *last])
 
 
+#: Options of commands that functions say in another way.
+SAID_IN_PYTHON = {
+    "full_attention": "all pairs of query and key are count='full'",
+    "all_logits": "outputs for every token are logits='all'",
+    "sharp": "sums in the switches are algorithm={'AllReduce': 'in-switch'}",
+    "than": "other chips are chips=['a100', 'b200']",
+    "warm": "caches that hold all data are over='warm'",
+    "cold": "data in the main memory is over='main'",
+    "equal": "where two lines cost the same is roofline.solve_equal(first, second, 'B', quantity='flops')",
+    "bandwidths": "ridges by bandwidth are roofline.zones(on=..., bandwidths=[...])",
+    "explain": "where figures come from is answer.explain()",
+    "view": "a picture is answer.plot()",
+    "json": "plain data are answer.to_dict()",
+}
+
+
 def listed_names(names: Sequence[str]) -> list[str]:
     """Names of a list, or of one text with commas between them.
 

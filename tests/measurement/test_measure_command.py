@@ -274,14 +274,15 @@ def test_a_run_of_more_than_there_is(measured, capsys):
 
 def test_ctrl_c_in_the_all_reduce_keeps_the_rest(monkeypatch):
     torch = pytest.importorskip("torch")
-    from roofline.cli.measure import _with_all_reduce
-    from roofline.measurement import all_reduce
+    from roofline.measurement import devices
 
     def stopped(devices):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
-    monkeypatch.setattr(all_reduce, "all_reduce", stopped)
-    found = _with_all_reduce(made())
+    monkeypatch.setattr(devices, "all_reduce", stopped)
+    monkeypatch.setattr(devices, "measure_device", lambda device, **how: made())
+    monkeypatch.setattr(devices, "_named", lambda name: None)
+    found = devices.measured_device("cuda")
     assert found.ceilings == made().ceilings
     assert found.conditions.interrupted

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from roofline.answers import estimable
+from roofline.answers import estimable, on_several
 from roofline.bounds.bound import Bound
 from roofline.bounds.conventions import DEFAULT, NAMES, Conventions, settings
 from roofline.bounds.question import (
@@ -25,7 +25,7 @@ from roofline.notation import program
 from roofline.notation.structure import Program
 from roofline.ops import formula_names, read_names
 from roofline.quantity import kind_of
-from roofline.signatures import NAMED_SIZES, takes
+from roofline.signatures import NAMED_SIZES, SAID_IN_PYTHON, takes
 from roofline.sizes import is_array, plain_number
 
 On = str | Machine | None
@@ -105,6 +105,7 @@ def question(
     )
 
 
+@on_several
 @estimable
 @takes(question)
 def bound(expression: str | None = None, **arguments: Any) -> Bound:
@@ -221,8 +222,9 @@ def _no_slip(named: Mapping[str, Any], names: Sequence[str], given: Mapping[str,
     helpers = {name for value in given.values() if isinstance(value, str) for name in formula_names(value)}
     for word in named.keys() - {*names, *helpers}:
         near = did_you_mean(word, ARGUMENTS) if len(word) > 2 else None
-        if near is not None:
-            raise InputError(f"there is no argument {word!r}", hint=f"did you mean {near!r}?")
+        said = SAID_IN_PYTHON.get(word) or (near and f"did you mean {near!r}?")
+        if said:
+            raise InputError(f"there is no argument {word!r}", hint=said)
         if isinstance(named[word], str):
             raise SizeError(
                 f"size {word} stands nowhere in the question", hint=suggest(word, dict.fromkeys(names), what="sizes")

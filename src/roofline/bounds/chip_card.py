@@ -11,41 +11,9 @@ from roofline.bounds.comparison import MARK, aligned, fact_row
 from roofline.bounds.ridges import rules_of_thumb
 from roofline.hardware.machine import Figure, Machine, figure_unit
 from roofline.hardware.network import bisection_bandwidth, network
-from roofline.hardware.rate import main_level, rate, ridge
+from roofline.hardware.rate import main_level
 from roofline.quantity import format_number, format_quantity
 from roofline.sections import BLANK, Column, CrossTable, Headline, Row, Section, Sentences, Table, figures
-from roofline.work import Key
-
-
-def row_figures(machine: Machine, dtype: str) -> dict[str, float | None]:
-    """The figures of one line of the list: peak for matmuls in ``dtype``, main memory, ridge."""
-    main = main_level(machine)
-    peak = rate(machine, Key("flops", "matrix", dtype))
-    return {
-        "peak": peak.value if peak else None,
-        "bandwidth": main.bandwidth.value if main.bandwidth else None,
-        "capacity": main.capacity.value if main.capacity else None,
-        "ridge": ridge(machine, dtype),
-    }
-
-
-def listing(machines: Sequence[Machine], dtype: str) -> Iterator[Section]:
-    """A line for each chip; a figure without a source is left blank."""
-    names = (f"{dtype} peak", "memory", "capacity", f"{dtype} ridge")
-    rows = []
-    for machine in machines:
-        row = row_figures(machine, dtype)
-        used = rate(machine, Key("flops", "matrix", dtype))
-        stand_in = f" {used.dtype}" if used is not None and used.dtype != dtype else ""
-        cells = [_show(row["peak"], "FLOP/s") + stand_in, _show(row["bandwidth"], "B/s")]
-        cells += [_show(row["capacity"], "B"), _show(row["ridge"], "FLOP/B")]
-        rows.append(Row((machine.key, machine.name, *cells)))
-    named = (Column("chip", wrap="anywhere"), Column("name", wrap="anywhere"))
-    yield Table((*named, *figures(*names, wrap="anywhere")), rows, indent=0)
-    yield BLANK
-    many = f"{len(machines)} chip" + ("s" if len(machines) != 1 else "")
-    note = f"{many}; dense peaks, one-way bandwidths; blank: no source; another dtype: what it runs as."
-    yield Sentences((note,), indent=0)
 
 
 def detail(machine: Machine, *, sources: bool = False) -> Iterator[Section]:

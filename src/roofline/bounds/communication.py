@@ -25,7 +25,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from roofline import dtypes
-from roofline.answers import Comparable, Fact, attributes, estimable, heading, plain_data
+from roofline.answers import Comparable, Fact, attributes, estimable, heading, on_several, plain_data
 from roofline.bounds.api import question
 from roofline.bounds.bound import Bound, ratio
 from roofline.bounds.plans import lay_out
@@ -341,6 +341,7 @@ def _line(name: str, nbytes: Any, dtype: str, arguments: dict[str, Any]) -> str:
 
 
 @plain_numbers
+@on_several
 @estimable
 @takes(question, but=("flops", "intensity"))
 def comm(

@@ -8,7 +8,6 @@ from roofline.cli.command import argument, command_named
 from roofline.cli.option_table import option, options, with_options
 from roofline.cli.output import show, show_json
 from roofline.cli.progress import working
-from roofline.errors import InputError
 
 
 @command_named("calibrate")
@@ -45,20 +44,10 @@ def command(
     roofline calibrate served.csv --model llama-3-70b --on h200:8 --tensor 8 --weights fp8 -o mine.toml
     roofline bound "bf16[64, 8192] @ bf16[8192, 8192]" --on h100 --estimate --constants mine.toml
     """
-    from roofline.estimates import calibrate, calibrate_served
-    from roofline.hardware import chip
-    from roofline.measurement import measured_kernels
+    from roofline.estimates import calibrate
 
-    given = {name: value for name, value in served.items() if value is not None}
-    if model is None and given:
-        raise InputError(f"--{next(iter(given))} is of a model that is served", hint="name it with --model")
-    if model is not None and start is not None:
-        raise InputError("--from is of kernels: steps start from those of --library", hint="leave one of them out")
     with working("fitting"):
-        if model is None:
-            found = calibrate(measured_kernels(file, chip(on)), on, library=library, start=start)
-        else:
-            found = calibrate_served(file, model, on, library=library, **given)
+        found = calibrate(file, on, library=library, start=start, model=model, **served)
     if output is not None:
         found.save(output)
     if as_json:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import click
@@ -12,12 +11,10 @@ from roofline.cli.option_table import option, options, with_options
 from roofline.cli.output import check_files, show, show_json
 from roofline.errors import HardwareError, InputError
 from roofline.hardware.catalog import user_file
-from roofline.quantity import whole_number
 
 if TYPE_CHECKING:
     from roofline.hardware.machine import Machine
     from roofline.measurement import Measurement
-    from roofline.measurement.accelerator import Device
 
 #: The chip that a measured accelerator is called.
 DEVICE = "this-device"
@@ -74,10 +71,6 @@ def command(
                 raise InputError(f"--show measures nothing, so {option} says nothing", hint="leave one of them out")
         measured = read_machine_file(path, device=device)
     else:
-        if device is not None and seconds is not None:
-            raise InputError(
-                "--seconds is for processors", hint="an accelerator takes as long as it needs: leave it out"
-            )
         check_machine_file(path)
         measured = _measured(quick, not no_library, seconds, device)
         path = _kept(measured, path)
@@ -157,46 +150,11 @@ def _written(
 def _measured(quick: bool, library: bool, seconds: float | None, device: str | None) -> Measurement:
     """Measure under a progress bar, which only a terminal shows."""
     from roofline.cli.progress import working
-    from roofline.measurement import measure, measure_device
+    from roofline.measurement import measure
 
     with working("measuring") as report:
 
         def progress(done: float, what: str) -> None:
             report(done, 1.0, what)
 
-        if device is not None:
-            found = measure_device(_device(device), quick=quick, progress=progress)
-            several = device.startswith("cuda") and not found.conditions.interrupted
-            return _with_all_reduce(found) if several else found
-        return measure(quick=quick, library=library, seconds=seconds, progress=progress)
-
-
-def _with_all_reduce(found: Measurement) -> Measurement:
-    """Add the all-reduce among all GPUs, or say why there is none."""
-    from dataclasses import replace
-
-    import torch
-
-    from roofline.measurement.all_reduce import all_reduce
-
-    try:
-        return replace(found, ceilings=(*found.ceilings, *all_reduce(torch.cuda.device_count())))
-    except KeyboardInterrupt:
-        return replace(found, conditions=replace(found.conditions, interrupted=True))
-    except InputError as error:
-        missing = (*found.conditions.missing, f"all-reduce: {error.message}")
-        return replace(found, conditions=replace(found.conditions, missing=missing))
-
-
-def _device(text: str) -> Device:
-    """Read ``cuda``, ``cuda:1`` or ``jax:0``."""
-    from roofline.measurement.devices import JaxDevice, TorchDevice
-
-    kinds: dict[str, Callable[[int], Device]] = {"cuda": TorchDevice, "jax": JaxDevice}
-    name, _, index = text.partition(":")
-    number = whole_number(index or "0")
-    if name not in kinds or number is None:
-        raise InputError(
-            f"--device {text!r} is not one", hint="cuda (of ROCm's PyTorch too), jax, or one of several: cuda:1"
-        )
-    return kinds[name](number)
+        return measure(quick=quick, library=library, seconds=seconds, device=device, progress=progress)

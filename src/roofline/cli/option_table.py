@@ -316,7 +316,12 @@ GROUPS: dict[str, tuple[OptionRow | str, ...]] = {
         _flag("--flat", "List every operation rather than the tree of modules."),
         _row("--depth", "N", "How many levels of the tree to show.", type=int),
         _row("--top", "N", "Show the runs that took longest.", type=click.IntRange(1), default=20),
-        _row("--sort", "", "Order the list, largest first (name: A to Z)."),
+        _row(
+            "--sort",
+            "FIGURE",
+            "Order the list: peak, bandwidth, capacity, ridge, power (largest first), price, name.",
+            "name peak bandwidth capacity ridge power price",
+        ),
         _row("--columns", "NAMES", "Columns, comma-separated: lower,upper,attainable,intensity,bound_by,fits …"),
         _flag("--formula", "The closed form in the open sizes: terms, flips, elasticities; sizes are its point."),
         _row("--latex", "", "Print it in LaTeX.", name="language", flag_value="latex"),

@@ -100,8 +100,7 @@ def command(
     with working("trying chips and formats"):
         found = plan(
             model, on=chips, count=count, prices=prices, formats=formats,
-            shared=shared or 0.0, most_sequences=options.pop("most"), acceptance=options.pop("accept"),
-            announce=announced, **options,
+            shared=shared or 0.0, announce=announced, **options,
         )  # fmt: skip
     if why is not None:
         reason = found.why(why)

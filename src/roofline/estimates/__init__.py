@@ -13,12 +13,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from roofline.estimates.accuracy import Accuracy, HeldAccuracy, accuracy, held_accuracy
-from roofline.estimates.calibration import Calibration, calibrate
+from roofline.estimates.calibration import Calibration
 from roofline.estimates.constants import KernelConstants, read_constants
 from roofline.estimates.estimator import Estimator, Expectation
 from roofline.estimates.expected_roof import ExpectedRoof, expected_roof
 from roofline.estimates.served import expect_training, with_expectation
-from roofline.estimates.served_calibration import calibrate_served
+from roofline.estimates.served_calibration import calibrate, calibrate_served
 
 #: Rows of a sweep that are estimated: each is answered in full.
 MOST_ROWS = 20_000

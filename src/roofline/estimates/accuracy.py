@@ -88,13 +88,24 @@ def _sources(records: Sequence[KernelConstants]) -> list[str]:
 
 
 def accuracy(
-    on: str | None = None, *, kernel: str | None = None, library: str | None = None, files: Sequence[str] = ()
-) -> Accuracy:
+    on: str | None = None,
+    *,
+    kernel: str | None = None,
+    library: str | None = None,
+    files: Sequence[str] = (),
+    data: str | Path | None = None,
+) -> Any:
     """How far estimates are from measurements, by chip, library, kind of kernel and format.
 
     ``on`` names a chip, ``kernel`` a kind (``contraction``, ``attention``, ``experts`` …), ``library`` a library;
-    ``files`` hold constants of one's own, as ``calibrate`` writes them.
+    ``files`` hold constants of one's own, as ``calibrate`` writes them. ``data`` are runs of one's own to hold them
+    against (:func:`held_accuracy`), of the chip ``on``.
     """
+    if data is not None and (on is None or kernel is not None):
+        said = "--runs has rows of one chip" if on is None else "--op picks shipped errors, --runs has its own rows"
+        raise InputError(said, hint=f"roofline accuracy {on or 'h100'} --runs {data}")
+    if data is not None and on is not None:
+        return held_accuracy(data, on, library=library or "vllm", files=files)
     records = overlaid(shipped(), [record for path in files for record in read_constants(path)])
     asked = []
     if on is not None:

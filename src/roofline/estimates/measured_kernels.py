@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from roofline import dtypes
+from roofline.answers import capability
 from roofline.errors import InputError, quoted
 from roofline.estimates.attention import attention_path
 from roofline.estimates.constants import KernelConstants
@@ -88,8 +89,10 @@ def read_kernels(path: str | Path, machine: Machine) -> list[MeasuredKernel]:
 
 
 def kernels_from(runs: str | Path | Sequence[MeasuredKernel], machine: Machine) -> Sequence[MeasuredKernel]:
-    """Kernels of a CSV file, or those that were read from a file of another kind."""
-    return read_kernels(runs, machine) if isinstance(runs, str | Path) else runs
+    """Kernels of a CSV file, a trace of torch.profiler or a machine file, or those that were read from one."""
+    if isinstance(runs, str | Path):
+        runs = capability("measured_kernels")(runs, machine)
+    return runs  # type: ignore[return-value]
 
 
 def left_out(rejected: Mapping[str, int], what: str = "row") -> list[str]:

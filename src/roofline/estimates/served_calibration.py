@@ -13,16 +13,17 @@ A row is one run at one load: sequences at once, tokens of a prompt and of an an
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from roofline.errors import InputError
 from roofline.estimates.calibration import Calibrated, Calibration, refitted
+from roofline.estimates.calibration import calibrate as calibrate_kernels
 from roofline.estimates.estimator import Estimator
 from roofline.estimates.fitting import Rows
 from roofline.estimates.kernels import ChipFigures
-from roofline.estimates.measured_kernels import csv_rows, left_out, row_number
+from roofline.estimates.measured_kernels import MeasuredKernel, csv_rows, left_out, row_number
 from roofline.estimates.served import served_shapes
 from roofline.models.serving.answer import serve
 
@@ -33,6 +34,42 @@ UNITS = {"_ms": 1e-3, "_s": 1.0}
 LEAST_RUNS, UNLOADED = 3, 4
 
 Run = tuple[Mapping[str, float], float]
+
+
+def calibrate(
+    runs: str | Path | Sequence[MeasuredKernel],
+    on: str,
+    *,
+    library: str = "vllm",
+    start: str | None = None,
+    model: str | None = None,
+    tensor: int | None = None,
+    data: int | None = None,
+    expert: int | None = None,
+    weights: str | None = None,
+    activations: str | None = None,
+    kv: str | None = None,
+) -> Calibration:
+    """Fit constants of a chip to measured kernels, or with a ``model`` those of a framework's steps to served runs.
+
+    ``runs`` is a CSV file, a trace of torch.profiler, a machine file, or what
+    :func:`roofline.measurement.measured_kernels` reads. ``library`` names what ran, unless rows say so. ``start`` names
+    the library whose constants are the prior. With ``model``, ``tensor``, ``data``, ``expert``, ``weights``,
+    ``activations`` and ``kv`` say how it is served.
+    """
+    served = {
+        "tensor": tensor, "data": data, "expert": expert, "weights": weights, "activations": activations, "kv": kv
+    }  # fmt: skip
+    given = {name: value for name, value in served.items() if value is not None}
+    if model is None and given:
+        raise InputError(f"--{next(iter(given))} is of a model that is served", hint="name it with --model, model=")
+    if model is None:
+        return calibrate_kernels(runs, on, library=library, start=start)
+    if start is not None:
+        raise InputError("--from is of kernels: steps start from those of --library", hint="leave one of them out")
+    if not isinstance(runs, str | Path):
+        raise InputError("served runs are a CSV file", hint="with columns batch, prompt, output, tpot_ms")
+    return calibrate_served(runs, model, on, library=library, **given)
 
 
 def calibrate_served(path: str | Path, model: str, on: str, *, library: str = "vllm", **options: Any) -> Calibration:

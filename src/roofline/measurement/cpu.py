@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from datetime import date
 from time import monotonic
 
+from roofline.answers import capability
 from roofline.errors import InputError
 from roofline.measurement.kernels import (
     Kernel,
@@ -49,15 +50,26 @@ SMALLEST, FRESH = 12 * 2**10, 32 * 2**20
 
 
 def measure(
-    *, quick: bool = False, library: bool = True, seconds: float | None = None, progress: Progress | None = None
+    *,
+    quick: bool = False,
+    library: bool = True,
+    seconds: float | None = None,
+    device: str | None = None,
+    progress: Progress | None = None,
 ) -> Measurement:
     """Measure the ceilings of this machine's processor; at most 60 seconds, 10 when ``quick``.
 
     Stopped by Ctrl-C it returns what it has and says so. Needs the extra ``measure`` (llvmlite). ``library`` also
     times PyTorch's (or NumPy's) products. ``seconds`` of sampling in place of the usual confirm more figures on a
     machine that others use; it is over sooner where all are. ``progress`` is called with the share done and what is
-    being measured.
+    being measured. ``device`` measures an accelerator in its place: ``cuda``, ``cuda:1``, ``jax:0``.
     """
+    if device is not None:
+        if seconds is not None:
+            hint = "an accelerator takes as long as it needs: leave it out"
+            raise InputError("--seconds is for processors", hint=hint)
+        found: Measurement = capability("measured_device")(device, quick=quick, progress=progress)
+        return found
     if seconds is not None and not 1 <= seconds <= LONGEST:
         raise InputError(
             f"{seconds:g} seconds of sampling are too {'few' if seconds < 1 else 'many'}", hint=f"from 1 to {LONGEST:g}"

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import cycle
 from math import ceil
@@ -18,7 +19,11 @@ from time import perf_counter
 from typing import Any
 
 from roofline.errors import InputError, load_extra
-from roofline.measurement.accelerator import COLD_BYTES, Enqueue
+from roofline.measurement.accelerator import COLD_BYTES, Device, Enqueue, measure_device
+from roofline.measurement.all_reduce import all_reduce
+from roofline.measurement.probes import Progress
+from roofline.measurement.result import Measurement
+from roofline.quantity import whole_number
 
 #: Formats tried, by PyTorch's names; one the device cannot multiply is left out.
 TORCH_FORMATS = {"fp64": "float64", "fp32": "float32", "fp16": "float16", "bf16": "bfloat16", "int8": "int8"}
@@ -338,3 +343,31 @@ class JaxDevice:
             self._last = self.jax.device_put(here, self.device)
 
         return enqueue
+
+
+def measured_device(name: str, *, quick: bool = False, progress: Progress | None = None) -> Measurement:
+    """Measure the accelerator called ``cuda``, ``cuda:1`` or ``jax:0``; with several GPUs their all-reduce too."""
+    found = measure_device(_named(name), quick=quick, progress=progress)
+    if not name.startswith("cuda") or found.conditions.interrupted:
+        return found
+    import torch
+
+    try:
+        return replace(found, ceilings=(*found.ceilings, *all_reduce(torch.cuda.device_count())))
+    except KeyboardInterrupt:
+        return replace(found, conditions=replace(found.conditions, interrupted=True))
+    except InputError as error:
+        missing = (*found.conditions.missing, f"all-reduce: {error.message}")
+        return replace(found, conditions=replace(found.conditions, missing=missing))
+
+
+def _named(text: str) -> Device:
+    """Find a device by its name."""
+    kinds: dict[str, Callable[[int], Device]] = {"cuda": TorchDevice, "jax": JaxDevice}
+    name, _, index = text.partition(":")
+    number = whole_number(index or "0")
+    if name not in kinds or number is None:
+        raise InputError(
+            f"--device {text!r} is not one", hint="cuda (of ROCm's PyTorch too), jax, or one of several: cuda:1"
+        )
+    return kinds[name](number)

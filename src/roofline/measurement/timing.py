@@ -10,6 +10,7 @@ Threads that a library leaves idle change the roof itself. Vector work has the l
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from time import perf_counter, process_time
@@ -273,6 +274,7 @@ FLUSH = 128 * 2**20
 def run(
     *expressions: str,
     at: MeasuredMachine | None = None,
+    machine: str | os.PathLike[str] | None = None,
     sizes: Mapping[str, Any] | None = None,
     threads: int | None = None,
     cold: bool = False,
@@ -282,11 +284,11 @@ def run(
 ) -> MeasuredPoints:
     """Time every operation of some lines here, and put it under the roof of this machine as it was measured.
 
-    ``at`` is that machine (:func:`~roofline.measurement.machine_file.this_machine`), by default the one ``--on this``
-    reads. ``cold`` empties the caches before every run. Sizes come by name too (``M=64``); one without a value is an
-    error, as is a machine nobody has measured.
+    ``at`` is that machine (:func:`~roofline.measurement.machine_file.this_machine`), or ``machine`` its file, by
+    default the one ``--on this`` reads. ``cold`` empties the caches before every run. Sizes come by name too
+    (``M=64``); one without a value is an error, as is a machine nobody has measured.
     """
-    measured, on, one_thread = at or this_machine(threads=threads)
+    measured, on, one_thread = at or this_machine(machine, threads)
     sizes = {**(sizes or {}), **more_sizes}
     chosen = library or any_library()
     cores = measured.conditions.cores

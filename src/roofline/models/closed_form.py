@@ -31,11 +31,14 @@ from roofline.models.serving.pipeline import Pipelined
 from roofline.models.serving.step import PHASES, latent_attention_ways
 from roofline.models.training.answer import Training
 from roofline.models.training.step import train
-from roofline.signatures import takes
+from roofline.signatures import optional, takes
 from roofline.sizes import is_array, product, symbol
 
 #: A number of tokens to show a formula at, where none is given.
 EXAMPLE = 8192
+
+#: What a training step is asked by, beside what a step of serving is.
+TRAINING_SIZES = optional(batch_tokens="Size", sequence="Size", fsdp="int", checkpoint="str | int")
 
 #: The phases that have a formula.
 ALL_PHASES = (*PHASES, "train")
@@ -65,7 +68,7 @@ def serving_formula(found: Serving, phase: str = "decode") -> Formula:
     return model_formula(found.model, phase, **found.asked_of(phase))
 
 
-@takes(question, model_formula)
+@takes(question, model_formula, TRAINING_SIZES)
 def formula(subject: Model | str, phase: str = "decode", **arguments: Any) -> Formula:
     """The closed form of a line of notation, or of a step of a model: terms, what binds, where that flips.
 

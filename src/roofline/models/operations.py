@@ -26,6 +26,7 @@ from roofline.models.operation_builder import OperationBuilder, StorageOf
 from roofline.models.step import ForwardPass
 from roofline.models.weights import Weight
 from roofline.ops.basic import embedding
+from roofline.signatures import SAID_IN_PYTHON
 from roofline.sizes import Size, check, is_array, is_symbol, is_zero, maximum, plain_numbers
 from roofline.work import Op, Tensor
 
@@ -185,7 +186,8 @@ def check_options(options: Iterable[str], *takers: Callable[..., Any], also: Ite
     every = dict.fromkeys((*names, *also))
     for name in options:
         if name not in every:
-            raise InputError(f"there is no argument {name!r}", hint=suggest(name, every, what="arguments"))
+            hint = SAID_IN_PYTHON.get(name) or suggest(name, every, what="arguments")
+            raise InputError(f"there is no argument {name!r}", hint=hint)
 
 
 def _through(builder: OperationBuilder, blocks: Sequence[Block], x: Tensor) -> Tensor:

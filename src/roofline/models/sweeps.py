@@ -27,7 +27,7 @@ from roofline.grids.answer import GridRun, reduce_grid
 from roofline.grids.blocks import BlockTable
 from roofline.hardware.machine import Machine
 from roofline.hardware.rate import data_level
-from roofline.models.closed_form import ALL_PHASES, step_function
+from roofline.models.closed_form import ALL_PHASES, TRAINING_SIZES, step_function
 from roofline.models.config import is_model, load
 from roofline.models.description import Model
 from roofline.models.serving import serve_bound
@@ -84,7 +84,7 @@ class StepSweep(Columns):
         return f"StepSweep of {len(self)} rows, {self.model.name} {self.phase}: {', '.join(self.columns)}"
 
 
-@takes(sweep_line, serve_bound)
+@takes(sweep_line, serve_bound, TRAINING_SIZES)
 def sweep(expression: Model | str | None = None, phase: str = "decode", **arguments: Any) -> Any:
     """Evaluate the grid of all combinations of what is listed: of a line as notation, or of a model by its name.
 

@@ -19,6 +19,7 @@ from roofline.errors import InputError, suggest
 from roofline.grids.runs import Cluster, done_blocks
 from roofline.models.config import load
 from roofline.models.description import Model
+from roofline.models.operations import check_options
 from roofline.models.serving import serve_bound
 from roofline.plans.cost import cost_interval, cost_lines, cost_sections, plain_costs, tdp_of
 from roofline.plans.disaggregation import best_apart
@@ -42,6 +43,7 @@ from roofline.plans.question import (
     PlanQuestion,
     listed_price,
     price_table,
+    read_prices,
     read_rate,
 )
 from roofline.plans.replicas import FORMATS, Replica, UnloadedReplica
@@ -481,18 +483,18 @@ def plan(
     tpot: str | float | None = None,
     e2e: str | float | None = None,
     percentile: float = 95.0,
-    prices: Mapping[str, float] | None = None,
+    prices: Mapping[str, float] | str | None = None,
     objective: str | None = None,
     formats: Sequence[str] = (),
     disaggregate: bool = False,
     shared: float = 0.0,
     lengths: str = "geometric",
     arrival_variation: float = 1.0,
-    most_sequences: int = MOST_SEQUENCES,
+    most: int = MOST_SEQUENCES,
     memory_share: float = MEMORY_SHARE,
-    estimate: str | None = None,
+    estimate: bool | str | None = None,
     draft: int | Sequence[int] = (),
-    acceptance: float = 0.8,
+    accept: float = 0.8,
     draft_by: Model | str | float = 0.1,
     draft_weights: str | None = None,
     workers: int | None = None,
@@ -507,15 +509,20 @@ def plan(
     ``on`` names chips (``"h100,h200"`` or a list), ``count`` how many of one kind may be used, a number or several;
     ``rate`` is requests a second (``"12/s"``), each of ``prompt`` and ``output`` tokens. ``ttft``, ``tpot`` and
     ``e2e`` are the longest times allowed at ``percentile``.
-    ``prices`` are dollars of a chip for an hour; without them the fewest chips are best, or with ``objective="cost"``
-    those that are listed are taken. ``formats`` are those of :data:`roofline.plans.replicas.FORMATS`; ``estimate``
-    names the library whose expected times stand in place of floors; ``options`` are further ones of a step.
-    ``draft`` is a length of drafts, or several, tried beside none, with ``acceptance``, ``draft_by`` and
+    ``prices`` are dollars of a chip for an hour, by chip, or ``"table"`` for those that are listed; without them the
+    fewest chips are best, or with ``objective="cost"`` those that are listed are taken. ``formats`` are those of
+    :data:`roofline.plans.replicas.FORMATS`; ``estimate`` names the library whose expected times stand in place of
+    floors; ``options`` are further ones of a step.
+    ``draft`` is a length of drafts, or several, tried beside none, with ``accept``, ``draft_by`` and
     ``draft_weights`` as in :func:`roofline.models.serving.speculation.speculate`.
     ``workers``, ``scheduler``, ``scheduler_file`` or an open ``client`` search chips and formats on Dask;
     ``announce`` is told the address of its dashboard.
     """
+    most, accept = options.pop("most_sequences", most), options.pop("acceptance", accept)  # their older names
+    check_options(options, serve_bound, also=("most", "accept"))
     on, formats = listed_names(on), listed_names(formats)
+    prices = read_prices([prices], on) if isinstance(prices, str) else prices
+    estimate = "vllm" if estimate is True else estimate or None
     count, draft = ((each,) if isinstance(each, int) else each for each in (count, draft))
     unknown = [name for name in formats if name not in FORMATS]
     if unknown:
@@ -552,12 +559,12 @@ def plan(
         objective,
         tuple(formats),
         disaggregate,
-        most_sequences,
+        most,
         memory_share,
         estimate,
         Speculating(
             tuple(draft),
-            acceptance,
+            accept,
             load(draft_by) if draft_by != "mtp" and isinstance(draft_by, str) else draft_by,
             draft_weights,
         ),

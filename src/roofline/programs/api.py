@@ -7,6 +7,7 @@ from importlib import import_module
 from inspect import signature
 from typing import Any, NamedTuple
 
+from roofline.answers import on_several
 from roofline.bounds.api import target
 from roofline.bounds.conventions import OF_OPERATIONS, Conventions
 from roofline.errors import InputError, load_extra, suggest
@@ -30,6 +31,7 @@ FRONT_ENDS: dict[str, FrontEnd] = {
 }
 
 
+@on_several
 @takes(
     optional(
         backward="bool", optimizer="Any", sizes="Mapping[str, Size]", trips="Any", batch="int", weights="Any",

@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
-from roofline.answers import estimable
+from roofline.answers import estimable, on_several
 from roofline.bounds.conventions import OF_OPERATIONS
 from roofline.errors import InputError
 from roofline.models.config import load
@@ -247,6 +247,7 @@ _WORK = {
 }
 
 
+@on_several
 @estimable
 @takes(serve, but=("algorithm",))
 def llm(

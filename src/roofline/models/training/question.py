@@ -1,0 +1,60 @@
+"""``roofline train``: a training step, a budget of tokens, what training holds in all, or the fastest layout.
+
+>>> train("llama-3-8b", on="h100:8", batch_tokens=65536)
+<Training llama-3-8b: 404 ms a step at best on 8 x NVIDIA H100 SXM5 80GB, compute-bound>
+>>> round(train("llama-3-70b", on="h100:512", tokens=15e12, mfu=0.4).days)
+363
+>>> train("llama-3-8b", on="h100", memory=True)
+<TrainingMemory of 8.03B parameters: 128 GB, 2 x NVIDIA H100 SXM5 80GB>
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from roofline.answers import capability, estimable, on_several
+from roofline.errors import InputError
+from roofline.hardware.machine import Machine
+from roofline.models.description import Model
+from roofline.models.operations import check_options
+from roofline.models.training.budget import budget
+from roofline.models.training.memory import training_memory
+from roofline.models.training.step import train as train_step
+from roofline.signatures import optional, takes
+from roofline.sizes import Size
+
+
+@on_several
+@estimable
+@takes(train_step, optional(days="float", chip_hours="float"))
+def train(
+    model: Model | str | float | os.PathLike[str] | Mapping[str, Any],
+    *,
+    on: str | Machine | None = None,
+    batch_tokens: Size | None = None,
+    memory: bool = False,
+    search: bool = False,
+    **options: Any,
+) -> Any:
+    """The floor of training: a step of ``batch_tokens`` tokens (:func:`roofline.models.train`), or one of three others.
+
+    Without ``batch_tokens`` a budget of ``tokens`` at ``mfu``, in ``days`` or ``chip_hours``
+    (:func:`roofline.models.budget`). ``memory`` adds up what training holds without a layout
+    (:func:`roofline.models.training_memory`). ``search`` tries every layout that is not given and takes the fastest
+    that fits (:func:`roofline.plans.training.search_training`).
+    """
+    if memory:
+        check_options(options, training_memory, also=("on",))
+        return training_memory(model, tokens=batch_tokens or 0, on=on, **options)
+    if batch_tokens is None:
+        if "tokens" not in options:
+            hint = "tokens of one step over all chips, as in batch_tokens=4e6; or tokens= alone, a budget"
+            raise InputError("batch_tokens= is missing", hint=hint)
+        check_options(options, budget)
+        return budget(model, on=on, **options)
+    check_options(options, train, also=("sizes",))
+    if search:
+        return capability("search_training")(model, on=on, batch_tokens=batch_tokens, **options)
+    return train_step(model, on=on, batch_tokens=batch_tokens, **options)  # type: ignore[arg-type]
