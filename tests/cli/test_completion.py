@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import click
 import pytest
 
 from roofline.cli import cli, main
@@ -23,6 +24,18 @@ def completed(line: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capture
         main([])
     assert ended.value.code == 0
     return [row.partition(",")[2] for row in capsys.readouterr().out.splitlines()]
+
+
+def test_what_is_offered_is_what_is_taken() -> None:
+    """Completion has lists of words, so that it need not import what takes them."""
+    from roofline.models.parallelism.schedules import SCHEDULES
+    from roofline.models.training.stage import OPTIMIZERS
+
+    of_pytorch = pytest.importorskip("roofline.programs.pytorch.trace").OPTIMIZERS
+    taken = {("train", "using"): OPTIMIZERS, ("train", "schedule"): SCHEDULES, ("trace", "optimizer"): of_pytorch}
+    for (command, name), words in taken.items():
+        found = next(each for each in cli.get_command(click.Context(cli), command).params if each.name == name)
+        assert sorted(found.values.split()) == sorted(words), (command, name)
 
 
 CASES = [

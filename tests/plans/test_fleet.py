@@ -90,10 +90,11 @@ def test_corners_are_where_the_line_of_a_step_says() -> None:
 
 def test_a_break_even_price_makes_two_chips_equal() -> None:
     asked = {
-        "on": ["h100", "h200"], "count": [1, 2], "rate": "20/s", "prompt": 1024, "output": 128, "tpot": "20 ms",
-        "formats": ["bf16"],
+        "on": ["h100", "h200"], "count": [1, 2], "rate": "60/s", "prompt": 1024, "output": 128, "tpot": "20 ms",
+        "formats": ["bf16", "fp8"],
     }  # fmt: skip
     found = plan("llama-3-8b", **asked, prices={"h100": 2.5, "h200": 3.1})
+    assert {choice.deployment.chips for choice in found.choices} == {1, 2}
     ((name, price),) = found.break_even()
     again = plan("llama-3-8b", **asked, prices={"h100": 2.5, "h200": 3.1, name: price})
     costs = {each.deployment.replica.chip: each.cost for each in reversed(again.choices)}

@@ -73,6 +73,8 @@ def test_what_is_left_of_other_work_adds_to_the_wait() -> None:
     queue = SingleServerQueue(0.5, Mixture.point(1.0), other.residual)
     assert queue.mean_wait == pytest.approx(0.5 + other.second_moment / (2 * other.mean), rel=1e-12)
     assert queue.wait().mean == pytest.approx(queue.mean_wait, rel=1e-3)
+    third = 0.5 * 0.5**3 + 0.5 * 1.0**3
+    assert other.residual.second_moment == pytest.approx(third / (3 * other.mean), rel=1e-12)
 
 
 def test_a_uniform_time_on_a_lattice_keeps_its_mean_and_its_part_at_0() -> None:

@@ -218,7 +218,7 @@ GROUPS: dict[str, tuple[OptionRow | str, ...]] = {
             "What training keeps: none, selective, matmuls, full.",
             "none selective matmuls full",
         ),
-        _row("--optimizer", "NAME", "And a step of the optimizer.", "sgd momentum adam adamw lion rmsprop adagrad"),
+        _row("--optimizer", "NAME", "And a step of the optimizer.", "sgd adam adamw rmsprop adagrad"),
         _row(
             "--convention | --count",
             "CONVENTION",
@@ -375,7 +375,7 @@ OPTION_WORDS = frozenset(_ROWS)
 def option(name: str, /, *, policy: str = "", older: str = "", words: str = "", **changes: Any) -> Decorator:
     """The option of this name, for a command.
 
-    ``changes`` are what this command has of its own: ``help``, ``metavar``, ``default`` and other settings of click's.
+    ``changes`` are what this command has of its own: ``help``, ``metavar``, ``values`` and settings of click's.
     ``words`` are its words where they are others here, ``older`` words that this command takes too, ``policy`` is its
     default byte policy.
     """
@@ -388,14 +388,13 @@ def option(name: str, /, *, policy: str = "", older: str = "", words: str = "", 
             name: value for name, value in {**found.more, **changes}.items() if (name, value) != ("flag_value", None)
         }
         named = more.pop("name", None)
+        more.setdefault("values", found.values)
         more.setdefault("help", found.help)
         more.setdefault("metavar", found.metavar or None)
         more.setdefault("show_default", bool(more.get("default")) and not more.get("is_flag"))
         said = [*(words or shown).split(), *([named] if named else []), *past.split(), *older.split()]
         taken = (*past.split(), *older.split())
-        return click.option(*said, cls=Option, group=group, rank=rank, values=found.values, older=taken, **more)(
-            function
-        )
+        return click.option(*said, cls=Option, group=group, rank=rank, older=taken, **more)(function)
 
     return add
 

@@ -24,7 +24,6 @@ from roofline.errors import HardwareError, InputError, suggest
 from roofline.hardware.machine import Figure, Machine
 from roofline.hardware.mesh import with_mesh
 from roofline.sizes import Size, ceil_div, check, is_array
-from roofline.statements import Assumption
 
 #: Ways in which chips with whole experts get tokens and give results.
 EXCHANGES = {
@@ -360,10 +359,8 @@ def pool(machine: Machine, chips: int) -> Machine:
         m._replace(bandwidth=all_of(m.bandwidth), capacity=all_of(m.capacity), curve=()) for m in machine.memories
     )
     tdp = all_of(machine.tdp)
-    note = Assumption("machine", f"{chips} chips share everything evenly, and what joins them costs nothing")
     name = f"{chips} x {machine.name} sharing evenly"
-    notes = (*machine.notes, note)
     return replace(
-        machine, name=name, units=units, memories=memories, tdp=tdp, links=(), mesh=None, notes=notes,
+        machine, name=name, units=units, memories=memories, tdp=tdp, links=(), mesh=None,
         pooled=machine.pooled * chips, alone=machine.alone or machine,
     )  # fmt: skip

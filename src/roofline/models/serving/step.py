@@ -325,8 +325,8 @@ def _assumptions(
     alone = machine.mesh is None or not any(op.kind == "collective" for op in ops)
     chips = "one chip, no network" if alone else f"one of the chips {', '.join(map(str, machine.mesh or ()))}"
     counting, rates, *_ = conventions.said(machine)
-    # the chips of a pool are among the machine's notes
-    said = [counting, *([Assumption("plan", chips)] if machine.pooled == 1 else [])]
+    pooled = f"{machine.pooled} chips share everything evenly, and what joins them costs nothing"
+    said = [counting, Assumption("plan", chips) if machine.pooled == 1 else Assumption("machine", pooled)]
     said += [Assumption("bytes", POLICIES[conventions.policy].text), rates]
     attends = any(op.kind == "attention" for op in ops)
     said.append(Assumption("formats", _formats_said(model, ops, options, attends)))
@@ -358,7 +358,7 @@ def _assumptions(
         seen = model.vision.describe(options.get("images", 0), options.get("image_size"), not alone)
         text = seen if phase == "prefill" else "the vision tower runs in prefill alone; its weights are in memory"
         said.append(Assumption("model", text))
-    return [*said, *assume("model", model.notes), *assume("machine", machine.notes)]
+    return [*said, *assume("model", model.notes)]
 
 
 def _formats_said(model: Model, ops: Sequence[Op], options: Mapping[str, Any], attends: bool) -> str:

@@ -55,9 +55,10 @@ class Optimizer(NamedTuple):
     flops: int
 
 
-#: Decayed weights included. Adam: Kingma and Ba, arXiv:1412.6980; Lion: arXiv:2302.06675.
+#: Decayed weights included, which is AdamW. Adam: Kingma and Ba, arXiv:1412.6980; Lion: arXiv:2302.06675.
 OPTIMIZERS: Mapping[str, Optimizer] = {
     "adam": Optimizer(2, 16),
+    "adamw": Optimizer(2, 16),
     "lion": Optimizer(1, 9),
     "momentum": Optimizer(1, 6),
     "sgd": Optimizer(0, 4),

@@ -359,7 +359,7 @@ def train(model: Model | str, *, on: str | Machine, batch_tokens: Size, **option
         ``saved_activations``  format that activations wait in for the backward pass, by default their own
         ``unfused``    attention writes its scores and probabilities to memory, and the policy ``none`` keeps these
         ``weights``, ``gradients``, ``moments``, ``master``  formats; gradients are as weights, ``master`` may be None
-        ``using``      the optimizer: adam, lion, momentum, sgd
+        ``using``      the optimizer: adam (adamw), lion, momentum, sgd
         ``tokens``, ``price``, ``power``, ``mfu``  a token budget; dollars for a chip-hour; watts of a chip (the data
                        sheet's); a stated model FLOPs utilisation
         ``measured``   seconds that a step takes in reality: what it reached, and how far it is from the floor
