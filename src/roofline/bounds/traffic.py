@@ -214,7 +214,11 @@ def _largest_read(ops: Sequence[Op], ident: str, users: Sequence[int]) -> int:
     """Of the operations that read a tensor, the one that touches most of it: a tied table is looked up and streamed."""
     if len(users) == 1:
         return users[0]
-    return next((i for i in users if any(t.ident == ident and t.touched is None for t in ops[i].reads)), users[0])
+    moved = {index: [t.touched for t in ops[index].reads if t.ident == ident] for index in users}
+    whole = next((index for index in users if None in moved[index]), None)
+    if whole is not None or not all(isinstance(n, int | float) for amounts in moved.values() for n in amounts):
+        return users[0] if whole is None else whole
+    return max(users, key=lambda index: max(n or 0 for n in moved[index]))
 
 
 def _once(tensors: Sequence[Tensor]) -> list[Tensor]:

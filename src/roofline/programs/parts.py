@@ -1,11 +1,11 @@
 """What the floor has to know of tensors: parts that are cut out of them, results that the program reads too.
 
-A part goes by the name of its tensor with a bracket: ``x[0:4]``.
+A part goes by the name of its tensor with a bracket, first:last:step of each dimension where they are known:
 
 >>> halves = [Tensor(f"x[{at}:{at + 4}]", (8,), "fp32", touched=4) for at in (0, 4)]
 >>> ops = [Op("add", "elementwise", reads=(part,)) for part in halves]
 >>> [t.ident for op in named_apart(ops) for t in op.reads]
-['x[0:4]', 'x[4:8]']
+['x[0]', 'x[1]']
 >>> ops.append(Op("sum", "reduction", reads=(Tensor("x", (8,), "fp32"),)))
 >>> [t.ident for op in named_apart(ops) for t in op.reads]
 ['x', 'x', 'x']
@@ -13,49 +13,86 @@ A part goes by the name of its tensor with a bracket: ``x[0:4]``.
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Set
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import replace
 
-from roofline.sizes import Size
+from roofline.programs.regions import Stretches, pieces
+from roofline.sizes import Size, product
 from roofline.work import Op, Tensor
 
 
 def named_apart(ops: Sequence[Op]) -> tuple[Op, ...]:
-    """The operations, parts that do not overlap under names of their own, all others under that of the whole."""
-    kept = apart(ops)
-    return tuple(replace(op, reads=tuple(whole(t, kept) for t in op.reads)) for op in ops)
+    """The operations, parts of an outside tensor under names of their own, all others under that of the whole.
 
-
-def apart(ops: Sequence[Op]) -> set[str]:
-    """Tensors from outside whose parts are read under names of their own, since the parts do not overlap.
-
-    So the policy ``minimal`` counts each part. A part of what the program made, of what is read whole too, or of what
-    is read more than once over, goes by the name of the whole.
+    So the policy ``minimal`` counts what the parts have together. Parts whose places are known are read as the pieces
+    that they have in common and those that they have not; of others each is one, if there are no more of them than the
+    tensor holds. A part of what the program made, or of what is read whole too, goes by the name of the whole.
     """
-    parts: dict[str, dict[str, Size]] = {}
+    parts: dict[str, dict[str, Tensor]] = {}
     plain = {t.ident for op in ops for t in (*op.reads, *op.writes)}
-    sizes: dict[str, Size] = {}
     for op in ops:
         for tensor in op.reads:
             base, bracket, _ = tensor.ident.partition("[")
-            if bracket:
-                held = tensor.elements if tensor.touched is None else tensor.touched
-                parts.setdefault(base, {})[tensor.ident] = held
-                sizes[base] = tensor.elements if tensor.touched is not None else held
-    found = set()
-    for base, regions in parts.items():
-        amounts = list(regions.values())
-        numbers = all(isinstance(amount, int) for amount in (*amounts, sizes[base]))
-        looped = any(ident.endswith("[1:]") for ident in regions)
-        if base not in plain and (looped or (numbers and sum(amounts) <= sizes[base])):
-            found.add(base)
-    return found
+            if bracket and base not in plain:
+                parts.setdefault(base, {})[tensor.ident] = tensor
+    cut: dict[str, tuple[Tensor, ...]] = {}
+    kept: set[str] = set()
+    for base, found in parts.items():
+        known = _pieces(base, found)
+        cut |= known
+        if not known and _apart(found):
+            kept.add(base)
+
+    def named(tensor: Tensor) -> tuple[Tensor, ...]:
+        base, bracket, _ = tensor.ident.partition("[")
+        whole = tensor if not bracket or base in kept else replace(tensor, ident=base)
+        return cut.get(tensor.ident, (whole,))
+
+    return tuple(replace(op, reads=tuple(each for t in op.reads for each in named(t))) for op in ops)
 
 
-def whole(tensor: Tensor, kept: set[str]) -> Tensor:
-    """A part under its own name where its tensor is among those kept apart, else under that of the whole."""
-    base, bracket, _ = tensor.ident.partition("[")
-    return tensor if not bracket or base in kept else replace(tensor, ident=base)
+def _apart(parts: Mapping[str, Tensor]) -> bool:
+    """Whether parts whose places are not known are taken to be apart: together they are no more than the tensor."""
+    held = [t.elements if t.touched is None else t.touched for t in parts.values()]
+    last = list(parts.values())[-1]
+    whole: Size = held[-1] if last.touched is None else last.elements
+    numbers = all(isinstance(amount, int) for amount in (*held, whole))
+    return any(ident.endswith("[1:]") for ident in parts) or (numbers and sum(held) <= whole)
+
+
+def _pieces(base: str, parts: Mapping[str, Tensor]) -> dict[str, tuple[Tensor, ...]]:
+    """The pieces that each part is made of; nothing where the places of one are not known."""
+    if len({t.dims for t in parts.values()}) != 1:
+        return {}
+    regions = [_stretches(tensor) for tensor in parts.values()]
+    known = [region for region in regions if region is not None]
+    found = pieces(known) if len(known) == len(regions) else None
+    if found is None:
+        return {}
+    return {
+        ident: tuple(
+            replace(tensor, ident=f"{base}[{piece}]", dims=(found.sizes[piece],), touched=None) for piece in held
+        )
+        for (ident, tensor), held in zip(parts.items(), found.of, strict=True)
+    }
+
+
+def _stretches(tensor: Tensor) -> Stretches | None:
+    """The places of a part by its name, where they are numbers."""
+    edges = [edge.split(":") for edge in tensor.ident.partition("[")[2].rstrip("]").split(",")]
+    numbers = all(len(edge) in (2, 3) and all(word.isdigit() for word in edge) for edge in edges)
+    if not numbers or len(edges) != len(tensor.dims) or not all(type(size) is int for size in tensor.dims):
+        return None
+    start, steps = 0, []
+    for place, edge in enumerate(edges):
+        first, last, step = *map(int, edge[:2]), int(edge[2]) if len(edge) == 3 else 1
+        stride = int(product(tensor.dims[place + 1 :]))
+        start += first * stride
+        steps.append((-(-(last - first) // step), step * stride))
+    kept = [(n, stride) for n, stride in steps if n > 1]
+    if not any(stride == 1 for _, stride in kept):
+        kept.append((1, 1))
+    return Stretches(start, tuple(sorted(kept, key=lambda step: -step[1])))
 
 
 def given_back(ops: Sequence[Op], results: Set[str]) -> tuple[Op, ...]:

@@ -297,8 +297,7 @@ def scan(walker: JaxprWalker, eqn: Any, operands: list[Operand], context: JaxprC
     carried = shared + moving
     consts, state, rows = operands[:shared], operands[shared:carried], operands[carried:]
     if not is_symbol(length) and length == 0:
-        fresh: list[Operand] = [walker.tensor(value_of(var.aval)) for var in eqn.outvars[len(state) :]]
-        return [*state, *fresh]
+        return [*state, *(walker.tensor(value_of(var.aval)) for var in eqn.outvars[len(state) :])]
     body, _ = open_jaxpr(params["jaxpr"])
     slices = [value_of(var.aval) for var in body.invars[carried:]]
     stacks = [walker.tensor(value_of(var.aval)) for var in eqn.outvars[len(state) :]]
@@ -310,13 +309,12 @@ def scan(walker: JaxprWalker, eqn: Any, operands: list[Operand], context: JaxprC
         ]
         if name != "0" and (is_symbol(times) or times > 1):
             state = _loop_state(walker, state)
-        found = walker.inline(
-            params["jaxpr"], [*consts, *state, *seen], context._replace(repeat=context.repeat * times)
-        )
-        state = _carry(walker, state, found[: len(state)], name != "0")
+        before, step = len(walker.ops), context._replace(repeat=context.repeat * times)
+        found = walker.inline(params["jaxpr"], [*consts, *state, *seen], step)
+        fresh = {t.ident for op in walker.ops[before:] for t in map(walker.settle, op.writes)}
         for stack, made in zip(stacks, found[len(state) :], strict=True):
-            if made is not None and made.ident != stack.ident and made.role == "activation":
-                walker.same.setdefault(made.ident, stack.ident)
+            walker.stack(made, stack, fresh, step)
+        state = _carry(walker, state, found[: len(state)], name != "0")
     return [*state, *stacks]
 
 

@@ -17,7 +17,7 @@ from roofline.ops import pricing
 from roofline.ops.counting import count
 from roofline.programs.jax.registry import Call, Value, find
 from roofline.programs.jax.values import mesh_axes, value_of
-from roofline.programs.parts import apart, whole
+from roofline.programs.parts import named_apart
 from roofline.programs.traced import UncountedOperation, enter, gaps_of
 from roofline.progress import counted
 from roofline.sizes import Size, is_symbol, product
@@ -158,7 +158,8 @@ class JaxprWalker:
         found: list[Operand] = []
         for tensor, value in zip(results, values, strict=True):
             forwarded = tensor is not None and tensor.label != "constant" and self.held.get(tensor.ident) == value.shape
-            if tensor is not None and tensor.touched is None and (tensor.ident in self.written or forwarded):
+            is_whole = tensor is not None and tensor.touched is None and not self._is_row(tensor)
+            if tensor is not None and is_whole and (tensor.ident in self.written or forwarded):
                 found.append(tensor)
                 continue
             made = self.tensor(value)
@@ -166,6 +167,23 @@ class JaxprWalker:
             self.emit(pricing.move("constant" if tensor is None else "copy", reads, (made,)), JaxprContext())
             found.append(made)
         return found
+
+    def stack(self, made: Operand, stack: Tensor, fresh: set[str], context: JaxprContext) -> None:
+        """Stack what each step of a loop gives: the body writes it there, or it is copied, as of what goes in.
+
+        ``fresh`` are the tensors that the body makes. One that a loop both carries and stacks is a row of the stack.
+        """
+        name = "" if made is None else self.settle(made).ident
+        if name in fresh and made is not None and made.role == "activation":
+            fresh.discard(name)
+            self.same.setdefault(made.ident, stack.ident)
+            return
+        if name in {ident.rpartition("[+")[0] for ident in fresh}:  # a row of what goes in, updated where it lies
+            return
+        row = replace(stack, dims=stack.dims[1:])
+        self.emit(
+            pricing.move("constant" if made is None else "copy", () if made is None else (made,), (row,)), context
+        )
 
     def left_to_compiler(self, devices: int, tensors: Sequence[Operand], context: JaxprContext) -> None:
         """List tensors whose sharding is automatic, since what is sent between the devices cannot be known."""
@@ -204,12 +222,28 @@ class JaxprWalker:
     def settled(self, results: Sequence[Operand] = ()) -> tuple[Op, ...]:
         """The operations, tensors that turned out to be one under one name; ``results`` are written for good."""
         ops = [
-            replace(op, reads=tuple(map(self._settle, op.reads)), writes=tuple(map(self._settle, op.writes)))
+            replace(op, reads=tuple(map(self.settle, op.reads)), writes=tuple(map(self.settle, op.writes)))
             for op in self.ops
         ]
-        ops = _given_back(ops, {self._settle(result).ident for result in results if result is not None})
-        kept = apart(ops)
-        return tuple(replace(op, reads=tuple(self._stored(whole(t, kept)) for t in op.reads)) for op in ops)
+        given = {self.settle(result).ident for result in results if result is not None}
+        rows = {t.ident for op in ops for t in op.writes if self._stored(t).touched is not None} & given
+        from_outside = {t.ident for op in ops for t in op.reads if self._stored(t).touched is not None}
+        whole_reads = {t.ident for op in ops for t in op.reads if self._stored(t).touched is None}
+        from_outside -= whole_reads | {t.ident for op in ops for t in op.writes}
+        ops = _given_back(ops, given - rows, from_outside)
+        for_good = rows & {t.ident for op in ops for t in op.reads}
+
+        def written(tensor: Tensor) -> Tensor:
+            return self._stored(replace(tensor, role="state") if tensor.ident in for_good else tensor)
+
+        return tuple(
+            replace(
+                op,
+                reads=tuple(map(self._stored, op.reads)),
+                writes=tuple(map(written, op.writes)),
+            )
+            for op in named_apart(ops)
+        )
 
     def _stored(self, tensor: Tensor) -> Tensor:
         """A tensor with the dimensions it is stored in, however often it is repeated or however little of it is read.
@@ -222,7 +256,13 @@ class JaxprWalker:
         moved = tensor.elements if tensor.touched is None else tensor.touched
         return replace(tensor, dims=dims, touched=None if moved == product(dims) else moved)
 
-    def _settle(self, tensor: Tensor) -> Tensor:
+    def _is_row(self, tensor: Tensor) -> bool:
+        """Whether a tensor is one step's row of what a loop stacks."""
+        dims = self.held.get(self.settle(tensor).ident, ())
+        return dims[1:] == tensor.dims and product(dims) != tensor.elements
+
+    def settle(self, tensor: Tensor) -> Tensor:
+        """A tensor under the name that it has in the end."""
         base, bracket, part = tensor.ident.partition("[")
         seen: set[str] = set()
         while base in self.same and base not in seen:
@@ -247,8 +287,11 @@ def seen_as(tensor: Tensor, value: Value) -> Tensor:
     return replace(tensor, dims=value.shape, touched=None if held == value.size else held)
 
 
-def _given_back(ops: Sequence[Op], results: set[str]) -> list[Op]:
-    """Results that the program reads too are written for good: as state, or by the last step of a loop."""
+def _given_back(ops: Sequence[Op], results: set[str], rows: set[str]) -> list[Op]:
+    """Results that the program reads too are written for good: as state, or by the last step of a loop.
+
+    Of tensors that a loop reads row by row, ``rows``, the last step reads one of its own.
+    """
     inside = results & {t.ident for op in ops for t in op.reads}
     last = {t.ident: place for place, op in enumerate(ops) for t in op.writes if t.ident in inside}
     places = set(last.values())
@@ -264,7 +307,12 @@ def _given_back(ops: Sequence[Op], results: set[str]) -> list[Op]:
             continue
         names = [f"{t.ident}[result]" if kept else t.ident for t, kept in zip(op.writes, chosen, strict=True)]
         writes = [replace(t, ident=name) for t, name in zip(op.writes, names, strict=True)]
-        found += [replace(op, repeat=op.repeat - 1), replace(op, repeat=1, writes=tuple(writes))]
+        reads = [
+            replace(t, ident=f"{t.ident.replace('[', '.')}.last", storage=t.ident) if t.ident in rows else t
+            for t in op.reads
+        ]
+        last_step = replace(op, repeat=1, reads=tuple(reads), writes=tuple(writes))
+        found += [replace(op, repeat=op.repeat - 1), last_step]
     return found
 
 

@@ -58,8 +58,9 @@ def sliced(call: Call) -> Priced:
         return call.alias()
     reads = call.touch(0, call.outs[0].size)
     if "limit_indices" in call.params:
-        edges = zip(call.params["start_indices"], call.params["limit_indices"], strict=True)
-        taken = ",".join(f"{first}:{last}" for first, last in edges)
+        first, last = call.params["start_indices"], call.params["limit_indices"]
+        edges = zip(first, last, call.params.get("strides") or (1,) * len(first), strict=True)
+        taken = ",".join(":".join(map(str, edge)) for edge in edges)
         reads = tuple(replace(tensor, ident=f"{tensor.ident}[{taken}]") for tensor in reads)
     return pricing.move(call.name, reads, call.writes)
 

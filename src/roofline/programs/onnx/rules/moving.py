@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 from roofline.programs.onnx.registry import UPDATES, Call, Priced, pricing, rule
 from roofline.sizes import Size, exact_div, product
 from roofline.work import Tensor
@@ -46,8 +48,22 @@ def _part(call: Call, size: Size, places: Sequence[Any]) -> tuple[Tensor, ...]:
     taken = call.touch(0, size)
     if any(place is None for place in places):
         return taken
-    where = ";".join(map(str, (*call.shape(0), *places)))
+    where = _edges(call.shape(0), places) if call.name == "Slice" else ""
+    where = where or ";".join(map(str, (*call.shape(0), *places)))
     return tuple(replace(tensor, ident=f"{tensor.ident}[{where}]") for tensor in taken)
+
+
+def _edges(shape: Sequence[Size], places: Sequence[Any]) -> str:
+    """First, last and step of each dimension; nothing where a size is open or a slice goes backwards."""
+    first, last, *more = ([int(n) for n in np.atleast_1d(place)] if place != "all" else [] for place in places)
+    axes = more[0] if more and more[0] else range(len(first))
+    steps = more[1] if len(more) > 1 else [1] * len(first)
+    if not all(type(size) is int for size in shape) or min(steps, default=1) < 1:
+        return ""
+    edges = [(0, size, 1) for size in shape]
+    for start, stop, axis, step in zip(first, last, axes, steps, strict=True):
+        edges[axis] = (*slice(start, stop).indices(shape[axis])[:2], step)
+    return ",".join(":".join(map(str, edge)) for edge in edges)
 
 
 @rule("Gather", "GatherElements", "GatherND", "ArrayFeatureExtractor")

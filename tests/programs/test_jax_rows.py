@@ -1,0 +1,65 @@
+"""What a JAX program stacks in a loop, and what it cuts out of an array, under the floor."""
+
+import pytest
+
+jax = pytest.importorskip("jax")
+
+import jax.numpy as jnp  # noqa: E402
+from jax import lax  # noqa: E402
+
+from roofline import trace  # noqa: E402
+
+ROW = 4 * 64 * 64
+ONE, TEN = jax.ShapeDtypeStruct((64, 64), "float32"), jax.ShapeDtypeStruct((10, 64, 64), "float32")
+
+
+def _rnn(h, w, x):
+    def step(h, x):
+        h = jnp.tanh(x + h @ w)
+        return h, h
+
+    return lax.scan(step, h, x)
+
+
+@pytest.mark.parametrize(
+    ("program", "inputs", "rows"),
+    [
+        (_rnn, (ONE, ONE, TEN), 1 + 1 + 10 + 10 + 1),
+        (lambda h, w, x: _rnn(h, w, x)[1], (ONE, ONE, TEN), 1 + 1 + 10 + 10),
+        (lambda c, w: lax.scan(lambda c, _: (c @ w, c), c, None, length=10), (ONE, ONE), 1 + 1 + 10 + 1),
+        (lambda c, w: lax.scan(lambda c, _: (c @ w, c * 2), c, None, length=10), (ONE, ONE), 1 + 1 + 10 + 1),
+        (lambda c, w: lax.scan(lambda c, _: (c @ w, (c, c)), c, None, length=10), (ONE, ONE), 1 + 1 + 20 + 1),
+        (lambda x, w: lax.map(lambda x: x @ w, x), (TEN, ONE), 10 + 1 + 10),
+        (lambda c, w: lax.scan(lambda c, w: (c @ w, None), c, w)[0], (ONE, TEN), 1 + 10 + 1),
+        (lambda c, w: lax.scan(lambda c, w: (c @ w, None), jnp.tanh(c), w)[0], (ONE, TEN), 1 + 10 + 1),
+        (jax.grad(lambda w, c: lax.scan(lambda c, w: (jnp.tanh(c @ w), None), c, w)[0].sum()), (TEN, ONE), 10 + 1 + 11),
+    ],
+)
+def test_every_row_that_a_loop_reads_or_stacks_moves(program, inputs, rows):
+    traced = trace(program, *inputs, frontend="jax")
+    assert traced.bytes("minimal") == rows * ROW
+
+
+def test_a_row_that_is_carried_and_stacked_is_written_once():
+    traced = trace(lambda h, w, x: _rnn(h, w, x)[1], ONE, ONE, TEN, frontend="jax")
+    assert traced.bytes() == 10 * 8 * ROW
+
+
+def _jacobi(u):
+    return 0.25 * (jnp.roll(u, 1, 0) + jnp.roll(u, -1, 0) + jnp.roll(u, 1, 1) + jnp.roll(u, -1, 1))
+
+
+@pytest.mark.parametrize(
+    ("program", "shape", "elements"),
+    [
+        (_jacobi, (64, 64), 2 * 64 * 64),
+        (lambda x: x[2:] + x[:-2] - 2 * x[1:-1], (18,), 18 + 16),
+        (lambda x: x[:, ::2] * x[:, 1::2], (8, 8), 64 + 32),
+        (lambda x: x[:600].sum() + x[400:].sum(), (1024,), 1024 + 1),
+        (lambda x: x[:300].sum() + x[:400].sum(), (1024,), 400 + 1),
+        (lambda x: x[::2].sum() + x[:1023].sum(), (1024,), 1023 + 1),
+    ],
+)
+def test_parts_that_overlap_are_read_once(program, shape, elements):
+    traced = trace(program, jax.ShapeDtypeStruct(shape, "float32"), frontend="jax")
+    assert traced.bytes("minimal") == 4 * elements
