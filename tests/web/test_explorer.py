@@ -105,7 +105,7 @@ def test_from_which_batch_on_a_model_is_not_bound_by_weights(tab: Tab, explorer:
     shown(tab, f"{explorer}#/model?{asked}")
     said, least = tab.text(".answer"), serve_bound("llama-3-70b", "decode", **MODEL).lower
     cost = least * 8 * 4.5 / 3600 / 8 * 1e6
-    assert f"${cost:.3g} for a million tokens: decode at batch 8, context 8,192, on h200:8, at the floor" in said
+    assert f"${cost:.2f} for a million tokens: decode at batch 8, context 8,192, on h200:8, at the floor" in said
     assert "prices: the catalog's “hyperscaler low”, from https" in said
     whole = generation("llama-3-70b", on="h200:8", tensor=8, batch=8, prompt=64, output=256)
     assert f"256 tokens to prompts of 64, batch 8: {format_quantity(whole.total, 's')}, the first token" in said

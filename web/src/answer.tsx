@@ -101,7 +101,7 @@ const atSizes = (of: Step, at: Values): string =>
 /** Dollars for a million tokens of a step, at the floor. */
 const costOf = (of: Step, times: Values, at: Values): number => ((times.lower * of.chips * priceOf(of)) / 3600 / tokens(of, at)) * 1e6;
 const makesTokens = (of: Step, at: Values): boolean => of.name !== "bound" && of.name !== "formula" && tokens(of, at) > 0;
-const dollars = (value: number): string => `$${Number(value.toPrecision(3))}`;
+const dollars = (value: number): string => `$${value >= 1 && value < 1000 ? value.toFixed(2) : Number(value.toPrecision(3))}`;
 
 /** What a million tokens cost at the floor, where a price is known. */
 function Cost() {
@@ -150,7 +150,7 @@ function Beside() {
           <td class="left spare">{bindingOf(each.of, each.times)}</td>
           <td class={fits(each) ? roomy : "alert"}>{each.times.memory === undefined ? "" : <>{quantity(each.times.memory, "B")}{!fits(each) && <><br />does not fit</>}</>}</td>
           <td><PriceField of={each.of} label={`price of ${each.of.on}`} /></td>
-          <td>{fits(each) && Number.isFinite(cost(each)) && <>{priced ? dollars(cost(each)) : `${(cost(each) / least).toFixed(2)}×`}{known.length > (known.length < able.length ? 1 : 0) && cost(each) === least && <span class="mark"> cheapest</span>}</>}</td></tr>)}</tbody></table></div>
+          <td>{fits(each) && Number.isFinite(cost(each)) && (priced || known.length > 1) && <>{priced ? dollars(cost(each)) : `${(cost(each) / least).toFixed(2)}×`}{known.length > (known.length < able.length ? 1 : 0) && cost(each) === least && <span class="mark"> cheapest</span>}</>}</td></tr>)}</tbody></table></div>
       {chips && rest.map((other) => {
         const ratio = (one.times.lower * one.of.chips) / (other.times.lower * other.of.chips), price = priceOf(one.of);
         if (Math.abs(ratio - 1) < 5e-4) return <p class="flips">a chip of {other.of.on} does as much as one of {one.of.on}: the one that costs less an hour is cheaper</p>;

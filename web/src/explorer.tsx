@@ -11,7 +11,7 @@ import { shortened } from "./marks";
 import { percent, quantity } from "./quantity";
 import { addressOf, change, keepSettings, read, route, ROUTES, state, withOption, withSize, type State } from "./routes";
 import { Sections, Sortable } from "./sections";
-import { answer, asked, functions, index, live, listeners, moved, now, page, pending, pinned, settings, step, takeSettings, type Page, type Section } from "./state";
+import { answer, asked, beside, functions, index, live, listeners, moved, now, page, pending, pinned, settings, step, takeSettings, type Page, type Section } from "./state";
 
 const catalog = signal<Catalog | null>(null);
 const wrong = signal("");
@@ -20,7 +20,7 @@ const busy = signal(false);
 const asking = signal(true);
 /** The question that the page shows, and its time before it was changed. */
 const shown = signal("");
-const before = signal<{ title: string; time: number; work: number; name: string } | null>(null);
+const before = signal<{ title: string; time: number; work: number; name: string; many: number } | null>(null);
 
 const key = (question: Question | null): string => JSON.stringify([route.value.key, question]);
 
@@ -56,7 +56,7 @@ async function ask(): Promise<void> {
 
 /** Show an answer: what was moved meanwhile stays moved, sliders keep their stretch. */
 function take(found: { page: Page; functions: any[] }, wanted: string, of: string): void {
-  const old = page.value, had = live.value ? { time: answer.value.lower, work: workNow(), title: old!.title, name: step.value.name } : null;
+  const old = page.value, had = live.value ? { time: answer.value.lower, work: workNow(), title: old!.title, name: step.value.name, many: beside.value.length } : null;
   const same = old !== null && shown.value.startsWith(`["${of}"`);
   if (same) for (const each of found.page.steps) for (const size of each.sizes) {
     const known = old.steps.flatMap((other) => other.sizes).find((other) => other.name === size.name);
@@ -119,10 +119,10 @@ function Ask() {
 /** FLOPs of a chip at what is set. */
 const workNow = (): number => functions.value[index.value].work(now.value)[0];
 
-/** What the last change did to the time, with a way back. */
+/** What the last change did to the time, with a way back; a machine to compare with changes nothing. */
 function Difference() {
   const was = before.value;
-  if (!was || !live.value || was.name !== step.value.name || Math.abs(answer.value.lower / was.time - 1) < 1e-9) return null;
+  if (!was || !live.value || was.name !== step.value.name || was.many !== beside.value.length || Math.abs(answer.value.lower / was.time - 1) < 1e-9) return null;
   const more = was.work > 0 ? workNow() / was.work : 1, times = (was.time / answer.value.lower) * more;
   const work = Math.abs(more - 1) > 0.01 ? ` for ${more.toPrecision(3)} times the work: for the same work` : ":";
   return <p class="diff card" role="status">the change: {quantity(was.time, "s")} → {quantity(answer.value.lower, "s")}{work} {times >= 1 ? `${times.toPrecision(3)}× faster` : `${(1 / times).toPrecision(3)}× slower`}{" "}

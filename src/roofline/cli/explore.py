@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import gcd, prod
 from typing import Any
-from urllib.parse import urlencode
+from urllib.parse import parse_qsl, urlencode
 
 import click
 
@@ -26,8 +26,8 @@ _PRELOADED = (
     "roofline.charts.answers",
 )  # fmt: skip
 
-#: The first question of each worker, so that a reader does not wait for what is made once.
-_FIRST = {"words": ["bf16[B, D] * bf16[D, F]", "B=64", "D=64", "F=64"], "options": {"on": "h100"}}
+#: The first question of each worker, so that a reader does not wait for what is made once; of a model the page's own.
+_FIRST: dict[str, Any] = {"words": ["bf16[B, D] * bf16[D, F]", "B=64", "D=64", "F=64"], "options": {"on": "h100"}}
 
 
 @command_named("explore")
@@ -50,6 +50,7 @@ def command(
     roofline explore "bf16[B, D] * bf16[D, F]" --on h100,mi300x B=64 D=8192 F=8192
     """
     first_page = _start(words, on)
+    warming = _warming(first_page)
     try:
         import starlette  # noqa: F401
         import uvicorn
@@ -81,7 +82,7 @@ def command(
         async def startup(self, sockets: list[socket.socket] | None = None) -> None:
             import asyncio
 
-            first = [asyncio.ensure_future(pool.ask("page", "bound", _FIRST)) for _ in range(workers)]
+            first = [asyncio.ensure_future(pool.ask(*warming)) for _ in range(workers)]
             with working("loading") as report:
                 for each in first:
                     each.add_done_callback(lambda _: report(sum(one.done() for one in first), workers))
@@ -103,6 +104,19 @@ def command(
         pass
     finally:
         explorer.close()
+
+
+def _warming(first_page: str) -> tuple[str, str, dict[str, Any]]:
+    """What each worker is asked before the server is ready: the page that opens, or a line.
+
+    >>> _warming("#/model?model=llama-3-8b&on=h100%3A8&tensor=8&batch=1")
+    ('live', 'llm', {'words': ['llama-3-8b'], 'options': {'on': ['h100:8'], 'tensor': '8', 'batch': '1'}})
+    """
+    page, _, said = first_page.partition("?")
+    if page != "#/model":
+        return "page", "bound", _FIRST
+    options: dict[str, Any] = dict(parse_qsl(said))
+    return "live", "llm", {"words": [options.pop("model")], "options": {**options, "on": options["on"].split(",")}}
 
 
 #: What a page is asked with at first where the command line does not say it, so that it opens on an answer.

@@ -54,7 +54,7 @@ def serve_questions(target: str, connection: Connection) -> None:
     while True:
         try:
             asked = connection.recv()
-        except EOFError:
+        except (EOFError, OSError):  # the server has ended
             return
         try:
             found: Answered = (200, answer(*asked))
