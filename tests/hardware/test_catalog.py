@@ -10,10 +10,11 @@ import pytest
 from docs.generated_pages import sources_page
 from tests.strategies import for_each
 
+from roofline import bound
 from roofline.hardware import catalog, chip, chips, names
 from roofline.hardware.catalog import check_figures, read_chips, read_systems
 from roofline.hardware.machine import Figure
-from roofline.hardware.rate import ridge
+from roofline.hardware.rate import ROUNDED, ridge
 
 DATA = Path(__file__).parent.parent / "data" / "hardware.csv"
 ALL = chips()
@@ -114,9 +115,17 @@ def test_a_floor_takes_the_highest_credible_figure():
             figure = taken.get(other.of)
             if figure is None or other.rejected or other.figure.basis == "measured":
                 continue
-            if other.figure.value > figure.value * 1.002:
+            if other.figure.value > figure.value * ROUNDED:
                 higher.add((key, other.of))
     assert higher == set(NOT_TAKEN)
+
+
+@pytest.mark.parametrize(("key", "of"), NOT_TAKEN)
+def test_an_answer_says_that_a_source_gives_a_link_more(key, of):
+    link = of.partition(".")[0]
+    for given, kinds in (({}, ["rates"]), ({link: "spec"}, []), ({link: "45 GB/s"}, [])):
+        found = bound("AllReduce_X(bf16[N])", on=chip(f"{key}:4x4", **given), N=2**29)
+        assert [line.kind for line in found.assumptions if f"{link}=spec" in line] == kinds
 
 
 def test_a_figure_that_is_not_used_says_why():

@@ -61,6 +61,10 @@ def rate(machine: Machine, key: Key, op: Op | None = None) -> Rate | None:
     return None
 
 
+#: A source's figure that is no higher than this times another is the same one, rounded.
+ROUNDED = 1.002
+
+
 def _arithmetic_rate(machine: Machine, key: Key) -> Rate | None:
     choice = choose_unit(machine, key.place, key.dtype)
     if choice is None:
@@ -103,10 +107,29 @@ def _wire_rate(machine: Machine, place: str) -> Rate | None:
     link = find_link(machine, place if level is None else level.link)
     if link is None or link.bandwidth is None:
         return None
+    note = _printed_higher(machine, link.name, link.bandwidth)
     if level is None:
-        return _rate(machine, link.name, link.bandwidth, link.achievable, link.name)
-    found = _rate(machine, level.resource, link.bandwidth, link.achievable, link.name)
+        return _rate(machine, link.name, link.bandwidth, link.achievable, link.name, note=note)
+    found = _rate(machine, level.resource, link.bandwidth, link.achievable, link.name, note=note)
     return found._replace(value=found.value * level.lanes)
+
+
+def _printed_higher(machine: Machine, name: str, taken: Figure) -> str:
+    """Say that another source gives a link more, where its effective figure is taken.
+
+    >>> from roofline.hardware import chip
+    >>> _printed_higher(chip("v5e"), "ici", chip("v5e").links[0].bandwidth)
+    'ici at 45 GB/s one way; another source gives 50 GB/s, which ici=spec takes'
+    """
+    path = f"{name}.bandwidth"
+    if path in machine.given:
+        return ""
+    others = (each.figure for each in machine.alternates if each.of == path and not each.rejected)
+    most = max((figure.value for figure in others if figure.basis != "measured"), default=0)
+    if most <= taken.value * ROUNDED:
+        return ""
+    now, more = (format_quantity(value, "B/s") for value in (taken.value, most))
+    return f"{name} at {now} one way; another source gives {more}, which {name}=spec takes"
 
 
 def _hop_rate(machine: Machine, place: str) -> Rate | None:
