@@ -15,6 +15,8 @@ from roofline.estimates.estimator import Estimator, KernelRun, chip_figures, ker
 from roofline.estimates.kernels import ChipFigures
 from roofline.hardware import chip
 from roofline.models import serve, serve_bound
+from roofline.rendering.terminal import as_text
+from roofline.sections import Table
 
 
 @pytest.mark.parametrize("library", ["vllm", "trtllm", "sglang"])
@@ -70,8 +72,18 @@ def test_accuracy_is_filtered_and_told() -> None:
     assert {row.chip for row in found.records} == {"h100"}
     assert "contraction" in found.records[0].kernel
     assert found.to_dict()["schema"] == "roofline/accuracy/1"
+    assert "h100 · matmul (contraction)" in as_text(found.sections(), 200)
+    assert "quantised matmul, block scales" in as_text(found.sections(), 200)
     with pytest.raises(InputError, match="no constants of 'v5e'"):
         accuracy("v5e")
+
+
+def test_each_row_of_the_accuracy_of_served_steps_says_what_it_is_of() -> None:
+    found = accuracy("h100", kernel="served_step")
+    [table] = [each for each in found.sections() if isinstance(each, Table)]
+    assert len({row.cells[:4] for row in table.rows}) == len(table.rows)
+    assert "trtllm 1.0.0rc3" in as_text(found.sections(), 200)
+    assert "all its versions together" in as_text(found.sections(), 200)
 
 
 def test_attention_in_fp8_finds_the_constants_of_its_format() -> None:

@@ -39,6 +39,8 @@ MEANT = {
     "allreduce": "collective",
     "softmax": "norm",
 }
+#: Names that users have for kernels, in what they read.
+CALLED = {"contraction": "matmul (contraction)", "quantised_contraction": "quantised matmul"}
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -60,6 +62,8 @@ class Accuracy(Answer):
         yield Listing(
             "errors", ["of estimates against measurements: median, mean and 90th percentile of their size; bias"]
         )
+        if any(one.version for one in self.records):
+            yield Listing("versions", ["a library without a version: runs of all its versions together"])
         yield Listing("measured", _sources(self.records), "quiet")
 
     def one_line(self) -> str:
@@ -77,8 +81,14 @@ def _row(one: KernelConstants) -> Row:
     error = one.error
     figures = [format_percent(abs(error[name])) if name in error else "" for name in ("mdape", "mape", "p90")]
     bias = f"{100 * error['bias']:+.1f}%" if "bias" in error else ""
-    kind = f"{one.kernel.replace('_', ' ')}{', ' if one.path else ''}{one.path}"
-    return Row((one.chip, one.library, kind, one.dtype, f"{error.get('n_test', 0):g}", *figures, bias))
+    kind = f"{_in_words(one.kernel)}{', ' if one.path else ''}{one.path}"
+    library = f"{one.library} {one.version}".strip()
+    return Row((one.chip, library, kind, one.dtype, f"{error.get('n_test', 0):g}", *figures, bias))
+
+
+def _in_words(kernel: str) -> str:
+    """A kind of kernel, products with the name that users have for them."""
+    return CALLED.get(kernel, kernel).replace("_", " ")
 
 
 def _sources(records: Sequence[KernelConstants]) -> list[str]:
@@ -116,7 +126,7 @@ def accuracy(
         records = _only(records, "library", library)
     if kernel is not None:
         wanted = MEANT.get(kernel.lower(), kernel)
-        asked.append(wanted.replace("_", " "))
+        asked.append(_in_words(wanted))
         records = _only(records, "kernel", wanted)
     ordered = sorted(records, key=lambda one: (one.chip, one.kernel, one.dtype, one.library, one.path))
     return Accuracy(tuple(ordered), " · ".join(["accuracy of estimates", *asked]))
@@ -176,7 +186,7 @@ def _held_row(one: Held) -> Row:
     errors = one.errors
     figures = [format_percent(share) for share in (errors.mdape, errors.mape, errors.p90)]
     figures += [f"{100 * errors.bias:+.1f}%", format_percent(one.coverage)]
-    return Row((one.library, one.kernel.replace("_", " "), one.dtype, one.basis, str(errors.count), *figures))
+    return Row((one.library, _in_words(one.kernel), one.dtype, one.basis, str(errors.count), *figures))
 
 
 def held_accuracy(

@@ -179,6 +179,11 @@ class Expectation:
         missing = sum(float(one.value) for one in self.unknown)
         return len(self.unknown) < len(self.kernels) and missing <= MOST_UNKNOWN * self.kernel_time
 
+    @property
+    def basis(self) -> str:
+        """Whose constants: those of the library's kernels."""
+        return self.library
+
     def in_words(self) -> str:
         """The expected time with its interval, whose constants it comes from, and the error of its kind."""
         times = f"expect {format_quantity(self.value, 's')}"

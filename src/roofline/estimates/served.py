@@ -48,6 +48,11 @@ class StepEstimate:
     extrapolated: tuple[str, ...] = ()
 
     @property
+    def is_known(self) -> bool:
+        """Always: without constants of a framework there is no step estimate."""
+        return True
+
+    @property
     def basis(self) -> str:
         """Whose constants: chip, library, format, and what kind of model."""
         source = self.source

@@ -111,9 +111,16 @@ def write_transfers(found: Sequence[Transfer]) -> None:
 
 
 def transfer(kernel: str, to: str) -> Transfer | None:
-    """The residuals of a kind of kernel; within a generation those of products stand for kinds without their own."""
+    """The residuals of a kind of kernel, or of the kind that stands for one that was not tried.
+
+    Within a generation those are of products, outside the sizes that were measured those that widen most.
+    """
     found = {one.kernel: one for one in transfers() if one.to == to}
-    return found.get(kernel, found.get("contraction") if to == SAME else None)
+    stand_ins = {
+        SAME: found.get("contraction"),
+        OUTSIDE: max(found.values(), key=lambda one: one.interval[1], default=None),
+    }
+    return found.get(kernel, stand_ins.get(to))
 
 
 def widened(kernel: str, octaves: float, low: Any, high: Any) -> tuple[Any, Any]:
@@ -126,10 +133,10 @@ def widened(kernel: str, octaves: float, low: Any, high: Any) -> tuple[Any, Any]
     >>> low < 0.9, high > 1.1, widened("contraction", 0.0, 0.9, 1.1)
     (True, True, (0.9, 1.1))
     """
-    tried = {one.kernel: one.interval for one in transfers() if one.to == OUTSIDE}
-    if not tried:
+    known = transfer(kernel, OUTSIDE)
+    if known is None:
         return low, high
-    down, up = tried.get(kernel) or max(tried.values(), key=lambda ends: ends[1])
+    down, up = known.interval
     return low * down**octaves, high * up**octaves
 
 

@@ -237,10 +237,9 @@ def _record(step: LiveStep) -> dict[str, Any]:
     """What the page is told of a step; its functions stand in a script."""
     formula, memory = step.formula, step.footprint
     expected: dict[str, Any] | None = None
-    if step.expected is not None and getattr(step.expected, "is_known", True):
+    if step.expected is not None and step.expected.is_known:
         expected = {name: float(getattr(step.expected, name)) for name in ("value", "low", "high")}
-        whose = step.expected.basis if hasattr(step.expected, "basis") else step.expected.library
-        expected |= {"basis": f"fitted to {whose} runs"}
+        expected |= {"basis": f"fitted to {step.expected.basis} runs"}
     return {
         "name": step.name,
         "on": step.on,
