@@ -21,7 +21,7 @@ ASKED = ["plan", "llama-3-8b", "--on", "h100", "--count", "1:4", "--prompt", "10
 def test_the_fewest_replicas_are_those_of_each_moment(tmp_path: Path) -> None:
     file = tmp_path / "trace.csv"
     rates = [2.0, 3.5, 11.0, 6.0]
-    file.write_text("time,rate\n" + "".join(f"{3600 * n},{rate}\n" for n, rate in enumerate(rates)))
+    file.write_text("time,rate\n" + "".join(f"{3600 * n},{rate}\n" for n, rate in enumerate(rates, start=5)))
     trace = Trace.read(str(file))
     assert (trace.peak, trace.mean, trace.seconds) == (11.0, np.mean(rates), 4 * 3600.0)
     fleet = Fleet(trace, "replica", 2, 3.0, 5.0, "floor")

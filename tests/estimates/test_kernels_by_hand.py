@@ -1,0 +1,112 @@
+"""Kernel models against the same formulas written out one number at a time, at random shapes and constants."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Callable, Mapping
+
+import numpy as np
+import pytest
+
+from roofline.estimates.contraction import SPLITS, TILES
+from roofline.estimates.kernel_table import KERNELS
+from roofline.estimates.kernels import ChipFigures
+
+CHIP = ChipFigures(cores=132, matrix_peak=989.4e12, bandwidth=3.35e12, cache=50e6)
+Numbers = Mapping[str, float]
+
+
+def warm(bytes_: float, share: float) -> float:
+    return 1 / (1 + (bytes_ / (share * CHIP.cache)) ** 2)
+
+
+def norm(first: float, second: float, power: float) -> float:
+    return float((first**power + second**power) ** (1 / power))
+
+
+def streamed(s: Numbers, c: Numbers) -> float:
+    found = warm(s["bytes"], c["cache_share"])
+    slow = s["bytes"] / (c["memory_efficiency"] * CHIP.bandwidth)
+    return (1 - found) * slow + found * slow / c["cache_speedup"]
+
+
+def elementwise(s: Numbers, c: Numbers) -> float:
+    return streamed(s, c) + c["launch_time"]
+
+
+def rows(s: Numbers, c: Numbers) -> float:
+    turns = math.ceil(s["rows"] / CHIP.cores)
+    at_rows = turns * (c["row_time"] + s["columns"] * c["element_time"])
+    return norm(streamed(s, c), at_rows, c["overlap_exponent"]) + c["launch_time"]
+
+
+def rate(s: Numbers, c: Numbers) -> float:
+    return c["link_efficiency"] * s["link"] / (1 + c["chip_cost"] * max(s["chips"] - 2, 0) ** c["chip_power"])
+
+
+def collective(s: Numbers, c: Numbers) -> float:
+    wire = s["sent"] / rate(s, c) + c["middle"] * s["sent"] / (s["sent"] + c["middle_bytes"])
+    return wire + c["start"] + c["hop"] * (s["chips"] - 1)
+
+
+def all_reduce(s: Numbers, c: Numbers) -> float:
+    """Each chip sends its whole message to each other at once, or its parts in two shots, as a ring sends them."""
+    message = s["sent"] / (2 * (s["chips"] - 1) / s["chips"])
+    at_once = (s["chips"] - 1) * message / rate(s, c)
+    return min(at_once, c["second_shot"] + s["sent"] / rate(s, c)) + c["start"] + c["hop"] * (s["chips"] - 1)
+
+
+def contraction(s: Numbers, c: Numbers) -> float:
+    m, n, k = s["m"], s["n"], s["k"]
+    a, b, out = m * k * s["a_bytes"], k * n * s["b_bytes"], m * n * s["out_bytes"]
+    kept_a, kept_b = (warm(a + b + out, c[f"{name}_cache_share"]) for name in ("activation", "weight"))
+    kept = kept_a * a + kept_a * out + kept_b * b
+    times = []
+    for tile_rows, tile_columns in TILES:
+        for split in SPLITS:
+            tiles = math.ceil(m / tile_rows) * math.ceil(n / tile_columns) * split
+            deep = max(k / split, c["shortest_depth"])
+            multiply = 2 * tile_rows * tile_columns * deep * CHIP.cores / CHIP.matrix_peak / c["compute_efficiency"]
+            load = (tile_rows * s["a_bytes"] + tile_columns * s["b_bytes"]) * deep / c["core_l2_rate"]
+            written = c["epilogue"] * tile_rows * tile_columns * s["out_bytes"]
+            one = norm(multiply, load, 3) + c["tile_overhead"] + written
+            even, whole = max(tiles / CHIP.cores, 1), math.ceil(tiles / CHIP.cores)
+            waves = even + c["wave_quantisation"] * (whole - even)
+            busy = min(tiles, CHIP.cores)
+            stream, cores = c["memory_efficiency"] * CHIP.bandwidth, busy * c["core_memory_rate"]
+            memory = (a + b + out - kept) / min(stream, cores) + kept / min(3 * stream, cores)
+            added = c["split_overhead"] + 8 * split * m * n / (c["core_l2_rate"] * busy) if split > 1 else 0
+            times.append(norm(waves * one, memory, c["overlap_exponent"]) + added)
+    least, width = min(times), c["choice_width"]
+    soft = least * (1 - width * math.log(sum(math.exp(-(each / least - 1) / width) for each in times)))
+    soft = max(soft, least / 2)
+    return soft * (1 + c["throttle"] * soft / (soft + 600e-6)) + c["launch_time"]
+
+
+SHAPES: dict[str, tuple[Callable[[Numbers, Numbers], float], dict[str, tuple[float, ...]]]] = {
+    "elementwise": (elementwise, {"bytes": (1e4, 1e7, 8e7, 1e10)}),
+    "norm": (rows, {"bytes": (1e5, 4e7, 1e9), "rows": (1, 100, 8192), "columns": (128, 16384)}),
+    "collective": (collective, {"sent": (1e3, 1e6, 1e9), "chips": (2, 8), "link": (4.5e11,)}),
+    "all_reduce": (all_reduce, {"sent": (1e3, 1e5, 1e6, 1e9), "chips": (2, 4, 8), "link": (4.5e11,)}),
+    "contraction": (
+        contraction,
+        {
+            "m": (1, 100, 4096), "n": (1000, 8192), "k": (32, 512, 8192),
+            "a_bytes": (1, 2), "b_bytes": (0.5, 2), "out_bytes": (2,),
+        },
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", SHAPES)
+def test_a_kernel_model_is_its_formula(kind: str) -> None:
+    model, (by_hand, sizes), draw = KERNELS[kind], SHAPES[kind], random.Random(kind)
+    for _ in range(25):
+        constants = {
+            each.name: math.exp(draw.uniform(math.log(each.low), math.log(each.high))) for each in model.constants
+        }
+        shape = {name: draw.choice(values) for name, values in sizes.items()}
+        arrays = {name: np.array([value], float) for name, value in shape.items()}
+        found = model.times(arrays, CHIP, constants, model.policies[0])
+        assert found[0] == pytest.approx(by_hand(shape, constants), rel=1e-9), (shape, constants)
