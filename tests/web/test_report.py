@@ -183,6 +183,13 @@ def test_the_page_shows_the_answer_and_says_nothing_to_the_console(tab: Tab, of_
     assert "moved: batch 64 → 200, W_hbm 4.8 TB/s → 8 TB/s" in shown
     assert "weights are most of it below batch = 52" in shown
     assert "self_attn" in shown
+    hop = tab.page.get_by_label("L_nvlink, exactly")
+    assert hop.input_value() == "600", "a latency is moved in nanoseconds"
+    hop.fill("1200")
+    hop.press("Enter")
+    assert "L_nvlink 600 ns a hop → 1.2 µs a hop" in tab.text(".answer")
+    hop.fill("600")
+    hop.press("Enter")
     whole = generation("llama-3-70b", batch=200, prompt=2048, output=256, set={"hbm": 8e12}, **LAYOUT)
     assert tab.text("#whole") == format_quantity(whole.total, "s")
     for notch in (0, 4.5, 11) if LONG else (4.5,):

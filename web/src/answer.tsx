@@ -19,7 +19,7 @@ const NOTCHES = 1000;
 /** A size as a number, a rate with its unit. */
 function written(name: string, values: Values): string {
   const rate = step.value.rates.find((each) => each.name === name);
-  return rate ? quantity(values[name], rate.unit) : count(values[name]);
+  return rate ? rateText(values[name], rate.unit) : count(values[name]);
 }
 
 /** The kind of price that all machines shown have that have any: those of different kinds are not compared. */
@@ -179,7 +179,7 @@ function Resources() {
             </summary>
             <ul>{term.parts.map((part, k) => <li><b>{part.label}</b> {quantity(parts[i][k], "s")} = <span class="formula"><span class="top">{mathematics(part.amount)}</span><span class="under"><Symbol name={part.rate} /></span></span>
               <small> {part.unit}{part.operations.length ? ` · ${part.operations.slice(0, 6).join(", ")}${part.operations.length > 6 ? ` and ${part.operations.length - 6} more` : ""}` : ""}</small></li>)}</ul>
-            <p class="quiet">{it.rates.filter((rate) => term.parts.some((part) => part.rate === rate.name)).map((rate) => `${rate.name} = ${quantity(now.value[rate.name], rate.unit)}${rate.source ? `, ${rate.source}` : ""}`).join("; ")}</p>
+            <p class="quiet">{it.rates.filter((rate) => term.parts.some((part) => part.rate === rate.name)).map((rate) => `${rate.name} = ${quantity(now.value[rate.name], rate.unit)}${rate.unit === "hops/s" ? ` (${rateText(now.value[rate.name], rate.unit)})` : ""}${rate.source ? `, ${rate.source}` : ""}`).join("; ")}</p>
           </details>
         );
       })}
@@ -206,27 +206,33 @@ const RATES: Record<string, string> = { "FLOP/s": "peak", "B/s": "bandwidth" };
 
 interface Knob { name: string; key: string; value: number; least: number; most: number; whole: boolean; unit: string; beside: string }
 
+/** A rate with its unit; of hops the time of one. */
+const rateText = (value: number, unit: string): string => (unit === "hops/s" ? `${quantity(1 / value, "s")} a hop` : quantity(value, unit));
+
+/** A slider with a field beside it. A latency is moved in nanoseconds: what the formula holds is the rate of hops. */
 function Slider({ knob }: { knob: Knob }) {
-  const value = now.value[knob.name], low = Math.max(knob.least, knob.whole ? 1 : knob.least);
-  const place = (x: number) => Math.round((NOTCHES * Math.log(Math.max(x, low) / low)) / Math.log(knob.most / low));
+  const latency = knob.unit === "hops/s", turned = (x: number) => (latency ? 1e9 / x : x);
+  const [least, most] = latency ? [turned(knob.most), turned(knob.least)] : [knob.least, knob.most];
+  const rate = now.value[knob.name], value = latency ? Number(turned(rate).toPrecision(6)) : rate, low = Math.max(least, knob.whole ? 1 : least);
+  const place = (x: number) => Math.round((NOTCHES * Math.log(Math.max(x, low) / low)) / Math.log(most / low));
   const at = (notch: number) => {
-    const x = low * (knob.most / low) ** (notch / NOTCHES);
+    const x = low * (most / low) ** (notch / NOTCHES);
     return knob.whole ? Math.round(x) : Number(x.toPrecision(4));
   };
   const [wrong, setWrong] = useState("");
   const typed = (text: string) => {
     const read = parse(text);
     const good = (Number.isFinite(read) && read > 0 && (!knob.whole || Number.isInteger(read))) || (knob.least === 0 && read === 0);
-    setWrong(good ? "" : `${text.slice(0, 40)} is not ${knob.whole ? "a whole number from 1 on" : "a rate above 0"}`);
-    if (good) set(knob.key, read);
+    setWrong(good ? "" : `${text.slice(0, 40)} is not ${knob.whole ? "a whole number from 1 on" : latency ? "a number of nanoseconds above 0" : "a rate above 0"}`);
+    if (good) set(knob.key, turned(read));
   };
   return (
     <div class="knob">
       <span class="name">{knob.beside || knob.name.replace(/_/g, " ")}{knob.beside && <small> <Symbol name={knob.name} /></small>}</span>
-      <input type="range" aria-label={knob.name} min={0} max={NOTCHES} value={place(value)} aria-valuetext={quantity(value, knob.unit)}
-        onInput={(e) => { setWrong(""); set(knob.key, at(Number(e.currentTarget.value))); }} />
+      <input type="range" aria-label={knob.name} min={0} max={NOTCHES} value={place(value)} aria-valuetext={rateText(rate, knob.unit)}
+        onInput={(e) => { setWrong(""); set(knob.key, turned(at(Number(e.currentTarget.value)))); }} />
       <Draft inputMode="decimal" aria-label={`${knob.name}, exactly`} value={short(value)} done={typed} />
-      <span class={`figure ${knob.whole ? "plain" : ""}`}>{knob.whole ? count(value) : knob.unit === "hops/s" ? `${quantity(1 / value, "s")}/hop` : quantity(value, knob.unit)}</span>
+      <span class={`figure ${knob.whole ? "plain" : ""}`}>{knob.whole ? count(value) : latency ? "ns a hop" : quantity(value, knob.unit)}</span>
       {wrong && <span class="alert" role="alert">{wrong}</span>}
     </div>
   );
