@@ -84,7 +84,9 @@ def test_a_model_of_the_command_line_opens_on_an_answer_and_says_how_it_lies_on_
     assert tab.text("#lower") == format_quantity(split.lower, "s")
     assert "one copy of the model, split over 8 chips" in tab.text(".answer")
     tensor = tab.page.get_by_label("tensor", exact=True).first
-    assert tensor.get_attribute("placeholder") is None, "a hint looks like a value"
+    assert tensor.get_attribute("placeholder") is None
+    hints = "[...document.querySelectorAll('.ask [placeholder]')].map((each) => each.placeholder)"
+    assert all(each.startswith("e.g. ") for each in tab.page.evaluate(hints)), "a hint looks like a value"
     tensor.fill("")
     tensor.press("Enter")
     tab.page.locator(".answer", has_text="8 copies of the model, one on each chip").wait_for()

@@ -225,9 +225,9 @@ function Chips() {
   useEffect(() => { asking.value = waiting; }, [waiting]);
   return <>
     <form class="card ask" onSubmit={(e) => e.preventDefault()} aria-label="Question">
-      <label>find<input type="text" value={filter} placeholder="nvidia" onInput={(e) => change({ filter: e.currentTarget.value }, { step: false })} /></label>
+      <label>find<input type="text" value={filter} placeholder="e.g. nvidia" onInput={(e) => change({ filter: e.currentTarget.value }, { step: false })} /></label>
       <label>peak of<Draft value={dtype} size={8} done={(text) => change({ dtype: text.trim() })} /></label>
-      <label>figures of your own<Draft value={own} size={24} placeholder="hbm=4e12" done={(text) => change({ set: text.trim() })} /></label>
+      <label>figures of your own<Draft value={own} size={24} placeholder="e.g. hbm=4e12" done={(text) => change({ set: text.trim() })} /></label>
       {picked.length > 0 && <span class="tabs">{picked.map((name) => <button type="button" aria-pressed="true" onClick={() => toggle(name)}>{name} ×</button>)}</span>}
     </form>
     {wrong.value && <Wrongly text={wrong.value} />}

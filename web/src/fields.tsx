@@ -15,7 +15,7 @@ export function FieldView({ field, value, change, catalog }: { field: Field; val
     {["", ...(field.choices ?? [])].map((each) => <option value={each}>{each || "as usual"}</option>)}</select></label>;
   const list = field.kind === "model" || field.kind === "chips" ? `list-${field.key}` : undefined;
   return (
-    <label>{field.label}<Draft list={list} value={value} placeholder={field.hint} size={field.size ?? 10} spellcheck={false} autocomplete="off"
+    <label>{field.label}<Draft list={list} value={value} placeholder={field.hint && `e.g. ${field.hint}`} size={Math.max(field.size ?? 10, (field.hint ?? "").length + 3)} spellcheck={false} autocomplete="off"
       done={(text) => change(text.trim())} />
       {list && <datalist id={list}>{field.kind === "model" ? catalog?.models.map((each) => <option value={each} />)
         : catalog?.chips.map((each) => <option value={value.includes(",") ? `${value.slice(0, value.lastIndexOf(",") + 1)}${each.key}` : each.key}>{each.name}</option>)}</datalist>}</label>);
@@ -50,7 +50,7 @@ function LineField({ field, value, change, catalog }: { field: Field; value: str
   return (
     <div class="wide"><label for="line-field">{field.label}</label>
       <div class="line"><pre aria-hidden="true">{coloured(shown)}{" "}</pre>
-        <textarea id="line-field" ref={area} rows={1} spellcheck={false} value={shown} placeholder={field.hint}
+        <textarea id="line-field" ref={area} rows={1} spellcheck={false} value={shown} placeholder={field.hint && `e.g. ${field.hint}`}
           onInput={(e) => typed(e.currentTarget.value, e.currentTarget.selectionStart)}
           onKeyDown={(e) => {
             if (e.key === "Enter" && !e.shiftKey) { e.preventDefault(); done(); }
