@@ -43,6 +43,34 @@ class _Watched:
 _WATCHED: ContextVar[_Watched | None] = ContextVar("watched", default=None)
 
 
+_STOPS: ContextVar[list[str] | None] = ContextVar("stops", default=None)
+
+
+def stopped(done: int, every: int | None, what: str) -> str:
+    """Say that Ctrl-C ended work when so much of it was done; whoever asked for it (:func:`stops`) is told too.
+
+    >>> stopped(1200, 4000, "rows"), stopped(7, None, "operations")
+    ('stopped after 1,200 of 4,000 rows', 'stopped after 7 operations')
+    """
+    of = "" if every is None else f" of {every:,}"
+    text = f"stopped after {done:,}{of} {what}"
+    told = _STOPS.get()
+    if told is not None and text not in told:
+        told.append(text)
+    return text
+
+
+@contextmanager
+def stops() -> Iterator[list[str]]:
+    """Gather what is said of work within the block that was stopped and kept what it had done."""
+    found: list[str] = []
+    token = _STOPS.set(found)
+    try:
+        yield found
+    finally:
+        _STOPS.reset(token)
+
+
 @contextmanager
 def watched(watcher: Watcher) -> Iterator[None]:
     """Tell a watcher how far work within the block is."""

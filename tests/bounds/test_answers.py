@@ -176,13 +176,14 @@ def test_a_sweep_says_what_it_could_not_time() -> None:
     grid = sweep("fp64[B, D] * fp64[D, F]", on="v5e", B=[1, 2], D=64, F=64)
     assert grid.incomplete == ("not timed: flops on matrix in fp64; TPU v5e has no figure for it",)
     assert grid.to_dict()["incomplete"] == list(grid.incomplete)
-    assert "no bf16 peak on TPU v5e: runs as fp32 on vpu" in sweep("gelu(bf16[B])", on="v5e", B=[1, 2]).assumptions
+    said = sweep("gelu(bf16[B])", on="v5e", B=[1, 2]).assumptions
+    assert "no bf16 peak on TPU v5e: elementwise work runs as fp32 on vpu" in said
 
 
 @pytest.mark.parametrize(
     ("line", "target", "choices", "said"),
     [
-        (MATMUL, "v100", {}, ["no bf16 peak on NVIDIA V100 SXM2 16/32GB: runs as fp32 on cuda"]),
+        (MATMUL, "v100", {}, ["no bf16 peak on NVIDIA V100 SXM2 16/32GB: matrix products run as fp32 on cuda"]),
         (MATMUL, "h100", {"set": {"bf16": 1.9788e15}}, ["exactly twice the catalog's figure: a sparse (or duplex)"]),
         (MATMUL, "h100", {}, []),
         ("bf16[B, D_X] * bf16[D_X, F] -> bf16[B, F]", "v5e:4", {}, ["axis X: 4 chips in a line, without wrap-around"]),

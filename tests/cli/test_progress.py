@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import io
 import os
+import re
 import shlex
 import signal
 import subprocess
 import sys
 import time
 from functools import partial
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -89,6 +92,17 @@ def test_ctrl_c_ends_with_one_line(monkeypatch: pytest.MonkeyPatch, capsys: pyte
 
 
 PLANNED = "plan llama-3-8b --on h100 --rate 4/s --prompt 1024 --output 128 --ttft 500ms --tpot 30ms"
+
+
+def resolve(name: str) -> Any:
+    """A module, or a class within one, by its name."""
+    try:
+        return import_module(name)
+    except ModuleNotFoundError:
+        home, _, last = name.rpartition(".")
+        return getattr(import_module(home), last)
+
+
 LONG_WORK = {
     "plan": PLANNED,
     "sweep": 'sweep "bf16[B, 64] * bf16[64, 64]" --on h100 B=1:64',
@@ -109,6 +123,45 @@ def test_long_work_tells_how_far_it_is(name: str, tmp_path: Path, monkeypatch: p
     assert seen
     assert seen == sorted(seen)
     assert 0.9 <= seen[-1] <= 1
+
+
+#: Commands, the function that Ctrl-C ends at its second call, and what is counted.
+STOPS = {
+    "plan": (PLANNED + " --formats bf16,fp8", "plans.search.Search.best_of", "chips and formats"),
+    "sweep": ("sweep llama-3-8b --on h100,h200 --batch 1:8 --context 64", "models.sweeps._Whole._columns", "rows"),
+    "accuracy": ("accuracy h100 --runs runs.csv", "estimates.accuracy._hold", "kinds of kernels"),
+    "profile": ("profile points.csv --on h100", "measurement.points.bound_of", "runs, the longest"),
+    "trace": ("trace model.py:f --input 'fp32[8, 8]'", "programs.pytorch.recorder.Recorder.emit", "operations"),
+}
+
+
+@pytest.mark.parametrize("name", list(STOPS))
+def test_ctrl_c_shows_what_is_done(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words, place, what = STOPS[name]
+    monkeypatch.chdir(tmp_path)
+    rows = ['"bf16[64, 4096] @ bf16[4096, 4096]",5.1e-5,matmul', '"gelu(bf16[64, 4096])",5e-6,gelu']
+    Path("runs.csv").write_text("\n".join(["expression,seconds,name", *rows]), encoding="utf-8")
+    Path("points.csv").write_text(
+        "name,dtype,flops,bytes,seconds\na,bf16,1e12,1e9,2e-3\nb,bf16,2e12,1e9,1e-3\n", encoding="utf-8"
+    )
+    Path("model.py").write_text("def f(x):\n    return (x @ x).relu() @ x\n", encoding="utf-8")
+    target, method = f"roofline.{place}".rsplit(".", 1)
+    home: Any = resolve(target)
+    real, calls = getattr(home, method), []
+
+    def once(*given: Any, **named: Any) -> Any:
+        calls.append(1)
+        if len(calls) > 1:
+            raise KeyboardInterrupt
+        return real(*given, **named)
+
+    monkeypatch.setattr(home, method, once)
+    assert main(shlex.split(words)) == 130
+    shown = capsys.readouterr()
+    assert re.search(rf"stopped after [\d,]+( of [\d,]+)? {what}: what is shown is of these", shown.err)
+    assert len(shown.out.splitlines()) > 3
 
 
 @pytest.mark.skipif(

@@ -26,10 +26,38 @@ MATRIX = [
     ("h100", "fp8_e5m2", "tensor", "fp8", 1978.9e12, ""),
     ("h100", "fp32", "cuda", "fp32", 66.9e12, "no fp32 peak on tensor: runs on cuda"),
     ("h100", "tf32", "tensor", "tf32", 494.7e12, ""),
-    ("h100", "int4", "tensor", "int8", 1978.9e12, "no int4 peak on NVIDIA H100 SXM5 80GB: runs as int8 on tensor"),
-    ("h100", "fp4", "tensor", "fp8", 1978.9e12, "no fp4 peak on NVIDIA H100 SXM5 80GB: runs as fp8 on tensor"),
-    ("a100", "fp8", "tensor", "bf16", 312e12, "no fp8 peak on NVIDIA A100 SXM4 80GB: runs as bf16 on tensor"),
-    ("v100", "bf16", "cuda", "fp32", 15.7e12, "no bf16 peak on NVIDIA V100 SXM2 16/32GB: runs as fp32 on cuda"),
+    (
+        "h100",
+        "int4",
+        "tensor",
+        "int8",
+        1978.9e12,
+        "no int4 peak on NVIDIA H100 SXM5 80GB: matrix products run as int8 on tensor",
+    ),
+    (
+        "h100",
+        "fp4",
+        "tensor",
+        "fp8",
+        1978.9e12,
+        "no fp4 peak on NVIDIA H100 SXM5 80GB: matrix products run as fp8 on tensor",
+    ),
+    (
+        "a100",
+        "fp8",
+        "tensor",
+        "bf16",
+        312e12,
+        "no fp8 peak on NVIDIA A100 SXM4 80GB: matrix products run as bf16 on tensor",
+    ),
+    (
+        "v100",
+        "bf16",
+        "cuda",
+        "fp32",
+        15.7e12,
+        "no bf16 peak on NVIDIA V100 SXM2 16/32GB: matrix products run as fp32 on cuda",
+    ),
     ("v100", "fp16", "tensor", "fp16", 125e12, ""),
     ("v5e", "bf16", "mxu", "bf16", 197e12, ""),
     ("v5e", "fp32", "vpu", "fp32", 6.144e12, "no fp32 peak on mxu: runs on vpu"),
@@ -47,7 +75,7 @@ MATRIX = [
         "cuda",
         "fp32",
         11.3e12,
-        "no bf16 peak on NVIDIA GTX 1080 Ti: runs as fp32 on cuda; "
+        "no bf16 peak on NVIDIA GTX 1080 Ti: matrix products run as fp32 on cuda; "
         "fp32 on cuda: cards above the data sheet's clock reached 11.7 TFLOP/s",
     ),
     (
@@ -68,11 +96,11 @@ MATRIX = [
         "tensor",
         "fp16",
         125e12,
-        "no fp16_acc16 peak on NVIDIA V100 SXM2 16/32GB: runs as fp16 on tensor",
+        "no fp16_acc16 peak on NVIDIA V100 SXM2 16/32GB: matrix products run as fp16 on tensor",
     ),
     ("m4-max", "fp16", "gpu", "fp16", 18.03e12, ""),
     ("b200", "nvfp4", "tensor", "fp4", 9000e12, ""),
-    ("b200", "nf4", "tensor", "bf16", 2250e12, "no nf4 peak on NVIDIA B200 SXM: runs as bf16 on tensor"),
+    ("b200", "nf4", "tensor", "bf16", 2250e12, "no nf4 peak on NVIDIA B200 SXM: matrix products run as bf16 on tensor"),
     ("b300", "int8", "tensor", "int8", 153.5e12, ""),
     ("trn3", "mxfp8", "tensor", "fp8", 2517e12, ""),
     ("mi355x", "fp32", "vector", "fp32", 157.3e12, "no fp32 peak on matrix: runs on vector"),
@@ -107,8 +135,8 @@ def test_a_choice_of_unit_holds_where_a_unit_is_called_by_its_kind():
 
 VECTOR = [
     ("h100", "bf16", "cuda", "bf16", 133.8e12, ""),
-    ("v5e", "bf16", "vpu", "fp32", 6.144e12, "no bf16 peak on TPU v5e: runs as fp32 on vpu"),
-    ("v5e", "int8", "vpu", "fp32", 6.144e12, "no int8 peak on TPU v5e: runs as fp32 on vpu"),
+    ("v5e", "bf16", "vpu", "fp32", 6.144e12, "no bf16 peak on TPU v5e: elementwise work runs as fp32 on vpu"),
+    ("v5e", "int8", "vpu", "fp32", 6.144e12, "no int8 peak on TPU v5e: elementwise work runs as fp32 on vpu"),
     ("a100", "fp64", "cuda", "fp64", 9.74592e12, ""),
 ]
 
@@ -140,7 +168,7 @@ def test_vector_work_that_does_not_go_to_the_chosen_unit_says_so():
     found = rate(chosen, Key("flops", "vector", "fp32"))
     assert (found.resource, found.note) == ("cuda", "elementwise work and dot products stay on cuda")
     assert rate(with_choices(chip("v5e"), unit="mxu"), Key("flops", "vector", "bf16")).note == (
-        "elementwise work and dot products stay on vpu; no bf16 peak on TPU v5e: runs as fp32 on vpu"
+        "elementwise work and dot products stay on vpu; no bf16 peak on TPU v5e: elementwise work runs as fp32 on vpu"
     )
     assert rate(with_choices(chip("h100"), unit="vector"), Key("flops", "vector", "fp32")).note == ""
 

@@ -159,7 +159,10 @@ def listing(machines: Sequence[Machine], dtype: str, order: str | None = None) -
     yield Table((*named, *figures(*names, wrap="anywhere")), rows, indent=0)
     yield BLANK
     many = f"{len(machines)} chip" + ("s" if len(machines) != 1 else "")
-    priced = "; prices of an hour, as listed" if "price" in more else ""
+    priced = ""
+    if "price" in more:
+        known = ", ".join(capability("listed_prices")())
+        priced = f"; prices of an hour on demand; listed are those of {known}"
     note = f"{many}; dense peaks, one-way bandwidths; blank: no source; another dtype: what it runs as{priced}."
     yield Sentences((note,), indent=0)
 

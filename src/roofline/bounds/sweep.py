@@ -26,6 +26,7 @@ from roofline.formulas.compiled import Compiled, Evaluated
 from roofline.formulas.tables import Columns, integers, stacked
 from roofline.grids.answer import RUN_WORDS, GridRun, ReducedGrid, reduce_grid
 from roofline.grids.blocks import BlockTable
+from roofline.progress import stopped
 from roofline.signatures import listed_names, takes
 from roofline.sizes import BLOCK, Codes, check, is_array
 
@@ -285,11 +286,6 @@ def _constant(value: Any, rows: int) -> Any:
     return np.full(rows, value)
 
 
-def stopped(done: int, rows: int) -> str:
-    """What is said of a sweep that was stopped."""
-    return f"stopped after {done:,} of {rows:,} rows"
-
-
 # Arguments of a question that may be text without being a size.
 _NOT_SIZES = frozenset((
     "on", "unit", "over", "policy", "compute", "dtype", "overhead", "flops", "bytes", "intensity", "link", "plan",
@@ -391,7 +387,7 @@ def _by_closed_form(
         table[column] = _flat(_column(found, column, there, capacity), shape, stop)
     if "bound_by" in table:
         table["bound_by"] = table.pop("bound_by")
-    cut = (stopped(stop, grid.rows),) if stop < grid.rows else ()
+    cut = (stopped(stop, grid.rows, "rows"),) if stop < grid.rows else ()
     return table, {"assumptions": said_of_all(sample, found), "incomplete": (*sample.incomplete, *cut)}
 
 
@@ -447,7 +443,7 @@ def _by_blocks(
             raise
         table = {name: values[:done] for name, values in table.items()}
         codes = None if codes is None else codes[:done]
-        said["incomplete"][stopped(done, grid.rows)] = None
+        said["incomplete"][stopped(done, grid.rows, "rows")] = None
     if codes is not None:
         table["bound_by"] = Codes(codes, binding)
     for name in set(grid.names) - set(asked.raw):

@@ -137,7 +137,22 @@ def cli(context: click.Context) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line; return its exit code: 0, 2 for wrong input, 3 where no plan or layout meets the limits."""
+    """Run the command line; return its exit code: 0, 2 for wrong input, 3 where no plan or layout meets the limits.
+
+    It is 130 where Ctrl-C ended it, also where what was done by then is shown.
+    """
+    from roofline.progress import stops
+
+    with stops() as stopped:
+        code = _run(arguments)
+    if stopped and code in (0, 3):
+        click.echo("\n".join(f"{each}: what is shown is of these" for each in stopped), err=True)
+        return 130
+    return code
+
+
+def _run(arguments: Sequence[str] | None) -> int:
+    """Run the command line, errors as lines of text."""
     try:
         words = None if arguments is None else list(arguments)
         code = cli.main(args=words, prog_name="roofline", standalone_mode=False)

@@ -23,7 +23,7 @@ from roofline.estimates.fitting import Errors
 from roofline.estimates.measured_kernels import MeasuredKernel, by_kind, kernels_from, left_out, plausible
 from roofline.hardware import chip
 from roofline.hardware.machine import Machine
-from roofline.progress import counted
+from roofline.progress import counted, stopped
 from roofline.quantity import format_percent
 from roofline.sections import BLANK, Column, Headline, Listing, Row, Section, Table
 
@@ -197,28 +197,42 @@ def held_accuracy(
     ``data`` are runs as ``calibrate`` takes them, ``on`` the chip they are of; ``library`` names what ran where rows do
     not.
     """
-    import numpy as np
-
     machine = chip(on) if isinstance(on, str) else on
     rejected: dict[str, int] = defaultdict(int)
-    kinds = []
-    for key, members in counted(by_kind(kernels_from(data, machine), library, rejected).items()):
-        estimator = Estimator(key[3], files)
-        kept = plausible(members, machine, estimator, rejected)
-        found = [estimator.kernel(estimator.own_kernel(one.run), machine) for one in kept]
-        known = [(each, one.seconds) for each, one in zip(found, kept, strict=True) if each.source is not None]
-        if len(known) < len(kept):
-            rejected[f"no constants: {key[0].replace('_', ' ')} {key[1]}"] += len(kept) - len(known)
-        if known:
-            seconds = np.array([each for _, each in known])
-            inside = [float(one.low) <= took <= float(one.high) for one, took in known]
-            errors = Errors.of(np.array([float(one.value) for one, _ in known]), seconds)
-            kinds.append(Held(key[0], key[1], key[3], known[0][0].basis, errors, float(np.mean(inside))))
+    kinds: list[Held] = []
+    grouped = by_kind(kernels_from(data, machine), library, rejected)
+    try:
+        for key, members in counted(grouped.items()):
+            _hold(key, members, machine, files, kinds, rejected)
+    except KeyboardInterrupt:
+        if not kinds:
+            raise
+        stopped(len(kinds), len(grouped), "kinds of kernels")
     if not kinds:
         why = "; ".join(left_out(rejected)) or "the file has no rows"
         raise InputError(f"nothing can be held against constants: {why}", hint="a row a kernel, with its time")
     whose = f" · {data}" if isinstance(data, str | Path) else ""
     return HeldAccuracy(tuple(kinds), dict(rejected), f"accuracy of estimates · {machine.key}{whose}")
+
+
+def _hold(
+    key: tuple[str, str, str, str], members: Sequence[MeasuredKernel], machine: Machine, files: Sequence[str],
+    kinds: list[Held], rejected: dict[str, int],
+) -> None:  # fmt: skip
+    """Hold the constants of one kind of kernel against its runs."""
+    import numpy as np
+
+    estimator = Estimator(key[3], files)
+    kept = plausible(members, machine, estimator, rejected)
+    found = [estimator.kernel(estimator.own_kernel(one.run), machine) for one in kept]
+    known = [(each, one.seconds) for each, one in zip(found, kept, strict=True) if each.source is not None]
+    if len(known) < len(kept):
+        rejected[f"no constants: {key[0].replace('_', ' ')} {key[1]}"] += len(kept) - len(known)
+    if known:
+        seconds = np.array([each for _, each in known])
+        inside = [float(one.low) <= took <= float(one.high) for one, took in known]
+        errors = Errors.of(np.array([float(one.value) for one, _ in known]), seconds)
+        kinds.append(Held(key[0], key[1], key[3], known[0][0].basis, errors, float(np.mean(inside))))
 
 
 def _only(records: Sequence[KernelConstants], name: str, wanted: str) -> tuple[KernelConstants, ...]:

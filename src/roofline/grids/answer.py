@@ -14,6 +14,7 @@ from roofline.grids.folder import GridFolder, question_hash
 from roofline.grids.reducing import Reduced, Reducing
 from roofline.grids.reductions import Histogram, KeepRequest, State, bin_edges
 from roofline.grids.runs import Cluster, done_blocks
+from roofline.progress import stopped
 from roofline.quantity import format_amount
 from roofline.sections import BLANK, Headline, Section, Sentences
 from roofline.signatures import optional
@@ -221,6 +222,7 @@ def _reduced(
     except KeyboardInterrupt:
         if not done:
             raise
+        stopped(done, done + len(left), "blocks")
     return found, done
 
 

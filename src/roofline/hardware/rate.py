@@ -8,7 +8,7 @@ Rate(resource='tensor', value=989400000000000.0, ...)
 >>> rate(h100, Key("bytes", "main")).resource
 'hbm'
 >>> rate(chip("a100"), Key("flops", "matrix", "fp8")).note
-'no fp8 peak on NVIDIA A100 SXM4 80GB: runs as bf16 on tensor'
+'no fp8 peak on NVIDIA A100 SXM4 80GB: matrix products run as bf16 on tensor'
 >>> round(ridge(h100, "bf16"), 1)
 295.1
 """
@@ -196,13 +196,13 @@ def choose_unit(machine: Machine, place: str, dtype: str) -> UnitChoice | None:
     >>> choose_unit(chip("mi355x"), "matrix", "fp32").note
     'no fp32 peak on matrix: runs on vector'
     >>> choose_unit(chip("v100"), "matrix", "bf16").note
-    'no bf16 peak on NVIDIA V100 SXM2 16/32GB: runs as fp32 on cuda'
+    'no bf16 peak on NVIDIA V100 SXM2 16/32GB: matrix products run as fp32 on cuda'
     """
     units = _units_for(machine, place)
     for name in _exact_names(dtype):
         for unit in units:
             if name in unit.peaks:
-                return UnitChoice(unit, name, _note(machine, units, unit, dtype, name))
+                return UnitChoice(unit, name, _note(machine, place, units, unit, dtype, name))
     for group in _wider(dtype):
         for kind in dict.fromkeys(unit.kind for unit in units):
             able = [
@@ -210,7 +210,7 @@ def choose_unit(machine: Machine, place: str, dtype: str) -> UnitChoice | None:
             ]
             if able:
                 _, unit, name = max(able, key=lambda item: (item[0], item[2] == "bf16"))
-                return UnitChoice(unit, name, _note(machine, units, unit, dtype, name))
+                return UnitChoice(unit, name, _note(machine, place, units, unit, dtype, name))
     return None
 
 
@@ -246,14 +246,18 @@ def _wider(dtype: str) -> tuple[tuple[str, ...], ...]:
         return ()
 
 
-def _note(machine: Machine, units: Sequence[Unit], unit: Unit, dtype: str, used: str) -> str:
+#: What runs at a place, in a sentence.
+_RUNS = {"matrix": "matrix products run", "vector": "elementwise work runs"}
+
+
+def _note(machine: Machine, place: str, units: Sequence[Unit], unit: Unit, dtype: str, used: str) -> str:
     """Say what a reader would not expect: another dtype, or the vector unit of a chip that has a matrix unit."""
     wanted = dtypes.arithmetic_name(dtype) if dtypes.is_dtype(dtype.partition("_acc")[0]) else dtype
     said = []
     if machine.unit is not None and machine.unit not in (unit.name, unit.kind):
         said.append(f"elementwise work and dot products stay on {unit.name}")
     if used not in (dtype, wanted):
-        said.append(f"no {wanted} peak on {machine.name}: runs as {used} on {unit.name}")
+        said.append(f"no {wanted} peak on {machine.name}: {_RUNS.get(place, 'it runs')} as {used} on {unit.name}")
     elif unit is not units[0] and unit.kind != units[0].kind:
         said.append(f"no {wanted} peak on {units[0].name}: runs on {unit.name}")
     narrow = f"{used}_acc16"

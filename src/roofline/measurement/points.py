@@ -21,6 +21,7 @@ from roofline.hardware.rate import WARM, bandwidth_on_curve, main_level, resting
 from roofline.measurement.profiles.profile import AROUND, Profile
 from roofline.measurement.runs import Measured
 from roofline.measurement.samples import SampleSummary
+from roofline.progress import stopped
 from roofline.quantity import format_quantity
 from roofline.sections import BLANK, Amount, Column, Headline, Row, Section, Sentences, Table, assumes, figures
 
@@ -210,19 +211,25 @@ def points_of(runs: Iterable[Measured], machine: Machine) -> list[MeasuredPoint]
     """
     for run in runs:
         check_ran_on(run, machine)
+    runs = [*runs]
     answers = bounds_of([(run, machine) for run in runs])
-    return [MeasuredPoint(run, answer) for run, answer in zip(runs, answers, strict=True)]
+    return [MeasuredPoint(run, answer) for run, answer in zip(runs, answers, strict=False)]
 
 
 def bounds_of(runs: Sequence[tuple[Measured, Machine]]) -> list[Bound]:
     """What machines allow for the FLOPs and bytes of runs: priced once where they are the same."""
     answers: dict[tuple[float, float, str, int], Bound] = {}
-    found = []
-    for run, machine in runs:
-        asked = run.flops, run.bytes, run.dtype, id(machine)
-        if asked not in answers:
-            answers[asked] = bound_of(run, machine)
-        found.append(answers[asked])
+    found: list[Bound] = []
+    try:
+        for run, machine in runs:
+            asked = run.flops, run.bytes, run.dtype, id(machine)
+            if asked not in answers:
+                answers[asked] = bound_of(run, machine)
+            found.append(answers[asked])
+    except KeyboardInterrupt:
+        if not found:
+            raise
+        stopped(len(found), len(runs), "runs, the longest")
     return found
 
 

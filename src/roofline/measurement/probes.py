@@ -31,6 +31,7 @@ from roofline.measurement.threads import (
     core_watch,
     samples_of,
 )
+from roofline.progress import stopped
 
 #: Length of a window in seconds: long against reading a clock, short against a turn of the scheduler.
 WINDOW = 2e-4
@@ -389,6 +390,7 @@ def sample(
         if rounds > 1:
             _settle(probes, spent, windows, start + seconds, progress)
     except KeyboardInterrupt:
+        stopped(sum(bool(any(probe.rounds)) for probe in probes), len(probes), "measurements")
         return False
     return True
 

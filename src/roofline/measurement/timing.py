@@ -37,7 +37,7 @@ from roofline.measurement.samples import Sample, SampleSummary, summarise
 from roofline.notation import program
 from roofline.notation.canonical import step_text
 from roofline.notation.structure import Step
-from roofline.progress import counted
+from roofline.progress import counted, stopped
 from roofline.sizes import is_symbol
 from roofline.work import Key, Op, Work
 
@@ -314,6 +314,10 @@ def run(
                 if not has_roof(measured, threads_used(op, count)):
                     how += f", under the roof of {cores} threads: nothing was measured on {count}"
                 points.append(point_of(op, roof, measured, setting, summary, how))
+    except KeyboardInterrupt:
+        if not points:
+            raise
+        stopped(len(points), None, "operations")
     finally:
         chosen.free()
     return MeasuredPoints(points, on)

@@ -373,13 +373,21 @@ class Model(Answer):
     def beyond_training(self, length: Size) -> list[str]:
         """A sentence where sequences are longer than the model was trained on; a floor holds for them all the same.
 
+        Another where its trained length was likely meant, as with 4k, which is 4,000.
+
         >>> from roofline.models import load
         >>> load("llama-2-7b").beyond_training(5000), load("llama-2-7b").beyond_training(4096)
         (['sequences of 5,000 tokens are longer than the 4,096 that llama-2-7b was trained on'], [])
+        >>> load("llama-2-7b").beyond_training(4000)
+        ['4,000 tokens, as k is a thousand; the 4,096 that llama-2-7b was trained on are 4Ki']
         """
         if self.context is None or is_symbol(length):
             return []
         longest = int(length.max() if is_array(length) else length)
+        thousands, rest = divmod(longest, 1000)  # a decode step adds its own token
+        if rest <= 1 and self.context == 1024 * thousands:
+            trained = f"the {self.context:,} that {self.name} was trained on are {thousands}Ki"
+            return [f"{1000 * thousands:,} tokens, as k is a thousand; {trained}"]
         if longest <= self.context:
             return []
         return [f"sequences of {longest:,} tokens are longer than the {self.context:,} that {self.name} was trained on"]

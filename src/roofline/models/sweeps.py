@@ -18,7 +18,6 @@ from math import prod
 from typing import Any
 
 from roofline.answers import estimable
-from roofline.bounds.sweep import stopped
 from roofline.bounds.sweep import sweep as sweep_line
 from roofline.errors import HardwareError, InputError, SizeError, suggest
 from roofline.formulas.compiled import Compiled, Evaluated
@@ -32,6 +31,7 @@ from roofline.models.config import is_model, load
 from roofline.models.description import Model
 from roofline.models.serving import serve_bound
 from roofline.models.serving.step import PHASES
+from roofline.progress import stopped
 from roofline.signatures import listed_names, takes
 from roofline.sizes import Codes, check
 
@@ -287,7 +287,7 @@ class _Whole:
         except KeyboardInterrupt:
             if not self.found:
                 raise
-            self.reasons[stopped(len(self.found) * self.grid, len(every) * self.grid)] = 0
+            self.reasons[stopped(len(self.found) * self.grid, len(every) * self.grid, "rows")] = 0
         if all(columns is None for _, columns in self.found):
             raise InputError(next(iter(self.reasons)))
         said = tuple(f"{rows:,} rows are left out: {why}" if rows else why for why, rows in self.reasons.items())

@@ -50,7 +50,7 @@ from roofline.plans.replicas import FORMATS, Replica, UnloadedReplica
 from roofline.plans.search import KINDS, Assessment, Deployment, GroupSearch, Reason, Search, read_deployment
 from roofline.plans.simulation import simulation_sections
 from roofline.plans.speculation import Acceptance, Speculating
-from roofline.progress import counted, tell
+from roofline.progress import counted, stopped, tell
 from roofline.quantity import format_amount, format_number, parse
 from roofline.sections import BLANK, Amount, Column, Headline, Pairs, Row, Section, Sentences, Table, assumes, figures
 from roofline.signatures import listed_names, takes
@@ -253,7 +253,9 @@ class DeploymentPlan(Answer):
                     f"nearest: {self.nearest.deployment}, {self._cost(self.nearest)}: {self.nearest.reason.text}"
                 )
             return lines
-        lines = [f"take {self._in_words(best.deployment)}: {self._cost(best)}"]
+        why = "" if self.asked.prices else ", as no prices are given (--prices h100=3, or table)"
+        ranked = "" if self.asked.objective == "cost" else f", the fewest{why}"
+        lines = [f"take {self._in_words(best.deployment)}: {self._cost(best)}{ranked}"]
         times = []
         share = f"p{self.asked.limits.percentile:g}"
         if best.first_token is not None:
@@ -589,21 +591,22 @@ def answer(
         groups.setdefault((replica.chip, replica.formats, replica.draft), []).append(replica)
     work = GroupSearch(asked, tuple(map(tuple, groups.values())))
     bests: dict[int, Assessment | None] = {}
-    stopped = ""
+    said = ""
     try:
         for number, best in _bests(search, work, cluster):
             bests[number] = best
     except KeyboardInterrupt:
         if not any(bests.values()):
             raise
-        stopped = f"STOPPED after {len(bests)} of {len(work.groups)} chips and formats: the others were not searched"
+        done = stopped(len(bests), len(work.groups), "chips and formats")
+        said = f"{done.replace('stopped', 'STOPPED', 1)}: the others were not searched"
     found = [best for _, best in sorted(bests.items()) if best is not None]
     intervals = {}
-    if asked.library is not None and not stopped:
+    if asked.library is not None and not said:
         for number, best in bests.items():
             if best is not None:
                 intervals[best.deployment] = cost_interval(search, work.groups[number])
-    if asked.disaggregate and not stopped and (both := best_apart(search)) is not None:
+    if asked.disaggregate and not said and (both := best_apart(search)) is not None:
         found.append(both)
     found.sort(key=lambda each: each.order)
     missed = [each for each in search.assessed if each.reason is not None]
@@ -611,7 +614,7 @@ def answer(
     if not found and nearest is None:
         nearest = _nearest(search)
     reasons = search.tally(found[0] if found else None, (each for number in bests for each in work.groups[number]))
-    return DeploymentPlan(asked, search, tuple(found), None if found else nearest, reasons, intervals, stopped)
+    return DeploymentPlan(asked, search, tuple(found), None if found else nearest, reasons, intervals, said)
 
 
 def _bests(search: Search, work: GroupSearch, cluster: Cluster | None) -> Iterator[tuple[int, Assessment | None]]:

@@ -55,12 +55,16 @@ _FORMATS = ("weights", "activations", "kv", "compute", "count", "skew")
 
 @dataclass(frozen=True, slots=True)
 class FurtherAnswer:
-    """Something worked out beside a step: its key in JSON, the answer, what yields its sections, a line."""
+    """Something worked out beside a step: its key in JSON, the answer, what yields its sections, a line.
+
+    ``first``: it stands above the step.
+    """
 
     key: str
     answer: Any
     sections: Callable[[], Iterable[Section]]
     lead: str = ""
+    first: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -96,7 +100,7 @@ class Serving(Comparable):
         """What it says, with every configuration where sizes are lists."""
         yield from self._of_steps(most=None)
         for each in self.worked_out:
-            yield from each.sections()
+            yield from () if each.first else each.sections()
 
     def sections(self) -> Iterator[Section]:
         """What each phase takes at best, what binds, the operations that cost most; memory; what was assumed.
@@ -106,7 +110,7 @@ class Serving(Comparable):
         """
         yield from self._of_steps(MOST_ROWS) if self.front is None else self.front.sections()
         for each in self.worked_out:
-            yield from each.sections()
+            yield from () if each.first and self.front is None else each.sections()
 
     def _of_steps(self, most: int | None) -> Iterator[Section]:
         """What is said of the steps; of configurations ``most`` are shown."""
@@ -120,7 +124,8 @@ class Serving(Comparable):
         yield from self.memory.misfit(near.said[0] if near and near.said else "")
         yield from caveats(item for phase in phases for item in phase.incomplete)
         lead = [each.lead for each in self.worked_out if each.lead]
-        yield from (Sentences(lead), BLANK) if lead else ()
+        first = [section for each in self.worked_out if each.first for section in each.sections()]
+        yield from (Sentences(lead), *first, BLANK) if lead else ()
         if any(is_array(phase.lower) for phase in phases):
             yield _configurations(self, most)
         else:

@@ -49,7 +49,7 @@ from roofline.models.parallelism.splitting import local_model
 from roofline.models.serving.generation import single_size
 from roofline.models.serving.step import needs
 from roofline.quantity import format_amount, format_number
-from roofline.sections import Section, paragraph
+from roofline.sections import BLANK, Headline, Section, Sentences, paragraph
 from roofline.sizes import plain_numbers, product
 
 #: The search for a batch or context stops here; no chip holds as much.
@@ -322,6 +322,11 @@ class FewestChips(Answer):
         return f"FewestChips for {self.model.name}: {self.chips} x {self.machine.name}, split {self.split}"
 
     def sections(self) -> tuple[Section, ...]:
+        """What it fits on in a line, and how that comes about."""
+        head = Headline(self.model.name, f"in memories of {self.machine.name}")
+        return head, BLANK, Sentences([self.lead], "strong"), *self.details()
+
+    def details(self) -> tuple[Section, ...]:
         """Chips by memory, the least slice with what it has left, and the fewest that split the model."""
         total, one, left = (format_amount(size, "B") for size in (self.needed.total, self.capacity, self.left))
         held = f"{total} are {format_number(self.ratio)} times the {one} of one {self.machine.name}"

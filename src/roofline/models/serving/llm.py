@@ -100,7 +100,7 @@ def _generation(asked: ServingQuestion, found: Any) -> FurtherAnswer:
 
 
 def _chunked(asked: ServingQuestion, found: Any) -> FurtherAnswer:
-    from roofline.models.serving.generation import chunked
+    from roofline.models.serving.generation import FORM_TEXT, chunked
 
     (prompt,) = asked.need("--chunk", "prompt")
     beside: dict[str, Any] = {}
@@ -109,7 +109,9 @@ def _chunked(asked: ServingQuestion, found: Any) -> FurtherAnswer:
         beside = {"batch": batch, "context": context}
     sizes = {"prompt": prompt, "chunk": asked.wanted["chunk"], "form": asked.wanted["form"]}
     answer = chunked(asked.model, **sizes, **beside, **asked.arguments)
-    return _answer("chunked", answer)
+    first = format_amount(answer.time_to_first_token, "s")
+    lead = f"first token after {first} in {answer.steps:,} chunks of {answer.chunk:,}: {FORM_TEXT[answer.form]}"
+    return replace(_answer("chunked", answer), lead=lead)
 
 
 def _speculation(asked: ServingQuestion, found: Any) -> FurtherAnswer:
@@ -175,7 +177,7 @@ def _fewest(asked: ServingQuestion, found: Any) -> FurtherAnswer:
         sizes = {"batch": batch, "context": context + adds}
     kept = {k: v for k, v in asked.decoding.items() if k not in (*OPTIONS, *OF_OPERATIONS)}
     answer = fewest(asked.model, expert=asked.arguments.get("expert", 1) > 1, **sizes, **kept)
-    return replace(_answer("fewest", answer), lead=answer.lead)
+    return FurtherAnswer("fewest", answer, answer.details, answer.lead, first=True)
 
 
 _WHERE = ("on", "set", *OPTIONS)

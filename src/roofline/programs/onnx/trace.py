@@ -33,7 +33,7 @@ from roofline.programs.onnx.registry import UPDATES, Call, find, load
 from roofline.programs.onnx.standins import DOMAIN
 from roofline.programs.parts import given_back, named_apart
 from roofline.programs.traced import Traced, enter
-from roofline.progress import counted
+from roofline.progress import counted, stopped
 from roofline.quantity import format_amount as show
 from roofline.sizes import Size, is_symbol
 from roofline.work import Op, Tensor
@@ -118,9 +118,14 @@ class GraphWalker:
             self._constant(item.name, item)
         first = len(self.ops)
         self.updated |= _updated(graph)
-        for node in counted(graph.node):
-            with _damage(f"{node.name or ', '.join(node.output)}: the inputs or attributes of {node.op_type}"):
-                self.node(node, scope, repeat)
+        try:
+            for node in counted(graph.node):
+                with _damage(f"{node.name or ', '.join(node.output)}: the inputs or attributes of {node.op_type}"):
+                    self.node(node, scope, repeat)
+        except KeyboardInterrupt:
+            if not self.ops:
+                raise
+            self.assumptions[f"{stopped(len(self.ops), None, 'operations')}: the rest is not counted"] = None
         softmaxes, products = masked(graph.node)
         if softmaxes:
             self._whole(softmaxes, [op for op in self.ops[first:] if op.options["source"] in products])

@@ -52,6 +52,7 @@ from roofline.programs.pytorch.standins import (
 from roofline.programs.pytorch.tensors import tensors_given_back
 from roofline.programs.specs import CALL_HINT, is_call, own_error
 from roofline.programs.traced import Traced
+from roofline.progress import stopped
 from roofline.sizes import Size
 
 OPTIMIZERS = {
@@ -153,11 +154,16 @@ def _traced(
             sending = averaging_gradients(roots, recorder)
         stack.enter_context(FunctionWatcher(recorder))
         stack.enter_context(DispatchWatcher(recorder))
+        cut: list[str] = []
         try:
             with sending:
                 result = run_program(program, values, named, backward, stepper)
             results = recorder.identities.made_whole([] if backward else tensors_given_back(result))
             recorder.open.check()
+        except KeyboardInterrupt:
+            if not recorder.ops:
+                raise
+            results, cut = set(), [f"{stopped(len(recorder.ops), None, 'operations')}: the rest is not counted"]
         except RooflineError:
             raise
         except Exception as error:
@@ -173,7 +179,7 @@ def _traced(
         name or _name(program),
         ops,
         modules=module_paths(roots)[1],
-        assumptions=_assumptions(recorder, backward),
+        assumptions=(*_assumptions(recorder, backward), *cut),
         inputs=tuple(written(value, recorder.open) for value in (*values, *named.values())),
         sizes=dict(sizes or {}),
         weights=recorder.identities.weights(),
