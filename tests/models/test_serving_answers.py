@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from roofline.errors import RooflineError
+from roofline.errors import InputError, RooflineError
 from roofline.models import (
     answer_rate,
     disaggregate,
@@ -75,6 +75,11 @@ def test_expected_tokens_add_up(length: int, acceptance: float) -> None:
     assert expected_tokens(length, acceptance) == pytest.approx(
         sum(acceptance**i for i in range(length + 1)), rel=1e-6, abs=1e-9
     )
+
+
+def test_expected_tokens_need_a_probability() -> None:
+    with pytest.raises(InputError, match="an acceptance of 4 is no probability"):
+        expected_tokens(0.8, 4)  # the other way round
 
 
 def test_expected_tokens_by_drawing() -> None:

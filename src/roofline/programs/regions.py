@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import pairwise
 from math import prod
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -54,7 +54,30 @@ class Pieces(NamedTuple):
 
 
 def pieces(regions: Sequence[Stretches]) -> Pieces | None:
-    """Cut regions where one of them begins or ends; None where they are not boxes on one grid, or too many."""
+    """Cut regions where one of them begins or ends, place by place where they are no boxes; None for too many."""
+    cut = _boxes(regions) or _places(regions)
+    if cut is None:
+        return None
+    held, spans = cut
+    marks = np.random.default_rng(0).integers(1, 2**63, len(regions), dtype=np.int64)  # a sum names who holds a cell
+    cells = np.zeros(held.shape, np.int64)
+    for span, mark in zip(spans, marks, strict=True):
+        cells[span] ^= mark
+    names, numbers = np.unique(cells, return_inverse=True)
+    numbers = numbers.reshape(held.shape)
+    sizes = np.bincount(numbers.ravel(), weights=held.ravel(), minlength=len(names))
+    kept = {int(number): 0 for span in spans for number in np.unique(numbers[span])}
+    order = {number: at for at, number in enumerate(kept)}
+    of = tuple(tuple(sorted(order[int(number)] for number in np.unique(numbers[span]))) for span in spans)
+    return Pieces(tuple(int(sizes[number]) for number in kept), of)
+
+
+#: Places in each cell, and the cells of each region.
+_Cells = tuple[np.ndarray[Any, Any], list[Any]]
+
+
+def _boxes(regions: Sequence[Stretches]) -> _Cells | None:
+    """Cells between the edges of regions that are boxes on one grid."""
     strides = sorted({stride for region in regions for _, stride in region.steps}, reverse=True)
     if any(far % near for far, near in pairwise(strides)):
         return None
@@ -65,22 +88,25 @@ def pieces(regions: Sequence[Stretches]) -> Pieces | None:
     shape = [len(level) - 1 for level in edges]
     if prod(shape) * len(regions) > _MOST:
         return None
-    places = [{edge: at for at, edge in enumerate(level)} for level in edges]
-    spans = [tuple(slice(at[a], at[b]) for at, (a, b) in zip(places, box, strict=True)) for box in boxes]
-    marks = np.random.default_rng(0).integers(1, 2**63, len(regions), dtype=np.int64)  # a sum names who holds a cell
-    cells = np.zeros(shape, np.int64)
-    for span, mark in zip(spans, marks, strict=True):
-        cells[span] ^= mark
+    at = [{edge: place for place, edge in enumerate(level)} for level in edges]
     held = np.ones(shape, np.int64)
     for level, edge in enumerate(edges):
         held *= np.diff(edge).reshape([-1 if place == level else 1 for place in range(len(shape))])
-    names, numbers = np.unique(cells, return_inverse=True)
-    numbers = numbers.reshape(shape)
-    sizes = np.bincount(numbers.ravel(), weights=held.ravel(), minlength=len(names))
-    kept = {int(number): 0 for span in spans for number in np.unique(numbers[span])}
-    order = {number: at for at, number in enumerate(kept)}
-    of = tuple(tuple(sorted(order[int(number)] for number in np.unique(numbers[span]))) for span in spans)
-    return Pieces(tuple(int(sizes[number]) for number in kept), of)
+    return held, [tuple(slice(at[n][a], at[n][b]) for n, (a, b) in enumerate(box)) for box in boxes]
+
+
+def _places(regions: Sequence[Stretches]) -> _Cells | None:
+    """Every place as a cell of its own."""
+    extent = max(region.last for region in regions) + 1
+    if extent * len(regions) > _MOST:
+        return None
+    spans = []
+    for region in regions:
+        places = np.array([region.start])
+        for n, stride in region.steps:
+            places = np.add.outer(places, np.arange(n) * stride).ravel()
+        spans.append(np.unique(places))
+    return np.ones(extent, np.int64), spans
 
 
 def _box(region: Stretches, strides: Sequence[int]) -> tuple[tuple[int, int], ...]:

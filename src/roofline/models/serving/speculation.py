@@ -121,14 +121,23 @@ class Speculation(Answer):
 
 
 @plain_numbers
+def _check_acceptance(acceptance: float) -> None:
+    if not 0 <= acceptance <= 1:
+        raise InputError(f"an acceptance of {acceptance} is no probability", hint="from 0 to 1, as in 0.8")
+
+
 def expected_tokens(length: Size, acceptance: Size) -> Size:
     """Mean tokens a check of ``length`` drafted ones gives, the model's own included.
+
+    ``acceptance`` is the chance that one of them holds, from 0 to 1.
 
     >>> round(sum(0.7**accepted for accepted in range(6)), 9) == round(expected_tokens(5, 0.7), 9)
     True
     """
-    if isinstance(acceptance, int | float) and acceptance == 1:
-        return length + 1
+    if isinstance(acceptance, int | float):
+        _check_acceptance(acceptance)
+        if acceptance == 1:
+            return length + 1
     return (1 - acceptance ** (length + 1)) / (1 - acceptance)
 
 
@@ -158,8 +167,7 @@ def speculate(
     described = load(model)
     batch, context, draft = single_size("batch", batch), single_size("context", context), single_size("draft", draft)
     form = check_form(form, options)
-    if not 0 <= acceptance <= 1:
-        raise InputError(f"an acceptance of {acceptance} is no probability", hint="from 0 to 1, as in 0.8")
+    _check_acceptance(acceptance)
 
     def step(runs: Model, after: int, tokens: int = 1, **formats: Any) -> float:
         if tokens > 1:

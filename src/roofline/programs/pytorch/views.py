@@ -68,7 +68,7 @@ class ViewsRead:
             if seen.made or whole or not apart:
                 fixed = cut is not None and all(_fixed(t) for views in read for t in views)
                 in_pieces = fixed and not seen.made and not whole and len(read) > 1
-                change[ident] = _Whole(ident, list(seen.numbers), cut, in_pieces, apart)
+                change[ident] = _Whole(ident, list(seen.numbers), cut, in_pieces, apart, not seen.made)
         return tuple(replace(op, reads=_changed(op.reads, change)) for op in ops) if change else tuple(ops)
 
 
@@ -105,6 +105,7 @@ class _Whole:
     cut: Pieces | None = None
     in_pieces: bool = False
     apart: bool = False
+    outside: bool = False
 
     def read(self, views: Sequence[Tensor]) -> Sequence[Sequence[Tensor]]:
         """For each of the views that an operation reads, what moves: the bytes of all of them once."""
@@ -112,15 +113,16 @@ class _Whole:
         if self.in_pieces:
             return [self._pieces(views[0], list(numbers.values())), *((),) * (len(views) - 1)]
         named = [replace(t, ident=self.ident) for t in views]
-        if len(numbers) == len(views) == 1 or not numbers:
-            return [(t,) for t in named]
+        if len(views) == 1 or not numbers:
+            return [(_part(t) if numbers and self.outside else t,) for t in named]
         whole = next((t for t in views if t.ident == self.ident), None)
         if whole is not None:
             return [(_touching(t, whole.elements if whole.touched is None else whole.touched),) for t in named]
         if self.cut is not None and all(map(_fixed, views)):
             nbytes = self.cut.union(list(numbers.values()))
             held = [self.regions[numbers[t.ident]].size for t in views]
-            return [(_touching(t, nbytes * t.elements // own),) for t, own in zip(named, held, strict=True)]
+            moved = [_touching(t, nbytes * t.elements // own) for t, own in zip(named, held, strict=True)]
+            return [(_part(t) if self.outside else t,) for t in moved]
         if self.apart:
             amounts = {t.ident: t.elements if t.touched is None else t.touched for t in views}
             return [(replace(t, touched=sum(amounts.values())),) for t in named]
@@ -133,6 +135,11 @@ class _Whole:
             replace(like, ident=f"{self.ident}[{piece}]", dims=(self.cut.sizes[piece] * like.elements // own,))
             for piece in sorted({piece for view in views for piece in self.cut.of[view]})
         ]
+
+
+def _part(tensor: Tensor) -> Tensor:
+    """The tensor as a part of one that is read whole elsewhere."""
+    return tensor if tensor.touched is not None else replace(tensor, touched=tensor.elements)
 
 
 def _touching(tensor: Tensor, elements: Size) -> Tensor:
