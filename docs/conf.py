@@ -43,7 +43,7 @@ html_show_sphinx = False
 pygments_style = "default"
 pygments_dark_style = "github-dark"
 
-_HEADING = re.compile(r"(?P<indent> *)(Parameters|Attributes)$")
+_HEADING = re.compile(r"(?P<indent> *)(Parameters|Attributes|Options)$")
 _NAMES = re.compile(r"(?P<indent> *)    (?P<names>``[^`]+``(?:, ``[^`]+``)*) +(?P<text>\S.*)")
 
 # The report that a reader can try, made afresh with the documentation.

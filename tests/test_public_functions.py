@@ -84,6 +84,19 @@ def test_a_function_shows_its_parameters_by_name(name: str) -> None:
     assert rest in ([], ["named_sizes"], ["more_sizes"], ["named"], ["overrides"]), rest
 
 
+#: Parameters of functions that take objects of the library, whose kinds their annotations say.
+OF_THE_LIBRARY = {"build", "compare", "estimated", "evaluate", "parse", "points_of", "program", "write_machine_file"}
+
+
+@pytest.mark.parametrize("name", sorted(set(FUNCTIONS) - OF_THE_LIBRARY))
+def test_help_says_what_every_option_means(name: str) -> None:
+    function = getattr(roofline, name)
+    options = [each for each in inspect.signature(function).parameters.values() if each.kind is each.KEYWORD_ONLY]
+    said = inspect.getdoc(function) or ""
+    assert [each.name for each in options if f"``{each.name}``" not in said] == []
+    assert function.__name__ == {"model": "load"}.get(name, name)
+
+
 def test_help_shows_what_bound_takes() -> None:
     shown = inspect.signature(roofline.bound)
     assert {"expression", "on", "policy", "overlap", "achievable", "mesh", "plan"} <= set(shown.parameters)

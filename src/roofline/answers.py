@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 
 from roofline.errors import InputError
 from roofline.sections import Amount, CrossTable, Headline, Section, ShareBar, Table
-from roofline.signatures import with_named
+from roofline.signatures import described, with_named
 from roofline.sizes import is_array, is_symbol
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -291,6 +291,7 @@ def estimable(ask: Function) -> Function:
         return capability("estimated")(answer, library, chosen.get("constants", ()), eager=chosen.get("eager", False))
 
     asked.__signature__ = with_named(own, words)  # type: ignore[attr-defined]
+    asked.__doc__ = described(ask.__doc__, [*own.parameters, *words])
     return asked  # type: ignore[return-value]
 
 

@@ -11,6 +11,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import MISSING, fields, is_dataclass
 from inspect import Parameter, Signature, signature
@@ -40,9 +41,32 @@ def takes(
                 kept.setdefault(each.name, each)
         last = [NAMED_SIZES] if NAMED_SIZES in rest else []
         function.__signature__ = own.replace(parameters=[*kept.values(), *last])  # type: ignore[attr-defined]
+        function.__doc__ = described(function.__doc__, kept)
         return function
 
     return shown
+
+
+def described(doc: str | None, names: Collection[str]) -> str | None:
+    """A docstring with what the parameters mean that it does not name itself.
+
+    >>> print(described("Ask.", ["batch"]))
+    Ask.
+    <BLANKLINE>
+        Options
+            ``batch``  Sequences at once (default 1); a list or range gives a table.
+    """
+    left = [name for name in names if name in MEANINGS and doc is not None and f"``{name}``" not in doc]
+    if doc is None or not left:
+        return doc
+    said = ((name, re.sub(r"--([a-z][a-z-]*)", _as_parameter, MEANINGS[name])) for name in left)
+    lines = (f"        ``{name}``  {meaning}" for name, meaning in said)
+    head = [] if "\n    Options\n" in doc else ["", "    Options"]
+    return "\n".join([doc.rstrip(), *head, *lines, "    "])
+
+
+def _as_parameter(word: re.Match[str]) -> str:
+    return f"``{word[1].replace('-', '_')}``"
 
 
 def with_named(shown: Signature, defaults: Mapping[str, Any]) -> Signature:
@@ -56,6 +80,144 @@ def with_named(shown: Signature, defaults: Mapping[str, Any]) -> Signature:
     last = [each for each in own if each.kind is Parameter.VAR_KEYWORD]
     return shown.replace(parameters=[*(each for each in own if each not in last), *more, *last])
 
+
+#: What options of commands and parameters of functions mean, once for both. Conventions add what their fields say.
+MEANINGS = {
+    "model": "A shipped name, a hub id, a config.json or a folder that holds one, or a Model.",
+    "expression": "A line of the notation.",
+    "sizes": "Sizes by name; named arguments are sizes too.",
+    "data": "Copies of the model (default: what chips are left).",
+    "logits": "last (default) or all: output for the last token of each prompt, or for every one.",
+    "absorbed": "Latent attention works on the cached latents, or on keys and values (default: the faster).",
+    "skew": "How likely each expert is, where tokens prefer some.",
+    "arrival_variation": "Variance of arrivals, over that of Poisson ones.",
+    "memory_share": "Share of a chip's memory that an engine uses.",
+    "prefill_link": "One-way bandwidth from a prefill chip to the servers that decode.",
+    "prompts": "Prompts of a mixed step that have a chunk in it.",
+    "last": "The chunks of a mixed step end their prompts, so that each gives a token.",
+    "frontend": "torch, jax or onnx (default: by the program and its inputs).",
+    "recompute_attention": "The backward pass of attention works its scores out again, as FlashAttention does.",
+    "microbatches": "Parts of a step whose gradients add up (default 1; with stages one a sequence).",
+    "using": "The optimizer: adam, lion, momentum, sgd.",
+    "name": "What the answer calls it.",
+    "theme": "light or dark.",
+    "out": "A folder that keeps a grid in blocks, and goes on where it was stopped.",
+    "client": "An open client of Dask.",
+    "progress": "Called with what is done, and with how much there is.",
+    "kwargs": "Named arguments of the program.",
+    "for_": "What is solved for.",
+    "bandwidths": "A bandwidth, or several.",
+    "vary": "The size along the horizontal axis: B, or B=1:511.",
+    "phase": "Which step of a model (default: as its sizes say).",
+    "batch": "Sequences at once (default 1); a list or range gives a table.",
+    "prompt": "Tokens to prefill of each sequence.",
+    "past": "Tokens in the cache already, before the prompt's.",
+    "context": "Tokens in the cache when decoding (default: past and prompt).",
+    "output": "Tokens of an answer: prefill, then so many.",
+    "chunk": "Prefill the prompt in chunks, beside what decodes at --context.",
+    "images": "Images in each prompt; their tokens are part of it.",
+    "image_size": "Height and width of an image in pixels (default: the tower's own).",
+    "batch_tokens": "Tokens of one training step over all chips, as in 4M.",
+    "sequence": "Tokens of a training sequence (default 4096, or the most it takes).",
+    "tokens": "A token budget, as in 15T.",
+    "days": "Without a step: days of the budget; gives MFU or chips.",
+    "chip_hours": "Without a step: hours of all chips; gives MFU.",
+    "mfu": "A stated utilisation in place of the floor.",
+    "memory": "Without a layout: what training holds in all, and the chips that hold it.",
+    "search": "The fastest layout that fits: what is not given is tried.",
+    "inputs": 'An input: "bf16[1, 3, 224, 224]", with values "int64[2] = 0, 1"; repeat for more.',
+    "trips": "How often loops run that JAX or an ONNX file leaves open; repeat for each, as in step.py:12=10.",
+    "local": "The sizes are those of one chip's part, as a profile shows them.",
+    "backward": "Trace the gradient too.",
+    "rate": "Requests: 12/s, 700/min, 40k/h; a CSV file with columns time, rate.",
+    "shared": "Share of each prompt that is cached already (80%).",
+    "lengths": "How lengths of answers are spread.",
+    "filter": "Only chips with this text in a name, maker or family.",
+    "kernel": "A kind of kernel: gemm, attention, moe, collective …",
+    "threads": "Threads; by default one a core.",
+    "seconds": "Seconds of sampling: more confirm more on a shared machine.",
+    "quick": "At most ten seconds: fewer working sets and windows.",
+    "device": "Measure an accelerator through PyTorch or JAX instead.",
+    "on": "h100, h100:8, v5e:4x4, a TOML file; or several.",
+    "set": "Override a figure: hbm=8.2e11.",
+    "files": "Machine file or folder over the catalog.",
+    "machine": "Machine file of `roofline measure`; by default the one of --on this.",
+    "unit": "Run the arithmetic on matrix, vector, or a unit's own name.",
+    "over": "Where data comes from: hbm (default), l2, vmem, pcie …",
+    "achievable": "Use measured fractions of the data-sheet rates where known.",
+    "pool": "Chips that share evenly.",
+    "tensor": "Chips that split each layer; a list gives a table.",
+    "sequence_parallel": "They split the hidden state between blocks by tokens.",
+    "pipeline": "Stages of consecutive layers.",
+    "micro_batches": "Parts of a batch in flight in a pipeline (default: one a stage).",
+    "balance": "Cut stages by layers (default) or by time.",
+    "expert": "Chips over which whole experts are spread.",
+    "expert_exchange": "Tokens are sent to experts (all-to-all, per-expert), or sums are added up (all-reduce).",
+    "shared_experts": "replicated (default) or split, where tokens are sent.",
+    "context_parallel": "Chips that share each sequence.",
+    "kv_parallel": "Of the tensor chips, how many share keys and values.",
+    "fsdp": "Chips that share one copy in training (default: what is left).",
+    "zero": "0 nothing … 3 weights too.",
+    "schedule": "gpipe, 1f1b, interleaved, zb-h1.",
+    "chunks": "Pieces a stage (interleaved).",
+    "link": "One-way bandwidth of a link to other chips.",
+    "sharp": "AllReduce in the switches (SHARP, NVLS).",
+    "network": "Count what goes over one link only: nvlink, ib, dcn.",
+    "torus_axes": "Axes of a torus that a mesh axis lies over.",
+    "weights": "Format of the matrices (default: the model's own).",
+    "activations": "Format of activations (default: the model's own).",
+    "kv": "Format of keys and values (default: as activations).",
+    "dtype": "Arithmetic dtype of raw work (default bf16).",
+    "dispatch": "Format in which tokens are sent to experts.",
+    "combine": "Format in which experts' results are sent back.",
+    "gradients": "Format of gradients (default: as weights).",
+    "moments": "Format of optimizer states.",
+    "master": "Second copy of weights, or none.",
+    "saved_activations": "Format that activations wait in (default: their own).",
+    "formats": "Formats to choose from: bf16, fp8, 'fp8 kv fp8', int4 …",
+    "flops": "Raw work: FLOPs, as a number or a formula of named sizes.",
+    "bytes": "Raw work: bytes, as a number or a formula.",
+    "intensity": "Raw work: an arithmetic intensity.",
+    "unfused": "Attention writes its scores and probabilities to memory.",
+    "checkpoint": "What training keeps: none, selective, matmuls, full.",
+    "optimizer": "And a step of the optimizer.",
+    "estimate": "Say what to expect too, by constants of a library's kernels.",
+    "library": "Whose kernels: vllm, trtllm, sglang.",
+    "eager": "Expect kernels without a CUDA graph (default: with one).",
+    "constants": "Constants of your own, from roofline calibrate.",
+    "start": "Whose constants to start from (default: those of vllm).",
+    "ttft": "Longest time to first token: 500ms.",
+    "tpot": "Longest mean time between tokens of a request: 30ms.",
+    "e2e": "Longest time to the last token.",
+    "percentile": "Of requests in limits.",
+    "price": "Of one chip for an hour.",
+    "prices": "Of a chip for an hour: h100=2.5,h200=3.1; or table.",
+    "power": "Of one chip.",
+    "objective": "What is least (cost, where there are prices).",
+    "most": "Sequences at once.",
+    "fit": "The fewest chips, and the least slice, that hold model and sequences.",
+    "draft": "Speculative decoding with drafts of N tokens.",
+    "accept": "Chance that one holds.",
+    "draft_by": "What drafts: a model, mtp, or a fraction of a step (0.1).",
+    "draft_weights": "Format of a drafting model's matrices (default: its own).",
+    "prefill_on": "Prefill on chips of its own: how many for each that decodes.",
+    "prefill_tensor": "Chips that split a prefill server (all).",
+    "prefill_batch": "Prompts at once.",
+    "disaggregate": "Prefill on chips of its own too.",
+    "form": "Which bound of a step adds up to longer times.",
+    "dtypes": "Roofline: a ceiling for each dtype.",
+    "levels": "Roofline: a slope for each memory level.",
+    "title": "A title in place of the one made up.",
+    "keep": "Reduce in blocks: front, front=lower:memory, top=100, histogram=lower; rows.",
+    "workers": "So many processes of this machine, by Dask.",
+    "scheduler": "The workers of a Dask scheduler: tcp://host:8786.",
+    "scheduler_file": "The same, by the file that the scheduler wrote.",
+    "block_rows": "Rows of a block (10,000,000).",
+    "advise": "What would move each phase, and by how much.",
+    "top": "Show the runs that took longest.",
+    "sort": "Order the list: peak, bandwidth, capacity, ridge, power (largest first), price, name.",
+    "columns": "Columns, comma-separated: lower,upper,attainable,intensity,bound_by,fits …",
+}
 
 #: Options of commands that functions say in another way.
 SAID_IN_PYTHON = {

@@ -50,7 +50,7 @@ def chips(
     dtype: str = "bf16",
     files: Sequence[Any] = (),
 ) -> list[Machine]:
-    """List chips: all, those that are named, those of makers or families (``"nvidia"``), those with a text in a name.
+    """List chips: all, those of ``names``, those of makers or families (``"nvidia"``), those with ``filter`` in a name.
 
     ``sort`` is a figure, the largest first: ``peak`` (of ``dtype``), ``bandwidth``, ``capacity``, ``ridge``, ``power``;
     or ``price`` or ``name``, the least first. ``files`` overlay the catalog; files that stand in place of names do too.

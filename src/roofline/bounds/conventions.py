@@ -24,6 +24,7 @@ from roofline.errors import InputError, quoted
 from roofline.hardware.machine import Machine
 from roofline.hardware.rate import WARM, data_level
 from roofline.quantity import format_quantity, parse
+from roofline.signatures import MEANINGS
 from roofline.sizes import UNEVEN, check, is_array
 from roofline.statements import Assumption
 
@@ -291,3 +292,8 @@ def table() -> str:
         said = setting.explain() + (f" `--{word}`: {setting.option_help}" if setting.option_help else "")
         rows.append(f"| `{name}` | `{option}` | {default} | {said} |")
     return "\n".join(rows)
+
+
+MEANINGS.update(
+    {each.name: each.metadata["setting"].explain().replace(" (default)", "") for each in fields(Conventions)}
+)

@@ -32,6 +32,7 @@ from roofline.ops import formula_names
 from roofline.ops.sharding.layout import Layout, check_uneven, local_size
 from roofline.quantity import format_amount
 from roofline.sections import Section, named, word_pairs
+from roofline.signatures import takes
 from roofline.sizes import Size, check, is_array, is_one, plain_numbers, product, symbol
 
 
@@ -204,6 +205,7 @@ def _memory(node: TensorNode) -> tuple[str, ...]:
 
 
 @plain_numbers
+@takes()
 def layout(
     tensor: str,
     *,

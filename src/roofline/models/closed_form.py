@@ -78,7 +78,8 @@ def formula(subject: Model | str, phase: str = "decode", **arguments: Any) -> Fo
     >>> formula("llama-3-8b", on="h100", batch=8, context=8192).binding
     'hbm'
 
-    ``phase`` is that of a model: prefill, decode, mixed or train. The rest is as in :func:`roofline.bound`, or as in
+    ``phase`` is that of a model: prefill, decode, mixed or train, ``count`` says which pairs of query and key count,
+    ``causal`` or ``full``. The rest is as in :func:`roofline.bound`, or as in
     :func:`roofline.llm` and :func:`roofline.train`.
     """
     if isinstance(subject, str) and not is_model(subject):

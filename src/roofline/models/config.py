@@ -23,6 +23,7 @@ from roofline.files import read_json
 from roofline.models.description import Model
 from roofline.models.families import language_part, reader_for, with_defaults
 from roofline.models.fields import Fields
+from roofline.signatures import takes
 from roofline.statements import Gap
 
 _CATALOG = os.path.join(os.path.dirname(__file__), "catalog")
@@ -39,6 +40,7 @@ def is_model(text: str) -> bool:
     return os.path.exists(text) or not any(letter in text for letter in "[(=*;") or text.endswith(".json")
 
 
+@takes()
 def load(source: Model | str | os.PathLike[str] | Mapping[str, Any], *, name: str | None = None) -> Model:
     """Read a model: one of the shipped names, a ``config.json``, a folder that holds one, or its fields as a mapping.
 

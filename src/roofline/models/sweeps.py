@@ -89,7 +89,7 @@ def sweep(expression: Model | str | None = None, phase: str = "decode", **argume
     """Evaluate the grid of all combinations of what is listed: of a line as notation, or of a model by its name.
 
     Of a line the sizes are lists, ranges, arrays or formulas (:func:`roofline.bounds.sweep.sweep`); of a model the
-    chips, layouts, formats and sizes of a step may be (:func:`sweep_steps`).
+    chips, layouts, formats and sizes of a step may be (:func:`sweep_steps`); ``count`` is ``causal`` or ``full``.
 
     >>> grid = sweep("bf16[B, D] * bf16[D, F]", on="h100", B=[1, 512], D=8192, F="D")
     >>> grid["bound_by"].tolist()

@@ -297,7 +297,8 @@ def llm(
     >>> llm("deepseek-v3", on="h200", fit=True)
     <FewestChips for deepseek-v3: 5 x NVIDIA H200 SXM, split 8>
 
-    Times are seconds, ``price`` dollars of a chip for an hour, ``power`` watts of one chip, or ``"tdp"``.
+    ``count`` says which pairs of query and key count, ``causal`` or ``full``. Times are seconds, ``price`` dollars of a
+    chip for an hour, ``power`` watts of one chip, or ``"tdp"``.
     """
     wanted = {
         "output": output, "chunk": chunk, "draft": draft, "prefill_on": prefill_on, "price": price, "power": power,

@@ -40,6 +40,7 @@ def train(
 ) -> Any:
     """The floor of training: a step of ``batch_tokens`` tokens (:func:`roofline.models.train`), or one of three others.
 
+    ``measured`` is what a step takes in reality, ``count`` which pairs of query and key count, ``causal`` or ``full``.
     Without ``batch_tokens`` a budget of ``tokens`` at ``mfu``, in ``days`` or ``chip_hours``
     (:func:`roofline.models.budget`). ``memory`` adds up what training holds without a layout
     (:func:`roofline.models.training_memory`). ``search`` tries every layout that is not given and takes the fastest
