@@ -40,6 +40,7 @@ CHIPS = {
 #: Formats of a product's operands and result by the data's word.
 PRODUCTS = {
     "bfloat16": ("bf16", "bf16", "bf16"), "fp8": ("fp8", "fp8", "bf16"), "fp8_block": ("fp8", "fp8", "bf16"),
+    "fp8_static": ("fp8", "fp8", "bf16"),
     "int8_wo": ("bf16", "int8", "bf16"), "int4_wo": ("bf16", "int4", "bf16"), "nvfp4": ("nvfp4", "nvfp4", "bf16"),
     "fp16": ("fp16",) * 3, "fp32": ("fp32",) * 3,
 }  # fmt: skip

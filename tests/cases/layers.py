@@ -87,20 +87,25 @@ def layer_question(row: Mapping[str, str]) -> LayerQuestion | None:
         return LayerQuestion(table + " post" * (row["op_name"] == "post"), model, (0,), "bf16", "bf16", True)
     if table not in TABLES or model not in MODELS:
         return None
-    fields = configuration(model)
-    if fields.get("text_config", fields)["num_attention_heads"] % int(row["num_heads"]):
-        return None  # more heads than the model has
     formats = FORMATS[row["gemm_type"]], FORMATS[row["kv_cache_dtype"]]
     return LayerQuestion(table, model, (int(row["num_heads"]),), *formats, "skip" not in row["op_name"])
 
 
 @cache
 def configuration(model: str, heads: tuple[int, ...] = ()) -> dict[str, Any]:
-    """The fields of a model's configuration; ``heads`` are numbers and widths of a recurrence's heads."""
+    """The fields of a model's configuration; ``heads`` are numbers and widths of a recurrence's heads.
+
+    Where one number of heads is more than the model's (128 are measured of models of 64), the model has as many.
+    """
     name, other = MODELS[model]
     fields = json.loads((CATALOG / f"{name}.json").read_text(encoding="utf-8")) | other
     if model == "recurrence":
         fields["text_config"] = fields["text_config"] | dict(zip(RECURRENT, heads, strict=True))
+    elif heads:
+        text = "text_config" if "text_config" in fields else ""
+        inner = fields[text] if text else fields
+        inner = inner | {"num_attention_heads": max(inner["num_attention_heads"], *heads)}
+        fields = fields | {text: inner} if text else inner
     return {key: value for key, value in fields.items() if value is not None}
 
 
@@ -109,9 +114,8 @@ def layer_bound(
 ) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
     """The bound of one layer's attention for each row, seconds, and the bytes it moves."""
     (phase, names), tensor, fields = TABLES[asked.table], 1, configuration(asked.model, asked.heads)
-    text = fields.get("text_config", fields)
     if len(asked.heads) == 1 and asked.heads[0]:
-        tensor = text["num_attention_heads"] // asked.heads[0]
+        tensor = fields.get("text_config", fields)["num_attention_heads"] // asked.heads[0]
     kept = {} if asked.kv == "bf16" else {"kv": asked.kv}  # an indexer keeps its keys in a format of its own
     answer = serve_bound(
         fields, phase, on=f"{chip}:{tensor}" if tensor > 1 else chip, tensor=tensor, weights=asked.weights,
