@@ -32,7 +32,10 @@ def _rnn(h, w, x):
         (lambda x, w: lax.map(lambda x: x @ w, x), (TEN, ONE), 10 + 1 + 10),
         (lambda c, w: lax.scan(lambda c, w: (c @ w, None), c, w)[0], (ONE, TEN), 1 + 10 + 1),
         (lambda c, w: lax.scan(lambda c, w: (c @ w, None), jnp.tanh(c), w)[0], (ONE, TEN), 1 + 10 + 1),
-        (jax.grad(lambda w, c: lax.scan(lambda c, w: (jnp.tanh(c @ w), None), c, w)[0].sum()), (TEN, ONE), 10 + 1 + 11),
+        (lambda x: lax.scan(lambda c, x: (c + x, c + x), jnp.zeros((64, 64)), x)[1], (TEN,), 10 + 10),
+        (lambda c: lax.fori_loop(0, 10, lambda i, c: jnp.roll(c, 1, 0) * jnp.roll(c, 1, 1), c), (ONE,), 1 + 1),
+        (lambda c: (lambda y: (y, y[:32] - y[32:]))(jnp.tanh(c)), (ONE,), 1 + 1 + 0.5),
+        (jax.grad(lambda w, c: lax.scan(lambda c, w: (jnp.tanh(c @ w), None), c, w)[0].sum()), (TEN, ONE), 10 + 10 + 1),
     ],
 )
 def test_every_row_that_a_loop_reads_or_stacks_moves(program, inputs, rows):
@@ -43,6 +46,11 @@ def test_every_row_that_a_loop_reads_or_stacks_moves(program, inputs, rows):
 def test_a_row_that_is_carried_and_stacked_is_written_once():
     traced = trace(lambda h, w, x: _rnn(h, w, x)[1], ONE, ONE, TEN, frontend="jax")
     assert traced.bytes() == 10 * 8 * ROW
+
+
+def test_a_loop_that_starts_from_zeros_reads_what_it_carries():
+    traced = trace(lambda x: lax.scan(lambda c, x: (c + x, None), jnp.zeros((64, 64)), x)[0], TEN, frontend="jax")
+    assert traced.bytes() == (10 * 3 - 1) * ROW
 
 
 def _jacobi(u):

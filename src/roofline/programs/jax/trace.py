@@ -301,7 +301,7 @@ def scan(walker: JaxprWalker, eqn: Any, operands: list[Operand], context: JaxprC
     body, _ = open_jaxpr(params["jaxpr"])
     slices = [value_of(var.aval) for var in body.invars[carried:]]
     stacks = [walker.tensor(value_of(var.aval)) for var in eqn.outvars[len(state) :]]
-    anew = any(t is not None and t.dims for t in consts) or _from_outside(walker, state)
+    anew = any(t is not None and t.dims for t in consts) or _begins_apart(walker, state, body.invars[shared:carried])
     for name, times in _steps(length, anew):
         seen = [
             None if row is None else walker.part(row, name, (times, *value.shape), value.shape)
@@ -323,9 +323,10 @@ def _steps(times: Size, apart: bool) -> list[tuple[str, Size]]:
     return [("0", 1), ("1:", times - 1)] if apart and (is_symbol(times) or times > 1) else [("", times)]
 
 
-def _from_outside(walker: JaxprWalker, state: Sequence[Operand]) -> bool:
-    """Whether a loop starts from what the program was given."""
-    return any(t is not None and t.dims and t.ident not in walker.written for t in state)
+def _begins_apart(walker: JaxprWalker, state: Sequence[Operand], carried: Sequence[Any]) -> bool:
+    """Whether a loop starts from what the program was given, or from a constant array, which no step reads."""
+    given = any(t is not None and t.dims and t.ident not in walker.written for t in state)
+    return given or any(t is None and var.aval.shape for t, var in zip(state, carried, strict=True))
 
 
 def _loop_state(walker: JaxprWalker, state: Sequence[Operand]) -> list[Operand]:
@@ -359,7 +360,9 @@ def while_loop(walker: JaxprWalker, eqn: Any, operands: list[Operand], context: 
     trips = stated(walker.trips, context.source, "how often this while loop runs depends on its data")
     first, second = params["cond_nconsts"], params["cond_nconsts"] + params["body_nconsts"]
     consts, state = operands[first:second], operands[second:]
-    for name, times in _steps(trips, _from_outside(walker, state)):
+    body_program, _ = open_jaxpr(params["body_jaxpr"])
+    carried = body_program.invars[len(body_program.invars) - len(state) :]
+    for name, times in _steps(trips, _begins_apart(walker, state, carried)):
         if name != "0":
             state = _loop_state(walker, state)
         body = context._replace(repeat=context.repeat * times)

@@ -221,10 +221,11 @@ class JaxprWalker:
 
     def settled(self, results: Sequence[Operand] = ()) -> tuple[Op, ...]:
         """The operations, tensors that turned out to be one under one name; ``results`` are written for good."""
-        ops = [
+        ops: Sequence[Op] = [
             replace(op, reads=tuple(map(self.settle, op.reads)), writes=tuple(map(self.settle, op.writes)))
             for op in self.ops
         ]
+        ops = named_apart(ops)
         given = {self.settle(result).ident for result in results if result is not None}
         rows = {t.ident for op in ops for t in op.writes if self._stored(t).touched is not None} & given
         from_outside = {t.ident for op in ops for t in op.reads if self._stored(t).touched is not None}
@@ -242,7 +243,7 @@ class JaxprWalker:
                 reads=tuple(map(self._stored, op.reads)),
                 writes=tuple(map(written, op.writes)),
             )
-            for op in named_apart(ops)
+            for op in ops
         )
 
     def _stored(self, tensor: Tensor) -> Tensor:
