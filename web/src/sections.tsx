@@ -10,8 +10,8 @@ const MOST_ROWS = 200;
 /** Letters of a cell that is given some room, and much, so that its row stays low. */
 const [WORDY, LONG] = [10, 40];
 
-/** Letters of a name that a row shows, fewer on a phone; the rest is said where the pointer rests on it. */
-const mostLetters = (): number => (width.value < 560 ? 70 : 240);
+/** Letters of a cell that a row shows, of a name without words fewer on a phone; the rest is said where the pointer rests on it. */
+const mostLetters = (text: string): number => (width.value < 560 && /\S{40}/.test(text) ? 70 : 240);
 
 /** All sections but the answer's own headline; assumptions stand in a drawer at the end. */
 export function Sections({ sections }: { sections: Section[] }) {
@@ -75,7 +75,7 @@ export function Sortable({ columns, rows, name, most = MOST_ROWS }: { columns: {
         const cell = row.cells[i];
         if (!cell) return <td />;
         if (cell.share !== undefined) return <td><meter min={0} max={1} value={cell.share} aria-label={cell.text} /></td>;
-        return <td class={`${column.align} ${cell.tone ?? ""} ${cell.text.length > LONG ? "long" : cell.text.length > WORDY ? "wordy" : ""}`} title={cell.text.length > mostLetters() ? cell.text : cell.source} style={i === 0 && row.level ? { paddingLeft: `${row.level * 1.2}em` } : undefined}>{shortened(cell.text, mostLetters())}{cell.source === YOURS && <small class="flips"> yours</small>}</td>;
+        return <td class={`${column.align} ${cell.tone ?? ""} ${cell.text.length > LONG ? "long" : cell.text.length > WORDY ? "wordy" : ""}`} title={cell.text.length > mostLetters(cell.text) ? cell.text : cell.source} style={i === 0 && row.level ? { paddingLeft: `${row.level * 1.2}em` } : undefined}>{shortened(cell.text, mostLetters(cell.text))}{cell.source === YOURS && <small class="flips"> yours</small>}</td>;
       })}</tr>)}</tbody></table>
       <Sources row={rows.find(isPinned)} columns={columns} any={rows.some((row) => row.cells.some((cell) => cell.source))} />
       {rows.length > some.length && <p><button onClick={() => setWhole(true)}>show all {rows.length.toLocaleString("en")} rows</button></p>}</div>);
