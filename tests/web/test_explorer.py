@@ -78,33 +78,12 @@ def test_a_slider_a_link_and_the_way_back(tab: Tab, explorer: str) -> None:
     said_nothing(tab, explorer)
 
 
-def test_a_model_of_the_command_line_opens_on_an_answer_and_says_how_it_lies_on_chips(tab: Tab, explorer: str) -> None:
-    shown(tab, f"{explorer}{_start(['llama-3-70b'], ['h200:8'])}")
-    split = serve_bound("llama-3-70b", "decode", on="h200:8", tensor=8, batch=1, context=8192)
-    assert tab.text("#lower") == format_quantity(split.lower, "s")
+def test_from_which_batch_on_a_model_is_not_bound_by_weights(tab: Tab, explorer: str) -> None:
+    """A model of the command line opens on an answer, split over all its chips."""
+    shown(tab, explorer + _start(["llama-3-70b", "batch=8", "prompt=64"], ["8 x h200"]))
     assert "one copy of the model, split over 8 chips" in tab.text(".answer")
-    tensor = tab.page.get_by_label("tensor", exact=True).first
-    assert tensor.get_attribute("placeholder") is None
     hints = "[...document.querySelectorAll('.ask [placeholder]')].map((each) => each.placeholder)"
     assert all(each.startswith("e.g. ") for each in tab.page.evaluate(hints)), "a hint looks like a value"
-    tensor.fill("")
-    tensor.press("Enter")
-    tab.page.locator(".answer", has_text="8 copies of the model, one on each chip").wait_for()
-    copies = serve_bound("llama-3-70b", "decode", on="h200:8", batch=1, context=8192).footprint
-    assert copies is not None
-    too_much = format_quantity(copies.total - (copies.capacity or 0), "B")
-    said = tab.text(".answer")
-    assert f"DOES NOT FIT: each chip needs {format_quantity(copies.total, 'B')}, {too_much} more than the" in said
-    assert "no cost of a million tokens where it does not fit" in said
-    tab.page.locator("svg text.over", has_text=f"{too_much} too much").wait_for()
-    said_nothing(tab, explorer)
-
-
-def test_from_which_batch_on_a_model_is_not_bound_by_weights(tab: Tab, explorer: str) -> None:
-    asked = urlencode(
-        {"model": "llama-3-70b", "on": "8 x h200", "tensor": "8", "batch": "8", "context": "8192", "prompt": "64"}
-    )
-    shown(tab, f"{explorer}#/model?{asked}")
     said, least = tab.text(".answer"), serve_bound("llama-3-70b", "decode", **MODEL).lower
     cost = least * 8 * 4.5 / 3600 / 8 * 1e6
     assert f"${cost:.2f} for a million tokens: decode at batch 8, context 8,192, on h200:8, at the floor" in said
@@ -146,6 +125,13 @@ def test_a_machine_that_does_not_fit_is_not_the_cheapest_and_a_page_is_found_as_
     assert "cheapest" in rows.partition("h200:8")[2]
     assert "cheapest" not in rows.partition("h200:8")[0]
     assert "is cheaper than" not in rows
+    needs = serve_bound("llama-3-70b", "decode", on="h100:8", tensor=8, batch=300, context=8192).footprint
+    assert needs is not None
+    too_much = format_quantity(needs.total - (needs.capacity or 0), "B")
+    said = tab.text(".answer")
+    assert f"DOES NOT FIT: each chip needs {format_quantity(needs.total, 'B')}, {too_much} more than the" in said
+    assert "no cost of a million tokens where it does not fit" in said
+    tab.page.locator("svg text.over", has_text=f"{too_much} too much").wait_for()
     tab.page.get_by_role("link", name="Chips").click()
     tab.page.wait_for_selector("main table")
     tab.page.get_by_role("link", name="Model").click()

@@ -253,6 +253,20 @@ def test_names_of_strangers_stay_text(tab: Tab, tmp_path: Path) -> None:
     assert tab.page.evaluate("document.documentElement.scrollWidth") <= 1280
 
 
+@pytest.mark.parametrize(
+    ("split", "said"),
+    [
+        ({"on": "h100"}, ""),
+        ({"on": "h100:8", "tensor": 8}, "one copy of the model, split over 8 chips"),
+        ({"on": "h100:8"}, "8 copies of the model, one on each chip; the batch is spread"),
+        ({"on": "h100:8", "tensor": 2}, "4 copies of the model, each split over 2 chips; the batch is spread"),
+    ],
+)  # fmt: skip
+def test_a_page_says_how_a_model_lies_on_its_chips(split: dict[str, Any], said: str) -> None:
+    (step,) = page_of([(serve("llama-3-8b", batch=8, context=512, **split), None, None)], "live")["steps"]
+    assert step["spread"].removesuffix(" over the copies") == said
+
+
 def test_the_page_asks_for_nothing_and_is_small(of_a_line: str, of_a_model: str) -> None:
     for page in (of_a_line, of_a_model):
         assert len(page.encode()) < 400_000
