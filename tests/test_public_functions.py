@@ -293,6 +293,15 @@ def test_a_question_says_what_to_expect_too(ask: Callable[[dict[str, Any]], Any]
         ask({"eager": True})
 
 
+def test_sizes_in_a_data_frame_are_whole_and_an_expectation_is_a_line() -> None:
+    frame = roofline.llm("llama-3-8b", on="h100", batch=[1, 2], context=1024).to_pandas()
+    assert frame["batch"].tolist() == [1, 2]
+    assert frame["batch"].dtype.kind == "i"
+    said = repr(roofline.bound("bf16[64, 8192] @ bf16[8192, 8192]", on="h100", estimate=True).expectation)
+    assert said.startswith("<Expectation: expect ")
+    assert len(said) < 200
+
+
 def test_two_chips_are_compared_in_a_line() -> None:
     one, other = (roofline.llm("llama-3-8b", on=chip, batch=8, context=8192) for chip in ("h100", "h200"))
     both: Any = one.compare(other)

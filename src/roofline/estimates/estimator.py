@@ -118,7 +118,7 @@ class KernelEstimate:
     extrapolated: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Expectation:
     """Expected seconds of a whole answer with an interval of 80%, kernel by kernel.
 
@@ -183,6 +183,9 @@ class Expectation:
     def basis(self) -> str:
         """Whose constants: those of the library's kernels."""
         return self.library
+
+    def __repr__(self) -> str:
+        return f"<Expectation: {self.in_words()}>"
 
     def in_words(self) -> str:
         """The expected time with its interval, whose constants it comes from, and the error of its kind."""

@@ -411,7 +411,7 @@ def _configurations(found: Serving, most: int | None) -> Table:
     for phase in asked.values():
         sizes |= {key: value for key, value in phase.sizes.items() if is_array(value)}
     shape = np.broadcast_shapes(*(value.shape for value in sizes.values()))
-    columns: list[tuple[str, Any, str]] = [(key, value, "") for key, value in sizes.items()]
+    columns: list[tuple[str, Any, str]] = [(key, value, "size") for key, value in sizes.items()]
     for name, phase in asked.items():
         columns += [(name, phase.lower, "s"), ("bound by", _binding(phase), "")]
     if found.decode is not None:
@@ -439,6 +439,9 @@ def _binding(phase: Bound) -> Any:
 def _cell(value: Any, unit: str) -> Cell:
     if isinstance(value, str):
         return value
+    if unit == "size" and float(value).is_integer():
+        return Amount(int(value), "", format_number(float(value)))
+    unit = unit.removeprefix("size")
     return Amount(float(value), unit, "" if unit else format_number(float(value)))
 
 
