@@ -1,7 +1,8 @@
 """Console examples of the pages: in colour, and on a phone at a phone's width.
 
 The colours are those of a terminal: the subject strong, what binds or does not fit red, assumptions quiet. An example
-on a page narrower than its 100 columns is run again with fewer, and the page shows that output there.
+that stands on the first screens of a page is run again with a phone's columns, and a phone shows that output. Of the
+others sentences go on below on a phone, and tables scroll in their box.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from roofline.cli import main
 PHONE = 56
 
 #: Examples of a page that are run for a phone too: those on its first screens.
-FIRST = 1000
+FIRST = 2
 
 _BAR = "█▉▊▋▌▍▎▏▐░▒▓"
 _WORD = re.compile(r"(?P<option>(?<!\S)-{1,2}[\w-]+)|(?P<string>\"[^\"]*\"|'[^']*')|(?P<plain>\s+|[^\s\"']+|.)")
@@ -103,14 +104,14 @@ def _output(line: str, at: int, first: bool, listed: _TokenType, follows: str) -
         yield at, Generic.Strong, columns[0]
         yield at + len(columns[0]), Text, line[len(columns[0]) :]
     else:
-        done = 0
+        done, plain = 0, Generic.Output if len(columns) == 1 else Text
         binds = line.rstrip().endswith("binds")
         for found in _INLINE.finditer(line):
-            yield at + done, Text, line[done : found.start()]
+            yield at + done, plain, line[done : found.start()]
             kind = Generic.Error if found.lastgroup == "bar" and binds else _KINDS[found.lastgroup or ""]
             yield at + found.start(), kind, found[0]
             done = found.end()
-        yield at + done, Text, line[done:]
+        yield at + done, plain, line[done:]
 
 
 def narrow(command: Command) -> tuple[str, ...] | None:

@@ -7,6 +7,7 @@ for the test that no two labels overlap.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -42,6 +43,9 @@ REACH, RIDGE_REACH = 160.0, 70.0
 
 #: Names a chart may carry, and those of them that may stand away from their points, joined by a thin line.
 MOST_NAMES, MOST_LEADERS = 10, 4
+
+#: What a place costs that stands nearer to another point, as much as some pixels away from its own.
+NEARER_COST = 20.0
 
 #: Of more markers than this, those in one cell of so many pixels count as one where labels look for room.
 MANY_MARKERS, CELL = 200, 8.0
@@ -263,10 +267,12 @@ def _labels(chart: Specification, frame: Frame, measure: Measure) -> Iterator[_L
     for line in chart.lines:
         if line.text:
             yield _line_label(line, frame, measure)
-    for point in chart.points:
-        if point.text:
-            entry = None if point.text.isdigit() else KeyEntry(point.text)
-            yield _mark_label(point.text, frame.at(point.x, point.y), point.series, REACH, entry, measure)
+    named = [(frame.at(point.x, point.y), point) for point in chart.points if point.text]
+    for at, point in named:
+        entry = None if point.text.isdigit() else KeyEntry(point.text)
+        label = _mark_label(point.text, at, point.series, REACH, entry, measure)
+        others = [other for other, _ in named if other != at] if len(named) <= MOST_NAMES else []
+        yield replace(label, candidates=tuple(_by_its_own(label.candidates, at, others)))
     for ridge in chart.ridges:
         if ridge.text:
             yield _mark_label(
@@ -291,6 +297,13 @@ def _mark_label(text: str, at: Vertex, series: int, reach: float, entry: KeyEntr
     return _Label(Text(lines, 0, 0, TEXT, series=series, role="label"), places, entry)
 
 
+def _by_its_own(places: Sequence[Candidate], at: Vertex, others: Sequence[Vertex]) -> Iterator[Candidate]:
+    """Places round a point; those that stand nearer to another one, whose name it would seem to be, are the last."""
+    for place in places:
+        nearer = any(place.box.distance(other) <= place.box.distance(at) for other in others)
+        yield replace(place, cost=place.cost + NEARER_COST) if nearer else place
+
+
 def _line_label(line: Line, frame: Frame, measure: Measure) -> _Label:
     text = Text((line.text,), 0, 0, TEXT, series=line.series, role="label")
     width, height = block((line.text,), TEXT, measure)
@@ -313,7 +326,8 @@ def _region_label(region: Region, frame: Frame, measure: Measure) -> Iterator[_L
     if low >= high:
         return
     left, right = frame.at(low, frame.y.limits[0])[0], frame.at(high, frame.y.limits[0])[0]
-    lines = wrap(region.label, right - left - 8, SMALL, measure)
+    joined = re.sub(r"(?<=\d) (?=[A-Za-zµ])", "\N{NO-BREAK SPACE}", region.label)
+    lines = [line.replace("\N{NO-BREAK SPACE}", " ") for line in wrap(joined, right - left - 8, SMALL, measure)]
     width, height = block(lines, SMALL, measure)
     upright = width > right - left - 4
     if upright:

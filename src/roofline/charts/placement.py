@@ -48,6 +48,12 @@ class Box:
             for dx, dy in ((-w, -h), (w, -h), (w, h), (-w, h))
         )
 
+    def distance(self, point: Vertex) -> float:
+        """How far a point is from the rectangle, 0 within it; for one that is not turned."""
+        return math.hypot(
+            max(0.0, abs(point[0] - self.x) - self.width / 2), max(0.0, abs(point[1] - self.y) - self.height / 2)
+        )
+
     def grown(self, by: float) -> Box:
         """The rectangle with a margin all around."""
         return Box(self.x, self.y, self.width + 2 * by, self.height + 2 * by, self.angle)
