@@ -28,6 +28,9 @@ PHONE = 56
 #: Examples of a page that are run for a phone too: those on its first screens.
 FIRST = 2
 
+#: A line of output that begins farther to the right belongs to a column of a table.
+SET_IN = 8
+
 _BAR = "█▉▊▋▌▍▎▏▐░▒▓"
 _WORD = re.compile(r"(?P<option>(?<!\S)-{1,2}[\w-]+)|(?P<string>\"[^\"]*\"|'[^']*')|(?P<plain>\s+|[^\s\"']+|.)")
 
@@ -100,11 +103,13 @@ def _output(line: str, at: int, first: bool, listed: _TokenType, follows: str) -
         yield at, listed if listed is not Text else Comment, line
     elif len(columns) > 2 and not re.search(r"\d", line) and re.search(r"\d", follows):
         yield at, Comment, line
-    elif first and line.strip() and not line.startswith((" ", "error:")):
+    elif first and line.strip() and not line.startswith((" ", "error:", "wrote ", "import ", "function ")):
         yield at, Generic.Strong, columns[0]
         yield at + len(columns[0]), Text, line[len(columns[0]) :]
     else:
-        done, plain = 0, Generic.Output if len(columns) == 1 else Text
+        # a sentence; what stands far to the right goes on with a column of the row above
+        said = len(columns) == 1 and len(line) - len(line.lstrip()) < SET_IN
+        done, plain = 0, Generic.Output if said else Text
         binds = line.rstrip().endswith("binds")
         for found in _INLINE.finditer(line):
             yield at + done, plain, line[done : found.start()]
@@ -167,8 +172,15 @@ def _words(line: str) -> list[str]:
 
 
 def for_a_phone(app: Any, doctree: nodes.document) -> None:
-    """Put beside the first examples of a page what they show on a phone; the style sheet shows one of the two."""
+    """Put beside the first examples of a page what they show on a phone; the style sheet shows one of the two.
+
+    A picture leads to its file.
+    """
     found = [node for node in doctree.findall(nodes.literal_block) if node.get("language") == "console"]
+    for image in list(doctree.findall(nodes.image)):
+        if not isinstance(image.parent, nodes.reference):  # a picture opens by itself, where a phone can enlarge it
+            path = "../" * app.env.docname.count("/") + "_images/" + Path(image["uri"]).name
+            image.replace_self(nodes.reference("", "", image.deepcopy(), refuri=path))
     for node in found if app.env.docname == "index" else found[:FIRST]:
         block = Block("console", tuple(node.astext().splitlines()), 0)
         lines: list[str] = []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import pytest
@@ -9,6 +10,7 @@ from charts_to_draw import MATMUL, SOFTMAX, two_bandwidths
 
 from roofline.bounds.api import bound
 from roofline.charts import plot, roofline_chart
+from roofline.charts.drawing import drawn_layout
 from roofline.errors import HardwareError, InputError, SizeError
 from roofline.hardware import chip, override
 from roofline.hardware.rate import ridge
@@ -298,3 +300,15 @@ def test_an_operation_lies_under_each_level_that_is_shown():
     assert at_l2.size < softmax.size
     assert softmax.size > product.size, "it takes longer"
     assert "a larger point takes longer" in chart.notes
+
+
+def test_the_name_of_one_of_two_near_points_is_joined_to_it():
+    # nearer to its own point than to the other one, or with a line that leads to it
+    amounts = [bound(intensity=value, dtype="fp16", on="a100") for value in (4945, 7563)]
+    chart = roofline_chart([chip("a100")], amounts, names={0: "with bytes", 1: "as printed"})
+    drawn = drawn_layout(chart)
+    at = {point.text.split("\n")[0]: drawn.frame.at(point.x, point.y) for point in chart.points}
+    for text in drawn.labels:
+        if text.lines[0] in at:
+            own, other = (math.dist(text.box.nearest(at[n]), at[n]) for n in sorted(at, key=text.lines[0].__ne__))
+            assert text.leader is not None or own < other, text.lines

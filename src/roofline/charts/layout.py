@@ -45,7 +45,7 @@ REACH, RIDGE_REACH = 160.0, 70.0
 MOST_NAMES, MOST_LEADERS = 10, 4
 
 #: What a place costs that stands nearer to another point, as much as some pixels away from its own.
-NEARER_COST = 20.0
+NEARER_COST = 40.0
 
 #: Of more markers than this, those in one cell of so many pixels count as one where labels look for room.
 MANY_MARKERS, CELL = 200, 8.0
@@ -298,10 +298,16 @@ def _mark_label(text: str, at: Vertex, series: int, reach: float, entry: KeyEntr
 
 
 def _by_its_own(places: Sequence[Candidate], at: Vertex, others: Sequence[Vertex]) -> Iterator[Candidate]:
-    """Places round a point; those that stand nearer to another one, whose name it would seem to be, are the last."""
-    for place in places:
-        nearer = any(place.box.distance(other) <= place.box.distance(at) for other in others)
-        yield replace(place, cost=place.cost + NEARER_COST) if nearer else place
+    """Places round a point; one that is as near to another point and has no leader would seem to be its name.
+
+    >>> [own, beside] = [Candidate(Box(x, 0, 10, 4), 1.0) for x in (-8, 8)]
+    >>> [each.cost for each in _by_its_own([own, beside], (0, 0), [(16, 0)])]
+    [1.0, 41.0]
+    """
+    for each in places:
+        room = math.dist(each.box.nearest(at), at)
+        seems = each.leader is None and any(math.dist(each.box.nearest(other), other) <= room for other in others)
+        yield replace(each, cost=each.cost + NEARER_COST) if seems else each
 
 
 def _line_label(line: Line, frame: Frame, measure: Measure) -> _Label:

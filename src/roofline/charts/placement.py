@@ -48,11 +48,11 @@ class Box:
             for dx, dy in ((-w, -h), (w, -h), (w, h), (-w, h))
         )
 
-    def distance(self, point: Vertex) -> float:
-        """How far a point is from the rectangle, 0 within it; for one that is not turned."""
-        return math.hypot(
-            max(0.0, abs(point[0] - self.x) - self.width / 2), max(0.0, abs(point[1] - self.y) - self.height / 2)
-        )
+    def nearest(self, point: Vertex) -> Vertex:
+        """The place in the rectangle that is nearest to a point; for one that is not turned."""
+        x = min(max(point[0], self.x - self.width / 2), self.x + self.width / 2)
+        y = min(max(point[1], self.y - self.height / 2), self.y + self.height / 2)
+        return x, y
 
     def grown(self, by: float) -> Box:
         """The rectangle with a margin all around."""
@@ -309,7 +309,7 @@ def places_around(anchor: Vertex, width: float, height: float, *, reach: float, 
             x = anchor[0] + distance * cos + width / 2 * _towards(cos)
             y = anchor[1] + distance * sin + height / 2 * _towards(sin)
             box = Box(x, y, width, height)
-            leader = (anchor, _nearest(anchor, box)) if ring > 8 else None
+            leader = (anchor, box.nearest(anchor)) if ring > 8 else None
             found.append(Candidate(box, ring + _DIRECTION_COST[step], leader))
     return found
 
@@ -345,12 +345,6 @@ _DIRECTION_COST = (0.0, 1.0, 2.0, 4.0, 5.0, 4.0, 3.0, 2.0, 1.5, 3.0, 4.0, 5.0, 6
 def _towards(component: float) -> float:
     """How far a box shifts its centre in a direction: all the way, or not at all where it points across."""
     return 0.0 if abs(component) < 0.2 else math.copysign(1.0, component) * min(1.0, abs(component) * 1.6)
-
-
-def _nearest(point: Vertex, box: Box) -> Vertex:
-    x = min(max(point[0], box.x - box.width / 2), box.x + box.width / 2)
-    y = min(max(point[1], box.y - box.height / 2), box.y + box.height / 2)
-    return x, y
 
 
 def _possible(

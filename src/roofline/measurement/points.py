@@ -22,7 +22,7 @@ from roofline.measurement.profiles.profile import AROUND, Profile
 from roofline.measurement.runs import Measured
 from roofline.measurement.samples import SampleSummary
 from roofline.progress import stopped
-from roofline.quantity import format_quantity
+from roofline.quantity import format_percent, format_quantity
 from roofline.sections import BLANK, Amount, Column, Headline, Row, Section, Sentences, Table, assumes, figures
 
 if TYPE_CHECKING:
@@ -310,7 +310,7 @@ def profile_sections(points: Sequence[MeasuredPoint], found: Profile, title: str
     yield from point_sections(points[:top], title)
     yield from (BLANK, Sentences(["time by operation"], "quiet"))
     shares = _shares(found.runs, found.unpriced)[:MOST_SPLIT]
-    rows = [Row((name, Amount(seconds, "s"), f"{share:.0%}")) for name, seconds, share in shares]
+    rows = [Row((name, Amount(seconds, "s"), format_percent(share))) for name, seconds, share in shares]
     yield Table((Column(), *figures("", "")), rows, "time", headed=False)
     if (hidden := len(found.runs) - top) > 0:
         yield Sentences([f"{hidden} shorter run{'s are' if hidden > 1 else ' is'} not shown (--top)"], "quiet")
