@@ -72,8 +72,32 @@ def _arithmetic_rate(machine: Machine, key: Key) -> Rate | None:
     unit, dtype, note = choice
     peak = unit.peaks[dtype]
     fraction = unit.achievable.get(dtype)
-    note = "; ".join(filter(None, (note, _exceeded(machine, unit, dtype))))
+    note = "; ".join(filter(None, (note, _in_passes(machine, key.place, unit, dtype), _exceeded(machine, unit, dtype))))
     return _rate(machine, unit.name, peak, fraction, f"{dtype} on {unit.name}", dtype, note)
+
+
+#: Products of a narrower format whose sum has the accuracy of one in fp32, by format: XLA's highest precision, and
+#: example 28 of CUTLASS.
+PASSES = {"bf16": 6, "tf32": 3}
+
+
+def _in_passes(machine: Machine, place: str, unit: Unit, dtype: str) -> str:
+    """Say where products on a vector unit may be faster as several of a narrower format on a matrix unit.
+
+    >>> from roofline.hardware import chip
+    >>> _in_passes(chip("v5e"), "matrix", chip("v5e").units[1], "fp32")
+    '6 passes of bf16 on mxu reach 32.8 TFLOP/s'
+    >>> _in_passes(chip("l40s"), "matrix", chip("l40s").units[1], "fp32")
+    ''
+    """
+    if place != "matrix" or unit.kind != "vector" or dtype != "fp32" or machine.unit is not None:
+        return ""
+    able = [(u.peaks[name].value / n, n, name, u.name) for u in machine.units if u.kind == "matrix"
+            for name, n in PASSES.items() if name in u.peaks]  # fmt: skip
+    reached, passes, name, where = max(able, default=(0.0, 0, "", ""))
+    if reached <= unit.peaks[dtype].value:
+        return ""
+    return f"{passes} passes of {name} on {where} reach {format_quantity(reached, 'FLOP/s')}"
 
 
 def _exceeded(machine: Machine, unit: Unit, dtype: str) -> str:
