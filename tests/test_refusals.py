@@ -241,6 +241,7 @@ REFUSED: list[tuple[Callable[[], Any], str]] = [
         "there is no replica that takes whole requests to simulate; looser limits",
     ),
     (lambda: roofline.plan("llama-3-8b", **{**ASKED, "prompt": 0}), "prompt of 0 tokens; 1 token at least"),
+    (lambda: roofline.plan("llama-3-8b", **{**ASKED, "output": 10**400}), "output is a number of over 300 digits"),
     (lambda: _mixture(model_type="hunyuan_v1_moe", use_cla=True), "shares keys between layers or has not one share"),
     (
         lambda: _mixture(model_type="phi", partial_rotary_factor=3),

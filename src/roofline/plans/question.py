@@ -22,6 +22,7 @@ from roofline.models.description import Model
 from roofline.plans.load import LENGTHS
 from roofline.plans.speculation import Speculating
 from roofline.quantity import format_number, parse
+from roofline.sizes import check
 
 #: Seconds of the units a rate may be given in.
 PERIODS = {
@@ -65,6 +66,7 @@ class Load:
         for name in ("prompt", "output"):
             if getattr(self, name) < 1:
                 raise InputError(f"{name} of {getattr(self, name)} tokens", hint="1 token at least")
+            check(name, getattr(self, name))
         if not 0 <= self.shared < 1:
             raise InputError(f"{self.shared:g} of each prompt shared", hint="a share of 0 to below 1, as in 80%")
         if self.lengths not in LENGTHS:
