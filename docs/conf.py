@@ -29,6 +29,7 @@ python_maximum_signature_line_length = 90
 # What is copied of an example: its commands, without prompts and output.
 copybutton_prompt_text = r"\$ |>>> |\.\.\. "
 copybutton_prompt_is_regexp = True
+copybutton_copy_empty_lines = False
 copybutton_line_continuation_character = "\\"
 
 smartquotes = False
