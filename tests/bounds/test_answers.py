@@ -314,7 +314,6 @@ def test_a_sparse_peak_in_a_file_is_doubted(tmp_path: Path) -> None:
     ("wrong", "message"),
     [
         ({"on": 5}, "5 is not a machine"),
-        ({"on": ["h100", "a100"]}, "is not a machine; ask about each, and compare: answer.compare"),
         ({"over": 3}, "over is 3; give the name of a level"),
         ({"unit": 3}, "unit is 3; give the name of a unit"),
         ({"policy": 3}, "unknown byte policy 3"),
@@ -388,3 +387,8 @@ def test_public_names_exist() -> None:
 def test_an_intensity_in_formulas_has_whole_factors_where_an_amount_is_no_whole_number() -> None:
     found = bound(flops="2*B*D", bytes="1.2*D + 4*B", on="h100").intensity
     assert str(found) == "2*B*D/(4*B + 1.2*D)"
+
+
+def test_one_question_is_about_one_machine() -> None:
+    with pytest.raises(InputError, match="is not a machine; ask about each, and compare: "):
+        roofline.solve(MATMUL, "B", on=["h100", "a100"], D=64, F=64)
