@@ -139,3 +139,10 @@ def test_a_picture_of_one_phase_holds_that_phase():
     only_prefill = serve("llama-3-8b", on="h100", batch=8, prompt=512, context=None)
     with pytest.raises(InputError, match="no sampling was asked for; there is prefill and decode"):
         serving_roofline(only_prefill, phase="sampling")
+
+
+def test_the_small_print_of_a_low_picture_is_whole():
+    chart = serve("llama-3-70b", on="h200:8", tensor=8, batch=8, prompt=1024, context=4096).plot("memory")
+    shown = [line for text in drawn_layout(chart).around if text.role == "muted" for line in text.lines]
+    assert any(line.endswith("which the answer lists") for line in shown)
+    assert not any(line.endswith("…") for line in shown)

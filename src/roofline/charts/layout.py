@@ -212,10 +212,10 @@ def _surroundings(
     bottom = MARGIN
     least = max(LEAST_FRAME, TEXT * LINE_SPACING * (len(chart.y.names) + 4))
     rows = int((top - bottom - least) / (SMALL * LINE_SPACING))
-    notes = [
-        [Text((line,), MARGIN, 0, SMALL, "left", role="muted")] for line in _whole_notes(chart.notes, room, measure)
-    ]
-    for row in reversed(_cut([*key_rows(key, room, measure), *notes], rows)):
+    named = key_rows(key, room, measure)
+    lines = _whole_notes(chart.notes, room, min(MOST_NOTES, rows - len(named)), measure)
+    notes = [[Text((line,), MARGIN, 0, SMALL, "left", role="muted")] for line in lines]
+    for row in reversed(_cut([*named, *notes], rows)):
         texts += [replace(text, y=bottom + SMALL * LINE_SPACING / 2) for text in row]
         bottom += SMALL * LINE_SPACING
     bottom += GAP if bottom > MARGIN else 0
@@ -414,13 +414,13 @@ def _spread(path: Sequence[Vertex], count: int) -> list[Vertex]:
     return found
 
 
-def _whole_notes(notes: Sequence[str], room: float, measure: Measure) -> list[str]:
-    """The lines of as many notes as have room, whole; of the rest how many there are."""
+def _whole_notes(notes: Sequence[str], room: float, most: int, measure: Measure) -> list[str]:
+    """At most so many lines of as many notes as have room, whole; of the rest how many there are."""
     for shown in range(len(notes), 0, -1):
         rest = len(notes) - shown
         more = [f"and {rest} more, which the answer lists"] if rest else []
         lines = wrap("; ".join([*notes[:shown], *more]), room, SMALL, measure)
-        if len(lines) <= MOST_NOTES:
+        if len(lines) <= most:
             return lines
     return wrap(f"{len(notes)} notes, which the answer lists", room, SMALL, measure) if notes else []
 
