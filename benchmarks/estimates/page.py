@@ -118,12 +118,6 @@ REASONS = {
         "kernels, but then A100 has 8.1"
     ),
     ("latent attention", "rtx-pro-6000"): "SGLang's Triton kernel runs another kernel for one head than for several",
-    ("experts of a mixture", "a100"): (
-        "Triton takes its tiles from a file for each number and width of experts, which was tuned for some of them on "
-        "A100 and not for others, as no column says: with 16 tokens an expert and more, half of the logarithms of "
-        "measured ÷ estimated are beyond 0.29 for SGLang and 0.13 for vLLM, within one number and width beyond 0.08 "
-        "and 0.05"
-    ),
 }
 
 

@@ -20,7 +20,7 @@ import numpy as np
 
 from roofline.estimates import attention, experts
 from roofline.estimates.attention import BEYOND, attention_path
-from roofline.estimates.experts import TILES, row_tiles
+from roofline.estimates.experts import MARLIN, TILES, row_tiles
 from roofline.estimates.fitting import Rows
 from roofline.estimates.kernels import ChipFigures
 from roofline.hardware import chip
@@ -355,29 +355,33 @@ def experts_shapes(rows: Sequence[Mapping[str, str]]) -> dict[str, Any]:
     """Tokens and widths of one chip's experts, by the distribution that the row states."""
     a, b = FORMATS[rows[0]["moe_dtype"]]
     one = np.ones(len(rows))
-    loads = [
-        expert_load(
-            *(int(float(row[name])) for name in ("num_tokens", "topk", "num_experts", "moe_ep_size")),
-            row["distribution"],
-        )
-        for row in rows
-    ]
-    picks, touched, *tiles = np.array(loads).T
+    loads = []
+    for row in rows:
+        sizes = [int(float(row[name])) for name in ("num_tokens", "topk", "num_experts", "moe_ep_size")]
+        whole = (row["backend"], row["version"]) in RANK_ALONE and sizes[-1] > 1
+        load = rank_load(*sizes, row["distribution"]) if whole else expert_load(*sizes, row["distribution"])
+        loads.append((*load, *(() if whole else (sizes[0], sizes[0] * sizes[1]))))
+    picks, touched, *tiles, tokens, choices = np.array(loads).T
     gated = rows[0]["gated"] != "0"
     return {
         "picks": picks,
         "touched": touched,
-        "choices": column(rows, "num_tokens") * column(rows, "topk"),
+        "choices": choices,
+        "tokens": tokens,
         "experts": column(rows, "num_experts") / column(rows, "moe_ep_size"),
         "hidden": column(rows, "hidden_size"),
         "inter": column(rows, "inter_size") / column(rows, "moe_tp_size"),
         "products": (3.0 if gated else 2.0) * one,
         "weight_bytes": b * one,
         "a_bytes": a * one,
-        **{f"tiles_{rows}": count for rows, count in zip(TILES, tiles, strict=True)},
+        **{f"tiles_{rows}": count for rows, count in zip(TILED, tiles, strict=True)},
     }
 
 
+#: Rows of tiles that loads are counted in.
+TILED = tuple(sorted({*TILES, *MARLIN}))
+#: Loads that a row's time is the mean of.
+DRAWS = 5
 _LOADS: dict[tuple[int, int, int, int, str], tuple[float, ...]] = {}
 
 
@@ -385,27 +389,93 @@ def expert_load(tokens: int, chosen: int, experts: int, ranks: int, distribution
     """Choices that fall to the timed rank's experts, how many of its experts get any, and their tiles by size.
 
     Balanced rows give every expert as many. In rows of a power law with exponent α the shares of experts follow
-    ``x^-α`` between 1 and 0.8 · tokens; the rank with the largest sum is timed: the mean of 16 draws by a fixed seed.
+    ``x^-α`` between 1 and 0.8 · tokens; the rank with the largest sum is timed: the mean of as many draws as are timed.
     """
     key = (tokens, chosen, experts, ranks, distribution)
     if key not in _LOADS:
         total, here = tokens * chosen, experts / ranks
         if not distribution.startswith("power_law"):
             touched = min(here, max(total / ranks, 1.0))
-            tiles = (float(row_tiles(total / ranks, touched, rows)) for rows in TILES)
+            tiles = (float(row_tiles(total / ranks, touched, rows)) for rows in TILED)
             _LOADS[key] = (total / ranks, touched, *tiles)
         else:
-            power, top = float(distribution.rpartition("_")[2]), max(0.8 * tokens, 1.0)
-            drawn = np.random.default_rng([tokens, chosen, experts]).random((16, experts))
-            share = (1 + drawn * (top ** (1 - power) - 1)) ** (1 / (1 - power))
-            load = np.minimum(share / share.sum(axis=1, keepdims=True) * total, tokens).reshape(16, ranks, -1)
-            load = load * (total / load.sum(axis=(1, 2), keepdims=True))
-            busiest = load.sum(axis=2).argmax(axis=1)
-            mine = load[np.arange(16), busiest]
-            hit = -np.expm1(-mine)
-            tiles = (float(np.where(mine < rows, hit, np.ceil(mine / rows)).sum(axis=1).mean()) for rows in TILES)
-            _LOADS[key] = (float(mine.sum(axis=1).mean()), float(hit.sum(axis=1).mean()), *tiles)
+            mine = power_law_loads(tokens, chosen, experts, ranks, distribution)[:, 0]
+            tiles = (float(np.ceil(mine / rows - 1e-9).sum(axis=1).mean()) for rows in TILED)
+            _LOADS[key] = (float(mine.sum(axis=1).mean()), float((mine > 0).sum(axis=1).mean()), *tiles)
     return _LOADS[key]
+
+
+#: Libraries and versions whose rows over several ranks give one rank its tokens alone, and count what these choose
+#: elsewhere as choices of its first expert. Source: aiconfigurator, collector/sglang/collect_moe.py of May 2026
+#: (``topk_ids.clamp(min=0)``).
+RANK_ALONE = (("sglang", "0.5.10"),)
+
+
+def rank_load(tokens: int, chosen: int, experts: int, ranks: int, distribution: str) -> tuple[float, ...]:
+    """Choices of the tokens that have one on the timed rank, experts that get any, tiles by size, tokens, choices.
+
+    Balanced token i chooses the experts ``i + j · ⌈experts/chosen⌉``. In rows of a power law the experts, the most
+    loaded first, fill the first choices of all tokens, then the second ones, and so on.
+    """
+    key = (tokens, chosen, experts, ranks, f"{distribution} of one rank")
+    if key not in _LOADS:
+        if distribution.startswith("power_law"):
+            draws = [tokens_hit(load, tokens) for load in power_law_loads(tokens, chosen, experts, ranks, distribution)]
+        else:
+            stride = -(-experts // chosen)
+            first = np.arange(tokens) * (1.0 if tokens >= stride else stride / tokens)
+            picked = (first[:, None] + np.arange(chosen)[None, :] * stride).astype(int) % experts
+            here = picked < experts // ranks
+            draws = [(np.bincount(picked[here], minlength=experts // ranks), float(here.any(axis=1).sum()))]
+        found = []
+        for mine, hit in draws:
+            load = mine + (np.arange(len(mine)) == 0) * (hit * chosen - mine.sum())
+            counts = (float(np.ceil(load / rows - 1e-9).sum()) for rows in TILED)
+            found.append((hit * chosen, float((load > 0).sum()), *counts, hit, hit * chosen))
+        _LOADS[key] = tuple(np.mean(found, axis=0).tolist())
+    return _LOADS[key]
+
+
+def power_law_loads(tokens: int, chosen: int, experts: int, ranks: int, distribution: str) -> Any:
+    """Whole tokens of each expert by rank, the busiest rank first, as many draws as are timed, by a fixed seed."""
+    power = float(distribution.rpartition("_")[2])
+    low, top = (1.0, 0.8 * tokens) if tokens * chosen > experts else (0.01, 2.0)
+    drawn = np.random.default_rng([tokens, chosen, experts]).random((DRAWS, experts))
+    share = ((top ** (1 - power) - low ** (1 - power)) * drawn + low ** (1 - power)) ** (1 / (1 - power))
+    load = np.minimum(share / share.sum(axis=1, keepdims=True) * tokens * chosen, tokens)
+    load = (
+        np.round(load * (tokens * chosen / load.sum(axis=1, keepdims=True))).clip(max=tokens).reshape(DRAWS, ranks, -1)
+    )
+    for draw in load:
+        _make_up(draw, tokens * chosen, tokens)
+        busiest = draw.sum(axis=1).argmax()
+        draw[[0, busiest]] = draw[[busiest, 0]]
+    return load
+
+
+def _make_up(load: Any, whole: int, most: int) -> None:
+    """Give or take what rounding left over, a token a rank in turn, from its least or most loaded expert."""
+    missing = int(whole - load.sum())
+    for turn in range(abs(missing)):
+        mine = load[turn % len(load)]
+        if missing > 0:
+            mine[mine.argmin()] = min(mine.min() + 1, most)
+        else:
+            mine[mine.argmax()] = max(mine.max() - 1, 0)
+
+
+def tokens_hit(load: Any, tokens: int) -> tuple[Any, float]:
+    """Tokens of each expert of the first rank, and how many tokens choose one of them."""
+    flat = load.ravel()
+    order = np.argsort(-flat, kind="stable")
+    start = np.concatenate([[0], np.cumsum(flat[order])[:-1]]) % tokens
+    edges = np.zeros(2 * tokens + 1)
+    for place, expert in enumerate(order):
+        if expert < load.shape[1] and flat[expert]:
+            edges[int(start[place])] += 1
+            edges[int(start[place] + flat[expert])] -= 1
+    covered = np.cumsum(edges[:-1])
+    return load[0], float(((covered[:tokens] + covered[tokens:]) > 0).sum())
 
 
 SHAPES: dict[str, Callable[[Sequence[Mapping[str, str]]], dict[str, Any]]] = {

@@ -54,3 +54,32 @@ def test_a_pair_of_blocks_walks_over_a_whole_sequence() -> None:
     assert some / one == pytest.approx(1, rel=0.05)
     assert pairs / some == pytest.approx(2 / 1.47, rel=0.05)
     assert more / some == pytest.approx(2 / 1.47 + 1, rel=0.05)
+
+
+def grouped(rows: list[float], tokens: float, policy: str) -> list[float]:
+    """Seconds of 64 experts whose memory and launch take nothing, with so many rows each."""
+    model = KERNELS["experts"]
+    values = {**model.defaults(), "memory_efficiency": 1.4, "core_memory_rate": 2e12, "token_time": 1e-15}
+    picks = np.array(rows) * 64
+    shapes = {"picks": picks, "touched": 64.0, "experts": 64.0, "hidden": 4096.0, "inter": 2048.0, "products": 3.0}
+    times = model.parts(
+        {**shapes, "tokens": tokens, "weight_bytes": 2.0, "a_bytes": 2.0},
+        A100._replace(bandwidth=1e18),
+        values,
+        policy,
+    )
+    return list(times.seconds["waves"] + times.seconds["memory"])
+
+
+def test_untuned_triton_has_small_tiles_for_as_many_tokens_as_experts_and_64_rows_for_more() -> None:
+    one, most, more = grouped([65.0, 128.0, 129.0], 1000.0, "triton")
+    assert one == pytest.approx(most, rel=1e-3)
+    assert more > 1.2 * most
+    few, many = (grouped([1.0], tokens, "triton")[0] for tokens in (64.0, 65.0))
+    assert few < many
+
+
+def test_marlin_takes_the_least_tile_that_rows_do_not_fill() -> None:
+    small, same, larger = grouped([40.0, 43.0, 44.0], 1000.0, "marlin")
+    assert small == pytest.approx(same, rel=1e-3)
+    assert larger > 1.1 * same

@@ -12,7 +12,8 @@ Each expert's rows are cut into tiles of ``tm`` rows; all tiles of all experts s
     T      = ((waves · tile)^p + memory^p)^(1/p)
 
 The time is that of both products at the best ``tm``, slowed in long kernels, plus routing (tokens and experts) and a
-launch. ``policy`` is the rows of a tile, where a library has one size only.
+launch. ``policy`` is the rows of a tile, where a library has one size only, or its rule: ``triton`` has tiles of
+16 × 32 for at most as many tokens as experts, of 64 × 64 for more; ``marlin`` the least that rows do not fill.
 
 Source: a model of our own; how many experts are touched comes from ``ops``.
 """
@@ -53,7 +54,14 @@ EXPERTS = (
 )
 #: Rows of a tile, and its columns.
 TILES, COLUMNS = (16, 32, 64, 128), 128
-POLICIES = ("search", *(f"{rows} rows" for rows in TILES))
+#: Rows of a tile, and its columns, of Triton's grouped product where no tiles were tuned for the number and width of
+#: experts: with at most as many tokens as experts, and with more. Source: get_default_config of vLLM 0.14, SGLang 0.5.
+UNTUNED = (16, 32), (64, 64)
+#: Rows of a tile of Marlin's grouped product: the first that an expert's rows fill to less than a share.
+MARLIN, FILLED = (8, 16, 32, 48, 64), 0.9
+#: Choices of a token, where only all choices are known: those of most mixtures.
+USUAL_CHOICES = 8
+POLICIES = ("search", *(f"{rows} rows" for rows in TILES), "triton", "marlin")
 
 
 def row_tiles(picks: Any, touched: Any, rows: float) -> Any:
@@ -64,14 +72,33 @@ def row_tiles(picks: Any, touched: Any, rows: float) -> Any:
     """
     import numpy as np
 
-    return touched * np.ceil(np.asarray(picks) / touched / rows - 1e-9)
+    return touched * np.ceil(np.asarray(picks) / np.maximum(touched, 1e-9) / rows - 1e-9)
+
+
+def _sizes(shapes: Shapes, policy: str) -> list[tuple[int, int, Any]]:
+    """Rows and columns of the tiles that a policy has, and for which of the kernels it takes each."""
+    import numpy as np
+
+    if policy in ("", "search"):
+        return [(rows, COLUMNS, True) for rows in TILES]
+    touched = np.asarray(shapes["touched"], float)
+    experts = np.asarray(shapes.get("experts", touched), float)
+    if policy == "marlin":
+        load = np.asarray(shapes["picks"], float) / experts
+        first = np.argmax([load / rows < FILLED for rows in MARLIN[:-1]] + [load >= 0], axis=0)
+        return [(rows, COLUMNS, first == place) for place, rows in enumerate(MARLIN)]
+    if policy == "triton":
+        tokens = np.asarray(shapes.get("tokens", np.asarray(shapes["picks"]) / USUAL_CHOICES), float)
+        few = tokens <= experts
+        return [(*size, which) for size, which in zip(UNTUNED, (few, ~few), strict=True)]
+    return [(int(policy.partition(" ")[0]), COLUMNS, True)]
 
 
 def experts_parts(shapes: Shapes, chip: ChipFigures, c: Values, policy: str = "search") -> Parts:
     """Parts of the time of routed experts on one chip.
 
     ``picks`` are the tokens that fall to this chip's experts, once for each expert chosen, and ``touched`` the
-    experts that get any, of ``experts``; ``choices`` are those of all chips, where each sees all tokens.
+    experts that get any, of ``experts``; ``choices`` are those of all chips, where each sees all ``tokens``.
     ``tiles_16`` … ``tiles_128`` are the tiles of so many rows, for even loads where they are not given. ``hidden`` and
     ``inter`` are the widths, ``products`` is 3 with a gate and 2 without, ``weight_bytes`` and ``a_bytes`` are bytes of
     an element.
@@ -85,17 +112,16 @@ def experts_parts(shapes: Shapes, chip: ChipFigures, c: Values, policy: str = "s
     experts = np.asarray(shapes.get("experts", touched), float)
     whole = touched * hidden * inter * products * weight_bytes
     warm = warm_share(whole, c["cache_share"], chip.cache)
-    sizes = TILES if policy in ("", "search") else (int(policy.partition(" ")[0]),)
     best: Any = None
     memory: Any = None
-    for rows in sizes:
+    for rows, tile_columns, runs in _sizes(shapes, policy):
         tiles = np.asarray(shapes.get(f"tiles_{rows}", row_tiles(picks, touched, rows)), float)
-        time, moving = 0.0, 0.0
+        time, moving = np.where(runs, 0.0, np.inf), 0.0
         for columns, depth in ((inter * (products - 1), hidden), (hidden, inter)):
-            count = tiles * np.ceil(columns / COLUMNS)
-            busy = np.minimum(count, chip.cores)
-            mma = 2 * rows * COLUMNS * depth / (chip.matrix_peak / chip.cores * c["compute_efficiency"])
-            load = (rows * a_bytes + COLUMNS * weight_bytes) * depth / c["core_l2_rate"]
+            count = tiles * np.ceil(columns / tile_columns)
+            busy = np.clip(count, 1e-9, chip.cores)
+            mma = 2 * rows * tile_columns * depth / (chip.matrix_peak / chip.cores * c["compute_efficiency"])
+            load = (rows * a_bytes + tile_columns * weight_bytes) * depth / c["core_l2_rate"]
             tile = np.cbrt(mma * mma * mma + load * load * load) + c["tile_overhead"]
             quantised = c["wave_quantisation"]
             waves = (1 - quantised) * np.maximum(count / chip.cores, 1) + quantised * np.ceil(count / chip.cores)
