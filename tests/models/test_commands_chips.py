@@ -93,7 +93,9 @@ def test_an_estimate_is_said_to_be_one(capsys: Capture) -> None:
     words = ("llm", "llama-3-8b", "--on", "h100", "--overhead", "50us", "--prompt", "1000", "--batch", "8")
     more = ("--context", "1000", "--output", "10", "--chunk", "100", "--draft", "2")
     text = " ".join(run(capsys, *words, *more).split())
-    assert text.count("by the stated overlap and overhead") == 7  # two headlines, two steps, an answer, chunks, drafts
+    assert (
+        text.count("by the stated overlap and overhead") == 8
+    )  # three headlines, two steps, an answer, chunks, drafts
     assert "if all overlaps" not in text
     found = as_json(capsys, *words, *more)
     assert {found[key]["form"] for key in ("generation", "chunked", "speculation")} == {"estimate"}
