@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from roofline import bound
+from roofline import bound, llm
 from roofline.errors import InputError
 from roofline.estimates import estimated
 from roofline.estimates.accuracy import accuracy
@@ -76,6 +76,16 @@ def test_accuracy_is_filtered_and_told() -> None:
     assert "quantised matmul, block scales" in as_text(found.sections(), 200)
     with pytest.raises(InputError, match="no constants of 'v5e'"):
         accuracy("v5e")
+    with pytest.raises(InputError, match="h200 has no constants of its own for decode attention; those of other chips"):
+        accuracy("h200", kernel="decode")
+
+
+def test_an_error_is_not_said_of_what_lies_outside_the_measured() -> None:
+    sizes = {"tensor": 4, "context": 4096, "estimate": True}
+    inside, outside = (llm("llama-3-70b", on="h200:4", batch=batch, **sizes).expectation for batch in (32, 1))
+    assert "; median error " in inside.time_per_token.in_words("a token")
+    said = "; outside what was measured: other batch; inside, the median error is "
+    assert said in outside.time_per_token.in_words("a token")
 
 
 def test_each_row_of_the_accuracy_of_served_steps_says_what_it_is_of() -> None:

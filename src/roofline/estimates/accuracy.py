@@ -127,6 +127,10 @@ def accuracy(
     if kernel is not None:
         wanted = MEANT.get(kernel.lower(), kernel)
         asked.append(_in_words(wanted))
+        elsewhere = {one.chip for one in shipped() if wanted in one.kernel}
+        if on is not None and elsewhere and on not in elsewhere:
+            said = f"{on} has no constants of its own for {asked[-1]}; those of other chips are taken"
+            raise InputError(said, hint=f"roofline accuracy --op {kernel} shows them")
         records = _only(records, "kernel", wanted)
     ordered = sorted(records, key=lambda one: (one.chip, one.kernel, one.dtype, one.library, one.path))
     return Accuracy(tuple(ordered), " · ".join(["accuracy of estimates", *asked]))

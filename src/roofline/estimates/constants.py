@@ -23,6 +23,7 @@ from roofline.errors import InputError, quoted, suggest
 from roofline.estimates.kernel_table import KERNELS
 from roofline.estimates.kernels import KernelModel
 from roofline.files import read_toml, toml_value, write_text
+from roofline.quantity import format_percent
 
 #: Shares of measurements that an interval leaves out below and above: 80% lie within.
 TAILS = (0.1, 0.9)
@@ -33,6 +34,20 @@ COUNTS = ("n_fit", "n_test")
 USABLE = 0.35
 #: Largest factor of an interval that promises anything.
 WIDEST = 10.0
+
+
+def error_told(error: float | None, outside: Sequence[str], of: str = "") -> str:
+    """How far estimates of a kind were off, and whether this one lies outside what was measured.
+
+    >>> error_told(0.044, ()), error_told(0.044, ("batch",))
+    ('; median error 4.4%', '; outside what was measured: other batch; inside, the median error is 4.4%')
+    """
+    if error is None:
+        return ""
+    shown = format_percent(error)
+    if outside:
+        return f"; outside what was measured: other {', '.join(outside)}; inside, the median error{of} is {shown}"
+    return f"; median error{of} {shown}"
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -27,7 +27,7 @@ from roofline.bounds.bound import Bound, OpBound
 from roofline.errors import HardwareError, InputError, suggest
 from roofline.estimates.attention import BEYOND, attention_path
 from roofline.estimates.communication import runs_own_all_reduce
-from roofline.estimates.constants import KernelConstants, overlaid, read_constants, shipped
+from roofline.estimates.constants import KernelConstants, error_told, overlaid, read_constants, shipped
 from roofline.estimates.kernel_table import KERNELS
 from roofline.estimates.kernels import ChipFigures, Parts
 from roofline.estimates.transfer import OTHER, SAME, distance, mixed, on_another_chip, transfer, weights, widened
@@ -35,7 +35,7 @@ from roofline.hardware import chip
 from roofline.hardware.machine import Machine
 from roofline.hardware.rate import data_level, rate
 from roofline.ops.collectives.registry import LIKE
-from roofline.quantity import format_percent, format_quantity
+from roofline.quantity import format_quantity
 from roofline.sections import Amount, Column, Row, Section, Table, figures
 from roofline.sizes import Size, is_array, is_symbol
 from roofline.statements import Assumption
@@ -122,7 +122,8 @@ class KernelEstimate:
 class Expectation:
     """Expected seconds of a whole answer with an interval of 80%, kernel by kernel.
 
-    ``framework`` says whose steps the time is of, with their ``error``; without it the time is that of kernels alone.
+    ``framework`` says whose steps the time is of, with their ``error`` and which of its sizes lie ``outside`` what was
+    measured; without it the time is that of kernels alone.
     ``host`` is the time of the host to start a kernel, where none is in a CUDA graph.
     """
 
@@ -133,6 +134,7 @@ class Expectation:
     library: str
     framework: str = ""
     error: float | None = None
+    outside: tuple[str, ...] = ()
     host: float | None = None
 
     @property
@@ -192,7 +194,7 @@ class Expectation:
         times = f"expect {format_quantity(self.value, 's')}"
         ends = " to ".join(format_quantity(end, "s") for end in (self.low, self.high))
         if self.framework:
-            told = f"; median error {format_percent(self.error)}" if self.error is not None else ""
+            told = error_told(self.error, self.outside)
             return f"{times} ({ends}, 80%; steps of {self.framework}{told})"
         if not self.is_known:
             kinds = " and ".join(dict.fromkeys(one.run.kind for one in self.unknown)) or "it"
@@ -201,7 +203,7 @@ class Expectation:
         known = [one for one in self.kernels if one.source is not None]
         main = max(known, key=lambda one: float(one.value))
         error = main.source.error.get("mdape") if main.source is not None else None
-        told = f"; median error of its main kernel {format_percent(error)}" if error is not None else ""
+        told = error_told(error, main.extrapolated, " of its main kernel")
         return f"{times} ({ends}, 80%; constants of {main.basis}{told})"
 
     def sections(self) -> list[Section]:

@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from roofline.bounds.bound import Bound
-from roofline.estimates.constants import KernelConstants
+from roofline.estimates.constants import KernelConstants, error_told
 from roofline.estimates.estimator import Estimator
 from roofline.estimates.kernel_table import KERNELS
 from roofline.estimates.kernels import ChipFigures
@@ -28,7 +28,7 @@ from roofline.models.serving.answer import Serving
 from roofline.models.serving.bound import serve_bound
 from roofline.models.step import PREFILL_ONLY
 from roofline.models.training.answer import Training
-from roofline.quantity import format_percent, format_quantity
+from roofline.quantity import format_quantity
 from roofline.sections import Section, Sentences
 from roofline.statements import Assumption
 
@@ -62,8 +62,7 @@ class StepEstimate:
     def in_words(self, what: str) -> str:
         """The expected time with its interval, whose constants, and their error."""
         ends = " to ".join(format_quantity(end, "s") for end in (self.low, self.high))
-        error = self.source.error.get("mdape")
-        told = f"; median error {format_percent(error)}" if error is not None else ""
+        told = error_told(self.source.error.get("mdape"), self.extrapolated)
         return f"{what}: expect {format_quantity(self.value, 's')} ({ends}, 80%; constants of {self.basis}{told})"
 
     def to_dict(self) -> dict[str, Any]:
@@ -229,8 +228,9 @@ def in_framework(decode: Bound, record: KernelConstants, copies: int) -> Bound:
     }
     step = step_estimate(record, shapes, max(float(decode.lower), found.runs * (found.host or 0.0)))
     whole = replace(
-        found, value=step.value, low=step.low, high=step.high, framework=step.basis, error=record.error.get("mdape")
-    )
+        found, value=step.value, low=step.low, high=step.high, framework=step.basis, outside=step.extrapolated,
+        error=record.error.get("mdape"),
+    )  # fmt: skip
     ours = decode.estimate is None or decode.estimate == found.value
     estimate = step.value if ours else decode.estimate
     return replace(decode, estimate=estimate, expectation=whole)
