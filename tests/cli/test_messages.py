@@ -274,6 +274,12 @@ MESSAGES = [
         "-o does not write a formula; leave -o out, and send the output to a file",
     ),
     ([*PLAN, "--on", "h100,h200", "--prices", "h100=2"], "no price of h200; give one for each chip: --prices h200=3"),
+    ([*PLAN, "--on", "h100,h200", "--prices", "h100=2"], "or take what is listed: --prices table,h100=…"),
+    (
+        [*PLAN, "--on", "h100,l4", "--prices", "table"],
+        "no price of l4 is listed; give one beside the table: --prices table,l4",
+    ),
+    ([*PLAN, "--on", "h100,l4", "--objective", "cost"], "give one beside the table: --prices table,l4=3"),
 ]
 
 RECORD = '[[constants]]\nchip = "h100"\nkernel = "eager_kernel"\ndtype = "any"\nlibrary = "x"\n'

@@ -17,7 +17,7 @@ from roofline.models.closed_form import step_function
 from roofline.models.serving import serve_bound
 from roofline.plans.answer import plan
 from roofline.plans.cost import ScaledSearch
-from roofline.plans.question import Limits, Load, PlanQuestion
+from roofline.plans.question import Limits, Load, PlanQuestion, price_table, read_prices
 from roofline.plans.replicas import FORMATS, Replica, unloaded
 from roofline.plans.search import KINDS, Deployment, Search
 from roofline.progress import watched
@@ -326,3 +326,14 @@ def test_a_model_in_fp16_is_served_in_bf16() -> None:
     found = plan("llama-2-7b", on=["h100"], count=[1], rate="1/s", prompt=64, output=16, formats=["bf16"])
     assert found.best is not None
     assert found.best.deployment.replica.formats == "bf16"
+
+
+def test_listed_prices_take_ones_own_on_top_and_a_chip_without_a_price_is_an_error() -> None:
+    assert read_prices(["table,h100=2", "l4=0.8"], ["h100", "h200", "l4"]) == {
+        "h100": 2.0, "h200": price_table()["h200"]["value"], "l4": 0.8
+    }  # fmt: skip
+    with pytest.raises(InputError, match="no price of l4 is listed") as listed:
+        read_prices(["table", "h100=2"], ["h100", "l4"])
+    assert "--prices table,l4=" in str(listed.value.hint)
+    with pytest.raises(InputError, match="no price of h200"):
+        plan("llama-3-8b", **{**EIGHT, "prices": {"h100": 2.5}})

@@ -41,7 +41,7 @@ from roofline.plans.question import (
     Limits,
     Load,
     PlanQuestion,
-    listed_price,
+    each_priced,
     price_table,
     read_prices,
     read_rate,
@@ -395,7 +395,8 @@ class DeploymentPlan(Answer):
             return []
         each = ", ".join(f"{length}: {Acceptance(length, drafts.acceptance).mean:.2f}" for length in drafts.lengths)
         said = [
-            f"drafts by {drafts.said}; a token is accepted with probability {drafts.acceptance:g} whatever came before",
+            f"drafts by {drafts.said}; a token is accepted with probability {drafts.acceptance:g} "
+            "if all before it in the draft are",
             f"tokens a check by length of draft, {each}; those beyond an answer's end are lost",
         ]
         if drafts.model is None:
@@ -511,10 +512,10 @@ def plan(
     ``on`` names chips (``"h100,h200"`` or a list), ``count`` how many of one kind may be used, a number or several;
     ``rate`` is requests a second (``"12/s"``), each of ``prompt`` and ``output`` tokens. ``ttft``, ``tpot`` and
     ``e2e`` are the longest times allowed at ``percentile``.
-    ``prices`` are dollars of a chip for an hour, by chip, or ``"table"`` for those that are listed; without them the
-    fewest chips are best, or with ``objective="cost"`` those that are listed are taken. ``formats`` are those of
-    :data:`roofline.plans.replicas.FORMATS`; ``estimate`` names the library whose expected times stand in place of
-    floors; ``options`` are further ones of a step.
+    ``prices`` are dollars of a chip for an hour, by chip, or ``"table"`` for those that are listed, with your own on
+    top as in ``"table,l4=0.8"``; without them the fewest chips are best, or with ``objective="cost"`` those that are
+    listed are taken. ``formats`` are those of :data:`roofline.plans.replicas.FORMATS`; ``estimate`` names the library
+    whose expected times stand in place of floors; ``options`` are further ones of a step.
     ``draft`` is a length of drafts, or several, tried beside none, with ``accept``, ``draft_by`` and
     ``draft_weights`` as in :func:`roofline.models.serving.speculation.speculate`.
     ``workers``, ``scheduler``, ``scheduler_file`` or an open ``client`` search chips and formats on Dask;
@@ -532,8 +533,8 @@ def plan(
     objective = objective or ("cost" if prices else "chips")
     if objective not in ("cost", "chips"):
         raise InputError(f"no objective {objective!r}", hint="cost or chips")
-    if objective == "cost" and not prices:
-        prices = {name: listed_price(name)["value"] for name in on}
+    if objective == "cost":
+        prices = each_priced(prices, on) if prices else read_prices(["table"], on)
     if not count or min(count) < 1:
         raise InputError("a plan of no chips", hint="numbers from 1, as in --count 8, 8,16 or 1:64")
     for name in on:

@@ -208,25 +208,38 @@ def read_rate(text: str | float) -> float:
 
 
 def read_prices(words: Sequence[str], chips: Sequence[str]) -> dict[str, float]:
-    """Read ``h100=2.5,h200=3.1``; each chip needs a price, each price a chip. ``table`` takes those that are listed.
+    """Read ``h100=2.5,h200=3.1``; each chip needs a price, each price a chip.
+
+    ``table`` takes those that are listed, with one's own on top: ``table,l4=0.8``.
 
     >>> read_prices(["h100=2.5,h200=$3.10/h"], ["h100", "h200"])
     {'h100': 2.5, 'h200': 3.1}
+    >>> read_prices(["table,l4=0.8"], ["h100", "l4"])
+    {'h100': 2.69, 'l4': 0.8}
     """
     found: dict[str, float] = {}
-    if list(words) == ["table"]:
-        return {name: listed_price(name)["value"] for name in chips}
-    for item in (item for word in words for item in word.split(",")):
+    items = [item for word in words for item in word.split(",")]
+    own = [item for item in items if item.strip() != "table"]
+    for item in own:
         name, equals, text = (part.strip() for part in item.partition("="))
         if not equals or not name or not text:
-            raise InputError(f"--prices {item!r} is not CHIP=DOLLARS", hint="for instance --prices h100=2.5,h200=3.1")
+            hint = "for instance --prices h100=2.5,h200=3.1, or table, or table,h100=2.5"
+            raise InputError(f"--prices {item!r} is not CHIP=DOLLARS", hint=hint)
         if name not in chips:
             raise InputError(f"a price of {name}, which the plan is not about", hint=f"chips are {', '.join(chips)}")
         found[name] = parse(text, "USD/h")
-    missing = [name for name in chips if found and name not in found]
+    if len(own) < len(items):
+        return {name: found[name] if name in found else listed_price(name)["value"] for name in chips}
+    return each_priced(found, chips) if found else {}
+
+
+def each_priced(prices: Mapping[str, float], chips: Sequence[str]) -> dict[str, float]:
+    """Prices as they are, where each chip has one."""
+    missing = [name for name in chips if name not in prices]
     if missing:
-        raise InputError(f"no price of {missing[0]}", hint=f"give one for each chip: --prices {missing[0]}=3")
-    return found
+        more = f", or take what is listed: --prices table,{next(iter(prices))}=…" if missing[0] in price_table() else ""
+        raise InputError(f"no price of {missing[0]}", hint=f"give one for each chip: --prices {missing[0]}=3{more}")
+    return dict(prices)
 
 
 @cache
@@ -244,5 +257,8 @@ def listed_price(chip: str) -> Mapping[str, Any]:
     """The published price of a chip."""
     if chip not in price_table():
         known = ", ".join(price_table())
-        raise InputError(f"no price of {chip} is listed", hint=f"give one: --prices {chip}=3 (listed: {known})")
+        raise InputError(
+            f"no price of {chip} is listed",
+            hint=f"give one beside the table: --prices table,{chip}=3 (listed: {known})",
+        )
     return price_table()[chip]

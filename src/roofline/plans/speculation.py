@@ -1,8 +1,8 @@
 """Speculation under load: how many checks an answer takes, and how its tokens a check vary.
 
-A check of a draft of γ tokens, each accepted with probability α whatever came before, gives K tokens: the accepted
-ones and the model's own. An answer ends within its last check, whose further tokens are lost. So with q = 1 − 1/m an
-answer of geometric length, m tokens on average, takes
+A check of a draft of γ tokens, each accepted with probability α if all before it in the draft are, gives K tokens: the
+accepted ones and the model's own. An answer ends within its last check, whose further tokens are lost. So with
+q = 1 − 1/m an answer of geometric length, m tokens on average, takes
 
     checks = 1 / (1 − E[q^K]),    P(K = k) = α^(k−1)·(1 − α) for k ≤ γ,  α^γ for k = γ + 1
 
@@ -37,7 +37,7 @@ SETTLED = 40
 
 @dataclass(frozen=True)
 class Acceptance:
-    """A draft of ``length`` tokens, each accepted with probability ``chance``."""
+    """A draft of ``length`` tokens, each accepted with probability ``chance`` if all before it are."""
 
     length: int
     chance: float

@@ -1,6 +1,6 @@
 """Speculative decoding: a cheap draft proposes tokens, one step of the model checks them all.
 
-With a draft of γ tokens, each accepted with probability α whatever came before, a check gives on average
+With a draft of γ tokens, each accepted with probability α if all before it in the draft are, a check gives on average
 
     E(γ, α) = (1 − α^(γ + 1)) / (1 − α)                     tokens; γ + 1 where α = 1
 
@@ -98,8 +98,10 @@ class Speculation(Answer):
         drafting, checking = format_amount(asked.drafting, "s"), format_amount(asked.checking, "s")
         each, plain = format_amount(asked.time_per_token, "s"), format_amount(self.plain, "s")
         lines = [
-            f"{asked.length} tokens by {self.by}, {self.acceptance:.0%} of them accepted: "
-            f"{format_number(asked.tokens)} tokens for {drafting} of drafting and {checking} of checking",
+            f"{asked.length} tokens by {self.by}, each accepted with probability {self.acceptance:.0%} "
+            "if all before it are",
+            f"{format_number(asked.tokens)} tokens a check on average, the model's own among them, for {drafting} of "
+            f"drafting and {checking} of checking",
             f"{each} a token, {self.speedup:.2f} times as fast as {plain} ({FORM_TEXT[self.form]})",
             "no draft helps at this batch",
         ]
@@ -129,7 +131,7 @@ def _check_acceptance(acceptance: float) -> None:
 def expected_tokens(length: Size, acceptance: Size) -> Size:
     """Mean tokens a check of ``length`` drafted ones gives, the model's own included.
 
-    ``acceptance`` is the chance that one of them holds, from 0 to 1.
+    ``acceptance`` is the chance that one of them is accepted if all before it are, from 0 to 1.
 
     >>> round(sum(0.7**accepted for accepted in range(6)), 9) == round(expected_tokens(5, 0.7), 9)
     True
@@ -161,6 +163,7 @@ def speculate(
     ``by`` makes the draft: another model (a name, a configuration), which runs on the same chips in its own formats, or
     with its matrices in ``draft_weights``; a fraction of the model's own step; or ``mtp``, the model's own layers for
     further tokens, used one after another.
+    ``acceptance`` is the chance that a drafted token is accepted if all before it in the draft are.
     Drafts of up to ``longest`` tokens are tried, as far as the model's context reaches. ``options`` are those of
     :func:`roofline.models.serve_bound`.
     """
