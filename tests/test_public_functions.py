@@ -141,6 +141,78 @@ def test_a_word_of_the_command_line_is_told_what_python_calls_it(word: str) -> N
         assert raised.value.hint == SAID_IN_PYTHON[word]
 
 
+PLANNED: dict[str, Any] = {"on": "h100", "rate": "2/s", "prompt": 100, "output": 10, "formats": "bf16", "count": 1}
+
+#: Questions whose counts are text, and the same with numbers.
+COUNTS_AS_TEXT: list[tuple[Callable[..., Any], dict[str, Any], dict[str, Any]]] = [
+    (roofline.llm, {"context": "8k", "batch": "4"}, {"context": 8000, "batch": 4}),
+    (roofline.llm, {"context": "8Ki", "batch": "1:4:*2"}, {"context": 8192, "batch": [1, 2, 4]}),
+    (roofline.llm, {"prompt": "1k", "past": "2k", "output": "64"}, {"prompt": 1000, "past": 2000, "output": 64}),
+    (roofline.llm, {"context": "1k", "pool": "2"}, {"context": 1000, "pool": 2}),
+    (roofline.llm, {"context": "1k", "price": "$2.5/h"}, {"context": 1000, "price": 2.5}),
+    (roofline.llm, {"context": "1k", "draft": "4", "accept": "90%"}, {"context": 1000, "draft": 4, "accept": 0.9}),
+    (roofline.train, {"batch_tokens": "64k", "sequence": "1k"}, {"batch_tokens": 64000, "sequence": 1000}),
+    (roofline.train, {"tokens": "1T", "mfu": "40%", "price": "2"}, {"tokens": 10**12, "mfu": 0.4, "price": 2}),
+    (roofline.train, {"tokens": "300B", "chip_hours": "2M"}, {"tokens": 300 * 10**9, "chip_hours": 2e6}),
+    (roofline.sweep, {"batch": "1:4", "context": ["1k", "2k"]}, {"batch": [1, 2, 3, 4], "context": [1000, 2000]}),
+    (roofline.formula, {"batch": "8", "context": "8k"}, {"batch": 8, "context": 8000}),
+    (roofline.plan, {**PLANNED, "count": "1,2", "prompt": "1k"}, {**PLANNED, "count": (1, 2), "prompt": 1000}),
+    (roofline.plan, {**PLANNED, "most": "64", "shared": "50%"}, {**PLANNED, "most": 64, "shared": 0.5}),
+]
+
+
+@pytest.mark.parametrize(("ask", "typed", "meant"), COUNTS_AS_TEXT)
+def test_a_count_of_a_model_may_be_text(ask: Callable[..., Any], typed: Any, meant: Any) -> None:
+    first, second = (ask("llama-3-8b", **{"on": "h100", **asked}).to_dict() for asked in (typed, meant))
+    assert first == second
+
+
+def test_a_size_of_a_line_may_be_text() -> None:
+    line = "bf16[B, D] * bf16[D, F]"
+    found = roofline.bound(line, on="h100", B="8k", D="4Ki", F="4*D")
+    assert found.sizes == {"B": 8000, "D": 4096, "F": 16384}
+    assert roofline.bound(line, on="h100", B="1,2", D=8, F="2*max(D, 8)").sizes["B"].tolist() == [1, 2]
+    assert roofline.sweep(line, on="h100", B="1:8:*2", sizes={"D": "1k"}, F="D").plain("B") == [1, 2, 4, 8]
+    assert roofline.solve(line, "B", on="v5e", D="8k", F="8k").pick == roofline.solve(
+        line, "B", on="v5e", D=8000, F=8000).pick  # fmt: skip
+    assert roofline.layout("bf16[B_X, D]", mesh={"X": 4}, B="8k", D=8).local == (2000, 8)
+    assert [op.name for op in models.prefill("gpt2", prompt="1k")] == [
+        op.name for op in models.prefill("gpt2", prompt=1000)]  # fmt: skip
+
+
+def test_text_that_is_no_count_is_refused() -> None:
+    with pytest.raises(InputError, match="size context is '8q'; a size is a whole number"):
+        roofline.llm("llama-3-8b", on="h100", context="8q")
+    with pytest.raises(InputError, match="size context lists 'x'; numbers without separators"):
+        roofline.llm("llama-3-8b", on="h100", context="8k,x")
+    with pytest.raises(InputError, match="expected an operator before 'B'"):  # a size, not a billion
+        roofline.bound("bf16[B, D] * bf16[D, F]", on="h100", B="1B", D=8, F=8)
+    with pytest.raises(InputError, match=r"prompt is \[1000, 2000\]; a load is of one number of tokens"):
+        roofline.plan("llama-3-8b", **{**PLANNED, "prompt": "1k,2k"})
+    with pytest.raises(InputError, match="a number above 0"):
+        roofline.train("llama-3-8b", on="h100", tokens="many")
+    with pytest.raises(InputError, match="'often' does not start with a number"):
+        roofline.train("llama-3-8b", on="h100", tokens="1T", mfu="often")
+
+
+def test_an_argument_of_another_function_is_told() -> None:
+    with pytest.raises(InputError, match=r"there is no argument 'price'; did you mean 'prices'\?"):
+        roofline.plan("llama-3-8b", **PLANNED, price=3)
+    with pytest.raises(InputError, match="arguments are: on, rate, prompt, output, count, ttft"):
+        roofline.plan("llama-3-8b", **PLANNED, qqqqq=3)
+    with pytest.raises(InputError, match="arguments are: batch, prompt, context, output"):
+        roofline.llm("llama-3-8b", on="h100", context=9, qqqqq=3)
+    with pytest.raises(InputError, match="'count'; a line's attention is full unless it says causal"):
+        roofline.bound(LINE, on="h100", **SIZES, count="full")
+    for asked in (("llama-3-8b",), ("llama-3-8b", "gpt2")):
+        with pytest.raises(InputError, match="a comparison is of answers, not of what is asked; ask on several"):
+            roofline.compare(*asked, on=["h100", "h200"])
+    with pytest.raises(InputError, match="no argument 'input'; an input stands after the program, trace"):
+        roofline.trace(len, input="bf16[8]")
+    with pytest.raises(InputError, match=r"no argument 'backwards'; did you mean 'backward'\?"):
+        roofline.trace(len, "bf16[8]", backwards=True)
+
+
 def test_an_unknown_argument_of_a_plan_or_of_training_is_refused() -> None:
     asked: dict[str, Any] = {"on": "h100", "rate": "2/s", "prompt": 100, "output": 10}
     with pytest.raises(InputError, match="there is no argument 'tftt'"):

@@ -21,11 +21,17 @@ from __future__ import annotations
 
 import math
 import re
-from typing import Any
+from typing import Any, TypeAlias
 
+from roofline.counts import BINARY as _BINARY
+from roofline.counts import DECIMAL as _DECIMAL
+from roofline.counts import count as count
 from roofline.errors import QuantityError, quoted
 from roofline.letters import plain, powers
 from roofline.sizes import is_array, is_symbol, plain_number
+
+#: A number, or text that reads as one: ``40%``, ``8k``, ``$2.50/h``.
+Figure: TypeAlias = Any
 
 #: What each unit measures, and how a figure in it is written.
 UNITS: dict[str, tuple[str, str]] = {
@@ -41,8 +47,6 @@ UNITS: dict[str, tuple[str, str]] = {
     "": ("a plain number", "0.8"),
 }
 
-_DECIMAL = {"": 1.0, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15, "E": 1e18, "Z": 1e21, "Y": 1e24}
-_BINARY = {f"{letter}i": 1024.0**power for power, letter in enumerate("KMGTPE", start=1)}
 _SMALL = {"": 1.0, "m": 1e-3, "u": 1e-6, "µ": 1e-6, "μ": 1e-6, "n": 1e-9, "p": 1e-12, "f": 1e-15}
 _LONG_TIMES = {
     **dict.fromkeys(("min", "mins", "minute", "minutes"), 60.0),
@@ -71,38 +75,6 @@ _CLOCK = r"(?i)(?P<prefix>[kmgtpezy]?)h(?:z|ertz)"
 _POWER = r"(?P<prefix>[mkKMG]?)[wW](?:atts?)?"
 _HOUR = r"(?:/|per)\s*(?:(?:gpu|chip|device)[-/ ]?)?(?:h|hr|hour)"
 _PRICE = rf"(?i)(?:USD|\$|dollars?)?\s*{_HOUR}(?:\s*USD)?|USD|\$|dollars?"
-
-
-def count(text: str, billion: bool = False) -> int | float | None:
-    """Read a number as people write counts, whole where it can be; None for anything else.
-
-    ``k``, ``M``, ``G`` and ``T`` are powers of 1000 and ``Ki``, ``Mi``, ``Gi`` and ``Ti`` of 1024. ``billion`` allows
-    ``B``, which is the name of a size where sizes have names.
-
-    >>> count("8k"), count("128Ki"), count("4M"), count("1.5e3"), count("1_000"), count("0.5")
-    (8000, 131072, 4000000, 1500, 1000, 0.5)
-    >>> count("300B", billion=True), count("15T"), count("300B"), count("8*k")
-    (300000000000, 15000000000000, None, None)
-    """
-    found = re.fullmatch(r"([+-]?[\d._]+(?:[eE][+-]?\d+)?)(?:([kKMGT]|B)|([KMGT]i))?", plain(text).strip())
-    if found is None:
-        return float(text) if text.strip().lower().lstrip("+-") in ("nan", "inf", "infinity") else None
-    if found[2] == "B" and not billion:
-        return None
-    digits, decimal, binary = found.groups()
-    factor = int(_BINARY[binary] if binary else _DECIMAL[{"K": "k", "B": "G", None: ""}.get(decimal, decimal)])
-    digits = digits.replace("_", "")
-    try:
-        if digits.lstrip("+-").isdigit():
-            return int(digits) * factor
-        from decimal import Decimal
-
-        exact = Decimal(digits) * factor
-    except (ArithmeticError, ValueError):
-        return None
-    if exact.adjusted() > 308:
-        return math.copysign(math.inf, exact)
-    return int(exact) if exact == exact.to_integral_value() else float(exact)
 
 
 def whole_number(text: str) -> int | None:
@@ -143,6 +115,18 @@ def parse(text: Any, unit: str, *, zero: bool = False) -> float:
     else:
         value = _as_float(text, unit)
     return _checked(value, text, unit, zero)
+
+
+def figure(value: Any, unit: str) -> Any:
+    """A figure that is given as text as a number in ``unit``; anything else as it is.
+
+    >>> figure("40%", ""), figure("$2.50/h", "USD/h"), figure("2.664M", ""), figure(0.4, ""), figure(None, "")
+    (0.4, 2.5, 2664000, 0.4, None)
+    """
+    if not isinstance(value, str):
+        return value
+    plain_count = count(value) if not unit and value.strip()[:1].isdigit() else None
+    return parse(value, unit, zero=True) if plain_count is None else plain_count
 
 
 def kind_of(text: str) -> str | None:

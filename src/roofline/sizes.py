@@ -22,6 +22,7 @@ from functools import cache, wraps
 from types import ModuleType
 from typing import Any, TypeAlias, TypeVar, cast
 
+from roofline.counts import COUNTS, typed_size
 from roofline.errors import SizeError
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -87,16 +88,22 @@ def _item(value: Any) -> Any:
 
 
 def plain_numbers(function: Function) -> Function:
-    """Make a public function take numbers of numpy: inside they are Python numbers, which do not overflow.
+    """Make a public function take numbers of numpy, and counts as text: inside they are Python numbers.
+
+    Those of numpy would overflow. Arguments that are counts stand in :data:`roofline.counts.COUNTS`.
 
     >>> import numpy as np
     >>> plain_numbers(lambda size: size)(np.int8(100)) * 2
     200
+    >>> plain_numbers(lambda **sizes: sizes)(context="8k", tensor="1,8", weights="int8")
+    {'context': 8000, 'tensor': [1, 8], 'weights': 'int8'}
     """
 
     @wraps(function)
     def taken(*given: Any, **named: Any) -> Any:
-        return function(*map(plain_number, given), **{name: plain_number(value) for name, value in named.items()})
+        plain = {name: plain_number(value) for name, value in named.items()}
+        plain |= {name: typed_size(name, plain[name], billion) for name, billion in COUNTS.items() if name in plain}
+        return function(*map(plain_number, given), **plain)
 
     return cast("Function", taken)
 
@@ -202,6 +209,8 @@ def check(name: str, value: Any) -> Size:
 
     >>> check("B", 64), check("B", 4e6)
     (64, 4000000)
+    >>> check("B", "8k")
+    8000
     >>> check("B", 0)
     Traceback (most recent call last):
     roofline.errors.SizeError: size B is 0; a size is a whole number of at least 1
@@ -209,6 +218,7 @@ def check(name: str, value: Any) -> Size:
     Traceback (most recent call last):
     roofline.errors.SizeError: size B is 2.5; a size is a whole number of at least 1
     """
+    value = typed_size(name, value)
     if is_array(value) or isinstance(value, list | tuple | range):
         return _check_array(name, value)
     if is_symbol(value):

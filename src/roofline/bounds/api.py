@@ -18,6 +18,7 @@ from roofline.bounds.question import (
     several_amounts,
     without_helpers,
 )
+from roofline.counts import typed_sizes
 from roofline.errors import InputError, SizeError, did_you_mean, quoted, suggest
 from roofline.hardware import chip, override, with_choices
 from roofline.hardware.machine import Machine
@@ -29,6 +30,9 @@ from roofline.signatures import NAMED_SIZES, SAID_IN_PYTHON, takes
 from roofline.sizes import is_array, plain_number
 
 On = str | Machine | None
+
+#: Arguments of models that a line of notation says itself.
+_SAID_IN_A_LINE = {"count": "a line's attention is full unless it says causal, as in attention(q, k, v, causal)"}
 
 #: Arguments of a question beside its expression, target and sizes, each with its default.
 ARGUMENTS: Mapping[str, Any] = {
@@ -222,10 +226,10 @@ def _no_slip(named: Mapping[str, Any], names: Sequence[str], given: Mapping[str,
     helpers = {name for value in given.values() if isinstance(value, str) for name in formula_names(value)}
     for word in named.keys() - {*names, *helpers}:
         near = did_you_mean(word, ARGUMENTS) if len(word) > 2 else None
-        said = SAID_IN_PYTHON.get(word) or (near and f"did you mean {near!r}?")
+        said = _SAID_IN_A_LINE.get(word) or SAID_IN_PYTHON.get(word) or (near and f"did you mean {near!r}?")
         if said:
             raise InputError(f"there is no argument {word!r}", hint=said)
-        if isinstance(named[word], str):
+        if isinstance(given[word], str):
             raise SizeError(
                 f"size {word} stands nowhere in the question", hint=suggest(word, dict.fromkeys(names), what="sizes")
             )
@@ -260,7 +264,7 @@ def _all_sizes(sizes: Mapping[str, Any] | None, named: Mapping[str, Any]) -> dic
     both = sorted((sizes or {}).keys() & named.keys())
     if both:
         raise InputError(f"size {both[0]} is given twice", hint="give it once")
-    return {**(sizes or {}), **named}
+    return typed_sizes({**(sizes or {}), **named})
 
 
 def _mesh(parsed: Program, given: Mapping[str, Any], sizes: dict[str, Any]) -> dict[str, Any]:

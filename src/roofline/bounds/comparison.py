@@ -19,6 +19,7 @@ from roofline.answers import Answer, Comparable, Fact, plain_data
 from roofline.errors import InputError, suggest
 from roofline.quantity import UNITS, format_amount, format_count, format_number, format_percent
 from roofline.sections import BLANK, Amount, Column, Headline, Listing, Row, Section, Sentences, Table, Words, assumes
+from roofline.signatures import takes
 from roofline.sizes import is_number
 from roofline.statements import without
 
@@ -163,12 +164,16 @@ def _over(fact: Fact | None, other: Fact | None) -> float | None:
     return float(fact.value) / float(other.value)
 
 
-def compare(*answers: Any, names: Sequence[str] = ()) -> SideBySide:
+@takes()
+def compare(*answers: Any, names: Sequence[str] = (), **asked: Any) -> SideBySide:
     """Put answers of one kind side by side: bounds, servings or trainings, on several machines or under several terms.
 
     ``names`` are the heads of the columns: by default the machines, numbered where one stands twice. An answer with
     open or several sizes is an error: :func:`roofline.sweep` compares those.
     """
+    if asked or any(isinstance(answer, str) for answer in answers):
+        hint = "ask on several machines, as in llm(model, on=['h100', 'h200']), or compare(first, second)"
+        raise InputError("a comparison is of answers, not of what is asked", hint=hint)
     if len(answers) < 2:
         raise InputError("a comparison needs two answers or more", hint="compare(first, second)")
     kinds = {type(answer).__name__ for answer in answers}

@@ -24,6 +24,7 @@ from roofline.answers import Comparable, Fact, attributes
 from roofline.bounds.api import target
 from roofline.bounds.conventions import named_axes
 from roofline.bounds.question import axis_size, resolve_sizes
+from roofline.counts import typed_sizes
 from roofline.errors import InputError, NotationError, SizeError, suggest
 from roofline.notation import parse
 from roofline.notation.scope import DEFAULT_DTYPE
@@ -241,7 +242,7 @@ def layout(
     twice = sorted({*(sizes or {})} & {*named})
     if twice:
         raise InputError(f"size {twice[0]} is given twice", hint="give it once")
-    given = resolve_sizes({**(sizes or {}), **named})
+    given = resolve_sizes(typed_sizes({**(sizes or {}), **named}))
     axes, notes = _axes(node, tensor, shape, on, files, given)
     labels = [dim.name for dim in node.dims or () if dim.name]
     beside = {*axes, *(name for size in shape.values() if isinstance(size, str) for name in formula_names(size))}

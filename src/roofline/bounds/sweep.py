@@ -21,6 +21,7 @@ from roofline.bounds.api import question
 from roofline.bounds.arrays import evaluated, no_closed_form, said_of_all
 from roofline.bounds.bound import Bound
 from roofline.bounds.question import Question, of_several_chips, resolve_sizes, without_helpers
+from roofline.counts import typed_size, typed_sizes
 from roofline.errors import InputError, SizeError, suggest
 from roofline.formulas.compiled import Compiled, Evaluated
 from roofline.formulas.tables import Columns, integers, stacked
@@ -229,6 +230,9 @@ def _asked(
     """The question of a table, the grid of its sizes, and its columns."""
     columns = None if columns is None else listed_names(columns)
     formulas: dict[str, str] = {}
+    arguments = {k: v if k in _NOT_SIZES else typed_size(k, v) for k, v in arguments.items()}
+    if isinstance(arguments.get("sizes"), Mapping):
+        arguments["sizes"] = typed_sizes(arguments["sizes"])
     for source in (arguments, arguments.get("sizes") or {}):
         formulas |= {k: v for k, v in source.items() if isinstance(v, str) and k not in _NOT_SIZES}
     plain = {k: v for k, v in arguments.items() if k not in formulas}

@@ -22,6 +22,7 @@ from roofline.bounds.ridges import Zones, zones
 from roofline.charts.chart import Chart, charts_of
 from roofline.charts.drawing import THEMES
 from roofline.charts.series import MOST_CURVES, Series, series
+from roofline.counts import typed_sizes
 from roofline.errors import InputError, SizeError, suggest
 from roofline.hardware.machine import Machine
 from roofline.hardware.overrides import override
@@ -257,7 +258,8 @@ def _split(sizes: Mapping[str, Any] | None, arguments: Mapping[str, Any]) -> tup
     twice = next((name for name in named if name in (sizes or {})), None)
     if twice is not None:
         raise SizeError(f"size {twice} is given twice", hint="give it once")
-    return {**(sizes or {}), **named}, {name: value for name, value in arguments.items() if name in ARGUMENTS}
+    choices = {name: value for name, value in arguments.items() if name in ARGUMENTS}
+    return typed_sizes({**(sizes or {}), **named}), choices
 
 
 def _has_several(value: Any) -> bool:

@@ -25,11 +25,11 @@ from roofline.cli.options import (
     convention_arguments,
     expectation_wanted,
     on_each,
-    parse_size,
     target_arguments,
     targets,
 )
 from roofline.cli.output import ChartKind, show, show_chart, show_json
+from roofline.counts import parse_size
 from roofline.errors import InputError
 from roofline.sizes import check
 

@@ -8,20 +8,19 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from roofline.bounds.conventions import NAMES, settings
+from roofline.counts import SIZE, count, is_group, parse_size
 from roofline.errors import InputError, SizeError
 from roofline.hardware.catalog import user_file
 from roofline.letters import plain
 from roofline.notation.functions import longest_match
 from roofline.ops.formula import FUNCTIONS
-from roofline.quantity import count, whole_number
+from roofline.quantity import whole_number
 
-_SIZE = re.compile(r"\s*([^\W\d]\w*)\s*=\s*([^\[\]]*)", re.DOTALL)
+_SIZE = re.compile(SIZE, re.DOTALL)
 #: A list as Python writes it, ``B=[1, 2, 4]``: its brackets go.
 _LIST = r"(\s*[^\W\d]\w*\s*=\s*)[\[(]([\d\s,._e]*,[\d\s,._e]*\d)[\])]\s*"
 #: What reads as one number with separators of thousands, and as a list.
 _SEPARATED = r"\d{1,3}(?:,[1-9]\d{2})+"
-_WHOLE = r"\d[\d_]*(?:\.\d+)?(?:e\+?\d+)?(?:[kmgt]i?)?"
-_RANGE = rf"({_WHOLE}):({_WHOLE})(?::(\*?)({_WHOLE}))?"
 
 
 def targets(words: Sequence[str]) -> list[str | None]:
@@ -132,65 +131,6 @@ def _is_call(text: str) -> bool:
         return False
 
     return match.group(1) not in FUNCTIONS and longest_match(match.group(1)) is not None
-
-
-def parse_size(name: str, text: str) -> Any:
-    """Read a size: a number, a list ``1024,4096``, a range ``1:512`` (both ends), ``1:512:2``, ``1:512:*2``, a formula.
-
-    >>> parse_size("B", "1:8:*2"), parse_size("B", "1:7:3"), parse_size("B", "4e6"), parse_size("F", "4*D")
-    ([1, 2, 4, 8], [1, 4, 7], 4000000, '4*D')
-    >>> parse_size("D", "8k"), parse_size("D", "8Ki"), parse_size("D", "1k:4k:*2")    # SI, binary
-    (8000, 8192, [1000, 2000, 4000])
-    """
-    if not text:
-        raise SizeError(f"size {name} has no value", hint=f"for instance {name}=64")
-    if "," in text:
-        return [_item(name, item.strip()) for item in text.split(",")]
-    match = re.fullmatch(_RANGE, text.replace(" ", ""), re.IGNORECASE) if ":" in text else None
-    if match is not None:
-        return _range(name, *match.groups())
-    if ":" in text or re.fullmatch(r"\d+\s*(\.\.+|…)\s*\d+", text):
-        raise SizeError(f"size {name} is {text!r}", hint=f"a range is {name}=1:512, {name}=1:512:8 or {name}=1:512:*2")
-    number = count(text)
-    return text if number is None else number
-
-
-def _range(name: str, first: str, last: str, times: str | None, step: str | None) -> list[int]:
-    hint = "as in 1:512, 1:512:8 (steps) or 1:512:*2 (doubling)"
-    low, high, by = (count(text) for text in (first, last, step or "1"))
-    if not (isinstance(low, int) and isinstance(high, int) and isinstance(by, int)):
-        raise SizeError(f"size {name} has a range of {first}:{last}, and sizes are whole numbers", hint=hint)
-    if low < 1:
-        raise SizeError(f"size {name} has a range that starts at {low}; a size is at least 1", hint=hint)
-    if low > high:
-        raise SizeError(f"size {name} has an empty range {first}:{last}", hint=hint)
-    if by < (2 if times else 1):
-        raise SizeError(f"size {name} has a range with a step of {times}{by}", hint=hint)
-    if (high - low) // by > 50_000_000 and not times:
-        raise SizeError(f"size {name} has over 50 million values", hint="take larger steps")
-    if not times:
-        return list(range(low, high + 1, by))
-    values = [low]
-    while values[-1] * by <= high:
-        values.append(values[-1] * by)
-    return values
-
-
-def _item(name: str, text: str) -> int | float:
-    number = count(text)
-    if number is None or _is_group(text):
-        hint = f"numbers without separators, as in {name}=1024,4096"
-        if _SIZE.fullmatch(text):
-            hint = f"each size is a word of its own, after a space: {name}=64 {text}"
-        elif not text:
-            hint = f"no comma stands at an end; each size is a word of its own, after a space: {name}=64 …"
-        raise SizeError(f"size {name} lists {text!r}", hint=hint)
-    return number
-
-
-def _is_group(text: str) -> bool:
-    """Say whether this is what stands behind a thousands separator: ``024``."""
-    return len(text) > 1 and text[0] == "0" and text.isdigit()
 
 
 def parse_set(items: Sequence[str]) -> dict[str, str]:
@@ -305,7 +245,7 @@ def parse_amount(text: str | None) -> str | list[str] | None:
     parts = [part.strip() for part in plain(text).split(",")]
     if len(parts) == 1 or "(" in plain(text):
         return text
-    if any(map(_is_group, parts)):
+    if any(map(is_group, parts)):
         raise InputError(f"{text!r} is a list: {', '.join(parts)}", hint="numbers without separators, as in 1e6,2500")
     return parts
 

@@ -15,13 +15,13 @@ from roofline.cli.option_table import BYTES, ESTIMATE, EXPECT, SEVERAL, option, 
 from roofline.cli.options import (
     convention_arguments,
     expectation_wanted,
-    parse_size,
     side_by_side,
     target_arguments,
     targets,
 )
 from roofline.cli.output import is_kept, show, show_chart, show_json
 from roofline.cli.progress import working
+from roofline.counts import parse_size
 from roofline.errors import InputError, SizeError, quoted, suggest
 from roofline.files import write_text
 from roofline.quantity import whole_number

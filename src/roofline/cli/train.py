@@ -15,8 +15,9 @@ from roofline.cli.options import convention_arguments, expectation_wanted, on_ea
 from roofline.cli.output import show, show_json
 from roofline.cli.progress import working
 from roofline.cli.values import POWER
+from roofline.counts import count
 from roofline.errors import InputError
-from roofline.quantity import count, whole_number
+from roofline.quantity import whole_number
 from roofline.sizes import LARGEST
 
 #: Options that say nothing without another.

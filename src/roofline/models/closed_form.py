@@ -32,7 +32,7 @@ from roofline.models.serving.step import PHASES, latent_attention_ways
 from roofline.models.training.answer import Training
 from roofline.models.training.step import train
 from roofline.signatures import optional, takes
-from roofline.sizes import is_array, product, symbol
+from roofline.sizes import is_array, plain_numbers, product, symbol
 
 #: A number of tokens to show a formula at, where none is given.
 EXAMPLE = 8192
@@ -50,6 +50,7 @@ SIZES = frozenset(("batch", "batch_tokens", "sequence", *(name for kind in PHASE
 _OF_TRAINING = {"batch_tokens": 2**20, "sequence": 4096}
 
 
+@plain_numbers
 @takes(serve_bound)
 def model_formula(model: Model | str, phase: str = "decode", *, on: str | Machine, **options: Any) -> Formula:
     """The closed form of one step, in its sizes: ``batch`` and ``context``, ``prompt``, or ``batch_tokens``.

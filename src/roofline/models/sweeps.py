@@ -33,7 +33,7 @@ from roofline.models.serving import serve_bound
 from roofline.models.serving.step import PHASES
 from roofline.progress import stopped
 from roofline.signatures import listed_names, takes
-from roofline.sizes import Codes, check
+from roofline.sizes import Codes, check, plain_numbers
 
 #: Columns that a sweep of steps may have, beside ``time.<resource>`` and ``memory.<part>``.
 COLUMNS = (
@@ -103,6 +103,7 @@ def sweep(expression: Model | str | None = None, phase: str = "decode", **argume
 
 
 @estimable
+@plain_numbers
 def sweep_steps(
     model: Model | str,
     phase: str = "decode",

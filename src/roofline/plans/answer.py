@@ -51,9 +51,10 @@ from roofline.plans.search import KINDS, Assessment, Deployment, GroupSearch, Re
 from roofline.plans.simulation import simulation_sections
 from roofline.plans.speculation import Acceptance, Speculating
 from roofline.progress import counted, stopped, tell
-from roofline.quantity import format_amount, format_number, parse
+from roofline.quantity import Figure, figure, format_amount, format_number, parse
 from roofline.sections import BLANK, Amount, Column, Headline, Pairs, Row, Section, Sentences, Table, assumes, figures
 from roofline.signatures import listed_names, takes
+from roofline.sizes import plain_numbers
 
 SCHEMA = "roofline/plan/1"
 
@@ -473,15 +474,16 @@ class DeploymentPlan(Answer):
         }
 
 
+@plain_numbers
 @takes(serve_bound, but=("chunk", "prompts", "last", "tokens", "context", "batch", "weights", "kv"))
 def plan(
     model: Model | str,
     *,
     on: Sequence[str],
     rate: str | float,
-    prompt: int,
-    output: int,
-    count: int | Sequence[int] = tuple(range(1, 65)),
+    prompt: Figure,
+    output: Figure,
+    count: Figure | Sequence[int] = tuple(range(1, 65)),
     ttft: str | float | None = None,
     tpot: str | float | None = None,
     e2e: str | float | None = None,
@@ -490,14 +492,14 @@ def plan(
     objective: str | None = None,
     formats: Sequence[str] = (),
     disaggregate: bool = False,
-    shared: float = 0.0,
+    shared: Figure = 0.0,
     lengths: str = "geometric",
     arrival_variation: float = 1.0,
-    most: int = MOST_SEQUENCES,
-    memory_share: float = MEMORY_SHARE,
+    most: Figure = MOST_SEQUENCES,
+    memory_share: Figure = MEMORY_SHARE,
     estimate: bool | str | None = None,
-    draft: int | Sequence[int] = (),
-    accept: float = 0.8,
+    draft: Figure | Sequence[int] = (),
+    accept: Figure = 0.8,
     draft_by: Model | str | float = 0.1,
     draft_weights: str | None = None,
     workers: int | None = None,
@@ -522,9 +524,10 @@ def plan(
     ``announce`` is told the address of its dashboard.
     """
     most, accept = options.pop("most_sequences", most), options.pop("acceptance", accept)  # their older names
-    check_options(options, serve_bound, also=("most", "accept"))
+    check_options(options, plan, serve_bound)
     on, formats = listed_names(on), listed_names(formats)
     prices = read_prices([prices], on) if isinstance(prices, str) else prices
+    shared, accept, memory_share = (figure(value, "") for value in (shared, accept, memory_share))
     estimate = "vllm" if estimate is True else estimate or None
     count, draft = ((each,) if isinstance(each, int) else each for each in (count, draft))
     unknown = [name for name in formats if name not in FORMATS]
@@ -558,7 +561,7 @@ def plan(
         Limits(**times, percentile=percentile),
         tuple(dict.fromkeys(on)),
         tuple(count),
-        dict(prices or {}),
+        {name: figure(price, "USD/h") for name, price in (prices or {}).items()},
         objective,
         tuple(formats),
         disaggregate,

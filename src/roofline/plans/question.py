@@ -16,7 +16,7 @@ from functools import cache
 from typing import Any
 
 from roofline.answers import attributes
-from roofline.errors import InputError, QuantityError
+from roofline.errors import InputError, QuantityError, quoted
 from roofline.files import read_toml
 from roofline.models.description import Model
 from roofline.plans.load import LENGTHS
@@ -64,9 +64,12 @@ class Load:
         if not 0 < self.rate < float("inf"):
             raise InputError(f"a rate of {self.rate:g} requests/s", hint="requests a second, as in 12/s")
         for name in ("prompt", "output"):
-            if getattr(self, name) < 1:
-                raise InputError(f"{name} of {getattr(self, name)} tokens", hint="1 token at least")
-            check(name, getattr(self, name))
+            tokens = getattr(self, name)
+            if not isinstance(tokens, int | float):
+                raise InputError(f"{name} is {quoted(tokens)}", hint="a load is of one number of tokens, as in 1024")
+            if tokens < 1:
+                raise InputError(f"{name} of {tokens} tokens", hint="1 token at least")
+            check(name, tokens)
         if not 0 <= self.shared < 1:
             raise InputError(f"{self.shared:g} of each prompt shared", hint="a share of 0 to below 1, as in 80%")
         if self.lengths not in LENGTHS:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from importlib import import_module
 from inspect import signature
 from typing import Any, NamedTuple
@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 from roofline.answers import on_several
 from roofline.bounds.api import target
 from roofline.bounds.conventions import OF_OPERATIONS, Conventions
-from roofline.errors import InputError, load_extra, suggest
+from roofline.counts import typed_sizes
+from roofline.errors import InputError, did_you_mean, load_extra, suggest
 from roofline.programs.traced import Traced
 from roofline.signatures import optional, renamed, takes
 
@@ -29,6 +30,10 @@ FRONT_ENDS: dict[str, FrontEnd] = {
     "jax": FrontEnd("jax", "jax", "roofline.programs.jax.trace"),
     "onnx": FrontEnd("onnx", "onnx", "roofline.programs.onnx.trace"),
 }
+
+
+#: Words for inputs, which stand after the program.
+_INPUTS = ("input", "inputs", "args", "example_inputs")
 
 
 @on_several
@@ -59,9 +64,20 @@ def trace(program: Any, *inputs: Any, frontend: str | None = None, **options: An
     if options.get("sizes"):
         from roofline.bounds.question import resolve_sizes
 
-        options["sizes"] = resolve_sizes(options["sizes"])
-    traced: Traced = front_end(frontend or guess(program, inputs)).trace(program, *inputs, **options)
+        options["sizes"] = resolve_sizes(typed_sizes(options["sizes"]))
+    found = front_end(frontend or guess(program, inputs))
+    _check_options(options, signature(found.trace).parameters)
+    traced: Traced = found.trace(program, *inputs, **options)
     return traced.bound(**placed) if placed else traced
+
+
+def _check_options(options: Mapping[str, Any], known: Collection[str]) -> None:
+    """Refuse an argument that a front end does not take, such as an input by its name."""
+    for name in options:
+        if name not in known:
+            near = did_you_mean(name, known) if name not in _INPUTS else None
+            hint = "an input stands after the program, trace(program, x), or by its name in kwargs={'x': x}"
+            raise InputError(f"there is no argument {name!r}", hint=f"did you mean {near!r}?" if near else hint)
 
 
 def front_end(name: str) -> Any:

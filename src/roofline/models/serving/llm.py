@@ -19,13 +19,14 @@ from roofline.bounds.conventions import OF_OPERATIONS
 from roofline.errors import InputError
 from roofline.models.config import load
 from roofline.models.description import Model
+from roofline.models.operations import check_options
 from roofline.models.parallelism.layout import OPTIONS
 from roofline.models.parallelism.layout import pool as chips_sharing
 from roofline.models.serving.answer import FurtherAnswer, serve
 from roofline.models.step import PREFILL_ONLY
-from roofline.quantity import format_amount, format_number, parse, whole_number
+from roofline.quantity import Figure, figure, format_amount, format_number, parse, whole_number
 from roofline.signatures import takes
-from roofline.sizes import Size, is_array
+from roofline.sizes import Size, check, is_array, plain_numbers
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +124,11 @@ def _speculation(asked: ServingQuestion, found: Any) -> FurtherAnswer:
     with suppress(ValueError):
         by = float(by)
     sizes = {"batch": batch, "context": context, "draft": asked.wanted["draft"], "form": asked.wanted["form"]}
-    drafter = {"by": by, "draft_weights": asked.wanted["draft_weights"], "acceptance": asked.wanted["accept"]}
+    drafter = {
+        "by": by,
+        "draft_weights": asked.wanted["draft_weights"],
+        "acceptance": figure(asked.wanted["accept"], ""),
+    }
     answer = speculate(asked.model, **drafter, **sizes, **asked.decoding)
     each = format_amount(answer.asked.time_per_token, "s")
     lead = f"with drafts of {answer.asked.length:,} {each} a token, {answer.speedup:.2f}x: {FORM_TEXT[answer.form]}"
@@ -190,6 +195,7 @@ def _cost(asked: ServingQuestion, found: Any) -> FurtherAnswer:
     if found is None:
         raise InputError("--price and --power need a step to price", hint="give --prompt or --context")
     price, text = asked.wanted["price"], asked.wanted["power"]
+    price = figure(price, "USD/h")
     machine = (found.decode or found.prefill).machine
     form = check_form(asked.wanted["form"], asked.arguments)
     floor = "at the floor: a real run takes longer and costs as many times more"
@@ -251,6 +257,7 @@ _WORK = {
 
 @on_several
 @estimable
+@plain_numbers
 @takes(serve, but=("algorithm",))
 def llm(
     model: Model | str,
@@ -264,10 +271,10 @@ def llm(
     front: bool = False,
     fit: bool = False,
     advise: bool = False,
-    price: float | None = None,
+    price: Figure | None = None,
     power: float | str | None = None,
     draft: int | None = None,
-    accept: float = 0.8,
+    accept: Figure = 0.8,
     draft_by: Any = None,
     draft_weights: str | None = None,
     prefill_on: str | None = None,
@@ -307,6 +314,7 @@ def llm(
         "prefill_link": prefill_link,
     }  # fmt: skip
     options |= {} if algorithm is None else {"algorithm": algorithm}
+    check_options(options, llm, serve)
     described, arguments = load(model), _pooled(options, pool)
     sizes = {"batch": batch, "prompt": prompt, "context": context}
     asked = ServingQuestion(described, sizes, arguments, wanted)
@@ -357,6 +365,7 @@ def _front(asked: ServingQuestion, tpot: Any) -> Any:
 
 def _pooled(options: dict[str, Any], chips: int) -> dict[str, Any]:
     """The arguments of a step, on a pool of chips where there are several."""
+    chips = check("pool", chips)
     ways = [name for name in options if name in OPTIONS or name == "algorithm"]
     if chips > 1 and ways:
         raise InputError(f"a pool of chips is not split by {ways[0]} too", hint="give one of the two")

@@ -29,9 +29,9 @@ from roofline.hardware.rate import rate
 from roofline.models.config import load
 from roofline.models.description import Model
 from roofline.models.model_outline import outline
-from roofline.quantity import format_amount, format_count, format_number
+from roofline.quantity import Figure, figure, format_amount, format_count, format_number
 from roofline.sections import Section, word_pairs
-from roofline.sizes import product
+from roofline.sizes import plain_numbers, product
 from roofline.work import Key
 
 HOUR = 3600.0
@@ -204,17 +204,18 @@ class TokenBudget(Comparable):
         return f"TokenBudget {self.model.name}: {hours}{days} at {self.mfu:.1%} MFU on {self.machine.name}"
 
 
+@plain_numbers
 def budget(
     model: Model | str | float | os.PathLike[str] | Mapping[str, Any],
     *,
-    tokens: float,
+    tokens: Figure,
     on: Any,
-    chips: float | None = None,
-    mfu: float | None = None,
-    days: float | None = None,
-    chip_hours: float | None = None,
-    price: float | None = None,
-    power: float | None = None,
+    chips: Figure | None = None,
+    mfu: Figure | None = None,
+    days: Figure | None = None,
+    chip_hours: Figure | None = None,
+    price: Figure | None = None,
+    power: Figure | None = None,
     checkpoint: str = "none",
     weights: str | None = None,
     set: Mapping[str, Any] | None = None,
@@ -246,6 +247,8 @@ def budget(
     peak = rate(machine, Key("flops", "matrix", dtype))
     if peak is None:
         raise HardwareError(f"{machine.name} has no peak for {dtype}", hint=f"give one: --set {dtype}=…")
+    mfu, days, chip_hours = (figure(value, "") for value in (mfu, days, chip_hours))
+    price, power = figure(price, "USD/h"), figure(power, "W")
     figures = {"tokens": tokens, "mfu": mfu, "days": days, "chip_hours": chip_hours, "chips": chips, "price": price}
     for name, value in {**figures, "power": power}.items():
         if value is not None and not (isinstance(value, int | float) and math.isfinite(value) and value > 0):

@@ -23,11 +23,12 @@ from roofline.models.training.budget import budget
 from roofline.models.training.memory import training_memory
 from roofline.models.training.step import train as train_step
 from roofline.signatures import optional, takes
-from roofline.sizes import Size
+from roofline.sizes import Size, plain_numbers
 
 
 @on_several
 @estimable
+@plain_numbers
 @takes(train_step, optional(days="float", chip_hours="float"))
 def train(
     model: Model | str | float | os.PathLike[str] | Mapping[str, Any],
