@@ -118,7 +118,7 @@ def test_what_does_not_fit(capsys: Capture) -> None:
     text = run(capsys, "llm", "llama-2-70b", "--on", "h100", "--prompt", "1000")
     assert text.index("DOES NOT FIT: needs 138 GB, hbm has 84.9 GB · would fit: fp8 weights") < text.index("prefill")
     assert "does not fit" in text
-    assert "instead: fp8 weights; or 2 such chips by memory, 2 that split it; or one NVIDIA H200 SXM" in text
+    assert "instead: fp8 weights; or 2 such chips hold it (--tensor 2); or one NVIDIA H200 SXM" in text
 
 
 MESSAGES = [

@@ -61,7 +61,7 @@ def test_what_does_not_fit_is_no_price(capsys: Capture) -> None:
     assert dollars(capsys, *words) == pytest.approx(one)
     assert "the least of the configurations that fit" in run(capsys, *SEVENTY, *words, "--price", "2")
     none = run(capsys, *SEVENTY, "--on", "h200", "--batch", "64,1000", "--price", "2")
-    assert "the least of the configurations, none of which fits" in none
+    assert "no cost of tokens, as none of these fits" in none
 
 
 @pytest.mark.parametrize(
@@ -118,7 +118,7 @@ def test_what_would_fit_in_place_of_a_pool_is_in_chips(capsys: Capture) -> None:
     assert (given["sequences"], given["tokens"]) == (0, 0)
     assert "on 2 x h100 weights do not fit" in run(capsys, *words, "--on", "h100", "--pool", "2", "--fit")
     for found in (alone, pooled):
-        assert "10 such chips by memory, 16 that split it" in found["memory"]["instead"]
+        assert "10 such chips have the memory, 16 split it evenly (--tensor 16)" in found["memory"]["instead"]
     nine = as_json(capsys, *words, "--on", "h100", "--pool", "9")
     assert nine["memory"]["instead"].endswith("or 9 x NVIDIA H100 NVL 94GB")
 

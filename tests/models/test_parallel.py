@@ -145,7 +145,7 @@ def test_a_table_over_chips() -> None:
 def test_what_does_not_fit_counts_all_chips() -> None:
     found = serve("deepseek-v3", on="h100:4", tensor=4, context=1024)
     assert found.memory.fits is False
-    assert (found.fitting() or "").startswith("8 such chips by memory")
+    assert (found.fitting() or "").startswith("8 such chips have the memory")
 
 
 # ---- axes of a slice

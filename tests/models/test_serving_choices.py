@@ -25,6 +25,8 @@ from roofline.models import (
 from roofline.models.parallelism.block_splitting import divides
 from roofline.models.parallelism.splitting import local_model
 from roofline.models.serving.fit import decode_footprint
+from roofline.models.serving.llm import llm
+from roofline.rendering.terminal import as_text
 from tests.strategies import few
 
 # ---- latency against throughput
@@ -245,11 +247,69 @@ def test_each_thing_near_fits_and_the_next_does_not(name: str, on: str, batch: i
 
 def test_what_is_near_is_said_with_the_memory() -> None:
     found = serve("llama-3-70b", on="h100", batch=8, context=8000)
-    assert found.fitting() == "int4 weights; or 2 such chips by memory, 2 that split it; or one NVIDIA B200 SXM"
+    assert found.fitting() == (
+        "fp8 weights with fp8 keys and values; or int4 weights; or 2 such chips hold it (--tensor 2); "
+        "or one NVIDIA B200 SXM"
+    )
     split = serve("llama-3-70b", on="h100:2", tensor=2, batch=64, context=8000)
     assert (split.fitting() or "").startswith(
         "batch 5 at this context; or fp8 keys and values"
     ) or split.memory.fits is False
+
+
+@pytest.mark.parametrize(
+    ("name", "asked"),
+    [
+        ("llama-3-70b", {"on": "h200:8", "prompt": 32000}),
+        ("llama-3-70b", {"on": "h100:6", "context": 1024}),
+        ("deepseek-v3", {"on": "h200:8", "context": 1024}),
+        ("llama-2-13b", {"on": "l40s", "batch": 16, "context": 4000}),
+        ("llama-3-8b", {"on": "h100", "batch": 64, "prompt": 8000}),
+    ],
+)
+def test_what_is_near_fits_with_the_prompt_too(name: str, asked: dict[str, Any]) -> None:
+    def fits(**changed: Any) -> Any:
+        return serve(name, **{**asked, **changed}).memory.fits
+
+    near = serve(name, **asked).nearest()
+    assert near is not None
+    assert fits() is False
+    for layout in near.layouts:
+        assert fits(**layout)
+    if near.together:
+        assert fits(**dict(near.together))
+        assert not any(fits(**{part: wanted}) for part, wanted in near.together)
+    for part, wanted in near.formats:
+        assert fits(**{part: wanted})
+    if near.batch:
+        assert fits(batch=near.batch)
+        assert not fits(batch=near.batch + 1)
+
+
+def test_chips_that_are_there_are_the_first_remedy() -> None:
+    found = serve("llama-3-70b", on="h200:8", prompt=32000).nearest()
+    assert found is not None
+    assert found.said[:2] == ("split over the 8 (--tensor 8)", "fp8 weights")
+    experts = serve("deepseek-v3", on="h200:8", context=1024).nearest()
+    assert experts is not None
+    assert experts.said[0] == "split over the 8 (--tensor 8 or --expert 8)"
+    six = serve("llama-3-70b", on="h100:6", context=1024).nearest()
+    assert six is not None
+    assert six.said[0] == "split over 2 of the 6 (--tensor 2)"
+    assert not nearest("llama-3-70b", "h100", batch=1, context=1024).layouts
+    half = serve("llama-2-13b", on="l40s", batch=16, context=4000).nearest()
+    assert half is not None
+    assert half.said[1] == "fp8 weights with fp8 keys and values"
+
+
+@pytest.mark.parametrize("batch", [8, [8, 16]])
+def test_what_does_not_fit_has_no_cost_in_words(batch: Any) -> None:
+    found = llm("deepseek-v3", on="h200", batch=batch, context=4000, price=3, power="tdp")
+    assert "no cost of tokens, as " in as_text(found.sections())
+    assert "$" not in as_text(found.sections())
+    assert found.to_dict()["cost"]["output"]["dollars"] > 0  # an amount by the floor of the step, fit or not
+    fitting = llm("deepseek-v3", on="h200:8", tensor=8, batch=batch, context=4000, price=3)
+    assert "$" in as_text(fitting.sections())
 
 
 # ---- advice

@@ -266,7 +266,11 @@ class Serving(Comparable):
         if needed.fits is not False or self.decode is None or self.ways.pipeline > 1:
             return None
         sizes = {"batch": whole(self.batch), "context": self.decode.sizes["context"]}
-        return nearest(self.model, self.decode.machine, ways=self.ways, **sizes, **self.formats)
+        prompt = None
+        if self.prefill is not None:
+            kept = {name: value for name, value in self.asked.items() if name in PREFILL_ONLY and value is not None}
+            prompt = {**kept, "prompt": self.prefill.sizes["prompt"]}
+        return nearest(self.model, self.decode.machine, ways=self.ways, prompt=prompt, **sizes, **self.formats)
 
     def fitting(self) -> str | None:
         """What would fit where this does not, in one sentence."""

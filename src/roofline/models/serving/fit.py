@@ -10,9 +10,11 @@ Where a model and its sequences do not fit, each of these changes is enough by i
 
 >>> found = nearest(load("llama-3-70b"), chip("h100"), batch=8, context=8191)
 >>> found.said
-('int4 weights', '2 such chips by memory, 2 that split it', 'one NVIDIA B200 SXM')
+('fp8 weights with fp8 keys and values', 'int4 weights', '2 such chips hold it (--tensor 2)', 'one NVIDIA B200 SXM')
 >>> nearest(load("llama-3-8b"), chip("h100"), batch=100, context=8191).said[0]
 'batch 64 at this context'
+>>> nearest(load("llama-3-70b"), chip("h200:8"), batch=8, context=8191).said[0]
+'split over the 8 (--tensor 8)'
 
 The fewest chips by memory alone, as a slice one can have, and when each has its share of heads and columns:
 
@@ -27,14 +29,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from roofline import dtypes
 from roofline.answers import Answer, attributes
 from roofline.bounds.api import target
 from roofline.bounds.footprint import Footprint
-from roofline.errors import HardwareError, InputError, SizeError
+from roofline.errors import HardwareError, InputError, RooflineError, SizeError
 from roofline.hardware import chip
 from roofline.hardware.catalog import summaries
 from roofline.hardware.machine import Machine
@@ -43,7 +45,7 @@ from roofline.hardware.rate import data_level
 from roofline.models.blocks.key_selection import with_index_formats
 from roofline.models.config import load
 from roofline.models.description import Model
-from roofline.models.operations import check_options, decode
+from roofline.models.operations import check_options, decode, prefill
 from roofline.models.parallelism.layout import Parallelism
 from roofline.models.parallelism.splitting import local_model
 from roofline.models.serving.generation import single_size
@@ -121,9 +123,11 @@ def _largest(fits: Callable[[int], bool]) -> int:
 class NearestFit:
     """Changes that make it fit, each enough by itself; None or empty where no change of the kind does.
 
-    ``batch`` fits at this context, ``context`` at this batch. ``formats`` are arguments of a step. ``chips`` hold it by
-    memory alone, ``split`` chips divide its heads and columns. ``chip`` names another chip: the one with the least
-    memory that is enough, of the same vendor where there is one, in the same number ``have``.
+    ``batch`` fits at this context, ``context`` at this batch. ``formats`` are arguments of a step, and ``together`` two
+    of them that are enough only with each other. ``chips`` hold it by memory alone, ``split`` chips divide its heads
+    and columns, laid out as ``split_as`` says. ``chip`` names another chip: the one with the least memory that is
+    enough, of the same vendor where there is one, in the same number ``have``. ``layouts`` are options of a step that
+    lay each copy over more of the target's own chips, each enough by itself.
     """
 
     batch: int | None
@@ -133,6 +137,9 @@ class NearestFit:
     split: int | None
     chip: str | None
     have: int = 1
+    layouts: tuple[Mapping[str, int], ...] = ()
+    together: tuple[tuple[str, str], ...] = ()
+    split_as: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def said(self) -> tuple[str, ...]:
@@ -140,16 +147,30 @@ class NearestFit:
         return tuple(self._phrases())
 
     def _phrases(self) -> Iterator[str]:
+        if self.layouts:
+            ways = max(self.layouts[0].values())
+            over = f"the {ways}" if ways == self.have else f"{ways} of the {self.have}"
+            yield f"split over {over} ({' or '.join(map(_as_options, self.layouts))})"
         if self.batch:
             yield f"batch {self.batch:,} at this context"
         elif self.context:
             yield f"a context of {self.context:,} at this batch"
         words = {"weights": "weights", "kv": "keys and values"}
+        if self.together:
+            yield " with ".join(f"{name} {words[part]}" for part, name in self.together)
         yield from (f"{name} {words[part]}" for part, name in self.formats)
         if self.chips is not None:
-            yield f"{self.chips} such chips by memory" + (f", {self.split} that split it" if self.split else "")
+            how = f" ({_as_options(self.split_as)})" if self.split_as else ""
+            if self.split in (None, self.chips):
+                yield f"{self.chips} such chips {'hold it' if self.split else 'have the memory'}{how}"
+            else:
+                yield f"{self.chips} such chips have the memory, {self.split} split it evenly{how}"
         if self.chip is not None:
             yield f"one {self.chip}" if self.have == 1 else f"{self.have} x {self.chip}"
+
+
+def _as_options(layout: Mapping[str, int]) -> str:
+    return " ".join(f"--{name} {ways}" for name, ways in layout.items())
 
 
 @plain_numbers
@@ -160,38 +181,93 @@ def nearest(
     batch: int,
     context: int,
     ways: Parallelism | None = None,
+    prompt: Mapping[str, Any] | None = None,
     **options: Any,
 ) -> NearestFit:
     """Find what fits in place of ``batch`` sequences with ``context`` tokens in the cache, laid out as ``ways`` says.
 
-    ``options`` are those of :func:`roofline.models.decode`.
+    ``options`` are those of :func:`roofline.models.decode`. ``prompt`` are the sizes and options of a prefill that has
+    to fit too, those of :func:`roofline.models.prefill`.
     """
     model, machine = load(model), chip(machine)
     ways = ways or Parallelism.on(machine)
     model = with_index_formats(model, machine)
     local, capacity, tokens = local_model(model, machine, ways)[0], memory_capacity(machine), context + 1
-    most = largest_batch(local, capacity, context=context, **options)
-    longest = None if most else _largest(lambda tokens: _bytes(local, batch, tokens, options) <= capacity)
-    formats = [
-        (part, name)
-        for part in ("weights", "kv")
-        for name in FORMATS
-        if _narrower(local, options, part, name)
-        and float(decode_footprint(local, batch, tokens, {**options, part: name}).total) <= capacity
-    ]
-    first = {part: (part, name) for part, name in reversed(formats)}
+
+    def held(of: Model, batch: int, tokens: int, options: Mapping[str, Any]) -> Footprint:
+        return _step_footprint(of, batch, tokens, options, prompt)
+
+    def fits(of: Model, **formats: str) -> bool:
+        return float(held(of, batch, tokens, {**options, **formats}).total) <= capacity
+
+    most = _largest(lambda batch: float(held(local, batch, tokens, options).total) <= capacity)
+    longest = (
+        None if most else _largest(lambda tokens: float(held(local, batch, tokens + 1, options).total) <= capacity)
+    )
+    formats, together = _fitting_formats(lambda **formats: fits(local, **formats), local, options)
     alone = single_chip(machine)
-    whole = float(decode_footprint(model, batch, tokens, options).total)
-    split, _ = fewest_split(model, alone, memory_capacity(alone), batch, tokens, ways.expert > 1, options)
+    whole = float(held(model, batch, tokens, options).total)
+    split_as, _ = _least_layout(model, alone, memory_capacity(alone), batch, tokens, ways.expert > 1, options, held)
+    layouts = _layouts_that_fit(model, machine, ways, fits)
     return NearestFit(
         most or None,
         longest or None,
-        tuple(first[part] for part in ("weights", "kv") if part in first),
+        formats,
         -int(-whole // memory_capacity(alone)),
-        split,
-        _larger_chip(machine, float(decode_footprint(local, batch, tokens, options).total) / machine.pooled),
+        max(split_as.values(), default=None),
+        _larger_chip(machine, float(held(local, batch, tokens, options).total) / machine.pooled),
         ways.chips * machine.pooled,
+        layouts,
+        together,
+        split_as,
     )
+
+
+_Formats = tuple[tuple[str, str], ...]
+
+
+def _fitting_formats(fits: Callable[..., bool], model: Model, options: Any) -> tuple[_Formats, _Formats]:
+    """The widest narrower format of each part that fits by itself, and one of both where neither alone does."""
+    alone: dict[str, tuple[str, str]] = {}
+    together: _Formats = ()
+    for name in FORMATS:
+        narrower = [part for part in ("weights", "kv") if _narrower(model, options, part, name)]
+        enough = [part for part in narrower if fits(**{part: name})]
+        for part in enough:
+            alone.setdefault(part, (part, name))
+        if not together and not alone and len(narrower) == 2 and fits(weights=name, kv=name):
+            together = tuple((part, name) for part in narrower)
+    return tuple(alone[part] for part in ("weights", "kv") if part in alone), together
+
+
+def _layouts_that_fit(
+    model: Model, machine: Machine, ways: Parallelism, fits: Callable[[Model], bool]
+) -> tuple[dict[str, int], ...]:
+    """Options that lay each copy over more chips, where there are several copies: as many chips as can be."""
+    from roofline.models.parallelism.block_splitting import divides, has_experts
+
+    if ways.data == 1 or ways.pipeline > 1:
+        return ()
+
+    def enough(layout: Mapping[str, int]) -> bool:
+        asked = {"tensor": ways.tensor, "expert": ways.expert, **layout}
+        kept = {"context": ways.context, "kv": ways.kv, "sequence": ways.sequence}
+        try:
+            laid = Parallelism.on(machine, **kept, **asked)
+            return divides(model, laid.tensor, laid.expert) and fits(local_model(model, machine, laid)[0])
+        except RooflineError:
+            return False
+
+    for count in range(ways.chips, ways.tensor, -1):
+        if ways.chips % count:
+            continue
+        tried = [{"tensor": count}]
+        if count > ways.expert and has_experts(model):
+            tried.append({"expert": count})
+        found = tuple(layout for layout in tried if enough(layout))
+        if found or (len(tried) > 1 and enough({"tensor": count, "expert": count})):
+            return found or ({"tensor": count, "expert": count},)
+    return ()
 
 
 def _narrower(model: Model, options: Any, part: str, name: str) -> bool:
@@ -427,6 +503,19 @@ def decode_footprint(model: Model, batch: int, context: int, options: Mapping[st
     return needs(model, decode(model, batch=batch, context=past, **options), context, batch, options)
 
 
+def _step_footprint(
+    model: Model, batch: int, tokens: int, options: Mapping[str, Any], prompt: Mapping[str, Any] | None
+) -> Footprint:
+    """Memory of the larger step of two: decoding up to ``tokens`` a sequence, and a prefill of no more before it."""
+    decoding = decode_footprint(model, batch, tokens, options)
+    if prompt is None:
+        return decoding
+    past = prompt.get("past", 0)
+    length = max(1, min(prompt["prompt"], tokens - 1 - past))
+    ops = prefill(model, batch=batch, **{**options, **prompt, "prompt": length})
+    return max(decoding, needs(model, ops, past + length, batch, options), key=lambda each: float(each.total))
+
+
 def fewest_split(
     model: Model,
     machine: Machine,
@@ -440,6 +529,21 @@ def fewest_split(
 
     Numbers that the model does not divide into are passed over.
     """
+    layout, each = _least_layout(model, machine, capacity, batch, context, expert, options)
+    return max(layout.values(), default=None), each
+
+
+def _least_layout(
+    model: Model,
+    machine: Machine,
+    capacity: float,
+    batch: int,
+    context: int,
+    expert: bool,
+    options: Mapping[str, Any],
+    held: Callable[[Model, int, int, Mapping[str, Any]], Footprint] = decode_footprint,
+) -> tuple[dict[str, int], Footprint | None]:
+    """The options that lay a model over the fewest chips whose shares fit, and a share; no options where none do."""
     from roofline.models.parallelism.block_splitting import divides
 
     for ways in range(1, MOST_WAYS + 1):
@@ -455,8 +559,8 @@ def fewest_split(
             except SizeError:
                 continue
             except InputError:
-                return None, None
-            each = decode_footprint(local, batch, context, options)
+                return {}, None
+            each = held(local, batch, context, options)
             if float(each.total) <= capacity:
-                return ways, each
-    return None, None
+                return layout, each
+    return {}, None

@@ -25,6 +25,7 @@ from roofline.models.parallelism.layout import pool as chips_sharing
 from roofline.models.serving.answer import FurtherAnswer, serve
 from roofline.models.step import PREFILL_ONLY
 from roofline.quantity import Figure, figure, format_amount, format_number, parse, whole_number
+from roofline.sections import paragraph
 from roofline.signatures import takes
 from roofline.sizes import Size, check, is_array, plain_numbers
 
@@ -221,6 +222,11 @@ def _cost(asked: ServingQuestion, found: Any) -> FurtherAnswer:
         if hasattr(cost.chip_hours, "shape"):
             costs[name], among = cost.least(found.memory)
             said.append(f"{name}: the least of the configurations{among}")
+    fits = found.memory.fits
+    if fits is False:
+        return FurtherAnswer("cost", costs, tuple, "no cost of tokens, as it does not fit")
+    if is_array(fits) and not fits.any():
+        return FurtherAnswer("cost", costs, lambda: paragraph("cost", ["no cost of tokens, as none of these fits"]))
     dollars = {name: cost.dollars for name, cost in costs.items() if cost.dollars is not None}
     lead = ", ".join(f"${format_number(float(each))} a million {name} tokens" for name, each in dollars.items())
     return FurtherAnswer("cost", costs, lambda: cost_section(costs, said), f"{lead}: {FORM_TEXT[form]}" if lead else "")
