@@ -28,7 +28,7 @@ from benchmarks.estimates.rows import FORMATS, SHAPES, more_group_of
 
 from roofline import bound, comm
 from roofline.estimates.kernels import ChipFigures, data_sheet_times
-from tests.cases.layers import LayerQuestion, layer_bound, layer_question
+from tests.cases.layers import LayerQuestion, fewest_keys, layer_bound, layer_question
 
 #: Chips by the data's names; cards that the catalog lacks are left out.
 CHIPS = {
@@ -65,8 +65,8 @@ NO_QUESTION = {
 _OF_KERNELS = ("num_tokens", "hidden_size", "inter_size", "topk", "num_experts", "moe_tp_size", "moe_ep_size",
                "batch_size", "isl", "num_heads", "step", "distribution")  # fmt: skip
 SLACK = 1.02
-#: Operations whose experts are drawn.
-DRAWN = ("experts, drawn", "moe")
+#: Operations of which a draw says what they read: experts, or the keys of a cache that new tokens choose.
+DRAWN = ("experts, drawn", "moe", "dsa_context_module")
 
 
 #: Rows of one expert in DeepGEMM's contiguous layout. It takes the expert of a block's first row for the whole block.
@@ -278,7 +278,7 @@ def _amounts(text: str, rows: list[Mapping[str, str]], fewest: bool) -> tuple[An
 def lower(chip: str, asked: Any, rows: list[Mapping[str, str]], fewest: bool = False) -> tuple[np.ndarray, np.ndarray]:
     """The bound of each row, and the bytes it moves."""
     if isinstance(asked, LayerQuestion):
-        return layer_bound(chip, asked, rows)
+        return layer_bound(chip, asked, fewest_keys(asked, rows) if fewest else rows)
     if not asked.sizes:
         flops, moved = _amounts(asked.text, rows, fewest)
         answer = bound(flops=flops, bytes=moved, dtype=asked.compute, on=chip)
@@ -336,7 +336,7 @@ def _why_below(row: Mapping[str, str], time: float, floor: float, fewest: float,
     if time >= floor * cold:
         return "less than the L2 holds of it"
     if time >= fewest:
-        return "the mean of draws, above the fewest experts of any"
+        return "the mean of draws, above the fewest that any reads"
     if row["op"] == "send_recv" and time < float(row["naive_bound_us"]) * 1e-6:
         return "faster than the link"
     return "impossible in the data's own words" if "impossible" in row["flag"] else ""

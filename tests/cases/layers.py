@@ -173,6 +173,15 @@ def _column(rows: Sequence[Mapping[str, str]], name: str) -> np.ndarray[Any, Any
     return np.array([float(row[name] or 0) for row in rows])
 
 
+def fewest_keys(asked: LayerQuestion, rows: Sequence[Mapping[str, str]]) -> list[Mapping[str, str]]:
+    """The rows with as many tokens before them as one new token can choose: no choice of keys reads fewer."""
+    fields = configuration(asked.model, asked.heads)
+    chosen = fields.get("index_topk")
+    if not chosen or asked.table not in LATENT_PREFILL:
+        return list(rows)
+    return [{**row, "step": str(min(float(row["step"] or 0), chosen))} for row in rows]
+
+
 def _layer(asked: LayerQuestion, answer: Any) -> str:
     """The run of layers that a table is of: those with an indexer, or the last ones where none has."""
     named = [part.op.where.removeprefix("layers.").partition(".") for part in answer.ops if "attn" in part.op.where]

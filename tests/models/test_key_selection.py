@@ -87,3 +87,11 @@ def test_long_prompts_of_deepseek_v32() -> None:
     assert sum(op.work.total("flops", "matrix") * op.repeat for op in ops) == flops
     assert found.lower == pytest.approx(5.4, rel=0.02)
     assert serve_bound(model, "prefill", on="h200:8", tensor=8, prompt=length, kv="bf16").lower > 9.6
+
+
+def test_an_answer_says_that_tokens_may_choose_the_same_keys() -> None:
+    asked = {"on": "h200:8", "tensor": 8, "batch": 8, "prompt": 32}
+    said = "keys in the cache: as many as new tokens can choose; tokens that choose the same ones read fewer"
+    assert said in serve_bound("glm-5-fp8", "prefill", past=65536, **asked).assumptions
+    assert said not in serve_bound("glm-5-fp8", "prefill", **asked).assumptions
+    assert said not in serve_bound("llama-3-8b", "prefill", past=65536, **asked).assumptions

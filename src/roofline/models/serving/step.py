@@ -35,7 +35,7 @@ from roofline.models.description import Model
 from roofline.models.operations import activation_bytes, decode, prefill, stepped
 from roofline.models.parallelism.layout import Parallelism
 from roofline.models.parallelism.splitting import stack_parts
-from roofline.sizes import Size, check, is_array, is_symbol, plain_numbers
+from roofline.sizes import Size, check, is_array, is_symbol, is_zero, plain_numbers
 from roofline.statements import Assumption, assume, missing
 from roofline.work import Op, Tensor
 
@@ -348,6 +348,9 @@ def _assumptions(
     if any("groups" in op.dims for op in ops):
         even = ": E·(1 − (1 − k/E)^tokens), the mean of an even choice; tokens that prefer some experts read fewer"
         said.append(Assumption("model", "experts touched" + (" by the skew given" if options.get("skew") else even)))
+    if phase == "prefill" and not is_zero(options.get("past", 0)) and any(op.role == "selection" for op in ops):
+        text = "keys in the cache: as many as new tokens can choose; tokens that choose the same ones read fewer"
+        said.append(Assumption("model", text))
     said += assume("formats", [*selection_said(ops), *attention_format_said(ops)])
     said += [
         Assumption("model", LATENT[is_absorbed])
