@@ -195,6 +195,38 @@ def test_text_that_is_no_count_is_refused() -> None:
         roofline.train("llama-3-8b", on="h100", tokens="1T", mfu="often")
 
 
+def test_help_says_what_a_parameter_of_this_function_means() -> None:
+    for name in FUNCTIONS:
+        function = getattr(roofline, name)
+        if "options" not in inspect.signature(function).parameters:
+            assert "``options``" not in (function.__doc__ or ""), name
+    helps = {name: getattr(roofline, name).__doc__ for name in ("trace", "layout", "scaling", "sweep", "measure")}
+    assert "``batch``  The first size of every input that an ONNX file leaves open." in helps["trace"]
+    assert "``device``  What a torch program is told" in helps["trace"]
+    assert "``weights``  Positions of the inputs of a JAX function" in helps["trace"]
+    assert "``tensor``  The tensor with the mesh axes of its dimensions" in helps["layout"]
+    assert "``name``  The condition: tp, dp" in helps["scaling"]
+    assert "``tokens``  New tokens of a decode step" in helps["sweep"]
+
+
+def test_a_formula_says_how_it_is_printed() -> None:
+    said = r"a program or LaTeX is formula.printed\('python'\)"
+    with pytest.raises(InputError, match=f"there is no argument 'python'; {said}"):
+        roofline.formula(LINE, on="h100", **SIZES, python=True)
+    with pytest.raises(InputError, match=f"there is no argument 'latex'; {said}"):
+        roofline.formula("llama-3-8b", on="h100", latex=True)
+    found = roofline.bound(LINE, on="h100", **SIZES)
+    with pytest.raises(InputError, match=f"a formula takes sizes, and 'language' is none; {said}"):
+        found.formula(language="python")
+    assert "def floor(" in found.formula().printed("python", name="floor")
+
+
+def test_an_answer_without_explain_says_which_have_it() -> None:
+    found = roofline.train("llama-3-8b", on="h100", tokens=1e12)
+    with pytest.raises(AttributeError, match=r"a TokenBudget has no explain\(\): .*answers of llm and training steps"):
+        found.explain()
+
+
 def test_an_argument_of_another_function_is_told() -> None:
     with pytest.raises(InputError, match=r"there is no argument 'price'; did you mean 'prices'\?"):
         roofline.plan("llama-3-8b", **PLANNED, price=3)

@@ -54,10 +54,10 @@ CAPABILITIES = {
 
 #: Methods that only some answers have, and which.
 ONLY_SOME = {
-    "advise": "bounds, and answers of llm and train, say what would be faster",
+    "advise": "bounds, answers of llm and training steps say what would be faster",
     "compare": "bounds, and answers of llm, train and comm, stand beside others of their kind",
-    "explain": "bounds, machines, plans, and answers of llm and train, say where figures come from",
-    "formula": "bounds, and answers of llm and train, have a closed form",
+    "explain": "bounds, machines, plans, answers of llm and training steps say where figures come from",
+    "formula": "bounds, answers of llm and training steps have a closed form",
 }
 
 
@@ -291,7 +291,7 @@ def estimable(ask: Function) -> Function:
         return capability("estimated")(answer, library, chosen.get("constants", ()), eager=chosen.get("eager", False))
 
     asked.__signature__ = with_named(own, words)  # type: ignore[attr-defined]
-    asked.__doc__ = described(ask.__doc__, [*own.parameters, *words])
+    asked.__doc__ = described(ask.__doc__, [*own.parameters, *words], ask.__name__)
     return asked  # type: ignore[return-value]
 
 

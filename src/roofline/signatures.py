@@ -41,14 +41,14 @@ def takes(
                 kept.setdefault(each.name, each)
         last = [NAMED_SIZES] if NAMED_SIZES in rest else []
         function.__signature__ = own.replace(parameters=[*kept.values(), *last])  # type: ignore[attr-defined]
-        function.__doc__ = described(function.__doc__, kept)
+        function.__doc__ = described(function.__doc__, kept, function.__name__)
         return function
 
     return shown
 
 
-def described(doc: str | None, names: Collection[str]) -> str | None:
-    """A docstring with what the parameters mean that it does not name itself.
+def described(doc: str | None, names: Collection[str], function: str = "") -> str | None:
+    """A docstring with what the parameters of a function mean that it does not name itself.
 
     >>> print(described("Ask.", ["batch"]))
     Ask.
@@ -56,10 +56,11 @@ def described(doc: str | None, names: Collection[str]) -> str | None:
         Options
             ``batch``  Sequences at once (default 1); a list or range gives a table.
     """
-    left = [name for name in names if name in MEANINGS and doc is not None and f"``{name}``" not in doc]
+    meanings = {**MEANINGS, **MEANINGS_OF.get(function, {})}
+    left = [name for name in names if name in meanings and doc is not None and f"``{name}``" not in doc]
     if doc is None or not left:
         return doc
-    said = ((name, re.sub(r"--([a-z][a-z-]*)", _as_parameter, MEANINGS[name])) for name in left)
+    said = ((name, re.sub(r"--([a-z][a-z-]*)", _as_parameter, meanings[name])) for name in left)
     lines = (f"        ``{name}``  {meaning}" for name, meaning in said)
     head = [] if "\n    Options\n" in doc else ["", "    Options"]
     return "\n".join([doc.rstrip(), *head, *lines, "    "])
@@ -219,6 +220,24 @@ MEANINGS = {
     "columns": "Columns, comma-separated: lower,upper,attainable,intensity,bound_by,fits …",
 }
 
+#: What parameters of single functions mean, where that differs.
+MEANINGS_OF = {
+    "formula": {"tokens": "New tokens of a decode step (default 1)."},
+    "layout": {
+        "tensor": "The tensor with the mesh axes of its dimensions: bf16[B_X, D].",
+        "mesh": "Sizes of mesh axes.",
+    },
+    "scaling": {"name": "The condition: tp, dp, mixed, 2d …"},
+    "sweep": {"tokens": "New tokens of a decode step (default 1)."},
+    "trace": {
+        "batch": "The first size of every input that an ONNX file leaves open.",
+        "device": "What a torch program is told when it asks a tensor for its device (default: the module's, or cpu).",
+        "trips": "How often loops run that JAX or an ONNX file leaves open: a number, or {'step.py:12': 10}.",
+        "weights": "Positions of the inputs of a JAX function that hold parameters.",
+        "name": "What the answer calls the program.",
+    },
+}
+
 #: Options of commands that functions say in another way.
 SAID_IN_PYTHON = {
     "full_attention": "all pairs of query and key are count='full'",
@@ -232,6 +251,10 @@ SAID_IN_PYTHON = {
     "explain": "where figures come from is answer.explain()",
     "view": "a picture is answer.plot()",
     "json": "plain data are answer.to_dict()",
+    **dict.fromkeys(
+        ("python", "javascript", "latex", "language"),
+        "a program or LaTeX is formula.printed('python'), formula.printed('latex'); name= is that of the function",
+    ),
 }
 
 

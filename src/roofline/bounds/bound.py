@@ -147,6 +147,15 @@ class Bound(Comparable):
         ``math``, ``comms``  seconds of the arithmetic, and of the busiest link or the hops
         ``plan``        how a sharded program is done: its collectives; ``plans`` every plan, best first
         ``question``    what was asked; ask it again with something changed
+
+    A formula is an expression of sympy. A size in it is a symbol that is positive and whole, so that a name alone is
+    another symbol: ``subs({"B": 64})`` changes nothing. :meth:`compile` takes sizes by name.
+
+    >>> from roofline import bound
+    >>> from roofline.sizes import symbol
+    >>> found = bound("bf16[B, D] * bf16[D, F]", on="h100", D=8192, F=8192)
+    >>> found.flops, found.flops.subs(symbol("B"), 64), int(found.compile()(B=64)["flops"])
+    (134217728*B, 8589934592, 8589934592)
     """
 
     expression: str

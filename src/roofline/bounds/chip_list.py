@@ -57,9 +57,6 @@ def chips(
 
     >>> [machine.key for machine in chips(filter="tpu", sort="bandwidth")][:2]
     ['tpu8i', 'tpu7x']
-    >>> chips(sort="speedd")
-    Traceback (most recent call last):
-    roofline.errors.InputError: no order 'speedd' of chips; did you mean 'speed'?
     """
     listed = [names] if isinstance(names, str) else list(names)
     is_file = [not isinstance(name, str) or name.endswith(".toml") or "/" in name for name in listed]
@@ -78,6 +75,9 @@ def order_meant(text: str) -> str:
 
     >>> order_meant("Memory"), order_meant("flops")
     ('capacity', 'peak')
+    >>> order_meant("speedd")
+    Traceback (most recent call last):
+    roofline.errors.InputError: no order 'speedd' of chips; did you mean 'speed'?
     """
     meant = {word: name for name, order in ORDERS.items() for word in (name, *order.words)}
     found = meant.get(text.strip().lower().replace("_", " ").replace("-", " "))

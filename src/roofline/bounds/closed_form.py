@@ -34,7 +34,7 @@ from roofline.bounds.formula_terms import (
     terms_of,
     written_amount,
 )
-from roofline.errors import SizeError
+from roofline.errors import InputError, SizeError
 from roofline.formulas.compiled import Compiled, ValidRange
 from roofline.formulas.elasticity import Elasticity, elasticities, stepped, values_at
 from roofline.formulas.printers import Combined, fastest_source, javascript_source, python_source, text
@@ -55,6 +55,7 @@ from roofline.sections import (
     figures,
     incomplete,
 )
+from roofline.signatures import SAID_IN_PYTHON
 from roofline.sizes import check, is_array, is_symbol, symbol
 from roofline.statements import SizeCondition, kind_of
 
@@ -542,6 +543,11 @@ def closed_form(bound: Bound, **point: float) -> Formula:
 
     Of a question whose sizes all have values it is the form in all of them, at those values.
     """
+    word = next(
+        (name for name, value in point.items() if name in SAID_IN_PYTHON and isinstance(value, bool | str)), None
+    )
+    if word is not None:
+        raise InputError(f"a formula takes sizes, and {word!r} is none", hint=SAID_IN_PYTHON[word])
     if bound.question is not None:
         return question_formula(bound.question, point)
     if not is_symbol(bound.lower):

@@ -517,7 +517,7 @@ def plan(
     ``prices`` are dollars of a chip for an hour, by chip, or ``"table"`` for those that are listed, with your own on
     top as in ``"table,l4=0.8"``; without them the fewest chips are best, or with ``objective="cost"`` those that are
     listed are taken. ``formats`` are those of :data:`roofline.plans.replicas.FORMATS`; ``estimate`` names the library
-    whose expected times stand in place of floors; ``options`` are further ones of a step.
+    whose expected times stand in place of floors; all others are options of a step.
     ``draft`` is a length of drafts, or several, tried beside none, with ``accept``, ``draft_by`` and
     ``draft_weights`` as in :func:`roofline.models.serving.speculation.speculate`.
     ``workers``, ``scheduler``, ``scheduler_file`` or an open ``client`` search chips and formats on Dask;

@@ -53,7 +53,7 @@ def trace(program: Any, *inputs: Any, frontend: str | None = None, **options: An
     file, its path or loaded. ``inputs`` are example tensors or specifications in the notation
     (``"bf16[1, 3, 224, 224]"``).
     With ``on``, a machine, the answer is that of :meth:`Traced.bound`, which takes ``set``, ``policy``, ``estimate`` …
-    ``options`` are the front end's own: for torch ``backward=True``, ``optimizer="adamw"``, ``name``, ``sizes``.
+    ``sizes`` are those of named dimensions. A front end refuses an option that it does not take.
 
     See :mod:`roofline.programs.pytorch.trace` for what each gives. A missing library is an error that names the extra.
     """
