@@ -207,6 +207,7 @@ def left_out(kernel: str, done: Sequence[Outcome], train: Sequence[Rows], test: 
         if not shares:
             found.append(one)
             continue
+        measured = {done[i].group.chip: done[i].constants.valid for i in others}
         starts = {
             done[i].group.chip: (
                 on_another_chip(
@@ -224,7 +225,10 @@ def left_out(kernel: str, done: Sequence[Outcome], train: Sequence[Rows], test: 
         after, rows = [], test[number]
         for draw in range(DRAWS if kernel in WITH_GOALS else 1):
             ten = np.random.default_rng([SEED, number, draw]).permutation(len(train[number]))[:TEN]
-            again = fit_from_few(model, train[number].take(ten), [starts[key] for key in shares], own, PRIOR)
+            few_rows, begin = train[number].take(ten), [starts[key] for key in shares]
+            again = fit_from_few(
+                model, few_rows, begin, own, PRIOR, shares=list(shares.values()), limits=measured[next(iter(shares))]
+            )
             after.append(Errors.of(model.times(rows.shapes, rows.chip, again.values, again.policy), rows.seconds).mdape)
         errors = {"unseen": _middle(1 / ratios[1]), "ten_rows": float(np.mean(after)), **_why(model, rows, starts, one)}
         object.__setattr__(one.constants, "error", {**one.constants.error, **errors})

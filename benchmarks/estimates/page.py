@@ -289,7 +289,7 @@ def tested_reason(errors: Sequence[Mapping[str, float]], name: str, goal: float)
     if name == "ten_rows":
         if 100 * fitted > goal:
             return f"tested: half of all its rows give {percent(fitted)}"
-        return f"tested: half of all its rows give {percent(fitted)}, so ten tell too little of six constants"
+        return f"tested: half of all its rows give {percent(fitted)}, so ten tell too little"
     figures = f"the best single chip gives {percent(best)}, with its own tile rule {percent(policy)}, its own rows "
     cause = "its kernels take constants that no other chip has"
     if 100 * policy <= goal:

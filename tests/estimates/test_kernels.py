@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from roofline.estimates.constants import shipped
-from roofline.estimates.fitting import Rows, fit, fit_from_few
+from roofline.estimates.fitting import Rows, elsewhere, fit, fit_from_few
 from roofline.estimates.kernel_table import KERNELS
 from roofline.estimates.kernels import ChipFigures, slowed, together, warm_share
 
@@ -187,3 +187,47 @@ def test_at_most_fifteen_constants_six_of_them_own() -> None:
         constants = [one for one in model.constants if not one.name.startswith("quantise.")]
         assert len(constants) <= 15, name
         assert sum(one.own for one in constants) <= 6, name
+
+
+def test_few_rows_of_a_product_leave_other_sizes_where_the_starts_are() -> None:
+    """Ten short rows tell the launch; what long products take stays what two chips say of them."""
+    model = KERNELS["contraction"]
+    values = [{**model.defaults(), "compute_efficiency": share} for share in (0.7, 0.8)]
+    own = [one.name for one in model.constants if one.own]
+    one = {"m": np.linspace(8, 80, 10), "n": np.full(10, 512.0), "k": np.full(10, 512.0)}
+    shapes = {**one, **dict.fromkeys(("a_bytes", "b_bytes", "out_bytes"), np.full(10, 2.0))}
+    slow = {**values[0], "launch_time": 2 * values[0]["launch_time"]}
+    rows = Rows(shapes, model.times(shapes, CHIP, slow, "search"), CHIP)
+    limits = {"m": (8.0, 8192.0), "n": (512.0, 16384.0), "k": (512.0, 16384.0)}
+    found = fit_from_few(model, rows, [(each, "search") for each in values], own, 0.5, limits=limits)
+    assert model.times(shapes, CHIP, found.values, found.policy) == pytest.approx(rows.seconds, rel=0.05)
+    long = {**{name: np.array([8192.0]) for name in "mnk"}, "a_bytes": 2.0, "b_bytes": 2.0, "out_bytes": 2.0}
+    less, more = sorted(float(model.times(long, CHIP, each, "search")[0]) for each in values)
+    assert 0.8 * less < float(model.times(long, CHIP, found.values, found.policy)[0]) < 1.25 * more
+    everywhere = elsewhere(rows, limits)
+    assert everywhere is not None
+    assert all(low <= everywhere[name].min() < everywhere[name].max() <= high for name, (low, high) in limits.items())
+    assert elsewhere(rows, {"length": (1.0, 2.0)}) is None
+
+
+def test_ten_rows_of_a_product_overrule_starts_that_are_far_off() -> None:
+    """Where all takes twice as long as two chips say, sizes between and beyond the ten rows take that too."""
+    model = KERNELS["contraction"]
+    values = [{**model.defaults(), "compute_efficiency": share} for share in (0.7, 0.8)]
+    own = [one.name for one in model.constants if one.own]
+    half = {name: values[0][name] / 2 for name in ("compute_efficiency", "memory_efficiency", "core_l2_rate")}
+    slow = {**values[0], **half, "launch_time": 2 * values[0]["launch_time"]}
+    ten, others = (
+        {
+            "m": m,
+            "n": 4096.0 + 0 * m,
+            "k": 4096.0 + 0 * m,
+            **dict.fromkeys(("a_bytes", "b_bytes", "out_bytes"), 2 + 0 * m),
+        }
+        for m in (np.geomspace(8, 4096, 10), np.array([12.0, 96.0, 700.0, 3000.0, 8192.0]))
+    )
+    rows = Rows(ten, model.times(ten, CHIP, slow, "search"), CHIP)
+    limits = {"m": (8.0, 8192.0), "n": (512.0, 16384.0), "k": (512.0, 16384.0)}
+    found = fit_from_few(model, rows, [(each, "search") for each in values], own, 0.5, limits=limits)
+    seconds = model.times(others, CHIP, slow, "search")
+    assert model.times(others, CHIP, found.values, found.policy) == pytest.approx(seconds, rel=0.07)

@@ -22,7 +22,6 @@ from roofline.estimates.constants import KernelConstants, shipped, write_constan
 from roofline.estimates.estimator import Estimator, chip_figures, libraries
 from roofline.estimates.fitting import Errors, Fitted, Rows, fit, fit_from_few
 from roofline.estimates.kernel_table import KERNELS
-from roofline.estimates.kernels import KernelModel, Values
 from roofline.estimates.measured_kernels import (
     TYPICAL,
     MeasuredKernel,
@@ -189,10 +188,10 @@ def refitted(sources: Sources, rows: Rows, key: str, library: str) -> Calibrated
     folds = np.arange(len(rows)) % min(5, len(rows))
     for fold in np.unique(folds):
         out = folds == fold
-        found = _best(model, rows.take(~out), starts, own, prior)
+        found = _best(sources, rows.take(~out), own, prior)
         held = rows.take(out)
         after[out] = model.times(held.shapes, rows.chip, found.values, found.policy)
-    found = _best(model, rows, starts, own, prior)
+    found = _best(sources, rows, own, prior)
     errors = Errors.of(after, rows.seconds)
     ratio = np.sort(rows.seconds / after)
     error = {name: getattr(errors, name) for name in ("mdape", "mape", "p90", "bias")}
@@ -216,12 +215,13 @@ def refitted(sources: Sources, rows: Rows, key: str, library: str) -> Calibrated
     return Calibrated(constants, Errors.of(before, rows.seconds), errors)
 
 
-def _best(
-    model: KernelModel, rows: Rows, starts: Sequence[tuple[Values, str]], own: Sequence[str] | None, prior: float
-) -> Fitted:
+def _best(sources: Sources, rows: Rows, own: Sequence[str] | None, prior: float) -> Fitted:
     """The fit to rows from the start and with the policy that some of them fit best."""
     import numpy as np
 
+    model, shares = KERNELS[sources[0][0].kernel], [share for _, share in sources]
+    starts = [(one.values, one.policy) for one, _ in sources]
     some = np.unique(np.linspace(0, len(rows) - 1, min(len(rows), ROWS_FOR_START)).astype(int))
-    found = fit_from_few(model, rows.take(some), starts, own, prior, most=MOST_STEPS)
+    limits = sources[0][0].valid
+    found = fit_from_few(model, rows.take(some), starts, own, prior, most=MOST_STEPS, shares=shares, limits=limits)
     return found if len(some) == len(rows) else fit(model, rows, found.values, own, found.policy, prior, MOST_STEPS)

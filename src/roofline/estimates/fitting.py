@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from roofline.estimates.kernels import FROM_HOST, ChipFigures, KernelModel, ModelConstant
+from roofline.estimates.transfer import mixed
 
 #: Logarithm beyond which a residual counts less than by its square.
 SOFT = 0.07
@@ -24,6 +25,12 @@ PRIOR = 0.05
 LEAST_GAIN = 1e-4
 #: Steps of a fit that tells starts apart, and by how much another policy than the start's has to cost less.
 LOOK, MUCH_LESS = 8, 1.15
+#: What starts say of sizes that few rows do not have: its weight against that of the rows, the logarithm on these rows
+#: beyond which it counts less, how many sizes, by how much less a start costs that counts e times as much, steps of the
+#: fit to both.
+ELSEWHERE, FAR_OFF, SIZES, TELLS, STEPS = 0.2, 0.1, 60, 0.03, 15
+#: Sizes that starts speak of: those of products. Of attention, starts of other chips' kernels are too far off.
+PRODUCT_SIZES = ("m", "n", "k")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -84,21 +91,66 @@ def fit_from_few(
     free: Sequence[str] | None = None,
     prior: float = PRIOR,
     most: int = 30,
+    shares: Sequence[float] = (),
+    limits: Mapping[str, tuple[float, float]] | None = None,
 ) -> Fitted:
     """Fit few rows of a chip from the constants of several others: the start that they fit best, and its policy.
 
     Another policy than a start's own is taken where its cost is clearly less. No policy without a graph is tried.
+    Of products all constants move, and not the ``free`` ones alone: they follow the rows and, with less weight, the
+    mean of the starts over the sizes that these were measured at, the ``limits``. It holds them where rows tell
+    nothing. A start counts by its share and by how well the rows fit it. The mean counts less where it is far off the
+    rows: by the inverse of its variance there.
     """
+    import numpy as np
 
-    def cost(values: Mapping[str, float], policy: str) -> float:
-        return fit(model, rows, values, free, policy, prior, most=LOOK).cost
+    def look(values: Mapping[str, float], policy: str) -> Fitted:
+        return fit(model, rows, values, free, policy, prior, most=LOOK)
 
-    costs = [cost(values, policy) for values, policy in starts]
-    values, own = starts[costs.index(min(costs))]
-    others = {policy: cost(values, policy) for policy in model.policies if FROM_HOST not in policy and policy != own}
-    best = min(others, key=lambda policy: others[policy]) if others else own
-    clearly = bool(others) and others[best] * MUCH_LESS < min(costs)
-    return fit(model, rows, values, free, best if clearly else own, prior, most)
+    tried = [look(values, policy) for values, policy in starts]
+    first = min(tried, key=lambda one: one.cost)
+    values, own = starts[tried.index(first)]
+    others = [look(values, policy) for policy in model.policies if FROM_HOST not in policy and policy != own]
+    best = min(others, key=lambda one: one.cost) if others else first
+    if best.cost * MUCH_LESS < first.cost:
+        tried = [look(values, best.policy) for values, _ in starts]
+        first = best
+    sizes = None if limits is None or free is None else elsewhere(rows, limits)
+    if sizes is None:
+        return fit(model, rows, values, free, first.policy, prior, most)
+    least = min(one.cost for one in tried)
+    told = np.array(shares or [1.0] * len(starts)) * np.exp([(least - one.cost) / TELLS for one in tried])
+    told /= told.sum()
+
+    def mean(shapes: Mapping[str, Any]) -> Any:
+        each = zip(starts, tried, strict=True)
+        return mixed([model.times(shapes, rows.chip, start, one.policy) for (start, _), one in each], list(told))
+
+    off = float(np.median(np.abs(np.log(mean(rows.shapes) / rows.seconds))))
+    count = FAR_OFF / max(FAR_OFF, off) * (ELSEWHERE * len(rows) / SIZES) ** 0.5
+    groups, begin = [rows, Rows(sizes, mean(sizes), rows.chip)], [dict(first.values)] * 2
+    return _solve(model, groups, begin, None, [first.policy] * 2, PRIOR, STEPS, (1.0, count))[0]
+
+
+def elsewhere(rows: Rows, limits: Mapping[str, tuple[float, float]]) -> dict[str, Any] | None:
+    """Sizes spread evenly, on a logarithmic scale, over what was measured, all else as in the rows; None without any.
+
+    They are the points of an additive recurrence with the roots of ``x^(d + 1) = x + 1`` (Roberts' R sequence).
+    """
+    import numpy as np
+
+    names = [name for name in PRODUCT_SIZES if name in limits and name in rows.shapes]
+    if not names:
+        return None
+    root = 2.0
+    for _ in range(30):
+        root = (1 + root) ** (1 / (len(names) + 1))
+    number = np.arange(SIZES)
+    sizes = {name: np.asarray(value, float)[number % len(rows)] for name, value in rows.shapes.items()}
+    for place, name in enumerate(names, 1):
+        low, high = limits[name]
+        sizes[name] = np.round(low * (high / low) ** ((0.5 + number * root**-place) % 1))
+    return sizes
 
 
 def fit_family(model: KernelModel, groups: Sequence[Rows], turns: int = 3) -> list[Fitted]:
@@ -145,8 +197,9 @@ def _solve(
     policies: Sequence[str],
     prior: float,
     most: int,
+    counts: Sequence[float] = (),
 ) -> list[Fitted]:
-    """Move the free constants of all groups together to where the residuals are least."""
+    """Move the free constants of all groups together to where the residuals are least; a group ``counts`` so much."""
     import numpy as np
     from scipy.optimize import least_squares
 
@@ -160,10 +213,10 @@ def _solve(
     def residuals(place: Any) -> Any:
         moved = dict(zip(names, np.exp(place).tolist(), strict=True))
         found = []
-        for rows, start, policy in zip(groups, starts, policies, strict=True):
+        for rows, start, policy, count in zip(groups, starts, policies, counts or [1.0] * len(groups), strict=True):
             with np.errstate(all="ignore"):
                 times = model.times(rows.shapes, rows.chip, {**start, **moved}, policy)
-                found.append(np.log(times / rows.seconds))
+                found.append(count * np.log(times / rows.seconds))
         each = np.concatenate(found)
         return np.concatenate([np.where(np.isfinite(each), each, 5.0), weight * (place - first)])
 
