@@ -279,6 +279,19 @@ MESSAGES = [
         [*PLAN, "--on", "h100,l4", "--prices", "table"],
         "no price of l4 is listed; give one beside the table: --prices table,l4",
     ),
+    *(
+        ([*PLAN, "--on", "h100", "--count", "1", "--why", words], said)
+        for words, said in (
+            ("", "'' is not a number of chips of the plan; a chip of the plan first, as in h100, or a number of them"),
+            ("h100:0", "'h100:0' is not a number of chips of the plan; a chip of the plan first, as in h100"),
+            ("h100 tensor 0", "tensor without a number in 'h100 tensor 0'; for instance tensor 8"),
+            (
+                "h100 tensor 2",
+                "no number of chips of the plan is a multiple of 2, those of tensor 2; name a number, as",
+            ),
+            ("prefill h100, decode h100:1", "pool 'h100' has no number of chips; as in h100:8"),
+        )
+    ),
     ([*PLAN, "--on", "h100,l4", "--objective", "cost"], "give one beside the table: --prices table,l4=3"),
 ]
 

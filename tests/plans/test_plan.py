@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from roofline.errors import InputError
 from roofline.models import load
 from roofline.models.closed_form import step_function
 from roofline.models.serving import serve_bound
-from roofline.plans.answer import plan
+from roofline.plans.answer import DeploymentPlan, plan
 from roofline.plans.cost import ScaledSearch
 from roofline.plans.question import Limits, Load, PlanQuestion, price_table, read_prices
 from roofline.plans.replicas import FORMATS, Replica, unloaded
@@ -65,6 +66,81 @@ def test_why_not_is_asked_afresh() -> None:
     assert reason.kind == "fit"
     assert "does not fit by" in reason.text
     assert set(found.reasons) <= set(KINDS)
+
+
+TWO: dict[str, Any] = {
+    "on": ["l4", "h100"], "count": [1, 2], "rate": "1/s", "prompt": 1024, "output": 128, "tpot": "50 ms",
+    "prices": {"l4": 0.8, "h100": 2.5}, "formats": ["bf16", "fp8 kv fp8"],
+}  # fmt: skip
+
+
+@cache
+def two() -> DeploymentPlan:
+    """One or two of two chips, in every format."""
+    return plan("llama-3-8b", **TWO)
+
+
+def test_words_that_leave_something_out_mean_the_best_of_all_that_they_may_mean() -> None:
+    found = two()
+    assert found.best is not None
+    assert (str(found.best.deployment), found.why("l4:1"), found.why("l4")) == ("l4:1 fp8 kv fp8", None, None)
+    bf16 = found.why("l4:1 bf16")
+    assert bf16 is not None
+    assert bf16.kind == "limit"  # what l4:1 would be in one format of all
+    every = Search(found.asked)
+    counted = []
+    for replica in (each for each in every.replicas if each.chip == "l4"):
+        times = every.priced(replica)
+        if not isinstance(times, str) and times.most:
+            for chunk in (*times.chunks, 0):
+                for most in every.places(times, times.server(chunk)):
+                    counted.append(every.assess(Deployment(replica, 2 // replica.chips, chunk, most)))
+    best = min((each for each in counted if each.reason is None), key=lambda each: each.order)
+    assert found.assess("l4:2").order == best.order
+    for choice in found.choices[::2]:
+        assert found.assess(str(choice.deployment)).order == choice.order
+    first = next(each for each in found.choices if each.deployment.replica.chip == "h100")
+    assert found.assess("h100").deployment == first.deployment
+    assert found.assess("h100 batch 3").deployment.most == 3
+    apart = found.assess("prefill h100:1, decode l4:1").deployment
+    assert apart.prefill is not None
+    assert "kv" in apart.prefill.formats
+    assert "kv" in apart.replica.formats
+
+
+def test_where_nothing_meets_the_limits_words_mean_the_nearest_miss() -> None:
+    found = plan("llama-3-8b", **{**TWO, "on": ["l4"], "tpot": "10 ms", "formats": ["bf16"]})
+    assert found.nearest is not None
+    about = found.assess("l4")
+    assert (about.deployment, about.reason) == (found.nearest.deployment, found.nearest.reason)
+    assert found.assess("l4:1").deployment.chips == 1
+
+
+def test_what_is_beaten_by_another_chip_would_cost_less_below_a_price() -> None:
+    found = two()
+    for words, price in (("h100", 0.8), ("h100:2 tensor 2 bf16", 0.4)):
+        reason = found.why(words)
+        assert reason is not None
+        assert reason.text.endswith(f"; it would cost less with h100 below ${price} an hour")
+        own = found.assess(words)
+        assert own.deployment.chips * price == pytest.approx(0.8)
+    assert dict(found.break_even()) == {"h100": 0.8}
+    same, chips = found.why("l4:2"), plan("llama-3-8b", **{**TWO, "prices": None, "formats": ["fp8"]}).why("h100:2")
+    assert same is not None
+    assert chips is not None
+    assert "would cost less" not in same.text + chips.text
+
+
+def test_the_reply_names_the_deployment_that_words_mean(capsys: pytest.CaptureFixture[str]) -> None:
+    asked = [*WORDS[:-2], "--rate", "2/s"]
+    assert main([*asked, "--why", "h100:1"]) == 0
+    assert "h100:1 fp8 kv fp8, the best of 'h100:1': the one to take" in capsys.readouterr().out
+    assert main([*asked, "--why", "h100:1", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == {
+        "asked": "h100:1", "deployment": "h100:1 fp8 kv fp8", "reason": None
+    }  # fmt: skip
+    assert main([*asked, "--tpot", "1ms", "--why", "h100:1"]) == 0
+    assert "the nearest of 'h100:1': TPOT without load" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("change", [{"ttft": "600 ms"}, {"tpot": "40 ms"}, {"prices": {"h100": 2.5, "h200": 2.4}}])

@@ -104,11 +104,16 @@ def command(
             shared=shared or 0.0, announce=announced, **options,
         )  # fmt: skip
     if why is not None:
-        reason = found.why(why)
+        about = found.assess(why)
+        reason, name = about.reason, str(about.deployment)
         if as_json:
-            show_json({"deployment": why, "reason": None if reason is None else reason._asdict()})
+            plain = None if reason is None else reason._asdict()
+            show_json({"asked": why, "deployment": name, "reason": plain})
         else:
-            show([Sentences([f"{why}: {'the one to take' if reason is None else reason.text}"])], of=found)
+            nearest = reason is not None and reason.kind != "beaten"
+            of = "" if name in " ".join(why.split()) else f", the {'nearest' if nearest else 'best'} of {why!r}"
+            text = "the one to take" if reason is None else reason.text
+            show([Sentences([f"{why if not of else name}{of}: {text}"])], of=found)
         return
     fleet = None if trace is None else found.fleet(trace)
     if as_json:

@@ -22,6 +22,7 @@ from roofline.models.description import Model
 from roofline.models.operations import check_options
 from roofline.models.serving import serve_bound
 from roofline.plans.cost import cost_interval, cost_lines, cost_sections, plain_costs, tdp_of
+from roofline.plans.deployment_words import DeploymentWords, best_of_ways, best_of_words
 from roofline.plans.disaggregation import best_apart
 from roofline.plans.engines import engine_settings
 from roofline.plans.fleet import Fleet, Trace
@@ -47,7 +48,7 @@ from roofline.plans.question import (
     read_rate,
 )
 from roofline.plans.replicas import FORMATS, Replica, UnloadedReplica
-from roofline.plans.search import KINDS, Assessment, Deployment, GroupSearch, Reason, Search, read_deployment
+from roofline.plans.search import Assessment, Deployment, GroupSearch, Reason, Search
 from roofline.plans.simulation import simulation_sections
 from roofline.plans.speculation import Acceptance, Speculating
 from roofline.progress import counted, stopped, tell
@@ -131,14 +132,11 @@ class DeploymentPlan(Answer):
 
     def break_even(self) -> list[tuple[str, float]]:
         """For each other chip, the price at which its best deployment costs as much as the best of all."""
-        best = self.best
-        if best is None or self.asked.objective != "cost":
-            return []
         found: dict[str, float] = {}
         for choice in self.choices:
-            name = choice.deployment.replica.chip
-            if choice.deployment.prefill is None and name != best.deployment.replica.chip:
-                found.setdefault(name, best.cost / choice.deployment.chips)
+            price = self._even_price(choice)
+            if price is not None:
+                found.setdefault(choice.deployment.replica.chip, price)
         return list(found.items())
 
     def elasticities(self) -> dict[str, float]:
@@ -200,13 +198,25 @@ class DeploymentPlan(Answer):
     def why(self, spec: str | Deployment) -> Reason | None:
         """Why a deployment is not taken, asked afresh; None where it is the one to take.
 
-        ``spec`` is as in the table: ``"h100:8 tensor 8 fp8"``, with ``chunk 2048`` or ``whole``, and ``batch 64``, or
-        the best of these where they are left out; or ``"prefill h100:4 fp8, decode h200:2 fp8"``.
+        ``spec`` is as in :meth:`assess`.
         """
-        wanted = read_deployment(spec, self.asked) if isinstance(spec, str) else spec
-        found = min(self._ways(wanted), key=lambda each: (_miss(each)[:2], each.order))
-        if found.reason is not None:
-            return found.reason
+        return self.assess(spec).reason
+
+    def assess(self, spec: str | Deployment) -> Assessment:
+        """A deployment asked afresh, with the reason why it is not taken; None: it is the one to take.
+
+        ``spec`` is as in the table: ``"h100:8 tensor 8 fp8"``, with ``chunk 2048`` or ``whole``, and ``batch 64``; or
+        ``"prefill h100:4 fp8, decode h200:2 fp8"``. What it leaves out is open, as in ``"h100:8"`` or ``"h100"``: the
+        answer is the best of all that it may mean, or the nearest miss.
+        """
+        if isinstance(spec, Deployment):
+            found = best_of_ways([spec], self.search)
+        else:
+            found = best_of_words(DeploymentWords.read(spec, self.asked), self.search)
+        return found if found.reason is not None else replace(found, reason=self._beaten(found))
+
+    def _beaten(self, found: Assessment) -> Reason | None:
+        """Why a deployment that keeps the limits is not taken; None where it is the one to take."""
         best = self.best
         if best is None or found.cost < best.cost:
             text = f"keeps the limits with {self._cost(found)}, but these numbers or formats were not asked for"
@@ -215,23 +225,22 @@ class DeploymentPlan(Answer):
             return None
         if found.cost > best.cost:
             text = f"beaten by {best.deployment}: {self._cost(found)} against {self._cost(best)}"
-            return Reason("beaten", text, found.cost / best.cost)
+            return Reason("beaten", text + self._cheaper_below(found), found.cost / best.cost)
         text = f"beaten by {best.deployment}: as dear, and {found.tightness:.0%} of a limit or of the rate it can "
         text += f"serve against {best.tightness:.0%}"
-        return Reason("beaten", text, found.tightness / best.tightness)
+        return Reason("beaten", text + self._cheaper_below(found), found.tightness / best.tightness)
 
-    def _ways(self, wanted: Deployment) -> Iterator[Assessment]:
-        """A deployment in the ways that are left open."""
-        fresh = self.search.afresh()
-        times = fresh.priced(wanted.replica)
-        if isinstance(times, str) or times.most < 1:
-            yield fresh.assess(wanted)
-            return
-        apart = wanted.prefill is not None
-        for chunk in (*times.chunks, 0) if wanted.chunk < 0 else (wanted.chunk,):
-            server = times.server(chunk, apart=apart)
-            places = (min(wanted.most, times.most),) if wanted.most else fresh.places(times, server)
-            yield from (fresh.assess(replace(wanted, chunk=chunk, most=most)) for most in places)
+    def _cheaper_below(self, found: Assessment) -> str:
+        """The price of a chip below which its deployment costs less than the best, which is of another chip."""
+        price, name = self._even_price(found), found.deployment.replica.chip
+        return "" if price is None else f"; it would cost less with {name} below ${format_number(price)} an hour"
+
+    def _even_price(self, choice: Assessment) -> float | None:
+        """The price of a chip at which its deployment costs as much as the best; None of pools, or of a chip of its."""
+        best, each = self.best, choice.deployment
+        if best is None or self.asked.objective != "cost" or each.prefill is not None:
+            return None
+        return None if each.replica.chip in best.deployment.numbers else best.cost / each.chips
 
     def sections(self) -> Iterator[Section]:
         """What to take in a line; the best of each chip and format with what decides; what was turned down."""
@@ -613,12 +622,9 @@ def answer(
     if asked.disaggregate and not said and (both := best_apart(search)) is not None:
         found.append(both)
     found.sort(key=lambda each: each.order)
-    missed = [each for each in search.assessed if each.reason is not None]
-    nearest = min(missed, key=_miss, default=None)
-    if not found and nearest is None:
-        nearest = _nearest(search)
+    nearest = None if found else search.nearest_miss()
     reasons = search.tally(found[0] if found else None, (each for number in bests for each in work.groups[number]))
-    return DeploymentPlan(asked, search, tuple(found), None if found else nearest, reasons, intervals, said)
+    return DeploymentPlan(asked, search, tuple(found), nearest, reasons, intervals, said)
 
 
 def _bests(search: Search, work: GroupSearch, cluster: Cluster | None) -> Iterator[tuple[int, Assessment | None]]:
@@ -630,22 +636,3 @@ def _bests(search: Search, work: GroupSearch, cluster: Cluster | None) -> Iterat
         for done, (block, each) in enumerate(done_blocks(work, work.blocks(), client), 1):
             yield block.number, search.take(each)
             tell(done, len(work.groups))
-
-
-def _nearest(search: Search) -> Assessment | None:
-    """The nearest miss where no load was solved: as many chips as allowed."""
-    found = []
-    for replica in search.replicas:
-        copies = max(search.counts) // replica.chips
-        if copies:
-            times = search.priced(replica)
-            most = 0 if isinstance(times, str) else times.most
-            found.append(search.assess(Deployment(replica, copies, 0, most)))
-    return min((each for each in found if each.reason), key=_miss, default=None)
-
-
-def _miss(each: Assessment) -> tuple[int, float, float]:
-    """How far a deployment is from the limits: what came up last is nearest, then by how much."""
-    if each.reason is None:
-        return (-len(KINDS), 0.0, each.cost)
-    return (-KINDS.index(each.reason.kind), each.reason.excess, each.cost)

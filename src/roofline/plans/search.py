@@ -26,14 +26,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from roofline.errors import InputError, suggest
 from roofline.grids.blocks import RowBlock
 from roofline.hardware import chip
 from roofline.models.serving.disaggregation import link_bandwidth
 from roofline.plans.load import LatencyUnderLoad, LoadedServer, ServerTimes
 from roofline.plans.question import LIMIT_NAMES, PlanQuestion
 from roofline.plans.replicas import FORMATS, Replica, UnloadedReplica, divides, replicas
-from roofline.quantity import format_amount, format_number, whole_number
+from roofline.quantity import format_amount, format_number
 
 #: Reasons in the order in which they are looked for.
 KINDS = ("legal", "fit", "limit", "rate", "load", "beaten")
@@ -130,6 +129,13 @@ class Assessment:
     def order(self) -> tuple[float, float]:
         """Cost first, then how near the nearest limit is."""
         return (self.cost, self.tightness)
+
+    @property
+    def miss(self) -> tuple[int, float, float]:
+        """How far it is from the limits: what came up last is nearest, then by how much."""
+        if self.reason is None:
+            return (-len(KINDS), 0.0, self.cost)
+        return (-KINDS.index(self.reason.kind), self.reason.excess, self.cost)
 
 
 class SearchedGroup(NamedTuple):
@@ -380,6 +386,17 @@ class Search:
                 if copies is not None:
                     yield Deployment(replica, copies, chunk, most)
 
+    def nearest_miss(self) -> Assessment | None:
+        """What missed the limits by least; where no load was solved, of as many chips as allowed."""
+        found = [each for each in self._assessed.values() if each.reason is not None]
+        for replica in () if found else self.replicas:
+            count = max((count for count in self.counts if count % replica.chips == 0), default=0)
+            if count:
+                times = self.priced(replica)
+                most = 0 if isinstance(times, str) else times.most
+                found.append(self.assess(Deployment(replica, count // replica.chips, 0, most)))
+        return min((each for each in found if each.reason is not None), key=lambda each: each.miss, default=None)
+
     def next_count(self, replica: Replica, copies: int) -> int | None:
         """The least number of replicas, no less than ``copies``, whose chips are allowed."""
         fitting = (count for count in self.counts if count % replica.chips == 0 and count // replica.chips >= copies)
@@ -486,50 +503,3 @@ def _does_not_fit(times: UnloadedReplica) -> Reason:
     share = f"{times.asked.memory_share:.0%} of {times.memory.level}"
     text = f"does not fit by {over} a chip: weights {weights} and one sequence, of {has} ({share})"
     return Reason("fit", text, needs / may)
-
-
-def read_deployment(text: str, asked: PlanQuestion) -> Deployment:
-    """Read a deployment as the table writes it: ``h100:8 tensor 8 fp8``, then ``chunk 2048``, ``whole``, ``batch 64``;
-    ``draft 4`` speculates.
-
-    The way of taking prompts is -1 where it is left open. Pools are read as ``prefill h100:4 fp8, decode h200:2 fp8``.
-    """
-    first, both, later = text.partition(", decode ")
-    if both:
-        pools = [read_deployment(each, asked) for each in (first.removeprefix("prefill "), later)]
-        return replace(pools[1], chunk=0, prefill=pools[0].replica, prefill_copies=pools[0].copies)
-    target, *words = text.replace(",", "").split()
-    name, _, shape = target.partition(":")
-    chips = whole_number(shape or "1")
-    if name not in asked.chips or chips is None:
-        hint = f"a chip of the plan and a number of them first, as in {asked.chips[0]}:8"
-        raise InputError(f"{target!r} is not a number of chips of the plan", hint=hint)
-    ways: dict[str, int] = {}
-    chunk, most, formats = -1, 0, []
-    while words:
-        word = words.pop(0)
-        if word in ("tensor", "pipeline", "context", "expert", "draft", "batch", "chunk", "chunks"):
-            if words and words[0] == "of":
-                words.pop(0)
-            number = whole_number(words.pop(0)) if words else None
-            if number is None:
-                raise InputError(f"{word} without a number in {text!r}", hint=f"for instance {word} 8")
-            if word == "batch":
-                most = number
-            elif word.startswith("chunk"):
-                chunk = number
-            else:
-                ways[word] = number
-        elif word == "whole":
-            chunk = 0
-        else:
-            formats.append(word)
-    named = " ".join(formats) or (asked.formats or tuple(FORMATS))[0]
-    if named not in FORMATS:
-        raise InputError(f"{named!r} in {text!r} is not understood", hint=suggest(named, FORMATS, what="formats"))
-    replica = Replica(name, named, **ways)
-    if chips % replica.chips:
-        raise InputError(
-            f"{chips} chips are no whole number of {replica.layout}", hint=f"a multiple of {replica.chips}"
-        )
-    return Deployment(replica, chips // replica.chips, chunk, most)

@@ -1,0 +1,176 @@
+"""A deployment in words, as far as they say it, and the best of all that they may mean.
+
+>>> from roofline.models import load
+>>> from roofline.plans.question import Limits, Load, PlanQuestion
+>>> asked = PlanQuestion(load("llama-3-8b"), Load(4, 1024, 128), Limits(), ("h100",), (1, 2), objective="chips")
+>>> exact = DeploymentWords.read("h100:2 tensor 2 fp8, batch 64", asked)
+>>> exact.formats, exact.most, [str(each) for each in exact.replicas(asked)]
+('fp8', 64, ['h100:2 tensor 2 fp8'])
+>>> [str(each) for each in DeploymentWords.read("h100:2 bf16", asked).replicas(asked)]
+['h100 bf16', 'h100:2 tensor 2 bf16', 'h100:2 pipeline 2 bf16']
+>>> DeploymentWords.read("h100", asked).counts(asked)
+(1, 2)
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from roofline.errors import InputError, suggest
+from roofline.plans.question import PlanQuestion
+from roofline.plans.replicas import FORMATS, Replica, replicas
+from roofline.plans.search import Assessment, Deployment, Search
+from roofline.quantity import whole_number
+
+
+@dataclass(frozen=True, slots=True)
+class DeploymentWords:
+    """What words say of a deployment; the plan chooses the rest.
+
+    It chooses any number of ``chips`` where this is 0, any ``layout`` and ``formats`` where they are empty, any draft
+    and way of taking prompts where ``draft`` and ``chunk`` are -1, any number of sequences where ``most`` is 0. Words
+    with formats and without a draft have none. ``prefill`` are the words of the chips that only prefill.
+    """
+
+    chip: str
+    chips: int = 0
+    layout: Mapping[str, int] = field(default_factory=dict)
+    formats: str = ""
+    draft: int = -1
+    chunk: int = -1
+    most: int = 0
+    prefill: DeploymentWords | None = None
+
+    @classmethod
+    def read(cls, text: str, asked: PlanQuestion) -> DeploymentWords:
+        """Read ``h100:8 tensor 8 fp8``, then ``chunk 2048``, ``whole``, ``batch 64``; ``draft 4`` speculates.
+
+        Pools are read as ``prefill h100:4 fp8, decode h200:2 fp8``.
+        """
+        first, both, later = text.partition(", decode ")
+        if both:
+            pools = [cls.read(each, asked) for each in (first.removeprefix("prefill "), later)]
+            for pool in pools:
+                if not pool.chips:
+                    raise InputError(f"pool {pool.chip!r} has no number of chips", hint=f"as in {pool.chip}:8")
+            return replace(pools[1], chunk=0, prefill=pools[0])
+        target, *words = text.replace(",", "").split() or [""]
+        name, colon, shape = target.partition(":")
+        chips = whole_number(shape) if colon else 0
+        if name not in asked.chips or chips is None or (colon and not chips):
+            hint = f"a chip of the plan first, as in {asked.chips[0]}, or a number of them, as in {asked.chips[0]}:8"
+            raise InputError(f"{target!r} is not a number of chips of the plan", hint=hint)
+        found: dict[str, Any] = {}
+        ways: dict[str, int] = {}
+        formats = []
+        while words:
+            word = words.pop(0)
+            if word in ("tensor", "pipeline", "context", "expert", "draft", "batch", "chunk", "chunks"):
+                if words and words[0] == "of":
+                    words.pop(0)
+                number = whole_number(words.pop(0)) if words else None
+                if number is None or (not number and word != "draft"):
+                    raise InputError(f"{word} without a number in {text!r}", hint=f"for instance {word} 8")
+                plain = {"batch": "most", "chunks": "chunk"}.get(word, word)
+                (found if plain in ("most", "chunk", "draft") else ways)[plain] = number
+            elif word == "whole":
+                found["chunk"] = 0
+            else:
+                formats.append(word)
+        named = " ".join(formats)
+        if named and named not in FORMATS:
+            raise InputError(f"{named!r} in {text!r} is not understood", hint=suggest(named, FORMATS, what="formats"))
+        if named:
+            found.setdefault("draft", 0)
+        layout = Replica(name, named, **ways)
+        if chips and chips % layout.chips:
+            raise InputError(
+                f"{chips} chips are no whole number of {layout.layout}", hint=f"a multiple of {layout.chips}"
+            )
+        return cls(name, chips, ways, named, **found)
+
+    def counts(self, asked: PlanQuestion) -> tuple[int, ...]:
+        """Numbers of chips that the words allow, the least first."""
+        return (self.chips,) if self.chips else tuple(sorted(set(asked.counts)))
+
+    def replicas(self, asked: PlanQuestion) -> tuple[Replica, ...]:
+        """Replicas that the words may mean, fewer chips first."""
+        narrowed = replace(
+            asked, chips=(self.chip,), counts=self.counts(asked),
+            formats=(self.formats,) if self.formats else asked.formats,
+            drafts=asked.drafts if self.draft < 0 else replace(asked.drafts, lengths=(self.draft,) * (self.draft > 0)),
+        )  # fmt: skip
+        tried: Iterable[Replica] = replicas(narrowed)
+        if self.layout:
+            plain: dict[str, Any] = {"tensor": 1, "pipeline": 1, "context": 1, "expert": 1, **self.layout}
+            tried = (replace(each, **plain) for each in tried)
+        drafted = (each for each in dict.fromkeys(tried) if self.draft in (-1, each.draft))
+        return tuple(each for each in drafted if any(count % each.chips == 0 for count in narrowed.counts))
+
+    def deployments(self, asked: PlanQuestion, count: int) -> Iterator[Deployment]:
+        """Deployments of so many chips that the words may mean."""
+        for each in self.replicas(asked):
+            if count % each.chips == 0:
+                yield Deployment(each, count // each.chips, self.chunk, self.most)
+
+    def pairs(self, asked: PlanQuestion) -> Iterator[Deployment]:
+        """Pairs of pools that the words may mean; both keep keys and values alike, and draft alike, where they can."""
+        assert self.prefill is not None
+        befores = self.prefill.deployments(asked, self.prefill.chips)
+        pairs = list(itertools.product(befores, self.deployments(asked, self.chips)))
+        alike = [(before, after) for before, after in pairs if _kept(before.replica) == _kept(after.replica)]
+        for before, after in alike or pairs:
+            yield replace(after, prefill=before.replica, prefill_copies=before.copies)
+
+
+def _kept(replica: Replica) -> tuple[str | None, int]:
+    return FORMATS[replica.formats].get("kv"), replica.draft
+
+
+def best_of_words(words: DeploymentWords, search: Search) -> Assessment:
+    """The best deployment of all that words may mean, asked afresh; where none meets the limits, the nearest miss."""
+    asked = search.asked
+    if words.prefill is not None:
+        return best_of_ways(words.pairs(asked), search)
+    if words.chunk < 0 and not words.most:
+        narrowed = search.afresh()
+        narrowed.asked, narrowed.replicas = replace(asked, counts=words.counts(asked)), words.replicas(asked)
+        found = narrowed.best_of(narrowed.replicas) or narrowed.nearest_miss()
+        if found is not None:
+            return found
+    found = None
+    for count in words.counts(asked):
+        deployments = list(words.deployments(asked, count))
+        best = best_of_ways(deployments, search) if deployments else None
+        if best is not None and (found is None or best.miss < found.miss):
+            found = best
+        if best is not None and best.reason is None:
+            break  # more chips of a kind cost more
+    if found is None:
+        each = Replica(words.chip, words.formats, **words.layout)
+        said = f"no number of chips of the plan is a multiple of {each.chips}, those of {each.layout}"
+        raise InputError(said, hint=f"name a number, as in {each.target}")
+    return found
+
+
+def best_of_ways(deployments: Iterable[Deployment], search: Search) -> Assessment:
+    """The best of deployments in the ways that they leave open, asked afresh; or the nearest miss."""
+    fresh = search.afresh()
+    found = (each for deployment in deployments for each in _ways(deployment, fresh))
+    return min(found, key=lambda each: (each.miss[:2], each.order))
+
+
+def _ways(wanted: Deployment, search: Search) -> Iterator[Assessment]:
+    """A deployment in the ways of taking prompts and numbers of sequences that are left open."""
+    times = search.priced(wanted.replica)
+    if isinstance(times, str) or times.most < 1:
+        yield search.assess(wanted)
+        return
+    apart = wanted.prefill is not None
+    for chunk in (*times.chunks, 0) if wanted.chunk < 0 else (wanted.chunk,):
+        server = times.server(chunk, apart=apart)
+        places = (min(wanted.most, times.most),) if wanted.most else search.places(times, server)
+        yield from (search.assess(replace(wanted, chunk=chunk, most=most)) for most in places)
