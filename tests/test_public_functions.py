@@ -320,7 +320,7 @@ def test_an_answer_is_saved_as_what_the_ending_says(tmp_path: Path) -> None:
     for ending, start in [
         (".svg", b"<?xml"),
         (".png", b"\x89PNG"),
-        (".csv", b"resource,dtype,amount (FLOP),"),
+        (".csv", b"resource,dtype,amount,rate,time (s),"),
         (".html", b"<!doctype"),
     ]:
         path = tmp_path / f"answer{ending}"

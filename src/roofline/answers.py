@@ -15,7 +15,7 @@ from inspect import signature
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 
 from roofline.errors import InputError
-from roofline.sections import Amount, CrossTable, Headline, Section, ShareBar, Table
+from roofline.sections import Amount, CrossTable, Headline, Section, ShareBar, Table, YesNo
 from roofline.signatures import described, with_named
 from roofline.sizes import is_array, is_symbol
 
@@ -61,6 +61,9 @@ ONLY_SOME = {
 }
 
 
+_TABLES = (Table, CrossTable)
+
+
 class Answer(ABC):
     """An answer: ``sections`` are what a reader sees, ``one_line`` what a prompt shows."""
 
@@ -71,7 +74,7 @@ class Answer(ABC):
         """What the answer says, part by part."""
 
     def sections_in_full(self) -> Iterable[Section]:
-        """What the answer says, with every row of tables that a reader sees a part of."""
+        """What its tables are taken from; a table that shows a reader a part of its rows has them all there."""
         return self.sections()
 
     def one_line(self) -> str:
@@ -80,14 +83,14 @@ class Answer(ABC):
         return f"{type(self).__name__}: {subject}"
 
     def table(self) -> Part:
-        """Its tables alone, under what it is about.
+        """Its tables alone, with every row, under what it is about.
 
         >>> from roofline import bound
         >>> [each.name for each in bound("bf16[64, 8192] * bf16[8192, 8192]", on="h100").table().tables()]
         ['resources']
         """
         said = list(self.sections_in_full())
-        tables = [each for each in said if isinstance(each, Table | CrossTable)]
+        tables = [each.in_full() if isinstance(each, Table) else each for each in said if isinstance(each, _TABLES)]
         if not tables:
             raise InputError(f"a {type(self).__name__} has no table", hint="to_dict() gives its figures")
         return Part([*(each for each in said[:1] if isinstance(each, Headline)), *tables])
@@ -230,24 +233,42 @@ class Part(Answer):
 def plain_table(table: Table) -> tuple[list[str], list[list[Any]], dict[str, str]]:
     """The names of a table's columns, its rows with figures as numbers, and the units of its columns.
 
+    Yes and no are truth values; where a column of figures has none, it is None. Figures of one column in several units
+    have a column ``unit``, or one for each such column where the units of a row differ.
+
     >>> from roofline.sections import Column, Row, figures
     >>> plain_table(Table((Column(), *figures("time")), [Row(("hbm", Amount(8.45e-5, "s")))]))
     (['name', 'time'], [['hbm', 8.45e-05]], {'time': 's'})
     """
     names: list[str] = []
     for at, column in enumerate(table.columns):
-        name = column.name.replace("\n", " ") or ("name" if at == 0 else f"column {at + 1}")
+        name = column.name.replace("\n", " ") or column.meaning or ("name" if at == 0 else f"column {at + 1}")
         names.append(name if name not in names else f"{name} {at + 1}")
-    rows = [[_plain_cell(cell) for cell in row.cells] for row in table.rows]
-    cells = (each for row in table.rows for each in zip(names, row.cells, strict=False))
-    units = {name: cell.unit for name, cell in reversed(list(cells)) if isinstance(cell, Amount) and cell.unit}
-    return names, [[*row, *[None] * (len(names) - len(row))] for row in rows], units
+    width, cells = range(len(names)), [[*row.cells, *[None] * (len(names) - len(row.cells))] for row in table.rows]
+    figured = {at for row in cells for at in width if isinstance(row[at], _FIGURES)}
+    rows = [[None if at in figured and row[at] == "" else _plain_cell(row[at]) for at in width] for row in cells]
+    found = {at: dict.fromkeys(filter(None, (_unit(row[at]) for row in cells))) for at in width}
+    mixed = [at for at in width if len(found[at]) > 1]
+    alike = all(len({_unit(row[at]) for at in mixed} - {""}) < 2 for row in cells)
+    for name, those in [("unit", mixed)] if mixed and alike else [(f"{names[at]} unit", [at]) for at in mixed]:
+        names.append(name)
+        for row, own in zip(rows, cells, strict=True):
+            row.append(next(filter(None, (_unit(own[at]) for at in those)), ""))
+    return names, rows, {names[at]: next(iter(found[at])) for at in width if len(found[at]) == 1}
+
+
+#: Cells whose data is no text.
+_FIGURES = (Amount, ShareBar, YesNo)
 
 
 def _plain_cell(cell: Any) -> Any:
-    if isinstance(cell, Amount):
+    if isinstance(cell, Amount | YesNo):
         return cell.value
-    return cell.share if isinstance(cell, ShareBar) else str(cell)
+    return cell.share if isinstance(cell, ShareBar) else None if cell is None else str(cell)
+
+
+def _unit(cell: Any) -> str:
+    return cell.unit if isinstance(cell, Amount) else ""
 
 
 def capability(name: str) -> Callable[..., Any]:

@@ -15,7 +15,7 @@ no answer. Figures in tables keep their value and unit, so that a page can sort,
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from roofline.quantity import format_amount, format_percent
@@ -64,12 +64,32 @@ class Words(NamedTuple):
         return self.text
 
 
+class YesNo(NamedTuple):
+    """Whether something is so: a word for a reader, a truth value as data; ``tone`` is that of ``yes``."""
+
+    value: bool
+    yes: str = "yes"
+    no: str = "no"
+    tone: Tone = ""
+
+    def __str__(self) -> str:
+        return self.words.text
+
+    @property
+    def words(self) -> Words:
+        """What a reader sees."""
+        return Words(self.yes, self.tone) if self.value else Words(self.no)
+
+
 #: What stands in a cell of a table.
-Cell: TypeAlias = str | Amount | ShareBar | Words
+Cell: TypeAlias = str | Amount | ShareBar | Words | YesNo
 
 
 class Column(NamedTuple):
-    """A column's name and how its cells are set; ``least`` and ``most`` are widths in characters, 0 for any."""
+    """A column's name and how its cells are set; ``least`` and ``most`` are widths in characters, 0 for any.
+
+    ``meaning`` names it in data where a reader sees no name.
+    """
 
     name: str = ""
     align: Literal["left", "right"] = "left"
@@ -77,6 +97,7 @@ class Column(NamedTuple):
     tone: Tone = ""
     least: int = 0
     most: int = 0
+    meaning: str = ""
 
 
 class Row(NamedTuple):
@@ -116,7 +137,8 @@ class Pairs(NamedTuple):
 class Table(NamedTuple):
     """Rows under columns. ``headed`` prints the columns' names in a terminal, ``gap`` is the space between columns.
 
-    A page always has the names, where there are any: a reader of screens says them with the cells.
+    A page always has the names, where there are any: a reader of screens says them with the cells. Where ``rows`` are
+    some of them, or sum the rest up, ``every`` makes them all, for data.
     """
 
     columns: Sequence[Column]
@@ -126,6 +148,16 @@ class Table(NamedTuple):
     gap: int = 2
     headed: bool = True
     head_tone: Tone = "quiet"
+    every: Callable[[], Sequence[Row]] | None = None
+
+    def in_full(self) -> Table:
+        """The same with every row.
+
+        >>> some = Table((Column("batch"),), [Row(("1",)), Row(("2 more",))], every=lambda: [Row((n,)) for n in "123"])
+        >>> [row.cells for row in some.in_full().rows]
+        [('1',), ('2',), ('3',)]
+        """
+        return self if self.every is None else self._replace(rows=self.every(), every=None)
 
 
 class CrossTable(NamedTuple):

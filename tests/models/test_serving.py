@@ -347,7 +347,7 @@ def test_an_answer_over_a_list_says_which_fit() -> None:
 
     found = serve("llama-3-8b", on="l4", batch=[1, 4, 8, 16], context=8192)
     assert "4 configurations, 2 of which fit" in repr(found)
-    assert list(found.to_pandas()["fits"]) == ["yes", "yes", "no", "no"]
+    assert list(found.to_pandas()["fits"]) == [True, True, False, False]
     assert "of which" not in repr(serve("llama-3-8b", on="l4", batch=[1, 4], context=8192))
 
 

@@ -152,7 +152,7 @@ def advice_table(advice: Sequence[Advice]) -> Table:
         time = Amount(item.after.lower, "s", f"{before} → {after}")
         label = "faster" if index == 0 else ""
         rows.append(Row((label, item.change, time, Amount(item.gain, "", f"{item.gain:.2f}x"), item.reason)))
-    return Table((Column(), change, *figures("at best", "faster"), why), rows, "advice", headed=False)
+    return Table((Column(meaning="advice"), change, *figures("at best", "faster"), why), rows, "advice", headed=False)
 
 
 @takes(question)

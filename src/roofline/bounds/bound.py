@@ -26,6 +26,7 @@ from roofline.sections import (
     ShareBar,
     Table,
     Words,
+    YesNo,
     assumes,
     figures,
     incomplete,
@@ -532,8 +533,8 @@ def _resources(answer: Bound) -> Table:
         *figures("amount", wrap=wrap),  # type: ignore[arg-type]
         *figures("rate"),
         *figures("time", wrap=wrap),  # type: ignore[arg-type]
-        Column(wrap="words", most=_BAR),
-        Column(),
+        Column(wrap="words", most=_BAR, meaning="share"),
+        Column(meaning="binds"),
     )
     if is_array(answer.lower):
         rows = [Row((name, "", "", "", Amount(time, "s"))) for name, time in answer.times.items()]
@@ -553,7 +554,7 @@ def _resource_cells(answer: Bound, use: Use) -> tuple[Cell, ...]:
         Amount(use.rate.plain or use.rate.value, per_second),
         Amount(use.time, "s"),
         "" if is_symbol(answer.lower) else ShareBar(share, "alert" if binds else ""),
-        Words("binds", "alert") if binds else "",
+        "" if is_symbol(answer.lower) else YesNo(binds, "binds", "", "alert"),
     )
 
 
@@ -601,17 +602,24 @@ def _plans(answer: Bound) -> Table:
     """The first plans and the one taken, which is bold."""
     plans = answer.plans
     listed = [*plans[:_FEW_PLANS], *(plan for plan in plans[_FEW_PLANS:] if plan.name == answer.plan)]
-    columns = (Column(), Column("", "right"), Column("plan", wrap="words"), *figures("at best"))
+    columns = (Column(), Column(align="right", meaning="rank"), Column("plan", wrap="words"), *figures("at best"))
     rows = []
     for index, plan in enumerate(listed):
-        lower = "" if plan.bound is None else Amount(plan.bound.lower, "s")
         tone: Any = "strong" if plan.name == answer.plan else "quiet"
         label = "plans" if index == 0 else ""
-        rows.append(Row((label, *(Words(str(cell), tone) for cell in (f"{plan.rank}.", plan.name, lower)))))
+        rows.append(Row((label, *(Words(str(cell), tone) for cell in (f"{plan.rank}.", plan.name, _at_best(plan))))))
     rest = len(plans) - len(listed)
     if rest > 0:
         rows.append(Row(("", "", Words(f"… and {rest} more: roofline shard lists them", "quiet"), "")))
-    return Table(columns, rows, "plans", headed=False)
+
+    def every() -> list[Row]:
+        return [Row(("", Amount(each.rank), each.name, _at_best(each))) for each in listed]
+
+    return Table(columns, rows, "plans", headed=False, every=every)
+
+
+def _at_best(plan: Any) -> Cell:
+    return "" if plan.bound is None else Amount(plan.bound.lower, "s")
 
 
 def _explanation(answer: Bound) -> Iterator[str]:

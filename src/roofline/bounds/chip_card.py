@@ -13,14 +13,19 @@ from roofline.hardware.machine import Figure, Machine, figure_unit
 from roofline.hardware.network import bisection_bandwidth, network
 from roofline.hardware.rate import main_level
 from roofline.quantity import format_number, format_quantity
-from roofline.sections import BLANK, Column, CrossTable, Headline, Row, Section, Sentences, Table, figures
+from roofline.sections import BLANK, Amount, Column, CrossTable, Headline, Row, Section, Sentences, Table, figures
 
 
 def detail(machine: Machine, *, sources: bool = False) -> Iterator[Section]:
     """One chip: its figures with their basis, its rules of thumb, and what is odd about it."""
     yield Headline(machine.name, f"{machine.key}{_cores(machine)}")
     yield BLANK
-    columns = (Column(), Column(), Column(align="right"), Column(wrap="anywhere", tone="quiet"))
+    columns = (
+        Column(meaning="part"),
+        Column(meaning="figure"),
+        Column(align="right", meaning="value"),
+        Column(wrap="anywhere", tone="quiet", meaning="basis"),
+    )
     rows = [Row((part, what, value, _origin(figure, sources))) for part, what, value, figure in _figures(machine)]
     yield Table(columns, rows, headed=False)
     if sources and machine.alternates:
@@ -136,7 +141,8 @@ def _alternates(machine: Machine) -> Table:
         word = "rejected: " if item.rejected else ""
         said = ", ".join(filter(None, (word + item.figure.source, item.figure.note)))
         rows.append(Row((item.of, _show(item.figure.value, figure_unit(item.of)), said)))
-    return Table((Column(wrap="words"), Column(wrap="words"), Column(wrap="words")), rows, indent=4, headed=False)
+    columns = [Column(wrap="words", meaning=name) for name in ("figure", "value", "source")]
+    return Table(columns, rows, indent=4, headed=False)
 
 
 def _accumulation(machine: Machine) -> list[str]:
@@ -199,34 +205,31 @@ def chip_data(machine: Machine) -> dict[str, Any]:
     }
 
 
-def _figures(machine: Machine) -> list[tuple[str, str, str, Figure | None]]:
+def _figures(machine: Machine) -> list[tuple[str, str, Amount, Figure]]:
     """Every figure of a machine as (part, what, value, figure)."""
-    rows: list[tuple[str, str, str, Figure | None]] = []
+    rows: list[tuple[str, str, Amount, Figure]] = []
     for unit in machine.units:
-        rows += [(unit.name, dtype, _show(peak.value, "FLOP/s"), peak) for dtype, peak in unit.peaks.items()]
+        rows += [(unit.name, dtype, Amount(peak.value, "FLOP/s"), peak) for dtype, peak in unit.peaks.items()]
         rows += [
-            (unit.name, f"{dtype} best matmul", f"{fraction.value:.0%}", fraction)
-            for dtype, fraction in unit.achievable.items()
+            (unit.name, f"{dtype} best matmul", Amount(share.value, "", f"{share.value:.0%}"), share)
+            for dtype, share in unit.achievable.items()
         ]
     for memory in machine.memories:
-        if memory.bandwidth:
-            rows.append((memory.name, "bandwidth", _show(memory.bandwidth.value, "B/s"), memory.bandwidth))
-        if memory.capacity:
-            rows.append((memory.name, "capacity", _show(memory.capacity.value, "B"), memory.capacity))
+        for what, figure, of in (("bandwidth", memory.bandwidth, "B/s"), ("capacity", memory.capacity, "B")):
+            rows += [(memory.name, what, Amount(figure.value, of), figure)] if figure else []
     for link in machine.links:
         if link.bandwidth:
-            many = f"{link.links} x " if link.links else ""
-            rows.append((link.name, "one way", many + _show(link.bandwidth.value, "B/s"), link.bandwidth))
+            many, each = link.links or 1, link.bandwidth.value
+            text = f"{many} x {_show(each, 'B/s')}" if link.links else ""
+            rows.append((link.name, "one way", Amount(many * each, "B/s", text), link.bandwidth))
         if link.latency:
-            rows.append((link.name, "hop", _show(link.latency.value, "s"), link.latency))
+            rows.append((link.name, "hop", Amount(link.latency.value, "s"), link.latency))
     if machine.tdp:
-        rows.append(("power", "TDP", _show(machine.tdp.value, "W"), machine.tdp))
+        rows.append(("power", "TDP", Amount(machine.tdp.value, "W"), machine.tdp))
     return rows
 
 
-def _origin(figure: Figure | None, sources: bool) -> str:
-    if figure is None:
-        return ""
+def _origin(figure: Figure, sources: bool) -> str:
     if not sources:
         return "" if figure.basis == "spec" else figure.basis
     return ", ".join(filter(None, (figure.basis, figure.source, figure.date, figure.note)))

@@ -372,8 +372,9 @@ class Formula(Answer):
     def _terms_table(self) -> Table:
         """A row a part of a term; the term that binds is marked."""
         columns = (
-            Column("T"), Column("", wrap="words"), Column("amount", wrap="words"), Column("over"), *figures("time"),
-            Column("", wrap="words"), *([Column("from", wrap="words")] if self._has_several_operations else []),
+            Column("T"), Column(wrap="words", meaning="part"), Column("amount", wrap="words"), Column("over"),
+            *figures("time"), Column(wrap="words", meaning="total"),
+            *([Column("from", wrap="words")] if self._has_several_operations else []),
         )  # fmt: skip
         rows = []
         values = self.values() if self.is_numeric else {}
@@ -435,7 +436,7 @@ class Formula(Answer):
             if any(abs(value) > 5e-4 for each in cells for value in each):
                 note = "between its steps" if x in self.steps() else ""
                 rows.append(Row((x, *(_both_sides(each) for each in cells), note)))
-        columns = (Column("∂ln t/∂ln x"), *figures("lower", "op by op", "upper"), Column())
+        columns = (Column("∂ln t/∂ln x"), *figures("lower", "op by op", "upper"), Column(meaning="note"))
         return Table(columns, rows, "elasticities")
 
     def _rate_in_words(self, rate: RateSymbol) -> str:

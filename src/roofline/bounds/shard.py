@@ -111,8 +111,12 @@ class ShardPlans(Answer):
             columns = figures("math", "comms", "all overlaps", *estimate, "none does", "sent", "needs")
         shown = self.plans[:_MOST_PLANS]
         cells = _formulas if formulas else _ranges if arrays else _figures
-        rows = [Row((f"{plan.rank}.", plan.name, *cells(plan))) for plan in shown]
-        yield Table((*figures(""), Column("plan", wrap="anywhere"), *columns), rows, "plans")
+
+        def rows(plans: Sequence[RankedPlan]) -> list[Row]:
+            return [Row((Amount(plan.rank, "", f"{plan.rank}."), plan.name, *cells(plan))) for plan in plans]
+
+        head = (Column(align="right", meaning="rank"), Column("plan", wrap="anywhere"))
+        yield Table((*head, *columns), rows(shown), "plans", every=lambda: rows(self.plans))
         rest = len(self) - _MOST_PLANS
         if rest > 0:
             yield Sentences([f"… and {rest} more; --json lists them all"], "quiet")

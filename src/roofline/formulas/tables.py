@@ -12,7 +12,7 @@ from typing import Any
 from roofline.answers import Answer
 from roofline.errors import InputError, load_extra, suggest
 from roofline.files import replaced, write_text
-from roofline.sections import Amount, Cell, Column, Row, Section, Sentences, Table, Tone
+from roofline.sections import Amount, Cell, Column, Row, Section, Sentences, Table, Tone, YesNo
 from roofline.sizes import Codes
 
 #: The unit of each column; sizes have none. ``time.hbm`` and the like are times.
@@ -142,7 +142,11 @@ class Columns(Answer, dict):  # type: ignore[type-arg]
     def sections(self, most: int = SHOWN) -> Iterator[Section]:
         """The first rows, ``most`` of them, and what was assumed and not timed."""
         columns = [Column(name, "left" if isinstance(self.columns[name], Codes) else "right") for name in self.columns]
-        yield Table(columns, [Row(cells) for cells in self.rows(most)], "rows", indent=0, gap=4)
+
+        def rows(most: int) -> list[Row]:
+            return [Row(cells) for cells in self.rows(most)]
+
+        yield Table(columns, rows(most), "rows", indent=0, gap=4, every=lambda: rows(len(self)))
         rest = len(self) - most
         if rest > 0:
             yield Sentences([f"… and {rest} more rows; -o FILE or save() writes them all"], indent=0)
@@ -158,7 +162,7 @@ def _cell(name: str, value: Any) -> Cell:
     if value != value:
         return ""
     if name == "fits":
-        return "yes" if value else "no"
+        return YesNo(bool(value))
     return Amount(int(value), "", str(int(value))) if unit is None else Amount(float(value), unit)
 
 

@@ -309,9 +309,12 @@ def profile_sections(points: Sequence[MeasuredPoint], found: Profile, title: str
     """
     yield from point_sections(points[:top], title)
     yield from (BLANK, Sentences(["time by operation"], "quiet"))
-    shares = _shares(found.runs, found.unpriced)[:MOST_SPLIT]
-    rows = [Row((name, Amount(seconds, "s"), format_percent(share))) for name, seconds, share in shares]
-    yield Table((Column(), *figures("", "")), rows, "time", headed=False)
+    shares = _shares(found.runs, found.unpriced)
+    rows = [
+        Row((name, Amount(seconds, "s"), Amount(share, "", format_percent(share)))) for name, seconds, share in shares
+    ]
+    columns = (Column(meaning="operation"), *(Column(align="right", meaning=name) for name in ("time", "share")))
+    yield Table(columns, rows[:MOST_SPLIT], "time", headed=False, every=lambda: rows)
     if (hidden := len(found.runs) - top) > 0:
         yield Sentences([f"{hidden} shorter run{'s are' if hidden > 1 else ' is'} not shown (--top)"], "quiet")
     unpriced = sorted(found.unpriced.items(), key=lambda item: -item[1])

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from roofline.bounds.bound import Bound, amount_cells, amount_columns, sends_anything
+from collections.abc import Sequence
+
+from roofline.bounds.bound import Bound, OpBound, amount_cells, amount_columns, sends_anything
 from roofline.hardware.rate import rate
 from roofline.sections import Amount, Column, Row, Table
 from roofline.work import Key
@@ -15,12 +17,17 @@ def longest_operations(step: Bound) -> Table:
     """The operations that take longest, one a row. A narrow terminal breaks their names, not the figures."""
     ordered = sorted(step.ops, key=lambda part: -float(part.lower))
     sends = sends_anything(ordered)
-    rows = [Row((part.op.where, *amount_cells(part, sends), str(part.bound_by or ""))) for part in ordered[:SHOWN]]
-    rest, columns = ordered[SHOWN:], amount_columns(sends)
-    if rest:
-        time = Amount(sum(part.lower for part in rest), "s")
-        rows.append(Row((f"{len(rest)} more", *[""] * (len(columns) - 1), time, "")))
-    return Table((Column("operation", wrap="dots"), *columns, Column("bound by")), rows, "operations", indent=4)
+    columns, shown, rest = amount_columns(sends), ordered[:SHOWN], ordered[SHOWN:]
+    named = (Column("operation", wrap="dots"), *columns, Column("bound by"))
+
+    def rows(parts: Sequence[OpBound]) -> list[Row]:
+        return [Row((part.op.where, *amount_cells(part, sends), str(part.bound_by or ""))) for part in parts]
+
+    if not rest:
+        return Table(named, rows(shown), "operations", indent=4)
+    time = Amount(sum(part.lower for part in rest), "s")
+    more = Row((f"{len(rest)} more", *[""] * (len(columns) - 1), time, ""))
+    return Table(named, [*rows(shown), more], "operations", indent=4, every=lambda: rows(ordered))
 
 
 def off_matrix_unit(step: Bound, option: str) -> list[str]:

@@ -189,7 +189,7 @@ class DeploymentPlan(Answer):
         """What would change the answer: what binds where, corners, what figures are worth, and break-even prices."""
         found = list(frontier_sections(self.curves(), self.elasticities(), self.break_even()))
         if self.choices:
-            found += cost_sections(self.asked, self.choices[:MOST_ROWS])
+            found += cost_sections(self.asked, self.choices, MOST_ROWS)
         if self.settings():
             head = Headline("settings of engines", "our reading of their documented options", level=2)
             found += [BLANK, head, Pairs(tuple(self.settings().items()), indent=4)]
@@ -306,16 +306,17 @@ class DeploymentPlan(Answer):
         )
 
     def _table(self) -> Table:
-        rows = []
-        for choice in self.choices[:MOST_ROWS]:
+        def row(choice: Assessment) -> Row:
             each, times = choice.deployment, (choice.first_token, choice.per_token)
+            load = self.asked.load.rate / choice.largest_rate
             cells = (
                 str(each), each.takes_prompts, Amount(choice.cost, "", self._cost(choice).partition(" ")[0]),
                 *(Amount(time.percentile, "s") if time is not None and time.mean else "" for time in times),
-                Amount(choice.largest_rate, "", f"{self.asked.load.rate / choice.largest_rate:.0%}"),
+                Amount(load, "", f"{load:.0%}"),
                 choice.bound_by, self._against(choice),
             )  # fmt: skip
-            rows.append(Row(cells, "strong" if choice is self.best else ""))
+            return Row(cells, "strong" if choice is self.best else "")
+
         share = f"p{self.asked.limits.percentile:g}"
         cost = "an hour" if self.asked.objective == "cost" else "chips"
         numbers = figures(cost, f"TTFT {share}", f"TPOT {share}", "load")
@@ -326,7 +327,8 @@ class DeploymentPlan(Answer):
             Column("binds"),
             Column("why", least=15),
         )
-        return Table(columns, rows, "choices")
+        rows = [row(choice) for choice in self.choices[:MOST_ROWS]]
+        return Table(columns, rows, "choices", every=lambda: [row(choice) for choice in self.choices])
 
     def _against(self, choice: Assessment) -> str:
         best = self.best
@@ -471,7 +473,7 @@ class DeploymentPlan(Answer):
             "prompts": each.takes_prompts,
             "chunk": each.chunk or None,
             "most_sequences": each.most,
-            "cost_per_hour": choice.cost if self.asked.objective == "cost" else None,
+            "cost_per_hour": choice.cost_per_hour,
             "cost_interval": None if low is None else [low, None if high == float("inf") else high],
             "indistinguishable": self.is_indistinguishable(choice),
             **plain_costs(self.asked, choice),

@@ -24,7 +24,7 @@ from roofline.plans.question import PlanQuestion
 from roofline.plans.replicas import Replica, UnloadedReplica
 from roofline.plans.search import Assessment, Deployment, Search
 from roofline.quantity import format_amount, format_number
-from roofline.sections import BLANK, Amount, Column, Headline, Row, Section, Table, figures
+from roofline.sections import BLANK, Amount, Cell, Column, Headline, Row, Section, Table, figures
 
 
 def power(asked: PlanQuestion, deployment: Deployment) -> float | None:
@@ -80,23 +80,25 @@ def cost_lines(asked: PlanQuestion, choice: Assessment) -> Iterator[str]:
         yield f"energy at most {', '.join(energy)}: TDP of {watts} W all the time{more}"
 
 
-def cost_sections(asked: PlanQuestion, choices: Sequence[Assessment]) -> tuple[Section, ...]:
-    """Dollars and energy of a million tokens of each choice, as a table."""
+def cost_sections(asked: PlanQuestion, choices: Sequence[Assessment], most: int) -> tuple[Section, ...]:
+    """Dollars and energy of a million tokens of each choice, as a table whose first ``most`` rows are shown."""
     names = ["input"] + ["output"] * (asked.load.output > 1)
     heads = [f"$ {name}" for name in names if asked.objective == "cost"]
     heads += [*(f"kWh {name}" for name in names), f"an {names[-1]} token"]
-    rows = []
-    for choice in choices:
+
+    def row(choice: Assessment) -> Row:
         costs = million_tokens(asked, choice)
         joules = costs[names[-1]].joules_per_token
         dollars = [costs[name].dollars for name in names]
         energy = [costs[name].kilowatt_hours for name in names]
-        cells = [f"${format_number(float(each))}" for each in dollars if each is not None]
-        cells += ["" if each is None else format_number(float(each)) for each in energy]
-        rows.append(Row((str(choice.deployment), *cells, "" if joules is None else Amount(joules, "J"))))
+        cells: list[Cell] = [Amount(each, "", f"${format_number(float(each))}") for each in dollars if each is not None]
+        cells += ["" if each is None else Amount(each, "", format_number(float(each))) for each in energy]
+        return Row((str(choice.deployment), *cells, "" if joules is None else Amount(joules, "J")))
+
     head = Headline("a million tokens", "dollars and kWh, energy at most: TDP all the time", level=2)
     columns = (Column("deployment", wrap="words", least=20), *figures(*heads))
-    return BLANK, head, Table(columns, rows, "costs", indent=4)
+    rows = [row(choice) for choice in choices[:most]]
+    return BLANK, head, Table(columns, rows, "costs", indent=4, every=lambda: [row(choice) for choice in choices])
 
 
 class ScaledSearch(Search):

@@ -172,6 +172,11 @@ class PlanQuestion:
         """What the objective counts for one chip: dollars an hour, or 1 where chips are counted."""
         return self.prices[chip] if self.objective == "cost" else 1.0
 
+    def dollars(self, numbers: Mapping[str, int]) -> float | None:
+        """What so many chips of each kind cost an hour; None without their prices."""
+        known = all(chip in self.prices for chip in numbers)
+        return sum(self.prices[chip] * many for chip, many in numbers.items()) if known else None
+
     def to_dict(self) -> dict[str, Any]:
         """The question as plain data."""
         load = attributes(self.load, "rate", "prompt", "output", "shared", "lengths", "arrival_variation")

@@ -107,7 +107,8 @@ class Reason(NamedTuple):
 class Assessment:
     """A deployment on the question's load: what it costs and takes, and why it is not taken; None: it meets all.
 
-    ``cost`` is dollars an hour, or chips where these are counted.
+    ``cost`` is what the best plan has least of: dollars an hour, or without prices the number of chips.
+    ``cost_per_hour`` is dollars an hour, and None without prices.
     """
 
     deployment: Deployment
@@ -124,6 +125,17 @@ class Assessment:
     tightness: float = float("inf")
     token_gap: LatencyUnderLoad | None = None
     interval: tuple[float, float] = (1.0, 1.0)
+    cost_per_hour: float | None = None
+
+    @property
+    def chip(self) -> str:
+        """The kind of chip that decodes."""
+        return self.deployment.replica.chip
+
+    @property
+    def chips(self) -> int:
+        """Chips in all, those that only prefill with them."""
+        return self.deployment.chips
 
     @property
     def order(self) -> tuple[float, float]:
@@ -211,7 +223,10 @@ class Search:
     def assess(self, deployment: Deployment) -> Assessment:
         """A deployment against the limits, whatever others there are."""
         if deployment not in self._assessed:
-            self._assessed[deployment] = self._assess(deployment)
+            found = self._assess(deployment)
+            in_dollars = self.asked.objective == "cost"
+            hourly = found.cost if in_dollars else self.asked.dollars(deployment.numbers)
+            self._assessed[deployment] = replace(found, cost_per_hour=hourly)
         return self._assessed[deployment]
 
     def _assess(self, deployment: Deployment) -> Assessment:

@@ -130,24 +130,22 @@ class TrainingPlan(Answer):
         yield from (BLANK, Sentences([f"{len(self.choices):,} layouts: {', '.join(parts)}", said]))
 
     def _table(self) -> Table:
-        rows = []
-        best = self.fitting[0].answer
-        assert best is not None
-        for each in self.fitting[:MOST_ROWS]:
+        def row(each: TrainingChoice) -> Row:
             found = each.answer
             assert found is not None
-            rows.append(
-                Row((
-                    each.layout, str(found.checkpoint), Amount(found.microbatches), Amount(found.time, "s"),
-                    format_percent(float(found.mfu)), Amount(found.memory.total, "B"), str(found.bound.bound_by),
-                    each.reason or "fastest",
-                ))
-            )  # fmt: skip
+            mfu = float(found.mfu)
+            return Row((
+                each.layout, str(found.checkpoint), Amount(found.microbatches), Amount(found.time, "s"),
+                Amount(mfu, "", format_percent(mfu)), Amount(found.memory.total, "B"), str(found.bound.bound_by),
+                each.reason or "fastest",
+            ))  # fmt: skip
+
         columns = (
             Column("layout", wrap="words"), Column("checkpoint"),
             *figures("microbatches", "a step", "MFU at most", "memory"), Column("binds"), Column("why"),
         )  # fmt: skip
-        return Table(columns, rows, "choices")
+        rows = [row(each) for each in self.fitting[:MOST_ROWS]]
+        return Table(columns, rows, "choices", every=lambda: [row(each) for each in self.fitting])
 
     def to_dict(self) -> dict[str, Any]:
         """The answer under stable keys (schema ``roofline/train-search/1``)."""

@@ -53,7 +53,7 @@ def module_table(
         rows.append(Row(tuple(cells), level=level))
     wrap: Wrap = "anywhere" if is_open else "never"
     names = ["parameters"] * has_weights + ["FLOPs"] + ["share"] * (not is_open) + ["bytes"] + ["at best"] * is_timed
-    columns = [Column("module", wrap=wrap), Column(wrap=wrap), *figures(*names, wrap=wrap)]
+    columns = [Column("module", wrap=wrap), Column(wrap=wrap, meaning="class"), *figures(*names, wrap=wrap)]
     columns += [Column("bound by")] * is_timed
     return Table(columns, rows, "modules", gap=2 if is_timed else GAP)
 

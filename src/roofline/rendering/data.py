@@ -28,6 +28,7 @@ from roofline.sections import (
     ShareBar,
     Table,
     Words,
+    YesNo,
 )
 
 
@@ -76,6 +77,7 @@ def _row(row: Row) -> dict[str, Any]:
 def _cell(cell: Cell) -> dict[str, Any]:
     if isinstance(cell, ShareBar):
         return {"text": str(cell), "share": float(cell.share)}
+    cell = cell.words if isinstance(cell, YesNo) else cell
     if isinstance(cell, Words):
         said = {"tone": cell.tone, "source": cell.source}
         return {"text": cell.text, **{name: value for name, value in said.items() if value}}

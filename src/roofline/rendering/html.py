@@ -29,6 +29,7 @@ from roofline.sections import (
     Table,
     Tone,
     Words,
+    YesNo,
 )
 
 #: How each tone looks.
@@ -103,6 +104,7 @@ def _cell(cell: Cell, column: Column, level: int = 0) -> str:
     if isinstance(cell, ShareBar):
         return f'<td><meter min="0" max="1" value="{cell.share:.4g}"></meter></td>'
     align = f"text-align:{column.align}" + (f";padding-left:{level + 0.5:g}em" if level else "")
+    cell = cell.words if isinstance(cell, YesNo) else cell
     if isinstance(cell, Words):
         return f'<td style="{";".join(filter(None, (align, STYLES[cell.tone])))}">{escape(cell.text)}</td>'
     return f'<td style="{align}"{_data(cell)}>{escape(str(cell))}</td>'

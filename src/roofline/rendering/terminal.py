@@ -35,6 +35,7 @@ from roofline.sections import (
     Table,
     Tone,
     Words,
+    YesNo,
 )
 
 #: How each tone looks.
@@ -287,6 +288,7 @@ def _cell(cell: Cell, column: Column) -> Any:
         from rich.bar import Bar
 
         return Bar(1.0, 0, cell.share, color=_BAR_COLORS[cell.tone])
+    cell = cell.words if isinstance(cell, YesNo) else cell
     if isinstance(cell, Words):
         return Text(cell.text, STYLES[cell.tone])
     if column.wrap == "dots":

@@ -87,7 +87,7 @@ def _configurations(answer: Bound) -> Table:
         rows.append(
             Row((*(f"{value:,.0f}" for value in each), Amount(time, "s"), ShareBar(time / longest), binding[at]))
         )
-    columns = (*figures(*varied, "at best"), Column(), Column("bound by"))
+    columns = (*figures(*varied, "at best"), Column(meaning="share"), Column("bound by"))
     return Table(columns, rows, "configurations")
 
 

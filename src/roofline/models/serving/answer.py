@@ -36,6 +36,7 @@ from roofline.sections import (
     Section,
     Sentences,
     Table,
+    YesNo,
     assumes,
     caveats,
     incomplete,
@@ -91,14 +92,27 @@ class Serving(Comparable):
         """What else was asked, by its key: ``generation``, ``cost``, ``fewest`` …"""
         return {each.key: each.answer for each in self.worked_out}
 
+    @property
+    def cost(self) -> dict[str, Any]:
+        """What a million tokens cost, by ``input`` and ``output``, where ``price`` or ``power`` was given.
+
+        >>> from roofline import llm
+        >>> round(llm("llama-3-8b", on="h100", batch=64, context=8192, price=3).cost["output"].dollars, 3)
+        0.325
+        """
+        if "cost" not in self.further:
+            raise InputError("what it costs was not asked for", hint="give price=, dollars of a chip for an hour")
+        found: dict[str, Any] = self.further["cost"]
+        return found
+
     def one_line(self) -> str:
         """Each phase in one line."""
         phases = [f"{name} {phase!r}" for name, phase in self.phases.items()]
         return f"Serving {self.model.name}: {', '.join(phases)}"
 
     def sections_in_full(self) -> Iterator[Section]:
-        """What it says, with every configuration where sizes are lists."""
-        yield from self._of_steps(most=None)
+        """What it says of the steps, also where the front stands in their place."""
+        yield from self._of_steps()
         for each in self.worked_out:
             yield from () if each.first else each.sections()
 
@@ -108,12 +122,12 @@ class Serving(Comparable):
         What else was asked stands above the phases in a line each, and below them in full. Of several configurations
         the front stands in place of the phases, where it was asked for.
         """
-        yield from self._of_steps(MOST_ROWS) if self.front is None else self.front.sections()
+        yield from self._of_steps() if self.front is None else self.front.sections()
         for each in self.worked_out:
             yield from () if each.first and self.front is None else each.sections()
 
-    def _of_steps(self, most: int | None) -> Iterator[Section]:
-        """What is said of the steps; of configurations ``most`` are shown."""
+    def _of_steps(self) -> Iterator[Section]:
+        """What is said of the steps."""
         phases = list(self.phases.values())
         if any(is_symbol(phase.lower) for phase in phases):
             for phase in phases:
@@ -127,7 +141,7 @@ class Serving(Comparable):
         first = [section for each in self.worked_out if each.first for section in each.sections()]
         yield from (Sentences(lead), *first, BLANK) if lead else ()
         if any(is_array(phase.lower) for phase in phases):
-            yield _configurations(self, most)
+            yield _configurations(self)
         else:
             for name, phase in self.phases.items():
                 yield from (*_phase_in_words(name, phase, self), longest_operations(phase), BLANK)
@@ -405,7 +419,7 @@ def _memory_in_words(found: Serving, near: NearestFit | None) -> Iterator[Sectio
             yield Sentences([f"instead: {_choices(near)}"], indent=4)
 
 
-def _configurations(found: Serving, most: int | None) -> Table:
+def _configurations(found: Serving) -> Table:
     """One row a configuration where sizes are arrays."""
     import numpy as np
 
@@ -422,14 +436,17 @@ def _configurations(found: Serving, most: int | None) -> Table:
         columns += [("tokens/s", found.tokens_per_second, ""), ("each user", 1 / found.decode.lower, "")]
     columns.append(("memory", found.memory.total, "B"))
     if found.memory.fits is not None:
-        columns.append(("fits", np.where(found.memory.fits, "yes", "no"), ""))
+        columns.append(("fits", found.memory.fits, ""))
     flat = [np.broadcast_to(np.asarray(values), shape).ravel() for _, values, _ in columns]
-    rows = [
-        Row([_cell(column[index], unit) for column, (_, _, unit) in zip(flat, columns, strict=True)])
-        for index in spread(len(flat[0]), most or len(flat[0]))
-    ]
+
+    def rows(most: int) -> list[Row]:
+        return [
+            Row([_cell(column[index], unit) for column, (_, _, unit) in zip(flat, columns, strict=True)])
+            for index in spread(len(flat[0]), most)
+        ]
+
     shown = [Column(name, "left" if name in ("bound by", "fits") else "right", "anywhere") for name, _, _ in columns]
-    return Table(shown, rows, "configurations", indent=0)
+    return Table(shown, rows(MOST_ROWS), "configurations", indent=0, every=lambda: rows(len(flat[0])))
 
 
 def _binding(phase: Bound) -> Any:
@@ -443,6 +460,8 @@ def _binding(phase: Bound) -> Any:
 def _cell(value: Any, unit: str) -> Cell:
     if isinstance(value, str):
         return value
+    if value.dtype == bool:
+        return YesNo(bool(value))
     if unit == "size" and float(value).is_integer():
         return Amount(int(value), "", format_number(float(value)))
     unit = unit.removeprefix("size")

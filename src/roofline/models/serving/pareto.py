@@ -29,12 +29,14 @@ from roofline.quantity import format_amount, format_number, format_quantity, par
 from roofline.sections import (
     BLANK,
     Amount,
+    Cell,
     Column,
     Headline,
     Row,
     Section,
     Sentences,
     Table,
+    YesNo,
     assumes,
     caveats,
     figures,
@@ -149,24 +151,24 @@ class ParetoFront(Answer):
         after = f" after {contexts.pop():,} tokens" if len(contexts) == 1 else ""
         head = [f"decode{after}, {FORM_TEXT[self.form]}: tokens a second of each user and of each chip"]
         fitting = sorted(self.fitting, key=lambda choice: (choice.context, choice.time_per_token))
-        shown = [fitting[index] for index in spread(len(fitting), MOST_ROWS)]
-        if len(shown) < len(fitting):
-            head.append(f"{len(shown)} of {len(fitting)} choices that fit; {len(self.best)} of them none beats")
+        shown = min(len(fitting), MOST_ROWS)
+        if shown < len(fitting):
+            head.append(f"{shown} of {len(fitting)} choices that fit; {len(self.best)} of them none beats")
         yield Sentences(head)
-        yield self._table(shown)
+        yield self._table(fitting)
         left = self.said or (() if self.capacity is None else ("all of them fit",))
         yield Sentences([*left, *self._most_in_time()])
         yield from (BLANK, assumes(self.assumptions), incomplete(self.incomplete))
 
-    def _table(self, shown: Sequence[ServingChoice]) -> Table:
+    def _table(self, fitting: Sequence[ServingChoice]) -> Table:
         varies = [name for name in ("context", "chips", "tensor") if len({getattr(c, name) for c in self.choices}) > 1]
         if "chips" in varies and "tensor" in varies:
             varies.remove("tensor")
-        rows = []
-        for choice in shown:
+
+        def row(choice: ServingChoice) -> Row:
             user, chip = choice.tokens_per_second_per_user, choice.tokens_per_second_per_chip
-            cells = (
-                "best" if choice.best else "",
+            cells: tuple[Cell, ...] = (
+                YesNo(choice.best, "best", ""),
                 *(Amount(size, "", f"{size:,}") for size in (getattr(choice, name) for name in ("batch", *varies))),
                 Amount(user, "token/s", f"{format_number(user)}/s"),
                 Amount(choice.time_per_token, "s"),
@@ -174,10 +176,13 @@ class ParetoFront(Answer):
                 choice.bound_by,
                 Amount(choice.memory, "B"),
             )
-            rows.append(Row(cells, "" if choice.best else "quiet"))
+            return Row(cells, "" if choice.best else "quiet")
+
         amounts = figures("batch", *varies, "each user", "TPOT", "each chip", wrap="anywhere")
         binds = Column("bound by", wrap="anywhere")
-        return Table((Column(), *amounts, binds, *figures("memory", wrap="anywhere")), rows, "choices", indent=0)
+        columns = (Column(meaning="best"), *amounts, binds, *figures("memory", wrap="anywhere"))
+        rows = [row(fitting[index]) for index in spread(len(fitting), MOST_ROWS)]
+        return Table(columns, rows, "choices", indent=0, every=lambda: [row(choice) for choice in fitting])
 
     def _most_in_time(self) -> list[str]:
         """What makes the most of a chip in the time that a token may take."""

@@ -1,0 +1,106 @@
+"""A data frame and a file of an answer hold every row, figures as numbers, truth values, and columns with names."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import roofline
+from roofline.answers import Answer, plain_table
+from roofline.errors import InputError
+from roofline.hardware import chip
+from roofline.sections import Amount, Column, Row, Table, YesNo, figures
+
+LINE = "bf16[64, 8192] * bf16[8192, 8192]"
+SHARDED = "A[I_X, J_Y] * B[J_Y, K_X] -> C[I_X, K]"
+
+
+def shown(answer: Answer) -> int:
+    """The rows of its largest table that a reader sees."""
+    return max(len(each.rows) for each in answer.sections() if isinstance(each, Table))
+
+
+def saved(answer: Answer, folder: Path) -> list[list[str]]:
+    """The rows of its CSV, without the first line."""
+    answer.save(folder / "answer.csv")
+    with open(folder / "answer.csv", newline="", encoding="utf-8") as file:
+        return list(csv.reader(file))[1:]
+
+
+ANSWERS: dict[str, Any] = {
+    "a step": lambda: roofline.llm("llama-3-8b", on="h100", batch=1, context=8192),
+    "batches": lambda: roofline.llm("llama-3-8b", on="h100", batch=range(1, 129), context=8192),
+    "a front": lambda: roofline.llm("llama-3-8b", on="h100", batch=range(1, 65), context=8192, front=True).front,
+    "training": lambda: roofline.train("llama-3-8b", on="h100:8", batch_tokens=8192),
+    "a sweep": lambda: roofline.sweep("bf16[B, D] * bf16[D, F]", on="h100", B=range(1, 101), D=1024, F=1024),
+    "plans": lambda: roofline.shard(SHARDED, on="v5p:4x4x4", I=8192, J=8192, K=8192),
+}
+
+
+@pytest.mark.parametrize("name", ANSWERS)
+def test_data_has_every_row_and_a_screen_some(name: str, tmp_path: Path) -> None:
+    answer = ANSWERS[name]()
+    frame, table = answer.to_pandas(), answer.table()
+    assert len(frame) >= shown(answer)
+    assert "more" not in " ".join(map(str, frame.iloc[:, 0]))
+    assert len(saved(table, tmp_path)) == len(table.to_pandas()) == len(frame)
+    assert [column for column in frame if str(column).startswith("column ")] == []
+
+
+def test_a_frame_of_a_step_has_the_operations_of_the_data() -> None:
+    found = ANSWERS["a step"]()
+    frame = found.to_pandas()
+    assert len(frame) == len(found.decode.ops) > shown(found) - 1
+    assert frame["FLOPs"].sum() == pytest.approx(sum(part.flops for part in found.decode.ops))
+    assert frame["at best"].dtype.kind == "f"
+    assert any("more" in str(row.cells[0]) for each in found.sections() if isinstance(each, Table) for row in each.rows)
+
+
+def test_whether_something_is_so_is_a_truth_value(tmp_path: Path) -> None:
+    found = ANSWERS["batches"]()
+    fits = found.to_pandas()["fits"]
+    assert fits.dtype == bool
+    assert fits.sum() == found.memory.fits.sum() == 64
+    assert {row[-1] for row in saved(found, tmp_path)} == {"True", "False"}
+    assert "yes" in found._repr_html_()
+    best = ANSWERS["a front"]()
+    assert best.to_pandas()["best"].sum() == len(best.best)
+    binds = roofline.bound(LINE, on="h100").to_pandas().set_index("resource")["binds"]
+    assert binds.dtype == bool
+    assert list(binds[binds].index) == ["hbm"]
+
+
+def test_a_machine_names_its_columns() -> None:
+    frame = chip("h100").to_pandas()
+    assert list(frame) == ["part", "figure", "value", "basis", "unit"]
+    assert frame["value"].dtype.kind == "f"
+    hbm = frame[(frame["part"] == "hbm") & (frame["figure"] == "bandwidth")].iloc[0]
+    assert (hbm["value"], hbm["unit"]) == (3.35232e12, "B/s")
+
+
+def test_a_column_without_a_figure_in_a_row_is_one_of_figures() -> None:
+    columns = (Column(meaning="what"), *figures("time"), Column("fits"))
+    table = Table(columns, [Row(("a", Amount(1.0, "s"), YesNo(True))), Row(("b", "", YesNo(False)))])
+    assert plain_table(table) == (["what", "time", "fits"], [["a", 1.0, True], ["b", None, False]], {"time": "s"})
+
+
+def test_figures_of_one_column_in_several_units_say_theirs() -> None:
+    frame = roofline.bound(LINE, on="h100").to_pandas()
+    assert list(frame["amount unit"]) == ["FLOP", "B"]
+    assert list(frame["rate unit"]) == ["FLOP/s", "B/s"]
+    assert frame.attrs["units"] == {"time": "s"}
+
+
+def test_the_cost_of_an_answer_and_of_a_plan() -> None:
+    found = roofline.llm("llama-3-8b", on="h100", batch=8, context=8192, price=3)
+    assert found.cost["output"].dollars == found.further["cost"]["output"].dollars
+    with pytest.raises(InputError, match="give price="):
+        _ = ANSWERS["a step"]().cost
+    load: Any = {"on": "h100", "rate": "2/s", "prompt": 512, "output": 64, "tpot": "50ms", "count": 4}
+    best = roofline.plan("llama-3-8b", **load).best
+    assert (best.chip, best.chips, best.cost_per_hour) == ("h100", 4, None)
+    plan = roofline.plan("llama-3-8b", prices={"h100": 2.5}, **load)
+    assert plan.best.cost_per_hour == plan.to_dict()["choices"][0]["cost_per_hour"] == 2.5 * plan.best.chips
