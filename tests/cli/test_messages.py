@@ -140,6 +140,7 @@ MESSAGES = [
     (["chips", "--on", "h100"], "No such option '--on'; a chip is a word without dashes: roofline chips h100."),
     (["model", "llama-3-8b", "--on", "h100"], "No such option '--on'; a model on a chip is asked by roofline llm"),
     ([*TRAIN, "--draft", "4"], "No such option '--draft'; that is an option of roofline llm, plan."),
+    ([*TRAIN, "--fit"], "No such option '--fit'; what training holds, and the chips for it, is --memory."),
     ([*TRAIN, "--advise"], "No such option '--advise'; that is an option of roofline llm."),
     (["boun"], "no command 'boun'; did you mean 'bound'?"),
     (["advise", MATMUL, "--on", "h100", "--on", "a100", *SIZES], "--on is given 2 times: h100, a100; one machine at a"),

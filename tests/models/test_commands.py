@@ -184,7 +184,7 @@ PRINTED = {
     ),
     "disaggregation": ("prefill on 8 x NVIDIA H100", "prefill servers for each that decodes", "8 x 50 GB/s"),
     "cost": ("a million input tokens:", "a million output tokens:", "$", "kWh", "data sheet's 700 W"),
-    "fewest": ("2 by memory", "h200:2", "split by heads, columns or experts: 2"),
+    "fewest": ("2 hold it by memory", "h200:2", "split evenly by heads, columns or experts: 2"),
     "advice": ("faster  decode, for the same tokens", "int4 weights", "keys and values", "tensor 16, 16 chips"),
 }
 
@@ -234,8 +234,8 @@ def test_what_was_asked_stands_before_the_table(capsys: Capture, more: list[str]
 
 def test_the_fewest_chips_without_a_step(capsys: Capture) -> None:
     text = run(capsys, "llm", "deepseek-v3", "--on", "h200", "--fit")
-    assert "5 by memory" in text
-    assert "split by heads, columns or experts: 8" in text
+    assert "5 hold it by memory" in text
+    assert "split evenly by heads, columns or experts: 8" in text
 
 
 def test_a_front_over_batches_and_chips(capsys: Capture) -> None:

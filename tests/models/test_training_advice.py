@@ -13,6 +13,7 @@ from roofline.models import advise_step
 from roofline.models.parallelism.schedules import schedule
 from roofline.models.training import train
 from roofline.models.training.advice import BUBBLE, advise, again, axis_times, computing, layouts_over_slices, limits
+from roofline.models.training.memory import training_memory
 from roofline.quantity import format_quantity
 from tests.strategies import some
 
@@ -243,3 +244,35 @@ def test_a_measured_step_says_what_it_reached_and_how_far_it_is_from_the_floor()
         train("llama-3-8b", on="h100:8", batch_tokens=np.array([65536, 131072]), measured=1.0)
     with pytest.raises(InputError, match="mfu and measured both say how long a step takes"):
         train("llama-3-8b", **asked, measured=1.0, mfu=0.4)
+
+
+def test_what_was_measured_ran_and_its_mfu_stands_first() -> None:
+    from tests.models.test_answers_in_full import drawn
+
+    asked: dict[str, Any] = {"on": "h100:8", "batch_tokens": 10**6}
+    ran, floor = (drawn(train("llama-3-8b", **asked, **more), 200) for more in ({"measured": 14.0}, {}))
+    order = [
+        "MFU 43.5%",
+        "2.27 times the floor",
+        "DOES NOT FIT as asked: by this layout",
+        "step of 1,000,000",
+        "faster",
+    ]
+    assert [ran.index(said) for said in order] == sorted(ran.index(said) for said in order)
+    assert ran.count("MFU 43.5%") == 1
+    assert "it ran, so give --microbatches, --checkpoint and the layout as they were" in ran
+    assert "less memory" not in ran
+    less, faster = floor[floor.index("  less memory") :].partition("  assumes")[0].split("  faster  ")
+    assert "16 microbatches: 6.16 s → 6.16 s, 1x" in less
+    assert ", 1x, " not in faster
+    assert ", 0." not in faster
+    assert "fp8: 6.16 s → 3.08 s, 2x" in faster
+
+
+def test_what_training_holds_says_what_is_not_in_it_and_which_chips_hold_it() -> None:
+    from tests.models.test_answers_in_full import drawn
+
+    held = drawn(training_memory("llama-2-13b", on="a100"), 200)
+    assert "208 GB without activations: weights 26 GB" in held
+    assert "3 hold it, the smallest target is a100:3: 208 GB are 2.447 times the 85.1 GB of one" in held
+    assert "without activations" not in drawn(training_memory("llama-2-13b", on="a100", tokens=10**6), 200)

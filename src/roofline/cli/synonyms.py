@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 _TARGET = ("the machine is --on TARGET", "--on")
 _HERE = ("operations run on this machine, whose measurement is --machine FILE", "--machine")
 _NAMED = ("a chip is a word without dashes: roofline chips h100", "--ratio")
+_HOLDS = ("what training holds, and the chips for it, is --memory", "--memory")
+_FITS = ("what holds a model, and with how much left, is --fit", "--fit")
 _HELD = ("a chip is a word without dashes: roofline accuracy h100", "chip")
 _ALONE = ("a model on a chip is asked by roofline llm MODEL --on h100", "--parts")
 _MANY = ("the number of chips stands behind the target: --on h100:8", "--on")
@@ -93,7 +95,9 @@ _ANSWERS: tuple[tuple[tuple[tuple[str, str], ...], str], ...] = (
     ((_LAYOUT,), "parallel parallelism layout split"),
     ((_RECOMPUTE,), "recompute recomputation remat rematerialize activation-checkpointing gradient-checkpointing ac"),
     ((_PARTS,), "micro-batch-size micro-batch mbs grad-accum gradient-accumulation gradient-accumulation-steps ga"),
-    ((_FIGURE,), "bw mem-bw memory-bandwidth peak peak-flops tflops clock frequency memory mem capacity hbm"),
+    ((_HOLDS, _FITS), "fit fits"),
+    ((_HOLDS, _FITS, _FIGURE), "memory mem"),
+    ((_FIGURE,), "bw mem-bw memory-bandwidth peak peak-flops tflops clock frequency capacity hbm"),
     ((_FILE, _JSON), "out save file write export html svg png pdf report csv"),
     ((_DOLLARS, _PRICES), "cost dollars usd price-per-hour hourly prices"),
     ((_WATTS,), "watts tdp energy wattage"),

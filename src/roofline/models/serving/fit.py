@@ -406,18 +406,18 @@ class FewestChips(Answer):
         """Chips by memory, the least slice with what it has left, and the fewest that split the model."""
         total, one, left = (format_amount(size, "B") for size in (self.needed.total, self.capacity, self.left))
         held = f"{total} are {format_number(self.ratio)} times the {one} of one {self.machine.name}"
-        lines = [f"{held}: {self.chips:,} by memory"]
+        lines = [f"{held}: {self.chips:,} {'holds' if self.chips == 1 else 'hold'} it by memory"]
         if self.slice is not None:
             nodes = f" on {self.slice.nodes} nodes" if self.slice.nodes > 1 else ""
             beside = f"; {_sequences(self.sequences)} fit{'s' * (self.sequences == 1)}" if self.sequences else ""
             lines.append(
-                f"the least there is of so many: {self.slice.target}{nodes}, where weights leave {left}{beside}"
+                f"the smallest target of so many is {self.slice.target}{nodes}, where weights leave {left}{beside}"
             )
         if self.split is None or self.each is None:
             lines.append("split by heads, columns or experts it fits no number of them that was tried")
         else:
             each = format_amount(self.each.total, "B")
-            lines.append(f"split by heads, columns or experts: {self.split:,}, with {each} on each")
+            lines.append(f"split evenly by heads, columns or experts: {self.split:,}, with {each} on each")
         if self.given is not None:
             lines.append(self.given.sentence())
         return paragraph("the fewest chips", lines)

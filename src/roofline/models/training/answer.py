@@ -8,6 +8,7 @@ from itertools import takewhile
 from typing import Any
 
 from roofline.answers import Comparable, Fact, capability, whole, with_formulas
+from roofline.bounds.advice_engine import LEAST_GAIN
 from roofline.bounds.bound import Bound, ratio
 from roofline.bounds.footprint import Footprint, fullest
 from roofline.models.description import Model
@@ -229,19 +230,24 @@ class Training(Comparable):
             return
         ways = ", ".join(f"{name} {size}" for name, size in self.ways.items() if size > 1)
         yield Headline(self.model.name, f"on {self.target}" + (f"  ({ways})" if ways else ""))
-        least = self.least_chips
-        yield from (BLANK, *self.memory.misfit("" if least is None else f"{least:,} such chips"))
-        yield from _budget_in_words(self)
-        yield from (*_step_in_words(self), Sentences([_flops_in_words(self), _rate_in_words(self)]))
+        yield from (BLANK, *_reached_in_words(self), *_misfit_in_words(self), *_budget_in_words(self))
+        rate = [_rate_in_words(self)] if self.measured is None else []
+        yield from (*_step_in_words(self), Sentences([_flops_in_words(self), *rate]))
         if self.expectation is not None:
             yield Sentences([self.expectation.in_words("a step")], indent=4)
-        yield from (*_against_bounds(self), *_memory_in_words(self))
+        yield from _memory_in_words(self)
         yield from (BLANK, longest_operations(bound), BLANK)
         mix = capability("Training.best_mix")(self)
         limits = capability("Training.limits")(self)
         yield Listing("scales", [*map(str, limits), *([] if mix is None else [str(mix)])])
         yield Listing("over slices", _over_slices(self))
-        yield Listing("faster", _folded(capability("Training.advise")(self))[:MOST_ADVICE])
+        advice = capability("Training.advise")(self)
+        # what was measured ran: nothing has to make it fit
+        to_fit = [line for line in advice if self.measured is None and (line.fits or line.gain < LEAST_GAIN)]
+        faster = [line for line in advice if line.gain >= LEAST_GAIN and line not in to_fit]
+        if self.memory.fits is False:
+            yield Listing("less memory", _folded(to_fit)[:MOST_ADVICE])
+        yield Listing("faster", _folded(faster)[:MOST_ADVICE])
         # the lines about memory say what does not fit
         yield from (assumes(without(bound.assumptions, ("fit",))), incomplete(bound.incomplete))
 
@@ -370,10 +376,26 @@ def _rate_in_words(found: Training) -> str:
     return f"MFU {float(found.mfu):.1%}{again}, {how}: {format_count(int(found.tokens_per_day))} tokens a day"
 
 
-def _against_bounds(found: Training) -> Iterator[Section]:
-    """How far a measured step is from its bounds."""
+def _misfit_in_words(found: Training) -> list[Section]:
+    """That it does not fit, with what would; of a step that was measured, that it ran in another way than asked."""
+    needed, least = found.memory, found.least_chips
+    if found.measured is None or needed.fits is not False:
+        return needed.misfit("" if least is None else f"{least:,} such chips")
+    needs, has = format_amount(needed.total, "B"), format_amount(needed.capacity, "B")
+    line = (
+        f"DOES NOT FIT as asked: by this layout and checkpoint policy it would need {needs}, {needed.level} has {has}"
+    )
+    return [
+        Sentences([f"{line}; it ran, so give --microbatches, --checkpoint and the layout as they were"], "alert"),
+        BLANK,
+    ]
+
+
+def _reached_in_words(found: Training) -> Iterator[Section]:
+    """The MFU that a measured step reached, and how far it is from its bounds."""
     if found.measured is None:
         return
+    yield Sentences([_rate_in_words(found)], "strong")
     line = f"{format_number(float(found.over_floor or 0), 3)} times the floor"
     if found.measured < found.lower:
         floor = format_amount(found.lower, "s")
@@ -382,7 +404,7 @@ def _against_bounds(found: Training) -> Iterator[Section]:
         line += f", and {format_amount(found.measured - found.upper, 's')} more than where nothing overlaps"
     elif found.overlapped is not None:
         line += f": as if {float(found.overlapped):.0%} of the times overlapped"
-    yield Sentences([line], indent=4)
+    yield from (Sentences([line], indent=4), BLANK)
 
 
 def _budget_in_words(found: Training) -> Iterator[Section]:

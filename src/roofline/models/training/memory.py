@@ -106,12 +106,14 @@ class TrainingMemory(Answer):
     def sections(self) -> tuple[Section, ...]:
         """All of it by part, the chips that hold it, and the largest model of one chip."""
         parts = ", ".join(f"{name} {format_amount(size, 'B')}" for name, size in self.parts.items() if size)
-        lines = [("in all", f"{format_amount(self.total, 'B')}: {parts}")]
+        all_of_it = format_amount(self.total, "B")
+        lines = [("in all", f"{all_of_it}{'' if self.parts['activations'] else ' without activations'}: {parts}")]
         lines.append(("a parameter", f"{format_number(self.bytes_per_parameter)} bytes of states"))
         if self.capacity is not None and self.ratio is not None and self.machine is not None:
-            held = f"{self.chips:,}: {format_number(self.ratio)} times {format_amount(self.capacity, 'B')}"
-            least = "" if self.slice is None else f"; the least there is of so many: {self.slice.target}"
-            lines.append(("chips", held + least))
+            many = f"{self.chips:,} hold{'s' * (self.chips == 1)} it"
+            least = "" if self.slice is None or self.chips == 1 else f", the smallest target is {self.slice.target}"
+            times = f"{all_of_it} are {format_number(self.ratio)} times the {format_amount(self.capacity, 'B')} of one"
+            lines.append(("chips", f"{many}{least}: {times}"))
             lines.append(("one chip", f"holds the states of {format_count(self.largest or 0)} parameters"))
         if self.on_chips is not None and self.each is not None:
             fits = "" if self.fits is None else ", fits" if self.fits else ", does not fit"
