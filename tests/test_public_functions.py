@@ -209,6 +209,19 @@ def test_help_says_what_a_parameter_of_this_function_means() -> None:
     assert "``tokens``  New tokens of a decode step" in helps["sweep"]
 
 
+def test_llm_and_train_say_what_comes_back() -> None:
+    served, trained = (str(inspect.signature(ask).return_annotation) for ask in (roofline.llm, roofline.train))
+    asked: dict[str, Any] = {"context": 1024}
+    for answer in (
+        roofline.llm("llama-3-8b", on="h100", **asked),
+        roofline.llm("llama-3-8b", on="h100", fit=True),
+        roofline.llm("llama-3-8b", on=["h100", "h200"], **asked),
+    ):
+        assert type(answer).__name__ in served
+    for more in ({"batch_tokens": 65536}, {"tokens": 1e12}, {"memory": True}):
+        assert type(roofline.train("llama-3-8b", on="h100", **more)).__name__ in trained  # type: ignore[arg-type]
+
+
 def test_a_formula_says_how_it_is_printed() -> None:
     said = r"a program or LaTeX is formula.printed\('python'\)"
     with pytest.raises(InputError, match=f"there is no argument 'python'; {said}"):

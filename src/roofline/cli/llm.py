@@ -80,7 +80,7 @@ def command(model: str, as_json: bool, **options: Any) -> None:
     wanted, described = expectation_wanted(options), load(model)
     machines = targets(options["on"])
     if len(machines) > 1:
-        found = on_each(options, lambda of_one: _step_alone(described, of_one, wanted))
+        found: Any = on_each(options, lambda of_one: _step_alone(described, of_one, wanted))
         show_json(found.to_dict()) if as_json else show(found)
         return
     asked, picture = _asked(described, {**options, "on": machines[0]})

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from roofline.answers import estimable, on_several
 from roofline.bounds.conventions import OF_OPERATIONS
@@ -22,12 +22,16 @@ from roofline.models.description import Model
 from roofline.models.operations import check_options
 from roofline.models.parallelism.layout import OPTIONS
 from roofline.models.parallelism.layout import pool as chips_sharing
-from roofline.models.serving.answer import FurtherAnswer, serve
+from roofline.models.serving.answer import FurtherAnswer, Serving, serve
 from roofline.models.step import PREFILL_ONLY
 from roofline.quantity import Figure, figure, format_amount, format_number, parse, whole_number
 from roofline.sections import paragraph
 from roofline.signatures import takes
 from roofline.sizes import Size, check, is_array, plain_numbers
+
+if TYPE_CHECKING:
+    from roofline.bounds.comparison import SideBySide
+    from roofline.models.serving.fit import FewestChips
 
 
 @dataclass(frozen=True, slots=True)
@@ -291,7 +295,7 @@ def llm(
     form: str = "lower",
     algorithm: str | None = None,
     **options: Any,
-) -> Any:
+) -> Serving | FewestChips | SideBySide:
     """The floor of serving a model: prefill of ``prompt`` tokens, a decode step after ``context``, whether it fits.
 
     >>> llm("llama-3-8b", on="h100", batch=8, context=8192)
@@ -354,10 +358,11 @@ def _check(asked: ServingQuestion, tpot: Any, is_front: bool) -> None:
         )
 
 
-def _fit_alone(asked: ServingQuestion) -> Any:
+def _fit_alone(asked: ServingQuestion) -> FewestChips:
     """The fewest chips; what is of a step is refused."""
     found = {each.key: each for each in further_answers(asked, None)}
-    return found["fewest"].answer
+    fewest: FewestChips = found["fewest"].answer
+    return fewest
 
 
 def _front(asked: ServingQuestion, tpot: Any) -> Any:

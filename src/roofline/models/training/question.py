@@ -12,18 +12,22 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from roofline.answers import capability, estimable, on_several
+from roofline.answers import Answer, capability, estimable, on_several
 from roofline.errors import InputError
 from roofline.hardware.machine import Machine
 from roofline.models.description import Model
 from roofline.models.operations import check_options
-from roofline.models.training.budget import budget
-from roofline.models.training.memory import training_memory
+from roofline.models.training.answer import Training
+from roofline.models.training.budget import TokenBudget, budget
+from roofline.models.training.memory import TrainingMemory, training_memory
 from roofline.models.training.step import train as train_step
 from roofline.signatures import optional, takes
 from roofline.sizes import Size, plain_numbers
+
+if TYPE_CHECKING:
+    from roofline.bounds.comparison import SideBySide
 
 
 @on_several
@@ -38,7 +42,7 @@ def train(
     memory: bool = False,
     search: bool = False,
     **options: Any,
-) -> Any:
+) -> Training | TokenBudget | TrainingMemory | SideBySide | Answer:
     """The floor of training: a step of ``batch_tokens`` tokens (:func:`roofline.models.train`), or one of three others.
 
     ``measured`` is what a step takes in reality, ``count`` which pairs of query and key count, ``causal`` or ``full``.
@@ -58,5 +62,6 @@ def train(
         return budget(model, on=on, **options)
     check_options(options, train, also=("sizes",))
     if search:
-        return capability("search_training")(model, on=on, batch_tokens=batch_tokens, **options)
+        found: Answer = capability("search_training")(model, on=on, batch_tokens=batch_tokens, **options)
+        return found
     return train_step(model, on=on, batch_tokens=batch_tokens, **options)  # type: ignore[arg-type]
