@@ -19,11 +19,16 @@ _LONG = re.compile(r"roofline |https?:|\S{50}")
 
 
 def lines() -> list[str]:
-    """The commands of the README and of the demo that write to the terminal, and take no machine to measure."""
+    """The commands of the README and of the demo that write to the terminal, and take no machine to measure.
+
+    A formula in LaTeX has the lines of its own source.
+    """
     readme = re.findall(r"`(roofline [^`]+)`", (ROOT / "README.md").read_text(encoding="utf-8"))
     demo = (ROOT / "docs" / "demo.txt").read_text(encoding="utf-8").splitlines()
     shown = [
-        line for line in (*readme, *demo) if not re.search(r" -o |measure|model\.py|completion|COMMAND|explore", line)
+        line
+        for line in (*readme, *demo)
+        if not re.search(r" -o |measure|model\.py|completion|COMMAND|explore|--latex", line)
     ]
     return list(dict.fromkeys(shown))
 
