@@ -188,3 +188,9 @@ def test_sizes_are_marked_at_whole_numbers():
     for values in ([1, 2, 3, 4], [1000, 1001, 1002]):
         axis = plot("bf16[B, 64] * bf16[64, 64]", on="h100", vary="B", B=values).x
         assert [value for value, _ in ticks(axis)][-len(values) :] == values
+
+
+@pytest.mark.parametrize("sizes", [{"B": range(1, 16), "F": 10**30}, {"B": [10**19, 10**20, 10**26], "F": 64}])
+def test_sizes_beyond_64_bits_are_drawn(sizes):
+    chart = plot("bf16[B, D] * bf16[D, F]", on="h100", vary="B", D=512, **sizes)
+    assert chart.lines[0].x[0] == pytest.approx(float(min(sizes["B"])))

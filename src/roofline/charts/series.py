@@ -135,7 +135,7 @@ def _groups(table: Sweep, unknown: str, sizes: Mapping[str, Any]) -> list[tuple[
 
     others = [name for name in table.names if name != unknown and not isinstance(sizes.get(name), str)]
     keys: dict[tuple[int, ...], None] = dict.fromkeys(
-        zip(*(table[name].astype(int).tolist() for name in others), strict=True) if others else [()]
+        zip(*(map(int, table[name].tolist()) for name in others), strict=True) if others else [()]
     )
     if len(keys) > MOST_CURVES:
         several = [name for name in others if len(set(table[name].tolist())) > 1]
@@ -237,7 +237,7 @@ def _refined(start: int, stop: int, finer: Callable[[Sequence[int]], Sweep]) -> 
     import numpy as np
 
     try:
-        return finer(np.unique(np.linspace(start, stop, _REFINED).astype(int)).tolist())
+        return finer(sorted({int(size) for size in np.linspace(start, stop, _REFINED).tolist()}))
     except SizeError:
         step = 1 << max((stop - start).bit_length() - _SHARDED_BITS, 0)
         inside = [size for size in range(start - start % step + step, stop, step) if _divides(size, finer)]
