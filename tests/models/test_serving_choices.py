@@ -342,6 +342,12 @@ def test_every_line_of_advice_is_a_fresh_answer(name: str, phase: str, asked: di
         assert again.footprint.fits is not False or before.footprint.fits is False
 
 
+def test_a_narrower_cache_helps_a_compute_bound_step_by_its_arithmetic() -> None:
+    found = advise_step("llama-3-70b", "prefill", on="h200:8", tensor=8, batch=16, prompt=8192)
+    (why,) = [each.reason for each in found if each.change == "fp8 keys and values"]
+    assert why.startswith("attention multiplies in fp8")
+
+
 def test_advice_names_what_a_step_is_about() -> None:
     decode = [each.change for each in advise_step(*STEPS[0][:2], **STEPS[0][2])]
     assert {

@@ -210,7 +210,9 @@ def _kv(asked: StepQuestion, before: Bound) -> Iterator[Proposal[Bound]]:
     stored = NARROWER.get(_widest(before, "weight"), ())
     for name in NARROWER_KV.get(_widest(before, "kv"), ()):
         share = _share(before, "kv")
-        yield _with(asked, f"{name} keys and values", f"they are {share:.0%} of the bytes", kv=name)
+        bytes_ = f"they are {share:.0%} of the bytes"
+        why = f"attention multiplies in {name}" if before.kind == "compute-bound" else bytes_
+        yield _with(asked, f"{name} keys and values", why, kv=name)
         if name in stored:
             reason = f"together they are {share + _share(before, 'weight'):.0%} of the bytes"
             yield _with(asked, f"{name} weights, keys and values", reason, weights=name, kv=name, compute=compute)
