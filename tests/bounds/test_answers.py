@@ -213,6 +213,11 @@ def test_a_sweep_may_vary_what_only_formulas_name() -> None:
     assert grid.row(3).lower == grid["lower"][3] == bound("bf16[2, 192] @ bf16[192, 768]", on="v5e").lower
 
 
+def test_conventions_of_a_sweep_are_no_sizes() -> None:
+    with pytest.raises(HardwareError, match="mesh axis 3 is not declared"):
+        sweep("bf16[B, D] * bf16[D, F]", on="h100", B=[1, 2], D=512, F=512, use="3")
+
+
 def test_a_sweep_over_blocks_is_in_order() -> None:
     table = sweep("bf16[B, D] * bf16[D, D2]", on="v5e", B=range(1, 301), D=range(1, 201), D2=64, columns=("flops",))
     assert len(table) == 60_000

@@ -20,6 +20,7 @@ from roofline.answers import attributes, estimable, heading
 from roofline.bounds.api import question
 from roofline.bounds.arrays import evaluated, no_closed_form, said_of_all
 from roofline.bounds.bound import Bound
+from roofline.bounds.conventions import NAMES
 from roofline.bounds.question import Question, of_several_chips, resolve_sizes, without_helpers
 from roofline.counts import typed_size, typed_sizes
 from roofline.errors import InputError, SizeError, suggest
@@ -291,10 +292,7 @@ def _constant(value: Any, rows: int) -> Any:
 
 
 # Arguments of a question that may be text without being a size.
-_NOT_SIZES = frozenset((
-    "on", "unit", "over", "policy", "compute", "dtype", "overhead", "flops", "bytes", "intensity", "link", "plan",
-    "algorithm", "uneven",
-))  # fmt: skip
+_NOT_SIZES = frozenset(("on", "unit", "over", "dtype", "flops", "bytes", "intensity", "link", *NAMES))
 
 
 def _axis(name: str, value: Any) -> Any:
