@@ -283,8 +283,9 @@ class Machine(Answer):
         """Each figure with its source, and what other sources say.
 
         >>> from roofline import chip
-        >>> [row.cells for row in chip("v5e").explain().tables()[0].rows][0]
-        ('mxu', 'bf16', '197 TFLOP/s', 'spec, https://docs.cloud.google.com/tpu/docs/v5e, int8...')
+        >>> unit, dtype, peak, source = chip("v5e").explain().tables()[0].rows[0].cells
+        >>> unit, dtype, peak.value, source.partition(" ")[0]
+        ('mxu', 'bf16', 197000000000000.0, 'spec,')
         """
         return Part(capability("Machine.sections")(self, sources=True))
 
