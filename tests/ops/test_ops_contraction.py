@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import product
 
 import pytest
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 from tests.strategies import few
 
 from roofline.errors import InputError, SizeError
+from roofline.models import decode, load
 from roofline.notation import program
 from roofline.ops import build, padded, tile_bytes, tiled_traffic
 from roofline.ops.attention import attend
@@ -109,6 +111,15 @@ def test_tiled_traffic_is_what_the_loop_over_tiles_loads(m: int, n: int, k: int,
     op = matmul(m, n, k, a="bf16", b="fp32")
     assert tiled_traffic(op, bm, bn, bk) == loaded + stored
     assert tile_bytes(op, bm, bn, bk) == largest
+
+
+@pytest.mark.parametrize("name", ["gpt2", "deepseek-v3"])
+def test_a_bias_and_scales_of_weights_are_read_once_by_tiles(name: str) -> None:
+    op = next(op for op in decode(load(name), batch=8, context=100) if op.kind == "contraction" and op.reads[2:])
+    plain = replace(op, reads=op.reads[:2])
+    beside = sum(tensor.traffic_bytes for tensor in op.reads[2:])
+    assert tiled_traffic(op, 4, 512, 64) == tiled_traffic(plain, 4, 512, 64) + beside
+    assert tile_bytes(op, 4, 512, 64) == tile_bytes(plain, 4, 512, 64)
 
 
 def test_tiles_of_the_book() -> None:

@@ -188,6 +188,7 @@ def tiled_traffic(op: Op, bm: int, bn: int, bk: int) -> Size:
 
         bytes = left·⌈n/bn⌉ + right·⌈m/bm⌉ + out              bytes of each tensor, batch included
 
+    What else it reads, a bias or the scales of quantised weights, is read once.
     The sum over k stays on chip, so ``bk`` does not matter here; :func:`tile_bytes` says what must fit.
     With bf16 and without the result the intensity is bm·bn/(bm + bn).
     Source: "How To Scale Your Model", chapter 1, the note on tiles.
@@ -196,7 +197,8 @@ def tiled_traffic(op: Op, bm: int, bn: int, bk: int) -> Size:
         check(name, size)
     left, right, out = _matrices(op)
     again_left, again_right = ceil_div(op.dims["n"], bn), ceil_div(op.dims["m"], bm)
-    return left.traffic_bytes * again_left + right.traffic_bytes * again_right + out.traffic_bytes
+    once = out.traffic_bytes + sum(tensor.traffic_bytes for tensor in op.reads[2:])
+    return left.traffic_bytes * again_left + right.traffic_bytes * again_right + once
 
 
 def tile_bytes(op: Op, bm: int, bn: int, bk: int) -> Size:
@@ -249,5 +251,5 @@ def _note(op: Op, said: str) -> str:
 def _matrices(op: Op) -> tuple[Tensor, Tensor, Tensor]:
     if op.kind != "contraction":
         raise InputError(f"tiles are for contractions, not {op.kind}", hint="as in bf16[B, D] * bf16[D, F]")
-    left, right = op.reads
+    left, right, *_ = op.reads
     return left, right, op.writes[0]
