@@ -121,25 +121,27 @@ def ordered(machines: Iterable[Machine], order: str, dtype: str) -> list[Machine
     sign = 1 if ORDERS[order].least_first else -1
 
     def place(machine: Machine) -> tuple[bool, float]:
-        figure = row_figures(machine, dtype)[order]
+        figure = row_figures(machine, dtype, order)[order]
         return figure is None, sign * (figure or 0.0)
 
     return sorted(machines, key=place)
 
 
-def row_figures(machine: Machine, dtype: str) -> dict[str, float | None]:
-    """The figures that a list is ordered by: peak for matmuls in ``dtype``, main memory, ridge, watts, dollars."""
+def row_figures(machine: Machine, dtype: str, order: str | None = None) -> dict[str, float | None]:
+    """The figures of a line: peak for matmuls in ``dtype``, main memory, ridge, watts; dollars where they order it."""
     main = main_level(machine)
     peak = rate(machine, Key("flops", "matrix", dtype))
-    listed = capability("listed_prices")().get(machine.key)
-    return {
+    found = {
         "peak": peak.value if peak else None,
         "bandwidth": main.bandwidth.value if main.bandwidth else None,
         "capacity": main.capacity.value if main.capacity else None,
         "ridge": ridge(machine, dtype),
         "power": machine.tdp.value if machine.tdp else None,
-        "price": None if listed is None else float(listed["value"]),
     }
+    if order == "price":
+        listed = capability("listed_prices")().get(machine.key)
+        found["price"] = None if listed is None else float(listed["value"])
+    return found
 
 
 def listing(machines: Sequence[Machine], dtype: str, order: str | None = None) -> Iterator[Section]:
@@ -148,7 +150,7 @@ def listing(machines: Sequence[Machine], dtype: str, order: str | None = None) -
     names = (f"{dtype} peak", "bandwidth", "capacity", f"{dtype} ridge", *more)
     rows = []
     for machine in machines:
-        row = row_figures(machine, dtype)
+        row = row_figures(machine, dtype, order)
         used = rate(machine, Key("flops", "matrix", dtype))
         stand_in = f" {used.dtype}" if used is not None and used.dtype != dtype else ""
         cells = [_show(row["peak"], "FLOP/s") + stand_in, _show(row["bandwidth"], "B/s")]

@@ -461,7 +461,8 @@ def fewest(
     have = max(1, math.ceil(ratio)) if least is None else least.chips
     # a decode step adds the last token of a sequence
     sequences = largest_batch(described, have * capacity, context=context - 1, **options) if context else 0
-    split, each = fewest_split(described, machine, capacity, batch, context, expert, options)
+    layout, each = _least_layout(described, machine, capacity, batch, context, expert, options)
+    split = max(layout.values(), default=None)
     chips = wanted.pooled if wanted.pooled > 1 else product(wanted.shape) * wanted.slices
     given = None
     if chips > 1:
@@ -516,23 +517,6 @@ def _step_footprint(
     return max(decoding, needs(model, ops, past + length, batch, options), key=lambda each: float(each.total))
 
 
-def fewest_split(
-    model: Model,
-    machine: Machine,
-    capacity: float,
-    batch: int,
-    context: int,
-    expert: bool,
-    options: Mapping[str, Any],
-) -> tuple[int | None, Footprint | None]:
-    """Find the fewest chips whose shares fit, split by heads and columns, or with experts spread over all chips.
-
-    Numbers that the model does not divide into are passed over.
-    """
-    layout, each = _least_layout(model, machine, capacity, batch, context, expert, options)
-    return max(layout.values(), default=None), each
-
-
 def _least_layout(
     model: Model,
     machine: Machine,
@@ -543,7 +527,11 @@ def _least_layout(
     options: Mapping[str, Any],
     held: Callable[[Model, int, int, Mapping[str, Any]], Footprint] = decode_footprint,
 ) -> tuple[dict[str, int], Footprint | None]:
-    """The options that lay a model over the fewest chips whose shares fit, and a share; no options where none do."""
+    """The options that lay a model over the fewest chips whose shares fit, and a share; no options where none do.
+
+    Layers are split by heads and columns, or whole experts spread over all chips. Numbers that the model does not
+    divide into are passed over.
+    """
     from roofline.models.parallelism.block_splitting import divides
 
     for ways in range(1, MOST_WAYS + 1):

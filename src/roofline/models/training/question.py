@@ -14,7 +14,7 @@ import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from roofline.answers import Answer, capability, estimable, on_several
+from roofline.answers import Answer, capability, on_several
 from roofline.errors import InputError
 from roofline.hardware.machine import Machine
 from roofline.models.description import Model
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 
 
 @on_several
-@estimable
 @plain_numbers
 @takes(train_step, optional(days="float", chip_hours="float"))
 def train(
