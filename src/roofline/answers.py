@@ -331,12 +331,16 @@ def on_several(ask: Function) -> Function:
             on = [each.strip() for each in on.split(",")]
         if not isinstance(on, list | tuple) or not on:
             return ask(*given, **options)
-        answers = [ask(*given, **{**options, "on": each}) for each in on]
-        if len(answers) == 1:
-            return answers[0]
-        return capability("Comparable.compare")(*answers, names=[str(each) for each in on])
+        return side_by_side([ask(*given, **{**options, "on": each}) for each in on], on)
 
     return asked  # type: ignore[return-value]
+
+
+def side_by_side(answers: Sequence[Any], machines: Sequence[Any]) -> Any:
+    """The one answer, or one for each machine beside each other."""
+    if len(answers) == 1:
+        return answers[0]
+    return capability("Comparable.compare")(*answers, names=[str(on) for on in machines])
 
 
 def heading(schema: str, machine: Any, expression: str | None = None) -> dict[str, Any]:

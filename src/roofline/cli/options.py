@@ -45,17 +45,10 @@ def on_each(options: dict[str, Any], ask: Callable[[dict[str, Any]], Any]) -> An
 
     ``ask`` answers with the options of one machine, which it may use up.
     """
+    from roofline.answers import side_by_side
+
     machines = targets(options["on"])
     return side_by_side([ask({**options, "on": on}) for on in machines], machines)
-
-
-def side_by_side(answers: Sequence[Any], machines: Sequence[str | None]) -> Any:
-    """The one answer, or one for each machine beside each other."""
-    if len(answers) == 1:
-        return answers[0]
-    from roofline.bounds.comparison import compare
-
-    return compare(*answers, names=[str(on) for on in machines])
 
 
 def blocks_asked(options: dict[str, Any], output: str | None) -> dict[str, Any]:

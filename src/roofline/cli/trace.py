@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from roofline.answers import side_by_side
 from roofline.bounds.conventions import OF_OPERATIONS, Conventions
 from roofline.cli.command import argument, command_named
 from roofline.cli.formula import check_one_answer, show_formulas
@@ -15,7 +16,6 @@ from roofline.cli.option_table import BYTES, ESTIMATE, EXPECT, SEVERAL, option, 
 from roofline.cli.options import (
     convention_arguments,
     expectation_wanted,
-    side_by_side,
     target_arguments,
     targets,
 )
