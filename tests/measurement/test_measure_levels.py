@@ -133,3 +133,23 @@ def test_a_kernel_that_still_runs_at_the_level_before_does_not_lift_a_level():
     copied = [(size, first.bandwidth if size == second.first else value) for size, value in load.values()]
     copy = Curve("copy", "a = b", 1, tuple((size, summary(value)) for size, value in copied))
     assert replace(found, curves=(*found.curves, copy, replace(load, name="triad"))).levels(1)[:2] == [first, second]
+
+
+def test_a_level_that_steps_down_in_its_middle_still_ends_at_a_working_set():
+    """The median of two plateaus of one length is the bandwidth of neither."""
+    values = [379, 392, 175, 163, 98, 97, 40, 40, 40, 20, 20, 20]
+    levels = find_levels([(24576.0 * 2**n, value * 1e9) for n, value in enumerate(values)], most=3)
+    assert [level.name for level in levels] == ["l1", "l2", "dram"]
+
+
+@given(
+    st.lists(st.floats(1e9, 1e12), min_size=1, max_size=24),
+    st.sampled_from([None, 1, 2, 3, 4]),
+    st.sampled_from([0.5, 1.0]),
+)
+def test_levels_are_found_in_every_curve(values, most, step):
+    sizes = grid(14, 14 + step * (len(values) - 1), step)
+    levels = find_levels(list(zip(sizes, values, strict=True)), most)
+    assert 1 <= len(levels) <= (most or len(values))
+    assert [level.capacity is None for level in levels] == [False] * (len(levels) - 1) + [True]
+    assert all(level.first <= (level.capacity or level.first) for level in levels)

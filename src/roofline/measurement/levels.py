@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
-from statistics import median
+from statistics import median, median_low
 
 #: Levels below the main memory, innermost first.
 INNER = ("l1", "l2", "l3", "l4")
@@ -85,7 +85,7 @@ def find_levels(curve: Sequence[tuple[float, float]], most: int | None = None) -
         inside = points[start:end] if outermost or not number else plateau_points(points[start:end])
         inner = found[-1].capacity if found else None
         best = max(bandwidth for _, bandwidth in (points_beyond_cache(inside, inner) if outermost else inside))
-        enough = math.exp(_middle(ends[number], logs)) / STEP
+        enough = math.exp(median_low(logs[slice(*ends[number])])) / STEP
         within = [size for size, bandwidth in inside if bandwidth >= enough]
         name = "dram" if outermost else INNER[number] if number < len(INNER) else f"l{number + 1}"
         found.append(Level(name, best, None if outermost else max(within), inside[0][0]))
@@ -109,10 +109,12 @@ def _falling(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]
 def plateau_points(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
     """Keep the points less than a step above the median: a higher one still belongs to the level before.
 
+    The median is that of a point, the lower one of two: between two plateaus of one length there is none.
+
     >>> plateau_points([(1, 9.0), (2, 4.1), (4, 4.0), (8, 4.0)])
     [(2, 4.1), (4, 4.0), (8, 4.0)]
     """
-    middle = median(bandwidth for _, bandwidth in points) if points else 0.0
+    middle = median_low([bandwidth for _, bandwidth in points]) if points else 0.0
     return [point for point in points if point[1] <= STEP * middle]
 
 
