@@ -114,12 +114,12 @@ def untested(package: Mapping[str, tuple[ast.AST, ...]], said: Iterable[str]) ->
 #: it: what its callers hand over, or the name of a test that goes through it.
 WITHOUT_WORDS: dict[str, tuple[str, ...]] = {
     "bounds.evaluate.evaluate": ("not timed: flops on matrix in int64 (1 TFLOP); TPU v5e has no figure for it",),
-    "bounds.plans._at_axis": ("is not declared; the axes are: ", "is not declared: TPU v5e is one chip"),
+    "bounds.sharding_plans._at_axis": ("is not declared; the axes are: ", "is not declared: TPU v5e is one chip"),
     "models.serving.llm.need": ("--chunk needs --prompt; for instance --p",),
     "counts._item": ("size B lists '024'; numbers without separators",),
     "cli.synonyms.explained": ("No such option '--train'; the gradient too is",),
     "cli.trace.load_program": ("FILE has no 'c'; names are: b",),
-    "cli.values.read": ("--price: '2 W' is a power",),
+    "cli.option_values.read": ("--price: '2 W' is a power",),
     "estimates.constants._record": (" lacks host_time; eager_kernel has host_time", ": policy 'x'; one of "),
     "estimates.measured_kernels.read_kernels": ("line 2: no time; a column seconds, ms or us",),
     "grids.runs._result": ("block 3 failed: ZeroDivisionError: by zero",),

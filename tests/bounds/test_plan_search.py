@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import roofline.ops.sharding.plans as searched
 from roofline import bound, shard
 from roofline.bounds.api import question
-from roofline.bounds.plans import MOST, _Search
+from roofline.bounds.sharding_plans import MOST, _Search
 from roofline.errors import NotationError, SizeError
 from roofline.notation import program
 from tests.bounds.test_plan_laws import LAYOUTS, MLP

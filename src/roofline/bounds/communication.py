@@ -28,8 +28,8 @@ from roofline import dtypes
 from roofline.answers import Comparable, Fact, attributes, estimable, heading, on_several, plain_data
 from roofline.bounds.api import question
 from roofline.bounds.bound import Bound, ratio
-from roofline.bounds.plans import lay_out
 from roofline.bounds.question import Question
+from roofline.bounds.sharding_plans import lay_out
 from roofline.errors import InputError, quoted, suggest
 from roofline.hardware import chip
 from roofline.hardware.mesh import shape_axes

@@ -25,7 +25,7 @@ from roofline.statements import Assumption, assume, without
 from roofline.work import Op
 
 if TYPE_CHECKING:
-    from roofline.bounds.plans import LaidOut
+    from roofline.bounds.sharding_plans import LaidOut
     from roofline.notation.structure import Program
 
 
@@ -57,7 +57,7 @@ class Question:
         """The plan of a sharded program on its mesh, None where there is one chip."""
         if self.raw or not (self.conventions.use or program(self.text, self.conventions.compute).axes):
             return None
-        from roofline.bounds.plans import lay_out
+        from roofline.bounds.sharding_plans import lay_out
 
         return lay_out(self)
 
@@ -127,7 +127,7 @@ class Question:
         """The question with one plan for all sizes, where none is named: the one that sends over the fewest axes."""
         if self.conventions.plan is not None or not self.is_sharded:
             return self
-        from roofline.bounds.plans import FEWEST
+        from roofline.bounds.sharding_plans import FEWEST
 
         return self.vary(plan=FEWEST)
 

@@ -15,8 +15,8 @@ from typing import Any
 
 from roofline.answers import Answer, plain_data
 from roofline.bounds.api import question
-from roofline.bounds.plans import RankedPlan, ranked
 from roofline.bounds.question import Question
+from roofline.bounds.sharding_plans import RankedPlan, ranked
 from roofline.errors import InputError
 from roofline.hardware.axes import MeshAxis
 from roofline.notation import program

@@ -66,7 +66,7 @@ def network_pairs(symbolic: Bound) -> list[tuple[str, str]]:
 
 def _algorithms(asked: Question) -> list[str]:
     """Algorithms that do at least one of the plan's collectives."""
-    from roofline.bounds.plans import lay_out
+    from roofline.bounds.sharding_plans import lay_out
     from roofline.ops.collectives.cost import algorithms
 
     laid = lay_out(asked)

@@ -67,8 +67,8 @@ class _Lazy(click.Group):
             raise click.UsageError(f"no command {args[0]!r}; {hint}", ctx)
         name, command, rest = super().resolve_command(ctx, args)
         if command is not None:
+            from roofline.cli.option_values import check_once
             from roofline.cli.report import WORDS
-            from roofline.cli.values import check_once
 
             check_once(command, rest)
             ctx.meta[WORDS] = [command.name, *rest]

@@ -8,7 +8,7 @@ import click
 
 from roofline.cli.command import argument, command_named
 from roofline.cli.option_table import ESTIMATE, EXPECT, MESH, SEVERAL, WORK, options, with_options
-from roofline.cli.options import (
+from roofline.cli.option_values import (
     expectation_wanted,
     on_each,
     one_expression,

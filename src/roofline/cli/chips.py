@@ -10,7 +10,7 @@ from roofline.bounds.chip_card import chip_data, comparison, detail
 from roofline.bounds.chip_list import chips, listing, of_makers, order_meant
 from roofline.cli.command import argument, command_named
 from roofline.cli.option_table import option, options, with_options
-from roofline.cli.options import machine_files, parse_set
+from roofline.cli.option_values import machine_files, parse_set
 from roofline.cli.output import show, show_json
 from roofline.errors import InputError
 from roofline.hardware import Machine, chip

@@ -6,7 +6,7 @@ from typing import Any
 
 from roofline.cli.command import argument, command_named
 from roofline.cli.option_table import EXPECT, MESH, SEVERAL, option, with_options
-from roofline.cli.options import (
+from roofline.cli.option_values import (
     convention_arguments,
     expectation_wanted,
     on_each,

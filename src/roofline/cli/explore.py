@@ -11,7 +11,7 @@ import click
 
 from roofline.cli.command import argument, command_named
 from roofline.cli.option_table import option, options, with_options
-from roofline.cli.options import one_expression, split_words
+from roofline.cli.option_values import one_expression, split_words
 from roofline.cli.progress import working
 from roofline.errors import InputError
 from roofline.hardware import chip

@@ -10,7 +10,7 @@ import click
 from roofline.cli.command import argument, command_named
 from roofline.cli.model_options import model_arguments, without_model
 from roofline.cli.option_table import MESH, MODEL_QUESTION, SEVERAL, WORK, options, with_options
-from roofline.cli.options import one_expression, question_arguments, split_words, targets
+from roofline.cli.option_values import one_expression, question_arguments, split_words, targets
 from roofline.cli.output import show, show_json
 from roofline.errors import InputError
 

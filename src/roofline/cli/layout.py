@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from roofline.cli.command import argument, command_named
 from roofline.cli.option_table import option, options, with_options
-from roofline.cli.options import machine_files, one_expression, parse_mesh, split_words
+from roofline.cli.option_values import machine_files, one_expression, parse_mesh, split_words
 from roofline.cli.output import show, show_json
 from roofline.errors import InputError
 

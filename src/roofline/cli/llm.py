@@ -21,7 +21,7 @@ from roofline.cli.model_options import (
     taken,
 )
 from roofline.cli.option_table import ESTIMATE, EXPECT, FORMATS, SEVERAL, SHARING, option, options, with_options
-from roofline.cli.options import (
+from roofline.cli.option_values import (
     convention_arguments,
     expectation_wanted,
     on_each,

@@ -8,7 +8,7 @@ from roofline.bounds.conventions import OF_OPERATIONS
 from roofline.cli.command import argument, command_named
 from roofline.cli.model_options import formats
 from roofline.cli.option_table import FORMATS, option, options, with_options
-from roofline.cli.options import convention_arguments
+from roofline.cli.option_values import convention_arguments
 from roofline.cli.output import show, show_json
 from roofline.errors import InputError
 from roofline.quantity import format_count

@@ -10,7 +10,7 @@ from click.core import ParameterSource
 
 from roofline.bounds.conventions import OF_OPERATIONS
 from roofline.cli.command import word_of
-from roofline.cli.options import convention_arguments, target_arguments
+from roofline.cli.option_values import convention_arguments, target_arguments
 from roofline.counts import parse_size
 from roofline.errors import InputError
 from roofline.quantity import whole_number

@@ -16,7 +16,7 @@ import click
 
 from roofline.bounds.conventions import settings
 from roofline.cli.command import Option
-from roofline.cli.values import FRACTION, PRICE
+from roofline.cli.option_values import FRACTION, PRICE
 from roofline.errors import InputError
 from roofline.signatures import MEANINGS
 

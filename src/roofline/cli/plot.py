@@ -6,7 +6,7 @@ from typing import Any
 
 from roofline.cli.command import argument, command_named
 from roofline.cli.option_table import DESCRIBED, EXPECT, MESH, WORK, option, options, with_options
-from roofline.cli.options import expectation_wanted, question_arguments, split_words, targets
+from roofline.cli.option_values import expectation_wanted, question_arguments, split_words, targets
 from roofline.cli.output import ChartKind, show_chart, show_json
 from roofline.errors import InputError
 

@@ -8,7 +8,7 @@ import click
 
 from roofline.cli.command import argument, command_named
 from roofline.cli.option_table import NETWORK, TARGET, option, options, with_options
-from roofline.cli.options import convention_arguments, parse_mesh, split_words, target_arguments
+from roofline.cli.option_values import convention_arguments, parse_mesh, split_words, target_arguments
 from roofline.cli.output import show, show_json
 from roofline.errors import InputError
 from roofline.sections import Column, Row, Section, Table, Words

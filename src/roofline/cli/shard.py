@@ -6,7 +6,7 @@ from typing import Any
 
 from roofline.cli.command import argument, command_named
 from roofline.cli.option_table import COUNTING, ESTIMATE, MESH, TARGET, option, with_options
-from roofline.cli.options import one_expression, question_arguments, split_words
+from roofline.cli.option_values import one_expression, question_arguments, split_words
 from roofline.cli.output import show, show_json
 from roofline.errors import InputError
 

@@ -19,7 +19,7 @@ from roofline.cli.option_table import (
     option,
     with_options,
 )
-from roofline.cli.options import (
+from roofline.cli.option_values import (
     blocks_asked,
     expectation_wanted,
     one_expression,

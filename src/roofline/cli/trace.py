@@ -13,7 +13,7 @@ from roofline.bounds.conventions import OF_OPERATIONS, Conventions
 from roofline.cli.command import argument, command_named
 from roofline.cli.formula import check_one_answer, show_formulas
 from roofline.cli.option_table import BYTES, ESTIMATE, EXPECT, SEVERAL, option, options, with_options
-from roofline.cli.options import (
+from roofline.cli.option_values import (
     convention_arguments,
     expectation_wanted,
     target_arguments,

@@ -11,10 +11,9 @@ from roofline.bounds.conventions import OF_OPERATIONS
 from roofline.cli.command import argument, command_named
 from roofline.cli.model_options import not_alone
 from roofline.cli.option_table import BYTES, ESTIMATE, EXPECT, SEVERAL, option, options, with_options
-from roofline.cli.options import convention_arguments, expectation_wanted, on_each, target_arguments
+from roofline.cli.option_values import POWER, convention_arguments, expectation_wanted, on_each, target_arguments
 from roofline.cli.output import show, show_json
 from roofline.cli.progress import working
-from roofline.cli.values import POWER
 from roofline.counts import count
 from roofline.errors import InputError
 from roofline.quantity import whole_number

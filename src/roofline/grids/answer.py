@@ -9,9 +9,9 @@ from typing import Any
 from roofline.answers import Answer
 from roofline.errors import InputError, SizeError, load_extra
 from roofline.formulas.tables import REMARKS, UNITS, Columns
+from roofline.grids.block_worker import Reduced, Reducing
 from roofline.grids.blocks import BLOCK_ROWS, BlockTable, RowBlock
 from roofline.grids.folder import GridFolder, question_hash
-from roofline.grids.reducing import Reduced, Reducing
 from roofline.grids.reductions import Histogram, KeepRequest, State, bin_edges
 from roofline.grids.runs import Cluster, done_blocks
 from roofline.progress import stopped

@@ -21,8 +21,8 @@ from typing import Any
 
 from roofline.errors import InputError
 from roofline.files import read_json, replaced, write_text
+from roofline.grids.block_worker import Reduced, row_parts
 from roofline.grids.blocks import RowBlock
-from roofline.grids.reducing import Reduced, row_parts
 
 SCHEMA = "roofline/grid-manifest/1"
 

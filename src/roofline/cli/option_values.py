@@ -1,4 +1,11 @@
-"""How the words of a command line become arguments of the library."""
+"""How the words of a command line become arguments of the library: each option's value, given once, checked.
+
+>>> command = click.Command("x", params=[click.Option(["--dtype"]), click.Option(["--json"], is_flag=True)])
+>>> check_once(command, ["--json", "--dtype", "bf16", "--json"])
+>>> check_once(command, ["--dtype", "bf16", "--dtype=fp32"])
+Traceback (most recent call last):
+roofline.errors.InputError: --dtype is given 2 times; give it once
+"""
 
 from __future__ import annotations
 
@@ -7,20 +14,26 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import click
+
 from roofline.bounds.conventions import NAMES, settings
 from roofline.counts import SIZE, count, is_group, parse_size
-from roofline.errors import InputError, SizeError
-from roofline.hardware.catalog import user_file
+from roofline.errors import InputError, QuantityError, SizeError
+from roofline.hardware.catalog import behind_colon, user_file
 from roofline.letters import plain
 from roofline.notation.functions import longest_match
 from roofline.ops.formula import FUNCTIONS
-from roofline.quantity import whole_number
+from roofline.quantity import parse, whole_number
+
+Callback = Callable[[click.Context, click.Parameter, str | None], float | None]
 
 _SIZE = re.compile(SIZE, re.DOTALL)
 #: A list as Python writes it, ``B=[1, 2, 4]``: its brackets go.
 _LIST = r"(\s*[^\W\d]\w*\s*=\s*)[\[(]([\d\s,._e]*,[\d\s,._e]*\d)[\])]\s*"
 #: What reads as one number with separators of thousands, and as a list.
 _SEPARATED = r"\d{1,3}(?:,[1-9]\d{2})+"
+#: Options whose value may be a list.
+_LISTS = {"flops": "--flops 1e9,2e9", "bytes_": "--bytes 1e9,2e9", "intensity": "--intensity 7,25"}
 
 
 def targets(words: Sequence[str]) -> list[str | None]:
@@ -29,10 +42,6 @@ def targets(words: Sequence[str]) -> list[str | None]:
     >>> targets(["h100:8,8 x h200", "v5e:4x4"]), targets([])
     (['h100:8', 'h200:8', 'v5e:4x4'], [None])
     """
-    import os
-
-    from roofline.hardware.catalog import behind_colon
-
     written = [each.strip() for word in words for each in ([word] if os.path.exists(word) else word.split(","))]
     found = [behind_colon(each) for each in written]
     if "" in found:
@@ -65,8 +74,6 @@ def blocks_asked(options: dict[str, Any], output: str | None) -> dict[str, Any]:
 
 def announced(text: str) -> None:
     """Tell someone who waits, beside the answer."""
-    import click
-
     click.echo(text, err=True)
 
 
@@ -249,8 +256,6 @@ def machine_files(files: Sequence[str], targets: Sequence[str | None] = (None,))
     The file of this machine is long, so it goes with them only where a target may mean it: ``this``, or none given
     here (an expression may name one itself).
     """
-    import os
-
     number = next((text for text in files if text.strip().isdecimal()), None)
     if number is not None:
         hint = f"a number of chips stands behind the target: --on h100:{number.strip()}"
@@ -321,3 +326,54 @@ def _meant_by(words: Sequence[str]) -> str:
         if re.fullmatch(r"[^\W\d]\w*:\d+", word):
             return f"a size is written {word.replace(':', '=')}"
     return ""
+
+
+def figure_in(unit: str) -> Callback:
+    """Make what reads an option as a number in ``unit``; which numbers it may be is the library's to say."""
+
+    def read(_: click.Context, parameter: click.Parameter, value: str | None) -> float | None:
+        if value is None:
+            return None
+        try:
+            plain = None if unit else count(value)  # 2.664M hours
+            return float(value if plain is None else plain)
+        except (ValueError, OverflowError):
+            pass
+        try:
+            return parse(value, unit, zero=True)
+        except QuantityError as error:
+            raise InputError(f"{parameter.opts[0]}: {error.message}", hint=error.hint) from None
+
+    return read
+
+
+FRACTION = figure_in("")
+PRICE = figure_in("USD/h")
+POWER = figure_in("W")
+
+
+def check_once(command: click.Command, words: Sequence[str]) -> None:
+    """Raise where an option of a command has two values, or two options give one thing two values."""
+    long = {name for parameter in command.params for name in parameter.opts if name.startswith("--")}
+    single = next((word for word in words if len(word) > 2 and word[1] != "-" and f"-{word}" in long), None)
+    if single is not None:  # -on h100 would read as -o n
+        raise click.NoSuchOption(single, f"No such option {single!r}; that is written -{single}, with two dashes.")
+    parser = command.make_parser(click.Context(command, resilient_parsing=True, **command.context_settings))
+    given: dict[str, list[click.Option]] = {}
+    for option in parser.parse_args(list(words))[2]:
+        if isinstance(option, click.Option) and option.name and not (option.multiple or option.count):
+            given.setdefault(option.name, []).append(option)
+    for name, options in given.items():
+        if len(options) < 2 or _is_switch(command, options[0]):
+            continue
+        words = list(dict.fromkeys(option.opts[0] for option in options))
+        if len(words) > 1:
+            raise InputError(f"{' and '.join(words)} exclude each other", hint="give one of them")
+        hint = f"a list is one word: {_LISTS[name]}" if name in _LISTS else "give it once"
+        raise InputError(f"{words[0]} is given {len(options)} times", hint=hint)
+
+
+def _is_switch(command: click.Command, option: click.Option) -> bool:
+    """Whether an option is on or not given, and nothing else sets what it sets."""
+    alone = sum(other.name == option.name for other in command.params) == 1
+    return option.is_flag and alone and not option.secondary_opts
