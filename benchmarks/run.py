@@ -289,8 +289,8 @@ DECODE, TRAIN = (TRACE % {"step": s, "options": o} for s, o in (("decode", {}), 
 ESTIMATES = """
 import json, statistics, time
 import numpy as np
-from roofline.estimates.kernel_table import KERNELS
-from roofline.estimates.kernels import ChipFigures
+from roofline.estimates.kernel_registry import KERNELS
+from roofline.estimates.kernel_model import ChipFigures
 from tests.estimates.test_kernels import MORE, SHAPES
 model, chip, count = KERNELS["%(kernel)s"], ChipFigures(132, 989.4e12, 3.35e12, 50e6), 100_000
 shapes = {**SHAPES[model.name], MORE[model.name]: np.geomspace(1, 1000, count)}

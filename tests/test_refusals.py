@@ -283,7 +283,7 @@ REFUSED: list[tuple[Callable[[], Any], str]] = [
     (lambda: _travelled().code(("upper",), frozenset(), True), " did not travel; work it out before"),
     (lambda: _resized(), "v5e:4 has one shape; name a larger target"),
     # What no question of today comes to, asked of the function that says it.
-    (lambda: within("estimates.measured_kernels", "_attention")(
+    (lambda: within("estimates.own_runs", "_attention")(
         {"batch": "1", "heads": "8", "head_size": "64", "length": "8", "q_length": "9", "dtype": "bf16"}),
      "q_length is above length; length counts the keys, new ones among them"),
     (lambda: within("estimates.served_calibration", "_seconds")({}, "tpot", "a.csv, line 2"),

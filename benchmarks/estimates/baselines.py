@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from roofline.estimates.fitting import SOFT, Errors, Rows
-from roofline.estimates.kernels import data_sheet_times
+from roofline.estimates.kernel_model import data_sheet_times
 
 
 def baselines(kernel: str, train: Rows, test: Rows) -> dict[str, float]:

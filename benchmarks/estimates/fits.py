@@ -21,12 +21,12 @@ import numpy as np
 from benchmarks.estimates import baselines as baselined
 from benchmarks.estimates.baselines import baselines
 from benchmarks.estimates.rows import KEPT, LEAST, Group
-from roofline.estimates import fitting, kernels, transfer
+from roofline.estimates import fitting, kernel_model, transfer
 from roofline.estimates.calibration import PRIOR
 from roofline.estimates.constants import TAILS, KernelConstants
 from roofline.estimates.fitting import Errors, Fitted, Rows, fit, fit_family, fit_from_few
-from roofline.estimates.kernel_table import KERNELS
-from roofline.estimates.kernels import KernelModel
+from roofline.estimates.kernel_model import KernelModel
+from roofline.estimates.kernel_registry import KERNELS
 from roofline.estimates.transfer import distance, mixed, on_another_chip, weights
 from roofline.hardware import chip
 from roofline.hardware.machine import Machine
@@ -97,7 +97,7 @@ def kept_family(kernel: str, groups: Mapping[Group, Rows], versions: Versions) -
     """What :func:`fitted_family` finds, kept until the rows or the code that it follows from change."""
     made_by = (
         fitting,
-        kernels,
+        kernel_model,
         transfer,
         sys.modules[KERNELS[kernel].parts.__module__],
         baselined,

@@ -22,7 +22,7 @@ from roofline.estimates import attention, experts
 from roofline.estimates.attention import BEYOND, attention_path
 from roofline.estimates.experts import MARLIN, TILES, row_tiles
 from roofline.estimates.fitting import Rows
-from roofline.estimates.kernels import ChipFigures
+from roofline.estimates.kernel_model import ChipFigures
 from roofline.hardware import chip
 
 #: The tables of measured kernels, and where their rows are kept as arrays, so that they are parsed once.

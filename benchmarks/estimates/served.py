@@ -28,8 +28,8 @@ from roofline.errors import RooflineError
 from roofline.estimates.constants import TAILS, KernelConstants
 from roofline.estimates.estimator import STEP_FORMATS, Estimator
 from roofline.estimates.fitting import Errors, Rows, fit
-from roofline.estimates.kernel_table import KERNELS
-from roofline.estimates.kernels import ChipFigures
+from roofline.estimates.kernel_model import ChipFigures
+from roofline.estimates.kernel_registry import KERNELS
 from roofline.estimates.served import served_shapes
 from roofline.estimates.transfer import OTHER, SAME, Transfer, distance, weights
 from roofline.hardware import chip

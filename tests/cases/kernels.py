@@ -27,7 +27,7 @@ import numpy as np
 from benchmarks.estimates.rows import FORMATS, SHAPES, more_group_of
 
 from roofline import bound, comm
-from roofline.estimates.kernels import ChipFigures, data_sheet_times
+from roofline.estimates.kernel_model import ChipFigures, data_sheet_times
 from tests.cases.layers import LayerQuestion, fewest_keys, layer_bound, layer_question
 
 #: Chips by the data's names; cards that the catalog lacks are left out.

@@ -12,7 +12,7 @@ from roofline.estimates import estimated
 from roofline.estimates.accuracy import accuracy
 from roofline.estimates.constants import shipped
 from roofline.estimates.estimator import Estimator, KernelRun, chip_figures, kernels_of
-from roofline.estimates.kernels import ChipFigures
+from roofline.estimates.kernel_model import ChipFigures
 from roofline.hardware import chip
 from roofline.models import serve, serve_bound
 from roofline.rendering.terminal import as_text

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from roofline.estimates.constants import shipped
 from roofline.estimates.fitting import Rows, elsewhere, fit, fit_from_few
-from roofline.estimates.kernel_table import KERNELS
-from roofline.estimates.kernels import ChipFigures, slowed, together, warm_share
+from roofline.estimates.kernel_model import ChipFigures, slowed, together, warm_share
+from roofline.estimates.kernel_registry import KERNELS
 
 CHIP = ChipFigures(cores=132, matrix_peak=989.4e12, bandwidth=3.35e12, cache=50e6)
 

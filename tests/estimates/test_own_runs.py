@@ -18,7 +18,7 @@ from roofline.cli.profile import command as profile_command
 from roofline.errors import InputError
 from roofline.estimates import calibrate, calibrate_served, estimated, held_accuracy
 from roofline.estimates.estimator import Estimator
-from roofline.estimates.measured_kernels import by_kind, plausible, read_kernels, timer_step
+from roofline.estimates.own_runs import by_kind, plausible, read_kernels, timer_step
 from roofline.hardware import chip
 from roofline.measurement import measured_kernels, write_machine_file
 from roofline.models.serving.answer import serve

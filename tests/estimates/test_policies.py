@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from roofline.estimates.kernel_table import KERNELS
-from roofline.estimates.kernels import FROM_HOST, ChipFigures, launched
+from roofline.estimates.kernel_model import FROM_HOST, ChipFigures, launched
+from roofline.estimates.kernel_registry import KERNELS
 
 A100 = ChipFigures(108, 312e12, 2.039e12, 42e6)
 

@@ -20,7 +20,7 @@ from roofline.errors import InputError, suggest
 from roofline.estimates.constants import KernelConstants, overlaid, read_constants, shipped
 from roofline.estimates.estimator import Estimator
 from roofline.estimates.fitting import Errors
-from roofline.estimates.measured_kernels import MeasuredKernel, by_kind, kernels_from, left_out, plausible
+from roofline.estimates.own_runs import MeasuredKernel, by_kind, kernels_from, left_out, plausible
 from roofline.hardware import chip
 from roofline.hardware.machine import Machine
 from roofline.progress import counted, stopped

@@ -1,6 +1,6 @@
 """Constants from a few runs of one's own: read a CSV, drop what cannot be, fit from the nearest constants, report.
 
-The rows of a file, and which are left out: :mod:`roofline.estimates.measured_kernels`.
+The rows of a file, and which are left out: :mod:`roofline.estimates.own_runs`.
 
 The fit is a maximum a posteriori one: constants move from known ones as far as the rows ask. On a chip without
 constants each of the chips that stand behind an expectation is a start. The one that the rows fit best is taken, with
@@ -21,8 +21,8 @@ from roofline.errors import InputError
 from roofline.estimates.constants import KernelConstants, shipped, write_constants
 from roofline.estimates.estimator import Estimator, chip_figures, libraries
 from roofline.estimates.fitting import Errors, Fitted, Rows, fit, fit_from_few
-from roofline.estimates.kernel_table import KERNELS
-from roofline.estimates.measured_kernels import (
+from roofline.estimates.kernel_registry import KERNELS
+from roofline.estimates.own_runs import (
     TYPICAL,
     MeasuredKernel,
     by_kind,

@@ -22,7 +22,7 @@ shots: the custom all-reduce of vLLM, SGLang and TensorRT-LLM.
 
 from __future__ import annotations
 
-from roofline.estimates.kernels import (
+from roofline.estimates.kernel_model import (
     Array,
     ChipFigures,
     KernelModel,

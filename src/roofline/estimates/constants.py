@@ -3,7 +3,7 @@
 A record belongs to one chip, kind of kernel, format, library and path of the library. The shipped ones lie in
 ``catalog/``, fitted by ``benchmarks/estimates``; a user's own file overlays them. Every record carries::
 
-    policy, values        the constants of :mod:`roofline.estimates.kernels`, own and shared ones together
+    policy, values        the constants of :mod:`roofline.estimates.kernel_model`, own and shared ones together
     error                 mdape, mape, p90, bias on rows that were not fitted; n_fit, n_test rows
     edges, interval       by predicted time (short, middle, long): the quantiles of measured ÷ estimate, 80%
     valid                 range of each shape that was measured
@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import Any
 
 from roofline.errors import InputError, quoted, suggest
-from roofline.estimates.kernel_table import KERNELS
-from roofline.estimates.kernels import KernelModel
+from roofline.estimates.kernel_model import KernelModel
+from roofline.estimates.kernel_registry import KERNELS
 from roofline.files import read_toml, toml_value, write_text
 from roofline.quantity import format_percent
 

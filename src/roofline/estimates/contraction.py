@@ -23,7 +23,7 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
-from roofline.estimates.kernels import (
+from roofline.estimates.kernel_model import (
     FROM_HOST,
     Array,
     ChipFigures,

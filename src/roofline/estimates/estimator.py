@@ -28,8 +28,8 @@ from roofline.errors import HardwareError, InputError, suggest
 from roofline.estimates.attention import BEYOND, attention_path
 from roofline.estimates.communication import runs_own_all_reduce
 from roofline.estimates.constants import KernelConstants, error_told, overlaid, read_constants, shipped
-from roofline.estimates.kernel_table import KERNELS
-from roofline.estimates.kernels import ChipFigures, Parts
+from roofline.estimates.kernel_model import ChipFigures, Parts
+from roofline.estimates.kernel_registry import KERNELS
 from roofline.estimates.transfer import OTHER, SAME, distance, mixed, on_another_chip, transfer, weights, widened
 from roofline.hardware import chip
 from roofline.hardware.machine import Machine

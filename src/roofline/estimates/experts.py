@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from roofline.estimates.kernels import (
+from roofline.estimates.kernel_model import (
     ChipFigures,
     KernelModel,
     ModelConstant,

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from roofline.estimates.kernels import FROM_HOST, ChipFigures, KernelModel, ModelConstant
+from roofline.estimates.kernel_model import FROM_HOST, ChipFigures, KernelModel, ModelConstant
 from roofline.estimates.transfer import mixed
 
 #: Logarithm beyond which a residual counts less than by its square.

@@ -21,8 +21,8 @@ from typing import Any
 from roofline.bounds.bound import Bound
 from roofline.estimates.constants import KernelConstants, error_told
 from roofline.estimates.estimator import Estimator
-from roofline.estimates.kernel_table import KERNELS
-from roofline.estimates.kernels import ChipFigures
+from roofline.estimates.kernel_model import ChipFigures
+from roofline.estimates.kernel_registry import KERNELS
 from roofline.estimates.transfer import widened
 from roofline.models.serving.answer import Serving
 from roofline.models.serving.bound import serve_bound

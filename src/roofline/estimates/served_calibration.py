@@ -22,8 +22,8 @@ from roofline.estimates.calibration import Calibrated, Calibration, refitted
 from roofline.estimates.calibration import calibrate as calibrate_kernels
 from roofline.estimates.estimator import Estimator
 from roofline.estimates.fitting import Rows
-from roofline.estimates.kernels import ChipFigures
-from roofline.estimates.measured_kernels import MeasuredKernel, csv_rows, left_out, row_number
+from roofline.estimates.kernel_model import ChipFigures
+from roofline.estimates.own_runs import MeasuredKernel, csv_rows, left_out, row_number
 from roofline.estimates.served import served_shapes
 from roofline.models.serving.answer import serve
 

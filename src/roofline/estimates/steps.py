@@ -20,7 +20,7 @@ Source: a model of our own, on runs published with ai-dynamo/aiconfigurator.
 
 from __future__ import annotations
 
-from roofline.estimates.kernels import ChipFigures, KernelModel, ModelConstant, Parts, Shapes, Values
+from roofline.estimates.kernel_model import ChipFigures, KernelModel, ModelConstant, Parts, Shapes, Values
 
 SERVED = (
     ModelConstant("step_time", "s", "time of the host between steps", 1e-3, 1e-6, 0.2, own=True),

@@ -36,7 +36,7 @@ from pathlib import Path
 from typing import Any
 
 from roofline.estimates.constants import four_digits
-from roofline.estimates.kernels import ChipFigures, KernelModel, Values
+from roofline.estimates.kernel_model import ChipFigures, KernelModel, Values
 from roofline.files import read_toml, toml_value, write_text
 from roofline.hardware import chip
 from roofline.hardware.machine import Machine

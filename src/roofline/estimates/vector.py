@@ -9,7 +9,7 @@
 
 from __future__ import annotations
 
-from roofline.estimates.kernels import (
+from roofline.estimates.kernel_model import (
     ChipFigures,
     KernelModel,
     ModelConstant,

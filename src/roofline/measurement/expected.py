@@ -20,7 +20,7 @@ from roofline.bounds.bound import Bound
 from roofline.bounds.case import Case
 from roofline.errors import InputError
 from roofline.estimates.estimator import Estimator, Expectation, KernelRun, elements_run, kernels_of
-from roofline.estimates.measured_kernels import MeasuredKernel, read_kernels
+from roofline.estimates.own_runs import MeasuredKernel, read_kernels
 from roofline.files import read_bytes
 from roofline.hardware.machine import Machine
 from roofline.hardware.rate import with_choices

@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 from roofline.estimates import attention, communication, contraction, experts, steps, vector
-from roofline.estimates.kernels import KernelModel
+from roofline.estimates.kernel_model import KernelModel
 
 #: Kernel models by name.
 KERNELS: dict[str, KernelModel] = {
