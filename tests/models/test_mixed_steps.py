@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from roofline import llm
 from roofline.bounds.traffic import traffic
 from roofline.errors import RooflineError
-from roofline.models import chunked, decode, load, mixed, prefill, serve_bound, serve_table
+from roofline.models import chunked, decode, generation, load, mixed, prefill, serve_bound, serve_table
 from roofline.models.blocks.experts import touched_experts
 from roofline.models.config import _index
 from roofline.sizes import symbol
@@ -145,6 +146,12 @@ def test_chunks_are_the_steps_they_say(prompt: int, chunk: int, batch: int) -> N
     assert found.steps == -(-prompt // size)
     assert found.time_to_first_token >= found.whole * (1 - 1e-12)
     assert found.longest_step >= found.mean_step >= min(found.times)
+    if found.steps > 1:
+        before = size * ((found.steps - 1) // 2)
+        how: dict[str, Any] = {"chunk": size, **sizes} if batch else {"prompt": size, "logits": "none"}
+        middle = serve_bound("llama-3-8b", "mixed" if batch else "prefill", on="h100", past=before, **how)
+        assert found.times[before // size] == pytest.approx(middle.lower, rel=1e-12)
+        assert found.binds[before // size] == middle.bound_by
     if batch:
         assert found.alone is not None
         assert min(found.times) >= found.alone * (1 - 1e-12)
@@ -165,6 +172,9 @@ MESSAGES: list[tuple[dict[str, Any], str]] = [
     ({"chunk": 8, "logits": "all"}, "a chunked prefill gives the last token alone"),
     ({"chunk": [8, 16]}, "size chunk has several values; give one"),
     ({"chunk": 8, "batch": [1, 2], "context": 9}, "size batch has several values; give one"),
+    ({"chunk": 8, "batch": 4, "context": [9, 10]}, "size context has several values; give one"),
+    ({"chunk": 8, "past": [9, 10]}, "size past has several values; give one"),
+    ({"chunk": 1, "prompt": 10**12}, "a prompt in chunks of 1,000,000,000,000 steps, and at most 2,000,000 are timed"),
     ({"chunk": 8, "form": "fast"}, "no form 'fast' of a bound; one of lower, op_by_op, upper"),
 ]
 
@@ -174,6 +184,21 @@ def test_messages(arguments: dict[str, Any], message: str) -> None:
     with pytest.raises(RooflineError) as caught:
         chunked("llama-2-7b", **{"on": "h100", "prompt": 64, **arguments})
     assert message in str(caught.value)
+
+
+def test_an_answer_longer_than_anything_is_not_timed_step_by_step() -> None:
+    with pytest.raises(RooflineError, match="an output of 1,000,000,000,000 tokens, and at most 2,000,000 are timed"):
+        generation("llama-2-7b", on="h100", prompt=64, output=10**12)
+    with pytest.raises(RooflineError, match="size past has several values; give one"):
+        generation("llama-2-7b", on="h100", prompt=64, output=9, past=[8, 16])
+
+
+@pytest.mark.parametrize("option", [{"chunk": 8}, {"output": 8}, {"draft": 4, "accept": 0.8}])
+def test_further_answers_are_about_one_configuration(option: dict[str, Any]) -> None:
+    with pytest.raises(RooflineError, match=r"is about one configuration; give --(past|context) one value"):
+        llm("llama-2-7b", on="h100", prompt=64, past=[8, 16], **option)
+    with pytest.raises(RooflineError, match=r"is about one configuration; give --(prompt|context) one value"):
+        llm("llama-2-7b", on="h100", prompt=[64, 65], past=8, **option)
 
 
 def test_a_mixed_step_says_what_it_needs() -> None:

@@ -19,11 +19,12 @@ Source: A. Agrawal et al., "Sarathi-Serve", arXiv:2403.02310.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from roofline.answers import Answer, attributes
+from roofline.bounds.bound import Bound, decoded
 from roofline.bounds.footprint import Footprint
 from roofline.errors import InputError, SizeError
 from roofline.models.config import load
@@ -34,6 +35,9 @@ from roofline.quantity import format_amount, format_number
 from roofline.sections import Section, paragraph
 from roofline.signatures import takes
 from roofline.sizes import check, is_zero, plain_numbers
+
+#: Steps that one answer times one by one: no published model holds more tokens than ten million, five to a step.
+MOST_STEPS = 2_000_000
 
 #: Forms of a bound that a time may be taken from.
 FORMS = ("lower", "op_by_op", "upper")
@@ -151,8 +155,9 @@ def generation(
     described = load(model)
     sizes = {"batch": batch, "prompt": prompt, "output": output}
     batch, prompt, output = (single_size(name, value) for name, value in sizes.items())
+    _check_steps(output, "an output", "tokens")
     form = check_form(form, options)
-    before = options.get("past", 0)
+    before = single_size("past", options.get("past", 0), zero=True)
     later = {name: value for name, value in options.items() if name not in PREFILL_ONLY}
     first = serve_bound(described, "prefill", batch=batch, prompt=prompt, **options)
     start = time_in_form(first, form)
@@ -189,8 +194,10 @@ def check_form(form: str, options: Mapping[str, Any]) -> str:
     return form if stated is None else "estimate"
 
 
-def single_size(name: str, value: Any) -> int:
-    """A size that has to be one number."""
+def single_size(name: str, value: Any, *, zero: bool = False) -> int:
+    """A size that has to be one number; with ``zero`` it may be 0."""
+    if zero and isinstance(value, int) and value == 0:
+        return 0
     found = check(name, value)
     if not isinstance(found, int):
         raise SizeError(f"size {name} has several values", hint="give one: this answer is about one configuration")
@@ -292,7 +299,8 @@ def chunked(
     described = load(model)
     prompt, chunk = single_size("prompt", prompt), single_size("chunk", chunk)
     form = check_form(form, options)
-    batch = 0 if isinstance(batch, int) and batch == 0 else single_size("batch", batch)
+    batch = single_size("batch", batch, zero=True)
+    context = None if context is None else single_size("context", context)
     if batch and context is None:
         raise InputError("sequences that decode need a context", hint="for instance context=4096")
     if options.pop("logits", "last") != "last":
@@ -300,23 +308,30 @@ def chunked(
     if not is_zero(options.pop("images", 0)):
         raise InputError("images in a chunked prefill are not modelled", hint="leave the images or the chunks out")
     options.pop("image_size", None)
-    before = options.pop("past", 0)
-    times, binds = [], []
-    for new, past in _chunks(prompt, min(chunk, prompt)):
-        last = past + new == prompt
+    before, chunk = single_size("past", options.pop("past", 0), zero=True), min(chunk, prompt)
+    earlier = _check_steps(-(-prompt // chunk), "a prompt in chunks", "steps") - 1
+
+    def step(new: int, past: Any, last: bool) -> Bound:
+        """The step of one chunk, or with an array ``past`` those of all chunks of one length."""
         if batch:
-            sizes: dict[str, Any] = {"batch": batch, "context": context, "chunk": new, "past": before + past}
-            step = serve_bound(described, "mixed", last=last, **sizes, **options)
-        else:
-            logits = "last" if last else "none"
-            step = serve_bound(described, "prefill", prompt=new, past=before + past, logits=logits, **options)
-        times.append(float(time_in_form(step, form)))
-        binds.append(str(step.bound_by))
+            sizes: dict[str, Any] = {"batch": batch, "context": context, "chunk": new, "past": past}
+            return serve_bound(described, "mixed", last=last, **sizes, **options)
+        return serve_bound(described, "prefill", prompt=new, past=past, logits="last" if last else "none", **options)
+
+    end = step(prompt - earlier * chunk, before + earlier * chunk, last=True)
+    times, binds = [float(time_in_form(end, form))], [str(end.bound_by)]
+    if earlier:
+        import numpy as np
+
+        all_but_last = step(chunk, before + chunk * np.arange(earlier, dtype=np.float64), last=False)
+        names = np.asarray(decoded(all_but_last.bound_by), dtype=object)
+        times = np.broadcast_to(time_in_form(all_but_last, form), earlier).tolist() + times
+        binds = np.broadcast_to(names, earlier).tolist() + binds
     whole = serve_bound(described, "prefill", prompt=prompt, past=before, **options)
     alone = serve_bound(described, "decode", batch=batch, context=context, **options) if batch else None
     return ChunkedPrefill(
         prompt,
-        min(chunk, prompt),
+        chunk,
         batch,
         form,
         tuple(times),
@@ -326,7 +341,8 @@ def chunked(
     )
 
 
-def _chunks(prompt: int, chunk: int) -> Iterator[tuple[int, int]]:
-    """New tokens of each step, and those before them."""
-    for past in range(0, prompt, chunk):
-        yield min(chunk, prompt - past), past
+def _check_steps(count: int, whose: str, unit: str) -> int:
+    if count > MOST_STEPS:
+        hint = "each is timed apart; ask for fewer"
+        raise SizeError(f"{whose} of {format_number(count)} {unit}, and at most {MOST_STEPS:,} are timed", hint=hint)
+    return count

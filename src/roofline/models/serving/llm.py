@@ -27,7 +27,7 @@ from roofline.models.step import PREFILL_ONLY
 from roofline.quantity import Figure, figure, format_amount, format_number, parse, whole_number
 from roofline.sections import paragraph
 from roofline.signatures import takes
-from roofline.sizes import Size, check, is_array, plain_numbers
+from roofline.sizes import Size, check, is_array, is_zero, plain_numbers
 
 if TYPE_CHECKING:
     from roofline.bounds.comparison import SideBySide
@@ -52,7 +52,10 @@ class ServingQuestion:
     def context(self) -> Any:
         """Tokens in the cache when decoding."""
         prompt, context = self.sizes["prompt"], self.sizes["context"]
-        return prompt + self.arguments.get("past", 0) if context is None and prompt is not None else context
+        if context is not None or prompt is None:
+            return context
+        past = self.arguments.get("past", 0)
+        return prompt if is_zero(past) else check("prompt", prompt) + check("past", past)
 
     def need(self, option: str, *names: str) -> list[Any]:
         """Sizes an option needs."""
@@ -64,7 +67,8 @@ class ServingQuestion:
             if is_several(value):
                 raise InputError(f"{option} is about one configuration", hint=f"give --{name} one value")
             found.append(value)
-        several = next((name for name in OPTIONS if isinstance(self.arguments.get(name), list)), None)
+        listed = (name for name, value in self.arguments.items() if is_several(value) and not isinstance(value, tuple))
+        several = next(listed, None)
         if several is not None:
             raise InputError(
                 f"{option} is about one configuration", hint=f"give --{several.replace('_', '-')} one value"
