@@ -70,7 +70,7 @@ def _page(name: str, **question: Any) -> Any:
 
 
 def _stated(trips: Any) -> Any:
-    from roofline.programs.loops import stated
+    from roofline.programs.rule_table import stated
 
     return stated(trips, "step.py:12", "open")
 

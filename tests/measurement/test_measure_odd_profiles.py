@@ -18,9 +18,8 @@ from roofline.hardware import chip
 from roofline.measurement import Measured, points_of, read_measured, read_profile, write_machine_file
 from roofline.measurement.points import point_sections, time_by_operation
 from roofline.measurement.profiles.nsight import TIME
-from roofline.measurement.profiles.profile import AROUND
 from roofline.measurement.profiles.torch_profiler import NOBODY
-from roofline.measurement.runs import write_runs
+from roofline.measurement.runs import AROUND, write_runs
 from roofline.rendering.terminal import terminal
 
 

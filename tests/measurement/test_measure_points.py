@@ -28,8 +28,7 @@ from roofline.measurement import (
 )
 from roofline.measurement.executors import executor, numpy_library
 from roofline.measurement.points import MeasuredPoint, point_sections, profile_sections, time_by_operation
-from roofline.measurement.profiles.profile import Profile
-from roofline.measurement.runs import write_runs
+from roofline.measurement.runs import Profile, write_runs
 from roofline.measurement.timing import GRAIN, RunSetting, effects, new_page_bytes, time_call
 from roofline.notation import program
 from roofline.rendering.terminal import terminal

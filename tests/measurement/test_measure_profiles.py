@@ -10,8 +10,8 @@ import pytest
 from roofline.errors import InputError
 from roofline.measurement import read_profile
 from roofline.measurement.profiles.nsight import TIME
-from roofline.measurement.profiles.profile import AROUND
-from roofline.measurement.profiles.profiled_call import ProfiledCall, price_profiled_call, priced_operations
+from roofline.measurement.profiles.torch_profiler import ProfiledCall, price_profiled_call, priced_operations
+from roofline.measurement.runs import AROUND
 
 
 def call(name, ts, dur, dims, kinds=None, values=(), **more):

@@ -9,8 +9,8 @@ import pytest
 from roofline.bounds.traffic import traffic
 from roofline.measurement import read_profile
 from roofline.measurement.points import profile_sections
-from roofline.measurement.profiles.profile import AROUND, Profile
-from roofline.measurement.profiles.profiled_call import ProfiledCall, price_profiled_call
+from roofline.measurement.profiles.torch_profiler import ProfiledCall, price_profiled_call
+from roofline.measurement.runs import AROUND, Profile
 from roofline.rendering.terminal import terminal
 
 X = [2, 8, 16, 16]

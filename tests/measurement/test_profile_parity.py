@@ -11,7 +11,7 @@ from tests.strategies import for_each
 
 from roofline.bounds.traffic import traffic
 from roofline.measurement import read_profile
-from roofline.measurement.profiles.profiled_call import ProfiledCall, price_profiled_call, priced_operations
+from roofline.measurement.profiles.torch_profiler import ProfiledCall, price_profiled_call, priced_operations
 from roofline.programs import trace
 from roofline.programs.pytorch.price_tables import FUNCTIONS
 from roofline.programs.pytorch.result_shapes import SIGNATURES

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from roofline.models import load, serve_bound
-from roofline.models.serving.table import serve_table
+from roofline.models.closed_form import serve_table
 from roofline.sizes import symbol
 from tests.models.tiny import TINY
 from tests.strategies import few

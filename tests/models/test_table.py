@@ -9,7 +9,7 @@ import pytest
 
 from roofline.errors import RooflineError
 from roofline.models import load, serve_bound, serve_table
-from roofline.models.serving.table import COLUMNS
+from roofline.models.closed_form import COLUMNS
 from roofline.sizes import BLOCK
 from tests.models.tiny import TINY
 from tests.strategies import some

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from roofline.cli import main
-from roofline.plans.engines import engine_settings
+from roofline.plans.deployment_words import engine_settings
 from roofline.plans.replicas import Replica
 from roofline.plans.search import Deployment
 

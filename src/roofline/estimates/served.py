@@ -24,9 +24,9 @@ from roofline.estimates.estimator import Estimator
 from roofline.estimates.kernel_model import ChipFigures
 from roofline.estimates.kernel_registry import KERNELS
 from roofline.estimates.transfer import widened
+from roofline.models.operation_builder import PREFILL_ONLY
 from roofline.models.serving.answer import Serving
 from roofline.models.serving.bound import serve_bound
-from roofline.models.step import PREFILL_ONLY
 from roofline.models.training.answer import Training
 from roofline.quantity import format_quantity
 from roofline.sections import Section, Sentences

@@ -18,8 +18,7 @@ from roofline.bounds.bound import Bound
 from roofline.errors import InputError
 from roofline.hardware.machine import Machine
 from roofline.hardware.rate import WARM, bandwidth_on_curve, main_level, resting_level, with_choices
-from roofline.measurement.profiles.profile import AROUND, Profile
-from roofline.measurement.runs import Measured
+from roofline.measurement.runs import AROUND, Measured, Profile
 from roofline.measurement.samples import SampleSummary
 from roofline.progress import stopped
 from roofline.quantity import format_percent, format_quantity

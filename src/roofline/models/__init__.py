@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from roofline.models.closed_form import serve_table
     from roofline.models.config import load, names
     from roofline.models.description import Model
     from roofline.models.model_outline import outline
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from roofline.models.serving.pareto import latency_throughput
     from roofline.models.serving.speculation import expected_tokens, speculate
     from roofline.models.serving.step import mixed
-    from roofline.models.serving.table import serve_table
     from roofline.models.training import train
     from roofline.models.training.budget import budget
     from roofline.models.training.memory import training_memory
@@ -57,7 +57,7 @@ _WHERE = {
     "prefill": "operations",
     "serve": "serving.answer",
     "serve_bound": "serving",
-    "serve_table": "serving.table",
+    "serve_table": "closed_form",
     "servers_ratio": "serving.disaggregation",
     "speculate": "serving.speculation",
     "token_cost": "serving.cost",

@@ -22,8 +22,7 @@ from roofline import dtypes
 from roofline.errors import InputError, SizeError, suggest
 from roofline.models.config import load
 from roofline.models.description import WHOLE_BATCH, Block, ImageSize, Model
-from roofline.models.operation_builder import OperationBuilder, StorageOf
-from roofline.models.step import ForwardPass
+from roofline.models.operation_builder import ForwardPass, OperationBuilder, StorageOf
 from roofline.models.weights import Weight
 from roofline.ops.basic import embedding
 from roofline.signatures import SAID_IN_PYTHON

@@ -22,9 +22,8 @@ from roofline.models.description import Model
 from roofline.models.operations import check_options
 from roofline.models.serving import serve_bound
 from roofline.plans.cost import cost_interval, cost_lines, cost_sections, plain_costs, tdp_of
-from roofline.plans.deployment_words import DeploymentWords, best_of_ways, best_of_words
+from roofline.plans.deployment_words import DeploymentWords, best_of_ways, best_of_words, engine_settings
 from roofline.plans.disaggregation import best_apart
-from roofline.plans.engines import engine_settings
 from roofline.plans.fleet import Fleet, Trace
 from roofline.plans.frontier import (
     LoadedCurve,
@@ -557,7 +556,7 @@ def plan(
                 f"{name!r} is a number of chips", hint=f"name the kind, {name.partition(':')[0]}; --count says how many"
             )
     if estimate is not None:
-        from roofline.plans.expected import estimator_of
+        from roofline.plans.replicas import estimator_of
 
         estimator_of(estimate)
     if estimate is not None and draft:

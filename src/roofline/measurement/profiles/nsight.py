@@ -18,9 +18,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from roofline.errors import InputError
 from roofline.files import as_text, read_bytes, table_rows
-from roofline.measurement.profiles.profile import Profile
-from roofline.measurement.profiles.unreadable import COLLECT
-from roofline.measurement.runs import Measured
+from roofline.measurement.runs import COLLECT, Measured, Profile
 
 TIME = "gpu__time_duration.sum"
 

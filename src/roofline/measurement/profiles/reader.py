@@ -12,9 +12,8 @@ from roofline.files import read_bytes
 from roofline.hardware.machine import Machine
 from roofline.measurement.points import MeasuredPoints, check_ran_on, points_of
 from roofline.measurement.profiles.nsight import holds_nsight, read_nsight
-from roofline.measurement.profiles.profile import Profile
 from roofline.measurement.profiles.torch_profiler import read_torch_trace
-from roofline.measurement.runs import read_measured
+from roofline.measurement.runs import Profile, read_measured
 from roofline.signatures import takes
 
 

@@ -5,28 +5,157 @@ On an accelerator its time is that of the kernels it launched, joined to it by t
 of both, or the correlation of a kernel and of the call that launched it, which has such an id or lies within the
 operation. On a CPU it is the operation's own. All time is accounted for: what has no rule is listed with its time, and
 so is what a caller without one spends beside the operations it calls, and what no operation launched.
+
+A row is the call it was, priced by the rules that price traced programs. A trace carries no FLOPs or bytes; names,
+shapes, formats and plain arguments it does. PyTorch is not needed. An operation without a rule, or of shapes its rule
+does not take, is not priced, and whoever reads the trace lists it.
+
+>>> op = price_profiled_call(ProfiledCall("aten::mm", ((64, 128), (128, 32)), ("float", "float")))
+>>> op.kind, op.work.total("flops")
+('contraction', 524288)
+>>> price_profiled_call(ProfiledCall("aten::unique_dim", ((64,),), ("float",))) is None
+True
 """
 
 from __future__ import annotations
 
+import ast
 import math
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
+from itertools import zip_longest
 from typing import Any
 
 from roofline.bounds.traffic import traffic
 from roofline.errors import InputError
 from roofline.files import read_json
-from roofline.measurement.profiles.profile import AROUND, Profile
-from roofline.measurement.profiles.profiled_call import FORMATS, ProfiledCall, price_profiled_call
-from roofline.measurement.profiles.unreadable import not_of_torch
-from roofline.measurement.runs import Measured
+from roofline.measurement.runs import AROUND, Measured, Profile, not_of_torch
+from roofline.programs.pytorch.registry import UNTOLD, Call, TensorOperand, load, price
+from roofline.programs.pytorch.result_shapes import SIGNATURES, known_operations, with_results
 from roofline.progress import counted
 from roofline.quantity import whole_number
-from roofline.work import Op
+from roofline.work import Op, Tensor, Work
+
+#: Formats as a trace names them.
+FORMATS = {
+    "float": "fp32", "double": "fp64", "c10::Half": "fp16", "c10::BFloat16": "bf16", "signed char": "int8",
+    "unsigned char": "uint8", "short": "int16", "short int": "int16", "int": "int32", "long": "int64",
+    "long int": "int64", "bool": "bool", "c10::Float8_e4m3fn": "fp8_e4m3", "c10::Float8_e5m2": "fp8_e5m2",
+    "c10::complex<float>": "complex64", "c10::complex<double>": "complex128",
+    "c10::qint8": "int8", "c10::quint8": "uint8", "c10::qint32": "int32",
+}  # fmt: skip
+
+#: What a Python number beside a tensor is written as: a tensor without dimensions of one of these formats.
+_NUMBERS: dict[str, float] = {"double": math.nan, "long": 0, "long int": 0}
+
+#: The largest size a tensor may have.
+LARGEST = 2**50
+
+
+@dataclass(frozen=True, slots=True)
+class ProfiledCall:
+    """One call as a trace tells it, argument by argument: shape, format, plain value as text, strides.
+
+    Of a list of tensors the formats are a sequence too. ``gradients`` are the names of the backward operations that the
+    trace holds: what a forward one keeps for its gradient is written only where there is one.
+    """
+
+    name: str
+    shapes: Sequence[Any]
+    formats: Sequence[Any]
+    values: Sequence[Any] = ()
+    strides: Sequence[Any] = ()
+    gradients: frozenset[str] | None = None
+
+    def call(self) -> Call:
+        """The same call as the rules of traced programs take it, without its results."""
+        plain = self.name.removeprefix("aten::")
+        is_private = plain.startswith("__")
+        name = plain if is_private else plain.rstrip("_") or plain
+        told = zip_longest(self.shapes, self.formats, self.values, self.strides, fillvalue=None)
+        args = tuple(_argument(place, *one) for place, one in enumerate(told))
+        if any(isinstance(item, TensorOperand) and item.shape for item in args):
+            args = tuple(_number(item, kind) for item, kind in zip_longest(args, self.formats))
+        names = tuple(SIGNATURES.get(name, "").split())
+        if name == "sort" and len(args) > 3:
+            names = ("self", "stable", "dim", "descending")
+        return Call(f"aten.{name}", name, args, names, in_place=not is_private and plain.endswith("_"))
+
+    def is_kept(self, gradient: str) -> bool:
+        """Whether the trace holds a gradient whose name ends so."""
+        return self.gradients is None or any(name.endswith(gradient) for name in self.gradients)
+
+
+def price_profiled_call(row: ProfiledCall) -> Op | None:
+    """Price a call of the dispatcher; None where it has no rule, or not the shapes its rule takes."""
+    if not row.name.startswith("aten::"):
+        return None
+    load()
+    try:
+        call = with_results(row.call(), saved=row.is_kept)
+        priced = price(call)
+    except (InputError, LookupError, TypeError, ValueError, ArithmeticError, AttributeError):
+        return None
+    ops = [priced] if isinstance(priced, Op) else list(priced or ())
+    op = _together(call.name, ops) if ops else None
+    return op if op is not None and _is_sound(op) else None
+
+
+def priced_operations() -> list[str]:
+    """The operations that have a rule, without their namespace."""
+    return known_operations()
+
+
+def _argument(place: int, shape: Any, kind: Any, value: Any, strides: Any) -> Any:
+    if isinstance(kind, str) and kind in FORMATS and _is_shape(shape) and (shape or not value):
+        return _operand(f"x{place}", shape, kind, strides)
+    if isinstance(kind, list | tuple) and isinstance(shape, list | tuple):
+        every = strides if isinstance(strides, list | tuple) and len(strides) == len(shape) else [None] * len(shape)
+        parts = enumerate(zip(shape, kind, every, strict=True))
+        return tuple(_operand(f"x{place}.{number}", *one) for number, one in parts)
+    if not isinstance(value, str):
+        return UNTOLD if value is None else value
+    try:
+        return ast.literal_eval(value.capitalize() if value in ("true", "false") else value)
+    except (ValueError, SyntaxError):
+        return UNTOLD
+
+
+def _operand(ident: str, shape: Sequence[int], kind: str, strides: Any) -> TensorOperand:
+    """A tensor; a dimension that was expanded, of stride 0, is read once."""
+    sizes, dtype = tuple(shape), FORMATS[kind]
+    steps = strides if isinstance(strides, list | tuple) and len(strides) == len(sizes) else [None] * len(sizes)
+    dims = tuple(1 if step == 0 else size for size, step in zip(sizes, steps, strict=True))
+    return TensorOperand(sizes, dtype, Tensor(ident, dims, dtype))
+
+
+def _number(item: Any, kind: Any) -> Any:
+    return _NUMBERS.get(kind, item) if isinstance(item, TensorOperand) and not item.shape else item
+
+
+def _together(name: str, ops: Sequence[Op]) -> Op:
+    """Several kernels behind one call as one operation, each of which reads and writes for itself."""
+    if len(ops) == 1:
+        return ops[0]
+    reads = [replace(t, ident=f"{t.ident}:{n}") for n, op in enumerate(ops) for t in op.reads]
+    writes = [replace(t, ident=f"{t.ident}:{n}") for n, op in enumerate(ops) for t in op.writes]
+    work = sum((op.work for op in ops), Work())
+    return Op(name, ops[0].kind, work, tuple(reads), tuple(writes), ops[0].dims)
+
+
+def _is_sound(op: Op) -> bool:
+    """Whether what a damaged trace tells still makes an operation: whole sizes, and an amount of work."""
+    sizes = (size for tensor in (*op.reads, *op.writes) for size in tensor.dims)
+    whole = all(isinstance(size, int) and 0 <= size <= LARGEST for size in sizes)
+    return whole and all(isinstance(amount, int | float) and 0 <= amount < math.inf for _, amount in op.work.items())
+
+
+def _is_shape(shape: Any) -> bool:
+    return isinstance(shape, list | tuple) and all(isinstance(size, int) and size > 0 for size in shape)
+
 
 #: Categories of events, in small letters: operations, work of a device, calls that launch it. PyTorch before 1.12 wrote
 #: Operator, Kernel, Memcpy, Memset and Runtime.
@@ -152,17 +281,17 @@ def _dims(event: dict[str, Any]) -> Any:
     """The shapes of the inputs; None if they are damaged. Old traces write the key with a small letter."""
     told = _told(event)
     found = told.get("Input Dims", told.get("Input dims"))
-    return found if isinstance(found, list) and all(map(_is_shape, found)) else None
+    return found if isinstance(found, list) and all(map(_is_list_of_sizes, found)) else None
 
 
-def _is_shape(value: Any) -> bool:
+def _is_list_of_sizes(value: Any) -> bool:
     """Whether this is a list of sizes, or a list of shapes, as that of a list of tensors is."""
     if not isinstance(value, list):
         return False
-    return all(isinstance(size, int) for size in value) or all(map(_is_shape, value))
+    return all(isinstance(size, int) for size in value) or all(map(_is_list_of_sizes, value))
 
 
-def _number(event: dict[str, Any]) -> str | None:
+def _number_of(event: dict[str, Any]) -> str | None:
     """The number that joins an operation to its kernels. Old traces write the key with a small letter, or a text."""
     told = _told(event)
     found = told.get("External id", told.get("external id"))
@@ -189,20 +318,20 @@ def _timed(event: dict[str, Any]) -> bool:
     return all(isinstance(event.get(key), int | float) for key in ("ts", "dur")) and isinstance(event.get("name"), str)
 
 
-Call = tuple[dict[str, Any], list[dict[str, Any]]]
+TraceCall = tuple[dict[str, Any], list[dict[str, Any]]]
 
 #: Priced operations by the id of their call.
 Prices = dict[int, Op]
 
 
-def _outermost(calls: Sequence[dict[str, Any]], prices: Prices) -> tuple[list[Call], list[Call]]:
+def _outermost(calls: Sequence[dict[str, Any]], prices: Prices) -> tuple[list[TraceCall], list[TraceCall]]:
     """Pick, thread by thread, the outermost calls that are priced or hold nothing priced, with all they contain.
 
     A call that calls itself on tensors of other formats, as under autocast, is none of them: what it calls is, and
     the casts beside. Second come the calls around these, with all they contain.
     """
-    picked: list[Call] = []
-    passed: list[Call] = []
+    picked: list[TraceCall] = []
+    passed: list[TraceCall] = []
     threads: dict[Any, list[dict[str, Any]]] = {}
     for call in calls:
         threads.setdefault((str(call.get("pid")), str(call.get("tid"))), []).append(call)
@@ -234,23 +363,23 @@ def _recast(call: dict[str, Any], inside: Sequence[dict[str, Any]]) -> bool:
 
 def _order(call: dict[str, Any]) -> tuple[float, float, int]:
     """Callers before what they call: of two of one time, as in traces of whole microseconds, the one numbered first."""
-    return call["ts"], -call["dur"], whole_number(_number(call) or "") or 0
+    return call["ts"], -call["dur"], whole_number(_number_of(call) or "") or 0
 
 
 def _beside(
-    calls: Sequence[dict[str, Any]], passed: Sequence[Call], kernels: dict[str | None, float], prices: Prices
+    calls: Sequence[dict[str, Any]], passed: Sequence[TraceCall], kernels: dict[str | None, float], prices: Prices
 ) -> Iterator[tuple[str, float]]:
     """The time of unpriced callers outside what they call, under their own name if it is most of their time."""
     for call, inside in passed:
         if kernels:
-            seconds, whole = kernels.get(_number(call), 0.0), 0.0
+            seconds, whole = kernels.get(_number_of(call), 0.0), 0.0
         else:
             seconds, whole = _own_seconds(call, inside), call["dur"] * 1e-6
         if seconds > 0:
             name = str(call["name"])
             most = seconds > whole / 2 and not (_is_free(name) or _OWN.fullmatch(name) or id(call) in prices)
             yield (_plain(name) if most or _plain(name) == COMPILED else AROUND), seconds
-    launched = {_number(call) for call in calls}
+    launched = {_number_of(call) for call in calls}
     nobody = sum(seconds for number, seconds in kernels.items() if number is None or number not in launched)
     if nobody > 0:
         yield NOBODY, nobody
@@ -343,10 +472,10 @@ def _device_work(events: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 def _kernel_seconds(events: Sequence[dict[str, Any]], calls: Sequence[dict[str, Any]]) -> dict[str | None, float]:
     """Seconds of device work by the External id of the operation that launched it."""
     found: dict[str | None, float] = {}
-    known = {_number(call) for call in calls}
+    known = {_number_of(call) for call in calls}
     launchers: dict[str, str | None] | None = None
     for event in _device_work(events):
-        number, link = _number(event), _told(event).get("correlation")
+        number, link = _number_of(event), _told(event).get("correlation")
         if (number is None or number not in known) and link is not None:
             launchers = _launchers(events, calls) if launchers is None else launchers
             number = launchers.get(str(link), number)
@@ -356,7 +485,7 @@ def _kernel_seconds(events: Sequence[dict[str, Any]], calls: Sequence[dict[str, 
 
 def _launchers(events: Sequence[dict[str, Any]], calls: Sequence[dict[str, Any]]) -> dict[str, str | None]:
     """The External id of the operation behind every correlation: the launch's own, or that of the call it lies in."""
-    known = {_number(call) for call in calls}
+    known = {_number_of(call) for call in calls}
     found: dict[str, str | None] = {}
     threads: dict[tuple[str, str], list[dict[str, Any]]] = {}
     launches = [e for e in events if _category(e) in LAUNCHES and _timed(e) and "correlation" in _told(e)]
@@ -370,9 +499,9 @@ def _launchers(events: Sequence[dict[str, Any]], calls: Sequence[dict[str, Any]]
             if _category(event) not in LAUNCHES:
                 around.append(event)
                 continue
-            number = _number(event)
+            number = _number_of(event)
             if number not in known:
-                number = next((_number(call) for call in reversed(around) if _number(call) is not None), None)
+                number = next((_number_of(call) for call in reversed(around) if _number_of(call) is not None), None)
             if number is not None:
                 found[str(_told(event)["correlation"])] = number
     return found
@@ -381,7 +510,7 @@ def _launchers(events: Sequence[dict[str, Any]], calls: Sequence[dict[str, Any]]
 def _seconds(call: dict[str, Any], inside: Sequence[dict[str, Any]], kernels: dict[str | None, float]) -> float:
     if not kernels:
         return float(call["dur"]) * 1e-6
-    numbers = {_number(event) for event in (call, *inside)}
+    numbers = {_number_of(event) for event in (call, *inside)}
     return sum(kernels.get(number, 0.0) for number in numbers if number is not None)
 
 

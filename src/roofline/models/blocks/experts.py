@@ -17,8 +17,7 @@ from roofline.hardware.axes import MeshAxis
 from roofline.models.blocks.collectives import Algorithm, collective_operation
 from roofline.models.blocks.mlp import Mlp, activate
 from roofline.models.description import Block
-from roofline.models.operation_builder import OperationBuilder
-from roofline.models.step import ForwardPass
+from roofline.models.operation_builder import ForwardPass, OperationBuilder
 from roofline.models.weights import Weight, join_path
 from roofline.ops.collectives.choice import AUTO, Chooser
 from roofline.ops.collectives.registry import link_groups

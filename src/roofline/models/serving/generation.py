@@ -29,8 +29,8 @@ from roofline.bounds.footprint import Footprint
 from roofline.errors import InputError, SizeError
 from roofline.models.config import load
 from roofline.models.description import Model
+from roofline.models.operation_builder import PREFILL_ONLY
 from roofline.models.serving import serve_bound
-from roofline.models.step import PREFILL_ONLY
 from roofline.quantity import format_amount, format_number
 from roofline.sections import Section, paragraph
 from roofline.signatures import takes

@@ -33,12 +33,12 @@ from roofline.hardware.machine import Machine
 from roofline.hardware.rate import rate
 from roofline.models.config import load
 from roofline.models.description import Model
+from roofline.models.operation_builder import ForwardPass
 from roofline.models.operations import forward_pass
 from roofline.models.parallelism.block_splitting import has_experts, split_by_layout
 from roofline.models.parallelism.layout import OPTIONS, Parallelism, axis_across_slices, name_axes
 from roofline.models.parallelism.schedules import Schedule, schedule
 from roofline.models.parallelism.schedules import check_schedule as check_schedule
-from roofline.models.step import ForwardPass
 from roofline.models.training.answer import Training
 from roofline.models.training.passes import check_modules, forward, policy
 from roofline.models.training.stage import (

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeAlias
 
 from roofline.ops.masks import BandMask
-from roofline.programs.jax.values import scanned, size_of, value_of
+from roofline.programs.jax.registry import scanned, size_of, value_of
 from roofline.sizes import Size, exact_div, is_symbol, product
 
 

@@ -37,9 +37,8 @@ from roofline import dtypes
 from roofline.errors import DTypeError, InputError
 from roofline.ops import pricing
 from roofline.programs.jax.masks import MaskFinder, constant
-from roofline.programs.jax.registry import Value, load
+from roofline.programs.jax.registry import Value, automatic, load, mesh_axes, scanned, size_of, value_of
 from roofline.programs.jax.rules.contractions import without_a_device
-from roofline.programs.jax.values import automatic, mesh_axes, scanned, size_of, value_of
 from roofline.programs.jax.walker import (
     JaxprContext,
     JaxprWalker,
@@ -50,7 +49,7 @@ from roofline.programs.jax.walker import (
     open_jaxpr,
     source_line,
 )
-from roofline.programs.loops import branch_cost, stated
+from roofline.programs.rule_table import branch_cost, stated
 from roofline.programs.specs import CALL_HINT, Spec, check_values, is_call, own_error, spec, stated_values
 from roofline.programs.traced import Traced
 from roofline.quantity import format_amount as show

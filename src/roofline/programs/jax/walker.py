@@ -15,8 +15,7 @@ from typing import Any, NamedTuple
 
 from roofline.ops import pricing
 from roofline.ops.counting import count
-from roofline.programs.jax.registry import Call, Value, find
-from roofline.programs.jax.values import mesh_axes, value_of
+from roofline.programs.jax.registry import Call, Value, find, mesh_axes, value_of
 from roofline.programs.parts import named_apart
 from roofline.programs.traced import UncountedOperation, enter, gaps_of
 from roofline.progress import counted

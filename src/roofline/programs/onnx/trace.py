@@ -27,11 +27,11 @@ import onnx
 from roofline.errors import InputError, RooflineError
 from roofline.ops import pricing
 from roofline.ops.counting import count
-from roofline.programs.loops import branch_cost, stated
 from roofline.programs.onnx.graph import dims_of, dtype_of, inferred, put, read, solved
 from roofline.programs.onnx.registry import UPDATES, Call, find, load
 from roofline.programs.onnx.standins import DOMAIN
 from roofline.programs.parts import given_back, named_apart
+from roofline.programs.rule_table import branch_cost, stated
 from roofline.programs.traced import Traced, enter
 from roofline.progress import counted, stopped
 from roofline.quantity import format_amount as show

@@ -19,9 +19,8 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from roofline.errors import InputError, RooflineError
-from roofline.programs.pytorch.autocast import Autocast
 from roofline.programs.pytorch.open_sizes import OpenSizes
-from roofline.programs.pytorch.operators import CONSTANT_FACTORIES, MIDDLES, OperatorTraits, opened, traits_of
+from roofline.programs.pytorch.operators import CONSTANT_FACTORIES, MIDDLES, Autocast, OperatorTraits, opened, traits_of
 from roofline.programs.pytorch.registry import (
     Call,
     PackedWeights,

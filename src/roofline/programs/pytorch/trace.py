@@ -35,8 +35,8 @@ from torch._dispatch.python import enable_python_dispatcher
 
 from roofline.errors import InputError, RooflineError, suggest
 from roofline.programs.parts import given_back
-from roofline.programs.pytorch.autocast import autocast_without_a_device
 from roofline.programs.pytorch.functions.attention import on_shapes
+from roofline.programs.pytorch.operators import autocast_without_a_device
 from roofline.programs.pytorch.recorder import DispatchWatcher, FunctionWatcher, Recorder
 from roofline.programs.pytorch.registry import load, load_functions
 from roofline.programs.pytorch.source_location import LocationFinder, module_paths

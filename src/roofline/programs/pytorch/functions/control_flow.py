@@ -13,10 +13,10 @@ from torch._higher_order_ops.map import map_impl
 from torch._higher_order_ops.scan import scan_op
 
 from roofline.errors import InputError
-from roofline.programs.loops import branch_cost
 from roofline.programs.pytorch.recorder import Recorder
 from roofline.programs.pytorch.registry import function
 from roofline.programs.pytorch.tensors import tensors_in
+from roofline.programs.rule_table import branch_cost
 
 _LARGER = "the larger branch of torch.cond is counted where its condition is not known"
 
