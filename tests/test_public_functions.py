@@ -37,7 +37,7 @@ SAID_OTHERWISE = {
     "accuracy": {"chip": "on"},
     "advise": {"others": "chips"},
     "calibrate": {"file": "runs"},
-    "chips": {"filter_": "filter", "ratio": "machine.ratio(figure, other)", "sources": "machine.alternates"},
+    "chips": {"filter_": "filter", "ratio": "chips().ratio(figure, other)", "sources": "machine.alternates"},
     "formula": {"language": "formula.printed(language)"},
     "layout": {"meshes": "mesh"},
     "llm": {"link": "prefill_link"},

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 
 from roofline.errors import InputError
 from roofline.sections import Amount, CrossTable, Headline, Section, ShareBar, Table, YesNo
-from roofline.signatures import described, with_named
+from roofline.signatures import SAID_IN_PYTHON, described, with_named
 from roofline.sizes import is_array, is_symbol
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -143,6 +143,8 @@ class Answer(ABC):
         def __getattr__(self, name: str) -> Any:
             if name in ONLY_SOME:
                 raise AttributeError(f"a {type(self).__name__} has no {name}(): {ONLY_SOME[name]}")
+            if name in SAID_IN_PYTHON:
+                raise AttributeError(f"a {type(self).__name__} has no {name}: {SAID_IN_PYTHON[name]}")
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)
 
     def __repr__(self) -> str:

@@ -222,6 +222,7 @@ MEANINGS = {
 
 #: What parameters of single functions mean, where that differs.
 MEANINGS_OF = {
+    "chips": {"top": "Only so many: the first in the order."},
     "formula": {"tokens": "New tokens of a decode step (default 1)."},
     "layout": {
         "tensor": "The tensor with the mesh axes of its dimensions: bf16[B_X, D].",
@@ -251,6 +252,7 @@ SAID_IN_PYTHON = {
     "explain": "where figures come from is answer.explain()",
     "view": "a picture is answer.plot()",
     "json": "plain data are answer.to_dict()",
+    "expected": "what it will take is answer.estimate, with its interval answer.expectation, where estimate=True",
     **dict.fromkeys(
         ("python", "javascript", "latex", "language"),
         "a program or LaTeX is formula.printed('python'), formula.printed('latex'); name= is that of the function",

@@ -94,3 +94,28 @@ def test_side_by_side_rows_are_meanings_and_the_best_is_marked(capsys):
     assert (
         names.index("matrix bf16") < names.index("main memory bandwidth") < names.index("ridge bf16 over main memory")
     )
+
+
+def test_a_ratio_ranks_makers_and_keeps_the_order_of_names(capsys):
+    assert main(["chips", "nvidia", "--ratio", "bf16/price", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert list(found["ratios"])[:2] == ["gb200", "b200"]
+    assert found["ratios"]["h100"] == pytest.approx(989.4e12 / 2.69)
+    assert found["ratios"]["l4"] is None
+    assert main(["chips", "v4", "v5p", "--ratio", "hbm/pcie"]) == 0
+    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == ["chip", "v4", "v5p"]
+    assert main(["chips", "amd", "--ratio", "bf16/price"]) == 2
+    assert "none of the 14 chips: no price of mi100 is listed; listed are those of a100" in capsys.readouterr().err
+
+
+def test_the_list_in_python_has_the_methods_of_answers(tmp_path):
+    found = chips.chips("nvidia", sort="memory", top=5)
+    assert [each.key for each in found] == ["grace", "gb300", "b300", "rubin", "gb200"]
+    frame = found.to_pandas()
+    assert (frame["capacity"] > 1.8e11).all()
+    assert frame.attrs["units"]["bandwidth"] == "B/s"
+    found.save(tmp_path / "chips.csv")
+    assert (tmp_path / "chips.csv").read_text().startswith("chip,name,maker,peak")
+    assert found[1:2].to_dict()["chips"][0]["key"] == "gb300"
+    assert found.plot().kind == "roofline"
+    assert repr(found.ratio("hbm", "hbm.capacity")).startswith("<RatioList: hbm over hbm.capacity of 5 chips")

@@ -304,7 +304,7 @@ def agree(
         several = None if asked.arrays is None else asked.arrays(**sizes)
         for row, (at, expected) in enumerate(known):
             found.questions += 1
-            python = space["roofline"](**{name: at[name] for name in formula.sizes})
+            python = space["bound"](**{name: at[name] for name in formula.sizes})
             found.take(asked.name, "compiled", expected, {name: _row(columns[name], row) for name in names}, at)
             found.take(asked.name, "python", expected, python, at)
             if several is not None:

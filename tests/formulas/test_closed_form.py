@@ -19,10 +19,10 @@ from roofline.bounds.api import bound, question
 from roofline.bounds.closed_form import BOUNDS, Formula, question_formula
 from roofline.cli import main
 from roofline.cli.trace import load_program
-from roofline.errors import UntimedError
+from roofline.errors import SizeError, UntimedError
 from roofline.hardware import Machine
 from roofline.models import load, serve_bound, train
-from roofline.models.closed_form import model_formula, step_function
+from roofline.models.closed_form import formula, model_formula, step_function
 from roofline.programs import trace
 from roofline.rendering.terminal import as_text
 from tests.strategies import expressions, few, machines
@@ -34,7 +34,7 @@ EQUAL = {"rel": 1e-12, "abs": 0}
 def in_python(found: Formula, point: dict[str, float]) -> dict[str, float]:
     space: dict[str, Any] = {}
     exec(found.printed("python"), space)
-    values: dict[str, float] = space["roofline"](**point)
+    values: dict[str, float] = space["bound"](**point)
     return values
 
 
@@ -237,7 +237,7 @@ def test_programs_of_several_machines_have_names_of_their_own() -> None:
     exec(printed, space)
     assert printed.startswith("# bf16[B, 64] * int8[64, F] -> bf16[B, F] on NVIDIA H100 SXM5 80GB\nimport math")
     assert "lower = max(time_tensor, time_hbm)" in printed
-    for name, chip in (("roofline_1_h100", "h100"), ("roofline_2_v5e", "v5e")):
+    for name, chip in (("bound_1_h100", "h100"), ("bound_2_v5e", "v5e")):
         assert space[name](B=8, F=512)["upper"] == pytest.approx(bound(line[1], on=chip, B=8, F=512).upper, **EQUAL)
     latex = said("formula", line[1], "--on", "v5e", "--latex")
     assert r"T_{\mathrm{op\ by\ op}} &=" in latex
@@ -265,7 +265,20 @@ def test_the_formula_of_a_program_is_printed(tmp_path: Path) -> None:
     space: dict[str, Any] = {}
     exec(said(*asked, "--python"), space)
     program = load_program(f"{file}:build")
-    assert space["roofline"](B=32)["op_by_op"] == pytest.approx(
+    assert space["bound"](B=32)["op_by_op"] == pytest.approx(
         trace(program, "fp32[32, 64]").bound("h100").op_by_op, **EQUAL
     )
     assert "a formula is that of a machine; name one: --on h100" in said(*asked[:-2], "--formula")
+
+
+def test_a_formula_is_a_function_of_its_sizes():
+    found = formula("bf16[M, K] * bf16[K, N]", on="h100", M=8, K=4096, N=4096)
+    assert found()["lower"] == pytest.approx(found.values()["lower"], **EQUAL)
+    assert found(M=512, K=8192, N=8192)["lower"] == pytest.approx(
+        bound("bf16[512, 8192] * bf16[8192, 8192]", on="h100").lower, **EQUAL
+    )
+    assert found.upper == sum(found.times.values())
+    with pytest.raises(SizeError, match="size M has no value; give it, as in M=1024"):
+        formula("bf16[M, K] * bf16[K, N]", on="h100")(K=1, N=1)
+    with pytest.raises(AttributeError, match=r"a Formula has no python: .*formula.printed\('python'\)"):
+        _ = found.python

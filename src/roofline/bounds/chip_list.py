@@ -1,24 +1,139 @@
 """The list of chips: which are meant by a name, a maker or a text, in which order, and a line for each.
 
->>> [machine.key for machine in chips("nvidia", sort="memory")][:2]
-['grace', 'gb300']
+>>> chips("nvidia", sort="memory", top=2)
+<ChipList: 2 chips: grace, gb300>
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
+from dataclasses import dataclass
+from typing import Any, NamedTuple, SupportsIndex, overload
 
 from roofline import dtypes
-from roofline.answers import capability
-from roofline.errors import InputError, did_you_mean, suggest
+from roofline.answers import Answer, capability
+from roofline.bounds.chip_card import comparison, detail
+from roofline.errors import HardwareError, InputError, did_you_mean, suggest
 from roofline.hardware import chip
+from roofline.hardware.figures import ratio_unit
 from roofline.hardware.machine import Machine
 from roofline.hardware.rate import main_level, rate, ridge
 from roofline.hardware.targets import chips as all_chips
 from roofline.quantity import format_number, format_quantity
-from roofline.sections import BLANK, Column, Row, Section, Sentences, Table, figures
+from roofline.sections import BLANK, Amount, Column, Row, Section, Sentences, Table, figures
 from roofline.work import Key
+
+
+class ChipList(Answer, list[Machine]):
+    """Chips as a list that says a line for each, or stands them side by side where they were named one by one.
+
+    >>> large = chips("amd", sort="memory")[:2]
+    >>> large, [machine.key for machine in large]
+    (<ChipList: 2 chips: mi455x, mi350x>, ['mi455x', 'mi350x'])
+    >>> large.to_pandas()["capacity"].tolist()
+    [432000000000.0, 288000000000.0]
+    """
+
+    __slots__ = ("beside", "dtype", "order")
+
+    def __init__(
+        self, machines: Iterable[Machine] = (), dtype: str = "bf16", order: str | None = None, *, beside: bool = False
+    ) -> None:
+        super().__init__(machines)
+        self.dtype, self.order, self.beside = dtype, order, beside
+
+    @overload
+    def __getitem__(self, place: SupportsIndex, /) -> Machine: ...
+    @overload
+    def __getitem__(self, place: slice, /) -> ChipList: ...
+    def __getitem__(self, place: SupportsIndex | slice, /) -> Machine | ChipList:
+        found = super().__getitem__(place)
+        return found if isinstance(found, Machine) else ChipList(found, self.dtype, self.order, beside=self.beside)
+
+    def ratio(self, name: str, other: str) -> RatioList:
+        """A figure over another one of each chip, the largest first: ``"bf16"`` over ``"price"``.
+
+        A chip without one of them stands last; where none has both, that is an error. Chips that were named one by
+        one keep their order.
+
+        >>> chips("nvidia").ratio("bf16", "price").ratios["h200"]
+        275487465181058.5
+        """
+        found: dict[str, float | None] = {}
+        missing = None
+        for machine in self:
+            try:
+                found[machine.key] = machine.ratio(name, other)
+            except HardwareError as error:
+                missing, found[machine.key] = missing or error, None
+        known = [machine for machine in self if found[machine.key] is not None]
+        if missing is not None and self[1:] and not known:
+            raise HardwareError(f"none of the {len(self)} chips: {missing.message}", hint=missing.hint) from None
+        if missing is not None and (self.beside or not known):
+            raise missing
+        unit = ratio_unit(known[0], name, other) if known else ""
+        order = found if self.beside else sorted(found, key=lambda key: -(found[key] or 0.0))
+        return RatioList(name, other, {key: found[key] for key in order}, unit)
+
+    def one_line(self) -> str:
+        """How many, and the first of them."""
+        first = ", ".join(machine.key for machine in self[:6]) + (" …" if len(self) > 6 else "")
+        return f"ChipList: {_many(self)}: {first}"
+
+    def sections(self) -> Iterator[Section]:
+        """A line for each, the figures of one, or several side by side."""
+        if not self.beside:
+            return listing(self, self.dtype, self.order)
+        return iter(detail(self[0]) if len(self) == 1 else comparison(self))
+
+    def sections_in_full(self) -> Iterator[Section]:
+        """Every figure of the line of each chip."""
+        rows = []
+        for machine in self:
+            row = row_figures(machine, self.dtype, "price")
+            used = rate(machine, Key("flops", "matrix", self.dtype))
+            cells = ("" if row[name] is None else Amount(row[name], unit) for name, unit in _UNITS.items())
+            rows.append(Row((machine.key, machine.name, machine.vendor, *cells, used.dtype if used else "")))
+        yield Table((Column("chip"), Column("name"), Column("maker"), *figures(*_UNITS), Column("peak of")), rows)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Every figure of each chip with its source (schema ``roofline/chips/1``)."""
+        return {"schema": "roofline/chips/1", "chips": [machine.to_dict() for machine in self]}
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class RatioList(Answer):
+    """One figure over another, by chip: None where a chip has not both."""
+
+    figure: str
+    over: str
+    ratios: Mapping[str, float | None]
+    unit: str = ""
+
+    def one_line(self) -> str:
+        """What over what, and the most."""
+        first = next(iter(self.ratios), "")
+        most = f": {first} {Amount(self.ratios[first], self.unit)}" if first else ""
+        return f"RatioList: {self.figure} over {self.over} of {_many(self.ratios)}{most}"
+
+    def sections(self) -> Iterator[Section]:
+        """A line for each chip that has both."""
+        known = [(key, Amount(value, self.unit)) for key, value in self.ratios.items() if value is not None]
+        yield Table((Column("chip"), Column(f"{self.figure} over {self.over}", "right")), [*map(Row, known)], indent=0)
+        left = len(self.ratios) - len(known)
+        notes = [f"{_many(range(left))} without one of them left out"] if left else []
+        notes += ["prices of an hour on demand, as listed"] if "price" in (self.figure, self.over) else []
+        if notes:
+            yield from (BLANK, Sentences(("; ".join(notes) + ".",), indent=0))
+
+    def to_dict(self) -> dict[str, Any]:
+        """The ratios by chip (schema ``roofline/ratios/1``)."""
+        body = {"figure": self.figure, "over": self.over, "unit": self.unit, "ratios": dict(self.ratios)}
+        return {"schema": "roofline/ratios/1", **body}
+
+
+def _many(found: Sized) -> str:
+    return f"{len(found)} chip" + ("s" if len(found) != 1 else "")
 
 
 class ListOrder(NamedTuple):
@@ -39,7 +154,11 @@ ORDERS = {
     "price": ListOrder(("cost", "dollars", "$"), least_first=True),
 }
 
-_UNITS = {"power": "W", "price": "USD/h"}
+#: The figures of a line with their units; a list shows the last two where they order it.
+_UNITS = {
+    "peak": "FLOP/s", "bandwidth": "B/s", "capacity": "B", "ridge": "FLOP/B", "power": "W", "price": "USD/h",
+}  # fmt: skip
+_SHOWN_IN_ORDER = ("power", "price")
 
 
 def chips(
@@ -48,12 +167,14 @@ def chips(
     filter: str | None = None,
     sort: str | None = None,
     dtype: str = "bf16",
+    top: int | None = None,
     files: Sequence[Any] = (),
-) -> list[Machine]:
+) -> ChipList:
     """List chips: all, those of ``names``, those of makers or families (``"nvidia"``), those with ``filter`` in a name.
 
     ``sort`` is a figure, the largest first: ``peak`` (of ``dtype``), ``bandwidth``, ``capacity``, ``ridge``, ``power``;
-    or ``price`` or ``name``, the least first. ``files`` overlay the catalog; files that stand in place of names do too.
+    or ``price`` or ``name``, the least first; ``top`` are so many of them. ``files`` overlay the catalog; files that
+    stand in place of names do too.
 
     >>> [machine.key for machine in chips(filter="tpu", sort="bandwidth")][:2]
     ['tpu8i', 'tpu7x']
@@ -63,11 +184,14 @@ def chips(
     layers = [*files, *(name for name, file in zip(listed, is_file, strict=True) if file)]
     named = [name for name, file in zip(listed, is_file, strict=True) if not file]
     order = None if sort is None else order_meant(sort)
-    found = of_makers(named, layers)
-    if named and not found:
+    makers = of_makers(named, layers)
+    found = makers
+    if named and not makers:
         found = [chip(name, files=layers) for name in named]
     found = filtered(found or all_chips(layers), filter)
-    return found if order is None else ordered(found, order, dtypes.arithmetic_name(dtype))
+    meant = dtypes.arithmetic_name(dtype)
+    listed_first = (found if order is None else ordered(found, order, meant))[:top]
+    return ChipList(listed_first, meant, order, beside=bool(named) and not makers and filter is None)
 
 
 def order_meant(text: str) -> str:
@@ -146,7 +270,7 @@ def row_figures(machine: Machine, dtype: str, order: str | None = None) -> dict[
 
 def listing(machines: Sequence[Machine], dtype: str, order: str | None = None) -> Iterator[Section]:
     """A line for each chip, with the figure that they are ordered by; one without a source is left blank."""
-    more = [order] if order in _UNITS else []
+    more = [order] if order in _SHOWN_IN_ORDER else []
     names = (f"{dtype} peak", "bandwidth", "capacity", f"{dtype} ridge", *more)
     rows = []
     for machine in machines:
@@ -160,12 +284,13 @@ def listing(machines: Sequence[Machine], dtype: str, order: str | None = None) -
     named = (Column("chip", wrap="anywhere"), Column("name", wrap="anywhere"))
     yield Table((*named, *figures(*names, wrap="anywhere")), rows, indent=0)
     yield BLANK
-    many = f"{len(machines)} chip" + ("s" if len(machines) != 1 else "")
     priced = ""
     if "price" in more:
         known = ", ".join(capability("listed_prices")())
         priced = f"; prices of an hour on demand; listed are those of {known}"
-    note = f"{many}; dense peaks, one-way bandwidths; blank: no source; another dtype: what it runs as{priced}."
+    note = (
+        f"{_many(machines)}; dense peaks, one-way bandwidths; blank: no source; another dtype: what it runs as{priced}."
+    )
     yield Sentences((note,), indent=0)
 
 

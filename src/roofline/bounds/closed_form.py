@@ -35,7 +35,7 @@ from roofline.bounds.formula_terms import (
     written_amount,
 )
 from roofline.errors import InputError, SizeError
-from roofline.formulas.compiled import Compiled, ValidRange
+from roofline.formulas.compiled import Compiled, Evaluated, ValidRange
 from roofline.formulas.elasticity import Elasticity, elasticities, stepped, values_at
 from roofline.formulas.printers import Combined, fastest_source, javascript_source, python_source, text
 from roofline.hardware.machine import Machine
@@ -105,6 +105,31 @@ class Formula(Answer):
     ways: tuple[Formula, ...] = ()
     definitions: Mapping[Any, Any] = field(default_factory=dict)
     _kept: dict[str, Any] = field(default_factory=dict)
+
+    def __call__(self, columns: Sequence[str] | None = None, **values: Any) -> Evaluated:
+        """Its columns at sizes: numbers, or arrays that broadcast. A size left out is that of the point.
+
+        >>> from roofline import formula
+        >>> found = formula("bf16[M, K] * bf16[K, N]", on="h100")
+        >>> found(M=512, K=8192, N=[1024, 8192])["lower"].tolist()
+        [8.68...e-06, 6.94...e-05]
+        """
+        return self.compile()(columns, **{**self.point, **values})
+
+    @property
+    def lower(self) -> Any:
+        """The bound if everything overlaps, as an expression."""
+        return self.bound_form("lower")
+
+    @property
+    def op_by_op(self) -> Any:
+        """The bound if each operation overlaps within itself, as an expression."""
+        return self.bound_form("op_by_op")
+
+    @property
+    def upper(self) -> Any:
+        """The bound if nothing overlaps, as an expression."""
+        return self.bound_form("upper")
 
     @property
     def times(self) -> Mapping[str, Any]:
@@ -234,7 +259,7 @@ class Formula(Answer):
         roots = roots_of(self.times[one], self.times[other], self.sizes[size])
         return roots[0] if roots else None
 
-    def printed(self, language: str, name: str = "roofline") -> str:
+    def printed(self, language: str, name: str = "bound") -> str:
         """The whole formula in ``python``, ``javascript`` or ``latex``: the terms and the three bounds.
 
         A program is a function of this ``name``. Of several ways to compute it a program takes the fastest, LaTeX has

@@ -165,6 +165,7 @@ def _of_points(points: Any) -> dict[str, Picture]:
 #: What has pictures, by the name of its class, so that drawing one kind loads no other.
 _PICTURES: Mapping[str, Callable[[Any], Mapping[str, Picture]]] = {
     "Bound": _of_bound,
+    "ChipList": lambda found: {"roofline": partial(plot, on=list(found))} if len(found) <= MOST_POINTS else {},
     "DeploymentPlan": lambda found: {name: partial(draw, found) for name, draw in charts_of("plan").items()},
     "Machine": lambda machine: {"roofline": partial(plot, on=machine)},
     "MeasuredPoints": _of_points,
@@ -186,6 +187,7 @@ _PICTURES: Mapping[str, Callable[[Any], Mapping[str, Picture]]] = {
 
 #: What draws an answer that has no picture of its own.
 _INSTEAD = {
+    "ChipList": f"up to {MOST_POINTS} have: roofline.chips(…)[:5].plot()",
     "Traced": "say where it runs first: traced.bound(on='h100').plot()",
     "Formula": "a sweep draws it: roofline.sweep(…).plot()",
 }

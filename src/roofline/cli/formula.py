@@ -60,13 +60,13 @@ def show_formulas(found: Sequence[Any], language: str | None, as_json: bool) -> 
             continue
         if len(found) > 1:
             click.echo(f"{_COMMENT[language]} {each.expression} on {each.machine.name}")
-        click.echo(each.printed(language, "roofline" if len(found) == 1 else _name_of(each, index)))
+        click.echo(each.printed(language, "bound" if len(found) == 1 else _name_of(each, index)))
 
 
 def _name_of(formula: Any, index: int) -> str:
     """The name of one of several functions: by its chip."""
     key = "".join(letter if letter.isalnum() else "_" for letter in formula.machine.key or "")
-    return f"roofline_{index + 1}_{key}".rstrip("_")
+    return f"bound_{index + 1}_{key}".rstrip("_")
 
 
 def _formula(text: str | None, on: str | None, sizes: dict[str, Any], options: dict[str, Any]) -> Any:

@@ -115,7 +115,7 @@ GROUPS: dict[str, tuple[OptionRow | str, ...]] = {
             multiple=True,
         ),
         _flag("--local", MEANINGS["local"]),
-        _row("--ratio", "FIGURE/FIGURE", "One figure over another: hbm/pcie, bf16/vpu.fp32."),
+        _row("--ratio", "FIGURE/FIGURE", "One figure over another, the most first: bf16/price, hbm/pcie."),
         _flag("--backward", MEANINGS["backward"]),
         _row("--rate", "RATE", MEANINGS["rate"], required=True),
         _row("--shared", "SHARE", MEANINGS["shared"], callback=FRACTION),

@@ -19,28 +19,69 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from roofline import dtypes
+from roofline.answers import capability
 from roofline.errors import HardwareError, suggest
-from roofline.hardware.machine import MAIN_WORDS, Figure, Link, Machine, Memory, Unit
+from roofline.hardware.machine import MAIN_WORDS, Figure, Link, Machine, Memory, Unit, figure_unit
 from roofline.hardware.network import network
 from roofline.hardware.rate import find_level, find_link
 
 
 def named_figure(machine: Machine, name: str) -> Figure:
-    """Find the figure that ``name`` sets; an error where the machine has none."""
+    """Find the figure that ``name`` sets, or its listed ``price``; an error where the machine has none."""
     head, _, part = name.strip().partition(".")
-    found = (finder(machine, head if dtypes.is_dtype(head) else head.lower(), part) for finder in _FINDERS)
-    figure = next((each for each in found if each is not None), None)
+    head = head if dtypes.is_dtype(head) else head.lower()
+    if (head, part) == ("price", ""):
+        return _listed_price(machine)
+    figure = next((each for finder in _FINDERS if (each := finder(machine, head, part)) is not None), None)
     if figure is None:
         raise HardwareError(
             f"{machine.name} has no figure {name!r}",
-            hint=suggest(name, readable(machine), what="its figures", limit=40),
+            hint=suggest(name, [*readable(machine), "price"], what="its figures", limit=40),
         )
     return figure
+
+
+def _listed_price(machine: Machine) -> Figure:
+    prices = capability("listed_prices")()
+    if machine.key not in prices:
+        raise HardwareError(f"no price of {machine.key} is listed", hint=f"listed are those of {', '.join(prices)}")
+    found = prices[machine.key]
+    return Figure(float(found["value"]), found["source"], "table", found["basis"], found["date"])
 
 
 def ratio(machine: Machine, name: str, other: str, of: Machine | None = None) -> float:
     """Divide a figure by another one, of the same machine or ``of`` another."""
     return named_figure(machine, name).value / named_figure(of or machine, other).value
+
+
+def named_figure_unit(machine: Machine, name: str) -> str:
+    """The unit of a figure by the name that sets it.
+
+    >>> from roofline.hardware import chip
+    >>> [named_figure_unit(chip("h100"), name) for name in ("bf16", "hbm", "hbm.capacity", "price", "tdp")]
+    ['FLOP/s', 'B/s', 'B', 'USD/h', 'W']
+    """
+    head, _, part = name.strip().lower().partition(".")
+    if head in ("price", "tdp"):
+        return "USD/h" if head == "price" else "W"
+    is_level = head in MAIN_WORDS or find_level(machine, head) is not None or find_link(machine, head) is not None
+    part = part or MAIN_WORDS.get(head, "bandwidth") if is_level else part
+    return figure_unit("bandwidth" if is_level and part in ("duplex", "unit", "node") else part)
+
+
+def ratio_unit(machine: Machine, name: str, other: str) -> str:
+    """The unit of a figure over another one; nothing where both have the same.
+
+    >>> from roofline.hardware import chip
+    >>> [ratio_unit(chip("h100"), "bf16", other) for other in ("hbm", "fp8", "price", "tdp")]
+    ['FLOP/B', '', 'FLOP/s per $/h', 'FLOP/s per W']
+    """
+    over, under = named_figure_unit(machine, name), named_figure_unit(machine, other)
+    if over == under:
+        return ""
+    if over.endswith("/s") and under.endswith("/s"):
+        return f"{over[:-2]}/{under[:-2]}"
+    return f"{over} per {under.replace('USD', '$')}"
 
 
 def chips_together(machine: Machine, link: Link, part: str) -> int:
