@@ -147,3 +147,113 @@ def test_counts_of_encoders_and_of_models_with_code_of_their_own(name: str) -> N
 def test_a_chatglm_of_another_form_is_not_read() -> None:
     with pytest.raises(InputError, match="has layer norms or biases everywhere"):
         load({**_CODE["chatglm3-6b"][2], "add_bias_linear": True})
+
+
+def sizes(kind: str, width: int, layers: int, heads: int, hidden: int, words: int, **more: Any) -> dict[str, Any]:
+    """The usual fields of a configuration."""
+    return {
+        "model_type": kind, "hidden_size": width, "num_hidden_layers": layers, "num_attention_heads": heads,
+        "intermediate_size": hidden, "vocab_size": words, **more,
+    }  # fmt: skip
+
+
+_UNTIED = {"tie_word_embeddings": False}
+_LING: dict[str, Any] = {
+    "use_bias": False, "use_qkv_bias": False, "num_key_value_heads": 4, "head_dim": 128, **_UNTIED,
+}  # fmt: skip
+#: Public configurations with the fields that a reader may stumble over, and their parameters: those of transformers
+#: 5.23 built without memory, or of the published checkpoint where it has no such type.
+PUBLIC: dict[str, tuple[dict[str, Any], int]] = {
+    "phi-4-mini": (
+        sizes("phi3", 3072, 32, 24, 8192, 200064, num_key_value_heads=8, partial_rotary_factor=0.75, full_attn_mod=1,
+              interpolate_factor=1, sliding_window=262144, tie_word_embeddings=True),
+        3836021760,
+    ),
+    "phi-4-multimodal, language": (
+        sizes("phi4mm", 3072, 32, 24, 8192, 200064, num_key_value_heads=8, partial_rotary_factor=0.75,
+              tie_word_embeddings=True),
+        3836021760,
+    ),
+    "exaone-4.0-1.2b": (
+        sizes("exaone4", 2048, 30, 32, 4096, 102400, num_key_value_heads=8, head_dim=64, sliding_window=None,
+              sliding_window_pattern=None, reorder_and_qk_norm=True, tie_word_embeddings=True),
+        1279391488,
+    ),
+    "command-a": (
+        sizes("cohere2", 12288, 64, 96, 36864, 256000, num_key_value_heads=8, head_dim=128, sliding_window=4096,
+              sliding_window_pattern=4, use_embedding_sharing=True, layer_switch=4),
+        111057580032,
+    ),
+    "stablelm-2-12b": (
+        sizes("stablelm", 5120, 40, 32, 13824, 100352, num_key_value_heads=8, qk_layernorm=True, use_qkv_bias=False,
+              use_parallel_residual=True, partial_rotary_factor=0.25, rotary_scaling_factor=1.0, **_UNTIED),
+        12143185920,
+    ),
+    "baichuan2-13b": (
+        sizes("baichuan", 5120, 40, 40, 13696, 125696, _from_model_config=True, model_max_length=4096, **_UNTIED),
+        13896668160,
+    ),
+    "minicpm3-4b": (
+        sizes("minicpm3", 2560, 62, 40, 6400, 73448, num_key_value_heads=40, q_lora_rank=768, kv_lora_rank=256,
+              qk_nope_head_dim=64, qk_rope_head_dim=32, scale_emb=12, tie_word_embeddings=True),
+        4073875968,
+    ),
+    "minicpm-2b": (sizes("minicpm", 2304, 40, 36, 5760, 122753, num_key_value_heads=36, scale_emb=12), 2724880896),
+    "internlm-7b": (sizes("internlm", 4096, 32, 32, 11008, 103168, bias=True, **_UNTIED), 7321948160),
+    "minimax-m2": (
+        sizes("minimax_m2", 3072, 62, 48, 1536, 200064, num_key_value_heads=8, head_dim=128, num_local_experts=256,
+              num_experts_per_tok=8, use_qk_norm=True, qk_norm_type="per_layer", rotary_dim=64, scoring_func="sigmoid",
+              mlp_intermediate_size=8192, attn_type_list=[1] * 62, use_mtp=True, shared_intermediate_size=0, **_UNTIED),
+        228689748992,
+    ),
+    "ernie-4.5-300b-a47b": (
+        sizes("ernie4_5_moe", 8192, 54, 64, 28672, 103424, num_key_value_heads=8, moe_intermediate_size=3584,
+              moe_num_experts=64, moe_k=8, moe_layer_start_index=3, moe_layer_end_index=53, moe_num_shared_experts=0,
+              moe_use_aux_free=True, use_bias=False, use_rmsnorm=True, **_UNTIED),
+        299484163264,
+    ),
+    "hunyuan-a13b": (
+        sizes("hunyuan_v1_moe", 4096, 32, 32, 3072, 128167, num_key_value_heads=8, moe_intermediate_size=[3072] * 32,
+              num_experts=64, moe_topk=[8] * 32, num_shared_expert=[1] * 32, use_mixed_mlp_moe=True, use_qk_norm=True,
+              org_vocab_size=128167, tie_word_embeddings=True),
+        80393183232,
+    ),
+    "ling-mini-2.0": (
+        sizes("bailing_moe_v2", 2048, 20, 16, 5120, 157184, moe_intermediate_size=512, num_experts=256, n_group=8,
+              topk_group=4, num_experts_per_tok=8, num_shared_experts=1, first_k_dense_replace=1, use_qk_norm=True,
+              partial_rotary_factor=0.5, score_function="sigmoid", router_dtype="fp32", use_rmsnorm=True, **_LING),
+        16255638528,
+    ),
+    "ling-lite": (
+        sizes("bailing_moe", 2048, 28, 16, 5632, 126464, moe_intermediate_size=1408, num_experts=64,
+              num_experts_per_tok=6, num_shared_experts=2, first_k_dense_replace=0, norm_softmax=False, **_LING),
+        16801974272,
+    ),
+    "deepseek-moe-16b": (
+        sizes("deepseek", 2048, 28, 16, 10944, 102400, num_key_value_heads=16, moe_intermediate_size=1408,
+              n_routed_experts=64, n_shared_experts=2, num_experts_per_tok=6, first_k_dense_replace=1,
+              moe_layer_freq=1, **_UNTIED),
+        16375728128,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", PUBLIC)
+def test_public_configurations_are_read_whole(name: str) -> None:
+    data, parameters = PUBLIC[name]
+    found = load(data, name=name)
+    assert (found.parameters, found.gaps) == (parameters, ())
+
+
+def test_an_empty_list_of_layers_without_rotation_is_the_usual_one() -> None:
+    """Llama 4 is published with ``no_rope_layers: []``."""
+    experts = {"num_local_experts": 4, "num_experts_per_tok": 1, "attention_chunk_size": 8, "num_hidden_layers": 4}
+    listed, left = (load(small("llama4_text", **experts, no_rope_layers=each)).layers for each in ([1, 1, 1, 0], []))
+    assert listed == left
+
+
+def test_ling_activates_what_its_report_says() -> None:
+    """Ling-mini-2.0: 1.4B of a token, 789M without the vocabulary (its README)."""
+    data, _ = PUBLIC["ling-mini-2.0"]
+    active = load(data).active_parameters
+    assert (active, active - 2 * 157184 * 2048) == (1432968192, 789142528)

@@ -16,7 +16,7 @@ from roofline.models.description import Block, Layer, Model
 from roofline.models.families import family
 from roofline.models.families.decoder import Decoder, Routing, add, after_first, read
 from roofline.models.families.parts import DecoderSizes, activation, build_model, expert_layers, layer_types, prediction
-from roofline.models.fields import Fields
+from roofline.models.fields import Fields, divide_evenly
 
 # latent attention
 
@@ -145,6 +145,18 @@ def read_kimi(fields: Fields) -> Model:
     return replace(model, layers=layers, after=(*last, *model.after))
 
 
+def _minicpm(fields: Fields) -> Fields:
+    """MiniCPM 3 leaves out the width of the heads of values: the model's by the number of heads."""
+    shape = fields.size("hidden_size"), fields.size("num_attention_heads")
+    usual = divide_evenly(fields, *shape, "a width of {total} does not divide into {parts} heads")
+    return _latent_sizes(fields.with_values(v_head_dim=fields.size("v_head_dim", default=usual)))
+
+
+_TIED = Decoder(
+    prepare=_latent_sizes, inert="scale_emb scale_depth dim_model_base embedding_initializer_range", mixer=_latent,
+    tied=True,
+)  # fmt: skip
+
 #: The mixtures of residuals before each norm.
 _RESIDUALS = {"input_layernorm": "self_attention_res", "post_attention_layernorm": "mlp_res"}
 
@@ -155,10 +167,7 @@ add({
         _DEEPSEEK, order="experts normed",
         norms=("input_layernorm", "post_attention_layernorm", "mlp.post_mlp_layernorm"),
     ),
-    "minicpm3 youtu": Decoder(
-        prepare=_latent_sizes, inert="scale_emb scale_depth dim_model_base embedding_initializer_range", mixer=_latent,
-        tied=True,
-    ),
+    "minicpm3": replace(_TIED, prepare=_minicpm), "youtu": _TIED,
 })  # fmt: skip
 
 # DeepSeek-V4: windows and compressed entries in place of a full cache, several residual streams

@@ -45,7 +45,8 @@ _QWEN_WINDOWS = switched(full=lambda fields, number: number < fields.count("max_
 
 add({
     "llama smollm3 granite iquestcoder": LLAMA,
-    "mistral ministral ministral3 phi3": _WINDOWS,
+    "mistral ministral ministral3": _WINDOWS,
+    "phi3 phi4mm phi4_multimodal": replace(_WINDOWS, inert="full_attn_mod interpolate_factor lm_head_bias"),
     "cwm": _ONE_FULL_OF_FOUR,
     "granite_swa": replace(_ONE_FULL_OF_FOUR, sinks=True),
     "gemma": replace(LLAMA, tied=True),
@@ -53,6 +54,8 @@ add({
     "qwen3": replace(LLAMA, qk_norm="head", kinds=_QWEN_WINDOWS),
     "mimo": replace(_QKV, bias=("attention_bias", True)),
     "seed_oss helium": _QKV,
+    "internlm": replace(LLAMA, bias=("bias", True), out_bias=None),
+    "minicpm": replace(LLAMA, inert="scale_emb scale_depth dim_model_base use_mup sparse_config", tied=True),
     "internlm3": replace(LLAMA, renames={"qkv_bias": "attention_bias", "bias": "mlp_bias"}),
 })  # fmt: skip
 
@@ -76,7 +79,9 @@ add({
     "olmo": Decoder(inert="clip_qkv", norm=_UNSHIFTED, scaled=False, mlp_bias=False),
     "olmo2": replace(_OLMO2, kinds=listed()),
     "olmo3": _OLMO2,
-    "exaone4": replace(_OLMO2, qk_norm="head", rotates=in_windows_if_any),
+    "exaone4": replace(
+        _OLMO2, inert=f"{_OLMO2.inert} reorder_and_qk_norm", qk_norm="head", rotates=in_windows_if_any,
+    ),
     "bitnet": Decoder(out_norm=True, mlp_norm=True, mlp_bias=False, act="relu2"),
     "hyperclovax": Decoder(arrange=_hyperclova_order),
     "glm": _GLM,
@@ -203,7 +208,7 @@ def _falcon_order(fields: Fields) -> tuple[str, tuple[str, ...]]:
 
 _COHERE = Decoder(
     inert="sliding_window sliding_window_pattern use_gated_activation use_parallel_block use_parallel_embedding "
-    "order_of_interleaved_layers layer_switch rotary_pct attn_type",
+    "order_of_interleaved_layers layer_switch rotary_pct attn_type use_embedding_sharing",
     norm=_UNSHIFTED, order="beside", norms=("input_layernorm",), qk_norm="full", qk_switch=("use_qk_norm", False),
     qk_function="layer_norm", mlp_bias=False, kinds=listed(), window=("sliding_window", 4096), tied=True,
 )  # fmt: skip
@@ -240,6 +245,7 @@ add({
     "cohere": _COHERE,
     "cohere2": replace(_COHERE, kinds=listed(4, "sliding_window_pattern"), rotates=in_windows),
     "stablelm": Decoder(
+        inert="rotary_scaling_factor",
         norm=_SHIFTED, arrange=_beside_if("use_parallel_residual", False, ("input_layernorm",)),
         bias=("use_qkv_bias", False), out_bias=False, rotary=rotary_part(4), qk_norm="full",
         qk_switch=("qk_layernorm", False), qk_function="layer_norm", mlp_bias=False,

@@ -94,7 +94,9 @@ def _hunyuan(fields: Fields) -> Fields:
 
 add({
     "mixtral": _MIXTRAL,
-    "minimax_m2": replace(_MIXTRAL, prepare=_minimax, attend=_qk_norm("per_layer")),
+    "minimax_m2": replace(
+        _MIXTRAL, prepare=_minimax, inert=f"{_MIXTRAL.inert} mlp_intermediate_size", attend=_qk_norm("per_layer"),
+    ),
     "granitemoe granitemoeshared": _GRANITE,
     "granitemoe_swa": replace(
         _GRANITE, sinks=True, kinds=switched(on=True, full=lambda fields, number: number % 4 == 0), rotates=by_list,
@@ -125,7 +127,7 @@ add({
         "moe_random_routing_dropped_token moe_layer_num_skipped group_limited_greedy use_qk_norm mlp_bias "
         "use_rotary_pos_emb kv_lora_rank q_lora_rank qk_nope_head_dim qk_rope_head_dim v_head_dim pad_id sep_id "
         "use_mixed_mlp_moe mask_init_id im_start_id im_end_id im_newline_id text_start_id "
-        "text_end_id pool_type class_num eod_token_id num_media_embeds vit_type anyres_pooling_size",
+        "text_end_id org_vocab_size pool_type class_num eod_token_id num_media_embeds vit_type anyres_pooling_size",
         qk_norm="head", mlp_bias=False,
         routing=Routing(
             experts=("num_experts",), top_k=("moe_topk",), hidden=("intermediate_size",), shared_count=1,
@@ -190,7 +192,9 @@ def _ernie_layers(fields: Fields, layers: int) -> list[bool]:
 def _llama4_rotates(fields: Fields, kinds: Any) -> list[bool]:
     every = fields.size("no_rope_layer_interval", default=4)
     usual = [int((number + 1) % every != 0) for number in range(len(kinds))]
-    return [bool(each) for each in (fields.listed("no_rope_layers", len(kinds)) or usual)[: len(kinds)]]
+    # published Llama 4 say [] where they mean the usual
+    listed = fields.listed("no_rope_layers", len(kinds)) if fields.get("no_rope_layers") else usual
+    return [bool(each) for each in (listed or usual)[: len(kinds)]]
 
 
 def _llama4_kinds(fields: Fields, layers: int) -> list[str]:
@@ -222,6 +226,20 @@ add({
         kinds=_qwen_kinds(older=True), routing=replace(_QWEN_ROUTING, shared_gate=True),
     ),
     "glm4_moe": _GLM,
+    # the first DeepSeek, and Ling
+    "deepseek": Decoder(mlp_bias=False, routing=Routing(layers=expert_layers)),
+    "bailing_moe bailing_moe_v2": Decoder(
+        inert="embedding_dropout output_dropout moe_router_enable_expert_bias router_dtype score_function use_rmsnorm "
+        "moe_shared_expert_intermediate_size use_sliding_window mtp_loss_scaling_factor norm_softmax rotary_dim "
+        "multi_gate norm_head",
+        bias=("use_qkv_bias", False), out_bias=("use_bias", False), qk_norm="head", qk_switch=("use_qk_norm", False),
+        mlp_bias=False, projections=("q_proj", "k_proj", "v_proj", "dense"), attention="attention",
+        routing=Routing(
+            experts=("num_experts",), shared_count=("num_shared_experts", 0), limited=True,
+            scored=("score_function", "softmax"), layers=expert_layers,
+        ),
+        predicts=("num_nextn_predict_layers",), predicted="full", embedding="word_embeddings",
+    ),
     "solar_open": replace(_GLM, prepare=_solar),
     "dots1": replace(_GLM, out_bias=None, qk_switch=True, kinds=listed()),
     "exaone_moe": replace(
@@ -229,7 +247,8 @@ add({
         routing=replace(_GLM_ROUTING, experts=("num_experts",), shared_count=("num_shared_experts", 0)),
     ),
     "ernie4_5_moe": Decoder(
-        inert="moe_norm_min moe_capacity moe_use_aux_free moe_gate num_nextn_predict_layers", bias=("use_bias", False),
+        inert="moe_norm_min moe_capacity moe_use_aux_free use_rmsnorm moe_gate num_nextn_predict_layers",
+        bias=("use_bias", False),
         mlp_bias=("use_bias", False), head_bias=("use_bias", False),
         routing=Routing(
             experts=("moe_num_experts",), top_k=("moe_k",), shared_count=("moe_num_shared_experts", 0),
