@@ -217,7 +217,10 @@ MEANINGS = {
     "advise": "What would move each phase, and by how much.",
     "top": "Show the runs that took longest.",
     "sort": "Order the list: peak, bandwidth, capacity, ridge, power (largest first), price, name.",
-    "columns": "Columns, comma-separated: lower,upper,attainable,intensity,bound_by,fits …",
+    "columns": (
+        "Columns, comma-separated: lower, op_by_op, upper, bound_by, fits, flops, bytes, intensity, utilisation; "
+        "of lines attainable, critical_intensity, estimate, times; of models throughput, memory, memory.kv, time.hbm."
+    ),
 }
 
 #: What parameters of single functions mean, where that differs.

@@ -75,3 +75,31 @@ def test_no_number_of_microbatches_is_faster(pipeline: int, sequences: int, opti
     least = min(time for time, _ in fits)
     assert found.best.time == pytest.approx(least, rel=1e-9)
     assert found.best.microbatches == min(number for time, number in fits if time <= least * (1 + 1e-9))
+
+
+def test_equally_fast_layouts_are_told_apart() -> None:
+    found = search_training("llama-3-8b", on="h100:8", batch_tokens=65536, pipeline=1)
+    ties = [each.answer for each in found.fitting if each.answer and each.answer.time < 1.000001 * found.best.time]
+    assert len(ties) > 1
+    assert [tie.op_by_op for tie in ties] == sorted(tie.op_by_op for tie in ties)
+    frame = found.to_pandas()
+    assert {"op by op", "network", "microbatches", "over the fastest"} <= set(frame.columns)
+    assert frame["network"].nunique() > 1
+
+
+def test_ctrl_c_keeps_the_layouts_that_were_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    import roofline.plans.training as searching
+
+    real, asked = searching._fastest_that_fits, []
+
+    def some(*given: Any) -> Any:
+        asked.append(given)
+        if len(asked) > 9:
+            raise KeyboardInterrupt
+        return real(*given)
+
+    monkeypatch.setattr(searching, "_fastest_that_fits", some)
+    found = search_training("llama-3-8b", on="h100:8", batch_tokens=65536)
+    assert found.best is not None
+    assert found.stopped.startswith("stopped after 9 of 32 layouts")
+    assert found.to_dict()["stopped"] == found.stopped

@@ -248,7 +248,7 @@ def _asked(
     wanted = columns if columns is not None else [c for c in DEFAULT_COLUMNS if c not in meaningless]
     unknown = [c for c in wanted if c not in COLUMNS and not c.startswith("time.")]
     if unknown:
-        raise InputError(f"no column {unknown[0]!r}", hint=suggest(unknown[0], COLUMNS, what="columns"))
+        raise InputError(f"no column {unknown[0]!r}", hint=suggest(unknown[0], COLUMNS, what="columns", limit=20))
     amounts = {name: value.reshape(-1) for name, value in asked.raw.items() if is_array(value)}
     axes = {**amounts, **{name: _axis(name, value) for name, value in asked.sizes.items()}}
     return asked, _Grid(axes, formulas), wanted

@@ -135,7 +135,10 @@ def sweep_steps(
         raise InputError(f"no throughput of {phase} steps", hint=f"of {', '.join(TOKENS)}")
     unknown = next((n for n in names if n not in COLUMNS and not n.startswith(("time.", "memory."))), None)
     if unknown is not None:
-        raise InputError(f"no column {unknown!r}", hint=suggest(unknown, COLUMNS, what="columns"))
+        raise InputError(
+            f"no column {unknown!r}",
+            hint=suggest(unknown, (*COLUMNS, "time.hbm", "memory.kv"), what="columns", limit=20),
+        )
     every = ("batch_tokens", "sequence") if phase == "train" else ("batch", *PHASES[phase].sizes)
     axes = {name: _axis(name, options.pop(name)) for name in every if options.get(name) is not None}
     needed = ("batch_tokens",) if phase == "train" else PHASES[phase].required

@@ -26,8 +26,8 @@ from roofline.models.config import load
 from roofline.models.description import Model
 from roofline.models.parallelism.block_splitting import has_experts
 from roofline.models.training import train
-from roofline.models.training.answer import Training
-from roofline.progress import counted
+from roofline.models.training.answer import Training, network
+from roofline.progress import counted, stopped
 from roofline.quantity import format_amount, format_percent
 from roofline.sections import BLANK, Amount, Column, Headline, Row, Section, Sentences, Table, figures
 from roofline.signatures import takes
@@ -79,6 +79,7 @@ class TrainingPlan(Answer):
     model: Model
     on: str
     choices: tuple[TrainingChoice, ...]
+    stopped: str = ""
 
     @property
     def meets(self) -> bool:
@@ -123,6 +124,8 @@ class TrainingPlan(Answer):
         else:
             yield Sentences([f"take {self._in_words(self.fitting[0])}"], "strong")
             yield from (BLANK, self._table())
+        if self.stopped:
+            yield from (BLANK, Sentences([self.stopped], "alert"))
         counts = Counter(each.kind for each in self.choices)
         words = {"legal": "do not divide", "fit": "do not fit", "beaten": "are slower"}
         parts = [f"{counts[kind]:,} {text}" for kind, text in words.items() if counts[kind]]
@@ -133,16 +136,17 @@ class TrainingPlan(Answer):
         def row(each: TrainingChoice) -> Row:
             found = each.answer
             assert found is not None
-            mfu = float(found.mfu)
+            mfu, over = float(found.mfu), _over(each, self.fitting[0])
             return Row((
                 each.layout, str(found.checkpoint), Amount(found.microbatches), Amount(found.time, "s"),
+                Amount(over, "", f"{over:.2f}x"), Amount(found.op_by_op, "s"), Amount(_network_time(found), "s"),
                 Amount(mfu, "", format_percent(mfu)), Amount(found.memory.total, "B"), str(found.bound.bound_by),
-                each.reason or "fastest",
             ))  # fmt: skip
 
         columns = (
-            Column("layout", wrap="words"), Column("checkpoint"),
-            *figures("microbatches", "a step", "MFU at most", "memory"), Column("binds"), Column("why"),
+            Column("layout", wrap="words"), Column("check-\npoint"),
+            *figures("micro-\nbatches", "a step", "over the\nfastest", "op\nby op", "network", "MFU at\nmost"),
+            *figures("memory"), Column("binds"),
         )  # fmt: skip
         rows = [row(each) for each in self.fitting[:MOST_ROWS]]
         return Table(columns, rows, "choices", every=lambda: [row(each) for each in self.fitting])
@@ -154,6 +158,7 @@ class TrainingPlan(Answer):
             "model": self.model.to_dict(),
             "on": self.on,
             "meets": self.meets,
+            "stopped": self.stopped or None,
             "choices": [_plain(each) for each in self.choices],
         }
 
@@ -165,6 +170,8 @@ def _plain(choice: TrainingChoice) -> dict[str, Any]:
     return {
         "layout": dict(found.ways),
         **attributes(found, "checkpoint", "microbatches", "time", "mfu"),
+        "op_by_op": float(found.op_by_op),
+        "network": _network_time(found),
         "memory": float(found.memory.total),
         "bound_by": str(found.bound.bound_by),
         **reason,
@@ -186,26 +193,46 @@ def search_training(model: Model | str, *, on: str, batch_tokens: int, **options
     policies = tried.pop("checkpoint", None) or (options["checkpoint"],)
     given = {name: value for name, value in options.items() if value is not None and name != "checkpoint"}
     asked = {"on": on, "batch_tokens": batch_tokens, **given}
-    found = [
-        _fastest_that_fits(described, dict(zip(tried, values, strict=True)), asked, policies)
-        for values in counted(list(product(*tried.values())))
-    ]
+    layouts, said = list(product(*tried.values())), ""
+    found: list[TrainingChoice] = []
+    try:
+        for values in counted(layouts):
+            found.append(_fastest_that_fits(described, dict(zip(tried, values, strict=True)), asked, policies))
+    except KeyboardInterrupt:
+        if not any(each.answer for each in found):
+            raise
+        said = f"{stopped(len(found), len(layouts), 'layouts')}: the others were not tried"
     if all(each.answer is None for each in found):
         raise InputError(found[0].reason)
-    fitting = sorted(
-        (each for each in found if not each.kind), key=lambda each: each.answer.time if each.answer else 0.0
-    )
+    fitting = sorted((each for each in found if not each.kind), key=_order)
     ranked = [
         each if number == 0 else each._replace(kind="beaten", reason=_slower(each, fitting[0]))
         for number, each in enumerate(fitting)
     ]
-    return TrainingPlan(described, on, (*ranked, *(each for each in found if each.kind)))
+    return TrainingPlan(described, on, (*ranked, *(each for each in found if each.kind)), said)
+
+
+def _order(each: TrainingChoice) -> tuple[float, float, float]:
+    """The fastest first; of equal ones the least op by op, then the least on the network."""
+    found = each.answer
+    assert found is not None
+    return float(f"{float(found.time):.9g}"), float(f"{float(found.op_by_op):.9g}"), _network_time(found)
+
+
+def _network_time(found: Training) -> float:
+    """Seconds that the busiest link of a chip is busy in a step."""
+    busy = network(found.bound)
+    return max((float(time) for name, time in found.bound.times.items() if name in busy), default=0.0)
 
 
 def _slower(each: TrainingChoice, best: TrainingChoice) -> str:
+    return f"{_over(each, best):.2f}x the time"
+
+
+def _over(each: TrainingChoice, best: TrainingChoice) -> float:
     assert each.answer is not None
     assert best.answer is not None
-    return f"{float(each.answer.time) / float(best.answer.time):.2f}x the time"
+    return float(each.answer.time) / float(best.answer.time)
 
 
 def _sequences(answer: Training) -> float:
