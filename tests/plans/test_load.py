@@ -59,6 +59,16 @@ def test_bursts_lengthen_the_time_per_token_as_simulated() -> None:
     assert np.median(off, axis=0) == pytest.approx(0.0, abs=0.05)
 
 
+def test_a_burst_stops_a_first_step_until_all_places_are_taken() -> None:
+    server = ServerTimes.of(step=0.02 + 0.0005 * np.arange(17), prompt=0.05, output=33)
+    server = replace(server, arrival_variation=4.0)
+    found = server.under(0.8 * server.largest_rate)
+    seen = simulate(server, found.rate, requests=4_000, seed=1).time_per_token
+    # were all that came with a request to stop it, the mean would be a seventh more and the percentile a third
+    assert found.time_per_token.mean == pytest.approx(seen.mean, rel=0.08)
+    assert found.time_per_token.percentile == pytest.approx(seen.percentile, rel=0.12)
+
+
 def test_steps_of_one_time_without_stalls_are_m_m_c() -> None:
     found = ServerTimes.of(step=np.full(9, 0.1), prompt=0.5, output=11, apart=True).under(7.0)
     # 8 places, each taken for a second
