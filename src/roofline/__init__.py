@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from roofline.bounds.advise import Advice, advise
     from roofline.bounds.api import bound, question
     from roofline.bounds.bound import Bound
-    from roofline.bounds.chip_list import chips
+    from roofline.bounds.chips import chips
     from roofline.bounds.communication import Communication, comm
     from roofline.bounds.comparison import SideBySide, compare
     from roofline.bounds.evaluate import evaluate
@@ -33,8 +33,7 @@ if TYPE_CHECKING:
     from roofline.bounds.scaling import scaling
     from roofline.bounds.scaling_conditions import Scaling
     from roofline.bounds.shard import ShardPlans, shard
-    from roofline.bounds.solution import Solution
-    from roofline.bounds.solve import solve
+    from roofline.bounds.solve import Solution, solve
     from roofline.bounds.solve_dtypes import solve_dtypes
     from roofline.bounds.solve_equal import solve_equal
     from roofline.bounds.sweep import Sweep
@@ -74,7 +73,7 @@ _WHERE = {
     "roofline.bounds.advise": ("Advice", "advise"),
     "roofline.bounds.api": ("bound", "question"),
     "roofline.bounds.bound": ("Bound",),
-    "roofline.bounds.chip_list": ("chips",),
+    "roofline.bounds.chips": ("chips",),
     "roofline.bounds.communication": ("Communication", "comm"),
     "roofline.bounds.comparison": ("SideBySide", "compare"),
     "roofline.bounds.evaluate": ("evaluate",),
@@ -83,8 +82,7 @@ _WHERE = {
     "roofline.bounds.scaling": ("scaling",),
     "roofline.bounds.scaling_conditions": ("Scaling",),
     "roofline.bounds.shard": ("ShardPlans", "shard"),
-    "roofline.bounds.solution": ("Solution",),
-    "roofline.bounds.solve": ("solve",),
+    "roofline.bounds.solve": ("Solution", "solve"),
     "roofline.bounds.solve_dtypes": ("solve_dtypes",),
     "roofline.bounds.solve_equal": ("solve_equal",),
     "roofline.bounds.sweep": ("Sweep",),

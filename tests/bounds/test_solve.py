@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from roofline import bound, chip, solve, solve_dtypes, zones
-from roofline.bounds.solution import solution_pairs
+from roofline.bounds.solve import solution_pairs
 from roofline.errors import InputError, SizeError
 from tests.strategies import few
 

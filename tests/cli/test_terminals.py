@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from roofline.cli import main
-from roofline.cli.encoding import never_fail
+from roofline.cli.output import never_fail
 
 LINE = "In[B_X, D] * Wi[D_X, F] * Wo[F, D_X] -> Out[B_X, D]"
 SHARD = ["shard", LINE, "--on", "v5e:16", "B=16384", "D=8192", "F=32768"]

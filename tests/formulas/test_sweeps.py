@@ -16,7 +16,7 @@ from roofline.bounds.arrays import ArrayBound
 from roofline.bounds.sweep import COLUMNS, sweep
 from roofline.cli import cli
 from roofline.errors import InputError, SizeError
-from roofline.formulas.block_code import ALIKE, BlockCode
+from roofline.formulas.column_code import ALIKE, BlockCode
 from roofline.models import serve_bound
 from roofline.models.closed_form import step_function
 from roofline.models.sweeps import sweep_steps

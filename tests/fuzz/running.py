@@ -100,7 +100,7 @@ def alone() -> Iterator[None]:
     import uvicorn
 
     from roofline import measurement
-    from roofline.bounds.chip_card import chip_data
+    from roofline.bounds.chips import chip_data
     from roofline.errors import InputError
     from roofline.web.workers import Workers
 

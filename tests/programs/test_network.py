@@ -12,7 +12,7 @@ from roofline.hardware import chip
 from roofline.ops import pricing
 from roofline.ops.pricing import LEAST_SENT_NOTE
 from roofline.programs import trace
-from roofline.programs.network import place
+from roofline.programs.traced import place
 from roofline.work import Tensor
 from tests.programs.process_groups import run
 

@@ -15,7 +15,7 @@ from roofline.errors import RooflineError, suggest
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
-    from roofline.cli.entries import CommandEntry
+    from roofline.cli.command import CommandEntry
 
 _COMMANDS = {
     "bound": "how fast can this run at best, and what limits it",
@@ -96,7 +96,7 @@ def reference() -> Iterator[CommandEntry]:
     >>> [option.words for option in first.groups["answer"]]
     [('--explain',), ('--json',), ('-o', '--output-file')]
     """
-    from roofline.cli.entries import entries
+    from roofline.cli.command import entries
 
     return entries(_COMMANDS, _command)
 
@@ -195,7 +195,7 @@ def run() -> None:
     """Entry point of the installed command."""
     import gc
 
-    from roofline.cli.encoding import never_fail
+    from roofline.cli.output import never_fail
 
     gc.set_threshold(500_000, 20, 20)  # loading modules makes no garbage: looking for it takes a twentieth of a command
     never_fail()

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from roofline.bounds.chip_card import detail
-from roofline.bounds.chip_list import ChipList, chips
+from roofline.bounds.chips import ChipList, chips, detail
 from roofline.cli.command import argument, command_named
 from roofline.cli.option_table import option, options, with_options
 from roofline.cli.option_values import machine_files, parse_set

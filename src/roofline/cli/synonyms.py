@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
-    from roofline.cli.entries import CommandEntry
+    from roofline.cli.command import CommandEntry
 
 _TARGET = ("the machine is --on TARGET", "--on")
 _HERE = ("operations run on this machine, whose measurement is --machine FILE", "--machine")

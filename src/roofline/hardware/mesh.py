@@ -17,21 +17,41 @@ named last is the innermost: its chips share a node first. Sizes may be numbers,
 >>> from roofline.sizes import symbol
 >>> with_mesh(chip("v5p"), {"X": symbol("n")}).mesh
 Mesh(X=n ici ring)
+
+Of a torus it stands here which slices a chip can have, which of their axes close, which mesh axis runs over which:
+
+>>> chip("v5p:2x2x4").mesh
+Mesh(X=2 ici line, Y=2 ici line, Z=4 ici line)
+>>> chip("v5p:4x4x8").mesh
+Mesh(X=4 ici ring, Y=4 ici ring, Z=8 ici ring)
+>>> chip("v5e:16x32")
+Traceback (most recent call last):
+roofline.errors.HardwareError: TPU v5e has no slice of 16x32: its largest is 16x16; ...
+>>> chip("v5e:16x16:2").mesh
+Mesh(X=16 ici ring, Y=16 ici ring, S=2 dcn switch)
+
+Mesh axes take the axes of a slice in order: whole ones, several, or a part of one. An axis that is cut between several
+is a ring for none of them, and they share its links, so it stays one resource. A collective over all of its parts has
+the whole axis again:
+
+>>> cut = with_mesh(chip("v5p:16x16x16"), {"fsdp": 512, "tensor": 8}).mesh
+>>> cut, [axis.segments[-1].resource for axis in cut]
+(Mesh(fsdp=512 ici ring 16, ici ring 16, ici line 2, tensor=8 ici line), ['ici Z', 'ici Z'])
 """
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
 from roofline.errors import HardwareError
-from roofline.hardware.axes import AXIS_NAMES, SLICE_AXIS, Mesh
-from roofline.hardware.machine import TORUS_DIMENSIONS, Machine
-from roofline.hardware.network import links_inside_out, switch_axes
-from roofline.hardware.torus import slice_shapes, torus_axes
-from roofline.sizes import Size, check, product
+from roofline.hardware.axes import AXIS_NAMES, SLICE_AXIS, AxisSegment, Mesh, MeshAxis
+from roofline.hardware.machine import SLICE_RULES, TORUS_DIMENSIONS, WRAP_RULES, Link, Machine
+from roofline.hardware.network import links_inside_out, segment_over, switch_axes
+from roofline.sizes import Size, check, is_array, is_one, is_symbol, product
 from roofline.statements import assume
 
 
@@ -148,3 +168,228 @@ def with_chips(machine: Machine, chips: int) -> Machine | None:
 
 def _text(shape: tuple[int, ...]) -> str:
     return "x".join(map(str, shape))
+
+
+class SliceAxis(NamedTuple):
+    """One axis of the slice, or a part of it: the link it is made of, its tier, its size.
+
+    ``closed`` says whether its chips close a ring; ``number`` and ``whole`` are the place among the axes of the slice
+    and the size of the one it is part of, ``ring`` whether that one closes.
+    """
+
+    link: Link
+    tier: int
+    size: Size
+    number: int
+    closed: Any
+    whole: Size
+    ring: Any
+
+
+def torus_axes(
+    machine: Machine, links: Sequence[Link], sizes: Mapping[str, Size], wrap: bool | None
+) -> tuple[tuple[MeshAxis, ...], tuple[str, ...]]:
+    """Lay mesh axes over the axes of a slice, in order; the last may run over several slices."""
+    own = [(link, tier) for tier, link in enumerate(links) if link.topology in TORUS_DIMENSIONS]
+    whole = {name: size for name, size in sizes.items() if not is_one(size)}
+    across = _across(machine, whole)
+    inside = {name: size for name, size in whole.items() if name != across}
+    if across is not None and isinstance(whole[across], int) and whole[across] > machine.slices:
+        # the axis goes on inside each slice
+        inside = {n: size // machine.slices if n == across else size for n, size in whole.items()}
+    numbers = machine.shape and all(isinstance(size, int) for size in sizes.values())
+    shape: Sequence[Size] = machine.shape if numbers else tuple(inside.values())
+    _check_shape(machine, [link for link, _ in own], shape)
+    physical = _physical(own, shape, wrap)
+    taken = _taken(machine, inside, physical) if numbers else {n: [a] for n, a in zip(inside, physical, strict=False)}
+    axes = _named(inside, taken)
+    if across is not None:
+        between = _between(machine, links, across, machine.slices)
+        within = axes[across].segments if across in axes else ()
+        axes[across] = MeshAxis(across, sizes[across], (*within, between))
+    made = tuple(axes.get(name) or MeshAxis(name, 1) for name in sizes)
+    return made, (*_notes(made, wrap), *(_cuts(taken, axes) if numbers else ()))
+
+
+def _physical(own: Sequence[tuple[Link, int]], shape: Sequence[Size], wrap: bool | None) -> list[SliceAxis]:
+    """List the axes of a slice, and say of each whether it closes."""
+    found: list[SliceAxis] = []
+    left = list(shape)
+    for link, tier in own:
+        sizes, left = left[: TORUS_DIMENSIONS[link.topology]], left[TORUS_DIMENSIONS[link.topology] :]
+        closes = WRAP_RULES[link.wrap or "never"](link, sizes) if wrap is None else [wrap for _ in sizes]
+        for size, closed in zip(sizes, closes, strict=True):
+            found.append(SliceAxis(link, tier, size, len(found), closed, size, closed))
+    return found
+
+
+def _named(inside: Mapping[str, Size], taken: Mapping[str, Sequence[SliceAxis]]) -> dict[str, MeshAxis]:
+    """Make the mesh axes, and name what is busy on each: parts of one axis of the slice are one resource.
+
+    It goes by the slice's own axes, ``ici X``, or, where mesh axes bear such names, by the first of them along it.
+    """
+    names = {} if any(name in AXIS_NAMES for name in inside) else dict(enumerate(AXIS_NAMES))
+    made: dict[str, MeshAxis] = {}
+    for name, size in inside.items():
+        parts = [axis for axis in taken[name] if not is_one(axis.size)]
+        places = [name] if len(parts) == 1 else [f"{name}.{count}" for count in range(1, len(parts) + 1)]
+        segments = tuple(
+            segment_over(
+                axis.link, axis.tier, place, axis.size, topology="torus", wrap=axis.closed,
+                resource=f"{axis.link.name} {names.setdefault(axis.number, place)}",
+                cut=None if _is_whole(axis) else (axis.whole, bool(axis.ring)),
+            )
+            for axis, place in zip(parts, places, strict=True)
+        )  # fmt: skip
+        made[name] = MeshAxis(name, size, segments)
+    return made
+
+
+def _is_whole(axis: SliceAxis) -> bool:
+    """Whether this is a whole axis of the slice. An axis of symbolic or array size is never cut."""
+    return not isinstance(axis.size, int) or axis.size == axis.whole
+
+
+def _taken(machine: Machine, inside: Mapping[str, Size], physical: Sequence[SliceAxis]) -> dict[str, list[SliceAxis]]:
+    """Give each mesh axis the next axes of the slice that multiply to its size, the last of them perhaps in part.
+
+    What is left of an axis goes to the next. No part of a cut axis closes: its ends are not neighbours.
+    """
+    left = [axis for axis in physical if not is_one(axis.size)]
+    taken: dict[str, list[SliceAxis]] = {}
+    for name, size in inside.items():
+        need, taken[name] = int(size), []
+        while need > 1:
+            axis = left.pop(0)
+            here = math.gcd(need, axis.size)
+            if here not in (need, axis.size):
+                hint = "an axis takes axes of the slice in order: whole ones, and a part that divides the next"
+                raise HardwareError(f"axis {name} of {size} does not fit the axes of {machine.target}", hint=hint)
+            part = axis._replace(closed=axis.closed and here == axis.whole)
+            taken[name].append(part._replace(size=here))
+            need //= here
+            if here < axis.size:
+                left.insert(0, part._replace(size=axis.size // here))
+    return taken
+
+
+def _cuts(taken: Mapping[str, Sequence[SliceAxis]], axes: Mapping[str, MeshAxis]) -> list[str]:
+    """Say which axes of the slice are cut between mesh axes."""
+    parts: dict[str, list[str]] = {}
+    for name, pieces in taken.items():
+        # an axis over slices has one segment more
+        for axis, level in zip(pieces, axes[name].segments, strict=False):
+            if axis.size != axis.whole:
+                parts.setdefault(level.resource, []).append(f"{name} {axis.size}")
+    return [
+        f"{resource} is cut into {' and '.join(cut)}: none wraps around, and ways over other chips are not counted"
+        for resource, cut in parts.items()
+    ]
+
+
+def _across(machine: Machine, whole: Mapping[str, Size]) -> str | None:
+    """Which mesh axis runs over slices: the last one, where there is more than one slice."""
+    if machine.slices == 1:
+        return None
+    name = next(reversed(list(whole)), None)
+    if name is None or not isinstance(whole[name], int) or whole[name] % machine.slices:
+        made = ", ".join(f"{n}={size}" for n, size in whole.items())
+        hint = f"the last axis runs over the slices, as in {SLICE_AXIS}={machine.slices}"
+        raise HardwareError(f"the axes {made} do not fit {machine.slices} slices of {machine.target}", hint=hint)
+    return name
+
+
+def _between(machine: Machine, links: Sequence[Link], name: str, size: Size) -> AxisSegment:
+    tier = next((i for i, link in enumerate(links) if link.topology == "network"), None)
+    if tier is None:
+        raise HardwareError(
+            f"no network between slices of {machine.name} is known", hint="give one, as in dcn='6 GB/s'"
+        )
+    return segment_over(links[tier], tier, name, size, topology="switch")
+
+
+def _check_shape(machine: Machine, links: Sequence[Link], shape: Sequence[Size]) -> None:
+    """Refuse a slice the chip cannot have; sizes that are no numbers are checked against the largest axis only."""
+    dimensions = sum(TORUS_DIMENSIONS[link.topology] for link in links)
+    text = "x".join("?" if is_array(n) or is_symbol(n) else str(n) for n in shape)
+    what = f"{machine.name} has no slice of {text if text.strip('?x') else 'that shape'}"
+    for link in links:
+        if link.links is None and link.bandwidth is not None and TORUS_DIMENSIONS[link.topology] > 1:
+            hint = "give the bandwidth of one link in a system's file, or name a system with its tiers"
+            raise HardwareError(f"the bandwidth of one {link.name} link of {machine.name} is not known", hint=hint)
+    if len(shape) > dimensions:
+        raise HardwareError(
+            f"{what}: it has {len(shape)} axes", hint=f"it is a torus of {dimensions}, as in {machine.key}:4x4"
+        )
+    longest = sorted((n for link in links for n in link.axes), reverse=True)
+    largest = "x".join(str(n) for link in links for n in link.axes)
+    numbers = sorted((n for n in shape if isinstance(n, int)), reverse=True)
+    if longest and any(n > most for n, most in zip(numbers, longest, strict=False)):
+        whole = (
+            _even_slice(product(numbers), longest, SLICE_RULES[links[0].slices][0])
+            if len(numbers) == len(shape) < dimensions
+            else ()
+        )
+        shaped = f"write all its axes, as in {machine.key}:{'x'.join(map(str, whole))}"
+        hint = shaped if whole else f"take several slices, as in {machine.key}:{largest}:2"
+        raise HardwareError(f"{what}: its largest is {largest}", hint=hint)
+    for n in shape:
+        if is_array(n) and longest and bool((n > longest[0]).any()):
+            raise HardwareError(
+                f"{what}: an axis of {int(n.max())} is longer than {longest[0]}", hint=f"its largest is {largest}"
+            )
+    domain = links[-1].domain
+    if domain is not None and product(numbers) > domain:
+        raise HardwareError(f"{what}: it joins at most {domain} chips", hint="take a smaller slice")
+    for n in numbers:
+        allowed, says = SLICE_RULES[links[0].slices]
+        if not allowed(n):
+            raise HardwareError(f"{what}: {says}", hint="see the vendor's list of slices")
+
+
+def _even_slice(chips: int, longest: Sequence[int], allowed: Callable[[int], bool]) -> tuple[int, ...]:
+    """The slice of this many chips whose axes differ least, the largest last; empty where there is no such slice.
+
+    >>> v5p, whole = (28, 20, 16), lambda n: n % 4 == 0
+    >>> _even_slice(4096, v5p, whole), _even_slice(8192, v5p, whole), _even_slice(128, (16, 16), whole)
+    ((16, 16, 16), (), (8, 16))
+    """
+    ranges = [[n for n in range(1, most + 1) if chips % n == 0 and allowed(n)] for most in longest]
+    found = [sorted(axes) for axes in itertools.product(*ranges) if product(axes) == chips]
+    return tuple(min(found, key=sum, default=()))
+
+
+def _notes(axes: Sequence[MeshAxis], wrap: bool | None) -> tuple[str, ...]:
+    said = []
+    for level in (part for axis in axes for part in axis.segments if part.topology == "torus"):
+        if wrap is not None:
+            said.append(f"axis {level.place}: {'with' if wrap else 'without'} wrap-around, as asked")
+        elif is_symbol(level.size):
+            said.append(f"axis {level.place}: taken to have wrap-around and an even size above 2")
+        elif is_array(level.wrap):
+            said.append(f"axis {level.place}: a ring where a slice of its size closes, else a line without wrap-around")
+        elif level.shape == "line":
+            said.append(f"axis {level.place}: {level.size} chips in a line, without wrap-around")
+    return tuple(said)
+
+
+def slice_shapes(machine: Machine) -> Iterator[tuple[int, ...]]:
+    """Every slice, its axes in increasing order."""
+    tori = [link for link in links_inside_out(machine) if link.topology in TORUS_DIMENSIONS]
+    axes = sorted((n for link in tori for n in link.axes), reverse=True)
+    allowed, _ = SLICE_RULES[tori[0].slices]
+    domain = tori[-1].domain or math.prod(axes)
+
+    def grow(left: list[int], least: int) -> Iterator[tuple[int, ...]]:
+        if not left:
+            yield ()
+            return
+        for size in range(least, left[0] + 1):
+            if allowed(size):
+                yield from ((size, *rest) for rest in grow(left[1:], size))
+
+    host = sorted((1,) * (len(axes) - len(tori[0].host)) + tori[0].host)
+    for shape in grow(sorted(axes), 1):
+        whole = all(n >= least for n, least in zip(shape, host, strict=True))
+        if math.prod(shape) <= domain and (whole or math.prod(shape) < math.prod(host)):
+            yield shape

@@ -9,18 +9,41 @@
 4096
 >>> [step.function for step in resolve(parse("h = bf16[B, D] * bf16[D, F]; gelu(h) * bf16[F, D]")).steps]
 ['contract', 'gelu', 'contract']
+
+Of products of two tensors some labels are contracted, some are batch, the others are kept:
+
+- A label in both inputs and not in the result is contracted; in both and in the result, it is batch.
+- With no result written exactly one shared label is contracted; zero or several need ``->`` or ``·_D``.
+- Numbers are sizes, not labels: they pair as :func:`numpy.matmul` pairs them, names pair by name.
+- Nothing contracted is a product element by element.
+
+>>> from roofline.notation import program
+>>> def labels(text):
+...     step = program(text).steps[-1]
+...     return step.contracted, step.batch, step.output.labels
+>>> labels("bf16[B, D] * bf16[D, F]")
+(('D',), (), ('B', 'F'))
+>>> labels("bf16[B, S, D] * bf16[B, T, D] -> bf16[B, S, T]")
+(('D',), ('B',), ('B', 'S', 'T'))
+>>> labels("bf16[B, D, E] ·_{D,E} bf16[B, D, E]")
+(('D', 'E'), ('B',), ('B',))
+>>> program("bf16[B, D] * bf16[4096, F]").sizes["D"]         # a number gives the name beside it its size
+4096
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import NamedTuple
+
 from roofline import dtypes
+from roofline.errors import NotationError
 from roofline.frozen import Frozen
 from roofline.notation.calls import OPERAND_DTYPES, check_words, resolve_call
 from roofline.notation.canonical import step_text
-from roofline.notation.contraction import contract
 from roofline.notation.functions import FUNCTIONS
-from roofline.notation.result import broadcast
-from roofline.notation.scope import DEFAULT_DTYPE, INSIDE, NOTHING, Scope, Wanted
+from roofline.notation.result import broadcast, match
+from roofline.notation.scope import DEFAULT_DTYPE, INSIDE, NOTHING, Scope, Wanted, is_unnamed, rename
 from roofline.notation.structure import (
     BinaryNode,
     CallNode,
@@ -30,8 +53,295 @@ from roofline.notation.structure import (
     Shape,
     Span,
     StatementNode,
+    TensorDim,
     TensorNode,
 )
+
+
+class _Paired(NamedTuple):
+    """Two operands whose numbers are paired: ``inner`` is the contracted number's label, ``outer`` batch numbers."""
+
+    left: Shape
+    right: Shape
+    inner: str | None = None
+    outer: tuple[str, ...] = ()
+    numeric: bool = False
+
+
+def contract(scope: Scope, node: BinaryNode, left: Shape, right: Shape, wanted: Wanted) -> Shape:
+    """Resolve ``left * right`` into one step."""
+    if node.over is None and not (left.axes and right.axes):
+        return multiply(scope, node, left, right, wanted)
+    paired = _pair_numbers(scope, node, left, right, wanted)
+    axes, contracted, renamed = _result(scope, node, paired, wanted)
+    left, right = rename(paired.left, renamed), rename(paired.right, renamed)
+    if not contracted:
+        return multiply(scope, node, left, right, wanted)
+    shared = [label for label in left.labels if label in right.labels]
+    kept = {axis.label for axis in axes}
+    compute, storage = scope.dtypes((left, right), node.position)
+    return scope.add(
+        "contraction",
+        "contract",
+        (left, right),
+        axes,
+        dtype=storage,
+        compute=compute,
+        span=node.span,
+        wanted=wanted,
+        unreduced=_partial_sums(left, right, contracted),
+        contracted=contracted,
+        batch=tuple(label for label in shared if label in kept),
+    )
+
+
+def multiply(scope: Scope, node: BinaryNode, left: Shape, right: Shape, wanted: Wanted) -> Shape:
+    """Resolve a product without a contracted label: element by element."""
+    operands, axes = broadcast(scope, (left, right), wanted, node.position, "the product")
+    compute, storage = scope.dtypes(operands, node.position)
+    return scope.add(
+        "elementwise",
+        "multiply",
+        operands,
+        axes,
+        dtype=storage,
+        compute=compute,
+        span=node.span,
+        wanted=wanted,
+    )
+
+
+def _partial_sums(left: Shape, right: Shape, contracted: Sequence[str]) -> tuple[str, ...]:
+    """Mesh axes a product is a partial sum over: those that shard a contracted label in both operands."""
+    shards = [{axis.label: axis.shard for axis in shape.axes} for shape in (left, right)]
+    both = [a for label in contracted for a in shards[0][label] if a in shards[1][label]]
+    return tuple(dict.fromkeys((*both, *left.unreduced, *right.unreduced)))
+
+
+def _pair_numbers(scope: Scope, node: BinaryNode, left: Shape, right: Shape, wanted: Wanted) -> _Paired:
+    labels = (*left.labels, *right.labels)
+    if not any(is_unnamed(label) for label in labels) or not (left.axes and right.axes):
+        return _Paired(left, right)
+    numeric = all(is_unnamed(label) for label in labels)
+    written = {dim.name for dim in (wanted.output.dims if wanted.output else None) or () if dim.name}
+    shared = {label for label in left.labels if label in right.labels and not is_unnamed(label)}
+    inner_at = (len(left.axes) - 1, max(0, len(right.axes) - 2))
+    renamed: dict[str, str] = {}
+    inner = None
+    one, other = left.labels[inner_at[0]], right.labels[inner_at[1]]
+    if _may_pair(one, other, shared | written) and (node.over is None or one in node.over or other in node.over):
+        inner = scope.pair(one, other)
+        if inner is None and not shared:
+            raise _unequal(scope, node, left, right, one, other)
+        renamed.update({old: inner for old in (one, other) if inner and old != inner})
+    outer: list[str] = []
+    for back in range(3, min(len(left.axes), len(right.axes)) + 1):
+        one, other = left.labels[-back], right.labels[-back]
+        if not _may_pair(one, other, shared) or scope.is_one(one) or scope.is_one(other):
+            continue
+        label = scope.pair(one, other)
+        if label is None:
+            raise _unequal(scope, node, left, right, one, other)
+        renamed.update({old: label for old in (one, other) if old != label})
+        outer.append(label)
+    new_left, new_right = rename(left, renamed), rename(right, renamed)
+    for shape in (new_left, new_right):
+        if len(set(shape.labels)) != len(shape.labels):
+            hint = "name the dimensions that differ"
+            raise scope.fail(f"{scope.show_axes(shape.axes)} would hold one label twice", node.position, hint)
+    return _Paired(new_left, new_right, inner, tuple(outer), numeric)
+
+
+def _may_pair(one: str, other: str, names: set[str]) -> bool:
+    """Say whether two labels at matching positions pair by position: a number, and nothing paired by name."""
+    return (is_unnamed(one) or is_unnamed(other)) and one not in names and other not in names
+
+
+def _unequal(scope: Scope, node: BinaryNode, left: Shape, right: Shape, one: str, other: str) -> NotationError:
+    sizes = [scope.sizes.get(label) for label in (one, other)]
+    shown = f"{scope.show_axes(left.axes)} {node.symbol} {scope.show_axes(right.axes)}"
+    text = [scope.show_label(label) + ("" if size is None or is_unnamed(label) else f" = {size}")
+            for label, size in zip((one, other), sizes, strict=True)]  # fmt: skip
+    hint = "numbers pair as in numpy.matmul: [M, K] * [K, N]; name the dimensions to contract others"
+    place = scope.place(right, other, node.right.span)
+    return scope.fail(f"{shown}: {text[0]} and {text[1]} differ", place, hint)
+
+
+def _result(
+    scope: Scope, node: BinaryNode, paired: _Paired, wanted: Wanted
+) -> tuple[tuple[TensorDim, ...], tuple[str, ...], dict[str, str]]:
+    """Find the axes of the result, the contracted labels, and labels that the written result renames."""
+    if wanted.dims and wanted.output:
+        return _written_result(scope, node, paired, wanted.output, wanted)
+    contracted = _named(scope, node, paired) if node.over is not None else (_only_shared(scope, node, paired),)
+    return _kept(scope, paired, contracted), contracted, {}
+
+
+def _named(scope: Scope, node: BinaryNode, paired: _Paired) -> tuple[str, ...]:
+    """Check the labels of ``·_{D,E}`` against both operands."""
+    shared = [label for label in paired.left.labels if label in paired.right.labels]
+    found: list[str] = []
+    for label in node.over or ():
+        letters = list(label) if label not in shared and all(letter in shared for letter in label) else [label]
+        for item in letters:
+            if item not in shared:
+                both = ", ".join(shared) or "nothing"
+                message = f"{item} is to be contracted but does not stand in both operands"
+                raise scope.fail(message, node.position, f"both have: {both}")
+            if item in found:
+                raise scope.fail(f"{item} is to be contracted twice", node.position)
+            found.append(item)
+    return tuple(found)
+
+
+def _only_shared(scope: Scope, node: BinaryNode, paired: _Paired) -> str:
+    shared = [label for label in paired.left.labels if label in paired.right.labels and label not in paired.outer]
+    if len(shared) == 1:
+        return shared[0]
+    shapes = f"{scope.show_axes(paired.left.axes)} {node.symbol} {scope.show_axes(paired.right.axes)}"
+    if not shared:
+        hint = "rename the dimension to be contracted, or write the result: -> …"
+        raise scope.fail(f"{shapes} share no dimension", node.position, hint)
+    names = [scope.show_label(label) for label in shared]
+    first = names[-1]
+    hint = f"write the result (-> …) or name what is contracted (·_{first})"
+    raise scope.fail(f"{shapes} share {' and '.join(names)}, so what is contracted must be said", node.position, hint)
+
+
+def _kept(scope: Scope, paired: _Paired, contracted: Sequence[str]) -> tuple[TensorDim, ...]:
+    """The result where none is written: the remaining axes of the left operand, then those of the right one."""
+    left = [axis for axis in paired.left.axes if axis.label not in contracted]
+    right = [axis for axis in paired.right.axes if axis.label not in contracted]
+    if paired.numeric:
+        axes = _matmul_order(scope, paired, left, right)
+    else:
+        own = {axis.label for axis in left}
+        axes = [*left, *(axis for axis in right if axis.label not in own)]
+    return tuple(axes)
+
+
+def _matmul_order(scope: Scope, paired: _Paired, left: list[TensorDim], right: list[TensorDim]) -> list[TensorDim]:
+    """The axes as numpy.matmul orders them: batch (broadcast from the right), rows, columns."""
+    rows = left[-1:] if len(paired.left.axes) > 1 else []
+    columns = right[-1:] if len(paired.right.axes) > 1 else []
+    first, second = left[: len(left) - len(rows)], right[: len(right) - len(columns)]
+    large, small = (first, second) if len(first) >= len(second) else (second, first)
+    batch = list(large)
+    for back in range(1, len(small) + 1):
+        if scope.is_one(batch[-back].label):
+            batch[-back] = small[-back]
+    return [*batch, *rows, *columns]
+
+
+def _written_result(
+    scope: Scope, node: BinaryNode, paired: _Paired, output: TensorNode, wanted: Wanted
+) -> tuple[tuple[TensorDim, ...], tuple[str, ...], dict[str, str]]:
+    dims = output.dims or ()
+    if any(dim.name is None for dim in dims) or paired.numeric:
+        return _numeric_result(scope, node, paired, output, wanted)
+    axes = tuple(TensorDim(dim.name or "", dim.axes) for dim in dims)
+    return axes, _check_labels(scope, node, paired, axes, output), {}
+
+
+def _numeric_result(
+    scope: Scope, node: BinaryNode, paired: _Paired, output: TensorNode, wanted: Wanted
+) -> tuple[tuple[TensorDim, ...], tuple[str, ...], dict[str, str]]:
+    """A written result with numbers: position by position where the default rule applies, else by size."""
+    dims = output.dims or ()
+    shared = [label for label in paired.left.labels if label in paired.right.labels]
+    inner = [label for label in shared if label not in paired.outer]
+    every = {*paired.left.labels, *paired.right.labels}
+    if node.over is None and len(inner) == len(every) and [dim.size for dim in dims] == [1]:
+        return (), tuple(inner), {}
+    contracted = _named(scope, node, paired) if node.over is not None else tuple(inner) if len(inner) == 1 else None
+    if contracted is not None and not any(dim.name in contracted for dim in dims):
+        given = _kept(scope, paired, contracted)
+        if not given and [dim.size for dim in dims] == [1]:
+            return (), contracted, {}
+        ordered = None if paired.numeric else _reordered(scope, given, output)
+        if ordered is not None:
+            return ordered, contracted, {}
+        if paired.numeric or len(given) == len(dims):
+            axes, renamed = match(scope, given, wanted, "the product")
+            return axes, contracted, renamed
+    axes = _by_size(scope, paired, output)
+    return axes, _check_labels(scope, node, paired, axes, output), {}
+
+
+def _reordered(scope: Scope, given: Sequence[TensorDim], output: TensorNode) -> tuple[TensorDim, ...] | None:
+    """The given axes in the written order, where the names are the same and the other sizes too."""
+    dims = output.dims or ()
+    free = [axis.label for axis in given]
+    if len(dims) != len(free):
+        return None
+    for dim in dims:
+        if dim.name and dim.name not in free:
+            return None
+        if dim.name:
+            free.remove(dim.name)
+    axes: list[TensorDim] = []
+    for dim in dims:
+        label = dim.name or next((item for item in free if scope.sizes.get(item) == dim.size), None)
+        if label is None:
+            return None
+        if dim.name is None:
+            free.remove(label)
+        axes.append(TensorDim(label, dim.axes))
+    return tuple(axes)
+
+
+def _by_size(scope: Scope, paired: _Paired, output: TensorNode) -> tuple[TensorDim, ...]:
+    """Give each number of the result to the first unused number of that size in the operands."""
+    free = dict.fromkeys(label for label in (*paired.left.labels, *paired.right.labels) if label != paired.inner)
+    for dim in output.dims or ():
+        free.pop(dim.name or "", None)
+    axes: list[TensorDim] = []
+    for dim in output.dims or ():
+        label = dim.name
+        if label is None:
+            label = next((item for item in free if scope.sizes.get(item) == dim.size), None)
+            if label is None:
+                hint = "the numbers of a result are sizes of its operands"
+                raise scope.fail(f"no dimension of size {dim.size} is left for the result", dim.span, hint)
+            free.pop(label)
+        axes.append(TensorDim(label, dim.axes))
+    return tuple(axes)
+
+
+def _check_labels(
+    scope: Scope, node: BinaryNode, paired: _Paired, axes: Sequence[TensorDim], output: TensorNode
+) -> tuple[str, ...]:
+    """Check every label of a written result; return the contracted ones."""
+    left, right = paired.left, paired.right
+    written = [axis.label for axis in axes]
+    for position, (label, dim) in enumerate(zip(written, output.dims or (), strict=True)):
+        if label in written[:position]:
+            raise scope.fail(f"{label} stands twice in the result", dim.span)
+        if label not in left.labels and label not in right.labels:
+            operands = f"{scope.show_axes(left.axes)} and {scope.show_axes(right.axes)}"
+            raise scope.fail(f"{label} stands in the result and in no operand", dim.span, f"they are {operands}")
+    for shape, other in ((left, right), (right, left)):
+        for label in shape.labels:
+            if label not in written and label not in other.labels and not scope.is_one(label):
+                shown = scope.show_label(label)
+                place = scope.place(shape, label, node.right.span if shape is right else node.left.span)
+                hint = f"add {shown} to the result, or sum over it first: sum_{shown}(…)"
+                if is_unnamed(label):
+                    hint = "numbers pair as in numpy.matmul: [M, K] * [K, N]; name the dimensions to contract others"
+                raise scope.fail(f"{shown} stands in one operand and nowhere else", place, hint)
+    contracted = tuple(label for label in left.labels if label in right.labels and label not in written)
+    if node.over is not None:
+        named = _named(scope, node, paired)
+        for label in named:
+            if label in written:
+                raise scope.fail(f"{label} is contracted by ·_{label} and stands in the result", output.span)
+        for label in contracted:
+            if label not in named:
+                hint = f"write ·_{{{','.join((*named, label))}}}, or add {label} to the result"
+                raise scope.fail(f"{label} is not in the result and not in ·_{{…}}", node.position, hint)
+        return named
+    return contracted
+
 
 _NAMES = {"add": "the sum", "subtract": "the difference", "divide": "the quotient"}
 
