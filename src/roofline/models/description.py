@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from roofline import dtypes
 from roofline.answers import Answer, capability
@@ -39,8 +39,16 @@ class Cached(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """One part of a layer. ``name`` is its module's name in the checkpoint."""
+    """One part of a layer. ``name`` is its module's name in the checkpoint.
 
+    ``runs_whole``: every chip runs all of it, however layers are split. ``keeps`` says what it has of earlier tokens:
+    their ``keys``, a ``state`` that passes from one to the next, or nothing. ``is_latent``: its keys and values are
+    made of latents, before the scores or never.
+    """
+
+    runs_whole: ClassVar[bool] = False
+    keeps: ClassVar[str] = ""
+    is_latent: ClassVar[bool] = False
     name: str
 
     def weights(self) -> tuple[Weight, ...]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 from roofline import dtypes
 from roofline.models.blocks.key_selection import BlockIndexer, cached_index_keys, index_keys, score_keys
@@ -41,6 +42,7 @@ class Attention(Block):
         ``names``         the projections' names; ``out_norm``: a norm before the last one
     """
 
+    keeps: ClassVar[str] = "keys"
     inputs: int
     heads: int
     kv_heads: int

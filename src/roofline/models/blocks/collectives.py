@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 from roofline import dtypes
 from roofline.hardware.axes import MeshAxis
@@ -52,6 +52,7 @@ def collective_operation(
 class TensorParallelCollective(Block):
     """A collective of the hidden state between a layer's blocks, over all tokens of the step."""
 
+    runs_whole: ClassVar[bool] = True
     kind: str
     axes: tuple[MeshAxis, ...]
     algorithm: Algorithm = None

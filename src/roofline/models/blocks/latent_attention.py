@@ -10,6 +10,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 from roofline.models.blocks.attention import attention_core, rotate
 from roofline.models.blocks.key_selection import Indexer, cached_index_keys, index_keys, score_keys
@@ -37,6 +38,8 @@ class LatentAttention(Block):
     Source: DeepSeek-V2, arXiv:2405.04434, section 2.1; selection: DeepSeek-V3.2-Exp technical report, section 2.1.
     """
 
+    is_latent: ClassVar[bool] = True
+    keeps: ClassVar[str] = "keys"
     inputs: int
     heads: int
     query_rank: int
@@ -202,6 +205,7 @@ class CompressedAttention(Block):
     Source: DeepSeek-V4 technical report, section 2.3, and the transformers implementation (modular_deepseek_v4.py).
     """
 
+    keeps: ClassVar[str] = "keys"
     inputs: int
     heads: int
     width: int

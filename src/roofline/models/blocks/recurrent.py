@@ -17,6 +17,7 @@ not grow with the sequence.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from roofline.models.description import Block, Cached
 from roofline.models.operation_builder import OperationBuilder
@@ -74,6 +75,7 @@ class GatedDeltaNet(Block):
     Source: Yang et al., arXiv:2412.06464; projections as in Qwen3-Next.
     """
 
+    keeps: ClassVar[str] = "state"
     inputs: int
     key_heads: int
     value_heads: int
@@ -140,6 +142,7 @@ class Mamba2(Block):
     Source: Dao and Gu, arXiv:2405.21060, section 6; projections as in the Mamba-2 and Nemotron-H code.
     """
 
+    keeps: ClassVar[str] = "state"
     inputs: int
     heads: int
     value: int
@@ -216,6 +219,7 @@ class KimiDeltaAttention(Block):
     Source: Kimi Linear technical report, arXiv:2510.26692; projections as in the transformers implementation.
     """
 
+    keeps: ClassVar[str] = "state"
     inputs: int
     heads: int
     head: int
@@ -285,6 +289,7 @@ class Mamba1(Block):
     Source: Gu and Dao, arXiv:2312.00752, section 3 and algorithm 2; the scan runs on the vector unit.
     """
 
+    keeps: ClassVar[str] = "state"
     inputs: int
     inner: int
     state_size: int
@@ -355,6 +360,7 @@ class Mamba1(Block):
 class ShortConvolution(Block):
     """LFM2's mixer: ``out(c · conv(b · x))`` with b, c and x from one matrix, over the last ``kernel`` tokens."""
 
+    keeps: ClassVar[str] = "state"
     inputs: int
     kernel: int
     bias: bool = False

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from roofline.models.description import Block, Cached
 from roofline.models.operation_builder import OperationBuilder
@@ -19,6 +20,7 @@ class Norm(Block):
     ``scaled`` says whether it has a scale.
     """
 
+    runs_whole: ClassVar[bool] = True
     width: int
     function: str = "rms_norm"
     shift: bool = False
@@ -43,6 +45,8 @@ class Norm(Block):
 @dataclass(frozen=True, slots=True)
 class ResidualAdd(Block):
     """Add a branch's result to the residual stream."""
+
+    runs_whole: ClassVar[bool] = True
 
     def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
         """Add the block's operations and return their result."""
@@ -98,6 +102,7 @@ class ParallelBranches(Block):
 class PositionEmbedding(Block):
     """A learned table of positions (or of token types) that is added to the embedding: one row for each new token."""
 
+    runs_whole: ClassVar[bool] = True
     rows: int
     width: int
 
@@ -145,6 +150,7 @@ class IdleBlocks(Block):
 class Linear(Block):
     """A matrix and its activation for the tokens whose output is wanted (a pooler, a head's transform)."""
 
+    runs_whole: ClassVar[bool] = True
     inputs: int
     outputs: int
     activation: str = ""

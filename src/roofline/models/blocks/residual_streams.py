@@ -17,6 +17,7 @@ Mixing ``n`` numbers is arithmetic of the vector unit.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 from roofline.models.blocks.mlp import ACTIVATIONS
 from roofline.models.description import Block
@@ -31,6 +32,7 @@ from roofline.work import Op, Tensor, Work
 class CopyToStreams(Block):
     """Copy the embedding into every stream."""
 
+    runs_whole: ClassVar[bool] = True
     streams: int
     width: int
 
@@ -49,6 +51,7 @@ class CollapseStreams(Block):
     of the model). They are kept in fp32 and multiplied as tf32, which matrix units take.
     """
 
+    runs_whole: ClassVar[bool] = True
     streams: int
     width: int
     last: bool = False
@@ -86,6 +89,7 @@ class CollapseStreams(Block):
 class ExpandStreams(Block):
     """Add a block's result to every stream, the streams mixed by an n x n matrix of the token's own."""
 
+    runs_whole: ClassVar[bool] = True
     streams: int
     width: int
 
@@ -111,6 +115,7 @@ class StreamProjections(Block):
     Each is brought to the magnitude of the first; ``back`` takes their mean.
     """
 
+    runs_whole: ClassVar[bool] = True
     streams: int
     width: int
     back: bool = False
@@ -136,6 +141,7 @@ class StreamProjections(Block):
 class AltUpPredict(Block):
     """Predict every stream as a mixture of all, by weights of each token; the layer computes the first one."""
 
+    runs_whole: ClassVar[bool] = True
     streams: int
     width: int
 
@@ -176,6 +182,7 @@ class AltUpPredict(Block):
 class AltUpCorrect(Block):
     """Correct every stream by the difference between computed and predicted; returns the first, scaled."""
 
+    runs_whole: ClassVar[bool] = True
     streams: int
     width: int
 
@@ -213,6 +220,7 @@ class AltUpCorrect(Block):
 class AddToOtherStreams(Block):
     """Add a result to every stream but the first."""
 
+    runs_whole: ClassVar[bool] = True
     streams: int
     width: int
 
@@ -230,6 +238,7 @@ class AddToOtherStreams(Block):
 class LowRankResidual(Block):
     """A low-rank residual: the input plus two narrow matrices and a norm of it."""
 
+    runs_whole: ClassVar[bool] = True
     width: int
     rank: int
 
@@ -258,6 +267,7 @@ class AttentionResidual(Block):
     Source: Kimi K3 technical report, arXiv:2607.24653 (block attention residuals).
     """
 
+    runs_whole: ClassVar[bool] = True
     width: int
     states: int
 
@@ -282,6 +292,7 @@ _HANDED = "the inputs of its layers"
 class PerLayerEmbedding(Block):
     """Look the inputs of all ``layers`` up, ``each`` wide, and add a projection of the embedding to them."""
 
+    runs_whole: ClassVar[bool] = True
     rows: int
     width: int
     each: int
@@ -317,6 +328,7 @@ class PerLayerEmbedding(Block):
 class PerLayerInput(Block):
     """Multiply a narrow projection of the hidden state by the layer's own input, and widen the result again."""
 
+    runs_whole: ClassVar[bool] = True
     width: int
     each: int
     activation: str

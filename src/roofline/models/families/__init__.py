@@ -78,7 +78,9 @@ def reader_for(fields: Fields) -> Reader:
     """
     kind = str((language_part(fields) or {}).get("model_type", ""))
     is_refused = any(fields.kind in types for types in _OTHERS.values())
-    is_nested = kind in _found(kind) and ("hidden_size" not in fields or fields.kind not in _found(fields.kind))
+    is_nested = (
+        bool(kind) and kind in _found(kind) and ("hidden_size" not in fields or fields.kind not in _found(fields.kind))
+    )
     return reader_of("qwen3_vl" if is_nested and not is_refused else fields.kind)
 
 

@@ -166,7 +166,7 @@ def after_first(first: int, name: str = "") -> Callable[[Fields, int], list[bool
     return sparse
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Routing:
     """The experts of a type: fields of the configuration, and facts that stand in no field.
 
@@ -224,7 +224,7 @@ class Routing:
         )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Decoder:
     """How a type of model differs from Llama; every field's default is Llama's.
 

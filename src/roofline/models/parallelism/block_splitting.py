@@ -36,7 +36,6 @@ from typing import Any
 from roofline.errors import InputError, SizeError
 from roofline.hardware.axes import MeshAxis
 from roofline.hardware.machine import Machine
-from roofline.models.blocks.attention import Attention
 from roofline.models.blocks.collectives import (
     Algorithm,
     ContextParallelAttention,
@@ -46,23 +45,8 @@ from roofline.models.blocks.collectives import (
     TensorParallelCollective,
 )
 from roofline.models.blocks.experts import ExpertExchange, MixtureOfExperts
-from roofline.models.blocks.latent_attention import CompressedAttention, LatentAttention
 from roofline.models.blocks.mlp import Mlp
-from roofline.models.blocks.recurrent import GatedDeltaNet, KimiDeltaAttention, Mamba2
-from roofline.models.blocks.residual import IdleBlocks, Linear, Norm, ParallelBranches, PositionEmbedding, ResidualAdd
-from roofline.models.blocks.residual_streams import (
-    AddToOtherStreams,
-    AltUpCorrect,
-    AltUpPredict,
-    AttentionResidual,
-    CollapseStreams,
-    CopyToStreams,
-    ExpandStreams,
-    LowRankResidual,
-    PerLayerEmbedding,
-    PerLayerInput,
-    StreamProjections,
-)
+from roofline.models.blocks.residual import IdleBlocks, ParallelBranches
 from roofline.models.description import BatchShare, Block, Layer, Model
 from roofline.models.parallelism.layout import SHARED, Parallelism
 from roofline.models.weights import join_path
@@ -117,7 +101,7 @@ class BlockSplitter:
         """Split each block that has work to split, with the collectives around it."""
         found: list[Block] = []
         for block in blocks:
-            if isinstance(block, WHOLE):
+            if block.runs_whole:
                 found.append(block)
             elif isinstance(block, ParallelBranches) and not self._ends_alike(block):
                 # a branch that goes on after its matrices needs its sums there
@@ -132,12 +116,12 @@ class BlockSplitter:
 
     def split_block(self, block: Block) -> Block:
         """One chip's share of a block."""
-        rule = SPLITS.get(type(block))
+        kind = type(block).__name__
+        rule = SPLITS.get(kind)
         if rule is None:
-            kind = type(block).__name__
             raise InputError(
                 f"splitting {self.name} over chips is not modelled: it has {kind} layers ({block.name})",
-                hint=f"those that are: {', '.join(each.__name__ for each in SPLITS)}",
+                hint=f"those that are: {', '.join(SPLITS)}",
             )
         local = rule(self, block)
         if getattr(block, "reads_kv_of", "") and (self.kv or self.context):
@@ -145,12 +129,11 @@ class BlockSplitter:
                 f"sharing sequences of {self.name} over chips is not modelled: layers attend to keys of earlier ones",
                 hint="context_parallel 1, kv_parallel 1",
             )
-        if self.kv and isinstance(block, (Attention, LatentAttention, CompressedAttention)):
+        if self.kv and block.keeps == "keys":
             return self._kv_parallel(block, local)
         if not self.context or isinstance(block, (Mlp, MixtureOfExperts, ParallelBranches)):
             return local
-        if isinstance(block, GatedDeltaNet | Mamba2 | KimiDeltaAttention):
-            kind = type(block).__name__
+        if block.keeps == "state":
             raise InputError(
                 f"sharing sequences of {self.name} over chips is not modelled: its {kind} layers ({block.name}) pass "
                 "a state from token to token",
@@ -203,9 +186,7 @@ class BlockSplitter:
     def _ends_alike(self, block: ParallelBranches) -> bool:
         """Say whether each branch ends with the only block that is split: one collective then serves all."""
         return all(
-            not isinstance(branch[-1], WHOLE)
-            and not self._sends(branch[-1])
-            and all(isinstance(each, WHOLE) for each in branch[:-1])
+            not branch[-1].runs_whole and not self._sends(branch[-1]) and all(each.runs_whole for each in branch[:-1])
             for branch in block.branches
         )
 
@@ -290,26 +271,21 @@ def _parallel(splitter: BlockSplitter, block: Any) -> Any:
 
 
 def _held(splitter: BlockSplitter, block: Any) -> Any:
-    return replace(block, blocks=tuple(b if isinstance(b, WHOLE) else splitter.split_block(b) for b in block.blocks))
+    return replace(block, blocks=tuple(b if b.runs_whole else splitter.split_block(b) for b in block.blocks))
 
 
-#: Blocks that every chip runs whole, and how the others are split.
-WHOLE = (
-    Norm, ResidualAdd, PositionEmbedding, Linear, TensorParallelCollective, CopyToStreams, CollapseStreams,
-    ExpandStreams, PerLayerInput, PerLayerEmbedding, StreamProjections, AltUpPredict, AltUpCorrect, AddToOtherStreams,
-    LowRankResidual, AttentionResidual,
-)  # fmt: skip
-SPLITS: Mapping[type[Block], Callable[[BlockSplitter, Any], Block]] = {
-    Attention: _attention,
-    LatentAttention: _latent,
-    CompressedAttention: _compressed,
-    GatedDeltaNet: _delta,
-    KimiDeltaAttention: _kimi,
-    Mamba2: _mamba,
-    Mlp: _mlp,
-    MixtureOfExperts: _experts,
-    ParallelBranches: _parallel,
-    IdleBlocks: _held,
+#: How blocks are split that no chip runs whole, by the name of their class.
+SPLITS: Mapping[str, Callable[[BlockSplitter, Any], Block]] = {
+    "Attention": _attention,
+    "LatentAttention": _latent,
+    "CompressedAttention": _compressed,
+    "GatedDeltaNet": _delta,
+    "KimiDeltaAttention": _kimi,
+    "Mamba2": _mamba,
+    "Mlp": _mlp,
+    "MixtureOfExperts": _experts,
+    "ParallelBranches": _parallel,
+    "IdleBlocks": _held,
 }
 
 
@@ -381,7 +357,7 @@ def divides(model: Model, tensor: int, expert: int = 1) -> bool:
             slices = tensor if expert == 1 else max(tensor // expert, 1)
             return block.count % expert == 0 and block.hidden % slices == 0
         sizes = [getattr(block, name, 0) for name in ("heads", "key_heads", "value_heads", "hidden")]
-        return isinstance(block, WHOLE) or all(size % tensor == 0 for size in sizes)
+        return block.runs_whole or all(size % tensor == 0 for size in sizes)
 
     return all(whole(block) for layer in dict.fromkeys(model.layers) for block in layer.blocks)
 

@@ -38,7 +38,6 @@ from roofline.hardware.rate import rate
 from roofline.models.config import load
 from roofline.models.description import Model
 from roofline.models.operations import decode
-from roofline.models.parallelism.block_splitting import divides
 from roofline.models.serving import serve_bound
 from roofline.sizes import Size
 from roofline.work import Op, Work
@@ -219,4 +218,6 @@ def _candidates(model: Model, kind: str) -> list[int]:
     else:
         sizes = {size for block in blocks if isinstance(size := getattr(block, "heads", None), int)}
     found = sorted({n for size in sizes for n in range(2, min(size, _MOST) + 1) if size % n == 0})
+    from roofline.models.parallelism.block_splitting import divides
+
     return [n for n in found if (divides(model, 1, n) if kind == "expert" else divides(model, n))]

@@ -29,7 +29,6 @@ from roofline.bounds.traffic import POLICIES
 from roofline.hardware.machine import Machine
 from roofline.models.blocks.attention import attention_format_said
 from roofline.models.blocks.key_selection import selection_said
-from roofline.models.blocks.latent_attention import LatentAttention
 from roofline.models.config import load
 from roofline.models.description import Model
 from roofline.models.operations import activation_bytes, decode, prefill, stepped
@@ -245,7 +244,7 @@ def latent_attention_ways(model: Model, phase: str, options: Mapping[str, Any]) 
     if "absorbed" in options or (phase != "mixed" and isinstance(given, int) and given == unless):
         return [{}]
     blocks = (getattr(block, "inner", block) for layer in dict.fromkeys(model.layers) for block in layer.blocks)
-    if not any(isinstance(block, LatentAttention) for block in blocks):
+    if not any(block.is_latent for block in blocks):
         return [{}]
     # by default a mixed step expands for its chunks and absorbs for the sequences that decode
     return [{}, *({"absorbed": way} for way in (True, False) if phase == "mixed" or way is not usual)]
