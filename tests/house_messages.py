@@ -115,7 +115,6 @@ def untested(package: Mapping[str, tuple[ast.AST, ...]], said: Iterable[str]) ->
 WITHOUT_WORDS: dict[str, tuple[str, ...]] = {
     "bounds.evaluate.evaluate": ("not timed: flops on matrix in int64 (1 TFLOP); TPU v5e has no figure for it",),
     "bounds.sharding_plans._at_axis": ("is not declared; the axes are: ", "is not declared: TPU v5e is one chip"),
-    "models.serving.llm.need": ("--chunk needs --prompt; for instance --p",),
     "counts._item": ("size B lists '024'; numbers without separators",),
     "cli.synonyms.explained": ("No such option '--train'; the gradient too is",),
     "cli.trace.load_program": ("FILE has no 'c'; names are: b",),

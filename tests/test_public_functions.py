@@ -390,7 +390,7 @@ def test_what_a_command_works_out_beside_a_step_a_function_does() -> None:
     front = roofline.llm("llama-3-70b", on="h200", tensor=[2, 4, 8], batch=[1, 64], context=8192, tpot="20 ms").front
     assert [(best.batch, best.tensor) for best in front.within] == [(64, 4)]
     assert roofline.llm("deepseek-v3", on="h200", fit=True).chips == 5
-    with pytest.raises(InputError, match="--output needs --prompt; for instance --prompt 1024, prompt=1024"):
+    with pytest.raises(InputError, match="output= needs prompt=; for instance prompt=1024"):
         roofline.llm("llama-3-8b", on="h100", context=9, output=8)
 
 
@@ -406,7 +406,7 @@ def test_what_a_command_works_out_beside_a_step_a_function_does() -> None:
 def test_a_question_says_what_to_expect_too(ask: Callable[[dict[str, Any]], Any]) -> None:
     assert ask({}).expectation is None
     assert ask({"estimate": True}).expectation.value == ask({"estimate": "vllm"}).expectation.value
-    with pytest.raises(InputError, match="--library, --constants and --eager go with --estimate; add --estimate"):
+    with pytest.raises(InputError, match="library=, constants= and eager= go with estimate=; add estimate=True"):
         ask({"eager": True})
 
 
@@ -424,3 +424,12 @@ def test_two_chips_are_compared_in_a_line() -> None:
     both: Any = one.compare(other)
     assert both.fastest == "NVIDIA H200 SXM"
     assert both.plot("time").bars
+
+
+def test_an_answer_says_what_its_times_are_called() -> None:
+    with pytest.raises(AttributeError, match="a Bound has no latency: its times are lower, op_by_op, upper, estimate"):
+        _ = roofline.bound("bf16[8, 8] * bf16[8, 8]", on="h100").latency
+    with pytest.raises(AttributeError, match="a Serving has no lower: its times are time_to_first_token, time_per_tok"):
+        _ = roofline.llm("llama-3-8b", on="h100", context=1024).lower
+    with pytest.raises(AttributeError, match="a Communication has no lower: its times are time"):
+        _ = roofline.comm("allreduce 1GB", on="h100:8").lower

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 
 from roofline.errors import InputError
 from roofline.sections import Amount, CrossTable, Headline, Section, ShareBar, Table, YesNo
-from roofline.signatures import SAID_IN_PYTHON, described, with_named
+from roofline.signatures import SAID_IN_PYTHON, described, spelled, with_named
 from roofline.sizes import is_array, is_symbol
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -48,6 +48,7 @@ CAPABILITIES = {
     "measured_kernels": "roofline.measurement:measured_kernels",
     "measured_device": "roofline.measurement.devices:measured_device",
     "listed_prices": "roofline.plans.question:price_table",
+    "model_names": "roofline.models.config:names",
     "search_training": "roofline.plans.training:search_training",
 }
 
@@ -60,6 +61,12 @@ ONLY_SOME = {
     "formula": "bounds, answers of llm and training steps have a closed form",
 }
 
+
+#: The attributes that hold an answer's times in seconds, and what people call them.
+_TIMES = (
+    "lower", "op_by_op", "upper", "estimate", "time", "time_to_first_token", "time_per_token", "prefill", "decode",
+)  # fmt: skip
+_TIME_WORDS = frozenset((*_TIMES, "seconds", "latency", "runtime", "duration", "times"))
 
 _TABLES = (Table, CrossTable)
 
@@ -143,6 +150,10 @@ class Answer(ABC):
         def __getattr__(self, name: str) -> Any:
             if name in ONLY_SOME:
                 raise AttributeError(f"a {type(self).__name__} has no {name}(): {ONLY_SOME[name]}")
+            if name in _TIME_WORDS:
+                there = [each for each in _TIMES if each in dir(type(self))]
+                hint = f"its times are {', '.join(there)}" if there else "table() has its times"
+                raise AttributeError(f"a {type(self).__name__} has no {name}: {hint}")
             if name in SAID_IN_PYTHON:
                 raise AttributeError(f"a {type(self).__name__} has no {name}: {SAID_IN_PYTHON[name]}")
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)
@@ -305,9 +316,8 @@ def estimable(ask: Function) -> Function:
         chosen = {name: options.pop(name) for name in words if name in options}
         wanted = chosen.pop("estimate", False)
         if not wanted and any(value != EXPECTATION[name] for name, value in chosen.items()):
-            raise InputError(
-                "--library, --constants and --eager go with --estimate", hint="add --estimate, estimate=True"
-            )
+            named = f"{spelled('library')}, {spelled('constants')} and {spelled('eager')}"
+            raise InputError(f"{named} go with {spelled('estimate')}", hint=f"add {spelled('estimate', True)}")
         answer = ask(*given, **options)
         if not wanted:
             return answer

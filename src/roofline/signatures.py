@@ -12,7 +12,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import MISSING, fields, is_dataclass
 from inspect import Parameter, Signature, signature
 from typing import Any, TypeVar
@@ -70,6 +72,33 @@ def _as_parameter(word: re.Match[str]) -> str:
     return f"``{word[1].replace('-', '_')}``"
 
 
+_COMMAND_LINE: ContextVar[bool] = ContextVar("command line", default=False)
+
+
+@contextmanager
+def on_command_line() -> Iterator[None]:
+    """Spell options as a command line does within the block."""
+    token = _COMMAND_LINE.set(True)
+    try:
+        yield
+    finally:
+        _COMMAND_LINE.reset(token)
+
+
+def spelled(name: str, value: Any = None) -> str:
+    """An option as the caller writes it: a keyword in Python, ``--name`` on the command line.
+
+    >>> spelled("batch_tokens", 4096), spelled("prices", "h100=3"), spelled("eager")
+    ('batch_tokens=4096', "prices='h100=3'", 'eager=')
+    >>> with on_command_line():
+    ...     spelled("batch_tokens", 4096), spelled("estimate", True), spelled("eager")
+    ('--batch-tokens 4096', '--estimate', '--eager')
+    """
+    if _COMMAND_LINE.get():
+        return f"--{name.replace('_', '-')}" + ("" if value is None or value is True else f" {value}")
+    return f"{name}=" + ("" if value is None else f"{value!r}")
+
+
 def with_named(shown: Signature, defaults: Mapping[str, Any]) -> Signature:
     """A signature with more named parameters, by name with their defaults; sizes by name stay the last.
 
@@ -99,7 +128,7 @@ MEANINGS = {
     "frontend": "torch, jax or onnx (default: by the program and its inputs).",
     "recompute_attention": "The backward pass of attention works its scores out again, as FlashAttention does.",
     "microbatches": "Parts of a step whose gradients add up (default 1; with stages one a sequence).",
-    "using": "The optimizer: adam (adamw), lion, momentum, sgd.",
+    "using": "adam (adamw), lion, momentum, sgd.",
     "name": "What the answer calls it.",
     "theme": "light or dark.",
     "out": "A folder that keeps a grid in blocks, and goes on where it was stopped.",
@@ -181,7 +210,7 @@ MEANINGS = {
     "intensity": "Raw work: an arithmetic intensity.",
     "unfused": "Attention writes its scores and probabilities to memory.",
     "checkpoint": "What training keeps: none, selective, matmuls, full.",
-    "optimizer": "And a step of the optimizer.",
+    "optimizer": "And a step: sgd, adam, adamw, rmsprop, adagrad.",
     "estimate": "Say what to expect too, by constants of a library's kernels.",
     "library": "Whose kernels: vllm, trtllm, sglang.",
     "eager": "Expect kernels without a CUDA graph (default: with one).",

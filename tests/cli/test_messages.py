@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 from roofline.cli import main
+from roofline.errors import InputError
+from roofline.models.serving.llm import llm
 from tests.strategies import for_each
 
 MATMUL = "bf16[B, D] * bf16[D, F]"
@@ -408,3 +410,46 @@ def test_a_number_of_thousands_of_digits_is_one_short_error(line: str, capsys: p
         said = capsys.readouterr().err
         assert "Traceback" not in said
         assert len(said) < 1500
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (
+            ["bound", "llama-3-8b", "--on", "h100"],
+            "llama-3-8b is a model, and this is about a line of notation; ask llm",
+        ),
+        (
+            ["plan", "llama-3-8b", "--on", "nvidia", *PLAN[2:], "--prices", "table"],
+            "unknown chip 'nvidia'; `roofline chips",
+        ),
+        (["solve", "bf16[N, N] * bf16[N, N]", "--for", "N"], "tie the two: N, K with K=N"),
+        (["solve", "bf16[N, K] * bf16[K, N]", "--for", "N"], "give the last N a name of its own and tie the two, M=N"),
+        (
+            ["bound", "bf16[8, 8] @ bf16[8, 8]", "--on", "v5e", "--eager"],
+            "--library, --constants and --eager go with --est",
+        ),
+    ],
+)
+def test_what_stands_in_a_newcomers_way_is_said(
+    words: list[str], says: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(words) == 2
+    assert says in capsys.readouterr().err
+
+
+def test_a_collective_and_its_bytes_are_one_question(capsys: pytest.CaptureFixture[str]) -> None:
+    said = []
+    for words in (["allreduce", "500MB"], ["allreduce 500MB"], ["allreduce", "--bytes", "500MB"]):
+        assert main(["comm", *words, "--on", "h100:8"]) == 0
+        said.append(capsys.readouterr().out)
+    assert said[0] == said[1] == said[2]
+
+
+def test_an_option_is_spelled_as_the_caller_writes_it(capsys: pytest.CaptureFixture[str]) -> None:
+    assert (
+        main(["llm", "llama-3-8b", "--on", "h100", "--context", "1k", "--prefill-on", "h200:8", "--prompt", "8"]) == 2
+    )
+    assert "--prefill-on needs --output; tokens of an answer, as in --output 512" in capsys.readouterr().err
+    with pytest.raises(InputError, match="prefill_on= needs output=; tokens of an answer, as in output=512"):
+        llm("llama-3-8b", on="h100", context=1000, prefill_on="h200:8", prompt=8)

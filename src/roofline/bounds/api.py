@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from roofline.answers import estimable, on_several
+from roofline.answers import capability, estimable, on_several
 from roofline.bounds.bound import Bound
 from roofline.bounds.conventions import DEFAULT, NAMES, Conventions, settings
 from roofline.bounds.question import (
@@ -19,14 +19,14 @@ from roofline.bounds.question import (
     without_helpers,
 )
 from roofline.counts import typed_sizes
-from roofline.errors import InputError, SizeError, did_you_mean, quoted, suggest
+from roofline.errors import InputError, NotationError, SizeError, did_you_mean, quoted, suggest
 from roofline.hardware import chip, override, with_choices
 from roofline.hardware.machine import Machine
 from roofline.notation import program
 from roofline.notation.structure import Program
 from roofline.ops import formula_names, read_names
 from roofline.quantity import kind_of
-from roofline.signatures import NAMED_SIZES, SAID_IN_PYTHON, takes
+from roofline.signatures import NAMED_SIZES, SAID_IN_PYTHON, spelled, takes
 from roofline.sizes import is_array, plain_number
 
 On = str | Machine | None
@@ -88,7 +88,7 @@ def question(
     where, level = on, over
     given, axes = _all_sizes(sizes, named), dict(conventions.mesh)
     if expression is not None:
-        parsed = program(expression, conventions.compute)
+        parsed = _parsed(expression, conventions.compute)
         where, level = on if on is not None else parsed.on, over if over is not None else parsed.over
         axes = _mesh(parsed, axes, given)
     names = names_in(raw) if expression is None else [*parsed.labels, *axes, *names_in(axes)]
@@ -107,6 +107,20 @@ def question(
         conventions=replace(conventions, mesh=axes),
         formulas=tied if any(isinstance(value, str) for value in tied.values()) else {},
     )
+
+
+def _parsed(text: str, compute: Any) -> Program:
+    """Read a line; a model's name in its place is told from a slip of notation."""
+    try:
+        return program(text, compute)
+    except NotationError:
+        name = text.strip().lower().rpartition("/")[2]
+        if name not in capability("model_names")():
+            raise
+        raise InputError(
+            f"{text.strip()} is a model, and this is about a line of notation",
+            hint="ask llm, train, formula, sweep or model about it",
+        ) from None
 
 
 @on_several
@@ -180,7 +194,7 @@ def target(
 ) -> Machine:
     """Resolve a target and the choices that go with it."""
     if on is None:
-        hint = "name one: --on h100, on='h100' (roofline chips lists them), or a file of your own figures, my.toml"
+        hint = f"name one: {spelled('on', 'h100')} (roofline chips lists them), or a file of your own figures, my.toml"
         raise InputError("no machine to run on", hint=hint)
     if not isinstance(on, str | Machine):
         several = isinstance(on, list | tuple) and len(on) > 1

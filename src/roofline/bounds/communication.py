@@ -59,7 +59,7 @@ from roofline.sections import (
     figures,
     incomplete,
 )
-from roofline.signatures import takes
+from roofline.signatures import spelled, takes
 from roofline.sizes import Size, is_array, is_one, is_symbol, maximum, plain_numbers, product
 from roofline.work import Work
 
@@ -327,11 +327,11 @@ def _line(name: str, nbytes: Any, dtype: str, arguments: dict[str, Any]) -> str:
     target = arguments.get("on")
     machine = chip(target, files=arguments.get("files", ())) if isinstance(target, str) else target
     if machine is None:
-        raise InputError("the target is missing", hint="for instance --on h100:8 (on='h100:8')")
+        raise InputError("the target is missing", hint=f"for instance {spelled('on', 'h100:8')}")
     axes = arguments.get("mesh") or shape_axes(machine)
     chips = product(axes.values())
     if not isinstance(chips, int):
-        raise InputError("bytes go with a number of chips", hint="as in --on h100:8")
+        raise InputError("bytes go with a number of chips", hint=f"as in {spelled('on', 'h100:8')}")
     elements = math.ceil(parse(nbytes, "B") * 8 / dtypes.get(dtype).bits_per_element)
     plain = {one: {"N": elements} for one in ("AllReduce", "Broadcast", "Reduce", "Permute", "Send")}
     sizes = {**plain, "AllToAll": {"N": -(-elements // chips**2) * chips, "M": chips}}
@@ -351,15 +351,20 @@ def comm(
 
     ``expression`` is a single collective, ``AllGather_X(bf16[B_X, D])``; ``sharp`` lets the switches add up an
     AllReduce. With ``bytes`` it is a collective's name, over all chips of the target and in ``dtype``; the array has so
-    many bytes, all shards together. The rest is as in :func:`roofline.bound`: ``on``, ``mesh``, ``algorithm``,
-    ``link``, ``wrap``, ``density``, sizes.
+    many bytes, all shards together; ``"allreduce 500MB"`` says both. The rest is as in :func:`roofline.bound`: ``on``,
+    ``mesh``, ``algorithm``, ``link``, ``wrap``, ``density``, sizes.
 
     >>> comm("allreduce", bytes=1e9, on="h100:8")
     <Communication: AllReduce over X by in-switch: 2.22 ms on NVIDIA H100 SXM5 80GB>
+    >>> comm("allreduce 1GB", on="a100:8")
+    <Communication: AllReduce over X by two-shot: 5.83 ms on NVIDIA A100 SXM4 80GB>
     >>> comm("bf16[B, D_X] * bf16[D_X, F]", on="v5e:4", B=8, D=8, F=8)
     Traceback (most recent call last):
     roofline.errors.InputError: comm prices one collective, and this is none; as in AllGather_X(bf16[B_X, D]), ...
     """
+    name, _, amount = expression.strip().partition(" ")
+    if bytes is None and name.isalpha() and amount.strip()[:1].isdigit():
+        expression, bytes = name, amount.strip()
     if bytes is not None:
         expression = _line(expression, bytes, dtype, arguments)
     asked = question(expression, **arguments)

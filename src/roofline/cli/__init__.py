@@ -142,8 +142,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     It is 130 where Ctrl-C ended it, also where what was done by then is shown.
     """
     from roofline.progress import stops
+    from roofline.signatures import on_command_line
 
-    with stops() as stopped:
+    with on_command_line(), stops() as stopped:
         code = _run(arguments)
     if stopped and code in (0, 3):
         click.echo("\n".join(f"{each}: what is shown is of these" for each in stopped), err=True)

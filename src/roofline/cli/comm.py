@@ -31,14 +31,15 @@ def command(words: tuple[str, ...], bytes: str | None, dtype: str, as_json: bool
 
     \b
     roofline comm "AllGather_Y(bf16[2048_Y, 8192])" --on v5e:8x4
-    roofline comm allreduce --bytes 1e9 --on h100:8
+    roofline comm allreduce 500MB --on h100:8
     roofline comm allreduce --bytes 1GB --on h100:8,mi300x:8
     roofline comm "AllReduce_X(bf16[B, D] {U_X})" --on dgx-h100:1024 --sharp B=8192 D=8192
     """
     from roofline.bounds.communication import comm
 
     expressions, sizes = split_words(words)
-    expression = one_expression(expressions)
+    named = len(expressions) == 2 and expressions[0].isalpha() and expressions[1][:1].isdigit()
+    expression = " ".join(expressions) if named else one_expression(expressions)
     if expression is None:
         raise InputError("the collective is missing", hint="for instance 'AllGather_X(bf16[B_X, D])'")
     given: dict[str, Any] = {} if bytes is None else {"bytes": bytes, "dtype": dtype}

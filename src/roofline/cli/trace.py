@@ -43,7 +43,7 @@ _PICTURES = (".svg", ".png", ".pdf")
     *options("input jax"),
     option("batch", type=int, help="Size of an ONNX file's symbolic batch."),
     *options("trips backward"),
-    option("optimizer", help="And a step: sgd, adam, adamw, rmsprop, adagrad."),
+    option("optimizer"),
     *SEVERAL,
     *BYTES["each-op"],
     *ESTIMATE,

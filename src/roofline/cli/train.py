@@ -17,6 +17,7 @@ from roofline.cli.progress import working
 from roofline.counts import count
 from roofline.errors import InputError
 from roofline.quantity import whole_number
+from roofline.signatures import MEANINGS
 from roofline.sizes import LARGEST
 
 #: Options that say nothing without another.
@@ -69,7 +70,7 @@ _OF_BUDGETS = (
         name="using",
         default="adam",
         values="adam adamw lion momentum sgd",
-        help="adam (adamw), lion, momentum, sgd.",
+        help=MEANINGS["using"],
     ),
     option("weights", help="Format of weights and activations (default: the model's own)."),
     *options("gradients moments master tokens mfu measured days chip-hours price"),

@@ -37,6 +37,7 @@ from roofline.hardware.rate import data_level, rate
 from roofline.ops.collectives.registry import LIKE
 from roofline.quantity import format_quantity
 from roofline.sections import Amount, Column, Row, Section, Table, figures
+from roofline.signatures import spelled
 from roofline.sizes import Size, is_array, is_symbol
 from roofline.statements import Assumption
 from roofline.work import Key, Op
@@ -295,7 +296,7 @@ class Estimator:
         found = self.record(KernelRun("eager_kernel", "any", "", {}, ()), machine)
         if found is None or found.library != self.library:
             wrong = f"what {self.library} takes to start a kernel without a CUDA graph is not known on {machine.key}"
-            raise InputError(wrong, hint="leave --eager out: graphs are the default of serving frameworks")
+            raise InputError(wrong, hint=f"leave {spelled('eager')} out: graphs are the default of serving frameworks")
         return found.values["host_time"]
 
     def estimated(self, answer: Bound) -> Bound:

@@ -26,6 +26,7 @@ from roofline.estimates.kernel_model import ChipFigures
 from roofline.estimates.own_runs import MeasuredKernel, csv_rows, left_out, row_number
 from roofline.estimates.served import served_shapes
 from roofline.models.serving.answer import serve
+from roofline.signatures import spelled
 
 #: Names of a column.
 NAMES = {"batch": ("batch", "concurrency"), "prompt": ("prompt", "isl"), "output": ("output", "osl")}
@@ -62,7 +63,9 @@ def calibrate(
     }  # fmt: skip
     given = {name: value for name, value in served.items() if value is not None}
     if model is None and given:
-        raise InputError(f"--{next(iter(given))} is of a model that is served", hint="name it with --model, model=")
+        raise InputError(
+            f"{spelled(next(iter(given)))} is of a model that is served", hint=f"name it with {spelled('model')}"
+        )
     if model is None:
         return calibrate_kernels(runs, on, library=library, start=start)
     if start is not None:

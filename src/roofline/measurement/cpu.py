@@ -31,6 +31,7 @@ from roofline.measurement.processor import (
 )
 from roofline.measurement.result import Conditions, Measurement
 from roofline.measurement.threads import LibraryThreads, ThreadTeam, core_watch
+from roofline.signatures import spelled
 
 #: Bytes of all arrays together, in full and quick; rounds, windows of each probe a round, and seconds for all of it.
 MEMORY, QUICK_MEMORY = 768 * 2**20, 384 * 2**20
@@ -67,7 +68,7 @@ def measure(
     if device is not None:
         if seconds is not None:
             hint = "an accelerator takes as long as it needs: leave it out"
-            raise InputError("--seconds is for processors", hint=hint)
+            raise InputError(f"{spelled('seconds')} is for processors", hint=hint)
         found: Measurement = capability("measured_device")(device, quick=quick, progress=progress)
         return found
     if seconds is not None and not 1 <= seconds <= LONGEST:

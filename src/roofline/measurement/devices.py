@@ -24,6 +24,7 @@ from roofline.measurement.all_reduce import all_reduce
 from roofline.measurement.probes import Progress
 from roofline.measurement.result import Measurement
 from roofline.quantity import whole_number
+from roofline.signatures import spelled
 
 #: Formats tried, by PyTorch's names; one the device cannot multiply is left out.
 TORCH_FORMATS = {"fp64": "float64", "fp32": "float32", "fp16": "float16", "bf16": "bfloat16", "int8": "int8"}
@@ -82,7 +83,9 @@ class TorchDevice:
     def __init__(self, index: int = 0) -> None:
         torch = load_extra("torch", "torch")
         if not torch.cuda.is_available():
-            raise InputError("PyTorch sees no accelerator here", hint="leave --device out to measure the processor")
+            raise InputError(
+                "PyTorch sees no accelerator here", hint=f"leave {spelled('device')} out to measure the processor"
+            )
         if index >= torch.cuda.device_count():
             raise InputError(f"there is no device {index}", hint=f"PyTorch sees {torch.cuda.device_count()}")
         self.torch: Any = torch

@@ -23,6 +23,7 @@ from roofline.measurement.samples import SampleSummary
 from roofline.progress import stopped
 from roofline.quantity import format_percent, format_quantity
 from roofline.sections import BLANK, Amount, Column, Headline, Row, Section, Sentences, Table, assumes, figures
+from roofline.signatures import spelled
 
 if TYPE_CHECKING:
     from roofline.estimates.estimator import Estimator, Expectation
@@ -235,7 +236,7 @@ def bounds_of(runs: Sequence[tuple[Measured, Machine]]) -> list[Bound]:
 def check_ran_on(run: Measured, machine: Machine) -> None:
     """Raise where a run says that it ran on another machine."""
     if run.on and run.on.lower() not in (machine.key, *machine.aliases):
-        hint = f"ask --on {run.on}, or leave the column out"
+        hint = f"ask {spelled('on', run.on)}, or leave the column out"
         raise InputError(f"{run.name!r} ran on {run.on!r}, not on {machine.name}", hint=hint)
 
 

@@ -16,6 +16,7 @@ from roofline.models.weights import Storage, Weight, join_path
 from roofline.ops.contraction import contraction
 from roofline.ops.elementwise import elementwise
 from roofline.ops.reduction import norm
+from roofline.signatures import spelled
 from roofline.sizes import Size, exact_div
 from roofline.work import Op, Tensor, Work
 
@@ -154,7 +155,7 @@ class OperationBuilder:
         if name not in self.kept:
             raise InputError(
                 f"a stage of the pipeline needs {name} from an earlier one: that is not modelled",
-                hint="pipeline 1; --tensor splits layers",
+                hint=f"{spelled('pipeline', 1)}; {spelled('tensor')} splits layers",
             )
         return self.kept[name]
 

@@ -205,6 +205,10 @@ def _only_shared(scope: Scope, node: BinaryNode, paired: _Paired) -> str:
     names = [scope.show_label(label) for label in shared]
     first = names[-1]
     hint = f"write the result (-> …) or name what is contracted (·_{first})"
+    last, labels = paired.right.labels[-1], {*paired.left.labels, *paired.right.labels}
+    if len(shared) == 2 and paired.left.labels[0] == last:  # a square: [N, K] * [K, N]
+        other = next(letter for letter in "MPQRST" if letter not in labels)
+        hint += f"; for a square result give the last {last} a name of its own and tie the two, {other}={last}"
     raise scope.fail(f"{shapes} share {' and '.join(names)}, so what is contracted must be said", node.position, hint)
 
 

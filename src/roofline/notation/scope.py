@@ -128,7 +128,8 @@ class Scope:
         labels = [axis.label for axis in axes]
         for position, label in enumerate(labels):
             if label in labels[:position]:
-                hint = "give the second one a name of its own"
+                other = next(letter for letter in "KMPQRST" if letter not in labels)
+                hint = f"give the second one a name of its own and tie the two: {label}, {other} with {other}={label}"
                 raise self.fail(f"{label} stands twice in one tensor", dims[position].span, hint)
         shape = Shape(self.ident(node.name), dtype, axes, "input", node.unreduced, layout=node.layout)
         shape = shape._replace(written=self.show(shape))

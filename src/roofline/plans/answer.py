@@ -53,7 +53,7 @@ from roofline.plans.speculation import Acceptance, Speculating
 from roofline.progress import counted, stopped, tell
 from roofline.quantity import Figure, figure, format_amount, format_number, parse
 from roofline.sections import BLANK, Amount, Column, Headline, Pairs, Row, Section, Sentences, Table, assumes, figures
-from roofline.signatures import listed_names, takes
+from roofline.signatures import listed_names, spelled, takes
 from roofline.sizes import plain_numbers
 
 SCHEMA = "roofline/plan/1"
@@ -262,7 +262,7 @@ class DeploymentPlan(Answer):
                     f"nearest: {self.nearest.deployment}, {self._cost(self.nearest)}: {self.nearest.reason.text}"
                 )
             return lines
-        why = "" if self.asked.prices else ", as no prices are given (--prices h100=3, or table)"
+        why = "" if self.asked.prices else f", as no prices are given ({spelled('prices', 'h100=3')}, or table)"
         ranked = "" if self.asked.objective == "cost" else f", the fewest{why}"
         lines = [f"take {self._in_words(best.deployment)}: {self._cost(best)}{ranked}"]
         times = []
@@ -397,7 +397,7 @@ class DeploymentPlan(Answer):
                 said.append("what figures are worth leaves out those that the constants do not follow")
         said += self._of_drafts() + self._of_energy()
         if any(choice.deployment.replica.formats != "bf16" for choice in self.choices):
-            said.append("narrower formats change what a model answers: --formats bf16 keeps them out")
+            said.append(f"narrower formats change what a model answers: {spelled('formats', 'bf16')} keeps them out")
         return tuple(said)
 
     def _of_drafts(self) -> list[str]:
@@ -549,18 +549,22 @@ def plan(
     if objective == "cost":
         prices = each_priced(prices, on) if prices else read_prices(["table"], on)
     if not count or min(count) < 1:
-        raise InputError("a plan of no chips", hint="numbers from 1, as in --count 8, 8,16 or 1:64")
+        raise InputError("a plan of no chips", hint=f"numbers from 1, as in {spelled('count', '8,16')} or 1:64")
     for name in on:
         if ":" in name:
             raise InputError(
-                f"{name!r} is a number of chips", hint=f"name the kind, {name.partition(':')[0]}; --count says how many"
+                f"{name!r} is a number of chips",
+                hint=f"name the kind, {name.partition(':')[0]}; {spelled('count')} says how many",
             )
     if estimate is not None:
         from roofline.plans.replicas import estimator_of
 
         estimator_of(estimate)
     if estimate is not None and draft:
-        raise InputError("no library's speculative steps were measured", hint="leave out --estimate or --draft")
+        raise InputError(
+            "no library's speculative steps were measured",
+            hint=f"leave out {spelled('estimate')} or {spelled('draft')}",
+        )
     times = {
         name: None if value is None else parse(value, "s")
         for name, value in (("first_token", ttft), ("per_token", tpot), ("end_to_end", e2e))

@@ -18,10 +18,12 @@ from typing import Any
 from roofline.answers import attributes
 from roofline.errors import InputError, QuantityError, quoted
 from roofline.files import read_toml
+from roofline.hardware import chip as machine_named
 from roofline.models.description import Model
 from roofline.plans.load import LENGTHS
 from roofline.plans.speculation import Speculating
 from roofline.quantity import format_number, parse
+from roofline.signatures import spelled
 from roofline.sizes import check
 
 #: Seconds of the units a rate may be given in.
@@ -231,8 +233,8 @@ def read_prices(words: Sequence[str], chips: Sequence[str]) -> dict[str, float]:
     for item in own:
         name, equals, text = (part.strip() for part in item.partition("="))
         if not equals or not name or not text:
-            hint = "for instance --prices h100=2.5,h200=3.1, or table, or table,h100=2.5"
-            raise InputError(f"--prices {item!r} is not CHIP=DOLLARS", hint=hint)
+            hint = f"for instance {spelled('prices', 'h100=2.5,h200=3.1')}, or table, or table,h100=2.5"
+            raise InputError(f"{spelled('prices')} {item!r} is not CHIP=DOLLARS", hint=hint)
         if name not in chips:
             raise InputError(f"a price of {name}, which the plan is not about", hint=f"chips are {', '.join(chips)}")
         found[name] = parse(text, "USD/h")
@@ -245,8 +247,14 @@ def each_priced(prices: Mapping[str, float], chips: Sequence[str]) -> dict[str, 
     """Prices as they are, where each chip has one."""
     missing = [name for name in chips if name not in prices]
     if missing:
-        more = f", or take what is listed: --prices table,{next(iter(prices))}=…" if missing[0] in price_table() else ""
-        raise InputError(f"no price of {missing[0]}", hint=f"give one for each chip: --prices {missing[0]}=3{more}")
+        more = (
+            f", or take what is listed: {spelled('prices', f'table,{next(iter(prices))}=…')}"
+            if missing[0] in price_table()
+            else ""
+        )
+        raise InputError(
+            f"no price of {missing[0]}", hint=f"give one for each chip: {spelled('prices', f'{missing[0]}=3')}{more}"
+        )
     return dict(prices)
 
 
@@ -264,9 +272,10 @@ def price_table() -> Mapping[str, Mapping[str, Any]]:
 def listed_price(chip: str) -> Mapping[str, Any]:
     """The published price of a chip."""
     if chip not in price_table():
+        machine_named(chip)  # a name of no chip is said before its price
         known = ", ".join(price_table())
         raise InputError(
             f"no price of {chip} is listed",
-            hint=f"give one beside the table: --prices table,{chip}=3 (listed: {known})",
+            hint=f"give one beside the table: {spelled('prices', f'table,{chip}=3')} (listed: {known})",
         )
     return price_table()[chip]

@@ -44,6 +44,7 @@ from roofline.models.serving import serve_bound
 from roofline.models.serving.speculation import Drafter, drafter
 from roofline.plans.load import ServerTimes
 from roofline.plans.question import Load, PlanQuestion
+from roofline.signatures import spelled
 from roofline.sizes import Codes
 
 #: Formats that are tried, as options of a step: matrices and their arithmetic, then keys and values too.
@@ -294,16 +295,23 @@ def unloaded(asked: PlanQuestion, replica: Replica) -> UnloadedReplica:
     """Price a replica without load; raises where the model does not divide so or no such chips are joined."""
     load, formats = asked.load, FORMATS[replica.formats]
     if asked.library is not None and replica.pipeline > 1:
-        raise InputError("what to expect over the stages of a pipeline is not known", hint="leave --estimate out")
+        raise InputError(
+            "what to expect over the stages of a pipeline is not known", hint=f"leave {spelled('estimate')} out"
+        )
     machine = target(replica.target, set=asked.options.get("set"))
     if not _computes_in(machine, replica.formats):
         named = formats.get("compute", "bf16")
-        raise InputError(f"no peak of {named} arithmetic is known of {replica.chip}", hint="choose other --formats")
+        raise InputError(
+            f"no peak of {named} arithmetic is known of {replica.chip}",
+            hint=f"choose other formats, {spelled('formats')}",
+        )
     ways = Parallelism.on(machine, **_fields(replica))
     stages, _ = local_stages(asked.model, machine, ways)
     level = data_level(machine)
     if level.capacity is None:
-        raise InputError(f"the capacity of {level.name} of {machine.name} is not known", hint="give it with --set")
+        raise InputError(
+            f"the capacity of {level.name} of {machine.name} is not known", hint=f"give it with {spelled('set')}"
+        )
     kv, weights = formats.get("kv"), formats.get("weights")
     # the stage with the most
     held = max(stages, key=lambda part: part.weight_bytes(weights) + part.cache_bytes(load.peak_context, dtype=kv))

@@ -30,6 +30,7 @@ import numpy as np
 from roofline.errors import InputError
 from roofline.models.description import Model
 from roofline.models.serving.speculation import expected_tokens
+from roofline.signatures import spelled
 
 #: Times the longest check after which the checks of an answer grow with its length alone.
 SETTLED = 40
@@ -44,7 +45,7 @@ class Acceptance:
 
     def __post_init__(self) -> None:
         if self.length < 1:
-            raise InputError(f"a draft of {self.length} tokens", hint="1 or more, as in --draft 4")
+            raise InputError(f"a draft of {self.length} tokens", hint=f"1 or more, as in {spelled('draft', 4)}")
         if not 0 <= self.chance <= 1:
             raise InputError(f"an acceptance of {self.chance:g} is no probability", hint="from 0 to 1, as in 0.8")
 

@@ -42,7 +42,7 @@ from roofline.sections import (
     incomplete,
     spread,
 )
-from roofline.signatures import takes
+from roofline.signatures import spelled, takes
 from roofline.sizes import Codes, Size, is_array, is_symbol, maximum, plain_numbers, product
 from roofline.statements import HEADLINE_GAPS, without
 
@@ -479,7 +479,7 @@ def serve(
     :func:`roofline.models.serve_bound`; ``past``, ``logits``, ``images`` and ``image_size`` concern prefill alone.
     """
     if prompt is None and context is None:
-        hint = "give a prompt to prefill, a context to decode after, or both (--context 8k, context=8192)"
+        hint = f"give a prompt to prefill, a context to decode after, or both ({spelled('context', '8k')})"
         raise InputError("nothing is asked for", hint=hint)
     described = load(model)
     later = {name: value for name, value in options.items() if name not in PREFILL_ONLY}

@@ -26,7 +26,7 @@ from roofline.models.parallelism.layout import pool as chips_sharing
 from roofline.models.serving.answer import FurtherAnswer, Serving, serve
 from roofline.quantity import Figure, figure, format_amount, format_number, parse, whole_number
 from roofline.sections import paragraph
-from roofline.signatures import takes
+from roofline.signatures import spelled, takes
 from roofline.sizes import Size, check, is_array, is_zero, plain_numbers
 
 if TYPE_CHECKING:
@@ -63,16 +63,16 @@ class ServingQuestion:
         for name in names:
             value = self.context if name == "context" else self.sizes[name]
             if value is None:
-                raise InputError(f"{option} needs --{name}", hint=f"for instance --{name} 1024, {name}=1024")
+                raise InputError(f"{spelled(option)} needs {spelled(name)}", hint=f"for instance {spelled(name, 1024)}")
             if is_several(value):
-                raise InputError(f"{option} is about one configuration", hint=f"give --{name} one value")
+                raise InputError(
+                    f"{spelled(option)} is about one configuration", hint=f"give {spelled(name)} one value"
+                )
             found.append(value)
         listed = (name for name, value in self.arguments.items() if is_several(value) and not isinstance(value, tuple))
         several = next(listed, None)
         if several is not None:
-            raise InputError(
-                f"{option} is about one configuration", hint=f"give --{several.replace('_', '-')} one value"
-            )
+            raise InputError(f"{spelled(option)} is about one configuration", hint=f"give {spelled(several)} one value")
         return found
 
 
@@ -99,7 +99,7 @@ def _answer(key: str, answer: Any) -> FurtherAnswer:
 def _generation(asked: ServingQuestion, found: Any) -> FurtherAnswer:
     from roofline.models.serving.generation import FORM_TEXT, generation
 
-    batch, prompt = asked.need("--output", "batch", "prompt")
+    batch, prompt = asked.need("output", "batch", "prompt")
     sizes = {"batch": batch, "prompt": prompt, "output": asked.wanted["output"], "form": asked.wanted["form"]}
     answer = generation(asked.model, **sizes, **asked.arguments)
     mean = answer.mean_time_per_token
@@ -112,10 +112,10 @@ def _generation(asked: ServingQuestion, found: Any) -> FurtherAnswer:
 def _chunked(asked: ServingQuestion, found: Any) -> FurtherAnswer:
     from roofline.models.serving.generation import FORM_TEXT, chunked
 
-    (prompt,) = asked.need("--chunk", "prompt")
+    (prompt,) = asked.need("chunk", "prompt")
     beside: dict[str, Any] = {}
     if asked.sizes["context"] is not None:
-        batch, context = asked.need("--chunk", "batch", "context")
+        batch, context = asked.need("chunk", "batch", "context")
         beside = {"batch": batch, "context": context}
     sizes = {"prompt": prompt, "chunk": asked.wanted["chunk"], "form": asked.wanted["form"]}
     answer = chunked(asked.model, **sizes, **beside, **asked.arguments)
@@ -128,7 +128,7 @@ def _speculation(asked: ServingQuestion, found: Any) -> FurtherAnswer:
     from roofline.models.serving.generation import FORM_TEXT
     from roofline.models.serving.speculation import speculate
 
-    batch, context = asked.need("--draft", "batch", "context")
+    batch, context = asked.need("draft", "batch", "context")
     by: Any = 0.1 if asked.wanted["draft_by"] is None else asked.wanted["draft_by"]
     with suppress(ValueError):
         by = float(by)
@@ -148,13 +148,14 @@ def _disaggregation(asked: ServingQuestion, found: Any) -> FurtherAnswer:
     from roofline.hardware.catalog import behind_colon
     from roofline.models.serving.disaggregation import disaggregate
 
-    batch, prompt = asked.need("--prefill-on", "batch", "prompt")
+    batch, prompt = asked.need("prefill_on", "batch", "prompt")
     if asked.arguments.get("images"):
         raise InputError("images on prefill chips of their own are not modelled", hint="leave the images out")
     if asked.wanted["output"] is None:
-        raise InputError("--prefill-on needs --output", hint="tokens of an answer, as in --output 512")
+        needs = f"{spelled('prefill_on')} needs {spelled('output')}"
+        raise InputError(needs, hint=f"tokens of an answer, as in {spelled('output', 512)}")
     if "past" in asked.arguments:
-        raise InputError("--prefill-on is about whole prompts", hint="leave --past out")
+        raise InputError(f"{spelled('prefill_on')} is about whole prompts", hint=f"leave {spelled('past')} out")
     target = behind_colon(asked.wanted["prefill_on"])
     shape = target.partition(":")[2]
     chips = asked.wanted["prefill_tensor"]
@@ -185,7 +186,7 @@ def _fewest(asked: ServingQuestion, found: Any) -> FurtherAnswer:
 
     sizes: dict[str, Any] = {}
     if asked.context is not None:
-        batch, context = asked.need("--fit", "batch", "context")
+        batch, context = asked.need("fit", "batch", "context")
         # the token that a decode step adds needs memory too
         adds = 0 if found is not None and found.decode is None else 1
         sizes = {"batch": batch, "context": context + adds}
@@ -202,7 +203,10 @@ def _cost(asked: ServingQuestion, found: Any) -> FurtherAnswer:
     from roofline.models.serving.generation import FORM_TEXT, check_form, time_in_form
 
     if found is None:
-        raise InputError("--price and --power need a step to price", hint="give --prompt or --context")
+        raise InputError(
+            f"{spelled('price')} and {spelled('power')} need a step to price",
+            hint=f"give {spelled('prompt')} or {spelled('context')}",
+        )
     price, text = asked.wanted["price"], asked.wanted["power"]
     price = figure(price, "USD/h")
     machine = (found.decode or found.prefill).machine
@@ -214,7 +218,9 @@ def _cost(asked: ServingQuestion, found: Any) -> FurtherAnswer:
         is_tdp = str(text).lower() == "tdp"
         power = chip_power(machine) if is_tdp else parse(text, "W")
         if power is None:
-            raise InputError(f"no power of {machine.name} is known", hint="give it in watts, as in --power 700")
+            raise InputError(
+                f"no power of {machine.name} is known", hint=f"give it in watts, as in {spelled('power', 700)}"
+            )
         if is_tdp:
             said.append(f"power: the data sheet's {power:g} W, an upper bound, hosts and cooling not in it")
     costs = {}
@@ -245,13 +251,15 @@ def _advice(asked: ServingQuestion, found: Any) -> FurtherAnswer:
 
     lists = []
     if found is not None and found.prefill is not None:
-        batch, prompt = asked.need("--advise", "batch", "prompt")
+        batch, prompt = asked.need("advise", "batch", "prompt")
         lists.append(advise_step(asked.model, "prefill", batch=batch, prompt=prompt, **asked.arguments))
     if found is not None and found.decode is not None:
-        batch, context = asked.need("--advise", "batch", "context")
+        batch, context = asked.need("advise", "batch", "context")
         lists.append(advise_step(asked.model, "decode", batch=batch, context=context, **asked.decoding))
     if not lists:
-        raise InputError("--advise needs a step to move", hint="give --prompt or --context")
+        raise InputError(
+            f"{spelled('advise')} needs a step to move", hint=f"give {spelled('prompt')} or {spelled('context')}"
+        )
     lines = tuple(each for found in lists for each in found)
     return FurtherAnswer("advice", lines, lambda: [part for found in lists for part in advice_sections(found)])
 
@@ -351,14 +359,14 @@ def decodes_several(sizes: dict[str, Any], arguments: dict[str, Any]) -> bool:
 def _check(asked: ServingQuestion, tpot: Any, is_front: bool) -> None:
     """Refuse what says nothing: a limit on one step, and a bound of what has all three."""
     if tpot is not None and not decodes_several(asked.sizes, asked.arguments):
-        hint = "give several batches, contexts or numbers of chips, as in --batch 1:256:*2, batch=[1, 64, 256]"
-        raise InputError("--tpot chooses among steps of decoding, and this is one", hint=hint)
+        hint = f"give several batches, contexts or numbers of chips, as in {spelled('batch', '1:256:*2')}"
+        raise InputError(f"{spelled('tpot')} chooses among steps of decoding, and this is one", hint=hint)
     form, longer = asked.wanted["form"], ("output", "chunk", "draft", "prefill_on", "price", "power")
     if form != "lower" and not is_front and all(asked.wanted[name] is None for name in longer):
-        names = ", ".join(f"--{name.replace('_', '-')}" for name in longer)
+        names = ", ".join(map(spelled, longer))
         raise InputError(
-            f"--form {form} says nothing about a step, which has all three bounds",
-            hint=f"add one of {names}, or several batches, or leave --form out",
+            f"{spelled('form', form)} says nothing about a step, which has all three bounds",
+            hint=f"add one of {names}, or several batches, or leave {spelled('form')} out",
         )
 
 
@@ -373,7 +381,7 @@ def _front(asked: ServingQuestion, tpot: Any) -> Any:
     from roofline.models.serving.pareto import latency_throughput
 
     if asked.context is None:
-        raise InputError("a front needs a context to decode after", hint="for instance --context 8192, context=8192")
+        raise InputError("a front needs a context to decode after", hint=f"for instance {spelled('context', 8192)}")
     sizes = {"batch": asked.sizes["batch"], "context": asked.context, "form": asked.wanted["form"], "tpot": tpot}
     return latency_throughput(asked.model, **sizes, **asked.decoding)
 
