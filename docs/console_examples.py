@@ -1,32 +1,31 @@
 """Console examples of the pages: in colour, and on a phone at a phone's width.
 
 The colours are those of a terminal: the subject strong, what binds or does not fit red, assumptions quiet. An example
-that stands on the first screens of a page is run again with a phone's columns, and a phone shows that output. Of the
-others sentences go on below on a phone, and tables scroll in their box.
+with a table wider than a phone is run, what it prints is laid out for a phone's columns too, and a phone shows that.
 """
 
 from __future__ import annotations
 
 import difflib
+import io
 import re
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import chdir
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 from docutils import nodes
 from pygments.lexer import Lexer
 from pygments.token import Comment, Generic, Keyword, Name, String, Text, _TokenType
-from tests.doc_blocks import Block, Command, agrees, commands, prepare, run_once
+from rich.console import Console
+from tests.doc_blocks import Block, Command, agrees, commands, prepare, run, trimmed
 
 from roofline.cli import main
 
 #: Columns of a terminal that a phone of 390 px shows in the type of `pages.css`.
 PHONE = 56
-
-#: Examples of a page that are run for a phone too: those on its first screens.
-FIRST = 2
 
 #: A line of output that begins farther to the right belongs to a column of a table.
 SET_IN = 8
@@ -107,9 +106,7 @@ def _output(line: str, at: int, first: bool, listed: _TokenType, follows: str) -
         yield at, Generic.Strong, columns[0]
         yield at + len(columns[0]), Text, line[len(columns[0]) :]
     else:
-        # a sentence; what stands far to the right goes on with a column of the row above
-        said = len(columns) == 1 and len(line) - len(line.lstrip()) < SET_IN
-        done, plain = 0, Generic.Output if said else Text
+        done, plain = 0, Generic.Output if is_sentence(line) else Text
         binds = line.rstrip().endswith("binds")
         for found in _INLINE.finditer(line):
             yield at + done, plain, line[done : found.start()]
@@ -119,12 +116,56 @@ def _output(line: str, at: int, first: bool, listed: _TokenType, follows: str) -
         yield at + done, plain, line[done:]
 
 
+class _TwoWidths(io.StringIO):
+    """Standard output of one run: what it shows in 100 columns, and in ``narrow`` what it shows on a phone."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.narrow = io.StringIO()
+        self.wide_only = False
+
+    def write(self, text: str) -> int:
+        if not self.wide_only:
+            self.narrow.write(text)
+        return super().write(text)
+
+
+_print = Console.print
+
+
+def _print_twice(console: Console, *said: Any, **how: Any) -> None:
+    """Print, and print again for a phone where somebody listens."""
+    both = console.file
+    if isinstance(both, _TwoWidths):
+        both.wide_only = True
+        _print(console, *said, **how)
+        both.wide_only = False
+        Console(file=both.narrow, width=PHONE, highlight=False, markup=False).print(*said, **how)
+    else:
+        _print(console, *said, **how)
+
+
 def narrow(command: Command) -> tuple[str, ...] | None:
     """What a command shows on a phone, elided as the page elides it; None where the page's is not what it shows."""
-    wide = run_once(main, command.text)
+    both = _TwoWidths()
+    with mock.patch.object(Console, "print", _print_twice):
+        wide = run(main, command.text, into=both)
     if not agrees(command, wide):
         return None
-    return tuple(elided(command.expected, wide.lines, run_once(main, command.text, PHONE).lines))
+    lines = trimmed(both.narrow.getvalue().splitlines())
+    if any(is_too_wide(line) for line in lines):  # what no console laid out: a chart of signs, a help text
+        lines = run(main, command.text, PHONE).lines
+    return tuple(elided(command.expected, wide.lines, lines))
+
+
+def is_too_wide(line: str) -> bool:
+    """Whether a line is a row of a table that is wider than a phone; a sentence goes on below by itself."""
+    return len(line) > PHONE and not is_sentence(line)
+
+
+def is_sentence(line: str) -> bool:
+    """Whether a line of output has one column, and goes on with none of the row above."""
+    return len(re.split(r" {2,}", line.strip())) == 1 and len(line) - len(line.lstrip()) < SET_IN
 
 
 def elided(expected: Sequence[str], wide: Sequence[str], lines: Sequence[str]) -> Iterator[str]:
@@ -172,22 +213,24 @@ def _words(line: str) -> list[str]:
 
 
 def for_a_phone(app: Any, doctree: nodes.document) -> None:
-    """Put beside the first examples of a page what they show on a phone; the style sheet shows one of the two.
+    """Put beside an example whose tables are too wide what it shows on a phone; the style sheet shows one of the two.
 
     A picture leads to its file.
     """
-    found = [node for node in doctree.findall(nodes.literal_block) if node.get("language") == "console"]
     for image in list(doctree.findall(nodes.image)):
         if not isinstance(image.parent, nodes.reference):  # a picture opens by itself, where a phone can enlarge it
             path = "../" * app.env.docname.count("/") + "_images/" + Path(image["uri"]).name
             image.replace_self(nodes.reference("", "", image.deepcopy(), refuri=path))
-    for node in found if app.env.docname == "index" else found[:FIRST]:
-        block = Block("console", tuple(node.astext().splitlines()), 0)
-        lines: list[str] = []
-        with tempfile.TemporaryDirectory() as folder, chdir(folder):
-            prepare(Path(folder))
-            for command in commands(block):
-                shown = narrow(command) if command.is_ours else command.expected
+    found = [node for node in doctree.findall(nodes.literal_block) if node.get("language") == "console"]
+    found = [node for node in found if any(map(is_too_wide, node.astext().splitlines()))]
+    with tempfile.TemporaryDirectory() as folder, chdir(folder):
+        prepare(Path(folder))
+        for node in found:
+            lines: list[str] = []
+            for command in commands(Block("console", tuple(node.astext().splitlines()), 0)):
+                shown: tuple[str, ...] | None = command.expected
+                if command.is_ours:
+                    shown = narrow(command)
                 if shown is None:
                     break
                 lines += ["", f"$ {command.text}", *shown]

@@ -8,17 +8,30 @@ from __future__ import annotations
 import json
 import re
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from roofline.hardware.machine import Alternate
+    from roofline.cli.entries import CommandEntry
+    from roofline.hardware.machine import Alternate, Machine
 
 DOCS = Path(__file__).resolve().parent
 
 #: The keys of every answer's JSON: parts and schemas.
 JSON_KEYS: dict[str, Any] = tomllib.loads((DOCS / "json_keys.toml").read_text(encoding="utf-8"))
+
+#: The pages of the JSON's keys: title, and the schemas that stand there.
+JSON_PAGES: dict[str, tuple[str, tuple[str, ...]]] = {
+    "bounds": ("bounds and flips", ("comparison", "bound", "solution", "dtypes", "equal", "zones", "advice")),
+    "grids": ("grids, formulas and charts", ("sweep", "machine-sweep", "step-sweep", "grid", "formula", "chart")),
+    "many_chips": ("many chips", ("comm", "plans", "layout", "scaling", "scalings")),
+    "serving": ("models and serving", ("model", "llm")),
+    "training": ("training", ("train", "budget", "training-memory", "train-search")),
+    "programs": ("programs and profiles", ("trace", "points")),
+    "machines": ("chips and this machine", ("chips", "ratios", "measurement")),
+    "accuracy": ("accuracy", ("accuracy", "held-accuracy", "calibration")),
+}
 
 #: A picture of a page, and a command that writes a file of the same name.
 _PICTURE = re.compile(r"^!\[(?P<says>[^\]]+)\]\(images/(?P<name>[\w-]+\.svg)\)", re.MULTILINE)
@@ -31,29 +44,58 @@ FIGURES_CHECKED = "2026-11-23"
 GALLERY = ("tour", "seeds", "serving", "plans", "programs", "measuring", "many_chips")
 
 
-def commands_page() -> str:
-    """Every command with all its options by group, examples first."""
+def command_pages() -> dict[str, str]:
+    """A page that leads to every command and option, and a page for each command."""
     from roofline.cli import reference
 
+    listed = list(reference())
+    takers: dict[str, list[str]] = {}
+    for command in listed:
+        for option in (each for group in command.groups.values() for each in group):
+            takers.setdefault(", ".join(option.words), []).append(f"[{command.name}](commands/{command.name}.md)")
     lines = [
         "# All commands and options",
         "",
-        "*For whoever knows the command and looks for the option.* The same stands in a terminal under",
-        "`roofline COMMAND --help-all`. Which command answers a question says [](../questions.md).",
+        "*For whoever knows the command and looks for the option, or the other way round.* The same stands in a",
+        "terminal under `roofline COMMAND --help-all`. Which command answers a question says [](../questions.md).",
         "",
+        "| command | what it answers |",
+        "|---|---|",
+        *(f"| [`{each.name}`](commands/{each.name}.md) | {_cell(each.says)} |" for each in listed),
+        "",
+        "## Which command takes an option",
+        "",
+        "| option | commands |",
+        "|---|---|",
+        *(f"| `{words}` | {', '.join(takers[words])} |" for words in sorted(takers, key=lambda each: each.lstrip("-"))),
+        "",
+        *_below(f"commands/{each.name}" for each in listed),
     ]
-    for command in reference():
-        lines += [f"## {command.name}", "", f"{command.text}", "", "```sh", command.usage, *command.examples, "```", ""]
-        for heading, options in command.groups.items():
-            lines += [f"**{heading}**", ""]
-            lines += ["| option | what it says |", "|---|---|"]
-            for option in options:
-                words = ", ".join(option.words) + (f" {option.form}" if option.form else "")
-                default = f" Default: `{option.default}`." if option.default else ""
-                older = f" Also {', '.join(f'`{word}`' for word in option.older)}." if option.older else ""
-                lines.append(f"| `{_cell(words)}` | {_cell(option.says)}{default}{older} |")
-            lines.append("")
+    return {"commands": "\n".join(lines) + "\n"} | {f"commands/{each.name}": _command_page(each) for each in listed}
+
+
+def _command_page(command: CommandEntry) -> str:
+    """A command with all its options by group, examples first."""
+    lines = [
+        f"# {command.name}: {command.says}",
+        "",
+        f"*For whoever looks for an option of `roofline {command.name}`.*",
+    ]
+    lines += [command.text, "", "```sh", command.usage, *command.examples, "```", ""]
+    for heading, options in command.groups.items():
+        lines += [f"## {heading[:1].upper()}{heading[1:]}", "", "| option | what it says |", "|---|---|"]
+        for option in options:
+            words = ", ".join(option.words) + (f" {option.form}" if option.form else "")
+            default = f" Default: `{option.default}`." if option.default else ""
+            older = f" Also {', '.join(f'`{word}`' for word in option.older)}." if option.older else ""
+            lines.append(f"| `{_cell(words)}` | {_cell(option.says)}{default}{older} |")
+        lines.append("")
     return "\n".join(lines) + "\n"
+
+
+def _below(pages: Iterable[str]) -> list[str]:
+    """The pages that a page leads to."""
+    return ["```{toctree}", ":maxdepth: 1", ":hidden:", "", *pages, "```"]
 
 
 def gallery_page() -> str:
@@ -109,9 +151,17 @@ def plan_schema_page() -> str:
     return "\n".join(lines) + "\n"
 
 
-def json_page() -> str:
-    """The keys of what ``--json`` prints, schema by schema, then the parts that several have."""
+def json_pages() -> dict[str, str]:
+    """The keys of what ``--json`` prints: a page that leads to the schemas, and a page for each kind of question.
+
+    A part that one page alone uses stands there; what several use, on the page of shared parts.
+    """
     schemas, parts = JSON_KEYS["schemas"], JSON_KEYS["parts"]
+    users: dict[str, set[str]] = {name: set() for name in parts}
+    for page, (_, held) in JSON_PAGES.items():
+        for name in held:
+            _used_by(page, schemas[f"roofline/{name}/1"], users)
+    home = {name: next(iter(pages)) if len(pages) == 1 else "shared" for name, pages in users.items()}
     lines = [
         "# The keys of the JSON",
         "",
@@ -122,28 +172,56 @@ def json_page() -> str:
         "",
         "| command | schema |",
         "|---|---|",
-        *(f"| {schema['says']} | [{name}](#{_anchor(name)}) |" for name, schema in schemas.items()),
-        "",
     ]
-    for name, part in schemas.items():
-        lines += [f"## {name}", ""]
-        if "@" in part:
-            lines += [f"{part['says']}: the keys of [{part['@']}](#{part['@']}).", ""]
-        else:
-            lines += [f"{part['says']}.", "", *_key_table(part)]
-    lines += ["## Parts", "", "Objects that stand in several answers.", ""]
-    for name, part in parts.items():
-        lines += [f"### {name}", "", *_key_table(part)]
-    return "\n".join(lines) + "\n"
+    found = {}
+    for page, (title, held) in JSON_PAGES.items():
+        text = [f"# JSON: {title}", "", f"*For whoever reads the JSON of {title} by a program.* What the signs mean"]
+        text += ["says [](../json.md).", ""]
+        for name in (f"roofline/{each}/1" for each in held):
+            part = schemas[name]
+            lines.append(f"| {part['says']} | [{name}](json/{page}.md#{_anchor(name)}) |")
+            text += [f"## {name}", ""]
+            if "@" in part:
+                text += [f"{part['says']}: the keys of {_part_link(part['@'], page, home)}.", ""]
+            else:
+                text += [f"{part['says']}.", "", *_key_table(part, page, home)]
+        found[f"json/{page}"] = text + _parts(page, home)
+    found["json/shared"] = ["# JSON: parts of several answers", "", "*For whoever follows a key to what is inside it.*"]
+    found["json/shared"] += ["What the signs mean says [](../json.md).", "", *_parts("shared", home)]
+    found["json"] = [*lines, "", *_below(found)]
+    return {name: "\n".join(text) + "\n" for name, text in found.items()}
 
 
-def _key_table(part: dict[str, str]) -> Iterator[str]:
+def _used_by(page: str, part: dict[str, str], users: dict[str, set[str]]) -> None:
+    """Note that a page uses the parts of a part."""
+    inner = (said.partition("|")[0].strip() for key, said in part.items() if key not in ("says", "@"))
+    for name in (part.get("@", ""), *(said[1:] for said in inner if said[:1] == "@")):
+        if page not in users.get(name, {page}):
+            users[name].add(page)
+            _used_by(page, JSON_KEYS["parts"][name], users)
+
+
+def _parts(page: str, home: dict[str, str]) -> list[str]:
+    """The tables of the parts that stand on a page."""
+    held = [name for name in home if home[name] == page]
+    lines = ["## Parts", "", "What stands inside these answers.", ""] if held and page != "shared" else []
+    for name in held:
+        lines += [f"## {name}" if page == "shared" else f"### {name}", ""]
+        lines += _key_table(JSON_KEYS["parts"][name], page, home)
+    return lines
+
+
+def _part_link(name: str, page: str, home: dict[str, str]) -> str:
+    return f"[{name}]({'' if home[name] == page else home[name] + '.md'}#{name})"
+
+
+def _key_table(part: dict[str, str], page: str, home: dict[str, str]) -> Iterator[str]:
     yield from ("| key | unit | what it is |", "|---|---|---|")
     for key, said in part.items():
         if key != "says":
             unit, _, meaning = (word.strip() for word in said.partition("|"))
             inner = unit[1:] if unit[:1] == "@" else ""
-            linked = "see its schema" if inner == "schema" else f"[{inner}](#{inner})" if inner else unit
+            linked = "see its schema" if inner == "schema" else _part_link(inner, page, home) if inner else unit
             yield f"| {'any name' if key == '*' else _key(key)} | {linked} | {_cell(meaning)} |"
     yield ""
 
@@ -155,7 +233,7 @@ def _key(name: str) -> str:
 
 def _anchor(heading: str) -> str:
     """The anchor that a heading gets."""
-    return re.sub(r"[^a-z0-9_-]", "", heading.lower())
+    return re.sub(r"[^a-z0-9_-]", "", heading.lower().replace(" ", "-"))
 
 
 def _keys(part: dict[str, Any], before: str) -> Iterator[str]:
@@ -179,12 +257,13 @@ def _type(value: dict[str, Any]) -> str:
     return " or ".join(kind + (of if kind == "array" else "") for kind in kinds)
 
 
-def sources_page() -> str:
-    """Peaks and bandwidths of every chip with the source of each, and what other sources say of the same."""
+def source_pages() -> dict[str, str]:
+    """Peaks and bandwidths of every chip with their sources: a page that leads to a page for each family of chips."""
     from roofline.hardware import chips
-    from roofline.hardware.machine import figure_unit
-    from roofline.quantity import format_quantity
 
+    families: dict[str, list[Machine]] = {}
+    for machine in sorted(chips(), key=lambda each: each.vendor.lower()):
+        families.setdefault(machine.family, []).append(machine)
     lines = [
         "# Where the figures of chips come from",
         "",
@@ -194,28 +273,59 @@ def sources_page() -> str:
         "One exception: of the links of TPUs the scaling book's effective rate is taken; `link=spec` takes Google's.",
         f"Held against public sources on {FIGURES_CHECKED}.",
         "",
+        "| family | chips |",
+        "|---|---|",
     ]
-    for machine in chips():
-        held = [(f"{unit.name}.{name}", peak) for unit in machine.units for name, peak in unit.peaks.items()]
-        parts = (*machine.memories, *machine.links)
-        held += [(f"{part.name}.bandwidth", part.bandwidth) for part in parts if part.bandwidth]
-        lines += [
-            f"## {machine.name} ({machine.key})",
-            "",
-            "| figure | taken | source | other sources |",
-            "|---|---|---|---|",
-        ]
-        for path, figure in held:
-            unit = figure_unit(path)
-            others = [other for other in machine.alternates if other.of == path]
-            said = (f"{format_quantity(each.figure.value, unit)} {each.figure.source}" for each in others)
-            marks = (_not_used(each) for each in others)
-            beside = "; ".join(map(str.__add__, said, marks))
-            taken = f"{format_quantity(figure.value, unit)}{'' if figure.basis == 'spec' else f' ({figure.basis})'}"
-            cells = (_cell(text).replace("/", "/<wbr>").replace("_", "_<wbr>") for text in (figure.source, beside))
-            lines.append(f"| {path} | {taken} | {' | '.join(cells)} |")
-        lines.append("")
-    return "\n".join(lines) + "\n"
+    found = {}
+    for family, machines in families.items():
+        page = f"sources/{family}"
+        links = (f"[{each.key}]({page}.md#{_anchor(_chip_heading(each))})" for each in machines)
+        lines.append(f"| {_family(machines)} | {', '.join(links)} |")
+        text = [f"# Sources: {_family(machines)}", "", "*For whoever doubts a figure of these chips.* How a source is"]
+        text += ["chosen, and all other chips: [](../sources.md).", ""]
+        for machine in machines:
+            text += [f"## {_chip_heading(machine)}", "", "| source | taken from it | it also says |", "|---|---|---|"]
+            text += [*_source_rows(machine), ""]
+        found[page] = "\n".join(text) + "\n"
+    return {"sources": "\n".join([*lines, "", *_below(found)]) + "\n"} | found
+
+
+def _chip_heading(machine: Machine) -> str:
+    return f"{machine.name} ({machine.key})"
+
+
+def _family(machines: list[Machine]) -> str:
+    """A family in words, such as ``NVIDIA Ampere``, ``AMD CDNA``, ``Processors of AMD, Intel and NVIDIA``."""
+    makers = list(dict.fromkeys(each.vendor for each in machines))
+    if machines[0].family == "cpu":
+        return f"Processors of {', '.join(makers[:-1])} and {makers[-1]}"
+    word = machines[0].family.split("-")[-1]
+    if word == makers[0].lower():
+        return makers[0]
+    return f"{makers[0]} {word.upper() if word in ('cdna', 'rdna', 'gpu', 'tpu') else word.capitalize()}"
+
+
+def _source_rows(machine: Machine) -> Iterator[str]:
+    """A row for each source: the figures that are taken from it, and what it says besides."""
+    from roofline.hardware.machine import figure_unit
+    from roofline.quantity import format_quantity
+
+    held = [(f"{unit.name}.{name}", peak) for unit in machine.units for name, peak in unit.peaks.items()]
+    held += [
+        (f"{part.name}.bandwidth", part.bandwidth) for part in (*machine.memories, *machine.links) if part.bandwidth
+    ]
+    sources: dict[str, tuple[list[str], list[str]]] = {}
+    for path, figure in held:
+        how = "" if figure.basis == "spec" else f" ({figure.basis})"
+        said = format_quantity(figure.value, figure_unit(path))
+        sources.setdefault(figure.source, ([], []))[0].append(f"{path} {said}{how}")
+        for other in machine.alternates:
+            if other.of == path:
+                said = f"{path} {format_quantity(other.figure.value, figure_unit(path))}{_not_used(other)}"
+                sources.setdefault(other.figure.source, ([], []))[1].append(said)
+    for source, (taken, besides) in sources.items():
+        place = _cell(source).replace("/", "/<wbr>").replace("_", "_<wbr>")
+        yield f"| {place} | {_cell(', '.join(taken))} | {_cell(', '.join(besides))} |"
 
 
 def _not_used(other: Alternate) -> str:
@@ -228,10 +338,13 @@ def write() -> None:
     """Write the pages where they changed, so that a build reads only what is new."""
     folder = DOCS / "generated"
     folder.mkdir(exist_ok=True)
-    pages = {"commands.md": commands_page(), "gallery.md": gallery_page(), "plan_schema.md": plan_schema_page()}
-    pages |= {"json.md": json_page(), "sources.md": sources_page()}
+    pages = command_pages() | json_pages() | source_pages()
+    pages |= {"gallery": gallery_page(), "plan_schema": plan_schema_page()}
+    for stale in {path.relative_to(folder) for path in folder.rglob("*.md")} - {Path(f"{name}.md") for name in pages}:
+        (folder / stale).unlink()
     for name, text in pages.items():
-        path = folder / name
+        path = folder / f"{name}.md"
+        path.parent.mkdir(exist_ok=True)
         if not path.exists() or path.read_text(encoding="utf-8") != text:
             path.write_text(text, encoding="utf-8")
 

@@ -123,10 +123,10 @@ class Shown:
     code: int
 
 
-def run(main: Main, text: str, columns: int = 100) -> Shown:
+def run(main: Main, text: str, columns: int = 100, into: io.StringIO | None = None) -> Shown:
     """Run ``roofline …`` in this process; what goes to standard error is shown too."""
     words = shlex.split(text)
-    shown = io.StringIO()
+    shown = io.StringIO() if into is None else into
     with (
         mock.patch.dict(os.environ, ENVIRONMENT | {"COLUMNS": str(columns)}),
         mock.patch.object(sys, "argv", words),

@@ -4,10 +4,11 @@ import csv
 import json
 import math
 import os
+import re
 from pathlib import Path
 
 import pytest
-from docs.generated_pages import sources_page
+from docs.generated_pages import source_pages
 from tests.strategies import for_each
 
 from roofline import bound
@@ -390,8 +391,18 @@ def test_a_device_name_finds_its_chip():
     assert catalog.chip_of_device("NVIDIA A100-SXM4-80GB") == "a100"
 
 
-def test_the_page_of_sources_has_every_chip_and_every_conflict():
-    page = sources_page()
-    assert page.count("\n## ") == len(chips())
-    assert "| hbm.bandwidth | 8 TB/s |" in page[page.index("(b200)") :]
-    assert not [line for line in page.splitlines() if line.startswith("| ") and line.split(" | ")[2:3] == [""]]
+def test_the_pages_of_sources_have_every_figure_and_every_conflict():
+    pages = source_pages()
+    text = "\n".join(pages.values())
+    assert text.count("\n## ") == len(chips())
+    of_b200 = pages["sources/nvidia-blackwell"].partition("(b200)\n")[2].partition("\n## ")[0]
+    assert "hbm.bandwidth 8 TB/s" in of_b200
+    for machine in chips():
+        rows = text.partition(f"({machine.key})\n")[2].partition("\n## ")[0].splitlines()[3:]
+        cells = [row.strip("|").rsplit(" | ", 2) for row in rows if row.startswith("| ")]
+        taken, besides = (", ".join(filter(None, column)) for column in list(zip(*cells, strict=True))[1:])
+        parts = (*machine.memories, *machine.links)
+        figures = sum(len(unit.peaks) for unit in machine.units) + sum(bool(each.bandwidth) for each in parts)
+        assert len(re.findall(r"\w\.\w+ [\d.]+ \w+/s", taken)) == figures, machine.key
+        said = [each.of for each in machine.alternates if f"{each.of} " in taken]
+        assert len(re.findall(r"\w\.\w+ [\d.]+ \w+/s", besides)) == len(said), machine.key
