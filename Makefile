@@ -11,7 +11,7 @@ N      := 100000
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help accuracy agreement demo test test-long pytest lint types bench fuzz laws lowest docs docs-update web clean
+.PHONY: help accuracy agreement demo test test-long pytest lint types bench fuzz laws lowest docs docs-check docs-update web clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -25,7 +25,7 @@ demo: $(VENV)/ready  ## install, run the lines of docs/demo.txt, write charts to
 	@printf '\ncharts: '; ls $(OUT) | tr '\n' ' '; echo
 
 test: $(VENV)/ready-dev  ## everything CI checks: style, types, import contracts, docs, tests with doctests
-	@$(MAKE) --no-print-directory --jobs=2 pytest lint types docs
+	@$(MAKE) --no-print-directory --jobs=2 pytest lint types docs-check
 
 test-long: $(VENV)/ready-dev  ## the tests with more random examples, fresh ones each time, and every case of the long lists
 	ROOFLINE_LONG=1 $(BIN)/python -m pytest --quiet --numprocesses=auto --dist=worksteal
@@ -43,6 +43,9 @@ types: $(VENV)/ready-dev  ## mypy, strict
 
 docs: $(VENV)/ready-dev  ## build the documentation into docs/_build/html; a warning is an error
 	$(BIN)/sphinx-build --quiet --fail-on-warning --keep-going --jobs auto docs docs/_build/html
+
+docs-check: $(VENV)/ready-dev  ## the same, without running every example for a phone's width once more
+	$(BIN)/sphinx-build --quiet --fail-on-warning --keep-going --jobs auto --tag check docs docs/_build/check
 
 docs-update: $(VENV)/ready-dev  ## run every example of the README and the docs, put its output in place
 	$(BIN)/python -m tests.update_docs

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from roofline.cli.entries import CommandEntry
+    from roofline.cli.command import CommandEntry
     from roofline.hardware.machine import Alternate, Machine
 
 DOCS = Path(__file__).resolve().parent
