@@ -16,16 +16,6 @@ from roofline.charts.specification import Line, Point, Region, Ridge
 from roofline.measurement.runs import Measured, read_measured
 
 __all__ = [
-    "Axis",
-    "Chart",
-    "Line",
-    "Measured",
-    "Point",
-    "Region",
-    "Ridge",
-    "plot",
-    "read_measured",
-    "roofline_chart",
-    "throughput_chart",
-    "time_chart",
-]
+    "Axis", "Chart", "Line", "Measured", "Point", "Region", "Ridge", "plot", "read_measured", "roofline_chart",
+    "throughput_chart", "time_chart",
+]  # fmt: skip

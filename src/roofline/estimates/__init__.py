@@ -94,18 +94,6 @@ def _of_bound(answer: Any, estimator: Estimator) -> Any:
 
 
 __all__ = [
-    "Accuracy",
-    "Calibration",
-    "Estimator",
-    "Expectation",
-    "ExpectedRoof",
-    "HeldAccuracy",
-    "KernelConstants",
-    "accuracy",
-    "calibrate",
-    "calibrate_served",
-    "estimated",
-    "expected_roof",
-    "held_accuracy",
-    "read_constants",
-]
+    "Accuracy", "Calibration", "Estimator", "Expectation", "ExpectedRoof", "HeldAccuracy", "KernelConstants",
+    "accuracy", "calibrate", "calibrate_served", "estimated", "expected_roof", "held_accuracy", "read_constants",
+]  # fmt: skip

@@ -27,50 +27,23 @@ if TYPE_CHECKING:
     from roofline.measurement.timing import run, run_function
 
 __all__ = [
-    "Ceiling",
-    "Curve",
-    "MeasuredMachine",
-    "Measured",
-    "Measurement",
-    "MeasuredPoint",
-    "MeasuredPoints",
-    "measure",
-    "measure_device",
-    "measured_kernels",
-    "points_of",
-    "profile",
-    "read_machine_file",
-    "read_measured",
-    "read_profile",
-    "run",
-    "run_function",
-    "this_machine",
-    "to_toml",
-    "write_machine_file",
-]
+    "Ceiling", "Curve", "MeasuredMachine", "Measured", "Measurement", "MeasuredPoint", "MeasuredPoints", "measure",
+    "measure_device", "measured_kernels", "points_of", "profile", "read_machine_file", "read_measured", "read_profile",
+    "run", "run_function", "this_machine", "to_toml", "write_machine_file",
+]  # fmt: skip
 
-_HOME = {
-    "Ceiling": "result",
-    "Curve": "result",
-    "MeasuredMachine": "machine_file",
-    "Measured": "runs",
-    "Measurement": "result",
-    "MeasuredPoint": "points",
-    "MeasuredPoints": "points",
-    "measure": "cpu",
-    "measure_device": "accelerator",
-    "measured_kernels": "expected",
-    "points_of": "points",
-    "profile": "profiles.reader",
-    "read_machine_file": "machine_file",
-    "read_measured": "runs",
-    "read_profile": "profiles.reader",
-    "run": "timing",
-    "run_function": "timing",
-    "this_machine": "machine_file",
-    "to_toml": "machine_file",
-    "write_machine_file": "machine_file",
+_NAMES = {
+    "accelerator": ("measure_device",),
+    "cpu": ("measure",),
+    "expected": ("measured_kernels",),
+    "machine_file": ("MeasuredMachine", "read_machine_file", "this_machine", "to_toml", "write_machine_file"),
+    "points": ("MeasuredPoint", "MeasuredPoints", "points_of"),
+    "profiles.reader": ("profile", "read_profile"),
+    "result": ("Ceiling", "Curve", "Measurement"),
+    "runs": ("Measured", "read_measured"),
+    "timing": ("run", "run_function"),
 }
+_HOME = {name: module for module, names in _NAMES.items() for name in names}
 
 
 def __getattr__(name: str) -> Any:

@@ -32,40 +32,12 @@ from roofline.sizes import Size, is_zero
 from roofline.work import Op, Tensor, Work
 
 __all__ = [
-    "LEAST_SENT_NOTE",
-    "UNKNOWN",
-    "DeviceGroup",
-    "Reach",
-    "adaptive_windows",
-    "arithmetic",
-    "attention",
-    "causal_convolution",
-    "contraction",
-    "convolution",
-    "distances",
-    "elementwise",
-    "embedding",
-    "fourier",
-    "index_scores",
-    "least_collective",
-    "linear_recurrence",
-    "move",
-    "norm",
-    "norm_backward",
-    "pool",
-    "pool_backward",
-    "recurrent",
-    "reduction",
-    "resample",
-    "scaled_sum",
-    "scan",
-    "selective_scan",
-    "softmax",
-    "softmax_backward",
-    "unknown",
-    "valid_taps_of",
-    "vector",
-]
+    "LEAST_SENT_NOTE", "UNKNOWN", "DeviceGroup", "Reach", "adaptive_windows", "arithmetic", "attention",
+    "causal_convolution", "contraction", "convolution", "distances", "elementwise", "embedding", "fourier",
+    "index_scores", "least_collective", "linear_recurrence", "move", "norm", "norm_backward", "pool", "pool_backward",
+    "recurrent", "reduction", "resample", "scaled_sum", "scan", "selective_scan", "softmax", "softmax_backward",
+    "unknown", "valid_taps_of", "vector",
+]  # fmt: skip
 
 #: Name (where it has one), size and stride of a group of devices that are numbered.
 DeviceGroup: TypeAlias = "tuple[str, int, int]"

@@ -28,25 +28,9 @@ from roofline.sizes import Size, maximum, product
 from roofline.work import Op, Tensor
 
 __all__ = [
-    "UNTOLD",
-    "Call",
-    "PackedWeights",
-    "TensorOperand",
-    "Priced",
-    "find",
-    "find_function",
-    "find_shape",
-    "function",
-    "is_operand",
-    "known_names",
-    "load",
-    "load_functions",
-    "operands_in",
-    "price",
-    "pricing",
-    "rule",
-    "shape",
-]
+    "UNTOLD", "Call", "PackedWeights", "TensorOperand", "Priced", "find", "find_function", "find_shape", "function",
+    "is_operand", "known_names", "load", "load_functions", "operands_in", "price", "pricing", "rule", "shape",
+]  # fmt: skip
 
 #: What a rule gives: an operation, several, or None for one that costs nothing (a view, an allocation).
 Priced: TypeAlias = "Op | Sequence[Op] | None"
