@@ -133,11 +133,7 @@ def scaling(
     asked, beside = _beside(asked, condition, wanted)
     _has_slices(asked.machine, condition, mesh is not None)
     axes = named_axes(mesh) if mesh is not None else _axes(asked.machine, _all(condition.mesh, several))
-    if isinstance(axes.get(wanted), int):
-        other = condition.unknown if condition.unknown != wanted else "B"
-        hint = f"leave its number open (on {asked.machine.key}), or solve for a size, as in unknown={other!r}"
-        raise InputError(f"{wanted} is {axes[wanted]} chips here, and is what is solved for", hint=hint)
-    opened = [axis for axis, size in axes.items() if size is None]
+    opened = _open_axes(axes, wanted, condition, asked.machine)
     unit = chips_inside(asked.machine, network) if len(opened) == 1 and opened[0] not in asked.sizes else 1
     asked = asked.vary(mesh={axis: axis if size is None else size for axis, size in axes.items()})
     sizes = _sizes(
@@ -145,10 +141,7 @@ def scaling(
     )
     if unit > 1:
         asked = asked.vary(mesh={**axes, opened[0]: f"{unit}*{_UNITS}"})
-    kept = {key: size for key, size in sizes.items() if key in axes}
-    if has_arrays(kept):
-        several_values = ", ".join(key for key, size in kept.items() if has_arrays({key: size}))
-        raise SizeError(f"{several_values} has several values", hint="an axis has one number of chips, or is left open")
+    kept = _sizes_of_axes(sizes, axes)
     symbolic = asked.vary(sizes=kept).answer(symbolic=True)
     _crosses_slices(asked.vary(sizes=kept), condition)
     asked = asked.vary(sizes=sizes, plan=symbolic.plan)
@@ -172,6 +165,24 @@ def scaling(
     )  # fmt: skip
     beyond = inner_link_limit(wanted, found.value, asked.machine, unit) if wanted in opened else ()
     return replace(found, assumptions=(*beyond, *found.assumptions), batch=routed.batch(found.value, asked.machine))
+
+
+def _open_axes(axes: Mapping[str, Any], wanted: str, condition: Condition, machine: Machine) -> list[str]:
+    """The axes whose number of chips is open; what is solved for is one of them, or no axis."""
+    if isinstance(axes.get(wanted), int):
+        other = condition.unknown if condition.unknown != wanted else "B"
+        hint = f"leave its number open (on {machine.key}), or solve for a size, as in unknown={other!r}"
+        raise InputError(f"{wanted} is {axes[wanted]} chips here, and is what is solved for", hint=hint)
+    return [axis for axis, size in axes.items() if size is None]
+
+
+def _sizes_of_axes(sizes: Mapping[str, Any], axes: Mapping[str, Any]) -> dict[str, Any]:
+    """The numbers of chips that were given, one for each axis."""
+    kept = {key: size for key, size in sizes.items() if key in axes}
+    several = ", ".join(key for key, size in kept.items() if has_arrays({key: size}))
+    if several:
+        raise SizeError(f"{several} has several values", hint="an axis has one number of chips, or is left open")
+    return kept
 
 
 def _beside(asked: Question, condition: Condition, wanted: str) -> tuple[Question, dict[str, Any]]:

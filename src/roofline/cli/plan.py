@@ -104,16 +104,7 @@ def command(
             shared=shared or 0.0, announce=announced, **options,
         )  # fmt: skip
     if why is not None:
-        about = found.assess(why)
-        reason, name = about.reason, str(about.deployment)
-        if as_json:
-            plain = None if reason is None else reason._asdict()
-            show_json({"asked": why, "deployment": name, "reason": plain})
-        else:
-            nearest = reason is not None and reason.kind != "beaten"
-            of = "" if name in " ".join(why.split()) else f", the {'nearest' if nearest else 'best'} of {why!r}"
-            text = "the one to take" if reason is None else reason.text
-            show([Sentences([f"{why if not of else name}{of}: {text}"])], of=found)
+        _show_reason(found, why, as_json)
         return
     fleet = None if trace is None else found.fleet(trace)
     if as_json:
@@ -132,6 +123,20 @@ def command(
         show_chart(charts_of("plan")[view](found, theme="dark" if dark else "light"), file, None)
     if not found.meets:
         click.get_current_context().exit(MISSED)
+
+
+def _show_reason(found: Any, why: str, as_json: bool) -> None:
+    """Why the best deployment that words mean is not the one to take."""
+    about = found.assess(why)
+    reason, name = about.reason, str(about.deployment)
+    if as_json:
+        plain = None if reason is None else reason._asdict()
+        show_json({"asked": why, "deployment": name, "reason": plain})
+        return
+    nearest = reason is not None and reason.kind != "beaten"
+    of = "" if name in " ".join(why.split()) else f", the {'nearest' if nearest else 'best'} of {why!r}"
+    text = "the one to take" if reason is None else reason.text
+    show([Sentences([f"{why if not of else name}{of}: {text}"])], of=found)
 
 
 def _whole_numbers(name: str, text: str, what: str, hint: str) -> list[int]:

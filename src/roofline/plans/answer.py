@@ -46,7 +46,7 @@ from roofline.plans.question import (
     read_prices,
     read_rate,
 )
-from roofline.plans.replicas import FORMATS, Replica, UnloadedReplica
+from roofline.plans.replicas import FORMATS, Replica, UnloadedReplica, estimator_of
 from roofline.plans.search import Assessment, Deployment, GroupSearch, Reason, Search
 from roofline.plans.simulation import simulation_sections
 from roofline.plans.speculation import Acceptance, Speculating
@@ -540,31 +540,10 @@ def plan(
     shared, accept, memory_share = (figure(value, "") for value in (shared, accept, memory_share))
     estimate = "vllm" if estimate is True else estimate or None
     count, draft = ((each,) if isinstance(each, int) else each for each in (count, draft))
-    unknown = [name for name in formats if name not in FORMATS]
-    if unknown:
-        raise InputError(f"no format {unknown[0]!r} of a plan", hint=suggest(unknown[0], FORMATS, what="formats"))
     objective = objective or ("cost" if prices else "chips")
-    if objective not in ("cost", "chips"):
-        raise InputError(f"no objective {objective!r}", hint="cost or chips")
+    _check(on, count, formats, objective, estimate, draft)
     if objective == "cost":
         prices = each_priced(prices, on) if prices else read_prices(["table"], on)
-    if not count or min(count) < 1:
-        raise InputError("a plan of no chips", hint=f"numbers from 1, as in {spelled('count', '8,16')} or 1:64")
-    for name in on:
-        if ":" in name:
-            raise InputError(
-                f"{name!r} is a number of chips",
-                hint=f"name the kind, {name.partition(':')[0]}; {spelled('count')} says how many",
-            )
-    if estimate is not None:
-        from roofline.plans.replicas import estimator_of
-
-        estimator_of(estimate)
-    if estimate is not None and draft:
-        raise InputError(
-            "no library's speculative steps were measured",
-            hint=f"leave out {spelled('estimate')} or {spelled('draft')}",
-        )
     times = {
         name: None if value is None else parse(value, "s")
         for name, value in (("first_token", ttft), ("per_token", tpot), ("end_to_end", e2e))
@@ -594,11 +573,30 @@ def plan(
     return answer(asked, cluster=None if cluster == Cluster() else cluster)
 
 
-def answer(
-    asked: PlanQuestion,
-    search: Search | None = None,
-    cluster: Cluster | None = None,
-) -> DeploymentPlan:
+def _check(
+    on: Sequence[str], count: Sequence[int], formats: Sequence[str], objective: str, estimate: str | None,
+    draft: Sequence[int],
+) -> None:  # fmt: skip
+    """Refuse what no plan can be made of."""
+    unknown = [name for name in formats if name not in FORMATS]
+    if unknown:
+        raise InputError(f"no format {unknown[0]!r} of a plan", hint=suggest(unknown[0], FORMATS, what="formats"))
+    if objective not in ("cost", "chips"):
+        raise InputError(f"no objective {objective!r}", hint="cost or chips")
+    if not count or min(count) < 1:
+        raise InputError("a plan of no chips", hint=f"numbers from 1, as in {spelled('count', '8,16')} or 1:64")
+    counted = next((name for name in on if ":" in name), None)
+    if counted is not None:
+        hint = f"name the kind, {counted.partition(':')[0]}; {spelled('count')} says how many"
+        raise InputError(f"{counted!r} is a number of chips", hint=hint)
+    if estimate is not None:
+        estimator_of(estimate)
+        if draft:
+            hint = f"leave out {spelled('estimate')} or {spelled('draft')}"
+            raise InputError("no library's speculative steps were measured", hint=hint)
+
+
+def answer(asked: PlanQuestion, search: Search | None = None, cluster: Cluster | None = None) -> DeploymentPlan:
     """Search for the best of each chip, format and draft, and compare; on a cluster each of these is a block.
 
     Ctrl-C keeps what is done by then.
