@@ -353,12 +353,14 @@ def format_amount(value: Any, unit: str = "", digits: int = 3) -> str:
 def format_percent(fraction: Any) -> str:
     """Write a share: two digits below a tenth, whole per cents above; an array as its range.
 
-    >>> format_percent(0.834), format_percent(0.0123)
-    ('83%', '1.2%')
+    >>> format_percent(0.834), format_percent(0.0123), format_percent(5.1e-9)
+    ('83%', '1.2%', 'under 0.01%')
     """
     if is_array(fraction):
         return " … ".join((format_percent(fraction.min()), format_percent(fraction.max())))
-    return f"{float(fraction):.0%}" if fraction >= 0.1 else f"{100 * float(fraction):.2g}%"
+    if 0 < fraction < 1e-4:
+        return "under 0.01%"
+    return f"{float(fraction):,.0%}" if abs(fraction) >= 0.1 else f"{100 * float(fraction):.2g}%"
 
 
 def format_count(number: int) -> str:

@@ -51,6 +51,8 @@ def test_the_seeds_memory_bound_list_is_covered() -> None:
     assert {"int8 weights", "int4 weights"} <= found  # a higher intensity
     assert any(change.startswith("B = ") for change in found)  # reuse of weights
     assert any("H200" in change for change in found)
+    assert not any("fp8" in change for change in found)  # an A100 does not compute in it
+    assert {"fp8 weights", "int8 weights", "int4 weights"} <= changes(PROGRAM, "h100", B=8, D=4096, F=16384)
     small = changes("bf16[B, D] * bf16[D, F]", "v5e", B=64, D=1024, F=1024)
     assert "operands in vmem" in small  # on-chip memory
     fused = changes("h = bf16[B, D] + bf16[B, D]; relu(h)", "h100", B=4096, D=4096)

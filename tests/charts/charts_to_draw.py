@@ -7,7 +7,7 @@ from functools import cache
 
 from roofline.charts import Chart, plot
 from roofline.charts.bars import bars_chart
-from roofline.charts.serving_charts import front_chart, memory_by_part, serving_roofline, time_by_operation
+from roofline.charts.model_charts import front_chart, memory_by_part, serving_roofline, time_by_operation
 from roofline.models import latency_throughput, serve
 
 WEIGHTS_INT8 = "bf16[B, D] * int8[D, F] -> bf16[B, F]"

@@ -18,7 +18,7 @@ from charts_to_draw import (
 
 from roofline.charts.bars import bars_chart
 from roofline.charts.drawing import drawn_layout
-from roofline.charts.serving_charts import front_chart, memory_by_part, serving_roofline, time_by_operation
+from roofline.charts.model_charts import front_chart, memory_by_part, serving_roofline, time_by_operation
 from roofline.cli.output import show_chart
 from roofline.errors import InputError
 from roofline.models import latency_throughput, serve

@@ -53,6 +53,7 @@ def test_a_slider_a_link_and_the_way_back(tab: Tab, explorer: str) -> None:
     shown(tab, f"{explorer}#/operation?{asked}")
     at = {"B": 64, "D": 8192, "F": 8192}
     assert tab.text("#lower") == format_quantity(bound(LINE, on="v5e", **at).lower, "s")
+    tab.page.locator(".advice tr", has_text="int8 weights").wait_for()
     box = tab.page.get_by_label("B, exactly")
     box.fill("512")
     box.press("Enter")
@@ -66,16 +67,32 @@ def test_a_slider_a_link_and_the_way_back(tab: Tab, explorer: str) -> None:
     tab.page.goto("about:blank")
     assert shown(tab, link).text("#lower") == moved
     chips = tab.page.get_by_label("chips to compare")
+    assert tab.page.locator(".advice").count() == 1
     chips.fill("h100,v5e")
     chips.press("Enter")
     tab.page.wait_for_selector("section[aria-label='Machines side by side']")
     assert tab.text("#lower") == format_quantity(bound(LINE, on="h100", **{**at, "B": 512}).lower, "s")
+    mine = tab.page.locator(".advice", has_text="What would move it on h100")  # of the machine that is shown
+    mine.locator("tr", has_text="twice the bf16 peak").get_by_role("button", name="apply").click()
+    twice = bound(LINE, on="h100", **{**at, "B": 512}, set={"tensor.bf16": 2 * 989.4e12})
+    tab.page.locator("#lower", has_text=format_quantity(twice.lower, "s")).wait_for()
+    assert "P_bf16%40h100" in tab.page.url  # the slider of that machine alone
+    assert "twice the bf16 peak: " in tab.text(".diff")
+    tab.page.locator(".tabs").get_by_role("button", name="v5e").click()
+    tab.page.locator(".advice", has_text="What would move it on v5e").wait_for()
+    assert tab.text("#lower") == moved
+    tab.page.go_back()
     tab.page.go_back()
     tab.page.locator("#lower", has_text=moved).wait_for()
     line = tab.page.locator(".advice tr", has_text="twice the bandwidth")
     line.or_(tab.page.locator(".advice tr", has_text="twice the bf16 peak")).get_by_role("button", name="apply").click()
     tab.page.locator(".diff", has_text="faster").wait_for()
     said_nothing(tab, explorer)
+
+
+#: What the fields of a question hold, by their labels.
+FIELDS = """Object.fromEntries([...document.querySelectorAll(".ask label")].map((each) =>
+  [each.firstChild.textContent, each.querySelector("input, select")?.value]))"""
 
 
 def test_from_which_batch_on_a_model_is_not_bound_by_weights(tab: Tab, explorer: str) -> None:
@@ -105,7 +122,10 @@ def test_from_which_batch_on_a_model_is_not_bound_by_weights(tab: Tab, explorer:
     tab.page.locator(".diff", has_text="faster").wait_for()
     narrow = serve_bound("llama-3-70b", "decode", **MODEL, weights="fp8", kv="fp8", compute="bf16")
     assert tab.text("#lower") == format_quantity(narrow.lower, "s")
-    assert tab.page.get_by_label("more options").input_value() == "--compute bf16"
+    fields = tab.page.evaluate(FIELDS)  # they say what the command line says
+    formats = {"weights": "fp8", "keys and values": "fp8", "arithmetic": "bf16"}
+    assert {**fields, **formats, "more options, as on the command line": ""} == fields
+    assert "fp8 weights, keys and values: " in tab.text(".diff")
     said_nothing(tab, explorer)
 
 
@@ -120,6 +140,8 @@ def test_a_machine_that_does_not_fit_is_not_the_cheapest_and_a_page_is_found_as_
     hatched = [each.text_content() for each in tab.page.locator("rect.zone.full title").all()]
     assert hatched == ["does not fit on h100:8"]
     assert "does not fit" in rows
+    wide = "[...document.querySelectorAll('.beside .scroll')].map((each) => [each.scrollWidth, each.clientWidth])"
+    assert all(whole <= room for whole, room in tab.page.evaluate(wide)), "no column is cut off"
     assert "decode at batch 300, context 8,192, at the floor" in rows
     assert "prices: the catalog's “hyperscaler low”" in rows
     assert "cheapest" in rows.partition("h200:8")[2]

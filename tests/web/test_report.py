@@ -17,13 +17,16 @@ from typing import Any
 import pytest
 
 from roofline import bound, compare, estimated, plot, solve, sweep
+from roofline.charts.axes import Axis, Scale
+from roofline.charts.chart import Chart
+from roofline.charts.specification import Point
 from roofline.cli import main
 from roofline.errors import InputError
 from roofline.models import serve_bound
 from roofline.models.serving.answer import serve
 from roofline.models.serving.generation import generation
 from roofline.models.training import train
-from roofline.quantity import format_quantity
+from roofline.quantity import format_percent, format_quantity
 from roofline.web.page import page_of
 from roofline.web.report import report
 from tests.web.conftest import Tab
@@ -204,6 +207,55 @@ def test_the_page_shows_the_answer_and_says_nothing_to_the_console(tab: Tab, of_
         took.append(tab.worked() - start)
     if LONG:  # a time depends on what else the machine does
         assert sorted(took)[len(took) // 2] < 0.05, "a slider moves the answer at once"
+
+
+#: Go from point to point of the first chart, and what is read of each.
+READ_ALL = """async () => {
+  const chart = document.querySelector("section.chart svg[role=img]"), found = [];
+  for (let i = 0; i < MANY; i++) {
+    chart.dispatchEvent(new KeyboardEvent("keydown", {key: "ArrowDown", bubbles: true}));
+    await new Promise((done) => setTimeout(done, 0));
+    found.push(document.querySelector(".read").textContent);
+  }
+  return found;
+}"""
+
+
+def test_numbers_of_a_page_are_written_as_in_a_terminal(tab: Tab, tmp_path: Path) -> None:
+    """Units, prefixes, ties between two roundings, long times, shares: one way to write, in two languages."""
+    dice = random.Random(23)
+    values = [1125.0, 8_125_000.0, 6.25, 999.5, 9995.0, 999_999.0, 119.6, 7200.0, 1e20, 1e30, 3e-18, 1.0, 5e-9]
+    values += [10 ** dice.uniform(-16, 24) for _ in range(300 if LONG else 12)]
+    scale: Scale = "log"
+    for across, up in (("s", "B/s"), ("FLOP/B", "FLOP/s"), ("B", "s")):
+        shares = [dice.choice([1 / 16, 1 / 32, 0.125, 0.135, 0.9996, 5.1e-9, dice.random()]) for _ in values]
+        points = [
+            Point(str(i), x, x, roof=x / share, kind="measured")
+            for i, (x, share) in enumerate(zip(values, shares, strict=True))
+        ]
+        x, y = (Axis("many", unit, scale, (1e-19, 1e31)) for unit in (across, up))
+        opened(tab, report(Chart(kind="time", title="numbers", x=x, y=y, marks=tuple(points))), tmp_path)
+        read = tab.page.evaluate(READ_ALL.replace("MANY", str(len(values))))
+        for i, (value, share) in enumerate(zip(values, shares, strict=True)):
+            said = f"{i} · {format_quantity(value, across)}, {format_quantity(value, up)} · "
+            assert read[i].startswith(said + f"{format_percent(value / (value / share))} of the roof"), read[i]
+
+
+@pytest.mark.parametrize(
+    ("line", "formats"),
+    [
+        ("x = bf16[B, D] * bf16[D, F]; y = fp8[B, D] * fp8[D, F]", "bf16 and fp8 peaks"),
+        ("x = bf16[B, D] * bf16[D, F]; softmax(x)", "bf16 peak"),
+        ("softmax(fp32[B, F])", "fp32 peak"),
+    ],
+)
+def test_a_page_says_of_which_peak_a_share_is(tab: Tab, tmp_path: Path, line: str, formats: str) -> None:
+    sizes = {"B": 64, "D": 16, "F": 8192}
+    asked = bound(line, on="h100", sizes={name: size for name, size in sizes.items() if name in line})
+    said = opened(tab, report(asked), tmp_path)
+    assert asked.utilisation is not None
+    assert f", {format_percent(asked.utilisation)} of the {formats}" in said
+    assert f"against a ridge of {format_quantity(asked.critical_intensity, 'FLOP/B')}" in said
 
 
 #: Names in the picture of a chart that stand on each other or outside, names of lines that stand on a line.

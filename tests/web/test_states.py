@@ -70,7 +70,7 @@ def training(dice: random.Random) -> Asked:
     }  # fmt: skip
     return (
         {"model": "llama-3-8b", **asked}, "train", ["llama-3-8b"], asked,
-        lambda said: {"#lower": seconds(said["step"]["lower"]), ".answer": f"MFU {float(f'{said[MFU] * 100:.3g}'):g}%"},
+        lambda said: {"#lower": seconds(said["step"]["lower"]), ".answer": f"MFU {said[MFU]:.1%} "},
     )  # fmt: skip
 
 

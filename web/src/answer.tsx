@@ -11,7 +11,7 @@ import { isSharded, Sharding } from "./sharding";
 import { nextFlips, passing, SizeChart, tradeOff } from "./sizechart";
 import {
   answer, asked, beside, binding, bindingOf, changed, choose, commandLine, functions, index, initial, keyOf, live, movedWords, now, nowOf, output, page, pending,
-  partsAt, phases, pinned, place, prices, python, refused, reset, set, settle, step, type Mark, type Operation, type Step, type Values,
+  partsAt, phases, pinned, place, prices, python, refused, reset, set, settle, step, type Mark, type Operation, type Rate, type Step, type Values,
 } from "./state";
 
 const NOTCHES = 1000;
@@ -51,18 +51,24 @@ function PriceField({ of, label }: { of: Step; label: string }) {
 /** Tokens that a step makes: one of each sequence, or those of all prompts; of training the batch. */
 const tokens = (of: Step, at: Values): number => (of.name === "train" ? at.batch_tokens : of.name === "prefill" ? at.batch * at.prompt : at.batch);
 
-/** The peak of the unit that works longest, and the intensity at which it meets the memory that works longest. */
-function ridgeOf(of: Step, times: Values, at: Values): { peak: number; at: number } | null {
-  const longest = (unit: string) => of.rates.filter((rate) => rate.unit === unit && times[`time_${rate.resource}`] !== undefined)
-    .sort((a, b) => times[`time_${b.resource}`] - times[`time_${a.resource}`] || at[b.name] - at[a.name])[0];
-  const peak = longest("FLOP/s"), memory = of.rates.find((rate) => rate.unit === "B/s" && rate.resource === of.level) ?? longest("B/s");
-  return peak ? { peak: at[peak.name], at: memory ? at[peak.name] / at[memory.name] : 0 } : null;
+/** The matrix unit against its peak, or the vector unit where there is no matrix work: how much of the time it works, in which formats, and the ridge. */
+function Reached() {
+  const it = step.value, { lower } = answer.value, [flops, bytes] = functions.value[index.value].work(now.value), parts = partsAt(now.value);
+  const place = it.rates.some((rate) => rate.place === "matrix") ? "matrix" : "vector";
+  const spent = (counts: (rate: Rate) => boolean) => it.rates.filter(counts).flatMap((rate) => {
+    const time = it.terms.flatMap((term, i) => term.parts.flatMap((part, k) => (part.rate === rate.name ? parts[i][k] : []))).reduce((a, b) => a + b, 0);
+    return time > 0 ? [{ rate, time }] : [];
+  });
+  const busy = spent((rate) => rate.quantity === "flops" && rate.place === place), sum = (of: typeof busy) => of.reduce((all, each) => all + each.time, 0);
+  const compute = sum(busy), memory = sum(spent((rate) => rate.quantity === "bytes")), formats = [...new Set(busy.map((each) => each.rate.dtype))];
+  if (!(flops > 0)) return null;
+  return <p>{quantity(flops / lower, "FLOP/s")} a chip{compute > 0 && `, ${percent(compute / lower)} of the ${formats.join(" and ")} peak${formats.length > 1 ? "s" : ""}`}
+    {bytes > 0 && ` · ${quantity(flops / bytes, "FLOP/B")}`}{compute > 0 && bytes > 0 && ` against a ridge of ${quantity((flops / compute) / (bytes / memory), "FLOP/B")}`}</p>;
 }
 
 function Card() {
   const times = answer.value, binds = binding(times), it = step.value, at = now.value;
   const needs = times.memory, has = it.capacity, misfit = has !== null && needs > has;
-  const [flops, bytes] = functions.value[index.value].work(at), ridge = ridgeOf(it, times, at);
   const serving = it.name === "decode" || it.name === "prefill", said = [...passing(), ...nextFlips()];
   return (
     <section class="card answer" aria-label="Answer" aria-live="polite">
@@ -74,8 +80,7 @@ function Card() {
       {it.name === "train" && <Mfu />}
       {serving && <p>{quantity(tokens(it, at) / times.lower, "")} tokens/s{it.name === "decode" && ` · ${quantity(1 / times.lower, "")} tokens/s for each user`}</p>}
       <Cost />
-      {flops > 0 && <p>{quantity(flops / times.lower, "FLOP/s")} a chip{ridge && `, ${percent(flops / times.lower / ridge.peak)} of peak`}
-        {bytes > 0 && ` · ${quantity(flops / bytes, "FLOP/B")}`}{ridge && bytes > 0 && ridge.at > 0 && ` against a ridge of ${quantity(ridge.at, "FLOP/B")}`}</p>}
+      <Reached />
       <p>{quantity(times.op_by_op, "s")} one operation after the other · {quantity(times.upper, "s")} if nothing overlaps</p>
       {it.expected && <p class={changed.value.length ? "stale" : ""}>expect {quantity(it.expected.value, "s")} ({quantity(it.expected.low, "s")} to{" "}
         {quantity(it.expected.high, "s")}, 80 %): {it.expected.basis}{changed.value.length ? " · as asked, not as moved" : ""}</p>}
@@ -91,7 +96,7 @@ function Card() {
 function Mfu() {
   const of = page.value!.answer;
   if (typeof of?.mfu !== "number") return null;
-  return <p class={changed.value.length ? "stale" : ""}>MFU {percent(of.mfu)} at most · {quantity(of.tokens_per_day / 1e9, "")} billion tokens a day{changed.value.length ? " · as asked, not as moved" : ""}</p>;
+  return <p class={changed.value.length ? "stale" : ""}>MFU {(100 * of.mfu).toFixed(1)}% at most · {quantity(of.tokens_per_day / 1e9, "")} billion tokens a day{changed.value.length ? " · as asked, not as moved" : ""}</p>;
 }
 
 /** The step and the sizes that it is of: ``decode at batch 64, context 8,192``. */

@@ -3,7 +3,7 @@ import { useRef, useState } from "preact/hooks";
 import { colorOf, nameOf, STYLES } from "./marks";
 import { quantity } from "./quantity";
 import { pinned, type ChartSpec, type Mark } from "./state";
-import { Exports, width } from "./tools";
+import { Exports, Key, width } from "./tools";
 
 const [NAME, BAR, GAP, FIGURE, EDGE] = [20, 16, 10, 92, 4];
 
@@ -53,10 +53,8 @@ export function Bars({ spec }: { spec: ChartSpec }) {
             <text x={Math.min(x(most), WIDTH - 4)} y={HEIGHT - 4} text-anchor={x(most) > WIDTH / 2 ? "end" : "start"}>{limit.text || limit.label}</text></g>}
         </svg>)}
       <p class="read" aria-live="polite">{told || "move over a bar to read it"}</p>
-      {parts.length > 1 && <p class="legend" aria-label="key">{parts.map((part, i) => <button class="key" aria-pressed={!hidden.includes(part)} title="show or hide"
-        onClick={() => setHidden(hidden.includes(part) ? hidden.filter((each) => each !== part) : [...hidden, part])}>
-        <svg viewBox="0 0 26 10" width="26" height="10" aria-hidden="true"><rect width="26" height="10" style={{ fill: STYLES[(bars.find((bar) => bar.part === part)?.series ?? i) % 6][0] }} />
-          <rect width="26" height="10" style={{ fill: `url(#stripe${i})` }} /></svg>{part}</button>)}</p>}
+      {parts.length > 1 && <Key label="key" names={parts} hidden={hidden} hide={setHidden} sign={(part, i) => <><rect width="26" height="10" style={{ fill: STYLES[(bars.find((bar) => bar.part === part)?.series ?? i) % 6][0] }} />
+        <rect width="26" height="10" style={{ fill: `url(#stripe${i})` }} /></>} />}
       {spec.notes.length > 0 && <details class="drawer quiet"><summary>about this chart</summary><ul>{spec.notes.map((note) => <li>{note}</li>)}</ul></details>}
     </section>);
 }

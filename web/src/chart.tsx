@@ -4,10 +4,10 @@ import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { JSX } from "preact";
 import { Bars } from "./bars";
 import { aboutMark } from "./facts";
-import { BOTTOM, Cells, diamond, drawn, HEIGHT, isOf, LEFT, nameOf, shape, shortened, spots, STYLES, textOf, TOP, type Spot, written } from "./marks";
-import { quantity } from "./quantity";
+import { BOTTOM, Cells, Curve, diamond, drawn, HEIGHT, isOf, LEFT, nameOf, shape, spots, STYLES, textOf, TOP, type Spot, written } from "./marks";
+import { percent, quantity } from "./quantity";
 import { pinned, type Axis, type ChartSpec, type Mark } from "./state";
-import { Exports, Figures, width } from "./tools";
+import { Exports, Figures, Key, width } from "./tools";
 
 type Domain = [number, number];
 
@@ -28,6 +28,13 @@ function limits(axis: Axis, log: boolean, values: number[]): Domain {
   if (log && low <= 0) low = Math.min(...values.filter((v) => v > 0), high / 1e6);
   return [low, high];
 }
+
+/** What stands at a tick: steps of ten are no round numbers of minutes; of a rate the second stands at the axis alone. */
+const tickText = (value: number, axis: Axis): string =>
+  axis.unit === "s" && value >= 1 ? `${value.toLocaleString("en")} s` : axis.unit.includes("/") ? written(value, axis).replace(axis.unit === "FLOP/B" ? " FLOP/B" : "/s", "") : written(value, axis);
+
+/** What an axis shows; its unit where ticks do not have all of it. */
+const titleOf = (axis: Axis): string => (axis.unit.includes("/") && !axis.label.includes(axis.unit) ? `${axis.label}, ${axis.unit}` : axis.label);
 
 /** Room to the right of a chart for the names of its lines. */
 const beside = (spec: ChartSpec): number =>
@@ -153,12 +160,12 @@ function Plane({ spec, following, extra = [], head }: { spec: ChartSpec; followi
           onPointerUp={up} onDblClick={() => setZoom(null)}>
           {marks.some((mark) => mark.color === "full") && <pattern id="full" width="8" height="8" patternUnits="userSpaceOnUse" patternTransform="rotate(45)"><line x1="0" y1="0" x2="0" y2="8" class="hatch" /></pattern>}
           <clipPath id="inside"><rect x={LEFT} y={TOP} width={Math.max(0, WIDTH - RIGHT - LEFT)} height={HEIGHT - TOP - BOTTOM} /></clipPath>
-          {ticks(x, logs.x, WIDTH < 560 ? 5 : 10).filter((t, i, all) => !i || x(t) - x(all[i - 1]) > Math.max(44, 7.2 * written(t, spec.x).length)).map((t) => <g class="tick"><line x1={x(t)} x2={x(t)} y1={TOP} y2={HEIGHT - BOTTOM} />
-            <text x={x(t)} y={HEIGHT - BOTTOM + 16} text-anchor="middle">{written(t, spec.x).replace(/ .*$/, (rest) => (spec.x.unit.includes("/") ? rest.replace(spec.x.unit, "") : rest))}</text></g>)}
+          {ticks(x, logs.x, WIDTH < 560 ? 5 : 10).filter((t, i, all) => !i || x(t) - x(all[i - 1]) > Math.max(44, 7.2 * tickText(t, spec.x).length)).map((t) => <g class="tick"><line x1={x(t)} x2={x(t)} y1={TOP} y2={HEIGHT - BOTTOM} />
+            <text x={x(t)} y={HEIGHT - BOTTOM + 16} text-anchor="middle">{tickText(t, spec.x)}</text></g>)}
           {ticks(y, logs.y, 8).map((t) => <g class="tick"><line x1={LEFT} x2={WIDTH - RIGHT} y1={y(t)} y2={y(t)} />
-            <text x={LEFT - 6} y={y(t) + 4} text-anchor="end">{written(t, spec.y).replace("/s", "")}</text></g>)}
-          <text class="axis" x={(LEFT + WIDTH - RIGHT) / 2} y={HEIGHT - 6} text-anchor="middle">{spec.x.label}{spec.x.unit && `, ${spec.x.unit}`}</text>
-          <text class="axis" x={LEFT} y={TOP - 4} text-anchor="start">{spec.y.label}{spec.y.unit && !spec.y.label.includes(spec.y.unit) ? `, ${spec.y.unit}` : ""}</text>
+            <text x={LEFT - 6} y={y(t) + 4} text-anchor="end">{tickText(t, spec.y)}</text></g>)}
+          <text class="axis" x={(LEFT + WIDTH - RIGHT) / 2} y={HEIGHT - 6} text-anchor="middle">{titleOf(spec.x)}</text>
+          <text class="axis" x={LEFT} y={TOP - 4} text-anchor="start">{titleOf(spec.y)}</text>
           {sketch}
           {moving.map((spot) => <g class="moved"><path d={diamond(x(spot.x), y(spot.y), 8)} />
             <text class="beside" x={x(spot.x) + (x(spot.x) > WIDTH - RIGHT - 80 ? -11 : 11)} y={y(spot.y) - 9} text-anchor={x(spot.x) > WIDTH - RIGHT - 80 ? "end" : "start"}>{spot.mark.text}</text></g>)}
@@ -172,14 +179,10 @@ function Plane({ spec, following, extra = [], head }: { spec: ChartSpec; followi
         </div>)}
       {following && at !== null ? <div class="read" aria-live="polite">{following.read(at)}</div>
         : <p class="read" aria-live="polite">{told ? describe(told, spec) : roofAt(roofs, cross, spec)}</p>}
-      {names.length > 1 && names.length <= 24 && <p class="legend">{names.map((name) => {
-        const mark = spec.marks.find((each) => nameOf(each) === name)!, [color, dash] = STYLES[(mark.series ?? 0) % 6];
-        return <button class="key" aria-pressed={!hidden.includes(name)} title={`${name}: show or hide`}
-          onClick={() => setHidden(hidden.includes(name) ? hidden.filter((each) => each !== name) : [...hidden, name])}>
-          <svg viewBox="0 0 26 10" width="26" height="10" aria-hidden="true">{mark.mark === "line"
-            ? <line x1="0" x2="26" y1="5" y2="5" style={{ stroke: color }} stroke-width="2" stroke-dasharray={dash} />
-            : <path d={shape(mark.shape ?? 0, 13, 5, 4.5)} style={{ fill: color }} />}</svg>{shortened(name, 60)}</button>;
-      })}</p>}
+      {names.length > 1 && names.length <= 24 && <Key names={names} hidden={hidden} hide={setHidden} sign={(name) => {
+        const mark = spec.marks.find((each) => nameOf(each) === name)!;
+        return mark.mark === "line" ? <Curve mark={mark} d="M0,5H26" /> : <path d={shape(mark.shape ?? 0, 13, 5, 4.5)} style={{ fill: STYLES[(mark.series ?? 0) % 6][0] }} />;
+      }} />}
       <details class="drawer quiet"><summary>about this chart</summary>
         <p>Click a point to pin it; click the chart, then turn the wheel to zoom; drag to move it; double-click to reset. With the keyboard: left and right move, up and down go from point to point, + and − zoom, Escape resets.</p>
         {spec.notes.length > 0 && <ul>{spec.notes.map((note) => <li>{note}</li>)}</ul>}</details>
@@ -205,7 +208,7 @@ function roofAt(roofs: Mark[], cross: number | null, spec: ChartSpec): string {
 function describe(spot: Spot, spec: ChartSpec): string {
   const { mark } = spot, unit = (value: number, axis: Axis) => written(value, axis);
   const parts = [nameOf(mark), `${unit(spot.x, spec.x)}, ${unit(spot.y, spec.y)}`];
-  if (mark.roof) parts.push(`${((100 * spot.y) / mark.roof).toPrecision(2)} % of the roof, ${unit(mark.roof, spec.y)}`);
+  if (mark.roof) parts.push(`${percent(spot.y / mark.roof)} of the roof, ${unit(mark.roof, spec.y)}`);
   if (mark.bound_by) parts.push(`${mark.bound_by} binds`);
   if (mark.time) parts.push(quantity(mark.time, "s"));
   parts.push(...aboutMark(spot, spec));

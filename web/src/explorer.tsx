@@ -9,18 +9,19 @@ import { Draft } from "./draft";
 import { FieldView } from "./fields";
 import { shortened } from "./marks";
 import { percent, quantity } from "./quantity";
-import { addressOf, change, keepSettings, read, route, ROUTES, state, withOption, withSize, type State } from "./routes";
+import { addressOf, change, keepSettings, list, read, route, ROUTES, state, withOption, withSize, type State } from "./routes";
 import { Sections, Sortable } from "./sections";
-import { answer, asked, beside, functions, index, live, listeners, moved, now, page, pending, pinned, settings, step, takeSettings, type Page, type Section } from "./state";
+import { answer, asked, beside, functions, index, keyOf, live, listeners, moved, now, page, pending, pinned, place, settings, step, takeSettings, type Page, type Section } from "./state";
 
 const catalog = signal<Catalog | null>(null);
 const wrong = signal("");
 const busy = signal(false);
 /** Whether something was asked that is not answered yet; ``busy`` says it to a reader a moment later. */
 const asking = signal(true);
-/** The question that the page shows, and its time before it was changed. */
+/** The question that the page shows, its time before it was changed, and the line of advice by which it is being changed. */
 const shown = signal("");
-const before = signal<{ title: string; time: number; work: number; name: string; many: number } | null>(null);
+const before = signal<{ by: string; time: number; work: number; name: string; many: number } | null>(null);
+let applied = "";
 
 const key = (question: Question | null): string => JSON.stringify([route.value.key, question]);
 
@@ -56,7 +57,7 @@ async function ask(): Promise<void> {
 
 /** Show an answer: what was moved meanwhile stays moved, sliders keep their stretch. */
 function take(found: { page: Page; functions: any[] }, wanted: string, of: string): void {
-  const old = page.value, had = live.value ? { time: answer.value.lower, work: workNow(), title: old!.title, name: step.value.name, many: beside.value.length } : null;
+  const old = page.value, had = timeNow();
   const same = old !== null && shown.value.startsWith(`["${of}"`);
   if (same) for (const each of found.page.steps) for (const size of each.sizes) {
     const known = old.steps.flatMap((other) => other.sizes).find((other) => other.name === size.name);
@@ -70,6 +71,7 @@ function take(found: { page: Page; functions: any[] }, wanted: string, of: strin
   functions.value = found.functions;
   before.value = same && had && !sliding ? had : null;
   sliding = false;
+  applied = "";
   shown.value = wanted;
   wrong.value = "";
   document.title = `${found.page.title} · roofline`;
@@ -111,13 +113,14 @@ function Ask() {
   const at = route.value;
   return <form class="card ask" onSubmit={(e) => e.preventDefault()} aria-label="Question">
     {at.fields.map((field) => <FieldView key={at.key + field.key} field={field} value={state.value[field.key] ?? ""} catalog={catalog.value}
-      change={(text) => { clearTimeout(rest); sliding = false; change({ [field.key]: text }); void ask(); }} />)}
+      change={(text) => { clearTimeout(rest); sliding = false; applied = ""; change({ [field.key]: text }); void ask(); }} />)}
     {at.key === "measured" && <Drop />}
   </form>;
 }
 
-/** FLOPs of a chip at what is set. */
+/** FLOPs of a chip at what is set; the time that is compared with what a change makes of it. */
 const workNow = (): number => functions.value[index.value].work(now.value)[0];
+const timeNow = () => (live.value ? { time: answer.value.lower, work: workNow(), by: applied, name: step.value.name, many: beside.value.length } : null);
 
 /** What the last change did to the time, with a way back; a machine to compare with changes nothing. */
 function Difference() {
@@ -125,7 +128,7 @@ function Difference() {
   if (!was || !live.value || was.name !== step.value.name || was.many !== beside.value.length || Math.abs(answer.value.lower / was.time - 1) < 1e-9) return null;
   const more = was.work > 0 ? workNow() / was.work : 1, times = (was.time / answer.value.lower) * more;
   const work = Math.abs(more - 1) > 0.01 ? ` for ${more.toPrecision(3)} times the work: for the same work` : ":";
-  return <p class="diff card" role="status">the change: {quantity(was.time, "s")} → {quantity(answer.value.lower, "s")}{work} {times >= 1 ? `${times.toPrecision(3)}× faster` : `${(1 / times).toPrecision(3)}× slower`}{" "}
+  return <p class="diff card" role="status">{was.by || "the change"}: {quantity(was.time, "s")} → {quantity(answer.value.lower, "s")}{work} {times >= 1 ? `${times.toPrecision(3)}× faster` : `${(1 / times).toPrecision(3)}× slower`}{" "}
     <button onClick={() => history.back()}>undo</button></p>;
 }
 
@@ -140,35 +143,47 @@ interface Line {
 /** What would move the bound: each line a question asked afresh, which a click applies. */
 function Advice() {
   const [lines, setLines] = useState<Line[] | null>(null);
-  const at = route.value, wanted = shown.value, several = (state.value.on ?? "").includes(",");
+  const at = route.value, wanted = shown.value, machines = list(state.value.on), which = Math.min(place.value, machines.length - 1), several = machines.length > 1;
   useEffect(() => {
     setLines(null);
-    const question = at.ask(state.value);
-    if (!question || several || wrong.value || (at.key !== "operation" && at.key !== "model")) return;
+    const question = at.ask(several ? { ...state.value, on: machines[which] } : state.value);
+    if (!question || wrong.value || (at.key !== "operation" && at.key !== "model")) return;
     const options = { ...question.options };
     delete options.estimate;
     const asking = at.key === "operation" ? askData("advise", { ...question, options }, "advice") : askData("llm", { ...question, options: { ...options, advise: true } }, "advice");
     asking.then((found) => found && setLines(found.advice ?? [])).catch(() => setLines([]));
-  }, [wanted]);
-  if (!lines || !lines.length || several) return null;
+  }, [wanted, which]);
+  if (!lines?.length || !page.value) return null;
   const mine = lines.filter((line) => !line.phase || !live.value || line.phase === step.value.name);
   const apply = (line: Line): (() => void) | null => {
     const { question, options } = line;
     const said = question ? question.options : options;
     if (!said) return null;
-    const known = catalog.value?.commands[at.command].options ?? [], fields: State = {};
+    const known = catalog.value?.commands[at.command].options ?? [], fields: State = {}, figures: Record<string, number> = {};
     for (const [name, value] of Object.entries(said)) {
       const option = `--${name.replace(/_/g, "-")}`;
-      if (at.fields.some((field) => field.key === name)) fields[name] = String(value);
+      if (several && typeof value === "object") for (const [figure, amount] of Object.entries(value)) {  // of one machine alone: its slider is moved
+        const rate = step.value.rates.find((each) => each.figure && each.figure === figure.replace(/\.bandwidth$/, ""));
+        if (!rate) return null;
+        figures[keyOf(step.value, rate.name)] = amount;
+      } else if (at.fields.some((field) => field.key === name)) fields[name] = String(value);
       else if (!known.some((each) => each.option === option)) return null;
       else for (const word of typeof value === "object" ? Object.entries(value).map((pair) => pair.join("=")) : [String(value)])
         fields.more = withOption(fields.more ?? state.value.more ?? "", option, word);
     }
-    if (question) Object.assign(fields, { line: question.expression, on: question.on ?? state.value.on,
+    if (question) Object.assign(fields, { line: question.expression, on: question.on ?? machines[which],
       sizes: Object.entries(question.sizes).map(([name, value]) => `${name}=${value}`).join(" ") });
-    return () => { moved.value = {}; clearTimeout(rest); sliding = false; change(fields); keepSettings(settings()); void ask(); };
+    if (fields.on) fields.on = machines.map((each, i) => (i === which ? fields.on : each)).join(",");
+    return () => {
+      clearTimeout(rest);
+      [sliding, applied] = [false, line.change];
+      if (Object.keys(figures).length) before.value = timeNow();
+      moved.value = figures;
+      keepSettings({ ...settings(), ...rates(), ...fields }, { step: true });
+      void ask();
+    };
   };
-  return <section class="card advice" aria-label="What would move it"><h2>What would move it</h2>
+  return <section class="card advice" aria-label="What would move it"><h2>What would move it{several && <small> on {step.value.on}</small>}</h2>
     <div class="scroll" tabIndex={0} role="group" aria-label="advice"><table><thead><tr><th class="left">change</th><th>at best</th><th>faster</th><th class="left">why</th><th /></tr></thead>
       <tbody>{mine.slice(0, 14).map((line) => { const take = apply(line); return <tr><td class="left">{line.change}</td><td>{quantity(line.lower_after, "s")}</td>
         <td>{line.gain.toFixed(2)}×</td><td class="left long">{line.reason}</td><td>{take && <button onClick={take}>apply</button>}</td></tr>; })}</tbody></table></div></section>;
@@ -236,21 +251,8 @@ function Chips() {
     {pair && <section class="card"><h2>{picked.length > 1 ? "Side by side" : pair.title}</h2><Sections sections={[{ kind: "sentences", lines: [], tone: "" }, ...pair.sections]} />
       {picked.length === 1 && <p class="quiet">pick another one to compare</p>}</section>}
     <section class="card chips-table"><h2>{list && rows.length} chips <small>pick up to six</small></h2>
-      <Pickable table={table && { ...table, rows }} picked={picked} toggle={toggle} /></section>
+      {table ? <Sortable {...table} rows={rows} most={1000} lead={({ cells: [{ text }] }) => <input type="checkbox" aria-label={`compare ${text}`} checked={picked.includes(text)} onChange={() => toggle(text)} />} /> : <p class="quiet">…</p>}</section>
   </>;
-}
-
-function Pickable({ table, picked, toggle }: { table?: Extract<Section, { kind: "table" }>; picked: string[]; toggle: (name: string) => void }) {
-  const [by, setBy] = useState<{ column: number; down: boolean } | null>(null);
-  if (!table) return <p class="quiet">…</p>;
-  const value = (text: string) => { const found = /^([\d.,]+)\s*([kMGTP]?)/.exec(text); return found ? Number(found[1].replace(/,/g, "")) * 1000 ** (" kMGTP".indexOf(found[2] || " ")) : -1; };
-  const rows = by === null ? table.rows : [...table.rows].sort((a, b) => (by.down ? -1 : 1) * (by.column < 2 ? a.cells[by.column].text.localeCompare(b.cells[by.column].text)
-    : value(a.cells[by.column].text) - value(b.cells[by.column].text)));
-  return <div class="scroll" tabIndex={0} role="group" aria-label="chips"><table><thead><tr><th />{table.columns.map((column, i) => <th class={i < 2 ? "left" : ""} aria-sort={by?.column === i ? (by.down ? "descending" : "ascending") : undefined}>
-    <button class="sort" onClick={() => setBy({ column: i, down: by?.column === i ? !by.down : i > 1 })}>{column.name}{by?.column === i ? (by.down ? " ▾" : " ▴") : ""}</button></th>)}</tr></thead>
-    <tbody>{rows.map((row) => { const name = row.cells[0].text; return <tr class={picked.includes(name) ? "pinned" : ""}>
-      <td><input type="checkbox" aria-label={`compare ${name}`} checked={picked.includes(name)} onChange={() => toggle(name)} /></td>
-      {row.cells.map((cell, i) => <td class={i < 2 ? "left" : ""}>{cell.text}</td>)}</tr>; })}</tbody></table></div>;
 }
 
 /** What is shown where there is nothing yet: that it is being worked out, and for how long. */

@@ -90,6 +90,10 @@ export function drawn(marks: Mark[], x: Place, y: Place, right: number, WIDTH: n
     <text class={each.end ? "end" : "beside"} x={each.x} y={each.y} style={each.color ? { fill: each.color } : undefined}>{each.text}</text>)}</>;
 }
 
+/** A line, in a chart and in its key. */
+export const Curve = ({ mark, d }: { mark: Mark; d: string }) =>
+  <path class={`curve ${mark.role ?? ""}`} d={d} style={{ stroke: colorOf(mark) }} stroke-dasharray={STYLES[(mark.dash ?? mark.series ?? 0) % 6][1]} />;
+
 function one(mark: Mark, x: Place, y: Place, right: number, WIDTH: number, labels: Label[]): JSX.Element | null {
   const color = colorOf(mark);
   if (mark.mark === "region") {
@@ -105,7 +109,7 @@ function one(mark: Mark, x: Place, y: Place, right: number, WIDTH: number, label
     const at = (share: number): [number, number] => [points[0][0] + share * (last[0] - points[0][0]), points[0][1] + share * (last[1] - points[0][1])];
     if (text && last) labels.push(mark.role === "slope" ? { spare: true, places: [0.3, 0.4, 0.5, 0.2, 0.6, 0.7, 0.8, 0.9, 0.1].map(at).flatMap(([px, py]) => [[px + 10, py + 16], [px - 8 - widthOf(text), py - 4]] as [number, number][]), text, color }
       : { places: [[Math.min(last[0], right) + 6, Math.max(TOP + 8, Math.min(last[1] + 4, HEIGHT - BOTTOM))]], text, color, end: true });
-    return <path class={`curve ${mark.role ?? ""}`} d={line()(points) ?? ""} style={{ stroke: color }} stroke-dasharray={STYLES[(mark.dash ?? mark.series ?? 0) % 6][1]} />;
+    return <Curve mark={mark} d={line()(points) ?? ""} />;
   }
   if (mark.mark === "ridge") return <circle class="ridge" cx={x(mark.x as number)} cy={y(mark.y as number)} r="4"><title>{mark.label}</title></circle>;
   if (mark.mark !== "point") return null;

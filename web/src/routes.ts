@@ -8,10 +8,11 @@ export type State = Record<string, string>;
 /** A page: ``live`` where its answers have parts that move, which are asked for before the rest. */
 export interface Route { key: string; title: string; command: string; live?: boolean; fields: Field[]; start: State; ask: (state: State) => Question | null }
 
-const list = (text: string | undefined): string[] => (text ?? "").split(",").map((each) => each.trim()).filter(Boolean);
+export const list = (text: string | undefined): string[] => (text ?? "").split(",").map((each) => each.trim()).filter(Boolean);
 const words = (text: string | undefined): string[] => (text ?? "").match(/[^\s=]+\s*=\s*\S+|\S+/g)?.map((each) => each.replace(/\s+/g, "")) ?? [];
 const MORE: Field = { key: "more", label: "more options, as on the command line", size: 34, hint: "--set hbm=4e12" };
 const FORMATS = ["fp8", "int8", "int4", "fp4", "bf16", "fp16"];
+const format = (key: string, label: string): Field => ({ key, label, kind: "choice", choices: FORMATS });
 
 /** Options of a command from fields of the same name. */
 const options = (state: State, ...names: string[]): Record<string, unknown> =>
@@ -37,11 +38,11 @@ export const ROUTES: Route[] = [
       { key: "model", label: "model", kind: "model", size: 22 }, { key: "on", label: "chips × count, to compare", kind: "chips", size: 20, hint: "h100:8, 8 x h200" },
       { key: "tensor", label: "tensor", size: 4 }, { key: "expert", label: "expert", size: 4 },
       { key: "batch", label: "batch", size: 6 }, { key: "prompt", label: "prompt", size: 7 }, { key: "context", label: "context", size: 7 },
-      { key: "weights", label: "weights", kind: "choice", choices: FORMATS }, { key: "kv", label: "keys and values", kind: "choice", choices: FORMATS },
+      format("weights", "weights"), format("kv", "keys and values"), format("compute", "arithmetic"),
       { key: "estimate", label: "expected too", kind: "check" }, MORE,
     ],
     start: { model: "llama-3-70b", on: "h200:8", tensor: "8", batch: "64", prompt: "2048", context: "8192" },
-    ask: (state) => (state.model ? { words: [state.model], options: { on: list(state.on), ...options(state, "tensor", "expert", "batch", "prompt", "context", "weights", "kv", "estimate") }, more: state.more } : null),
+    ask: (state) => (state.model ? { words: [state.model], options: { on: list(state.on), ...options(state, "tensor", "expert", "batch", "prompt", "context", "weights", "kv", "compute", "estimate") }, more: state.more } : null),
   },
   {
     key: "training", title: "Training", command: "train", live: true,
@@ -50,7 +51,7 @@ export const ROUTES: Route[] = [
       { key: "batch_tokens", label: "tokens of a step", size: 9 }, { key: "sequence", label: "sequence", size: 7 }, { key: "fsdp", label: "fsdp", size: 4 },
       { key: "tensor", label: "tensor", size: 4 }, { key: "pipeline", label: "pipeline", size: 4 }, { key: "data", label: "data", size: 4 },
       { key: "checkpoint", label: "checkpoint", kind: "choice", choices: ["none", "selective", "matmuls", "full"] },
-      { key: "weights", label: "weights", kind: "choice", choices: FORMATS }, { key: "tokens", label: "token budget", size: 8, hint: "15T" },
+      format("weights", "weights"), { key: "tokens", label: "token budget", size: 8, hint: "15T" },
       { key: "measured", label: "measured step", size: 8, hint: "1.2s" }, { key: "estimate", label: "expected too", kind: "check" }, MORE,
     ],
     start: { model: "llama-3-8b", on: "h100:64", batch_tokens: "4M", sequence: "4096", tensor: "4", checkpoint: "full" },
@@ -125,9 +126,9 @@ export function withOption(more: string, option: string, value: string): string 
 }
 
 /** Words of the address beside the fields: what a reader set, each with a dot before it. Those not said are taken out. */
-export function keepSettings(said: State): void {
+export function keepSettings(said: State, { step = false } = {}): void {
   state.value = Object.fromEntries(Object.entries(state.value).filter(([name]) => !name.startsWith(".")));
-  change(said, { step: false });
+  change(said, { step });
 }
 
 /** The sizes of a question with one of them changed, where its fields hold it. */

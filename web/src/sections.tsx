@@ -1,4 +1,5 @@
 // Sections of an answer: what a terminal shows, as tables that sort and lists that open.
+import type { JSX } from "preact";
 import { useState } from "preact/hooks";
 import { isOf, shortened } from "./marks";
 import { pinned, type Cell, type Section } from "./state";
@@ -53,7 +54,8 @@ type Rows = Extract<Section, { kind: "table" }>["rows"];
 const wordsOf = (row: Rows[0]): string => row.cells.find((cell) => cell.value === undefined && cell.share === undefined && cell.text && !/^\d+\.$/.test(cell.text))?.text ?? "";
 const isPinned = (row: Rows[0]): boolean => pinned.value !== "" && isOf({ mark: "point", label: pinned.value }, wordsOf(row));
 
-export function Sortable({ columns, rows, name, most = MOST_ROWS }: { columns: { name: string; align: string }[]; rows: Rows; name: string; most?: number }) {
+/** A table that sorts by the column that is clicked, figures the largest first; ``lead`` stands before each row. */
+export function Sortable({ columns, rows, name, most = MOST_ROWS, lead }: { columns: { name: string; align: string }[]; rows: Rows; name: string; most?: number; lead?: (row: Rows[0]) => JSX.Element }) {
   const [by, setBy] = useState<{ column: number; down: boolean } | null>(null);
   const key = (cell: Cell | undefined) => (cell?.value !== undefined ? cell.value : cell?.share !== undefined ? cell.share : cell?.text ?? "");
   const tree = rows.some((row) => row.level);
@@ -67,11 +69,11 @@ export function Sortable({ columns, rows, name, most = MOST_ROWS }: { columns: {
   const named = columns.some((column) => column.name);
   return (
     <div class="scroll" tabIndex={0} role="group" aria-label={name || "table"}><table>
-      {named && <thead><tr>{columns.map((column, i) =>
+      {named && <thead><tr>{lead && <th />}{columns.map((column, i) =>
         <th scope="col" class={column.align} aria-sort={by?.column === i ? (by.down ? "descending" : "ascending") : undefined}>
-          {tree || !column.name ? column.name : <button class="sort" onClick={() => setBy({ column: i, down: by?.column === i ? !by.down : true })}>
+          {tree || !column.name ? column.name : <button class="sort" onClick={() => setBy({ column: i, down: by?.column === i ? !by.down : column.align !== "left" })}>
             {column.name}{by?.column === i ? (by.down ? " ▾" : " ▴") : ""}</button>}</th>)}</tr></thead>}
-      <tbody>{some.map((row) => <tr class={`${row.tone ?? ""} ${isPinned(row) ? "pinned" : ""}`} onClick={() => { pinned.value = isPinned(row) ? "" : wordsOf(row); }}>{columns.map((column, i) => {
+      <tbody>{some.map((row) => <tr class={`${row.tone ?? ""} ${isPinned(row) ? "pinned" : ""}`} onClick={() => { pinned.value = isPinned(row) ? "" : wordsOf(row); }}>{lead && <td onClick={(e) => e.stopPropagation()}>{lead(row)}</td>}{columns.map((column, i) => {
         const cell = row.cells[i];
         if (!cell) return <td />;
         if (cell.share !== undefined) return <td><meter min={0} max={1} value={cell.share} aria-label={cell.text} /></td>;

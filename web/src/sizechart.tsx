@@ -31,18 +31,23 @@ function unbroken(points: Point[], of: (p: Point) => number): Point[][] {
   return pieces.filter((piece) => piece.length > 1);
 }
 
-/** The sizes at which another resource binds: looked for between two points by halving. */
+/** The first whole number at which something is so, where it is not so at ``low`` and is at ``high``: looked for by halving. */
+function firstWhere(low: number, high: number, so: (x: number) => boolean): number {
+  while (high - low > 1) {
+    const middle = Math.floor((low + high) / 2);
+    if (so(middle)) high = middle;
+    else low = middle;
+  }
+  return high;
+}
+
+/** The sizes at which another resource binds. */
 export function flips(size: Size, values: Values, points: Point[]): { x: number; from: string; to: string }[] {
   return points.slice(1).flatMap((after, i) => {
-    const before = points[i];
+    const before = points[i], binds = (x: number) => binding(timesAt({ ...values, [size.name]: x }));
     if (before.binds === after.binds) return [];
-    let [low, high] = [before.x, after.x];
-    while (high - low > 1) {
-      const middle = Math.floor((low + high) / 2);
-      if (binding(timesAt({ ...values, [size.name]: middle })) === before.binds) low = middle;
-      else high = middle;
-    }
-    return [{ x: high, from: before.binds, to: binding(timesAt({ ...values, [size.name]: high })) }];
+    const x = firstWhere(before.x, after.x, (x) => binds(x) !== before.binds);
+    return [{ x, from: before.binds, to: binds(x) }];
   });
 }
 
@@ -51,14 +56,7 @@ function fullFrom(size: Size, values: Values, points: Point[]): number | null {
   const { capacity } = step.value, over = (x: number) => timesAt({ ...values, [size.name]: x }).memory > capacity!;
   if (capacity === null) return null;
   const at = points.findIndex((point) => over(point.x));
-  if (at < 1) return at < 0 ? null : points[0].x;
-  let [low, high] = [points[at - 1].x, points[at].x];
-  while (high - low > 1) {
-    const middle = Math.floor((low + high) / 2);
-    if (over(middle)) high = middle;
-    else low = middle;
-  }
-  return high;
+  return at < 0 ? null : at === 0 ? points[0].x : firstWhere(points[at - 1].x, points[at].x, over);
 }
 
 /** The next flip as the answer's sizes grow, for its card. */
@@ -75,24 +73,14 @@ export function passing(): string[] {
   const it = step.value, values = now.value;
   const at = it.terms.findIndex((term) => term.resource === binding(answer.value));
   if (it.terms[at].parts.length < 2) return [];
-  const largest = (of: Values) => {
-    const times = partsAt(of)[at];
-    return times.indexOf(Math.max(...times));
-  };
   return it.sizes.flatMap((size) => {
-    const name = (k: number) => it.terms[at].parts[k].label;
-    let low = Math.max(1, size.least);
-    const first = largest({ ...values, [size.name]: low });
-    let high = low;
-    while (high < size.most && largest({ ...values, [size.name]: high }) === first) [low, high] = [high, Math.min(2 * high, size.most)];
-    const next = largest({ ...values, [size.name]: high });
-    if (next === first) return [];
-    while (high - low > 1) {
-      const middle = Math.floor((low + high) / 2);
-      if (largest({ ...values, [size.name]: middle }) === first) low = middle;
-      else high = middle;
-    }
-    return [`${it.terms[at].resource}: ${name(first)} are most of it below ${size.name} = ${count(high)}, ${name(next)} from there on`];
+    const largest = (x: number) => { const times = partsAt({ ...values, [size.name]: x })[at]; return it.terms[at].parts[times.indexOf(Math.max(...times))].label; };
+    const least = Math.max(1, size.least), first = largest(least);
+    let [low, high] = [least, least];
+    while (high < size.most && largest(high) === first) [low, high] = [high, Math.min(2 * high, size.most)];
+    if (largest(high) === first) return [];
+    const from = firstWhere(low, high, (x) => largest(x) !== first);
+    return [`${it.terms[at].resource}: ${first} are most of it below ${size.name} = ${count(from)}, ${largest(from)} from there on`];
   });
 }
 
@@ -107,7 +95,7 @@ function formulaOf(resource: string, it: Step): string {
 const MEASURES: Record<string, { label: string; unit: string; of: (time: number, at: Values, work: number) => number }> = {
   time: { label: "time", unit: "s", of: (time) => time },
   throughput: { label: "throughput", unit: "FLOP/s", of: (time, _, work) => work / time },
-  "tokens a second": { label: "tokens a second", unit: "1/s", of: (time, at) => (at.batch ?? 1) * (at.prompt ?? 1) / time },
+  "tokens a second": { label: "tokens a second", unit: "", of: (time, at) => (at.batch ?? 1) * (at.prompt ?? 1) / time },
 };
 
 /** Tokens a second over the time a token takes, along the batch: each machine a curve, batches of powers of four named. */
@@ -188,7 +176,7 @@ export function SizeChart() {
   const read = (x: number) => {
     const whole = Math.round(x), times = lowest(whole);
     const per = chosen === "time" ? quantity(times.lower, "s") : quantity(made.amount(times.lower, whole), MEASURES[chosen].unit);
-    return <><p>at {size.name} = {count(whole)}: <b>{per}</b> {chosen === "time" ? "at best" : "at most"}, {binding(times)} binds{made.full !== null && whole >= made.full && <b class="alert">, does not fit (needs {quantity(times.memory, "B")})</b>}
+    return <><p>at {size.name} = {count(whole)}: <b>{per}</b> {chosen === "time" ? "at best" : chosen === "throughput" ? "at most" : `${chosen} at most`}, {binding(times)} binds{made.full !== null && whole >= made.full && <b class="alert">, does not fit (needs {quantity(times.memory, "B")})</b>}
       {" · "}{it.terms.map((term) => `${term.resource} ${quantity(times[`time_${term.resource}`], "s")}`).join(" · ")}</p>
       <p class="quiet">{formulaOf(binding(times), it)}</p>
       <p class="quiet">{made.found.length ? made.found.map((f) => `${f.from} → ${f.to} at ${size.name} = ${count(f.x)}`).join("; ")

@@ -4,7 +4,7 @@ import { computed, signal } from "@preact/signals";
 export type Values = Record<string, number>;
 
 export interface Size { name: string; value: number; given: boolean; least: number; most: number }
-export interface Rate { name: string; value: number; unit: string; resource: string; source: string; figure: string }
+export interface Rate { name: string; value: number; unit: string; resource: string; source: string; quantity: string; place: string; dtype: string; figure: string }
 export interface Part { label: string; amount: string; unit: string; rate: string; operations: string[] }
 export interface Term { resource: string; parts: Part[] }
 export interface Expected { value: number; low: number; high: number; basis: string }

@@ -1,13 +1,21 @@
-// What stands beside every chart: its width, ways to save it, the table behind it.
+// What stands beside every chart: its width, its key, ways to save it, the table behind it.
 import { signal } from "@preact/signals";
+import type { JSX } from "preact";
 import { csv, give, png, svgText } from "./exports";
-import { nameOf, type Spot, spots, written } from "./marks";
+import { nameOf, shortened, type Spot, spots, written } from "./marks";
 import type { ChartSpec, Mark } from "./state";
 
 /** As wide as the window allows, so that text keeps its size on a phone. */
 const fitting = () => Math.max(300, Math.min(1120, document.documentElement.clientWidth - 62));
 export const width = signal(fitting());
 addEventListener("resize", () => { width.value = fitting(); });
+
+/** The key of a chart: names with the sign by which each is drawn; a click hides what it names, or shows it again. */
+export function Key({ names, sign, hidden, hide, label }: { names: string[]; sign: (name: string, i: number) => JSX.Element; hidden: string[]; hide: (names: string[]) => void; label?: string }) {
+  return <p class="legend" aria-label={label}>{names.map((name, i) => <button class="key" aria-pressed={!hidden.includes(name)} title={`${name}: show or hide`}
+    onClick={() => hide(hidden.includes(name) ? hidden.filter((each) => each !== name) : [...hidden, name])}>
+    <svg viewBox="0 0 26 10" width="26" height="10" aria-hidden="true">{sign(name, i)}</svg>{shortened(name, 60)}</button>)}</p>;
+}
 
 /** Rows that a table shows at once. */
 const MOST_ROWS = 400;

@@ -12,7 +12,7 @@ bits on the links, more or fewer chips, faster links. What changes nothing is no
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -191,17 +191,24 @@ def _narrower_storage(asked: Question, answer: Bound) -> Iterator[Proposal[Bound
     for role in dict.fromkeys(o.role for o in inputs):
         chosen = [o for o in inputs if o.role == role]
         share = sum(moved.get(o.ident, 0) for o in chosen) / total
-        for name in narrower.get(max(dtypes.get(o.dtype).bits for o in chosen), ()):
+        for name in _formats(asked, narrower, chosen):
             formats = {o.position: name for o in chosen if dtypes.get(o.dtype).bits > dtypes.get(name).bits}
             sent = any(part.op.kind == "collective" for part in answer.ops)
             reason = "fewer bytes to load and to send" if sent else f"{_ROLE_WORD[role]} are {share:.0%} of the bytes"
             yield from _retyped(asked, formats, f"{name} {_ROLE_WORD[role]}", reason)
     if len({o.role for o in inputs}) > 1:
-        for name in narrower.get(max(dtypes.get(o.dtype).bits for o in inputs), ()):
+        for name in _formats(asked, narrower, inputs):
             formats = {o.position: name for o in inputs if dtypes.get(o.dtype).bits > dtypes.get(name).bits}
             if len(formats) > 1:
                 everything = "all inputs and intermediates in fewer bits"
                 yield from _retyped(asked, formats, f"{name} operands", everything, intermediates=name)
+
+
+def _formats(asked: Question, narrower: Mapping[int, tuple[str, ...]], chosen: Sequence[Operand]) -> tuple[str, ...]:
+    """Narrower formats for the widest of some operands; in place of 16 bits also fp8 where the chip computes in it."""
+    bits = max(dtypes.get(o.dtype).bits for o in chosen)
+    computes = bits == 16 and any("fp8" in unit.peaks for unit in asked.machine.units)
+    return tuple(dict.fromkeys((*(("fp8",) if computes else ()), *narrower.get(bits, ()))))
 
 
 def _faster_arithmetic(asked: Question, answer: Bound) -> Iterator[Proposal[Bound]]:

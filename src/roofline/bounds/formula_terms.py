@@ -28,13 +28,19 @@ _KINDS = {"contraction": "matrices", "attention": "attention", "elementwise": "e
 
 
 class RateSymbol(NamedTuple):
-    """A rate in a formula: its symbol, its value in ``unit``, the resource it is of, and where the figure is from."""
+    """A rate in a formula: its symbol, its value in ``unit``, the resource it is of, where the figure is from.
+
+    ``quantity``, ``place`` and ``dtype`` are those of the work that is divided by it.
+    """
 
     symbol: Any
     value: float
     unit: str
     resource: str
     source: str
+    quantity: str = ""
+    place: str = ""
+    dtype: str = ""
 
 
 class TermPart(NamedTuple):
@@ -76,7 +82,8 @@ def rate_symbols(uses: Iterable[Use]) -> dict[str, RateSymbol]:
         figure = rate.figure
         source = "" if figure is None else ", ".join(filter(None, (figure.basis, figure.source, figure.date)))
         name = str(rate.value)
-        one = RateSymbol(rate.value, float(rate.plain), UNITS[use.quantity][1], use.resource, source)
+        unit, of = UNITS[use.quantity][1], (use.quantity, use.place, use.dtype)
+        one = RateSymbol(rate.value, float(rate.plain), unit, use.resource, source, *of)
         if found.setdefault(name, one).value != one.value:
             raise InputError(f"two rates are called {name}", hint="this answer has no closed form")
     return found

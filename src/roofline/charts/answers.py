@@ -111,7 +111,7 @@ def _of_serving(answer: Any) -> dict[str, Picture]:
     open_ = [phase for phase in (answer.prefill, answer.decode) if phase is not None and is_symbol(phase.lower)]
     if open_:
         return {}
-    kinds = charts_of("serving")
+    kinds = charts_of("model")
     return {name: partial(kinds[name], answer) for name in (("memory",) if several else ("roofline", "time", "memory"))}
 
 
@@ -174,7 +174,7 @@ _PICTURES: Mapping[str, Callable[[Any], Mapping[str, Picture]]] = {
         "bandwidth": partial(bandwidth_chart, found),
         "roofline": partial(measured_chart, found),
     },
-    "ParetoFront": lambda found: {"front": partial(charts_of("serving")["front"], found)},
+    "ParetoFront": lambda found: {"front": partial(charts_of("model")["front"], found)},
     "Serving": _of_serving,
     "SideBySide": _of_comparison,
     "Sweep": _of_sweep,

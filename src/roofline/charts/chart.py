@@ -17,7 +17,7 @@
 Charts are registered by what they are of, so that adding one touches the file that draws it, and ``specification``
 and ``drawing`` where it needs a mark that is new:
 
->>> list(charts_of("size")), charts_of("serving")["memory"].__name__
+>>> list(charts_of("size")), charts_of("model")["memory"].__name__
 (['throughput', 'time'], 'memory_by_part')
 """
 
@@ -97,7 +97,7 @@ _DRAWN: dict[tuple[str, str], Callable[..., Chart]] = {}
 
 
 def draws(subject: str, kind: str) -> Callable[[Draw], Draw]:
-    """Register a function that draws a kind of chart of a subject (``roofline``, ``size``, ``serving``)."""
+    """Register a function that draws a kind of chart of a subject (``roofline``, ``size``, ``model``)."""
 
     def keep(draw: Draw) -> Draw:
         _DRAWN[subject, kind] = draw

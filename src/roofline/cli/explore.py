@@ -21,7 +21,7 @@ from roofline.models.config import is_model, load
 _PRELOADED = (
     "numpy", "sympy", "roofline.cli.questions", "roofline.cli.bound", "roofline.cli.llm", "roofline.web.page",
     "roofline.bounds.api", "roofline.bounds.advise", "roofline.models.closed_form", "roofline.models.serving.answer",
-    "roofline.models.serving.advice", "roofline.charts.roofline_charts", "roofline.charts.serving_charts",
+    "roofline.models.serving.advice", "roofline.charts.roofline_charts", "roofline.charts.model_charts",
     "roofline.cli.train", "roofline.models.training.answer", "roofline.models.training.advice",
     "roofline.charts.answers",
 )  # fmt: skip

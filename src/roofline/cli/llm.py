@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 @with_options(option("power", help="Of one chip, or tdp for the catalog's: energy of tokens."))
 @with_options(options("draft accept draft-by draft-weights prefill-on prefill-tensor prefill-batch prefill-link"))
 @with_options(options("pool form"))
-@with_options(option("view", type=ChartKind("serving")))
+@with_options(option("view", type=ChartKind("model")))
 @with_options(
     option("phase", type=click.Choice(["prefill", "decode"]), help="Phase in the picture (of time: the last)."),
     option("output-file", help="Write a picture (.svg, .png, .pdf) or a report."),
@@ -146,7 +146,7 @@ def _draw(found: Any, picture: dict[str, Any]) -> None:
     front = found.front
     view = picture["view"] or ("front" if front is not None else "roofline")
     asked = {} if view == "front" else {"phase": picture["phase"]}
-    draw = charts_of("serving")[view]
+    draw = charts_of("model")[view]
     chart = draw(front if view == "front" else found, theme="dark" if picture["dark"] else "light", **asked)
     show_chart(chart, picture["file"], picture["width"])
 

@@ -249,7 +249,7 @@ def _record(step: LiveStep) -> dict[str, Any]:
         "sizes": [_slider(formula, name) for name in formula.sizes],
         "rates": [
             {"name": name, "value": rate.value, "unit": rate.unit, "resource": rate.resource, "source": rate.source,
-             "figure": _figure(name, rate)}
+             "quantity": rate.quantity, "place": rate.place, "dtype": rate.dtype, "figure": _figure(rate)}
             for name, rate in formula.rates.items()
         ],
         "terms": [
@@ -280,11 +280,10 @@ def _prices(known: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     return {name.replace("_", " "): {"value": known[name].value, "source": known[name].source} for name in names}
 
 
-def _figure(name: str, rate: Any) -> str:
+def _figure(rate: Any) -> str:
     """The word of ``--set`` for a rate: ``hbm``, ``mxu.bf16``; none for the latency of a link."""
     if rate.unit == "FLOP/s":
-        dtype = name.removeprefix("P_").removesuffix(f"_{rate.resource}")
-        return f"{rate.resource}.{dtype}"
+        return f"{rate.resource}.{rate.dtype}"
     return str(rate.resource) if rate.unit == "B/s" else ""
 
 

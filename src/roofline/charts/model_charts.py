@@ -1,4 +1,4 @@
-"""Pictures of answers about serving: operations under the roof, time by operation, memory, latency against throughput.
+"""Pictures of a model that serves: operations under the roof, time by operation, memory, latency against throughput.
 
 >>> from roofline.models import serve
 >>> found = serve("llama-3-8b", on="h100", batch=8, prompt=1024)
@@ -42,7 +42,7 @@ BEYOND_CHOICES = 1.6
 MOST_NAMED = 7
 
 
-@draws("serving", "roofline")
+@draws("model", "roofline")
 def serving_roofline(found: Serving, *, phase: str | None = None, theme: str = "light") -> Chart:
     """Each operation of prefill and decode (or of one ``phase``) under the roof of the chip it runs on.
 
@@ -69,7 +69,7 @@ def serving_roofline(found: Serving, *, phase: str | None = None, theme: str = "
     return replace(chart, subtitle=asked, notes=(*rest, *chart.notes))
 
 
-@draws("serving", "time")
+@draws("model", "time")
 def time_by_operation(found: Serving, *, phase: str | None = None, theme: str = "light") -> Chart:
     """How long each operation of a phase takes at best, the longest first, in the colour of what binds it."""
     name, bound = _phases(found, phase)[-1]
@@ -95,7 +95,7 @@ def time_by_operation(found: Serving, *, phase: str | None = None, theme: str = 
     )
 
 
-@draws("serving", "memory")
+@draws("model", "memory")
 def memory_by_part(found: Serving, *, phase: str | None = None, theme: str = "light") -> Chart:
     """Weights, keys and values and activations against what the chip holds, for each configuration asked for."""
     phases = _phases(found, phase)
@@ -169,7 +169,7 @@ def _last_words(members: Sequence[OpBound]) -> str:
     return ", ".join(names[:MOST_NAMES]) + more
 
 
-@draws("serving", "front")
+@draws("model", "front")
 def front_chart(found: ParetoFront, *, title: str = "", theme: str = "light") -> Chart:
     """Tokens a second of each chip over those of each user: a line for each number of chips, the front as a pale band.
 
