@@ -235,3 +235,17 @@ class Unknown(Block):
 def test_layers_without_a_rule_are_an_error() -> None:
     with pytest.raises(RooflineError, match="it has Unknown layers"):
         local_model(replace(load("llama-2-7b"), layers=(Layer((Unknown("new"),)),)), chip("h100:8"), tensor=8)
+
+
+@pytest.mark.parametrize(("name", "summed"), [("lfm2", 0), ("jamba", 4 + 2 * 8), ("falcon_mamba", 4 + 2 * 8)])
+def test_channels_of_recurrent_layers_are_split(name: str, summed: int) -> None:
+    """Each of two chips has half of the states and of the work; Mamba adds up what its steps, B and C are made of."""
+    model = load(TINY[name], name=name)
+    local, _ = local_model(model, chip("h100:2"), tensor=2)
+    assert local.cache_bytes(50, batch=3) * 2 == model.cache_bytes(50, batch=3)
+    for build, sizes, tokens in ((prefill, {"prompt": 10}, 20), (decode, {"context": 20}, 2)):
+        whole, part = (build(each, batch=2, **sizes) for each in (model, local))
+        routed = matrix([op for op in whole if op.where.endswith(".router")])
+        assert matrix(part) * 2 == matrix(whole) + routed
+        sums = [op.reads[0].dims for op in part if op.where.endswith("x_proj.all_reduce")]
+        assert set(sums) == ({(tokens, summed)} if summed else set())

@@ -257,3 +257,15 @@ def test_ling_activates_what_its_report_says() -> None:
     data, _ = PUBLIC["ling-mini-2.0"]
     active = load(data).active_parameters
     assert (active, active - 2 * 157184 * 2048) == (1432968192, 789142528)
+
+
+def test_flags_that_end_like_sections_are_none() -> None:
+    """SmolVLM2 says ``is_llama_config: true`` inside its language part; PaliGemma 2 repeats the number of layers."""
+    text = sizes("llama", 64, 2, 4, 128, 100, is_llama_config=True, perceiver_config={"hidden_act": "silu"},
+                 _resampler_config={"n_latents": 64}, pixel_shuffle_factor=3)  # fmt: skip
+    tower = {"model_type": "smolvlm_vision", "hidden_size": 1152, "patch_size": 14}
+    found = load({"model_type": "smolvlm", "text_config": text, "vision_config": tower, "scale_factor": 3})
+    assert found.gaps == ("vision_config is not modelled: only the language part is",)
+    text = sizes("gemma2", 64, 2, 4, 128, 100, num_key_value_heads=2)
+    found = load({"model_type": "paligemma", "num_hidden_layers": 2, "text_config": text, "vision_config": tower})
+    assert found.gaps == ("vision_config is not modelled: only the language part is",)

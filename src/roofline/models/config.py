@@ -276,8 +276,8 @@ def _with_quantisation_beside(data: dict[str, Any], path: str) -> dict[str, Any]
 
 
 def _check_sections(data: Mapping[str, Any], name: str) -> None:
-    """Every field that is called a section is one, those of the language part too; null leaves it out, a mark of a
-    library (``_from_model_config``) is none.
+    """Every field that is called a section is one, those of the language part too; null leaves it out, a mark
+    (``_from_model_config``, ``is_llama_config``) is none.
 
     >>> _check_sections({"quantization_config": "fp8"}, "toy")
     Traceback (most recent call last):
@@ -287,7 +287,7 @@ def _check_sections(data: Mapping[str, Any], name: str) -> None:
     fields = Fields(data, name)  # of its own: what is checked here is not yet read
     for part in (fields, Fields(language_part(fields) or {}, f"the language part of {name}")):
         for field in part.names():
-            if field.endswith("_config") and not field.startswith("_"):
+            if field.endswith("_config") and not field.startswith(("_", "is_")):
                 part.section(field)
 
 

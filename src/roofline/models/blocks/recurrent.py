@@ -17,7 +17,7 @@ not grow with the sequence.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from roofline.models.description import Block, Cached
 from roofline.models.operation_builder import OperationBuilder
@@ -284,7 +284,7 @@ class Mamba1(Block):
         state ← exp(Δ·A)·state + Δ·x·B;  out = state·C + D·x               9 FLOPs a channel and entry of the state
 
     ``rank`` is the width the step widths are made from; ``norms`` normalises it, B and C (Jamba), without a scale
-    where ``plain`` (Falcon Mamba).
+    where ``plain`` (Falcon Mamba). Chips that split the channels add up their parts of these three over ``axes``.
 
     Source: Gu and Dao, arXiv:2312.00752, section 3 and algorithm 2; the scan runs on the vector unit.
     """
@@ -300,6 +300,8 @@ class Mamba1(Block):
     norms: bool = False
     plain: bool = False
     state: str = "fp32"
+    axes: tuple[Any, ...] = ()
+    algorithm: Any = None
 
     def weights(self) -> tuple[Weight, ...]:
         """Every parameter tensor of the block."""
@@ -341,6 +343,12 @@ class Mamba1(Block):
         half = Tensor(both.ident, (tokens, self.inner), both.dtype)
         mixed = convolve(builder, half, self.inner, self.kernel)
         made = builder.linear("x_proj", mixed, tokens)
+        if self.axes:
+            from roofline.models.blocks.collectives import collective_operation
+
+            part, made = made, builder.output("x_proj.all_reduce", *made.dims, dtype=made.dtype)
+            summed = collective_operation("AllReduce", self.axes, made.traffic_bytes, part, made, self.algorithm)
+            builder.add(summed, "x_proj.all_reduce")
         if self.norms:
             for name, width in (("dt", self.rank), ("b", self.state_size), ("c", self.state_size)):
                 made = builder.norm("rms_norm", made, f"{name}_layernorm", tokens, width)
@@ -358,19 +366,28 @@ class Mamba1(Block):
 
 @dataclass(frozen=True, slots=True)
 class ShortConvolution(Block):
-    """LFM2's mixer: ``out(c · conv(b · x))`` with b, c and x from one matrix, over the last ``kernel`` tokens."""
+    """LFM2's mixer: ``out(c · conv(b · x))`` with b, c and x from one matrix, over the last ``kernel`` tokens.
+
+    A chip of several has some of the ``channels``, which are as many as the inputs where nothing is said.
+    """
 
     keeps: ClassVar[str] = "state"
     inputs: int
     kernel: int
     bias: bool = False
+    channels: int = 0
+
+    @property
+    def width(self) -> int:
+        """How many channels there are."""
+        return self.channels or self.inputs
 
     def weights(self) -> tuple[Weight, ...]:
         """Every parameter tensor of the block."""
         found = [
-            Weight("in_proj", (3 * self.inputs, self.inputs)),
-            Weight("conv", (self.inputs, 1, self.kernel), "other"),
-            Weight("out_proj", (self.inputs, self.inputs)),
+            Weight("in_proj", (3 * self.width, self.inputs)),
+            Weight("conv", (self.width, 1, self.kernel), "other"),
+            Weight("out_proj", (self.inputs, self.width)),
         ]
         if self.bias:
             found += [Weight(f"{w.name}.bias", w.shape[:1], "bias") for w in found]
@@ -378,14 +395,14 @@ class ShortConvolution(Block):
 
     def cache(self, length: Size) -> tuple[Cached, ...]:
         """Keys, values and states that a sequence of ``length`` tokens keeps between steps."""
-        return (Cached("inputs", self.inputs * (self.kernel - 1), "state"),)
+        return (Cached("inputs", self.width * (self.kernel - 1), "state"),)
 
     def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
         """Add the block's operations and return their result."""
         tokens = builder.step.tokens
         made = builder.linear("in_proj", x, tokens)
-        part = Tensor(made.ident, (tokens, self.inputs), made.dtype)
+        part = Tensor(made.ident, (tokens, self.width), made.dtype)
         gated = builder.elementwise("multiply", (part, part), "gate", like=part)
-        mixed = convolve(builder, gated, self.inputs, self.kernel, "conv")
+        mixed = convolve(builder, gated, self.width, self.kernel, "conv")
         out = builder.elementwise("multiply", (part, mixed), "out", like=mixed)
         return builder.linear("out_proj", out, tokens)

@@ -289,7 +289,7 @@ text_config projector_hidden_size projector_bias projector_use_layernorm alignme
 adapter_layer_norm_eps vision_use_cls_token projector_pooling_ratio hidden_size projector_layernorm_eps
 downsample_ratio visual_indicator_token_ids vocab_size template ps_version select_layer use_thumbnail
 dynamic_image_size force_image_size min_dynamic_patch max_dynamic_patch pad2square llm_config insert_layer_id
-image_size downsample_mode merge_kernel_size merger_times patch_size
+image_size downsample_mode merge_kernel_size merger_times patch_size num_hidden_layers
 """
 
 

@@ -19,6 +19,7 @@ latent attention             heads; every chip holds the latents
 compressed attention         heads and the blocks of its output matrix; every chip holds the shared keys and values
 gated delta net              heads of keys and of values, with their channels of the convolution and their states
 Mamba-2                      heads and groups, with their channels and states; or several chips hold each group
+Mamba, short convolutions    channels, with their states; Mamba adds up what its step widths, B and C are made of
 MLP, experts                 hidden columns; or whole experts
 norms, residuals, streams    every chip runs them whole
 ============================ ======================================================================================
@@ -230,6 +231,16 @@ def _mamba(splitter: BlockSplitter, block: Any) -> Any:
     )
 
 
+def _mamba1(splitter: BlockSplitter, block: Any) -> Any:
+    axes = splitter.axes if splitter.ways > 1 else ()
+    inner = splitter.divide_or_pad("Mamba channels", block.inner)
+    return replace(block, inner=inner, axes=axes, algorithm=splitter.algorithm)
+
+
+def _short_convolution(splitter: BlockSplitter, block: Any) -> Any:
+    return replace(block, channels=splitter.divide_or_pad("channels of a convolution", block.width))
+
+
 def _mlp(splitter: BlockSplitter, block: Any) -> Any:
     if block.norm:
         splitter.gap("the norm over all hidden columns: its sums are exchanged between chips, which is not counted")
@@ -282,6 +293,8 @@ SPLITS: Mapping[str, Callable[[BlockSplitter, Any], Block]] = {
     "GatedDeltaNet": _delta,
     "KimiDeltaAttention": _kimi,
     "Mamba2": _mamba,
+    "Mamba1": _mamba1,
+    "ShortConvolution": _short_convolution,
     "Mlp": _mlp,
     "MixtureOfExperts": _experts,
     "ParallelBranches": _parallel,
