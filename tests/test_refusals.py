@@ -260,7 +260,7 @@ REFUSED: list[tuple[Callable[[], Any], str]] = [
     ),
     (lambda: within("plans.fleet", "Trace").of((0, 1, 2), (1, -1)), "a rate of -1 requests/s in a trace; rates of"),
     (lambda: within("models.quantisation", "modules")("x"), "modules are 'x'; a list of texts, such as ['lm_head']"),
-    (lambda: within("plans.speculation", "Acceptance")(0, 0.8), "a draft of 0 tokens; 1 or more, as in draft=4"),
+    (lambda: within("plans.speculation", "Acceptance")(0, 0.8), "a draft of 0 tokens; from 1 to 128, as in draft=4"),
     (lambda: _at("relu2(fp32[8])"), "torch has no function 'relu2' to run here; write it in functions that torch "),
     (lambda: _at("max_pool(fp32[1, 8, 8, 4], window=2, pad=same)"), "torch pools with no pad=same; say how many"),
     (lambda: _at("layer_norm_B(fp32[B, D])", B=8, D=8), "layer_norm cannot be run here; layer_norm and rms_norm"),

@@ -137,6 +137,23 @@ def test_chunks_load_weights_and_the_cache_again() -> None:
     assert sum(step.flops for step in steps) == whole.flops
 
 
+@pytest.mark.parametrize(("name", "beside"), [("llama-3-8b", {}), ("deepseek-v3", {"batch": 3, "context": 900})])
+def test_chunks_are_priced_as_each_step_is(name: str, beside: dict[str, Any]) -> None:
+    """All chunks but the last are priced at once, and give to the last bit what one step after the other does."""
+    asked: dict[str, Any] = {"on": "h200:8", "tensor": 8}
+    found = chunked(name, prompt=500, chunk=120, past=40, **beside, **asked)
+    steps = []
+    for past in range(0, 500, 120):
+        new, last = min(120, 500 - past), past + 120 >= 500
+        if beside:
+            steps.append(serve_bound(name, "mixed", chunk=new, past=40 + past, last=last, **beside, **asked))
+        else:
+            logits = "last" if last else "none"
+            steps.append(serve_bound(name, "prefill", prompt=new, past=40 + past, logits=logits, **asked))
+    assert found.times == tuple(step.lower for step in steps)
+    assert found.binds == tuple(step.bound_by for step in steps)
+
+
 @given(prompt=st.integers(1, 700), chunk=st.integers(1, 900), batch=st.integers(0, 20))
 @few(8)
 def test_chunks_are_the_steps_they_say(prompt: int, chunk: int, batch: int) -> None:

@@ -34,6 +34,16 @@ SAME = {
         lambda x, w: F.conv2d(x, w, stride=2, padding=1),
         [(2, 4, 9, 9), (8, 4, 3, 3)],
     ),
+    "convolution with gaps between windows": (
+        "conv(bf16[2, 9, 9, 4], bf16[1, 1, 4, 8], stride=2)",
+        lambda x, w: F.conv2d(x, w, stride=2),
+        [(2, 4, 9, 9), (8, 4, 1, 1)],
+    ),
+    "pool with gaps between windows": (
+        "pool(bf16[2, 9, 9, 4], window=2, stride=3)",
+        lambda x: F.max_pool2d(x, 2, 3),
+        [(2, 4, 9, 9)],
+    ),
     "transposed convolution": (
         "conv_transpose(bf16[2, 9, 9, 4], bf16[3, 3, 4, 8], stride=2, pad=1)",
         lambda x, w: F.conv_transpose2d(x, w, stride=2, padding=1),
@@ -91,3 +101,44 @@ def test_a_recurrent_layer_multiplies_by_every_weight_and_counts_its_cell(cell: 
     matrix = 2 * each * 2 * ((width + hidden) + (2 * hidden + hidden))
     assert sum(op.work.total("flops", "matrix") for op in found) == matrix
     assert sum(op.work.total("flops", "vector") for op in found) == element * steps * batch * hidden * 4
+
+
+def test_gaps_between_windows_are_not_read_by_any_front_end() -> None:
+    """1 x 1 windows every second place read a quarter of 8 x 8; so do both gradients where they read the input."""
+    x, w = torch.randn(2, 4, 8, 8, requires_grad=True), torch.randn(6, 4, 1, 1, requires_grad=True)
+    whole, quarter = 4 * x.numel(), x.numel()
+
+    def amounts(ops: list) -> list:
+        return [t.traffic_bytes for op in ops for t in op.reads if t.traffic_bytes in (whole, quarter)]
+
+    def there_and_back(function):
+        return lambda x, w, g: function(x, w, stride=2).backward(g)
+
+    forward, *back = trace(there_and_back(F.conv2d), x, w, torch.randn(2, 6, 4, 4)).ops
+    assert (forward.reads[0].traffic_bytes, forward.options["between"]) == (quarter, whole - quarter)
+    assert [(op.name, op.options.get("between", 0)) for op in back if op.kind == "convolution"] == [
+        ("conv_backward_input", 0),
+        ("conv_backward_weight", whole - quarter),
+    ]
+    w = torch.randn(4, 6, 1, 1, requires_grad=True)
+    forward, *back = trace(there_and_back(F.conv_transpose2d), x, w, torch.randn(2, 6, 15, 15)).ops
+    left = 4 * 2 * 6 * (15 * 15 - 8 * 8)
+    assert [op.options.get("between", 0) for op in (forward, *back) if op.kind == "convolution"] == [0, left, left]
+    jax = pytest.importorskip("jax")
+    shapes = [jax.ShapeDtypeStruct(s, "float32") for s in ((2, 4, 8, 8), (6, 4, 1, 1))]
+    conv = lambda x, w: jax.lax.conv_general_dilated(x, w, (2, 2), "VALID")  # noqa: E731
+    assert amounts(trace(conv, *shapes).ops) == [quarter]
+    gradients = trace(jax.grad(lambda x, w: conv(x, w).sum(), argnums=(0, 1)), *shapes).ops
+    assert amounts([op for op in gradients if op.kind == "convolution"]).count(whole) == 0
+    pool = lambda x: jax.lax.reduce_window(x, 0.0, jax.lax.add, (1, 1, 1, 1), (1, 1, 2, 2), "VALID")  # noqa: E731
+    assert amounts(trace(pool, shapes[0]).ops) == [quarter]
+    onnx = pytest.importorskip("onnx")
+    helper, F32 = onnx.helper, onnx.TensorProto.FLOAT
+    for kind, inputs, more in (
+        ("Conv", {"x": (2, 4, 8, 8), "w": (6, 4, 1, 1)}, {}),
+        ("MaxPool", {"x": (2, 4, 8, 8)}, {"kernel_shape": [1, 1]}),
+    ):
+        node = helper.make_node(kind, list(inputs), ["y"], strides=[2, 2], **more)
+        made = [helper.make_tensor_value_info(name, F32, shape) for name, shape in inputs.items()]
+        graph = helper.make_graph([node], "g", made, [helper.make_tensor_value_info("y", F32, None)])
+        assert amounts(trace(helper.make_model(graph)).ops) == [quarter]

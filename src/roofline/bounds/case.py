@@ -30,7 +30,7 @@ from roofline.hardware.overrides import describe_given
 from roofline.hardware.rate import data_level, rate
 from roofline.ops import tile_bytes
 from roofline.quantity import format_quantity
-from roofline.sizes import Size, is_symbol
+from roofline.sizes import Size, is_number, is_symbol
 from roofline.statements import Assumption, assume, kind_of
 from roofline.work import Op, Work
 
@@ -114,6 +114,10 @@ class Case:
         if any(op.kind == "convolution" and "taps" in op.options for op in self.ops):
             text = "convolutions are direct: Winograd's and Fourier's ways multiply less and may run faster"
             said.insert(1, Assumption("counting", text))
+        for name, text in _UNREAD.items():
+            amount = sum(op.options.get(name, 0) * op.repeat for op in self.ops)
+            if is_number(amount) and amount:
+                said.insert(1, Assumption("counting", f"{format_quantity(float(amount), 'B')} {text}"))
         if measured_of(self.machine) == "bandwidth":
             said.append(Assumption("machine", f"the bandwidth of {data_level(self.machine).name} is a measured one"))
         said += own
@@ -138,6 +142,13 @@ class Case:
         where = f"{memory.name} of one core" if memory.per_core else memory.name
         need, capacity = format_quantity(max(plain), "B"), format_quantity(holds.value, "B")
         return [Assumption("fit", f"does not fit: a tile needs {need}, {where} holds {capacity}")]
+
+
+#: What windows leave of an input, by the option of an operation that says how many bytes: in words.
+_UNREAD = {
+    "between": "between windows are not read",
+    "beyond": "past the last windows count as read, and need not be",
+}
 
 
 def _fit_said(needed: Footprint) -> list[Assumption]:

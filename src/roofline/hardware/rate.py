@@ -76,24 +76,27 @@ def _arithmetic_rate(machine: Machine, key: Key) -> Rate | None:
     return _rate(machine, unit.name, peak, fraction, f"{dtype} on {unit.name}", dtype, note)
 
 
-#: Products of a narrower format whose sum has the accuracy of one in fp32, by format: XLA's highest precision, and
-#: example 28 of CUTLASS.
-PASSES = {"bf16": 6, "tf32": 3}
+#: Products of a narrower format whose sum has the accuracy of one in fp32 or fp64, by format. fp32: XLA's highest
+#: precision, and example 28 of CUTLASS. fp64: Ozaki's second scheme as GEMMul8 runs it (arXiv:2504.08009, 2603.10634),
+#: 14 moduli in int8 for 55 bits, 25 products of 10 moduli in fp8 for 53.
+PASSES = {"fp32": {"bf16": 6, "tf32": 3}, "fp64": {"int8": 14, "fp8": 25}}
 
 
 def _in_passes(machine: Machine, place: str, unit: Unit, dtype: str) -> str:
-    """Say where products on a vector unit may be faster as several of a narrower format on a matrix unit.
+    """Say where products may be faster as several of a narrower format on a matrix unit.
 
     >>> from roofline.hardware import chip
     >>> _in_passes(chip("v5e"), "matrix", chip("v5e").units[1], "fp32")
     '6 passes of bf16 on mxu reach 32.8 TFLOP/s'
     >>> _in_passes(chip("l40s"), "matrix", chip("l40s").units[1], "fp32")
     ''
+    >>> [_in_passes(chip(name), "matrix", chip(name).units[0], "fp64") for name in ("h100", "b300")]
+    ['14 passes of int8 on tensor reach 141 TFLOP/s', '25 passes of fp8 on tensor reach 180 TFLOP/s']
     """
-    if place != "matrix" or unit.kind != "vector" or dtype != "fp32" or machine.unit is not None:
+    if place != "matrix" or dtype not in PASSES or machine.unit is not None:
         return ""
     able = [(u.peaks[name].value / n, n, name, u.name) for u in machine.units if u.kind == "matrix"
-            for name, n in PASSES.items() if name in u.peaks]  # fmt: skip
+            for name, n in PASSES[dtype].items() if name in u.peaks]  # fmt: skip
     reached, passes, name, where = max(able, default=(0.0, 0, "", ""))
     if reached <= unit.peaks[dtype].value:
         return ""

@@ -18,6 +18,7 @@ element when it is in 0 … L − 1 and padding otherwise.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from math import gcd
 from typing import Any, Literal, NamedTuple, TypeAlias
 
@@ -56,6 +57,8 @@ def convolution(
     kernel: Size,
     groups: Size = 1,
     transposed: bool = False,
+    places: Sequence[Reach] = (),
+    over: int = 0,
     valid_taps: Size | None = None,
     only_valid: bool = False,
     fewer_adds: Size = 0,
@@ -75,8 +78,9 @@ def convolution(
                         batch·positions, out_per_group·kernel, in_per_group            transposed
         bytes         = each operand read once, the result written once
 
-    ``bias`` adds that many FLOPs on the vector unit. A depthwise convolution is counted on the matrix unit like the
-    rest, where n is then 1 or little more.
+    ``places`` are the windows in each dimension, over operand number ``over``: see :func:`read_by_windows`. ``bias``
+    adds that many FLOPs on the vector unit. A depthwise convolution is counted on the matrix unit like the rest, where
+    n is then 1 or little more.
 
     ``options["taps"]`` is there where another way multiplies less: Winograd's and Fourier's, of windows over several
     channels, and Fourier's of long windows over one (:data:`FEW_TAPS`). The price is of the direct way.
@@ -86,7 +90,8 @@ def convolution(
     require_results(name, reads, writes)
     channels = groups * out_per_group * in_per_group
     macs = batch * positions * kernel * channels
-    options = {"macs": macs}
+    reads, unread = read_by_windows(reads, places, over)
+    options = {"macs": macs, **unread}
     if not is_one(kernel) and not (is_one(in_per_group) and is_number(kernel) and kernel <= FEW_TAPS):
         options["taps"] = kernel
     if valid_taps is not None:
@@ -162,6 +167,7 @@ def convolve(
         in_per_group=per_group,
         kernel=product(kernel.dims[:-2]),
         groups=groups,
+        places=[window.reach(L, r) for window, L, r in places],
         valid_taps=None if count_padding else product(w.taps(L, r) for w, L, r in places),
         only_valid=not count_padding,
         fewer_adds=fewer,
@@ -339,17 +345,18 @@ class Window(NamedTuple):
     def covered(self, L: Size, R: Size) -> Size:
         """Count the elements that at least one tap of R results meets.
 
-        With stride or dilation 1 the taps cover a whole stretch, or else never meet twice.
-
-        >>> Window(2, stride=3).covered(8, 3), Window(3).covered(5, 3)
-        (6, 5)
+        >>> Window(2, stride=3).covered(8, 3), Window(3).covered(5, 3), Window(3, stride=3, dilation=2).covered(9, 2)
+        (6, 5, 6)
         """
-        if self.stride > 1 and self.dilation > 1:
-            message = "the exact count of a transposed convolution knows stride or dilation, not both"
+        found = self.reach(L, R).covered(self.taps(L, R))
+        if found is None:
+            message = "the exact count of a transposed convolution with open sizes knows stride or dilation, not both"
             raise InputError(message, hint="leave out exact: 2 FLOPs per multiply-add")
-        low = self._low(L, R)
-        end = minimum(L, (R - 1) * self.stride + self.dilation * (self.k - 1) - low + 1)
-        return minimum(self.taps(L, R), end)
+        return found
+
+    def reach(self, L: Size, R: Size) -> Reach:
+        """These windows of R results over L elements."""
+        return Reach(L, R, self.k, self.stride, self._low(L, R), self.dilation)
 
     def _low(self, L: Size, R: Size) -> Size:
         """Padded positions before the first element; ``same`` puts the odd one after the last."""
@@ -435,6 +442,91 @@ class Reach(NamedTuple):
     low: Size = 0
     dilation: int = 1
     base: int = 1
+
+    def covered(self, valid: Size) -> Size | None:
+        """Count the elements that at least one tap meets, of ``valid`` taps that meet one; None where that is unknown.
+
+        With stride or dilation 1 the taps cover a whole stretch, or else never meet twice. Otherwise elements are
+        looked at by the remainder of their place, in each of which this holds.
+        """
+        if self.base != 1:
+            return None
+        if self.stride == 1 or self.dilation == 1:
+            return minimum(valid, self.stretch)
+        sizes = (self.length, self.results, self.taps, self.low)
+        if not all(isinstance(size, int) for size in sizes):
+            return None
+        length, results, taps, low = map(int, sizes)
+        shared = gcd(self.stride, self.dilation)
+        step, apart = self.stride // shared, self.dilation // shared
+        if min(step, taps) > MOST_TAPS:
+            return None
+        first = -low % shared
+        length, low = max(0, -(-(length - first) // shared)), (low + first) // shared
+        total = 0
+        for r in range(min(step, taps)):
+            shift, many = low - r * apart, -(-(taps - r) // step)
+            if results >= apart:
+                total += int(_between(shift, length - 1 + shift, step, results + (many - 1) * apart))
+            else:
+                total += int(valid_taps(length, results, many, stride=step, low=shift, dilation=apart * step))
+        return total
+
+    @property
+    def stretch(self) -> Size:
+        """Elements from the first to the last that a tap could meet, those between them included."""
+        last = floor_div((self.results - 1) * self.stride + self.dilation * (self.taps - 1) - self.low, self.base)
+        first = ceil_div(-self.low, self.base) if is_number(self.low) and self.low < 0 else 0
+        found = minimum(self.length, last + 1) - first
+        return max(0, found) if isinstance(found, int) else found
+
+    def read(self) -> Size:
+        """Count the elements without those between windows that stand wider apart than they reach.
+
+        >>> Reach(56, 28, 1, 2).read(), Reach(57, 28, 2, 2).read(), Reach(10, 1, 3, 1, 0, 3).read()
+        (28, 57, 3)
+        """
+        if self.dilation == 1 and (self.stride == 1 or not isinstance(self.taps, int) or self.taps >= self.stride):
+            return self.length
+        valid = valid_taps_of([self])
+        covered = None if valid is None else self.covered(valid)
+        if covered is None:
+            return self.length
+        if all(isinstance(size, int) for size in (covered, self.stretch)):
+            return self.length if covered == self.stretch else covered
+        return covered if self.dilation == 1 else self.length
+
+
+def read_by_windows(
+    reads: Sequence[Tensor], places: Sequence[Reach], over: int = 0
+) -> tuple[tuple[Tensor, ...], dict[str, Size]]:
+    """Operands as windows in so many dimensions of operand ``over`` read them, and what need not be read of it.
+
+    Elements between windows that stand wider apart than they reach are not read: ``between`` are their bytes. A rest
+    past the last window, where no other begins, counts as read, as every counter has it: ``beyond`` are its bytes.
+
+    >>> x = Tensor("x", (1, 56, 56, 256), "bf16")
+    >>> (read,), rest = read_by_windows([x], [Reach(56, 28, 1, 2)] * 2)
+    >>> read.traffic_bytes, rest
+    (401408, {'between': 1204224})
+    >>> read_by_windows([x], [Reach(56, 27, 3, 2)] * 2)[1]
+    {'beyond': 56832}
+    """
+    found = tuple(reads)
+    if not places or over >= len(found) or found[over].touched is not None:
+        return found, {}
+    unread: dict[str, Size] = {}
+    x, lengths = found[over], product(place.length for place in places)
+    each = [place.read() for place in places]
+    if any(read is not place.length for read, place in zip(each, places, strict=True)):
+        x = replace(x, touched=exact_div(x.elements, lengths) * product(each))
+        unread["between"] = found[over].traffic_bytes - x.traffic_bytes
+    if all(isinstance(size, int) for size in (x.elements, *(size for place in places for size in place[:3]))):
+        kept = product(minimum(read, place.stretch) for read, place in zip(each, places, strict=True))
+        if kept < product(each):
+            rest = replace(x, touched=exact_div(x.elements, lengths) * kept)
+            unread["beyond"] = x.traffic_bytes - rest.traffic_bytes
+    return (*found[:over], x, *found[over + 1 :]), unread
 
 
 def valid_taps_of(places: Iterable[Reach]) -> Size | None:

@@ -14,7 +14,7 @@ from dataclasses import replace
 
 from roofline.notation.structure import Step
 from roofline.ops.basic import vector
-from roofline.ops.convolution import per_dimension, require_results, windows
+from roofline.ops.convolution import Reach, per_dimension, read_by_windows, require_results, windows
 from roofline.ops.rules import Context, register
 from roofline.sizes import Size, product
 from roofline.work import Op, Tensor
@@ -27,6 +27,7 @@ def pool(
     *,
     results: Size,
     window: Size,
+    places: Sequence[Reach] = (),
     taps: Size | None = None,
     reached: Size | None = None,
     is_adaptive_mean: bool = False,
@@ -41,12 +42,13 @@ def pool(
 
     ``taps`` are given where not all of a window counts (padding left out), or where windows differ (adaptive pooling).
     Averaging divides once more for each result, which is not counted: one operation for each window element but the
-    first serves both. An index beside each maximum costs bytes, no FLOPs. ``is_adaptive_mean`` says that the size of
-    the result was asked for, which some counters tell apart. A result without elements is an error, but for an empty
-    input.
+    first serves both. ``places`` are the windows in each dimension, as of a convolution. An index beside each maximum
+    costs bytes, no FLOPs. ``is_adaptive_mean`` says that the size of the result was asked for, which some counters tell
+    apart. A result without elements is an error, but for an empty input.
     """
     require_results(name, reads, writes)
     taken = results * window if taps is None else taps
+    reads, unread = read_by_windows(reads, places)
     op = vector(
         name,
         "pooling",
@@ -58,7 +60,8 @@ def pool(
         one_each=reads[0].elements,
         compute=compute,
     )
-    return replace(op, options={**op.options, "is_adaptive_mean": True}) if is_adaptive_mean else op
+    more = {**unread, **({"is_adaptive_mean": True} if is_adaptive_mean else {})}
+    return replace(op, options={**op.options, **more}) if more else op
 
 
 def pool_backward(
@@ -117,6 +120,7 @@ def rule(step: Step, context: Context) -> Op:
         [out],
         results=out.elements,
         window=product(size),
+        places=[w.reach(L, r) for w, L, r in places],
         compute=context.arithmetic(step),
         **counted,
     )

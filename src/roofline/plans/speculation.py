@@ -29,8 +29,7 @@ import numpy as np
 
 from roofline.errors import InputError
 from roofline.models.description import Model
-from roofline.models.serving.speculation import expected_tokens
-from roofline.signatures import spelled
+from roofline.models.serving.speculation import check_draft, expected_tokens
 
 #: Times the longest check after which the checks of an answer grow with its length alone.
 SETTLED = 40
@@ -44,8 +43,7 @@ class Acceptance:
     chance: float
 
     def __post_init__(self) -> None:
-        if self.length < 1:
-            raise InputError(f"a draft of {self.length} tokens", hint=f"1 or more, as in {spelled('draft', 4)}")
+        check_draft(self.length)
         if not 0 <= self.chance <= 1:
             raise InputError(f"an acceptance of {self.chance:g} is no probability", hint="from 0 to 1, as in 0.8")
 

@@ -31,7 +31,7 @@ from roofline.models.serving import serve_bound
 from roofline.models.serving.generation import FORM_TEXT, check_form, single_size, time_in_form
 from roofline.quantity import format_amount, format_number
 from roofline.sections import Section, paragraph
-from roofline.signatures import takes
+from roofline.signatures import spelled, takes
 from roofline.sizes import Size, plain_numbers
 
 #: Blocks around a prediction layer: two norms and the projection before it, a norm after.
@@ -39,8 +39,8 @@ _AROUND = 4
 
 _EXPERTS = ("expert", "expert_exchange", "dispatch", "combine", "shared_experts")
 
-#: The longest draft that is tried for the best one.
-LONGEST = 32
+#: The longest draft that is tried for the best one, and the longest that can be asked for: each length is priced.
+LONGEST, MOST_DRAFTED = 32, 128
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,6 +171,7 @@ def speculate(
     batch, context, draft = single_size("batch", batch), single_size("context", context), single_size("draft", draft)
     form = check_form(form, options)
     _check_acceptance(acceptance)
+    check_draft(max(draft, longest))
 
     def step(runs: Model, after: int, tokens: int = 1, **formats: Any) -> float:
         if tokens > 1:
@@ -187,6 +188,17 @@ def speculate(
         checking = step(described, context, length + 1, **options)
         drafts.append(Draft(length, drafting, checking, float(expected_tokens(length, acceptance))))
     return Speculation(batch, acceptance, drafts_by.said, form, plain, drafts[draft], tuple(drafts[: longest + 1]))
+
+
+def check_draft(length: int) -> None:
+    """Refuse a draft of no tokens, or of more than anything drafts.
+
+    >>> check_draft(1000)
+    Traceback (most recent call last):
+    roofline.errors.InputError: a draft of 1,000 tokens; from 1 to 128, as in draft=4
+    """
+    if not 1 <= length <= MOST_DRAFTED:
+        raise InputError(f"a draft of {length:,} tokens", hint=f"from 1 to {MOST_DRAFTED}, as in {spelled('draft', 4)}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -91,18 +91,17 @@ def convolution(call: Call) -> Priced:
     taps = [kernel[d] for d in numbers.rhs_spec[2:]]
     made = [out[d] for d in numbers.out_spec[2:]]
     base = params["lhs_dilation"]
-    places = zip(
-        seen, made, taps, params["window_strides"], params["padding"], params["rhs_dilation"], base, strict=True
-    )
-    valid = valid_taps_of(
+    places = [
         Reach(length, results, many, stride, pad[0], dilation, inner)
-        for length, results, many, stride, pad, dilation, inner in places
-    )
+        for length, results, many, stride, pad, dilation, inner in zip(
+            seen, made, taps, params["window_strides"], params["padding"], params["rhs_dilation"], base, strict=True
+        )
+    ]
     groups = params["feature_group_count"] * params["batch_group_count"]
     padded = any(edge > 0 for pad in params["padding"] for edge in pad) and all(inner == 1 for inner in base)
     return pricing.convolution(
         "conv" if all(inner == 1 for inner in base) else "conv_transpose",
-        call.reads if len(call.reads) > 1 else call.reads * 2,
+        call.reads,
         call.writes,
         batch=x[numbers.lhs_spec[0]] // params["batch_group_count"],
         positions=product(s if inner > 1 else o for s, o, inner in zip(seen, made, base, strict=True)),
@@ -110,7 +109,8 @@ def convolution(call: Call) -> Priced:
         in_per_group=kernel[numbers.rhs_spec[1]],
         kernel=product(taps),
         groups=groups,
-        valid_taps=valid,
+        places=places,
+        valid_taps=valid_taps_of(places),
         note="padded positions of a convolution are counted" if padded else "",
     )
 

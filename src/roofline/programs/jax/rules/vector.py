@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from roofline.ops.pricing import Reach
 from roofline.programs.jax.registry import Call, Priced, pricing, rule
 from roofline.programs.jax.rules.collectives import reduced_over
 from roofline.programs.rule_table import levels_of
@@ -145,16 +148,15 @@ def pooled(call: Call) -> Priced:
     """The largest or the sum of each window: one operation for every element of a window but the first."""
     results, window = call.outs[0].size, product(call.params["window_dimensions"])
     each = call.inner(call.params["jaxpr"]) if "jaxpr" in call.params else 1
-    return pricing.vector(
-        call.name,
-        "pooling",
-        call.reads,
-        call.writes,
-        flops=results * (window - 1) * each,
-        elements=results,
-        dims={"results": results, "window": window},
-        one_each=call.ins[0].size,
-    )
+    sizes = ("window_dimensions", "window_strides", "padding", "window_dilation", "base_dilation")
+    places = [
+        Reach(length, made, taps, stride, pad[0], dilation, base)
+        for length, made, taps, stride, pad, dilation, base in zip(
+            call.ins[0].shape, call.outs[0].shape, *(call.params[name] for name in sizes), strict=True
+        )
+    ]
+    op = pricing.pool(call.name, call.reads, call.writes, results=results, window=window, places=places)
+    return op if each == 1 else replace(op, work=op.work * each)
 
 
 @rule("select_and_scatter_add", "select_and_gather_add", "select_and_scatter")

@@ -69,7 +69,7 @@ def _convolved(call: Call) -> Op:
     slid, seen = (x[2:], out[2:]) if transposed else (out[2:], x[2:])
     stride, dilation = (list(call.get(word) or [1] * spatial) for word in ("strides", "dilations"))
     low = _low(call, seen, slid, weight[2:], stride, dilation)
-    taps = valid_taps_of(Reach(seen[d], slid[d], weight[2 + d], stride[d], low[d], dilation[d]) for d in range(spatial))
+    places = [Reach(seen[d], slid[d], weight[2 + d], stride[d], low[d], dilation[d]) for d in range(spatial)]
     added = 8 if call.name == "QLinearConv" else 2
     bias = call.name != "ConvInteger" and call.has(added)
     first, second = weight[:2]
@@ -84,7 +84,8 @@ def _convolved(call: Call) -> Op:
         kernel=product(weight[2:]),
         groups=groups,
         transposed=transposed,
-        valid_taps=taps,
+        places=() if transposed else places,
+        valid_taps=valid_taps_of(places),
         bias=call.writes[0].elements if bias else 0,
         note="padded positions of a convolution are counted" if any(low) else "",
     )
@@ -118,7 +119,11 @@ def _low(call: Call, seen: Sequence[Any], slid: Sequence[Any], taps: Sequence[An
 @rule("MaxPool", "AveragePool", "LpPool")
 def pool(call: Call) -> Priced:
     """The largest or the sum of each window: one operation for every element of a window but the first."""
-    return _pooled(call, product(call.get("kernel_shape")))
+    taps, seen, slid = call.get("kernel_shape"), call.shape(0)[2:], call.writes[0].dims[2:]
+    stride, dilation = (list(call.get(word) or [1] * len(taps)) for word in ("strides", "dilations"))
+    low = _low(call, seen, slid, taps, stride, dilation)
+    places = [Reach(*each) for each in zip(seen, slid, taps, stride, low, dilation, strict=True)]
+    return _pooled(call, product(taps), places=places)
 
 
 @rule("GlobalAveragePool", "GlobalMaxPool", "GlobalLpPool")
@@ -138,9 +143,9 @@ def resized(call: Call) -> Priced:
     return pricing.resample(call.name, call.read(0), call.writes, taps=taps, elements=size)
 
 
-def _pooled(call: Call, window: Any, is_adaptive_mean: bool = False) -> Priced:
+def _pooled(call: Call, window: Any, is_adaptive_mean: bool = False, places: Sequence[Reach] = ()) -> Priced:
     facts = {"results": call.writes[0].elements, "window": window, "is_adaptive_mean": is_adaptive_mean}
-    return pricing.pool(call.name, call.reads, call.writes, **facts)
+    return pricing.pool(call.name, call.reads, call.writes, places=places, **facts)
 
 
 class HeadSizes(NamedTuple):

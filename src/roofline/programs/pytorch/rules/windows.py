@@ -8,7 +8,7 @@ from typing import Any
 
 from roofline.ops.pricing import Reach, adaptive_windows, valid_taps_of
 from roofline.programs.pytorch.price_tables import TAPS
-from roofline.programs.pytorch.registry import Call, Priced, TensorOperand, pricing, rule
+from roofline.programs.pytorch.registry import UNTOLD, Call, Priced, TensorOperand, pricing, rule
 from roofline.sizes import Size, exact_div, floor_div, maximum, product
 from roofline.work import Op, Tensor, Work
 
@@ -26,8 +26,7 @@ def convolution(call: Call) -> Priced:
     x, weight = call.operands(0, 1)
     bias = call.operand("bias")
     bias = bias if bias is not None and bias.shape else None
-    reads = call.read(x, weight, bias)
-    return _convolution(call, reads, call.writes, x, weight, call.results[0], bias=bias is not None)
+    return _convolution(call, (x, weight, bias), call.writes, x, weight, call.results[0], bias=bias is not None)
 
 
 @rule("convolution_backward", "convolution_backward_overrideable")
@@ -39,7 +38,7 @@ def convolution_backward(call: Call) -> Priced:
     ops: list[Op] = []
     for place, (name, reads) in enumerate((("input", (grad, weight)), ("weight", (grad, x)))):
         if wanted[place] and outs:
-            op = _convolution(call, call.read(*reads), (outs.pop(0),), x, weight, grad, name=f"conv_backward_{name}")
+            op = _convolution(call, reads, (outs.pop(0),), x, weight, grad, name=f"conv_backward_{name}")
             ops.append(op)
     if wanted[2] and outs:
         elements, results = grad.elements, outs[0].elements
@@ -71,7 +70,7 @@ def convolution_over_time(call: Call) -> Priced:
 
 def _convolution(
     call: Call,
-    reads: Sequence[Tensor],
+    reads: Sequence[TensorOperand | None],
     writes: Sequence[Tensor],
     x: TensorOperand,
     weight: TensorOperand,
@@ -86,13 +85,13 @@ def _convolution(
     stride, pad, dilation = (_each(call.stated(word, default), spatial) for word, default in _WINDOW)
     inner, outer = x.shape[-spatial:], out.shape[-spatial:]
     slid, seen = (inner, outer) if transposed else (outer, inner)
-    taps = valid_taps_of(
-        Reach(seen[d], slid[d], weight.shape[2 + d], stride[d], pad[d], dilation[d]) for d in range(spatial)
-    )
+    places = [Reach(seen[d], slid[d], weight.shape[2 + d], stride[d], pad[d], dilation[d]) for d in range(spatial)]
+    found, slid_over = call.read(*reads), (out if transposed else x).tensor
+    over = next((place for place, tensor in enumerate(found) if tensor is slid_over), len(found))
     first, second = weight.shape[:2]
     return pricing.convolution(
         name or ("conv_transpose" if transposed else "conv"),
-        reads,
+        found,
         writes,
         batch=x.shape[0] if x.rank == spatial + 2 else 1,
         positions=product(slid),
@@ -101,7 +100,9 @@ def _convolution(
         kernel=product(weight.shape[2:]),
         groups=groups,
         transposed=transposed,
-        valid_taps=taps,
+        places=places,
+        over=over,
+        valid_taps=valid_taps_of(places),
         bias=out.elements if bias else 0,
         note="padded positions of a convolution are counted" if any(pad) else "",
     )
@@ -182,7 +183,17 @@ def pool(call: Call) -> Priced:
     spatial = int(call.name[call.name.index("pool") + 4])
     window = product(size) if len(size) == spatial else size[0] ** spatial
     results = call.results[0].elements
-    return _pooled(call, results, window)
+    return _pooled(call, results, window, places=_pool_places(call, size, spatial))
+
+
+def _pool_places(call: Call, size: Sequence[int], spatial: int) -> list[Reach]:
+    """The windows of a pooling in each dimension; none where an argument is not told or they lie at random."""
+    told = [call.get("stride", None), *(call.get(word, default) for word, default in _WINDOW[1:])]
+    if any(value is UNTOLD for value in told) or call.name.startswith("fractional") or not call.args[0].shape:
+        return []
+    stride, pad, dilation = (_each(size if value is None or value == [] else value, spatial) for value in told)
+    inner, outer, taps = call.args[0].shape[-spatial:], call.results[0].shape[-spatial:], _each(size, spatial)
+    return [Reach(inner[d], outer[d], taps[d], stride[d], pad[d], dilation[d]) for d in range(spatial)]
 
 
 @rule("_adaptive_avg_pool2d", "_adaptive_avg_pool3d", "adaptive_avg_pool1d", "adaptive_avg_pool2d",
@@ -257,7 +268,14 @@ def affine_grid(call: Call) -> Priced:
     return pricing.contraction(call.name, 2 * call.read(theta), call.writes, m=m, n=n, k=k, batch=batch)
 
 
-def _pooled(call: Call, results: Size, window: Size, taps: Size | None = None, is_adaptive_mean: bool = False) -> Op:
+def _pooled(
+    call: Call,
+    results: Size,
+    window: Size,
+    taps: Size | None = None,
+    is_adaptive_mean: bool = False,
+    places: Sequence[Reach] = (),
+) -> Op:
     name = call.name.removesuffix("_with_indices").strip("_")
     facts = {"results": results, "window": window, "taps": taps, "is_adaptive_mean": is_adaptive_mean}
-    return pricing.pool(name, call.reads, call.writes, **facts)
+    return pricing.pool(name, call.reads, call.writes, places=places, **facts)
