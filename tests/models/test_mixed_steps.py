@@ -212,9 +212,9 @@ def test_an_answer_longer_than_anything_is_not_timed_step_by_step() -> None:
 
 @pytest.mark.parametrize("option", [{"chunk": 8}, {"output": 8}, {"draft": 4, "accept": 0.8}])
 def test_further_answers_are_about_one_configuration(option: dict[str, Any]) -> None:
-    with pytest.raises(RooflineError, match=r"is about one configuration; give --(past|context) one value"):
+    with pytest.raises(RooflineError, match=r"is about one configuration; give (past|context)= one value"):
         llm("llama-2-7b", on="h100", prompt=64, past=[8, 16], **option)
-    with pytest.raises(RooflineError, match=r"is about one configuration; give --(prompt|context) one value"):
+    with pytest.raises(RooflineError, match=r"is about one configuration; give (prompt|context)= one value"):
         llm("llama-2-7b", on="h100", prompt=[64, 65], past=8, **option)
 
 
