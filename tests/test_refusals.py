@@ -261,6 +261,22 @@ REFUSED: list[tuple[Callable[[], Any], str]] = [
     (lambda: within("plans.fleet", "Trace").of((0, 1, 2), (1, -1)), "a rate of -1 requests/s in a trace; rates of"),
     (lambda: within("models.quantisation", "modules")("x"), "modules are 'x'; a list of texts, such as ['lm_head']"),
     (lambda: within("plans.speculation", "Acceptance")(0, 0.8), "a draft of 0 tokens; from 1 to 128, as in draft=4"),
+    (
+        lambda: roofline.llm("llama-2-7b", on="h100", context=128, tensor=range(1, 2001)),
+        "one answer of 2,000 layouts (by tensor=), and at most 1,000 are taken; give fewer values, or ask roofline",
+    ),
+    (
+        lambda: roofline.llm("llama-2-7b", on="h100", batch=range(1, 1001), context=range(1, 102)),
+        "one answer of 101,000 steps (by batch=, context=), and at most 100,000 are taken",
+    ),
+    (
+        lambda: roofline.plan("llama-2-7b", on="h100", rate=1, prompt=64, output=16, count=range(1, 20_000)),
+        "a plan of 19,999 numbers of chips; at most 10,000, as in 8:4096:*2",
+    ),
+    (
+        lambda: roofline.scaling("fsdp", on="v5p", torus_axes={"X": [1, 2]}),
+        "torus_axes for X has several values; one number, as in X=2",
+    ),
     (lambda: _at("relu2(fp32[8])"), "torch has no function 'relu2' to run here; write it in functions that torch "),
     (lambda: _at("max_pool(fp32[1, 8, 8, 4], window=2, pad=same)"), "torch pools with no pad=same; say how many"),
     (lambda: _at("layer_norm_B(fp32[B, D])", B=8, D=8), "layer_norm cannot be run here; layer_norm and rms_norm"),

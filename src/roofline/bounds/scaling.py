@@ -448,6 +448,8 @@ def _several(torus_axes: Mapping[str, int]) -> dict[str, tuple[str, ...]]:
     """Names of the torus axes that one mesh axis is laid over: X, X2 …"""
     counts = {axis: check(f"of torus_axes for {axis}", count) for axis, count in torus_axes.items()}
     for axis, count in counts.items():
+        if not isinstance(count, int):
+            raise SizeError(f"torus_axes for {axis} has several values", hint=f"one number, as in {axis}=2")
         if count > MOST_AXES:
             raise SizeError(f"{axis} over {count:g} axes of a torus", hint=f"a torus has at most {MOST_AXES} axes here")
     return {axis: (axis, *(f"{axis}{i}" for i in range(2, count + 1))) for axis, count in counts.items()}

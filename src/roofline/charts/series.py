@@ -122,11 +122,19 @@ def _check(unknown: str, sizes: Mapping[str, Any]) -> None:
     if unknown not in sizes:
         raise SizeError(f"nothing varies: size {unknown} is not given", hint=_known_or_example(unknown, sizes))
     given = sizes[unknown]
-    single = isinstance(given, str) or not hasattr(given, "__len__")
-    if single or len({float(value) for value in given}) < 2:
+    if not _is_listed(given) or len({float(value) for value in given}) < 2:
         raise SizeError(
             f"size {unknown} has one value, {given!r}", hint=f"a curve needs several{_AS_IN.format(unknown)}"
         )
+    several = {name: len(set(value)) for name, value in sizes.items() if name != unknown and _is_listed(value)}
+    curves = math.prod(several.values())
+    if curves > MOST_CURVES:
+        hint = f"give fewer values to {', '.join(name for name, count in several.items() if count > 1)}"
+        raise SizeError(f"{curves:,} curves are more than a chart can tell apart ({MOST_CURVES})", hint=hint)
+
+
+def _is_listed(value: Any) -> bool:
+    return not isinstance(value, str) and hasattr(value, "__len__")
 
 
 def _groups(table: Sweep, unknown: str, sizes: Mapping[str, Any]) -> list[tuple[Any, dict[str, int]]]:
@@ -137,10 +145,6 @@ def _groups(table: Sweep, unknown: str, sizes: Mapping[str, Any]) -> list[tuple[
     keys: dict[tuple[int, ...], None] = dict.fromkeys(
         zip(*(map(int, table[name].tolist()) for name in others), strict=True) if others else [()]
     )
-    if len(keys) > MOST_CURVES:
-        several = [name for name in others if len(set(table[name].tolist())) > 1]
-        hint = f"give fewer values to {', '.join(several)}"
-        raise SizeError(f"{len(keys)} curves are more than a chart can tell apart ({MOST_CURVES})", hint=hint)
     groups = []
     for key in keys:
         same = np.ones(len(table), bool)

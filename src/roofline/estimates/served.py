@@ -184,7 +184,7 @@ def _room(decode: Bound, copies: int) -> float:
         return float("inf")
     weights = needed.parts["weights"]
     each = (needed.total - weights) * copies / decode.sizes["batch"]
-    return float((FILLED * needed.capacity - weights) / each)
+    return float((FILLED * needed.capacity - weights) / each) if each else float("inf")
 
 
 def _format(decode: Bound) -> str:

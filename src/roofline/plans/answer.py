@@ -58,6 +58,9 @@ from roofline.sizes import plain_numbers
 
 SCHEMA = "roofline/plan/1"
 
+#: Numbers of chips that one plan chooses among.
+MOST_COUNTS = 10_000
+
 #: Rows of choices that are shown.
 MOST_ROWS = 12
 
@@ -585,6 +588,8 @@ def _check(
         raise InputError(f"no objective {objective!r}", hint="cost or chips")
     if not count or min(count) < 1:
         raise InputError("a plan of no chips", hint=f"numbers from 1, as in {spelled('count', '8,16')} or 1:64")
+    if len(count) > MOST_COUNTS:
+        raise InputError(f"a plan of {len(count):,} numbers of chips", hint=f"at most {MOST_COUNTS:,}, as in 8:4096:*2")
     counted = next((name for name in on if ":" in name), None)
     if counted is not None:
         hint = f"name the kind, {counted.partition(':')[0]}; {spelled('count')} says how many"

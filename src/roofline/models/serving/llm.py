@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from roofline.answers import estimable, on_several
 from roofline.bounds.conventions import OF_OPERATIONS
-from roofline.errors import InputError
+from roofline.errors import InputError, SizeError
 from roofline.models.config import load
 from roofline.models.description import Model
 from roofline.models.operation_builder import PREFILL_ONLY
@@ -356,8 +356,29 @@ def decodes_several(sizes: dict[str, Any], arguments: dict[str, Any]) -> bool:
     return many and lists <= {"tensor"} and sizes["prompt"] is None and sizes["context"] is not None
 
 
+#: Steps of one answer, and layouts of it: each layout is priced apart. A sweep takes millions.
+MOST_STEPS, MOST_LAYOUTS = 100_000, 1_000
+
+
+def _check_lists(asked: ServingQuestion) -> None:
+    """Refuse lists of sizes or layouts that make one answer of more steps than anybody reads."""
+    given = {**asked.sizes, **asked.arguments}
+    listed = {name: len(value) for name, value in given.items() if is_several(value) and not isinstance(value, tuple)}
+    steps, layouts = 1, 1
+    for name, count in listed.items():
+        steps, layouts = (steps, layouts * count) if name in OPTIONS else (steps * count, layouts)
+    for what, count, most in (("steps", steps * layouts, MOST_STEPS), ("layouts", layouts, MOST_LAYOUTS)):
+        if count > most:
+            names = ", ".join(map(spelled, listed))
+            raise SizeError(
+                f"one answer of {count:,} {what} (by {names}), and at most {most:,} are taken",
+                hint="give fewer values, or ask roofline sweep llm, which takes millions",
+            )
+
+
 def _check(asked: ServingQuestion, tpot: Any, is_front: bool) -> None:
-    """Refuse what says nothing: a limit on one step, and a bound of what has all three."""
+    """Refuse what says nothing: a limit on one step, and a bound of what has all three; and lists without end."""
+    _check_lists(asked)
     if tpot is not None and not decodes_several(asked.sizes, asked.arguments):
         hint = f"give several batches, contexts or numbers of chips, as in {spelled('batch', '1:256:*2')}"
         raise InputError(f"{spelled('tpot')} chooses among steps of decoding, and this is one", hint=hint)

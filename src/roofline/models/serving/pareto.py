@@ -318,8 +318,11 @@ def _marked(choices: Sequence[ServingChoice]) -> tuple[ServingChoice, ...]:
     Choices of different contexts do not compete.
     """
     best: set[int] = set()
-    for context in dict.fromkeys(choice.context for choice in choices):
-        rows = [i for i, c in enumerate(choices) if c.context == context and c.fits is not False]
+    together: dict[int, list[int]] = {}
+    for i, choice in enumerate(choices):
+        if choice.fits is not False:
+            together.setdefault(choice.context, []).append(i)
+    for rows in together.values():
         most = 0.0
         for i in sorted(rows, key=lambda i: (choices[i].time_per_token, -choices[i].tokens_per_second_per_chip)):
             if choices[i].tokens_per_second_per_chip > most:
