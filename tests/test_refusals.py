@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import pickle
 import socket
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 
 import roofline
@@ -461,3 +464,42 @@ def test_a_search_of_training_that_finds_no_layout_says_why() -> None:
 
     with pytest.raises(InputError, match="fsdp 8 · tensor 3 is 24 chips, and h100:8 has 8; their product is the chips"):
         search_training("llama-3-8b", on="h100:8", batch_tokens=65536, tensor=3, fsdp=8)
+
+
+#: A question of a function, to which an argument of every kind is given in place of each parameter's own.
+OTHER_KINDS: list[tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]] = [
+    (roofline.bound, (LINE,), {"on": "h100", "B": 8, "D": 8, "F": 8}),
+    (roofline.chips, (), {"top": 1}),
+    (roofline.chip, ("h100",), {}),
+    (roofline.comm, ("allreduce",), {"on": "h100:8", "bytes": 1e6}),
+    (roofline.solve, (LINE, "B"), {"on": "h100", "D": 64, "F": 64}),
+]
+
+
+@pytest.mark.parametrize(("ask", "given", "named"), OTHER_KINDS, ids=lambda value: getattr(value, "__name__", ""))
+def test_an_argument_of_another_kind_is_one_error(
+    ask: Callable[..., Any], given: tuple[Any, ...], named: dict[str, Any]
+) -> None:
+    shown = inspect.signature(ask).parameters.values()
+    names = [each.name for each in shown if each.kind is each.KEYWORD_ONLY or each.name in named]
+    refused = set()
+    for name in names:
+        for value in (object(), -1, [1, 2], b"x", {"a": 1}, np.array("x"), np.array([1, 2]), 1j):
+            with suppress(RooflineError):
+                refused.add(name)
+                ask(*given, **{**named, name: value})
+                refused.discard(name)
+    assert refused >= {"files"}
+
+
+def test_an_error_names_the_argument_and_what_it_takes() -> None:
+    with pytest.raises(InputError, match=r"policy is \['min'\], and takes text"):
+        roofline.bound(LINE, on="h100", policy=["min"])
+    with pytest.raises(InputError, match=r"exact is array\(\[1, 2\]\), and takes True or False"):
+        roofline.formula(LINE, on="h100", exact=np.array([1, 2]))
+    with pytest.raises(InputError, match=r"estimate is -1, and takes True or False or text or an estimator"):
+        roofline.bound(LINE, on="h100", B=8, D=8, F=8, estimate=-1)
+    with pytest.raises(InputError, match=r"a tile is three sizes, not array\('x'"):
+        roofline.bound(LINE, on="h100", tile=np.array("x"))
+    with pytest.raises(TypeError, match="unexpected keyword"):
+        roofline.chips(no_such=1)  # type: ignore[call-arg]

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 
 from roofline.errors import InputError
 from roofline.sections import Amount, CrossTable, Headline, Section, ShareBar, Table, YesNo
-from roofline.signatures import SAID_IN_PYTHON, described, spelled, with_named
+from roofline.signatures import SAID_IN_PYTHON, described, spelled, with_named, wrong_kind
 from roofline.sizes import is_array, is_symbol
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -299,6 +299,11 @@ def capability(name: str) -> Callable[..., Any]:
 #: What the function of a command takes where it can say what to expect too.
 EXPECTATION = {"estimate": False, "library": "vllm", "constants": (), "eager": False}
 
+EXPECTED_KINDS = {
+    "estimate": "bool | str | Estimator | None", "library": "str", "constants": "Sequence[str | PathLike] | Path",
+    "eager": "bool",
+}  # fmt: skip
+
 
 def estimable(ask: Function) -> Function:
     """Let a question say what to expect too: ``estimate=True``, or the name of whose kernels run.
@@ -314,6 +319,9 @@ def estimable(ask: Function) -> Function:
     @wraps(ask)
     def asked(*given: Any, **options: Any) -> Any:
         chosen = {name: options.pop(name) for name in words if name in options}
+        wrong = wrong_kind(chosen, EXPECTED_KINDS)
+        if wrong is not None:
+            raise wrong
         wanted = chosen.pop("estimate", False)
         if not wanted and any(value != EXPECTATION[name] for name, value in chosen.items()):
             named = f"{spelled('library')}, {spelled('constants')} and {spelled('eager')}"

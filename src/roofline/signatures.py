@@ -1,5 +1,7 @@
 """Signatures: the parameters that a function takes through ``**options``, by name, for ``help()`` and editors.
 
+An argument of a kind that a parameter does not take is an error that names it, wherever the call came to grief.
+
 >>> import inspect
 >>> @takes([NAMED_SIZES])
 ... def ask(line, *, on="h100", exact=False, **named): ...
@@ -11,13 +13,18 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import MISSING, fields, is_dataclass
+from functools import wraps
 from inspect import Parameter, Signature, signature
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
+
+from roofline.counts import COUNTS
+from roofline.errors import InputError, RooflineError, quoted
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -42,11 +49,99 @@ def takes(
             if each.kind is Parameter.KEYWORD_ONLY and each.name not in but:
                 kept.setdefault(each.name, each)
         last = [NAMED_SIZES] if NAMED_SIZES in rest else []
-        function.__signature__ = own.replace(parameters=[*kept.values(), *last])  # type: ignore[attr-defined]
-        function.__doc__ = described(function.__doc__, kept, function.__name__)
-        return function
+
+        @wraps(function)
+        def asked(*given: Any, **named: Any) -> Any:
+            try:
+                return function(*given, **named)
+            except RooflineError:
+                raise
+            except (TypeError, ValueError, AttributeError, LookupError) as error:
+                arguments = {**dict(zip(kept, given, strict=False)), **named}
+                wrong = wrong_kind(arguments, {name: str(each.annotation) for name, each in kept.items()})
+                if wrong is None:
+                    raise
+                raise wrong from error
+
+        asked.__signature__ = own.replace(parameters=[*kept.values(), *last])  # type: ignore[attr-defined]
+        asked.__doc__ = described(function.__doc__, kept, function.__name__)
+        return cast("Function", asked)
 
     return shown
+
+
+#: Kinds of arguments by the heads of annotations: what is one, and how an error calls it.
+_KINDS: dict[str, tuple[tuple[type, ...], str]] = {
+    "None": ((type(None),), ""),
+    "bool": ((bool,), "True or False"),
+    "str": ((str,), "text"),
+    "int": ((int,), "a whole number"),
+    "float": ((int, float, str), "a number"),
+    "Sequence": ((list, tuple, range, str), "a list"),
+    "Iterable": ((list, tuple, range, str), "a list"),
+    "tuple": ((list, tuple, str), "a list"),
+    "Mapping": ((dict,), "a dict"),
+    "dict": ((dict,), "a dict"),
+    "Estimator": ((), "an estimator"),
+    "On": ((str, list, tuple), "a chip's name or machine"),
+}
+
+#: Annotations of what is checked where it is read.
+_OPEN = ("Any", "Size", "Figure", "Targets", "Tile", "Callable", str(Parameter.empty))
+
+
+def wrong_kind(arguments: Mapping[str, Any], annotations: Mapping[str, str]) -> InputError | None:
+    """An error about the first argument that is of no kind that its annotation names, or None.
+
+    >>> print(wrong_kind({"batch": 8, "theme": ["dark"]}, {"batch": "Size", "theme": "str | None"}))
+    theme is ['dark'], and takes text; light or dark
+    >>> print(wrong_kind({"files": ["a.toml", 3]}, {"files": "Sequence[str]"}))
+    files is ['a.toml', 3], and takes a list of text; Machine file or folder over the catalog
+    >>> wrong_kind({"policy": "min", "batch": "8k"}, {"policy": "str", "batch": "int"})
+    """
+    for name, value in arguments.items():
+        annotation = annotations.get(name, "Any")
+        kinds = _alternatives(annotation)
+        if name not in COUNTS and not any(_is_of(value, kind) for kind in kinds):
+            words = " or ".join(dict.fromkeys(filter(None, map(_in_words, kinds))))
+            said = " ".join(quoted(value).split())
+            return InputError(f"{name} is {said}, and takes {words}", hint=MEANINGS.get(name, "").rstrip("."))
+    return None
+
+
+def _alternatives(annotation: str) -> list[str]:
+    """What an annotation allows.
+
+    >>> _alternatives("str | Sequence[str | os.PathLike[str]] | None")
+    ['str', 'Sequence[str | os.PathLike[str]]', 'None']
+    """
+    found = [""]
+    for part in annotation.split(" | "):
+        whole = found[-1].count("[") == found[-1].count("]")
+        found = [*found, part] if whole else [*found[:-1], f"{found[-1]} | {part}"]
+    return found[1:]
+
+
+def _is_of(value: Any, kind: str) -> bool:
+    """Whether a value is of a kind: of one in the table, with the elements that it names, or of a class by its name."""
+    head, _, inside = kind.partition("[")
+    if head in _OPEN:
+        return True
+    known, classes = _KINDS.get(head, ((), ""))[0], {each.__name__ for each in type(value).__mro__}
+    if isinstance(value, bool):
+        return head == "bool"
+    if isinstance(value, known):
+        items = value if inside and isinstance(value, list | tuple | range) else ()
+        kinds = _alternatives(inside[:-1].removesuffix(", ..."))
+        return all(any(_is_of(each, kind) for kind in kinds) for each in items) and (head != "On" or bool(value))
+    name = {"On": "Machine"}.get(head, head.rpartition(".")[2])
+    return name in classes or (name in ("Path", "PathLike") and isinstance(value, str | os.PathLike))
+
+
+def _in_words(kind: str) -> str:
+    head, _, inside = kind.partition("[")
+    words = _KINDS.get(head, ((), head.rpartition(".")[2]))[1]
+    return f"{words} of text" if inside.startswith("str") and words == "a list" else words
 
 
 def described(doc: str | None, names: Collection[str], function: str = "") -> str | None:

@@ -223,10 +223,10 @@ def check(name: str, value: Any) -> Size:
         return _check_array(name, value)
     if is_symbol(value):
         return value
-    if isinstance(value, bool) or not hasattr(value, "__float__"):
-        raise SizeError(f"size {name} is {value!r}", hint="a size is a whole number, an array of them, or nothing")
     if hasattr(value, "item"):
         value = value.item()
+    if isinstance(value, bool | complex) or not hasattr(value, "__float__"):
+        raise SizeError(f"size {name} is {value!r}", hint="a size is a whole number, an array of them, or nothing")
     wrong = not -float("inf") < value < float("inf") or value < 1 or value != int(value)
     if wrong:
         raise SizeError(f"size {name} is {_short(value)}", hint="a size is a whole number of at least 1")

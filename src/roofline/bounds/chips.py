@@ -8,6 +8,7 @@ A chip alone has a card: its figures with their basis, its rules of thumb, what 
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
 from dataclasses import dataclass
 from typing import Any, NamedTuple, SupportsIndex, overload
@@ -25,6 +26,7 @@ from roofline.hardware.rate import main_level, rate, ridge
 from roofline.hardware.targets import chips as all_chips
 from roofline.quantity import format_number, format_quantity
 from roofline.sections import BLANK, Amount, Column, CrossTable, Headline, Row, Section, Sentences, Table, figures
+from roofline.signatures import takes
 from roofline.work import Key
 
 
@@ -403,14 +405,15 @@ _UNITS = {
 _SHOWN_IN_ORDER = ("power", "price")
 
 
+@takes()
 def chips(
-    names: str | Iterable[Any] = (),
+    names: str | Iterable[str | Machine] = (),
     *,
     filter: str | None = None,
     sort: str | None = None,
     dtype: str = "bf16",
     top: int | None = None,
-    files: Sequence[Any] = (),
+    files: Sequence[str | os.PathLike[str]] = (),
 ) -> ChipList:
     """List chips: all, those of ``names``, those of makers or families (``"nvidia"``), those with ``filter`` in a name.
 

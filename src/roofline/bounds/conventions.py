@@ -99,7 +99,7 @@ def _density(value: Any) -> float:
 def _tile(tile: Sequence[int] | None) -> Tile | None:
     if tile is None:
         return None
-    if isinstance(tile, str) or not hasattr(tile, "__len__") or len(tile) != 3:
+    if isinstance(tile, str) or getattr(tile, "ndim", 1) != 1 or not hasattr(tile, "__len__") or len(tile) != 3:
         raise InputError(f"a tile is three sizes, not {tile!r}", hint="bm, bn, bk, as in tile=(128, 128, 64)")
     bm, bn, bk = (check(name, value) for name, value in zip(("bm", "bn", "bk"), tile, strict=True))
     return bm, bn, bk

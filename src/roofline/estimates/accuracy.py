@@ -26,6 +26,7 @@ from roofline.hardware.machine import Machine
 from roofline.progress import counted, stopped
 from roofline.quantity import format_percent
 from roofline.sections import BLANK, Column, Headline, Listing, Row, Section, Table
+from roofline.signatures import takes
 
 #: Words that users have for kernels.
 MEANT = {
@@ -97,6 +98,7 @@ def _sources(records: Sequence[KernelConstants]) -> list[str]:
     return said
 
 
+@takes()
 def accuracy(
     on: str | None = None,
     *,

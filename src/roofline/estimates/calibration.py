@@ -37,6 +37,7 @@ from roofline.hardware.machine import Machine
 from roofline.progress import counted
 from roofline.quantity import format_percent
 from roofline.sections import BLANK, Column, Headline, Listing, Row, Section, Table
+from roofline.signatures import takes
 
 #: Fewest rows that constants are fitted to.
 LEAST_ROWS = 5
@@ -128,6 +129,7 @@ class Calibration(Answer):
         write_constants([one.constants for one in self.fitted], path, f"Calibrated for {self.target}.")
 
 
+@takes()
 def calibrate(
     runs: str | Path | Sequence[MeasuredKernel], on: str | Machine, *, library: str = "vllm", start: str | None = None
 ) -> Calibration:

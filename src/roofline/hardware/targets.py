@@ -27,6 +27,7 @@ from roofline.hardware import catalog
 from roofline.hardware.machine import Machine
 from roofline.hardware.rate import with_choices
 from roofline.letters import plain
+from roofline.signatures import takes
 
 _SHAPE = re.compile(r"[0-9]+(?:[xX×][0-9]+)*")
 _COUNT = re.compile(r"[0-9]+")
@@ -45,6 +46,7 @@ MEASURED = {
 }  # fmt: skip
 
 
+@takes()
 def chip(
     target: str | Machine,
     *,
