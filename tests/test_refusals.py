@@ -501,5 +501,8 @@ def test_an_error_names_the_argument_and_what_it_takes() -> None:
         roofline.bound(LINE, on="h100", B=8, D=8, F=8, estimate=-1)
     with pytest.raises(InputError, match=r"a tile is three sizes, not array\('x'"):
         roofline.bound(LINE, on="h100", tile=np.array("x"))
+    for top in (0, -1, 1.5, "5"):
+        with pytest.raises(InputError, match=f"top is {top!r}; how many chips to list, as in top=5"):
+            roofline.chips(top=top)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="unexpected keyword"):
         roofline.chips(no_such=1)  # type: ignore[call-arg]

@@ -23,7 +23,6 @@ from functools import wraps
 from inspect import Parameter, Signature, signature
 from typing import Any, TypeVar, cast
 
-from roofline.counts import COUNTS
 from roofline.errors import InputError, RooflineError, quoted
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -75,7 +74,7 @@ _KINDS: dict[str, tuple[tuple[type, ...], str]] = {
     "None": ((type(None),), ""),
     "bool": ((bool,), "True or False"),
     "str": ((str,), "text"),
-    "int": ((int,), "a whole number"),
+    "int": ((int, str, list, range), "a whole number"),
     "float": ((int, float, str), "a number"),
     "Sequence": ((list, tuple, range, str), "a list"),
     "Iterable": ((list, tuple, range, str), "a list"),
@@ -102,10 +101,10 @@ def wrong_kind(arguments: Mapping[str, Any], annotations: Mapping[str, str]) -> 
     for name, value in arguments.items():
         annotation = annotations.get(name, "Any")
         kinds = _alternatives(annotation)
-        if name not in COUNTS and not any(_is_of(value, kind) for kind in kinds):
+        if not any(_is_of(value, kind) for kind in kinds):
             words = " or ".join(dict.fromkeys(filter(None, map(_in_words, kinds))))
-            said = " ".join(quoted(value).split())
-            return InputError(f"{name} is {said}, and takes {words}", hint=MEANINGS.get(name, "").rstrip("."))
+            said, option = " ".join(quoted(value).split()), spelled(name).rstrip("=")
+            return InputError(f"{option} is {said}, and takes {words}", hint=MEANINGS.get(name, "").rstrip("."))
     return None
 
 

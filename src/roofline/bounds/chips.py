@@ -17,7 +17,7 @@ from roofline import dtypes
 from roofline.answers import Answer, Fact, capability
 from roofline.bounds.comparison import MARK, aligned, fact_row
 from roofline.bounds.ridges import rules_of_thumb
-from roofline.errors import HardwareError, InputError, did_you_mean, suggest
+from roofline.errors import HardwareError, InputError, did_you_mean, quoted, suggest
 from roofline.hardware import chip
 from roofline.hardware.figures import ratio_unit
 from roofline.hardware.machine import Figure, Machine, figure_unit
@@ -407,7 +407,7 @@ _SHOWN_IN_ORDER = ("power", "price")
 
 @takes()
 def chips(
-    names: str | Iterable[str | Machine] = (),
+    names: str | Iterable[str | os.PathLike[str]] = (),
     *,
     filter: str | None = None,
     sort: str | None = None,
@@ -425,9 +425,8 @@ def chips(
     ['tpu8i', 'tpu7x']
     """
     listed = [names] if isinstance(names, str) else list(names)
-    is_file = [not isinstance(name, str) or name.endswith(".toml") or "/" in name for name in listed]
-    layers = [*files, *(name for name, file in zip(listed, is_file, strict=True) if file)]
-    named = [name for name, file in zip(listed, is_file, strict=True) if not file]
+    named = [name for name in listed if isinstance(name, str) and not (name.endswith(".toml") or "/" in name)]
+    layers = [*files, *(name for name in listed if name not in named)]
     order = None if sort is None else order_meant(sort)
     makers = of_makers(named, layers)
     found = makers
@@ -435,6 +434,8 @@ def chips(
         found = [chip(name, files=layers) for name in named]
     found = filtered(found or all_chips(layers), filter)
     meant = dtypes.arithmetic_name(dtype)
+    if top is not None and (not isinstance(top, int) or top < 1):
+        raise InputError(f"top is {quoted(top)}", hint="how many chips to list, as in top=5")
     listed_first = (found if order is None else ordered(found, order, meant))[:top]
     return ChipList(listed_first, meant, order, beside=bool(named) and not makers and filter is None)
 
