@@ -156,6 +156,10 @@ def test_a_machine_that_does_not_fit_is_not_the_cheapest_and_a_page_is_found_as_
     tab.page.locator("svg text.over", has_text=f"{too_much} too much").wait_for()
     tab.page.get_by_role("link", name="Chips").click()
     tab.page.wait_for_selector("main table")
+    tab.page.get_by_role("button", name="bandwidth").click()  # the largest figure first, names from A on
+    assert "wse-3" in tab.text(".chips-table tbody tr")
+    tab.page.get_by_role("button", name="chip", exact=True).click()
+    assert "910b" in tab.text(".chips-table tbody tr")
     tab.page.get_by_role("link", name="Model").click()
     tab.page.wait_for_selector("#lower")
     assert tab.page.get_by_label("batch", exact=True).first.input_value() == "300"

@@ -523,9 +523,10 @@ def listing(machines: Sequence[Machine], dtype: str, order: str | None = None) -
         row = row_figures(machine, dtype, order)
         used = rate(machine, Key("flops", "matrix", dtype))
         stand_in = f" {used.dtype}" if used is not None and used.dtype != dtype else ""
-        cells = [_show(row["peak"], "FLOP/s") + stand_in, _show(row["bandwidth"], "B/s")]
-        cells += [_show(row["capacity"], "B"), _show(row["ridge"], "FLOP/B")]
-        cells += [_dollars(row[each]) if each == "price" else _show(row[each], _UNITS[each]) for each in more]
+        texts = {name: _dollars(row[name]) if name == "price" else _show(row[name], _UNITS[name]) for name in row}
+        texts["peak"] += stand_in
+        shown = ("peak", "bandwidth", "capacity", "ridge", *more)
+        cells = ["" if row[name] is None else Amount(row[name], _UNITS[name], texts[name]) for name in shown]
         rows.append(Row((machine.key, machine.name, *cells)))
     named = (Column("chip", wrap="anywhere"), Column("name", wrap="anywhere"))
     yield Table((*named, *figures(*names, wrap="anywhere")), rows, indent=0)
