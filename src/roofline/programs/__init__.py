@@ -1,6 +1,6 @@
 """Code people already have → operations: PyTorch modules and functions, JAX functions, ONNX files.
 
-One front end a family of files (``torch_*``, ``jax_*``, ``onnx_*``); each gives a
+One front end a folder (``pytorch``, ``jax``, ``onnx``); each gives a
 :class:`~roofline.programs.traced.Traced`, which is all that the rest of the package sees.
 """
 
