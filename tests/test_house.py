@@ -8,8 +8,9 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 import pytest
 
@@ -100,8 +101,22 @@ def test_the_guide_for_contributors_is_under_a_page() -> None:
     assert len((ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8").splitlines()) <= LONGEST_GUIDE
 
 
-def undocumented(source: str) -> Iterator[str]:
-    """List what is public in a module and has no docstring: the module, its functions, classes and their methods."""
+def documented_methods(sources: Iterable[str]) -> dict[str, set[str]]:
+    """The methods of each class, by its name, that have a docstring."""
+    found: dict[str, set[str]] = {}
+    for source in sources:
+        for node in ast.parse(source).body:
+            if isinstance(node, ast.ClassDef):
+                parts = [part for part in node.body if isinstance(part, ast.FunctionDef)]
+                found[node.name] = {part.name for part in parts if ast.get_docstring(part) is not None}
+    return found
+
+
+def undocumented(source: str, documented: Mapping[str, set[str]] = MappingProxyType({})) -> Iterator[str]:
+    """List what is public in a module and has no docstring: the module, its functions, classes and their methods.
+
+    A method that overrides a documented one has the docstring of that.
+    """
     tree = ast.parse(source)
     if ast.get_docstring(tree) is None:
         yield "the module"
@@ -109,19 +124,27 @@ def undocumented(source: str) -> Iterator[str]:
         if isinstance(node, ast.FunctionDef | ast.ClassDef) and not node.name.startswith("_"):
             if ast.get_docstring(node) is None:
                 yield node.name
+            bases = node.bases if isinstance(node, ast.ClassDef) else ()
+            inherited = {name for base in bases for name in documented.get(ast.unparse(base), ())}
             for part in node.body if isinstance(node, ast.ClassDef) else ():
-                if isinstance(part, ast.FunctionDef) and part.name[0] != "_" and ast.get_docstring(part) is None:
+                is_public = isinstance(part, ast.FunctionDef) and part.name[0] != "_" and part.name not in inherited
+                if is_public and ast.get_docstring(part) is None:
                     yield f"{node.name}.{part.name}"
 
 
 def test_everything_public_has_a_docstring() -> None:
-    found = {str(path.relative_to(LIBRARY)): list(undocumented(path.read_text(encoding="utf-8"))) for path in MODULES}
+    sources = {str(path.relative_to(LIBRARY)): path.read_text(encoding="utf-8") for path in MODULES}
+    documented = documented_methods(sources.values())
+    found = {path: list(undocumented(source, documented)) for path, source in sources.items()}
     assert {path: names for path, names in found.items() if names} == {}
 
 
 def test_the_check_for_docstrings_can_fail() -> None:
     source = "def f(): pass\ndef _g(): pass\nclass C:\n    '''Doc.'''\n    def m(self): pass\n    def _n(self): pass\n"
     assert list(undocumented(source)) == ["the module", "f", "C.m"]
+    derived = "'Doc.'\nclass B:\n    'Doc.'\n    def m(self): 'Doc.'\nclass D(B):\n    'Doc.'\n    def m(self): pass\n"
+    derived += "    def n(self): pass\n"
+    assert list(undocumented(derived, documented_methods([derived]))) == ["D.n"]
 
 
 #: Folders that hold nothing of the project, and the file that stands for one of git's in a working tree of its own.

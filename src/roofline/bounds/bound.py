@@ -429,7 +429,6 @@ class Bound(Comparable):
         return self.footprint
 
     def assumed(self) -> tuple[str, ...]:
-        """What was assumed."""
         return self.assumptions
 
     def one_line(self) -> str:

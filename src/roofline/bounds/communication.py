@@ -212,7 +212,6 @@ class Communication(Comparable):
         return
 
     def assumed(self) -> tuple[str, ...]:
-        """What was assumed."""
         return self.bound.assumptions
 
     def to_dict(self) -> dict[str, Any]:

@@ -114,7 +114,6 @@ class TensorLayout(Comparable):
         return
 
     def assumed(self) -> tuple[str, ...]:
-        """What was assumed."""
         return self.assumptions
 
     @property

@@ -291,7 +291,6 @@ class Scaling(Comparable):
         return
 
     def assumed(self) -> tuple[str, ...]:
-        """What was assumed."""
         return self.assumptions
 
     @property

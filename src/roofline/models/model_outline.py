@@ -33,11 +33,9 @@ class Parameters(Block):
     count: int
 
     def weights(self) -> tuple[Weight, ...]:
-        """Every parameter tensor of the block."""
         return (Weight("", (self.count, 1)),)
 
     def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
-        """Add the block's operations and return their result."""
         (matrix, *beside), own = builder.read_weight(self.weights()[0])
         tokens = builder.step.tokens
         out = builder.output("", *x.dims)
@@ -55,15 +53,12 @@ class Cache(Block):
     queries: int | None = None
 
     def cache(self, length: Size) -> tuple[Cached, ...]:
-        """Keys, values and states that a sequence of ``length`` tokens keeps between steps."""
         return (Cached("keys and values", length * self.kept),)
 
     def kv_per_token(self) -> float:
-        """Elements of keys and values that one more token adds."""
         return self.kept
 
     def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
-        """Add the block's operations and return their result."""
         step = builder.step
         read = []
         if not is_zero(step.past):

@@ -68,7 +68,6 @@ class Attention(Block):
     names: tuple[str, str, str, str] = ("q_proj", "k_proj", "v_proj", "o_proj")
 
     def weights(self) -> tuple[Weight, ...]:
-        """Every parameter tensor of the block."""
         q, k, v, o = self.names
         rows = self.heads * self.key * (2 if self.gate == "query" else 1)
         found = [Weight(q, (rows, self.inputs))]
@@ -110,11 +109,9 @@ class Attention(Block):
         return self.kv_heads * (self.key + self.value)
 
     def index_keys(self) -> tuple[Cached, ...]:
-        """Keys that one more token adds for the choice of keys."""
         return index_keys(self.indexer)
 
     def cache(self, length: Size) -> tuple[Cached, ...]:
-        """Keys, values and states that a sequence of ``length`` tokens keeps between steps."""
         if not self.causal or self.reads_kv_of:
             return ()
         limit = self.window or self.chunk
@@ -123,7 +120,6 @@ class Attention(Block):
         return *parts, *index_keys(self.indexer, length)
 
     def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
-        """Add the block's operations and return their result."""
         step = builder.step
         q, k, v, gate = self._project(builder, x)
         read = [

@@ -122,21 +122,17 @@ class ContextParallelAttention(Block):
     algorithm: Algorithm = None
 
     def weights(self) -> tuple[Weight, ...]:
-        """Every parameter tensor of the block."""
         found: tuple[Weight, ...] = self.inner.weights()
         return found
 
     def cache(self, length: Size) -> tuple[Cached, ...]:
-        """Keys, values and states that a sequence of ``length`` tokens keeps between steps."""
         found: tuple[Cached, ...] = self.inner.cache(length)
         return found
 
     def kv_per_token(self) -> float:
-        """Elements of keys and values that one more token adds while no window is full."""
         return float(self.inner.kv_per_token())
 
     def index_keys(self) -> tuple[Cached, ...]:
-        """Keys that one more token adds for the choice of keys."""
         found: tuple[Cached, ...] = self.inner.index_keys()
         return found
 
@@ -202,16 +198,13 @@ class KVParallelAttention(Block):
         return product(axis.size for axis in self.axes)
 
     def weights(self) -> tuple[Weight, ...]:
-        """Every parameter tensor of the block."""
         found: tuple[Weight, ...] = self.inner.weights()
         return found
 
     def cache(self, length: Size) -> tuple[Cached, ...]:
-        """Keys, values and states that a sequence of ``length`` tokens keeps between steps."""
         return tuple(part._replace(elements=exact_div(part.elements, self.ways)) for part in self.inner.cache(length))
 
     def kv_per_token(self) -> float:
-        """Elements of keys and values that one more token adds while no window is full."""
         return float(self.inner.kv_per_token() / self.ways)
 
     def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:

@@ -169,7 +169,6 @@ class MixtureOfExperts(Block):
     exchange: ExpertExchange | None = None
 
     def weights(self) -> tuple[Weight, ...]:
-        """Every parameter tensor of the block."""
         router, experts, shared = self.names
         width, held = self.latent or self.inputs, ceil_div(self.count, self.ways)
         found = [Weight(router, (self.count, self.inputs), "router")]
@@ -192,7 +191,6 @@ class MixtureOfExperts(Block):
         return tuple(found)
 
     def active(self) -> int:
-        """Parameters that one token uses."""
         total = 0
         for weight in self.weights():
             routed = weight.kind == "expert" or (weight.kind == "bias" and len(weight.shape) == 2)
@@ -200,7 +198,6 @@ class MixtureOfExperts(Block):
         return total
 
     def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
-        """Add the block's operations and return their result."""
         exchange, every = self.exchange, x
         tokens = builder.step.tokens if exchange is None else exchange.own_tokens(builder.step)
         x = x if exchange is None else replace(x, dims=(tokens, *x.dims[1:]))

@@ -53,7 +53,6 @@ class LatentAttention(Block):
     gate: bool = False
 
     def weights(self) -> tuple[Weight, ...]:
-        """Every parameter tensor of the block."""
         n, key = self.heads, self.nope + self.rotary
         if self.query_rank:
             found = [
@@ -86,19 +85,15 @@ class LatentAttention(Block):
         return tuple(found)
 
     def kv_per_token(self) -> float:
-        """Elements of keys and values that one more token adds while no window is full."""
         return self.rank + self.rotary
 
     def index_keys(self) -> tuple[Cached, ...]:
-        """Keys that one more token adds for the choice of keys."""
         return index_keys(self.indexer)
 
     def cache(self, length: Size) -> tuple[Cached, ...]:
-        """Keys, values and states that a sequence of ``length`` tokens keeps between steps."""
         return Cached("latents", length * (self.rank + self.rotary)), *index_keys(self.indexer, length)
 
     def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
-        """Add the block's operations and return their result."""
         step = builder.step
         tokens = step.tokens
         narrow = x
@@ -219,7 +214,6 @@ class CompressedAttention(Block):
     names: tuple[str, ...] = ("q_a_proj", "q_a_norm", "q_b_proj", "kv_proj", "kv_norm", "o_a_proj", "o_b_proj")
 
     def weights(self) -> tuple[Weight, ...]:
-        """Every parameter tensor of the block."""
         q_a, q_norm, q_b, kv, kv_norm, o_a, o_b = self.names
         found = [
             Weight("sinks", (self.heads,), "other", "fp32"),
@@ -252,7 +246,6 @@ class CompressedAttention(Block):
         ]
 
     def kv_per_token(self) -> float:
-        """Elements of keys and values that one more token adds while no window is full."""
         return self.width + (self.width / self.rate if self.rate else 0)
 
     def index_keys(self) -> tuple[Cached, ...]:
@@ -260,7 +253,6 @@ class CompressedAttention(Block):
         return tuple(part._replace(elements=part.elements / self.rate) for part in index_keys(self.indexer))
 
     def cache(self, length: Size) -> tuple[Cached, ...]:
-        """Keys, values and states that a sequence of ``length`` tokens keeps between steps."""
         parts = [Cached("window", minimum(length, self.window) * self.width)]
         if self.rate:
             entries = floor_div(length, self.rate)
@@ -269,7 +261,6 @@ class CompressedAttention(Block):
         return tuple(parts)
 
     def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
-        """Add the block's operations and return their result."""
         step = builder.step
         tokens = step.tokens
         q_a, q_norm, q_b, kv_name, kv_norm, o_a, o_b = self.names

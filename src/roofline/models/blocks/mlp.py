@@ -55,7 +55,6 @@ class Mlp(Block):
     cut: bool = False
 
     def weights(self) -> tuple[Weight, ...]:
-        """Every parameter tensor of the block."""
         gate, up, down = self.names
         found = [Weight(gate, (self.hidden, self.inputs))] if self.gated else []
         found += [Weight(up, (self.hidden, self.inputs)), Weight(down, (self.inputs, self.hidden))]
@@ -68,7 +67,6 @@ class Mlp(Block):
         return tuple(found)
 
     def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
-        """Add the block's operations and return their result."""
         return self.apply(builder, x, builder.step.tokens)
 
     def apply(self, builder: OperationBuilder, x: Tensor, rows: Size, within: str = "") -> Tensor:

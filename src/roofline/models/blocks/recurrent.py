@@ -90,7 +90,6 @@ class GatedDeltaNet(Block):
         return 2 * self.key_heads * self.key + self.value_heads * self.value
 
     def weights(self) -> tuple[Weight, ...]:
-        """Every parameter tensor of the block."""
         out = self.value_heads * self.value
         return (
             Weight("in_proj_qkv", (self.channels, self.inputs)),
@@ -105,14 +104,12 @@ class GatedDeltaNet(Block):
         )
 
     def cache(self, length: Size) -> tuple[Cached, ...]:
-        """Keys, values and states that a sequence of ``length`` tokens keeps between steps."""
         return (
             Cached("state", self.value_heads * self.key * self.value, "state", self.state),
             Cached("inputs", self.channels * (self.kernel - 1), "state"),
         )
 
     def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
-        """Add the block's operations and return their result."""
         tokens = builder.step.tokens
         qkv = builder.linear("in_proj_qkv", x, tokens)
         z = builder.linear("in_proj_z", x, tokens)
@@ -166,7 +163,6 @@ class Mamba2(Block):
         return self.inner + 2 * self.groups * self.state_size
 
     def weights(self) -> tuple[Weight, ...]:
-        """Every parameter tensor of the block."""
         rows = self.inner + self.channels + self.heads
         found = [
             Weight("in_proj", (rows, self.inputs)),
@@ -187,14 +183,12 @@ class Mamba2(Block):
         return tuple(found)
 
     def cache(self, length: Size) -> tuple[Cached, ...]:
-        """Keys, values and states that a sequence of ``length`` tokens keeps between steps."""
         return (
             Cached("state", self.inner * self.state_size, "state", self.state),
             Cached("inputs", self.channels * (self.kernel - 1), "state"),
         )
 
     def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
-        """Add the block's operations and return their result."""
         tokens = builder.step.tokens
         made = builder.linear("in_proj", x, tokens)
         seen = Tensor(made.ident, (tokens, self.channels), made.dtype)
@@ -233,7 +227,6 @@ class KimiDeltaAttention(Block):
         return self.heads * self.head
 
     def weights(self) -> tuple[Weight, ...]:
-        """Every parameter tensor of the block."""
         square, narrow, wide = (self.inner, self.inputs), (self.head, self.inputs), (self.inner, self.head)
         return (
             *(Weight(f"{name}_proj", square) for name in "qkv"),
@@ -249,14 +242,12 @@ class KimiDeltaAttention(Block):
         )
 
     def cache(self, length: Size) -> tuple[Cached, ...]:
-        """Keys, values and states that a sequence of ``length`` tokens keeps between steps."""
         return (
             Cached("state", self.inner * self.head, "state", self.state),
             Cached("inputs", 3 * self.inner * (self.kernel - 1), "state"),
         )
 
     def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
-        """Add the block's operations and return their result."""
         tokens = builder.step.tokens
 
         def narrowed(letter: str) -> Tensor:
@@ -304,7 +295,6 @@ class Mamba1(Block):
     algorithm: Any = None
 
     def weights(self) -> tuple[Weight, ...]:
-        """Every parameter tensor of the block."""
         made = self.rank + 2 * self.state_size
         found = [
             Weight("in_proj", (2 * self.inner, self.inputs)),
@@ -329,14 +319,12 @@ class Mamba1(Block):
         return tuple(found)
 
     def cache(self, length: Size) -> tuple[Cached, ...]:
-        """Keys, values and states that a sequence of ``length`` tokens keeps between steps."""
         return (
             Cached("state", self.inner * self.state_size, "state", self.state),
             Cached("inputs", self.inner * (self.kernel - 1), "state"),
         )
 
     def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
-        """Add the block's operations and return their result."""
         step = builder.step
         tokens = step.tokens
         both = builder.linear("in_proj", x, tokens)
@@ -383,7 +371,6 @@ class ShortConvolution(Block):
         return self.channels or self.inputs
 
     def weights(self) -> tuple[Weight, ...]:
-        """Every parameter tensor of the block."""
         found = [
             Weight("in_proj", (3 * self.width, self.inputs)),
             Weight("conv", (self.width, 1, self.kernel), "other"),
@@ -394,11 +381,9 @@ class ShortConvolution(Block):
         return tuple(found)
 
     def cache(self, length: Size) -> tuple[Cached, ...]:
-        """Keys, values and states that a sequence of ``length`` tokens keeps between steps."""
         return (Cached("inputs", self.width * (self.kernel - 1), "state"),)
 
     def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
-        """Add the block's operations and return their result."""
         tokens = builder.step.tokens
         made = builder.linear("in_proj", x, tokens)
         part = Tensor(made.ident, (tokens, self.width), made.dtype)

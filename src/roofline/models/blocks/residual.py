@@ -28,14 +28,12 @@ class Norm(Block):
     scaled: bool = True
 
     def weights(self) -> tuple[Weight, ...]:
-        """Every parameter tensor of the block."""
         if not self.scaled:
             return ()
         scale = (Weight("", (self.width,), "norm"),)
         return (*scale, Weight("bias", (self.width,), "norm")) if self.shift else scale
 
     def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
-        """Add the block's operations and return their result."""
         out = builder.norm(self.function, x, "", x.dims[0], self.width)
         if self.restarts:
             builder.stream = out
@@ -49,7 +47,6 @@ class ResidualAdd(Block):
     runs_whole: ClassVar[bool] = True
 
     def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
-        """Add the block's operations and return their result."""
         builder.stream = builder.elementwise("add", (x, builder.stream), "")
         return builder.stream
 
@@ -62,7 +59,6 @@ class ParallelBranches(Block):
     inside: bool = False
 
     def weights(self) -> tuple[Weight, ...]:
-        """Every parameter tensor of the block."""
         return tuple(
             weight._replace(name=join_path(block.name, weight.name))
             for branch in self.branches
@@ -71,19 +67,15 @@ class ParallelBranches(Block):
         )
 
     def active(self) -> int:
-        """Parameters that one token uses."""
         return sum(block.active() for branch in self.branches for block in branch)
 
     def cache(self, length: Size) -> tuple[Cached, ...]:
-        """Keys, values and states that a sequence of ``length`` tokens keeps between steps."""
         return tuple(part for branch in self.branches for block in branch for part in block.cache(length))
 
     def kv_per_token(self) -> float:
-        """Elements of keys and values that one more token adds while no window is full."""
         return sum(block.kv_per_token() for branch in self.branches for block in branch)
 
     def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
-        """Add the block's operations and return their result."""
         ends = []
         for branch in self.branches:
             end = x if self.inside else builder.stream
@@ -107,15 +99,12 @@ class PositionEmbedding(Block):
     width: int
 
     def weights(self) -> tuple[Weight, ...]:
-        """Every parameter tensor of the block."""
         return (Weight("", (self.rows, self.width), "embedding"),)
 
     def active(self) -> int:
-        """Parameters that one token uses."""
         return self.width
 
     def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
-        """Add the block's operations and return their result."""
         (table, *_), _ = builder.read_weight(self.weights()[0])
         new = builder.step.new
         index = Tensor(builder.path("index"), (new,), "int32", "index")
@@ -157,11 +146,9 @@ class Linear(Block):
     bias: bool = True
 
     def weights(self) -> tuple[Weight, ...]:
-        """Every parameter tensor of the block."""
         matrix = (Weight("", (self.outputs, self.inputs), "linear"),)
         return (*matrix, Weight("bias", (self.outputs,), "bias")) if self.bias else matrix
 
     def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
-        """Add the block's operations and return their result."""
         out = builder.linear("", x, x.dims[0])
         return builder.elementwise(self.activation, (out,), "activation") if self.activation else out

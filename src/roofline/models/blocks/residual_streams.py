@@ -37,7 +37,6 @@ class CopyToStreams(Block):
     width: int
 
     def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
-        """Add the block's operations and return their result."""
         builder.stream = builder.output("", x.dims[0], self.streams * self.width)
         builder.add(Op("", "copy", Work(), (x,), (builder.stream,), {"elements": builder.stream.elements}), "")
         return builder.stream
@@ -57,7 +56,6 @@ class CollapseStreams(Block):
     last: bool = False
 
     def weights(self) -> tuple[Weight, ...]:
-        """Every parameter tensor of the block."""
         n = self.streams
         rows = n if self.last else (2 + n) * n
         names = ("hc_fn", "hc_base", "hc_scale") if self.last else ("fn", "base", "scale")
@@ -65,7 +63,6 @@ class CollapseStreams(Block):
         return tuple(Weight(name, shape, "other", "fp32") for name, shape in zip(names, shapes, strict=True))
 
     def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
-        """Add the block's operations and return their result."""
         streams = builder.stream
         rows = streams.dims[0]
         flat = builder.norm("rms_norm", streams, "norm", rows, self.streams * self.width)
@@ -94,7 +91,6 @@ class ExpandStreams(Block):
     width: int
 
     def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
-        """Add the block's operations and return their result."""
         before = builder.stream
         out = builder.output("mix", *before.dims)
         elements: Size = before.elements
@@ -121,11 +117,9 @@ class StreamProjections(Block):
     back: bool = False
 
     def weights(self) -> tuple[Weight, ...]:
-        """Every parameter tensor of the block."""
         return tuple(Weight(str(number), (self.width, self.width)) for number in range(self.streams - 1))
 
     def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
-        """Add the block's operations and return their result."""
         count, wide = x.dims[0], self.streams * self.width
         part = Tensor(x.ident, (count, self.width), x.dtype, x.role)
         parts = [builder.linear(weight, part, count) for weight in self.weights()]
@@ -146,7 +140,6 @@ class AltUpPredict(Block):
     width: int
 
     def weights(self) -> tuple[Weight, ...]:
-        """Every parameter tensor of the block."""
         n = self.streams
         return (
             Weight("router_norm", (self.width,), "norm"),
@@ -163,7 +156,6 @@ class AltUpPredict(Block):
         return builder.elementwise("tanh", (found,), f"{part}.modalities")
 
     def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
-        """Add the block's operations and return their result."""
         streams, n = builder.stream, self.streams
         count = streams.dims[0]
         active = Tensor(streams.ident, (count, self.width), streams.dtype, streams.role)
@@ -187,7 +179,6 @@ class AltUpCorrect(Block):
     width: int
 
     def weights(self) -> tuple[Weight, ...]:
-        """Every parameter tensor of the block."""
         n = self.streams
         return (
             Weight("correction_coefs", (n, n), "other"),
@@ -195,7 +186,6 @@ class AltUpCorrect(Block):
         )
 
     def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
-        """Add the block's operations and return their result."""
         coefficients, scale = self.weights()
         count, n = x.dims[0], self.streams
         before = builder.from_earlier(_PREDICTED)[0]
@@ -225,7 +215,6 @@ class AddToOtherStreams(Block):
     width: int
 
     def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
-        """Add the block's operations and return their result."""
         before = builder.from_earlier(_CORRECTED)[0]
         out = builder.output("", *before.dims)
         elements = before.dims[0] * (self.streams - 1) * self.width
@@ -243,7 +232,6 @@ class LowRankResidual(Block):
     rank: int
 
     def weights(self) -> tuple[Weight, ...]:
-        """Every parameter tensor of the block."""
         return (
             Weight("linear_left", (self.rank, self.width)),
             Weight("linear_right", (self.width, self.rank)),
@@ -251,7 +239,6 @@ class LowRankResidual(Block):
         )
 
     def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
-        """Add the block's operations and return their result."""
         left, right, scale = self.weights()
         count = x.dims[0]
         narrow = builder.linear(left, x, count)
@@ -272,7 +259,6 @@ class AttentionResidual(Block):
     states: int
 
     def weights(self) -> tuple[Weight, ...]:
-        """Every parameter tensor of the block."""
         return Weight(f"{self.name}_norm", (self.width,), "norm"), Weight(f"{self.name}_proj", (1, self.width), "other")
 
     def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
@@ -299,7 +285,6 @@ class PerLayerEmbedding(Block):
     layers: int
 
     def weights(self) -> tuple[Weight, ...]:
-        """Every parameter tensor of the block."""
         wide = self.layers * self.each
         return (
             Weight("embed_tokens_per_layer", (self.rows, wide), "embedding"),
@@ -308,11 +293,9 @@ class PerLayerEmbedding(Block):
         )
 
     def active(self) -> int:
-        """Parameters that one token uses."""
         return sum(weight.elements // (self.rows if weight.kind == "embedding" else 1) for weight in self.weights())
 
     def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
-        """Add the block's operations and return their result."""
         table, projection, scale = self.weights()
         step, count = builder.step, x.dims[0]
         tokens = Tensor("tokens", (step.own, step.new), "int32", "index")
@@ -334,7 +317,6 @@ class PerLayerInput(Block):
     activation: str
 
     def weights(self) -> tuple[Weight, ...]:
-        """Every parameter tensor of the block."""
         return (
             Weight("per_layer_input_gate", (self.each, self.width)),
             Weight("per_layer_projection", (self.width, self.each)),
@@ -342,7 +324,6 @@ class PerLayerInput(Block):
         )
 
     def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
-        """Add the block's operations and return their result."""
         gate, projection, scale = self.weights()
         count = x.dims[0]
         every = builder.from_earlier(_HANDED)[0]

@@ -35,11 +35,9 @@ class GridPositionEmbedding(Block):
     axes: bool = False
 
     def weights(self) -> tuple[Weight, ...]:
-        """Every parameter tensor of the block."""
         return (Weight("", (self.rows, self.width), "embedding"),)
 
     def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
-        """Add the block's operations and return their result."""
         patches = builder.step.new
         least = 2 * isqrt(patches) if self.axes and isinstance(patches, int) else patches
         (table, *_), _ = builder.read_weight(self.weights()[0], touched=minimum(least, self.rows))
@@ -74,7 +72,6 @@ class PoolPatches(Block):
     steps: int = 0
 
     def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
-        """Add the block's operations and return their result."""
         rows, width = x.dims
         tokens: Size = exact_div(rows, self.side * self.side)
         out = builder.output("", tokens, width)

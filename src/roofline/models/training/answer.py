@@ -195,7 +195,6 @@ class Training(Comparable):
         return self.memory
 
     def assumed(self) -> tuple[str, ...]:
-        """What was assumed."""
         return self.bound.assumptions
 
     def one_line(self) -> str:

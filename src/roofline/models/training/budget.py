@@ -106,7 +106,6 @@ class TokenBudget(Comparable):
         return
 
     def assumed(self) -> tuple[str, ...]:
-        """What was assumed."""
         return (ASSUMED,)
 
     @property
