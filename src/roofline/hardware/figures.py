@@ -147,14 +147,19 @@ _FINDERS: tuple[Callable[[Machine, str, str], Figure | None], ...] = (_of_level,
 def said_by(machine: Machine, path: str, source: str) -> Figure | None:
     """Find what a source says of a figure by its path (``hbm.bandwidth``); None where the catalog has none of it.
 
-    ``source`` is a part of the source's name; a figure that is marked as wrong comes last. ``spec`` is any source that
-    is not.
+    ``source`` is a part of the source's name, the figure's own included; a figure that is marked as wrong comes last.
+    ``spec`` is any other source.
 
     >>> from roofline.hardware import chip
     >>> said_by(chip("v6e"), "hbm.bandwidth", "scaling-book").value
     1600000000000.0
+    >>> [said_by(chip("v5e"), "ici.bandwidth", source).value for source in ("scaling-book", "google", "spec")]
+    [45000000000.0, 50000000000.0, 50000000000.0]
     """
     said = sorted((each for each in machine.alternates if each.of == path), key=lambda each: each.rejected)
     if source == "spec":
         return next((each.figure for each in said if not each.rejected), None)
-    return next((each.figure for each in said if source.lower() in each.figure.source.lower()), None)
+    head, _, part = path.partition(".")
+    own = next((found for finder in _FINDERS if (found := finder(machine, head, part)) is not None), None)
+    figures = [*([] if own is None else [own]), *(each.figure for each in said)]
+    return next((figure for figure in figures if source.lower() in figure.source.lower()), None)
