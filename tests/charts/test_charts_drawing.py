@@ -280,3 +280,13 @@ def test_importing_charts_loads_no_drawing_library():
     code = "import sys, roofline.charts; print(*{'matplotlib', 'numpy', 'sympy', 'rich'} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == ""
+
+
+def test_the_size_of_a_bar_stands_beside_the_limit_not_under_it() -> None:
+    rows = [("near", [("weights", 7.4e9)]), ("far", [("weights", 2e9)]), ("over", [("weights", 9e9)])]
+    chart = bars_chart(rows, title="m", label="m", unit="B", limit=("hbm", 8e9)).with_size(600, 300)
+    drawn = drawn_layout(chart)
+    limit = drawn.frame.at(8e9, 0.0)[0]
+    boxes = [text.box for text in drawn.labels if text.lines[0] in ("7.4 GB", "2 GB", "9 GB")]
+    assert len(boxes) == 3
+    assert all(limit < box.x - box.width / 2 or box.x + box.width / 2 < limit for box in boxes)

@@ -280,10 +280,12 @@ def _labels(chart: Specification, frame: Frame, measure: Measure) -> Iterator[_L
             )
     for region in chart.regions:
         yield from _region_label(region, frame, measure)
+    across = [frame.at(line.x[0], line.y[0])[0] for line in chart.lines] if chart.bars else []
     for bar in chart.bars:
         if bar.text:
             width, height = block((bar.text,), TEXT, measure)
             x, y = frame.at(bar.x1, bar.row + 0.5)
+            x = max([x, *(limit for limit in across if x < limit < x + 2 * GAP + width)])
             yield _Label(
                 Text((bar.text,), 0, 0, TEXT, role="label"),
                 (Candidate(Box(x + GAP + width / 2, y, width, height), 0.0),),

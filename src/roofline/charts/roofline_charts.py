@@ -13,6 +13,7 @@ Source: S. Williams, A. Waterman, D. Patterson, "Roofline", CACM 52(4), 2009.
 from __future__ import annotations
 
 import math
+import re
 import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -304,8 +305,10 @@ def _wrapped(name: str) -> str:
 
     >>> _wrapped("bf16[512, 8192] @ bf16[8192, 8192]; softmax(fp32[8, 32])")
     'bf16[512, 8192] @ bf16[8192, 8192];\\nsoftmax(fp32[8, 32])'
+    >>> _wrapped("attention(bf16[8, 32, 4096], bf16[8, 8, 4096], bf16[8, 8, 4096])")
+    'attention(bf16[8, 32, 4096],\\nbf16[8, 8, 4096], bf16[8, 8, 4096])'
     """
-    tied = name.replace(", ", ",\N{NO-BREAK SPACE}")
+    tied = re.sub(r"\[[^]]*\]", lambda tensor: tensor[0].replace(" ", "\N{NO-BREAK SPACE}"), name)
     lines = textwrap.wrap(tied, NAME_WIDTH, break_on_hyphens=False, max_lines=NAME_LINES, placeholder=" …")
     return "\n".join(lines).replace("\N{NO-BREAK SPACE}", " ")
 
