@@ -62,7 +62,7 @@ def least_collective(
     """A collective over ``devices`` whose network is not known: each sends the least that it has to, over one link.
 
     ``does`` and ``nbytes`` are the kind and V of :func:`roofline.ops.collectives.registry.least_sent`; ``groups`` say
-    which devices take part, where that is known (:mod:`roofline.programs.network`).
+    which devices take part, where that is known (:mod:`roofline.programs.traced`).
 
     >>> from roofline.work import Tensor
     >>> x = (Tensor("x", (1024, 1024), "bf16"),)

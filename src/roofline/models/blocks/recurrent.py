@@ -1,6 +1,6 @@
 """Recurrent layers, which keep a state instead of keys and values: delta nets, Mamba, short convolutions.
 
-A prefill is priced as the recurrence (:mod:`roofline.ops.state_space`). A step reads and writes the state, which does
+A prefill is priced as the recurrence (:mod:`roofline.ops.recurrent`). A step reads and writes the state, which does
 not grow with the sequence.
 
 >>> mixer = Mamba2("mixer", 4096, 128, 64, 8, 128, 4)
