@@ -272,7 +272,9 @@ COVERED = """(which) => {
     && a.top + 3 < b.bottom && a.bottom > b.top + 3;
   const bad = ([, box, color], i) => (color && on(box)) || box.right > whole.right + 1
     || boxes.some(([, other], k) => k !== i && over(box, other));
-  return [boxes.length, boxes.filter(bad).map(([text]) => text)];
+  const ticks = [...svg.querySelectorAll(".tick text")]
+    .filter((each) => each.getBoundingClientRect().right > whole.right);
+  return [boxes.length, [...boxes.filter(bad).map(([text]) => text), ...ticks.map((each) => each.textContent)]];
 }"""
 
 

@@ -161,7 +161,7 @@ function Plane({ spec, following, extra = [], head }: { spec: ChartSpec; followi
           {marks.some((mark) => mark.color === "full") && <pattern id="full" width="8" height="8" patternUnits="userSpaceOnUse" patternTransform="rotate(45)"><line x1="0" y1="0" x2="0" y2="8" class="hatch" /></pattern>}
           <clipPath id="inside"><rect x={LEFT} y={TOP} width={Math.max(0, WIDTH - RIGHT - LEFT)} height={HEIGHT - TOP - BOTTOM} /></clipPath>
           {ticks(x, logs.x, WIDTH < 560 ? 5 : 10).filter((t, i, all) => !i || x(t) - x(all[i - 1]) > Math.max(44, 7.2 * tickText(t, spec.x).length)).map((t) => <g class="tick"><line x1={x(t)} x2={x(t)} y1={TOP} y2={HEIGHT - BOTTOM} />
-            <text x={x(t)} y={HEIGHT - BOTTOM + 16} text-anchor="middle">{tickText(t, spec.x)}</text></g>)}
+            <text x={Math.min(x(t), WIDTH - 3.7 * tickText(t, spec.x).length)} y={HEIGHT - BOTTOM + 16} text-anchor="middle">{tickText(t, spec.x)}</text></g>)}
           {ticks(y, logs.y, 8).map((t) => <g class="tick"><line x1={LEFT} x2={WIDTH - RIGHT} y1={y(t)} y2={y(t)} />
             <text x={LEFT - 6} y={y(t) + 4} text-anchor="end">{tickText(t, spec.y)}</text></g>)}
           <text class="axis" x={(LEFT + WIDTH - RIGHT) / 2} y={HEIGHT - 6} text-anchor="middle">{titleOf(spec.x)}</text>
