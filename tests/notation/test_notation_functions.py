@@ -102,6 +102,8 @@ def test_a_lookup_gives_the_shape_of_the_indices_and_a_row():
     assert (step.inputs[1].dtype, step.output.dtype) == ("int32", "bf16")
     assert shape("embedding(fp32[32000, 4096], int32[8, 128])") == [8, 128, 4096]
     refused("embedding(bf16[V, D], int32[B, D])", "D stands in the table and in the indices")
+    refused("embedding(int32[64, 512], bf16[50000, 1024])", "the indices of an embedding are whole numbers, not bf16")
+    assert shape("embedding(bf16[100, 8], uint8[4])") == [4, 8]
     refused("embedding(bf16[V, D, E], int32[B])", "the table of an embedding is [V, D], not [V, D, E]")
 
 

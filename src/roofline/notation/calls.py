@@ -40,6 +40,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from roofline import dtypes
 from roofline.frozen import Frozen
 from roofline.notation.functions import FUNCTIONS, misspelt_flag, usual_over
 from roofline.notation.result import broadcast, finish, match
@@ -224,6 +225,9 @@ def embedding(scope: Scope, call: CallNode, shapes: Sequence[Shape], wanted: Wan
     if len(table.axes) != 2:
         message = f"the table of an embedding is [V, D], not {scope.show_axes(table.axes)}"
         raise scope.fail(message, call.span, "embedding(table[V, D], int32[B, S])")
+    if dtypes.get(indices.dtype).family != "int":
+        message = f"the indices of an embedding are whole numbers, not {indices.dtype}"
+        raise scope.fail(message, call.span, "the table comes first: embedding(table[V, D], int32[B, S])")
     repeated = next((label for label in indices.labels if label in table.labels), None)
     if repeated:
         message = f"{repeated} stands in the table and in the indices"
