@@ -247,13 +247,18 @@ def none_open(arrays: Sequence[str], missing: Sequence[str]) -> None:
         raise SizeError(f"size {missing[0]} has no value while {arrays[0]} is an array", hint=hint)
 
 
+def array_of(name: str, value: Any) -> Any:
+    """A copy of several sizes as an array in float64, or an error that names them."""
+    try:
+        return own_array(value)
+    except (TypeError, ValueError, OverflowError):
+        raise SizeError(f"size {name} is not an array of numbers", hint="give ints") from None
+
+
 def _check_array(name: str, value: Any) -> Size:
     import numpy as np
 
-    try:
-        array = own_array(value)
-    except (TypeError, ValueError, OverflowError):
-        raise SizeError(f"size {name} is not an array of numbers", hint="give ints") from None
+    array = array_of(name, value)
     if array.size == 0:
         raise SizeError(f"size {name} is an empty array", hint="give at least one value")
     if _are_sizes(array):

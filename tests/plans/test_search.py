@@ -156,3 +156,11 @@ def test_after_a_number_of_replicas_that_misses_a_limit_the_next_is_tried() -> N
         found.append((best and best.deployment.copies, min(x.deployment.copies for x in every if x.reason is None)))
     assert [best for best, _ in found] == [least for _, least in found]
     assert len({least for _, least in found}) > 1
+
+
+def test_a_replica_that_holds_no_sequence_has_no_steps_to_be_slower() -> None:
+    """Ends of an interval are asked of every deployment of a chip and formats, those that hold nothing among them."""
+    asked = PlanQuestion(MODEL, Load(1.0, 500, 100), Limits(0.08, None), ("h100",), (1,), library="vllm")
+    footprint = Footprint({"weights": 90e9}, "hbm", 85e9)
+    none = UnloadedReplica(asked, Replica("h100", "bf16"), footprint, 76e9, 1e8, 0)
+    assert none.slower(1.2) is none

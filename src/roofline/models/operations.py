@@ -26,7 +26,7 @@ from roofline.models.operation_builder import ForwardPass, OperationBuilder, Sto
 from roofline.models.weights import Weight
 from roofline.ops.basic import embedding
 from roofline.signatures import SAID_IN_PYTHON
-from roofline.sizes import Size, check, is_array, is_symbol, is_zero, maximum, plain_numbers
+from roofline.sizes import Size, array_of, check, is_array, is_symbol, is_zero, maximum, plain_numbers
 from roofline.work import Op, Tensor
 
 
@@ -244,9 +244,7 @@ def _past(name: str, value: Size) -> Size:
     if is_symbol(value) or (not is_array(value) and not isinstance(value, list | tuple | range) and value == 0):
         return value
     if is_array(value) or isinstance(value, list | tuple | range):
-        import numpy as np
-
-        return check(name, np.asarray(value, dtype=float) + 1) - 1
+        return check(name, array_of(name, value) + 1) - 1
     return check(name, value)
 
 

@@ -215,12 +215,10 @@ class UnloadedReplica:
 
     def slower(self, times: float) -> UnloadedReplica:
         """The same where everything takes so many times as long."""
+        if not self.most:
+            return self
         mixed = {size: self.mixed(size) * times for size in self.chunks}
-        return (
-            replace(self, step=self.step * times, prompt=self.prompt * times, lag=self.lag * times, _mixed=mixed)
-            if self.most
-            else self
-        )
+        return replace(self, step=self.step * times, prompt=self.prompt * times, lag=self.lag * times, _mixed=mixed)
 
     @property
     def tokens_per_step(self) -> float:

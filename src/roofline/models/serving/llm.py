@@ -363,7 +363,11 @@ MOST_STEPS, MOST_LAYOUTS = 100_000, 1_000
 def _check_lists(asked: ServingQuestion) -> None:
     """Refuse lists of sizes or layouts that make one answer of more steps than anybody reads."""
     given = {**asked.sizes, **asked.arguments}
-    listed = {name: len(value) for name, value in given.items() if is_several(value) and not isinstance(value, tuple)}
+    listed = {
+        name: value.size if is_array(value) else len(value)
+        for name, value in given.items()
+        if is_several(value) and not isinstance(value, tuple)
+    }
     steps, layouts = 1, 1
     for name, count in listed.items():
         steps, layouts = (steps, layouts * count) if name in OPTIONS else (steps * count, layouts)
