@@ -295,7 +295,8 @@ class DeploymentPlan(Answer):
         close = self.floor_only(best)
         if not close:
             return []
-        return [f"floor only: {' and '.join(close)} kept by less than a factor of two, and real steps take longer"]
+        named = f"real steps take longer ({spelled('estimate', 'vllm')})"
+        return [f"floor only: {' and '.join(close)} kept by less than a factor of two, and {named}"]
 
     def _in_words(self, deployment: Deployment) -> str:
         own = deployment.replica
