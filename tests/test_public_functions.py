@@ -433,3 +433,14 @@ def test_an_answer_says_what_its_times_are_called() -> None:
         _ = roofline.llm("llama-3-8b", on="h100", context=1024).lower
     with pytest.raises(AttributeError, match="a Communication has no lower: its times are time"):
         _ = roofline.comm("allreduce 1GB", on="h100:8").lower
+
+
+def test_help_begins_with_the_common_parameters() -> None:
+    import pydoc
+
+    said = pydoc.render_doc(roofline.plan, renderer=pydoc.plaintext).splitlines()
+    assert len(said[2]) < 420
+    assert said[2].startswith("plan(model, *, on, rate, prompt, output, count='1:64', ttft=None")
+    assert "why the others are not" in said[3]
+    assert ">>> found = plan(" in said[5]
+    assert {"tensor", "overhead"} <= set(inspect.signature(roofline.plan).parameters)

@@ -8,7 +8,7 @@ An argument of a kind that a parameter does not take is an error that names it, 
 >>> @takes(ask, but=("exact",))
 ... def draw(line, *, theme="light", **options): ...
 >>> inspect.signature(draw)
-<Signature (line, *, theme='light', on='h100', **named_sizes: 'Any')>
+<Signature (line, *, theme='light', on='h100', **named_sizes)>
 """
 
 from __future__ import annotations
@@ -29,6 +29,36 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 #: Sizes that a question takes by names of the caller's own.
 NAMED_SIZES = Parameter("named_sizes", Parameter.VAR_KEYWORD, annotation="Any")
+
+
+#: Parameters from which on ``help()`` leaves out those that a docstring does not explain in its own words.
+LONG = 16
+
+
+class ShortSignature(Signature):
+    """A signature whose text has the names of the common parameters; programs and editors see all, with their types."""
+
+    __slots__ = ("common",)
+
+    def __str__(self) -> str:
+        common: Collection[str] = getattr(self, "common", self.parameters)
+        left = len(self.parameters) > LONG and any(name not in common for name in self.parameters)
+        words: list[str] = []
+        for each in self.parameters.values():
+            if left and each.name not in common:
+                continue
+            if each.kind is Parameter.KEYWORD_ONLY and "*" not in words:
+                words.append("*")
+            star = "**" if each.kind is Parameter.VAR_KEYWORD else ""
+            words.append(f"{star}{each.name}" + ("" if each.default is Parameter.empty else f"={each.default!r}"))
+        return f"({', '.join([*words, '...'] if left else words)})"
+
+    def __repr__(self) -> str:
+        return f"<Signature {self}>"
+
+    def format(self, **how: Any) -> str:
+        """The same, as ``help()`` of Python 3.13 asks for it."""
+        return str(self)
 
 
 def takes(
@@ -62,7 +92,9 @@ def takes(
                     raise
                 raise wrong from error
 
-        asked.__signature__ = own.replace(parameters=[*kept.values(), *last])  # type: ignore[attr-defined]
+        short = ShortSignature([*kept.values(), *last], return_annotation=own.return_annotation)
+        short.common = [each.name for each in kept.values() if _is_common(each, function.__doc__ or "")]
+        asked.__signature__ = short  # type: ignore[attr-defined]
         asked.__doc__ = described(function.__doc__, kept, function.__name__)
         return cast("Function", asked)
 
@@ -143,6 +175,12 @@ def _in_words(kind: str) -> str:
     return f"{words} of text" if inside.startswith("str") and words == "a list" else words
 
 
+def _is_common(parameter: Parameter, doc: str) -> bool:
+    """Whether a call must or may begin with it, or a docstring explains or shows it in its own words."""
+    named = parameter.name == "on" or f"``{parameter.name}``" in doc or f" {parameter.name}=" in doc
+    return named or parameter.kind is not Parameter.KEYWORD_ONLY or parameter.default is Parameter.empty
+
+
 def described(doc: str | None, names: Collection[str], function: str = "") -> str | None:
     """A docstring with what the parameters of a function mean that it does not name itself.
 
@@ -202,7 +240,10 @@ def with_named(shown: Signature, defaults: Mapping[str, Any]) -> Signature:
     own = [each for each in shown.parameters.values() if each.name not in defaults]
     more = [Parameter(name, Parameter.KEYWORD_ONLY, default=value) for name, value in defaults.items()]
     last = [each for each in own if each.kind is Parameter.VAR_KEYWORD]
-    return shown.replace(parameters=[*(each for each in own if each not in last), *more, *last])
+    found = shown.replace(parameters=[*(each for each in own if each not in last), *more, *last])
+    if isinstance(found, ShortSignature) and isinstance(shown, ShortSignature):
+        found.common = [*shown.common, *defaults]
+    return found
 
 
 #: What options of commands and parameters of functions mean, once for both. Conventions add what their fields say.

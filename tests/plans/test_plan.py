@@ -134,7 +134,7 @@ def test_what_is_beaten_by_another_chip_would_cost_less_below_a_price() -> None:
 def test_the_reply_names_the_deployment_that_words_mean(capsys: pytest.CaptureFixture[str]) -> None:
     asked = [*WORDS[:-2], "--rate", "2/s"]
     assert main([*asked, "--why", "h100:1"]) == 0
-    assert "h100:1 fp8 kv fp8, the best of 'h100:1': the one to take" in capsys.readouterr().out
+    assert "take h100:1 fp8 kv fp8, the best of 'h100:1'" in capsys.readouterr().out
     assert main([*asked, "--why", "h100:1", "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == {
         "asked": "h100:1", "deployment": "h100:1 fp8 kv fp8", "reason": None

@@ -16,7 +16,7 @@ from roofline.cli.progress import working
 from roofline.cli.report import data_or_picture
 from roofline.counts import parse_size
 from roofline.errors import InputError, quoted
-from roofline.sections import Sentences
+from roofline.sections import Section, Sentences
 
 #: The exit code where nothing meets the limits.
 MISSED = 3
@@ -133,10 +133,7 @@ def _show_reason(found: Any, why: str, as_json: bool) -> None:
         plain = None if reason is None else reason._asdict()
         show_json({"asked": why, "deployment": name, "reason": plain})
         return
-    nearest = reason is not None and reason.kind != "beaten"
-    of = "" if name in " ".join(why.split()) else f", the {'nearest' if nearest else 'best'} of {why!r}"
-    text = "the one to take" if reason is None else reason.text
-    show([Sentences([f"{why if not of else name}{of}: {text}"])], of=found)
+    show(_why(why, name, reason), of=found)
 
 
 def _whole_numbers(name: str, text: str, what: str, hint: str) -> list[int]:
@@ -156,3 +153,16 @@ def _number(name: str, text: str | int | None) -> int:
     if not isinstance(value, int):
         raise InputError(f"--{name} {text!r} is not a number of tokens", hint=f"one number, as in --{name} 1024")
     return value
+
+
+def _why(asked: str, name: str, reason: Any) -> list[Section]:
+    """What was asked about in a line, and below it why it is not taken."""
+    exact = name in " ".join(asked.split())
+    of = "" if exact else f", the best of {asked!r}"
+    if reason is None:
+        return [Sentences([f"take {name}{of}"], "strong")]
+    if reason.kind == "beaten":
+        head = f"not {name}{of}"
+    else:
+        head = f"not {name}" if exact else f"no {asked!r} will do; the nearest is {name}"
+    return [Sentences([head], "strong"), Sentences([reason.text], indent=4)]

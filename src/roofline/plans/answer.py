@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from roofline.answers import Answer, Part, attributes
+from roofline.counts import typed_size
 from roofline.errors import InputError, suggest
 from roofline.grids.runs import Cluster, done_blocks
 from roofline.models.config import load
@@ -497,7 +498,7 @@ def plan(
     rate: str | float,
     prompt: Figure,
     output: Figure,
-    count: Figure | Sequence[int] = tuple(range(1, 65)),
+    count: Figure | Sequence[int] = "1:64",
     ttft: str | float | None = None,
     tpot: str | float | None = None,
     e2e: str | float | None = None,
@@ -525,6 +526,13 @@ def plan(
 ) -> DeploymentPlan:
     """Find the cheapest deployment of a model that keeps limits under a load, and why the others are not.
 
+    >>> found = plan("llama-3-8b", on="l4,h100", count="1,2", rate="1/s", prompt=1024, output=128, tpot="50ms",
+    ...              prices={"l4": 0.8, "h100": 2.5})
+    >>> found, found.best.chip, found.best.chips, found.best.cost_per_hour
+    (<Plan for llama-3-8b: l4:1 fp8 kv fp8, $0.8 an hour>, 'l4', 1, 0.8)
+    >>> found.why("h100").text
+    'beaten by l4:1 fp8 kv fp8: $2.5 an hour against $0.8 an hour; it would cost less with h100 below $0.8 an hour'
+
     ``on`` names chips (``"h100,h200"`` or a list), ``count`` how many of one kind may be used, a number or several;
     ``rate`` is requests a second (``"12/s"``), each of ``prompt`` and ``output`` tokens. ``ttft``, ``tpot`` and
     ``e2e`` are the longest times allowed at ``percentile``.
@@ -543,7 +551,7 @@ def plan(
     prices = read_prices([prices], on) if isinstance(prices, str) else prices
     shared, accept, memory_share = (figure(value, "") for value in (shared, accept, memory_share))
     estimate = "vllm" if estimate is True else estimate or None
-    count, draft = ((each,) if isinstance(each, int) else each for each in (count, draft))
+    count, draft = ((each,) if isinstance(each, int) else each for each in (typed_size("count", count), draft))
     objective = objective or ("cost" if prices else "chips")
     _check(on, count, formats, objective, estimate, draft)
     if objective == "cost":
