@@ -263,10 +263,25 @@ def _named(text: str) -> tuple[str, str]:
     path, colon, name = text.rpartition(":")
     if not colon or not path.endswith(".py"):
         hint = "FILE.py:NAME, as in model.py:build, or a .onnx file"
+        if text.endswith(".py") and os.path.isfile(text):
+            hint = f"FILE.py:NAME, as in {' or '.join(f'{text}:{each}' for each in _defined(text))}"
         raise InputError(f"{text!r} does not say which function", hint=hint)
     if not os.path.isfile(path):
         raise InputError(f"there is no file {path!r}", hint="FILE.py:NAME, as in model.py:build")
     return path, name
+
+
+def _defined(path: str) -> list[str]:
+    """The last functions and classes that a file defines, without running it; ``build`` where it has none."""
+    import ast
+
+    try:
+        with open(path, encoding="utf-8") as file:
+            body = ast.parse(file.read()).body
+    except (SyntaxError, ValueError):
+        body = []
+    names = [each.name for each in body if isinstance(each, ast.FunctionDef | ast.ClassDef) and each.name[0] != "_"]
+    return names[-3:] or ["build"]
 
 
 def _module(path: str) -> Any:

@@ -279,8 +279,7 @@ class DispatchWatcher(TorchDispatchMode):  # type: ignore[misc]
         if traits.value_asked:
             raise self._needs_values(traits)
         if traits.name in _OF_ONE_DTYPE and len({t.dtype for t in tensors}) > 1:
-            hint = "give the inputs the dtype of the weights, convert one, or use torch.autocast"
-            raise self._refused(traits, tensors, "operands of different dtypes", hint)
+            raise self._refused(traits, tensors, "operands of different dtypes", self._one_dtype(tensors))
         if traits.name == "index":
             args = (args[0], [place for item in args[1] for place in recorder.chosen(item)])
             tensors = tensors_in(args)
@@ -383,6 +382,16 @@ class DispatchWatcher(TorchDispatchMode):  # type: ignore[misc]
             else "check the shapes of the inputs"
         )
         return self._refused(traits, tensors, reason.rstrip("."), hint)
+
+    def _one_dtype(self, tensors: Sequence[Any]) -> str:
+        """What would make operands alike: that of them which stands alone takes the dtype of the others."""
+        dtypes = [dtype_name(each.dtype) for each in tensors]
+        alone = min(dtypes, key=dtypes.count)
+        others = next(each for each in dtypes if each != alone)
+        shape = [self.recorder.open.plain(n) for n in tensors[dtypes.index(alone)].shape]
+        torch_name = str(tensors[dtypes.index(alone)].dtype)
+        own = f"; or give the module that of the input, .to({torch_name})"
+        return f"give the inputs the dtype of the weights, as in {others}{shape}{own}; or use torch.autocast"
 
     def _refused(self, traits: OperatorTraits, tensors: Sequence[Any], reason: str, hint: str) -> InputError:
         opened = self.recorder.open
