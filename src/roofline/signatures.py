@@ -39,6 +39,7 @@ class ShortSignature(Signature):
     """A signature whose text has the names of the common parameters; programs and editors see all, with their types."""
 
     __slots__ = ("common",)
+    common: Collection[str]
 
     def __str__(self) -> str:
         common: Collection[str] = getattr(self, "common", self.parameters)

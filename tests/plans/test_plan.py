@@ -140,7 +140,7 @@ def test_the_reply_names_the_deployment_that_words_mean(capsys: pytest.CaptureFi
         "asked": "h100:1", "deployment": "h100:1 fp8 kv fp8", "reason": None
     }  # fmt: skip
     assert main([*asked, "--tpot", "1ms", "--why", "h100:1"]) == 0
-    assert "the nearest of 'h100:1': TPOT without load" in capsys.readouterr().out
+    assert "no 'h100:1' will do; the nearest is h100:1 fp8 kv fp8\n    TPOT without load" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("change", [{"ttft": "600 ms"}, {"tpot": "40 ms"}, {"prices": {"h100": 2.5, "h200": 2.4}}])

@@ -87,7 +87,7 @@ class DeploymentPlan(Answer):
     stopped: str = ""
 
     @property
-    def best(self) -> Assessment | None:
+    def best(self) -> Assessment | Any:
         """What to take; None where nothing meets the limits."""
         return self.choices[0] if self.choices else None
 

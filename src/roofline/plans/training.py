@@ -92,7 +92,7 @@ class TrainingPlan(Answer):
         return tuple(each for each in self.choices if each.kind in ("", "beaten"))
 
     @property
-    def best(self) -> Training | None:
+    def best(self) -> Training | Any:
         """The fastest step that fits."""
         return self.fitting[0].answer if self.fitting else None
 

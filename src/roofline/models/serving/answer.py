@@ -78,8 +78,8 @@ class Serving(Comparable):
 
     model: Model
     batch: Size
-    prefill: Bound | None
-    decode: Bound | None
+    prefill: Bound | Any  # None where it was not asked: a type checker takes it for there
+    decode: Bound | Any
     formats: dict[str, Any] = field(default_factory=dict)
     ways: Parallelism = ONE_CHIP
     asked: dict[str, Any] = field(default_factory=dict)

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 from roofline.answers import estimable, on_several
 from roofline.bounds.conventions import OF_OPERATIONS
@@ -31,6 +31,7 @@ from roofline.sizes import Size, check, is_array, is_zero, plain_numbers
 
 if TYPE_CHECKING:
     from roofline.bounds.comparison import SideBySide
+    from roofline.hardware.machine import Machine
     from roofline.models.serving.fit import FewestChips
 
 
@@ -277,6 +278,13 @@ _WORK = {
 }
 
 
+@overload
+def llm(model: Model | str, *, on: list[Any] | tuple[Any, ...], **options: Any) -> SideBySide: ...
+@overload
+def llm(
+    model: Model | str, *, on: str | Machine, batch: Size = 1, prompt: Size | None = None, context: Size | None = None,
+    **options: Any,
+) -> Serving | Any: ...  # fmt: skip
 @on_several
 @estimable
 @plain_numbers
@@ -307,7 +315,7 @@ def llm(
     form: str = "lower",
     algorithm: str | None = None,
     **options: Any,
-) -> Serving | FewestChips | SideBySide:
+) -> Serving | Any:
     """The floor of serving a model: prefill of ``prompt`` tokens, a decode step after ``context``, whether it fits.
 
     >>> llm("llama-3-8b", on="h100", batch=8, context=8192)
@@ -326,6 +334,7 @@ def llm(
     >>> llm("deepseek-v3", on="h200", fit=True)
     <FewestChips for deepseek-v3: 5 x NVIDIA H200 SXM, split 8>
 
+    Of several machines, ``on=["h100", "h200"]``, the answers stand side by side.
     ``count`` says which pairs of query and key count, ``causal`` or ``full``. Times are seconds, ``price`` dollars of a
     chip for an hour, ``power`` watts of one chip, or ``"tdp"``.
     """

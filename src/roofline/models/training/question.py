@@ -11,8 +11,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 from roofline.answers import Answer, capability, on_several
 from roofline.errors import InputError
@@ -30,18 +30,32 @@ if TYPE_CHECKING:
     from roofline.bounds.comparison import SideBySide
 
 
+_Described = Model | str | float | os.PathLike[str] | Mapping[str, Any]
+_Target = str | Machine | None
+
+
+@overload
+def train(model: _Described, *, memory: Literal[True], on: _Target = None, **options: Any) -> TrainingMemory: ...
+@overload
+def train(model: _Described, *, search: Literal[True], batch_tokens: Size | str, on: str, **options: Any) -> Any: ...
+@overload
+def train(model: _Described, *, batch_tokens: Size | str, on: _Target = None, **options: Any) -> Training: ...
+@overload
+def train(model: _Described, *, tokens: float | str, on: _Target = None, **options: Any) -> TokenBudget: ...
+@overload
+def train(model: _Described, *, on: Sequence[str], **options: Any) -> SideBySide: ...
 @on_several
 @plain_numbers
 @takes(train_step, optional(days="float", chip_hours="float"))
 def train(
-    model: Model | str | float | os.PathLike[str] | Mapping[str, Any],
+    model: _Described,
     *,
-    on: str | Machine | None = None,
-    batch_tokens: Size | None = None,
+    on: _Target | Sequence[str] = None,
+    batch_tokens: Size | str | None = None,
     memory: bool = False,
     search: bool = False,
     **options: Any,
-) -> Training | TokenBudget | TrainingMemory | SideBySide | Answer:
+) -> Any:
     """The floor of training: a step of ``batch_tokens`` tokens (:func:`roofline.models.train`), or one of three others.
 
     ``measured`` is what a step takes in reality, ``count`` which pairs of query and key count, ``causal`` or ``full``.
@@ -52,7 +66,7 @@ def train(
     """
     if memory:
         check_options(options, training_memory, also=("on",))
-        return training_memory(model, tokens=batch_tokens or 0, on=on, **options)
+        return training_memory(model, tokens=batch_tokens or 0, on=on, **options)  # type: ignore[arg-type]
     if batch_tokens is None:
         if "tokens" not in options:
             hint = "tokens of one step over all chips, as in batch_tokens=4e6; or tokens= alone, a budget"
