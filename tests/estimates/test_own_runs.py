@@ -173,7 +173,7 @@ def test_steps_of_a_framework_move_to_served_runs(tmp_path: Path) -> None:
 
 def test_options_of_serving_need_a_model(tmp_path: Path) -> None:
     words = [str(tmp_path / "x.csv"), "--on", "h100", "--tensor", "8"]
-    with pytest.raises(InputError, match="--tensor is of a model"):
+    with pytest.raises(InputError, match="tensor= is of a model"):
         CliRunner().invoke(calibrate_command, words, catch_exceptions=False)
 
 

@@ -245,5 +245,5 @@ def test_a_machine_without_an_accelerator_says_so():
     if torch.cuda.is_available():
         assert TorchDevice().memory > 0
         return
-    with pytest.raises(InputError, match="PyTorch sees no accelerator here; leave --device out"):
+    with pytest.raises(InputError, match="PyTorch sees no accelerator here; leave device= out"):
         TorchDevice()

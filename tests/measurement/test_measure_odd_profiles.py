@@ -248,7 +248,7 @@ def test_a_plain_file_says_what_is_wrong_with_it(tmp_path, text, said):
 def test_a_run_of_another_machine_is_not_put_under_this_one(machine):
     assert len(points_of([Measured("a", 1e9, 1e9, 1.0, on="H100")], chip("h100"))) == 1
     with pytest.raises(
-        InputError, match=r"'a' ran on 'h100', not on Made-up CPU.*; ask --on h100, or leave the column"
+        InputError, match=r"'a' ran on 'h100', not on Made-up CPU.*; ask on='h100', or leave the column"
     ):
         points_of([Measured("a", 1e9, 1e9, 1.0, on="h100")], machine)
 

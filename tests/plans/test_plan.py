@@ -410,6 +410,6 @@ def test_listed_prices_take_ones_own_on_top_and_a_chip_without_a_price_is_an_err
     }  # fmt: skip
     with pytest.raises(InputError, match="no price of l4 is listed") as listed:
         read_prices(["table", "h100=2"], ["h100", "l4"])
-    assert "--prices table,l4=" in str(listed.value.hint)
+    assert "prices='table,l4=" in str(listed.value.hint)
     with pytest.raises(InputError, match="no price of h200"):
         plan("llama-3-8b", **{**EIGHT, "prices": {"h100": 2.5}})
