@@ -203,7 +203,8 @@ def get(name: str) -> DType:
     plain = name if name in DTYPES or name in ALIASES else name.lower()
     found = DTYPES.get(ALIASES.get(plain, plain))
     if found is None:
-        hint = two_formats(name) or suggest(name, [*DTYPES, *ALIASES], what="dtypes")
+        several = "one format at a time; sweep takes several of a model's weights and kv" if "," in name else ""
+        hint = several or two_formats(name) or suggest(name, [*DTYPES, *ALIASES], what="dtypes")
         raise DTypeError(f"unknown dtype {name!r}", hint=hint)
     return found
 

@@ -424,3 +424,9 @@ def test_twice_a_peak_is_twice_as_fast_where_measured_fractions_are_taken() -> N
     }
     (twice,) = [each for each in advise_step("llama-2-7b", "prefill", **step) if each.change == "twice the bf16 peak"]
     assert twice.gain == pytest.approx(2, rel=1e-3)
+
+
+def test_what_would_fit_is_data_too() -> None:
+    found = serve("llama-2-70b", on="h100:8", context=4096).to_dict()["memory"]["nearest"]
+    assert (found["layouts"], found["formats"], found["chips"]) == ([{"tensor": 8}], {"weights": "fp8"}, 2)
+    assert serve("llama-2-70b", on="h100:8", tensor=8, context=4096).to_dict()["memory"]["nearest"] is None

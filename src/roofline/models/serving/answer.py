@@ -315,7 +315,7 @@ class Serving(Comparable):
 
     def to_dict(self) -> dict[str, Any]:
         """The answer under stable keys in SI units (schema ``roofline/llm/1``); arrays are lists."""
-        layout = {name: whole(number) for name, number in self._layout.items()}
+        layout, near = {name: whole(number) for name, number in self._layout.items()}, self.nearest()
         found = with_formulas(
             {
                 "schema": SCHEMA,
@@ -328,7 +328,11 @@ class Serving(Comparable):
                 "time_per_token": self.time_per_token,
                 "tokens_per_second": self.tokens_per_second,
                 "tokens_per_second_per_user": None if self.decode is None else 1 / self.decode.lower,
-                "memory": {**self.memory.to_dict(), "instead": self.fitting()},
+                "memory": {
+                    **self.memory.to_dict(),
+                    "instead": None if near is None else _choices(near),
+                    "nearest": None if near is None else near.to_dict(),
+                },
                 "compute_bound_from": self.compute_bound_from(),
             }
         )

@@ -146,6 +146,11 @@ class NearestFit:
         """One phrase for each."""
         return tuple(self._phrases())
 
+    def to_dict(self) -> dict[str, Any]:
+        """Every change under its name: formats by what they are of, layouts by option."""
+        plain = attributes(self, "batch", "context", "chips", "split", "chip", "have", "layouts", "split_as")
+        return {**plain, "formats": dict(self.formats), "together": dict(self.together)}
+
     def _phrases(self) -> Iterator[str]:
         if self.layouts:
             ways = max(self.layouts[0].values())
