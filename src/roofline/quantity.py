@@ -123,6 +123,10 @@ def figure(value: Any, unit: str) -> Any:
     >>> figure("40%", ""), figure("$2.50/h", "USD/h"), figure("2.664M", ""), figure(0.4, ""), figure(None, "")
     (0.4, 2.5, 2664000, 0.4, None)
     """
+    if isinstance(value, dict):
+        raise QuantityError(
+            f"{quoted(value)} is several figures where one is meant", hint=f"one number, in {unit or 'parts of 1'}"
+        )
     if not isinstance(value, str):
         return value
     plain_count = count(value) if not unit and value.strip()[:1].isdigit() else None

@@ -298,7 +298,7 @@ MEANINGS = {
     "rate": "Requests: 12/s, 700/min, 40k/h; a CSV file with columns time, rate.",
     "shared": "Share of each prompt that is cached already (80%).",
     "lengths": "How lengths of answers are spread.",
-    "filter": "Only chips with this text in a name, maker or family.",
+    "filter": "Only chips with this in a name, maker or family; a format, or a figure: 'fp8, memory>=80GB'.",
     "kernel": "A kind of kernel: gemm, attention, moe, collective …",
     "threads": "Threads; by default one a core.",
     "seconds": "Seconds of sampling: more confirm more on a shared machine.",

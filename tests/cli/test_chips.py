@@ -119,3 +119,18 @@ def test_the_list_in_python_has_the_methods_of_answers(tmp_path):
     assert found[1:2].to_dict()["chips"][0]["key"] == "gb300"
     assert found.plot().kind == "roofline"
     assert repr(found.ratio("hbm", "hbm.capacity")).startswith("<RatioList: hbm over hbm.capacity of 5 chips")
+
+
+@pytest.mark.parametrize(
+    ("asked", "says"),
+    [
+        ("memory>=8TB", "no chip has memory>=8TB; another limit, or fewer conditions"),
+        ("name>3", "'name' is no figure; figures are: peak, bandwidth"),
+        ("fp9", "no chip holds 'fp9'; makers are"),
+    ],
+)
+def test_a_filter_takes_formats_and_figures(asked, says, capsys):
+    assert main(["chips", "--filter", asked]) == 2
+    assert says in capsys.readouterr().err
+    kept = chips.chips("nvidia", filter="fp8, memory>=80GB, price<3")
+    assert [machine.key for machine in kept] == ["h100"]

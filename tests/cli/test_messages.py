@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from roofline.cli import main
-from roofline.errors import InputError
+from roofline.errors import HardwareError, InputError, QuantityError
+from roofline.hardware import chip
 from roofline.models.serving.llm import llm
 from tests.strategies import for_each
 
@@ -453,3 +454,12 @@ def test_an_option_is_spelled_as_the_caller_writes_it(capsys: pytest.CaptureFixt
     assert "--prefill-on needs --output; tokens of an answer, as in --output 512" in capsys.readouterr().err
     with pytest.raises(InputError, match="prefill_on= needs output=; tokens of an answer, as in output=512"):
         llm("llama-3-8b", on="h100", context=1000, prefill_on="h200:8", prompt=8)
+
+
+def test_a_chip_of_ones_own_and_a_price_by_chip_are_told(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(HardwareError, match="figures are set on a chip that is known, chip"):
+        chip("mine", bf16="312 TFLOP/s")
+    with pytest.raises(QuantityError, match="is several figures where one is meant; one number, in USD/h"):
+        llm("llama-3-8b", on="h100", context=64, price={"h100": 2})
+    assert main(["bound", "bf16[8, 8] * bf16[8, 8]", "--on", "h100", "--measured", "62us"]) == 2
+    assert "a measured run beside its floor is a row of a CSV: roofline profile FILE" in capsys.readouterr().err

@@ -8,7 +8,9 @@ A chip alone has a card: its figures with their basis, its rules of thumb, what 
 
 from __future__ import annotations
 
+import operator
 import os
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
 from dataclasses import dataclass
 from typing import Any, NamedTuple, SupportsIndex, overload
@@ -24,7 +26,7 @@ from roofline.hardware.machine import Figure, Machine, figure_unit
 from roofline.hardware.network import bisection_bandwidth, network
 from roofline.hardware.rate import main_level, rate, ridge
 from roofline.hardware.targets import chips as all_chips
-from roofline.quantity import format_number, format_quantity
+from roofline.quantity import format_number, format_quantity, parse
 from roofline.sections import BLANK, Amount, Column, CrossTable, Headline, Row, Section, Sentences, Table, figures
 from roofline.signatures import takes
 from roofline.work import Key
@@ -417,6 +419,7 @@ def chips(
 ) -> ChipList:
     """List chips: all, those of ``names``, those of makers or families (``"nvidia"``), those with ``filter`` in a name.
 
+    ``filter`` may list a format and figures too: ``"fp8, memory>=80GB"``.
     ``sort`` is a figure, the largest first: ``peak`` (of ``dtype``), ``bandwidth``, ``capacity``, ``ridge``, ``power``;
     or ``price`` or ``name``, the least first; ``top`` are so many of them. ``files`` overlay the catalog; files that
     stand in place of names do too.
@@ -470,10 +473,35 @@ def of_makers(names: Sequence[str], files: Sequence[Any] = ()) -> list[Machine]:
     return [m for m in machines if wanted & groups[m.key]]
 
 
+#: How a figure is compared with a limit.
+_COMPARED = {">=": operator.ge, "<=": operator.le, ">": operator.gt, "<": operator.lt}
+
+
 def filtered(machines: list[Machine], text: str | None) -> list[Machine]:
-    """Those of some chips with a text in a name, maker or family."""
-    if text is None:
-        return machines
+    """Those of some chips that hold all that is listed: a text in a name, maker or family, a format, or a figure.
+
+    >>> [machine.key for machine in chips(filter="fp8, memory>=180GB, amd", sort="memory")][:2]
+    ['mi455x', 'mi350x']
+    """
+    for part in () if text is None else text.split(","):
+        machines = _holding(machines, part.strip())
+    return machines
+
+
+def _holding(machines: list[Machine], text: str) -> list[Machine]:
+    compared = re.fullmatch(r"([a-z/ ]+?)\s*(>=|<=|>|<)\s*(.+)", text, re.IGNORECASE)
+    if compared is not None:
+        name, compare, limit = order_meant(compared[1]), _COMPARED[compared[2]], 0.0
+        if name not in _UNITS:
+            raise InputError(f"{compared[1]!r} is no figure", hint=suggest(compared[1], _UNITS, what="figures"))
+        limit = parse(compared[3], _UNITS[name])
+        figures_of = ((machine, row_figures(machine, "bf16", name)[name]) for machine in machines)
+        kept = [machine for machine, value in figures_of if value is not None and compare(value, limit)]
+        if not kept:
+            raise InputError(f"no chip has {text}", hint="another limit, or fewer conditions")
+        return kept
+    if dtypes.is_dtype(text) and (known := [m for m in machines if any(text.lower() in u.peaks for u in m.units)]):
+        return known
     words = {m.key: " ".join((m.key, m.name, m.vendor, m.family, *m.aliases, *m.match)) for m in machines}
     kept = [m for m in machines if text.lower() in words[m.key].lower()]
     if not kept:

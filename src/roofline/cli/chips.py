@@ -40,7 +40,7 @@ def command(
     roofline chips nvidia
     roofline chips h100 --sources
     roofline chips h100 mi300x v5p
-    roofline chips nvidia --sort memory --top 5
+    roofline chips --filter "fp8, memory>=80GB" --sort bandwidth --top 5
     roofline chips --ratio bf16/price
     """
     layers = machine_files(files)

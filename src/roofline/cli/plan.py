@@ -44,7 +44,9 @@ _BESIDE = {
     option("explain", help="What binds where, what figures are worth, and break-even prices."),
     option("simulate"),
     WORKERS,
-    option("output-file", callback=data_or_picture, help="Draw the frontier (.svg, .png, .pdf); .json and .txt: all."),
+    option(
+        "output-file", callback=data_or_picture, help="Draw the frontier (.svg, .png, .pdf); .json, .txt: all; .csv."
+    ),
     option("view", type=ChartKind("plan"), help="frontier, first-token."),
     *options("dark json"),
 )

@@ -22,7 +22,7 @@ from roofline.errors import InputError
 #: Where the context of a command holds the file, and the words it was given.
 KEY, WORDS = "roofline.report", "roofline.words"
 
-_HELP = "Write a page with sliders (.html), or the answer (.json, .txt)."
+_HELP = "Write a page with sliders (.html), the answer (.json, .txt), or its table (.csv)."
 
 
 def with_report(command: click.Command) -> click.Command:
@@ -71,8 +71,8 @@ def _page_or(before: Callable[..., Any] | None) -> Callable[..., Any]:
 
 
 def data_or_picture(context: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
-    """The answer (.json, .txt) goes the common road, a picture the command's own."""
-    if value is None or not value.lower().endswith((".json", ".txt")):
+    """The answer (.json, .txt) and its table (.csv) go the common road, a picture the command's own."""
+    if value is None or not value.lower().endswith((".json", ".txt", ".csv")):
         return value
     _any(context, parameter, value)
     return None

@@ -67,6 +67,7 @@ _HALF = ("measured fractions of the rates are --achievable", "--achievable")
 _SPENT = ("a token budget is --tokens", "--tokens")
 _MODEL = ("a model is a word without dashes: roofline llm llama-3-8b", "--tensor")
 _EPOCH = ("what a step takes in reality is --measured 14.2s", "--measured")
+_RUN = ("a measured run beside its floor is a row of a CSV: roofline profile FILE, with name,dtype,seconds", "--over")
 _VARY = ("the unknown is --for", "--for")
 
 #: For each answer, or several to try in turn, the words that mean it.
@@ -112,7 +113,7 @@ _ANSWERS: tuple[tuple[tuple[tuple[str, str], ...], str], ...] = (
     ((_HALF,), "derate sustained"),
     ((_SPENT,), "token-budget train-tokens total-tokens num-tokens"),
     ((_MODEL,), "model model-name name"),
-    ((_EPOCH,), "step-time actual observed"),
+    ((_EPOCH, _RUN), "step-time actual observed measured"),
     ((_VARY,), "solve-for unknown"),
     ((_SLO,), "slo sla itl tbt latency max-latency time-per-token"),
 )

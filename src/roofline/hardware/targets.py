@@ -66,7 +66,13 @@ def chip(
     >>> chip("h100", hbm="3 TB/s").memories[0].bandwidth.basis
     'given'
     """
-    machine, shape, slices = _resolve(target, files)
+    try:
+        machine, shape, slices = _resolve(target, files)
+    except HardwareError as error:
+        if not overrides:
+            raise
+        hint = f"{error.hint}; figures are set on a chip that is known, chip('a100', …), or stand in a TOML file"
+        raise HardwareError(error.message, hint=hint) from None
     if shape:
         machine = replace(machine, shape=shape, slices=slices)
     if overrides:

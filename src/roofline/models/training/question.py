@@ -48,9 +48,9 @@ def train(model: _Described, *, on: Sequence[str], **options: Any) -> SideBySide
 @plain_numbers
 @takes(train_step, optional(days="float", chip_hours="float"))
 def train(
-    model: _Described,
+    model: Model | str | float | os.PathLike[str] | Mapping[str, Any],
     *,
-    on: _Target | Sequence[str] = None,
+    on: str | Machine | Sequence[str] | None = None,
     batch_tokens: Size | str | None = None,
     memory: bool = False,
     search: bool = False,
