@@ -71,8 +71,10 @@ def chip(
     except HardwareError as error:
         if not overrides:
             raise
-        hint = f"{error.hint}; figures are set on a chip that is known, chip('a100', …), or stand in a TOML file"
-        raise HardwareError(error.message, hint=hint) from None
+        raise HardwareError(
+            error.message,
+            hint=f"{error.hint}; figures are set on a chip that is known, chip('a100', …), or stand in a TOML file",
+        ) from None
     if shape:
         machine = replace(machine, shape=shape, slices=slices)
     if overrides:

@@ -315,7 +315,7 @@ def llm(
     form: str = "lower",
     algorithm: str | None = None,
     **options: Any,
-) -> Serving | Any:
+) -> Serving | FewestChips | SideBySide:
     """The floor of serving a model: prefill of ``prompt`` tokens, a decode step after ``context``, whether it fits.
 
     >>> llm("llama-3-8b", on="h100", batch=8, context=8192)

@@ -55,7 +55,7 @@ def train(
     memory: bool = False,
     search: bool = False,
     **options: Any,
-) -> Any:
+) -> Training | TokenBudget | TrainingMemory | SideBySide | Answer:
     """The floor of training: a step of ``batch_tokens`` tokens (:func:`roofline.models.train`), or one of three others.
 
     ``measured`` is what a step takes in reality, ``count`` which pairs of query and key count, ``causal`` or ``full``.
