@@ -299,6 +299,18 @@ def test_the_server_answers_what_json_gives_and_refuses_others(explorer: str) ->
         assert reason in json.loads(said)["error"]
 
 
+def test_a_page_runs_its_own_script_alone(explorer: str) -> None:
+    at = urlsplit(explorer)
+    for path in (at.path, f"{at.path}explorer.js", "/nonsense/"):
+        with closing(http.client.HTTPConnection(at.hostname or "", at.port, timeout=60)) as link:
+            link.request("GET", path, headers={"Host": at.netloc})
+            headers = link.getresponse().headers
+        policy = dict(each.strip().split(" ", 1) for each in headers["content-security-policy"].split(";"))
+        assert policy["default-src"] == policy["frame-ancestors"] == policy["base-uri"] == "'none'"
+        assert policy["script-src"] == policy["style-src"] == policy["connect-src"] == "'self'"
+        assert headers["x-content-type-options"] == "nosniff"
+
+
 def test_a_worker_that_takes_too_long_is_ended_and_others_go_on() -> None:
     async def both() -> Any:
         workers = Workers("time:sleep", 2, limit=0.7)
