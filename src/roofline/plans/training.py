@@ -12,7 +12,7 @@ policy whose fastest number fits is not followed by those that run more again, a
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import product
@@ -258,7 +258,7 @@ def _fastest_that_fits(
         if (share := _sequences(least)) < 1:
             text = f"{share:.3g} sequences for each microbatch of a copy of the model: none is split over chips"
             return last or TrainingChoice(options, None, "legal", text)
-        counts = [int(least.microbatches)] if "microbatches" in asked else range(1, int(share) + 1)
+        counts = [int(least.microbatches)] if "microbatches" in asked else _numbers(int(share))
         number, fastest = _fastest_number(model, {**asked, **options}, counts)
         answer = train(model, **{**asked, **options, "microbatches": number})
         if answer.memory.fits is False:
@@ -274,7 +274,18 @@ def _fastest_that_fits(
     return min(found, key=lambda each: each.answer.time if each.answer is not None else 0.0)
 
 
-def _fastest_number(model: Model, asked: dict[str, Any], counts: Sequence[int]) -> tuple[int, bool]:
+def _numbers(most: int) -> Any:
+    """Numbers of microbatches to try: all up to 4,096; beyond a thousand as many more, by equal ratios.
+
+    >>> [(len(found), int(found.max())) for found in map(_numbers, (3, 4096, 10**9))]
+    [(3, 3), (4096, 4096), (2047, 1000000000)]
+    """
+    if most <= 4096:
+        return np.arange(1, most + 1)
+    return np.unique(np.concatenate([np.arange(1, 1025), np.geomspace(1024, most, 1024).round().astype(np.int64)]))
+
+
+def _fastest_number(model: Model, asked: dict[str, Any], counts: Any) -> tuple[int, bool]:
     """The number of microbatches with the least time of those that fit, and whether none of the others is faster.
 
     Where none fits, the number with the least memory.
