@@ -6,7 +6,7 @@ policy whose fastest number fits is not followed by those that run more again, a
 
 >>> found = search_training("llama-3-8b", on="h100:8", batch_tokens=65536, pipeline=1)
 >>> found
-<TrainingPlan for llama-3-8b on h100:8: fsdp 8, checkpoint none, 1 microbatch: 404 ms a step>
+<TrainingPlan for llama-3-8b on h100:8: fsdp 4 tensor 2, checkpoint none, 1 microbatch: 404 ms a step>
 """
 
 from __future__ import annotations
