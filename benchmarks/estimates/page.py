@@ -113,10 +113,6 @@ REASONS = {
         "TensorRT-LLM 1.0 takes 12 or 19 µs for short sequences by a rule no column names, and beats the data-sheet "
         "bandwidth at 200 to 600 MB"
     ),
-    ("decode attention", "rtx-pro-6000"): (
-        "tested: 9.9 where its constants are shared with A100's, whose older versions of the libraries run other "
-        "kernels, but then A100 has 8.1"
-    ),
     ("latent attention", "rtx-pro-6000"): "SGLang's Triton kernel runs another kernel for one head than for several",
 }
 

@@ -17,8 +17,8 @@ CHIP = ChipFigures(cores=132, matrix_peak=989.4e12, bandwidth=3.35e12, cache=50e
 Numbers = Mapping[str, float]
 
 
-def warm(bytes_: float, share: float) -> float:
-    return 1 / (1 + (bytes_ / (share * CHIP.cache)) ** 2)
+def warm(bytes_: float, share: float, sharpness: int = 2) -> float:
+    return 1 / (1 + (bytes_ / (share * CHIP.cache)) ** sharpness)
 
 
 def norm(first: float, second: float, power: float) -> float:
@@ -60,7 +60,7 @@ def all_reduce(s: Numbers, c: Numbers) -> float:
 def contraction(s: Numbers, c: Numbers) -> float:
     m, n, k = s["m"], s["n"], s["k"]
     a, b, out = m * k * s["a_bytes"], k * n * s["b_bytes"], m * n * s["out_bytes"]
-    kept_a, kept_b = (warm(a + b + out, c[f"{name}_cache_share"]) for name in ("activation", "weight"))
+    kept_a, kept_b = (warm(a + b + out, c[f"{name}_cache_share"], 8) for name in ("activation", "weight"))
     kept = kept_a * a + kept_a * out + kept_b * b
     times = []
     for tile_rows, tile_columns in TILES:
@@ -84,11 +84,37 @@ def contraction(s: Numbers, c: Numbers) -> float:
     return soft * (1 + c["throttle"] * soft / (soft + 600e-6)) + c["launch_time"]
 
 
+def prefill(s: Numbers, c: Numbers) -> float:
+    """Causal attention in tiles of 128 queries and blocks of 128 keys, less where a sequence is shorter."""
+    heads, size, length = s["batch"] * s["heads"], s["head_size"], s["length"]
+    tiles = math.ceil(length / 128)
+    rows = keys = min(128, 16 * math.ceil(length / 16))
+    multiply = 4 * rows * keys * size * CHIP.cores / CHIP.matrix_peak / c["compute_efficiency"]
+    powers = rows * keys / c["exp_rate"]
+    block = max(multiply, powers) + c["exposed"] * min(multiply, powers) + c["block_time"]
+    mean = min(max((tiles + 1) * min(128, length) / 2 / 128, 1), tiles)
+    one, longest = mean * block + c["tile_time"], tiles * block + c["tile_time"]
+    even = max(heads * tiles * one / CHIP.cores, longest)
+    turns = max(math.ceil(heads * tiles / CHIP.cores) * one, longest)
+    moved = 4 * heads * length * size + 2 * s["batch"] * s["kv_heads"] * size * length * (s["kv_bytes"] + 2)
+    slow = moved / (c["memory_efficiency"] * CHIP.bandwidth)
+    memory = slow * (1 - warm(moved, c["cache_share"], 8) * (1 - c["warm_time"]))
+    compute = even + c["wave_quantisation"] * (turns - even)
+    return norm(compute, memory, c["overlap_exponent"]) + c["launch_time"]
+
+
 SHAPES: dict[str, tuple[Callable[[Numbers, Numbers], float], dict[str, tuple[float, ...]]]] = {
     "elementwise": (elementwise, {"bytes": (1e4, 1e7, 8e7, 1e10)}),
     "norm": (rows, {"bytes": (1e5, 4e7, 1e9), "rows": (1, 100, 8192), "columns": (128, 16384)}),
     "collective": (collective, {"sent": (1e3, 1e6, 1e9), "chips": (2, 8), "link": (4.5e11,)}),
     "all_reduce": (all_reduce, {"sent": (1e3, 1e5, 1e6, 1e9), "chips": (2, 4, 8), "link": (4.5e11,)}),
+    "prefill_attention": (
+        prefill,
+        {
+            "batch": (1, 8), "heads": (32,), "kv_heads": (4, 32), "head_size": (64, 128),
+            "length": (16, 50, 128, 1000, 8192), "kv_bytes": (1, 2),
+        },
+    ),
     "contraction": (
         contraction,
         {

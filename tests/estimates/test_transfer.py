@@ -135,6 +135,16 @@ def test_rates_that_feed_the_arithmetic_grow_with_it() -> None:
     assert moved == values
 
 
+def test_prefill_keeps_its_share_of_the_peak_and_its_blocks_go_with_what_feeds_them() -> None:
+    model, figures = KERNELS["prefill_attention"], ChipFigures(132, 989.4e12, 3.35e12, 50e6)
+    ada = ChipFigures(142, 362e12, 864e9, 96e6)
+    moved = on_another_chip(model, model.defaults(), ada, figures, chip("l40s"), chip("h100"))
+    ratio = {name: value / model.defaults()[name] for name, value in moved.items()}
+    # 7.50 TFLOP/s a core against 2.55, of which 80% are sustained
+    assert ratio["exp_rate"] == pytest.approx(1 / ratio["block_time"]) == pytest.approx(3.663, rel=1e-3)
+    assert ratio["compute_efficiency"] == 1.0
+
+
 def test_a_format_of_one_chip_promises_nothing_of_another_generation() -> None:
     """nvfp4 was measured on RTX PRO 6000 alone, and eight-bit weights on A100."""
     line = "nvfp4[64, 8192] @ nvfp4[8192, 8192]"

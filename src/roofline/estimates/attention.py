@@ -3,12 +3,13 @@
 Prefill cuts the queries of each head into tiles and walks over the visible keys in blocks::
 
     block   = max(mma, exp) + overlap · min(mma, exp) + block_time
-    mma     = 4 · tile rows · block · d / (peak/cores · compute_efficiency);  exp = tile rows · block / exp_rate
+    mma     = 4 · rows · keys · d / (peak/cores · compute_efficiency);  exp = rows · keys / exp_rate
     work    = Σ over tiles of visible blocks · block + tile_time
     compute = (1 − q) · max(work/cores, longest tile) + q · max(⌈tiles/cores⌉ · mean tile, longest tile)
     T       = (compute^p + memory^p)^(1/p) + launch
 
 ``policy`` is the tile: ``rows x block``, with ``packed`` where the query heads that share keys stand in one tile.
+Of a tile that a sequence is too short for, units work on the ``rows`` and ``keys`` it fills, in steps of 16.
 
 Decode gives each sequence and key head to a core, or cuts its cache into pieces where cores are left::
 
@@ -42,14 +43,19 @@ PREFILL_POLICIES = ("128x128", "64x64", "128x64", "64x64 packed", "128x128 packe
 DECODE_POLICIES = ("", "whole", FROM_HOST)
 #: Keys that a decode kernel reads at a time, and query heads that share them in one product.
 DECODE_BLOCK, DECODE_GROUP = 64, 16
+#: How sharply a repeated call loses keys and values: read in the same order, what cache cannot hold drops out before it
+#: is read again.
+SHARPNESS = 8.0
+#: Rows and keys by which the work of a tile grows: those of one instruction.
+STEP = 16
 
 PREFILL = (
-    ModelConstant("compute_efficiency", "", "share of a core's peak within a block", 0.65, 0.05, 1.6, True, "power"),
+    ModelConstant("compute_efficiency", "", "share of a core's peak within a block", 0.65, 0.05, 1.6, own=True),
     ModelConstant("exp_rate", "1/s", "exponentials a second of one core", 3e10, 1e9, 1e12, True, "peak"),
     ModelConstant("memory_efficiency", "", "share of the data-sheet bandwidth that streams", 0.7, 0.2, 1.4, own=True),
     ModelConstant("launch_time", "s", "time of an empty kernel", 8e-6, 5e-7, 5e-4, own=True),
     ModelConstant("tile_time", "s", "time to start a tile of queries", 1e-6, 1e-8, 2e-5, own=True),
-    ModelConstant("block_time", "s", "time of a block beside its arithmetic", 5e-8, 1e-10, 2e-6, own=True),
+    ModelConstant("block_time", "s", "time of a block beside its arithmetic", 5e-8, 1e-10, 2e-6, True, "peak"),
     ModelConstant("exposed", "", "share of the shorter of product and exponentials that is not hidden", 0.3, 0.01, 1.0),
     ModelConstant("wave_quantisation", "", "share of waves that wait for their last tile", 0.7, 0.01, 1.0),
     ModelConstant("overlap_exponent", "", "how well arithmetic and memory overlap", 1.4, 1.0, 10.0),
@@ -141,8 +147,10 @@ def prefill_parts(shapes: Shapes, chip: ChipFigures, c: Values, policy: str = ""
     mean = np.where((rows / shared < block) & (past == 0), np.clip((last + 1) / 2, 1, last), mean)
     seen = np.where(window > 0, np.ceil((window + reach) / block) + 0.5, np.inf)
     mean, last = np.minimum(mean, seen), np.minimum(last, seen)
-    mma = 4 * rows * block * size / (chip.matrix_peak / chip.cores * c["compute_efficiency"])
-    exponentials = rows * block / c["exp_rate"]
+    filled = np.minimum(rows, STEP * np.ceil(length * shared / STEP))
+    filled = filled * np.minimum(block, STEP * np.ceil((past + length) / STEP))
+    mma = 4 * filled * size / (chip.matrix_peak / chip.cores * c["compute_efficiency"])
+    exponentials = filled / c["exp_rate"]
     blocks = np.maximum(mma, exponentials) + c["exposed"] * np.minimum(mma, exponentials) + c["block_time"]
     tile = mean * blocks + c["tile_time"]
     longest = last * blocks + c["tile_time"]
@@ -151,7 +159,7 @@ def prefill_parts(shapes: Shapes, chip: ChipFigures, c: Values, policy: str = ""
     compute = (1 - c["wave_quantisation"]) * even + c["wave_quantisation"] * waves
     keys = past + length
     moved = 4 * batch * length * size * heads + 2 * batch * size * kv_heads * (keys * kv_bytes + 2 * length)
-    warm = warm_share(moved, c["cache_share"], chip.cache)
+    warm = warm_share(moved, c["cache_share"], chip.cache, SHARPNESS)
     memory = moved * (1 - warm * (1 - c["warm_time"])) / (c["memory_efficiency"] * chip.bandwidth)
     time = together(compute, memory, c["overlap_exponent"])
     return launched(time, memory, c["launch_time"], policy)
@@ -175,7 +183,7 @@ def decode_parts(shapes: Shapes, chip: ChipFigures, c: Values, policy: str = "")
     quantised = c["wave_quantisation"]
     waves = ((1 - quantised) * np.maximum(load, 1) + quantised * np.ceil(load)) * core
     moved = sequences * length * row + 4 * batch * heads * size
-    warm = warm_share(moved, c["cache_share"], chip.cache)
+    warm = warm_share(moved, c["cache_share"], chip.cache, SHARPNESS)
     memory = moved * (1 - warm * (1 - c["warm_time"])) / (c["memory_efficiency"] * chip.bandwidth)
     time = together(waves, memory, c["overlap_exponent"])
     time = slowed(time + np.where(pieces > 1.01, c["combine"] * np.log2(1 + pieces), 0.0), c["throttle"])
@@ -207,7 +215,7 @@ def latent_decode_parts(shapes: Shapes, chip: ChipFigures, c: Values, policy: st
         waves = ((1 - quantised) * np.maximum(load, 1) + quantised * np.ceil(load)) * core
     waves = waves + batch * heads / chip.cores * c["head_time"]
     moved = batch * (length * size * kv_bytes + 2 * heads * (size + value))
-    warm = warm_share(moved, c["cache_share"], chip.cache)
+    warm = warm_share(moved, c["cache_share"], chip.cache, SHARPNESS)
     memory = moved * (1 - warm * (1 - c["warm_time"])) / (c["memory_efficiency"] * chip.bandwidth)
     time = together(waves, memory, c["overlap_exponent"])
     time = slowed(time + np.where(pieces > 1.01, c["combine"] * np.log2(1 + pieces), 0.0), c["throttle"])

@@ -57,6 +57,8 @@ TILES = (
 )
 #: Into how many pieces the depth is cut.
 SPLITS = (1, 2, 4, 8, 16)
+#: How sharply a repeated call loses operands that its cache cannot hold.
+SHARPNESS = 8.0
 POLICIES = ("search", "nosplit", "bucket", "big", "128x128", f"search {FROM_HOST}")
 
 CONSTANTS = (
@@ -123,8 +125,8 @@ def contraction_parts(shapes: Shapes, chip: ChipFigures, c: Values, policy: str 
     tile = inner + c["tile_overhead"] + c["epilogue"] * rows * columns * out_bytes
     a, b, out = batch * m * k * a_bytes, batch * k * n * b_bytes, batch * m * n * out_bytes
     whole = a + b + out
-    cold_a = 1 - warm_share(whole, c["activation_cache_share"], chip.cache)
-    cold_b = 1 - warm_share(whole, c["weight_cache_share"], chip.cache)
+    cold_a = 1 - warm_share(whole, c["activation_cache_share"], chip.cache, SHARPNESS)
+    cold_b = 1 - warm_share(whole, c["weight_cache_share"], chip.cache, SHARPNESS)
     cold = (a + out) * cold_a + b * cold_b
     stream = c["memory_efficiency"] * chip.bandwidth
     memory = cold / np.minimum(stream, busy * c["core_memory_rate"])

@@ -43,7 +43,7 @@ class ModelConstant(NamedTuple):
 
     ``own`` tells a constant that each chip and library has from one that chips share. ``moves_with`` says what a rate
     goes with from one chip to another: the ``peak`` of a core, which it feeds, or the ``power`` that holds that peak.
-    Times of a core, in seconds, go with its clock.
+    Times of a core, in seconds, go with its clock, or the inverse of such a rate.
     """
 
     name: str
@@ -130,9 +130,9 @@ def _amounts(kernel: str, s: Shapes, chip: ChipFigures) -> tuple[Array, Array, A
     return 0.0, s["bytes"], chip.bandwidth
 
 
-def warm_share(working_set: Array, share: float, cache: float) -> Array:
-    """Share of the bytes that a repeated call finds in cache: ``1 / (1 + (working set / (share · cache))²)``."""
-    return 1 / (1 + (working_set / (share * cache)) ** 2)
+def warm_share(working_set: Array, share: float, cache: float, sharpness: float = 2.0) -> Array:
+    """Share of bytes that a repeated call finds in cache: ``1 / (1 + (working set / (share · cache))^sharpness)``."""
+    return 1 / (1 + (working_set / (share * cache)) ** sharpness)
 
 
 def together(first: Array, second: Array, exponent: float) -> Array:

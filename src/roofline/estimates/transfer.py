@@ -6,8 +6,10 @@ Figures of the data sheet move constants from chip to chip, memory is that of th
     rate that feeds it    · peak of a core here / there, sustained; within a generation · clock here / there
     share of the peak     · sustained here / there,     sustained = min(1, watts / (peak · energy of a FLOP))
 
-The energy of a FLOP is that of the leanest measured chip with such cores that holds its clock. Chips of one generation
-and one kind of main memory run the same kernels on the same cores. Another generation has other kernels. There::
+The energy of a FLOP is that of the leanest measured chip with such cores that holds its clock. In prefill attention,
+whose units rest between products, the share of the peak stays, and the time beside a block's arithmetic shrinks as the
+rate that feeds a core grows. Chips of one generation and one kind of main memory run the same kernels on the same
+cores. Another generation has other kernels. There::
 
     time     = exp(Σ weight · log time of each chip's constants),     weight ∝ 2^(−distance)
     distance = generations between the chips + (2 where one has stacked memory and the other has not)
@@ -209,7 +211,9 @@ def on_another_chip(
     factors = {"peak": grown * power, "power": power, "": 1.0}
     moved = {}
     for one in model.constants:
-        factor = cycle if one.unit == "s" else factors[one.moves_with]
+        factor = factors[one.moves_with]
+        if one.unit == "s":
+            factor = 1 / factor if one.moves_with else cycle
         moved[one.name] = min(max(values[one.name] * factor, one.low), one.high)
     return moved
 
