@@ -70,5 +70,5 @@ def test_the_command_draws_it_and_refuses_what_has_no_meaning() -> None:
     words = [LINES[0], "--on", "h100", "--estimate", "--library", "trtllm", "--json"]
     data = json.loads(CliRunner().invoke(command, words, catch_exceptions=False).output)
     assert "h100 expected bf16" in [mark["label"] for mark in data["marks"]]
-    with pytest.raises(InputError, match="go with estimate="):
+    with pytest.raises(InputError, match="go with --estimate"):
         CliRunner().invoke(command, [LINES[0], "--on", "h100", "--library", "trtllm"], catch_exceptions=False)
