@@ -95,6 +95,42 @@ def test_a_command_in_a_sentence_runs(line: str, folder: Path) -> None:
     assert shown.code in (0, 3), "\n".join([line, *shown.lines])
 
 
+def test_every_page_that_promises_says_it_in_the_same_words() -> None:
+    promise = (
+        "No program that does this arithmetic and moves these bytes, its data cold and its rates the data sheet's, "
+    )
+    promise += 'beats "at best"; the floor of any program is `--policy minimal`.'
+    for name in ("README.md", *(f"docs/{page}.md" for page in ("glossary", "conventions", "accuracy", "comparison"))):
+        assert promise in " ".join((ROOT / name).read_text(encoding="utf-8").split()), name
+
+
+def broken_tables(text: str) -> list[str]:
+    """The first line of each table that has no row of dashes under its head: what is left where a table is cut."""
+    lines = text.splitlines()
+    for block in blocks(text):
+        lines[block.start : block.start + len(block.lines)] = [""] * len(block.lines)
+    heads = [i for i, line in enumerate(lines) if line.startswith("|") and not lines[i - 1].startswith("|")]
+    return [lines[i] for i in heads if not re.fullmatch(r"[|: -]*---[|: -]*", "".join(lines[i + 1 : i + 2]))]
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
+def test_no_row_of_a_table_stands_alone(path: Path) -> None:
+    assert broken_tables(path.read_text(encoding="utf-8")) == []
+
+
+def test_the_check_for_tables_can_fail() -> None:
+    assert broken_tables("# T\n\n| a |\n|---|\n| 1 |\n\n| 2 |\n") == ["| 2 |"]
+
+
+@pytest.mark.skipif("ROOFLINE_LONG" not in os.environ, reason="fits constants")
+def test_constants_of_the_page_are_those_that_its_runs_give(folder: Path) -> None:
+    page = (ROOT / "docs" / "measuring.md").read_text(encoding="utf-8")
+    (shown,) = (block.lines for block in blocks(page) if block.lines[0].startswith("$ roofline calibrate"))
+    assert run_once(main, shown[0].removeprefix("$ ")).lines == shown[1:]
+    kept = Path("docs", "examples", "t4_constants.toml")
+    assert kept.read_text(encoding="utf-8") == (ROOT / kept).read_text(encoding="utf-8")
+
+
 def test_every_line_of_the_demo_runs(folder: Path) -> None:
     lines = (ROOT / "docs" / "demo.txt").read_text(encoding="utf-8").splitlines()
     assert len(lines) >= 6
