@@ -57,7 +57,7 @@ CAPABILITIES = {
 ONLY_SOME = {
     "advise": "bounds, answers of llm and training steps say what would be faster",
     "compare": "bounds, and answers of llm, train and comm, stand beside others of their kind",
-    "explain": "bounds, machines, plans, answers of llm and training steps say where figures come from",
+    "explain": "bounds, machines, plans, answers of comm, llm and training steps say where figures come from",
     "formula": "bounds, answers of llm and training steps have a closed form",
 }
 

@@ -259,3 +259,19 @@ def test_what_to_expect_stands_beside_the_floor(capsys):
     assert main([*words, "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["bound"]["estimate"] >= found["time"]
+
+
+@pytest.mark.parametrize(
+    ("amount", "binding"),
+    [("1GiB", "nvlink binds (nic 1.34 ms, hops 3.3 µs)"), ("1kB", "hops bind (nvlink 1.99 ns, nic 1.28 ns)")],
+)
+def test_what_binds_stands_in_the_first_line(amount: str, binding: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["comm", "allgather", "--bytes", amount, "--on", "h100:16"]) == 0
+    assert f"by hierarchical; {binding}" in capsys.readouterr().out.splitlines()[2]
+
+
+def test_the_sources_of_link_figures(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["comm", "allgather", "--bytes", "1GiB", "--on", "h100:16", "--explain"]) == 0
+    shown = capsys.readouterr().out
+    assert "T_nvlink = 940 MB / 450 GB/s = 2.09 ms" in shown and "T_nic = 67.1 MB / 50 GB/s = 1.34 ms" in shown
+    assert "  nic 50 GB/s  [spec, " in shown

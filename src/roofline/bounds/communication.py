@@ -60,7 +60,7 @@ from roofline.sections import (
     incomplete,
 )
 from roofline.signatures import spelled, takes
-from roofline.sizes import Size, is_array, is_one, is_symbol, maximum, plain_numbers, product
+from roofline.sizes import Size, is_array, is_number, is_one, is_symbol, maximum, plain_numbers, product
 from roofline.work import Work
 
 
@@ -207,6 +207,10 @@ class Communication(Comparable):
         yield Fact("busbw", self.bus_bandwidth, "B/s", "more")
         yield Fact("latency-bound below", self.crossing, "B")
 
+    def explain(self) -> str:
+        """The time of each link and of the hops, with the source of every figure."""
+        return self.bound.explain()
+
     def needed(self) -> None:
         """A collective says nothing about memory."""
         return
@@ -234,7 +238,7 @@ class Communication(Comparable):
         yield from (Headline(bound.expression, f"on {bound.target}"), BLANK)
         time = format_amount(self.time, "s")
         expected = [] if bound.expectation is None else [bound.expectation.in_words()]
-        yield Sentences([f"{time} on the network by {self.algorithm}: {self.row.says}", *expected])
+        yield Sentences([f"{time} on the network by {self.algorithm}{_binding(self)}", *expected])
         yield from (BLANK, _formulas(self) if is_symbol(self.time) else _figures(self), BLANK)
         yield Sentences(tuple(_remarks(self)))
         yield from (BLANK, assumes(bound.assumptions), incomplete(bound.incomplete))
@@ -243,6 +247,18 @@ class Communication(Comparable):
         """The collective, its algorithm and time."""
         over = f"{self.kind} over {', '.join(self.axes)} by {self.algorithm}"
         return f"Communication: {over}: {format_amount(self.time, 's')} on {self.bound.target}"
+
+
+def _binding(found: Communication) -> str:
+    """What binds on the network, and how long the rest of it takes; how it goes where the table does not say it."""
+    links = {use.resource: use.time for use in found.bound.uses if use.quantity == "wire"}
+    times = {**links, **({} if found.row.hop_time is None else {"hops": found.row.hop_time})}
+    if not links or not all(is_number(time) for time in times.values()):
+        return f": {found.row.says}"
+    first, *rest = sorted(times, key=lambda name: -times[name])
+    others = ", ".join(f"{name} {format_amount(times[name], 's')}" for name in rest)
+    verb = "bind" if first == "hops" else "binds"
+    return f"; {first} {verb}" + (f" ({others})" if others else "")
 
 
 def _remarks(found: Communication) -> Iterator[str]:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import click
-
 from roofline.cli.command import argument, command_named
 from roofline.cli.option_table import ESTIMATE, EXPECT, MESH, SEVERAL, WORK, options, with_options
 from roofline.cli.option_values import (
@@ -16,7 +14,7 @@ from roofline.cli.option_values import (
     split_words,
     targets,
 )
-from roofline.cli.output import is_kept, show, show_json
+from roofline.cli.output import is_kept, show, show_explained, show_json
 
 
 @command_named("bound", "on flops bytes dtype set over warm policy estimate explain output-file json")
@@ -44,10 +42,10 @@ def command(words: tuple[str, ...], explain: bool, as_json: bool, **options: Any
     answer = on_each(options, ask)
     if as_json:
         show_json(answer.to_dict())
+    elif explain and not is_kept():
+        show_explained(answer)
     elif len(targets(options["on"])) > 1:
         show(answer)
-    elif explain and not is_kept():
-        click.echo(answer.explain())
     else:
         from roofline.bounds.advise import advice_table, advise
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from roofline.cli.command import argument, command_named
-from roofline.cli.option_table import EXPECT, MESH, SEVERAL, option, with_options
+from roofline.cli.option_table import EXPECT, MESH, SEVERAL, option, options, with_options
 from roofline.cli.option_values import (
     convention_arguments,
     expectation_wanted,
@@ -14,19 +14,21 @@ from roofline.cli.option_values import (
     split_words,
     target_arguments,
 )
-from roofline.cli.output import show, show_json
+from roofline.cli.output import show, show_explained, show_json
 from roofline.errors import InputError
 
 
-@command_named("comm", "on bytes dtype estimate algorithm sharp mesh wrap set json")
+@command_named("comm", "on bytes dtype estimate algorithm sharp mesh wrap set explain json")
 @argument("words", nargs=-1, metavar="COLLECTIVE [SIZE=VALUE]...")
 @with_options(SEVERAL, MESH, EXPECT)
 @with_options(
     option("bytes", name="bytes", help="With a collective's name: bytes of the array, all shards together."),
     option("dtype", default="bf16", help="Format of that array."),
-    option("json"),
+    *options("explain json"),
 )
-def command(words: tuple[str, ...], bytes: str | None, dtype: str, as_json: bool, **options: Any) -> None:
+def command(
+    words: tuple[str, ...], bytes: str | None, dtype: str, explain: bool, as_json: bool, **options: Any
+) -> None:
     """How long a collective takes on this network, by which algorithm, and what else would do it.
 
     \b
@@ -53,5 +55,7 @@ def command(words: tuple[str, ...], bytes: str | None, dtype: str, as_json: bool
     found = on_each(options, ask)
     if as_json:
         show_json(found.to_dict())
+    elif explain:
+        show_explained(found)
     else:
         show(found)

@@ -28,7 +28,7 @@ from roofline.cli.option_values import (
     target_arguments,
     targets,
 )
-from roofline.cli.output import ChartKind, show, show_chart, show_json
+from roofline.cli.output import ChartKind, show, show_chart, show_explained, show_json
 from roofline.counts import parse_size
 from roofline.errors import InputError
 from roofline.sizes import check
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 @command_named(
     "llm",
-    "batch prompt context output on tensor expert weights kv estimate tpot price fit advise output-file json",
+    "batch prompt context output on tensor expert weights kv estimate tpot price fit advise explain output-file json",
 )
 @argument("model", metavar="MODEL", values="model")
 @with_options(SEVERAL)
@@ -56,9 +56,9 @@ if TYPE_CHECKING:
 @with_options(
     option("phase", type=click.Choice(["prefill", "decode"]), help="Phase in the picture (of time: the last)."),
     option("output-file", help="Write a picture (.svg, .png, .pdf) or a report."),
-    *options("dark width json"),
+    *options("dark width explain json"),
 )
-def command(model: str, as_json: bool, **options: Any) -> None:
+def command(model: str, explain: bool, as_json: bool, **options: Any) -> None:
     """The floor of serving a model on one chip, or several that split it: prefill and decode, and whether it fits.
 
     MODEL is a shipped name (see 'roofline model'), a config.json or a folder that holds one. With a batch of several
@@ -81,7 +81,8 @@ def command(model: str, as_json: bool, **options: Any) -> None:
     machines = targets(options["on"])
     if len(machines) > 1:
         found: Any = on_each(options, lambda of_one: _step_alone(described, of_one, wanted))
-        show_json(found.to_dict()) if as_json else show(found)
+        shown = show_explained if explain else show
+        show_json(found.to_dict()) if as_json else shown(found)
         return
     asked, picture = _asked(described, {**options, "on": machines[0]})
     if as_json and (picture["view"] or picture["file"]):
@@ -95,6 +96,8 @@ def command(model: str, as_json: bool, **options: Any) -> None:
             show(each.sections())
     elif as_json:
         show_json({"fewest": found.to_dict()} if alone else found.to_dict())
+    elif explain:
+        show_explained(found)
     else:
         show(found)
 

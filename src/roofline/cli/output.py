@@ -104,6 +104,18 @@ def show_json(data: Any) -> None:
     click.echo(json.dumps(data, indent=2, allow_nan=False, ensure_ascii=False))
 
 
+def show_explained(answer: Any) -> None:
+    """Print the arithmetic of an answer and the source of every figure; of answers side by side, of each."""
+    answers = getattr(answer, "answers", (answer,))
+    silent = next((each for each in answers if not hasattr(each, "explain")), None)
+    if silent is not None:
+        raise InputError("--explain says nothing of this answer", hint="it is of steps and operations on a chip")
+    if is_kept():
+        show(answer)
+    else:
+        click.echo("\n\n".join(each.explain() for each in answers))
+
+
 def check_files(charts: Sequence[str | None], tables: Sequence[str | None] = ()) -> None:
     """Refuse files that cannot be written before any work is done for them."""
     import os

@@ -19,7 +19,7 @@ from roofline.cli.option_values import (
     target_arguments,
     targets,
 )
-from roofline.cli.output import is_kept, show, show_chart, show_json
+from roofline.cli.output import is_kept, show, show_chart, show_explained, show_json
 from roofline.cli.progress import working
 from roofline.counts import parse_size
 from roofline.errors import InputError, SizeError, quoted, suggest
@@ -36,7 +36,9 @@ _ENDINGS = (".html", ".json", ".txt")
 _PICTURES = (".svg", ".png", ".pdf")
 
 
-@command_named("trace", "input batch backward optimizer on set policy convention estimate flat depth output-file json")
+@command_named(
+    "trace", "input batch backward optimizer on set policy convention estimate flat depth explain output-file json"
+)
 @argument("program", metavar="FILE.py:NAME | FILE.onnx", values="file")
 @argument("words", nargs=-1, metavar="[SIZE=VALUE]...")
 @with_options(
@@ -48,7 +50,7 @@ _PICTURES = (".svg", ".png", ".pdf")
     *BYTES["each-op"],
     *ESTIMATE,
     *EXPECT,
-    *options("convention flat depth formula latex js python json"),
+    *options("convention flat depth explain formula latex js python json"),
     option(
         "output-file",
         name="output",
@@ -70,6 +72,7 @@ def command(
     depth: int | None,
     formula: bool,
     language: str | None,
+    explain: bool,
     as_json: bool,
     output: str | None,
     **options: Any,
@@ -89,6 +92,8 @@ def command(
     if formula or language:
         _check_formula(machines, language, as_json, output)
     drawn = _check_output(output, machines, as_json)
+    if explain and (machines == [None] or output is not None):
+        raise InputError("--explain prints the sources of a machine's figures", hint="name one (--on h100), without -o")
     if depth is not None and depth < 0:
         raise InputError(f"--depth {depth}: there are no modules above the program", hint="0 shows the program alone")
     roofs = [target_arguments({**options, "on": on}) for on in machines]
@@ -115,6 +120,8 @@ def command(
         show_chart(program_roofline(bound), output, None)
     elif as_json or (output or "").endswith(".json"):
         _write_json(traced.to_dict() | ({} if bound is None else {"bound": bound.to_dict()}), output)
+    elif explain:
+        show_explained(bound)
     else:
         _show(
             [

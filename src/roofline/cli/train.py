@@ -12,7 +12,7 @@ from roofline.cli.command import argument, command_named
 from roofline.cli.model_options import not_alone
 from roofline.cli.option_table import BYTES, ESTIMATE, EXPECT, SEVERAL, option, options, with_options
 from roofline.cli.option_values import POWER, convention_arguments, expectation_wanted, on_each, target_arguments
-from roofline.cli.output import show, show_json
+from roofline.cli.output import show, show_explained, show_json
 from roofline.cli.progress import working
 from roofline.counts import count
 from roofline.errors import InputError
@@ -35,7 +35,7 @@ _OF_BUDGETS = (
 
 @command_named(
     "train",
-    "batch-tokens sequence tokens search on fsdp tensor pipeline weights checkpoint estimate mfu measured price json",
+    "batch-tokens sequence tokens search on fsdp tensor pipeline weights checkpoint estimate mfu measured price explain json",
 )
 @argument("model", metavar="MODEL", values="model")
 @with_options(SEVERAL, options("batch-tokens sequence"))
@@ -79,9 +79,9 @@ _OF_BUDGETS = (
     option("full-attention"),
     *ESTIMATE,
     *EXPECT,
-    *options("memory search json"),
+    *options("memory search explain json"),
 )
-def command(model: str, as_json: bool, search: bool, memory: bool, **options: Any) -> None:
+def command(model: str, explain: bool, as_json: bool, search: bool, memory: bool, **options: Any) -> None:
     """The floor of a training step: time, what binds, memory by part; days and cost of a token budget.
 
     MODEL is a shipped name (see 'roofline model'), a config.json, a folder that holds one, or a number of parameters.
@@ -99,6 +99,8 @@ def command(model: str, as_json: bool, search: bool, memory: bool, **options: An
     from roofline.models.parallelism.schedules import schedule
     from roofline.models.training import train
 
+    if explain and (search or memory or options["batch_tokens"] is None):
+        raise InputError("--explain is of a step", hint="add --batch-tokens, as in --batch-tokens 4M")
     schedule(options["schedule"])  # a wrong name is said before that it takes --pipeline
     not_alone(_BESIDE)
     wanted = expectation_wanted(options)
@@ -150,7 +152,7 @@ def command(model: str, as_json: bool, search: bool, memory: bool, **options: An
             }
         )
         return
-    show(found)
+    show_explained(found) if explain else show(found)
 
 
 def _search(model: str, as_json: bool, options: dict[str, Any]) -> None:

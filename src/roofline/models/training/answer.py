@@ -434,7 +434,9 @@ def _memory_in_words(found: Training) -> Iterator[Section]:
         over = format_amount(needed.total - needed.capacity, "B")
         line += f"; does not fit: {over} more than {needed.level} holds"
     least = found.least_chips
-    fits_on = f"this batch and its states fit on {least:,} such chips at the least" if least is not None else None
+    fits_on = (
+        f"with this layout, batch and states fit on {least:,} such chips at the least" if least is not None else None
+    )
     yield Sentences([line])
     yield Sentences([fits_on or "no number of chips is enough: what each holds whole does not fit"], indent=4)
 

@@ -179,7 +179,7 @@ class TokenBudget(Comparable):
         flops = (
             f"{format_amount(self.flops, 'FLOP')}, {per_token} a token: 6 x {format_count(self.parameters)} parameters"
         )
-        hours = f"{format_number(self.chip_hours)} of one chip, {format_number(self.chip_years)} years"
+        hours = f"{format_number(self.chip_hours)} chip-hours, {format_number(self.chip_years)} chip-years"
         impossible = "; it cannot be: more than the peak" if self.mfu > 1 else ""
         share = f"{self.mfu:.1%} of {format_amount(self.peak, 'FLOP/s')} {self.dtype}, {self.follows}{impossible}"
         if self.again:
