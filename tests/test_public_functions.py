@@ -236,7 +236,7 @@ def test_a_formula_says_how_it_is_printed() -> None:
 
 def test_an_answer_without_explain_says_which_have_it() -> None:
     found = roofline.train("llama-3-8b", on="h100", tokens=1e12)
-    with pytest.raises(AttributeError, match=r"a TokenBudget has no explain\(\): .*answers of llm and training steps"):
+    with pytest.raises(AttributeError, match=r"a TokenBudget has no explain\(\): .*of comm, llm and training steps"):
         found.explain()
 
 

@@ -248,6 +248,8 @@ def test_a_picture_shows_the_layers_under_the_roof(capsys, model, tmp_path):
 def test_the_source_of_every_figure(capsys, model):
     words = ["trace", f"{model}:build", "--input", "fp32[1, 3, 16, 16]", "--explain"]
     assert main([*words, "--on", "1080ti"]) == 0
-    assert "\nT_dram = " in (shown := capsys.readouterr().out) and "  dram 484 GB/s  [" in shown
+    shown = capsys.readouterr().out
+    assert "\nT_dram = " in shown
+    assert "  dram 484 GB/s  [" in shown
     assert main(words) == 2
     assert "prints the sources of a machine's figures; name one (--on h100)" in capsys.readouterr().err
