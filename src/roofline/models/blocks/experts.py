@@ -143,6 +143,7 @@ class MixtureOfExperts(Block):
         ``scoring``        the router's function
         ``group_limit``    how many groups a token's experts may be of, and how many there are; the experts of a group
                            lie together
+        ``idle``           further experts that return their input (LongCat); ``top_k`` is the average of the others
         ``names``          the router, the experts and the shared expert
         ``ways``           chips that hold whole experts: one has ⌈count ÷ ways⌉ of them, the busiest under a skew
         ``exchange``       how these chips send each other tokens, if they do
@@ -164,6 +165,7 @@ class MixtureOfExperts(Block):
     latent_norm: str = ""
     scoring: str = "softmax"
     group_limit: tuple[int, int] = (1, 1)
+    idle: int = 0
     names: tuple[str, str, str] = ("gate", "experts", "shared_experts")
     ways: int = 1
     exchange: ExpertExchange | None = None
@@ -171,9 +173,10 @@ class MixtureOfExperts(Block):
     def weights(self) -> tuple[Weight, ...]:
         router, experts, shared = self.names
         width, held = self.latent or self.inputs, ceil_div(self.count, self.ways)
-        found = [Weight(router, (self.count, self.inputs), "router")]
+        scored = self.count + self.idle
+        found = [Weight(router, (scored, self.inputs), "router")]
         if self.router_bias:
-            found.append(Weight(f"{router}.bias", (self.count,), "bias"))
+            found.append(Weight(f"{router}.bias", (scored,), "bias"))
         found += [Weight(name, (size,), "other") for name, size in self.router_scales]
         if self.latent:
             into, back = self.latent_names
@@ -206,6 +209,10 @@ class MixtureOfExperts(Block):
         chosen = self._choose(builder, logits, tokens)
         routed = builder.linear(self.latent_names[0], x, tokens) if self.latent else x
         out = self._experts(builder, routed, tokens, chosen, experts)
+        if self.idle:
+            whole = builder.output("idle", tokens, self.inputs)
+            flops = 2 * tokens * self.inputs
+            out = builder.vector("reduction", (x, chosen, out), whole, "idle", flops=flops, elements=whole.elements)
         if self.latent:
             if self.latent_norm:
                 out = builder.norm("rms_norm", out, self.latent_norm, tokens, self.latent)
@@ -247,8 +254,8 @@ class MixtureOfExperts(Block):
 
     def _choose(self, builder: OperationBuilder, logits: Tensor, tokens: Size) -> Tensor:
         """Score every expert; which are largest costs no arithmetic."""
-        elements = tokens * self.count
-        out = builder.output("choice", tokens, self.top_k)
+        elements = tokens * (self.count + self.idle)
+        out = builder.output("choice", tokens, self.top_k + self.idle * self.top_k // self.count)
         each = SOFTMAX_PER_ELEMENT if self.scoring == "softmax" else sum(PER_ELEMENT["sigmoid"][:2])
         read = (logits, *builder.read_weights(*(name for name, _ in self.router_scales)))
         return builder.vector("softmax", read, out, "choice", flops=each * elements, elements=elements)

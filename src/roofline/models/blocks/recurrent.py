@@ -1,4 +1,4 @@
-"""Recurrent layers, which keep a state instead of keys and values: delta nets, Mamba, short convolutions.
+"""Recurrent layers, which keep a state in place of keys: delta nets, linear attention, Mamba, short convolutions.
 
 A prefill is priced as the recurrence (:mod:`roofline.ops.recurrent`). A step reads and writes the state, which does
 not grow with the sequence.
@@ -19,6 +19,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from roofline.models.blocks.mlp import ACTIVATIONS
 from roofline.models.description import Block, Cached
 from roofline.models.operation_builder import OperationBuilder
 from roofline.models.weights import Weight
@@ -264,6 +265,47 @@ class KimiDeltaAttention(Block):
         gate = builder.elementwise("sigmoid", (opened,), "gate")
         out = builder.elementwise("multiply", (gate, out), "gated", like=gate)
         return builder.linear("o_proj", out, tokens)
+
+
+@dataclass(frozen=True, slots=True)
+class LightningAttention(Block):
+    """Linear attention: ``heads`` states of ``head`` x ``head`` that decay by a constant of their head.
+
+    ::
+
+        state ← decay·state + k ⊗ v;  out = q·state                        2 products of head² a token and head
+
+    Source: MiniMax-01, arXiv:2501.08313, section 2.2; the state in fp32, as its code for serving keeps it.
+    """
+
+    keeps: ClassVar[str] = "state"
+    inputs: int
+    heads: int
+    head: int
+    activation: str = "silu"
+    state: str = "fp32"
+
+    def weights(self) -> tuple[Weight, ...]:
+        inner = self.heads * self.head
+        return (
+            Weight("qkv_proj", (3 * inner, self.inputs)),
+            Weight("output_gate", (inner, self.inputs)),
+            Weight("norm", (inner,), "norm"),
+            Weight("out_proj", (self.inputs, inner)),
+        )
+
+    def cache(self, length: Size) -> tuple[Cached, ...]:
+        return (Cached("state", self.heads * self.head**2, "state", self.state),)
+
+    def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
+        tokens = builder.step.tokens
+        qkv = builder.linear("qkv_proj", x, tokens)
+        qkv = builder.elementwise(ACTIVATIONS[self.activation], (qkv,), "act")
+        out = recur(builder, [qkv], self.heads, self.head, self.head, 2, self.state)
+        out = builder.norm("rms_norm", out, "norm", tokens, self.heads * self.head)
+        gate = builder.elementwise("sigmoid", (builder.linear("output_gate", x, tokens),), "gate")
+        out = builder.elementwise("multiply", (gate, out), "gated", like=gate)
+        return builder.linear("out_proj", out, tokens)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from roofline.errors import InputError
 from roofline.models.blocks.attention import Attention
 from roofline.models.blocks.mlp import Mlp
 from roofline.models.blocks.residual import Norm, ParallelBranches, ResidualAdd
@@ -181,6 +182,7 @@ class Routing:
         ``limited``       whether a token's experts are of few groups (``n_group``, ``topk_group``)
         ``score_bias``    name of a trained vector that is added to the scores
         ``router_bias``   whether the router has a bias; ``expert_bias``: whether the experts have biases
+        ``idle``          fields of the number of further experts that return their input, and are chosen like others
         ``layers``        which layers have experts; ``when``: whether any do
     """
 
@@ -197,6 +199,7 @@ class Routing:
     score_bias: str = ""
     router_bias: bool = False
     expert_bias: bool = False
+    idle: tuple[str, ...] = ()
     names: tuple[str, str, str] = ("gate", "experts", "shared_experts")
     layers: Callable[[Fields, int], list[bool]] = every_layer
     when: Callable[[Fields], bool] = lambda fields: True
@@ -214,13 +217,20 @@ class Routing:
             shared *= fields.count(name) if name in fields else default
         scored = self.scored if isinstance(self.scored, str) else str(fields.get(*self.scored))
         limit = group_limit(fields, count) if self.limited else (1, 1)
+        idle = fields.count(*self.idle) if self.idle else 0
+        chosen, rest = divmod(experts_per_token(fields, count + idle, *self.top_k) * count, count + idle)
+        if rest:
+            raise InputError(
+                f"{fields.name} sends a token to a fraction of an expert on average",
+                hint=f"{count} experts compute and {idle} do not: experts a token × {count} ÷ {count + idle} is whole",
+            )
         beside = Mlp("shared", width, shared, activation=act, bias=flag(fields, self.shared_bias))
         return MixtureOfExperts(
-            self.module, width, hidden, count, experts_per_token(fields, count, *self.top_k), activation=act,
+            self.module, width, hidden, count, chosen, activation=act,
             shared=beside if shared else None, shared_gate=self.shared_gate,
             scoring=scored, group_limit=limit,
-            router_scales=((self.score_bias, count),) if self.score_bias else (), router_bias=self.router_bias,
-            expert_bias=self.expert_bias, names=self.names,
+            router_scales=((self.score_bias, count + idle),) if self.score_bias else (), router_bias=self.router_bias,
+            expert_bias=self.expert_bias, idle=idle, names=self.names,
         )  # fmt: skip
 
 
@@ -460,6 +470,25 @@ def _experts_normed(norm: MakeNorm, names: Sequence[str], mixer: Block, feed: Bl
     return (*blocks, *(() if isinstance(feed, Mlp) else (norm(names[2]),)), add_last)
 
 
+def _restarted(norm: MakeNorm, names: Sequence[str], mixer: Block, feed: Block) -> tuple[Block, ...]:
+    """Norms before each block, whose results are what is added to (MiniMax-Text-01)."""
+    return norm(names[0], restarts=True), mixer, _ADD[0], norm(names[1], restarts=True), feed, _ADD[1]
+
+
+def _residual_mlp(norm: MakeNorm, names: Sequence[str], mixer: Block, feed: Block) -> tuple[Block, ...]:
+    """Experts beside an MLP as wide as the model (Arctic); a layer without experts has no such MLP.
+
+    The experts see the hidden state from before attention, which is as large as the one behind it.
+    """
+    if isinstance(feed, Mlp):
+        return _before(norm, names, mixer, feed)
+    width = norm(names[0]).width
+    act = getattr(feed, "activation", "silu")
+    dense = Mlp("residual_mlp", width, width, activation=act, names=("w1", "w3", "w2"))
+    branches = (norm(names[1]), feed), (norm(names[2]), dense)
+    return norm(names[0]), mixer, _ADD[0], ParallelBranches("", branches), _ADD[1]
+
+
 #: Orders of norms and blocks in a layer.
 ORDERS: Mapping[str, Callable[[MakeNorm, Sequence[str], Block, Block], tuple[Block, ...]]] = {
     "before": _before,
@@ -468,4 +497,6 @@ ORDERS: Mapping[str, Callable[[MakeNorm, Sequence[str], Block, Block], tuple[Blo
     "behind": _behind,
     "beside": _beside,
     "experts normed": _experts_normed,
+    "restarted": _restarted,
+    "residual mlp": _residual_mlp,
 }

@@ -1,4 +1,4 @@
-"""Latent and compressed attention with experts: DeepSeek-V2 to V4, Kimi-K2, GLM-5, MiniCPM 3; Kimi Linear."""
+"""Latent and compressed attention with experts: DeepSeek-V2 to V4, Kimi-K2, GLM-5, MiniCPM 3; Kimi Linear; LongCat."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from roofline.errors import InputError
 from roofline.models.blocks.experts import MixtureOfExperts
 from roofline.models.blocks.key_selection import Indexer
 from roofline.models.blocks.latent_attention import CompressedAttention, LatentAttention
+from roofline.models.blocks.mlp import Mlp
 from roofline.models.blocks.recurrent import KimiDeltaAttention
-from roofline.models.blocks.residual import Norm
+from roofline.models.blocks.residual import Norm, ParallelBranches, ResidualAdd
 from roofline.models.blocks.residual_streams import AttentionResidual, CollapseStreams, CopyToStreams, ExpandStreams
 from roofline.models.description import Block, Layer, Model
 from roofline.models.families import family
@@ -169,6 +170,39 @@ add({
     ),
     "minicpm3": replace(_TIED, prepare=_minicpm), "youtu": _TIED,
 })  # fmt: skip
+
+# LongCat-Flash: two attentions and two MLPs a layer, and experts beside the first MLP
+
+_LONGCAT = Routing(
+    top_k=("moe_topk",), hidden=("expert_ffn_hidden_size",), shared_count=0, idle=("zero_expert_num",),
+    score_bias="router.e_score_correction_bias", names=("router.classifier", "experts", ""),
+)  # fmt: skip
+
+
+@family("longcat_flash")
+def read_longcat(fields: Fields) -> Model:
+    """Read LongCat-Flash; what experts return is added at once, not at the layer's end, which costs the same."""
+    fields = _latent_sizes(fields.with_values(num_hidden_layers=fields.layers("num_layers")))
+    fields.ignore("zero_expert_type", "mla_scale_q_lora", "mla_scale_kv_lora", "intermediate_size", "attention_method")
+    shape = DecoderSizes(fields)
+    act, dense = activation(fields, "hidden_act"), fields.size("ffn_hidden_size")
+    scored = fields.size("n_routed_experts") + fields.count("zero_expert_num")
+    experts = _LONGCAT.block(fields, shape.width, act)
+    experts = replace(experts, router_bias=fields.flag("router_bias", False))
+    blocks: list[Block] = []
+    for number in range(2):
+        attention = replace(_latent(fields, shape, "full", 0, Norm("", 1)), name=f"self_attn.{number}")
+        mlp: Block = Mlp(f"mlps.{number}", shape.width, dense, activation=act)
+        blocks += [
+            Norm(f"input_layernorm.{number}", shape.width), attention, ResidualAdd(f"add_attention.{number}"),
+            Norm(f"post_attention_layernorm.{number}", shape.width),
+            mlp if number else ParallelBranches("", ((experts,), (mlp,)), inside=True),
+            ResidualAdd(f"add_feed_forward.{number}"),
+        ]  # fmt: skip
+    note = f"{fields.size('moe_topk')} of {scored} experts a token, {experts.idle} of which return their input: "
+    note += f"{experts.top_k} of the other {experts.count} on average, as many as every token is taken to have"
+    return build_model(fields, shape, [Layer(tuple(blocks))] * shape.layers, notes=(note,) if experts.idle else ())
+
 
 # DeepSeek-V4: windows and compressed entries in place of a full cache, several residual streams
 

@@ -1,4 +1,4 @@
-"""Models with recurrent layers: Mamba 1 and 2, Jamba, Bamba, Granite 4, Falcon H1, Qwen3-Next, LFM2, Nemotron-H.
+"""Models with recurrent layers: Mamba 1 and 2, Jamba, Granite 4, Falcon H1, Qwen3-Next, LFM2, MiniMax, Nemotron-H.
 
 Nemotron-NAS stands here as well: a Llama with uneven layers.
 """
@@ -13,7 +13,7 @@ from roofline.errors import InputError, suggest
 from roofline.models.blocks.attention import Attention
 from roofline.models.blocks.experts import MixtureOfExperts
 from roofline.models.blocks.mlp import Mlp
-from roofline.models.blocks.recurrent import GatedDeltaNet, Mamba1, Mamba2, ShortConvolution
+from roofline.models.blocks.recurrent import GatedDeltaNet, LightningAttention, Mamba1, Mamba2, ShortConvolution
 from roofline.models.blocks.residual import Norm, ParallelBranches, ResidualAdd
 from roofline.models.description import Block, Layer, Model
 from roofline.models.families import family
@@ -174,6 +174,27 @@ def _qwen_kinds(fields: Fields, layers: int) -> list[str]:
     return ["linear" if (number + 1) % every else "full" for number in range(layers)]
 
 
+def _minimax_kinds(fields: Fields, layers: int) -> list[str]:
+    """Kinds as listed, or numbers of them: 1 where a layer attends to everything, 0 where it keeps a state."""
+    numbers = fields.listed("attn_type_list", layers)
+    if numbers is None and "layer_types" in fields:
+        return layer_types(fields, layers, {"full_attention": "full", "linear_attention": "linear"})
+    if numbers is not None and not set(numbers) <= {0, 1}:
+        raise InputError(f"attn_type_list of {fields.name} is not understood", hint="0 (linear) or 1 (full) a layer")
+    return ["full" if full else "linear" for full in (numbers or [0, 1] * layers)[:layers]]
+
+
+def _minimax(fields: Fields) -> Fields:
+    """MiniMax-Text-01 as published: what is added to is behind each norm, and no expert is shared."""
+    if not fields.flag("postnorm", True):
+        raise InputError(f"postnorm of {fields.name} is false", hint="only the published form is read")
+    return fields
+
+
+def _lightning(fields: Fields, shape: DecoderSizes) -> Block:
+    return LightningAttention("self_attn", shape.width, shape.heads, shape.head, activation(fields, "hidden_act"))
+
+
 def _output_gate(fields: Fields, shape: DecoderSizes, kind: str, number: int) -> dict[str, Any]:
     return {"gate": "query" if fields.flag("attn_output_gate", True) else None}
 
@@ -246,6 +267,18 @@ add({
             when=lambda fields: "num_experts" in fields,
         ),
         predicts=("mtp_num_hidden_layers",), predicted="full",
+    ),
+    "minimax minimax_text_01 minimax_m1": Decoder(
+        prepare=_minimax,
+        inert="block_size shared_moe_mode build_config layernorm_full_attention_alpha layernorm_full_attention_beta "
+        "layernorm_linear_attention_alpha layernorm_linear_attention_beta layernorm_mlp_alpha layernorm_mlp_beta "
+        "full_attn_alpha_factor full_attn_beta_factor linear_attn_alpha_factor linear_attn_beta_factor "
+        "mlp_alpha_factor mlp_beta_factor layer_types sliding_window",
+        order="restarted", bias=False, kinds=_minimax_kinds, mixer=_mixers(_lightning),
+        routing=Routing(
+            module="block_sparse_moe", experts=("num_local_experts",), hidden=("intermediate_size",),
+            shared_width=("shared_intermediate_size",), shared_count=1, names=("gate", "experts", "shared_mlp"),
+        ),
     ),
     "lfm2": _LFM2,
     "lfm2_moe": replace(

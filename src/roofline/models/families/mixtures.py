@@ -82,6 +82,20 @@ def _dbrx(fields: Fields) -> Fields:
     )
 
 
+def _arctic(fields: Fields) -> Fields:
+    """Only the form of the published checkpoint: an MLP and experts side by side."""
+    if not (fields.flag("use_residual", True) and fields.flag("parallel_attn_mlp_res", False)):
+        raise InputError(
+            f"{fields.name} has no MLP beside its experts", hint="use_residual and parallel_attn_mlp_res, both true"
+        )
+    return fields
+
+
+def _arctic_layers(fields: Fields, layers: int) -> list[bool]:
+    every = fields.size("moe_layer_frequency", default=2)
+    return [(number + 1) % every == 0 for number in range(layers)]
+
+
 def _hunyuan(fields: Fields) -> Fields:
     """Numbers may be listed by layer; one shared expert is as wide as the others."""
     fields = fields.with_single_values("moe_topk", "num_shared_expert", "moe_intermediate_size", "num_experts")
@@ -119,6 +133,23 @@ add({
         norms=("norm_attn_norm.norm_1", "norm_attn_norm.norm_2"), attention="norm_attn_norm.attn",
         routing=Routing(module="ffn", shared_count=0, names=("router.layer", "experts.mlp", "")), last_norm="norm_f",
         prefix="transformer.", embedding="wte", ends=lambda fields, shape: {"context": fields.optional("max_seq_len")},
+    ),
+    "grok-1": replace(
+        _NO_BIAS, inert="attn_output_multiplier embedding_multiplier_scale output_multiplier_scale max_attn_value",
+        order="around", norms=("pre_attn_norm", "post_attn_norm", "pre_moe_norm", "post_moe_norm"), attention="attn",
+        act_fields=(), act="gelu",
+        routing=Routing(
+            module="moe_block", experts=("num_experts",), hidden=("intermediate_size",), shared_count=0,
+        ),
+        tied=True,
+    ),
+    "arctic": replace(
+        _NO_BIAS, prepare=_arctic,
+        inert="enable_expert_tensor_parallelism moe_eval_capacity_factor moe_train_capacity_factor moe_min_capacity "
+        "moe_token_dropping enc_index use_residual parallel_attn_mlp_res quantization",
+        order="residual mlp", norms=("input_layernorm", "post_attention_layernorm", "residual_layernorm"),
+        bias=("attention_bias", False), mlp_names=("w1", "w3", "w2"), kinds=all_sliding,
+        routing=replace(_LOCAL, shared_count=0, layers=_arctic_layers),
     ),
     # fields that its code for language models does not use, or that change no cost, are inert
     "hunyuan_v1_moe": Decoder(

@@ -256,6 +256,8 @@ _TEXT = {
     "video_llama_3": ("qwen2", "model.language_model."),
     "minicpmv4_6": ("qwen3_5_text", "model.language_model."),
     "kimi_vl": ("deepseek_v3", "language_model.model."),
+    "qwen3_omni_moe": ("qwen3_moe", "thinker.model."),
+    "qwen2_5_omni": ("qwen2", "thinker.model."),
     "internvl_chat": ("qwen2", "language_model.model."),
     "qwen2_vl": ("qwen2_vl_text", "model.language_model."),
     "qwen2_5_vl": ("qwen2_5_vl_text", "model.language_model."),
@@ -272,6 +274,8 @@ _SAME = {
     "kimi_k2": "deepseek_v3",
     "qwen2_vl_text": "qwen2",
     "qwen2_5_vl_text": "qwen2",
+    "qwen2_5_omni_text": "qwen2",
+    "qwen3_omni_moe_text": "qwen3_moe",
     "glm4v_text": "glm4",
     "glm4v_moe_text": "glm4_moe",
 }
@@ -279,6 +283,8 @@ _SAME = {
 _ALWAYS = {"glm4v_text": {"attention_bias": True}}
 #: Types whose published configurations hold the language model's fields beside ``vision_config``.
 _FLAT = ("qwen2_vl", "qwen2_5_vl")
+#: The parts of a model that make speech of what its language part (``thinker_config``) says.
+_SPEAKING = ("talker_config", "code2wav_config", "token2wav_config")
 _OF_BOTH = ("model_type", "vision_config", "architectures", "_name_or_path")
 #: How a tower's output is chosen and brought to the language model: part of the tower, which is a gap if not modelled.
 _JOINED = """
@@ -297,6 +303,11 @@ image_size downsample_mode merge_kernel_size merger_times patch_size num_hidden_
 def read(fields: Fields) -> Model:
     """Read the language part and the vision tower; parts of the tower that are not modelled are listed."""
     kind, prefix = _TEXT.get(fields.kind, ("", "model.language_model."))
+    said = [f"{part} is not modelled: only the language part is" for part in _SPEAKING if part in fields]
+    thinker = fields.section("thinker_config")
+    if thinker is not None:
+        fields.ignore("enable_audio_output", "enable_talker")
+        fields = thinker.with_values(model_type=fields.kind)
     text = language_part(fields)
     if text is None and fields.kind in _FLAT:
         text = {name: fields.get(name) for name in fields.names() if name not in _OF_BOTH}
@@ -312,6 +323,7 @@ def read(fields: Fields) -> Model:
     model = reader_of(inner.kind)(inner)
     fields.ignore(*inner.unread(), *_JOINED.split())
     seen, gaps = vision(fields, model.width)
+    gaps += said
     if seen is not None and text.get("use_bidirectional_attention"):
         seen = replace(seen, both_ways=True)
     if "audio_config" in fields:

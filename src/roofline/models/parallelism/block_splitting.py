@@ -18,6 +18,7 @@ attention                    query heads; heads of keys and values too, or sever
 latent attention             heads; every chip holds the latents
 compressed attention         heads and the blocks of its output matrix; every chip holds the shared keys and values
 gated delta net              heads of keys and of values, with their channels of the convolution and their states
+linear attention             heads, with their states
 Mamba-2                      heads and groups, with their channels and states; or several chips hold each group
 Mamba, short convolutions    channels, with their states; Mamba adds up what its step widths, B and C are made of
 MLP, experts                 hidden columns; or whole experts
@@ -192,11 +193,14 @@ class BlockSplitter:
         )
 
 
+_OVER_ALL_HEADS = "the norm over all heads: its sums are exchanged between chips, which is not counted"
+
+
 def _attention(splitter: BlockSplitter, block: Any) -> Any:
     heads = splitter.divide_or_pad("heads", block.heads)
     kv_heads = splitter.divide_or_share("heads of keys and values", block.kv_heads)
     if block.norm == "full" or block.out_norm:
-        splitter.gap("the norm over all heads: its sums are exchanged between chips, which is not counted")
+        splitter.gap(_OVER_ALL_HEADS)
     if block.indexer is not None:
         splitter.note("every chip selects keys by itself")
     return replace(block, heads=heads, kv_heads=kv_heads)
@@ -220,6 +224,11 @@ def _delta(splitter: BlockSplitter, block: Any) -> Any:
 
 def _kimi(splitter: BlockSplitter, block: Any) -> Any:
     return replace(block, heads=splitter.divide_or_pad("heads of delta attention", block.heads))
+
+
+def _lightning(splitter: BlockSplitter, block: Any) -> Any:
+    splitter.gap(_OVER_ALL_HEADS)
+    return replace(block, heads=splitter.divide_or_pad("heads of linear attention", block.heads))
 
 
 def _mamba(splitter: BlockSplitter, block: Any) -> Any:
@@ -292,6 +301,7 @@ SPLITS: Mapping[str, Callable[[BlockSplitter, Any], Block]] = {
     "CompressedAttention": _compressed,
     "GatedDeltaNet": _delta,
     "KimiDeltaAttention": _kimi,
+    "LightningAttention": _lightning,
     "Mamba2": _mamba,
     "Mamba1": _mamba1,
     "ShortConvolution": _short_convolution,

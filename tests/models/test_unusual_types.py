@@ -1,0 +1,144 @@
+"""Types whose layers few others have: what is counted equals transformers, published figures and sums by hand."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from roofline.errors import InputError
+from roofline.hardware import chip
+from roofline.models import Parallelism, decode, load
+from roofline.models.parallelism.block_splitting import split_by_layout
+from roofline.models.parallelism.layout import name_axes
+from tests.models.small import small
+from tests.models.test_published import sizes
+
+GROK = sizes(
+    "grok-1", 6144, 64, 48, 32768, 131072, num_key_value_heads=8, num_experts=8, num_experts_per_tok=2,
+    attn_output_multiplier=0.08838834764831845, embedding_multiplier_scale=78.38367176906169, max_attn_value=30.0,
+    output_multiplier_scale=0.5773502691896257, max_position_embeddings=8192, tie_word_embeddings=True,
+)  # fmt: skip
+ARCTIC = sizes(
+    "arctic", 7168, 35, 56, 4864, 32000, num_key_value_heads=8, num_local_experts=128, num_experts_per_tok=2,
+    moe_layer_frequency=1, parallel_attn_mlp_res=True, use_residual=True, moe_token_dropping=False, enc_index=[0],
+    moe_eval_capacity_factor=1, moe_train_capacity_factor=1, enable_expert_tensor_parallelism=False,
+    hidden_act="silu", attention_bias=False, max_position_embeddings=4096, tie_word_embeddings=False,
+)  # fmt: skip
+LONGCAT = {
+    "model_type": "longcat_flash", "hidden_size": 6144, "num_layers": 28, "num_attention_heads": 64,
+    "vocab_size": 131072, "ffn_hidden_size": 12288, "expert_ffn_hidden_size": 2048, "q_lora_rank": 1536,
+    "kv_lora_rank": 512, "qk_nope_head_dim": 128, "qk_rope_head_dim": 64, "v_head_dim": 128, "moe_topk": 12,
+    "n_routed_experts": 512, "zero_expert_num": 256, "zero_expert_type": "identity", "routed_scaling_factor": 6.0,
+    "attention_method": "MLA", "mla_scale_q_lora": True, "mla_scale_kv_lora": True, "attention_bias": False,
+}  # fmt: skip
+MINIMAX = sizes(
+    "minimax_text_01", 6144, 80, 64, 9216, 200064, head_dim=128, num_key_value_heads=8, num_local_experts=32,
+    num_experts_per_tok=2, rotary_dim=64, attn_type_list=[int(number % 8 == 7) for number in range(80)],
+    postnorm=True, shared_intermediate_size=0, shared_moe_mode="sigmoid", layernorm_full_attention_alpha=3.5565588,
+    layernorm_linear_attention_beta=1.0, layernorm_mlp_alpha=3.5565588, hidden_act="silu", sliding_window=None,
+    max_position_embeddings=10240000, tie_word_embeddings=False,
+)  # fmt: skip
+#: Parameters, those a token uses, bytes of keys and values a token, and the sums of a layer's matrices that a token
+#: uses with FLOPs of a step at a context of 1000: matrices (twice, the head too), attention over 1001 keys, states.
+#: Parameters of MiniMax equal those of transformers 5.2 built without memory. LongCat's do less the matrices that
+#: transformers holds for its 256 experts without any, and with the vector that it keeps as a buffer.
+WHOLE: dict[str, tuple[dict[str, Any], tuple[int, int, int], int]] = {
+    # published: 314B, a quarter of the experts active
+    "grok-1": (
+        GROK, (315_684_820_992, 83_756_587_008, 64 * 2 * 1024 * 2),
+        2 * (64 * (2 * 6144 * 6144 + 2 * 6144 * 1024 + 8 * 6144 + 2 * 3 * 6144 * 32768) + 131072 * 6144)
+        + 64 * 48 * 4 * 128 * 1001,
+    ),
+    # published: 480B, 17B active
+    "arctic": (
+        ARCTIC, (478_584_608_768, 17_318_647_808, 35 * 2 * 1024 * 2),
+        2 * (35 * (2 * 7168 * 7168 + 2 * 7168 * 1024 + 3 * 7168 * 7168 + 128 * 7168 + 2 * 3 * 7168 * 4864)
+             + 32000 * 7168)
+        + 35 * 56 * 4 * 128 * 1001,
+    ),
+    # published: 560B, 18.6B to 31.3B active, 27B on average
+    "longcat-flash": (
+        LONGCAT, (741_053_585_408 - 28 * 256 * 2 * 2048 * 6144 + 28 * 768, 27_954_818_048, 28 * 2 * 576 * 2),
+        2 * (28 * (2 * (6144 * 1536 + 1536 * 64 * 192 + 6144 * 576 + 512 * 64 * 256 + 64 * 128 * 6144)
+                   + 2 * 3 * 6144 * 12288 + 768 * 6144 + 8 * 3 * 6144 * 2048) + 131072 * 6144)
+        + 56 * 64 * 2 * (576 + 512) * 1001,
+    ),
+    # published: 456B, 45.9B active without the vocabulary
+    "minimax-text-01": (
+        MINIMAX, (456_089_655_296, 45_944_920_064 + 2 * 200064 * 6144, 10 * 2 * 1024 * 2),
+        2 * (70 * 5 * 6144 * 8192 + 10 * (2 * 6144 * 8192 + 2 * 6144 * 1024)
+             + 80 * (32 * 6144 + 2 * 3 * 6144 * 9216) + 200064 * 6144)
+        + 10 * 64 * 4 * 128 * 1001 + 70 * 64 * 2 * 2 * 128 * 128,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", WHOLE)
+def test_published_models(name: str) -> None:
+    data, counts, flops = WHOLE[name]
+    model = load(data, name=name)
+    assert (model.parameters, model.active_parameters, model.kv_bytes_per_token()) == counts
+    step = decode(model, batch=1, context=1000)
+    assert sum(op.work.total("flops", "matrix") * op.repeat for op in step) == flops
+    assert not model.gaps
+
+
+def test_linear_attention_keeps_a_state_that_does_not_grow() -> None:
+    model = load(MINIMAX)
+    states = 70 * 64 * 128 * 128 * 4
+    assert model.cache_bytes(1000) - 1000 * model.kv_bytes_per_token() == states
+    assert model.cache_bytes(9000) - 9000 * model.kv_bytes_per_token() == states
+
+
+def on_chips(data: dict[str, Any], ways: int) -> Any:
+    machine = name_axes(chip(f"h200:{ways}"), {"tensor": ways})
+    return split_by_layout(load(data), Parallelism(tensor=ways), machine)
+
+
+def test_layers_split_over_chips() -> None:
+    """Heads with their states; experts and the MLP beside them share one AllReduce."""
+    assert on_chips(MINIMAX, 8).cache_bytes(0) * 8 == load(MINIMAX).cache_bytes(0)
+    for data, sums in ((ARCTIC, 2), (LONGCAT, 4)):
+        names = [type(block).__name__ for block in on_chips(data, 8).layers[0].blocks]
+        assert names.count("TensorParallelCollective") == sums
+
+
+def test_experts_that_return_their_input_are_scored_and_not_run() -> None:
+    model = load(LONGCAT)
+    assert model.notes == (
+        "12 of 768 experts a token, 256 of which return their input: 8 of the other 512 on average, as many as every "
+        "token is taken to have",
+    )
+    with pytest.raises(InputError, match="sends a token to a fraction of an expert on average"):
+        load({**LONGCAT, "zero_expert_num": 255})
+    assert load({**LONGCAT, "zero_expert_num": 0}).notes == ()
+
+
+def test_forms_that_were_not_published_are_not_read() -> None:
+    with pytest.raises(InputError, match="has no MLP beside its experts"):
+        load({**ARCTIC, "parallel_attn_mlp_res": False})
+    with pytest.raises(InputError, match=r"postnorm of .* is false"):
+        load({**MINIMAX, "postnorm": False})
+    with pytest.raises(InputError, match=r"attn_type_list of .* is not understood"):
+        load({**MINIMAX, "attn_type_list": [2] * 80})
+
+
+def test_the_language_part_of_a_model_that_speaks() -> None:
+    """Qwen3-Omni-30B-A3B: its thinker is Qwen3-30B-A3B with 128 more words."""
+    thinker = sizes(
+        "qwen3_omni_moe_text", 2048, 48, 32, 768, 152064, num_key_value_heads=4, head_dim=128, num_experts=128,
+        num_experts_per_tok=8, moe_intermediate_size=768, decoder_sparse_step=1, shared_expert_intermediate_size=0,
+    )  # fmt: skip
+    parts = {"text_config": thinker, "vision_config": {"depth": 27}, "audio_config": {"d_model": 1280}}
+    data = {"model_type": "qwen3_omni_moe", "thinker_config": {**parts, "position_id_per_seconds": 13}}
+    model = load({**data, "talker_config": {"hidden_size": 1024}, "code2wav_config": {"hidden_size": 1024}})
+    plain = load("qwen3-30b-a3b")
+    assert model.parameters - plain.parameters == 2 * 128 * 2048
+    assert model.kv_bytes_per_token() == plain.kv_bytes_per_token() == 48 * 2 * 4 * 128 * 2
+    parts_left = ("talker_config", "code2wav_config", "vision_config", "audio_config")
+    assert sorted(model.gaps) == sorted(f"{part} is not modelled: only the language part is" for part in parts_left)
+    dense = {"model_type": "qwen2_5_omni", "thinker_config": {"text_config": small("qwen2_5_omni_text", head_dim=...)}}
+    assert load(dense).parameters == load(small("qwen2", head_dim=...)).parameters
+    with pytest.raises(InputError, match="has no text_config"):
+        load({"model_type": "qwen3_omni_moe", "thinker_config": {}})
