@@ -1,4 +1,4 @@
-"""Pages of the docs that follow from the package and the other pages: commands, the gallery, a plan's schema, sources.
+"""Pages of the docs that follow from the package and the other pages: commands, the gallery, a schema, sources, operators.
 
 ``docs/conf.py`` writes them into ``docs/generated/`` before a build; a test reads them for what must stand there.
 """
@@ -9,6 +9,7 @@ import json
 import re
 import tomllib
 from collections.abc import Iterable, Iterator
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -334,12 +335,38 @@ def _not_used(other: Alternate) -> str:
     return f" (not used{why})" if other.rejected else ""
 
 
+def operator_page() -> str:
+    """Every operator of PyTorch, JAX and ONNX that has a rule, by the file of rules it stands in."""
+    from roofline.programs.jax import registry as jax
+    from roofline.programs.onnx import registry as onnx
+    from roofline.programs.pytorch import registry as pytorch
+
+    lines = [
+        "# Operators with a rule",
+        "",
+        "*For whoever asks whether a program is covered.* What `roofline trace` counts, by the rules themselves. What",
+        "has none is listed in the answer and makes it incomplete: [](../programs.md#what-is-covered).",
+        "",
+    ]
+    for title, registry in (("PyTorch", pytorch), ("JAX", jax), ("ONNX", onnx)):
+        families: dict[str, list[str]] = {}
+        for name in registry.known_names():
+            module = registry.find(name).__module__
+            if module.startswith(registry.__package__):  # not what a user has added
+                families.setdefault(module, []).append(name.removeprefix("aten."))
+        lines += [f"## {title}: {sum(map(len, families.values()))}", ""]
+        for module, names in families.items():
+            about = (import_module(module).__doc__ or "").splitlines()[0]
+            lines += [f"**{about}** {len(names)}: {', '.join(f'`{name}`' for name in sorted(names))}", ""]
+    return "\n".join(lines)
+
+
 def write() -> None:
     """Write the pages where they changed, so that a build reads only what is new."""
     folder = DOCS / "generated"
     folder.mkdir(exist_ok=True)
     pages = command_pages() | json_pages() | source_pages()
-    pages |= {"gallery": gallery_page(), "plan_schema": plan_schema_page()}
+    pages |= {"gallery": gallery_page(), "plan_schema": plan_schema_page(), "operators": operator_page()}
     for stale in {path.relative_to(folder) for path in folder.rglob("*.md")} - {Path(f"{name}.md") for name in pages}:
         (folder / stale).unlink()
     for name, text in pages.items():

@@ -334,6 +334,17 @@ def test_the_gallery_shows_every_picture_with_its_command(generated: ModuleType)
     assert sum(bool(command) for *_, command in generated.pictures()) >= 14
 
 
+def test_the_page_of_operators_names_what_has_a_rule(generated: ModuleType) -> None:
+    page = generated.operator_page()
+    for name in ("`mm`", "`scaled_dot_product_attention`", "`dot_general`", "`com.microsoft.Attention`", "`Conv`"):
+        assert name in page, name
+    counts = dict(re.findall(r"## (\w+): (\d+)", page))
+    said = " ".join((ROOT / "docs" / "programs.md").read_text(encoding="utf-8").split())
+    assert (
+        "{PyTorch} operations of PyTorch's dispatcher, {JAX} primitives of JAX and {ONNX} oper".format(**counts) in said
+    )
+
+
 @pytest.mark.parametrize("path", [p for p in PAGES if p.parent.name == "docs"], ids=lambda path: path.name)
 def test_a_page_says_whose_question_it_answers(path: Path) -> None:
     if path.name != "changelog.md":

@@ -54,6 +54,7 @@ class RuleTable(Generic[Rule]):
 
     def names(self) -> list[str]:
         """What has a rule, in order."""
+        self.load()
         return sorted(self._rules)
 
     def load(self) -> None:

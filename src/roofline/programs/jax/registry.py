@@ -28,7 +28,7 @@ from roofline.programs.rule_table import RuleTable
 from roofline.sizes import Size, ceil_div, exact_div, floor_div, maximum, minimum, product, symbol
 from roofline.work import Op, Tensor
 
-__all__ = ["Call", "Priced", "Value", "pricing", "find", "load", "rule"]
+__all__ = ["Call", "Priced", "Value", "pricing", "find", "known_names", "load", "rule"]
 
 #: What a rule gives: an operation, several, or None for one that costs nothing.
 Priced: TypeAlias = "Op | Sequence[Op] | None"
@@ -108,7 +108,7 @@ Rule: TypeAlias = Callable[[Call], Priced]
 
 _TABLE: RuleTable[Rule] = RuleTable("roofline.programs.jax.rules")
 
-rule, find, load = _TABLE.rule, _TABLE.find, _TABLE.load
+rule, find, load, known_names = _TABLE.rule, _TABLE.find, _TABLE.load, _TABLE.names
 
 
 def value_of(aval: Any, axes: Mapping[str, int] | None = None) -> Value:

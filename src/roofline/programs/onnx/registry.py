@@ -18,7 +18,7 @@ from roofline.programs.rule_table import RuleTable
 from roofline.sizes import Size, exact_div, minimum
 from roofline.work import Op, Tensor
 
-__all__ = ["UPDATES", "Call", "Priced", "pricing", "find", "load", "rule"]
+__all__ = ["UPDATES", "Call", "Priced", "pricing", "find", "known_names", "load", "rule"]
 
 #: Operators that write into a part of their first input.
 UPDATES = ("ScatterElements", "ScatterND", "Scatter", "TensorScatter")
@@ -93,4 +93,4 @@ Rule: TypeAlias = Callable[[Call], Priced]
 
 _TABLE: RuleTable[Rule] = RuleTable("roofline.programs.onnx.rules")
 
-rule, find, load = _TABLE.rule, _TABLE.find, _TABLE.load
+rule, find, load, known_names = _TABLE.rule, _TABLE.find, _TABLE.load, _TABLE.names

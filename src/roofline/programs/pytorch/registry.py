@@ -224,7 +224,6 @@ def find(name: str) -> Rule | None:
 
 def known_names() -> list[str]:
     """The full names of all operations that have a rule."""
-    load()
     return _RULES.names()
 
 
