@@ -1,4 +1,4 @@
-"""Pages of the docs that follow from the package and the other pages: commands, the gallery, a schema, sources, operators.
+"""Pages of the docs that follow from the package and the other pages: commands, pictures, a schema, sources, operators.
 
 ``docs/conf.py`` writes them into ``docs/generated/`` before a build; a test reads them for what must stand there.
 """

@@ -23,6 +23,7 @@ from roofline.cli import cli
 from roofline.errors import InputError, RooflineError
 from roofline.models import load, prefill, serve_bound, train
 from roofline.programs import Traced
+from roofline.signatures import MEANINGS
 from roofline.work import Op
 from tests.strategies import for_each
 
@@ -256,6 +257,8 @@ def test_conventions_are_checked_when_they_change() -> None:
 def test_the_docs_list_every_convention() -> None:
     page = (Path(__file__).parents[2] / "docs" / "conventions.md").read_text(encoding="utf-8")
     assert table() in page
+    for name in ("over", "unit", "achievable", "set", "link"):
+        assert f"| {MEANINGS[name]} |" in page, name
 
 
 @pytest.mark.parametrize("policy", POLICIES)
