@@ -113,6 +113,16 @@ def test_tables_are_not_cut_in_a_narrow_terminal() -> None:
             break
 
 
+def test_operations_have_their_share_of_the_time() -> None:
+    step = serve("llama-3-8b", on="l40s", context=32000).decode
+    assert step
+    table = longest_operations(step)
+    heads = [column.name for column in table.columns]
+    shares = [row.cells[heads.index("share")] for row in table.rows]
+    assert shares[0] == f"{max(part.lower for part in step.ops) / step.op_by_op:.0%}"
+    assert shares[-1] == "<0.1%"
+
+
 @pytest.mark.parametrize(("zero", "shared"), [(0, 1), (1, 2), (3, 2)])
 def test_a_tied_table_is_exchanged_by_both_ends(zero: int, shared: int) -> None:
     found = train("Qwen/Qwen3-0.6B", on="h100:8", batch_tokens=2**18, pipeline=4, zero=zero, gradients="fp32")

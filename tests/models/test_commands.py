@@ -232,6 +232,11 @@ def test_what_was_asked_stands_before_the_table(capsys: Capture, more: list[str]
     assert text.index(line) < text.index("operation  ")
 
 
+def test_sequences_that_one_chip_holds_stand_in_the_first_line(capsys: Capture) -> None:
+    text = run(capsys, "llm", "llama-3-8b", "--on", "l40s", "--context", "32k", "--kv", "int4", "--fit")
+    assert text.splitlines()[2] == "  fits on l40s:1 by memory; l40s:1 holds 30 sequences of this context"
+
+
 def test_the_fewest_chips_without_a_step(capsys: Capture) -> None:
     text = run(capsys, "llm", "deepseek-v3", "--on", "h200", "--fit")
     assert "5 hold it by memory" in text

@@ -592,6 +592,12 @@ def amount_cells(part: OpBound, sends: bool) -> tuple[Cell, ...]:
     return (*cells, intensity, Amount(part.lower, "s"))
 
 
+def share_of(time: Size, whole: Size) -> str:
+    """A part of the time that operations take one after the other, as a percentage; blank where it is none."""
+    share = float(time) / float(whole) if whole else 0.0
+    return "" if not time else f"{share:.0%}" if share >= 0.0995 else f"{share:.1%}" if share >= 0.0005 else "<0.1%"
+
+
 def _bound_by(part: OpBound) -> str:
     binding = decoded(part.bound_by)
     return ", ".join(dict.fromkeys(binding)) if isinstance(binding, list) else binding or ""

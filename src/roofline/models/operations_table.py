@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from roofline.bounds.bound import Bound, OpBound, amount_cells, amount_columns, sends_anything
+from roofline.bounds.bound import Bound, OpBound, amount_cells, amount_columns, sends_anything, share_of
 from roofline.hardware.rate import rate
-from roofline.sections import Amount, Column, Row, Table
+from roofline.sections import Amount, Column, Row, Table, figures
 from roofline.work import Key
 
 #: Operations that are shown.
@@ -14,19 +14,26 @@ SHOWN = 16
 
 
 def longest_operations(step: Bound) -> Table:
-    """The operations that take longest, one a row. A narrow terminal breaks their names, not the figures."""
+    """The operations that take longest, one a row, and their shares of the time that all take one after the other.
+
+    A narrow terminal breaks their names, not the figures.
+    """
     ordered = sorted(step.ops, key=lambda part: -float(part.lower))
     sends = sends_anything(ordered)
     columns, shown, rest = amount_columns(sends), ordered[:SHOWN], ordered[SHOWN:]
-    named = (Column("operation", wrap="dots"), *columns, Column("bound by"))
+    named = (Column("operation", wrap="dots"), *columns, *figures("share"), Column("bound by"))
+    whole = sum(part.lower for part in ordered)
 
     def rows(parts: Sequence[OpBound]) -> list[Row]:
-        return [Row((part.op.where, *amount_cells(part, sends), str(part.bound_by or ""))) for part in parts]
+        return [
+            Row((part.op.where, *amount_cells(part, sends), share_of(part.lower, whole), str(part.bound_by or "")))
+            for part in parts
+        ]
 
     if not rest:
         return Table(named, rows(shown), "operations", indent=4)
-    time = Amount(sum(part.lower for part in rest), "s")
-    more = Row((f"{len(rest)} more", *[""] * (len(columns) - 1), time, ""))
+    time = sum(part.lower for part in rest)
+    more = Row((f"{len(rest)} more", *[""] * (len(columns) - 1), Amount(time, "s"), share_of(time, whole), ""))
     return Table(named, [*rows(shown), more], "operations", indent=4, every=lambda: rows(ordered))
 
 

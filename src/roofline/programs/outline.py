@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from roofline.bounds.bound import Bound
+from roofline.bounds.bound import Bound, share_of
 from roofline.bounds.traffic import traffic
 from roofline.ops.counting import count_operation
 from roofline.ops.pricing import UNKNOWN
@@ -33,7 +33,7 @@ def module_table(
     """
     sums = _sums(ops, weights, answer)
     alike = _alike(sums, modules)
-    whole = sums[""].flops if sums else 0
+    whole, time = (sums[""].flops, sums[""].time) if sums else (0, 0)
     is_open = is_symbol(whole)
     has_weights = any(module.weights for module in sums.values())
     is_timed = answer is not None and not is_symbol(answer.op_by_op)
@@ -49,10 +49,12 @@ def module_table(
         cells += [_or_blank(module.flops, "FLOP")]
         cells += [] if is_open else [format_percent(float(module.flops) / float(whole)) if module.flops else ""]
         cells += [_or_blank(module.bytes, "B")]
-        cells += [_or_blank(module.time, "s"), module.bound_by] if is_timed else []
+        if is_timed:
+            cells += [_or_blank(module.time, "s"), share_of(module.time, time), module.bound_by]
         rows.append(Row(tuple(cells), level=level))
     wrap: Wrap = "anywhere" if is_open else "never"
-    names = ["parameters"] * has_weights + ["FLOPs"] + ["share"] * (not is_open) + ["bytes"] + ["at best"] * is_timed
+    names = ["parameters"] * has_weights + ["FLOPs"] + ["share"] * (not is_open) + ["bytes"]
+    names += ["op by op", "of time"] * is_timed
     columns = [Column("module", wrap=wrap), Column(wrap=wrap, meaning="class"), *figures(*names, wrap=wrap)]
     columns += [Column("bound by")] * is_timed
     return Table(columns, rows, "modules", gap=2 if is_timed else GAP)
@@ -93,14 +95,15 @@ def under_the_roof(answer: Bound, most: int | None = 15) -> Iterator[Section]:
         flops, moved = sum(part.flops for part in parts), sum(part.bytes for part in parts)
         is_known = parts[0].op.kind != UNKNOWN
         intensity = f"{flops / moved:.3g}" if moved and is_known else ""
-        time = Amount(sum(part.lower for part in parts), "s")
-        counted = _counted(parts[0].op, flops)
-        rows.append(Row((name, str(len(parts)), counted, Amount(moved, "B"), intensity, time, resource)))
+        time, counted = sum(part.lower for part in parts), _counted(parts[0].op, flops)
+        times = (Amount(time, "s"), share_of(time, answer.op_by_op))
+        rows.append(Row((name, str(len(parts)), counted, Amount(moved, "B"), intensity, *times, resource)))
     together = format_amount(answer.op_by_op, "s")
     yield BLANK
-    yield Sentences([f"{together} if each operation overlaps within itself; operations that take longest:"])
+    yield Sentences([f"{together} op by op, each overlapping within itself; operations that take longest:"])
     yield BLANK
-    columns = (Column("operation"), *figures("count", "FLOPs", "bytes", "FLOP/B", "at best"), Column("bound by"))
+    names = ("count", "FLOPs", "bytes", "FLOP/B", "at best", "of time")
+    columns = (Column("operation"), *figures(*names), Column("bound by"))
     yield Table(columns, rows, "longest", gap=GAP)
     if most and longest[most:]:
         yield Sentences([f"… and {len(longest[most:])} shorter kinds"], "quiet")

@@ -394,9 +394,11 @@ class FewestChips(Answer):
         where = f"{self.chips:,} x {self.machine.name}" if self.slice is None else self.slice.target
         ways = "" if self.split in (None, self.have) else f", split evenly over {self.split:,}"
         said = f"fits on {where} by memory{ways}"
-        if self.given is None or self.given.sequences is None:
-            return said
-        return f"{said}; {self.given.target} holds {_sequences(self.given.sequences)}"
+        if self.given is not None and self.given.sequences is not None:
+            return f"{said}; {self.given.target} holds {_sequences(self.given.sequences)}"
+        if self.slice is not None and self.split == self.have and self.sequences:
+            return f"{said}; {self.slice.target} holds {_sequences(self.sequences)}"
+        return said
 
     def one_line(self) -> str:
         """Chips by memory, and split."""
