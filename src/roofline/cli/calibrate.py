@@ -32,7 +32,7 @@ def command(
     as_json: bool,
     **served: Any,
 ) -> None:
-    """Fit the constants of estimates to runs of your own; ten of a kind of kernel suffice.
+    """Fit the constants of estimates to your own runs; ten runs of each kind of kernel suffice.
 
     FILE is a CSV, a trace of torch.profiler (record_shapes=True), or a machine file of roofline measure.
     A row is an expression or m, n, k, or batch, heads, kv_heads, head_size, length, with dtype and seconds, ms or us.

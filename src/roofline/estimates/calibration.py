@@ -157,7 +157,7 @@ def calibrate(
         starts.append(f"{whose}{where}")
     if not fitted:
         why = "; ".join(left_out(rejected)) or "the file has no rows"
-        raise InputError(f"nothing can be fitted: {why}", hint="ten rows of a kind of kernel suffice")
+        raise InputError(f"nothing can be fitted: {why}", hint="ten runs of each kind of kernel suffice")
     return Calibration(machine.key, library, tuple(fitted), dict(rejected), tuple(starts))
 
 
