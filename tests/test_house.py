@@ -115,14 +115,15 @@ def documented_methods(sources: Iterable[str]) -> dict[str, set[str]]:
 def undocumented(source: str, documented: Mapping[str, set[str]] = MappingProxyType({})) -> Iterator[str]:
     """List what is public in a module and has no docstring: the module, its functions, classes and their methods.
 
-    A method that overrides a documented one has the docstring of that.
+    A method that overrides a documented one has the docstring of that, and an overload that of its function.
     """
     tree = ast.parse(source)
     if ast.get_docstring(tree) is None:
         yield "the module"
     for node in tree.body:
         if isinstance(node, ast.FunctionDef | ast.ClassDef) and not node.name.startswith("_"):
-            if ast.get_docstring(node) is None:
+            is_overload = any(ast.unparse(each) == "overload" for each in node.decorator_list)
+            if ast.get_docstring(node) is None and not is_overload:
                 yield node.name
             bases = node.bases if isinstance(node, ast.ClassDef) else ()
             inherited = {name for base in bases for name in documented.get(ast.unparse(base), ())}

@@ -96,7 +96,7 @@ def _at(line: str, **sizes: Any) -> Any:
 
 def _rate(name: str, value: Any, plain: float) -> Any:
     rate = SimpleNamespace(value=value, plain=plain, figure=None)
-    return SimpleNamespace(resource=name, quantity="bytes", rate=rate)
+    return SimpleNamespace(resource=name, quantity="bytes", place="", dtype="", rate=rate)
 
 
 def _rates(*values: float, open: bool = True) -> Any:

@@ -361,7 +361,7 @@ def _in_node(scripts: Sequence[tuple[str, Formula, list[Any]]], found: Agreement
     for _, formula, known in scripts:
         points = json.dumps([{name: at[name] for name in formula.sizes} for at, _ in known])
         source = formula.printed("javascript")
-        lines.append(f"console.log(JSON.stringify((() => {{ {source}; return {points}.map(roofline) }})()));")
+        lines.append(f"console.log(JSON.stringify((() => {{ {source}; return {points}.map(bound) }})()));")
     done = subprocess.run([NODE, "-"], input="\n".join(lines), capture_output=True, text=True, check=True)
     for (name, _, known), line in zip(scripts, done.stdout.splitlines(), strict=True):
         for (at, expected), got in zip(known, json.loads(line), strict=True):

@@ -40,8 +40,7 @@ def in_python(found: Formula, point: dict[str, float]) -> dict[str, float]:
 
 def in_node(sources: list[tuple[str, dict[str, float]]]) -> list[dict[str, float]]:
     lines = [
-        f"console.log(JSON.stringify((() => {{ {code}; return roofline({json.dumps(at)}) }})()));"
-        for code, at in sources
+        f"console.log(JSON.stringify((() => {{ {code}; return bound({json.dumps(at)}) }})()));" for code, at in sources
     ]
     done = subprocess.run([str(NODE), "-"], input="\n".join(lines), capture_output=True, text=True, check=True)
     return [json.loads(line) for line in done.stdout.splitlines()]

@@ -124,7 +124,7 @@ def alone() -> Iterator[None]:
             held.enter_context(patch.object(owner, name, lambda *_, **__: None))
         held.enter_context(patch.object(import_module("roofline.grids.runs"), "load_extra", lambda *_: dask))
         held.enter_context(patch.object(import_module("roofline.grids.runs"), "_local", refused))
-        held.enter_context(patch.object(import_module("roofline.cli.chips"), "chip_data", once))
+        held.enter_context(patch.object(import_module("roofline.bounds.chips"), "chip_data", once))
         yield
 
 

@@ -121,6 +121,11 @@ class ContextParallelAttention(Block):
     axes: tuple[MeshAxis, ...]
     algorithm: Algorithm = None
 
+    @property
+    def is_latent(self) -> bool:  # type: ignore[override]
+        """Whether the attention that is shared works on latents."""
+        return bool(self.inner.is_latent)
+
     def weights(self) -> tuple[Weight, ...]:
         found: tuple[Weight, ...] = self.inner.weights()
         return found
@@ -191,6 +196,11 @@ class KVParallelAttention(Block):
     inner: Any
     axes: tuple[MeshAxis, ...]
     algorithm: Algorithm = None
+
+    @property
+    def is_latent(self) -> bool:  # type: ignore[override]
+        """Whether the attention that is shared works on latents."""
+        return bool(self.inner.is_latent)
 
     @property
     def ways(self) -> Size:

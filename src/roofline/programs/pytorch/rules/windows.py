@@ -191,7 +191,9 @@ def _pool_places(call: Call, size: Sequence[int], spatial: int) -> list[Reach]:
     told = [call.get("stride", None), *(call.get(word, default) for word, default in _WINDOW[1:])]
     if any(value is UNTOLD for value in told) or call.name.startswith("fractional") or not call.args[0].shape:
         return []
-    stride, pad, dilation = (_each(size if value is None or value == [] else value, spatial) for value in told)
+    left_out = [value is None or (isinstance(value, list | tuple) and not value) for value in told]
+    stated = (size if out else value for value, out in zip(told, left_out, strict=True))
+    stride, pad, dilation = (_each(value, spatial) for value in stated)
     inner, outer, taps = call.args[0].shape[-spatial:], call.results[0].shape[-spatial:], _each(size, spatial)
     return [Reach(inner[d], outer[d], taps[d], stride[d], pad[d], dilation[d]) for d in range(spatial)]
 
