@@ -39,10 +39,21 @@ MINIMAX = sizes(
     layernorm_linear_attention_beta=1.0, layernorm_mlp_alpha=3.5565588, hidden_act="silu", sliding_window=None,
     max_position_embeddings=10240000, tie_word_embeddings=False,
 )  # fmt: skip
+GRIFFIN = sizes(
+    "recurrent_gemma", 2560, 26, 10, 15360, 256000, num_key_value_heads=1, head_dim=256, lru_width=2560,
+    attention_window_size=2048, conv1d_width=4, logits_soft_cap=30.0, partial_rotary_factor=0.5, attention_bias=False,
+    hidden_activation="gelu_pytorch_tanh", block_types=["recurrent", "recurrent", "attention"],
+    w_init_variance_scale=0.01, tie_word_embeddings=True,
+)  # fmt: skip
+STEP3 = sizes(
+    "step3_text", 7168, 61, 64, 18432, 128815, num_attention_groups=1, head_dim=256, share_q_dim=2048,
+    moe_intermediate_size=5120, moe_num_experts=48, moe_top_k=3, share_expert_dim=5120, norm_expert_weight=False,
+    moe_layers_enum=",".join(map(str, range(4, 60))), max_seq_len=65536, max_position_embedding=65536,
+)  # fmt: skip
 #: Parameters, those a token uses, bytes of keys and values a token, and the sums of a layer's matrices that a token
 #: uses with FLOPs of a step at a context of 1000: matrices (twice, the head too), attention over 1001 keys, states.
-#: Parameters of MiniMax equal those of transformers 5.2 built without memory. LongCat's do less the matrices that
-#: transformers holds for its 256 experts without any, and with the vector that it keeps as a buffer.
+#: Parameters of MiniMax and RecurrentGemma equal those of transformers 5.2 built without memory. LongCat's do less the
+#: matrices that transformers holds for its 256 experts without any, and with the vector that it keeps as a buffer.
 WHOLE: dict[str, tuple[dict[str, Any], tuple[int, int, int], int]] = {
     # published: 314B, a quarter of the experts active
     "grok-1": (
@@ -71,6 +82,19 @@ WHOLE: dict[str, tuple[dict[str, Any], tuple[int, int, int], int]] = {
              + 80 * (32 * 6144 + 2 * 3 * 6144 * 9216) + 200064 * 6144)
         + 10 * 64 * 4 * 128 * 1001 + 70 * 64 * 2 * 2 * 128 * 128,
     ),
+    "recurrentgemma-2b": (
+        GRIFFIN, (2_682_862_080, 2_682_862_080, 8 * 2 * 256 * 2),
+        2 * (18 * (3 * 2560 * 2560 + 2 * 2560 * 256) + 8 * (2 * 2560 * 2560 + 2 * 2560 * 256) + 26 * 3 * 2560 * 7680
+             + 256000 * 2560)
+        + 8 * 10 * 4 * 256 * 1001,
+    ),
+    # published: 316B without the vision tower, 38B active
+    "step-3": (
+        STEP3, (316_294_538_240, 38_841_328_640, 61 * 2 * 256 * 2),
+        2 * (61 * (7168 * 2048 + 2048 * 64 * 256 + 2 * 7168 * 256 + 64 * 256 * 7168) + 5 * 3 * 7168 * 18432
+             + 56 * (48 * 7168 + (3 + 1) * 3 * 7168 * 5120) + 128815 * 7168)
+        + 61 * 64 * 4 * 256 * 1001,
+    ),
 }  # fmt: skip
 
 
@@ -91,6 +115,15 @@ def test_linear_attention_keeps_a_state_that_does_not_grow() -> None:
     assert model.cache_bytes(9000) - 9000 * model.kv_bytes_per_token() == states
 
 
+def test_griffin_keeps_a_number_a_channel_and_a_window() -> None:
+    model = load(GRIFFIN)
+    states = 18 * (2560 * 4 + 3 * 2560 * 2)
+    assert model.cache_bytes(1000) == states + 1000 * 8192
+    assert model.cache_bytes(9000) == model.cache_bytes(2048) == states + 2048 * 8192
+    (scan,) = (op for op in decode(model, batch=1, context=1000) if op.name.endswith("scan"))
+    assert (scan.work.total("flops", "vector"), scan.repeat) == (9 * 2560, 18)
+
+
 def on_chips(data: dict[str, Any], ways: int) -> Any:
     machine = name_axes(chip(f"h200:{ways}"), {"tensor": ways})
     return split_by_layout(load(data), Parallelism(tensor=ways), machine)
@@ -98,7 +131,8 @@ def on_chips(data: dict[str, Any], ways: int) -> Any:
 
 def test_layers_split_over_chips() -> None:
     """Heads with their states; experts and the MLP beside them share one AllReduce."""
-    assert on_chips(MINIMAX, 8).cache_bytes(0) * 8 == load(MINIMAX).cache_bytes(0)
+    for data, ways in ((MINIMAX, 8), (GRIFFIN, 2)):
+        assert on_chips(data, ways).cache_bytes(0) * ways == load(data).cache_bytes(0)
     for data, sums in ((ARCTIC, 2), (LONGCAT, 4)):
         names = [type(block).__name__ for block in on_chips(data, 8).layers[0].blocks]
         assert names.count("TensorParallelCollective") == sums
@@ -122,6 +156,20 @@ def test_forms_that_were_not_published_are_not_read() -> None:
         load({**MINIMAX, "postnorm": False})
     with pytest.raises(InputError, match=r"attn_type_list of .* is not understood"):
         load({**MINIMAX, "attn_type_list": [2] * 80})
+    with pytest.raises(InputError, match=r"block_types of .* is not understood"):
+        load({**GRIFFIN, "block_types": ["mamba"]})
+    with pytest.raises(InputError, match=r"moe_layers_enum of .* is not understood"):
+        load({**STEP3, "moe_layers_enum": "4-60"})
+
+
+def test_step_3_beside_its_tower() -> None:
+    data = {"model_type": "step3_vl", "text_config": STEP3, "vision_config": {"hidden_size": 1792}}
+    found = load({**data, "understand_projector_stride": 2, "projector_bias": False})
+    assert (found.parameters, found.context) == (load(STEP3).parameters, 65536)
+    assert found.gaps == ("vision_config is not modelled: only the language part is",)
+    assert load({**STEP3, "moe_layers_enum": [*range(4, 60)]}).parameters == found.parameters
+    with pytest.raises(InputError, match="64 query heads do not share 3 key heads evenly"):
+        load({**STEP3, "num_attention_groups": 3})
 
 
 def test_the_language_part_of_a_model_that_speaks() -> None:

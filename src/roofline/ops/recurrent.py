@@ -97,15 +97,17 @@ def causal_convolution(
     *,
     elements: Size,
     kernel: Size,
+    activated: bool = True,
     compute: str | None = None,
 ) -> Op:
-    """Convolve each channel with the last ``kernel`` tokens, and apply SiLU.
+    """Convolve each channel with the last ``kernel`` tokens, and apply SiLU where it is ``activated``.
 
     ::
 
         vector FLOPs = elements·(2·kernel + 4)        elements: tokens times channels; SiLU is 4 FLOPs
     """
-    work = Work.flops("vector", compute or arithmetic(reads[:1]), elements * (2 * kernel + 4))
+    each = 2 * kernel + (4 if activated else 0)
+    work = Work.flops("vector", compute or arithmetic(reads[:1]), elements * each)
     return Op(name, "convolution", work, tuple(reads), tuple(writes), {"elements": elements})
 
 
@@ -150,4 +152,19 @@ def selective_scan(
     """
     work = Work.flops("vector", "fp32", tokens * channels * (9 * state_size + 2))
     dims = {"tokens": tokens, "channels": channels, "state_size": state_size}
+    return Op(name, "recurrence", work, tuple(reads), tuple(writes), dims)
+
+
+def gated_scan(name: str, reads: Sequence[Tensor], writes: Sequence[Tensor], *, tokens: Size, channels: Size) -> Op:
+    """Update one number for each channel and token, by gates of the decay (r) and of the input (i): RG-LRU.
+
+    ::
+
+        a = exp(c·r);  state ← a·state + √(1 − a²)·(i·x)
+        vector FLOPs = tokens·channels·9              in fp32
+
+    Source: De et al., Griffin, arXiv:2402.19427, section 2.4.
+    """
+    work = Work.flops("vector", "fp32", 9 * tokens * channels)
+    dims = {"tokens": tokens, "channels": channels, "state_size": 1}
     return Op(name, "recurrence", work, tuple(reads), tuple(writes), dims)

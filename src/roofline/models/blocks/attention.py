@@ -39,6 +39,7 @@ class Attention(Block):
         ``shares_kv_as``  name under which later layers find keys and values; ``reads_kv_of``: the name of an earlier
                           layer's keys and values that it attends to
         ``rotary``        elements of a head that are rotated
+        ``query_rank``    width between the two matrices that make queries, with a norm between; 0: there is one matrix
         ``names``         the projections' names; ``out_norm``: a norm before the last one
     """
 
@@ -65,12 +66,15 @@ class Attention(Block):
     out_norm: bool = False
     shares_kv_as: str = ""
     reads_kv_of: str = ""
+    query_rank: int = 0
     names: tuple[str, str, str, str] = ("q_proj", "k_proj", "v_proj", "o_proj")
 
     def weights(self) -> tuple[Weight, ...]:
         q, k, v, o = self.names
         rows = self.heads * self.key * (2 if self.gate == "query" else 1)
         found = [Weight(q, (rows, self.inputs))]
+        if self.query_rank:
+            found = [Weight(q, (self.query_rank, self.inputs)), Weight("wq", (rows, self.query_rank))]
         if not self.reads_kv_of:
             found.append(Weight(k, (self.kv_heads * self.key, self.inputs)))
         if not self.shared_kv and not self.reads_kv_of:
@@ -80,6 +84,8 @@ class Attention(Block):
             found += [Weight(f"{w.name}.bias", w.shape[:1], "bias") for w in found[:-1]]
         if self.out_bias:
             found.append(Weight(f"{o}.bias", (self.inputs,), "bias"))
+        if self.query_rank:
+            found.append(Weight("inter_norm", (self.query_rank,), "norm"))
         if self.norm in ("head", "full"):
             per = (1, 1) if self.norm == "head" else (self.heads, self.kv_heads)
             for each, count in zip(("q_norm",) if self.reads_kv_of else ("q_norm", "k_norm"), per, strict=False):
@@ -160,6 +166,9 @@ class Attention(Block):
         tokens = builder.step.tokens
         q_name, k_name, v_name, _ = self.names
         q = builder.linear(q_name, x, tokens)
+        if self.query_rank:
+            q = builder.norm("rms_norm", q, "inter_norm", tokens, self.query_rank)
+            q = builder.linear("wq", q, tokens)
         gate = None
         if self.gate == "query":
             half = (tokens, self.heads * self.key)

@@ -23,23 +23,29 @@ from roofline.models.blocks.mlp import ACTIVATIONS
 from roofline.models.description import Block, Cached
 from roofline.models.operation_builder import OperationBuilder
 from roofline.models.weights import Weight
-from roofline.ops.recurrent import causal_convolution, linear_recurrence, selective_scan
+from roofline.ops.recurrent import causal_convolution, gated_scan, linear_recurrence, selective_scan
 from roofline.sizes import Size, is_zero
 from roofline.work import Tensor
 
 
 def convolve(
-    builder: OperationBuilder, x: Tensor | list[Tensor], channels: int, kernel: int, weight: str = "conv1d"
+    builder: OperationBuilder,
+    x: Tensor | list[Tensor],
+    channels: int,
+    kernel: int,
+    weight: str = "conv1d",
+    activated: bool = True,
 ) -> Tensor:
-    """A short causal convolution of each channel with its activation; the last inputs are kept."""
+    """A short causal convolution of each channel, with an activation or none; the last inputs are kept."""
     step = builder.step
     out = builder.output("conv1d", step.tokens, channels)
     read = [*(x if isinstance(x, list) else [x]), *builder.read_weights(weight, f"{weight}.bias")]
     state, kept = states(builder, "inputs", (step.batch, channels, kernel - 1), step.activations)
     elements = step.tokens * channels
     op = causal_convolution(
-        "", [*read, *state], [out, kept], elements=elements, kernel=kernel, compute=builder.arithmetic
-    )
+        "", [*read, *state], [out, kept], elements=elements, kernel=kernel, activated=activated,
+        compute=builder.arithmetic,
+    )  # fmt: skip
     builder.add(op, "conv1d")
     return out
 
@@ -395,6 +401,55 @@ class Mamba1(Block):
 
 
 @dataclass(frozen=True, slots=True)
+class RealGatedRecurrence(Block):
+    """Griffin's recurrent block: a convolution and a recurrence (RG-LRU) of ``width`` numbers, beside a GELU branch.
+
+    Gates of input and decay are made of ``blocks`` parts of the width, each by itself.
+
+    Source: De et al., Griffin, arXiv:2402.19427, section 2.4.
+    """
+
+    keeps: ClassVar[str] = "state"
+    inputs: int
+    width: int
+    blocks: int
+    kernel: int
+    activation: str = "gelu_pytorch_tanh"
+
+    def weights(self) -> tuple[Weight, ...]:
+        gates = "rg_lru.input_gate", "rg_lru.recurrent_gate"
+        found = [
+            Weight("linear_y", (self.width, self.inputs)),
+            Weight("linear_x", (self.width, self.inputs)),
+            *(Weight(gate, (self.width, self.width // self.blocks)) for gate in gates),
+            Weight("conv_1d", (self.width, 1, self.kernel), "other"),
+            Weight("linear_out", (self.inputs, self.width)),
+        ]
+        found += [Weight(f"{w.name}.bias", w.shape[:1], "bias") for w in found]
+        return (*found, Weight("rg_lru.recurrent_param", (self.width,), "other"))
+
+    def cache(self, length: Size) -> tuple[Cached, ...]:
+        return Cached("state", self.width, "state", "fp32"), Cached("inputs", self.width * (self.kernel - 1), "state")
+
+    def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
+        step = builder.step
+        tokens = step.tokens
+        beside = builder.linear("linear_y", x, tokens)
+        beside = builder.elementwise(ACTIVATIONS[self.activation], (beside,), "act")
+        made = builder.linear("linear_x", x, tokens)
+        mixed = convolve(builder, made, self.width, self.kernel, "conv_1d", activated=False)
+        read = [mixed, *builder.read_weights("rg_lru.recurrent_param")]
+        for gate in ("rg_lru.input_gate", "rg_lru.recurrent_gate"):
+            opened = builder.linear(gate, mixed, tokens, copies=self.blocks)
+            read.append(builder.elementwise("sigmoid", (opened,), f"{gate}.act"))
+        state, kept = states(builder, "state", (step.batch, self.width), "fp32")
+        out = builder.output("scan", tokens, self.width)
+        builder.add(gated_scan("", [*read, *state], [out, kept], tokens=tokens, channels=self.width), "scan")
+        out = builder.elementwise("multiply", (out, beside), "gated", like=out)
+        return builder.linear("linear_out", out, tokens)
+
+
+@dataclass(frozen=True, slots=True)
 class ShortConvolution(Block):
     """LFM2's mixer: ``out(c · conv(b · x))`` with b, c and x from one matrix, over the last ``kernel`` tokens.
 
@@ -430,6 +485,6 @@ class ShortConvolution(Block):
         made = builder.linear("in_proj", x, tokens)
         part = Tensor(made.ident, (tokens, self.width), made.dtype)
         gated = builder.elementwise("multiply", (part, part), "gate", like=part)
-        mixed = convolve(builder, gated, self.width, self.kernel, "conv")
+        mixed = convolve(builder, gated, self.width, self.kernel, "conv", activated=False)
         out = builder.elementwise("multiply", (part, mixed), "out", like=mixed)
         return builder.linear("out_proj", out, tokens)

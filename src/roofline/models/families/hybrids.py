@@ -13,7 +13,14 @@ from roofline.errors import InputError, suggest
 from roofline.models.blocks.attention import Attention
 from roofline.models.blocks.experts import MixtureOfExperts
 from roofline.models.blocks.mlp import Mlp
-from roofline.models.blocks.recurrent import GatedDeltaNet, LightningAttention, Mamba1, Mamba2, ShortConvolution
+from roofline.models.blocks.recurrent import (
+    GatedDeltaNet,
+    LightningAttention,
+    Mamba1,
+    Mamba2,
+    RealGatedRecurrence,
+    ShortConvolution,
+)
 from roofline.models.blocks.residual import Norm, ParallelBranches, ResidualAdd
 from roofline.models.description import Block, Layer, Model
 from roofline.models.families import family
@@ -211,6 +218,32 @@ def _lfm2(fields: Fields) -> Fields:
     return fields.with_values(intermediate_size=hidden)
 
 
+def _griffin(fields: Fields) -> Fields:
+    """RecurrentGemma's width of the MLP, said of both halves; half of each head rotates where nothing is said."""
+    share = fields.fraction("partial_rotary_factor") or 0.5
+    half = max(fields.size("intermediate_size") // 2, 1)
+    return fields.with_values(intermediate_size=half, partial_rotary_factor=share)
+
+
+def _griffin_kinds(fields: Fields, layers: int) -> list[str]:
+    """Kinds that repeat: two recurrent layers and one with a window, where nothing is said."""
+    kinds = fields.listed("block_types") or fields.listed("_block_types") or ["recurrent", "recurrent", "attention"]
+    fields.ignore("layers_block_type")
+    if not {*kinds} <= {"recurrent", "attention"}:
+        raise InputError(f"block_types of {fields.name} is not understood", hint="'recurrent' and 'attention'")
+    return ["sliding" if kinds[number % len(kinds)] == "attention" else "recurrent" for number in range(layers)]
+
+
+def _griffin_mixer(fields: Fields, shape: DecoderSizes, kind: str, number: int, attention: Block) -> Block:
+    if kind == "sliding":
+        return attention
+    width = fields.size("lru_width", default=shape.width)
+    divide_evenly(fields, width, shape.heads, "a recurrence {total} wide does not divide into {parts} blocks")
+    act = activation(fields, "hidden_activation", default="gelu_pytorch_tanh")
+    kernel = fields.size("conv1d_width", default=4)
+    return RealGatedRecurrence("temporal_block", shape.width, width, shape.heads, kernel, act)
+
+
 #: Scales of parts of the model, and how the mixer's norm is applied: they change no cost worth counting.
 _MULTIPLIERS = (
     "lm_head_multiplier embedding_multiplier mlp_multipliers key_multiplier attention_out_multiplier init_method "
@@ -279,6 +312,13 @@ add({
             module="block_sparse_moe", experts=("num_local_experts",), hidden=("intermediate_size",),
             shared_width=("shared_intermediate_size",), shared_count=1, names=("gate", "experts", "shared_mlp"),
         ),
+    ),
+    "recurrent_gemma": Decoder(
+        prepare=_griffin,
+        inert="logits_soft_cap w_init_variance_scale final_w_init_variance_scale embeddings_scale_by_sqrt_dim",
+        norms=("temporal_pre_norm", "channel_pre_norm"), attention="temporal_block", out_bias=True,
+        kinds=_griffin_kinds, window=("attention_window_size", 2048), mixer=_griffin_mixer, mlp="mlp_block",
+        mlp_bias=True, act_fields=("hidden_activation",), act="gelu_pytorch_tanh", tied=True, last_norm="final_norm",
     ),
     "lfm2": _LFM2,
     "lfm2_moe": replace(

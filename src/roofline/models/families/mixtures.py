@@ -21,7 +21,7 @@ from roofline.models.families.decoder import (
     switched,
 )
 from roofline.models.families.parts import DecoderSizes, activation, expert_layers, layer_types
-from roofline.models.fields import Fields
+from roofline.models.fields import Fields, divide_evenly
 
 _ROUTER = ("router", "experts", "")
 _NO_BIAS = Decoder(bias=False, mlp_bias=False)
@@ -331,6 +331,23 @@ def _step(fields: Fields, shape: DecoderSizes, kind: str, number: int) -> dict[s
     return {"heads": fields.size("num_sliding_attention_heads", default=shape.heads) if sliding else shape.heads}
 
 
+def _step3_groups(fields: Fields, shape: DecoderSizes) -> int:
+    """Heads of keys: ``num_attention_groups`` is 1 in every published configuration."""
+    groups = fields.size("num_attention_groups", default=1)
+    divide_evenly(fields, shape.heads, groups, "{total} query heads do not share {parts} key heads evenly")
+    return groups
+
+
+def _step3_layers(fields: Fields, layers: int) -> list[bool]:
+    """The numbers of the layers with experts, listed or as a text; all but the first where there is none."""
+    given = fields.get("moe_layers_enum", "")
+    named = [str(number) for number in given] if isinstance(given, list) else fields.text("moe_layers_enum").split(",")
+    if not all(number.strip().isdigit() for number in named if number):
+        raise InputError(f"moe_layers_enum of {fields.name} is not understood", hint='numbers of layers: "4,5,6"')
+    numbers = {int(number) for number in named if number} or set(range(1, layers))
+    return [number in numbers for number in range(layers)]
+
+
 def _minimax_m3(fields: Fields, shape: DecoderSizes, kind: str, number: int) -> dict[str, Any]:
     """In most layers each query attends to the blocks of keys that a small attention picks."""
     found: dict[str, Any] = _qk_norm("per_head")(fields, shape, kind, number)
@@ -399,6 +416,16 @@ add({
         "swa_num_attention_heads swa_num_key_value_heads swa_head_dim swa_v_head_dim add_swa_attention_sink_bias",
         out_bias=False, mlp_bias=False, kinds=_mimo_kinds, attend=_mimo, routing=_GLM_ROUTING,
         predicts=("num_nextn_predict_layers",),
+    ),
+    "step3_text": replace(
+        _NO_BIAS, inert="max_position_embedding max_seq_len norm_expert_weight num_attention_groups",
+        kv_heads=_step3_groups,
+        attend=lambda fields, *asked: {"query_rank": fields.size("share_q_dim")},
+        routing=Routing(
+            module="moe", experts=("moe_num_experts",), top_k=("moe_top_k",), shared_width=("share_expert_dim",),
+            shared_count=1, names=("gate", "experts", "share_expert"), layers=_step3_layers,
+        ),
+        ends=lambda fields, shape: {"context": fields.optional("max_seq_len")},
     ),
     "step3p7 step3p5": Decoder(
         inert="share_expert_dim num_sliding_attention_heads per_layer_config mtp_layer_types mtp_mlp_layer_types",

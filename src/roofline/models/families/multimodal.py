@@ -258,6 +258,7 @@ _TEXT = {
     "kimi_vl": ("deepseek_v3", "language_model.model."),
     "qwen3_omni_moe": ("qwen3_moe", "thinker.model."),
     "qwen2_5_omni": ("qwen2", "thinker.model."),
+    "step3_vl": ("step3_text", "model."),
     "internvl_chat": ("qwen2", "language_model.model."),
     "qwen2_vl": ("qwen2_vl_text", "model.language_model."),
     "qwen2_5_vl": ("qwen2_5_vl_text", "model.language_model."),
@@ -295,7 +296,7 @@ text_config projector_hidden_size projector_bias projector_use_layernorm alignme
 adapter_layer_norm_eps vision_use_cls_token projector_pooling_ratio hidden_size projector_layernorm_eps
 downsample_ratio visual_indicator_token_ids vocab_size template ps_version select_layer use_thumbnail
 dynamic_image_size force_image_size min_dynamic_patch max_dynamic_patch pad2square llm_config insert_layer_id
-image_size downsample_mode merge_kernel_size merger_times patch_size num_hidden_layers
+image_size downsample_mode merge_kernel_size merger_times patch_size num_hidden_layers understand_projector_stride
 """
 
 

@@ -20,6 +20,7 @@ compressed attention         heads and the blocks of its output matrix; every ch
 gated delta net              heads of keys and of values, with their channels of the convolution and their states
 linear attention             heads, with their states
 Mamba-2                      heads and groups, with their channels and states; or several chips hold each group
+RG-LRU (RecurrentGemma)      blocks of its gates, with their channels and states; or several chips hold each block
 Mamba, short convolutions    channels, with their states; Mamba adds up what its step widths, B and C are made of
 MLP, experts                 hidden columns; or whole experts
 norms, residuals, streams    every chip runs them whole
@@ -246,6 +247,11 @@ def _mamba1(splitter: BlockSplitter, block: Any) -> Any:
     return replace(block, inner=inner, axes=axes, algorithm=splitter.algorithm)
 
 
+def _real_gated(splitter: BlockSplitter, block: Any) -> Any:
+    blocks = splitter.divide_or_share("blocks of a recurrence's gates", block.blocks)
+    return replace(block, width=blocks * (block.width // block.blocks), blocks=blocks)
+
+
 def _short_convolution(splitter: BlockSplitter, block: Any) -> Any:
     return replace(block, channels=splitter.divide_or_pad("channels of a convolution", block.width))
 
@@ -304,6 +310,7 @@ SPLITS: Mapping[str, Callable[[BlockSplitter, Any], Block]] = {
     "LightningAttention": _lightning,
     "Mamba2": _mamba,
     "Mamba1": _mamba1,
+    "RealGatedRecurrence": _real_gated,
     "ShortConvolution": _short_convolution,
     "Mlp": _mlp,
     "MixtureOfExperts": _experts,
