@@ -10,6 +10,7 @@ from roofline.bounds.advice_engine import OTHER_CHIPS
 from roofline.errors import InputError, UntimedError
 from roofline.hardware import Machine
 from roofline.models import advise_step
+from roofline.sections import Sentences
 from tests.strategies import expressions, few, machines
 
 PROGRAM = "h = bf16[B, D] * bf16[D, F]; g = gelu(h); g * bf16[F, D]"
@@ -226,3 +227,20 @@ def test_a_line_says_itself_in_words_that_ask_it_again(line: str, asked: dict[st
         told["set"] = {**asked.get("set", {}), **words["options"].get("set", {})}
         assert bound(words["expression"], **told, **words["sizes"]).lower == item.after.lower, item.change
     assert found[change].to_dict()["question"] is not None
+
+
+@pytest.mark.parametrize(
+    ("batch", "chip", "said"),
+    [
+        (
+            512,
+            "a100",
+            "no gain from twice the memory's bandwidth, twice B; NVIDIA A100 SXM4 80GB has no fp8 arithmetic",
+        ),
+        (8, "h100", "no gain from twice the bf16 peak"),
+    ],
+)
+def test_what_does_not_help_is_said_last(batch: int, chip: str, said: str) -> None:
+    sections = advise("bf16[B, D] * bf16[D, F]", on=chip, B=batch, D=8192, F=28672).sections()
+    lines = [line for section in sections if isinstance(section, Sentences) for line in section.lines]
+    assert lines[1:] == [said]

@@ -12,6 +12,7 @@ bits on the links, more or fewer chips, faster links. What changes nothing is no
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
@@ -19,6 +20,7 @@ from typing import Any
 from roofline import dtypes
 from roofline.answers import Answer
 from roofline.bounds.advice_engine import (
+    LEAST_GAIN,
     Operand,
     Proposal,
     changed_words,
@@ -33,7 +35,7 @@ from roofline.bounds.advice_engine import (
 from roofline.bounds.api import bound, question
 from roofline.bounds.bound import Bound
 from roofline.bounds.question import Question
-from roofline.errors import HardwareError, InputError
+from roofline.errors import HardwareError, InputError, RooflineError
 from roofline.hardware import chip, override, with_choices
 from roofline.hardware.overrides import changed_figures
 from roofline.hardware.rate import figure_value, main_level
@@ -140,6 +142,8 @@ class AdviceList(tuple[Advice, ...], Answer):
         yield Sentences([f"{format_amount(answer.lower, 's')} at best, {answer.kind} ({answer.bound_by})"])
         yield BLANK
         yield advice_table(self) if self else Sentences(["nothing that was tried makes it faster"])
+        if said := _no_help(answer):
+            yield from (BLANK, Sentences([said], "quiet"))
         yield incomplete(answer.incomplete)
 
 
@@ -332,6 +336,45 @@ def _causal(asked: Question, answer: Bound) -> Iterator[Proposal[Bound]]:
 def _attention(asked: Question) -> list[Step]:
     steps = program(asked.text, asked.conventions.compute).steps if asked.text else ()
     return [step for step in steps if step.function == "attention"]
+
+
+def _no_help(answer: Bound) -> str:
+    """What gains nothing of twice the bandwidth, peak and batch, and the formats in which the chip does not compute."""
+    asked = answer.question
+    if answer.incomplete or asked.raw or not isinstance(answer.bound_by, str):
+        return ""
+    words = [each.change for each in _doubled(asked, answer) if _gain(each, answer) < LEAST_GAIN]
+    said = f"no gain from {', '.join(words)}" if words else ""
+    known = {dtypes.arithmetic_name(name) for unit in asked.machine.units for name in unit.peaks}
+    lacking = [name for name in ("fp8", "int8") if dtypes.arithmetic_name(name) not in known]
+    lacks = f"{asked.machine.name} has no {' or '.join(lacking)} arithmetic" if lacking and known else ""
+    return "; ".join(each for each in (said, lacks) if each)
+
+
+def _gain(proposal: Proposal[Bound], answer: Bound) -> float:
+    """How much faster the same amount of work gets; not a number where it cannot be asked."""
+    try:
+        return float(answer.lower) / float(proposal.question.answer().lower) * proposal.more
+    except (RooflineError, ZeroDivisionError):
+        return math.nan
+
+
+def _doubled(asked: Question, answer: Bound) -> Iterator[Proposal[Bound]]:
+    """Twice the bandwidth of the main memory, twice the peak that takes longest, twice the first size of a batch."""
+    memory = main_level(asked.machine)
+    if memory.bandwidth is not None:
+        machine = override(asked.machine, {memory.name: memory.bandwidth.value * 2})
+        yield Proposal("twice the memory's bandwidth", "", asked.vary(machine=machine))
+    computing = [use for use in answer.uses if use.quantity == "flops"]
+    if computing:
+        use = max(computing, key=lambda each: float(each.time))
+        machine = override(asked.machine, {f"{use.resource}.{use.dtype}": figure_value(asked.machine, use.rate) * 2})
+        yield Proposal(f"twice the {use.dtype} peak", "", asked.vary(machine=machine))
+    sizes = {**parsed_sizes(asked), **asked.sizes}
+    for label in _batch_labels(asked)[:1]:
+        if isinstance(now := sizes.get(label), int):
+            name = label if not label.startswith("#") else f"the size {now}"
+            yield Proposal(f"twice {name}", "", resize(asked, label, 2 * now), 2.0)
 
 
 def _larger_tiles(asked: Question, answer: Bound) -> Iterator[Proposal[Bound]]:
