@@ -237,6 +237,19 @@ def test_sequences_that_one_chip_holds_stand_in_the_first_line(capsys: Capture) 
     assert text.splitlines()[2] == "  fits on l40s:1 by memory; l40s:1 holds 30 sequences of this context"
 
 
+@pytest.mark.parametrize(
+    ("formats", "said"),
+    [
+        (["--weights", "fp4", "--kv", "int4"], "weights fp4 without scales (embedding and head bf16)"),
+        (["--weights", "fp4", "--kv", "int4"], "keys and values int4 without scales"),
+        (["--weights", "mxfp4"], "weights mxfp4 (embedding and head bf16)"),
+    ],
+)
+def test_four_bits_say_whether_scales_are_counted(capsys: Capture, formats: list[str], said: str) -> None:
+    text = run(capsys, "llm", "llama-3-8b", "--on", "b200", "--context", "1000", *formats)
+    assert said in " ".join(text.split())
+
+
 def test_the_fewest_chips_without_a_step(capsys: Capture) -> None:
     text = run(capsys, "llm", "deepseek-v3", "--on", "h200", "--fit")
     assert "5 hold it by memory" in text

@@ -23,6 +23,8 @@ from roofline.cli.output import is_kept, show, show_explained, show_json
 def command(words: tuple[str, ...], explain: bool, as_json: bool, **options: Any) -> None:
     """How fast can this run here at best, and what limits it?
 
+    Attention reads q[B, S, N, H] (batch, queries, heads, head size), k[B, T, K, H] and v[B, T, K, H].
+
     \b
     roofline bound "bf16[B, D] * int8[D, F] -> bf16[B, F]" --on v5e B=64 D=8192 F=8192
     roofline bound "softmax(fp32[8, 32, 2048, 2048])" --on h100

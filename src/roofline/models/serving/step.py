@@ -21,6 +21,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
+from roofline import dtypes
 from roofline.bounds.bound import Bound
 from roofline.bounds.case import Case
 from roofline.bounds.conventions import Conventions
@@ -370,11 +371,17 @@ def _formats_said(model: Model, ops: Sequence[Op], options: Mapping[str, Any], a
     if options.get("weights"):
         ends = [name for name, is_there in (("embedding", model.embeds), ("head", model.head)) if is_there]
         kept = f" ({' and '.join(ends)} {model.dtype})" if ends and options["weights"] != model.dtype else ""
-        stored = f"{options['weights']}{kept}"
-    kv = options.get("kv") or (section.kv if section else None) or activations
+        stored = f"{_without_scales(options['weights'])}{kept}"
+    kv = _without_scales(options.get("kv") or (section.kv if section else None) or activations)
     formats = [f"weights {stored}", f"activations {activations}", *([f"keys and values {kv}"] if attends else [])]
     states = {t.dtype for op in ops if op.kind == "recurrence" for t in op.writes if t.role == "state"}
     return ", ".join([*formats, *(f"states {dtype}" for dtype in sorted(states))])
+
+
+def _without_scales(name: str) -> str:
+    """A format of 4 bits and fewer as assumptions name it: whether the bits alone are counted."""
+    found = dtypes.get(name)
+    return f"{name} without scales" if found.bits <= 4 and not found.scale_bits else name
 
 
 __all__ = ["PHASES", "needs", "step_bound"]
