@@ -17,6 +17,7 @@ from roofline.hardware import chip
 from roofline.models import serve, serve_bound
 from roofline.rendering.terminal import as_text
 from roofline.sections import Table
+from tests.models.small import small
 
 
 @pytest.mark.parametrize("library", ["vllm", "trtllm", "sglang"])
@@ -184,6 +185,22 @@ def test_a_convolution_is_its_implicit_product_and_says_so() -> None:
     read = one.run.shapes["a_bytes"] * one.run.shapes["m"] * one.run.shapes["k"]
     assert read == pytest.approx(2 * 32 * 58 * 58 * 64)
     assert any("implicit products" in line for line in answer.assumptions)
+
+
+@pytest.mark.parametrize("kind", ["mamba", "lfm2", "recurrent_gemma"])
+def test_a_convolution_of_each_channel_is_no_product(kind: str) -> None:
+    """Layers with a state have one before their recurrence."""
+    own = {
+        "lfm2": {"layer_types": ["conv", "full_attention", "conv"], "conv_L_cache": 3},
+        "mamba": {"num_key_value_heads": ..., "head_dim": ...},
+    }
+    more = own.get(kind, {})
+    answer = estimated(serve(small(kind, **more), on="h100", batch=2, prompt=64, context=64))
+    kernels = [one.run for one in answer.decode.expectation.kernels]
+    mixed = [run for run in kernels if any(part.op.kind == "convolution" for part in run.parts)]
+    assert mixed
+    assert {run.kernel for run in mixed} == {"elementwise"}
+    assert not any("implicit products" in line for line in answer.decode.assumptions)
 
 
 def test_the_choice_of_keys_is_no_attention() -> None:
