@@ -232,6 +232,15 @@ def test_what_was_asked_stands_before_the_table(capsys: Capture, more: list[str]
     assert text.index(line) < text.index("operation  ")
 
 
+def test_a_sweep_takes_several_formats_by_commas(capsys: Capture) -> None:
+    text = run(capsys, "sweep", "llama-3-8b", "--on", "l40s", "--kv", "bf16,fp8", "--weights", "bf16,int8", "--json",
+               "--context", "32k")  # fmt: skip
+    columns = json.loads(text)["columns"]
+    assert [*zip(columns["weights"], columns["kv"], strict=True)] == [
+        ("bf16", "bf16"), ("bf16", "fp8"), ("int8", "bf16"), ("int8", "fp8"),
+    ]  # fmt: skip
+
+
 def test_sequences_that_one_chip_holds_stand_in_the_first_line(capsys: Capture) -> None:
     text = run(capsys, "llm", "llama-3-8b", "--on", "l40s", "--context", "32k", "--kv", "int4", "--fit")
     assert text.splitlines()[2] == "  fits on l40s:1 by memory; l40s:1 holds 30 sequences of this context"

@@ -101,6 +101,8 @@ def _sweep(
             raise InputError(f"{name}= is no size of a model", hint="sizes are options: --batch, --context, --prompt …")
         phase, arguments = model_arguments({**options, "on": chips[0]}, several=True)
         arguments |= {"on": chips if None not in chips else None}
+        lists = {name: arguments[name].split(",") for name in ("weights", "kv") if "," in (arguments.get(name) or "")}
+        arguments |= {name: [each.strip() for each in several] for name, several in lists.items()}
         return sweep_steps(text, phase, columns=columns, **run, **arguments)
     from roofline.bounds.sweep import sweep
 
