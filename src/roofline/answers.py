@@ -352,9 +352,26 @@ def on_several(ask: Function) -> Function:
             on = [each.strip() for each in on.split(",")]
         if not isinstance(on, list | tuple) or not on:
             return ask(*given, **options)
-        return side_by_side([ask(*given, **{**options, "on": each}) for each in on], on)
+        prices = _price_of_each(options.get("price"), on)
+        asked_of = ({**options, "on": each, **price} for each, price in zip(on, prices, strict=True))
+        return side_by_side([ask(*given, **one) for one in asked_of], on)
 
     return asked  # type: ignore[return-value]
+
+
+def _price_of_each(price: Any, machines: Sequence[Any]) -> list[dict[str, Any]]:
+    """The price of each machine: one of a list in their order, or one by their names; one price is that of all.
+
+    >>> _price_of_each([2, 3], ["h100:8", "h200"]), _price_of_each({"h100": 2, "h200": 3}, ["h200", "h100:8"])
+    ([{'price': 2}, {'price': 3}], [{'price': 3}, {'price': 2}])
+    """
+    if isinstance(price, list | tuple) and len(price) == len(machines):
+        return [{"price": each} for each in price]
+    if isinstance(price, Mapping):
+        keys = [next((key for key in (str(on), str(on).partition(":")[0]) if key in price), None) for on in machines]
+        if None not in keys:
+            return [{"price": price[key]} for key in keys]
+    return [{} for _ in machines]
 
 
 def side_by_side(answers: Sequence[Any], machines: Sequence[Any]) -> Any:

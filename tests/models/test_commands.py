@@ -10,7 +10,9 @@ from typing import Any
 
 import pytest
 
+from roofline import llm
 from roofline.cli import main
+from roofline.errors import InputError
 
 Capture = pytest.CaptureFixture[str]
 
@@ -371,3 +373,21 @@ def test_a_picture_and_json_are_two_answers(capsys: Capture) -> None:
     assert "--json and a picture are two answers" in capsys.readouterr().err
     assert main([*words, "--output", "8"]) == 0
     assert "answers/s" in capsys.readouterr().out
+
+
+def test_machines_side_by_side_have_prices_of_their_own_and_say_what_tokens_cost() -> None:
+    asked: dict[str, Any] = {"tensor": 8, "batch": 64, "context": 8192}
+    alone = llm("llama-3-70b", on="h200:8", price=3, **asked).cost["output"]
+    for prices in ([2, 3], {"h100": 2, "h200:8": 3}):
+        beside: Any = llm("llama-3-70b", on=["h100:8", "h200:8"], price=prices, **asked)
+        assert beside.answers[1].cost["output"].dollars == alone.dollars
+        assert "$ a million output tokens" in [fact.name for fact in beside.answers[0].facts()]
+    assert f"dollars={alone.dollars!r}" in repr(alone)
+    for wrong in ([2, 3, 4], {"b200": 2, "h100": 3}):
+        with pytest.raises(InputError, match=r"price is|is several figures where one is meant"):
+            llm("llama-3-70b", on=["h100:8", "h200:8"], price=wrong, **asked)
+
+
+def test_a_model_in_outline_without_a_cache_says_so() -> None:
+    found: Any = llm("8b", on="h100", batch=8, context=8192)
+    assert "a model in outline: parameters alone, no keys and values" in found.decode.assumptions

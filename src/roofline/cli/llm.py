@@ -124,13 +124,13 @@ def _step_alone(described: Model, options: dict[str, Any], expected: dict[str, A
 
     asked, picture = _asked(described, options)
     context = click.get_current_context()
-    names = {name: "link" if name == "prefill_link" else name for name in (*WORKED_OUT_NAMES, *picture)}
+    others = (name for name in WORKED_OUT_NAMES if name not in ("price", "power"))  # a cost stands beside a cost
+    names = {name: "link" if name == "prefill_link" else name for name in (*others, *picture)}
     for name, own in names.items():  # a page (-o x.html) is made by the common road: no file
         value = picture[name] if name in picture else asked[name]
         if value is not None and context.get_parameter_source(own) not in (None, ParameterSource.DEFAULT):
             flag = next(word_of(param) for param in context.command.params if param.name == own)
-            hint = "roofline plan --prices h100=2,h200=3 compares costs" if name == "price" else "name one machine"
-            raise InputError(f"several machines are compared by their steps, without {flag}", hint=hint)
+            raise InputError(f"several machines are compared by their steps, without {flag}", hint="name one machine")
     return llm(described, **asked, **expected)
 
 

@@ -95,5 +95,5 @@ def outline(
         dtype=dtypes.get(dtype).name,
         head=False,
         gaps=gaps,
-        notes=("a model in outline: parameters and keys and values, nothing else",),
+        notes=(f"a model in outline: {'parameters and' if kv else 'parameters alone, no'} keys and values",),
     )

@@ -15,7 +15,7 @@ from typing import Any
 
 from roofline.answers import attributes
 from roofline.bounds.footprint import Footprint
-from roofline.errors import InputError
+from roofline.errors import InputError, quoted
 from roofline.hardware.machine import Machine
 from roofline.quantity import format_number, format_quantity
 from roofline.sections import Section, paragraph
@@ -27,13 +27,17 @@ MILLION = 1e6
 KILOWATT_HOUR = 3.6e6
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class TokenCost:
     """Cost of a million tokens: ``chip_hours``, ``dollars`` where a price is known, joules where a power is known."""
 
     chip_hours: Size
     price: float | None
     power: float | None
+
+    def __repr__(self) -> str:
+        found = {name: value for name, value in self.to_dict().items() if value is not None}
+        return f"TokenCost({', '.join(f'{name}={value!r}' for name, value in found.items())})"
 
     @property
     def dollars(self) -> Size | None:
@@ -93,8 +97,10 @@ def token_cost(
     ``price`` is dollars of one chip for an hour, ``power`` watts of one chip.
     """
     for name, value in (("price", price), ("power", power)):
-        if value is not None and not 0 <= value < float("inf"):
-            raise InputError(f"{name} is {value}", hint="dollars a chip-hour, as in 2.5; watts of a chip, as in 700")
+        if value is not None and not (isinstance(value, int | float) and 0 <= value < float("inf")):
+            raise InputError(
+                f"{name} is {quoted(value)}", hint="dollars a chip-hour, as in 2.5; watts of a chip, as in 700"
+            )
     return TokenCost(time * chips / tokens * MILLION / HOUR, price, power)
 
 
