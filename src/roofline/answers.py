@@ -110,7 +110,7 @@ class Answer(ABC):
         >>> round(float(frame["time"].max()) * 1e6, 1), frame.attrs["units"]["time"]
         (40.7, 's')
         """
-        names, rows, units = plain_table(self.table().largest())
+        names, rows, units = self.plain_table()
         try:
             pandas = import_module("pandas")
         except ImportError:
@@ -118,6 +118,10 @@ class Answer(ABC):
         frame = pandas.DataFrame(rows, columns=names)
         frame.attrs["units"] = units
         return frame
+
+    def plain_table(self) -> tuple[list[str], list[list[Any]], dict[str, str]]:
+        """Names, rows and units of its largest table, as a data frame and a CSV file have them."""
+        return plain_table(self.table().largest())
 
     def plot(self, kind: str | None = None, *, theme: str = "light") -> Any:
         """Draw it: its usual picture, or one of another ``kind``; an answer without one says what has.

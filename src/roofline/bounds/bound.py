@@ -401,6 +401,28 @@ class Bound(Comparable):
             yield from (BLANK, _plans(self))
         yield from (BLANK, assumes(without(self.assumptions, ("alike",))), incomplete(self.incomplete))
 
+    def plain_table(self) -> tuple[list[str], list[list[Any]], dict[str, str]]:
+        """Over arrays a row for each of their entries: sizes that vary, times, what binds.
+
+        >>> from roofline import bound
+        >>> frame = bound("bf16[B, D] * bf16[D, F]", on="h100", B=[64, 4096], D=8192, F=8192).to_pandas()
+        >>> list(frame), frame["B"].tolist(), frame["bound_by"].tolist()
+        (['B', 'lower', 'op_by_op', 'upper', 'bound_by'], [64, 4096], ['hbm', 'tensor'])
+        """
+        if not is_array(self.lower):
+            return Comparable.plain_table(self)
+        import numpy as np
+
+        sizes = {name: whole(value) for name, value in self.sizes.items() if is_array(value)}
+        times = {"lower": self.lower, "op_by_op": self.op_by_op, "upper": self.upper}
+        columns = {**sizes, **times, "bound_by": self.bound_by.as_names()}
+        rows = np.broadcast_arrays(*columns.values())
+        return (
+            [*columns],
+            [list(row) for row in zip(*(each.ravel().tolist() for each in rows), strict=True)],
+            dict.fromkeys(times, "s"),
+        )
+
     def facts(self) -> Iterator[Fact]:
         """The bounds, what binds, the rates of what was used, and the memory, for a comparison."""
         yield Fact("at best", self.lower, "s", "less")

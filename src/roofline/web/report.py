@@ -21,7 +21,7 @@ from html import escape
 from io import StringIO
 from typing import Any
 
-from roofline.answers import plain_data, plain_table
+from roofline.answers import plain_data
 from roofline.errors import InputError
 from roofline.files import write_text
 from roofline.web.page import Shown, page_of
@@ -104,7 +104,7 @@ def _save_table(shown: list[Shown], name: str, command: Sequence[str]) -> None:
     """Its largest table; a column's unit stands behind its name."""
     import csv
 
-    names, rows, units = plain_table(_method(shown, "table", name)().largest())
+    names, rows, units = _method(shown, "plain_table", name)()
     written = StringIO()
     csv.writer(written, lineterminator="\n").writerows(
         [[f"{each} ({units[each]})" if each in units else each for each in names], *rows]
