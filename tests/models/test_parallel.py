@@ -176,7 +176,8 @@ def test_sequence_parallelism_sends_the_same_bytes() -> None:
 # ---- the command
 
 
-def test_the_command(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "140")  # in narrower ones names break at their dots
     words = ["llm", "llama-2-70b", "--on", "h200:8", "--tensor", "8", "--batch", "8", "--context", "1024"]
     assert main(words) == 0
     text = capsys.readouterr().out
