@@ -1,6 +1,6 @@
 """Random states of every page: what stands on the screen is what ``--json`` says, and an address brings all of it back.
 
-Fifty states of each page are asked under ROOFLINE_LONG=1, one of most pages without.
+Fifty states of each page are asked under ROOFLINE_LONG=1, one of the model page without.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ PAGES: dict[str, Callable[[random.Random], Asked]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("page", PAGES if LONG else ["model", "sharding"])
+@pytest.mark.parametrize("page", PAGES if LONG else ["model"])
 def test_what_a_page_shows_is_what_json_says(tab: Tab, explorer: str, page: str) -> None:
     dice = random.Random(f"states of {page}")
     tab.page.goto(f"{explorer}#/chips?filter=nothing" if page != "chips" else f"{explorer}#/chips?pick=l4,a100")
