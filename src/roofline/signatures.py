@@ -27,8 +27,9 @@ from roofline.errors import InputError, RooflineError, quoted
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
-#: Sizes that a question takes by names of the caller's own.
+#: Sizes that a question takes by names of the caller's own, and figures of a machine by theirs.
 NAMED_SIZES = Parameter("named_sizes", Parameter.VAR_KEYWORD, annotation="Any")
+NAMED_FIGURES = Parameter("overrides", Parameter.VAR_KEYWORD, annotation="Any")
 
 
 #: Parameters from which on ``help()`` leaves out those that a docstring does not explain in its own words.
@@ -48,9 +49,9 @@ class ShortSignature(Signature):
         for each in self.parameters.values():
             if left and each.name not in common:
                 continue
-            if each.kind is Parameter.KEYWORD_ONLY and "*" not in words:
+            if each.kind is Parameter.KEYWORD_ONLY and not any(word.startswith("*") for word in words):
                 words.append("*")
-            star = "**" if each.kind is Parameter.VAR_KEYWORD else ""
+            star = "**" if each.kind is Parameter.VAR_KEYWORD else "*" if each.kind is Parameter.VAR_POSITIONAL else ""
             words.append(f"{star}{each.name}" + ("" if each.default is Parameter.empty else f"={each.default!r}"))
         return f"({', '.join([*words, '...'] if left else words)})"
 
@@ -78,7 +79,8 @@ def takes(
         for each in rest:
             if each.kind is Parameter.KEYWORD_ONLY and each.name not in but:
                 kept.setdefault(each.name, each)
-        last = [NAMED_SIZES] if NAMED_SIZES in rest else []
+        named = [each for source in sources if not callable(source) for each in source if each.kind is each.VAR_KEYWORD]
+        last = [NAMED_SIZES] if NAMED_SIZES in rest else named[:1]
 
         @wraps(function)
         def asked(*given: Any, **named: Any) -> Any:

@@ -27,7 +27,7 @@ from roofline.hardware import catalog
 from roofline.hardware.machine import Machine
 from roofline.hardware.rate import with_choices
 from roofline.letters import plain
-from roofline.signatures import takes
+from roofline.signatures import NAMED_FIGURES, takes
 
 _SHAPE = re.compile(r"[0-9]+(?:[xX×][0-9]+)*")
 _COUNT = re.compile(r"[0-9]+")
@@ -46,7 +46,7 @@ MEASURED = {
 }  # fmt: skip
 
 
-@takes()
+@takes([NAMED_FIGURES])
 def chip(
     target: str | Machine,
     *,
@@ -65,6 +65,24 @@ def chip(
 
     >>> chip("h100", hbm="3 TB/s").memories[0].bandwidth.basis
     'given'
+
+    A chip that is not in the catalog is a file with what is known of it; more keys are in ``docs/machines.md``:
+
+    >>> import os, tempfile
+    >>> path = os.path.join(tempfile.mkdtemp(), "mine.toml")
+    >>> with open(path, "w") as file:
+    ...     _ = file.write('''
+    ...         [chip.mine]
+    ...         name = "My accelerator"
+    ...         [chip.mine.unit.matrix]
+    ...         peak.bf16 = "312 TFLOP/s"
+    ...         [[chip.mine.memory]]
+    ...         level = "hbm"
+    ...         bandwidth = "2 TB/s"
+    ...         capacity = "80 GB"
+    ...     ''')
+    >>> chip("mine", files=[path]).name, chip(path).memories[0].capacity.value
+    ('My accelerator', 80000000000.0)
     """
     try:
         machine, shape, slices = _resolve(target, files)
