@@ -46,6 +46,8 @@ def test_times_of_requests_are_gathered(tmp_path: Path) -> None:
         ("time,rate\n", "no rows below"),
         ("time,rate\n0,fast\n", "line 2: 'fast' is not a number"),
         ("time,rate\n0,1\n0,2\n", "do not rise"),
+        ("time,rate\n-1,1\n0,2\n", "a time of -1 s in a trace; seconds from 0 on, in order"),
+        ("time,prompt,output\n-1,64,16\n1.5,32,8\n", "a time of -1 s in a trace"),
         ("time,rate\n0,0\n", "without requests"),
         ("time,rate\n0,1\n9,-2\n", "a rate of -2 requests/s"),
         ("", "no column time"),

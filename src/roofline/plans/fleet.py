@@ -42,6 +42,8 @@ class Trace:
         """Make a trace: as many rates as stretches of time."""
         if len(times) != len(rates) + 1 or any(later <= first for first, later in pairwise(times)):
             raise InputError("times of a trace do not rise", hint="one row a moment, in order")
+        if times[0] < 0:
+            raise InputError(f"a time of {times[0]:g} s in a trace", hint="seconds from 0 on, in order")
         hint = "rates of 0 or more requests a second, one of them above 0"
         wrong = next((rate for rate in rates if not 0 <= rate < math.inf), None)
         if wrong is not None:
