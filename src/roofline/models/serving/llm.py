@@ -9,7 +9,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, overload
@@ -70,8 +70,7 @@ class ServingQuestion:
                     f"{spelled(option)} is about one configuration", hint=f"give {spelled(name)} one value"
                 )
             found.append(value)
-        listed = (name for name, value in self.arguments.items() if is_several(value) and not isinstance(value, tuple))
-        several = next(listed, None)
+        several = next(iter(_listed(self.arguments)), None)
         if several is not None:
             raise InputError(f"{spelled(option)} is about one configuration", hint=f"give {spelled(several)} one value")
         return found
@@ -86,6 +85,11 @@ def further_answers(asked: ServingQuestion, found: Any) -> Iterator[FurtherAnswe
 def is_several(value: Any) -> bool:
     """Whether a size has several values."""
     return isinstance(value, list | tuple | range) or is_array(value)
+
+
+def _listed(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments with several values; a tuple is one value of several parts, as an image's size."""
+    return {name: value for name, value in arguments.items() if is_several(value) and not isinstance(value, tuple)}
 
 
 def _is_absent(value: Any) -> bool:
@@ -372,11 +376,7 @@ MOST_STEPS, MOST_LAYOUTS = 100_000, 1_000
 def _check_lists(asked: ServingQuestion) -> None:
     """Refuse lists of sizes or layouts that make one answer of more steps than anybody reads."""
     given = {**asked.sizes, **asked.arguments}
-    listed = {
-        name: value.size if is_array(value) else len(value)
-        for name, value in given.items()
-        if is_several(value) and not isinstance(value, tuple)
-    }
+    listed = {name: value.size if is_array(value) else len(value) for name, value in _listed(given).items()}
     steps, layouts = 1, 1
     for name, count in listed.items():
         steps, layouts = (steps, layouts * count) if name in OPTIONS else (steps * count, layouts)
