@@ -274,8 +274,10 @@ Padding: TypeAlias = int | Literal["same"]
 
 _SAME: Padding = "same"
 
-#: With open sizes, counting taps goes through them one by one.
-MOST_TAPS = 1_000
+#: With open sizes the count of taps has a term for each: a longer one takes seconds, and nobody reads it.
+MOST_TAPS = 100
+#: Strides of a dilated window whose elements are looked at one by one.
+MOST_STEPS = 1_000
 
 
 class Window(NamedTuple):
@@ -327,7 +329,10 @@ class Window(NamedTuple):
                 hint="give the size of the kernel, or count padded positions",
             )
         if self.k > MOST_TAPS and not isinstance(L, int):
-            raise SizeError(f"taps of a window of {self.k} are not told apart", hint="count padded positions")
+            raise SizeError(
+                f"with an open size at most {MOST_TAPS} taps of a window are counted, not {self.k}",
+                hint="give the size, or count padded positions",
+            )
         return valid_taps(L, R, self.k, stride=self.stride, low=self._low(L, R), dilation=self.dilation)
 
     def reached(self, L: Size, R: Size) -> Size:
@@ -459,7 +464,7 @@ class Reach(NamedTuple):
         length, results, taps, low = map(int, sizes)
         shared = gcd(self.stride, self.dilation)
         step, apart = self.stride // shared, self.dilation // shared
-        if min(step, taps) > MOST_TAPS:
+        if min(step, taps) > MOST_STEPS:
             return None
         first = -low % shared
         length, low = max(0, -(-(length - first) // shared)), (low + first) // shared
