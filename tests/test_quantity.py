@@ -1,11 +1,14 @@
 """Figures with units: what reads, what does not and what the message says, and what is printed."""
 
 import math
+import re
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import roofline
 from roofline.errors import QuantityError
 from roofline.quantity import UNITS, format_number, format_quantity, kind_of, parse
 from tests.strategies import for_each
@@ -242,3 +245,11 @@ def test_plain_numbers_print(value, text):
 @given(st.floats(min_value=1e-12, max_value=1e26), st.sampled_from(["B", "B/s", "FLOP", "FLOP/s", "Hz"]))
 def test_what_is_printed_reads_back(value, unit):
     assert parse(format_quantity(value, unit, digits=6), unit) == pytest.approx(value, rel=1e-5)
+
+
+def test_percentages_are_written_by_one_helper() -> None:
+    own = re.compile(r":[,.0-9]*%\}")
+    source = Path(roofline.__file__).parent
+    found = [p.name for p in source.rglob("*.py") if own.search(p.read_text(encoding="utf-8"))]
+    assert own.search('f"{share:.0%}"')
+    assert found == ["quantity.py"]

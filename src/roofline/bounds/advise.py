@@ -41,7 +41,7 @@ from roofline.hardware.overrides import changed_figures
 from roofline.hardware.rate import figure_value, main_level
 from roofline.notation import program
 from roofline.notation.structure import Step
-from roofline.quantity import format_amount, format_quantity
+from roofline.quantity import format_amount, format_percent, format_quantity
 from roofline.sections import BLANK, Amount, Column, Headline, Row, Section, Sentences, Table, figures, incomplete
 from roofline.signatures import takes
 from roofline.sizes import LARGEST
@@ -198,7 +198,8 @@ def _narrower_storage(asked: Question, answer: Bound) -> Iterator[Proposal[Bound
         for name in _formats(asked, narrower, chosen):
             formats = {o.position: name for o in chosen if dtypes.get(o.dtype).bits > dtypes.get(name).bits}
             sent = any(part.op.kind == "collective" for part in answer.ops)
-            reason = "fewer bytes to load and to send" if sent else f"{_ROLE_WORD[role]} are {share:.0%} of the bytes"
+            loaded = f"{_ROLE_WORD[role]} are {format_percent(share)} of the bytes"
+            reason = "fewer bytes to load and to send" if sent else loaded
             yield from _retyped(asked, formats, f"{name} {_ROLE_WORD[role]}", reason)
     if len({o.role for o in inputs}) > 1:
         for name in _formats(asked, narrower, inputs):

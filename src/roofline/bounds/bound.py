@@ -617,7 +617,7 @@ def amount_cells(part: OpBound, sends: bool) -> tuple[Cell, ...]:
 def share_of(time: Size, whole: Size) -> str:
     """A part of the time that operations take one after the other, as a percentage; blank where it is none."""
     share = float(time) / float(whole) if whole else 0.0
-    return "" if not time else f"{share:.0%}" if share >= 0.0995 else f"{share:.1%}" if share >= 0.0005 else "<0.1%"
+    return format_percent(share, 0 if share >= 0.0995 else 1) if time else ""
 
 
 def _bound_by(part: OpBound) -> str:

@@ -26,7 +26,7 @@ from roofline.hardware.machine import Figure, Machine, figure_unit
 from roofline.hardware.network import bisection_bandwidth, network
 from roofline.hardware.rate import main_level, rate, ridge
 from roofline.hardware.targets import chips as all_chips
-from roofline.quantity import format_number, format_quantity, parse
+from roofline.quantity import format_number, format_percent, format_quantity, parse
 from roofline.sections import BLANK, Amount, Column, CrossTable, Headline, Row, Section, Sentences, Table, figures
 from roofline.signatures import takes
 from roofline.work import Key
@@ -227,7 +227,7 @@ def _figures(machine: Machine) -> list[tuple[str, str, Amount, Figure]]:
     for unit in machine.units:
         rows += [(unit.name, dtype, Amount(peak.value, "FLOP/s"), peak) for dtype, peak in unit.peaks.items()]
         rows += [
-            (unit.name, f"{dtype} best matmul", Amount(share.value, "", f"{share.value:.0%}"), share)
+            (unit.name, f"{dtype} best matmul", Amount(share.value, "", format_percent(share.value)), share)
             for dtype, share in unit.achievable.items()
         ]
     for memory in machine.memories:

@@ -23,7 +23,7 @@ from roofline.bounds.traffic import POLICIES, Tile, check_policy
 from roofline.errors import InputError, quoted
 from roofline.hardware.machine import Machine
 from roofline.hardware.rate import WARM, data_level
-from roofline.quantity import format_quantity, parse
+from roofline.quantity import format_percent, format_quantity, parse
 from roofline.signatures import MEANINGS
 from roofline.sizes import UNEVEN, check, is_array
 from roofline.statements import Assumption
@@ -225,7 +225,7 @@ class Conventions:
         """What an estimate was asked with."""
         found = []
         if self.overlap is not None:
-            found.append(f"the estimate lets {self.overlap:.0%} of the shorter times overlap")
+            found.append(f"the estimate lets {format_percent(self.overlap)} of the shorter times overlap")
         if self.overhead is not None:
             found.append(f"the estimate adds {format_quantity(self.overhead, 's')} for every operation started")
         return [Assumption("estimate", text) for text in found]

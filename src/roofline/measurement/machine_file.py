@@ -23,7 +23,7 @@ from roofline.hardware.rate import choose_unit, main_level
 from roofline.measurement.levels import Level
 from roofline.measurement.result import VERSION, Ceiling, Conditions, Curve, Measurement, ShapeTable
 from roofline.measurement.samples import SampleSummary
-from roofline.quantity import format_quantity
+from roofline.quantity import format_percent, format_quantity
 
 #: The chip that stands for all threads, the one for a single thread, and the one for an accelerator.
 ALL, ONE, DEVICE = "this", "this-core", "this-device"
@@ -420,7 +420,7 @@ def figure_toml(value: float, source: str, date: str, note: str = "") -> str:
 def spread(summary: SampleSummary) -> str:
     """Say the quartiles, on how many windows they rest, and how fast the cores went."""
     meanwhile = f", at {summary.clock / 1e9:.2f} GHz" if summary.clock else ""
-    windows = f"{summary.samples} windows, {summary.clean:.0%} clean"
+    windows = f"{summary.samples} windows, {format_percent(summary.clean)} clean"
     return f"quartiles {summary.low:.4g} to {summary.high:.4g} of {windows}{meanwhile}"
 
 

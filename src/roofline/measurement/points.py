@@ -92,7 +92,7 @@ class MeasuredPoint:
         found, slower = self.expected, self.run.seconds > self.expected.high
         times = self.run.seconds / found.value
         ends = " to ".join(format_quantity(end, "s") for end in (found.low, found.high))
-        of = f"{times:.2g} times" if slower else f"{times:.0%} of"
+        of = f"{times:.2g} times" if slower else f"{format_percent(times)} of"
         usual = format_quantity(found.value, "s")
         return f"{'slower' if slower else 'faster'} than its kind usually is: {of} {usual} ({ends}, 80%)"
 
@@ -296,7 +296,7 @@ def expected_sections(points: Sequence[MeasuredPoint], library: str) -> Iterator
 def _expected_row(point: MeasuredPoint) -> Row:
     found = point.expected
     assert found is not None
-    share = f"{point.run.seconds / float(found.value):.0%}"
+    share = format_percent(point.run.seconds / float(found.value))
     return Row(
         (point.run.name, Amount(point.run.seconds, "s"), Amount(found.value, "s"), share, found.kernels[0].basis)
     )
@@ -352,15 +352,16 @@ def _cells(point: MeasuredPoint) -> tuple[str | Amount, ...]:
         Amount(run.seconds, "s"),
         Amount(run.flops / run.seconds, "FLOP/s") if run.flops else "",
         Amount(run.bytes / run.seconds, "B/s") if run.bytes else "",
-        f"{point.fraction:.0%}" if point.fraction >= 0.1 else f"{100 * point.fraction:.2g}%",
+        format_percent(point.fraction),
         str(point.bound.bound_by or ""),
     )
 
 
 def _explained(point: MeasuredPoint) -> str:
     shares = [(effect.name, effect.seconds / point.run.seconds) for effect in point.effects]
-    named = [f"{name} {share:.0%}" for name, share in shares if share >= 0.01] or ["no effect of 1%"]
+    named = [f"{name} {format_percent(share)}" for name, share in shares if share >= 0.01] or ["no effect of 1%"]
     rest = 1 - sum(share for _, share in shares)
     if abs(rest) < 0.01:
         return ", ".join(named)
-    return ", ".join(named) + (f"; unexplained {rest:.0%}" if rest > 0 else f"; {-rest:.0%} more than it took")
+    left = f"; unexplained {format_percent(rest)}" if rest > 0 else f"; {format_percent(-rest)} more than it took"
+    return ", ".join(named) + left

@@ -11,7 +11,7 @@ from typing import Any
 from roofline.answers import Answer
 from roofline.measurement.levels import Level, agreed_curve, extended_capacity, find_levels
 from roofline.measurement.samples import CHANGED, CONFIRMED, SampleSummary, kind_of_doubt
-from roofline.quantity import format_number, format_quantity
+from roofline.quantity import format_number, format_percent, format_quantity
 from roofline.sections import BLANK, Amount, Column, Headline, Row, Section, Sentences, Table, figures
 
 #: Before a figure in doubt.
@@ -300,9 +300,9 @@ class Measurement(Answer):
         if any(_is_function(ceiling) for ceiling in self.ceilings):
             yield from (BLANK, _function_table(self))
         yield BLANK
-        trust = [f"{self.clean:.0%} of the windows were clean, {told.seconds:g} s in all"]
+        trust = [f"{format_percent(self.clean)} of the windows were clean, {told.seconds:g} s in all"]
         if any(not ceiling.summary.confirmed for ceiling in self.ceilings):
-            trust.insert(0, f"{MARK}no second round on cores of its own came within {CONFIRMED:.0%} of it")
+            trust.insert(0, f"{MARK}no second round on cores of its own came within {format_percent(CONFIRMED)} of it")
         yield Sentences(trust, "quiet")
         yield Sentences(self.warnings(), "warning")
 
@@ -361,22 +361,23 @@ class Measurement(Answer):
         if self.unsteady:
             said.append("contended: kernels that need no memory changed their speed; others share these cores unseen")
         if self.others_busy:
-            used = f"{self.conditions.others or 0.0:.0%} of the cores' time"
+            used = f"{format_percent(self.conditions.others or 0.0)} of the cores' time"
             how = "; this process went before them" if self.conditions.ahead else ""
             said.append(f"contended: others used {used}{how}")
         if self.unconfirmed > UNCONFIRMED:
             said.append(
-                f"contended: {self.unconfirmed:.0%} of the figures rest on one round that no other came near, "
-                f"or on cores that others used too; {'' if self.conditions.device else 'more time (--seconds) or '}"
+                f"contended: {format_percent(self.unconfirmed)} of the figures rest on one round that no other came "
+                "near, or on cores that others used too; "
+                f"{'' if self.conditions.device else 'more time (--seconds) or '}"
                 "quieter times may give higher ones"
             )
         if self.ran < UNCONTENDED:
             said.append(
-                f"contended: a thread was held up in {1 - self.ran:.0%} of the windows; figures are the best round's, "
-                "and quieter times may give higher ones"
+                f"contended: a thread was held up in {format_percent(1 - self.ran)} of the windows; figures are the "
+                "best round's, and quieter times may give higher ones"
             )
         if self.clean < UNCONTENDED * self.ran:
-            share = f"{1 - self.clean / self.ran:.0%} of the windows"
+            share = f"{format_percent(1 - self.clean / self.ran)} of the windows"
             how = "contended" if self.mostly_shared else "shared cores"
             said.append(f"{how}: others used the cores in {share}, unseen by this system; those do not count")
         if not self.conditions.pinned:
@@ -535,7 +536,7 @@ def _bandwidth(value: float) -> Amount:
 
 
 def _share(summary: SampleSummary) -> str:
-    return f"{summary.clean:.0%}"
+    return format_percent(summary.clean)
 
 
 def _quartiles(summary: SampleSummary, unit: str) -> str:

@@ -23,6 +23,8 @@ from itertools import pairwise
 from statistics import median
 from typing import NamedTuple
 
+from roofline.quantity import format_percent
+
 #: The least share of the wall time that every thread must have run for a window to count.
 CLEAN = 0.97
 
@@ -164,7 +166,7 @@ def summarise(
         doubts.append(f"{SHARED}: others were busy on them in the best round")
     medians = [one.median for one in alike]
     if len(rounds) > 1 and sum(_near(medians[0], other) for other in medians) < 2:
-        doubts.append(f"{ALONE}: no other came within {CONFIRMED:.0%} of the best")
+        doubts.append(f"{ALONE}: no other came within {format_percent(CONFIRMED)} of the best")
     usual = quantile(medians, 0.75 if smaller_is_better else 0.25)
     if max(usual, value) > ROUNDS_APART * min(usual, value):
         doubts.append(f"{ROUNDS_DIFFER}: from {value:.3g}, a quarter of them beyond {usual:.3g}")

@@ -52,7 +52,7 @@ from roofline.plans.search import Assessment, Deployment, GroupSearch, Reason, S
 from roofline.plans.simulation import simulation_sections
 from roofline.plans.speculation import Acceptance, Speculating
 from roofline.progress import counted, stopped, tell
-from roofline.quantity import Figure, figure, format_amount, format_number, parse
+from roofline.quantity import Figure, figure, format_amount, format_number, format_percent, parse
 from roofline.sections import BLANK, Amount, Column, Headline, Pairs, Row, Section, Sentences, Table, assumes, figures
 from roofline.signatures import listed_names, spelled, takes
 from roofline.sizes import plain_numbers
@@ -229,8 +229,8 @@ class DeploymentPlan(Answer):
         if found.cost > best.cost:
             text = f"beaten by {best.deployment}: {self._cost(found)} against {self._cost(best)}"
             return Reason("beaten", text + self._cheaper_below(found), found.cost / best.cost)
-        text = f"beaten by {best.deployment}: as dear, and {found.tightness:.0%} of a limit or of the rate it can "
-        text += f"serve against {best.tightness:.0%}"
+        text = f"beaten by {best.deployment}: as dear, and {format_percent(found.tightness)} of a limit or of the "
+        text += f"rate it can serve against {format_percent(best.tightness)}"
         return Reason("beaten", text + self._cheaper_below(found), found.tightness / best.tightness)
 
     def _cheaper_below(self, found: Assessment) -> str:
@@ -278,7 +278,7 @@ class DeploymentPlan(Answer):
         if best.token_gap is not None and self.asked.load.output > 1:
             times.append(f"ITL {share} {format_amount(best.token_gap.percentile, 's')}")
         most = f"{format_number(best.largest_rate)}/s it can serve"
-        times.append(f"{self.asked.load.rate / best.largest_rate:.0%} of the {most}")
+        times.append(f"{format_percent(self.asked.load.rate / best.largest_rate)} of the {most}")
         lines.append(", ".join(times))
         lines += self._margin(best)
         return [*lines, *cost_lines(self.asked, best)]
@@ -316,7 +316,7 @@ class DeploymentPlan(Answer):
             cells = (
                 str(each), each.takes_prompts, Amount(choice.cost, "", self._cost(choice).partition(" ")[0]),
                 *(Amount(time.percentile, "s") if time is not None and time.mean else "" for time in times),
-                Amount(load, "", f"{load:.0%}"),
+                Amount(load, "", format_percent(load)),
                 choice.bound_by, self._against(choice),
             )  # fmt: skip
             return Row(cells, "strong" if choice is self.best else "")
@@ -373,8 +373,8 @@ class DeploymentPlan(Answer):
         said = [
             floors if asked.library is None else expected,
             f"{arrivals}; lengths of answers {lengths}; each replica has an even share of the requests",
-            f"engines use {asked.memory_share:.0%} of a chip's memory; a sequence keeps {asked.load.peak_context:,} "
-            f"tokens at its longest and has {asked.load.mean_context:,} on average",
+            f"engines use {format_percent(asked.memory_share)} of a chip's memory; a sequence keeps "
+            f"{asked.load.peak_context:,} tokens at its longest and has {asked.load.mean_context:,} on average",
             "TTFT: the waits for a place and for prefill, and prefill; TPOT: a request's mean gap between tokens; ITL: "
             "the gap between any two tokens",
         ]

@@ -23,7 +23,7 @@ from roofline.models.serving.cost import TokenCost, chip_power, token_cost
 from roofline.plans.question import PlanQuestion
 from roofline.plans.replicas import Replica, UnloadedReplica
 from roofline.plans.search import Assessment, Deployment, Search
-from roofline.quantity import format_amount, format_number
+from roofline.quantity import format_amount, format_number, format_percent
 from roofline.sections import BLANK, Amount, Cell, Column, Headline, Row, Section, Table, figures
 
 
@@ -60,7 +60,7 @@ def million_tokens(asked: PlanQuestion, choice: Assessment) -> dict[str, TokenCo
 def cost_lines(asked: PlanQuestion, choice: Assessment) -> Iterator[str]:
     """Dollars of tokens and the ceiling of their energy, in words."""
     both = million_tokens(asked, choice)
-    shared = f"prefill has {choice.prefill_share:.0%} of the chip time used"
+    shared = f"prefill has {format_percent(choice.prefill_share)} of the chip time used"
     dollars = [
         f"${format_number(float(cost.dollars))} a million {name} tokens"
         for name, cost in both.items()

@@ -22,7 +22,7 @@ from roofline.hardware import chip as machine_named
 from roofline.models.description import Model
 from roofline.plans.load import LENGTHS
 from roofline.plans.speculation import Speculating
-from roofline.quantity import format_number, parse
+from roofline.quantity import format_number, format_percent, parse
 from roofline.signatures import spelled
 from roofline.sizes import check
 
@@ -111,7 +111,7 @@ class Load:
     @property
     def said(self) -> str:
         """The load in a phrase."""
-        shared = f", {self.shared:.0%} of it cached" if self.shared else ""
+        shared = f", {format_percent(self.shared)} of it cached" if self.shared else ""
         rate = format_number(self.rate)
         unit = "request/s" if self.rate == 1 else "requests/s"
         return f"{rate} {unit}, prompts of {self.prompt:,} tokens{shared}, answers of {self.output:,}"

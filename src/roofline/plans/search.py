@@ -32,7 +32,7 @@ from roofline.models.serving.disaggregation import link_bandwidth
 from roofline.plans.load import LatencyUnderLoad, LoadedServer, ServerTimes
 from roofline.plans.question import LIMIT_NAMES, PlanQuestion
 from roofline.plans.replicas import FORMATS, Replica, UnloadedReplica, divides, replicas
-from roofline.quantity import format_amount, format_number
+from roofline.quantity import format_amount, format_number, format_percent
 
 #: Reasons in the order in which they are looked for.
 KINDS = ("legal", "fit", "limit", "rate", "load", "beaten")
@@ -515,6 +515,6 @@ def _does_not_fit(times: UnloadedReplica) -> Reason:
     needs, may = float(times.memory.total), times.capacity
     weights = format_amount(times.memory.parts["weights"], "B")
     over, has = format_amount(needs - may, "B"), format_amount(may, "B")
-    share = f"{times.asked.memory_share:.0%} of {times.memory.level}"
+    share = f"{format_percent(times.asked.memory_share)} of {times.memory.level}"
     text = f"does not fit by {over} a chip: weights {weights} and one sequence, of {has} ({share})"
     return Reason("fit", text, needs / may)

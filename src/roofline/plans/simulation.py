@@ -18,6 +18,7 @@ import numpy as np
 from roofline.errors import InputError
 from roofline.plans.load import LENGTHS, LatencyUnderLoad, ServerTimes
 from roofline.plans.queueing import weighted_percentile
+from roofline.quantity import format_percent
 from roofline.sections import BLANK, Amount, Column, Headline, Row, Section, Table, figures
 
 #: Groups of consecutive requests, whose means say how sure the mean of all is.
@@ -197,5 +198,7 @@ def simulation_sections(
             cells = (Amount(getattr(each, which), "s") for each in (expected, measured, error))
             rows.append(Row((f"{label}, {word}", *cells)))
     columns = (Column(), *figures("closed form", "simulated", "standard error"))
-    head = Headline("simulated", f"one replica, {requests:,} requests at {found.utilisation:.0%} of its rate", level=2)
+    head = Headline(
+        "simulated", f"one replica, {requests:,} requests at {format_percent(found.utilisation)} of its rate", level=2
+    )
     return BLANK, head, Table(columns, rows, "simulated", indent=4)

@@ -31,7 +31,7 @@ from roofline.models.config import load
 from roofline.models.description import Layer, Model
 from roofline.models.parallelism.layout import Parallelism, pool, take_layout_options
 from roofline.models.serving.bound import serve_bound
-from roofline.quantity import format_amount
+from roofline.quantity import format_amount, format_percent
 from roofline.sections import BLANK, Amount, Column, Headline, Row, Section, Table, figures, paragraph
 from roofline.signatures import takes
 
@@ -200,7 +200,7 @@ def _weights(asked: StepQuestion, before: Bound) -> Iterator[Proposal[Bound]]:
     """Store the matrices in fewer bits; the arithmetic stays what it is."""
     compute = asked.arguments.get("compute") or _arithmetic(before)
     for name in NARROWER.get(_widest(before, "weight"), ()):
-        reason = f"weights are {_share(before, 'weight'):.0%} of the bytes"
+        reason = f"weights are {format_percent(_share(before, 'weight'))} of the bytes"
         yield _with(asked, f"{name} weights", reason, weights=name, compute=compute)
 
 
@@ -210,11 +210,11 @@ def _kv(asked: StepQuestion, before: Bound) -> Iterator[Proposal[Bound]]:
     stored = NARROWER.get(_widest(before, "weight"), ())
     for name in NARROWER_KV.get(_widest(before, "kv"), ()):
         share = _share(before, "kv")
-        bytes_ = f"they are {share:.0%} of the bytes"
+        bytes_ = f"they are {format_percent(share)} of the bytes"
         why = f"attention multiplies in {name}" if before.kind == "compute-bound" else bytes_
         yield _with(asked, f"{name} keys and values", why, kv=name)
         if name in stored:
-            reason = f"together they are {share + _share(before, 'weight'):.0%} of the bytes"
+            reason = f"together they are {format_percent(share + _share(before, 'weight'))} of the bytes"
             yield _with(asked, f"{name} weights, keys and values", reason, weights=name, kv=name, compute=compute)
 
 
@@ -292,7 +292,7 @@ def _less_to_see(asked: StepQuestion, before: Bound) -> Iterator[Proposal[Bound]
     if asked.phase in ("decode", "mixed"):
         context = asked.arguments["context"]
         if context >= 2:
-            reason = f"keys and values are {_share(before, 'kv'):.0%} of the bytes"
+            reason = f"keys and values are {format_percent(_share(before, 'kv'))} of the bytes"
             yield _with(asked, f"a context of {context // 2}", reason, context=context // 2)
     if asked.phase == "prefill" and not asked.arguments.get("past") and asked.arguments["prompt"] >= 2:
         half = asked.arguments["prompt"] // 2

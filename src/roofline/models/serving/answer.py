@@ -361,8 +361,8 @@ def _phase_in_words(name: str, phase: Bound, found: Serving) -> Iterator[Section
     if name == "decode":
         made += f", {format_number(float(1 / phase.lower))} tokens/s for each user"
     moved = phase.times.get(found.memory.level)
-    used = "" if moved is None else f", {_share(moved / phase.lower)} of bandwidth"
-    flops = "" if phase.utilisation is None else f" · {_share(phase.utilisation)} of peak FLOP/s"
+    used = "" if moved is None else f", {format_percent(moved / phase.lower)} of bandwidth"
+    flops = "" if phase.utilisation is None else f" · {format_percent(phase.utilisation)} of peak FLOP/s"
     lines += [
         f"{made}{flops}{used}",
         *([] if phase.expectation is None else [phase.expectation.in_words()]),
@@ -375,11 +375,6 @@ def _phase_in_words(name: str, phase: Bound, found: Serving) -> Iterator[Section
         alone = "at none" if flips["matrices"] is None else f"from {flips['matrices']:,}"
         lines.append(f"compute-bound {whole} at this context; the matrices alone {alone}")
     yield Sentences(lines, indent=4)
-
-
-def _share(share: Any) -> str:
-    """A share in per cent, with digits below one."""
-    return f"{float(share):.0%}" if share >= 0.01 else format_percent(share)
 
 
 def _over_several_chips(phase: Bound, found: Serving, name: str) -> list[str]:

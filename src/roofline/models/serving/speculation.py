@@ -29,7 +29,7 @@ from roofline.models.config import load
 from roofline.models.description import Layer, Model
 from roofline.models.serving import serve_bound
 from roofline.models.serving.generation import FORM_TEXT, check_form, single_size, time_in_form
-from roofline.quantity import format_amount, format_number
+from roofline.quantity import format_amount, format_number, format_percent
 from roofline.sections import Section, paragraph
 from roofline.signatures import spelled, takes
 from roofline.sizes import Size, plain_numbers
@@ -98,7 +98,7 @@ class Speculation(Answer):
         drafting, checking = format_amount(asked.drafting, "s"), format_amount(asked.checking, "s")
         each, plain = format_amount(asked.time_per_token, "s"), format_amount(self.plain, "s")
         lines = [
-            f"{asked.length} tokens by {self.by}, each accepted with probability {self.acceptance:.0%} "
+            f"{asked.length} tokens by {self.by}, each accepted with probability {format_percent(self.acceptance)} "
             "if all before it are",
             f"{format_number(asked.tokens)} tokens a check on average, the model's own among them, for {drafting} of "
             f"drafting and {checking} of checking",

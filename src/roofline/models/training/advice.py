@@ -47,7 +47,7 @@ from roofline.models.parallelism.schedules import SCHEDULES, schedule
 from roofline.models.serving.advice import native_formats
 from roofline.models.training.answer import Training
 from roofline.models.training.passes import POLICIES
-from roofline.quantity import format_quantity
+from roofline.quantity import format_percent, format_quantity
 from roofline.sizes import is_array, is_symbol, maximum, product
 
 #: The share of a step that a pipeline may wait for little.
@@ -85,7 +85,7 @@ class Limit:
     def __str__(self) -> str:
         name = f"{self.axis} {self.ways:,}"
         if self.what == "microbatches":
-            little = f"at most {BUBBLE:.0%} of the step is waiting"
+            little = f"at most {format_percent(BUBBLE)} of the step is waiting"
             return f"{name}: {little} from {self.value:,} microbatches on ({self.now:,.0f} now)"
         if self.value is None:
             return f"{name}: computing covers it at no number of {self.what}"

@@ -14,7 +14,7 @@ from roofline.bounds.footprint import Footprint, fullest
 from roofline.models.description import Model
 from roofline.models.operations_table import longest_operations, off_matrix_unit
 from roofline.models.training.stage import Stage
-from roofline.quantity import format_amount, format_count, format_number
+from roofline.quantity import format_amount, format_count, format_number, format_percent
 from roofline.sections import BLANK, Headline, Listing, Section, Sentences, assumes, incomplete
 from roofline.sizes import Size, ceil_div, is_array, is_symbol, maximum
 from roofline.statements import without
@@ -346,8 +346,8 @@ def _step_in_words(found: Training) -> Iterator[Section]:
     ]
     if found.idle:
         lines.append(
-            f"{format_amount(found.idle, 's')} of the step is waiting for other stages ({float(found.bubble):.1%}), "
-            f"{found.schedule} with {found.microbatches:,} microbatches"
+            f"{format_amount(found.idle, 's')} of the step is waiting for other stages "
+            f"({format_percent(found.bubble, 1)}), {found.schedule} with {found.microbatches:,} microbatches"
         )
     if found.exposed > 0:
         lines.append(f"{format_amount(found.exposed, 's')} of the step is collectives that computing does not cover")
@@ -366,13 +366,14 @@ def _rate_in_words(found: Training) -> str:
     if found.stated is not None:
         how = f"at the stated MFU, {time} a step"
         if found.stated > float(found.most_mfu):
-            how += f" (it cannot be: the floor allows {float(found.most_mfu):.1%})"
+            how += f" (it cannot be: the floor allows {format_percent(found.most_mfu, 1)})"
     elif found.measured is not None:
         how = f"as measured, {time} a step"
     elif found.estimate is not None:
         how = f"as estimated, {time} a step"
-    again = f", {float(found.hfu):.1%} with what is run again" if found.flops > found.model_flops * 1.0001 else ""
-    return f"MFU {float(found.mfu):.1%}{again}, {how}: {format_count(int(found.tokens_per_day))} tokens a day"
+    run_again = found.flops > found.model_flops * 1.0001
+    again = f", {format_percent(found.hfu, 1)} with what is run again" if run_again else ""
+    return f"MFU {format_percent(found.mfu, 1)}{again}, {how}: {format_count(int(found.tokens_per_day))} tokens a day"
 
 
 def _misfit_in_words(found: Training) -> list[Section]:
@@ -402,7 +403,7 @@ def _reached_in_words(found: Training) -> Iterator[Section]:
     elif found.measured > found.upper:
         line += f", and {format_amount(found.measured - found.upper, 's')} more than where nothing overlaps"
     elif found.overlapped is not None:
-        line += f": as if {float(found.overlapped):.0%} of the times overlapped"
+        line += f": as if {format_percent(found.overlapped)} of the times overlapped"
     yield from (Sentences([line], indent=4), BLANK)
 
 

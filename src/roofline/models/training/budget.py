@@ -29,7 +29,7 @@ from roofline.hardware.rate import rate
 from roofline.models.config import load
 from roofline.models.description import Model
 from roofline.models.model_outline import outline
-from roofline.quantity import Figure, figure, format_amount, format_count, format_number
+from roofline.quantity import Figure, figure, format_amount, format_count, format_number, format_percent
 from roofline.sections import Section, word_pairs
 from roofline.sizes import plain_numbers, product
 from roofline.work import Key
@@ -181,7 +181,8 @@ class TokenBudget(Comparable):
         )
         hours = f"{format_number(self.chip_hours)} chip-hours, {format_number(self.chip_years)} chip-years"
         impossible = "; it cannot be: more than the peak" if self.mfu > 1 else ""
-        share = f"{self.mfu:.1%} of {format_amount(self.peak, 'FLOP/s')} {self.dtype}, {self.follows}{impossible}"
+        share = f"{format_percent(self.mfu, 1)} of {format_amount(self.peak, 'FLOP/s')} {self.dtype}"
+        share += f", {self.follows}{impossible}"
         if self.again:
             flops += f"; with the forward pass run again {format_amount(self.flops_run, 'FLOP')}"
         lines = [("work", flops), ("MFU", share), ("hours", hours)]
@@ -200,7 +201,8 @@ class TokenBudget(Comparable):
         """The days or hours, and at which MFU."""
         hours = f"{format_number(self.chip_hours)} chip-hours"
         days = "" if self.days is None else f", {format_number(self.days)} days"
-        return f"TokenBudget {self.model.name}: {hours}{days} at {self.mfu:.1%} MFU on {self.machine.name}"
+        share = format_percent(self.mfu, 1)
+        return f"TokenBudget {self.model.name}: {hours}{days} at {share} MFU on {self.machine.name}"
 
 
 @plain_numbers
@@ -253,9 +255,13 @@ def budget(
         if value is not None and not (isinstance(value, int | float) and math.isfinite(value) and value > 0):
             raise InputError(f"{name} is {value!r}", hint="a number above 0")
     if mfu is not None and mfu > 1:
-        raise InputError(f"an MFU of {mfu:.0%} is more than the peak", hint="a share of it, as in 0.4 or 40%")
+        raise InputError(
+            f"an MFU of {format_percent(mfu)} is more than the peak", hint="a share of it, as in 0.4 or 40%"
+        )
     if mfu is not None and again and mfu > 0.75:
-        raise InputError(f"an MFU of {mfu:.0%} with a forward pass run again", hint="at most 75%: 6 of 8 FLOPs")
+        raise InputError(
+            f"an MFU of {format_percent(mfu)} with a forward pass run again", hint="at most 75%: 6 of 8 FLOPs"
+        )
     shaped = product(machine.shape) * machine.slices if machine.shape else None
     if chips is not None and shaped is not None and chips != shaped:
         raise InputError(f"chips={chips}, and {machine.target} has {shaped}", hint="leave one of them out")
