@@ -215,6 +215,9 @@ def test_output_is_put_in_place(monkeypatch: pytest.MonkeyPatch) -> None:
     expected = "  ```python\n  >>> 1 + 1\n  2\n  >>> a = 2\n  >>> a\n  2\n  ```\n"
     assert update_docs.updated(stale + python, "page") == fresh + expected
     assert update_docs.updated(fresh, "page") == fresh
+    cut = update_docs.elided(["one: 1 ms", "...", "two: 2 ms", "..."], ["one: 3 ms", "", "two: 4 ms", "three"])
+    assert cut == ["one: 3 ms", "...", "two: 4 ms", "..."]
+    assert update_docs.elided(["...", "gone"], ["a", "b"]) == ["a", "b"]
 
 
 def test_console_examples_have_the_tones_of_a_terminal() -> None:

@@ -1,6 +1,7 @@
 """Run every example of the README and the docs and put what it shows in place of what is written.
 
-``python -m tests.update_docs [page …]``. Output that still matches, wildcards included, stays as it is.
+``python -m tests.update_docs [page …]``. Output that still matches, wildcards included, stays as it is;
+of lines between ``...`` those that are most like them take their place.
 """
 
 from __future__ import annotations
@@ -8,16 +9,42 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
+from collections.abc import Sequence
+from difflib import SequenceMatcher
 from pathlib import Path
 
 from roofline.cli import main
 from tests.doc_blocks import blocks, differences, documents, prepare, python_differences
 
+#: Lines of which less than this is as it was are other lines: then all of the output is written.
+ALIKE = 0.6
+
+
+def elided(written: Sequence[str], shown: Sequence[str]) -> list[str]:
+    """What is shown, without the lines that ``...`` stood for.
+
+    >>> elided(["...", "  at best 3 ms", "..."], ["a model", "", "  at best 4 ms", "", "  assumes 2 FLOPs"])
+    ['...', '  at best 4 ms', '...']
+    """
+    if "..." not in written:
+        return list(shown)
+    found, start = [], 0
+    for line in written:
+        if line.strip() == "...":
+            found.append("...")
+            continue
+        likely = [SequenceMatcher(None, line, each).ratio() for each in shown[start:]]
+        if max(likely, default=0.0) < ALIKE:
+            return list(shown)
+        start += likely.index(max(likely)) + 1
+        found.append(shown[start - 1])
+    return found
+
 
 def updated(page: str, name: str) -> str:
     """Return the page with the output of its examples made fresh."""
     lines = page.splitlines()
-    edits = [(c.start, len(c.expected), list(shown.lines)) for c, shown in differences(main, page)]
+    edits = [(c.start, len(c.expected), elided(c.expected, shown.lines)) for c, shown in differences(main, page)]
     for line, example, got in python_differences(page, name):
         after = line + example.source.count("\n")
         edits.append((after, example.want.count("\n"), [text or "<BLANKLINE>" for text in got.splitlines()]))
