@@ -358,7 +358,8 @@ def experts_shapes(rows: Sequence[Mapping[str, str]]) -> dict[str, Any]:
     loads = []
     for row in rows:
         sizes = [int(float(row[name])) for name in ("num_tokens", "topk", "num_experts", "moe_ep_size")]
-        whole = (row["backend"], row["version"]) in RANK_ALONE and sizes[-1] > 1
+        alone = (row["backend"], row["version"]) in RANK_ALONE and row["kernel_source"] != "deepepmoe"
+        whole = alone and sizes[-1] > 1
         load = rank_load(*sizes, row["distribution"]) if whole else expert_load(*sizes, row["distribution"])
         loads.append((*load, *(() if whole else (sizes[0], sizes[0] * sizes[1]))))
     picks, touched, *tiles, tokens, choices = np.array(loads).T
@@ -407,7 +408,7 @@ def expert_load(tokens: int, chosen: int, experts: int, ranks: int, distribution
 
 #: Libraries and versions whose rows over several ranks give one rank its tokens alone, and count what these choose
 #: elsewhere as choices of its first expert. Source: aiconfigurator, collector/sglang/collect_moe.py of May 2026
-#: (``topk_ids.clamp(min=0)``).
+#: (``topk_ids.clamp(min=0)``). DeepEP's kernels, of another collector, get the choices of their own experts.
 RANK_ALONE = (("sglang", "0.5.10"),)
 
 

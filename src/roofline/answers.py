@@ -341,6 +341,30 @@ def estimable(ask: Function) -> Function:
     return asked  # type: ignore[return-value]
 
 
+def measurable(ask: Function) -> Function:
+    """Let a question say what it takes in reality: ``measured="60us"``.
+
+    >>> from roofline import bound
+    >>> round(bound("bf16[64, 8192] * bf16[8192, 8192]", on="h100", measured="60us").over_floor, 2)
+    1.48
+    """
+
+    @wraps(ask)
+    def asked(*given: Any, **options: Any) -> Any:
+        measured = options.pop("measured", None)
+        answer = ask(*given, **options)
+        if measured is None:
+            return answer
+        if not hasattr(answer, "beside"):
+            raise InputError("a measured time is of one step on one machine", hint=f"leave {spelled('measured')} out")
+        return answer.beside(measured)
+
+    own = signature(ask)
+    asked.__signature__ = with_named(own, {"measured": None})  # type: ignore[attr-defined]
+    asked.__doc__ = described(ask.__doc__, [*own.parameters, "measured"], ask.__name__)
+    return asked  # type: ignore[return-value]
+
+
 def on_several(ask: Function) -> Function:
     """Let a question name several machines, ``on="h100,h200"`` or a list: the answers stand side by side.
 

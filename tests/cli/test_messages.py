@@ -463,5 +463,5 @@ def test_a_chip_of_ones_own_and_a_price_by_chip_are_told(capsys: pytest.CaptureF
         chip("mine", bf16="312 TFLOP/s")
     with pytest.raises(QuantityError, match="is several figures where one is meant; one number, in USD/h"):
         llm("llama-3-8b", on="h100", context=64, price={"h100": 2})
-    assert main(["bound", "bf16[8, 8] * bf16[8, 8]", "--on", "h100", "--measured", "62us"]) == 2
+    assert main(["solve", "bf16[8, 8] * bf16[8, B]", "--on", "h100", "--measured", "62us"]) == 2
     assert "a measured run beside its floor is a row of a CSV: roofline profile FILE" in capsys.readouterr().err

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from roofline.answers import capability, estimable, on_several
+from roofline.answers import capability, estimable, measurable, on_several
 from roofline.bounds.bound import Bound
 from roofline.bounds.conventions import DEFAULT, NAMES, Conventions, settings
 from roofline.bounds.question import (
@@ -123,6 +123,7 @@ def _parsed(text: str, compute: Any) -> Program:
         ) from None
 
 
+@measurable
 @on_several
 @estimable
 @takes(question)

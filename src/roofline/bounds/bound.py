@@ -7,12 +7,12 @@ Every field may hold a number, an array (one entry a configuration) or a symboli
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from roofline.answers import Comparable, Fact, capability, heading, open_as_null, plain_data, whole
 from roofline.errors import InputError, SizeError, quoted, suggest
-from roofline.quantity import format_amount, format_number, format_percent
+from roofline.quantity import format_amount, format_number, format_percent, parse
 from roofline.sections import (
     BLANK,
     Amount,
@@ -142,6 +142,7 @@ class Bound(Comparable):
         ``estimate``    between them, where an overlap or overhead was stated; what to expect, where constants were
                         asked for; else None
         ``expectation`` what the estimate by constants rests on: its interval, kernel by kernel
+        ``measured``    seconds it takes in reality, where they were given; ``over_floor`` how many times ``lower``
         ``bound_by``    the resource that sets ``lower``; None for symbols, an array of names for arrays
         ``attainable``  ``flops`` ÷ ``lower``, FLOP/s; None where the FLOPs have no rate
         ``utilisation`` the compute unit's time ÷ ``lower``
@@ -186,6 +187,7 @@ class Bound(Comparable):
     plan: str | None = None
     plans: Sequence[Any] = ()
     expectation: Any = None
+    measured: float | None = None
 
     def __post_init__(self) -> None:
         if is_array(self.lower):
@@ -279,6 +281,30 @@ class Bound(Comparable):
     def overlap_gain(self) -> Size | None:
         """How many times faster it is with all overlapped than with nothing: ``upper`` ÷ ``lower``."""
         return ratio(self.upper, self.lower)
+
+    def beside(self, measured: float | str) -> Bound:
+        """The answer beside what it takes in reality, in seconds or as text with a unit.
+
+        >>> from roofline import bound
+        >>> found = bound("bf16[64, 8192] * bf16[8192, 8192]", on="h100").beside("60us")
+        >>> round(found.over_floor, 2), found.overlapped is None
+        (1.48, True)
+        """
+        if is_array(self.lower) or is_symbol(self.lower):
+            raise InputError("a measured time is of one configuration", hint="give each size one number")
+        if self.is_rate_only:
+            raise InputError("a measured time is of an amount of work", hint="give FLOPs and bytes, not an intensity")
+        return replace(self, measured=parse(measured, "s"))
+
+    @property
+    def over_floor(self) -> float | None:
+        """How many times ``lower`` it takes in reality; None where that was not given."""
+        return None if self.measured is None else self.measured / self.lower
+
+    @property
+    def overlapped(self) -> float | None:
+        """The share of times that overlaps, if what was measured lies between the bounds; else None."""
+        return overlapped(self.measured, self.lower, self.upper)
 
     @property
     def math(self) -> Size:
@@ -429,6 +455,8 @@ class Bound(Comparable):
         yield Fact("at most", self.upper, "s", "less")
         if self.expectation is not None:
             yield Fact("expected", self.estimate, "s", "less")
+        if self.measured is not None:
+            yield Fact("measured", self.measured, "s", "less")
         yield Fact("bound by", self.kind and f"{self.kind} ({self.bound_by})")
         yield Fact("intensity", self.intensity, "FLOP/B")
         yield Fact("ridge", self.critical_intensity, "FLOP/B")
@@ -519,10 +547,54 @@ def bounds_in_words(answer: Bound) -> list[str]:
         lines.append(answer.expectation.in_words())
     if answer.estimate is not None and answer.expectation is None:
         lines.append(f"estimate {format_amount(answer.estimate, 's')} with the stated overlap and overhead")
+    if answer.measured is not None:
+        lines.append(measured_in_words(answer))
     if is_array(answer.lower):
         fit = answer.footprint.of_which() if answer.footprint else ""
         lines.append(f"{answer.lower.size} configurations{fit}; roofline sweep lists each")
     return [*lines, *_communication_against_arithmetic(answer), *_ridge(answer)]
+
+
+def overlapped(measured: Size | None, lower: Size, upper: Size) -> Any:
+    """The share of times that overlaps in what takes ``measured`` seconds; None outside its bounds."""
+    if measured is None or not lower <= measured <= upper:
+        return None
+    return ratio(upper - measured, upper - lower)
+
+
+def from_the_floor(measured: float, lower: float, upper: float, why: str) -> str:
+    """How far what takes ``measured`` seconds is from its bounds; ``why`` it cannot be below them.
+
+    >>> from_the_floor(3e-6, 2e-6, 4e-6, "")
+    '1.5 times the floor: as if 50% of the times overlapped'
+    >>> from_the_floor(5e-6, 2e-6, 4e-6, "")
+    '2.5 times the floor, and 1 µs more than where nothing overlaps'
+    >>> from_the_floor(1e-6, 2e-6, 4e-6, "something else ran")
+    'it cannot be: the floor is 2 µs; something else ran'
+    """
+    if measured < lower:
+        return f"it cannot be: the floor is {format_amount(lower, 's')}; {why}"
+    line = f"{format_number(measured / lower, 3)} times the floor"
+    if measured > upper:
+        return f"{line}, and {format_amount(measured - upper, 's')} more than where nothing overlaps"
+    share = overlapped(measured, lower, upper)
+    return line if share is None else f"{line}: as if {format_percent(share)} of the times overlapped"
+
+
+def measured_in_words(answer: Bound) -> str:
+    """What was measured: how far from the floor, at which rate, and whether it is what was to be expected."""
+    took = float(answer.measured or 0)
+    why = "another size, format or chip ran than asked about"
+    why = f"data came from a cache, or {why}" if answer.kind == "memory-bound" else why
+    said = f"measured {format_amount(took, 's')}: {from_the_floor(took, answer.lower, answer.upper, why)}"
+    if answer.flops and answer.utilisation is not None and took >= answer.lower:
+        peak = format_percent(answer.utilisation * answer.lower / took)
+        said += f" · {format_amount(answer.flops / took, 'FLOP/s')}, {peak} of peak"
+    if answer.expectation is None or not answer.expectation.is_known:
+        return said
+    low, high = answer.expectation.low, answer.expectation.high
+    place = "faster than" if took < low else "slower than" if took > high else "within"
+    return f"{said}; {place} the interval that is expected"
 
 
 def _communication_against_arithmetic(answer: Bound) -> list[str]:
@@ -707,6 +779,8 @@ def _record(answer: Bound) -> dict[str, Any]:
         body |= {"plan": answer.plan, "plans": [found.to_dict() for found in answer.plans]}
     if answer.expectation is not None:
         body["expectation"] = answer.expectation.to_dict()
+    if answer.measured is not None:
+        body |= {name: getattr(answer, name) for name in ("measured", "over_floor", "overlapped")}
     body |= {"assumptions": list(answer.assumptions), "incomplete": list(answer.incomplete)}
     return {**body, "formulas": formulas} if formulas else body
 

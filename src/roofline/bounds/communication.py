@@ -25,9 +25,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from roofline import dtypes
-from roofline.answers import Comparable, Fact, attributes, estimable, heading, on_several, plain_data
+from roofline.answers import Comparable, Fact, attributes, estimable, heading, measurable, on_several, plain_data
 from roofline.bounds.api import question
-from roofline.bounds.bound import Bound, ratio
+from roofline.bounds.bound import Bound, measured_in_words, ratio
 from roofline.bounds.question import Question
 from roofline.bounds.sharding_plans import lay_out
 from roofline.errors import InputError, quoted, suggest
@@ -125,6 +125,14 @@ class Communication(Comparable):
     def expected_by(self, estimator: Any) -> Communication:
         """The collective with what an estimator expects of it."""
         return replace(self, bound=estimator.estimated(self.bound))
+
+    def beside(self, measured: float | str) -> Communication:
+        """The collective beside what it takes in reality, in seconds or as text with a unit.
+
+        >>> round(comm("allreduce", bytes=1e9, on="h100:8").beside("4ms").bound.over_floor, 2)
+        1.8
+        """
+        return replace(self, bound=self.bound.beside(measured))
 
     @property
     def row(self) -> AlgorithmCost:
@@ -238,6 +246,9 @@ class Communication(Comparable):
         yield from (Headline(bound.expression, f"on {bound.target}"), BLANK)
         time = format_amount(self.time, "s")
         expected = [] if bound.expectation is None else [bound.expectation.in_words()]
+        if bound.measured is not None:
+            bus = format_amount(ratio(self._buffer * bus_share(self.kind, self.chips), bound.measured), "B/s")
+            expected.append(f"{measured_in_words(bound)} · {bus} on the bus")
         yield Sentences([f"{time} on the network by {self.algorithm}{_binding(self)}", *expected])
         yield from (BLANK, _formulas(self) if is_symbol(self.time) else _figures(self), BLANK)
         yield Sentences(tuple(_remarks(self)))
@@ -356,6 +367,7 @@ def _line(name: str, nbytes: Any, dtype: str, arguments: dict[str, Any]) -> str:
 
 
 @plain_numbers
+@measurable
 @on_several
 @estimable
 @takes(question, but=("flops", "intensity"))

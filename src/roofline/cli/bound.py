@@ -17,9 +17,9 @@ from roofline.cli.option_values import (
 from roofline.cli.output import is_kept, show, show_explained, show_json
 
 
-@command_named("bound", "on flops bytes dtype set over warm policy estimate explain output-file json")
+@command_named("bound", "on flops bytes dtype set over warm policy estimate measured explain output-file json")
 @argument("words", nargs=-1, metavar="[EXPRESSION] [SIZE=VALUE]...")
-@with_options(SEVERAL, MESH, WORK, ESTIMATE, EXPECT, options("explain json"))
+@with_options(SEVERAL, MESH, WORK, ESTIMATE, EXPECT, options("measured explain json"))
 def command(words: tuple[str, ...], explain: bool, as_json: bool, **options: Any) -> None:
     """How fast can this run here at best, and what limits it?
 

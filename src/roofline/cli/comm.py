@@ -18,13 +18,13 @@ from roofline.cli.output import show, show_explained, show_json
 from roofline.errors import InputError
 
 
-@command_named("comm", "on bytes dtype estimate algorithm sharp mesh wrap set explain json")
+@command_named("comm", "on bytes dtype estimate measured algorithm sharp mesh wrap set explain json")
 @argument("words", nargs=-1, metavar="COLLECTIVE [SIZE=VALUE]...")
 @with_options(SEVERAL, MESH, EXPECT)
 @with_options(
     option("bytes", name="bytes", help="With a collective's name: bytes of the array, all shards together."),
     option("dtype", default="bf16", help="Format of that array."),
-    *options("explain json"),
+    *options("measured explain json"),
 )
 def command(
     words: tuple[str, ...], bytes: str | None, dtype: str, explain: bool, as_json: bool, **options: Any

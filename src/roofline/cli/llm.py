@@ -39,14 +39,15 @@ if TYPE_CHECKING:
 
 @command_named(
     "llm",
-    "batch prompt context output on tensor expert weights kv estimate tpot price fit advise explain output-file json",
+    "batch prompt context output on tensor expert weights kv estimate measured tpot price fit advise explain "
+    "output-file json",
 )
 @argument("model", metavar="MODEL", values="model")
 @with_options(SEVERAL)
 @with_options(option("batch", default="1", help="Sequences; a list or range gives a table."))
 @with_options(options("prompt past context images image-size all-logits"), SHARING)
 @with_options(option("algorithm", multiple=False, help="Of the collectives: auto, two-shot, in-switch …"))
-@with_options(FORMATS, ESTIMATE, EXPECT, options("output"))
+@with_options(FORMATS, ESTIMATE, EXPECT, options("measured output"))
 @with_options(option("tpot", help="Longest time a token may take (20ms): the best of several batches."))
 @with_options(options("chunk fit advise"), option("price", help="Of a chip for an hour: cost of a million tokens."))
 @with_options(option("power", help="Of one chip, or tdp for the catalog's: energy of tokens."))

@@ -91,7 +91,6 @@ GROUPS: dict[str, tuple[OptionRow | str, ...]] = {
         _row("--days", "DAYS", MEANINGS["days"], callback=FRACTION),
         _row("--chip-hours", "HOURS", MEANINGS["chip_hours"], callback=FRACTION),
         _row("--mfu", "FRACTION", MEANINGS["mfu"], callback=FRACTION),
-        _row("--measured", "TIME", "What a step takes in reality (14.2s): MFU, and how far off the floor."),
         _flag("--memory", MEANINGS["memory"]),
         _flag("--search", MEANINGS["search"]),
         _row(
@@ -229,6 +228,7 @@ GROUPS: dict[str, tuple[OptionRow | str, ...]] = {
         ),
     ),
     "what to expect": (
+        _row("--measured", "TIME", MEANINGS["measured"]),
         _flag("--estimate", MEANINGS["estimate"]),
         _row("--library", "NAME", MEANINGS["library"], "library", default="vllm"),
         _flag("--eager", MEANINGS["eager"]),

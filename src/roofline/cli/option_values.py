@@ -78,12 +78,19 @@ def announced(text: str) -> None:
 
 
 def expectation_wanted(options: dict[str, Any]) -> dict[str, Any]:
-    """What ``--estimate`` asks for: library, files of constants, eager; ``options`` lose it. Nothing without it."""
+    """What ``--estimate`` asks for: library, files of constants, eager; ``options`` lose it. Nothing without it.
+
+    What was measured is of one machine, and goes with it.
+    """
+    took = options.pop("measured", None)
+    if took is not None and len(targets(options["on"])) > 1:
+        raise InputError("--measured is a time on one machine", hint="name the one that it was measured on")
+    beside = {} if took is None else {"measured": took}
     wanted, library, files = options.pop("estimate"), options.pop("library"), options.pop("constants")
     eager = options.pop("eager")
     if not wanted and (files or eager or library != "vllm"):
         raise InputError("--library, --constants and --eager go with --estimate", hint="add --estimate")
-    return {"estimate": library, "constants": files, "eager": eager} if wanted else {}
+    return beside | ({"estimate": library, "constants": files, "eager": eager} if wanted else {})
 
 
 def split_words(words: Sequence[str], lists: bool = False) -> tuple[list[str], dict[str, Any]]:

@@ -66,7 +66,7 @@ _FASTEST = ("the fastest layout is found by --search", "--search")
 _HALF = ("measured fractions of the rates are --achievable", "--achievable")
 _SPENT = ("a token budget is --tokens", "--tokens")
 _MODEL = ("a model is a word without dashes: roofline llm llama-3-8b", "--tensor")
-_EPOCH = ("what a step takes in reality is --measured 14.2s", "--measured")
+_EPOCH = ("what it takes in reality is --measured 60us", "--measured")
 _RUN = ("a measured run beside its floor is a row of a CSV: roofline profile FILE, with name,dtype,seconds", "--over")
 _VARY = ("the unknown is --for", "--for")
 

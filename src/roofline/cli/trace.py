@@ -50,6 +50,7 @@ _PICTURES = (".svg", ".png", ".pdf")
     *BYTES["each-op"],
     *ESTIMATE,
     *EXPECT,
+    option("measured"),
     *options("convention flat depth explain formula latex js python json"),
     option(
         "output-file",
@@ -91,6 +92,8 @@ def command(
     wanted, machines = expectation_wanted(options), targets(options["on"])
     if formula or language:
         _check_formula(machines, language, as_json, output)
+    if wanted and (formula or language):
+        raise InputError("a formula is that of a bound", hint="leave --estimate and --measured out")
     drawn = _check_output(output, machines, as_json)
     if explain and (machines == [None] or output is not None):
         raise InputError("--explain prints the sources of a machine's figures", hint="name one (--on h100), without -o")
@@ -99,7 +102,7 @@ def command(
     roofs = [target_arguments({**options, "on": on}) for on in machines]
     conventions = Conventions(**convention_arguments(options, OF_OPERATIONS))
     for roof in roofs:
-        _check_target(roof, conventions)
+        _check_target({**roof, **wanted}, conventions)
     given: dict[str, Any] = {"sizes": _sizes(words)}
     given |= {"batch": batch, "backward": backward or None, "optimizer": optimizer, "trips": trips or None}
     asked = {name: value for name, value in given.items() if value is not None}
@@ -374,10 +377,12 @@ def _check_target(target: dict[str, Any], conventions: Conventions) -> None:
         "achievable": "--achievable",
         "overlap": "--overlap",
         "overhead": "--overhead",
+        "estimate": "--estimate",
+        "measured": "--measured",
     }
     given = {**target, "overlap": conventions.overlap is not None, "overhead": conventions.overhead is not None}
     for name, word in words.items():
-        if target["on"] is None and given[name]:
+        if target["on"] is None and given.get(name):
             raise InputError(f"{word} says nothing without a machine", hint="name one: --on h100")
 
 

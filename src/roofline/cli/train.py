@@ -105,6 +105,7 @@ def command(model: str, explain: bool, as_json: bool, search: bool, memory: bool
     schedule(options["schedule"])  # a wrong name is said before that it takes --pipeline
     not_alone(_BESIDE)
     wanted = expectation_wanted(options)
+    options["measured"] = wanted.pop("measured", None)
     if search and wanted:
         raise InputError("--search compares floors", hint="estimate the layout that it finds, without --search")
     if search:

@@ -37,7 +37,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from roofline import dtypes
-from roofline.answers import Answer, Part, estimable
+from roofline.answers import Answer, Part, estimable, measurable
 from roofline.bounds.traffic import traffic
 from roofline.errors import HardwareError, InputError, suggest
 from roofline.hardware.axes import AXIS_NAMES, SLICE_AXIS, MeshAxis
@@ -167,6 +167,7 @@ class Traced(Answer):
         ops = tuple(op for op in self.ops if all(_fact(op, name) == value for name, value in wanted.items()))
         return replace(self, ops=ops, gaps=())
 
+    @measurable
     @estimable
     def bound(
         self,

@@ -8,11 +8,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from roofline.answers import Comparable, Fact, capability, plain_data, whole, with_formulas
-from roofline.bounds.bound import Bound
+from roofline.bounds.bound import Bound, measured_in_words
 from roofline.bounds.footprint import Footprint
 from roofline.errors import InputError
 from roofline.models.config import load
@@ -103,6 +103,12 @@ class Serving(Comparable):
         if "cost" not in self.further:
             raise InputError("what it costs was not asked for", hint="give price=, dollars of a chip for an hour")
         found: dict[str, Any] = self.further["cost"]
+        return found
+
+    def beside(self, measured: float | str) -> Serving:
+        """The answer beside what a step takes in reality: of decode, or of prefill where nothing decodes."""
+        phase = "prefill" if self.decode is None else "decode"
+        found: Serving = replace(self, **{phase: self.phases[phase].beside(measured)})
         return found
 
     def one_line(self) -> str:
@@ -366,6 +372,7 @@ def _phase_in_words(name: str, phase: Bound, found: Serving) -> Iterator[Section
     lines += [
         f"{made}{flops}{used}",
         *([] if phase.expectation is None else [phase.expectation.in_words()]),
+        *([] if phase.measured is None else [measured_in_words(phase)]),
         *off_matrix_unit(phase, "--activations"),
         *_over_several_chips(phase, found, name),
     ]

@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, overload
 
-from roofline.answers import estimable, on_several
+from roofline.answers import estimable, measurable, on_several
 from roofline.bounds.conventions import OF_OPERATIONS
 from roofline.errors import InputError, SizeError
 from roofline.models.config import load
@@ -289,6 +289,7 @@ def llm(
     model: Model | str, *, on: str | Machine, batch: Size = 1, prompt: Size | None = None, context: Size | None = None,
     **options: Any,
 ) -> Serving | Any: ...  # fmt: skip
+@measurable
 @on_several
 @estimable
 @plain_numbers

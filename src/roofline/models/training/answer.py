@@ -9,7 +9,7 @@ from typing import Any
 
 from roofline.answers import Comparable, Fact, capability, whole, with_formulas
 from roofline.bounds.advice_engine import LEAST_GAIN
-from roofline.bounds.bound import Bound, ratio
+from roofline.bounds.bound import Bound, from_the_floor, overlapped
 from roofline.bounds.footprint import Footprint, fullest
 from roofline.models.description import Model
 from roofline.models.operations_table import longest_operations, off_matrix_unit
@@ -130,9 +130,7 @@ class Training(Comparable):
     @property
     def overlapped(self) -> Size | None:
         """The fraction of times that overlaps, if the measured step lies between its bounds; else None."""
-        if self.measured is None or not self.lower <= self.measured <= self.upper:
-            return None
-        return ratio(self.upper - self.measured, self.upper - self.lower)
+        return overlapped(self.measured, self.lower, self.upper)
 
     @property
     def hfu(self) -> Size:
@@ -396,14 +394,8 @@ def _reached_in_words(found: Training) -> Iterator[Section]:
     if found.measured is None:
         return
     yield Sentences([_rate_in_words(found)], "strong")
-    line = f"{format_number(float(found.over_floor or 0), 3)} times the floor"
-    if found.measured < found.lower:
-        floor = format_amount(found.lower, "s")
-        line = f"it cannot be: the floor is {floor}; other work, chips or formats ran than asked about"
-    elif found.measured > found.upper:
-        line += f", and {format_amount(found.measured - found.upper, 's')} more than where nothing overlaps"
-    elif found.overlapped is not None:
-        line += f": as if {format_percent(found.overlapped)} of the times overlapped"
+    why = "other work, chips or formats ran than asked about"
+    line = from_the_floor(found.measured, float(found.lower), float(found.upper), why)
     yield from (Sentences([line], indent=4), BLANK)
 
 

@@ -1,0 +1,100 @@
+"""A time that was measured beside its floor, for every answer of one step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from roofline import bound, comm, llm, trace
+from roofline.cli import main
+from roofline.errors import InputError
+
+LINE = "bf16[4096, 4096] @ bf16[4096, 4096]"
+
+
+@pytest.fixture
+def said(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Callable[..., str]:
+    def ask(*words: str, code: int = 0) -> str:
+        monkeypatch.setenv("COLUMNS", "200")
+        assert main(list(words)) == code
+        written = capsys.readouterr()
+        return " ".join((written.out + written.err).split())
+
+    return ask
+
+
+def test_a_measured_time_is_put_beside_its_floor() -> None:
+    found = bound(LINE, on="a100", measured="550us")
+    assert found.measured == 550e-6
+    assert found.over_floor == pytest.approx(550e-6 / (2 * 4096**3 / 312e12))
+    assert found.overlapped is None
+    assert bound(LINE, on="a100", measured=(found.lower + found.upper) / 2).overlapped == pytest.approx(0.5)
+    assert "measured" not in bound(LINE, on="a100").to_dict()
+    written = found.to_dict()
+    assert (written["measured"], written["over_floor"], written["overlapped"]) == (550e-6, found.over_floor, None)
+
+
+@pytest.mark.parametrize(
+    ("time", "words"),
+    [
+        (
+            "550us",
+            "measured 550 µs: 1.25 times the floor, and 60.1 µs more than where nothing overlaps · 250 TFLOP/s, 80%",
+        ),
+        ("470us", "1.07 times the floor: as if 40% of the times overlapped"),
+        ("210us", "it cannot be: the floor is 441 µs; another size, format or chip ran than asked about"),
+    ],
+)
+def test_words_say_how_far_it_is(time: str, words: str, said: Callable[..., str]) -> None:
+    assert words in said("bound", LINE, "--on", "a100", "--measured", time)
+
+
+def test_faster_than_memory_may_come_from_a_cache_and_an_estimate_says_what_is_usual(
+    said: Callable[..., str],
+) -> None:
+    line = "bf16[64, 8192] @ bf16[8192, 8192]"
+    assert "data came from a cache, or another size" in said("bound", line, "--on", "h100", "--measured", "30us")
+    for time, words in (("43us", "faster than"), ("50us", "within"), ("90us", "slower than")):
+        text = said("bound", line, "--on", "h100", "--measured", time, "--estimate")
+        assert f"{words} the interval that is expected" in text
+
+
+def test_every_answer_of_one_step_takes_it(said: Callable[..., str]) -> None:
+    found = comm("allreduce", bytes=1e9, on="h200:8", measured="4ms")
+    assert found.bound.over_floor == pytest.approx(4e-3 / found.bound.lower)
+    assert "438 GB/s on the bus" in said("comm", "allreduce 1GB", "--on", "h200:8", "--measured", "4ms")
+    step = llm("llama-3-8b", on="h100", batch=8, context=8192, measured="11ms")
+    assert step.decode.over_floor == pytest.approx(11e-3 / step.decode.lower)
+    text = said("llm", "llama-3-8b", "--on", "h100", "--batch", "8", "--context", "8192", "--measured", "11ms")
+    assert "measured 11 ms: 1.56 times the floor" in text
+    torch = pytest.importorskip("torch")
+    layer = torch.nn.Linear(512, 512)
+    traced = trace(layer, torch.zeros(8, 512), on="h100", measured="9us")
+    assert traced.measured == 9e-6
+    prefill = llm("llama-3-8b", on="h100", batch=1, prompt=1024, measured="11ms")
+    assert prefill.decode.measured == 11e-3
+
+
+@pytest.mark.parametrize(
+    ("words", "wrong"),
+    [
+        (["bound", LINE, "--on", "a100,h100", "--measured", "1ms"], "--measured is a time on one machine"),
+        (["bound", "bf16[B, 8] @ bf16[8, 8]", "--on", "a100", "--measured", "1ms"], "of one configuration"),
+        (["bound", "--intensity", "8", "--on", "a100", "--measured", "1ms"], "of an amount of work"),
+        (["bound", LINE, "--on", "a100", "--measured", "0s"], "0"),
+        (["llm", "llama-3-8b", "--on", "h100", "--batch", "1,8", "--context", "8k", "--measured", "1ms"], "of one"),
+        (["trace", "x.py:f", "--measured", "1ms"], "--measured says nothing without a machine"),
+        (["trace", "x.py:f", "--on", "h100", "--formula", "--measured", "1ms"], "a formula is that of a bound"),
+    ],
+)
+def test_what_has_no_one_time_takes_none(words: list[str], wrong: str, said: Callable[..., str]) -> None:
+    assert wrong in said(*words, code=2)
+
+
+def test_python_says_it_in_its_own_words() -> None:
+    with pytest.raises(InputError, match="a measured time is of one step on one machine; leave measured= out"):
+        bound(LINE, on=["a100", "h100"], measured=1e-3)
+    with pytest.raises(InputError, match="a measured time is of one configuration; give each size one number"):
+        bound("bf16[B, 8] @ bf16[8, 8]", on="a100", B=np.array([1, 2]), measured=1e-3)
