@@ -247,6 +247,15 @@ def replaced(
             os.unlink(part)
 
 
+def check_place(path: str) -> None:
+    """Refuse a file whose folder is not there, or that is a folder itself."""
+    folder = os.path.dirname(path)
+    if folder and not os.path.isdir(folder):
+        raise InputError(f"there is no folder {folder!r} to write {path!r} in", hint="make it first")
+    if os.path.isdir(path):
+        raise InputError(f"cannot write {path!r}: it is a folder", hint="name a file in it")
+
+
 def write_text(
     path: str | os.PathLike[str], text: str, *, error: type[InputError] = InputError, folder: bool = False
 ) -> None:

@@ -236,7 +236,7 @@ def test_dark_differs_from_light(tmp_path):
     [
         ("x.gif", "a chart cannot be saved as .gif; end the name in .svg, .png or .pdf"),
         ("x", "'x' has no ending that says a format; end the name in .svg, .png or .pdf"),
-        ("no/such/x.svg", "there is no folder 'no/such' to save the chart in"),
+        ("no/such/x.svg", "there is no folder 'no/such' to write 'no/such/x.svg' in"),
     ],
 )
 def test_paths_that_cannot_be_saved_to(path, message):

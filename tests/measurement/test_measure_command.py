@@ -186,8 +186,9 @@ def test_a_device_without_a_measurement_says_how_to_make_one(home, capsys):
         (["--against", "h100"], "--against goes with --roofline"),
         (["--against", "nosuch", "--roofline", "x.png"], "unknown chip 'nosuch'"),
         (["--roofline", "x.xyz"], "a chart cannot be saved as .xyz"),
-        (["--chart", "none/x.svg"], "there is no folder 'none' to save the chart in"),
+        (["--chart", "none/x.svg"], "there is no folder 'none' to write 'none/x.svg' in"),
         (["-o", "."], "cannot write '.': Is a directory; name another file: -o FILE"),
+        (["--csv", "."], "cannot write '.': it is a folder; name a file in it"),
         (["--csv", "none/x.csv"], "there is no folder 'none' to write 'none/x.csv' in"),
     ],
 )

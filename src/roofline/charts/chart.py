@@ -33,6 +33,7 @@ from roofline.charts import drawing, terminal
 from roofline.charts.drawing import THEMES
 from roofline.charts.specification import Specification
 from roofline.errors import InputError, suggest
+from roofline.files import check_place
 from roofline.hardware.machine import Machine
 
 #: File endings a chart can be saved under.
@@ -119,9 +120,7 @@ def chart_path(path: str | os.PathLike[str]) -> str:
     if ending not in FORMATS:
         wrong = f"a chart cannot be saved as .{ending}" if ending else f"{text!r} has no ending that says a format"
         raise InputError(wrong, hint=f"end the name in .{', .'.join(FORMATS[:-1])} or .{FORMATS[-1]}")
-    folder = os.path.dirname(text)
-    if folder and not os.path.isdir(folder):
-        raise InputError(f"there is no folder {folder!r} to save the chart in", hint="make it first")
+    check_place(text)
     return text
 
 

@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 import click
 
 from roofline.errors import InputError
+from roofline.files import check_place
 
 
 class KeptAnswers(NamedTuple):
@@ -118,17 +119,13 @@ def show_explained(answer: Any) -> None:
 
 def check_files(charts: Sequence[str | None], tables: Sequence[str | None] = ()) -> None:
     """Refuse files that cannot be written before any work is done for them."""
-    import os
-
     if any(charts):
         from roofline.charts.chart import chart_path
 
         for path in filter(None, charts):
             chart_path(path)
     for path in filter(None, tables):
-        folder = os.path.dirname(path)
-        if folder and not os.path.isdir(folder):
-            raise InputError(f"there is no folder {folder!r} to write {path!r} in", hint="make it first")
+        check_place(path)
 
 
 def show_chart(chart: Any, path: str | None, width: int | None) -> None:
