@@ -247,7 +247,7 @@ def test_paths_that_cannot_be_saved_to(path, message):
 
 def test_a_folder_that_is_named_like_a_picture(tmp_path):
     (tmp_path / "x.svg").mkdir()
-    with pytest.raises(InputError, match=r"cannot write '.*x\.svg': Is a directory"):
+    with pytest.raises(InputError, match=r"cannot write '.*x\.svg': it is a folder"):
         exercise_3().save(tmp_path / "x.svg")
 
 

@@ -297,12 +297,12 @@ class Bound(Comparable):
         return replace(self, measured=parse(measured, "s"))
 
     @property
-    def over_floor(self) -> float | None:
+    def over_floor(self) -> Size | None:
         """How many times ``lower`` it takes in reality; None where that was not given."""
         return None if self.measured is None else self.measured / self.lower
 
     @property
-    def overlapped(self) -> float | None:
+    def overlapped(self) -> Size | None:
         """The share of times that overlaps, if what was measured lies between the bounds; else None."""
         return overlapped(self.measured, self.lower, self.upper)
 

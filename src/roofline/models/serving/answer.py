@@ -107,9 +107,9 @@ class Serving(Comparable):
 
     def beside(self, measured: float | str) -> Serving:
         """The answer beside what a step takes in reality: of decode, or of prefill where nothing decodes."""
-        phase = "prefill" if self.decode is None else "decode"
-        found: Serving = replace(self, **{phase: self.phases[phase].beside(measured)})
-        return found
+        if self.decode is None:
+            return replace(self, prefill=self.prefill.beside(measured))
+        return replace(self, decode=self.decode.beside(measured))
 
     def one_line(self) -> str:
         """Each phase in one line."""
