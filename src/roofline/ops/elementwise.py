@@ -34,6 +34,11 @@ class PerElement(NamedTuple):
     transcendentals: int = 0
     formula: str = ""
 
+    @property
+    def flops(self) -> int:
+        """All of them."""
+        return self.arithmetic + self.transcendentals
+
 
 #: Every elementwise function. Definitions as in the PyTorch and JAX documentation of the function of that name.
 PER_ELEMENT: dict[str, PerElement] = {
@@ -119,7 +124,7 @@ def elementwise(
     """
     cost = _of_complex(function, reads) or PER_ELEMENT.get(function, PerElement(1))
     size = product(writes[0].dims) if elements is None and writes else elements or 0
-    each = cost.arithmetic + cost.transcendentals
+    each = cost.flops
     return vector(
         name or function,
         "elementwise",

@@ -21,34 +21,79 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from numbers import Integral
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
 from roofline.errors import InputError
+from roofline.ops import pricing
 from roofline.ops.counting import count
 from roofline.sizes import Size, ceil_div, is_symbol, log2
-from roofline.work import Op
+from roofline.work import Op, Tensor
 
 Rule = TypeVar("Rule")
 
+#: What a rule gives: an operation, several, or None for what costs nothing (a view, an allocation).
+Priced: TypeAlias = "Op | Sequence[Op] | None"
+
+
+class _Called(Protocol):
+    @property
+    def name(self) -> str: ...
+    @property
+    def reads(self) -> tuple[Tensor, ...]: ...
+    @property
+    def writes(self) -> tuple[Tensor, ...]: ...
+
+
+class PricedCall:
+    """The prices that a call of any front end takes under its own name, over all that it reads and writes."""
+
+    __slots__ = ()
+
+    def move(self: _Called, **facts: Any) -> Op:
+        """Bytes that move, and no arithmetic; ``reads`` and ``writes`` where not all of them do."""
+        return pricing.move(self.name, **{"reads": self.reads, "writes": self.writes, **facts})
+
+    def elementwise(self: _Called, function: str) -> Op:
+        """A function of :data:`~roofline.ops.elementwise.PER_ELEMENT`."""
+        return pricing.elementwise(function, self.reads, self.writes, name=self.name)
+
+    def vector(self: _Called, kind: str, flops: Size, elements: Size, **facts: Any) -> Op:
+        """So many FLOPs on the vector unit; ``reads`` and ``writes`` where not all of them move."""
+        moved = {"reads": self.reads, "writes": self.writes, **facts}
+        return pricing.vector(self.name, kind, flops=flops, elements=elements, **moved)
+
+    def for_each(self: _Called, kind: str, size: Size, flops: Size = 1, special: int = 0, **facts: Any) -> Op:
+        """So many FLOPs, ``special`` of them transcendental, for each of ``size`` elements."""
+        moved = {"reads": self.reads, "writes": self.writes, "transcendentals": special and special * size, **facts}
+        return pricing.vector(self.name, kind, flops=flops * size, elements=size, one_each=size, **moved)
+
+    def unknown(self: _Called, reason: str) -> Op:
+        """A gap: no rule can tell what it costs."""
+        return pricing.unknown(self.name, self.reads, self.writes, reason)
+
 
 class RuleTable(Generic[Rule]):
-    """Rules by the name of what they price; ``package`` is the folder whose files register them."""
+    """Rules by the name of what they price, or by the function itself; ``package`` holds the files that register them.
 
-    def __init__(self, package: str) -> None:
-        self._package = package
-        self._rules: dict[str, Rule] = {}
+    A name without a dot is of the namespace ``space``.
+    """
+
+    def __init__(self, package: str, space: str = "") -> None:
+        self._package, self._space = package, space
+        self._rules: dict[Any, Rule] = {}
         self._loaded = False
 
-    def rule(self, *names: str) -> Callable[[Rule], Rule]:
+    def rule(self, *names: Any) -> Callable[[Rule], Rule]:
         """Register a rule under each of the names."""
+        full = [f"{self._space}.{name}" if self._space and "." not in name else name for name in names]
 
         def keep(chosen: Rule) -> Rule:
-            self._rules.update(dict.fromkeys(names, chosen))
+            self._rules.update(dict.fromkeys(full, chosen))
             return chosen
 
         return keep
 
-    def find(self, name: str) -> Rule | None:
+    def find(self, name: Any) -> Rule | None:
         """The rule of this name, None where there is none."""
         return self._rules.get(name)
 

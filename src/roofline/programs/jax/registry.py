@@ -16,22 +16,20 @@ JAX's shapes and dtypes become this package's here: symbolic dimensions, keys, e
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import cache
 from math import prod
 from typing import Any, NamedTuple, TypeAlias
 
 from roofline import dtypes
 from roofline.ops import pricing
-from roofline.programs.rule_table import RuleTable
+from roofline.programs.rule_table import Priced, PricedCall, RuleTable
 from roofline.sizes import Size, ceil_div, exact_div, floor_div, maximum, minimum, product, symbol
-from roofline.work import Op, Tensor
+from roofline.work import Tensor
 
 __all__ = ["Call", "Priced", "Value", "pricing", "find", "known_names", "load", "rule"]
-
-#: What a rule gives: an operation, several, or None for one that costs nothing.
-Priced: TypeAlias = "Op | Sequence[Op] | None"
 
 
 class Value(NamedTuple):
@@ -50,7 +48,8 @@ class Value(NamedTuple):
         return product(self.shape)
 
 
-class Call:
+@dataclass(frozen=True, slots=True)
+class Call(PricedCall):
     """One primitive with its parameters.
 
     ``ins`` and ``outs`` are shapes; ``operands`` are the tensors read, None where one is a constant that the program
@@ -58,29 +57,20 @@ class Call:
     counts a program that a parameter holds (the update of a scatter), for one element.
     """
 
-    __slots__ = ("aliases", "axes", "inner", "ins", "name", "operands", "outs", "params", "reads", "writes")
+    name: str
+    params: Mapping[str, Any]
+    ins: Sequence[Value]
+    outs: Sequence[Value]
+    operands: Sequence[Tensor | None]
+    writes: tuple[Tensor, ...]
+    axes: Mapping[str, int]
+    inner: Callable[[Any], Size]
+    aliases: dict[int, int] = field(default_factory=dict)
 
-    def __init__(
-        self,
-        name: str,
-        params: Mapping[str, Any],
-        ins: Sequence[Value],
-        outs: Sequence[Value],
-        operands: Sequence[Tensor | None],
-        writes: Sequence[Tensor],
-        axes: Mapping[str, int],
-        inner: Callable[[Any], Size],
-    ) -> None:
-        self.name = name
-        self.params = params
-        self.ins = tuple(ins)
-        self.outs = tuple(outs)
-        self.operands = tuple(operands)
-        self.reads = tuple({t.ident: t for t in operands if t is not None}.values())
-        self.writes = tuple(writes)
-        self.axes = axes
-        self.inner = inner
-        self.aliases: dict[int, int] = {}
+    @property
+    def reads(self) -> tuple[Tensor, ...]:
+        """Everything that is read, each tensor once."""
+        return tuple({t.ident: t for t in self.operands if t is not None}.values())
 
     def read(self, *places: int) -> tuple[Tensor, ...]:
         """The operands at these places, those that are constants left out."""
@@ -133,8 +123,7 @@ def scanned(params: Mapping[str, Any]) -> tuple[int, int]:
     """How many of a scan's operands are the same in every step, and how many are carried; the rest it scans over."""
     if "num_consts" in params:
         return params["num_consts"], params["num_carry"]
-    # JAX 0.12 keeps trees of the three kinds.
-    shared, carried, _ = (len(list(tree)) for tree in params["ft_in"].unpack())
+    shared, carried, _ = (len(list(tree)) for tree in params["ft_in"].unpack())  # JAX 0.12 keeps trees
     return shared, carried
 
 
@@ -168,21 +157,9 @@ def _expression(text: str) -> Any:
     import sympy
     from sympy.parsing.sympy_parser import convert_xor, parse_expr, standard_transformations
 
-    words = {
-        "floordiv": floor_div,
-        "ceildiv": ceil_div,
-        "mod": sympy.Mod,
-        "max": lambda *v: maximum(*v),
-        "min": lambda *v: minimum(*v),
-    }
-    names = {name: symbol(name) for name in _names(text) if name not in words}
-    return parse_expr(text, {**words, **names}, (*standard_transformations, convert_xor))
-
-
-def _names(text: str) -> set[str]:
-    import re
-
-    return set(re.findall(r"[A-Za-z_]\w*", text))
+    names = {name: symbol(name) for name in re.findall(r"[A-Za-z_]\w*", text)}
+    words = {"floordiv": floor_div, "ceildiv": ceil_div, "mod": sympy.Mod, "max": maximum, "min": minimum}
+    return parse_expr(text, names | words, (*standard_transformations, convert_xor))
 
 
 def _split(aval: Any, rank: int) -> tuple[tuple[str, ...], ...]:

@@ -118,16 +118,8 @@ class JaxprWalker:
         for var in (*eqn.invars, *eqn.outvars):
             mesh = getattr(getattr(var.aval, "sharding", None), "mesh", None)
             axes |= mesh_axes(mesh) if getattr(mesh, "shape", None) else {}
-        call = Call(
-            eqn.primitive.name,
-            eqn.params,
-            [value_of(atom.aval) for atom in eqn.invars],
-            outs,
-            operands,
-            [self.tensor(value) for value in outs],
-            axes,
-            self._inner,
-        )
+        ins, writes = [value_of(atom.aval) for atom in eqn.invars], tuple(map(self.tensor, outs))
+        call = Call(eqn.primitive.name, eqn.params, ins, outs, operands, writes, axes, self._inner)
         chosen = find(call.name)
         empty = any(value.size == 0 for value in (*call.ins[:1], *outs[:1]))
         if chosen is None:

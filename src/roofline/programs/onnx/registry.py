@@ -9,26 +9,23 @@ True
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 from roofline.ops import pricing
-from roofline.programs.rule_table import RuleTable
+from roofline.programs.rule_table import Priced, PricedCall, RuleTable
 from roofline.sizes import Size, exact_div, minimum
-from roofline.work import Op, Tensor
+from roofline.work import Tensor
 
 __all__ = ["UPDATES", "Call", "Priced", "pricing", "find", "known_names", "load", "rule"]
 
 #: Operators that write into a part of their first input.
 UPDATES = ("ScatterElements", "ScatterND", "Scatter", "TensorScatter")
 
-#: What a rule gives: an operation, several, or None for one that costs nothing.
-Priced: TypeAlias = "Op | Sequence[Op] | None"
-
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class Call(PricedCall):
     """One node: its operator, its attributes, its tensors.
 
     ``ins`` holds None for an input that is left out; ``constants`` the values of small inputs that the file holds.
@@ -71,8 +68,15 @@ class Call:
         return tuple(replace(t, touched=minimum(amount, t.elements)) for t in self.read(place))
 
     def get(self, name: str, default: Any = None) -> Any:
-        """An attribute."""
-        return self.attributes.get(name, default)
+        """An attribute; a word as text."""
+        found = self.attributes.get(name, default)
+        return found.decode() if isinstance(found, bytes) else found
+
+    def constant(self, place: int, default: Any = None) -> Any:
+        """The number that an input is, where the file holds it: of a list the first."""
+        held = self.constants[place] if place < len(self.constants) else None
+        found = held[0] if isinstance(held, list) else held
+        return default if found is None else found
 
     def count(self, name: str, default: int | None = None) -> int:
         """An attribute that counts something, heads for example: a whole number of at least 1."""

@@ -23,7 +23,7 @@ from typing import Any, NamedTuple, TypeAlias
 from roofline import dtypes
 from roofline.errors import InputError
 from roofline.ops import pricing
-from roofline.programs.rule_table import RuleTable
+from roofline.programs.rule_table import Priced, PricedCall, RuleTable
 from roofline.sizes import Size, maximum, product
 from roofline.work import Op, Tensor
 
@@ -31,9 +31,6 @@ __all__ = [
     "UNTOLD", "Call", "PackedWeights", "TensorOperand", "Priced", "find", "find_function", "find_shape", "function",
     "is_operand", "known_names", "load", "load_functions", "operands_in", "price", "pricing", "rule", "shape",
 ]  # fmt: skip
-
-#: What a rule gives: an operation, several, or None for one that costs nothing (a view, an allocation).
-Priced: TypeAlias = "Op | Sequence[Op] | None"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -75,7 +72,7 @@ class PackedWeights(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Call:
+class Call(PricedCall):
     """One call of an operation.
 
     ``name`` is the operation without its namespace, overload and trailing underscore (``mm``); ``args`` are all
@@ -143,6 +140,10 @@ class Call:
         left_out = {tensor.ident for tensor in self.read(*values)}
         return tuple(tensor for tensor in self.reads if tensor.ident not in left_out)
 
+    def unknown(self, reason: str = "no rule") -> Op:
+        """A gap, under the name with its namespace."""
+        return pricing.unknown(self.full_name, self.reads, self.writes, reason)
+
 
 #: An argument whose value a profile does not tell.
 UNTOLD: Any = type("Untold", (), {"__repr__": lambda self: "UNTOLD"})()
@@ -164,72 +165,21 @@ def operands_in(value: Any) -> Iterator[TensorOperand]:
 
 Rule: TypeAlias = Callable[[Call], Priced]
 
-#: A rule of a function: it gets the recorder, the function and its arguments.
+#: A rule of a function as the user calls it. It gets the recorder, the function and its arguments; it returns what the
+#: function would, or ``NotImplemented`` to leave the call to the dispatcher.
 FunctionRule: TypeAlias = Callable[[Any, Any, Sequence[Any], dict[str, Any]], Any]
 
+#: What an operation gives on shapes alone, where PyTorch itself cannot say. It gets the arguments; it returns empty
+#: tensors on ``meta``, or ``NotImplemented`` to leave it to PyTorch.
 ShapeRule: TypeAlias = Callable[[Sequence[Any], dict[str, Any]], Any]
 
-_RULES: RuleTable[Rule] = RuleTable("roofline.programs.pytorch.rules")
-_SHAPES: RuleTable[ShapeRule] = RuleTable("roofline.programs.pytorch.functions")
-_FUNCTIONS: dict[Any, FunctionRule] = {}
+_RULES: RuleTable[Rule] = RuleTable("roofline.programs.pytorch.rules", "aten")
+_FUNCTIONS: RuleTable[FunctionRule] = RuleTable("roofline.programs.pytorch.functions")
+_SHAPES: RuleTable[ShapeRule] = RuleTable("roofline.programs.pytorch.functions", "aten")
 
-
-def load() -> None:
-    """Import every file of rules that price calls, once."""
-    _RULES.load()
-
-
-def load_functions() -> None:
-    """Import every file of rules that need torch, once: those of functions and those of shapes stand together."""
-    _SHAPES.load()
-
-
-def rule(*names: str) -> Callable[[Rule], Rule]:
-    """Register a rule for operations of the dispatcher (``aten.mm``), whatever their overload."""
-    return _RULES.rule(*map(_full, names))
-
-
-def function(*functions: Any) -> Callable[[FunctionRule], FunctionRule]:
-    """Register a rule for functions as the user calls them.
-
-    The rule gets the recorder, the function and its arguments; it returns what the function would, or
-    ``NotImplemented`` to leave the call to the dispatcher.
-    """
-
-    def keep(chosen: FunctionRule) -> FunctionRule:
-        for item in functions:
-            _FUNCTIONS[item] = chosen
-        return chosen
-
-    return keep
-
-
-def shape(*names: str) -> Callable[[ShapeRule], ShapeRule]:
-    """Register what an operation gives on shapes alone, where PyTorch itself cannot say.
-
-    The rule gets the arguments; it returns empty tensors on ``meta``, or ``NotImplemented`` to leave it to PyTorch.
-    """
-    return _SHAPES.rule(*map(_full, names))
-
-
-def find_shape(name: str) -> ShapeRule | None:
-    """The shape rule of an operation, None where there is none."""
-    return _SHAPES.find(name)
-
-
-def find(name: str) -> Rule | None:
-    """The rule of an operation, None where there is none."""
-    return _RULES.find(name)
-
-
-def known_names() -> list[str]:
-    """The full names of all operations that have a rule."""
-    return _RULES.names()
-
-
-def find_function(called: Any) -> FunctionRule | None:
-    """The rule of a function, None where there is none."""
-    return _FUNCTIONS.get(called)
+rule, find, load, known_names = _RULES.rule, _RULES.find, _RULES.load, _RULES.names
+function, find_function, load_functions = _FUNCTIONS.rule, _FUNCTIONS.find, _FUNCTIONS.load
+shape, find_shape = _SHAPES.rule, _SHAPES.find
 
 
 def price(call: Call, *, pointwise: bool = False, reduction: bool = False) -> Priced:
@@ -243,14 +193,9 @@ def price(call: Call, *, pointwise: bool = False, reduction: bool = False) -> Pr
     if not reads and not writes:
         return None
     if pointwise:
-        return pricing.elementwise(call.name, reads, writes)
+        return call.elementwise(call.name)
     if reduction and reads and writes:
-        elements, results = reads[0].elements, writes[0].elements
-        return pricing.reduction(
-            call.name, reads, writes, elements=maximum(elements, results), results=maximum(1, results)
-        )
-    return pricing.unknown(call.full_name, reads, writes)
-
-
-def _full(name: str) -> str:
-    return name if "." in name else f"aten.{name}"
+        results = writes[0].elements
+        sizes = {"elements": maximum(reads[0].elements, results), "results": maximum(1, results)}
+        return pricing.reduction(call.name, reads, writes, **sizes)
+    return call.unknown()

@@ -5,7 +5,7 @@ Factorisations by their counts, and Fourier transforms. Source: Van Loan, Comput
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
@@ -17,7 +17,7 @@ from roofline.ops.pricing import Reach, valid_taps_of
 from roofline.programs.jax.registry import Call, Priced, Value, pricing, rule
 from roofline.programs.jax.rules.collectives import reduced_over
 from roofline.sizes import Size, exact_div, log2, maximum, minimum, product
-from roofline.work import Op, Tensor
+from roofline.work import Tensor
 
 
 @rule("dot_general")
@@ -53,7 +53,7 @@ def ragged_dot(call: Call) -> Priced:
         groups = product(b.shape[d] for d in numbers.rhs_group_dimensions)
         rows = product(a.shape[d] for d in numbers.lhs_ragged_dimensions)
         reads |= {tensor.ident: tensor for tensor in call.touch(1, exact_div(b.size, groups) * rows)}
-    return Op(op.name, op.kind, op.work, tuple(reads.values()), op.writes, op.dims, options=op.options)
+    return replace(op, reads=tuple(reads.values()))
 
 
 @rule("scaled_dot", "scaled_matmul", "scaled_matmul_wrapper")
@@ -64,17 +64,15 @@ def scaled(call: Call) -> Priced:
     a, b = call.ins[:2]
     sizes = {"batch": a.shape[0], "m": a.shape[1], "k": a.shape[2], "n": b.shape[1]}
     op = pricing.contraction(call.name, call.read(0, 1), call.writes, **sizes)
-    return Op(op.name, op.kind, op.work, call.reads, op.writes, op.dims, options=op.options)
+    return replace(op, reads=call.reads)
 
 
 def _operands(call: Call) -> tuple[Tensor, ...]:
     """Both operands; a constant that the program holds is written out as large as it is."""
-    found = []
-    for place in (0, 1):
-        tensor = call.operands[place]
-        value = call.ins[place]
-        found.append(tensor or Tensor(f"{call.writes[0].ident}.constant{place}", value.shape, value.dtype, touched=0))
-    return tuple(found)
+    return tuple(
+        tensor or Tensor(f"{call.writes[0].ident}.constant{place}", value.shape, value.dtype, touched=0)
+        for place, (tensor, value) in enumerate(zip(call.operands[:2], call.ins[:2], strict=True))
+    )
 
 
 def _rest(value: Value, contracted: Sequence[int], batch: Sequence[int]) -> Size:
@@ -122,22 +120,15 @@ _NOTES = {
 }
 
 
-@rule("dot_product_attention_fwd_wrapper", "dot_product_attention_fwd", "dot_product_attention_fp8_fwd_wrapper",
-      "dot_product_attention_fp8_fwd")  # fmt: skip
-def forward(call: Call) -> Priced:
-    """Both products and the softmax."""
-    return _attend(call, 2, "")
+#: Kernels of cuDNN by direction: products, and what is said of them. Backward the scores are worked out again.
+_KERNELS = {"fwd": (2, ""), "bwd": (5, "the backward pass of cuDNN's attention works its scores out again")}
 
 
-@rule("dot_product_attention_bwd_wrapper", "dot_product_attention_bwd", "dot_product_attention_fp8_bwd_wrapper",
-      "dot_product_attention_fp8_bwd")  # fmt: skip
-def backward(call: Call) -> Priced:
-    """Five products: the scores are worked out again."""
-    return _attend(call, 5, "the backward pass of cuDNN's attention works its scores out again")
-
-
-def _attend(call: Call, matmuls: int, more: str) -> Priced:
+@rule(*(f"dot_product_attention_{kind}{way}{post}" for way in _KERNELS for kind in ("", "fp8_")
+        for post in ("", "_wrapper")))  # fmt: skip
+def attention(call: Call) -> Priced:
     """q is [B, T, heads, H], or [B, heads, T, H] in the layout of number 1."""
+    matmuls, more = _KERNELS["bwd" if "_bwd" in call.name else "fwd"]
     long, heads = (2, 1) if call.params.get("layout") == 1 else (1, 2)
     q, k, v = (value.shape for value in call.ins[:3])
     kind = call.params.get("mask_type")
@@ -193,30 +184,26 @@ def _always(value: Any) -> Any:
     return lambda *_: value
 
 
-@rule("cholesky")
-def cholesky(call: Call) -> Priced:
-    """Each matrix of a batch."""
-    return _counted(call, counts.cholesky(call.ins[0].shape[-1]))
+#: FLOPs of each matrix of a batch, of its rows and columns. To reduce takes reflections from both sides: 10n³/3, and
+#: 4n³/3 for a symmetric matrix, which stays so (sections 7.4.3, 8.3.1).
+_OF_ONE: dict[str, Callable[[Size, Size], Size]] = {
+    "cholesky": lambda m, n: counts.cholesky(n),
+    "lu": lambda m, n: counts.lu(maximum(m, n), minimum(m, n)),
+    **dict.fromkeys(("geqrf", "geqp3"), lambda m, n: counts.qr(maximum(m, n), minimum(m, n))),
+    "hessenberg": lambda m, n: exact_div(10 * n * n * n, 3),
+    "tridiagonal": lambda m, n: exact_div(4 * n * n * n, 3),
+}
 
-
-@rule("lu")
-def lu(call: Call) -> Priced:
-    """Each matrix of a batch, wide or tall."""
-    return _counted(call, counts.lu(*_tall(call)))
-
-
-@rule("geqrf", "geqp3")
-def triangle(call: Call) -> Priced:
-    """The triangle and the reflections."""
-    return _counted(call, counts.qr(*_tall(call)))
+rule(*_OF_ONE)(lambda call: _counted(call, _OF_ONE[call.name](*call.ins[0].shape[-2:])))
 
 
 @rule("qr")
 def qr(call: Call) -> Priced:
     """The triangle, then the orthogonal columns that are wanted."""
     m, n = call.ins[0].shape[-2:]
-    wanted = counts.square_q(m, minimum(m, n)) if call.params.get("full_matrices") else counts.qr(m, minimum(m, n))
-    return _counted(call, counts.qr(*_tall(call)) + wanted)
+    tall, short = maximum(m, n), minimum(m, n)
+    wanted = counts.square_q(m, short) if call.params.get("full_matrices") else counts.qr(m, short)
+    return _counted(call, counts.qr(tall, short) + wanted)
 
 
 @rule("householder_product")
@@ -230,23 +217,14 @@ def householder(call: Call) -> Priced:
 def triangular_solve(call: Call) -> Priced:
     """Each right-hand side of each matrix."""
     n = call.ins[0].shape[-1]
-    flops = counts.triangular_solve(n, exact_div(call.ins[1].size, n))
-    return pricing.vector(call.name, "linalg", call.reads, call.writes, flops=flops, elements=call.outs[0].size)
-
-
-@rule("hessenberg", "tridiagonal")
-def reduced(call: Call) -> Priced:
-    """Reflections from both sides: 10n³/3, and 4n³/3 for a symmetric matrix, which stays so (sections 7.4.3, 8.3.1)."""
-    n = call.ins[0].shape[-1]
-    return _counted(call, exact_div((10 if call.name == "hessenberg" else 4) * n * n * n, 3))
+    return call.vector("linalg", counts.triangular_solve(n, exact_div(call.ins[1].size, n)), call.outs[0].size)
 
 
 @rule("tridiagonal_solve")
 def band_solve(call: Call) -> Priced:
     """Elimination down and substitution up: 3 FLOPs a row of the matrix, and 5 for each right-hand side of it."""
     rows, size = call.ins[0].size, call.outs[0].size
-    flops = 3 * rows + 5 * size
-    return pricing.vector(call.name, "linalg", call.reads, call.writes, flops=flops, elements=size)
+    return call.vector("linalg", 3 * rows + 5 * size, size)
 
 
 @rule("bcoo_dot_general", "bcsr_dot_general")
@@ -255,22 +233,16 @@ def sparse_product(call: Call) -> Priced:
     (_, right), (batch, _) = call.params["dimension_numbers"]
     dense = call.ins[-1]
     if len(call.ins) != (3 if call.name.startswith("bcoo") else 4) or batch or len(call.ins[0].shape) != 1:
-        return pricing.unknown(call.name, call.reads, call.writes, "a sparse product in batches")
+        return call.unknown("a sparse product in batches")
     n = exact_div(dense.size, product(dense.shape[d] for d in right))
     op = pricing.contraction(call.name, call.read(0, len(call.ins) - 1), call.writes, m=call.ins[0].size, n=n, k=1)
     return replace(op, reads=call.reads)
 
 
-@rule("eigh", "eig", "svd", "schur")
-def iterated(call: Call) -> Priced:
-    """Worked out until it converges."""
-    return pricing.unknown(call.name, call.reads, call.writes, counts.ITERATES)
+rule("eigh", "eig", "svd", "schur")(lambda call: call.unknown(counts.ITERATES))
 
-
-@rule("lu_pivots_to_permutation")
-def permuted(call: Call) -> Priced:
-    """Turn swaps into a permutation."""
-    return pricing.move(call.name, call.reads, call.writes)
+# Swaps are turned into a permutation.
+rule("lu_pivots_to_permutation")(lambda call: call.move())
 
 
 @rule("fft")
@@ -283,13 +255,6 @@ def transform(call: Call) -> Priced:
     return pricing.fourier(call.name, call.reads, call.writes, rows=rows, n=n, levels=log2(n), real=real)
 
 
-def _tall(call: Call) -> tuple[Size, Size]:
-    """The longer and the shorter side of each matrix."""
-    m, n = call.ins[0].shape[-2:]
-    return maximum(m, n), minimum(m, n)
-
-
 def _counted(call: Call, each: Size) -> Priced:
     """A count for each matrix of a batch."""
-    flops = product(call.ins[0].shape[:-2]) * each
-    return pricing.vector(call.name, "linalg", call.reads, call.writes, flops=flops, elements=call.outs[0].size)
+    return call.vector("linalg", product(call.ins[0].shape[:-2]) * each, call.outs[0].size)

@@ -6,16 +6,32 @@ from dataclasses import replace
 
 from roofline.programs.jax.registry import Call, Priced, pricing, rule
 
-
-@rule(
+# The same tensor in another form, or under another name.
+rule(
     "reshape", "transpose", "squeeze", "expand_dims", "broadcast_in_dim", "broadcast_to", "stop_gradient", "name",
     "copy_p", "pvary", "pbroadcast", "device_put", "bitcast_convert_type", "random_wrap", "random_unwrap",
     "layout_constraint", "random_clone", "preduced", "reduced_vary_cast_p",
     "vary_unreduced_cast_p", "with_memory_space_constraint", "mesh_cast", "to_edtype", "from_edtype",
-)  # fmt: skip
-def seen_otherwise(call: Call) -> Priced:
-    """The same tensor in another form, or under another name."""
-    return call.alias()
+)(lambda call: call.alias())  # fmt: skip
+
+# A number that the program knows, or nothing.
+rule(
+    "axis_index", "create_token", "after_all", "platform_index", "dimension_size", "dim_as_value", "shape_assertion",
+    "inspect_sharding", "empty", "empty2", "check",
+)(lambda call: None)  # fmt: skip
+
+# What goes in is read, what comes out is written, be it several parts or something for the host.
+rule(
+    "copy", "concatenate", "pad", "rev", "tile", "stack", "split", "unstack", "debug_callback", "debug_print",
+)(lambda call: call.move())  # fmt: skip
+
+# A constant is written.
+rule("iota")(lambda call: call.move(reads=()))
+
+rule(
+    "random_bits", "random_seed", "random_split", "random_fold_in", "threefry2x32", "threefry4x32", "philox2x32",
+    "philox4x32", "rng_bit_generator", "rng_uniform", "random_gamma", "iota_2x32_shape",
+)(lambda call: call.move(note="the arithmetic of random numbers is not counted"))  # fmt: skip
 
 
 @rule("optimization_barrier", "tie", "pin", "unpin")
@@ -24,31 +40,6 @@ def passed(call: Call) -> Priced:
     for place in range(len(call.outs)):
         call.alias(place, place + len(call.ins) - len(call.outs))
     return None
-
-
-@rule("axis_index", "create_token", "after_all", "platform_index", "dimension_size", "dim_as_value", "shape_assertion",
-      "inspect_sharding", "empty", "empty2", "check")  # fmt: skip
-def nothing(call: Call) -> Priced:
-    """A number that the program knows, or nothing."""
-    return None
-
-
-@rule("copy", "concatenate", "pad", "rev", "tile", "stack")
-def copied(call: Call) -> Priced:
-    """Read what goes in, write what comes out."""
-    return pricing.move(call.name, call.reads, call.writes)
-
-
-@rule("split", "unstack")
-def split(call: Call) -> Priced:
-    """Copy every part."""
-    return pricing.move(call.name, call.reads, call.writes)
-
-
-@rule("iota")
-def filled(call: Call) -> Priced:
-    """Write a constant."""
-    return pricing.move(call.name, (), call.writes)
 
 
 @rule("slice", "dynamic_slice")
@@ -62,17 +53,16 @@ def sliced(call: Call) -> Priced:
         edges = zip(first, last, call.params.get("strides") or (1,) * len(first), strict=True)
         taken = ",".join(":".join(map(str, edge)) for edge in edges)
         reads = tuple(replace(tensor, ident=f"{tensor.ident}[{taken}]") for tensor in reads)
-    return pricing.move(call.name, reads, call.writes)
+    return call.move(reads=reads)
 
 
 @rule("dynamic_update_slice")
 def updated(call: Call) -> Priced:
     """Write a part in place."""
     if call.operands[0] is None:
-        return pricing.move(call.name, call.reads, call.writes)
+        return call.move()
     writes = call.into(0, call.ins[1].size)
-    note = "a buffer that is updated is updated in place"
-    return pricing.move(call.name, call.read(1), writes, note=note)
+    return call.move(reads=call.read(1), writes=writes, note="a buffer that is updated is updated in place")
 
 
 @rule("gather")
@@ -84,8 +74,7 @@ def gathered(call: Call) -> Priced:
     size = call.outs[0].size
     checked = str(call.params.get("mode")).endswith("FILL_OR_DROP") or call.params.get("mode") == 1
     flops = 4 * call.ins[1].size + size if checked else 0
-    reads = (*call.touch(0, size), *call.read(1))
-    return pricing.vector(call.name, "gather", reads, call.writes, flops=flops, elements=size, one_each=flops)
+    return call.vector("gather", flops, size, one_each=flops, reads=(*call.touch(0, size), *call.read(1)))
 
 
 @rule("scatter", "scatter-add", "scatter-sub", "scatter-mul", "scatter-min", "scatter-max", "scatter_add",
@@ -96,23 +85,9 @@ def scattered(call: Call) -> Priced:
     program = call.params.get("update_jaxpr")
     combines = program is not None and bool(program.eqns)
     flops = size * call.inner(program) if combines else 0
-    before = call.touch(0, size) if combines else ()
-    reads = (*before, *call.read(1, 2))
+    reads = (*(call.touch(0, size) if combines else ()), *call.read(1, 2))
     writes = call.writes if call.operands[0] is None else call.into(0, size)
-    return pricing.vector(call.name, "scatter", reads, writes, flops=flops, elements=size, one_each=flops)
-
-
-@rule("random_bits", "random_seed", "random_split", "random_fold_in", "threefry2x32", "threefry4x32", "philox2x32",
-      "philox4x32", "rng_bit_generator", "rng_uniform", "random_gamma", "iota_2x32_shape")  # fmt: skip
-def drawn(call: Call) -> Priced:
-    """Draw random numbers."""
-    return pricing.move(call.name, call.reads, call.writes, note="the arithmetic of random numbers is not counted")
-
-
-@rule("debug_callback", "debug_print")
-def printed(call: Call) -> Priced:
-    """Bring something to the host."""
-    return pricing.move(call.name, call.reads, call.writes)
+    return call.vector("scatter", flops, size, one_each=flops, reads=reads, writes=writes)
 
 
 @rule("pure_callback", "io_callback", "ffi_call", "outside_call")

@@ -27,11 +27,16 @@ NAMES = {
 }  # fmt: skip
 
 
-@rule(*NAMES)
-def known(call: Call) -> Priced:
-    """A function that the notation has too."""
-    function = NAMES[call.name]
-    return pricing.elementwise(function, call.reads, call.writes, name=call.name)
+rule(*NAMES)(lambda call: call.elementwise(NAMES[call.name]))
+
+#: FLOPs an element: (1 + x)·(1 − x); nothing where complex numbers are put together or taken apart.
+_OTHERS = {"one_minus_square": 3, **dict.fromkeys(("real", "imag", "conj", "complex"), 0)}
+
+rule(*_OTHERS)(lambda call: call.for_each("elementwise", call.outs[0].size, _OTHERS[call.name]))
+
+rule(
+    "igamma", "igammac", "igamma_grad_a", "random_gamma_grad", "regularized_incomplete_beta", "polygamma", "zeta",
+)(lambda call: call.unknown("iterates until it converges"))  # fmt: skip
 
 
 @rule("integer_pow")
@@ -40,19 +45,13 @@ def integer_power(call: Call) -> Priced:
     power = call.params["y"]
     whole = abs(power)
     products = max(0, whole.bit_length() - 1 + whole.bit_count() - 1) + (power < 0)
-    return _of_each(call, products)
-
-
-@rule("one_minus_square")
-def one_minus_square(call: Call) -> Priced:
-    """(1 + x)·(1 - x)."""
-    return _of_each(call, 3)
+    return call.for_each("elementwise", call.outs[0].size, products)
 
 
 @rule("polynomial")
 def polynomial(call: Call) -> Priced:
     """Horner's rule: a product and a sum for every coefficient but the last."""
-    return _of_each(call, 2 * (len(call.ins) - 2))
+    return call.for_each("elementwise", call.outs[0].size, 2 * (len(call.ins) - 2))
 
 
 @rule("convert_element_type")
@@ -61,26 +60,6 @@ def converted(call: Call) -> Priced:
     if call.ins[0].dtype == call.outs[0].dtype:
         return call.alias()
     return pricing.elementwise("cast", call.reads, call.writes, name="cast")
-
-
-@rule("real", "imag", "conj", "complex")
-def taken_apart(call: Call) -> Priced:
-    """Put together or take apart complex numbers: bytes only, though some count an operation an element."""
-    return _of_each(call, 0)
-
-
-@rule("igamma", "igammac", "igamma_grad_a", "random_gamma_grad", "regularized_incomplete_beta", "polygamma", "zeta")
-def iterated(call: Call) -> Priced:
-    """A special function worked out until it converges."""
-    return pricing.unknown(call.name, call.reads, call.writes, "iterates until it converges")
-
-
-def _of_each(call: Call, flops: int) -> Priced:
-    """So many FLOPs for every element of the result."""
-    size = call.outs[0].size
-    return pricing.vector(
-        call.name, "elementwise", call.reads, call.writes, flops=flops * size, elements=size, one_each=size
-    )
 
 
 _NAMES = {
@@ -103,18 +82,9 @@ def reduced(call: Call) -> Priced:
 @rule("reduce")
 def reduced_by_program(call: Call) -> Priced:
     """Reduce with a program of its own, for every element but the first."""
-    steps = call.ins[0].size - call.outs[0].size
-    each = call.inner(call.params["jaxpr"])
-    return pricing.vector(
-        call.name,
-        "reduction",
-        call.reads,
-        call.writes,
-        flops=steps * each,
-        elements=call.ins[0].size,
-        dims={"results": call.outs[0].size},
-        one_each=steps * each,
-    )
+    elements, results = call.ins[0].size, call.outs[0].size
+    flops = (elements - results) * call.inner(call.params["jaxpr"])
+    return call.vector("reduction", flops, elements, dims={"results": results}, one_each=flops)
 
 
 @rule("cumsum", "cumprod", "cummax", "cummin", "cumlogsumexp")
@@ -123,7 +93,7 @@ def scanned(call: Call) -> Priced:
     source = call.ins[0]
     rows = exact_div(source.size, source.shape[call.params["axis"]])
     flops = (4 if call.name == "cumlogsumexp" else 1) * (source.size - rows)
-    return pricing.vector(call.name, "scan", call.reads, call.writes, flops=flops, elements=source.size, one_each=flops)
+    return call.vector("scan", flops, source.size, one_each=flops)
 
 
 @rule("sort")
@@ -131,16 +101,11 @@ def sorted_(call: Call) -> Priced:
     """Compare: n·⌈log₂ n⌉ for rows of n."""
     source = call.ins[0]
     flops = source.size * levels_of(source.shape[call.params["dimension"]]) * call.params.get("num_keys", 1)
-    return pricing.vector(
-        call.name, "sort", call.reads, call.writes, flops=flops, elements=source.size, one_each=source.size
-    )
+    return call.vector("sort", flops, source.size, one_each=source.size)
 
 
-@rule("top_k", "approx_top_k")
-def top(call: Call) -> Priced:
-    """Compare every element once."""
-    size = call.ins[0].size
-    return pricing.vector(call.name, "sort", call.reads, call.writes, flops=size, elements=size, one_each=size)
+# Every element is compared once.
+rule("top_k", "approx_top_k")(lambda call: call.for_each("sort", call.ins[0].size))
 
 
 @rule("reduce_window_sum", "reduce_window_max", "reduce_window_min", "reduce_window")
@@ -162,7 +127,4 @@ def pooled(call: Call) -> Priced:
 @rule("select_and_scatter_add", "select_and_gather_add", "select_and_scatter")
 def pooled_backward(call: Call) -> Priced:
     """Find the largest of each window again, add its gradient there."""
-    results, window = call.ins[0].size, product(call.params["window_dimensions"])
-    return pricing.vector(
-        call.name, "pooling", call.reads, call.writes, flops=results * window, elements=results, one_each=results
-    )
+    return call.for_each("pooling", call.ins[0].size, product(call.params["window_dimensions"]))

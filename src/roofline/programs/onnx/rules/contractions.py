@@ -49,10 +49,8 @@ def gemm(call: Call) -> Priced:
 @rule("Einsum")
 def einsum(call: Call) -> Priced:
     """A sum over products, two operands at a time."""
-    text = call.get("equation")
-    equation = text.decode() if isinstance(text, bytes) else text
     operands = [tensor for tensor in call.ins if tensor is not None]
-    return einsum_operations(call.name, equation, operands, call.writes)
+    return einsum_operations(call.name, call.get("equation"), operands, call.writes)
 
 
 @rule("Conv", "ConvInteger", "QLinearConv", "ConvTranspose", "FusedConv")
@@ -105,8 +103,7 @@ def deformed(call: Call) -> Priced:
 def _low(call: Call, seen: Sequence[Any], slid: Sequence[Any], taps: Sequence[Any], stride: Any, dilation: Any) -> Any:
     """Padding before the first element, as written or as SAME works it out."""
     spatial = len(taps)
-    auto = call.get("auto_pad", b"NOTSET")
-    word = auto.decode() if isinstance(auto, bytes) else auto
+    word = call.get("auto_pad", "NOTSET")
     if not word.startswith("SAME"):
         return list(call.get("pads") or [0] * (2 * spatial))[:spatial]
     found = []
@@ -135,12 +132,10 @@ def global_pool(call: Call) -> Priced:
 @rule("Resize", "Upsample")
 def resized(call: Call) -> Priced:
     """Mix neighbours: a multiply and an add for each, nothing for the nearest."""
-    mode = call.get("mode", b"nearest")
-    word = mode.decode() if isinstance(mode, bytes) else mode
-    changed = sum(bool(a != b) for a, b in zip(call.shape(0), call.writes[0].dims, strict=True))
-    taps = {"nearest": 1, "linear": 2, "cubic": 4}.get(word, 1) ** changed
-    size = call.writes[0].elements
-    return pricing.resample(call.name, call.read(0), call.writes, taps=taps, elements=size)
+    out = call.writes[0]
+    changed = sum(bool(a != b) for a, b in zip(call.shape(0), out.dims, strict=True))
+    taps = {"linear": 2, "cubic": 4}.get(call.get("mode"), 1) ** changed
+    return pricing.resample(call.name, call.read(0), call.writes, taps=taps, elements=out.elements)
 
 
 def _pooled(call: Call, window: Any, is_adaptive_mean: bool = False, places: Sequence[Reach] = ()) -> Priced:
@@ -306,8 +301,7 @@ def flexible(call: Call) -> Priced:
     nodes = [node for word in ("score_mod", "prob_mod") if call.get(word) for node in call.get(word).node]
     if not nodes:
         return op
-    costs = [PER_ELEMENT.get(NAMES.get(node.op_type, ""), PerElement(0)) for node in nodes]
-    each = sum(cost.arithmetic + cost.transcendentals for cost in costs)
+    each = sum(PER_ELEMENT.get(NAMES.get(node.op_type, ""), PerElement(0)).flops for node in nodes)
     scores = q[0] * q[1] * q[2] * k[2]
     work = op.work + Work.flops("vector", pricing.arithmetic(call.reads), each * scores)
     return replace(op, work=work, note="the functions of FlexAttention may mask scores: they are counted whole")

@@ -8,9 +8,8 @@ Source of what each does: onnxruntime's docs/ContribOperators.md.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
-from roofline.ops.elementwise import PER_ELEMENT
+from roofline.ops.elementwise import PER_ELEMENT, PerElement
 from roofline.ops.recurrent import CELLS
 from roofline.ops.reduction import SOFTMAX_PER_ELEMENT
 from roofline.programs.onnx.registry import Call, Priced, pricing, rule
@@ -47,7 +46,7 @@ def causal_convolution(call: Call) -> Priced:
     batch, channels, length = call.shape(0)
     taps = call.shape(1)[2]
     size = batch * channels * length
-    activated = call.get("activation", b"none") not in (b"none", "none")
+    activated = call.get("activation", "none") != "none"
     return pricing.convolution(
         call.name,
         call.reads,
@@ -73,8 +72,7 @@ def linear_attention(call: Call) -> Priced:
 
     Every head of queries reads it. Counted token by token: 2 FLOPs for each product of K·V, 1 for a decay.
     """
-    word = call.get("update_rule", b"gated_delta")
-    decays, corrects = _UPDATES[word.decode() if isinstance(word, bytes) else word]
+    decays, corrects = _UPDATES[call.get("update_rule", "gated_delta")]
     heads, kv_heads = call.count("q_num_heads"), call.count("kv_num_heads")
     batch, length, packed = call.shape(0)
     k, v = call.share(packed, "q_num_heads"), call.share(call.shape(2)[2], "kv_num_heads")
@@ -95,8 +93,8 @@ def linear_attention(call: Call) -> Priced:
 def transform(call: Call) -> Priced:
     """Over one dimension; the last holds real and imaginary parts, or real ones alone."""
     shape, out = call.shape(0), call.writes[0].dims
-    axis = _number(call, 2, call.get("axis", 1 if len(call.ins) < 3 else -2))
-    n = out[axis] if not call.get("onesided", 0) or out[-1] == 1 else _number(call, 1, shape[axis])
+    axis = call.constant(2, call.get("axis", 1 if len(call.ins) < 3 else -2))
+    n = out[axis] if not call.get("onesided", 0) or out[-1] == 1 else call.constant(1, shape[axis])
     rows = exact_div(product(out[:-1]), out[axis])
     real = shape[-1] == 1 or out[-1] == 1
     return pricing.fourier(call.name, call.read(0), call.writes, rows=rows, n=n, levels=log2(n), real=real)
@@ -106,39 +104,20 @@ def transform(call: Call) -> Priced:
 def windows(call: Call) -> Priced:
     """Cut into windows, each weighted and transformed."""
     out = call.writes[0].dims
-    n = call.shape(2)[0] if call.has(2) else _number(call, 3, 2 * (out[2] - 1))
+    n = call.shape(2)[0] if call.has(2) else call.constant(3, 2 * (out[2] - 1))
     rows, real = out[0] * out[1], call.shape(0)[-1] == 1
     op = pricing.fourier(call.name, call.read(0, 2), call.writes, rows=rows, n=n, levels=log2(n), real=real)
     weighted = rows * n * (1 if real else 2) if call.has(2) else 0
-    return pricing.vector(
-        call.name,
-        op.kind,
-        op.reads,
-        op.writes,
-        flops=op.work.total("flops") + weighted,
-        elements=op.dims["elements"],
-        dims={"n": n},
-    )
+    flops = op.work.total("flops") + weighted
+    return call.vector(op.kind, flops, op.dims["elements"], dims={"n": n}, reads=op.reads)
 
 
 #: FLOPs an element: the place in the window 2, a cosine and its share 3, two of them for a Blackman window.
 _WINDOWS = {"HannWindow": 5, "HammingWindow": 5, "BlackmanWindow": 8}
 
 
-@rule(*_WINDOWS)
-def window(call: Call) -> Priced:
-    """Cosines over a window."""
-    size = call.writes[0].elements
-    each = _WINDOWS[call.name]
-    return pricing.vector(call.name, "elementwise", (), call.writes, flops=each * size, elements=size, one_each=size)
-
-
-def _number(call: Call, place: int, default: Any) -> Any:
-    """A number that is given as a constant."""
-    held = call.constants[place] if place < len(call.constants) else None
-    found = held[0] if isinstance(held, list) else held
-    return default if found is None else found
-
+# Cosines over a window.
+rule(*_WINDOWS)(lambda call: call.for_each("elementwise", call.writes[0].elements, _WINDOWS[call.name], reads=()))
 
 QUANTISE, DEQUANTISE = PER_ELEMENT["quantise"].arithmetic, PER_ELEMENT["dequantise"].arithmetic
 
@@ -165,34 +144,29 @@ def embedded(call: Call) -> Priced:
 def biased_gelu(call: Call) -> Priced:
     """GELU of x + bias, by tanh where fast."""
     function = PER_ELEMENT["gelu_tanh" if call.name == "FastGelu" else "gelu"]
-    return _each(call, function.arithmetic + function.transcendentals + call.has(1), function.transcendentals)
+    size = call.writes[0].elements
+    return call.for_each("elementwise", size, function.flops + call.has(1), function.transcendentals)
 
 
-@rule("BiasAdd", "BiasDropout")
-def biased(call: Call) -> Priced:
-    """x + bias, and what is left of it added."""
-    return _each(call, 1 + call.has(2))
+# x + bias, and what is left of it added.
+rule("BiasAdd", "BiasDropout")(lambda call: call.for_each("elementwise", call.writes[0].elements, 1 + call.has(2)))
+
+#: Between leaving the integers and coming back: one operation on two operands, a function, or parts of one scale.
+_QUANTISED = {
+    **dict.fromkeys(("QLinearAdd", "QLinearMul"), PerElement(DEQUANTISE + 1)),
+    "QLinearSigmoid": PER_ELEMENT["sigmoid"],
+    "QLinearLeakyRelu": PER_ELEMENT["leaky_relu"],
+    "QLinearSoftmax": PerElement(SOFTMAX_PER_ELEMENT - 1, 1),
+    "QLinearConcat": PerElement(0),
+}
 
 
-@rule("QLinearAdd", "QLinearMul")
-def quantised_pair(call: Call) -> Priced:
-    """Both out of their integers, one operation, and back."""
-    return _each(call, 2 * DEQUANTISE + 1 + QUANTISE)
-
-
-@rule("QLinearSigmoid", "QLinearLeakyRelu", "QLinearSoftmax")
-def quantised_function(call: Call) -> Priced:
-    """Out of its integers, the function, and back."""
-    function = {"QLinearSigmoid": "sigmoid", "QLinearLeakyRelu": "leaky_relu"}.get(call.name)
-    cost = PER_ELEMENT[function] if function else None
-    middle = 5 if cost is None else cost.arithmetic + cost.transcendentals
-    return _each(call, DEQUANTISE + middle + QUANTISE, 1 if cost is None else cost.transcendentals)
-
-
-@rule("QLinearConcat")
-def joined(call: Call) -> Priced:
-    """Copy every part, brought to one scale."""
-    return _each(call, DEQUANTISE + QUANTISE)
+@rule(*_QUANTISED)
+def quantised(call: Call) -> Priced:
+    """Out of the integers, what is done, and back."""
+    cost = _QUANTISED[call.name]
+    each = DEQUANTISE + cost.flops + QUANTISE
+    return call.for_each("elementwise", call.writes[0].elements, each, cost.transcendentals)
 
 
 @rule("QLinearGlobalAveragePool", "QLinearAveragePool")
@@ -200,21 +174,7 @@ def quantised_pool(call: Call) -> Priced:
     """Add each window up, and rescale what comes out."""
     size, results = product(call.shape(0)), call.writes[0].elements
     flops = size + (DEQUANTISE + QUANTISE) * results
-    return pricing.vector(call.name, "pooling", call.reads, call.writes, flops=flops, elements=results, one_each=size)
-
-
-def _each(call: Call, each: int, special: int = 0) -> Op:
-    size = call.writes[0].elements
-    return pricing.vector(
-        call.name,
-        "elementwise",
-        call.reads,
-        call.writes,
-        flops=each * size,
-        elements=size,
-        transcendentals=special * size,
-        one_each=size,
-    )
+    return call.vector("pooling", flops, results, one_each=size)
 
 
 @rule("MatMulNBits")
@@ -276,9 +236,8 @@ def experts(call: Call) -> Priced:
     )
     sizes = {"m": tokens * k, "n": exact_div(sum(each), x[-1]), "k": x[-1]}
     op = pricing.contraction(call.name, (*call.read(0), *call.read(0)), call.writes, **sizes)
-    word = call.get("activation_type", b"relu")
-    cost = PER_ELEMENT[_ACTIVATIONS[word.decode() if isinstance(word, bytes) else word]]
-    between = tokens * k * exact_div(each[1], x[-1]) * (cost.arithmetic + cost.transcendentals)
+    cost = PER_ELEMENT[_ACTIVATIONS[call.get("activation_type", "relu")]]
+    between = tokens * k * exact_div(each[1], x[-1]) * cost.flops
     mixed = SOFTMAX_PER_ELEMENT * tokens * E + 2 * tokens * k * x[-1] + (DEQUANTISE * met * sum(each) if packed else 0)
     work = op.work + Work.flops("vector", pricing.arithmetic(call.read(0)), between + mixed)
     note = "tokens of a mixture of experts meet as many different experts as they can"

@@ -12,25 +12,23 @@ from roofline.programs.onnx.registry import UPDATES, Call, Priced, pricing, rule
 from roofline.sizes import Size, exact_div, product
 from roofline.work import Tensor
 
+# What goes in is read, what comes out is written.
+rule(
+    "Concat", "Pad", "Tile", "DepthToSpace", "SpaceToDepth", "ReverseSequence", "Trilu", "OneHot", "EyeLike",
+    "CenterCropPad", "MaxUnpool",
+)(lambda call: call.move())  # fmt: skip
 
-@rule("Concat", "Pad", "Tile", "DepthToSpace", "SpaceToDepth", "ReverseSequence", "Trilu", "OneHot",
-      "EyeLike", "CenterCropPad", "MaxUnpool")  # fmt: skip
-def copied(call: Call) -> Priced:
-    """Read what goes in, write what comes out."""
-    return pricing.move(call.name, call.reads, call.writes)
+# Everything is read, what is chosen is counted and written.
+rule("Compress", "NonZero")(lambda call: call.for_each("gather", product(call.shape(0))))
 
+#: Why there is no rule: how much is done depends on values.
+_REASONS = {
+    "Unique": "a runtime sorts or hashes",
+    "MaxRoiPool": "how much of the image is looked at depends on the regions",
+    "NonMaxSuppression": "how many boxes are compared depends on the scores",
+}
 
-@rule("Compress", "NonZero")
-def chosen(call: Call) -> Priced:
-    """Read everything, count what is chosen, write it."""
-    size = product(call.shape(0))
-    return pricing.vector(call.name, "gather", call.reads, call.writes, flops=size, elements=size, one_each=size)
-
-
-@rule("Unique")
-def distinct(call: Call) -> Priced:
-    """What comes first is found by sorting or by a table."""
-    return pricing.unknown(call.name, call.reads, call.writes, "a runtime sorts or hashes")
+rule(*_REASONS)(lambda call: call.unknown(_REASONS[call.name]))
 
 
 @rule("Slice", "Split")
@@ -40,7 +38,7 @@ def sliced(call: Call) -> Priced:
     given = [call.constants[place] for place in range(1, len(call.ins)) if call.has(place)]
     places = given or (call.get("starts"), call.get("ends"), call.get("axes", "all"))
     reads = _part(call, size, places) if call.name == "Slice" else call.touch(0, size)
-    return pricing.move(call.name, reads, call.writes)
+    return call.move(reads=reads)
 
 
 def _part(call: Call, size: Size, places: Sequence[Any]) -> tuple[Tensor, ...]:
@@ -74,7 +72,7 @@ def gathered(call: Call) -> Priced:
         reads = (*call.touch(0, call.writes[0].elements), *call.read(1))
     else:
         reads = _part(call, call.writes[0].elements, (call.name, call.get("axis", 0), held))
-    return pricing.move(call.name, reads, call.writes, kind="gather")
+    return call.move(reads=reads, kind="gather")
 
 
 @rule(*UPDATES)
@@ -84,7 +82,7 @@ def scattered(call: Call) -> Priced:
     Combining reads what was there and adds.
     """
     size = product(call.shape(1 if call.name == "TensorScatter" else 2))
-    combines = call.get("reduction", b"none") not in (b"none", "none", b"linear", "linear")
+    combines = call.get("reduction", "none") not in ("none", "linear")
     flops = size if combines else 0
     reads, writes, note = call.reads, call.writes, ""
     if call.in_place:
@@ -92,23 +90,14 @@ def scattered(call: Call) -> Priced:
         reads = (*((target,) if combines else ()), *(t for t in call.reads if t.ident != target.ident))
         writes = (replace(target, ident=f"{target.ident}[+{writes[0].ident}]"),)
         note = "an input that is updated is updated in place"
-    return pricing.vector(call.name, "scatter", reads, writes, flops=flops, elements=size, one_each=flops, note=note)
+    return call.vector("scatter", flops, size, one_each=flops, note=note, reads=reads, writes=writes)
 
 
-@rule(
-    "Range",
-    "MelWeightMatrix",
-    "RandomNormal",
-    "RandomUniform",
-    "RandomNormalLike",
-    "RandomUniformLike",
-    "Bernoulli",
-    "Multinomial",
-)
-def filled(call: Call) -> Priced:
-    """Write numbers."""
-    note = "" if call.name in ("Range", "MelWeightMatrix") else "the arithmetic of random numbers is not counted"
-    return pricing.move(call.name, (), call.writes, note=note)
+# Numbers are written.
+rule("Range", "MelWeightMatrix")(lambda call: call.move(reads=()))
+rule(
+    "RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike", "Bernoulli", "Multinomial",
+)(lambda call: call.move(reads=(), note="the arithmetic of random numbers is not counted"))  # fmt: skip
 
 
 #: Elements mixed by a grid sample in one dimension.
@@ -118,10 +107,8 @@ _TAPS = {"nearest": 1, "linear": 2, "bilinear": 2, "cubic": 4, "bicubic": 4}
 @rule("GridSample")
 def sampled(call: Call) -> Priced:
     """Mix neighbours at stated places: a multiply and an add for each, nothing for the nearest."""
-    taps = _TAPS[_word(call, "mode", "linear")] ** (len(call.shape(0)) - 2)
-    size = call.writes[0].elements
-    flops = 0 if taps == 1 else 2 * taps * size
-    return pricing.vector(call.name, "resample", call.reads, call.writes, flops=flops, elements=size, one_each=size)
+    taps = _TAPS[call.get("mode", "linear")] ** (len(call.shape(0)) - 2)
+    return call.for_each("resample", call.writes[0].elements, 0 if taps == 1 else 2 * taps)
 
 
 @rule("AffineGrid")
@@ -137,35 +124,9 @@ def aligned(call: Call) -> Priced:
     """The mean (or the largest) of some places, each mixed from four neighbours; how many has to be stated."""
     each = call.get("sampling_ratio", 0) ** 2
     if not each:
-        return pricing.unknown(
-            call.name, call.reads, call.writes, "how many places are looked at depends on the regions"
-        )
-    size = call.writes[0].elements
-    flops = size * (2 * 4 * each + each)
-    return pricing.vector(call.name, "resample", call.reads, call.writes, flops=flops, elements=size, one_each=size)
+        return call.unknown("how many places are looked at depends on the regions")
+    return call.for_each("resample", call.writes[0].elements, 2 * 4 * each + each)
 
 
-@rule("MaxRoiPool")
-def pooled(call: Call) -> Priced:
-    """The largest of each part of a region."""
-    return pricing.unknown(
-        call.name, call.reads, call.writes, "how much of the image is looked at depends on the regions"
-    )
-
-
-@rule("NonMaxSuppression")
-def boxes(call: Call) -> Priced:
-    """Boxes that overlap one with a better score are left out."""
-    return pricing.unknown(call.name, call.reads, call.writes, "how many boxes are compared depends on the scores")
-
-
-@rule("Col2Im")
-def folded(call: Call) -> Priced:
-    """Add every element of a window to its place."""
-    size = call.read(0)[0].elements
-    return pricing.vector(call.name, "resample", call.read(0), call.writes, flops=size, elements=size, one_each=size)
-
-
-def _word(call: Call, name: str, default: str) -> str:
-    found = call.get(name, default)
-    return found.decode() if isinstance(found, bytes) else str(found)
+# Every element of a window is added to its place.
+rule("Col2Im")(lambda call: call.for_each("resample", call.read(0)[0].elements, reads=call.read(0)))

@@ -8,6 +8,7 @@ from roofline.ops import linear_algebra
 from roofline.ops.reduction import SOFTMAX_PER_ELEMENT as SOFTMAX
 from roofline.programs.onnx.registry import Call, Priced, pricing, rule
 from roofline.programs.pytorch.price_tables import OPTIMIZERS
+from roofline.programs.rule_table import levels_of
 from roofline.sizes import exact_div, product
 from roofline.work import Op, Work
 
@@ -31,41 +32,27 @@ NAMES = {
 @rule(*NAMES)
 def known(call: Call) -> Priced:
     """A function that the notation has too."""
-    function = NAMES[call.name]
-    power = call.constants[1] if call.name == "Pow" else None
-    if power is not None:
-        number = power[0] if isinstance(power, list) else power
-        function = {2: "square", 0.5: "sqrt", -0.5: "rsqrt", -1: "reciprocal"}.get(number, "power")
-    return pricing.elementwise(function, call.reads, call.writes, name=call.name)
+    powers = {2: "square", 0.5: "sqrt", -0.5: "rsqrt", -1: "reciprocal"} if call.name == "Pow" else {}
+    return call.elementwise(powers.get(call.constant(1), NAMES[call.name]))
 
 
 @rule("SwiGLU")
 def gated(call: Call) -> Priced:
     """a/(1 + exp(−α·a))·b, one product more where α is not 1."""
-    op = pricing.elementwise("swiglu", call.reads, call.writes, name=call.name)
+    op = call.elementwise("swiglu")
     if call.get("alpha", 1.0) == 1.0:
         return op
     more = Work.flops("vector", pricing.arithmetic(call.reads), op.dims["elements"])
     return replace(op, work=op.work + more)
 
 
-@rule("Gelu")
-def gelu(call: Call) -> Priced:
-    """GELU, exact or by tanh."""
-    tanh = call.get("approximate", b"none") in (b"tanh", "tanh")
-    return pricing.elementwise("gelu_tanh" if tanh else "gelu", call.reads, call.writes, name=call.name)
-
+# GELU, exact or by tanh.
+rule("Gelu")(lambda call: call.elementwise("gelu_tanh" if call.get("approximate") == "tanh" else "gelu"))
 
 #: FLOPs an element: select(|x| > λ, x ∓ b, 0), two comparisons and a sum; min(max(a·x + b, 0), 1); x/(1 + |x|).
 _OTHERS = {"Shrink": 3, "HardSigmoid": 4, "Softsign": 3}
 
-
-@rule(*_OTHERS)
-def other(call: Call) -> Priced:
-    """A function that the notation does not have."""
-    size = call.writes[0].elements
-    flops = _OTHERS[call.name] * size
-    return pricing.vector(call.name, "elementwise", call.reads, call.writes, flops=flops, elements=size, one_each=size)
+rule(*_OTHERS)(lambda call: call.for_each("elementwise", call.writes[0].elements, _OTHERS[call.name]))
 
 
 @rule("Cast", "CastLike")
@@ -78,25 +65,18 @@ def cast(call: Call) -> Priced:
 def scaled(call: Call) -> Priced:
     """x/scale + zero, rounded; or (x − zero)·scale."""
     function = "dequantise" if call.name == "DequantizeLinear" else "quantise"
-    op = pricing.elementwise(function, call.reads, call.writes, name=call.name)
+    op = call.elementwise(function)
     note = "between DequantizeLinear and QuantizeLinear a file computes in floating point; a runtime may use integers"
     return replace(op, note=note if call.name == "DequantizeLinear" else "")
 
 
-@rule("RotaryEmbedding")
-def rotary(call: Call) -> Priced:
-    """x₁·cos − x₂·sin and x₁·sin + x₂·cos; of the tables the rows of the positions are read."""
-    return _rotary(call, 1, 2, 3)
-
-
-@rule("com.microsoft.RotaryEmbedding", "GemmaRotaryEmbedding")
-def rotary_of_the_runtime(call: Call) -> Priced:
-    """The same, the positions before the tables."""
-    return _rotary(call, 2, 3, 1)
+# x₁·cos − x₂·sin and x₁·sin + x₂·cos; the runtime's own has the positions before the tables.
+rule("RotaryEmbedding")(lambda call: _rotary(call, 1, 2, 3))
+rule("com.microsoft.RotaryEmbedding", "GemmaRotaryEmbedding")(lambda call: _rotary(call, 2, 3, 1))
 
 
 def _rotary(call: Call, cos: int, sin: int, positions: int) -> Priced:
-    """x is [B, S, heads·H] or [B, heads, S, H]; without positions the tables hold one row for each."""
+    """x is [B, S, heads·H] or [B, heads, S, H]; of the tables the rows of the positions, or one for each, are read."""
     x = call.shape(0)
     rows = x[0] * (x[2] if len(x) == 4 else x[1])
     width = call.shape(cos)[-1]
@@ -123,10 +103,8 @@ def reduced(call: Call) -> Priced:
 @rule("Mean", "Sum", "Max", "Min")
 def of_several(call: Call) -> Priced:
     """The sum (or the largest) of several tensors: one operation for each but the first; one more for a mean."""
-    size = call.writes[0].elements
     each = sum(item is not None for item in call.ins) - (call.name != "Mean")
-    flops = size * each
-    return pricing.vector(call.name, "elementwise", call.reads, call.writes, flops=flops, elements=size, one_each=size)
+    return call.for_each("elementwise", call.writes[0].elements, each)
 
 
 @rule("Softmax", "LogSoftmax", "Hardmax")
@@ -138,14 +116,14 @@ def softmax(call: Call) -> Priced:
     return pricing.softmax(call.name, call.reads, call.writes, elements=out.elements, rows=rows, log=log)
 
 
-@rule("LayerNormalization", "RMSNormalization", "SimplifiedLayerNormalization")
-def layer_norm(call: Call) -> Priced:
-    """A norm over the dimensions from ``axis`` on."""
-    return layer_norm_with(call, affine=call.has(1) + call.has(2))
+# A norm over the dimensions from ``axis`` on.
+rule("LayerNormalization", "RMSNormalization", "SimplifiedLayerNormalization")(
+    lambda call: layer_norm_with(call, affine=call.has(1) + call.has(2))
+)
 
 
 def layer_norm_with(call: Call, *, affine: int, added: int = 0) -> Op:
-    """The same, by the root of the mean square where the name says so, with more done to each element."""
+    """A norm, by the root of the mean square where the name says so, with more done to each element."""
     function = "rms_norm" if "RMS" in call.name or "Simplified" in call.name else "layer_norm"
     out = call.writes[0]
     axis = call.get("axis", -1)
@@ -182,15 +160,9 @@ def batch_norm(call: Call) -> Priced:
 NORMS = {"LpNormalization": 3, "LRN": 5}
 
 
-@rule(*NORMS)
-def other_norm(call: Call) -> Priced:
-    """A norm without scale and shift."""
-    size = call.writes[0].elements
-    dims = {"statistics": 1, "affine": 0}
-    flops = NORMS[call.name] * size
-    return pricing.vector(
-        call.name, "norm", call.reads, call.writes, flops=flops, elements=size, dims=dims, one_each=size
-    )
+rule(*NORMS)(
+    lambda call: call.for_each("norm", call.writes[0].elements, NORMS[call.name], dims={"statistics": 1, "affine": 0})
+)
 
 
 @rule("NegativeLogLikelihoodLoss", "SoftmaxCrossEntropyLoss")
@@ -199,35 +171,23 @@ def loss(call: Call) -> Priced:
     scores, rows = product(call.shape(0)), product(call.shape(1))
     soft = SOFTMAX * scores if call.name.startswith("Softmax") else 0
     reads = call.reads if soft else (*call.touch(0, rows), *call.reads[1:])
-    roots = scores if soft else 0
-    return pricing.vector(
-        call.name,
-        "reduction",
-        reads,
-        call.writes,
-        flops=soft + rows,
-        elements=scores if soft else rows,
-        transcendentals=roots,
-        one_each=rows,
-    )
+    size, roots = (scores, scores) if soft else (rows, 0)
+    return call.vector("reduction", soft + rows, size, transcendentals=roots, one_each=rows, reads=reads)
 
 
 @rule("Det")
 def determinant(call: Call) -> Priced:
     """An LU factorisation of each matrix, and the product of its diagonal."""
     *batch, n, _ = call.shape(0)
-    flops = product(batch) * (linear_algebra.lu(n, n) + n)
-    return pricing.vector(call.name, "linalg", call.reads, call.writes, flops=flops, elements=call.writes[0].elements)
+    return call.vector("linalg", product(batch) * (linear_algebra.lu(n, n) + n), call.writes[0].elements)
 
 
 @rule("CumSum", "CumProd")
 def running(call: Call) -> Priced:
     """n − 1 additions or products for each row of n."""
-    held = call.constants[1]
-    axis = held[0] if isinstance(held, list) else held or 0
     size = product(call.shape(0))
-    flops = size - exact_div(size, call.shape(0)[axis])
-    return pricing.vector(call.name, "scan", call.read(0), call.writes, flops=flops, elements=size, one_each=flops)
+    flops = size - exact_div(size, call.shape(0)[call.constant(1, 0)])
+    return call.vector("scan", flops, size, one_each=flops, reads=call.read(0))
 
 
 @rule("TopK")
@@ -236,8 +196,7 @@ def top(call: Call) -> Priced:
     size = product(call.shape(0))
     n = call.shape(0)[call.get("axis", -1)]
     every = isinstance(n, int) and call.writes[0].elements == size
-    flops = size * max(1, (n - 1).bit_length()) if every else size
-    return pricing.vector(call.name, "sort", call.read(0), call.writes, flops=flops, elements=size, one_each=size)
+    return call.for_each("sort", size, levels_of(n) if every else 1, reads=call.read(0))
 
 
 @rule("Adam", "Adagrad", "Momentum")
@@ -246,12 +205,8 @@ def optimizer_step(call: Call) -> Priced:
 
     A norm coefficient adds norm·x to each gradient.
     """
-    flops, roots, _ = OPTIMIZERS[
-        {"Adam": "_fused_adam", "Adagrad": "_fused_adagrad", "Momentum": "_fused_sgd"}[call.name]
-    ]
-    states = {"Adam": 4}.get(call.name, 3)
-    parameters = call.writes[: exact_div(len(call.ins) - 2, states)]
-    size = sum(tensor.elements for tensor in parameters)
+    kernel = {"Adam": "_fused_adam", "Adagrad": "_fused_adagrad", "Momentum": "_fused_sgd"}[call.name]
+    flops, roots, _ = OPTIMIZERS[kernel]
+    parameters = call.writes[: exact_div(len(call.ins) - 2, 4 if call.name == "Adam" else 3)]
     flops += 2 * sum(bool(call.get(word)) for word in ("norm_coefficient", "norm_coefficient_post"))
-    facts = {"flops": (flops + roots) * size, "elements": size, "transcendentals": roots * size, "one_each": size}
-    return pricing.vector(call.name, "elementwise", call.reads, call.writes, **facts)
+    return call.for_each("elementwise", sum(tensor.elements for tensor in parameters), flops + roots, roots)

@@ -69,19 +69,14 @@ _GIVEN = ("input_tensor", "input_tensors", "input")
 def packed(call: Call) -> Priced:
     """Shards of several weights put into one buffer, or taken out of it."""
     writes = call.writes[:1] if call.name == "all_gather_copy_in" else call.writes
-    return pricing.move(call.name, call.read(*operands_in(call.args[0])), writes)
+    return call.move(reads=call.read(*operands_in(call.args[0])), writes=writes)
 
 
-@rule(
-    "_c10d_functional.wait_tensor",
-    "_c10d_functional._wrap_tensor_autograd",
-    "_c10d_functional_autograd.wait_tensor",
-    "c10d.barrier",
-    "c10d.monitored_barrier_",
-)
-def waited(call: Call) -> Priced:
-    """Waiting moves nothing."""
-    return None
+# Waiting moves nothing.
+rule(
+    "_c10d_functional.wait_tensor", "_c10d_functional._wrap_tensor_autograd", "_c10d_functional_autograd.wait_tensor",
+    "c10d.barrier", "c10d.monitored_barrier_",
+)(lambda call: None)  # fmt: skip
 
 
 def _members(call: Call) -> tuple[int, list[int]]:

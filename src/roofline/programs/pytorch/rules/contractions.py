@@ -15,7 +15,7 @@ from roofline.errors import InputError
 from roofline.ops import linear_algebra
 from roofline.ops.elementwise import PER_ELEMENT
 from roofline.programs.pytorch.price_tables import FUNCTIONS
-from roofline.programs.pytorch.registry import Call, Priced, TensorOperand, is_operand, operands_in, pricing, rule
+from roofline.programs.pytorch.registry import Call, PackedWeights, Priced, TensorOperand, is_operand, pricing, rule
 from roofline.programs.pytorch.rules.windows import convolution, pool
 from roofline.sizes import Size, exact_div, is_symbol, log2, maximum, minimum, product
 from roofline.work import Op, Tensor, Work
@@ -33,40 +33,16 @@ def mm(call: Call) -> Priced:
     return pricing.contraction(call.name, reads, call.writes, m=m, n=n, k=a.shape[-1])
 
 
-@rule("bmm")
-def bmm(call: Call) -> Priced:
-    """Multiply [b, m, k] by [b, k, n]."""
-    a, b = call.operands(0, 1)
-    batch, m, k = a.shape
-    return pricing.contraction(call.name, call.read(a, b), call.writes, m=m, n=b.shape[-1], k=k, batch=batch)
-
-
-@rule("addmm", "baddbmm", "addmv", "addbmm", "_addmm_activation")
-def addmm(call: Call) -> Priced:
-    """Multiply the second and third arguments, add the first."""
-    bias, a, b = call.operands(0, 1, 2)
+@rule("bmm", "mv", "dot", "vdot", "addmm", "baddbmm", "addmv", "addbmm", "_addmm_activation")
+def product_of_two(call: Call) -> Priced:
+    """Multiply [.., m, k] by [.., k, n], either of them perhaps a vector; what stands before them is added."""
+    *bias, a, b = call.operands(*range(3 if "add" in call.name else 2))
     if is_sparse(a, b):
-        return sparse_product(call, a, b, bias)
-    reads = (*call.read(a, b), *(call.read(bias) if call.get("beta", 1) != 0 else ()))
+        return sparse_product(call, a, b, *bias)
+    reads = (*call.read(a, b), *(call.read(*bias) if call.get("beta", 1) != 0 else ()))
     batch = a.shape[0] if a.rank == 3 else 1
-    m, n = a.shape[-2], (b.shape[-1] if b.rank > 1 else 1)
+    m, n = (a.shape[-2] if a.rank > 1 else 1), (b.shape[-1] if b.rank > 1 else 1)
     return pricing.contraction(call.name, reads, call.writes, m=m, n=n, k=a.shape[-1], batch=batch)
-
-
-@rule("mv")
-def mv(call: Call) -> Priced:
-    """Multiply [m, k] by [k]."""
-    a, b = call.operands(0, 1)
-    if is_sparse(a):
-        return sparse_product(call, a, b)
-    return pricing.contraction(call.name, call.read(a, b), call.writes, m=a.shape[0], n=1, k=a.shape[1])
-
-
-@rule("dot", "vdot")
-def dot(call: Call) -> Priced:
-    """Multiply [k] by [k]."""
-    a, b = call.operands(0, 1)
-    return pricing.contraction(call.name, call.read(a, b), call.writes, m=1, n=1, k=a.shape[0])
 
 
 @rule("linear")
@@ -142,22 +118,16 @@ def _met(matrices: Tensor, rows: Size, each: Size) -> Tensor:
 
 
 @rule("_sparse_mm", "_sparse_addmm", "sparse_sampled_addmm", "_sparse_semi_structured_mm",
-      "_sparse_semi_structured_linear", "_sparse_semi_structured_addmm", "hspmm", "sspaddmm")  # fmt: skip
+      "_sparse_semi_structured_linear", "_sparse_semi_structured_addmm", "hspmm", "sspaddmm",
+      "_sparse_mm_reduce_impl")  # fmt: skip
 def product_with_sparse(call: Call) -> Priced:
-    """A product with a sparse operand, of which only stored elements count."""
+    """A product with a sparse operand, of which only stored elements count, whatever becomes of its terms."""
     *bias, left, right = [item for item in call.args if is_operand(item)]
     if call.name != "sparse_sampled_addmm":
         return sparse_product(call, left, right, *bias)
     sampled = stored_elements(bias[0])
     op = pricing.contraction(call.name, call.read(left, right), call.writes, m=sampled, n=1, k=left.shape[-1])
     return replace(op, reads=(*op.reads, *call.read(*bias)))
-
-
-@rule("_sparse_mm_reduce_impl")
-def reduced_product(call: Call) -> Priced:
-    """A product with a sparse matrix whose terms are compared or averaged rather than added."""
-    left, right = call.operands(0, 1)
-    return sparse_product(call, left, right)
 
 
 def is_sparse(*operands: TensorOperand | None) -> bool:
@@ -210,6 +180,7 @@ _OF_ONE: dict[str, Callable[[Size, Size], Size]] = {
     "linalg_inv_ex": lambda m, n: linear_algebra.inverse(n),
     "cholesky_inverse": lambda m, n: linear_algebra.inverse(n) - 2 * linear_algebra.lu(n, n),
     "geqrf": lambda m, n: linear_algebra.qr(maximum(m, n), minimum(m, n)),
+    **dict.fromkeys(("linalg_householder_product", "ormqr"), linear_algebra.qr),  # a column for each reflection
 }
 
 
@@ -230,13 +201,6 @@ def qr(call: Call) -> Priced:
     return _counted(call, product(batch) * (linear_algebra.qr(tall, short) + wanted))
 
 
-@rule("linalg_householder_product", "ormqr")
-def reflected(call: Call) -> Priced:
-    """As many columns as there are reflections."""
-    *batch, m, n = call.args[0].shape
-    return _counted(call, product(batch) * linear_algebra.qr(m, n))
-
-
 @rule("_linalg_solve_ex", "linalg_lu_solve", "cholesky_solve", "linalg_solve_triangular", "triangular_solve",
       "linalg_ldl_solve")  # fmt: skip
 def solved(call: Call) -> Priced:
@@ -250,15 +214,14 @@ def solved(call: Call) -> Priced:
     return _counted(call, first + 2 * each)
 
 
-@rule("_linalg_svd", "_linalg_eigh", "linalg_eig", "_linalg_eigvals", "linalg_eigvals", "linalg_lstsq", "linalg_pinv",
-      "linalg_matrix_exp")  # fmt: skip
-def iterated(call: Call) -> Priced:
-    """Worked out until it converges."""
-    return pricing.unknown(call.full_name, call.reads, call.writes, linear_algebra.ITERATES)
+rule(
+    "_linalg_svd", "_linalg_eigh", "linalg_eig", "_linalg_eigvals", "linalg_eigvals", "linalg_lstsq", "linalg_pinv",
+    "linalg_matrix_exp",
+)(lambda call: call.unknown(linear_algebra.ITERATES))  # fmt: skip
 
 
 def _counted(call: Call, flops: Size) -> Priced:
-    return pricing.vector(call.name, "linalg", call.reads, call.writes, flops=flops, elements=call.results[0].elements)
+    return call.vector("linalg", flops, call.results[0].elements)
 
 
 @rule("_fft_c2c", "_fft_r2c", "_fft_c2r")
@@ -279,15 +242,20 @@ QUANTISE, DEQUANTISE = PER_ELEMENT["quantise"].arithmetic, PER_ELEMENT["dequanti
 def _beside(op: Op, call: Call, amount: Size) -> Op:
     """The operation over all that the call reads, with so many FLOPs more on the vector unit."""
     work = op.work + Work.flops("vector", "fp32", amount) if amount else op.work
-    return replace(op, name=call.name, reads=call.reads, work=work, note=op.note)
+    return replace(op, name=call.name, reads=call.reads, work=work)
 
 
-def _around(call: Call, bias: Any) -> Size:
-    """FLOPs before and after a product: x into integers where that happens here, results rescaled, bias and ReLU."""
-    more = (bias is not None) + ("relu" in call.name)
+def _around(call: Call, pack: PackedWeights) -> Size:
+    """FLOPs before and after a product: x into integers where that happens here, results rescaled, bias and ReLU.
+
+    Weights in fp16 leave bias and ReLU.
+    """
+    results, relu, bias = call.results[0].elements, "relu" in call.name, pack.bias is not None
+    if pack.weight.dtype.startswith("fp"):
+        return (bias + relu) * results
     if "dynamic" not in call.name:
-        return (QUANTISE + more) * call.results[0].elements
-    return QUANTISE * call.args[0].elements + (2 + ("relu" in call.name)) * call.results[0].elements
+        return (QUANTISE + bias + relu) * results
+    return QUANTISE * call.args[0].elements + (2 + relu) * results
 
 
 @rule("quantized.linear", "quantized.linear_relu", "quantized.linear_leaky_relu", "quantized.linear_tanh",
@@ -301,9 +269,7 @@ def packed_linear(call: Call) -> Priced:
     x, pack = call.args[:2]
     n, k = pack.weight.shape
     op = pricing.contraction(call.name, 2 * call.read(pack.weight), call.writes, m=product(x.shape[:-1]), n=n, k=k)
-    if pack.weight.dtype.startswith("fp"):
-        return _beside(op, call, ((pack.bias is not None) + ("relu" in call.name)) * call.results[0].elements)
-    return _beside(op, call, _around(call, pack.bias))
+    return _beside(op, call, _around(call, pack))
 
 
 @rule(*(f"quantized.conv{turned}{n}d{post}" for n in (1, 2, 3) for turned in ("", "_transpose")
@@ -311,22 +277,21 @@ def packed_linear(call: Call) -> Priced:
 def packed_convolution(call: Call) -> Priced:
     """Convolve integers and rescale."""
     x, pack = call.args[0], call.args[1] if hasattr(call.args[1], "weight") else call.args[2]
-    weight = replace(pack.weight, tensor=pack.weight.tensor)
     names = ("input", "weight", *pack.window)
-    plain = Call("aten.convolution", "convolution", (x, weight, *pack.window.values()), names, call.results)
+    plain = Call("aten.convolution", "convolution", (x, pack.weight, *pack.window.values()), names, call.results)
     op = convolution(plain)
     assert isinstance(op, Op)
-    return _beside(op, call, _around(call, pack.bias))
+    return _beside(op, call, _around(call, pack))
 
 
 _PAIRS = ("add", "mul", "add_relu", "mul_relu", "add_scalar", "mul_scalar", "add_scalar_relu", "mul_scalar_relu")
 
 
-@rule(*(f"quantized.{name}" for name in _PAIRS))
+@rule(*(f"quantized.{name}" for name in (*_PAIRS, "cat", "cat_relu")))
 def pair(call: Call) -> Priced:
-    """Out of the integers, a sum or a product, and back."""
-    each = DEQUANTISE * len(call.reads) + 1 + ("relu" in call.name) + QUANTISE
-    return _each(call, each)
+    """Out of the integers, a sum or a product (or parts put together at one scale), and back."""
+    each = DEQUANTISE if "cat" in call.name else DEQUANTISE * len(call.reads) + 1
+    return call.for_each("elementwise", call.results[0].elements, each + ("relu" in call.name) + QUANTISE)
 
 
 _FUNCTIONS = ("sigmoid", "hardswish", "leaky_relu", "elu", "celu", "relu6", "prelu", "clamp", "threshold")
@@ -336,17 +301,12 @@ _FUNCTIONS = ("sigmoid", "hardswish", "leaky_relu", "elu", "celu", "relu6", "pre
 def function(call: Call) -> Priced:
     """Out of the integers, the function, and back."""
     cost = PER_ELEMENT[FUNCTIONS.get(call.name, {"celu": "elu"}.get(call.name, "leaky_relu"))]
-    return _each(call, DEQUANTISE + cost.arithmetic + cost.transcendentals + QUANTISE, cost.transcendentals)
-
-
-@rule("quantized.cat", "quantized.cat_relu")
-def joined(call: Call) -> Priced:
-    """Copy every part, brought to one scale."""
-    return _each(call, DEQUANTISE + QUANTISE + ("relu" in call.name))
+    each = DEQUANTISE + cost.flops + QUANTISE
+    return call.for_each("elementwise", call.results[0].elements, each, cost.transcendentals)
 
 
 @rule("quantized.matmul")
-def product_of_two(call: Call) -> Priced:
+def quantised_matmul(call: Call) -> Priced:
     """Multiply two tensors of integers and rescale."""
     a, b = call.operands(0, 1)
     results = call.results[0].elements
@@ -383,15 +343,5 @@ def norm(call: Call) -> Priced:
 
 rule("quantized.max_pool1d", "quantized.max_pool2d")(pool)
 
-
-@rule("quantized.dropout")
-def dropped(call: Call) -> Priced:
-    """Nothing outside training."""
-    return None
-
-
-def _each(call: Call, each: int, special: int = 0) -> Op:
-    size = call.results[0].elements
-    reads = tuple({t.ident: t for t in call.read(*operands_in(call.args))}.values())
-    facts = {"flops": each * size, "elements": size, "transcendentals": special * size, "one_each": size}
-    return pricing.vector(call.name, "elementwise", reads, call.writes, **facts)
+# Nothing outside training.
+rule("quantized.dropout")(lambda call: None)

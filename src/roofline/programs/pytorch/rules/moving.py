@@ -11,8 +11,9 @@ from roofline.programs.rule_table import levels_of
 from roofline.sizes import Size, maximum, minimum, product
 from roofline.work import Op, Tensor
 
-
-@rule(
+# What goes in is read, what comes out is written: copies, tensors with a part of them replaced, and the gradients of
+# views, which are zero outside it.
+rule(
     "clone", "contiguous", "cat", "stack", "constant_pad_nd",
     "reflection_pad1d", "reflection_pad2d", "reflection_pad3d",
     "replication_pad1d", "replication_pad2d", "replication_pad3d", "roll", "flip", "repeat", "tril", "triu",
@@ -29,16 +30,20 @@ from roofline.work import Op, Tensor
     "masked_scatter_backward",
     "replication_pad1d_backward", "replication_pad2d_backward", "replication_pad3d_backward", "max_unpool3d",
     "_jagged_to_padded_dense_forward", "_padded_dense_to_jagged_forward", "lu_unpack",
-)  # fmt: skip
-def copied(call: Call) -> Priced:
-    """Read what goes in, write what comes out."""
-    return pricing.move(call.name, call.reads, call.writes)
+    "slice_scatter", "select_scatter", "diagonal_scatter", "as_strided_scatter", "slice_backward", "select_backward",
+    "diagonal_backward", "unfold_backward", "_reshape_alias", "as_strided_backward",
+)(lambda call: call.move())  # fmt: skip
 
+# A view under another name.
+rule("unsafe_split", "unsafe_split_with_sizes", "unsafe_chunk", "_unsafe_view")(lambda call: None)
 
-@rule("unsafe_split", "unsafe_split_with_sizes", "unsafe_chunk", "_unsafe_view")
-def split(call: Call) -> Priced:
-    """A view under another name."""
-    return None
+# A constant is written; nothing is read, not even the tensor after which the result is shaped.
+rule(
+    "zeros", "ones", "full", "zeros_like", "ones_like", "full_like", "new_zeros", "new_ones", "new_full", "fill",
+    "zero", "arange", "linspace", "logspace", "eye", "scalar_tensor", "_efficientzerotensor", "tril_indices",
+    "triu_indices", "hann_window", "hamming_window", "blackman_window", "bartlett_window", "kaiser_window",
+    "_foreach_zero",
+)(lambda call: call.move(reads=()))  # fmt: skip
 
 
 @rule("_to_copy", "to", "_nested_tensor_from_mask")
@@ -46,17 +51,6 @@ def converted(call: Call) -> Priced:
     """Convert to another dtype, or copy."""
     same = [t.dtype for t in call.reads] == [t.dtype for t in call.writes]
     return pricing.elementwise("copy" if same else "cast", call.reads, call.writes, name=None if same else "cast")
-
-
-@rule(
-    "zeros", "ones", "full", "zeros_like", "ones_like", "full_like", "new_zeros", "new_ones", "new_full", "fill",
-    "zero", "arange", "linspace", "logspace", "eye", "scalar_tensor", "_efficientzerotensor", "tril_indices",
-    "triu_indices", "hann_window", "hamming_window", "blackman_window", "bartlett_window", "kaiser_window",
-    "_foreach_zero",
-)  # fmt: skip
-def filled(call: Call) -> Priced:
-    """Write a constant; nothing is read, not even the tensor after which the result is shaped."""
-    return pricing.move(call.name, (), call.writes)
 
 
 #: Random numbers whose probabilities or rates are a tensor.
@@ -73,23 +67,22 @@ def drawn(call: Call) -> Priced:
     reads = call.reads if call.name in _OF_CHANCES else ()
     if call.name == "bernoulli" and "p" in call.names:  # the chance is stated: the tensor itself says only the shape
         reads = call.read(call.operand("p"))
-    return pricing.move(call.name, reads, call.writes, note="the arithmetic of random numbers is not counted")
+    return call.move(reads=reads, note="the arithmetic of random numbers is not counted")
 
 
 @rule("copy")
 def copied_into(call: Call) -> Priced:
     """Write a tensor into another, all of it or a part."""
     (source,) = call.read(call.args[1])
-    return pricing.elementwise(
-        "copy" if source.dtype == call.writes[0].dtype else "cast", (source,), call.writes, name="copy"
-    )
+    function = "copy" if source.dtype == call.writes[0].dtype else "cast"
+    return pricing.elementwise(function, (source,), call.writes, name="copy")
 
 
 @rule("index", "gather", "index_select", "take", "take_along_dim", "_unsafe_masked_index")
 def gathered(call: Call) -> Priced:
     """Read the elements that indices name, at most the whole table."""
     table, *rest = call.reads
-    return pricing.move(call.name, (_touch(table, call.writes[0].elements), *rest), call.writes, kind="gather")
+    return call.move(reads=(_touch(table, call.writes[0].elements), *rest), kind="gather")
 
 
 @rule("index_put", "_index_put_impl", "_unsafe_index_put", "_unsafe_masked_index_put_accumulate")
@@ -111,20 +104,6 @@ def scattered(call: Call) -> Priced:
     return _scattered(call, call.read(*values), amount, adds)
 
 
-@rule("slice_scatter", "select_scatter", "diagonal_scatter", "as_strided_scatter")
-def slice_scattered(call: Call) -> Priced:
-    """Copy a tensor with a part of it replaced."""
-    return pricing.move(call.name, call.reads, call.writes)
-
-
-@rule(
-    "slice_backward", "select_backward", "diagonal_backward", "unfold_backward", "_reshape_alias", "as_strided_backward"
-)
-def spread(call: Call) -> Priced:
-    """The gradient of a view: a tensor that is zero outside it."""
-    return pricing.move(call.name, call.reads, call.writes)
-
-
 #: FLOPs an element: a running count of what is chosen; where a histogram's bin lies (x − low)·scale, and its count.
 _PICKED = {"masked_select": 1, "nonzero": 1, "nonzero_static": 1, "bincount": 1, "histc": 3, "histogram": 3}
 
@@ -132,9 +111,8 @@ _PICKED = {"masked_select": 1, "nonzero": 1, "nonzero_static": 1, "bincount": 1,
 @rule(*_PICKED, "_histogramdd_bin_edges", "_histogramdd_from_bin_cts", "_histogramdd_from_bin_tensors")
 def selected(call: Call) -> Priced:
     """Read everything, write what is chosen."""
-    size = call.reads[0].elements
-    flops = _PICKED[call.name.removeprefix("_").split("dd_")[0]] * size
-    return pricing.vector(call.name, "gather", call.reads, call.writes, flops=flops, elements=size, one_each=size)
+    each = _PICKED[call.name.removeprefix("_").split("dd_")[0]]
+    return call.for_each("gather", call.reads[0].elements, each)
 
 
 _WHOLE = ("sort", "argsort", "msort", "unique_dim", "_unique2", "_unique", "unique_consecutive")
@@ -147,17 +125,14 @@ def sorted_(call: Call) -> Priced:
     dim = call.stated("dim", -1)
     n = source.elements if "unique" in call.name else source.shape[-1 if dim is None else dim] if source.rank else 1
     every = call.name in _WHOLE and call.name != "unique_consecutive"
-    size, levels = source.elements, levels_of(n) if every else 1
-    return pricing.vector(call.name, "sort", call.reads, call.writes, flops=size * levels, elements=size, one_each=size)
+    return call.for_each("sort", source.elements, levels_of(n) if every else 1)
 
 
 @rule("searchsorted", "bucketize")
 def looked_up(call: Call) -> Priced:
     """Find the place of each value among n that are sorted: ⌈log₂(n + 1)⌉ comparisons each."""
     row, values = call.args[:2] if call.name == "searchsorted" else (call.args[1], call.args[0])
-    size = values.elements if is_operand(values) else 1
-    flops = size * levels_of(row.shape[-1] + 1)
-    return pricing.vector(call.name, "sort", call.reads, call.writes, flops=flops, elements=size, one_each=size)
+    return call.for_each("sort", values.elements if is_operand(values) else 1, levels_of(row.shape[-1] + 1))
 
 
 def _indexed(target: TensorOperand, indices: Sequence[TensorOperand | None]) -> Size:
@@ -177,7 +152,7 @@ def _scattered(call: Call, reads: tuple[Tensor, ...], amount: Size, adds: bool) 
     writes = call.writes if fresh else tuple(_part(t, amount) for t in call.writes)
     before = (target,) if fresh else (_touch(target, amount),) if adds else ()
     size = amount if adds else 0
-    return pricing.vector(call.name, "scatter", (*before, *reads), writes, flops=size, elements=amount, one_each=size)
+    return call.vector("scatter", size, amount, one_each=size, reads=(*before, *reads), writes=writes)
 
 
 def _touch(tensor: Tensor, amount: Size) -> Tensor:
@@ -208,26 +183,16 @@ def embedding_bag(call: Call) -> Priced:
     table, indices = call.operands(0, 1)
     flops = indices.elements * table.shape[-1]
     reads = (_rows(call.read(table)[0], indices), *call.read_without(table))
-    return pricing.vector(
-        "embedding_bag",
-        "embedding",
-        reads,
-        call.writes[:1],
-        flops=flops,
-        elements=flops,
-        one_each=flops,
-        note=_ROWS_NOTE,
-    )
+    bag = replace(call, name="embedding_bag")
+    return bag.for_each("embedding", flops, reads=reads, writes=call.writes[:1], note=_ROWS_NOTE)
 
 
-@rule("embedding_dense_backward", "_embedding_bag_dense_backward", "_embedding_bag_backward", "embedding_backward",
-      "_embedding_bag_per_sample_weights_backward")  # fmt: skip
-def embedding_backward(call: Call) -> Priced:
-    """Add every gradient to its row; the dense gradient is written whole."""
-    size = call.operands(0)[0].elements
-    return pricing.vector(call.name, "embedding", call.reads, call.writes, flops=size, elements=size, one_each=size)
+# Every gradient is added to its row; the dense gradient is written whole.
+rule(
+    "embedding_dense_backward", "_embedding_bag_dense_backward", "_embedding_bag_backward", "embedding_backward",
+    "_embedding_bag_per_sample_weights_backward",
+)(lambda call: call.for_each("embedding", call.operands(0)[0].elements))  # fmt: skip
 
 
 def _rows(table: Tensor, indices: TensorOperand) -> Tensor:
-    width = table.dims[-1] if table.dims else 1
-    return replace(table, touched=minimum(indices.elements * width, table.elements))
+    return _touch(table, indices.elements * (table.dims[-1] if table.dims else 1))

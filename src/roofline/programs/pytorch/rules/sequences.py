@@ -126,7 +126,7 @@ def packed(call: Call) -> Priced:
         ends = _first(call, "cum_seq_k", "cu_seqlens_k", "cu_seq_k") or starts
         if starts.values is None or ends.values is None:
             reason = "how long its sequences are is not known: give them as a tensor with values"
-            return pricing.unknown(call.full_name, call.reads, call.writes, reason)
+            return call.unknown(reason)
         lengths = starts.values.diff().tolist(), ends.values.diff().tolist()
         note = "sequences packed into one see only themselves"
         pairs = sizes.heads * packed_pairs(_mask(call, causal), *lengths)

@@ -31,46 +31,26 @@ def known(call: Call) -> Priced:
     if call.name == "pow" and is_number:
         function = _POWERS.get(second, "power")
     if function in ("multiply", "divide") and call.results[0].is_complex and is_number:
-        return counted(call, 2, 0)
+        return call.for_each("elementwise", call.results[0].elements, 2)
     if call.name in ("add", "sub", "rsub") and call.get("alpha", 1) != 1:
         return pricing.scaled_sum(call.name, call.reads, call.writes)
-    return pricing.elementwise(function, call.reads, call.writes, name=call.name)
+    return call.elementwise(function)
 
 
 @rule(*STATED_FORMULAS)
 def other(call: Call) -> Priced:
     """A function that stands in :data:`~roofline.programs.pytorch.price_tables.STATED_FORMULAS` with its formula."""
     plain, special, _ = STATED_FORMULAS[call.name]
-    return counted(call, plain, special, _RANDOM_NOTE if call.name in ("native_dropout", "_fused_dropout") else "")
+    note = _RANDOM_NOTE if call.name in ("native_dropout", "_fused_dropout") else ""
+    return call.for_each("elementwise", call.results[0].elements, plain + special, special, note=note)
 
 
-def counted(call: Call, plain: int, special: int, note: str = "") -> Op:
-    """So many FLOPs and transcendentals for each element of the result."""
-    size = call.results[0].elements
-    return pricing.vector(
-        call.name,
-        "elementwise",
-        call.reads,
-        call.writes,
-        flops=size * (plain + special),
-        elements=size,
-        transcendentals=size * special,
-        one_each=size,
-        note=note,
-    )
-
-
-@rule("complex", "view_as_real_copy", "view_as_complex_copy", "real", "imag", "conj_physical")
-def reshaped(call: Call) -> Priced:
-    """Put together or take apart complex numbers: bytes only."""
-    return pricing.elementwise("copy", call.reads, call.writes, name=call.name)
-
-
-@rule("_transform_bias_rescale_qkv")
-def heads_split(call: Call) -> Priced:
-    """Add the bias of queries, keys and values, and lay them out by heads."""
-    return pricing.elementwise("add", call.reads, call.writes, name=call.name)
-
+# Complex numbers are put together or taken apart: bytes only.
+rule("complex", "view_as_real_copy", "view_as_complex_copy", "real", "imag", "conj_physical")(
+    lambda call: call.elementwise("copy")
+)
+# The bias of queries, keys and values is added, and they are laid out by heads.
+rule("_transform_bias_rescale_qkv")(lambda call: call.elementwise("add"))
 
 _BY_NAME = (
     "abs", "acos", "add", "addcdiv", "addcmul", "asin", "atan", "ceil", "clamp_max", "clamp_min", "cos", "cosh", "div",
@@ -79,27 +59,32 @@ _BY_NAME = (
     "tan", "tanh", "trunc",
 )  # fmt: skip
 
-#: FLOPs an element of what reduces each tensor to a number.
-_REDUCING = {"norm": 2, "powsum": 2, "max": 1}
-
 
 @rule(*(f"_foreach_{name}" for name in _BY_NAME))
 def foreach(call: Call) -> Priced:
     """One elementwise function over many tensors at once; a scaled sum has one multiply more."""
     name = call.name.removeprefix("_foreach_")
     cost = PER_ELEMENT.get(FUNCTIONS.get(name, ""))
-    each = 1 if cost is None else cost.arithmetic + cost.transcendentals
+    each = 1 if cost is None else cost.flops
     if name in STATED_FORMULAS:
         each = sum(STATED_FORMULAS[name][:2])
     elif name in ("add", "sub") and call.get("alpha", 1) != 1:
         each = 2
-    return _vector(call, each, _elements(call.results))
+    return call.for_each("elementwise", _elements(call.results), each)
 
 
-@rule(*(f"_foreach_{name}" for name in _REDUCING))
-def foreach_reduced(call: Call) -> Priced:
-    """A number for each of many tensors."""
-    return _vector(call, _REDUCING[call.name.removeprefix("_foreach_")], _elements(call.tensors(0)))
+#: FLOPs an element of many tensors: each reduced to a number; gradients times 1/scale, and whether each is finite.
+_OF_LISTS = {
+    "_foreach_norm": 2,
+    "_foreach_powsum": 2,
+    "_foreach_max": 1,
+    "_amp_foreach_non_finite_check_and_unscale": 2,
+}
+
+rule(*_OF_LISTS)(lambda call: call.for_each("elementwise", _elements(call.tensors(0)), _OF_LISTS[call.name]))
+
+# The next scale of gradients: one choice, one product.
+rule("_amp_update_scale")(lambda call: call.for_each("elementwise", 1, 2))
 
 
 @rule(*OPTIMIZERS)
@@ -109,43 +94,15 @@ def fused_optimizer(call: Call) -> Priced:
     Gradients are written only where they are unscaled.
     """
     each, roots, _ = OPTIMIZERS[call.name]
-    size = _elements(call.tensors(0))
     writes = call.writes
     if call.operand("grad_scale") is None:
         gradients = {tensor.ident.partition("[")[0].partition(".")[0] for tensor in call.read(*call.tensors(1))}
         writes = tuple(tensor for tensor in writes if tensor.ident.partition(".")[0] not in gradients)
-    return pricing.vector(
-        call.name,
-        "elementwise",
-        call.reads,
-        writes,
-        flops=each * size,
-        elements=size,
-        transcendentals=roots * size,
-        one_each=size,
-    )
-
-
-@rule("_amp_foreach_non_finite_check_and_unscale")
-def unscaled(call: Call) -> Priced:
-    """Gradients times 1/scale, and whether each is finite."""
-    return _vector(call, 2, _elements(call.tensors(0)))
-
-
-@rule("_amp_update_scale")
-def rescaled(call: Call) -> Priced:
-    """The next scale: one choice, one product."""
-    return _vector(call, 2, 1)
+    return call.for_each("elementwise", _elements(call.tensors(0)), each, roots, writes=writes)
 
 
 def _elements(operands: tuple[TensorOperand, ...]) -> Size:
     return sum(item.elements for item in operands if is_operand(item))
-
-
-def _vector(call: Call, each: int, size: Size) -> Priced:
-    return pricing.vector(
-        call.name, "elementwise", call.reads, call.writes, flops=each * size, elements=size, one_each=size
-    )
 
 
 @rule(*REDUCTIONS)
@@ -156,9 +113,8 @@ def reduced(call: Call) -> Priced:
         return pricing.elementwise(f"{call.name}imum", call.reads, call.writes, name=call.name)
     elements = call.operands(0)[0].elements
     results = maximum(1, minimum(call.results[0].elements, elements))
-    return pricing.reduction(
-        REDUCTIONS[call.name], call.reads, call.writes, elements=elements, results=results, name=call.name
-    )
+    sizes = {"elements": elements, "results": results}
+    return pricing.reduction(REDUCTIONS[call.name], call.reads, call.writes, **sizes, name=call.name)
 
 
 @rule("cumsum", "cumprod", "cummax", "cummin", "logcumsumexp", "_cummax_helper", "_cummin_helper")
@@ -199,7 +155,7 @@ def picked(call: Call) -> Priced:
     (table,), rows = call.read(scores), target.elements
     others = call.read_without(scores)
     reads = (replace(table, touched=minimum(rows, table.elements)), *others) if forward else others
-    return pricing.vector(call.name, "reduction", reads, call.writes, flops=rows, elements=rows, one_each=rows)
+    return call.for_each("reduction", rows, reads=reads)
 
 
 @rule("mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss", "binary_cross_entropy", "soft_margin_loss",
@@ -208,7 +164,7 @@ def picked(call: Call) -> Priced:
 def loss(call: Call) -> Priced:
     """A loss over all elements: subtract, square (or the like), add."""
     size = maximum(*(item.elements for item in operands_in(call.args)))
-    return _counted(call, "reduction", ELEMENT_OF_LOSS, size)
+    return call.for_each("reduction", size, ELEMENT_OF_LOSS)
 
 
 @rule("multi_margin_loss", "multi_margin_loss_backward", "multilabel_margin_loss_forward",
@@ -217,13 +173,11 @@ def margins(call: Call) -> Priced:
     """max(0, margin − x[y] + x[j]) for each class j, of several labels y for each of those too; then a sum."""
     scores = call.args[1 if call.name.endswith("backward") else 0]
     labels = scores.shape[-1] if "multilabel" in call.name and scores.rank else 1
-    return _counted(call, "reduction", 4, scores.elements * labels)
+    return call.for_each("reduction", scores.elements * labels, 4)
 
 
-@rule("trace", "diff", "cross", "linalg_cross")
-def small(call: Call) -> Priced:
-    """Sums of few products: 3 FLOPs for each result."""
-    return _counted(call, "reduction", 3, call.results[0].elements)
+# Sums of few products: 3 FLOPs for each result.
+rule("trace", "diff", "cross", "linalg_cross")(lambda call: call.for_each("reduction", call.results[0].elements, 3))
 
 
 @rule("_cdist_forward", "_pdist_forward", "_cdist_backward", "_pdist_backward")
@@ -282,7 +236,7 @@ def renormed(call: Call) -> Priced:
         size = call.operands(1)[0].elements * table.shape[-1]
     read, *written = (replace(t, touched=minimum(size, t.elements)) for t in (*call.read(table), *call.writes[:1]))
     reads = (read, *call.read_without(table))
-    return pricing.vector(call.name, "reduction", reads, written, flops=3 * size, elements=size, one_each=size)
+    return call.for_each("reduction", size, 3, reads=reads, writes=written)
 
 
 @rule("_ctc_loss", "_ctc_loss_backward")
@@ -295,25 +249,16 @@ def paths(call: Call) -> Priced:
     backward = call.name.endswith("backward")
     states = (call.get("log_alpha") if backward else call.results[1]).elements
     scores = call.args[1 if backward else 0].elements
-    return pricing.vector(
-        call.name.strip("_"),
-        "scan",
-        call.reads,
-        call.writes,
-        flops=13 * states + (3 * scores if backward else 0),
-        elements=states,
-        transcendentals=4 * states + (scores if backward else 0),
-    )
+    flops, special = 13 * states, 4 * states
+    if backward:
+        flops, special = flops + 3 * scores, special + scores
+    return replace(call.vector("scan", flops, states, transcendentals=special), name=call.name.strip("_"))
 
 
-@rule("segment_reduce", "_segment_reduce_backward")
-def by_segments(call: Call) -> Priced:
-    """Add up (or compare) what stands in each segment; the gradient goes to every element."""
-    return _counted(call, "reduction", 1, maximum(call.reads[0].elements, call.writes[0].elements))
-
-
-def _counted(call: Call, kind: str, each: int, size: Size) -> Priced:
-    return pricing.vector(call.name, kind, call.reads, call.writes, flops=each * size, elements=size, one_each=size)
+# What stands in each segment is added up (or compared); the gradient goes to every element.
+rule("segment_reduce", "_segment_reduce_backward")(
+    lambda call: call.for_each("reduction", maximum(call.reads[0].elements, call.writes[0].elements))
+)
 
 
 @rule("native_layer_norm", "layer_norm", "_fused_rms_norm", "rms_norm")
@@ -336,17 +281,14 @@ def group_norm(call: Call) -> Priced:
 
 
 @rule("native_batch_norm", "_native_batch_norm_legit", "cudnn_batch_norm", "miopen_batch_norm", "batch_norm",
-      "_batch_norm_with_update", "_native_batch_norm_legit_functional")  # fmt: skip
+      "_batch_norm_with_update", "_native_batch_norm_legit_functional", "_native_batch_norm_legit_no_training",
+      "_batch_norm_no_update")  # fmt: skip
 def batch_norm(call: Call) -> Priced:
     """Normalise over the batch: with statistics of the batch as a layer norm, with stored ones 2 an element."""
+    (x,) = call.operands(0)
     training = call.stated("training", call.stated("train", call.name == "_batch_norm_with_update"))
-    return _batch_norm("layer_norm" if training else "batch_norm", call)
-
-
-@rule("_native_batch_norm_legit_no_training", "_batch_norm_no_update")
-def batch_norm_stored(call: Call) -> Priced:
-    """Normalise with stored statistics."""
-    return _batch_norm("batch_norm", call)
+    function = "layer_norm" if training else "batch_norm"
+    return _norm(function, call, x.elements, x.shape[1], affine=_given(call.args[1:3]), name="batch_norm")
 
 
 @rule("native_layer_norm_backward", "native_group_norm_backward", "native_batch_norm_backward",
@@ -355,11 +297,6 @@ def batch_norm_stored(call: Call) -> Priced:
 def norm_backward(call: Call) -> Priced:
     """The gradient of a norm."""
     return pricing.norm_backward(call.name, call.reads, call.writes, elements=call.operands(0)[0].elements)
-
-
-def _batch_norm(function: str, call: Call) -> Op:
-    (x,) = call.operands(0)
-    return _norm(function, call, x.elements, x.shape[1], affine=_given(call.args[1:3]), name="batch_norm")
 
 
 def _norm(function: str, call: Call, size: Size, rows: Size, *, affine: int, name: str | None = None) -> Op:

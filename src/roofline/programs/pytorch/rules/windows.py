@@ -166,12 +166,9 @@ def aligned(call: Call) -> Priced:
     """
     each = max(0, call.get("sampling_ratio")) ** 2
     if not each:
-        return pricing.unknown(
-            call.full_name, call.reads, call.writes, "how many places are looked at depends on the regions"
-        )
+        return call.unknown("how many places are looked at depends on the regions")
     size = (call.args[0] if call.name.endswith("backward") else call.results[0]).elements
-    flops = size * (MIXED + 1) * each
-    return pricing.vector(call.name, "resample", call.reads, call.writes, flops=flops, elements=size, one_each=size)
+    return call.for_each("resample", size, (MIXED + 1) * each)
 
 
 @rule("max_pool2d_with_indices", "max_pool3d_with_indices", "max_pool1d_with_indices", "avg_pool1d", "avg_pool2d",
@@ -249,16 +246,12 @@ def sampled(call: Call) -> Priced:
     backward = call.name.endswith("backward")
     size = (call.operands(0)[0] if backward else call.results[0]).elements
     taps = _MODES[call.stated("interpolation_mode", 0)] ** (2 if "2d" in call.name else 3)
-    flops = 2 * taps * size if taps > 1 else 0
-    flops = maximum(size, 2 * flops) if backward else flops
-    return pricing.vector(call.name, "resample", call.reads, call.writes, flops=flops, elements=size, one_each=size)
+    flops = 2 * taps if taps > 1 else 0
+    return call.for_each("resample", size, max(1, 2 * flops) if backward else flops)
 
 
-@rule("col2im")
-def folded(call: Call) -> Priced:
-    """Add every element of a window to its place."""
-    size = call.operands(0)[0].elements
-    return pricing.vector(call.name, "resample", call.reads, call.writes, flops=size, elements=size, one_each=size)
+# Every element of a window is added to its place.
+rule("col2im")(lambda call: call.for_each("resample", call.operands(0)[0].elements))
 
 
 @rule("affine_grid_generator")
