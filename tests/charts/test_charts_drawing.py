@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from dataclasses import replace
 from functools import cache
 from itertools import combinations, product
+from xml.etree import ElementTree
 
 import pytest
 from charts_to_draw import ALL, exercise_3, fifteen_matmuls, four_chips, two_chips
@@ -14,15 +16,17 @@ from plain_geometry import crosses, overlap
 from tests.strategies import LONG, some
 
 from roofline import llm
-from roofline.charts import plot
+from roofline.charts import drawing, plot
 from roofline.charts.answers import plot_answer
 from roofline.charts.bars import bars_chart
 from roofline.charts.chart import SMALLEST
 from roofline.charts.drawing import DASHES, THEMES, contrast, drawn_layout, text_width
 from roofline.charts.layout import MARKER
+from roofline.charts.model_charts import front_chart
 from roofline.charts.placement import Box
 from roofline.charts.text import SMALL, TITLE, wrap
 from roofline.errors import InputError
+from roofline.models import latency_throughput
 
 SIZES = [(600, 400), (720, 480), (1200, 720)]
 
@@ -136,7 +140,7 @@ def test_the_smallest_picture_still_holds_its_frame_and_its_text(name):
 def test_lines_are_broken_as_if_each_were_measured_whole(size):
     """Words are measured one by one, and a line only where their sum is near the width."""
     text = " ".join(ALL["operations_of_experts"]().notes)[:400]
-    for width in range(60, 700, 35):
+    for width in range(120, 700, 35):  # a word that is wider is broken
         lines = [""]
         for word in text.split():
             longer = f"{lines[-1]} {word}".strip()
@@ -290,3 +294,69 @@ def test_the_size_of_a_bar_stands_beside_the_limit_not_under_it() -> None:
     boxes = [text.box for text in drawn.labels if text.lines[0] in ("7.4 GB", "2 GB", "9 GB")]
     assert len(boxes) == 3
     assert all(limit < box.x - box.width / 2 or box.x + box.width / 2 < limit for box in boxes)
+
+
+def test_an_svg_names_the_same_fonts_on_every_machine(monkeypatch):
+    monkeypatch.setattr(drawing, "_families", lambda: [drawing.FONT, "DejaVu Sans Mono"])
+    drawing._font.cache_clear()
+    drawn = two_chips().with_title("other fonts")._repr_svg_()
+    drawing._font.cache_clear()
+    assert set(re.findall(r"font-family: ([^;]+);", drawn)) == {"'DejaVu Sans', Verdana, sans-serif"}
+
+
+@pytest.mark.parametrize(
+    "said", ["T" * 300, "a very long title " * 30, "a\nb\tc", "nul\0 and \udc80", "矩阵 $x_1$ <b>&"]
+)
+def test_whatever_a_title_holds_stays_in_the_picture_and_is_xml(said):
+    chart = two_chips().with_title(said, said).with_width(600)
+    found = drawn_layout(chart)
+    assert all(inside(text.box, chart.width, chart.height) for text in found.around)
+    assert found.frame.height > 150
+    ElementTree.fromstring(chart._repr_svg_())
+    heading = [text.lines[0] for text in found.around if text.align == "left" and text.size > SMALL]
+    assert "\n" not in "".join(heading)
+    assert any(line.endswith(" …") for line in heading) == (len(said) >= 300)
+
+
+def test_many_chips_are_counted_and_their_picture_is_higher():
+    chart = plot("bf16[512, 8192] @ bf16[8192, 8192]", on=["h100", "a100", "v5e", "v5p", "mi300x", "l4", "t4"])
+    assert chart.title == "Roofline of 7 chips"
+    assert chart.height == 480 + 4 * 14
+    assert chart.with_width(600).height == 400 + 4 * 14
+    assert drawn_layout(chart.with_width(600)).frame.height > 200
+
+
+def test_work_of_which_only_the_rate_is_known_has_points_of_one_size():
+    chart = plot(on="h100", intensity=[7, 25, 1e6])
+    assert [point.size for point in chart.points] == [1, 1, 1]
+    assert "a larger point takes longer" not in chart.notes
+
+
+def test_a_run_is_as_large_as_its_time_and_a_small_point_lies_on_a_large_one():
+    runs = [("short", 1e9, 1e6, 1e-5), ("long", 1e9, 1e6, 4e-5), ("longest", 1e9, 1e6, 1e-4)]
+    chart = plot(on="h100", measured=runs)
+    short, long, longest = (point.size for point in chart.points)
+    assert short < long < longest
+    assert "a larger point takes longer" in chart.notes
+    layers = [drawing.layer(point) for point in chart.points]
+    assert layers == sorted(layers, reverse=True)
+
+
+def test_numbers_of_batches_stand_for_themselves():
+    batches = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024]
+    chart = front_chart(latency_throughput("llama-3-8b", on="h200", tensor=[1, 2, 4, 8], batch=batches, context=1000))
+    found = drawn_layout(chart.with_width(400))
+    keyed = [text.lines[0] for text in found.around if text.size == SMALL]
+    assert not any(re.match(r"[\d,]+( [\d,]+)?$", line) for line in keyed), keyed
+
+
+def test_a_front_of_more_curves_than_can_be_told_apart_is_an_error():
+    contexts = list(range(1000, 14000, 1000))
+    found = latency_throughput("llama-3-8b", on="h100", batch=[1] * 13, context=contexts)
+    with pytest.raises(InputError, match=r"13 curves are more than a chart can tell apart \(12\)"):
+        front_chart(found)
+
+
+def test_a_region_without_room_for_its_label_has_it_in_the_key():
+    found = drawn_layout(plot("bf16[512, 8192] @ bf16[8192, 8192]", on="v5e", bandwidths=("8.1e11 B/s", "8.2e11 B/s")))
+    assert "memory-bound at 810 GB/s only" in [text.lines[0] for text in found.around]

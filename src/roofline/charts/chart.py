@@ -43,6 +43,13 @@ FORMATS = ("svg", "png", "pdf")
 SMALLEST = (320, 240)
 
 
+#: The height of a picture of the usual width; what is higher has rows of a key.
+PLOT_HEIGHT = 480
+
+#: Machines that a title names.
+MOST_IN_TITLE = 3
+
+
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Chart(Specification):
     """A :class:`~roofline.charts.specification.Specification` that can be drawn: saved, shown, printed as text."""
@@ -64,6 +71,18 @@ class Chart(Specification):
             hint = f"at least {SMALLEST[0]} × {SMALLEST[1]}"
             raise InputError(f"a chart of {width} × {height} pixels has no room for its text", hint=hint)
         return replace(self, width=int(width), height=int(height))
+
+    def with_width(self, width: int) -> Chart:
+        """Return the chart as wide as that: a plot keeps its proportions, rows of bars and of a key their height.
+
+        >>> from roofline.charts.axes import Axis
+        >>> axis = Axis("", "", "linear", (0, 1))
+        >>> [Chart("time", "", axis, axis, (), height=height).with_width(600).height for height in (300, 480, 680)]
+        [250, 400, 600]
+        """
+        plot = min(self.height, PLOT_HEIGHT)
+        scaled = round(width * plot / self.width) + self.height - plot
+        return self.with_size(width, self.height if self.bars else max(SMALLEST[1], scaled))
 
     def with_theme(self, theme: str) -> Chart:
         """Return the chart in the ``light`` or ``dark`` theme."""
@@ -132,6 +151,12 @@ def joined(names: Sequence[str]) -> str:
     """
     listed = list(dict.fromkeys(names))
     return listed[0] if len(listed) == 1 else f"{', '.join(listed[:-1])} and {listed[-1]}"
+
+
+def machines_said(machines: Sequence[Machine]) -> str:
+    """Machines by name, where they are few; of more how many, since each has its key in the picture."""
+    names = list(dict.fromkeys(machine.name for machine in machines))
+    return joined(names) if len(names) <= MOST_IN_TITLE else f"{len(names)} chips"
 
 
 def ordered_notes(notes: Iterable[str], machines: Sequence[Machine]) -> tuple[str, ...]:

@@ -11,6 +11,7 @@ until text in it has a contrast of at least 4.5 : 1 with the background (WCAG 2.
 from __future__ import annotations
 
 import io
+import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -94,6 +95,12 @@ _OTHER_FONTS = (
 #: What the text of an SVG is shown in where the font it was set in is missing: Verdana has nearly its widths.
 _SUBSTITUTES = "Verdana, sans-serif"
 
+#: The fonts that a text was measured in: those of this machine, which a page elsewhere may not have.
+_FAMILIES = re.compile(rf"font-family: '{FONT}'[^;\"]*")
+
+#: What no XML may hold, and no text: control characters, bytes that are no letters.
+_NO_CHARACTERS = re.compile("[^\\t\\n\\r -\\ud7ff\\ue000-\\ufffd\\U00010000-\\U0010ffff]")
+
 #: The halo of labels in an SVG: text stays text.
 _HALO = "halo"
 
@@ -145,10 +152,17 @@ def _described(chart: Specification, drawn: str) -> str:
     background = THEMES[chart.theme].background
     said = "; ".join(filter(None, (chart.subtitle, *chart.notes)))
     style = f'[id^="{_HALO}"] text {{ paint-order: stroke; stroke: {background}; stroke-width: 3px }}'
-    head = f"<title>{escape(chart.title)}</title>\n <desc>{escape(said)}</desc>\n <style>{style}</style>"
+    head = (
+        f"<title>{escape(_legal(chart.title))}</title>\n <desc>{escape(_legal(said))}</desc>\n <style>{style}</style>"
+    )
     start = drawn.index(">", drawn.index("<svg ")) + 1
-    named = drawn[start:].replace(f"'{FONT}'", f"'{FONT}', {_SUBSTITUTES}")
+    named = _FAMILIES.sub(f"font-family: '{FONT}', {_SUBSTITUTES}", drawn[start:])
     return f'{drawn[: start - 1]} role="img">\n {head}{named}'
+
+
+def _legal(text: str) -> str:
+    """A text with a mark in place of what no picture can hold."""
+    return _NO_CHARACTERS.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
 def drawn_layout(chart: Specification) -> ChartLayout:
@@ -181,7 +195,7 @@ def _settled() -> Iterator[None]:
 def text_width(text: str, size: float, bold: bool) -> float:
     """Width in pixels."""
     renderer = _pen()
-    width, _, _ = renderer.get_text_width_height_descent(text, _font(size, bold), False)
+    width, _, _ = renderer.get_text_width_height_descent(_legal(text), _font(size, bold), False)
     return float(width)
 
 
@@ -239,7 +253,9 @@ class _Sheet:
         style: dict[str, Any] = {"hatch": "////", "edgecolor": self.theme.background, "linewidth": 0, "zorder": 4}
         self.axes.add_patch(Rectangle(corner, width, height, fill=False, **style))
 
-    def marker(self, at: Vertex, shape: str, size: float, face: str, edge: str, edge_width: float, zorder: int) -> None:
+    def marker(
+        self, at: Vertex, shape: str, size: float, face: str, edge: str, edge_width: float, zorder: float
+    ) -> None:
         self.path(
             [at],
             marker=shape,
@@ -347,9 +363,15 @@ def _point(sheet: _Sheet, point: Point) -> None:
         sheet.path([(roof[0] - 4, roof[1]), (roof[0] + 4, roof[1])], color=color, linewidth=1.1, zorder=4)
     shape = SHAPES[point.shape % len(SHAPES)]
     if point.kind == "measured":
-        sheet.marker(here, shape, MARKER_SIZE, background, color, 1.2, 6)
+        sheet.marker(here, shape, MARKER_SIZE * point.size, background, color, 1.2, layer(point))
     else:
-        sheet.marker(here, shape, MARKER_SIZE * point.size, color, background, 0.8 if point.size >= 1 else 0.3, 6)
+        edge = 0.8 if point.size >= 1 else 0.3
+        sheet.marker(here, shape, MARKER_SIZE * point.size, color, background, edge, layer(point))
+
+
+def layer(point: Point) -> float:
+    """How far up a marker lies: a small one on a large one, and of equal ones the named one."""
+    return 6.5 - point.size / 10 + 0.01 * bool(point.text)
 
 
 def _ridge(sheet: _Sheet, ridge: Ridge) -> None:
@@ -381,7 +403,7 @@ def _text(sheet: _Sheet, text: Text) -> Any:
     return sheet.axes.text(
         text.x,
         text.y,
-        "\n".join(text.lines),
+        _legal("\n".join(text.lines)),
         fontproperties=_font(text.size, text.bold),
         color=color,
         ha=text.align,

@@ -122,7 +122,7 @@ def layout(chart: Specification, measure: Measure) -> ChartLayout:
         found, missing = _attempt(named, measure, chart_key(named))
         if not missing and sum(text.leader is not None for text in found.labels) <= MOST_LEADERS:
             return found
-    labels = {point.text: point.label for point in chart.points if point.text}
+    labels = {point.text: point.label for point in chart.points if point.text and not _is_number(point.text)}
     names = list(labels)
     key = chart_key(chart)
     if len(names) <= MOST_NAMES:
@@ -156,7 +156,14 @@ def _with_chip(mark: Mark) -> Mark:
 
 
 def _numbered(mark: Mark, names: Sequence[str]) -> Mark:
-    return replace(mark, text=str(names.index(mark.text) + 1)) if isinstance(mark, Point) and mark.text else mark
+    if isinstance(mark, Point) and mark.text in names:
+        return replace(mark, text=str(names.index(mark.text) + 1))
+    return mark
+
+
+def _is_number(text: str) -> bool:
+    """Whether a name is a number, which a key could not explain: of a batch, or of an entry there."""
+    return text.replace(",", "").isdigit()
 
 
 def _attempt(chart: Specification, measure: Measure, key: Sequence[KeyEntry]) -> tuple[ChartLayout, list[KeyEntry]]:
@@ -206,7 +213,13 @@ def _surroundings(
         *((t, TITLE, True, "text") for t in wrap(chart.title, room, TITLE, measure, bold=True)),
         *((t, SUBTITLE, False, "muted") for t in wrap(chart.subtitle, room, SUBTITLE, measure)),
     ]
-    for line, size, bold, role in heading[: max(2, chart.height // LEAST_HEIGHT_OF_LINE)]:
+    most = max(2, chart.height // LEAST_HEIGHT_OF_LINE)
+    if len(heading) > most:
+        line, size, bold, role = heading[most - 1]
+        while measure(f"{line} …", size, bold) > room:
+            line = line[:-1]
+        heading = [*heading[: most - 1], (f"{line} …", size, bold, role)]
+    for line, size, bold, role in heading:
         texts.append(Text((line,), MARGIN, top - size * LINE_SPACING / 2, size, "left", bold, role=role))
         top -= size * LINE_SPACING + (2 if bold else 0)
     bottom = MARGIN
@@ -215,7 +228,8 @@ def _surroundings(
     named = key_rows(key, room, measure)
     lines = _whole_notes(chart.notes, room, min(MOST_NOTES, rows - len(named)), measure)
     notes = [[Text((line,), MARGIN, 0, SMALL, "left", role="muted")] for line in lines]
-    for row in reversed(_cut([*named, *notes], rows)):
+    for number, row in reversed(list(enumerate(_cut([*named, *notes], rows), 1))):
+        bottom += GAP / 2 if notes and number == len(named) else 0
         texts += [replace(text, y=bottom + SMALL * LINE_SPACING / 2) for text in row]
         bottom += SMALL * LINE_SPACING
     bottom += GAP if bottom > MARGIN else 0
@@ -269,7 +283,7 @@ def _labels(chart: Specification, frame: Frame, measure: Measure) -> Iterator[_L
             yield _line_label(line, frame, measure)
     named = [(frame.at(point.x, point.y), point) for point in chart.points if point.text]
     for at, point in named:
-        entry = None if point.text.isdigit() else KeyEntry(point.text)
+        entry = None if _is_number(point.text) else KeyEntry(point.text)
         label = _mark_label(point.text, at, point.series, REACH, entry, measure)
         others = [other for other, _ in named if other != at] if len(named) <= MOST_NAMES else []
         yield replace(label, candidates=tuple(_by_its_own(label.candidates, at, others)))
@@ -325,7 +339,8 @@ def _line_label(line: Line, frame: Frame, measure: Measure) -> _Label:
         stations = _spread(path, 14)
         for index, vertex in enumerate(stations):
             late = 2.0 * (len(stations) - 1 - index)
-            found += [replace(c, cost=c.cost + late) for c in places_around(vertex, width, height, reach=8.0, gap=5.0)]
+            near = places_around(vertex, width, height, reach=8.0, gap=5.0)
+            found += [replace(each, cost=each.cost + late, clear=True) for each in near]
     return _Label(text, tuple(found), line_entry(line))
 
 
@@ -335,14 +350,14 @@ def _region_label(region: Region, frame: Frame, measure: Measure) -> Iterator[_L
         return
     left, right = frame.at(low, frame.y.limits[0])[0], frame.at(high, frame.y.limits[0])[0]
     joined = re.sub(r"(?<=\d) (?=[A-Za-zµ])", "\N{NO-BREAK SPACE}", region.label)
-    lines = [line.replace("\N{NO-BREAK SPACE}", " ") for line in wrap(joined, right - left - 8, SMALL, measure)]
+    upright = any(measure(word, SMALL, False) > right - left - 8 for word in joined.split(" "))
+    lines = [region.label] if upright else wrap(joined, right - left - 8, SMALL, measure)
+    lines = [line.replace("\N{NO-BREAK SPACE}", " ") for line in lines]
     width, height = block(lines, SMALL, measure)
-    upright = width > right - left - 4
-    if upright:
-        lines = [region.label]
-        width, height = block(lines, SMALL, measure)
     middle, tall = (left + right) / 2, width if upright else height
     rows = [frame.bottom + 5 + tall / 2 + 12 * step for step in range(12)]
+    if upright and height > right - left + GAP:  # beside so narrow a region it would stand in others
+        rows = []
     yield _Label(
         Text(tuple(lines), 0, 0, SMALL, role=f"region {region.color}"),
         tuple(Candidate(Box(middle, y, width, height, 90.0 * upright), 4.0 * i) for i, y in enumerate(rows)),

@@ -21,6 +21,7 @@ from roofline.charts.axes import log_axis
 from roofline.charts.bars import MOST_ROWS, Row, bars_chart
 from roofline.charts.chart import Chart, draws
 from roofline.charts.roofline_charts import gathered_roofline
+from roofline.charts.series import MOST_CURVES
 from roofline.charts.specification import Line, Mark, Point, Role
 from roofline.errors import InputError
 from roofline.models.serving.answer import Serving
@@ -186,6 +187,9 @@ def front_chart(found: ParetoFront, *, title: str = "", theme: str = "light") ->
     curves: dict[tuple[int, int, int], list[ServingChoice]] = {}
     for choice in found.fitting:
         curves.setdefault((choice.chips, choice.context, choice.tensor), []).append(choice)
+    if len(curves) > MOST_CURVES:
+        hint = "ask for fewer chips or contexts"
+        raise InputError(f"{len(curves)} curves are more than a chart can tell apart ({MOST_CURVES})", hint=hint)
     several = {name: len({key[at] for key in curves}) > 1 for at, name in enumerate(("chips", "context", "tensor"))}
     marks: list[Mark] = list(_front_band(found))
     for number, ((chips, context, tensor), choices) in enumerate(curves.items()):

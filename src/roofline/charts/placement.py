@@ -54,9 +54,9 @@ class Box:
         y = min(max(point[1], self.y - self.height / 2), self.y + self.height / 2)
         return x, y
 
-    def grown(self, by: float) -> Box:
-        """The rectangle with a margin all around."""
-        return Box(self.x, self.y, self.width + 2 * by, self.height + 2 * by, self.angle)
+    def grown(self, beside: float, over: float) -> Box:
+        """The rectangle with a margin beside and over it."""
+        return Box(self.x, self.y, self.width + 2 * beside, self.height + 2 * over, self.angle)
 
 
 def segment_box(segment: Segment) -> Box:
@@ -162,10 +162,13 @@ OVERLAP_COST = 10_000.0
 CROSSING_COST = 60.0
 LEADER_CROSSING_COST = 25.0
 
+#: Pixels between places along a line.
+ALONG = 12.0
+
 _ROUNDS = 6
 
-#: How far labels keep from one another.
-_MARGIN = 1.5
+#: How far labels keep from one another, up and down, and beside each other: two in a row are not one.
+_MARGIN, _BESIDE = 1.5, 5.0
 
 #: What a label that stands well costs at most, and how many better places one that does not may claim from others.
 _CONTENT, _TRIES = 12.0, 12
@@ -228,7 +231,7 @@ class _Board:
         self._spans = [slice(*pair) for pair in pairwise(ends)]
         everything = [place for options in places for place in options]
         self._own = np.array([cost for _, cost in everything], dtype=float)
-        self._boxes = Boxes.of([candidate.box.grown(_MARGIN) for candidate, _ in everything])
+        self._boxes = Boxes.of([candidate.box.grown(_BESIDE, _MARGIN) for candidate, _ in everything])
         leaders = [(i, segment_box(c.leader)) for i, (c, _) in enumerate(everything) if c.leader is not None]
         self._having = np.array([i for i, _ in leaders], dtype=int)
         self._leaders = Boxes.of([box for _, box in leaders])
@@ -308,9 +311,11 @@ def places_around(anchor: Vertex, width: float, height: float, *, reach: float, 
             distance = gap + ring
             x = anchor[0] + distance * cos + width / 2 * _towards(cos)
             y = anchor[1] + distance * sin + height / 2 * _towards(sin)
-            box = Box(x, y, width, height)
-            leader = (anchor, box.nearest(anchor)) if ring > 8 else None
-            found.append(Candidate(box, ring + _DIRECTION_COST[step], leader))
+            # straight above and below it may stand to a side too, where the middle would cross a line or the frame
+            for shift in (0.0, 0.35, -0.35) if cos * cos < _ACROSS**2 else (0.0,):
+                box = Box(x + shift * width, y, width, height)
+                leader = (anchor, box.nearest(anchor)) if ring > 8 else None
+                found.append(Candidate(box, ring + _DIRECTION_COST[step] + 2 * abs(shift), leader))
     return found
 
 
@@ -328,7 +333,7 @@ def places_beside(
     along = ((end[0] - start[0]) / length, (end[1] - start[1]) / length)
     off = height / 2 + gap
     found = []
-    steps = 24
+    steps = max(24, int((length - width) / ALONG))
     for step in range(steps + 1):
         at = width / 2 + (length - width) * step / steps
         x, y = start[0] + along[0] * at, start[1] + along[1] * at
@@ -342,9 +347,13 @@ def places_beside(
 _DIRECTION_COST = (0.0, 1.0, 2.0, 4.0, 5.0, 4.0, 3.0, 2.0, 1.5, 3.0, 4.0, 5.0, 6.0, 5.0, 3.0, 2.0)
 
 
+#: Below it a direction points across a box and shifts it to neither side.
+_ACROSS = 0.2
+
+
 def _towards(component: float) -> float:
     """How far a box shifts its centre in a direction: all the way, or not at all where it points across."""
-    return 0.0 if abs(component) < 0.2 else math.copysign(1.0, component) * min(1.0, abs(component) * 1.6)
+    return 0.0 if abs(component) < _ACROSS else math.copysign(1.0, component) * min(1.0, abs(component) * 1.6)
 
 
 def _possible(

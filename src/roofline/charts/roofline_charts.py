@@ -15,14 +15,14 @@ from __future__ import annotations
 import math
 import re
 import textwrap
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from roofline.bounds.bound import Bound, OpBound
 from roofline.bounds.ridges import Zones
 from roofline.charts.axes import Axis
-from roofline.charts.chart import Chart, draws, joined, ordered_notes
+from roofline.charts.chart import Chart, draws, joined, machines_said, ordered_notes
 from roofline.charts.roofs import (
     RidgePoint,
     Roof,
@@ -57,6 +57,9 @@ MOST_FASTER = 4
 
 #: A picture's height, and what each point more than this many adds to it, for the key has a row for one or two of them.
 HEIGHT, HEIGHT_OF_POINT, POINTS_WITH_ROOM = 480, 8, 20
+
+#: The same for machines, which have a row each where all their figures stand in the key.
+HEIGHT_OF_MACHINE, MACHINES_WITH_ROOM = 14, 3
 
 #: As many points have names; of more, those that take the most time.
 MOST_NAMED = 60
@@ -127,14 +130,15 @@ def roofline_chart(
         if isinstance(point, Point)
     ]
     times = [float(part.lower) for _, part in done]
-    sizes = [marker_size(time / max(times)) for time in times] if len(times) > 1 else [1.0] * len(times)
-    sized = [replace(point, size=size) for (point, _), size in zip(done, sizes, strict=True)]
+    took = [run.seconds for run in measured]
+    timed = times if not any(answer.is_rate_only for answer in bounds) else []
+    sized = _sized([point for point, _ in done], timed, [*timed, *took])
     named, unnamed = _longest_named(_labelled(sized, len(machines) == 1), times)
-    unnamed += [SIZES_SAY] if len(set(sizes)) > 1 else []
     for (_, part), point in zip(done, list(named), strict=True):
         named += _at_levels(point, part, roofs) if levels else ()
-    ran, others = _longest_named(_run_points(runs, priced, colors), [run.seconds for run in measured])
+    ran, others = _longest_named(_sized(list(_run_points(runs, priced, colors)), took, [*timed, *took]), took)
     drawn, left_out = [*named, *ran], [*unnamed, *others]
+    left_out += [SIZES_SAY] if len({point.size for point in (*sized, *ran)}) > 1 else []
     x, y = _axes(ridges, drawn)
     marks: list[Mark] = [
         *(_regions(zones, x) if zones else ()),
@@ -144,13 +148,15 @@ def roofline_chart(
     ]
     return Chart(
         kind="roofline",
-        title=title or f"Roofline of {joined([m.name for m in machines])}",
+        title=title or f"Roofline of {machines_said(machines)}",
         x=x,
         y=y,
         marks=tuple(marks),
         notes=(*unnumbered_ridges(ridges), *left_out, *_notes([*bounds, *priced], roofs, drawn, skipped)),
         theme=theme,
-        height=HEIGHT + HEIGHT_OF_POINT * max(0, sum(bool(point.text) for point in drawn) - POINTS_WITH_ROOM),
+        height=HEIGHT
+        + HEIGHT_OF_POINT * max(0, sum(bool(point.text) for point in drawn) - POINTS_WITH_ROOM)
+        + HEIGHT_OF_MACHINE * max(0, len(roofs) - MACHINES_WITH_ROOM),
     )
 
 
@@ -271,7 +277,14 @@ def _labelled(done: Sequence[Point], alone: bool) -> Iterator[Point]:
         yield replace(point, shape=order[point.label], text=text)
 
 
-def _longest_named(points: Iterator[Point], times: Sequence[float]) -> tuple[list[Point], list[str]]:
+def _sized(points: Sequence[Point], times: Sequence[float], of: Sequence[float]) -> list[Point]:
+    """Points as large as their share of the longest time ``of`` a chart; of one size where there are no two times."""
+    if not times or len(of) < 2:
+        return list(points)
+    return [replace(p, size=marker_size(time / max(of))) for p, time in zip(points, times, strict=True)]
+
+
+def _longest_named(points: Iterable[Point], times: Sequence[float]) -> tuple[list[Point], list[str]]:
     """The points with names only beside those that take the most time, and a note where others have none."""
     found = list(points)
     having = [index for index, point in enumerate(found) if point.text]

@@ -30,7 +30,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from roofline.bounds.bound import BOUND_KINDS
 from roofline.charts.axes import Scale, rising_axis, size_axis
-from roofline.charts.chart import Chart, draws, joined, ordered_notes
+from roofline.charts.chart import Chart, draws, machines_said, ordered_notes
 from roofline.charts.roofline_charts import why_no_rate
 from roofline.charts.series import Series
 from roofline.charts.specification import NEUTRAL, Line, Ridge, Role
@@ -97,7 +97,7 @@ def _over_size(
     return Chart(
         kind=kind,
         title=title or f"{name} over {unknown}",
-        subtitle=" · ".join(filter(None, [joined([machine.name for machine in machines]), *expressions])),
+        subtitle=" · ".join(filter(None, [machines_said(machines), *expressions])),
         x=x,
         y=rising_axis(values, scale or x.scale, label, unit),
         marks=tuple(marks),

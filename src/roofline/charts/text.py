@@ -18,7 +18,9 @@ The key says which stroke is which chip, which number which operation, and holds
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import re
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from roofline.charts.placement import Box, Segment
@@ -69,12 +71,12 @@ def block(lines: Sequence[str], size: float, measure: Measure, *, bold: bool = F
 
 
 def wrap(text: str, width: float, size: float, measure: Measure, *, bold: bool = False) -> list[str]:
-    """Break text between words into lines no wider than ``width``; a word that is wider stands alone."""
+    """Break text between words into lines no wider than ``width``; a word that is wider is broken too."""
     lines: list[str] = []
     # words are measured once: only where their sum is near the width, to a fifth of a letter a word, is a line measured
     gap = measure("x x", size, bold) - 2 * measure("x", size, bold)
     about = slack = 0.0
-    for word in filter(None, text.split(" ")):
+    for word in _words(text, width, size, measure, bold):
         alone = measure(word, size, bold)
         about, slack = about + gap + alone, slack + size / 5
         longer = f"{lines[-1]} {word}" if lines else word
@@ -85,6 +87,21 @@ def wrap(text: str, width: float, size: float, measure: Measure, *, bold: bool =
             lines.append(word)
             about, slack = alone, 0.0
     return lines
+
+
+def _words(text: str, width: float, size: float, measure: Measure, bold: bool) -> Iterator[str]:
+    """The words of a text; one that is wider than a line in pieces that are not.
+
+    >>> list(_words("one\\ttwo-three", 4.0, 1.0, lambda text, size, bold: float(len(text)), False))
+    ['one', 'two-', 'thre', 'e']
+    """
+    for word in filter(None, re.split(r"[ \t-\r]+", text)):
+        rest = word
+        while len(rest) > 1 and measure(rest, size, bold) > width:
+            at = bisect_left(range(2, len(rest)), True, key=lambda end: measure(rest[:end], size, bold) > width) + 1
+            yield rest[:at]
+            rest = rest[at:]
+        yield rest
 
 
 #: Space between two entries in a row, in pixels.
@@ -126,7 +143,9 @@ def chart_key(chart: Specification) -> list[KeyEntry]:
     style |= {line.group: line for line in members if line.role == "ceiling"}
     chips = dict.fromkeys(line.group for line in members)
     entries = [KeyEntry("", style[chip].series, style[chip].dash, chip) for chip in chips]
-    entries += dict.fromkeys(KeyEntry(bar.part, bar.series, BLOCK) for bar in chart.bars if bar.part)
+    entries += dict.fromkeys(
+        KeyEntry(bar.part, bar.series, BLOCK) for bar in chart.bars if bar.part not in ("", chart.x.label)
+    )
     entries += [KeyEntry("does not fit", NEUTRAL, STRIPES)] if any(bar.over is not None for bar in chart.bars) else []
     return [*entries, *(line_entry(line) for line in chart.lines if chart.bars)]
 

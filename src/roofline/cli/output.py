@@ -131,7 +131,7 @@ def check_files(charts: Sequence[str | None], tables: Sequence[str | None] = ())
 def show_chart(chart: Any, path: str | None, width: int | None) -> None:
     """Write a chart to a file, at twice the size unless a width is given, or draw it in the terminal.
 
-    A width keeps the picture's proportions, except for rows of bars, whose height stays.
+    A width keeps the plot's proportions; rows of bars and of the key keep their height.
     """
     import shutil
 
@@ -139,10 +139,7 @@ def show_chart(chart: Any, path: str | None, width: int | None) -> None:
         show(chart)
         return
     if width is not None:
-        from roofline.charts.chart import SMALLEST
-
-        scaled = max(SMALLEST[1], round(width * chart.height / chart.width))
-        chart = chart.with_size(width, chart.height if chart.bars else scaled)
+        chart = chart.with_width(width)
     if path is None:
         columns = shutil.get_terminal_size((100, 30)).columns
         click.echo(chart.to_text(width=max(40, min(columns, 100)), color=_colors()))
