@@ -105,6 +105,7 @@ def from_fields(data: Mapping[str, Any], name: str) -> Model:
         raise InputError(f"{name} has no model_type", hint="a config.json names its family there")
     _check_sections(data, name)
     fields, left = with_defaults(fields)
+    fields.ignore_inert()
     model = reader_for(fields)(fields)
     text = language_part(fields) or {}
     section = data.get("quantization_config") or text.get("quantization_config")

@@ -12,67 +12,25 @@ roofline.errors.InputError: toy has no vocab_size; a llama configuration needs i
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping
+from functools import cache
 from typing import Any
 
 from roofline.errors import InputError, quoted, suggest
-from roofline.files import MOST_LAYERS
-
-_WORDS = """
-residual_dropout logit_scale dropout layerdrop activation_dropout init_std original_max_position_embeddings
-architectures auto_map model_type _name_or_path name_or_path transformers_version torch_dtype dtype use_cache
-ignore_index initializer_range initializer_factor rms_norm_eps layer_norm_eps layer_norm_epsilon layernorm_epsilon
-norm_eps rope_theta rope_scaling rope_parameters rope_interleave rope_ratio swa_rope_theta compress_rope_theta
-rope_local_base_freq max_position_embeddings initial_context_length max_window_layers n_ctx n_positions
-attention_dropout hidden_dropout hidden_dropout_prob attention_probs_dropout_prob resid_pdrop embd_pdrop attn_pdrop
-summary_type summary_use_proj summary_activation summary_proj_to_labels summary_first_dropout task_specific_params
-output_attentions output_hidden_states output_router_logits router_aux_loss_coef router_jitter_noise
-router_z_loss_coef aux_loss_alpha seq_aux aux_loss_coef pretraining_tp ep_size id2label label2id num_labels
-problem_type gradient_checkpointing norm_topk_prob topk_group n_group topk_method routed_scaling_factor scoring_func
-score_func moe_router_scaling_factor moe_router_dtype use_moe_router_bias use_routing_bias
-moe_router_topk_scaling_factor expert_selection_fn attention_value_scale scale_attn_weights
-scale_attn_by_inverse_layer_idx reorder_and_upcast_attn query_pre_attn_scalar logits_scaling embedding_multiplier
-residual_multiplier attention_multiplier residual_in_fp32 rescale_prenorm_residual time_step_floor time_step_limit
-time_step_max time_step_min time_step_rank mamba_dt_rank use_mamba_kernels chunk_size num_logits_to_keep
-swiglu_alpha swiglu_limit swiglu_limits swiglu_limits_shared use_mrope mrope_section rope_type use_qk_norm
-quantization_config output_gate_type use_gemma_norm hc_eps hc_sinkhorn_iters num_hash_layers indexer_rope_interleave
-index_share_for_mtp_iteration attn_implementation _attn_implementation _attn_implementation_autoset
-tie_encoder_decoder is_decoder chunk_size_feed_forward cross_attention_hidden_size remove_invalid_values return_dict
-return_dict_in_generate output_scores prefix torchscript finetuning_task tokenizer_class use_bfloat16 tf_legacy_loss
-bad_words_ids begin_suppress_tokens suppress_tokens diversity_penalty do_sample early_stopping
-encoder_no_repeat_ngram_size exponential_decay_length_penalty length_penalty max_length min_length
-no_repeat_ngram_size num_beam_groups num_beams num_return_sequences repetition_penalty temperature top_k top_p
-typical_p video_placeholder use_unified_vision_chunk language_model_only vision_soft_tokens_per_image
-position_embedding_type classifier_dropout moe_shared_expert_overlap qk_head_dim num_key_value_groups
-is_composition is_llama_config pixel_shuffle_factor perceiver_config
-attn_logit_softcapping cache_implementation norm_epsilon output_past model_max_length num_image_tokens
-"""
-
-#: Fields that change no operation, no parameter and no byte: training, generation, numerics, bookkeeping.
-INERT = frozenset(_WORDS.split())
+from roofline.files import MOST_LAYERS, read_toml
 
 
-#: Names that configurations give one thing. A field of the same value as one that is read says nothing new.
-SYNONYMS: tuple[frozenset[str], ...] = tuple(
-    frozenset(line.split())
-    for line in (
-        "head_dim attention_head_dim kv_channels head_size",
-        "num_key_value_heads num_kv_heads n_kv_heads n_head_kv num_query_groups",
-        "num_attention_heads n_head n_heads num_heads",
-        "num_experts n_routed_experts num_local_experts moe_num_experts num_routed_experts",
-        "num_experts_per_tok num_experts_per_token top_k_experts moe_topk moe_top_k moe_k num_selected_experts",
-        "moe_intermediate_size expert_intermediate_size moe_ffn_hidden_size ffn_hidden_size_moe",
-        "n_shared_experts num_shared_experts moe_num_shared_experts",
-        "hidden_size d_model n_embd model_dim",
-        "num_hidden_layers n_layer n_layers num_layers",
-        "intermediate_size ffn_hidden_size ffn_dim n_inner d_ff",
-        "hidden_act hidden_activation activation_function mlp_hidden_act",
-        "sliding_window sliding_window_size attention_window_size",
-        "num_nextn_predict_layers mtp_num_hidden_layers num_mtp_layers",
-        "layer_types layers_block_type",
-        "qk_rope_head_dim head_dim rotary_dim",
-    )
-)
+@cache
+def inert_fields(of: str) -> frozenset[str]:
+    """Fields that change no cost: in configurations of ``every_type`` or of one type, or beside a ``vision`` tower."""
+    lists = (words for types, words in _inert_file()["inert"].items() if of in types.split())
+    return frozenset(word for words in lists for word in words.split())
+
+
+@cache
+def _inert_file() -> dict[str, Any]:
+    return read_toml(os.path.join(os.path.dirname(__file__), "inert.toml"), "file of constants")
 
 
 class Fields:
@@ -211,6 +169,10 @@ class Fields:
         """Mark fields as read that change nothing here."""
         self._asked.update(names)
 
+    def ignore_inert(self) -> None:
+        """Mark fields as read that change nothing in configurations of this type, as ``inert.toml`` lists them."""
+        self.ignore(*inert_fields(self.kind))
+
     def unread(self) -> list[str]:
         """Fields that no reader has read and that might change a cost: not inert, not empty, not switched off.
 
@@ -221,7 +183,7 @@ class Fields:
             for field, value in self._data.items()
             if field not in self._asked
             and field in self._own
-            and field not in INERT
+            and field not in inert_fields("every_type")
             and not field.startswith("_")
             and not field.endswith(("_token_id", "_token_ids", "_token_index"))
             and value not in (None, False, {}, [], "")
@@ -230,7 +192,9 @@ class Fields:
 
     def _repeats(self, field: str, value: Any) -> bool:
         """Whether a field that is read has another name of the same thing and the same value."""
-        others = {name for names in SYNONYMS if field in names for name in names} - {field}
+        others = {name for names in _inert_file()["synonyms"] if field in names.split() for name in names.split()} - {
+            field
+        }
         return any(name in self._asked and self._data.get(name) == value for name in others)
 
     def _above_zero(self, field: str, most: float, hint: str) -> float:

@@ -240,7 +240,6 @@ class Decoder:
 
     Attributes
         ``prepare``      checks a configuration and gives its fields the usual names; ``renames`` does only the second
-        ``inert``        further fields of the type that change no cost
         ``norm``         the norms' function, and whether they shift; ``scaled``: whether they have a scale
         ``order``        where norms stand: ``before`` each block, ``after`` it, ``around`` it, ``behind`` each sum
                          (BERT), or before blocks that run ``beside`` each other; ``norms`` are their names
@@ -275,7 +274,6 @@ class Decoder:
 
     prepare: Callable[[Fields], Fields] = lambda fields: fields
     renames: Mapping[str, str] = field(default_factory=dict)
-    inert: str = ""
     norm: tuple[str, Flag] | Callable[[Fields], tuple[str, Flag]] = ("rms_norm", False)
     scaled: bool = True
     order: str = "before"
@@ -332,7 +330,7 @@ def read(row: Decoder, fields: Fields) -> Model:
     fields = row.prepare(fields)
     fields = fields.renamed(**row.renames) if row.renames else fields
     # no MLP is read where every layer has experts
-    fields.ignore(*row.inert.split(), *row.hidden)
+    fields.ignore(*row.hidden)
     shape = DecoderSizes(fields)
     layers = _Layers(row, fields, shape)
     more: dict[str, Any] = {}

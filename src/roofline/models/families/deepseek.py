@@ -66,7 +66,7 @@ def _indexers(fields: Fields, layers: int) -> list[Indexer | None]:
 
 
 _DEEPSEEK = Decoder(
-    prepare=_latent_sizes, inert="layer_types", mixer=_latent,
+    prepare=_latent_sizes, mixer=_latent,
     routing=Routing(scored=("scoring_func", "softmax"), limited=True, layers=expert_layers),
     predicts=("num_nextn_predict_layers",), predicted="full",
 )  # fmt: skip
@@ -115,7 +115,6 @@ def _kimi_mixer(fields: Fields, shape: DecoderSizes, kind: str, number: int, att
 
 _KIMI = Decoder(
     prepare=_kimi, kinds=_kimi_kinds, mixer=_kimi_mixer, mlp_bias=False,
-    inert="moe_renormalize moe_router_activation_func mla_use_nope activation_situ_beta activation_situ_linear_beta",
     routing=Routing(scored="sigmoid", limited=True, layers=after_first(1)),
 )  # fmt: skip
 
@@ -153,10 +152,7 @@ def _minicpm(fields: Fields) -> Fields:
     return _latent_sizes(fields.with_values(v_head_dim=fields.size("v_head_dim", default=usual)))
 
 
-_TIED = Decoder(
-    prepare=_latent_sizes, inert="scale_emb scale_depth dim_model_base embedding_initializer_range", mixer=_latent,
-    tied=True,
-)  # fmt: skip
+_TIED = Decoder(prepare=_latent_sizes, mixer=_latent, tied=True)  # fmt: skip
 
 #: The mixtures of residuals before each norm.
 _RESIDUALS = {"input_layernorm": "self_attention_res", "post_attention_layernorm": "mlp_res"}
@@ -183,7 +179,6 @@ _LONGCAT = Routing(
 def read_longcat(fields: Fields) -> Model:
     """Read LongCat-Flash; what experts return is added at once, not at the layer's end, which costs the same."""
     fields = _latent_sizes(fields.with_values(num_hidden_layers=fields.layers("num_layers")))
-    fields.ignore("zero_expert_type", "mla_scale_q_lora", "mla_scale_kv_lora", "intermediate_size", "attention_method")
     shape = DecoderSizes(fields)
     act, dense = activation(fields, "hidden_act"), fields.size("ffn_hidden_size")
     scored = fields.size("n_routed_experts") + fields.count("zero_expert_num")
@@ -214,7 +209,6 @@ _EXPERTS = Routing(module="ffn", scored=("scoring_func", "sqrtsoftplus"))
 @family("deepseek_v4", "deepseek_ref")
 def read_v4(fields: Fields) -> Model:
     """Read a decoder with compressed attention; ``deepseek_ref`` is the name the reference code uses."""
-    fields.ignore("partial_rotary_factor", "expert_dtype", "num_key_value_heads", "hc_sinkhorn_iters")
     shape = DecoderSizes(fields)
     width, streams = shape.width, fields.size("hc_mult")
     experts = _EXPERTS.block(fields, width, activation(fields, "hidden_act"))

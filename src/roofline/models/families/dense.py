@@ -45,8 +45,7 @@ _QWEN_WINDOWS = switched(full=lambda fields, number: number < fields.count("max_
 
 add({
     "llama smollm3 granite iquestcoder": LLAMA,
-    "mistral ministral ministral3": _WINDOWS,
-    "phi3 phi4mm phi4_multimodal": replace(_WINDOWS, inert="full_attn_mod interpolate_factor lm_head_bias"),
+    "mistral ministral ministral3 phi3 phi4mm phi4_multimodal": _WINDOWS,
     "cwm": _ONE_FULL_OF_FOUR,
     "granite_swa": replace(_ONE_FULL_OF_FOUR, sinks=True),
     "gemma": replace(LLAMA, tied=True),
@@ -55,7 +54,7 @@ add({
     "mimo": replace(_QKV, bias=("attention_bias", True)),
     "seed_oss helium": _QKV,
     "internlm": replace(LLAMA, bias=("bias", True), out_bias=None),
-    "minicpm": replace(LLAMA, inert="scale_emb scale_depth dim_model_base use_mup sparse_config", tied=True),
+    "minicpm": replace(LLAMA, tied=True),
     "internlm3": replace(LLAMA, renames={"qkv_bias": "attention_bias", "bias": "mlp_bias"}),
 })  # fmt: skip
 
@@ -63,8 +62,8 @@ add({
 
 _GLM = Decoder(out_bias=False, mlp_bias=False, rotary=rotary_part(2))
 _OLMO2 = Decoder(
-    inert="sliding_window sliding_window_pattern", order="after",
-    norms=("post_attention_layernorm", "post_feedforward_layernorm"), qk_norm="full", mlp_bias=False, kinds=patterned,
+    order="after", norms=("post_attention_layernorm", "post_feedforward_layernorm"), qk_norm="full", mlp_bias=False,
+    kinds=patterned,
 )  # fmt: skip
 _USE_BIAS = ("use_bias", False)
 
@@ -76,12 +75,10 @@ def _hyperclova_order(fields: Fields) -> tuple[str, tuple[str, ...]]:
 
 
 add({
-    "olmo": Decoder(inert="clip_qkv", norm=_UNSHIFTED, scaled=False, mlp_bias=False),
+    "olmo": Decoder(norm=_UNSHIFTED, scaled=False, mlp_bias=False),
     "olmo2": replace(_OLMO2, kinds=listed()),
     "olmo3": _OLMO2,
-    "exaone4": replace(
-        _OLMO2, inert=f"{_OLMO2.inert} reorder_and_qk_norm", qk_norm="head", rotates=in_windows_if_any,
-    ),
+    "exaone4": replace(_OLMO2, qk_norm="head", rotates=in_windows_if_any),
     "bitnet": Decoder(out_norm=True, mlp_norm=True, mlp_bias=False, act="relu2"),
     "hyperclovax": Decoder(arrange=_hyperclova_order),
     "glm": _GLM,
@@ -90,12 +87,7 @@ add({
         norms=("input_layernorm", "post_self_attn_layernorm", "post_attention_layernorm", "post_mlp_layernorm"),
     ),
     "ernie4_5": Decoder(bias=_USE_BIAS, mlp_bias=_USE_BIAS, tied=True),
-    "hunyuan_v1_dense": Decoder(
-        inert="use_qk_norm use_cla cla_share_factor mlp_bias norm_type use_rotary_pos_emb "
-        "eod_token_id im_end_id im_start_id im_newline_id pad_id sep_id text_start_id text_end_id mask_init_id "
-        "org_vocab_size pool_type class_num",
-        qk_norm="head", mlp_bias=False,
-    ),
+    "hunyuan_v1_dense": Decoder(qk_norm="head", mlp_bias=False),
 })  # fmt: skip
 
 # MLPs without a gate
@@ -107,16 +99,12 @@ add({
     "nemotron": replace(_UNGATED, norm=_SHIFTED, rotary=rotary_part(2)),
     "jais2": replace(_UNGATED, norm=_SHIFTED, bias=("attention_bias", True), mlp_bias=("mlp_bias", True)),
     "starcoder2": replace(
-        _UNGATED, inert="norm_type mlp_type embedding_dropout residual_dropout", norm=_SHIFTED,
-        bias=("attention_bias", ("use_bias", True)), mlp_bias=("mlp_bias", ("use_bias", True)), mlp_names=_C_FC,
-        act="gelu_pytorch_tanh", kinds=all_sliding, tied=True,
+        _UNGATED, norm=_SHIFTED, bias=("attention_bias", ("use_bias", True)), mlp_bias=("mlp_bias", ("use_bias", True)),
+        mlp_names=_C_FC, act="gelu_pytorch_tanh", kinds=all_sliding, tied=True,
     ),
-    "apertus": replace(
-        _UNGATED, inert="post_norm qk_norm", norms=("attention_layernorm", "feedforward_layernorm"), qk_norm="head",
-        act="xielu",
-    ),
+    "apertus": replace(_UNGATED, norms=("attention_layernorm", "feedforward_layernorm"), qk_norm="head", act="xielu"),
     "nanochat": replace(
-        _UNGATED, inert="final_logit_softcapping", scaled=False, qk_norm="plain", mlp_names=_FC, mlp_bias=False,
+        _UNGATED, scaled=False, qk_norm="plain", mlp_names=_FC, mlp_bias=False,
         ends=lambda fields, shape: {"before": (Norm("norm", shape.width, restarts=True, scaled=False),)},
     ),
     "persimmon": replace(
@@ -128,10 +116,7 @@ add({
 
 # types whose code came with the checkpoints
 
-_REMOTE = Decoder(
-    inert="model_max_length z_loss_weight _from_model_config attn_implementation position_embedding",
-    bias=("bias", False), mlp_bias=False, act_fields=("hidden_act", "activation_function"),
-)  # fmt: skip
+_REMOTE = Decoder(bias=("bias", False), mlp_bias=False, act_fields=("hidden_act", "activation_function"))
 
 
 def _chatglm(fields: Fields) -> Fields:
@@ -158,20 +143,10 @@ add({
     # the larger Baichuan has slopes of scores in place of rotation
     "baichuan": replace(_REMOTE, rotary=lambda fields, shape: 0 if shape.width == 5120 else shape.rotary),
     "chatglm": Decoder(
-        prepare=_chatglm,
-        inert="apply_query_key_layer_scaling attention_softmax_in_fp32 bias_dropout_fusion prefix_projection "
-        "fp32_residual_connection original_rope post_layer_norm apply_residual_connection_post_layernorm "
-        "multi_query_attention quantization_bit pre_seq_len rmsnorm",
-        bias=("add_qkv_bias", False), out_bias=False, rotary=lambda fields, shape: shape.head // 2, mlp_bias=False,
-        act_fields=(),
+        prepare=_chatglm, bias=("add_qkv_bias", False), out_bias=False, rotary=lambda fields, shape: shape.head // 2,
+        mlp_bias=False, act_fields=(),
     ),
-    "qwen": Decoder(
-        prepare=_first_qwen,
-        inert="attn_dropout_prob emb_dropout_prob bf16 fp16 fp32 onnx_safe rotary_emb_base rotary_pct seq_length "
-        "scale_attn_weights softmax_in_fp32 use_cache_kernel use_cache_quantization use_dynamic_ntk no_bias "
-        "use_flash_attn use_logn_attn",
-        bias=True, out_bias=False, mlp_bias=False, act_fields=(),
-    ),
+    "qwen": Decoder(prepare=_first_qwen, bias=True, out_bias=False, mlp_bias=False, act_fields=()),
 })  # fmt: skip
 
 # attention and MLP side by side
@@ -207,15 +182,13 @@ def _falcon_order(fields: Fields) -> tuple[str, tuple[str, ...]]:
 
 
 _COHERE = Decoder(
-    inert="sliding_window sliding_window_pattern use_gated_activation use_parallel_block use_parallel_embedding "
-    "order_of_interleaved_layers layer_switch rotary_pct attn_type use_embedding_sharing",
     norm=_UNSHIFTED, order="beside", norms=("input_layernorm",), qk_norm="full", qk_switch=("use_qk_norm", False),
     qk_function="layer_norm", mlp_bias=False, kinds=listed(), window=("sliding_window", 4096), tied=True,
 )  # fmt: skip
 
 add({
     "gpt_neox": Decoder(
-        inert="rotary_emb_base", norm=_SHIFTED,
+        norm=_SHIFTED,
         arrange=_beside_if("use_parallel_residual", True, ("input_layernorm", "post_attention_layernorm")),
         attention="attention", bias=("attention_bias", True), rotary=_neox_rotary, gated=False, mlp_bias=True,
         mlp_names=_TO_4H, act="gelu", last_norm="final_layer_norm", prefix="gpt_neox.", embedding="embed_in",
@@ -234,8 +207,6 @@ add({
         head_bias=True,
     ),
     "falcon": Decoder(
-        inert="ffn_hidden_size alibi n_layer n_head multi_query num_kv_heads ff_factor parallel_attn "
-        "num_ln_in_parallel_attn",
         norm=_SHIFTED, arrange=_falcon_order, attention="self_attention", bias=("bias", False), kv_heads=_falcon_heads,
         rotary=lambda fields, shape: 0 if fields.flag("alibi", False) else shape.rotary, gated=False,
         mlp_bias=("bias", False), mlp_names=_TO_4H, hidden=("ffn_hidden_size",), hidden_times=4,
@@ -245,7 +216,6 @@ add({
     "cohere": _COHERE,
     "cohere2": replace(_COHERE, kinds=listed(4, "sliding_window_pattern"), rotates=in_windows),
     "stablelm": Decoder(
-        inert="rotary_scaling_factor",
         norm=_SHIFTED, arrange=_beside_if("use_parallel_residual", False, ("input_layernorm",)),
         bias=("use_qkv_bias", False), out_bias=False, rotary=rotary_part(4), qk_norm="full",
         qk_switch=("qk_layernorm", False), qk_function="layer_norm", mlp_bias=False,
@@ -255,8 +225,6 @@ add({
 # learned positions or slopes of scores in place of rotation
 
 _GPT2 = Decoder(
-    inert="attention_softmax_in_fp32 scale_attention_softmax_in_fp32 inference_runner validate_runner_input "
-    "pre_allocate_kv_cache max_sequence_length max_batch_size",
     norm=_SHIFTED, norms=("ln_1", "ln_2"), attention="attn", bias=True, rotary=lambda fields, shape: 0, gated=False,
     mlp_bias=True, mlp_names=_C_FC, hidden=("n_inner",), hidden_times=4, act_fields=("activation_function",),
     act="gelu_new", tied=True, last_norm="ln_f", prefix="transformer.", embedding="wte",
@@ -333,29 +301,22 @@ add({
         act="gelu_pytorch_tanh",
     ),
     "gpt_neo": replace(
-        _GPT2, inert="", attention="attn.attention", bias=False, out_bias=True, kinds=_neo_kinds,
-        window=("window_size", 256), hidden=("intermediate_size",),
+        _GPT2, attention="attn.attention", bias=False, out_bias=True, kinds=_neo_kinds, window=("window_size", 256),
+        hidden=("intermediate_size",),
         ends=lambda fields, shape: _positions(shape, fields.size("max_position_embeddings", default=2048)),
     ),
     "bloom": replace(
-        _GPT2, prepare=_bloom,
-        inert="n_embed apply_residual_connection_post_layernorm slow_but_exact masked_softmax_fusion seq_length "
-        "attention_softmax_in_fp32 bias_dropout_fusion skip_bias_add skip_bias_add_qkv unk_token_id hidden_dropout "
-        "offset_alibi num_attention_heads",
-        norms=("input_layernorm", "post_attention_layernorm"), attention="self_attention", mlp_names=_TO_4H, hidden=(),
-        act_fields=(), act="gelu_pytorch_tanh", embedding="word_embeddings",
+        _GPT2, prepare=_bloom, norms=("input_layernorm", "post_attention_layernorm"), attention="self_attention",
+        mlp_names=_TO_4H, hidden=(), act_fields=(), act="gelu_pytorch_tanh", embedding="word_embeddings",
         ends=lambda fields, shape: {"before": (Norm("word_embeddings_layernorm", shape.width, *_SHIFTED),)},
     ),
     "mpt": replace(
-        _GPT2, prepare=_mpt,
-        inert="learned_pos_emb init_device no_bias embedding_fraction norm_type emb_pdrop verbose init_config "
-        "emb_prob_drop logit_scale max_seq_len",
-        norm=_UNSHIFTED, norms=("norm_1", "norm_2"), bias=False, mlp="ffn", mlp_bias=False, mlp_names=_TWO,
-        act_fields=(), act="gelu", last_norm="norm_f",
+        _GPT2, prepare=_mpt, norm=_UNSHIFTED, norms=("norm_1", "norm_2"), bias=False, mlp="ffn", mlp_bias=False,
+        mlp_names=_TWO, act_fields=(), act="gelu", last_norm="norm_f",
         ends=lambda fields, shape: {"context": fields.optional("max_seq_len")},
     ),
     "opt": replace(
-        _GPT2, prepare=_opt, inert="", arrange=_opt_order, attention="self_attn", projections=_OUT_PROJ, mlp_names=_FC,
+        _GPT2, prepare=_opt, arrange=_opt_order, attention="self_attn", projections=_OUT_PROJ, mlp_names=_FC,
         hidden=("ffn_dim",), hidden_times=None, act="relu", prefix="model.decoder.", embedding="embed_tokens",
         ends=_opt_ends,
     ),
@@ -385,8 +346,7 @@ def _bert_ends(fields: Fields, shape: DecoderSizes) -> dict[str, Any]:
 
 
 _BERT = Decoder(
-    inert="qa_dropout seq_classif_dropout sinusoidal_pos_embds tie_weights_", norm=_SHIFTED, order="behind",
-    norms=("attention.output.LayerNorm", "output.LayerNorm"), attention="attention",
+    norm=_SHIFTED, order="behind", norms=("attention.output.LayerNorm", "output.LayerNorm"), attention="attention",
     projections=("query", "key", "value", "output"), bias=True, causal=False, rotary=lambda fields, shape: 0,
     gated=False, mlp_bias=True, mlp_names=("", "intermediate", "output"), act="gelu", prefix="bert.",
     embedding="word_embeddings", ends=_bert_ends,
@@ -404,10 +364,6 @@ add({
         _BERT, renames={"dim": "hidden_size", "hidden_dim": "intermediate_size", "activation": "hidden_act"},
     ),
     "modernbert": Decoder(
-        inert="initializer_cutoff_factor embedding_dropout mlp_dropout decoder_bias classifier_pooling classifier_bias "
-        "classifier_activation deterministic_flash_attn sparse_prediction local_rope_theta sparse_pred_ignore_index "
-        "global_rope_theta reference_compile repad_logits_with_grad tie_word_embeddings layer_norm_eps "
-        "position_embedding_type",
         norm=("layer_norm", ("norm_bias", False)), norms=("attn_norm", "mlp_norm"), attention="attn", causal=False,
         kinds=listed(3, "global_attn_every_n_layers", last=False), window=("local_attention", 128),
         act_fields=("hidden_activation",), act="gelu", first_norm=False, last_norm="final_norm",

@@ -40,9 +40,6 @@ def read(fields: Fields) -> Model:
     """Read the decoder. The embedding is the output head too unless the configuration says otherwise."""
     shape = DecoderSizes(fields)
     width = shape.width
-    fields.ignore(
-        "vocab_size_per_layer_input", "final_logit_softcapping", "use_bidirectional_attention", "sliding_window_pattern"
-    )
     both = _both_ways(fields)
     each = fields.count("hidden_size_per_layer_input")
     act = activation(fields, "hidden_activation", "hidden_act", default="gelu_pytorch_tanh")
@@ -176,8 +173,6 @@ def read_3n(fields: Fields) -> Model:
     """Read the language part; widths of the MLP may be listed by layer."""
     shape = DecoderSizes(fields)
     width, each, streams = shape.width, fields.size("hidden_size_per_layer_input"), fields.size("altup_num_inputs")
-    fields.ignore("final_logit_softcapping", "altup_active_idx", "altup_coef_clip", "altup_correct_scale")
-    fields.ignore("altup_lr_multiplier", "query_pre_attn_scalar")
     act = activation(fields, "hidden_activation", default="gelu_pytorch_tanh")
     kinds = layer_types(fields, shape.layers)
     if "layer_types" not in fields:

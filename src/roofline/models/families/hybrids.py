@@ -110,11 +110,6 @@ def _mamba2(fields: Fields, name: str, **more: Any) -> Mamba2:
 def read_mamba(fields: Fields) -> Model:
     """Read a model of mixers alone."""
     mixer = _mamba2(fields, "mixer") if fields.kind == "mamba2" else _mamba1(fields)
-    fields.ignore(
-        "time_step_scale", "time_step_init_scheme", "use_mambapy", "use_associative_scan", "hidden_act", "head_dim",
-        "num_heads", "intermediate_size", "expand", "mixer_rms_eps", "fused_add_norm", "rms_norm", "norm_before_gate",
-        "d_inner", "ssm_cfg", "d_model", "n_layer", "pad_vocab_size_multiple",
-    )  # fmt: skip
     # heads that such a model does not have, so that the usual sizes can be read
     shape = DecoderSizes(fields.with_values(num_attention_heads=1, head_dim=1))
     layer = Layer((Norm("norm", shape.width), mixer, ResidualAdd("add")))
@@ -244,35 +239,21 @@ def _griffin_mixer(fields: Fields, shape: DecoderSizes, kind: str, number: int, 
     return RealGatedRecurrence("temporal_block", shape.width, width, shape.heads, kernel, act)
 
 
-#: Scales of parts of the model, and how the mixer's norm is applied: they change no cost worth counting.
-_MULTIPLIERS = (
-    "lm_head_multiplier embedding_multiplier mlp_multipliers key_multiplier attention_out_multiplier init_method "
-    "attention_in_multiplier ssm_multipliers ssm_in_multiplier ssm_out_multiplier mamba_norm_before_gate mamba_d_ssm "
-    "projectors_bias mlp_expansion_factor normalization_function mamba_expand mamba_chunk_size attn_rotary_emb "
-    "mamba_use_mlp"
-)
 _HYBRID = Decoder(
-    inert=_MULTIPLIERS, norms=("input_layernorm", "pre_ff_layernorm"),
-    kinds=_recurrent_kinds("mamba", "linear_attention"), mixer=_mixers(lambda fields, shape: _mamba2(fields, "mamba")),
-    mlp="feed_forward", last_norm="final_layernorm",
+    norms=("input_layernorm", "pre_ff_layernorm"), kinds=_recurrent_kinds("mamba", "linear_attention"),
+    mixer=_mixers(lambda fields, shape: _mamba2(fields, "mamba")), mlp="feed_forward", last_norm="final_layernorm",
 )  # fmt: skip
 _LFM2 = Decoder(
-    prepare=_lfm2,
-    inert="block_dim block_ff_dim block_mlp_init_scale block_norm_eps block_out_init_scale block_use_swiglu "
-    "block_use_xavier_init conv_dim conv_dim_out conv_use_xavier_init num_dense_layers use_expert_bias num_heads "
-    "use_pos_enc rotary_emb routed_scaling_factor tie_embedding max_seq_len block_multiple_of block_ffn_dim_multiplier "
-    "block_auto_adjust_ff_dim conv_L_cache conv_bias",
-    norms=("operator_norm", "ffn_norm"), projections=("q_proj", "k_proj", "v_proj", "out_proj"), bias=False,
-    qk_norm="head", kinds=_recurrent_kinds("conv", "mamba", "linear_attention"),
-    mixer=_mixers(_short_convolution),
-    mlp="feed_forward", mlp_bias=False, mlp_names=("w1", "w3", "w2"), act_fields=(), last_norm="embedding_norm",
+    prepare=_lfm2, norms=("operator_norm", "ffn_norm"), projections=("q_proj", "k_proj", "v_proj", "out_proj"),
+    bias=False, qk_norm="head", kinds=_recurrent_kinds("conv", "mamba", "linear_attention"),
+    mixer=_mixers(_short_convolution), mlp="feed_forward", mlp_bias=False, mlp_names=("w1", "w3", "w2"), act_fields=(),
+    last_norm="embedding_norm",
 )  # fmt: skip
 
 add({
     "jamba": replace(
-        _HYBRID, inert="use_mambapy use_associative_scan sliding_window mamba_dt_rank", bias=False,
-        rotary=lambda fields, shape: 0, mixer=_mixers(lambda fields, shape: _mamba1(fields, "mamba_", "mamba")),
-        mlp_bias=False,
+        _HYBRID, bias=False, rotary=lambda fields, shape: 0,
+        mixer=_mixers(lambda fields, shape: _mamba1(fields, "mamba_", "mamba")), mlp_bias=False,
         routing=Routing(
             module="feed_forward", experts=("num_experts",), hidden=("intermediate_size",), shared_count=0,
             names=("router", "experts", ""), layers=_every_second, when=lambda fields: fields.size("num_experts") > 1,
@@ -281,9 +262,8 @@ add({
     "bamba": replace(_HYBRID, rotary=rotary_part(2)),
     "falcon_h1": replace(_HYBRID, kinds=all_full, mixer=_falcon_h1),
     "granitemoehybrid": replace(
-        _HYBRID, inert=f"{_MULTIPLIERS} num_local_experts num_experts_per_tok intermediate_size",
-        norms=("input_layernorm", "post_attention_layernorm"), rotary=_granite_rotary, mlp="shared_mlp", mlp_bias=False,
-        hidden=("shared_intermediate_size",),
+        _HYBRID, norms=("input_layernorm", "post_attention_layernorm"), rotary=_granite_rotary, mlp="shared_mlp",
+        mlp_bias=False, hidden=("shared_intermediate_size",),
         routing=Routing(
             module="block_sparse_moe", experts=("num_local_experts",), hidden=("intermediate_size",),
             shared_width=("shared_intermediate_size",), shared_count=1, names=("router", "experts", "shared_mlp"),
@@ -292,8 +272,7 @@ add({
         last_norm="norm",
     ),
     "qwen3_5_text qwen3_5_moe_text qwen3_next": Decoder(
-        inert="mtp_use_dedicated_embeddings", qk_norm="head", mlp_bias=False, kinds=_qwen_kinds, attend=_output_gate,
-        mixer=_mixers(_delta_net),
+        qk_norm="head", mlp_bias=False, kinds=_qwen_kinds, attend=_output_gate, mixer=_mixers(_delta_net),
         routing=Routing(
             experts=("num_experts",), shared_width=("shared_expert_intermediate_size",), shared_count=1,
             shared_gate=True, names=("gate", "experts", "shared_expert"), layers=expert_layers,
@@ -302,21 +281,14 @@ add({
         predicts=("mtp_num_hidden_layers",), predicted="full",
     ),
     "minimax minimax_text_01 minimax_m1": Decoder(
-        prepare=_minimax,
-        inert="block_size shared_moe_mode build_config layernorm_full_attention_alpha layernorm_full_attention_beta "
-        "layernorm_linear_attention_alpha layernorm_linear_attention_beta layernorm_mlp_alpha layernorm_mlp_beta "
-        "full_attn_alpha_factor full_attn_beta_factor linear_attn_alpha_factor linear_attn_beta_factor "
-        "mlp_alpha_factor mlp_beta_factor layer_types sliding_window",
-        order="restarted", bias=False, kinds=_minimax_kinds, mixer=_mixers(_lightning),
+        prepare=_minimax, order="restarted", bias=False, kinds=_minimax_kinds, mixer=_mixers(_lightning),
         routing=Routing(
             module="block_sparse_moe", experts=("num_local_experts",), hidden=("intermediate_size",),
             shared_width=("shared_intermediate_size",), shared_count=1, names=("gate", "experts", "shared_mlp"),
         ),
     ),
     "recurrent_gemma": Decoder(
-        prepare=_griffin,
-        inert="logits_soft_cap w_init_variance_scale final_w_init_variance_scale embeddings_scale_by_sqrt_dim",
-        norms=("temporal_pre_norm", "channel_pre_norm"), attention="temporal_block", out_bias=True,
+        prepare=_griffin, norms=("temporal_pre_norm", "channel_pre_norm"), attention="temporal_block", out_bias=True,
         kinds=_griffin_kinds, window=("attention_window_size", 2048), mixer=_griffin_mixer, mlp="mlp_block",
         mlp_bias=True, act_fields=("hidden_activation",), act="gelu_pytorch_tanh", tied=True, last_norm="final_norm",
     ),
@@ -351,7 +323,6 @@ def read_nemotron(fields: Fields) -> Model:
             f"{fields.name} names {len(kinds)} layers and num_hidden_layers says {shape.layers}",
             hint="the two contradict each other",
         )
-    fields.ignore("partial_rotary_factor", "expand", "mamba_hidden_act", "intermediate_size")
     blocks = {kind: _nemotron_block(fields, shape, kind) for kind in dict.fromkeys(kinds)}
 
     def layer(kind: str) -> Layer:
@@ -450,7 +421,6 @@ def read_nas(fields: Fields) -> Model:
     configs = fields.sections("block_configs", count)
     if configs is None:
         raise InputError(f"{fields.name} has no block_configs", hint="a nemotron-nas configuration needs one a layer")
-    fields.ignore("num_key_value_heads", "intermediate_size")
     act = activation(fields, "hidden_act")
     layers = []
     for config in configs:

@@ -108,58 +108,41 @@ def _hunyuan(fields: Fields) -> Fields:
 
 add({
     "mixtral": _MIXTRAL,
-    "minimax_m2": replace(
-        _MIXTRAL, prepare=_minimax, inert=f"{_MIXTRAL.inert} mlp_intermediate_size", attend=_qk_norm("per_layer"),
-    ),
+    "minimax_m2": replace(_MIXTRAL, prepare=_minimax, attend=_qk_norm("per_layer")),
     "granitemoe granitemoeshared": _GRANITE,
     "granitemoe_swa": replace(
         _GRANITE, sinks=True, kinds=switched(on=True, full=lambda fields, number: number % 4 == 0), rotates=by_list,
     ),
     "phimoe": Decoder(
-        inert="input_jitter_noise lm_head_bias", norm=("layer_norm", True), mlp_bias=False, kinds=all_sliding,
+        norm=("layer_norm", True), mlp_bias=False, kinds=all_sliding,
         routing=replace(_LOCAL, module="mlp", shared_count=0, names=_ROUTER), head_bias=("lm_head_bias", False),
     ),
     "olmoe": Decoder(
-        inert="clip_qkv", qk_norm="full", mlp_bias=False,
-        routing=Routing(experts=("num_experts",), hidden=("intermediate_size",)),
+        qk_norm="full", mlp_bias=False, routing=Routing(experts=("num_experts",), hidden=("intermediate_size",)),
     ),
     "flex_olmo": Decoder(
-        inert="sliding_window sliding_window_pattern", order="after",
-        norms=("post_attention_layernorm", "post_feedforward_layernorm"), qk_norm="full", mlp_bias=False,
+        order="after", norms=("post_attention_layernorm", "post_feedforward_layernorm"), qk_norm="full", mlp_bias=False,
         kinds=patterned, routing=Routing(experts=("num_experts",), hidden=("intermediate_size",), shared_count=0),
     ),
     "dbrx": replace(
-        _NO_BIAS, prepare=_dbrx, inert="emb_pdrop max_seq_len", norm=("layer_norm", False),
-        norms=("norm_attn_norm.norm_1", "norm_attn_norm.norm_2"), attention="norm_attn_norm.attn",
+        _NO_BIAS, prepare=_dbrx, norm=("layer_norm", False), norms=("norm_attn_norm.norm_1", "norm_attn_norm.norm_2"),
+        attention="norm_attn_norm.attn",
         routing=Routing(module="ffn", shared_count=0, names=("router.layer", "experts.mlp", "")), last_norm="norm_f",
         prefix="transformer.", embedding="wte", ends=lambda fields, shape: {"context": fields.optional("max_seq_len")},
     ),
     "grok-1": replace(
-        _NO_BIAS, inert="attn_output_multiplier embedding_multiplier_scale output_multiplier_scale max_attn_value",
-        order="around", norms=("pre_attn_norm", "post_attn_norm", "pre_moe_norm", "post_moe_norm"), attention="attn",
-        act_fields=(), act="gelu",
-        routing=Routing(
-            module="moe_block", experts=("num_experts",), hidden=("intermediate_size",), shared_count=0,
-        ),
+        _NO_BIAS, order="around", norms=("pre_attn_norm", "post_attn_norm", "pre_moe_norm", "post_moe_norm"),
+        attention="attn", act_fields=(), act="gelu",
+        routing=Routing(module="moe_block", experts=("num_experts",), hidden=("intermediate_size",), shared_count=0),
         tied=True,
     ),
     "arctic": replace(
-        _NO_BIAS, prepare=_arctic,
-        inert="enable_expert_tensor_parallelism moe_eval_capacity_factor moe_train_capacity_factor moe_min_capacity "
-        "moe_token_dropping enc_index use_residual parallel_attn_mlp_res quantization",
-        order="residual mlp", norms=("input_layernorm", "post_attention_layernorm", "residual_layernorm"),
-        bias=("attention_bias", False), mlp_names=("w1", "w3", "w2"), kinds=all_sliding,
-        routing=replace(_LOCAL, shared_count=0, layers=_arctic_layers),
+        _NO_BIAS, prepare=_arctic, order="residual mlp",
+        norms=("input_layernorm", "post_attention_layernorm", "residual_layernorm"), bias=("attention_bias", False),
+        mlp_names=("w1", "w3", "w2"), kinds=all_sliding, routing=replace(_LOCAL, shared_count=0, layers=_arctic_layers),
     ),
-    # fields that its code for language models does not use, or that change no cost, are inert
     "hunyuan_v1_moe": Decoder(
-        prepare=_hunyuan,
-        inert="moe_intermediate_size cla_share_factor capacity_factor moe_drop_tokens use_cla n_group norm_type "
-        "moe_random_routing_dropped_token moe_layer_num_skipped group_limited_greedy use_qk_norm mlp_bias "
-        "use_rotary_pos_emb kv_lora_rank q_lora_rank qk_nope_head_dim qk_rope_head_dim v_head_dim pad_id sep_id "
-        "use_mixed_mlp_moe mask_init_id im_start_id im_end_id im_newline_id text_start_id "
-        "text_end_id org_vocab_size pool_type class_num eod_token_id num_media_embeds vit_type anyres_pooling_size",
-        qk_norm="head", mlp_bias=False,
+        prepare=_hunyuan, qk_norm="head", mlp_bias=False,
         routing=Routing(
             experts=("num_experts",), top_k=("moe_topk",), hidden=("intermediate_size",), shared_count=1,
             names=("gate.wg", "experts", "shared_mlp"),
@@ -197,14 +180,13 @@ _QWEN_ROUTING = Routing(
     names=("gate", "experts", "shared_expert"), layers=expert_layers,
 )  # fmt: skip
 _QWEN = Decoder(
-    inert="shared_expert_intermediate_size sliding_window", bias=[("attention_bias", False), ("qkv_bias", False)],
-    out_bias=("attention_bias", False), qk_norm="head", mlp_bias=False, kinds=_qwen_kinds(older=False),
-    routing=_QWEN_ROUTING,
+    bias=[("attention_bias", False), ("qkv_bias", False)], out_bias=("attention_bias", False), qk_norm="head",
+    mlp_bias=False, kinds=_qwen_kinds(older=False), routing=_QWEN_ROUTING,
 )  # fmt: skip
 _GLM_ROUTING = Routing(scored="sigmoid", limited=True, layers=expert_layers)
 _GLM = Decoder(
-    inert="sliding_window max_window_layers", out_bias=False, qk_norm="head", qk_switch=("use_qk_norm", False),
-    mlp_bias=False, kinds=lambda fields, layers: ["full" for _ in layer_types(fields, layers)], routing=_GLM_ROUTING,
+    out_bias=False, qk_norm="head", qk_switch=("use_qk_norm", False), mlp_bias=False,
+    kinds=lambda fields, layers: ["full" for _ in layer_types(fields, layers)], routing=_GLM_ROUTING,
     predicts=("num_nextn_predict_layers",), predicted="full",
 )  # fmt: skip
 
@@ -260,9 +242,6 @@ add({
     # the first DeepSeek, and Ling
     "deepseek": Decoder(mlp_bias=False, routing=Routing(layers=expert_layers)),
     "bailing_moe bailing_moe_v2": Decoder(
-        inert="embedding_dropout output_dropout moe_router_enable_expert_bias router_dtype score_function use_rmsnorm "
-        "moe_shared_expert_intermediate_size use_sliding_window mtp_loss_scaling_factor norm_softmax rotary_dim "
-        "multi_gate norm_head",
         bias=("use_qkv_bias", False), out_bias=("use_bias", False), qk_norm="head", qk_switch=("use_qk_norm", False),
         mlp_bias=False, projections=("q_proj", "k_proj", "v_proj", "dense"), attention="attention",
         routing=Routing(
@@ -274,23 +253,21 @@ add({
     "solar_open": replace(_GLM, prepare=_solar),
     "dots1": replace(_GLM, out_bias=None, qk_switch=True, kinds=listed()),
     "exaone_moe": replace(
-        _NO_BIAS, inert="sliding_window_pattern", qk_norm="head", kinds=patterned, rotates=in_windows_if_any,
+        _NO_BIAS, qk_norm="head", kinds=patterned, rotates=in_windows_if_any,
         routing=replace(_GLM_ROUTING, experts=("num_experts",), shared_count=("num_shared_experts", 0)),
     ),
     "ernie4_5_moe": Decoder(
-        inert="moe_norm_min moe_capacity moe_use_aux_free use_rmsnorm moe_gate num_nextn_predict_layers",
-        bias=("use_bias", False),
-        mlp_bias=("use_bias", False), head_bias=("use_bias", False),
+        bias=("use_bias", False), mlp_bias=("use_bias", False), head_bias=("use_bias", False),
         routing=Routing(
             experts=("moe_num_experts",), top_k=("moe_k",), shared_count=("moe_num_shared_experts", 0),
-            shared_bias=("use_bias", False),
-            score_bias="gate.moe_statics.e_score_correction_bias", layers=_ernie_layers,
+            shared_bias=("use_bias", False), score_bias="gate.moe_statics.e_score_correction_bias",
+            layers=_ernie_layers,
         ),
         tied=True,
     ),
     "llama4_text": Decoder(
-        inert="attn_scale attn_temperature_tuning floor_scale for_llm_compressor", kinds=_llama4_kinds,
-        rotates=_llama4_rotates, attend=_llama4, mlp="feed_forward", mlp_bias=False, hidden=("intermediate_size_mlp",),
+        kinds=_llama4_kinds, rotates=_llama4_rotates, attend=_llama4, mlp="feed_forward", mlp_bias=False,
+        hidden=("intermediate_size_mlp",),
         routing=Routing(
             module="feed_forward", experts=("num_local_experts",), hidden=("intermediate_size",), shared_count=1,
             scored="sigmoid", names=("router", "experts", "shared_expert"), layers=_llama4_layers,
@@ -380,8 +357,6 @@ def _mellum(fields: Fields, shape: DecoderSizes, kind: str, number: int) -> dict
 
 
 _MELLUM = Decoder(
-    inert="sliding_window mtp_layer_types mtp_mlp_layer_types moe_router_logit_softcapping moe_routed_scaling_factor "
-    "swa_rope_parameters",
     qk_norm="head", mlp_bias=False, kinds=listed(), window=("sliding_window", "needed"), attend=_mellum,
     routing=Routing(
         experts=("num_experts",), shared_width=("shared_expert_intermediate_size",), shared_count=1,
@@ -412,15 +387,11 @@ def _cohere_rotates(fields: Fields, kinds: Any) -> list[bool]:
 
 add({
     "mimo_v2_flash": Decoder(
-        inert="attention_chunk_size sliding_window sliding_window_size v_head_dim add_full_attention_sink_bias "
-        "swa_num_attention_heads swa_num_key_value_heads swa_head_dim swa_v_head_dim add_swa_attention_sink_bias",
         out_bias=False, mlp_bias=False, kinds=_mimo_kinds, attend=_mimo, routing=_GLM_ROUTING,
         predicts=("num_nextn_predict_layers",),
     ),
     "step3_text": replace(
-        _NO_BIAS, inert="max_position_embedding max_seq_len norm_expert_weight num_attention_groups",
-        kv_heads=_step3_groups,
-        attend=lambda fields, *asked: {"query_rank": fields.size("share_q_dim")},
+        _NO_BIAS, kv_heads=_step3_groups, attend=lambda fields, *asked: {"query_rank": fields.size("share_q_dim")},
         routing=Routing(
             module="moe", experts=("moe_num_experts",), top_k=("moe_top_k",), shared_width=("share_expert_dim",),
             shared_count=1, names=("gate", "experts", "share_expert"), layers=_step3_layers,
@@ -428,9 +399,8 @@ add({
         ends=lambda fields, shape: {"context": fields.optional("max_seq_len")},
     ),
     "step3p7 step3p5": Decoder(
-        inert="share_expert_dim num_sliding_attention_heads per_layer_config mtp_layer_types mtp_mlp_layer_types",
-        out_bias=False, qk_norm="head", mlp_bias=False, kinds=listed(),
-        window=("sliding_window", "needed"), attend=lambda *asked: {**_step(*asked), "gate": "head"},
+        out_bias=False, qk_norm="head", mlp_bias=False, kinds=listed(), window=("sliding_window", "needed"),
+        attend=lambda *asked: {**_step(*asked), "gate": "head"},
         routing=Routing(
             experts=("num_experts", "n_routed_experts", "num_local_experts", "moe_num_experts"),
             top_k=("num_experts_per_tok", "moe_top_k"), shared_width=("share_expert_dim", "share_expert_dims"),
@@ -439,8 +409,7 @@ add({
         predicts=("num_nextn_predict_layers",),
     ),
     "minimax_m3": replace(
-        _NO_BIAS, inert="moe_intermediate_size use_qk_norm num_mtp_modules attention_output_gate", attend=_minimax_m3,
-        hidden=("dense_intermediate_size",),
+        _NO_BIAS, attend=_minimax_m3, hidden=("dense_intermediate_size",),
         routing=Routing(
             experts=("num_local_experts",), hidden=("intermediate_size",), shared_width=("shared_intermediate_size",),
             scored="sigmoid", layers=expert_layers,
@@ -448,8 +417,6 @@ add({
         predicts=("num_mtp_modules", "num_nextn_predict_layers"),
     ),
     "hy_v3": Decoder(
-        inert="router_scaling_factor enable_moe_fp32_combine enable_attention_fp32_softmax qk_norm route_norm "
-        "enable_lm_head_fp32 moe_router_enable_expert_bias moe_router_use_sigmoid",
         qk_norm="head",
         routing=Routing(
             experts=("num_experts",), shared_count=("num_shared_experts", 0), scored="sigmoid", layers=after_first(1),
@@ -465,8 +432,6 @@ add({
         ),
     ),
     "afmoe": Decoder(
-        inert="route_scale mup_enabled route_norm score_func load_balance_coeff num_limited_groups num_expert_groups "
-        "use_grouped_mm",
         order="around",
         norms=("input_layernorm", "post_attention_layernorm", "pre_mlp_layernorm", "post_mlp_layernorm"),
         qk_norm="head", mlp_bias=False, kinds=listed(4, "global_attn_every_n_layers"), rotates=in_windows,
@@ -478,7 +443,6 @@ add({
         ),
     ),
     "cohere2_moe": Decoder(
-        inert="shared_expert_combination_strategy prefix_dense_sliding_window_pattern sliding_window_pattern",
         norm=lambda fields: ("rms_norm" if "rms_norm_eps" in fields else "layer_norm", False), order="beside",
         norms=("input_layernorm",), mlp_bias=False, kinds=_cohere_kinds, rotates=_cohere_rotates,
         window=("sliding_window", 4096), hidden=("prefix_dense_intermediate_size",),

@@ -22,7 +22,7 @@ from roofline.models.families import family, language_part, reader_of, with_defa
 from roofline.models.families.decoder import Decoder
 from roofline.models.families.decoder import read as read_decoder
 from roofline.models.families.parts import activation
-from roofline.models.fields import Fields, divide_evenly
+from roofline.models.fields import Fields, divide_evenly, inert_fields
 
 _HEADS = "a vision tower {total} wide does not divide into {parts} heads"
 
@@ -232,42 +232,31 @@ __all__ = ["vision"]
 
 #: The type whose reader the language part of each goes to where it names none that is known, and its prefix.
 _TEXT = {
-    "qwen3_vl": ("qwen3", "model.language_model."),
-    "qwen3_vl_moe": ("qwen3_moe", "model.language_model."),
-    "qwen3_5": ("qwen3_5_text", "model.language_model."),
-    "qwen3_5_moe": ("qwen3_5_moe_text", "model.language_model."),
-    "kimi_k25": ("deepseek_v3", "language_model.model."),
-    "kimi_k3": ("kimi_linear", "language_model.model."),
-    "llama4": ("llama4_text", "language_model.model."),
-    "gemma4": ("gemma4_text", "model.language_model."),
-    "gemma3": ("gemma3_text", "language_model.model."),
-    "gemma3n": ("gemma3n_text", "model.language_model."),
-    "mllama": ("mllama_text_model", "model.language_model."),
-    "mistral3": ("mistral", "language_model.model."),
-    "paligemma": ("gemma", "language_model.model."),
-    "aya_vision": ("cohere2", "language_model.model."),
-    "cohere2_vision": ("cohere2", "language_model.model."),
-    "lfm2_vl": ("lfm2", "model.language_model."),
-    "glm4v": ("glm4v_text", "model.language_model."),
-    "glm4v_moe": ("glm4v_moe_text", "model.language_model."),
-    "glm46v": ("glm4v_text", "model.language_model."),
-    "exaone4_5": ("exaone4", "model.language_model."),
-    "hyperclovax_vision_v2": ("hyperclovax", "model.language_model."),
-    "video_llama_3": ("qwen2", "model.language_model."),
-    "minicpmv4_6": ("qwen3_5_text", "model.language_model."),
-    "kimi_vl": ("deepseek_v3", "language_model.model."),
-    "qwen3_omni_moe": ("qwen3_moe", "thinker.model."),
-    "qwen2_5_omni": ("qwen2", "thinker.model."),
-    "step3_vl": ("step3_text", "model."),
-    "internvl_chat": ("qwen2", "language_model.model."),
-    "qwen2_vl": ("qwen2_vl_text", "model.language_model."),
-    "qwen2_5_vl": ("qwen2_5_vl_text", "model.language_model."),
-    **dict.fromkeys(("llava_onevision", "internvl", "got_ocr2", "ovis2"), ("qwen2", "language_model.model.")),
-    **dict.fromkeys(
-        ("llava", "llava_next", "vipllava", "idefics3", "smolvlm", "voxtral", "deepseek_vl", "perception_lm"),
-        ("llama", "language_model.model."),
-    ),
-}
+    kind: (reader, prefix)
+    for prefix, readers in {
+        "model.language_model.": {
+            "qwen3": "qwen3_vl", "qwen3_moe": "qwen3_vl_moe", "qwen3_5_text": "qwen3_5 minicpmv4_6",
+            "qwen3_5_moe_text": "qwen3_5_moe", "gemma4_text": "gemma4", "gemma3n_text": "gemma3n",
+            "mllama_text_model": "mllama", "lfm2": "lfm2_vl", "glm4v_text": "glm4v glm46v",
+            "glm4v_moe_text": "glm4v_moe", "exaone4": "exaone4_5", "hyperclovax": "hyperclovax_vision_v2",
+            "qwen2": "video_llama_3", "qwen2_vl_text": "qwen2_vl", "qwen2_5_vl_text": "qwen2_5_vl",
+        },
+        "language_model.model.": {
+            "deepseek_v3": "kimi_k25 kimi_vl", "kimi_linear": "kimi_k3", "llama4_text": "llama4",
+            "gemma3_text": "gemma3", "mistral": "mistral3", "gemma": "paligemma",
+            "cohere2": "aya_vision cohere2_vision", "qwen2": "internvl_chat llava_onevision internvl got_ocr2 ovis2",
+            "llama": "llava llava_next vipllava idefics3 smolvlm voxtral deepseek_vl perception_lm",
+        },
+        "thinker.model.": {
+            "qwen3_moe": "qwen3_omni_moe", "qwen2": "qwen2_5_omni",
+        },
+        "model.": {
+            "step3_text": "step3_vl",
+        },
+    }.items()
+    for reader, kinds in readers.items()
+    for kind in kinds.split()
+}  # fmt: skip
 #: Types of language parts that are read as another's.
 _SAME = {
     "qwen3_vl_text": "qwen3",
@@ -287,17 +276,6 @@ _FLAT = ("qwen2_vl", "qwen2_5_vl")
 #: The parts of a model that make speech of what its language part (``thinker_config``) says.
 _SPEAKING = ("talker_config", "code2wav_config", "token2wav_config")
 _OF_BOTH = ("model_type", "vision_config", "architectures", "_name_or_path")
-#: How a tower's output is chosen and brought to the language model: part of the tower, which is a gap if not modelled.
-_JOINED = """
-projector_hidden_act multimodal_projector_bias spatial_merge_size vision_feature_layer image_seq_length
-vision_feature_select_strategy vision_aspect_ratio image_grid_pinpoints image_newline_parameter downsample_factor
-use_image_newline_parameter mm_tokens_per_image boi_token_index eoi_token_index projection_dim scale_factor
-text_config projector_hidden_size projector_bias projector_use_layernorm alignment_intermediate_size
-adapter_layer_norm_eps vision_use_cls_token projector_pooling_ratio hidden_size projector_layernorm_eps
-downsample_ratio visual_indicator_token_ids vocab_size template ps_version select_layer use_thumbnail
-dynamic_image_size force_image_size min_dynamic_patch max_dynamic_patch pad2square llm_config insert_layer_id
-image_size downsample_mode merge_kernel_size merger_times patch_size num_hidden_layers understand_projector_stride
-"""
 
 
 @family(*_TEXT)
@@ -321,8 +299,9 @@ def read(fields: Fields) -> Model:
     own = Fields({**text, "model_type": named, **({} if tied is None else {"tie_word_embeddings": tied})}, fields.name)
     inner, left = with_defaults(own, sizes=True)
     inner = inner.with_values(model_type=_SAME.get(named, named), **_ALWAYS.get(named, {}))
+    inner.ignore_inert()
     model = reader_of(inner.kind)(inner)
-    fields.ignore(*inner.unread(), *_JOINED.split())
+    fields.ignore(*inner.unread(), *inert_fields("vision"))
     seen, gaps = vision(fields, model.width)
     gaps += said
     if seen is not None and text.get("use_bidirectional_attention"):
