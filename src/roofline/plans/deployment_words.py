@@ -11,11 +11,8 @@
 >>> DeploymentWords.read("h100", asked).counts(asked)
 (1, 2)
 
-It is written as options of serving engines too: our reading of their documentation, to be checked against your version.
-
-Sources: vLLM, "Engine Arguments" and "Data Parallel Deployment" (docs.vllm.ai); SGLang, "Server Arguments" and "DP, DPA
-and SGLang DP Router" (docs.sglang.io); TensorRT-LLM, "trtllm-serve" (nvidia.github.io/TensorRT-LLM). Of drafts: their
-pages "Speculative Decoding".
+It is written as options of serving engines too (``engines.toml``): our reading of their documentation, to be checked
+against your version.
 
 >>> from roofline.plans.replicas import Replica
 >>> from roofline.plans.search import Deployment
@@ -39,11 +36,14 @@ Copies of attention beside shared experts are ranks of their own in vLLM, and pa
 from __future__ import annotations
 
 import itertools
+import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from functools import cache
+from typing import Any
 
 from roofline.errors import InputError, suggest
+from roofline.files import read_toml
 from roofline.plans.question import PlanQuestion
 from roofline.plans.replicas import FORMATS, Replica, replicas
 from roofline.plans.search import Assessment, Deployment, Search
@@ -200,68 +200,10 @@ def _ways(wanted: Deployment, search: Search) -> Iterator[Assessment]:
         yield from (search.assess(replace(wanted, chunk=chunk, most=most)) for most in places)
 
 
-class Engine(NamedTuple):
-    """An engine's command and its words for what a deployment sets; ``{}`` takes the value.
-
-    ``spans``: the numbers of chips, sequences and tokens count all copies of attention together, not each one's.
-    """
-
-    command: str
-    tensor: str
-    pipeline: str
-    data: str
-    expert: str
-    sequences: str
-    tokens: str
-    length: str
-    memory: str
-    weights: str = ""
-    kv: str = ""
-    chunked: str = ""
-    whole: str = ""
-    spans: tuple[str, ...] = ()
-    file: str = ""
-    draft: str = ""
-    own_draft: str = ""
-    context: str = ""
-    half: str = ""
-
-
-ENGINES = {
-    "vllm": Engine(
-        "vllm serve {}", "--tensor-parallel-size {}", "--pipeline-parallel-size {}", "--data-parallel-size {}",
-        "--enable-expert-parallel", "--max-num-seqs {}", "--max-num-batched-tokens {}", "--max-model-len {}",
-        "--gpu-memory-utilization {:g}", "--quantization {}", "--kv-cache-dtype {}", "--enable-chunked-prefill",
-        "--no-enable-chunked-prefill",
-        draft="--speculative-config '{{\"method\": \"draft_model\", \"model\": \"{model}\", "
-        "\"num_speculative_tokens\": {length}}}'",
-        own_draft="--speculative-config '{{\"method\": \"mtp\", \"num_speculative_tokens\": {length}}}'",
-        context="--prefill-context-parallel-size {}", half="--dtype half",
-    ),
-    "sglang": Engine(
-        "python -m sglang.launch_server --model-path {}", "--tp-size {}", "--pp-size {}",
-        "--dp-size {} --enable-dp-attention", "--ep-size {}", "--max-running-requests {}", "--chunked-prefill-size {}",
-        "--context-length {}", "--mem-fraction-static {:g}", "--quantization {}", "--kv-cache-dtype {}",
-        "--enable-mixed-chunk", spans=("tensor", "sequences", "tokens"),
-        draft="--speculative-algorithm STANDALONE --speculative-draft-model-path {model} "
-        "--speculative-num-steps {length} --speculative-eagle-topk 1 --speculative-num-draft-tokens {checked}",
-        own_draft="--speculative-algorithm EAGLE --speculative-num-steps {length} --speculative-eagle-topk 1 "
-        "--speculative-num-draft-tokens {checked}", half="--dtype half",
-    ),
-    "tensorrt-llm": Engine(
-        "trtllm-serve {}", "--tp_size {}", "--pp_size {}", "enable_attention_dp: true", "--ep_size {}",
-        "--max_batch_size {}", "--max_num_tokens {}", "--max_seq_len {}", "--kv_cache_free_gpu_memory_fraction {:g}",
-        kv="kv_cache_config: {{dtype: {}}}", chunked="enable_chunked_prefill: true", spans=("tensor",),
-        file="--config options.yaml  # with {{{}}}",
-        draft="speculative_config: {{decoding_type: DraftTarget, max_draft_len: {length}, "
-        "speculative_model_dir: {model}}}",
-        own_draft="speculative_config: {{decoding_type: MTP, num_nextn_predict_layers: {length}}}",
-        half="dtype: float16",
-    ),
-}  # fmt: skip
-
-#: The engines' words for formats of keys and values.
-CACHE_WORDS = {"sglang": {"fp8": "fp8_e4m3"}}
+@cache
+def _engines() -> dict[str, dict[str, Any]]:
+    """What each engine calls what a deployment sets."""
+    return read_toml(os.path.join(os.path.dirname(__file__), "engines.toml"), "file of constants")
 
 
 def engine_settings(
@@ -271,15 +213,11 @@ def engine_settings(
 
     ``drafts_by`` names the model that drafts, ``mtp`` its own layers; None: it has no name.
     """
-    return {
-        name: _command(name, engine, deployment, model, length, memory, drafts_by) for name, engine in ENGINES.items()
-    }
+    return {name: _command(name, deployment, model, length, memory, drafts_by) for name in _engines()}
 
 
-def _command(
-    name: str, engine: Engine, deployment: Deployment, model: str, length: int, memory: float, drafts_by: str | None
-) -> str:
-    replica, copies = deployment.replica, deployment.replica.copies
+def _command(name: str, deployment: Deployment, model: str, length: int, memory: float, drafts_by: str | None) -> str:
+    replica, copies, engine = deployment.replica, deployment.replica.copies, _engines()[name]
     formats = FORMATS[replica.formats]
     most = -(-deployment.most // copies)
     decoded = most * (replica.draft + 1)
@@ -287,33 +225,32 @@ def _command(
     if name == "sglang":
         tokens = deployment.chunk or -1
     counts = {"tensor": replica.tensor, "sequences": most, "tokens": tokens}
-    counts.update({each: counts[each] * copies for each in engine.spans if counts[each] > 0})
-    kv = formats.get("kv")
-    flags = [
-        engine.command.format(model),
-        engine.tensor.format(counts["tensor"]) if counts["tensor"] > 1 else "",
-        engine.pipeline.format(replica.pipeline) if replica.pipeline > 1 else "",
-        engine.context.format(replica.context) if replica.context > 1 else "",
-        engine.expert.format(replica.expert) if replica.expert > 1 else "",
-        engine.sequences.format(counts["sequences"]) if most else "",
-        engine.tokens.format(counts["tokens"]),
-        engine.length.format(length),
-        engine.memory.format(memory),
-        engine.weights.format("fp8") if formats.get("compute") == "fp8" else "",
-    ]
-    draft = engine.own_draft if drafts_by == "mtp" else engine.draft
+    counts.update({each: counts[each] * copies for each in engine.get("spans", ()) if counts[each] > 0})
+    kv, compute = formats.get("kv"), formats.get("compute")
+    own = drafts_by == "mtp"
     drafts = {"length": replica.draft, "checked": replica.draft + 1, "model": drafts_by or "DRAFT"}
-    # what TensorRT-LLM takes in a file only
-    settings = [
-        engine.data.format(copies) if copies > 1 else "",
-        engine.kv.format(CACHE_WORDS.get(name, {}).get(kv, kv)) if kv is not None else "",
-        engine.chunked if deployment.chunk else engine.whole,
-        draft.format(**drafts) if replica.draft else "",
-        engine.half if formats.get("compute") == "fp16" else "",
-    ]
-    settings = list(filter(None, settings))
-    if engine.file and settings:
-        settings = [engine.file.format(", ".join(settings))]
-    unknown = f"# we know of no option for context {replica.context}"
-    lacks = replica.context > 1 and not engine.context
-    return " ".join(filter(None, [*flags, *settings, unknown if lacks else ""]))
+
+    def said(**values: Any) -> list[str]:
+        """The engine's words for each option that has a value."""
+        given = ((engine.get(option, ""), value) for option, value in values.items() if value is not None)
+        return [words.format(value, **drafts) for words, value in given if words]
+
+    def several(ways: int) -> int | None:
+        return ways if ways > 1 else None
+
+    flags = said(
+        command=model, tensor=several(counts["tensor"]), pipeline=several(replica.pipeline),
+        context=several(replica.context), expert=several(replica.expert), sequences=counts["sequences"] or None,
+        tokens=counts["tokens"], length=length, memory=memory, weights=compute if compute == "fp8" else None,
+    )  # fmt: skip
+    settings = said(
+        data=several(copies), kv=engine.get("kv_words", {}).get(kv, kv),
+        chunked="" if deployment.chunk else None, whole=None if deployment.chunk else "",
+        own_draft="" if own and replica.draft else None, draft="" if replica.draft and not own else None,
+        half=compute if compute == "fp16" else None,
+    )  # fmt: skip
+    if "in_file" in engine and settings:
+        settings = said(in_file=", ".join(settings))
+    if replica.context > 1 and "context" not in engine:
+        settings.append(f"# we know of no option for context {replica.context}")
+    return " ".join([*flags, *settings])
