@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from roofline.cli import main
 from roofline.errors import SizeError
 from roofline.models import load, serve, serve_bound, serve_table
-from roofline.models.serving.pipeline import Pipelined, _ended, _steady
+from roofline.models.serving.bound import Pipelined, _ended, _steady
 
 TIMES = st.lists(st.integers(1, 20), min_size=1, max_size=6)
 

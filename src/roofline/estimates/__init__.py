@@ -84,7 +84,7 @@ def _of_sweep(table: Any, estimator: Estimator) -> Any:
 def _of_bound(answer: Any, estimator: Estimator) -> Any:
     from roofline.bounds.bound import Bound
     from roofline.errors import InputError
-    from roofline.models.serving.pipeline import Pipelined
+    from roofline.models.serving.bound import Pipelined
 
     if isinstance(answer, Pipelined):
         raise InputError("what to expect over the stages of a pipeline is not modelled", hint="tensor and data are")

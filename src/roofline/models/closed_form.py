@@ -34,8 +34,7 @@ from roofline.models.config import is_model, load
 from roofline.models.description import Model
 from roofline.models.parallelism.schedules import schedule
 from roofline.models.serving.answer import Serving
-from roofline.models.serving.bound import serve_bound
-from roofline.models.serving.pipeline import Pipelined
+from roofline.models.serving.bound import Pipelined, serve_bound
 from roofline.models.serving.step import PHASES, latent_attention_ways
 from roofline.models.training.answer import Training
 from roofline.models.training.step import train

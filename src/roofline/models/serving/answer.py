@@ -21,10 +21,9 @@ from roofline.models.operation_builder import PREFILL_ONLY
 from roofline.models.operations_table import longest_operations, off_matrix_unit
 from roofline.models.parallelism.layout import CHIPS, ONE_CHIP, Parallelism, has_several_layouts, take_layout_options
 from roofline.models.parallelism.splitting import local_stages
-from roofline.models.serving.bound import as_size, serve_bound
+from roofline.models.serving.bound import Pipelined, as_size, serve_bound
 from roofline.models.serving.fit import NearestFit, nearest
 from roofline.models.serving.limits import NetworkLimit, compute_bound_batch, network_limit
-from roofline.models.serving.pipeline import Pipelined
 from roofline.quantity import format_amount, format_number, format_percent
 from roofline.sections import (
     BLANK,

@@ -17,8 +17,8 @@ Source: A. Agrawal et al., "Sarathi-Serve", arXiv:2403.02310.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from roofline import dtypes
@@ -72,19 +72,14 @@ def mixed(
     absorbed = {} if "absorbed" not in options else {"absorbed": options.pop("absorbed")}
     first = prefill(model, batch=prompts, prompt=chunk, past=past, **absorbed, **options)
     other = decode(model, batch=batch, context=context, tokens=tokens, **absorbed, **options)
-    return _merge(first, other, _together(model, batch, prompts, chunk, tokens, last, options))
-
-
-def _together(
-    model: Model, batch: Size, prompts: Size, chunk: Size, tokens: Size, last: bool, options: dict[str, Any]
-) -> tuple[Op, ...]:
-    """All tokens of one chip as one sequence: right for what no sequence matters to."""
+    # all tokens of one chip as one sequence: right for what no sequence matters to
     deal = model.share
     groups = deal.group(batch), deal.group(prompts)
     ours, theirs = deal.local(groups[0]) * tokens, deal.local(groups[1])
     together = None if deal.sharing == 1 else groups[0] * tokens + groups[1] * chunk
     wanted = ours + theirs if last else ours
-    return stepped(model, batch=1, new=ours + theirs * chunk, wanted=wanted, together=together, **options)
+    every = stepped(model, batch=1, new=ours + theirs * chunk, wanted=wanted, together=together, **options)
+    return _merge(first, other, every)
 
 
 def _placed(ops: Sequence[Op]) -> list[tuple[Place, Op]]:
@@ -187,52 +182,75 @@ PHASES = {
     "mixed": Phase(mixed, "tokens", "context", ("chunk", "context"), ("chunk", "past", "prompts")),
 }
 
-#: What is said of latent attention that is expanded, and of that which is absorbed.
-LATENT = (
-    "latent attention is expanded: keys and values are made from the cached latents",
-    "latent attention is absorbed: it works on the cached latents",
-)
+#: What is said of latent attention, by the role of its operations.
+LATENT = {
+    "expand": "latent attention is expanded: keys and values are made from the cached latents",
+    "absorb": "latent attention is absorbed: it works on the cached latents",
+}
 _FASTER = "the faster of absorbed and expanded here"
 _LOGITS = {"last": "logits of each sequence's last token", "all": "logits of every token", "none": "no logits"}
 
 
-def step_bound(
-    described: Model,
-    phase: str,
-    machine: Machine,
-    ways: Parallelism,
-    batch: Size,
-    conventions: Conventions,
-    options: dict[str, Any],
-) -> Bound:
-    """Price one step of what a chip runs, ``described``, on a machine whose mesh is that of ``ways``.
+@dataclass(frozen=True, slots=True, eq=False)
+class Step:
+    """A step of serving: ``model`` is what a chip runs, ``ways`` the layout, ``options`` its sizes and what it takes.
 
-    Where latent attention may run absorbed or expanded, the step takes the way that is faster on this machine.
+    ``machine`` has the mesh of ``ways``.
     """
 
-    def priced(**chosen: Any) -> Bound:
-        return _priced(described, phase, machine, ways, batch, conventions, {**options, **chosen})
+    model: Model
+    phase: str
+    machine: Machine
+    ways: Parallelism
+    conventions: Conventions
+    options: Mapping[str, Any]
 
-    found = [priced(**chosen) for chosen in latent_attention_ways(described, phase, options)]
-    usual = found[0]
-    if len(found) == 1:
-        return usual
-    if is_symbol(usual.lower):
-        return _said_of_latents(usual, "sizes that are given decide whether the other way is faster")
-    if not is_array(usual.lower):
-        return _said_of_latents(min(found, key=lambda bound: bound.lower), _FASTER)
-    import numpy as np
+    @property
+    def sizes(self) -> dict[str, Size]:
+        """Its batch and its numbers of tokens."""
+        return {name: self.options[name] for name in ("batch", *PHASES[self.phase].sizes) if name in self.options}
 
-    fastest = np.argmin(np.stack([bound.lower for bound in found]), axis=0)
-    alike = fastest == fastest.flat[0]
-    if alike.all():
-        return _said_of_latents(found[fastest.flat[0]], _FASTER)
+    def vary(self, **options: Any) -> Step:
+        """The step with other options."""
+        return replace(self, options={**self.options, **options})
 
-    def ask(batch: Size, **sizes: Size) -> Bound:
-        return step_bound(described, phase, machine, ways, batch, conventions, {**options, **sizes})
+    def bound(self) -> Bound:
+        """Price it. Latent attention that may run absorbed or expanded takes the way that is faster on this machine."""
+        found = [self.vary(**way).as_asked() for way in latent_attention_ways(self.model, self.phase, self.options)]
+        usual = found[0]
+        if len(found) == 1:
+            return usual
+        if is_symbol(usual.lower):
+            return _said_of_latents(usual, "sizes that are given decide whether the other way is faster")
+        if not is_array(usual.lower):
+            return _said_of_latents(min(found, key=lambda bound: bound.lower), _FASTER)
+        import numpy as np
 
-    kind = PHASES[phase]
-    return stack_parts(ask, {"batch": batch, **{n: options[n] for n in kind.sizes if n in options}}, alike)
+        fastest = np.argmin(np.stack([bound.lower for bound in found]), axis=0)
+        alike = fastest == fastest.flat[0]
+        if alike.all():
+            return _said_of_latents(found[fastest.flat[0]], _FASTER)
+        return stack_parts(lambda **sizes: self.vary(**sizes).bound(), self.sizes, alike)
+
+    def as_asked(self) -> Bound:
+        """Price it, latent attention in the way that the options say."""
+        model, options, kind = self.model, self.options, PHASES[self.phase]
+        ops = kind.build(model, **options)
+        uneven = self.ways.uneven(options["batch"])
+        unseen = model.vision.gaps(options.get("images", 0)) if model.vision else ()
+        beside = kind.kept_beside(options)
+        others = {name: value for name, value in options.items() if name not in ("batch", *kind.sizes)}
+        return Case(
+            ops,
+            self.machine,
+            self.conventions,
+            name=f"{model.name} {self.phase}",
+            sizes={**self.sizes, **self.ways.sizes()},
+            memory=needs(model, ops, kind.length(options), options["batch"], options, beside).parts,
+            assumptions=[*_assumptions(self, ops), *assume("layout", () if uneven is None else (uneven,))],
+            gaps=[*missing("field", model.gaps), *missing("model", unseen)],
+            request={"policy": self.conventions.policy, **self.conventions.changes(), **others},
+        ).answer()
 
 
 def latent_attention_ways(model: Model, phase: str, options: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -252,93 +270,39 @@ def latent_attention_ways(model: Model, phase: str, options: Mapping[str, Any]) 
 
 def _said_of_latents(found: Bound, more: str) -> Bound:
     """The answer, which says more about the way of its latent attention."""
-    said = [Assumption("model", f"{line}; {more}") if line in LATENT else line for line in found.assumptions]
+    said = [Assumption("model", f"{line}; {more}") if line in LATENT.values() else line for line in found.assumptions]
     return replace(found, assumptions=tuple(said))
 
 
-def _priced(
-    described: Model, phase: str, machine: Machine, ways: Parallelism, batch: Size, conventions: Conventions,
-    options: dict[str, Any],
-) -> Bound:  # fmt: skip
-    kind = PHASES[phase]
-    ops = kind.build(described, batch=batch, **options)
-    uneven = ways.uneven(batch)
-    unseen = described.vision.gaps(options.get("images", 0)) if described.vision else ()
-    assumptions = _assumptions(described, ops, phase, conventions, options, machine)
-    return Case(
-        ops,
-        machine,
-        conventions,
-        name=f"{described.name} {phase}",
-        sizes={"batch": batch, **{name: options[name] for name in kind.sizes if name in options}, **ways.sizes()},
-        memory=needs(described, ops, kind.length(options), batch, options, kind.kept_beside(options)).parts,
-        assumptions=[*assumptions, *([] if uneven is None else [Assumption("layout", uneven)])],
-        gaps=[*missing("field", described.gaps), *missing("model", unseen)],
-        request={"policy": conventions.policy, **conventions.changes(), **_formats(options, kind)},
-    ).answer()
-
-
-def _formats(options: Mapping[str, Any], kind: Phase) -> dict[str, Any]:
-    """The options of a step that are no sizes."""
-    return {name: value for name, value in options.items() if name not in kind.sizes}
-
-
 def needs(
-    model: Model,
-    ops: Sequence[Op],
-    length: Size,
-    batch: Size,
-    options: Mapping[str, Any],
+    model: Model, ops: Sequence[Op], length: Size, batch: Size, options: Mapping[str, Any],
     beside: Sequence[tuple[Size, Size]] = (),
-) -> Footprint:
+) -> Footprint:  # fmt: skip
     """Memory of a step: weights, keys and values and states of all sequences, activations alive at once.
 
     ``beside`` lists the lengths and numbers of further sequences.
     """
     model = model.in_format(options.get("activations") or model.dtype)
-    return Footprint(
-        {
-            "weights": model.weight_bytes(options.get("weights")),
-            "kv": _added(
-                model.cache_bytes(tokens, batch=count, dtype=options.get("kv"))
-                for tokens, count in ((length, batch), *beside)
-            ),
-            "activations": activation_bytes(ops),
-        }
-    )
+    lengths = ((length, batch), *beside)
+    first, *rest = (model.cache_bytes(tokens, batch=count, dtype=options.get("kv")) for tokens, count in lengths)
+    weights = model.weight_bytes(options.get("weights"))
+    return Footprint({"weights": weights, "kv": sum(rest, first), "activations": activation_bytes(ops)})
 
 
-def _added(values: Iterable[Size]) -> Size:
-    first, *rest = values
-    return sum(rest, first)
-
-
-def _assumptions(
-    model: Model,
-    ops: Sequence[Op],
-    phase: str,
-    conventions: Conventions,
-    options: dict[str, Any],
-    machine: Machine,
-) -> list[Assumption]:
+def _assumptions(step: Step, ops: Sequence[Op]) -> list[Assumption]:
+    model, phase, options, machine = step.model, step.phase, step.options, step.machine
     alone = machine.mesh is None or not any(op.kind == "collective" for op in ops)
     chips = "one chip, no network" if alone else f"one of the chips {', '.join(map(str, machine.mesh or ()))}"
-    counting, rates, *_ = conventions.said(machine)
+    counting, rates, *_ = step.conventions.said(machine)
     pooled = f"{machine.pooled} chips share everything evenly, and what joins them costs nothing"
     said = [counting, Assumption("plan", chips) if machine.pooled == 1 else Assumption("machine", pooled)]
-    said += [Assumption("bytes", POLICIES[conventions.policy].text), rates]
+    said += [Assumption("bytes", POLICIES[step.conventions.policy].text), rates]
     attends = any(op.kind == "attention" for op in ops)
     said.append(Assumption("formats", _formats_said(model, ops, options, attends)))
     if model.causal and attends:
-        every = options.get("count") == "full"
-        said.append(
-            Assumption(
-                "counting",
-                "every pair of query and key is counted, masked or not"
-                if every
-                else "causal attention: each token sees itself and what came before",
-            )
-        )
+        every, seen = options.get("count") == "full", "each token sees itself and what came before"
+        counted = "every pair of query and key is counted, masked or not" if every else f"causal attention: {seen}"
+        said.append(Assumption("counting", counted))
     said += assume("collective", dict.fromkeys(op.note for op in ops if op.kind == "collective" and op.note))
     if phase == "prefill" and model.head:
         said.append(Assumption("model", _LOGITS[options.get("logits", "last")]))
@@ -351,11 +315,8 @@ def _assumptions(
         text = "keys in the cache: as many as new tokens can choose; tokens that choose the same ones read fewer"
         said.append(Assumption("model", text))
     said += assume("formats", [*selection_said(ops), *attention_format_said(ops)])
-    said += [
-        Assumption("model", LATENT[is_absorbed])
-        for is_absorbed in (False, True)
-        if any(op.role == ("absorb" if is_absorbed else "expand") for op in ops)
-    ]
+    roles = {op.role for op in ops}
+    said += assume("model", [text for role, text in LATENT.items() if role in roles])
     if model.vision is not None:
         seen = model.vision.describe(options.get("images", 0), options.get("image_size"), not alone)
         text = seen if phase == "prefill" else "the vision tower runs in prefill alone; its weights are in memory"
@@ -384,4 +345,4 @@ def _without_scales(name: str) -> str:
     return f"{name} without scales" if found.bits <= 4 and not found.scale_bits else name
 
 
-__all__ = ["PHASES", "needs", "step_bound"]
+__all__ = ["PHASES", "Step", "needs"]
