@@ -11,6 +11,7 @@ Each choice of chip, layout and formats is compiled once, and evaluated over the
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
@@ -152,7 +153,7 @@ def sweep_steps(
     fixed = {name: value for name, value in options.items() if name not in choices}
     table = StepTable(described, phase, choices, fixed, axes, names)
     if run is None:
-        return _Whole(table, progress).sweep()
+        return table.whole(progress)
     question = {
         "model": described,
         "phase": phase,
@@ -260,78 +261,53 @@ class StepTable(BlockTable):
         """Chips, layouts and formats of each row."""
         import numpy as np
 
-        found = {}
+        found, numbers = {}, np.asarray(choices)
         for name in self._shown:
             place = list(self.picks).index(name)
-            values = _repeated([choice[place] for choice in self.every], 1)
-            numbers = np.asarray(choices)
+            values = _as_column([choice[place] for choice in self.every])
             found[name] = Codes(values.codes[numbers], values.names) if isinstance(values, Codes) else values[numbers]
         return found
 
-
-class _Whole:
-    """A table in memory in the making: one choice after the other, each over the whole grid of sizes."""
-
-    def __init__(self, table: StepTable, progress: Callable[[int, int], None] | None) -> None:
-        self.table, self.progress = table, progress
-        self.axes, self.names = table.axes, table.columns
-        self.shape = table.shape
-        self.grid = table.rows // table.choices
-        self.found: list[tuple[tuple[Any, ...], dict[str, Any] | None]] = []
-        self.reasons: dict[str, int] = {}
-
-    def sweep(self) -> StepSweep:
-        """Evaluate every choice; what is done when it is stopped is kept."""
-        every = self.table.every
-        try:
-            for number, choice in enumerate(every):
-                self.found.append((choice, self._columns(number)))
-                if self.progress is not None:
-                    self.progress(len(self.found) * self.grid, len(every) * self.grid)
-        except KeyboardInterrupt:
-            if not self.found:
-                raise
-            self.reasons[stopped(len(self.found) * self.grid, len(every) * self.grid, "rows")] = 0
-        if all(columns is None for _, columns in self.found):
-            raise InputError(next(iter(self.reasons)))
-        said = tuple(f"{rows:,} rows are left out: {why}" if rows else why for why, rows in self.reasons.items())
-        return StepSweep(self.table.model, self.table.phase, self._joined(), tuple(self.axes), said)
-
-    def _columns(self, number: int) -> dict[str, Any] | None:
-        """The columns of one choice; None where it is not possible."""
-        across = {
-            name: values.reshape([-1 if i == n else 1 for i in range(len(self.axes))])
-            for n, (name, values) in enumerate(self.axes.items())
-        }
-        try:
-            function = self.table.function(number)
-        except (HardwareError, SizeError) as error:
-            if self.table.choices == 1:
-                raise
-            self._left_out(f"{_named(self.table.choice(number))}: {error}", self.grid)
-            return None
-        names = [name for name in self.names if name in DERIVED or name in function.columns]
-        found = function.evaluate(across, tuple(name for name in names if name not in DERIVED))
-        self.reasons.update(dict.fromkeys(function.incomplete, 0))
-        for reason, count in found.invalid.items():
-            self._left_out(reason, count)
-        return {name: self.table.column(found, name, number, across) for name in names}
-
-    def _left_out(self, reason: str, rows: int) -> None:
-        self.reasons[reason] = self.reasons.get(reason, 0) + rows
-
-    def _joined(self) -> dict[str, Any]:
-        """All rows: choices and sizes, then every column that one of the choices has."""
+    def whole(self, progress: Callable[[int, int], None] | None) -> StepSweep:
+        """The table in memory, one choice after the other; what is done when it is stopped is kept."""
         import numpy as np
 
-        table: dict[str, Any] = self.table.labels(np.repeat(np.arange(len(self.found)), self.grid))
-        for n, (name, values) in enumerate(self.axes.items()):
-            across = values.reshape([-1 if i == n else 1 for i in range(len(self.axes))])
-            table[name] = np.tile(np.broadcast_to(across, self.shape).reshape(-1), len(self.found))
-        for name in self.names:
-            parts = [None if columns is None else columns.get(name) for _, columns in self.found]
-            table[name] = stacked(parts, [self.grid] * len(parts))
-        return table
+        grid, found, reasons = prod(self.shape), list[dict[str, Any] | None](), Counter[str]()
+        try:
+            for number in range(self.choices):
+                found.append(self._over_grid(number, reasons))
+                if progress is not None:
+                    progress(len(found) * grid, self.rows)
+        except KeyboardInterrupt:
+            if not found:
+                raise
+            reasons[stopped(len(found) * grid, self.rows, "rows")] = 0
+        if all(columns is None for columns in found):
+            raise InputError(next(iter(reasons)))
+        said = tuple(f"{rows:,} rows are left out: {why}" if rows else why for why, rows in reasons.items())
+        table = self.labels_at(np.arange(len(found) * grid))
+        for name in self.columns:
+            parts = [None if columns is None else columns.get(name) for columns in found]
+            table[name] = stacked(parts, [grid] * len(parts))
+        return StepSweep(self.model, self.phase, table, tuple(self.axes), said)
+
+    def _over_grid(self, number: int, reasons: Counter[str]) -> dict[str, Any] | None:
+        """The columns of one choice over all sizes; None where it is not possible. ``reasons`` count rows left out."""
+        across = self._across([(0, size) for size in self.shape])
+        try:
+            function = self.function(number)
+        except (HardwareError, SizeError) as error:
+            if self.choices == 1:
+                raise
+            reasons[f"{_named(self.choice(number))}: {error}"] += prod(self.shape)
+            return None
+        names = [name for name in self.columns if name in DERIVED or name in function.columns]
+        found = function.evaluate(across, tuple(name for name in names if name not in DERIVED))
+        for reason in function.incomplete:
+            reasons[reason] = 0
+        for reason, count in found.invalid.items():
+            reasons[reason] += count
+        return {name: self.column(found, name, number, across) for name in names}
 
 
 def _forms(function: Compiled, names: Sequence[str]) -> tuple[str, ...]:
@@ -358,15 +334,15 @@ def _throughput(found: Evaluated, machine: Machine, phase: str, sizes: Mapping[s
     return tokens / prod((*machine.shape, machine.slices)) / found["lower"]
 
 
-def _repeated(values: Sequence[Any], times: int) -> Any:
-    """A choice in each of its rows: numbers, or the names of others as codes."""
+def _as_column(values: Sequence[Any]) -> Any:
+    """A choice's values: numbers, or the names of others as codes."""
     import numpy as np
 
     if all(isinstance(value, int) and not isinstance(value, bool) for value in values):
-        return np.repeat(np.asarray(values), times)
+        return np.asarray(values)
     names = [value.target if isinstance(value, Machine) else str(value) for value in values]
     unique = list(dict.fromkeys(names))
-    return Codes(np.repeat(np.asarray([unique.index(name) for name in names], np.int32), times), tuple(unique))
+    return Codes(np.asarray([unique.index(name) for name in names], np.int32), tuple(unique))
 
 
 def _named(choice: Mapping[str, Any]) -> str:

@@ -50,7 +50,7 @@ from roofline.models.parallelism.layout import (
     take_layout_options,
 )
 from roofline.models.parallelism.splitting import Costs, local_model, local_stages, stack_layouts, stack_parts
-from roofline.models.serving.step import PHASES, Step
+from roofline.models.serving.step import PHASES, ServingStep
 from roofline.signatures import optional, renamed, takes
 from roofline.sizes import BLOCK, Size, common_shape, floor_div, is_array, is_symbol, maximum, minimum, plain_numbers
 from roofline.statements import assume
@@ -114,7 +114,7 @@ def serve_bound(
             raise InputError(f"{phase} needs {required}=", hint=f"for instance {required}=1024")
     options = {name: as_size(value) if name in kind.sizes else value for name, value in options.items()}
     ways = Parallelism.on(machine, **take_layout_options(options))
-    step = Step(described, phase, machine, ways, conventions, {"batch": as_size(batch), **options})
+    step = ServingStep(described, phase, machine, ways, conventions, {"batch": as_size(batch), **options})
     if sum(map(is_array, step.sizes.values())) > 1:
         common_shape(step.sizes)
     check_options(options, *kind.takers, also=OPTIONS)
@@ -175,7 +175,7 @@ class Pipelined(Bound):
         return {**Bound.to_dict(self), "pipeline": pipeline}
 
 
-def pipelined(asked: Step) -> Bound:
+def pipelined(asked: ServingStep) -> Bound:
     """Price a step over the stages of a pipeline; prompts too few for its stages, and others, each in their way."""
     phase, ways, options = asked.phase, asked.ways, asked.options
     if ways.balance == "time" and any(map(is_symbol, options.values())):
@@ -257,7 +257,7 @@ def _chunks(options: Mapping[str, Any], pieces: int) -> list[dict[str, Size]]:
     return [{"prompt": b - a, "past": past + a} for a, b in pairwise(ends)]
 
 
-def _costs(asked: Step) -> Costs:
+def _costs(asked: ServingStep) -> Costs:
     """What each layer takes, what comes before the first and after the last, each operation by itself."""
     from roofline.models.parallelism.block_splitting import split_by_layout
 

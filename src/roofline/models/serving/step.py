@@ -192,7 +192,7 @@ _LOGITS = {"last": "logits of each sequence's last token", "all": "logits of eve
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Step:
+class ServingStep:
     """A step of serving: ``model`` is what a chip runs, ``ways`` the layout, ``options`` its sizes and what it takes.
 
     ``machine`` has the mesh of ``ways``.
@@ -210,7 +210,7 @@ class Step:
         """Its batch and its numbers of tokens."""
         return {name: self.options[name] for name in ("batch", *PHASES[self.phase].sizes) if name in self.options}
 
-    def vary(self, **options: Any) -> Step:
+    def vary(self, **options: Any) -> ServingStep:
         """The step with other options."""
         return replace(self, options={**self.options, **options})
 
@@ -289,7 +289,7 @@ def needs(
     return Footprint({"weights": weights, "kv": sum(rest, first), "activations": activation_bytes(ops)})
 
 
-def _assumptions(step: Step, ops: Sequence[Op]) -> list[Assumption]:
+def _assumptions(step: ServingStep, ops: Sequence[Op]) -> list[Assumption]:
     model, phase, options, machine = step.model, step.phase, step.options, step.machine
     alone = machine.mesh is None or not any(op.kind == "collective" for op in ops)
     chips = "one chip, no network" if alone else f"one of the chips {', '.join(map(str, machine.mesh or ()))}"
@@ -345,4 +345,4 @@ def _without_scales(name: str) -> str:
     return f"{name} without scales" if found.bits <= 4 and not found.scale_bits else name
 
 
-__all__ = ["PHASES", "Step", "needs"]
+__all__ = ["PHASES", "ServingStep", "needs"]
