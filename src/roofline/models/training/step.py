@@ -40,7 +40,7 @@ from roofline.models.parallelism.layout import OPTIONS, Parallelism, axis_across
 from roofline.models.parallelism.schedules import Schedule, schedule
 from roofline.models.parallelism.schedules import check_schedule as check_schedule
 from roofline.models.training.answer import Training
-from roofline.models.training.passes import check_modules, forward, policy
+from roofline.models.training.passes import Recomputation, check_modules, forward, policy
 from roofline.models.training.stage import (
     Formats,
     Passes,
@@ -112,30 +112,24 @@ def chips_by_use(
     return {name: checked[name] if name in checked else check("fsdp", fsdp) for name in ORDER}
 
 
-def laid_out(
-    model: Model,
-    tensor: int,
-    sequence: bool,
-    context: int,
-    expert: int,
-    exchange: str | None = None,
-    algorithm: str | None = None,
-) -> Parallelism:
+def laid_out(asked: TrainingQuestion) -> Parallelism:
     """How one copy of the model is laid on chips, with the copies that share its experts."""
+    tensor, context, expert = asked.tensor, asked.context_parallel, asked.expert
     numbers = {"tensor": tensor, "context_parallel": context, "expert": expert}
     several = next((name for name, ways in numbers.items() if not isinstance(ways, int)), None)
     if several is not None:
         raise SizeError(f"{several} is not one number of chips", hint="ask for one layout at a time")
-    made = Parallelism(**{OPTIONS[name]: check(name, size) for name, size in numbers.items()}, sequence=sequence)
-    if expert > 1 and not has_experts(model):
-        raise InputError(f"{model.name} has no experts to spread over {expert} chips", hint="leave expert out")
+    ways = {OPTIONS[name]: check(name, size) for name, size in numbers.items()}
+    made = Parallelism(**ways, sequence=asked.sequence_parallel)
+    if expert > 1 and not has_experts(asked.model):
+        raise InputError(f"{asked.model.name} has no experts to spread over {expert} chips", hint="leave expert out")
     inside = tensor * context
     if expert > inside and expert % inside:
         raise InputError(f"experts on {expert} chips, of which {inside} run a copy", hint=f"a multiple of {inside}")
     if expert <= inside and expert not in (1, tensor, inside):
         raise InputError(f"experts on {expert} chips, of which {inside} run a copy", hint=f"1, {tensor} or more")
-    usual = "all-to-all" if expert > tensor else "all-reduce"
-    return replace(made, data=max(expert // inside, 1), exchange=exchange or usual, algorithm=algorithm).checked()
+    exchange = asked.expert_exchange or ("all-to-all" if expert > tensor else "all-reduce")
+    return replace(made, data=max(expert // inside, 1), exchange=exchange, algorithm=asked.algorithm).checked()
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -205,36 +199,19 @@ class TrainingQuestion:
         short = Definitions()
         shorten: Any = short if self.symbolic else lambda name, form: form
         lower, op_by_op, upper = _times(stages, [found for _, found in made], plan, order, self.pipeline, shorten)
-        whole = replace(
-            laid.step, batch=exact_div(laid.total, laid.length), group=None, context=1, ring=False, unfused=False
-        )
-        ops = forward(forward_pass(model, whole))
+        batch = exact_div(laid.total, laid.length)
+        whole = replace(laid.step, batch=batch, group=None, context=1, ring=False, unfused=False)
+        ops, chips = forward(forward_pass(model, whole)), product(laid.ways.values())
         watts = laid.machine.tdp.value if laid.machine.tdp else None
         found = Training(
-            model=model,
-            stages=stages,
-            chips=product(laid.ways.values()),
-            ways=laid.ways,
-            batch_tokens=laid.total,
-            sequence=laid.length,
-            microbatches=plan.microbatches,
-            schedule=order.name,
-            checkpoint=plan.policy.name,
+            model, stages, chips, laid.ways, laid.total, laid.length, plan.microbatches, order.name, plan.policy.name,
             model_flops=3 * sum(op.work.total("flops", "matrix") * op.repeat for op in ops),
-            flops=sum(s.bound.flops * len(s.numbers) for s in stages) * product(laid.ways.values()) / self.pipeline,
+            flops=sum(s.bound.flops * len(s.numbers) for s in stages) * chips / self.pipeline,
             six=6 * model.active_parameters * laid.total,
-            peak=float(peak.value),
-            lower=lower,
-            op_by_op=op_by_op,
-            upper=upper,
-            stated=self.mfu,
-            measured=took,
-            tokens=self.tokens,
-            price=self.price,
-            power=self.power if self.power is not None else watts,
-            question=self,
-            definitions=short,
-        )
+            peak=float(peak.value), lower=lower, op_by_op=op_by_op, upper=upper, stated=self.mfu, measured=took,
+            tokens=self.tokens, price=self.price, power=self.power if self.power is not None else watts,
+            question=self, definitions=short,
+        )  # fmt: skip
         return replace(found, estimate=_estimate(found, self.conventions.overlap))
 
 
@@ -255,17 +232,10 @@ class _LaidOutStep(NamedTuple):
 
     @classmethod
     def of(cls, asked: TrainingQuestion, took: float | None) -> _LaidOutStep:
-        model = asked.model
-        chosen, order = _checked(
-            model, asked.mfu, asked.price, asked.power, asked.checkpoint, asked.using, asked.schedule
-        )
+        model, (chosen, order) = asked.model, _checked(asked)
         if took is not None and asked.mfu is not None:
             raise InputError("mfu and measured both say how long a step takes", hint="leave one of them out")
-        machine = target(asked.on, **asked.target)
-        layout = laid_out(
-            model, asked.tensor, asked.sequence_parallel, asked.context_parallel, asked.expert, asked.expert_exchange,
-            asked.algorithm,
-        )  # fmt: skip
+        machine, layout = target(asked.on, **asked.target), laid_out(asked)
         given: dict[str, int | None] = {"data": asked.data, "pipeline": asked.pipeline, "expert": layout.sharing}
         given |= {"context": asked.context_parallel, "tensor": asked.tensor}
         ways = chips_by_use(machine, given, asked.fsdp, len(model.layers), asked.chunks)
@@ -283,8 +253,10 @@ class _LaidOutStep(NamedTuple):
         share = exact_div(exact_div(total, length), ways["data"] * ways["fsdp"] * ways["expert"])
         parts = _microbatches(asked.microbatches, share, asked.pipeline, order)
         check_schedule(order, stages=asked.pipeline, microbatches=parts, chunks=asked.chunks)
-        step = _step(model, exact_div(share, parts), length, asked.count, layout, asked.unfused)
-        stream = _stream(local, step, asked.tensor if asked.sequence_parallel else 1)
+        step = _forward_pass(asked, model, exact_div(share, parts), length, layout)
+        # the hidden state between two layers, as one chip holds it
+        tokens = exact_div(step.tokens, asked.tensor if asked.sequence_parallel else 1)
+        stream = Tensor("hidden state", (tokens, local.width), step.activations)
         steady = asked.pipeline > 1 and asked.microbatches is None and order.bounded
         table = local.vocabulary * local.width if local.tied and local.head else 0
         saved = None if asked.saved_activations is None else dtypes.get(asked.saved_activations).name
@@ -306,18 +278,7 @@ class _LaidOutStep(NamedTuple):
             conventions,
             name=f"{self.model.name} training step",
             sizes={"batch_tokens": self.total, "sequence": self.length, **more},
-            assumptions=_assumptions(
-                self.local,
-                plan,
-                self.ways,
-                self.order,
-                conventions,
-                self.asked.count,
-                self.share,
-                self.machine,
-                self.asked.unfused,
-                self.length,
-            ),
+            assumptions=_assumptions(self),
             gaps=(*gaps, *_unsplit(self.step, plan.microbatches)),
             request={"policy": conventions.policy, "checkpoint": plan.policy.name, **conventions.changes()},
         )
@@ -378,14 +339,12 @@ def train(model: Model | str, *, on: str | Machine, batch_tokens: Size, **option
     ).answer()
 
 
-def _checked(
-    model: Model, mfu: float | None, price: float | None, power: float | None, checkpoint: str | int, using: str,
-    order: str,
-) -> tuple[Any, Schedule]:  # fmt: skip
-    chosen, scheduled = policy(checkpoint), schedule(order)
-    optimizer(using)
-    if not model.head:
-        raise InputError(f"{model.name} has no output head to train", hint="a model that predicts tokens")
+def _checked(asked: TrainingQuestion) -> tuple[Recomputation, Schedule]:
+    mfu, price, power = asked.mfu, asked.price, asked.power
+    chosen, scheduled = policy(asked.checkpoint), schedule(asked.schedule)
+    optimizer(asked.using)
+    if not asked.model.head:
+        raise InputError(f"{asked.model.name} has no output head to train", hint="a model that predicts tokens")
     if mfu is not None and not 0 < mfu <= 1:
         raise InputError(f"mfu {mfu} is not a fraction", hint="0.4 is 40% of the chips' peak")
     if price is not None and price < 0:
@@ -408,13 +367,13 @@ def _microbatches(given: Size | None, share: Size, stages: int, order: Schedule)
     return maximum(many - many % stages, stages) if order.splits else many
 
 
-def _step(model: Model, batch: Size, length: Size, count: str, layout: Parallelism, unfused: bool) -> ForwardPass:
-    if count not in ("causal", "full"):
-        raise InputError(f"count {count!r} is not understood", hint="'causal' or 'full'")
+def _forward_pass(asked: TrainingQuestion, model: Model, batch: Size, length: Size, layout: Parallelism) -> ForwardPass:
+    if asked.count not in ("causal", "full"):
+        raise InputError(f"count {asked.count!r} is not understood", hint="'causal' or 'full'")
     return ForwardPass(
-        batch, length, wanted=length, activations=model.dtype, kv=model.dtype, full=count == "full",
+        batch, length, wanted=length, activations=model.dtype, kv=model.dtype, full=asked.count == "full",
         group=batch * layout.sharing if layout.sharing > 1 else None, context=layout.context, ring=layout.context > 1,
-        unfused=unfused,
+        unfused=asked.unfused,
     )  # fmt: skip
 
 
@@ -429,11 +388,6 @@ def _unsplit(step: ForwardPass, parts: Size) -> list[Gap]:
     return [Gap("model", text)]
 
 
-def _stream(model: Model, step: ForwardPass, ways: int) -> Tensor:
-    """The hidden state between two layers, as one chip holds it."""
-    return Tensor("hidden state", (exact_div(step.tokens, ways), model.width), step.activations)
-
-
 def _kinds(
     model: Model, step: ForwardPass, plan: StepPlan, order: Schedule, stages: int
 ) -> Iterable[tuple[tuple[int, ...], tuple[Any, ...], Passes]]:
@@ -441,16 +395,15 @@ def _kinds(
     ops = forward(forward_pass(model, step))
     check_modules(plan.policy, ops)
     held = cut(model, stages, plan.chunks)
-    alike: dict[Any, list[int]] = {}
+    alike: dict[Any, tuple[Size, list[int]]] = {}
+    counts = {"stages": stages, "microbatches": plan.microbatches, "chunks": plan.chunks}
     for number, layers in enumerate(held):
         ends = (number == 0, number == stages - 1)
-        waiting = order.microbatches_in_flight(
-            number, stages=stages, microbatches=plan.microbatches, chunks=plan.chunks
-        )
-        alike.setdefault((tuple(model.layers[i] for i in layers), ends, str(waiting)), []).append(number)
-    for (inside, ends, _), numbers in alike.items():
-        layers, first = held[numbers[0]], numbers[0]
-        waiting = order.microbatches_in_flight(first, stages=stages, microbatches=plan.microbatches, chunks=plan.chunks)
+        waiting = order.microbatches_in_flight(number, **counts)
+        same = tuple(model.layers[i] for i in layers), ends, str(waiting)
+        alike.setdefault(same, (waiting, []))[1].append(number)
+    for (inside, ends, _), (waiting, numbers) in alike.items():
+        layers = held[numbers[0]]
         mine = operations_of(model, ops, layers, *ends)
         found = passes(plan, mine, parameters_of(model, layers, *ends), waiting, ends)
         yield tuple(numbers), (inside, ends), found
@@ -535,24 +488,18 @@ def _estimate(found: Training, overlap: float | None) -> Size | None:
     return own + found.idle + exposed * (unhidden - found.idle)
 
 
-def _assumptions(
-    model: Model, plan: StepPlan, ways: dict[str, Size], order: Schedule, conventions: Conventions,
-    count: str, share: Size, machine: Machine, unfused: bool,
-    length: Size,
-) -> list[Assumption]:  # fmt: skip
-    counting, rates, *_ = conventions.said(machine)
-    usual = [counting, Assumption("bytes", POLICIES[conventions.policy].text), rates]
-    said = []
-    said.append(f"checkpointing {plan.policy.name}: {plan.policy.says}")
-    fused = (
-        "scores and probabilities of attention are in memory"
-        if unfused
-        else ("attention is fused: it keeps no probabilities, and makes its scores again in the backward pass")
-    )
-    said.append(fused)
+def _assumptions(laid: _LaidOutStep) -> list[Assumption]:
+    asked, model, plan, ways, machine = laid.asked, laid.local, laid.plan, laid.ways, laid.machine
+    counting, rates, *_ = asked.conventions.said(machine)
+    usual = [counting, Assumption("bytes", POLICIES[asked.conventions.policy].text), rates]
+    fused = "attention is fused: it keeps no probabilities, and makes its scores again in the backward pass"
+    said = [
+        f"checkpointing {plan.policy.name}: {plan.policy.says}",
+        "scores and probabilities of attention are in memory" if asked.unfused else fused,
+    ]
     if plan.saved:
         said.append(f"activations of layers wait for the backward pass in {plan.saved}; converting them is not counted")
-    said.append("every pair of query and key" if count == "full" else "causal attention")
+    said.append("every pair of query and key" if asked.count == "full" else "causal attention")
     said.append(str(plan.formats))
     said.append("vector operations count twice in the backward pass; a softmax of attention 4 FLOPs a pair")
     if plan.shards > 1:
@@ -561,18 +508,18 @@ def _assumptions(
         said.append(f"of the experts {plan.shards_of_experts} chips share one copy")
     if ways["pipeline"] > 1:
         pieces = f", {plan.chunks} pieces on each" if plan.chunks > 1 else ""
-        said.append(f"{ways['pipeline']} stages{pieces}, {order.name}: {order.says}")
+        said.append(f"{ways['pipeline']} stages{pieces}, {laid.order.name}: {laid.order.says}")
         said.append("stages wait for each other as in the published schedule; sends are not waited for")
         if model.tied:
             said.append("the tied table is held by the first and the last stage, which exchange its gradients")
     if not is_one(plan.microbatches):
         said.append(f"{plan.microbatches} microbatches one after the other: weights are read for each")
-    if not (is_array(share) or is_symbol(share)) and share != int(share):
-        said.append(f"{share:.4g} sequences for each copy of the model: an average, as sequences do not divide")
+    if not (is_array(laid.share) or is_symbol(laid.share)) and laid.share != int(laid.share):
+        said.append(f"{laid.share:.4g} sequences for each copy of the model: an average, as sequences do not divide")
     across = axis_across_slices(machine, {name: int(size) for name, size in ways.items()})
     if across is not None:
         said.append(f"{across} {ways[across]:,} runs over the {machine.slices} slices")
-    said += [*model.beyond_training(length), *model.notes]
+    said += [*model.beyond_training(laid.length), *model.notes]
     if machine.mesh is not None:
         said += [f"chips are laid out as {', '.join(map(str, machine.mesh))}", *machine.mesh.notes]
     return [*usual, *assume("model", said)]
