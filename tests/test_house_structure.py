@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 import functools
 import graphlib
+import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -198,3 +199,31 @@ def test_the_guard_over_messages_can_fail() -> None:
     made = {module: nodes(source) for module, source in package.items()}
     assert untested(made, ["x is no such thing", "y was never so"]) == {"c.h": 1}
     assert untested(made, ["a thing is no"]) == {"a.f": 1, "b.g": 1, "c.h": 1}
+
+
+#: Words of commands of other programs, whose options are their own, and of ours, which are typed whole.
+COMMANDS = ("roofline ", "pip install", "ncu ", "dask scheduler", "vllm", "--use ")
+
+
+def options_spelled(source: str) -> list[str]:
+    """Texts that spell an option of the command line, but for docstrings and what ``either`` chooses from."""
+    tree = ast.parse(source)
+    left = {id(part) for call in ast.walk(tree) if isinstance(call, ast.Call) and _called(call) == "either"
+            for part in ast.walk(call)}  # fmt: skip
+    left |= {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    texts = (node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and id(node) not in left)
+    spelled = (text for text in texts if isinstance(text, str) and re.search(r"(?:^|[ (`])--[a-z]", text))
+    return [text for text in spelled if not any(command in text for command in COMMANDS)]
+
+
+def _called(call: ast.Call) -> str:
+    return getattr(call.func, "id", "")
+
+
+def test_options_are_named_as_the_caller_writes_them() -> None:
+    own = {"signatures.py", "deployment_words.py", "errors.py", "conventions.py", "targets.py"}
+    files = [path for path in SOURCES.rglob("*.py") if not {"cli", "web"} & set(path.parts) and path.name not in own]
+    assert {path.name: found for path in files if (found := options_spelled(path.read_text(encoding="utf-8")))} == {}
+    assert options_spelled('raise InputError("give --tensor 8", hint=either("--mesh X=4", "mesh="))') == [
+        "give --tensor 8"
+    ]

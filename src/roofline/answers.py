@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import wraps
 from importlib import import_module
 from inspect import signature
+from itertools import product
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 
 from roofline.errors import InputError
@@ -365,26 +366,59 @@ def measurable(ask: Function) -> Function:
     return asked  # type: ignore[return-value]
 
 
+#: Formats of a model of which a question takes several.
+FORMATS = ("weights", "activations", "kv")
+
+
 def on_several(ask: Function) -> Function:
     """Let a question name several machines, ``on="h100,h200"`` or a list: the answers stand side by side.
 
-    >>> from roofline import bound
+    A question of a model may name several formats too.
+
+    >>> from roofline import bound, llm
     >>> bound("bf16[64, 8192] * bf16[8192, 8192]", on="h100,h200").fastest
     'h200'
+    >>> llm("llama-3-8b", on="h100", context=8192, kv="bf16,fp8").names
+    ('h100 kv bf16', 'h100 kv fp8')
     """
+    formats = [name for name in FORMATS if name in signature(ask).parameters]
 
     @wraps(ask)
     def asked(*given: Any, **options: Any) -> Any:
         on = options.get("on")
         if isinstance(on, str) and "," in on and not on.rstrip().endswith(".toml"):
             on = [each.strip() for each in on.split(",")]
-        if not isinstance(on, list | tuple) or not on:
+        machines = on if isinstance(on, list | tuple) and on else [on]
+        chosen = format_choices(options, formats)
+        if machines == [on] and len(chosen) == 1:
             return ask(*given, **options)
-        prices = _price_of_each(options.get("price"), on)
-        asked_of = ({**options, "on": each, **price} for each, price in zip(on, prices, strict=True))
-        return side_by_side([ask(*given, **one) for one in asked_of], on)
+        prices = zip(machines, _price_of_each(options.get("price"), machines), strict=True)
+        asked_of = [{**options, "on": each, **price, **formats} for each, price in prices for formats in chosen]
+        return side_by_side([ask(*given, **one) for one in asked_of], names_of(machines, chosen))
 
     return asked  # type: ignore[return-value]
+
+
+def format_choices(options: Mapping[str, Any], formats: Iterable[str] = FORMATS) -> list[dict[str, str]]:
+    """Every choice of one format each where options list several; one that says nothing where none does.
+
+    >>> format_choices({"weights": "bf16", "kv": "bf16, fp8"})
+    [{'kv': 'bf16'}, {'kv': 'fp8'}]
+    """
+    given = {name: options.get(name) for name in formats}
+    lists = {name: value.split(",") if isinstance(value, str) else value for name, value in given.items()}
+    several = {name: value for name, value in lists.items() if isinstance(value, list | tuple) and len(value) > 1}
+    return [dict(zip(several, map(str.strip, each), strict=True)) for each in product(*several.values())]
+
+
+def names_of(machines: Sequence[Any], chosen: Sequence[Mapping[str, str]]) -> list[str]:
+    """The names of answers: each machine with each choice of formats.
+
+    >>> names_of(["h100", "h200:8"], [{"kv": "bf16"}, {"kv": "fp8"}])[1:3]
+    ['h100 kv fp8', 'h200:8 kv bf16']
+    """
+    said = [" ".join(f"{name} {value}" for name, value in each.items()) for each in chosen]
+    return [f"{on} {formats}".strip() for on in machines for formats in said]
 
 
 def _price_of_each(price: Any, machines: Sequence[Any]) -> list[dict[str, Any]]:

@@ -234,6 +234,18 @@ def spelled(name: str, value: Any = None) -> str:
     return f"{name}=" + ("" if value is None else f"{value!r}")
 
 
+def either(option: str, keyword: str) -> str:
+    """What the caller writes, where the command line and Python have other words for it.
+
+    >>> either("--json", "to_dict()")
+    'to_dict()'
+    >>> with on_command_line():
+    ...     either("--json", "to_dict()")
+    '--json'
+    """
+    return option if _COMMAND_LINE.get() else keyword
+
+
 def with_named(shown: Signature, defaults: Mapping[str, Any]) -> Signature:
     """A signature with more named parameters, by name with their defaults; sizes by name stay the last.
 
@@ -280,7 +292,7 @@ MEANINGS = {
     "batch": "Sequences at once (default 1); a list or range gives a table.",
     "prompt": "Tokens to prefill of each sequence.",
     "past": "Tokens in the cache already, before the prompt's.",
-    "context": "Tokens in the cache when decoding (default: past and prompt).",
+    "context": "Tokens in the cache when decoding (default: past and prompt; in llm without a prompt 4096).",
     "output": "Tokens of an answer: prefill, then so many.",
     "chunk": "Prefill the prompt in chunks, beside what decodes at --context.",
     "images": "Images in each prompt; their tokens are part of it.",

@@ -203,7 +203,7 @@ def test_solutions_and_tables_say_what_is_assumed_beside_the_conventions(
 def test_a_table_names_the_first_of_many_assumptions() -> None:
     table = roofline.sweep("softmax(bf16[B, 64])", on="v5e", B=[1, 2])
     many = replace(table, assumptions=tuple(f"case {i}" for i in range(9)))
-    assert [line for _, line in many.remarks()][-2:] == ["case 5", "… and 3 more; --json has them all"]
+    assert [line for _, line in many.remarks()][-2:] == ["case 5", "… and 3 more; to_dict() has them all"]
 
 
 def test_a_sweep_may_vary_what_only_formulas_name() -> None:

@@ -191,7 +191,7 @@ MESSAGES = [
     (["layout", "--on", "v5e:4x4"], "the tensor is missing; for instance 'bf16[B_X, D]'"),
     (
         ["llm", "llama-3-8b", "--on", "h100,h200", "--context", "8", "--output", "2"],
-        "several machines are compared by their steps, without --output; name one machine",
+        "several steps are compared side by side, without --output; one machine, formats without commas",
     ),
     ([*PLAN, "--on", "h100", "--formats", "q4_k"], "no format 'q4_k' of a plan"),
     (["llm", "llama-3-8b", "--on", "h100", "--fit", "--price", "2"], "--price and --power need a step to price; give"),

@@ -33,7 +33,6 @@ MESSAGES = [
         [*LLM, "--context", "9", "--tpot", "20ms"],
         "--tpot chooses among steps of decoding, and this is one; give several",
     ),
-    (LLM, "or both (--context 8k)"),
     ([*TRAIN, "--batch-size", "8"], "a batch is --batch-tokens, in tokens."),
     ([*TRAIN, "--precision", "fp8"], "formats are --weights, --gradients, --moments and --master."),
     (["bound", "bf16[8]", "--train"], "No such option '--train'; a training step is roofline train MODEL,"),

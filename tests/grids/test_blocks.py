@@ -92,7 +92,7 @@ def test_a_histogram_has_sixteen_bins_an_octave_and_counts_names() -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("fronts", r"--keep 'fronts' is not understood; did you mean 'front'"),
+        ("fronts", r"keep='fronts' is not understood; did you mean 'front'"),
         ("front=lower", "over one column"),
         ("front=lower:bound_by", "no column 'bound_by' of numbers"),
         ("top", "no number of rows; as in top=100"),
@@ -108,7 +108,7 @@ def test_what_to_keep_is_read_or_the_mistake_is_named(text: str, said: str) -> N
 
 @pytest.mark.parametrize("text", ["top=3", "histogram"])
 def test_columns_without_a_usual_one_are_asked_for(text: str) -> None:
-    with pytest.raises(InputError, match=f"--keep {text} names no column; as in {text}[:=]COLUMN"):
+    with pytest.raises(InputError, match=f"keep='{text}' names no column; as in {text}[:=]COLUMN"):
         KeepRequest.read(text, ("bound_by",), ())
 
 

@@ -384,8 +384,8 @@ def test_bytes_of_a_run_may_be_warm(tmp_path, machine):
     assert (first.bound.bound_by, second.bound.bound_by) == ("dram", "l1")
     whole = bound("fp32[32, 32] + fp32[32, 32]", on=warm)
     assert second.bound.lower == pytest.approx(whole.times["l1"])
-    assert "(--warm)" in first.flags[0]
-    assert "(--warm)" not in second.flags[0]
+    assert "warm data" in first.flags[0]
+    assert "warm data" not in second.flags[0]
     [large] = points_of([Measured("a", 0.0, 1e11, 1.0, "fp32")], warm)
     assert large.bound.bound_by == "dram"
 

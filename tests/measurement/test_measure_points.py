@@ -123,7 +123,7 @@ def test_a_point_above_its_roof_is_flagged_with_reasons(machine):
     [point] = points_of([Measured("fast", flops=1e9, bytes=90e9, seconds=0.5, dtype="fp32")], machine)
     assert point.fraction == pytest.approx(2.0)
     [flag] = point.flags
-    assert flag.startswith("2.00 of the roof: data was already in a cache: compare with the warm bound (--warm)")
+    assert flag.startswith("2.00 of the roof: data was already in a cache: compare with the bound of warm data")
     assert "Winograd" not in flag
 
 

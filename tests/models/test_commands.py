@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 
-from roofline import llm
+from roofline import llm, models, train
 from roofline.cli import main
 from roofline.errors import InputError
+from roofline.rendering.terminal import as_text
 
 Capture = pytest.CaptureFixture[str]
 
@@ -123,13 +124,38 @@ def test_what_does_not_fit(capsys: Capture) -> None:
     assert "instead: fp8 weights; or 2 such chips hold it (--tensor 2); or one NVIDIA H200 SXM" in text
 
 
+def test_a_question_without_a_context_takes_the_usual_one_and_says_so(capsys: Capture) -> None:
+    text = run(capsys, "llm", "llama-2-7b", "--on", "h100")
+    assert "decode (batch 1, context 4096)" in text
+    assert "assumes  a context of 4,096 tokens, as neither a prompt nor a context was given" in text
+    with pytest.raises(InputError, match="nothing is asked for; give a prompt to prefill, a context to decode after"):
+        models.serve("llama-2-7b", on="h100")
+
+
+def test_several_formats_stand_side_by_side(capsys: Capture) -> None:
+    asked = ("llm", "llama-3-8b", "--on", "h100,h200", "--context", "8192", "--kv", "bf16,fp8")
+    text = run(capsys, *asked)
+    assert "h200 kv fp8 has the lowest floor" in text
+    found = json.loads(run(capsys, *asked, "--json"))
+    alone = llm("llama-3-8b", on="h100", context=8192, kv="fp8")
+    assert found["facts"]["a token at best"][1] == alone.decode.lower
+    trained = train("llama-3-8b", on="h100:8", batch_tokens=2**16, weights=["bf16", "fp8"])
+    assert trained.names == ("h100:8 weights bf16", "h100:8 weights fp8")
+
+
+@pytest.mark.parametrize(("batch", "context"), [(1, 4096), (8, 8192), (30, 1000)])
+def test_memory_is_full_from_the_batch_that_is_said(batch: int, context: int) -> None:
+    found = models.serve("llama-3-8b", on="h100", batch=batch, context=context)
+    most = found.full_from()
+    assert most is not None
+    assert models.serve("llama-3-8b", on="h100", batch=most, context=context).memory.fits
+    assert not models.serve("llama-3-8b", on="h100", batch=most + 1, context=context).memory.fits
+    assert f"memory is full from about batch {most:,}" in as_text(found.sections(), 200)
+
+
 MESSAGES = [
     (["llm", "lama-2-7b", "--on", "h100", "--prompt", "8"], "no model 'lama-2-7b'; did you mean 'llama-2-7b'?"),
     (["llm", "llama-2-7b", "--prompt", "8"], "no machine to run on"),
-    (
-        ["llm", "llama-2-7b", "--on", "h100"],
-        "nothing is asked for; give a prompt to prefill, a context to decode after",
-    ),
     (["llm", "llama-2-7b", "--on", "h200:8", "--prompt", "8", "--tensor", "3"], "tensor 3 is 3 chips, of which h200:8"),
     (["llm", "llama-2-7b", "--on", "h100", "--prompt", "x"], "--prompt 'x' is not a size; a number, a list"),
     (["llm", "llama-2-7b", "--on", "h100", "--prompt", "8", "--batch", "0"], "size batch is 0"),

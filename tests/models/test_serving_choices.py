@@ -248,7 +248,7 @@ def test_each_thing_near_fits_and_the_next_does_not(name: str, on: str, batch: i
 def test_what_is_near_is_said_with_the_memory() -> None:
     found = serve("llama-3-70b", on="h100", batch=8, context=8000)
     assert found.fitting() == (
-        "fp8 weights with fp8 keys and values; or int4 weights; or 2 such chips hold it (--tensor 2); "
+        "fp8 weights with fp8 keys and values; or int4 weights; or 2 such chips hold it (tensor=2); "
         "or one NVIDIA B200 SXM"
     )
     split = serve("llama-3-70b", on="h100:2", tensor=2, batch=64, context=8000)
@@ -289,13 +289,13 @@ def test_what_is_near_fits_with_the_prompt_too(name: str, asked: dict[str, Any])
 def test_chips_that_are_there_are_the_first_remedy() -> None:
     found = serve("llama-3-70b", on="h200:8", prompt=32000).nearest()
     assert found is not None
-    assert found.said[:2] == ("split over the 8 (--tensor 8)", "fp8 weights")
+    assert found.said[:2] == ("split over the 8 (tensor=8)", "fp8 weights")
     experts = serve("deepseek-v3", on="h200:8", context=1024).nearest()
     assert experts is not None
-    assert experts.said[0] == "split over the 8 (--tensor 8 or --expert 8)"
+    assert experts.said[0] == "split over the 8 (tensor=8 or expert=8)"
     six = serve("llama-3-70b", on="h100:6", context=1024).nearest()
     assert six is not None
-    assert six.said[0] == "split over 2 of the 6 (--tensor 2)"
+    assert six.said[0] == "split over 2 of the 6 (tensor=2)"
     assert not nearest("llama-3-70b", "h100", batch=1, context=1024).layouts
     half = serve("llama-2-13b", on="l40s", batch=16, context=4000).nearest()
     assert half is not None

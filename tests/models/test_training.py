@@ -16,6 +16,7 @@ from roofline.models import budget, load, prefill
 from roofline.models.training import train
 from roofline.models.training.passes import POLICIES, GradientFormat, backward, forward, policy
 from roofline.models.training.stage import kept_bytes, states
+from roofline.rendering.terminal import as_text
 from roofline.sizes import symbol
 from tests.models.tiny import TINY
 from tests.strategies import few, for_each, some
@@ -355,3 +356,11 @@ def test_fewer_sequences_than_copies_is_a_listed_gap() -> None:
 def test_an_unknown_split_is_an_error() -> None:
     with pytest.raises(RooflineError, match="what 'none' keeps depends on the layers"):
         kept_bytes(8, 8, 8, checkpoint="none")
+
+
+def test_weights_gathered_for_every_microbatch_are_said_where_nobody_asked_for_it() -> None:
+    asked: dict[str, Any] = {"on": "h100:64", "batch_tokens": 2**20, "tensor": 8, "pipeline": 2}
+    said = "4 chips share the weights (zero=3, the default) and gather them for every microbatch"
+    assert said in as_text(train("llama-3-70b", **asked).sections(), 200)
+    for other in ({"zero": 1}, {"pipeline": 1}):
+        assert "for every microbatch" not in as_text(train("llama-3-70b", **{**asked, **other}).sections(), 200)

@@ -260,7 +260,7 @@ def test_what_was_measured_ran_and_its_mfu_stands_first() -> None:
     ]
     assert [ran.index(said) for said in order] == sorted(ran.index(said) for said in order)
     assert ran.count("MFU 43.5%") == 1
-    assert "it ran, so give --microbatches, --checkpoint and the layout as they were" in ran
+    assert "it ran, so give microbatches=, checkpoint= and the layout as they were" in ran
     assert "less memory" not in ran
     less, faster = floor[floor.index("  less memory") :].partition("  assumes")[0].split("  faster  ")
     assert "16 microbatches: 6.16 s → 6.16 s, 1x" in less

@@ -74,7 +74,7 @@ def question(
     if (expression is None) == (not raw):
         raise InputError(
             "ask about either an expression or raw work",
-            hint="'bf16[B, D] * bf16[D, F]', or flops and bytes (--flops 1e12 --bytes 2e9), or an intensity",
+            hint=f"'bf16[B, D] * bf16[D, F]', or {spelled('flops')} and {spelled('bytes')}, or an intensity",
         )
     if raw and sum(v is not None for v in (flops, bytes, intensity)) > 1 and intensity is not None:
         raise InputError("an intensity stands alone", hint="give intensity=, or flops= and bytes=")

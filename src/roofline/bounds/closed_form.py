@@ -55,7 +55,7 @@ from roofline.sections import (
     figures,
     incomplete,
 )
-from roofline.signatures import SAID_IN_PYTHON
+from roofline.signatures import SAID_IN_PYTHON, either
 from roofline.sizes import check, is_array, is_symbol, symbol
 from roofline.statements import SizeCondition, kind_of
 
@@ -382,7 +382,8 @@ class Formula(Answer):
         plain = "lower" not in self.forms
         whole = "" if plain else str(self.forms["lower"])
         if len(whole) > LONGEST_FORM:
-            yield "lower = what the stages of the pipeline come to; --python prints it"
+            printed = either("--python", "printed('python')")
+            yield f"lower = what the stages of the pipeline come to; {printed} prints it"
         else:
             yield f"lower = max({names})" if plain and self.terms[1:] else f"lower = {self.bound_form('lower')}"
         at = ", ".join(f"{name} {format_number(value)}" for name, value in self.point.items())

@@ -30,7 +30,7 @@ from roofline.notation import parse
 from roofline.notation.scope import DEFAULT_DTYPE
 from roofline.notation.structure import MemoryLayout, TensorNode, tiled_elements
 from roofline.ops import formula_names
-from roofline.ops.sharding.layout import Layout, check_uneven, local_size
+from roofline.ops.sharding.layout import Layout, axis_hint, check_uneven, local_size
 from roofline.quantity import format_amount
 from roofline.sections import Section, named, word_pairs
 from roofline.signatures import takes
@@ -232,7 +232,7 @@ def layout(
     roofline.errors.SizeError: size B of 10 does not divide over 4 chips; ...
     >>> layout("bf16[B_Z, D]", on="v5e:4x4")
     Traceback (most recent call last):
-    roofline.errors.NotationError: mesh axis Z is not declared; the axes are: X, Y; declare it, as in --mesh Z=4
+    roofline.errors.NotationError: mesh axis Z is not declared; the axes are: X, Y; declare it, as in mesh={'Z': 4}
       bf16[B_Z, D]
            ^
     """
@@ -311,8 +311,8 @@ def _axes(
 def _declared(axis: str, axes: Mapping[str, Size], text: str, position: int) -> None:
     if axis not in axes:
         known = f"the axes are: {', '.join(axes)}" if axes else "there are none"
-        hint = f"declare it, as in --mesh {axis}=4"
-        raise NotationError(f"mesh axis {axis} is not declared; {known}", text=text, position=position, hint=hint)
+        message = f"mesh axis {axis} is not declared; {known}"
+        raise NotationError(message, text=text, position=position, hint=axis_hint(axis))
 
 
 def _times(copies: Size) -> str:

@@ -52,7 +52,7 @@ from roofline.hardware.axes import SLICE_AXIS
 from roofline.hardware.machine import TORUS_DIMENSIONS
 from roofline.hardware.network import domain_of, links_inside_out
 from roofline.notation import program
-from roofline.signatures import takes
+from roofline.signatures import either, takes
 from roofline.sizes import check, is_array, is_symbol, plain_numbers, product, symbol
 from roofline.statements import without
 
@@ -363,7 +363,7 @@ def _sizes(asked: Question, wanted: str | None, names: list[str]) -> dict[str, A
             raise SizeError(f"size {name} plays no part in this condition", hint=suggest(name, names, what="sizes"))
         if name == wanted:
             other = next((each for each in reversed(names) if each != wanted), "B")
-            hint = f"leave it out, or solve for another, as in unknown={other!r} (--for {other})"
+            hint = f"leave it out, or solve for another, as in {either(f'--for {other}', f'unknown={other!r}')}"
             raise InputError(f"{name} is what is solved for, and it is given", hint=hint)
     return {name: check(name, size) for name, size in asked.sizes.items() if size is not None}
 
@@ -384,7 +384,8 @@ def _chips(machine: Machine, given: Any) -> dict[str, Any]:
         raise InputError(f"N={given}, and {machine.target} has {chips} chips", hint="leave one of them out")
     links = {level.link for axis in machine.mesh for level in axis.segments}
     if len(links) == 1 and all(level.topology != "torus" for axis in machine.mesh for level in axis.segments):
-        hint = "both axes share it; ask bound about the line, with --mesh X=…,Y=…"
+        mesh = either("--mesh X=…,Y=…", "mesh={'X': …, 'Y': …}")
+        hint = f"both axes share it; ask bound about the line, with {mesh}"
         raise InputError(f"the {chips} chips of {machine.target} are joined by {links.pop()} alone", hint=hint)
     return {"N": chips}
 

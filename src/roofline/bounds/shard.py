@@ -21,7 +21,7 @@ from roofline.errors import InputError
 from roofline.hardware.axes import MeshAxis
 from roofline.notation import program
 from roofline.sections import BLANK, Amount, Cell, Column, Headline, Row, Section, Sentences, Table, figures
-from roofline.signatures import takes
+from roofline.signatures import either, takes
 from roofline.sizes import is_array, is_symbol
 
 #: Plans that a terminal lists.
@@ -119,7 +119,7 @@ class ShardPlans(Answer):
         yield Table((*head, *columns), rows(shown), "plans", every=lambda: rows(self.plans))
         rest = len(self) - _MOST_PLANS
         if rest > 0:
-            yield Sentences([f"… and {rest} more; --json lists them all"], "quiet")
+            yield Sentences([f"… and {rest} more; {either('--json', 'to_dict()')} lists them all"], "quiet")
         if formulas or arrays:
             said = ["sizes are open or arrays: the plans that send over the fewest mesh axes first"]
             said += ["the first of them have figures"] if any(plan.bound is None for plan in shown) else []

@@ -34,7 +34,7 @@ from roofline.notation.scope import is_unnamed
 from roofline.notation.structure import Program, Step, TensorDim
 from roofline.ops.build import arithmetic_dtype, label_sizes
 from roofline.ops.collectives.choice import Chooser
-from roofline.ops.sharding.layout import check_uneven, divides, local_size
+from roofline.ops.sharding.layout import axis_hint, check_uneven, divides, local_size
 from roofline.ops.sharding.local import MeshPlacement, PlanTime, TimeCosts, operations, sizes_of_all
 from roofline.ops.sharding.plans import Costs, Found, MaySplit, Plan, assumes_any_axis_order, plans
 from roofline.quantity import format_amount, whole_number
@@ -265,12 +265,12 @@ class _Search:
             machine = with_mesh(machine)
         if machine.mesh is None:
             axis = (parsed.axes or asked.conventions.use or ("X",))[0]
-            hint = f"declare it, as in --mesh {axis}=4, or write a target with a shape, as in {machine.key}:4"
+            hint = f"{axis_hint(axis)}, or write a target with a shape, as in {machine.key}:4"
             raise _at_axis(parsed, axis, f"mesh axis {axis} is not declared: {machine.name} is one chip", hint)
         for axis in (*parsed.axes, *asked.conventions.use):
             if axis not in machine.mesh.sizes:
                 names = ", ".join(machine.mesh.sizes) or "none"
-                hint = f"declare it, as in --mesh {axis}=4"
+                hint = axis_hint(axis)
                 raise _at_axis(parsed, axis, f"mesh axis {axis} is not declared; the axes are: {names}", hint)
         beside = {*asked.mesh_names, *machine.mesh.sizes} - set(parsed.labels)
         sizes = {name: value for name, value in asked.sizes.items() if name not in beside}

@@ -49,7 +49,7 @@ from roofline.hardware.rate import WARM
 from roofline.notation import program
 from roofline.quantity import format_amount, format_number, format_percent, format_quantity
 from roofline.sections import Section, named, word_pairs
-from roofline.signatures import takes
+from roofline.signatures import either, takes
 from roofline.sizes import is_symbol, symbol
 
 if TYPE_CHECKING:
@@ -247,7 +247,8 @@ def solve(expression: str | None = None, for_: str = "", **arguments: Any) -> So
         and asked.text
         and for_ in program(asked.text, asked.conventions.compute).axes
     ):
-        hint = f"open it on a target without a shape, as in mesh={{{for_!r}: {for_!r}}} (--mesh {for_}={for_})"
+        named = either(f"--mesh {for_}={for_}", f"mesh={{{for_!r}: {for_!r}}}")
+        hint = f"open it on a target without a shape, as in {named}"
         raise SizeError(f"the size of mesh axis {for_} is fixed here, or not said", hint=hint)
     if for_ not in names and for_ not in rates:
         meant = _MEANT.get(str(for_).lower())

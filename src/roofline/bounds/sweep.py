@@ -29,7 +29,7 @@ from roofline.formulas.tables import Columns, integers, stacked
 from roofline.grids.answer import RUN_WORDS, GridRun, ReducedGrid, reduce_grid
 from roofline.grids.blocks import BlockTable
 from roofline.progress import stopped
-from roofline.signatures import listed_names, takes
+from roofline.signatures import either, listed_names, takes
 from roofline.sizes import BLOCK, Codes, check, is_array
 
 #: What is told of the rows that are done, and of how many there are.
@@ -88,7 +88,7 @@ class Sweep(Columns):
         """What is assumed in this table but not in every answer, and what is not timed."""
         assumed = [("assumes", line) for line in self.question.particular(self.assumptions)]
         rest = len(assumed) - MOST_REMARKS
-        more = [("assumes", f"… and {rest} more; --json has them all")] if rest > 0 else []
+        more = [("assumes", f"… and {rest} more; {either('--json', 'to_dict()')} has them all")] if rest > 0 else []
         return [*assumed[:MOST_REMARKS], *more, *Columns.remarks(self)]
 
     def to_dict(self) -> dict[str, Any]:

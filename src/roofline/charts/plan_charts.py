@@ -23,6 +23,7 @@ from roofline.plans.question import LIMIT_NAMES
 from roofline.plans.search import Assessment
 from roofline.plans.training import TrainingPlan
 from roofline.quantity import format_amount
+from roofline.signatures import either
 
 #: How far the axes reach beyond the curves, as a factor.
 BEYOND_CURVES = 1.3
@@ -91,7 +92,9 @@ def _chart(found: DeploymentPlan, name: str, label: str, theme: str) -> Chart:
     if not curves:
         raise InputError("no replica fits, so there is nothing to draw", hint="more chips, or narrower formats")
     if name == "per_token" and found.asked.load.output == 1:
-        raise InputError("answers of one token have no time per token", hint="--view first-token")
+        raise InputError(
+            "answers of one token have no time per token", hint=either("--view first-token", "plot('first-token')")
+        )
     limits, which = dict(found.asked.limits.items()), f"p{found.asked.limits.percentile:g}"
     limit = limits.get(name)
     x = [float(value) for _, curve in curves for value in getattr(curve, name)]

@@ -43,7 +43,7 @@ from roofline.measurement.runs import read_measured
 from roofline.notation import program
 from roofline.ops import formula_names
 from roofline.quantity import format_quantity
-from roofline.signatures import takes
+from roofline.signatures import spelled, takes
 
 Targets = str | Machine | Sequence[str | Machine] | None
 
@@ -207,7 +207,7 @@ class _PlotRequest:
             combinations = list(product(*several.values()))
             if len(combinations) > MOST_POINTS:
                 first = next(iter(several))
-                hint = f"give fewer values to {', '.join(several)}, or draw over one: vary={first!r}, --vary {first}"
+                hint = f"give fewer values to {', '.join(several)}, or draw over one: {spelled('vary', first)}"
                 raise SizeError(f"{len(combinations)} points are more than a chart can hold ({MOST_POINTS})", hint=hint)
             for values in combinations:
                 picked = {k: int(v) if float(v).is_integer() else v for k, v in zip(several, values, strict=True)}

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
+from roofline.answers import format_choices
 from roofline.bounds.conventions import OF_OPERATIONS
 from roofline.cli.command import argument, command_named, word_of
 from roofline.cli.model_options import (
@@ -80,7 +81,7 @@ def command(model: str, explain: bool, as_json: bool, **options: Any) -> None:
     not_alone(BESIDE)
     wanted, described = expectation_wanted(options), load(model)
     machines = targets(options["on"])
-    if len(machines) > 1:
+    if len(machines) * len(format_choices(options)) > 1:
         found: Any = on_each(options, lambda of_one: _step_alone(described, of_one, wanted))
         shown = show_explained if explain else show
         show_json(found.to_dict()) if as_json else shown(found)
@@ -131,7 +132,9 @@ def _step_alone(described: Model, options: dict[str, Any], expected: dict[str, A
         value = picture[name] if name in picture else asked[name]
         if value is not None and context.get_parameter_source(own) not in (None, ParameterSource.DEFAULT):
             flag = next(word_of(param) for param in context.command.params if param.name == own)
-            raise InputError(f"several machines are compared by their steps, without {flag}", hint="name one machine")
+            raise InputError(
+                f"several steps are compared side by side, without {flag}", hint="one machine, formats without commas"
+            )
     return llm(described, **asked, **expected)
 
 

@@ -50,14 +50,15 @@ def targets(words: Sequence[str]) -> list[str | None]:
 
 
 def on_each(options: dict[str, Any], ask: Callable[[dict[str, Any]], Any]) -> Any:
-    """The answer to a question, or where several machines were named one for each, side by side.
+    """The answer to a question, or where several machines or formats were named one for each, side by side.
 
     ``ask`` answers with the options of one machine, which it may use up.
     """
-    from roofline.answers import side_by_side
+    from roofline.answers import format_choices, names_of, side_by_side
 
-    machines = targets(options["on"])
-    return side_by_side([ask({**options, "on": on}) for on in machines], machines)
+    machines, chosen = targets(options["on"]), format_choices(options)
+    answers = [ask({**options, "on": on, **formats}) for on in machines for formats in chosen]
+    return side_by_side(answers, names_of(machines, chosen))
 
 
 def blocks_asked(options: dict[str, Any], output: str | None) -> dict[str, Any]:

@@ -26,7 +26,7 @@ from roofline.hardware.machine import Machine
 from roofline.progress import counted, stopped
 from roofline.quantity import format_percent
 from roofline.sections import BLANK, Column, Headline, Listing, Row, Section, Table
-from roofline.signatures import takes
+from roofline.signatures import either, takes
 
 #: Words that users have for kernels.
 MEANT = {
@@ -114,8 +114,12 @@ def accuracy(
     against (:func:`held_accuracy`), of the chip ``on``.
     """
     if data is not None and (on is None or kernel is not None):
-        said = "--runs has rows of one chip" if on is None else "--op picks shipped errors, --runs has its own rows"
-        raise InputError(said, hint=f"roofline accuracy {on or 'h100'} --runs {data}")
+        runs, picks = either("--runs", "data="), either("--op", "kernel=")
+        own = f"{runs} has its own rows"
+        said = f"{runs} has rows of one chip" if on is None else f"{picks} picks shipped errors, {own}"
+        chip = on or "h100"
+        hint = either(f"roofline accuracy {chip} --runs {data}", f"accuracy({chip!r}, data={str(data)!r})")
+        raise InputError(said, hint=hint)
     if data is not None and on is not None:
         return held_accuracy(data, on, library=library or "vllm", files=files)
     records = overlaid(shipped(), [record for path in files for record in read_constants(path)])
@@ -132,7 +136,8 @@ def accuracy(
         elsewhere = {one.chip for one in shipped() if wanted in one.kernel}
         if on is not None and elsewhere and on not in elsewhere:
             said = f"{on} has no constants of its own for {asked[-1]}; those of other chips are taken"
-            raise InputError(said, hint=f"roofline accuracy --op {kernel} shows them")
+            asks = either(f"roofline accuracy --op {kernel}", f"accuracy(kernel={kernel!r})")
+            raise InputError(said, hint=f"{asks} shows them")
         records = _only(records, "kernel", wanted)
     ordered = sorted(records, key=lambda one: (one.chip, one.kernel, one.dtype, one.library, one.path))
     return Accuracy(tuple(ordered), " · ".join(["accuracy of estimates", *asked]))

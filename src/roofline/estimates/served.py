@@ -30,6 +30,7 @@ from roofline.models.serving.bound import serve_bound
 from roofline.models.training.answer import Training
 from roofline.quantity import format_quantity
 from roofline.sections import Section, Sentences
+from roofline.signatures import spelled
 from roofline.statements import Assumption
 
 #: Share of a chip's memory that frameworks fill.
@@ -265,7 +266,9 @@ def _said(shapes: ServedShapes, token: StepEstimate | None, counts_prefills: boo
     if shapes.batch < shapes.asked:
         said.append(f"served: {shapes.batch:g} of {shapes.asked:g} sequences have room at once, the others wait")
     if token is not None and not counts_prefills:
-        said.append("served: no prefills between steps; --prompt and --output say how many there are")
+        said.append(
+            f"served: no prefills between steps; {spelled('prompt')} and {spelled('output')} say how many there are"
+        )
     if token is not None and token.source.transferred_from:
         said.append(f"served: steps by constants of {token.basis}, {token.source.transferred_from}")
     if token is not None and token.extrapolated:

@@ -26,7 +26,7 @@ from roofline.estimates.kernel_model import ChipFigures
 from roofline.estimates.own_runs import MeasuredKernel, csv_rows, left_out, row_number
 from roofline.estimates.served import served_shapes
 from roofline.models.serving.answer import serve
-from roofline.signatures import spelled
+from roofline.signatures import either, spelled
 
 #: Names of a column.
 NAMES = {"batch": ("batch", "concurrency"), "prompt": ("prompt", "isl"), "output": ("output", "osl")}
@@ -69,7 +69,8 @@ def calibrate(
     if model is None:
         return calibrate_kernels(runs, on, library=library, start=start)
     if start is not None:
-        raise InputError("--from is of kernels: steps start from those of --library", hint="leave one of them out")
+        said = f"{either('--from', 'start=')} is of kernels: steps start from those of {spelled('library')}"
+        raise InputError(said, hint="leave one of them out")
     if not isinstance(runs, str | Path):
         raise InputError("served runs are a CSV file", hint="with columns batch, prompt, output, tpot_ms")
     return calibrate_served(runs, model, on, library=library, **given)

@@ -32,7 +32,7 @@ from roofline.grids.runs import Cluster, done_blocks
 from roofline.progress import stopped
 from roofline.quantity import format_amount
 from roofline.sections import BLANK, Headline, Section, Sentences
-from roofline.signatures import optional
+from roofline.signatures import either, optional, spelled
 
 SCHEMA = "roofline/grid-manifest/1"
 
@@ -288,7 +288,9 @@ def reduce_grid(
         raise SizeError(f"{run.block_rows} rows a block", hint="a million or more keeps a scheduler idle")
     keep = KeepRequest.read(run.keep or "rows", table.names, usual)
     if keep.rows and run.out is None:
-        raise InputError("rows in blocks need a folder", hint="-o grid/, or --keep front,top=100 for what fits here")
+        kept = spelled("keep", "front,top=100")
+        hint = f"{either('-o grid/', 'a folder as out=')}, or {kept} for what fits here"
+        raise InputError("rows in blocks need a folder", hint=hint)
     if run.out is not None:
         load_extra("pyarrow.parquet", "parquet")
     blocks = list(table.blocks(run.block_rows))

@@ -26,6 +26,7 @@ from typing import Any, Protocol
 
 from roofline.errors import InputError, suggest
 from roofline.quantity import whole_number
+from roofline.signatures import spelled
 from roofline.sizes import Codes
 
 #: Columns of which more is better; of the others less is.
@@ -269,9 +270,11 @@ class KeepRequest:
                 found[each.name] = each
             else:
                 hint = suggest(item, ("rows", *EXAMPLES), what="words")
-                raise InputError(f"--keep {item!r} is not understood", hint=hint)
+                raise InputError(f"{spelled('keep', item)} is not understood", hint=hint)
         if not found and not rows:
-            raise InputError("--keep names nothing to keep", hint=f"some of rows, {', '.join(EXAMPLES)}")
+            raise InputError(
+                f"{spelled('keep').rstrip('=')} names nothing to keep", hint=f"some of rows, {', '.join(EXAMPLES)}"
+            )
         return cls(tuple(found.values()), rows)
 
     @property
@@ -287,14 +290,18 @@ EXAMPLES = ("front", "front=lower:memory", "top=100", "top=100:lower", "histogra
 def _column(name: str, known: Sequence[str], *, names: bool = False) -> str:
     if name not in known or (name == "bound_by" and not names):
         shown = [each for each in known if each != "bound_by" or names]
-        raise InputError(f"--keep: no column {name!r} of numbers", hint=suggest(name, shown, what="columns"))
+        raise InputError(
+            f"{spelled('keep').rstrip('=')}: no column {name!r} of numbers", hint=suggest(name, shown, what="columns")
+        )
     return name
 
 
 def _front(value: str, known: Sequence[str], usual: Sequence[str]) -> Front:
     over = tuple(name.strip() for name in value.split(":")) if value else tuple(usual)
     if len(set(over)) < 2:
-        raise InputError(f"--keep front={value} is over one column", hint="two or more, as in front=lower:memory")
+        raise InputError(
+            f"{spelled('keep', f'front={value}')} is over one column", hint="two or more, as in front=lower:memory"
+        )
     return Front(tuple(_column(name, known) for name in over))
 
 
@@ -302,7 +309,9 @@ def _top(value: str, known: Sequence[str], usual: Sequence[str]) -> Top:
     count, _, name = value.partition(":")
     rows = whole_number(count)
     if not rows:
-        raise InputError(f"--keep top={value} is no number of rows", hint="as in top=100 or top=100:lower")
+        raise InputError(
+            f"{spelled('keep', f'top={value}')} is no number of rows", hint="as in top=100 or top=100:lower"
+        )
     return Top(rows, _column(name.strip() or _first(usual, f"top={rows}"), known))
 
 
@@ -314,7 +323,9 @@ def _first(usual: Sequence[str], kept: str) -> str:
     """The column that is usually kept, which rows of a question's own columns may not have."""
     if not usual:
         joint = ":" if "=" in kept else "="
-        raise InputError(f"--keep {kept} names no column", hint=f"as in {kept}{joint}COLUMN, of those that are shown")
+        raise InputError(
+            f"{spelled('keep', kept)} names no column", hint=f"as in {kept}{joint}COLUMN, of those that are shown"
+        )
     return usual[0]
 
 

@@ -22,6 +22,7 @@ from typing import Any, Protocol
 from roofline.errors import BlockError, InputError, RooflineError, load_extra
 from roofline.files import read_json
 from roofline.grids.blocks import RowBlock
+from roofline.signatures import either, spelled
 
 #: Futures in flight for each thread of a cluster: one runs, one waits.
 IN_FLIGHT = 2
@@ -36,9 +37,11 @@ LOOK_AGAIN = 10.0
 #: Seconds between two looks at what is done.
 _POLL = 0.005
 
-_MORE_MEMORY = (
-    "workers with more memory, or fewer rows a block (--block-rows); what is done is kept: the same command goes on"
-)
+
+def _more_memory() -> str:
+    fewer = f"workers with more memory, or fewer rows a block ({spelled('block_rows')})"
+    return f"{fewer}; what is done is kept: the same {either('command', 'call')} goes on"
+
 
 #: What Dask sets in the environment of the workers that it starts.
 _ENVIRONMENT = "distributed.nanny.pre-spawn-environ"
@@ -238,7 +241,7 @@ def _next(done: Any, client: Any, running: Mapping[str, RowBlock]) -> Any:
             if before and stuck:
                 first = min(running.values())
                 raise BlockError(
-                    f"{first} is not begun: the workers wait for memory, of which they hold most", hint=_MORE_MEMORY
+                    f"{first} is not begun: the workers wait for memory, of which they hold most", hint=_more_memory()
                 )
     return next(done)
 
@@ -261,7 +264,7 @@ def _result(future: Any, block: RowBlock) -> Any:
     try:
         return future.result()
     except KilledWorker:
-        raise BlockError(f"{block} ended worker after worker, as where memory runs out", hint=_MORE_MEMORY) from None
+        raise BlockError(f"{block} ended worker after worker, as where memory runs out", hint=_more_memory()) from None
     except MemoryError:
         raise _out_of_memory(block) from None
     except (CancelledError, OSError) as error:
@@ -274,7 +277,7 @@ def _result(future: Any, block: RowBlock) -> Any:
 
 
 def _out_of_memory(block: RowBlock) -> BlockError:
-    return BlockError(f"{block} takes more memory than there is", hint=_MORE_MEMORY)
+    return BlockError(f"{block} takes more memory than there is", hint=_more_memory())
 
 
 def _itself(value: Any) -> Any:

@@ -48,6 +48,7 @@ from roofline.hardware.machine import Machine, Unit
 from roofline.hardware.schema import build_chip, build_system, check_file, names_of
 from roofline.hardware.toml_fields import FieldPath, is_text_list
 from roofline.quantity import format_quantity, whole_number
+from roofline.signatures import either, spelled
 from roofline.statements import Assumption, assume
 
 #: How far a peak may lie from what it is held against.
@@ -429,7 +430,7 @@ def find_machine(name: str, layers: Sequence[CatalogLayer] = ()) -> Machine:
 
 
 #: Words for kinds of machines, and how to list those of the kind.
-_KINDS = {"gpu": "", "cuda": " --filter nvidia", "rocm": " --filter amd"}
+_KINDS = {"gpu": "chips", "cuda": "chips nvidia", "rocm": "chips amd"}
 
 #: Words for the machine one sits at.
 _HERE = ("cpu", "local", "localhost", "here", "host")
@@ -438,7 +439,9 @@ _HERE = ("cpu", "local", "localhost", "here", "host")
 def unknown_chip(name: str, layers: Sequence[CatalogLayer] = ()) -> HardwareError:
     """Make the error for an unknown name. Its hint is the nearest name, or how several chips are written."""
     if os.path.isdir(os.path.expanduser(name)):
-        return HardwareError(f"{name!r} is a folder", hint="lay its files over the catalog with --chips (files=)")
+        return HardwareError(
+            f"{name!r} is a folder", hint=f"lay its files over the catalog with {either('--chips', 'files=')}"
+        )
     if name.lower().endswith((".json", ".yaml", ".yml", ".txt", ".csv", ".py")):
         return HardwareError(f"{name!r} is no machine file", hint="one is TOML, and its name ends in .toml")
     larger = read_index().aliases.get(normalise(name) + "gb")
@@ -455,13 +458,14 @@ def unknown_chip(name: str, layers: Sequence[CatalogLayer] = ()) -> HardwareErro
     near = did_you_mean(squashed, alike) or did_you_mean(squashed, every)
     family = chips_of_family(squashed)
     if squashed in _HERE:
-        hint = "measure this machine with `roofline measure`, then --on this; `roofline chips` lists data sheets"
+        hint = f"measure this machine with `roofline measure`, then {spelled('on', 'this')}; "
+        hint += "`roofline chips` lists data sheets"
     elif len(family) > MOST_LISTED:
         hint = f"`roofline chips --filter {squashed}` lists its {len(family)} chips"
     elif family:
         hint = f"chips of that family are: {', '.join(family)}"
     elif squashed in _KINDS:
-        hint = f"name one: `roofline chips{_KINDS[squashed]}` lists them"
+        hint = f"name one: `roofline {_KINDS[squashed]}` lists them"
     elif near:
         key = own.get(near) or read_index().aliases[near]
         called = key if near in own or near == key.replace("-", "") else min(key, near, key=len)

@@ -51,6 +51,7 @@ from roofline.errors import HardwareError
 from roofline.hardware.axes import AXIS_NAMES, SLICE_AXIS, AxisSegment, Mesh, MeshAxis
 from roofline.hardware.machine import SLICE_RULES, TORUS_DIMENSIONS, WRAP_RULES, Link, Machine
 from roofline.hardware.network import links_inside_out, segment_over, switch_axes
+from roofline.signatures import spelled
 from roofline.sizes import Size, check, is_array, is_one, is_symbol, product
 from roofline.statements import assume
 
@@ -74,7 +75,7 @@ def with_mesh(machine: Machine, axes: Mapping[str, Any] | None = None, *, wrap: 
     _same_chips(machine, sizes)
     links = links_inside_out(machine)
     if not links:
-        hint = "give the bandwidth of one, as in link='50 GB/s' (--link 50GB/s)"
+        hint = f"give the bandwidth of one, as in {spelled('link', '50GB/s')}"
         raise HardwareError(f"no link from {machine.name} to other chips is known", hint=hint)
     build = torus_axes if links[0].topology in TORUS_DIMENSIONS else switch_axes
     made, notes = build(machine, links, sizes, wrap)

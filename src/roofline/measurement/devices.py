@@ -371,6 +371,6 @@ def _named(text: str) -> Device:
     number = whole_number(index or "0")
     if name not in kinds or number is None:
         raise InputError(
-            f"--device {text!r} is not one", hint="cuda (of ROCm's PyTorch too), jax, or one of several: cuda:1"
+            f"{spelled('device', text)} is not one", hint="cuda (of ROCm's PyTorch too), jax, or one of several: cuda:1"
         )
     return kinds[name](number)

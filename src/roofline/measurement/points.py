@@ -35,7 +35,7 @@ ABOVE = 1.02
 MOST_SPLIT, MOST_UNPRICED = 10, 8
 
 #: A reason where the bound is one of data in the main memory.
-IN_CACHE = "data was already in a cache: compare with the warm bound (--warm)"
+IN_CACHE = "data was already in a cache: compare with the bound of warm data"
 
 #: Why a run can be faster than its bound, by what binds and by the kind of operation; "" holds for any.
 REASONS: tuple[tuple[str, str, str], ...] = (
@@ -316,7 +316,9 @@ def profile_sections(points: Sequence[MeasuredPoint], found: Profile, title: str
     columns = (Column(meaning="operation"), *(Column(align="right", meaning=name) for name in ("time", "share")))
     yield Table(columns, rows[:MOST_SPLIT], "time", headed=False, every=lambda: rows)
     if (hidden := len(found.runs) - top) > 0:
-        yield Sentences([f"{hidden} shorter run{'s are' if hidden > 1 else ' is'} not shown (--top)"], "quiet")
+        yield Sentences(
+            [f"{hidden} shorter run{'s are' if hidden > 1 else ' is'} not shown ({spelled('top')})"], "quiet"
+        )
     unpriced = sorted(found.unpriced.items(), key=lambda item: -item[1])
     named = [f"{name} {format_quantity(seconds, 's')}" for name, seconds in unpriced if name != AROUND]
     if named:

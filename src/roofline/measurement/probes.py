@@ -32,6 +32,7 @@ from roofline.measurement.threads import (
     samples_of,
 )
 from roofline.progress import stopped
+from roofline.signatures import spelled
 
 #: Length of a window in seconds: long against reading a clock, short against a turn of the scheduler.
 WINDOW = 2e-4
@@ -131,7 +132,9 @@ class Bench:
             self.buffers = [Buffer(size) for _ in team.cores]
         except (OSError, MemoryError):
             wrong = f"measuring takes {memory >> 20} MiB of memory, more than this process is given"
-            raise InputError(wrong, hint="raise its limit (ulimit -v, a container's); --quick takes half") from None
+            raise InputError(
+                wrong, hint=f"raise its limit (ulimit -v, a container's); {spelled('quick', True)} takes half"
+            ) from None
         team.each([buffer.touch for buffer in self.buffers])
         team.learn(compiler.front_end())
 

@@ -13,6 +13,7 @@ from roofline.measurement.levels import Level, agreed_curve, extended_capacity, 
 from roofline.measurement.samples import CHANGED, CONFIRMED, SampleSummary, kind_of_doubt
 from roofline.quantity import format_number, format_percent, format_quantity
 from roofline.sections import BLANK, Amount, Column, Headline, Row, Section, Sentences, Table, figures
+from roofline.signatures import either, spelled
 
 #: Before a figure in doubt.
 MARK = "? "
@@ -365,11 +366,10 @@ class Measurement(Answer):
             how = "; this process went before them" if self.conditions.ahead else ""
             said.append(f"contended: others used {used}{how}")
         if self.unconfirmed > UNCONFIRMED:
+            longer = "" if self.conditions.device else f"more time ({spelled('seconds')}) or "
             said.append(
                 f"contended: {format_percent(self.unconfirmed)} of the figures rest on one round that no other came "
-                "near, or on cores that others used too; "
-                f"{'' if self.conditions.device else 'more time (--seconds) or '}"
-                "quieter times may give higher ones"
+                f"near, or on cores that others used too; {longer}quieter times may give higher ones"
             )
         if self.ran < UNCONTENDED:
             said.append(
@@ -451,7 +451,9 @@ def _named(ceilings: Sequence[Ceiling]) -> str:
     """Name ceilings with their threads, the first few of many."""
     names = [f"{ceiling.label} on {ceiling.threads} thread{'s' * (ceiling.threads > 1)}" for ceiling in ceilings]
     rest = len(names) - MOST_NAMED
-    return ", ".join(names[:MOST_NAMED]) + (f" and {rest} more (--json has all)" if rest > 0 else "")
+    return ", ".join(names[:MOST_NAMED]) + (
+        f" and {rest} more ({either('--json', 'to_dict()')} has all)" if rest > 0 else ""
+    )
 
 
 def _sizes(sizes: Sequence[float]) -> str:

@@ -26,6 +26,7 @@ from roofline import dtypes
 from roofline.errors import InputError, suggest
 from roofline.files import as_text, read_bytes, replaced, table_rows
 from roofline.quantity import LEAST, MOST, parse
+from roofline.signatures import either
 from roofline.work import Op
 
 COLUMNS = ("name", "flops", "bytes", "seconds")
@@ -270,7 +271,10 @@ def check_plain(path: str, content: bytes) -> None:
 def not_of_torch(path: str, events: Sequence[dict[str, Any]]) -> InputError:
     """The error for a file without operations of PyTorch: it says what the file is."""
     if any("flops" in event and "seconds" in event for event in events):
-        return InputError(f"{path} holds runs as JSON", hint=f"--csv writes them as they are read here; else {PLAIN}")
+        return InputError(
+            f"{path} holds runs as JSON",
+            hint=f"{either('--csv', 'write_runs')} writes them as they are read here; else {PLAIN}",
+        )
     told = [event.get("args") for event in events]
     if any(isinstance(one, dict) and ("hlo_op" in one or "hlo_module" in one) for one in told):
         wrong = f"{path} is a trace of XLA, which tells neither shapes nor FLOPs"

@@ -378,6 +378,11 @@ class Model(Answer):
         same_width = dtypes.get(self.dtype).bits == dtypes.get(activations).bits
         return replace(self, dtype=activations) if same_width and activations != self.dtype else self
 
+    @property
+    def usual_length(self) -> int:
+        """The tokens of a sequence where nobody says: 4096, or the most that the model was trained on."""
+        return min(4096, self.context or 4096)
+
     def beyond_training(self, length: Size) -> list[str]:
         """A sentence where sequences are longer than the model was trained on; a floor holds for them all the same.
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from roofline.bounds.bound import Bound, OpBound, amount_cells, amount_columns, sends_anything, share_of
 from roofline.hardware.rate import rate
 from roofline.sections import Amount, Column, Row, Table, figures
+from roofline.signatures import spelled
 from roofline.work import Key
 
 #: Operations that are shown.
@@ -51,4 +52,4 @@ def off_matrix_unit(step: Bound, option: str) -> list[str]:
     if other is None:
         return []
     names = ", ".join(sorted(formats))
-    return [f"matrix products run on {other}: {usual[1]} takes no {names}; {option} {usual[0]} would run on it"]
+    return [f"matrix products run on {other}: {usual[1]} takes no {names}; {spelled(option, usual[0])} would run on it"]

@@ -416,7 +416,7 @@ class DeploymentPlan(Answer):
             f"tokens a check by length of draft, {each}; those beyond an answer's end are lost",
         ]
         if drafts.model is None:
-            said.append("memory and prefill of what drafts are not counted: name it with --draft-by MODEL")
+            said.append(f"memory and prefill of what drafts are not counted: name it with {spelled('draft_by')}")
         return said
 
     def _of_energy(self) -> list[str]:

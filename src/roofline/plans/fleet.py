@@ -23,6 +23,7 @@ from roofline.errors import InputError
 from roofline.files import MOST_ROWS, as_text, read_bytes, table_rows
 from roofline.quantity import format_amount, format_number
 from roofline.sections import Section, paragraph
+from roofline.signatures import either
 
 #: Seconds of an interval into which the times of single requests are gathered.
 GATHERED = 60.0
@@ -181,7 +182,8 @@ class Fleet:
             lines.append(f"{always}, ${format_number(follows)} where their number follows the rate")
         if self.steps:
             shown = [f"{count} from {format_number(rate)}/s" for rate, count in self.steps[:8]]
-            lines.append(f"scale to {', '.join(shown)}{' …; --json has every step' if len(self.steps) > 8 else ''}")
+            more = f" …; {either('--json', 'to_dict()')} has every step" if len(self.steps) > 8 else ""
+            lines.append(f"scale to {', '.join(shown)}{more}")
         return paragraph("the fleet over time", lines)
 
     def to_dict(self) -> dict[str, Any]:

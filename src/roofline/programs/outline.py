@@ -12,6 +12,7 @@ from roofline.ops.counting import count_operation
 from roofline.ops.pricing import UNKNOWN
 from roofline.quantity import format_amount, format_percent
 from roofline.sections import BLANK, Amount, Cell, Column, Row, Section, Sentences, Table, Wrap, figures
+from roofline.signatures import either
 from roofline.sizes import Size, is_symbol
 from roofline.work import Op
 
@@ -72,7 +73,7 @@ def operation_table(ops: Sequence[Op], most: int | None = None) -> Iterator[Sect
     columns = (*map(Column, ("operation", "where", "source")), *figures("FLOPs", "bytes"))
     yield Table(columns, rows, "operations", gap=GAP)
     if left := len(ops) - len(chosen):
-        yield Sentences([f"… and {left} more; to_dict() and --flat list them all"], "quiet")
+        yield Sentences([f"… and {left} more; {either('--flat', 'to_dict()')} lists them all"], "quiet")
 
 
 def under_the_roof(answer: Bound, most: int | None = 15) -> Iterator[Section]:

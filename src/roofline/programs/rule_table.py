@@ -26,6 +26,7 @@ from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 from roofline.errors import InputError
 from roofline.ops import pricing
 from roofline.ops.counting import count
+from roofline.signatures import either, spelled
 from roofline.sizes import Size, ceil_div, is_symbol, log2
 from roofline.work import Op, Tensor
 
@@ -131,7 +132,8 @@ def stated(trips: Any, place: str, why: str) -> Size:
     """The stated number of trips of the loop at ``place``; an error that says ``why`` it is needed if there is none."""
     chosen = trips.get(place) if isinstance(trips, Mapping) else trips
     if chosen is None:
-        hint = f'say trips=10 (--trips 10), or trips={{"{place}": 10}} (--trips {place}=10) where there are several'
+        each = either(f"--trips {place}=10", f'trips={{"{place}": 10}}')
+        hint = f"say {spelled('trips', 10)}, or {each} where there are several"
         raise InputError(f"{place}: {why}", hint=hint)
     if not is_symbol(chosen) and (isinstance(chosen, bool) or not isinstance(chosen, Integral) or chosen < 0):
         raise InputError(f"{place}: a loop cannot run {chosen!r} times", hint="trips are a whole number from 0 on")

@@ -20,10 +20,14 @@ from roofline.errors import InputError, NotationError, RooflineError, SizeError
 from roofline.notation import parse
 from roofline.notation.structure import TensorNode
 from roofline.quantity import whole_number
+from roofline.signatures import either
 from roofline.sizes import Size, check, is_array, is_symbol, product, symbol
 
-#: What to do about a call that Python itself refuses.
-CALL_HINT = "give one input for each argument, in order, as in 'bf16[8, 512]' (--input, once for each)"
+
+def call_hint() -> str:
+    """What to do about a call that Python itself refuses."""
+    each = either("--input 'bf16[8, 512]', once for each", "inputs=['bf16[8, 512]', …]")
+    return f"give one input for each argument, in order, as in {each}"
 
 
 def is_call(reason: str) -> bool:

@@ -54,6 +54,7 @@ from roofline.models.description import BatchShare, Block, Layer, Model
 from roofline.models.parallelism.layout import SHARED, Parallelism
 from roofline.models.weights import join_path
 from roofline.ops.collectives.choice import Chooser
+from roofline.signatures import either
 from roofline.sizes import ceil_div, product
 
 #: What each collective is called in a model's operations.
@@ -287,7 +288,7 @@ def _parallel(splitter: BlockSplitter, block: Any) -> Any:
     if splitter.sequence and not block.inside:
         raise InputError(
             f"sequence parallelism of {splitter.name} is not modelled: its branches stand behind norms of their own",
-            hint="leave it out (--no-sequence-parallel)",
+            hint=either("--no-sequence-parallel leaves it out", "sequence_parallel=False leaves it out"),
         )
     branches = []
     for branch in block.branches:

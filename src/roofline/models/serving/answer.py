@@ -263,6 +263,20 @@ class Serving(Comparable):
             for name, attention in (("whole", True), ("matrices", False))
         }
 
+    def full_from(self) -> int | None:
+        """About the batch at which decoding at this context fills a chip's memory; None where that is not known.
+
+        All but the weights grows with the batch.
+
+        >>> serve("llama-3-8b", on="h100", batch=8, context=8192).full_from()
+        64
+        """
+        needed = None if self.decode is None else self.decode.footprint
+        if needed is None or not needed.fits or not isinstance(self.batch, int):
+            return None
+        growing = needed.total - needed.parts.get("weights", 0)
+        return int((needed.capacity - needed.total + growing) / growing * self.batch) if growing else None
+
     def network_limit(self, phase: str) -> NetworkLimit | None:
         """Find how many chips may split a layer, or a model's experts, before the network binds in this phase.
 
@@ -372,14 +386,16 @@ def _phase_in_words(name: str, phase: Bound, found: Serving) -> Iterator[Section
         f"{made}{flops}{used}",
         *([] if phase.expectation is None else [phase.expectation.in_words()]),
         *([] if phase.measured is None else [measured_in_words(phase)]),
-        *off_matrix_unit(phase, "--activations"),
+        *off_matrix_unit(phase, "activations"),
         *_over_several_chips(phase, found, name),
     ]
     flips = found.compute_bound_from() if name == "decode" else None
     if flips is not None:
         whole = "at no batch" if flips["whole"] is None else f"from batch {flips['whole']:,}"
         alone = "at none" if flips["matrices"] is None else f"from {flips['matrices']:,}"
-        lines.append(f"compute-bound {whole} at this context; the matrices alone {alone}")
+        full = found.full_from()
+        memory = "" if full is None else f"; memory is full from about batch {full:,}"
+        lines.append(f"compute-bound {whole} at this context; the matrices alone {alone}{memory}")
     yield Sentences(lines, indent=4)
 
 

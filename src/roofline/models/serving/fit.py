@@ -10,11 +10,11 @@ Where a model and its sequences do not fit, each of these changes is enough by i
 
 >>> found = nearest(load("llama-3-70b"), chip("h100"), batch=8, context=8191)
 >>> found.said
-('fp8 weights with fp8 keys and values', 'int4 weights', '2 such chips hold it (--tensor 2)', 'one NVIDIA B200 SXM')
+('fp8 weights with fp8 keys and values', 'int4 weights', '2 such chips hold it (tensor=2)', 'one NVIDIA B200 SXM')
 >>> nearest(load("llama-3-8b"), chip("h100"), batch=100, context=8191).said[0]
 'batch 64 at this context'
 >>> nearest(load("llama-3-70b"), chip("h200:8"), batch=8, context=8191).said[0]
-'split over the 8 (--tensor 8)'
+'split over the 8 (tensor=8)'
 
 The fewest chips by memory alone, as a slice one can have, and when each has its share of heads and columns:
 
@@ -52,6 +52,7 @@ from roofline.models.serving.generation import single_size
 from roofline.models.serving.step import needs
 from roofline.quantity import format_amount, format_number
 from roofline.sections import BLANK, Headline, Section, Sentences, paragraph
+from roofline.signatures import spelled
 from roofline.sizes import plain_numbers, product
 
 #: The search for a batch or context stops here; no chip holds as much.
@@ -175,7 +176,7 @@ class NearestFit:
 
 
 def _as_options(layout: Mapping[str, int]) -> str:
-    return " ".join(f"--{name} {ways}" for name, ways in layout.items())
+    return " ".join(spelled(name, ways) for name, ways in layout.items())
 
 
 @plain_numbers

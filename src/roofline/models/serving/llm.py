@@ -28,8 +28,10 @@ from roofline.quantity import Figure, figure, format_amount, format_number, pars
 from roofline.sections import paragraph
 from roofline.signatures import spelled, takes
 from roofline.sizes import Size, check, is_array, is_zero, plain_numbers
+from roofline.statements import Assumption
 
 if TYPE_CHECKING:
+    from roofline.bounds.bound import Bound
     from roofline.bounds.comparison import SideBySide
     from roofline.hardware.machine import Machine
     from roofline.models.serving.fit import FewestChips
@@ -339,7 +341,8 @@ def llm(
     >>> llm("deepseek-v3", on="h200", fit=True)
     <FewestChips for deepseek-v3: 5 x NVIDIA H200 SXM, split 8>
 
-    Of several machines, ``on=["h100", "h200"]``, the answers stand side by side.
+    Of several machines, ``on=["h100", "h200"]``, or formats, ``kv=["bf16", "fp8"]``, the answers stand side by side.
+    Without a prompt or a context, the context is 4096, or the most that the model takes.
     ``count`` says which pairs of query and key count, ``causal`` or ``full``. Times are seconds, ``price`` dollars of a
     chip for an hour, ``power`` watts of one chip, or ``"tdp"``.
     """
@@ -352,22 +355,31 @@ def llm(
     options |= {} if algorithm is None else {"algorithm": algorithm}
     check_options(options, llm, serve)
     described, arguments = load(model), _pooled(options, pool)
-    sizes = {"batch": batch, "prompt": prompt, "context": context}
+    is_usual = prompt is None and context is None and not fit
+    sizes = {"batch": batch, "prompt": prompt, "context": described.usual_length if is_usual else context}
     asked = ServingQuestion(described, sizes, arguments, wanted)
     is_front = tpot is not None or front
     _check(asked, tpot, is_front)
     if fit and prompt is None and context is None:
         return _fit_alone(asked)
     found = serve(described, **sizes, **_laid_across(arguments, sizes))
+    if is_usual:
+        found = replace(found, decode=_of_usual_length(found.decode))
     front_of = _front(asked, tpot) if is_front else None
     return replace(found, worked_out=tuple(further_answers(asked, found)), front=front_of)
+
+
+def _of_usual_length(decode: Bound) -> Bound:
+    """A step with a line that its context is nobody's."""
+    said = f"a context of {decode.sizes['context']:,} tokens, as neither a prompt nor a context was given"
+    return replace(decode, assumptions=(Assumption("model", said), *decode.assumptions))
 
 
 def decodes_several(sizes: dict[str, Any], arguments: dict[str, Any]) -> bool:
     """Whether choices of decoding are asked for: several batches, contexts or tensor ways, and no prefill."""
     lists = {name for name, value in arguments.items() if name in OPTIONS and is_several(value)}
     many = lists == {"tensor"} or is_several(sizes["batch"]) or is_several(sizes["context"])
-    return many and lists <= {"tensor"} and sizes["prompt"] is None and sizes["context"] is not None
+    return many and lists <= {"tensor"} and sizes["prompt"] is None
 
 
 #: Steps of one answer, and layouts of it: each layout is priced apart. A sweep takes millions.
@@ -415,8 +427,6 @@ def _fit_alone(asked: ServingQuestion) -> FewestChips:
 def _front(asked: ServingQuestion, tpot: Any) -> Any:
     from roofline.models.serving.pareto import latency_throughput
 
-    if asked.context is None:
-        raise InputError("a front needs a context to decode after", hint=f"for instance {spelled('context', 8192)}")
     sizes = {"batch": asked.sizes["batch"], "context": asked.context, "form": asked.wanted["form"], "tpot": tpot}
     return latency_throughput(asked.model, **sizes, **asked.decoding)
 

@@ -16,6 +16,7 @@ from roofline.models.operations_table import longest_operations, off_matrix_unit
 from roofline.models.training.stage import Stage
 from roofline.quantity import format_amount, format_count, format_number, format_percent
 from roofline.sections import BLANK, Headline, Listing, Section, Sentences, assumes, incomplete
+from roofline.signatures import spelled
 from roofline.sizes import Size, ceil_div, is_array, is_symbol, maximum
 from roofline.statements import without
 
@@ -347,9 +348,14 @@ def _step_in_words(found: Training) -> Iterator[Section]:
             f"{format_amount(found.idle, 's')} of the step is waiting for other stages "
             f"({format_percent(found.bubble, 1)}), {found.schedule} with {found.microbatches:,} microbatches"
         )
+    if found.question.zero == 3 and found.ways["pipeline"] > 1 and found.ways["fsdp"] > 1:
+        lines.append(
+            f"{found.ways['fsdp']} chips share the weights ({spelled('zero', 3)}, the default) and gather them for "
+            f"every microbatch; with {spelled('zero', 1)} each holds its own"
+        )
     if found.exposed > 0:
         lines.append(f"{format_amount(found.exposed, 's')} of the step is collectives that computing does not cover")
-    yield Sentences([*lines, *off_matrix_unit(bound, "--weights")], indent=4)
+    yield Sentences([*lines, *off_matrix_unit(bound, "weights")], indent=4)
 
 
 def _flops_in_words(found: Training) -> str:
@@ -384,7 +390,10 @@ def _misfit_in_words(found: Training) -> list[Section]:
         f"DOES NOT FIT as asked: by this layout and checkpoint policy it would need {needs}, {needed.level} has {has}"
     )
     return [
-        Sentences([f"{line}; it ran, so give --microbatches, --checkpoint and the layout as they were"], "alert"),
+        Sentences(
+            [f"{line}; it ran, so give {spelled('microbatches')}, {spelled('checkpoint')} and the layout as they were"],
+            "alert",
+        ),
         BLANK,
     ]
 

@@ -31,6 +31,7 @@ from roofline.models.description import Model
 from roofline.models.model_outline import outline
 from roofline.quantity import Figure, figure, format_amount, format_count, format_number, format_percent
 from roofline.sections import Section, word_pairs
+from roofline.signatures import either
 from roofline.sizes import plain_numbers, product
 from roofline.work import Key
 
@@ -247,7 +248,10 @@ def budget(
     dtype = dtypes.get(weights or described.dtype).arithmetic
     peak = rate(machine, Key("flops", "matrix", dtype))
     if peak is None:
-        raise HardwareError(f"{machine.name} has no peak for {dtype}", hint=f"give one: --set {dtype}=…")
+        raise HardwareError(
+            f"{machine.name} has no peak for {dtype}",
+            hint="give one: " + either(f"--set {dtype}=…", f"set={{{dtype!r}: …}}"),
+        )
     mfu, days, chip_hours = (figure(value, "") for value in (mfu, days, chip_hours))
     price, power = figure(price, "USD/h"), figure(power, "W")
     figures = {"tokens": tokens, "mfu": mfu, "days": days, "chip_hours": chip_hours, "chips": chips, "price": price}

@@ -243,7 +243,7 @@ class _LaidOutStep(NamedTuple):
         stored = dtypes.get(asked.weights or model.dtype).name
         formats = Formats(stored, dtypes.get(asked.gradients or stored).name, asked.moments, asked.master, asked.using)
         model = replace(model.in_format(stored), dtype=stored, quantisation=None)
-        length = check("sequence", min(4096, model.context or 4096) if asked.sequence is None else asked.sequence)
+        length = check("sequence", model.usual_length if asked.sequence is None else asked.sequence)
         total = check("batch_tokens", asked.batch_tokens)
         if is_array(length) and is_array(total):
             common_shape({"batch_tokens": total, "sequence": length})

@@ -42,6 +42,7 @@ from typing import NamedTuple
 from roofline.errors import InputError, SizeError, suggest
 from roofline.notation.scope import show_axes
 from roofline.notation.structure import Shape, TensorDim
+from roofline.signatures import either, spelled
 from roofline.sizes import UNEVEN, Size, ceil_div, is_array, is_exact, is_one, is_symbol, product
 
 #: The state of a mesh axis over which a tensor is a partial sum; no label is called so.
@@ -137,7 +138,7 @@ def local_size(size: Size, ways: Size, *, label: str = "", uneven: str = "error"
         return ceil_div(size, ways)
     if not divides(size, ways):
         what, size, ways = f"size {label} of" if label else "a size of", *_first_uneven(size, ways)
-        hint = f"give a multiple of {ways}, or let it be padded with uneven='pad' (--uneven pad)"
+        hint = f"give a multiple of {ways}, or let it be padded with {spelled('uneven', 'pad')}"
         raise SizeError(f"{what} {size} does not divide over {ways} chips", hint=hint)
     return size // ways
 
@@ -164,6 +165,15 @@ def _first_uneven(size: Size, ways: Size) -> tuple[int, int]:
         return int(value.ravel()[where % value.size]) if is_array(value) else value
 
     return at(size), at(ways)
+
+
+def axis_hint(axis: str) -> str:
+    """How a mesh axis is declared, for a message.
+
+    >>> axis_hint("X")
+    "declare it, as in mesh={'X': 4}"
+    """
+    return f"declare it, as in {either(f'--mesh {axis}=4', f'mesh={{{axis!r}: 4}}')}"
 
 
 def check_uneven(uneven: str) -> str:

@@ -50,9 +50,10 @@ from roofline.programs.jax.walker import (
     source_line,
 )
 from roofline.programs.rule_table import branch_cost, stated
-from roofline.programs.specs import CALL_HINT, Spec, check_values, is_call, own_error, spec, stated_values
+from roofline.programs.specs import Spec, call_hint, check_values, is_call, own_error, spec, stated_values
 from roofline.programs.traced import Traced
 from roofline.quantity import format_amount as show
+from roofline.signatures import either
 from roofline.sizes import Size, is_symbol, product
 from roofline.work import Op, Tensor, Work
 
@@ -263,9 +264,9 @@ def _explained(error: Exception) -> InputError:
     reason = f"{type(error).__name__}: {said[0]}" if said else type(error).__name__
     hint = "check the inputs' shapes and dtypes"
     if "must be Tensor, not" in reason:
-        hint = "trace PyTorch with frontend='torch' (no --jax)"
+        hint = "trace PyTorch " + either("without --jax", "with frontend='torch'")
     elif is_call(reason):
-        hint = CALL_HINT
+        hint = call_hint()
     return InputError(f"{line}the program fails on shapes alone: {reason}", hint=hint)
 
 

@@ -35,6 +35,7 @@ from roofline.programs.rule_table import branch_cost, stated
 from roofline.programs.traced import Traced, enter
 from roofline.progress import counted, stopped
 from roofline.quantity import format_amount as show
+from roofline.signatures import either
 from roofline.sizes import Size, is_symbol
 from roofline.work import Op, Tensor
 
@@ -132,7 +133,9 @@ class GraphWalker:
 
     def _whole(self, softmaxes: Sequence[str], ops: Sequence[Op]) -> None:
         """Say that scores which may be masked are counted whole."""
-        more = f" and {len(softmaxes) - 1} more (--flat lists them)" if len(softmaxes) > 1 else ""
+        more = (
+            f" and {len(softmaxes) - 1} more ({either('--flat', 'to_dict()')} lists them)" if len(softmaxes) > 1 else ""
+        )
         note = (
             f"what is added to or chosen in scores before {softmaxes[0]}{more} may be a mask: they are counted whole, "
             f"as the file computes them; a kernel that knows the mask would skip its part of {show(count(ops), 'FLOP')}"

@@ -50,9 +50,10 @@ from roofline.programs.pytorch.standins import (
     written,
 )
 from roofline.programs.pytorch.tensors import tensors_given_back
-from roofline.programs.specs import CALL_HINT, is_call, own_error
+from roofline.programs.specs import call_hint, is_call, own_error
 from roofline.programs.traced import Traced
 from roofline.progress import stopped
+from roofline.signatures import either
 from roofline.sizes import Size
 
 OPTIMIZERS = {
@@ -287,7 +288,7 @@ def _explained(recorder: Recorder, error: Exception) -> InputError:
     if any(word in reason for word in ("numpy", "tolist", "unallocated storage", "data_ptr")):
         hint = "it asks for the values of a tensor: trace what is before and what is after it as functions of their own"
     elif "jax" in reason.lower() or "abstract array" in reason:
-        hint = "trace a function of JAX with frontend='jax' (--jax)"
+        hint = "trace a function of JAX with " + either("--jax", "frontend='jax'")
     elif is_call(reason):
-        hint = CALL_HINT
+        hint = call_hint()
     return InputError(f"{line}the program fails on shapes alone: {reason.rstrip('.')}", hint=hint)
