@@ -407,7 +407,9 @@ def test_the_explorer_names_the_libraries_it_needs(
 def test_runs_as_json_are_told_from_a_trace(tmp_path: Path) -> None:
     path = tmp_path / "runs.json"
     path.write_text('[{"name": "a", "flops": 1e9, "seconds": 1e-3}]', encoding="utf-8")
-    with pytest.raises(InputError, match="holds runs as JSON; --csv writes them as they are read here; else write it"):
+    with pytest.raises(
+        InputError, match="holds runs as JSON; write_runs writes them as they are read here; else write it"
+    ):
         roofline.profile(str(path), on="h100")
 
 

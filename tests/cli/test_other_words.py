@@ -62,7 +62,7 @@ MESSAGES = [
         "nothing here is called 'memory'; did you mean 'bandwidth'?",
     ),
     (["solve", "--for", "ridge", "--on", "h100"], "the ridge of a machine is --for intensity"),
-    (["plot", MATMUL, "--on", "h100", "B=1:512", "D=8", "F=8"], "or draw over one: vary='B', --vary B"),
+    (["plot", MATMUL, "--on", "h100", "B=1:512", "D=8", "F=8"], "or draw over one: --vary B"),
     (["model", "scout"], "no model 'scout'; shipped are: llama-4-scout, llama-4-scout-17b-16e-instruct,"),
     (["model", "vgg16"], "no model 'vgg16'; `roofline model` lists the shipped ones; a config.json does as well"),
 ]

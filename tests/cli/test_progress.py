@@ -132,7 +132,11 @@ STOPS = {
     "accuracy": ("accuracy h100 --runs runs.csv", "estimates.accuracy._hold", "kinds of kernels"),
     "profile": ("profile points.csv --on h100", "measurement.points.bound_of", "runs, the longest"),
     "trace": ("trace model.py:f --input 'fp32[8, 8]'", "programs.pytorch.recorder.Recorder.emit", "operations"),
-}
+    "trace --jax": (
+        "trace jaxed.py:f --jax --input 'fp32[8, 8]'", "programs.jax.walker.JaxprWalker.emit", "operations",
+    ),
+    "calibrate": ("calibrate kinds.csv --on h100", "estimates.calibration._fitted", "kinds of kernels"),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", list(STOPS))
@@ -147,6 +151,9 @@ def test_ctrl_c_shows_what_is_done(
         "name,dtype,flops,bytes,seconds\na,bf16,1e12,1e9,2e-3\nb,bf16,2e12,1e9,1e-3\n", encoding="utf-8"
     )
     Path("model.py").write_text("def f(x):\n    return (x @ x).relu() @ x\n", encoding="utf-8")
+    kinds = (f"{m},1024,1024,{dtype},{m / 400 + 2}" for dtype in ("bf16", "fp8") for m in range(512, 5120, 512))
+    Path("kinds.csv").write_text("\n".join(["m,n,k,dtype,us", *kinds]), encoding="utf-8")
+    Path("jaxed.py").write_text("def f(x):\n    return (x @ x).sum() + (x @ x)\n", encoding="utf-8")
     target, method = f"roofline.{place}".rsplit(".", 1)
     home: Any = resolve(target)
     real, calls = getattr(home, method), []

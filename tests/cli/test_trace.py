@@ -167,7 +167,7 @@ def test_trips_of_a_loop(capsys, loop, trips):
     ("run", ["--jax", "--input", "fp32[B]", "B=1,2"], "size B is several numbers; trace the program once for each"),
     ("plain", [], "give one input for each argument"),
     ("run", ["--jax"], "give one input for each argument"),
-    ("plain", ["--jax", "--input", "fp32[8]"], "trace PyTorch with frontend='torch' (no --jax)"),
+    ("plain", ["--jax", "--input", "fp32[8]"], "trace PyTorch without --jax"),
     ("run", ["--input", "fp32[8, 8]"], "trace a function of JAX with --jax"),
     ("build", ["--input", "fp32[8]"], "loop.py:11: "),
 ])  # fmt: skip

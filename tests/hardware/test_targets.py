@@ -109,7 +109,7 @@ def test_a_number_of_chips_as_people_write_it(written, target):
         ("v5e-16", "unknown chip 'v5e-16'; several chips stand behind a colon: 'v5e:16'"),
         ("v5p-128", "unknown chip 'v5p-128'; Google counts its TensorCores, two a chip: write 'v5p:64' for 64 chips"),
         ("my.json", "'my.json' is no machine file; one is TOML, and its name ends in .toml"),
-        ("/", "'/' is a folder; lay its files over the catalog with --chips (files=)"),
+        ("/", "'/' is a folder; lay its files over the catalog with files="),
         ("A100 40", "unknown chip 'A100 40'; did you mean 'a100-40gb'? (`roofline chips` lists all)"),
         ("h100 sxm 80g", "unknown chip 'h100 sxm 80g'; did you mean 'h100'? (`roofline chips` lists all)"),
         ("Volta", "unknown chip 'Volta'; chips of that family are: v100, v100-pcie, v100s"),

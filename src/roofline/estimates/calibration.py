@@ -34,7 +34,7 @@ from roofline.estimates.own_runs import (
 from roofline.estimates.transfer import mixed
 from roofline.hardware import chip
 from roofline.hardware.machine import Machine
-from roofline.progress import counted
+from roofline.progress import counted, stopped
 from roofline.quantity import format_percent
 from roofline.sections import BLANK, Column, Headline, Listing, Row, Section, Table
 from roofline.signatures import takes
@@ -143,18 +143,24 @@ def calibrate(
     rejected: dict[str, int] = defaultdict(int)
     estimators = {start: Estimator(start)} if start else {}
     fitted, starts = [], []
-    for key, members in counted(by_kind(kernels_from(runs, machine), library, rejected).items()):
-        named = start or (key[3] if key[3] in libraries(shipped()) else "vllm")
-        estimator = estimators.setdefault(named, Estimator(named))
-        kept = plausible(members, machine, estimator, rejected)
-        if len(kept) < LEAST_ROWS:
-            rejected[f"fewer than {LEAST_ROWS} rows: {key[0].replace('_', ' ')} {key[1]}"] += len(kept)
-            continue
-        known = estimator.sources(kept[0].run, machine)
-        fitted.append(_fitted(known or [(typical(kept[0].run, machine, key[3]), 1.0)], kept, machine, key[3]))
-        whose = " and ".join(f"{one.chip} {one.library}" for one, _ in known) or "typical values"
-        where = f" ({known[0][0].transferred_from or 'this chip'})" if known else ""
-        starts.append(f"{whose}{where}")
+    grouped = by_kind(kernels_from(runs, machine), library, rejected)
+    try:
+        for key, members in counted(grouped.items()):
+            named = start or (key[3] if key[3] in libraries(shipped()) else "vllm")
+            estimator = estimators.setdefault(named, Estimator(named))
+            kept = plausible(members, machine, estimator, rejected)
+            if len(kept) < LEAST_ROWS:
+                rejected[f"fewer than {LEAST_ROWS} rows: {key[0].replace('_', ' ')} {key[1]}"] += len(kept)
+                continue
+            known = estimator.sources(kept[0].run, machine)
+            fitted.append(_fitted(known or [(typical(kept[0].run, machine, key[3]), 1.0)], kept, machine, key[3]))
+            whose = " and ".join(f"{one.chip} {one.library}" for one, _ in known) or "typical values"
+            where = f" ({known[0][0].transferred_from or 'this chip'})" if known else ""
+            starts.append(f"{whose}{where}")
+    except KeyboardInterrupt:
+        if not fitted:
+            raise
+        stopped(len(fitted), len(grouped), "kinds of kernels")
     if not fitted:
         why = "; ".join(left_out(rejected)) or "the file has no rows"
         raise InputError(f"nothing can be fitted: {why}", hint="ten runs of each kind of kernel suffice")

@@ -52,6 +52,7 @@ from roofline.programs.jax.walker import (
 from roofline.programs.rule_table import branch_cost, stated
 from roofline.programs.specs import Spec, call_hint, check_values, is_call, own_error, spec, stated_values
 from roofline.programs.traced import Traced
+from roofline.progress import stopped
 from roofline.quantity import format_amount as show
 from roofline.signatures import either
 from roofline.sizes import Size, is_symbol, product
@@ -116,8 +117,14 @@ def trace(
     ]
     for tensor, shape in zip(tensors, shapes, strict=True):
         walker.left_to_compiler(automatic(shape.sharding), [tensor], JaxprContext())
-    results = walker.inline(pruned, tensors, JaxprContext())
-    results = walker.written_out(results, [value_of(var.aval) for var in pruned.outvars])
+    try:
+        results = walker.inline(pruned, tensors, JaxprContext())
+        results = walker.written_out(results, [value_of(var.aval) for var in pruned.outvars])
+    except KeyboardInterrupt:
+        if not walker.ops:
+            raise
+        results = []
+        walker.assume(f"{stopped(len(walker.ops), None, 'operations')}: the rest is not counted")
     hidden = masked(pruned, closed.consts)
     if hidden:
         walker.assume(hidden)
