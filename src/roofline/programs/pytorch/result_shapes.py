@@ -20,7 +20,7 @@ from roofline.errors import InputError
 from roofline.ops.convolution import Window
 from roofline.programs.pytorch.price_tables import FUNCTIONS, OPTIMIZERS, REDUCTIONS
 from roofline.programs.pytorch.registry import UNTOLD, Call, TensorOperand, operands_in
-from roofline.programs.pytorch.rules.sequences import MODES, Recurrence, recurrence_of
+from roofline.programs.pytorch.rules.sequences import recurrence_of
 from roofline.sizes import ceil_div
 from roofline.work import Tensor
 
@@ -197,7 +197,7 @@ def _together(operands: Sequence[TensorOperand], dtype: str | None = None) -> Re
     return _broadcast([item.shape for item in operands]), dtype or _widest(operands)
 
 
-# ------------------------------------------------------------------------------------------------- element by element
+# ------------------------------------------------------------------------------------------------- like an operand
 
 #: Functions of two operands.
 _OF_TWO = frozenset(("add", "subtract", "multiply", "divide", "maximum", "minimum", "compare", "power"))
@@ -205,6 +205,29 @@ _TWO = [name for name, function in FUNCTIONS.items() if function in _OF_TWO or n
 
 
 _QUANTISING = ("quantize_per_tensor", "quantize_per_channel")
+
+
+@_results(*(name for name in FUNCTIONS if name not in (*_TWO, *_QUANTISING, "dequantize", "where")),
+          "contiguous", "clone", "softmax", "_softmax", "log_softmax", "_log_softmax", "_safe_softmax", "cumsum",
+          "cumprod", "fill", "zero", "bernoulli", "normal", "uniform", "random", "exponential", tensors=1)  # fmt: skip
+@_results("_transform_bias_rescale_qkv", "roll", "flip", "tril", "triu", "copy", tensors=2)
+@_results("layer_norm", "rms_norm", tensors=4)
+def _as_the_first(call: Call) -> Result:
+    return _like(call.operands(0)[0])
+
+
+@_results("_cdist_backward", "nll_loss_backward", "nll_loss2d_backward", "max_pool2d_with_indices_backward",
+          "max_pool3d_with_indices_backward", "avg_pool2d_backward", "avg_pool3d_backward",
+          "adaptive_max_pool2d_backward", "adaptive_max_pool3d_backward", "_adaptive_avg_pool2d_backward",
+          "_adaptive_avg_pool3d_backward")  # fmt: skip
+def _as_the_second(call: Call) -> Result:
+    """A gradient is like what it is of."""
+    return _like(call.operands(1)[0])
+
+
+_results("scatter", "scatter_add", "index_add", tensors=4)(lambda call: _like(call.operands(0, 2)[0]))
+_results("dequantize", tensors=1)(lambda call: _like(call.operands(0)[0], dtype="fp32"))
+
 #: The integers of a quantised tensor by the number that PyTorch gives their format.
 _INTEGERS = {12: "int8", 13: "uint8", 14: "int32"}
 
@@ -215,24 +238,16 @@ def _quantised(call: Call) -> Result:
     return _like(call.operands(0)[0], dtype=_INTEGERS[_told(call, 4 if call.name == "quantize_per_channel" else 3)])
 
 
-@_results("dequantize", tensors=1)
-def _dequantised(call: Call) -> Result:
-    return _like(call.operands(0)[0], dtype="fp32")
-
-
-@_results(*(name for name in FUNCTIONS if name not in (*_TWO, *_QUANTISING, "dequantize", "where")),
-          "contiguous", "clone", tensors=1)  # fmt: skip
-def _of_one(call: Call) -> Result:
-    return _like(call.operands(0)[0])
+# ------------------------------------------------------------------------------------------------- element by element
 
 
 @_results(*_TWO, "_add_relu", "xlogy", "logaddexp", "hypot", tensors=2)
 def _of_two(call: Call) -> Result:
+    if call.name == "isin":
+        return call.args[0].shape, "bool"
     operands = _given(call, 0, 1)
-    dtype = (
-        "bool" if FUNCTIONS.get(call.name) == "compare" and call.name != "heaviside" else _real(call, _widest(operands))
-    )
-    return (call.args[0].shape, "bool") if call.name == "isin" else _together(operands, dtype)
+    compares = FUNCTIONS.get(call.name) == "compare" and call.name != "heaviside"
+    return _together(operands, "bool" if compares else _real(call, _widest(operands)))
 
 
 def _real(call: Call, dtype: str) -> str:
@@ -248,14 +263,8 @@ def _chosen(call: Call) -> Result:
     return _together([condition, *values], _widest(values))
 
 
-@_results("masked_fill", tensors=3)
-def _filled_in(call: Call) -> Result:
-    return _together(_given(call, 0, 1), call.args[0].dtype)
-
-
-@_results("addcmul", "addcdiv", "lerp", tensors=3)
-def _of_three(call: Call) -> Result:
-    return _together(_given(call, 0, 1, 2))
+_results("masked_fill", tensors=3)(lambda call: _together(_given(call, 0, 1), call.args[0].dtype))
+_results("addcmul", "addcdiv", "lerp", tensors=3)(lambda call: _together(_given(call, 0, 1, 2)))
 
 
 @_results("gelu_backward", "silu_backward", "sigmoid_backward", "tanh_backward", "threshold_backward",
@@ -265,11 +274,6 @@ def _of_three(call: Call) -> Result:
 def _of_all(call: Call) -> Result:
     operands = [item for item in operands_in(call.args) if item.shape]
     return _together(operands, operands[0].dtype if operands else None)
-
-
-@_results("_transform_bias_rescale_qkv", "roll", "flip", "tril", "triu", tensors=2)
-def _as_large(call: Call) -> Result:
-    return _like(call.operands(0)[0])
 
 
 @_results("native_dropout", tensors=1, gradient="{}_backward")
@@ -285,11 +289,9 @@ def _gated(call: Call) -> Result:
 
 
 @_results("glu_backward", "_prelu_kernel", "_prelu_kernel_backward")
-def _as_the_larger(call: Call) -> Sequence[Result]:
+def _as_the_largest(call: Call) -> Sequence[Result]:
     largest = max(operands_in(call.args), key=lambda item: prod(item.shape))
-    if call.name != "_prelu_kernel_backward":
-        return [_like(largest)]
-    return [_like(largest), _like(largest)]
+    return [_like(largest)] * (2 if call.name == "_prelu_kernel_backward" else 1)
 
 
 _LISTS = ("add", "mul", "sub", "div", "sqrt", "addcmul", "addcdiv", "lerp", "neg", "pow", "norm", "maximum",
@@ -310,11 +312,6 @@ def _updated(call: Call) -> Sequence[Result]:
     return [_like(item) for place in places for item in operands_in(call.args[place])]
 
 
-@_results("copy", tensors=2)
-def _copied(call: Call) -> Result:
-    return _like(call.operands(0)[0])
-
-
 # ------------------------------------------------------------------------------------------------- products
 
 
@@ -324,16 +321,9 @@ _PRODUCT_FORMATS = {"_int_mm": "int32", "_scaled_mm": "bf16"}
 
 @_results("mm", "_int_mm", "bmm", tensors=2)
 @_results("_scaled_mm")
-def _product(call: Call) -> Result:
-    return _matrix(call, *call.operands(0, 1))
-
-
 @_results("addmm", "_addmm_activation", "baddbmm", tensors=3)
-def _product_added(call: Call) -> Result:
-    return _matrix(call, *call.operands(1, 2))
-
-
-def _matrix(call: Call, a: TensorOperand, b: TensorOperand) -> Result:
+def _product(call: Call) -> Result:
+    a, b = call.operands(1, 2) if "add" in call.name else call.operands(0, 1)
     if a.rank != b.rank or a.shape[-1] != b.shape[-2]:
         raise InputError(f"{call.full_name} of shapes that do not fit")
     return _like(a, (*a.shape[:-1], b.shape[-1]), _PRODUCT_FORMATS.get(call.name))
@@ -355,10 +345,7 @@ def _matrix_by_vector(call: Call) -> Result:
     return _like(a, (rows,))
 
 
-@_results("dot", "vdot", tensors=2)
-def _inner_product(call: Call) -> Result:
-    a, _ = call.operands(0, 1)
-    return _like(a, ())
+_results("dot", "vdot", tensors=2)(lambda call: _like(call.operands(0, 1)[0], ()))
 
 
 @_results("matmul", tensors=2)
@@ -381,11 +368,6 @@ def _layer(call: Call) -> Result:
 def _pairs(call: Call) -> Result:
     x, y = call.operands(0, 1)
     return _like(x, (*_broadcast([x.shape[:-2], y.shape[:-2]]), x.shape[-2], y.shape[-2]))
-
-
-@_results("_cdist_backward")
-def _pairs_backward(call: Call) -> Result:
-    return _like(call.operands(1)[0])
 
 
 # ------------------------------------------------------------------------------------------------- attention
@@ -478,13 +460,6 @@ def _pooled_to(call: Call) -> Sequence[Result]:
     return [out, (out[0], "int64")] if "max" in call.name else [out]
 
 
-@_results("max_pool2d_with_indices_backward", "max_pool3d_with_indices_backward", "avg_pool2d_backward",
-          "avg_pool3d_backward", "adaptive_max_pool2d_backward", "adaptive_max_pool3d_backward",
-          "_adaptive_avg_pool2d_backward", "_adaptive_avg_pool3d_backward")  # fmt: skip
-def _pooled_backward(call: Call) -> Result:
-    return _like(call.operands(1)[0])
-
-
 _RESAMPLED = ("nearest1d", "nearest2d", "nearest3d", "nearest_exact1d", "nearest_exact2d", "nearest_exact3d",
               "linear1d", "bilinear2d", "trilinear3d", "bicubic2d")  # fmt: skip
 _UPSAMPLE = tuple(f"{'_' * ('exact' in kind)}upsample_{kind}" for kind in _RESAMPLED)
@@ -501,11 +476,6 @@ def _resampled(call: Call) -> Result:
 
 
 # ------------------------------------------------------------------------------------------------- norms
-
-
-@_results("layer_norm", "rms_norm", tensors=4)
-def _normed(call: Call) -> Result:
-    return _like(call.operands(0)[0])
 
 
 @_results("native_layer_norm", "_fused_rms_norm", "native_group_norm", tensors=4, gradient="{}_backward")
@@ -565,11 +535,6 @@ def _reduced(call: Call) -> Sequence[Result]:
     return found
 
 
-@_results("softmax", "_softmax", "log_softmax", "_log_softmax", "_safe_softmax", "cumsum", "cumprod", tensors=1)
-def _row_by_row(call: Call) -> Result:
-    return _like(call.operands(0)[0])
-
-
 @_results("sort", "topk", tensors=1)
 def _sorted(call: Call) -> Sequence[Result]:
     (x,), dim = call.operands(0), call.stated("dim")
@@ -582,11 +547,6 @@ def _picked(call: Call) -> Sequence[Result]:
     """The loss and the weight of all rows, or a loss for each row."""
     (scores,), target = call.operands(0), call.operands(1)[0]
     return [_like(scores, target.shape if _told(call, 3, 1) == 0 else ()), _like(scores, ())]
-
-
-@_results("nll_loss_backward", "nll_loss2d_backward")
-def _picked_backward(call: Call) -> Result:
-    return _like(call.operands(1)[0])
 
 
 _LOSSES = ("mse_loss", "smooth_l1_loss", "huber_loss", "binary_cross_entropy")
@@ -603,11 +563,6 @@ def _lost(call: Call) -> Result:
 
 
 # ------------------------------------------------------------------------------------------------- moving
-
-
-@_results("fill", "zero", "bernoulli", "normal", "uniform", "random", "exponential", tensors=1)
-def _filled(call: Call) -> Result:
-    return _like(call.operands(0)[0])
 
 
 @_results("cat", "stack")
@@ -652,24 +607,10 @@ def _gathered(call: Call) -> Result:
     return _like(x, [index.elements if place == dim % x.rank else size for place, size in enumerate(x.shape)])
 
 
-@_results("scatter", "scatter_add", "index_add", tensors=4)
-def _scattered(call: Call) -> Result:
-    return _like(call.operands(0, 2)[0])
-
-
 # ------------------------------------------------------------------------------------------------- recurrent layers
 
 
-@_results("lstm", "gru", "rnn_tanh", "rnn_relu")
-def _recurrent(call: Call) -> Sequence[Result]:
-    return recurrence_of(call).results()
-
-
-@_results("_cudnn_rnn")
-def _recurrent_cudnn(call: Call) -> Sequence[Result]:
-    state = tuple(operands_in(call.args[4:6]))
-    directions = 2 if call.args[13] else 1
-    return Recurrence(MODES[call.args[6]], call.args[0], state, call.tensors(1), call.args[9], directions).results()
+_results("lstm", "gru", "rnn_tanh", "rnn_relu", "_cudnn_rnn")(lambda call: recurrence_of(call).results())
 
 
 @_results("mkldnn_rnn_layer")
@@ -678,9 +619,7 @@ def _recurrent_layer(call: Call) -> Sequence[Result]:
     return [_like(x, (*x.shape[:-1], call.stated("hidden_size"))), *_all_like(_given(call, 5, 6))]
 
 
-@_results("mkldnn_rnn_layer_backward")
-def _recurrent_layer_backward(call: Call) -> Sequence[Result]:
-    return _all_like(_given(call, 0, 1, 2, 3, 4, 5, 6))
+_results("mkldnn_rnn_layer_backward")(lambda call: _all_like(_given(call, 0, 1, 2, 3, 4, 5, 6)))
 
 
 def _told(call: Call, place: int, default: Any = ...) -> Any:

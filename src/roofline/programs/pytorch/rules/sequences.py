@@ -237,45 +237,36 @@ class Recurrence:
 
 
 def recurrence_of(call: Call) -> Recurrence:
-    """Read a call of lstm, gru or rnn; a packed sequence has the sizes of its steps as second argument."""
-    is_packed = "batch_sizes" in call.names or isinstance(call.args[3], list | tuple)
-    hidden, weights, _, layers, _, _, both = call.args[2:9] if is_packed else call.args[1:8]
-    return Recurrence(
-        call.name, call.operands(0)[0], tuple(operands_in(hidden)), tuple(operands_in(weights)),
-        layers, 2 if both else 1,
-    )  # fmt: skip
+    """Read a call of a recurrent layer; a packed sequence has the sizes of its steps as second argument.
+
+    cuDNN takes all layers and directions at once, oneDNN one of each.
+    """
+    if call.name == "_cudnn_rnn":
+        kind, layers, is_both = MODES[call.args[6]], call.args[9], call.args[13]
+        hidden, weights = call.args[4:6], call.tensors(1)
+    elif call.name.startswith("mkldnn"):
+        kind, layers, is_both = MODES[call.stated("mode")], 1, False
+        hidden, weights = call.args[5:7], call.args[1:5]
+    else:
+        is_packed = "batch_sizes" in call.names or isinstance(call.args[3], list | tuple)
+        hidden, weights, _, layers, _, _, is_both = call.args[2:9] if is_packed else call.args[1:8]
+        kind = call.name
+    x, state = call.operands(0)[0], tuple(operands_in(hidden))
+    return Recurrence(kind, x, state, tuple(operands_in(weights)), layers, 2 if is_both else 1)
 
 
-@rule("lstm", "gru", "rnn_tanh", "rnn_relu")
+@rule("lstm", "gru", "rnn_tanh", "rnn_relu", "_cudnn_rnn", "mkldnn_rnn_layer")
 def recurrent(call: Call) -> Priced:
     """A recurrent layer over a sequence."""
     return forward(call, recurrence_of(call))
 
 
-@rule("_cudnn_rnn")
-def cudnn(call: Call) -> Priced:
-    """All layers and directions at once."""
-    state = tuple(operands_in(call.args[4:6]))
-    directions = 2 if call.args[13] else 1
-    kind = MODES[call.args[6]]
-    return forward(call, Recurrence(kind, call.args[0], state, call.tensors(1), call.args[9], directions))
-
-
-@rule("mkldnn_rnn_layer")
-def onednn(call: Call) -> Priced:
-    """One layer in one direction."""
-    state = tuple(operands_in(call.args[5:7]))
-    weights = tuple(operands_in(call.args[1:5]))
-    return forward(call, Recurrence(MODES[call.stated("mode")], call.args[0], state, weights, 1, 1))
-
-
 @rule("mkldnn_rnn_layer_backward")
 def onednn_backward(call: Call) -> Priced:
     """The gradients of one layer: of the weights and of what they met, twice the work."""
-    weights = tuple(operands_in(call.args[1:5]))
-    layer = Recurrence(MODES[call.stated("mode")], call.args[0], (), weights, 1, 1)
-    macs = 2 * sum(weights[place].elements for place in layer.products())
-    return replace(layer.cell(call.name, weights, macs, passes=2), reads=call.reads, writes=call.writes)
+    layer = recurrence_of(call)
+    macs = 2 * sum(layer.weights[place].elements for place in layer.products())
+    return replace(layer.cell(call.name, layer.weights, macs, passes=2), reads=call.reads, writes=call.writes)
 
 
 def forward(call: Call, layer: Recurrence) -> list[Op]:
