@@ -21,6 +21,7 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 import onnx
 import onnx.inliner
 from google.protobuf.message import DecodeError
@@ -123,11 +124,6 @@ def _joined(node: Node) -> Sequence[Size | None]:
     return [sum(lengths[1:], lengths[0]) if place == axis else None for place in range(rank)]
 
 
-def _broadcast(node: Node) -> Sequence[Size | None]:
-    """Of each dimension the one size that is not 1."""
-    return _met(node.ins)
-
-
 def _product(node: Node) -> Sequence[Size | None]:
     """Batches as anything broadcasts, the rows of the first, the columns of the second."""
     if any(len(dims) < 2 for dims in node.ins):
@@ -141,8 +137,7 @@ def _met(dims: Sequence[Dims]) -> list[Size | None]:
     found: list[Size | None] = []
     for sizes in zip_longest(*(reversed(item) for item in dims), fillvalue=1):
         different = {str(size): size for size in sizes if is_symbol(size) or size != 1}
-        numbers = [size for size in different.values() if not is_symbol(size)]
-        chosen = numbers or [*different.values(), 1][: len(different) or 1]
+        chosen = [size for size in different.values() if not is_symbol(size)] or [*different.values()] or [1]
         found.insert(0, chosen[0] if len(chosen) == 1 else None)
     return found
 
@@ -182,16 +177,10 @@ _MEETING = (
 )  # fmt: skip
 
 _RULES: dict[str, Callable[[Node], Sequence[Size | None]]] = {
-    **dict.fromkeys(_MEETING, _broadcast),
-    "MatMul": _product,
-    "Reshape": _reshaped,
-    "Flatten": _flattened,
-    "Concat": _joined,
-    "Resize": _resized,
-    "Conv": _windows,
-    "MaxPool": _windows,
-    "AveragePool": _windows,
-}
+    **dict.fromkeys(_MEETING, lambda node: _met(node.ins)),
+    "MatMul": _product, "Reshape": _reshaped, "Flatten": _flattened, "Concat": _joined, "Resize": _resized,
+    **dict.fromkeys(("Conv", "MaxPool", "AveragePool"), _windows),
+}  # fmt: skip
 
 
 _HOLDS_GRAPHS = (onnx.AttributeProto.GRAPH, onnx.AttributeProto.GRAPHS)
@@ -241,10 +230,8 @@ def inferred(model: Any, batch: int | None, sizes: Mapping[str, Size]) -> tuple[
     used = _fill(inputs, batch, sizes)
     unused = [name for name in sizes if name not in used]
     if unused:
-        names = [name for name in used if name]
-        raise SizeError(
-            f"no input has a size {unused[0]!r}", hint=suggest(unused[0], names, what="sizes of the inputs")
-        )
+        hint = suggest(unused[0], [*filter(None, used)], what="sizes of the inputs")
+        raise SizeError(f"no input has a size {unused[0]!r}", hint=hint)
     if batch is not None and "" not in used:
         first = ", ".join(f"{item.name}[{', '.join(_word(dim) for dim in _dims(item))}]" for item in inputs)
         raise SizeError(f"no input's first size is free to be the batch: {first}", hint="leave the batch out")
@@ -470,7 +457,7 @@ def settled(model: Any, found: Any, infer: Callable[[Any], Any]) -> Any:
     """
     originals: dict[str, Any] = {}
     held = [item for item in model.graph.initializer if item.data_location != onnx.TensorProto.EXTERNAL]
-    known = {item.name: numpy_helper.to_array(item) for item in held if _small(item.dims)}
+    known = {item.name: numpy_helper.to_array(item) for item in held if product(item.dims) <= LARGEST}
     while _has_open_sizes(found.graph):
         made = _fold(model.graph, _known_dims(found.graph), known, originals)
         if not made:
@@ -519,12 +506,8 @@ def _result(node: Any, known: dict[str, Any], dims: dict[str, Any]) -> Any:
 
 
 def _shape(node: Any, dims: Any) -> Any:
-    import numpy as np
-
-    if dims is None:
-        return None
     limits = {item.name: item.i for item in node.attribute}
-    asked = dims[limits.get("start", 0) : limits.get("end", len(dims))]
+    asked = [""] if dims is None else dims[limits.get("start", 0) : limits.get("end", len(dims))]
     return np.array(asked, dtype=np.int64) if all(isinstance(size, int) for size in asked) else None
 
 
@@ -543,10 +526,3 @@ def _has_open_sizes(graph: Any) -> bool:
     dims = _known_dims(graph)
     unknown = any(isinstance(size, str) and (not size or size.startswith(UNKNOWN)) for n in dims.values() for size in n)
     return unknown or any(word and word not in dims for node in graph.node for word in node.output)
-
-
-def _small(dims: Any) -> bool:
-    size = 1
-    for n in dims:
-        size *= n
-    return size <= LARGEST

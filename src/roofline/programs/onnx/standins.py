@@ -142,9 +142,11 @@ def _same(*outputs: int, of: int = 0) -> Callable[[Builder], None]:
     return run
 
 
-def _product(first: int, second: int) -> Callable[[Builder], None]:
+def _as(kind: str, *places: int) -> Callable[[Builder], None]:
+    """A standard operator of the inputs at these places."""
+
     def run(build: Builder) -> None:
-        build.add("MatMul", build.given(first), build.given(second), output=0)
+        build.add(kind, *map(build.given, places), output=0)
 
     return run
 
@@ -189,10 +191,6 @@ def _grouped_query(build: Builder) -> None:
     build.add("Reshape", queries, build.numbers(0, 0, -1), output=0)
 
 
-def _embedded(build: Builder) -> None:
-    build.add("Gather", build.given(2), build.given(0), output=0)
-
-
 def _joined(build: Builder) -> None:
     """Inputs are the scale and zero of the result, then tensor, scale and zero of each."""
     build.add("Concat", *build.node.input[2::3], output=0, axis=build.attributes["axis"])
@@ -206,15 +204,7 @@ def _general(build: Builder) -> None:
 
 def _convolved(build: Builder) -> None:
     kept = {name: value for name, value in build.attributes.items() if not name.startswith("activation")}
-    build.add("Conv", *(word for word in build.node.input[:3]), output=0, **kept)
-
-
-def _sum(build: Builder) -> None:
-    build.add("Add", build.given(0), build.given(3), output=0)
-
-
-def _average(build: Builder) -> None:
-    build.add("GlobalAveragePool", build.given(0), output=0)
+    build.add("Conv", *build.node.input[:3], output=0, **kept)
 
 
 STANDINS: dict[str, Callable[[Builder], None]] = {
@@ -226,11 +216,11 @@ STANDINS: dict[str, Callable[[Builder], None]] = {
         _same(),
     ),
     **dict.fromkeys(("SkipLayerNormalization", "SkipSimplifiedLayerNormalization"), _same(0, 3)),
-    **dict.fromkeys(("QLinearAdd", "QLinearMul"), _sum),
-    **dict.fromkeys(("DynamicQuantizeMatMul", "MatMulIntegerToFloat"), _product(0, 1)),
+    **dict.fromkeys(("QLinearAdd", "QLinearMul"), _as("Add", 0, 3)),
+    **dict.fromkeys(("DynamicQuantizeMatMul", "MatMulIntegerToFloat"), _as("MatMul", 0, 1)),
     **dict.fromkeys(("Attention", "QAttention"), _projected_attention),
-    "QLinearMatMul": _product(0, 3), "FusedMatMul": _fused_matmul, "TransposeMatMul": _fused_matmul,
+    "QLinearMatMul": _as("MatMul", 0, 3), "FusedMatMul": _fused_matmul, "TransposeMatMul": _fused_matmul,
     "MatMulNBits": _of_bits, "MultiHeadAttention": _multi_head, "DecoderMaskedMultiHeadAttention": _multi_head,
-    "GroupQueryAttention": _grouped_query, "EmbedLayerNormalization": _embedded, "QLinearConcat": _joined,
-    "QGemm": _general, "FusedConv": _convolved, "QLinearGlobalAveragePool": _average,
+    "GroupQueryAttention": _grouped_query, "EmbedLayerNormalization": _as("Gather", 2, 0), "QLinearConcat": _joined,
+    "QGemm": _general, "FusedConv": _convolved, "QLinearGlobalAveragePool": _as("GlobalAveragePool", 0),
 }  # fmt: skip

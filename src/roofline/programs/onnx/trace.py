@@ -179,8 +179,7 @@ class GraphWalker:
         named = [word for word in (*node.input, *node.output[:1]) if word]
         missing = [word for word in named if word not in self.known and word not in self.values]
         if missing:
-            reason = f"the shape or dtype of {missing[0]} is not known"
-            self._emit(pricing.unknown(node.op_type, call.reads, call.writes, reason), node, place, repeat)
+            self._list(missing[0], node, place, repeat, call.reads, call.writes)
         elif chosen is None:
             self._emit(pricing.unknown(node.op_type, call.reads, call.writes), node, place, repeat)
         else:
@@ -236,6 +235,12 @@ class GraphWalker:
         if op.note and op.kind != "unknown":
             self.assumptions[op.note] = None
 
+    def _list(self, word: str, node: Any, scope: str, repeat: Size, *moved: Sequence[Tensor]) -> None:
+        """List a node of which a tensor is not known."""
+        reads, writes = moved or ((), ())
+        reason = f"the shape or dtype of {word} is not known"
+        self._emit(pricing.unknown(node.op_type, reads, writes, reason), node, scope, repeat)
+
     def _alias(self, node: Any, source: Tensor) -> None:
         out = self.known.get(node.output[0])
         if node.input[0] in self.values and node.op_type != "Expand":
@@ -264,6 +269,11 @@ class GraphWalker:
             ones = [value[0] if isinstance(value, list) and len(value) == 1 else value for value in held]
             if not any(isinstance(value, list) for value in ones):
                 self.values[node.output[0]] = _DECIDED[node.op_type](*ones)
+
+    def number(self, node: Any, place: int, default: Any = None) -> Any:
+        """The number that an input is, of a list the first; None where it is not known, a default where none stands."""
+        held = self.values.get(node.input[place]) if len(node.input) > place else default
+        return held[0] if isinstance(held, list) else held
 
     def take(self, node: Any, branch: Any) -> None:
         """Keep which results of a branch are those of an If, and which are constants."""
@@ -312,9 +322,9 @@ def _words(attribute: Any) -> set[str]:
 
 def _if(walk: GraphWalker, node: Any, attributes: Mapping[str, Any], scope: str, repeat: Size) -> None:
     """The branch that is taken where the file decides, else the larger one."""
-    which = walk.values.get(node.input[0])
+    which = walk.number(node, 0)
     if which is not None:
-        taken = attributes["then_branch" if (which[0] if isinstance(which, list) else which) else "else_branch"]
+        taken = attributes["then_branch" if which else "else_branch"]
         walk.graph(taken, scope, repeat)
         walk.take(node, taken)
         return
@@ -330,8 +340,7 @@ def _if(walk: GraphWalker, node: Any, attributes: Mapping[str, Any], scope: str,
 def _loop(walk: GraphWalker, node: Any, attributes: Mapping[str, Any], scope: str, repeat: Size) -> None:
     """The body as often as the file or ``trips`` says."""
     name = label(node)
-    held = walk.values.get(node.input[0]) if node.input and node.input[0] else None
-    found = held[0] if isinstance(held, list) else held
+    found = walk.number(node, 0)
     unknown = found is None or found > 2**31  # exporters write the largest integer for "until told"
     times = stated(walk.trips, name, "how often this Loop runs is not in the file") if unknown else found
     _carry(walk, attributes["body"], node.input[2:], 2)
@@ -357,10 +366,7 @@ def _carry(walk: GraphWalker, body: Any, given: Sequence[str], skipped: int) -> 
 
 def _dropout(walk: GraphWalker, node: Any, attributes: Mapping[str, Any], scope: str, repeat: Size) -> None:
     """While training, what is left scaled; else its input under another name, and a mask of ones where one is asked."""
-    words = list(node.input)
-    training = walk.values.get(words[2]) if len(words) > 2 else False
-    training = training[0] if isinstance(training, list) else training
-    source = walk.known.get(words[0])
+    training, source = walk.number(node, 2, False), walk.known.get(node.input[0])
     outs = tuple(walk.known.get(word) for word in node.output if word)
     call = Call("Dropout", attributes, (source,), outs, (None,))
     if training:
@@ -394,9 +400,7 @@ def _cut(walk: GraphWalker, node: Any, attributes: Mapping[str, Any], scope: str
     """Read a tensor, write its parts."""
     source, out = walk.known.get(node.input[0]), node.output[0]
     if source is None:
-        reason = f"the shape or dtype of {node.input[0]} is not known"
-        walk._emit(pricing.unknown(node.op_type, (), (), reason), node, scope, repeat)
-        return
+        return walk._list(node.input[0], node, scope, repeat)
     size, held = source.dims[attributes.get("axis", 0)], walk.values.get(node.input[1]) if len(node.input) > 1 else 1
     if isinstance(held, list):
         walk.lengths[out] = len(held)
@@ -409,9 +413,7 @@ def _joined(walk: GraphWalker, node: Any, attributes: Mapping[str, Any], scope: 
     """Read as much as is written."""
     out = walk.known.get(node.output[0])
     if out is None:
-        reason = f"the shape or dtype of {node.output[0]} is not known"
-        walk._emit(pricing.unknown(node.op_type, (), (), reason), node, scope, repeat)
-        return
+        return walk._list(node.output[0], node, scope, repeat)
     parts = replace(out, ident=_ident(node.input[0]))
     walk._emit(pricing.move(node.op_type, (parts,), (out,)), node, scope, repeat)
 

@@ -11,24 +11,47 @@ import torch
 from roofline.programs.pytorch.recorder import packed_window
 from roofline.programs.pytorch.registry import shape
 
+# The same shape: a number for each chance or rate, functions of quantised numbers.
+shape(
+    "binomial", "_standard_gamma", "_sample_dirichlet",
+    *(f"quantized.{name}" for name in (
+        "add_scalar", "mul_scalar", "add_scalar_relu", "mul_scalar_relu", "sigmoid", "hardswish", "leaky_relu", "elu",
+        "celu", "relu6", "prelu", "clamp", "threshold", "softmax", "layer_norm", "group_norm", "instance_norm",
+        "dropout", *(f"batch_norm{n}{post}" for n in ("", "1d", "2d", "3d") for post in ("", "_relu")))),
+)(lambda args, kwargs: torch.empty_like(args[0]))  # fmt: skip
 
-@shape("fake_quantize_per_tensor_affine_cachemask", "fake_quantize_per_channel_affine_cachemask",
-       "_fake_quantize_per_tensor_affine_cachemask_tensor_qparams")  # fmt: skip
-def with_mask(args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
-    """The same shape, and where it was clipped."""
-    return torch.empty_like(args[0]), torch.empty_like(args[0], dtype=torch.bool)
+# The same shape, and where it was clipped.
+shape(
+    "fake_quantize_per_tensor_affine_cachemask", "fake_quantize_per_channel_affine_cachemask",
+    "_fake_quantize_per_tensor_affine_cachemask_tensor_qparams",
+)(lambda args, kwargs: (torch.empty_like(args[0]), torch.empty_like(args[0], dtype=torch.bool)))  # fmt: skip
 
+# Floating point of the same shape.
+shape("dequantize")(lambda args, kwargs: torch.empty(args[0].shape, dtype=torch.float32, device="meta"))
 
-@shape("dequantize")
-def out_of_integers(args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
-    """Floating point of the same shape."""
-    return torch.empty(args[0].shape, dtype=torch.float32, device="meta")
+# [m, k] by a matrix packed in tiles of 8 columns.
+shape("_weight_int4pack_mm")(lambda args, kwargs: args[0].new_empty((args[0].shape[0], args[1].shape[0] * 8)))
 
+# [.., n] for a packed weight of n rows.
+shape(
+    "quantized.linear", "quantized.linear_relu", "quantized.linear_leaky_relu", "quantized.linear_tanh",
+    "quantized.linear_dynamic", "quantized.linear_relu_dynamic", "quantized.linear_dynamic_fp16",
+    "quantized.linear_relu_dynamic_fp16",
+)(lambda args, kwargs: args[0].new_empty((*args[0].shape[:-1], args[1].unpack()[0].shape[0])))  # fmt: skip
 
-@shape("binomial", "_standard_gamma", "_sample_dirichlet")
-def shaped_as_chances(args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
-    """A number for each chance or rate."""
-    return torch.empty_like(args[0])
+shape("quantized.cat", "quantized.cat_relu")(lambda args, kwargs: torch.cat(list(args[0]), args[1]))
+
+# What the first matrix stores.
+shape("sparse_sampled_addmm")(lambda args, kwargs: args[0].clone())
+
+# The edges of the bins of each dimension.
+shape("_histogramdd_bin_edges")(lambda args, kwargs: [args[0].new_empty(many + 1) for many in args[1]])
+
+# A gradient for every score.
+shape("_ctc_loss_backward")(lambda args, kwargs: torch.empty_like(args[1]))
+
+# Nothing comes out. Whether a gradient is not finite keeps the value it had: it is taken not to be.
+shape("_fused_sgd", "_fused_adagrad", "_amp_foreach_non_finite_check_and_unscale")(lambda args, kwargs: None)
 
 
 @shape("_grouped_mm")
@@ -44,13 +67,6 @@ def grouped_result(args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     if a.dim() == b.dim():
         lead = a.shape[:1] if a.dim() == 3 else ends.shape
     return torch.empty((*lead, a.shape[-2], b.shape[-1]), dtype=wanted or a.dtype, device="meta")
-
-
-@shape("_weight_int4pack_mm")
-def packed_result(args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
-    """[m, k] by a matrix packed in tiles of 8 columns."""
-    x, packed = args[:2]
-    return x.new_empty((x.shape[0], packed.shape[0] * 8))
 
 
 @shape("mul", "div")
@@ -95,15 +111,6 @@ def integers(args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     return torch.empty(args[0].shape, dtype=_INTEGERS.get(wanted, torch.uint8), device="meta")
 
 
-@shape("quantized.linear", "quantized.linear_relu", "quantized.linear_leaky_relu", "quantized.linear_tanh",
-       "quantized.linear_dynamic", "quantized.linear_relu_dynamic", "quantized.linear_dynamic_fp16",
-       "quantized.linear_relu_dynamic_fp16")  # fmt: skip
-def linear_shape(args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
-    """[.., n] for a weight of n rows."""
-    x, pack = args[:2]
-    return x.new_empty((*x.shape[:-1], pack.unpack()[0].shape[0]))
-
-
 @shape(*(f"quantized.conv{turned}{n}d{post}" for n in (1, 2, 3) for turned in ("", "_transpose")
          for post in ("", "_relu", "_dynamic")), "quantized.conv2d_add", "quantized.conv2d_add_relu")  # fmt: skip
 def convolved(args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
@@ -123,26 +130,11 @@ def paired(args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     return tensors[0].new_empty(torch.broadcast_shapes(*(item.shape for item in tensors)))
 
 
-@shape("quantized.cat", "quantized.cat_relu")
-def joined(args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
-    """The parts one after the other."""
-    return torch.cat(list(args[0]), args[1])
-
-
 @shape("quantized.matmul")
 def product_of_two(args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     """As numpy.matmul."""
     a, b = args[:2]
     return a.new_empty((*torch.broadcast_shapes(a.shape[:-2], b.shape[:-2]), a.shape[-2], b.shape[-1]))
-
-
-@shape(*(f"quantized.{name}" for name in (
-    "add_scalar", "mul_scalar", "add_scalar_relu", "mul_scalar_relu", "sigmoid", "hardswish", "leaky_relu", "elu",
-    "celu", "relu6", "prelu", "clamp", "threshold", "softmax", "layer_norm", "group_norm", "instance_norm", "dropout",
-    *(f"batch_norm{n}{post}" for n in ("", "1d", "2d", "3d") for post in ("", "_relu")))))  # fmt: skip
-def of_one(args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
-    """The same shape."""
-    return torch.empty_like(args[0])
 
 
 @shape("quantized.max_pool1d", "quantized.max_pool2d")
@@ -151,12 +143,6 @@ def pooled(args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     x = torch.empty(args[0].shape, device="meta")
     made = (torch.max_pool2d if len(args[1]) == 2 else torch.max_pool1d)(x, *args[1:])
     return torch.empty_like(made, dtype=args[0].dtype)
-
-
-@shape("sparse_sampled_addmm")
-def sampled(args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
-    """What the first matrix stores."""
-    return args[0].clone()
 
 
 @shape("_sparse_mm_reduce_impl")
@@ -172,12 +158,6 @@ def counted(args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     bins = args[1] if len(args) > 1 else kwargs.get("bins", 100)
     many = bins if isinstance(bins, int) else bins.numel() - 1
     return args[0].new_empty(many), args[0].new_empty(many + 1)
-
-
-@shape("_histogramdd_bin_edges")
-def edges(args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
-    """The edges of the bins of each dimension."""
-    return [args[0].new_empty(many + 1) for many in args[1]]
 
 
 @shape("_histogramdd_from_bin_cts", "_histogramdd_from_bin_tensors")
@@ -207,18 +187,8 @@ def least_squares(args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     a, b = args[:2]
     m, n = a.shape[-2:]
     solution = b.new_empty((*b.shape[:-2], n, b.shape[-1]) if b.dim() == a.dim() else (*b.shape[:-1], n))
-    return (
-        solution,
-        b.new_empty(0),
-        a.new_empty(a.shape[:-2], dtype=torch.int64),
-        a.new_empty((*a.shape[:-2], min(m, n))),
-    )
-
-
-@shape("_ctc_loss_backward")
-def scores_shape(args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
-    """A gradient for every score."""
-    return torch.empty_like(args[1])
+    rank, values = a.new_empty(a.shape[:-2], dtype=torch.int64), a.new_empty((*a.shape[:-2], min(m, n)))
+    return solution, b.new_empty(0), rank, values
 
 
 @shape("_ctc_loss", "ctc_loss")
@@ -230,9 +200,3 @@ def paths_shape(args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     longest = max(lengths, default=0) if targets.dim() == 1 else targets.shape[1]
     table = (scores.shape[1], scores.shape[0], 2 * longest + 1)
     return tuple(torch.empty(dims, dtype=scores.dtype, device="meta") for dims in (table[:1], table))
-
-
-@shape("_fused_sgd", "_fused_adagrad", "_amp_foreach_non_finite_check_and_unscale")
-def in_place(args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
-    """Nothing comes out. Whether a gradient is not finite keeps the value it had: it is taken not to be."""
-    return None
