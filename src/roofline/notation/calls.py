@@ -82,14 +82,13 @@ def elementwise(scope: Scope, call: CallNode, shapes: Sequence[Shape], wanted: W
     else:
         operands, axes = broadcast(scope, shapes, wanted, call.span, call.function)
     valued = operands[1:] if call.function == "where" else operands[:1] if call.function == "rope" else operands
-    compute, storage = scope.dtypes(valued, call.span)
     return scope.add(
         "function",
         call.function,
         operands,
         axes,
-        dtype=RESULT_DTYPES.get(call.function, storage),
-        compute=compute,
+        typed_by=valued,
+        dtype=RESULT_DTYPES.get(call.function),
         span=call.span,
         wanted=wanted,
         options=call.options,
@@ -170,8 +169,8 @@ def reduction(scope: Scope, call: CallNode, shapes: Sequence[Shape], wanted: Wan
     """Reductions: over the named dimensions. Else over those that the written result lacks, or over all."""
     x = shapes[0]
     over = along(scope, call, x)
-    if not over and wanted.output and wanted.output.dims and all(dim.name for dim in wanted.output.dims):
-        kept = {dim.name for dim in wanted.output.dims}
+    if not over and wanted.dims and all(dim.name for dim in wanted.dims):
+        kept = {dim.name for dim in wanted.dims}
         over = tuple(label for label in x.labels if label not in kept)
     elif not over:
         over = usual_over(call.function, x.labels)
@@ -242,7 +241,7 @@ def transpose(scope: Scope, call: CallNode, shapes: Sequence[Shape], wanted: Wan
     if len(x.axes) < 2:
         raise scope.fail(f"transpose needs two dimensions, not {scope.show_axes(x.axes)}", call.span)
     given = (*x.axes[:-2], x.axes[-1], x.axes[-2])
-    if wanted.output and wanted.output.dims is not None:
+    if wanted.dims is not None:
         given = _permuted(scope, x, wanted) or given
     return finish(scope, call, shapes, given, wanted, unreduced=x.unreduced)
 
@@ -251,7 +250,7 @@ def _permuted(scope: Scope, x: Shape, wanted: Wanted) -> tuple[TensorDim, ...] |
     """The operand's axes in the written order; numbers go by size, from the last dimension on."""
     free = list(reversed(x.axes))
     found: list[TensorDim] = []
-    for dim in (wanted.output.dims if wanted.output else None) or ():
+    for dim in wanted.dims or ():
         for axis in free:
             if dim.name == axis.label or (is_unnamed(axis.label) and scope.sizes.get(axis.label) == dim.size):
                 found.append(axis)
@@ -294,14 +293,11 @@ def collective(scope: Scope, call: CallNode, shapes: Sequence[Shape], wanted: Wa
             _check_all_to_all(scope, call, x, axes, target)
         options["dim"] = target
         given = tuple(TensorDim(a.label, (*a.shard, *axes)) if a.label == target else a for a in given)
-    compute, storage = scope.dtypes(shapes, call.span)
     return scope.add(
         "collective",
         call.function,
         shapes,
         _collective_result(scope, call, given, wanted),
-        dtype=storage,
-        compute=compute,
         span=call.span,
         wanted=wanted,
         unreduced=unreduced,
@@ -349,7 +345,7 @@ def _reduced(
 
 def _written_target(scope: Scope, call: CallNode, axes: tuple[str, ...], wanted: Wanted) -> str:
     """The dimension that the written result shards by these axes."""
-    for dim in (wanted.output.dims if wanted.output else None) or ():
+    for dim in wanted.dims or ():
         if dim.name and set(axes) <= set(dim.axes):
             return dim.name
     example = f"{call.function}_{{{','.join(axes)},K}}(…)"
@@ -359,7 +355,7 @@ def _written_target(scope: Scope, call: CallNode, axes: tuple[str, ...], wanted:
 def _collective_result(
     scope: Scope, call: CallNode, given: tuple[TensorDim, ...], wanted: Wanted
 ) -> tuple[TensorDim, ...]:
-    dims = wanted.output.dims if wanted.output else None
+    dims = wanted.dims
     if wanted.output is None or dims is None:
         return given
     if len(dims) == len(given) and all(_same_layout(scope, dim, axis) for dim, axis in zip(dims, given, strict=True)):

@@ -55,6 +55,7 @@ from roofline.notation.structure import (
     StatementNode,
     TensorDim,
     TensorNode,
+    nodes_in,
 )
 
 
@@ -71,23 +72,21 @@ class _Paired(NamedTuple):
 def contract(scope: Scope, node: BinaryNode, left: Shape, right: Shape, wanted: Wanted) -> Shape:
     """Resolve ``left * right`` into one step."""
     if node.over is None and not (left.axes and right.axes):
-        return multiply(scope, node, left, right, wanted)
+        return _by_elements(scope, node, (left, right), wanted)
     paired = _pair_numbers(scope, node, left, right, wanted)
     axes, contracted, renamed = _result(scope, node, paired, wanted)
     left, right = rename(paired.left, renamed), rename(paired.right, renamed)
     if not contracted:
-        return multiply(scope, node, left, right, wanted)
+        return _by_elements(scope, node, (left, right), wanted)
     shared = [label for label in left.labels if label in right.labels]
     kept = {axis.label for axis in axes}
-    compute, storage = scope.dtypes((left, right), node.position)
     return scope.add(
         "contraction",
         "contract",
         (left, right),
         axes,
-        dtype=storage,
-        compute=compute,
         span=node.span,
+        at=node.position,
         wanted=wanted,
         unreduced=_partial_sums(left, right, contracted),
         contracted=contracted,
@@ -95,19 +94,23 @@ def contract(scope: Scope, node: BinaryNode, left: Shape, right: Shape, wanted: 
     )
 
 
-def multiply(scope: Scope, node: BinaryNode, left: Shape, right: Shape, wanted: Wanted) -> Shape:
-    """Resolve a product without a contracted label: element by element."""
-    operands, axes = broadcast(scope, (left, right), wanted, node.position, "the product")
-    compute, storage = scope.dtypes(operands, node.position)
+#: Operators by their kind: the function element by element, and what its result is called.
+_BY_ELEMENTS = {
+    "contract": ("multiply", "the product"),
+    "add": ("add", "the sum"),
+    "subtract": ("subtract", "the difference"),
+    "divide": ("divide", "the quotient"),
+}
+
+
+def _by_elements(scope: Scope, node: BinaryNode, operands: Sequence[Shape], wanted: Wanted) -> Shape:
+    """Resolve an operator element by element, a product without a contracted label among them."""
+    function, what = _BY_ELEMENTS[node.operator]
+    shapes, axes = broadcast(scope, operands, wanted, node.position, what)
+    same = operands[0].unreduced == operands[1].unreduced and function in ("add", "subtract")
+    unreduced = operands[0].unreduced if same else ()
     return scope.add(
-        "elementwise",
-        "multiply",
-        operands,
-        axes,
-        dtype=storage,
-        compute=compute,
-        span=node.span,
-        wanted=wanted,
+        "elementwise", function, shapes, axes, span=node.span, at=node.position, wanted=wanted, unreduced=unreduced
     )
 
 
@@ -123,7 +126,7 @@ def _pair_numbers(scope: Scope, node: BinaryNode, left: Shape, right: Shape, wan
     if not any(is_unnamed(label) for label in labels) or not (left.axes and right.axes):
         return _Paired(left, right)
     numeric = all(is_unnamed(label) for label in labels)
-    written = {dim.name for dim in (wanted.output.dims if wanted.output else None) or () if dim.name}
+    written = {dim.name for dim in wanted.dims or () if dim.name}
     shared = {label for label in left.labels if label in right.labels and not is_unnamed(label)}
     inner_at = (len(left.axes) - 1, max(0, len(right.axes) - 2))
     renamed: dict[str, str] = {}
@@ -171,7 +174,7 @@ def _result(
     scope: Scope, node: BinaryNode, paired: _Paired, wanted: Wanted
 ) -> tuple[tuple[TensorDim, ...], tuple[str, ...], dict[str, str]]:
     """Find the axes of the result, the contracted labels, and labels that the written result renames."""
-    if wanted.dims and wanted.output:
+    if wanted.output and wanted.dims is not None:
         return _written_result(scope, node, paired, wanted.output, wanted)
     contracted = _named(scope, node, paired) if node.over is not None else (_only_shared(scope, node, paired),)
     return _kept(scope, paired, contracted), contracted, {}
@@ -347,15 +350,12 @@ def _check_labels(
     return contracted
 
 
-_NAMES = {"add": "the sum", "subtract": "the difference", "divide": "the quotient"}
-
-
 def resolve(node: ProgramNode, compute: str | None = None) -> Program:
     """Resolve a parsed text; ``compute`` is the arithmetic dtype of every operation, where it is to be chosen.
 
     Raises :class:`~roofline.errors.NotationError`, pointing at the place, for whatever breaks a rule of the notation.
     """
-    scope = Scope(node.text, _compute(compute))
+    scope = Scope(node.text, None if compute is None else dtypes.arithmetic_name(compute))
     labels, axes = _namespace(scope, node)
     previous: Shape | None = None
     for statement in node.statements:
@@ -368,21 +368,8 @@ def resolve(node: ProgramNode, compute: str | None = None) -> Program:
     sizes = dict(scope.sizes)
     free = [label for label in labels if label not in sizes and label not in scope.derived]
     steps = tuple(step._replace(text=step_text(step, sizes)) for step in scope.steps)
-    return Program(
-        steps,
-        Frozen(sizes),
-        tuple(free),
-        node.text,
-        tuple(axes),
-        node.mesh,
-        node.on,
-        node.over,
-        scope.all_assumptions(),
-    )
-
-
-def _compute(compute: str | None) -> str | None:
-    return None if compute is None else dtypes.arithmetic_name(compute)
+    clauses = (node.mesh, node.on, node.over)
+    return Program(steps, Frozen(sizes), tuple(free), node.text, tuple(axes), *clauses, scope.all_assumptions())
 
 
 def _namespace(scope: Scope, node: ProgramNode) -> tuple[list[str], list[str]]:
@@ -398,8 +385,8 @@ def _namespace(scope: Scope, node: ProgramNode) -> tuple[list[str], list[str]]:
                     axes.setdefault(axis, dim.span)
             for axis in tensor.unreduced:
                 axes.setdefault(axis, tensor.span)
-    for call in (call for statement in node.statements for call in _calls(statement.value)):
-        if FUNCTIONS[call.function].suffix == "axes":
+    for call in (call for statement in node.statements for call in nodes_in(statement.value)):
+        if isinstance(call, CallNode) and FUNCTIONS[call.function].suffix == "axes":
             for axis in call.over:
                 if axis not in labels:
                     axes.setdefault(axis, call.span)
@@ -415,19 +402,7 @@ def _namespace(scope: Scope, node: ProgramNode) -> tuple[list[str], list[str]]:
 
 
 def _tensors(node: Node) -> list[TensorNode]:
-    if isinstance(node, TensorNode):
-        return [node]
-    if isinstance(node, BinaryNode):
-        return _tensors(node.left) + _tensors(node.right)
-    return [tensor for argument in node.arguments for tensor in _tensors(argument)]
-
-
-def _calls(node: Node) -> list[CallNode]:
-    if isinstance(node, TensorNode):
-        return []
-    if isinstance(node, BinaryNode):
-        return _calls(node.left) + _calls(node.right)
-    return [node, *(call for argument in node.arguments for call in _calls(argument))]
+    return [found for found in nodes_in(node) if isinstance(found, TensorNode)]
 
 
 def _statement(scope: Scope, statement: StatementNode, previous: Shape | None) -> Shape:
@@ -471,7 +446,7 @@ def _operation(scope: Scope, node: Node, wanted: Wanted, previous: Shape | None)
         operands = _operands(scope, (node.left, node.right), (), previous)
         if node.operator == "contract":
             return contract(scope, node, operands[0], operands[1], wanted)
-        return _arithmetic(scope, node, operands, wanted)
+        return _by_elements(scope, node, operands, wanted)
     if isinstance(node, TensorNode):
         return scope.tensor(node)
     if not node.arguments:
@@ -502,20 +477,3 @@ def _operands(
             default = defaults[position] if position < len(defaults) else DEFAULT_DTYPE
             found[position] = scope.tensor(node, default)
     return [found[position] for position in range(len(nodes))]
-
-
-def _arithmetic(scope: Scope, node: BinaryNode, operands: list[Shape], wanted: Wanted) -> Shape:
-    shapes, axes = broadcast(scope, operands, wanted, node.position, _NAMES[node.operator])
-    same = operands[0].unreduced == operands[1].unreduced and node.operator != "divide"
-    compute, storage = scope.dtypes(shapes, node.position)
-    return scope.add(
-        "elementwise",
-        node.operator,
-        shapes,
-        axes,
-        dtype=storage,
-        compute=compute,
-        span=node.span,
-        wanted=wanted,
-        unreduced=operands[0].unreduced if same else (),
-    )

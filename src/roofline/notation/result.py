@@ -19,7 +19,7 @@ from typing import Any
 
 from roofline.errors import NotationError
 from roofline.notation.scope import Scope, Wanted, is_unnamed, rename
-from roofline.notation.structure import CallNode, Shape, Span, TensorDim, TensorNode
+from roofline.notation.structure import CallNode, Shape, Span, TensorDim
 
 
 def finish(
@@ -42,7 +42,6 @@ def finish(
     renames are renamed in the operands, in ``over`` and in the groups of the options.
     """
     axes, renamed = match(scope, given, wanted, call.function, computed=computed)
-    compute, storage = scope.dtypes(typed_by or operands, call.span)
     chosen = dict(call.options if options is None else options)
     if isinstance(chosen.get("groups"), str):
         chosen["groups"] = renamed.get(chosen["groups"], chosen["groups"])
@@ -51,8 +50,8 @@ def finish(
         call.function,
         [rename(shape, renamed) for shape in operands],
         axes,
-        dtype=dtype or storage,
-        compute=compute,
+        typed_by=typed_by,
+        dtype=dtype,
         span=call.span,
         wanted=wanted,
         unreduced=unreduced,
@@ -70,9 +69,9 @@ def match(
     Return the axes of the result and the labels to be replaced in the operands. ``computed`` labels are sizes
     that a cost rule works out (a convolution's output): a name written there names that size.
     """
-    if wanted.output is None or wanted.output.dims is None:
+    node, dims = wanted.output, wanted.dims
+    if node is None or dims is None:
         return tuple(given), {}
-    node, dims = wanted.output, wanted.output.dims
     wrong = scope.fail(f"{what} gives {scope.show_axes(given)}", node.span, "write the result so, or leave it out")
     if len(dims) != len(given):
         raise wrong
@@ -97,13 +96,15 @@ def match(
                 renamed[label] = dim.name
             label = dim.name
         axes.append(TensorDim(label, dim.axes))
-    _distinct(scope, axes, node)
+    repeated = next((n for n, axis in enumerate(axes) if axis.label in [one.label for one in axes[:n]]), None)
+    if repeated is not None:
+        raise scope.fail(f"{axes[repeated].label} stands twice in the result", dims[repeated].span)
     return tuple(axes), renamed
 
 
 def _name_computed(scope: Scope, label: str, name: str, span: Span) -> None:
     size = scope.sizes.get(label)
-    if name in scope.derived or _stands_in_inputs(scope, name):
+    if name in scope.derived or name in {label for _, label in scope.places}:
         known = scope.sizes.get(name)
         if size is None or known != size:
             owner = "another computed size" if name in scope.derived else "an input's size"
@@ -116,23 +117,11 @@ def _name_computed(scope: Scope, label: str, name: str, span: Span) -> None:
         scope.sizes[name] = size
 
 
-def _stands_in_inputs(scope: Scope, name: str) -> bool:
-    return any(label == name for _, label in scope.places)
-
-
-def _distinct(scope: Scope, axes: Sequence[TensorDim], node: TensorNode) -> None:
-    seen: set[str] = set()
-    for axis, dim in zip(axes, node.dims or (), strict=True):
-        if axis.label in seen:
-            raise scope.fail(f"{axis.label} stands twice in the result", dim.span)
-        seen.add(axis.label)
-
-
 def broadcast(
     scope: Scope, shapes: Sequence[Shape], wanted: Wanted, span: Span | int, what: str
 ) -> tuple[list[Shape], tuple[TensorDim, ...]]:
     """Pair the dimensions of all operands; return them relabelled, and the axes of the result."""
-    if wanted.dims and wanted.output and all(dim.name for dim in wanted.output.dims or ()):
+    if wanted.dims is not None and all(dim.name for dim in wanted.dims):
         named = _by_written_labels(scope, shapes, wanted)
         if named is not None:
             return list(shapes), named
@@ -141,7 +130,7 @@ def broadcast(
     for shape in shapes[1:]:
         axes, renamed = _join(scope, axes, shape, span, what)
         operands = [rename(operand, renamed) for operand in (*operands, shape)]
-    if wanted.dims and wanted.output:
+    if wanted.dims is not None:
         written = _reordered(axes, wanted)
         axes, renamed = match(scope, written or axes, wanted, what)
         operands = [rename(operand, renamed) for operand in operands]
@@ -170,8 +159,7 @@ def _by_written_labels(scope: Scope, shapes: Sequence[Shape], wanted: Wanted) ->
 
 def _reordered(axes: Sequence[TensorDim], wanted: Wanted) -> tuple[TensorDim, ...] | None:
     """Put the axes into the written order where the written names are the same set."""
-    dims = wanted.output.dims if wanted.output else None
-    by_label = {axis.label: axis for axis in axes}
+    dims, by_label = wanted.dims, {axis.label: axis for axis in axes}
     if not dims or {dim.name for dim in dims} != set(by_label) or len(dims) != len(axes):
         return None
     return tuple(by_label[dim.name or ""] for dim in dims)

@@ -24,9 +24,9 @@ class Wanted(NamedTuple):
     inside: bool = False
 
     @property
-    def dims(self) -> bool:
-        """Whether dimensions are written."""
-        return self.output is not None and self.output.dims is not None
+    def dims(self) -> tuple[Dim, ...] | None:
+        """The dimensions that are written, None where none are."""
+        return self.output.dims if self.output else None
 
     def dtype(self, otherwise: str) -> str:
         """The written dtype, or the one that follows from the operands."""
@@ -34,16 +34,14 @@ class Wanted(NamedTuple):
 
     def unreduced(self, otherwise: tuple[str, ...]) -> tuple[str, ...]:
         """The written partial sums where a result is written, or what follows from the operands."""
-        if self.output is None or self.output.dims is None:
-            return (self.output.unreduced if self.output else ()) or otherwise
-        return self.output.unreduced
+        stated = self.output.unreduced if self.output else ()
+        return stated if self.dims is not None else stated or otherwise
 
     def written(self, output: Shape) -> str:
         """The result as it is written, or nothing where no dimensions are."""
-        dims = self.output.dims if self.output else None
-        if dims is None or len(dims) != len(output.axes):
+        if self.dims is None or len(self.dims) != len(output.axes):
             return ""
-        axes = [TensorDim(dim.name or str(dim.size), dim.axes) for dim in dims]
+        axes = [TensorDim(dim.name or str(dim.size), dim.axes) for dim in self.dims]
         return output.dtype + show_axes(axes, str, output.unreduced)
 
 
@@ -246,10 +244,11 @@ class Scope:
         inputs: Sequence[Shape],
         axes: Sequence[TensorDim],
         *,
-        dtype: str,
-        compute: str,
         span: Span,
         wanted: Wanted,
+        at: Span | int | None = None,
+        typed_by: Sequence[Shape] = (),
+        dtype: str | None = None,
         unreduced: tuple[str, ...] = (),
         contracted: tuple[str, ...] = (),
         batch: tuple[str, ...] = (),
@@ -257,30 +256,24 @@ class Scope:
         options: Mapping[str, Any] | None = None,
         spelt: bool = False,
     ) -> Shape:
-        """Make one step; return its output. What is written after ``->`` goes before ``dtype`` and ``unreduced``."""
-        dtype, unreduced = wanted.dtype(dtype), wanted.unreduced(unreduced)
-        self._labels_once(axes, wanted.output.span if wanted.dims and wanted.output else span)
+        """Make one step; return its output. What is written after ``->`` goes before ``dtype`` and ``unreduced``.
+
+        Without a ``dtype`` the result has that of the inputs, or of those in ``typed_by``; formats that do not go
+        together are an error ``at`` a place.
+        """
+        compute, storage = self.dtypes(typed_by or inputs, span if at is None else at)
+        dtype, unreduced = wanted.dtype(dtype or storage), wanted.unreduced(unreduced)
+        self._labels_once(axes, wanted.output.span if wanted.output and wanted.dims is not None else span)
         axes = _first_of_each(axes) if wanted.inside else axes
         self._axes_once(axes, unreduced, span)
         output = Shape(self.ident(wanted.name), dtype, tuple(axes), "step", unreduced)
         output = output._replace(written=wanted.written(output) or self.show(output))
         self.steps.append(
             Step(
-                kind,
-                function,
-                tuple(inputs),
-                output,
-                contracted,
-                batch,
-                over,
-                compute,
-                Frozen(dict(options or {})),
-                "",
-                span,
-                wanted.dims,
-                spelt,
+                kind, function, tuple(inputs), output, contracted, batch, over, compute, Frozen(dict(options or {})),
+                span=span, laid_out=wanted.dims is not None, spelt=spelt,
             )
-        )
+        )  # fmt: skip
         return output
 
     def _labels_once(self, axes: Sequence[TensorDim], span: Span) -> None:

@@ -7,7 +7,7 @@ label classified as contracted, batch or kept. Costs are built from steps alone.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from roofline.frozen import Frozen
@@ -136,6 +136,17 @@ class CallNode(NamedTuple):
 
 
 Node = TensorNode | BinaryNode | CallNode
+
+
+def nodes_in(node: Node) -> Iterator[Node]:
+    """A node and all inside it, in the order of the text."""
+    yield node
+    if isinstance(node, BinaryNode):
+        inside: tuple[Node, ...] = (node.left, node.right)
+    else:
+        inside = node.arguments if isinstance(node, CallNode) else ()
+    for each in inside:
+        yield from nodes_in(each)
 
 
 class StatementNode(NamedTuple):
