@@ -102,14 +102,20 @@ def test_the_guide_for_contributors_is_under_a_page() -> None:
 
 
 def documented_methods(sources: Iterable[str]) -> dict[str, set[str]]:
-    """The methods of each class, by its name, that have a docstring."""
-    found: dict[str, set[str]] = {}
+    """The methods of each class, by its name, that have a docstring, or had one in a class that it derives from."""
+    own: dict[str, set[str]] = {}
+    bases: dict[str, list[str]] = {}
     for source in sources:
         for node in ast.parse(source).body:
             if isinstance(node, ast.ClassDef):
                 parts = [part for part in node.body if isinstance(part, ast.FunctionDef)]
-                found[node.name] = {part.name for part in parts if ast.get_docstring(part) is not None}
-    return found
+                own[node.name] = {part.name for part in parts if ast.get_docstring(part) is not None}
+                bases[node.name] = [ast.unparse(base) for base in node.bases]
+
+    def with_inherited(name: str) -> set[str]:
+        return own.get(name, set()).union(*(with_inherited(base) for base in bases.get(name, ()) if base != name))
+
+    return {name: with_inherited(name) for name in own}
 
 
 def undocumented(source: str, documented: Mapping[str, set[str]] = MappingProxyType({})) -> Iterator[str]:

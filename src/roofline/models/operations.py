@@ -21,7 +21,7 @@ from typing import Any
 from roofline import dtypes
 from roofline.errors import InputError, SizeError, suggest
 from roofline.models.config import load
-from roofline.models.description import WHOLE_BATCH, Block, ImageSize, Model
+from roofline.models.description import WHOLE_BATCH, ImageSize, Model
 from roofline.models.operation_builder import ForwardPass, OperationBuilder, StorageOf
 from roofline.models.weights import Weight
 from roofline.ops.basic import embedding
@@ -117,28 +117,16 @@ def decode(
 
 
 def stepped(
-    model: Model,
-    *,
-    batch: Size,
-    new: Size,
-    past: Size = 0,
-    wanted: Size = 1,
-    together: Size | None = None,
-    weights: str | None = None,
-    activations: str | None = None,
-    kv: str | None = None,
-    compute: str | None = None,
-    count: str = "causal",
-    unfused: bool = False,
-    absorbed: bool = False,
-    skew: Sequence[float] | None = None,
-) -> tuple[Op, ...]:
+    model: Model, *, batch: Size, new: Size, past: Size = 0, wanted: Size = 1, together: Size | None = None,
+    weights: str | None = None, compute: str | None = None, **options: Any,
+) -> tuple[Op, ...]:  # fmt: skip
     """``new`` tokens of each of ``batch`` sequences that one chip has, of which ``wanted`` give output.
 
-    ``together`` are the tokens of all copies that share experts, where there are more than one.
+    ``together`` are the tokens of all copies that share experts, where there are more than one. ``options`` are those
+    that prefill and decode share.
     """
     alone = replace(model, context=None, share=WHOLE_BATCH)
-    step = _step(alone, batch, ("new", new), ("past", past), activations, kv, count, unfused, absorbed, skew)
+    step = _step(alone, batch, ("new", new), ("past", past), **options)
     group = batch if together is None else together / new
     return forward_pass(model, replace(step, wanted=wanted, group=group), weights, compute)
 
@@ -171,7 +159,9 @@ def forward_pass(
         if at is ends and ends is not step:
             stream = replace(stream, dims=(step.batch * step.wanted, *stream.dims[1:]))
         builder = OperationBuilder(at, of, where, count, stream, kept)
-        stream = _through(builder, blocks, stream)
+        for block in blocks:
+            builder.enter(block.name, block.weights())
+            stream = block.run(builder, stream)
         ops += builder.ops
     if model.head and output:
         ops.append(_head(model, ends, storage_of(""), stream))
@@ -187,13 +177,6 @@ def check_options(options: Iterable[str], *takers: Callable[..., Any], also: Ite
         if name not in every:
             hint = SAID_IN_PYTHON.get(name) or suggest(name, every, what="arguments")
             raise InputError(f"there is no argument {name!r}", hint=hint)
-
-
-def _through(builder: OperationBuilder, blocks: Sequence[Block], x: Tensor) -> Tensor:
-    for block in blocks:
-        builder.enter(block.name, block.weights())
-        x = block.run(builder, x)
-    return x
 
 
 def _gather(model: Model, step: ForwardPass, out: Tensor) -> Op:
@@ -214,15 +197,16 @@ def _head(model: Model, step: ForwardPass, of: StorageOf, x: Tensor) -> Op:
 
 
 def _step(
-    model: Model, batch: Size, new: tuple[str, Size], past: tuple[str, Size], activations: str | None, kv: str | None,
-    count: str, unfused: bool, absorbed: bool, skew: Sequence[float] | None,
+    model: Model, batch: Size, new: tuple[str, Size], past: tuple[str, Size], activations: str | None = None,
+    kv: str | None = None, count: str = "causal", unfused: bool = False, absorbed: bool = False,
+    skew: Sequence[float] | None = None,
 ) -> ForwardPass:  # fmt: skip
     if count not in ("causal", "full"):
         raise InputError(f"count {count!r} is not understood", hint="'causal' or 'full'")
     wide = dtypes.get(activations or model.dtype).name
     stored = model.quantisation.kv if model.quantisation else None
     group = model.share.group(check("batch", batch))
-    step = ForwardPass(
+    return ForwardPass(
         batch=model.share.turn(model.share.local(group)),
         new=check(*new),
         past=_past(*past),
@@ -236,7 +220,6 @@ def _step(
         context=model.share.context,
         asked_kv=dtypes.get(kv).name if kv else "",
     )
-    return step
 
 
 def _past(name: str, value: Size) -> Size:

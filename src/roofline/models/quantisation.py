@@ -91,12 +91,16 @@ def read(section: Section, expert_dtype: str | None = None) -> Quantisation:
     algorithm = str(section.get("quant_algo") or "").upper()
     if algorithm and method == "fp8":
         method = "modelopt"
-    if not isinstance(method, str) or method not in _METHODS:
-        raise InputError(
-            f"quantisation method {method!r} is not understood", hint=suggest(str(method), _METHODS, what="methods")
-        )
+    known = (*_METHODS, *_ONE_FORMAT)
+    if not isinstance(method, str) or method not in known:
+        hint = suggest(str(method), known, what="methods")
+        raise InputError(f"quantisation method {method!r} is not understood", hint=hint)
     try:
-        return _METHODS[method](section, expert_dtype)
+        if method not in _ONE_FORMAT:
+            return _METHODS[method](section, expert_dtype)
+        storage, kept = _ONE_FORMAT[method]
+        found = storage if isinstance(storage, Storage) else storage(section)
+        return Quantisation(method, found, kept=modules([*(section.get(kept) or []), *_ALWAYS_KEPT.get(method, ())]))
     except InputError:
         raise
     except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
@@ -189,51 +193,33 @@ def _mxfp4(section: Section, _: str | None) -> Quantisation:
     return Quantisation("mxfp4", None, Storage("mxfp4"), kept=kept)
 
 
-def _integer(section: Section, _: str | None) -> Quantisation:
-    bits, size = (
-        section.get("bits") or section.get("w_bit"),
-        section.get("group_size") or section.get("q_group_size") or 0,
-    )
+def _integer(section: Section) -> Storage:
+    bits = section.get("bits") or section.get("w_bit")
+    size = section.get("group_size") or section.get("q_group_size") or 0
     if bits not in (2, 4, 8):
         raise InputError(f"quantisation to {bits!r} bits is not understood", hint="known are 2, 4 and 8")
-    kept = modules(section.get("modules_to_not_convert") or [])
     uneven = section.get("zero_point", True) if section["quant_method"] == "awq" else not section.get("sym", True)
-    storage = Storage(f"int{bits}", "fp16", (1, 0 if size == -1 else size), zero=f"int{bits}" if uneven else "")
-    return Quantisation(str(section["quant_method"]), storage, kept=kept)
+    return Storage(f"int{bits}", "fp16", (1, 0 if size == -1 else size), zero=f"int{bits}" if uneven else "")
 
 
-def _rounded(section: Section, expert_dtype: str | None) -> Quantisation:
+def _rounded(section: Section) -> Storage:
     kind = section.get("data_type") or "int"
     if kind != "int":
         raise InputError(f"auto-round to {kind!r} is not understood", hint="known is int")
-    return _integer(section, expert_dtype)
+    return _integer(section)
 
 
-def _bitsandbytes(section: Section, _: str | None) -> Quantisation:
+def _bitsandbytes(section: Section) -> Storage:
     """8 bits with a scale for each row, products in int8; or 4 bits with one for each 64 weights, widened before use.
 
     Quantised twice, the scales are 8 bits wide, with one of their own for each 256.
     """
-    kept = modules(section.get("llm_int8_skip_modules") or [])
     if section.get("load_in_8bit"):
-        return Quantisation("bitsandbytes", Storage("int8", "fp32", (1, 0), "int8"), kept=kept)
+        return Storage("int8", "fp32", (1, 0), "int8")
     if not section.get("load_in_4bit"):
         raise InputError("the bitsandbytes section says neither load_in_8bit nor load_in_4bit", hint="one of them")
     twice = bool(section.get("bnb_4bit_use_double_quant"))
-    narrow = Storage("int4", "int8" if twice else "fp32", (1, 64), nested=256 if twice else 0)
-    return Quantisation("bitsandbytes", narrow, kept=kept)
-
-
-def _rows(section: Section, _: str | None) -> Quantisation:
-    """One scale a row of fp8, tokens scaled as they come."""
-    kept = modules(section.get("modules_to_not_convert") or [])
-    return Quantisation("fbgemm_fp8", Storage("fp8_e4m3", "fp32", (1, 0), "fp8"), kept=kept)
-
-
-def _bitnet(section: Section, _: str | None) -> Quantisation:
-    """Three values a weight, four of them packed in a byte, one scale a matrix; activations in 8 bits."""
-    kept = modules(section.get("modules_to_not_convert") or [])
-    return Quantisation("bitnet", Storage("int2", "bf16", (0, 0), "int8"), kept=kept)
+    return Storage("int4", "int8" if twice else "fp32", (1, 64), nested=256 if twice else 0)
 
 
 #: Formats of keys and values by the names sections give them.
@@ -320,7 +306,7 @@ def _hqq_storage(section: Section) -> Storage:
     )  # fmt: skip
 
 
-def _quanto(section: Section, _: str | None) -> Quantisation:
+def _quanto(section: Section) -> Storage:
     """8 bits with a scale a row; 4 and 2 bits in groups of 128 with a scale and a shift each, both in 16 bits."""
     formats = {
         "int8": Storage("int8", "bf16", (1, 0)),
@@ -332,14 +318,7 @@ def _quanto(section: Section, _: str | None) -> Quantisation:
     _check_known(name, formats, "weights of Quanto")
     arithmetic = {None: "", "int8": "int8", "float8": "fp8"}
     _check_known(inputs, arithmetic, "activations of Quanto")
-    kept = modules([*(section.get("modules_to_not_convert") or []), "lm_head"])
-    return Quantisation("quanto", replace(formats[name], compute=arithmetic[inputs]), kept=kept)
-
-
-def _eetq(section: Section, _: str | None) -> Quantisation:
-    """8 bits with a scale a row, widened before use."""
-    kept = modules(section.get("modules_to_not_convert") or [])
-    return Quantisation("eetq", Storage("int8", "fp16", (1, 0)), kept=kept)
+    return replace(formats[name], compute=arithmetic[inputs])
 
 
 # ---- torchao
@@ -467,22 +446,34 @@ def _check_known(found: Any, known: Any, what: str) -> None:
         )
 
 
-#: Readers by the name a section gives its method.
+_NOT_CONVERTED = "modules_to_not_convert"
+
+#: Methods that store every matrix in one format: that format, and the field that names modules which stay as they are.
+_ONE_FORMAT: dict[str, tuple[Storage | Callable[[Section], Storage], str]] = {
+    "gptq": (_integer, _NOT_CONVERTED),
+    "awq": (_integer, _NOT_CONVERTED),
+    "auto-round": (_rounded, _NOT_CONVERTED),
+    "intel/auto-round": (_rounded, _NOT_CONVERTED),
+    "bitsandbytes": (_bitsandbytes, "llm_int8_skip_modules"),
+    # three values a weight, four of them packed in a byte, one scale a matrix; activations in 8 bits
+    "bitnet": (Storage("int2", "bf16", (0, 0), "int8"), _NOT_CONVERTED),
+    # one scale a row of fp8, tokens scaled as they come
+    "fbgemm_fp8": (Storage("fp8_e4m3", "fp32", (1, 0), "fp8"), _NOT_CONVERTED),
+    # 8 bits with a scale a row, widened before use
+    "eetq": (Storage("int8", "fp16", (1, 0)), _NOT_CONVERTED),
+    "quanto": (_quanto, _NOT_CONVERTED),
+}
+
+#: Modules that a method never converts, whatever a section says.
+_ALWAYS_KEPT = {"quanto": ("lm_head",)}
+
+#: Readers of the other methods, by the name a section gives them.
 _METHODS: dict[str, Callable[[Section, str | None], Quantisation]] = {
     "fp8": _fp8,
     "compressed-tensors": _compressed,
     "modelopt": _modelopt,
     "mxfp4": _mxfp4,
-    "gptq": _integer,
-    "awq": _integer,
-    "auto-round": _rounded,
-    "intel/auto-round": _rounded,
-    "bitsandbytes": _bitsandbytes,
-    "bitnet": _bitnet,
-    "fbgemm_fp8": _rows,
     "hqq": _hqq,
-    "quanto": _quanto,
-    "eetq": _eetq,
     "torchao": _torchao,
     "quark": _quark,
 }

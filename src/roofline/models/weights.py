@@ -11,6 +11,7 @@ True
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import prod
 from typing import NamedTuple
 
 from roofline import dtypes
@@ -34,10 +35,7 @@ class Weight(NamedTuple):
     @property
     def elements(self) -> int:
         """Parameters it holds."""
-        count = 1
-        for size in self.shape:
-            count *= size
-        return count
+        return prod(self.shape)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,9 +68,7 @@ class Storage:
         if not self.scale:
             return 0
         sizes = (1, *shape) if len(shape) == 1 else shape
-        count = 1
-        for size in sizes[:-2]:
-            count *= size
+        count = prod(sizes[:-2])
         for size, block in zip(sizes[-2:], self.block, strict=True):
             count *= -(-size // block) if block else 1
         return count
@@ -91,11 +87,8 @@ class Storage:
 
     def nbytes(self, shape: tuple[int, ...]) -> Size:
         """Bytes of a weight of ``shape`` with its scales."""
-        elements = 1
-        for size in shape:
-            elements *= size
         beside = (dtypes.get(dtype).nbytes(count) for _, dtype, count in self.beside(shape))
-        return dtypes.get(self.dtype).nbytes(elements) + sum(beside)
+        return dtypes.get(self.dtype).nbytes(prod(shape)) + sum(beside)
 
 
 def join_path(*names: str) -> str:

@@ -43,7 +43,7 @@ from roofline.models.parallelism.splitting import local_stages
 from roofline.models.serving import serve_bound
 from roofline.models.serving.speculation import Drafter, drafter
 from roofline.plans.load import ServerTimes
-from roofline.plans.question import Load, PlanQuestion
+from roofline.plans.question import PlanQuestion
 from roofline.signatures import spelled
 from roofline.sizes import Codes
 
@@ -463,9 +463,6 @@ def divides(asked: PlanQuestion, replica: Replica) -> UnloadedReplica | str:
         return unloaded(asked, replica)
     except RooflineError as error:
         return str(error)
-
-
-__all__ = ["CHUNKS", "FORMATS", "Load", "Replica", "UnloadedReplica", "divides", "replicas", "unloaded"]
 
 
 #: Kernels are estimated of powers of so many sequences, and of the most.

@@ -282,20 +282,9 @@ def attention_core(
         count = step.attended * heads * pairs
         reads, writes = (*reads, *between), (out, *between)
     op = attention(
-        "",
-        reads,
-        writes,
-        batch=step.attended,
-        heads=heads,
-        kv_heads=kv_heads,
-        q_length=step.new,
-        kv_length=length,
-        head_size=key,
-        v_head_size=value,
-        pairs=count,
-        head_pairs=pairs,
-        compute=dtype,
+        "", reads, writes, batch=step.attended, heads=heads, kv_heads=kv_heads, q_length=step.new, kv_length=length,
+        head_size=key, v_head_size=value, pairs=count, head_pairs=pairs, compute=dtype,
         vector_compute="bf16" if dtypes.get(q.dtype).bits < 16 else dtypes.get(q.dtype).arithmetic,
-    )
+    )  # fmt: skip
     builder.add(op, part)
     return out

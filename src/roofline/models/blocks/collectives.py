@@ -103,7 +103,43 @@ class PipelineReceive(Block):
 
 
 @dataclass(frozen=True, slots=True)
-class ContextParallelAttention(Block):
+class SharedAttention(Block):
+    """Attention ``inner`` whose keys and values lie on several chips, those of ``axes``."""
+
+    inner: Any
+    axes: tuple[MeshAxis, ...]
+    algorithm: Algorithm = None
+
+    @property
+    def is_latent(self) -> bool:  # type: ignore[override]
+        """Whether the attention that is shared works on latents."""
+        return bool(self.inner.is_latent)
+
+    @property
+    def ways(self) -> Size:
+        """Chips that share keys and values."""
+        return product(axis.size for axis in self.axes)
+
+    def weights(self) -> tuple[Weight, ...]:
+        found: tuple[Weight, ...] = self.inner.weights()
+        return found
+
+    def send(
+        self, builder: OperationBuilder, kind: str, nbytes: Size, part: str, x: Tensor | None = None,
+        out: Tensor | None = None,
+    ) -> None:  # fmt: skip
+        """Add a collective of the chips that share keys and values."""
+        builder.add(collective_operation(kind, self.axes, nbytes, x, out, self.algorithm), part)
+
+    def combined_bytes(self, builder: OperationBuilder, heads: Size) -> tuple[Size, Size]:
+        """Bytes of what parts of sequences are put together by: each head's log-sum-exp in fp32, and the results."""
+        tokens, value = builder.step.tokens, getattr(self.inner, "value", 0) or self.inner.width
+        sums = dtypes.get("fp32").nbytes(tokens * heads) * self.ways
+        return sums, dtypes.get(builder.step.activations).nbytes(tokens * heads * value)
+
+
+@dataclass(frozen=True, slots=True)
+class ContextParallelAttention(SharedAttention):
     """Attention whose sequences several chips share, each with its part of the keys and values.
 
     ::
@@ -116,19 +152,6 @@ class ContextParallelAttention(Block):
     Sources: Liu, Zaharia, Abbeel, arXiv:2310.01889 (ring); Brandon et al., arXiv:2311.09431 (causal balance);
     Bhatia et al., arXiv:2507.07120 (decode).
     """
-
-    inner: Any
-    axes: tuple[MeshAxis, ...]
-    algorithm: Algorithm = None
-
-    @property
-    def is_latent(self) -> bool:  # type: ignore[override]
-        """Whether the attention that is shared works on latents."""
-        return bool(self.inner.is_latent)
-
-    def weights(self) -> tuple[Weight, ...]:
-        found: tuple[Weight, ...] = self.inner.weights()
-        return found
 
     def cache(self, length: Size) -> tuple[Cached, ...]:
         found: tuple[Cached, ...] = self.inner.cache(length)
@@ -164,24 +187,18 @@ class ContextParallelAttention(Block):
         kept = self.inner.cache(step.length) or (Cached("keys", self.inner.kv_per_token() * step.length),)
         sizes = [dtypes.get(step.index_format(part.dtype)).nbytes(step.batch * part.elements) for part in kept]
         nbytes: Size = sum(sizes[1:], sizes[0])
-        ways = product(axis.size for axis in self.axes)
-        out = builder.output("ring", exact_div(nbytes * (ways - 1), ways), dtype="int8")
-        builder.add(collective_operation("AllGather", self.axes, nbytes, out=out, algorithm=self.algorithm), "ring")
+        out = builder.output("ring", exact_div(nbytes * (self.ways - 1), self.ways), dtype="int8")
+        self.send(builder, "AllGather", nbytes, "ring", out=out)
         return out, builder.ops.pop()
 
     def _combined(self, builder: OperationBuilder, partial: Tensor) -> None:
-        step = builder.step
-        heads = self.inner.heads
-        value = getattr(self.inner, "value", 0) or self.inner.width
-        ways = product(axis.size for axis in self.axes)
-        sums = dtypes.get("fp32").nbytes(step.tokens * heads) * ways
-        results = dtypes.get(step.activations).nbytes(step.tokens * heads * value)
-        builder.add(collective_operation("AllGather", self.axes, sums, algorithm=self.algorithm), "sums")
-        builder.add(collective_operation("AllReduce", self.axes, results, partial, algorithm=self.algorithm), "combine")
+        sums, results = self.combined_bytes(builder, self.inner.heads)
+        self.send(builder, "AllGather", sums, "sums")
+        self.send(builder, "AllReduce", results, "combine", partial)
 
 
 @dataclass(frozen=True, slots=True)
-class KVParallelAttention(Block):
+class KVParallelAttention(SharedAttention):
     """Attention of chips whose heads read the same keys and values, of which each holds a part of every sequence.
 
     ::
@@ -192,24 +209,6 @@ class KVParallelAttention(Block):
 
     As many FLOPs as without; 1/n of the cache. Source: vLLM, decode context parallelism; arXiv:2507.07120.
     """
-
-    inner: Any
-    axes: tuple[MeshAxis, ...]
-    algorithm: Algorithm = None
-
-    @property
-    def is_latent(self) -> bool:  # type: ignore[override]
-        """Whether the attention that is shared works on latents."""
-        return bool(self.inner.is_latent)
-
-    @property
-    def ways(self) -> Size:
-        """Chips that share keys and values."""
-        return product(axis.size for axis in self.axes)
-
-    def weights(self) -> tuple[Weight, ...]:
-        found: tuple[Weight, ...] = self.inner.weights()
-        return found
 
     def cache(self, length: Size) -> tuple[Cached, ...]:
         return tuple(part._replace(elements=exact_div(part.elements, self.ways)) for part in self.inner.cache(length))
@@ -246,22 +245,19 @@ class KVParallelAttention(Block):
         return replace(tensor, dims=(exact_div(tensor.dims[0], self.ways), *tensor.dims[1:]), touched=touched)
 
     def _sent(self, builder: OperationBuilder, attention: Op) -> None:
-        tokens, heads = builder.step.tokens, self.inner.heads * self.ways
-        format_ = dtypes.get(builder.step.activations)
-        value = getattr(self.inner, "value", 0) or self.inner.width
-        queries = format_.nbytes(tokens * heads * attention.dims["head_size"])
-        sums = dtypes.get("fp32").nbytes(tokens * heads) * self.ways
-        results = format_.nbytes(tokens * heads * value)
-        builder.add(collective_operation("AllGather", self.axes, queries, algorithm=self.algorithm), "queries")
+        heads = self.inner.heads * self.ways
+        format_, (sums, results) = dtypes.get(builder.step.activations), self.combined_bytes(builder, heads)
+        queries = format_.nbytes(builder.step.tokens * heads * attention.dims["head_size"])
+        self.send(builder, "AllGather", queries, "queries")
         builder.ops.append(attention)
-        builder.add(collective_operation("AllGather", self.axes, sums, algorithm=self.algorithm), "sums")
-        builder.add(collective_operation("ReduceScatter", self.axes, results, algorithm=self.algorithm), "combine")
+        self.send(builder, "AllGather", sums, "sums")
+        self.send(builder, "ReduceScatter", results, "combine")
 
     def _gathered(self, builder: OperationBuilder, parts: Sequence[Size]) -> Tensor:
         """Gather the cached keys and values of all chips."""
         nbytes = sum(parts[1:], parts[0])
         out = builder.output("gathered", nbytes, dtype="int8")
-        builder.add(collective_operation("AllGather", self.axes, nbytes, out=out, algorithm=self.algorithm), "gathered")
+        self.send(builder, "AllGather", nbytes, "gathered", out=out)
         return out
 
 

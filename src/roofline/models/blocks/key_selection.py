@@ -152,9 +152,3 @@ def _kernel(indexer: Indexer | BlockIndexer, compute: str, kept: str) -> str:
 def selection_said(ops: Sequence[Op]) -> list[str]:
     """The formats of the indexers among a step's operations, one sentence each."""
     return list(dict.fromkeys(str(op.options["kernel"]) for op in ops if op.role == "selection"))
-
-
-__all__ = [
-    "BlockIndexer", "Indexer", "cached_index_keys", "index_format", "index_keys", "score_keys", "selection_said",
-    "with_index_formats",
-]  # fmt: skip

@@ -29,13 +29,9 @@ from roofline.work import Tensor
 
 
 def convolve(
-    builder: OperationBuilder,
-    x: Tensor | list[Tensor],
-    channels: int,
-    kernel: int,
-    weight: str = "conv1d",
+    builder: OperationBuilder, x: Tensor | list[Tensor], channels: int, kernel: int, weight: str = "conv1d",
     activated: bool = True,
-) -> Tensor:
+) -> Tensor:  # fmt: skip
     """A short causal convolution of each channel, with an activation or none; the last inputs are kept."""
     step = builder.step
     out = builder.output("conv1d", step.tokens, channels)
@@ -69,6 +65,11 @@ def states(
     """The state that a step reads, none in the first step of a sequence, and the state that it writes."""
     before = (Tensor(builder.path("cache", name), dims, dtype, "state"),) if not is_zero(builder.step.past) else ()
     return before, Tensor(builder.path("kept", name), dims, dtype, "state")
+
+
+def kept_states(state: int, dtype: str, inputs: int) -> tuple[Cached, ...]:
+    """What a sequence keeps: the state of the recurrence in its format, and the last inputs of the convolution."""
+    return Cached("state", state, "state", dtype), Cached("inputs", inputs, "state")
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,10 +112,7 @@ class GatedDeltaNet(Block):
         )
 
     def cache(self, length: Size) -> tuple[Cached, ...]:
-        return (
-            Cached("state", self.value_heads * self.key * self.value, "state", self.state),
-            Cached("inputs", self.channels * (self.kernel - 1), "state"),
-        )
+        return kept_states(self.value_heads * self.key * self.value, self.state, self.channels * (self.kernel - 1))
 
     def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
         tokens = builder.step.tokens
@@ -123,12 +121,7 @@ class GatedDeltaNet(Block):
         beta = builder.linear("in_proj_b", x, tokens)
         decay = builder.linear("in_proj_a", x, tokens)
         mixed = convolve(builder, qkv, self.channels, self.kernel)
-        read = [
-            mixed,
-            beta,
-            decay,
-            *builder.read_weights("dt_bias", "A_log"),
-        ]
+        read = [mixed, beta, decay, *builder.read_weights("dt_bias", "A_log")]
         out = recur(builder, read, self.value_heads, self.key, self.value, 3, self.state)
         out = builder.norm("rms_norm", out, "norm", tokens * self.value_heads, self.value)
         out = builder.elementwise("swiglu", (z, out), "gate")
@@ -190,10 +183,7 @@ class Mamba2(Block):
         return tuple(found)
 
     def cache(self, length: Size) -> tuple[Cached, ...]:
-        return (
-            Cached("state", self.inner * self.state_size, "state", self.state),
-            Cached("inputs", self.channels * (self.kernel - 1), "state"),
-        )
+        return kept_states(self.inner * self.state_size, self.state, self.channels * (self.kernel - 1))
 
     def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
         tokens = builder.step.tokens
@@ -249,10 +239,7 @@ class KimiDeltaAttention(Block):
         )
 
     def cache(self, length: Size) -> tuple[Cached, ...]:
-        return (
-            Cached("state", self.inner * self.head, "state", self.state),
-            Cached("inputs", 3 * self.inner * (self.kernel - 1), "state"),
-        )
+        return kept_states(self.inner * self.head, self.state, 3 * self.inner * (self.kernel - 1))
 
     def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
         tokens = builder.step.tokens
@@ -357,20 +344,20 @@ class Mamba1(Block):
         if self.conv_bias:
             found.append(Weight("conv1d.bias", (self.inner,), "bias"))
         if self.bias:
-            found += [
-                Weight("in_proj.bias", (2 * self.inner,), "bias"),
-                Weight("out_proj.bias", (self.inputs,), "bias"),
-            ]
-        if self.norms and not self.plain:
-            sizes = (("dt", self.rank), ("b", self.state_size), ("c", self.state_size))
-            found += [Weight(f"{name}_layernorm", (size,), "norm") for name, size in sizes]
+            sizes = {"in_proj.bias": 2 * self.inner, "out_proj.bias": self.inputs}
+            found += [Weight(name, (size,), "bias") for name, size in sizes.items()]
+        if not self.plain:
+            found += [Weight(name, (size,), "norm") for name, size in self._norms.items()]
         return tuple(found)
 
+    @property
+    def _norms(self) -> dict[str, int]:
+        """Norms of the step widths, of B and of C, with their widths."""
+        widths = {"dt": self.rank, "b": self.state_size, "c": self.state_size} if self.norms else {}
+        return {f"{name}_layernorm": width for name, width in widths.items()}
+
     def cache(self, length: Size) -> tuple[Cached, ...]:
-        return (
-            Cached("state", self.inner * self.state_size, "state", self.state),
-            Cached("inputs", self.inner * (self.kernel - 1), "state"),
-        )
+        return kept_states(self.inner * self.state_size, self.state, self.inner * (self.kernel - 1))
 
     def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
         step = builder.step
@@ -385,9 +372,8 @@ class Mamba1(Block):
             part, made = made, builder.output("x_proj.all_reduce", *made.dims, dtype=made.dtype)
             summed = collective_operation("AllReduce", self.axes, made.traffic_bytes, part, made, self.algorithm)
             builder.add(summed, "x_proj.all_reduce")
-        if self.norms:
-            for name, width in (("dt", self.rank), ("b", self.state_size), ("c", self.state_size)):
-                made = builder.norm("rms_norm", made, f"{name}_layernorm", tokens, width)
+        for name, width in self._norms.items():
+            made = builder.norm("rms_norm", made, name, tokens, width)
         narrow = Tensor(made.ident, (tokens, self.rank), made.dtype)
         steps = builder.linear("dt_proj", narrow, tokens)
         steps = builder.elementwise("softplus", (steps,), "dt")
@@ -429,7 +415,7 @@ class RealGatedRecurrence(Block):
         return (*found, Weight("rg_lru.recurrent_param", (self.width,), "other"))
 
     def cache(self, length: Size) -> tuple[Cached, ...]:
-        return Cached("state", self.width, "state", "fp32"), Cached("inputs", self.width * (self.kernel - 1), "state")
+        return kept_states(self.width, "fp32", self.width * (self.kernel - 1))
 
     def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
         step = builder.step

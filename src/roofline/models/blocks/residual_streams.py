@@ -16,7 +16,7 @@ Mixing ``n`` numbers is arithmetic of the vector unit.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar
 
 from roofline.models.blocks.mlp import ACTIVATIONS
@@ -29,12 +29,17 @@ from roofline.work import Op, Tensor, Work
 
 
 @dataclass(frozen=True, slots=True)
-class CopyToStreams(Block):
-    """Copy the embedding into every stream."""
+class StreamBlock(Block):
+    """A block of ``streams`` residual streams, each ``width`` wide, that every chip runs whole."""
 
     runs_whole: ClassVar[bool] = True
     streams: int
     width: int
+
+
+@dataclass(frozen=True, slots=True)
+class CopyToStreams(StreamBlock):
+    """Copy the embedding into every stream."""
 
     def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
         builder.stream = builder.output("", x.dims[0], self.streams * self.width)
@@ -43,16 +48,13 @@ class CopyToStreams(Block):
 
 
 @dataclass(frozen=True, slots=True)
-class CollapseStreams(Block):
+class CollapseStreams(StreamBlock):
     """Compute the mixing weights from all streams and collapse them into a block's input.
 
     ``outputs`` are the weights for each token: n before the block, n after it, n·n between streams (n alone at the end
     of the model). They are kept in fp32 and multiplied as tf32, which matrix units take.
     """
 
-    runs_whole: ClassVar[bool] = True
-    streams: int
-    width: int
     last: bool = False
 
     def weights(self) -> tuple[Weight, ...]:
@@ -70,34 +72,20 @@ class CollapseStreams(Block):
         mixed = builder.linear(fn, flat, rows, compute="tf32")
         out = builder.output("collapse", rows, self.width)
         read = (streams, mixed, *builder.read_weight(base)[0], *builder.read_weight(scale)[0])
-        builder.vector(
-            "reduction",
-            read,
-            out,
-            "collapse",
-            flops=2 * rows * self.streams * self.width,
-            elements=rows * self.streams * self.width,
-            compute="fp32",
-        )
-        return out
+        elements = rows * self.streams * self.width
+        return builder.vector("reduction", read, out, "collapse", flops=2 * elements, elements=elements, compute="fp32")
 
 
 @dataclass(frozen=True, slots=True)
-class ExpandStreams(Block):
+class ExpandStreams(StreamBlock):
     """Add a block's result to every stream, the streams mixed by an n x n matrix of the token's own."""
-
-    runs_whole: ClassVar[bool] = True
-    streams: int
-    width: int
 
     def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
         before = builder.stream
         out = builder.output("mix", *before.dims)
         elements: Size = before.elements
-        builder.vector(
-            "elementwise", (x, before), out, "mix", flops=2 * elements * self.streams + 2 * elements, elements=elements
-        )
-        builder.stream = replace(out)
+        flops = 2 * elements * self.streams + 2 * elements
+        builder.stream = builder.vector("elementwise", (x, before), out, "mix", flops=flops, elements=elements)
         return builder.stream
 
 
@@ -105,15 +93,12 @@ _PREDICTED, _CORRECTED = "predictions", "corrected streams"
 
 
 @dataclass(frozen=True, slots=True)
-class StreamProjections(Block):
+class StreamProjections(StreamBlock):
     """Make the streams of one hidden state, or ``back`` one of the streams: a matrix for each but the first.
 
     Each is brought to the magnitude of the first; ``back`` takes their mean.
     """
 
-    runs_whole: ClassVar[bool] = True
-    streams: int
-    width: int
     back: bool = False
 
     def weights(self) -> tuple[Weight, ...]:
@@ -126,18 +111,13 @@ class StreamProjections(Block):
         out = builder.output("streams", count, self.width if self.back else wide)
         # a square and a sum for each magnitude, a product to scale by it, a sum for the mean
         flops = count * self.width * (2 * self.streams + (2 if self.back else 1) * (self.streams - 1))
-        builder.vector("reduction", (part, *parts), out, "streams", flops=flops, elements=count * wide)
-        builder.stream = out
-        return out
+        builder.stream = builder.vector("reduction", (part, *parts), out, "streams", flops=flops, elements=count * wide)
+        return builder.stream
 
 
 @dataclass(frozen=True, slots=True)
-class AltUpPredict(Block):
+class AltUpPredict(StreamBlock):
     """Predict every stream as a mixture of all, by weights of each token; the layer computes the first one."""
-
-    runs_whole: ClassVar[bool] = True
-    streams: int
-    width: int
 
     def weights(self) -> tuple[Weight, ...]:
         n = self.streams
@@ -162,28 +142,20 @@ class AltUpPredict(Block):
         weights = builder.linear(self.weights()[2], self.route(builder, active, "predict"), count)
         out = builder.output("predictions", count, n * self.width)
         elements = count * n * self.width
-        builder.vector(
-            "elementwise", (streams, weights), out, "predictions", flops=(2 * n + 1) * elements, elements=elements
-        )
+        flops = (2 * n + 1) * elements
+        builder.vector("elementwise", (streams, weights), out, "predictions", flops=flops, elements=elements)
         builder.kept[_PREDICTED] = [out]
         builder.stream = Tensor(out.ident, (count, self.width), out.dtype)
         return builder.stream
 
 
 @dataclass(frozen=True, slots=True)
-class AltUpCorrect(Block):
+class AltUpCorrect(StreamBlock):
     """Correct every stream by the difference between computed and predicted; returns the first, scaled."""
-
-    runs_whole: ClassVar[bool] = True
-    streams: int
-    width: int
 
     def weights(self) -> tuple[Weight, ...]:
         n = self.streams
-        return (
-            Weight("correction_coefs", (n, n), "other"),
-            Weight("correct_output_scale", (self.width,), "other"),
-        )
+        return Weight("correction_coefs", (n, n), "other"), Weight("correct_output_scale", (self.width,), "other")
 
     def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
         coefficients, scale = self.weights()
@@ -192,35 +164,23 @@ class AltUpCorrect(Block):
         routed = AltUpPredict(self.name, n, self.width).route(builder, x, "correct")
         weights = builder.linear(coefficients, routed, count)
         out = builder.output("corrected", count, n * self.width)
-        elements = count * n * self.width
-        builder.vector(
-            "elementwise",
-            (x, before, weights),
-            out,
-            "corrected",
-            flops=count * self.width * (2 * n + 1),
-            elements=elements,
-        )
+        elements, flops = count * n * self.width, count * self.width * (2 * n + 1)
+        builder.vector("elementwise", (x, before, weights), out, "corrected", flops=flops, elements=elements)
         builder.kept[_CORRECTED] = [out]
         first = Tensor(out.ident, (count, self.width), out.dtype)
         return builder.elementwise("multiply", (first, *builder.read_weight(scale)[0]), "scaled", like=first)
 
 
 @dataclass(frozen=True, slots=True)
-class AddToOtherStreams(Block):
+class AddToOtherStreams(StreamBlock):
     """Add a result to every stream but the first."""
-
-    runs_whole: ClassVar[bool] = True
-    streams: int
-    width: int
 
     def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
         before = builder.from_earlier(_CORRECTED)[0]
         out = builder.output("", *before.dims)
         elements = before.dims[0] * (self.streams - 1) * self.width
-        builder.vector("elementwise", (x, before), out, "", flops=elements, elements=elements)
-        builder.stream = out
-        return out
+        builder.stream = builder.vector("elementwise", (x, before), out, "", flops=elements, elements=elements)
+        return builder.stream
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,17 +33,10 @@ def _latent(fields: Fields, shape: DecoderSizes, kind: str, number: int, attenti
     indexers = _indexers(fields, shape.layers)
     indexer = next((found for found in indexers if found), None) if number < 0 else indexers[number]
     return LatentAttention(
-        "self_attn",
-        shape.width,
-        shape.heads,
-        fields.count("q_lora_rank"),
-        fields.size("kv_lora_rank"),
-        fields.size("qk_nope_head_dim"),
-        fields.size("qk_rope_head_dim"),
-        fields.size("v_head_dim"),
-        bias=fields.flag("attention_bias", False),
-        indexer=indexer,
-    )
+        "self_attn", shape.width, shape.heads, fields.count("q_lora_rank"), fields.size("kv_lora_rank"),
+        fields.size("qk_nope_head_dim"), fields.size("qk_rope_head_dim"), fields.size("v_head_dim"),
+        bias=fields.flag("attention_bias", False), indexer=indexer,
+    )  # fmt: skip
 
 
 def _indexers(fields: Fields, layers: int) -> list[Indexer | None]:
@@ -246,18 +239,9 @@ def _compressed(fields: Fields, shape: DecoderSizes, rate: int) -> CompressedAtt
     if rate and rate < 128:
         indexer = Indexer(fields.size("index_n_heads"), fields.size("index_head_dim"), fields.size("index_topk"))
     return CompressedAttention(
-        "attn",
-        shape.width,
-        shape.heads,
-        shape.head,
-        fields.size("q_lora_rank"),
-        fields.size("qk_rope_head_dim"),
-        fields.size("sliding_window"),
-        fields.size("o_groups"),
-        fields.size("o_lora_rank"),
-        rate,
-        indexer,
-    )
+        "attn", shape.width, shape.heads, shape.head, fields.size("q_lora_rank"), fields.size("qk_rope_head_dim"),
+        fields.size("sliding_window"), fields.size("o_groups"), fields.size("o_lora_rank"), rate, indexer,
+    )  # fmt: skip
 
 
 def _rates(fields: Fields, layers: int) -> list[int]:

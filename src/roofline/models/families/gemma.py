@@ -123,37 +123,20 @@ def _attention(fields: Fields, shape: DecoderSizes, kind: str, borrowed: bool, l
     share = (turned.fraction("partial_rotary_factor") if turned else None) or 1
     bias = fields.flag("attention_bias", False)
     return Attention(
-        "self_attn",
-        shape.width,
-        shape.heads,
-        kv_heads,
-        head,
-        head,
-        bias=bias,
-        out_bias=bias,
-        norm=None if fields.kind in _OLDER else "head",
-        value_norm=latest,
-        rotary=int(head * share),
-        window=None if full else fields.size("sliding_window"),
-        shared_kv=equal,
-        causal=not _both_ways(fields),
-        shares_kv_as=kind if lends and not borrowed else "",
-        reads_kv_of=kind if borrowed else "",
-    )
+        "self_attn", shape.width, shape.heads, kv_heads, head, head, bias=bias, out_bias=bias,
+        norm=None if fields.kind in _OLDER else "head", value_norm=latest, rotary=int(head * share),
+        window=None if full else fields.size("sliding_window"), shared_kv=equal, causal=not _both_ways(fields),
+        shares_kv_as=kind if lends and not borrowed else "", reads_kv_of=kind if borrowed else "",
+    )  # fmt: skip
 
 
 def _experts(fields: Fields, width: int, act: str) -> MixtureOfExperts:
     count = fields.size("num_experts")
     return MixtureOfExperts(
-        "",
-        width,
-        fields.size("moe_intermediate_size"),
-        count,
-        experts_per_token(fields, count, "top_k_experts"),
-        activation=act,
-        router_scales=(("router.scale", width), ("router.per_expert_scale", count)),
+        "", width, fields.size("moe_intermediate_size"), count, experts_per_token(fields, count, "top_k_experts"),
+        activation=act, router_scales=(("router.scale", width), ("router.per_expert_scale", count)),
         names=("router.proj", "experts", ""),
-    )
+    )  # fmt: skip
 
 
 def _feed_forward(width: int, mlp: Mlp, experts: MixtureOfExperts | None) -> tuple[Block, ...]:

@@ -76,34 +76,25 @@ def _mamba1(fields: Fields, prefix: str = "", name: str = "mixer") -> Mamba1:
     long = bool(prefix)
     inner = width * fields.size(f"{prefix}expand" if long else "expand", default=2)
     return Mamba1(
-        name,
-        width,
-        inner if long or fields.get("intermediate_size") is None else fields.size("intermediate_size"),
+        name, width, inner if long or fields.get("intermediate_size") is None else fields.size("intermediate_size"),
         fields.size("mamba_d_state" if long else "state_size", default=16),
         -(-width // 16) if fields.get(rank, "auto") == "auto" else fields.size(rank),
         fields.size("mamba_d_conv" if long else "conv_kernel", default=4),
         fields.flag("mamba_proj_bias" if long else "use_bias", False),
-        fields.flag("mamba_conv_bias" if long else "use_conv_bias", True),
-        norms=long or fields.kind == "falcon_mamba",
+        fields.flag("mamba_conv_bias" if long else "use_conv_bias", True), norms=long or fields.kind == "falcon_mamba",
         plain=fields.kind == "falcon_mamba",
-    )
+    )  # fmt: skip
 
 
 def _mamba2(fields: Fields, name: str, **more: Any) -> Mamba2:
     """A Mamba-2 mixer, under either set of names."""
     bias = fields.flag("mamba_proj_bias", False) or fields.flag("use_bias", False)
     return Mamba2(
-        name,
-        fields.size("hidden_size"),
-        fields.size("mamba_n_heads", "num_heads"),
-        fields.size("mamba_d_head", "head_dim"),
-        fields.size("mamba_n_groups", "n_groups", default=1),
-        fields.size("mamba_d_state", "state_size"),
-        fields.size("mamba_d_conv", "conv_kernel", default=4),
-        bias,
-        fields.flag("mamba_conv_bias", True) and fields.flag("use_conv_bias", True),
-        **{"out_bias": bias, **more},
-    )
+        name, fields.size("hidden_size"), fields.size("mamba_n_heads", "num_heads"),
+        fields.size("mamba_d_head", "head_dim"), fields.size("mamba_n_groups", "n_groups", default=1),
+        fields.size("mamba_d_state", "state_size"), fields.size("mamba_d_conv", "conv_kernel", default=4), bias,
+        fields.flag("mamba_conv_bias", True) and fields.flag("use_conv_bias", True), **{"out_bias": bias, **more},
+    )  # fmt: skip
 
 
 @family("mamba", "falcon_mamba", "mamba2")
@@ -153,15 +144,10 @@ def _granite_rotary(fields: Fields, shape: DecoderSizes) -> int:
 
 def _delta_net(fields: Fields, shape: DecoderSizes) -> Block:
     return GatedDeltaNet(
-        "linear_attn",
-        shape.width,
-        fields.size("linear_num_key_heads"),
-        fields.size("linear_num_value_heads"),
-        fields.size("linear_key_head_dim"),
-        fields.size("linear_value_head_dim"),
-        fields.size("linear_conv_kernel_dim"),
+        "linear_attn", shape.width, fields.size("linear_num_key_heads"), fields.size("linear_num_value_heads"),
+        fields.size("linear_key_head_dim"), fields.size("linear_value_head_dim"), fields.size("linear_conv_kernel_dim"),
         state=STATE_FORMATS[fields.choice("mamba_ssm_dtype", STATE_FORMATS, "float32")],
-    )
+    )  # fmt: skip
 
 
 def _short_convolution(fields: Fields, shape: DecoderSizes) -> Block:
@@ -336,14 +322,9 @@ def read_nemotron(fields: Fields) -> Model:
     more = prediction(shape.width, [layer(kind) for kind in further] * modules)
     more["extra_blocks"] = more["extra_blocks"][: 4 * modules]
     return build_model(
-        fields,
-        shape,
-        [layer(kind) for kind in kinds],
-        prefix="backbone.",
-        embedding_name="embeddings",
-        after=(Norm("norm_f", shape.width),),
-        **more,
-    )
+        fields, shape, [layer(kind) for kind in kinds], prefix="backbone.", embedding_name="embeddings",
+        after=(Norm("norm_f", shape.width),), **more,
+    )  # fmt: skip
 
 
 def _nemotron_kinds(fields: Fields, listed: str, pattern: str) -> list[str]:
@@ -365,18 +346,12 @@ def _nemotron_block(fields: Fields, shape: DecoderSizes, kind: str) -> Block:
         return Attention("mixer", width, shape.heads, shape.kv_heads, shape.head, shape.head, bias=bias, out_bias=bias)
     if kind == "mamba":
         return Mamba2(
-            "mixer",
-            width,
-            fields.size("mamba_num_heads"),
-            fields.size("mamba_head_dim"),
-            fields.size("n_groups"),
-            fields.size("ssm_state_size"),
-            fields.size("conv_kernel"),
-            fields.flag("use_bias", False),
+            "mixer", width, fields.size("mamba_num_heads"), fields.size("mamba_head_dim"), fields.size("n_groups"),
+            fields.size("ssm_state_size"), fields.size("conv_kernel"), fields.flag("use_bias", False),
             fields.flag("use_conv_bias", True),
             STATE_FORMATS[fields.choice("mamba_ssm_cache_dtype", STATE_FORMATS, "float32")],
             out_bias=fields.flag("use_bias", False),
-        )
+        )  # fmt: skip
     bias = fields.flag("mlp_bias", False)
     if kind == "mlp":
         return Mlp("mixer", width, fields.size("intermediate_size"), gated=False, activation=act, bias=bias)
@@ -385,18 +360,12 @@ def _nemotron_block(fields: Fields, shape: DecoderSizes, kind: str) -> Block:
     experts = fields.size("n_routed_experts")
     shared = fields.count("n_shared_experts") * fields.count("moe_shared_expert_intermediate_size")
     return MixtureOfExperts(
-        "mixer",
-        width,
-        fields.size("moe_intermediate_size"),
-        experts,
-        experts_per_token(fields, experts, "num_experts_per_tok"),
-        gated=False,
-        activation=act,
-        latent=fields.count("moe_latent_size") or None,
-        scoring="sigmoid",
+        "mixer", width, fields.size("moe_intermediate_size"), experts,
+        experts_per_token(fields, experts, "num_experts_per_tok"), gated=False, activation=act,
+        latent=fields.count("moe_latent_size") or None, scoring="sigmoid",
         shared=Mlp("shared", width, shared, gated=False, activation=act) if shared else None,
         group_limit=group_limit(fields, experts),
-    )
+    )  # fmt: skip
 
 
 def _nas_part(layer: Fields, name: str) -> Fields:
@@ -439,13 +408,7 @@ def read_nas(fields: Fields) -> Model:
             blocks += [Norm("post_attention_layernorm", width), mlp, ResidualAdd("add_feed_forward")]
         layers.append(Layer(tuple(blocks)))
     return Model(
-        name=fields.name,
-        family=fields.kind,
-        width=width,
-        vocabulary=fields.size("vocab_size"),
-        layers=tuple(layers),
-        dtype="",
-        after=(Norm("norm", width),),
-        tied=fields.flag("tie_word_embeddings", False),
+        name=fields.name, family=fields.kind, width=width, vocabulary=fields.size("vocab_size"), layers=tuple(layers),
+        dtype="", after=(Norm("norm", width),), tied=fields.flag("tie_word_embeddings", False),
         context=fields.optional("max_position_embeddings"),
-    )
+    )  # fmt: skip

@@ -213,21 +213,10 @@ def _model(fields: Fields, prefix: str, given: int, width: int, layers: Sequence
     """A part of the tower as a model: ``given`` elements a patch come in, and there is no table and no head."""
     written = fields.get("dtype") or fields.get("torch_dtype")
     return Model(
-        name=fields.name,
-        family=fields.kind,
-        width=width,
-        vocabulary=0,
-        layers=tuple(layers),
-        dtype=dtypes.get(str(written)).name if written else "",
-        head=False,
-        causal=False,
-        receives=given,
-        prefix=prefix,
+        name=fields.name, family=fields.kind, width=width, vocabulary=0, layers=tuple(layers),
+        dtype=dtypes.get(str(written)).name if written else "", head=False, causal=False, receives=given, prefix=prefix,
         **blocks,
-    )
-
-
-__all__ = ["vision"]
+    )  # fmt: skip
 
 
 #: The type whose reader the language part of each goes to where it names none that is known, and its prefix.

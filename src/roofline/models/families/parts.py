@@ -179,10 +179,6 @@ def build_model(
         "context": shape.context if isinstance(shape.context, int) else None,
     }
     return Model(
-        name=fields.name,
-        family=fields.kind,
-        vocabulary=shape.vocabulary,
-        layers=tuple(layers),
-        dtype="",
+        name=fields.name, family=fields.kind, vocabulary=shape.vocabulary, layers=tuple(layers), dtype="",
         **{**usual, **more},
-    )
+    )  # fmt: skip

@@ -34,6 +34,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import Any
 
 from roofline.errors import InputError, SizeError
@@ -208,38 +209,19 @@ def _attention(splitter: BlockSplitter, block: Any) -> Any:
     return replace(block, heads=heads, kv_heads=kv_heads)
 
 
-def _latent(splitter: BlockSplitter, block: Any) -> Any:
-    splitter.note("every chip holds the latents of all heads")
-    return replace(block, heads=splitter.divide_or_pad("heads", block.heads))
+def _sizes(note: str = "", gap: str = "", shared: Mapping[str, str] = MappingProxyType({}), **padded: str) -> Any:
+    """A rule that divides sizes of a block, each with what it is of: ``padded`` ones, and those that may be shared."""
 
+    def rule(splitter: BlockSplitter, block: Any) -> Any:
+        if note:
+            splitter.note(note)
+        if gap:
+            splitter.gap(gap)
+        parts = {name: splitter.divide_or_pad(what, getattr(block, name)) for name, what in padded.items()}
+        parts |= {name: splitter.divide_or_share(what, getattr(block, name)) for name, what in shared.items()}
+        return replace(block, **parts)
 
-def _compressed(splitter: BlockSplitter, block: Any) -> Any:
-    splitter.note("every chip holds the keys and values that all heads share, and compresses and selects them")
-    heads = splitter.divide_or_pad("heads", block.heads)
-    return replace(block, heads=heads, groups=splitter.divide_or_pad("groups of the output matrix", block.groups))
-
-
-def _delta(splitter: BlockSplitter, block: Any) -> Any:
-    key_heads = splitter.divide_or_pad("heads of keys", block.key_heads)
-    return replace(block, key_heads=key_heads, value_heads=splitter.divide_or_pad("heads of values", block.value_heads))
-
-
-def _kimi(splitter: BlockSplitter, block: Any) -> Any:
-    return replace(block, heads=splitter.divide_or_pad("heads of delta attention", block.heads))
-
-
-def _lightning(splitter: BlockSplitter, block: Any) -> Any:
-    splitter.gap(_OVER_ALL_HEADS)
-    return replace(block, heads=splitter.divide_or_pad("heads of linear attention", block.heads))
-
-
-def _mamba(splitter: BlockSplitter, block: Any) -> Any:
-    splitter.note("Mamba's norm runs over each chip's own channels")
-    return replace(
-        block,
-        heads=splitter.divide_or_pad("Mamba heads", block.heads),
-        groups=splitter.divide_or_share("groups", block.groups),
-    )
+    return rule
 
 
 def _mamba1(splitter: BlockSplitter, block: Any) -> Any:
@@ -304,12 +286,17 @@ def _held(splitter: BlockSplitter, block: Any) -> Any:
 #: How blocks are split that no chip runs whole, by the name of their class.
 SPLITS: Mapping[str, Callable[[BlockSplitter, Any], Block]] = {
     "Attention": _attention,
-    "LatentAttention": _latent,
-    "CompressedAttention": _compressed,
-    "GatedDeltaNet": _delta,
-    "KimiDeltaAttention": _kimi,
-    "LightningAttention": _lightning,
-    "Mamba2": _mamba,
+    "LatentAttention": _sizes("every chip holds the latents of all heads", heads="heads"),
+    "CompressedAttention": _sizes(
+        "every chip holds the keys and values that all heads share, and compresses and selects them",
+        heads="heads", groups="groups of the output matrix",
+    ),
+    "GatedDeltaNet": _sizes(key_heads="heads of keys", value_heads="heads of values"),
+    "KimiDeltaAttention": _sizes(heads="heads of delta attention"),
+    "LightningAttention": _sizes(gap=_OVER_ALL_HEADS, heads="heads of linear attention"),
+    "Mamba2": _sizes(
+        "Mamba's norm runs over each chip's own channels", heads="Mamba heads", shared={"groups": "groups"},
+    ),
     "Mamba1": _mamba1,
     "RealGatedRecurrence": _real_gated,
     "ShortConvolution": _short_convolution,
@@ -317,7 +304,7 @@ SPLITS: Mapping[str, Callable[[BlockSplitter, Any], Block]] = {
     "MixtureOfExperts": _experts,
     "ParallelBranches": _parallel,
     "IdleBlocks": _held,
-}
+}  # fmt: skip
 
 
 def split_over_axes(

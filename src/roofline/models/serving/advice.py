@@ -386,5 +386,3 @@ ADVISERS: tuple[Adviser, ...] = (
     _weights, _kv, _native_arithmetic, _narrow_arithmetic, _batch, _less_to_see, _counted, _fewer_heads, _fewer_layers,
     _machine, _ways,
 )  # fmt: skip
-
-__all__ = ["ADVISERS", "StepAdvice", "StepQuestion", "advise_step", "native_formats"]

@@ -315,6 +315,3 @@ def _said(ways: Parallelism, parts: Sequence[Model], count: Size, pieces: int, p
 def _sum_of(value: Size) -> float:
     """An amount as one number to compare by: the sum of an array."""
     return float(value.sum()) if is_array(value) else float(value)
-
-
-__all__ = ["Pipelined", "as_size", "pipelined", "serve_bound"]

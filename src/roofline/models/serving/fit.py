@@ -216,17 +216,11 @@ def nearest(
     split_as, _ = _least_layout(model, alone, memory_capacity(alone), batch, tokens, ways.expert > 1, options, held)
     layouts = _layouts_that_fit(model, machine, ways, fits)
     return NearestFit(
-        most or None,
-        longest or None,
-        formats,
-        -int(-whole // memory_capacity(alone)),
+        most or None, longest or None, formats, -int(-whole // memory_capacity(alone)),
         max(split_as.values(), default=None),
         _larger_chip(machine, float(held(local, batch, tokens, options).total) / machine.pooled),
-        ways.chips * machine.pooled,
-        layouts,
-        together,
-        split_as,
-    )
+        ways.chips * machine.pooled, layouts, together, split_as,
+    )  # fmt: skip
 
 
 _Formats = tuple[tuple[str, str], ...]

@@ -330,15 +330,9 @@ def chunked(
     whole = serve_bound(described, "prefill", prompt=prompt, past=before, **options)
     alone = serve_bound(described, "decode", batch=batch, context=context, **options) if batch else None
     return ChunkedPrefill(
-        prompt,
-        chunk,
-        batch,
-        form,
-        tuple(times),
-        tuple(binds),
-        float(time_in_form(whole, form)),
+        prompt, chunk, batch, form, tuple(times), tuple(binds), float(time_in_form(whole, form)),
         None if alone is None else float(time_in_form(alone, form)),
-    )
+    )  # fmt: skip
 
 
 def _check_steps(count: int, whose: str, unit: str) -> int:

@@ -261,16 +261,10 @@ def latency_throughput(
         choices += _rows(answer, ways, chips, form)
     needed, last = answers[0].footprint, answers[several.index(max(several))]
     return ParetoFront(
-        described,
-        last.machine,
-        form,
-        _marked(choices),
-        None if needed is None else needed.capacity,
-        "" if needed is None else needed.level,
-        tuple(without(last.assumptions, ("fit",))),
-        tuple(dict.fromkeys(s for a in answers for s in a.incomplete)),
-        most_time,
-    )
+        described, last.machine, form, _marked(choices), None if needed is None else needed.capacity,
+        "" if needed is None else needed.level, tuple(without(last.assumptions, ("fit",))),
+        tuple(dict.fromkeys(s for a in answers for s in a.incomplete)), most_time,
+    )  # fmt: skip
 
 
 def _sized(machine: Machine, ways: int, several: bool) -> Machine:

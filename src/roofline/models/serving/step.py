@@ -343,6 +343,3 @@ def _without_scales(name: str) -> str:
     """A format of 4 bits and fewer as assumptions name it: whether the bits alone are counted."""
     found = dtypes.get(name)
     return f"{name} without scales" if found.bits <= 4 and not found.scale_bits else name
-
-
-__all__ = ["PHASES", "ServingStep", "needs"]

@@ -460,18 +460,3 @@ def _chips(found: Training) -> Iterator[tuple[str, dict[str, Any]]]:
         shape = "x".join(map(str, machine.shape)) if torus else str(product(machine.shape))
         on = f"{name}:{shape}{slices}" if machine.shape else name
         yield f"{name} chips", {"on": on, "power": None}
-
-
-__all__ = [
-    "BUBBLE",
-    "Limit",
-    "Mix",
-    "TrainingAdvice",
-    "advise",
-    "again",
-    "axis_times",
-    "best_mix",
-    "computing",
-    "layouts_over_slices",
-    "limits",
-]

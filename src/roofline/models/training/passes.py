@@ -275,9 +275,3 @@ def layer_weights(ops: Sequence[Op], *, experts: bool | None = None) -> dict[str
                 seen.setdefault(group, {})[tensor.ident] = tensor
                 repeats[group] = op.repeat
     return {group: (sum(t.elements for t in found.values()), repeats[group]) for group, found in seen.items()}
-
-
-__all__ = [
-    "POLICIES", "GradientFormat", "Recomputation", "backward", "check_modules", "forward", "is_unfused",
-    "layer_weights", "loss", "policy",
-]  # fmt: skip

@@ -499,6 +499,3 @@ def _update(plan: StepPlan, count: Size, held: Size) -> Op:
     new = (written, replace(state, ident="new optimizer states")) if moved else (written,)
     work = Work.flops("vector", "fp32", plan.formats.optimizer.flops * count)
     return Op("optimizer", "elementwise", work, moved, new, {"elements": count}, where="optimizer", phase="optimizer")
-
-
-__all__ = ["Passes", "StepPlan", "SHARED_FROM", "Stage", "cut", "operations_of", "parameters_of", "passes", "repeated"]

@@ -523,6 +523,3 @@ def _assumptions(laid: _LaidOutStep) -> list[Assumption]:
     if machine.mesh is not None:
         said += [f"chips are laid out as {', '.join(map(str, machine.mesh))}", *machine.mesh.notes]
     return [*usual, *assume("model", said)]
-
-
-__all__ = ["Training", "train"]
