@@ -1,8 +1,8 @@
-"""A mapping that stays as it was made: the peaks of a unit, the options of a step."""
+"""A mapping that stays as it was made: the peaks of a unit, the options of a step; a value as part of a key."""
 
 from __future__ import annotations
 
-from typing import Any, NoReturn, TypeVar
+from typing import Any, Generic, NoReturn, TypeVar
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -36,3 +36,23 @@ class Frozen(dict[K, V]):
 
     def __reduce__(self) -> tuple[type[Frozen[K, V]], tuple[dict[K, V]]]:
         return type(self), (dict(self),)
+
+
+class Same(Generic[V]):
+    """A value as part of a cache's key: equal to itself alone, however many its parts.
+
+    >>> layers = (1, 2)
+    >>> Same(layers) == Same(layers), Same(layers) == Same(tuple([1, 2]))
+    (True, False)
+    """
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: V) -> None:
+        self.value = value
+
+    def __hash__(self) -> int:
+        return id(self.value)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Same) and self.value is other.value

@@ -6,9 +6,12 @@ import itertools
 import os
 from dataclasses import replace
 from functools import cache
+from typing import Any
 
 import numpy as np
+import pytest
 
+import roofline
 from roofline.bounds.footprint import Footprint
 from roofline.models.model_outline import outline
 from roofline.plans.answer import answer
@@ -164,3 +167,16 @@ def test_a_replica_that_holds_no_sequence_has_no_steps_to_be_slower() -> None:
     footprint = Footprint({"weights": 90e9}, "hbm", 85e9)
     none = UnloadedReplica(asked, Replica("h100", "bf16"), footprint, 76e9, 1e8, 0)
     assert none.slower(1.2) is none
+
+
+def test_a_layout_is_split_and_its_chips_are_found_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    from roofline.models.parallelism import splitting
+    from roofline.plans import question
+
+    found: dict[str, list[Any]] = {"splits": [], "chips": []}
+    split, resolve = splitting._stages, question.resolve
+    monkeypatch.setattr(splitting, "_stages", lambda *given: found["splits"].append(given[2]) or split(*given))
+    monkeypatch.setattr(question, "resolve", lambda on, **more: found["chips"].append(on) or resolve(on, **more))
+    roofline.plan("llama-2-13b", on=["h100"], rate=1, prompt=64, output=16, count=[2, 4], formats=["bf16", "fp8"])
+    assert len(found["splits"]) == len(set(found["splits"])) >= 2
+    assert len(found["chips"]) == len(set(found["chips"])) >= 2

@@ -83,6 +83,16 @@ _AMOUNTS = (
 )  # fmt: skip
 
 
+def binding(times: Mapping[str, Size]) -> Any:
+    """The resource that takes longest, of arrays for each entry; None where there is none or sizes are open."""
+    values = list(times.values())
+    if not values or any(is_symbol(v) for v in values):
+        return None
+    if any(is_array(v) for v in values):
+        return Codes.of(times)
+    return max(times, key=lambda name: times[name])
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class OpBound:
     """One operation with the time it takes on every resource."""
@@ -92,7 +102,11 @@ class OpBound:
     times: Mapping[str, Size]
     lower: Size
     upper: Size
-    bound_by: str | None
+
+    @property
+    def bound_by(self) -> Any:
+        """The resource that takes longest."""
+        return binding(self.times)
 
     @property
     def flops(self) -> Size:

@@ -15,6 +15,7 @@ the same answer whoever asks: times, what fits, figures that the caller set, war
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -161,7 +162,7 @@ def _fit_said(needed: Footprint) -> list[Assumption]:
 
 def has_symbols(ops: Sequence[Op]) -> bool:
     """Whether any amount or size of the operations is a symbol."""
-    return any(
+    return "sympy" in sys.modules and any(
         is_symbol(value)
         for op in ops
         for value in (

@@ -24,13 +24,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from typing import Any
 
-from roofline.bounds.bound import Bound, OpBound, Use, headline_flops, ratio
+from roofline.bounds.bound import Bound, OpBound, Use, binding, headline_flops, ratio
 from roofline.bounds.footprint import Footprint
 from roofline.errors import UntimedError
 from roofline.hardware.machine import Machine, Rate
 from roofline.hardware.rate import rate
 from roofline.quantity import format_quantity
-from roofline.sizes import Codes, Size, is_array, is_symbol, maximum
+from roofline.sizes import Size, is_array, maximum
 from roofline.statements import Assumption, Gap
 from roofline.work import Key, Op, Work
 
@@ -124,7 +124,7 @@ def evaluate(
         lower=lower,
         op_by_op=op_by_op,
         upper=upper,
-        bound_by=_binding(times),
+        bound_by=binding(times),
         attainable=None if compute is None else flops / lower,
         utilisation=None if compute is None else compute / lower,
         uses=uses,
@@ -158,7 +158,6 @@ def price_op(op: Op, work: Work, machine: Machine, rate_of: RateOf, missing: dic
         times=times,
         lower=maximum(*values) if len(values) > 1 else sum(values),
         upper=sum(values),
-        bound_by=_binding(times),
     )
 
 
@@ -203,15 +202,6 @@ def _ridge(flops: Size, compute: Size | None, loaded: Size, memory: Size) -> Siz
         with np.errstate(invalid="ignore"):  # rows without FLOPs have no ridge
             return (flops / compute) / (loaded / memory)
     return (flops / compute) / (loaded / memory)
-
-
-def _binding(times: Mapping[str, Size]) -> Any:
-    values = list(times.values())
-    if not values or any(is_symbol(v) for v in values):
-        return None
-    if any(is_array(v) for v in values):
-        return Codes.of(times)
-    return max(times, key=lambda name: times[name])
 
 
 def _estimate(

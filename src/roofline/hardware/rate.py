@@ -18,6 +18,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from roofline import dtypes
@@ -50,10 +51,18 @@ def rate(machine: Machine, key: Key, op: Op | None = None) -> Rate | None:
 
     ``op`` is the operation the amount belongs to: a data-sheet figure does not depend on it, a measured one may.
     """
+    if key.quantity == "bytes" and machine.over == WARM:
+        return _memory_rate(machine, key.place, op)
+    return _rate_of_any(machine, key)
+
+
+@lru_cache(maxsize=1024)
+def _rate_of_any(machine: Machine, key: Key) -> Rate | None:
+    """The rate that all operations have."""
     if key.quantity == "flops":
         return _arithmetic_rate(machine, key)
     if key.quantity == "bytes":
-        return _memory_rate(machine, key.place, op)
+        return _memory_rate(machine, key.place, None)
     if key.quantity == "wire":
         return _wire_rate(machine, key.place)
     if key.quantity == "hops":
@@ -421,7 +430,7 @@ def with_choices(
         changes["over"] = chosen.name
     if achievable is not None:
         changes["use_achievable"] = achievable
-    return replace(machine, **changes)  # type: ignore[arg-type]
+    return replace(machine, **changes) if changes else machine  # type: ignore[arg-type]
 
 
 def _known_unit(machine: Machine, name: str) -> str:

@@ -7,6 +7,7 @@ and memory all follow from it.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from roofline import dtypes
 from roofline.answers import Answer, capability
+from roofline.frozen import Same
 from roofline.models.operation_builder import OperationBuilder, StorageOf
 from roofline.models.weights import Storage, Weight, join_path
 from roofline.sections import Section
@@ -259,55 +261,17 @@ class Model(Answer):
 
     def storages(self, weights: str | None = None, compute: str | None = None) -> Callable[[str], StorageOf]:
         """Storage of each weight: the format asked for, else the checkpoint's quantisation, else the model's own."""
-        chosen = None if weights is None else Storage(dtypes.get(weights).name)
-        arithmetic = "" if compute is None else dtypes.arithmetic_name(compute)
-        plain = Storage(self.dtype, compute=arithmetic)
+        return _storages(self.prefix, self.dtype, self.quantisation, weights, compute)
 
-        def within(place: str) -> StorageOf:
-            prefix = f"{self.prefix}{place}." if place else self.prefix
-
-            def of(path: str, weight: Weight) -> Storage:
-                if weight.dtype:
-                    return Storage(weight.dtype)
-                found: Storage | None = None
-                if chosen is not None:
-                    found = chosen if weight.kind in ("linear", "expert") else None
-                elif self.quantisation is not None:
-                    found = self.quantisation.storage(path if weight.kind == "head" else prefix + path, weight.kind)
-                if found is None:
-                    return plain
-                return replace(found, compute=arithmetic) if arithmetic else found
-
-            return of
-
-        return within
-
-    @lru_cache(maxsize=KEPT)  # noqa: B019 - a few models are kept, each by identity
     def layer_groups(
         self, weights: str | None = None, compute: str | None = None
     ) -> tuple[tuple[str, tuple[int, ...], Layer], ...]:
         """Groups of equal layers, storage included: the name of the group, the layers' numbers, and one layer."""
-        storage_of = self.storages(weights, compute)
         by_place = weights is None and self.quantisation is not None
-        found: dict[Any, list[int]] = {}
-        # comparing layers is slow, and most are one object: each object is looked at once
-        first: dict[Layer, Layer] = {}
-        same: dict[int, Layer] = {}
-        inside: dict[int, tuple[tuple[str, Weight], ...]] = {}
-        for number, layer in enumerate(self.layers, self.first):
-            if id(layer) not in same:
-                same[id(layer)] = first.setdefault(layer, layer)
-            layer = same[id(layer)]
-            if id(layer) not in inside:
-                named = ((block.name, weight) for block in layer.blocks for weight in block.weights())
-                inside[id(layer)] = tuple((join_path(name, weight.name), weight) for name, weight in named)
-            of = storage_of(f"layers.{number}")
-            formats = tuple(of(path, weight) for path, weight in inside[id(layer)]) if by_place else ()
-            found.setdefault((id(layer), formats), []).append(number)
-        return tuple(
-            (f"layers.{layer_ranges(numbers)}", tuple(numbers), same[key[0]]) for key, numbers in found.items()
-        )
+        formats = (self.prefix, self.dtype, Same(self.quantisation), compute) if by_place else ()
+        return _layer_groups(Same(self.layers), self.first, formats)
 
+    @lru_cache(maxsize=KEPT)  # noqa: B019
     def weight_bytes(self, weights: str | None = None) -> int:
         """Bytes of all parameters in the formats of the checkpoint, or with the matrices in ``weights``.
 
@@ -339,16 +303,22 @@ class Model(Answer):
             total = total + len(numbers) * stored(layer.blocks, of(f"layers.{numbers[0]}"))
         return int(total) + (0 if self.vision is None else self.vision.weight_bytes())
 
+    @lru_cache(maxsize=KEPT)  # noqa: B019
+    def layer_counts(self) -> tuple[tuple[Layer, int], ...]:
+        """Layers that are one object, and how many they are."""
+        counts = Counter(map(id, self.layers))
+        return tuple((layer, counts[key]) for key, layer in {id(layer): layer for layer in self.layers}.items())
+
     def cache_bytes(self, length: Size, *, batch: Size = 1, dtype: str | None = None) -> Size:
         """Bytes that ``batch`` sequences of ``length`` tokens keep: keys and values (in ``dtype``) and states."""
         kv = self._cache_format(dtype)
         total: Size = 0
-        for layer in self.layers:
+        for layer, count in self.layer_counts():
             for block in layer.blocks:
                 for part in block.cache(length):
                     is_kv = part.role == "kv" and (dtype or not part.dtype)
                     format_ = kv if is_kv else dtypes.get(part.dtype or self.dtype)
-                    total = total + format_.nbytes(part.elements)
+                    total = total + count * format_.nbytes(part.elements)
         sequences = self.share.local(self.share.group(batch))
         return total * (sequences if self.share.context == 1 else exact_div(sequences, self.share.context))
 
@@ -428,6 +398,63 @@ class Model(Answer):
 
     def __repr__(self) -> str:
         return f"Model({self.name}: {self.parameters:,} parameters, {len(self.layers)} layers)"
+
+
+def _storages(
+    prefix: str, dtype: str, quantisation: Quantisation | None, weights: str | None, compute: str | None
+) -> Callable[[str], StorageOf]:
+    chosen = None if weights is None else Storage(dtypes.get(weights).name)
+    arithmetic = "" if compute is None else dtypes.arithmetic_name(compute)
+    plain = Storage(dtype, compute=arithmetic)
+
+    def within(place: str) -> StorageOf:
+        before = f"{prefix}{place}." if place else prefix
+
+        def of(path: str, weight: Weight) -> Storage:
+            if weight.dtype:
+                return Storage(weight.dtype)
+            found: Storage | None = None
+            if chosen is not None:
+                found = chosen if weight.kind in ("linear", "expert") else None
+            elif quantisation is not None:
+                found = quantisation.storage(path if weight.kind == "head" else before + path, weight.kind)
+            if found is None:
+                return plain
+            return found.computing(arithmetic) if arithmetic else found
+
+        return of
+
+    return within
+
+
+@lru_cache(maxsize=256)
+def _layer_groups(
+    layers: Same[tuple[Layer, ...]], first: int, formats: tuple[Any, ...]
+) -> tuple[tuple[str, tuple[int, ...], Layer], ...]:
+    """Groups of equal layers; ``formats`` are the arguments of the storage of weights where it depends on the layer."""
+    storage_of = None
+    if formats:
+        prefix, dtype, quantisation, compute = formats
+        storage_of = _storages(prefix, dtype, quantisation.value, None, compute)
+    found: dict[Any, list[int]] = {}
+    # comparing layers is slow, and most are one object: each object is looked at once
+    alike: dict[Layer, Layer] = {}
+    same: dict[int, Layer] = {}
+    inside: dict[int, tuple[tuple[str, Weight], ...]] = {}
+    for number, layer in enumerate(layers.value, first):
+        if id(layer) not in same:
+            same[id(layer)] = alike.setdefault(layer, layer)
+        layer = same[id(layer)]
+        if storage_of is None:
+            found.setdefault((id(layer), ()), []).append(number)
+            continue
+        if id(layer) not in inside:
+            named = ((block.name, weight) for block in layer.blocks for weight in block.weights())
+            inside[id(layer)] = tuple((join_path(name, weight.name), weight) for name, weight in named)
+        of = storage_of(f"layers.{number}")
+        stored = tuple(of(path, weight) for path, weight in inside[id(layer)])
+        found.setdefault((id(layer), stored), []).append(number)
+    return tuple((f"layers.{layer_ranges(numbers)}", tuple(numbers), same[key[0]]) for key, numbers in found.items())
 
 
 def layer_ranges(numbers: Sequence[int]) -> str:

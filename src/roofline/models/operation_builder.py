@@ -139,8 +139,8 @@ class OperationBuilder:
         """Append an operation as a part of the current block: named, placed in the model, repeated for its layers."""
         where, by_sequence = self.path(part), op.by_sequence or op.kind in BY_SEQUENCE
         name = part or self._block
-        made = replace(op, name=name, where=where, repeat=self._repeat, group=self._where, by_sequence=by_sequence)
-        self.ops.append(made)
+        placed = (self._repeat, where, op.note, op.options, self._where, op.phase, op.role, by_sequence)
+        self.ops.append(Op(name, op.kind, op.work, op.reads, op.writes, op.dims, *placed))
 
     def path(self, *parts: str) -> str:
         """The module path of a part of the current block."""
@@ -193,7 +193,8 @@ class OperationBuilder:
         arithmetic = compute or own or dtypes.arithmetic([x.dtype, matrix.dtype])
         sizes = {"m": rows, "n": n // copies, "k": k, "batch": copies}
         op = contraction("", (x, matrix), (out,), **sizes, unit="matrix", compute=arithmetic)
-        op = replace(op, reads=(x, matrix, *beside))
+        if beside:
+            op = replace(op, reads=(x, matrix, *beside))
         if bias := self.read_weights(join_path(weight.name, "bias")):
             op = replace(
                 op, reads=(*op.reads, *bias), work=op.work + Work.flops("vector", _vector_arithmetic(x.dtype), rows * n)

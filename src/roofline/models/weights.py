@@ -10,7 +10,8 @@ True
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cache
 from math import prod
 from typing import NamedTuple
 
@@ -84,6 +85,11 @@ class Storage:
         if self.nested:
             found.append(("scale.scale", "fp32", -(-count // self.nested)))
         return tuple(found)
+
+    @cache  # noqa: B019 - there are a few
+    def computing(self, arithmetic: str) -> Storage:
+        """The same storage, whose products are in another arithmetic."""
+        return replace(self, compute=arithmetic)
 
     def nbytes(self, shape: tuple[int, ...]) -> Size:
         """Bytes of a weight of ``shape`` with its scales."""

@@ -18,7 +18,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from roofline.bounds.api import target
 from roofline.models.serving.cost import TokenCost, chip_power, token_cost
 from roofline.plans.question import PlanQuestion
 from roofline.plans.replicas import Replica, UnloadedReplica
@@ -39,7 +38,7 @@ def power(asked: PlanQuestion, deployment: Deployment) -> float | None:
 
 def tdp_of(asked: PlanQuestion, name: str) -> float | None:
     """Watts of one chip: what was set, or its data sheet's TDP."""
-    return chip_power(target(name, set=asked.options.get("set")))
+    return chip_power(asked.machine(name))
 
 
 def million_tokens(asked: PlanQuestion, choice: Assessment) -> dict[str, TokenCost]:

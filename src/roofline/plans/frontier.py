@@ -28,7 +28,6 @@ from typing import Any
 import numpy as np
 
 from roofline.answers import attributes
-from roofline.bounds.api import target
 from roofline.hardware import chip
 from roofline.hardware.rate import data_level
 from roofline.models.serving import serve_bound
@@ -233,7 +232,7 @@ def elasticities(asked: PlanQuestion, replica: Replica, chunk: int, most: int) -
 
 def _figures(asked: PlanQuestion, replica: Replica) -> Iterator[tuple[str, str, float]]:
     """Figures of a chip: how they read, how they are set, and what they are."""
-    machine = target(replica.target, set=asked.options.get("set"))
+    machine = asked.machine(replica.target)
     level = data_level(machine)
     if level.bandwidth is not None:
         yield f"{level.name} bandwidth", level.name, level.bandwidth.value

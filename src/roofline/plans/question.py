@@ -16,9 +16,11 @@ from functools import cache
 from typing import Any
 
 from roofline.answers import attributes
+from roofline.bounds.api import target as resolve
 from roofline.errors import InputError, QuantityError, quoted
 from roofline.files import read_toml
 from roofline.hardware import chip as machine_named
+from roofline.hardware.machine import Machine
 from roofline.models.description import Model
 from roofline.plans.load import LENGTHS
 from roofline.plans.speculation import Speculating
@@ -169,6 +171,13 @@ class PlanQuestion:
     library: str | None = None
     drafts: Speculating = field(default_factory=Speculating)
     options: Mapping[str, Any] = field(default_factory=dict)
+    _machines: dict[str, Machine] = field(default_factory=dict, init=False, repr=False)
+
+    def machine(self, target: str) -> Machine:
+        """The machine of a target with the caller's figures: one for all layouts on it."""
+        if target not in self._machines:
+            self._machines[target] = resolve(target, set=self.options.get("set"))
+        return self._machines[target]
 
     def price(self, chip: str) -> float:
         """What the objective counts for one chip: dollars an hour, or 1 where chips are counted."""

@@ -27,7 +27,6 @@ from typing import Any
 
 import numpy as np
 
-from roofline.bounds.api import target
 from roofline.bounds.bound import Bound
 from roofline.bounds.footprint import Footprint
 from roofline.errors import InputError, RooflineError
@@ -166,7 +165,7 @@ def _formats(asked: PlanQuestion, name: str) -> tuple[str, ...]:
     """
     if asked.formats:
         return asked.formats
-    machine = target(name, set=asked.options.get("set"))
+    machine = asked.machine(name)
     usual = ("stored", "fp8 kv fp8") if asked.model.quantisation else USUAL
     return tuple(each for each in usual if _computes_in(machine, each)) or (
         (OLDER,) if _computes_in(machine, OLDER) else USUAL[:1]
@@ -296,7 +295,7 @@ def unloaded(asked: PlanQuestion, replica: Replica) -> UnloadedReplica:
         raise InputError(
             "what to expect over the stages of a pipeline is not known", hint=f"leave {spelled('estimate')} out"
         )
-    machine = target(replica.target, set=asked.options.get("set"))
+    machine = asked.machine(replica.target)
     if not _computes_in(machine, replica.formats):
         named = formats.get("compute", "bf16")
         raise InputError(
@@ -399,7 +398,7 @@ def _by_sequences(
         (asked.model, _options(asked, replica)) if by is None or by.model is None else (by.model, by.options)
     )
     answer = serve_bound(
-        model, phase, on=replica.target, set=asked.options.get("set"), batch=np.tile(numbers, rows), **flat, **options
+        model, phase, on=asked.machine(replica.target), batch=np.tile(numbers, rows), **flat, **options
     )  # fmt: skip
     shape = (rows, len(numbers))
     times = np.broadcast_to(np.asarray(answer.lower, dtype=np.float64), rows * len(numbers)).reshape(shape)
@@ -450,7 +449,7 @@ class DraftSteps:
         after = {"context": load.mean_context + np.arange(length)}
         each = _by_sequences(self.asked, self.replica, "decode", most, after, self.by)[0]
         first = serve_bound(
-            self.by.model, "prefill", on=self.replica.target, set=self.asked.options.get("set"),
+            self.by.model, "prefill", on=self.asked.machine(self.replica.target),
             batch=self.replica.copies, prompt=load.new_tokens, past=load.cached_tokens,
             **{**self.by.options, "logits": "none"},
         )  # fmt: skip
@@ -532,4 +531,4 @@ def expected_steps(
 
 
 def _is_mixture(model: Model) -> bool:
-    return any(isinstance(block, MixtureOfExperts) for layer in set(model.layers) for block in layer.blocks)
+    return any(isinstance(block, MixtureOfExperts) for layer, _ in model.layer_counts() for block in layer.blocks)

@@ -377,7 +377,7 @@ def divides(model: Model, tensor: int, expert: int = 1) -> bool:
         sizes = [getattr(block, name, 0) for name in ("heads", "key_heads", "value_heads", "hidden")]
         return block.runs_whole or all(size % tensor == 0 for size in sizes)
 
-    return all(whole(block) for layer in dict.fromkeys(model.layers) for block in layer.blocks)
+    return all(whole(block) for layer, _ in model.layer_counts() for block in layer.blocks)
 
 
 def has_experts(model: Model) -> bool:
@@ -390,15 +390,16 @@ def has_experts(model: Model) -> bool:
             for block in blocks
         )
 
-    return any(inside(layer.blocks) for layer in model.layers)
+    return any(inside(layer.blocks) for layer, _ in model.layer_counts())
 
 
 def _split(model: Model, splitter: BlockSplitter) -> Model:
     layers: dict[Layer, Layer] = {}
-    for layer in model.layers:
+    for layer, _ in model.layer_counts():
         if layer not in layers:
             layers[layer] = Layer(splitter.split_blocks(layer.blocks))
-    local = replace(model, layers=tuple(layers[layer] for layer in model.layers), extra=(), extra_blocks=())
+    same = {id(layer): layers[layer] for layer, _ in model.layer_counts()}
+    local = replace(model, layers=tuple(same[id(layer)] for layer in model.layers), extra=(), extra_blocks=())
     if splitter.ways > 1:
         first: tuple[Block, ...] = (splitter.reduce_after(model.embedding_name),) if model.embeds else ()
         if splitter.sequence and not model.embeds:

@@ -52,7 +52,18 @@ from roofline.models.parallelism.layout import (
 from roofline.models.parallelism.splitting import Costs, local_model, local_stages, stack_layouts, stack_parts
 from roofline.models.serving.step import PHASES, ServingStep
 from roofline.signatures import optional, renamed, takes
-from roofline.sizes import BLOCK, Size, common_shape, floor_div, is_array, is_symbol, maximum, minimum, plain_numbers
+from roofline.sizes import (
+    BLOCK,
+    Size,
+    common_shape,
+    floor_div,
+    is_array,
+    is_one,
+    is_symbol,
+    maximum,
+    minimum,
+    plain_numbers,
+)
 from roofline.statements import assume
 from roofline.work import Key, Work
 
@@ -191,7 +202,8 @@ def pipelined(asked: ServingStep) -> Bound:
         return stack_parts(lambda **some: pipelined(asked.vary(**some)), sizes, few)
     pieces = wanted if (few.all() if is_array(few) else few) else 1
     turns = 1 if pieces > 1 else minimum(wanted, local)
-    parts = tuple(replace(part, share=part.share._replace(turns=turns)) for part in parts)
+    if not is_one(turns):
+        parts = tuple(replace(part, share=part.share._replace(turns=turns)) for part in parts)
     chunks = _chunks(options, pieces) if pieces > 1 else [{}]
     every = options.get("logits") == "all"
 

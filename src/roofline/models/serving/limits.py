@@ -210,7 +210,7 @@ def _ratio(model: Model, phase: str, bare: Machine, kind: str, ways: int, batch:
 
 def _candidates(model: Model, kind: str) -> list[int]:
     """Numbers that divide the heads or the experts, and with them every size of the model into equal parts."""
-    blocks = [block for layer in dict.fromkeys(model.layers) for block in layer.blocks]
+    blocks = [block for layer, _ in model.layer_counts() for block in layer.blocks]
     if kind == "expert":
         from roofline.models.blocks.experts import MixtureOfExperts
 

@@ -32,7 +32,8 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from roofline.errors import InputError, suggest
@@ -76,7 +77,6 @@ class Chooser:
     wanted: Algorithms = None
     machine: Machine | None = None
     compares: bool = True
-    _found: dict[Any, tuple[Regime, ...]] = field(default_factory=dict, repr=False)
 
     def name(self, kind: str) -> str | None:
         """Name the algorithm that was asked for where it does such a collective; None asks for the fastest."""
@@ -111,10 +111,7 @@ class Chooser:
         assert self.machine is not None
         if not all(_is_number(axis.size) for axis in axes) or not _is_number(density):
             return _of_each_mesh(kind, axes, nbytes, self.machine, density, dtype)
-        asked = (kind, tuple((axis.name, axis.size) for axis in axes), density, dtype)
-        by_size = self._found.get(asked)
-        if by_size is None:
-            by_size = self._found[asked] = _regimes(kind, axes, self.machine, density, dtype)
+        by_size = _regimes(kind, tuple(axes), self.machine, density, dtype)
 
         def count(name: str) -> CollectiveCost:
             return cost(kind, axes, nbytes, algorithm=name, density=density, dtype=dtype)
@@ -180,7 +177,7 @@ def regimes(
         return ()
     first = feasible_algorithms(kind, axes, density, dtype)[0]
     known = _hops_known(cost(kind, axes, 1, algorithm=first, density=density, dtype=dtype).work, machine)
-    return _regimes(kind, axes, machine, density, dtype) if known else ()
+    return _regimes(kind, tuple(axes), machine, density, dtype) if known else ()
 
 
 class _Line(NamedTuple):
@@ -197,7 +194,10 @@ class _Line(NamedTuple):
         return max(self.busiest * nbytes, self.hop_time), self.together * nbytes + self.hop_time, self.hops
 
 
-def _regimes(kind: str, axes: Sequence[MeshAxis], machine: Machine, density: Density, dtype: str) -> tuple[Regime, ...]:
+@lru_cache(maxsize=1024)
+def _regimes(
+    kind: str, axes: tuple[MeshAxis, ...], machine: Machine, density: Density, dtype: str
+) -> tuple[Regime, ...]:
     """The fastest algorithm from each number of bytes on.
 
     Bytes over links grow with V and hops do not, so the order of two algorithms changes only where the bytes of one

@@ -30,6 +30,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from typing import NamedTuple, TypeAlias
 
 from roofline.hardware.axes import AxisSegment, MeshAxis, Reduction
@@ -81,6 +82,11 @@ class LinkGroup(NamedTuple):
 
 def link_groups(axes: Sequence[MeshAxis]) -> tuple[LinkGroup, ...]:
     """Gather the segments of mesh axes by link, from the inside out; axes of one chip run over none."""
+    return _grouped(tuple(axes))
+
+
+@lru_cache(maxsize=1024)
+def _grouped(axes: tuple[MeshAxis, ...]) -> tuple[LinkGroup, ...]:
     tiers = sorted({segment.tier for axis in axes for segment in axis.segments})
     found: list[LinkGroup] = []
     outer: Size = 1
@@ -314,6 +320,8 @@ def find_algorithm(name: str) -> Algorithm | None:
     >>> find_algorithm("Two_Way ring").name, find_algorithm("one-shot").name, find_algorithm("pigeon")
     ('two-way ring', 'direct', None)
     """
+    if name in ALGORITHMS:
+        return ALGORITHMS[name]
     plain = "-".join(name.lower().replace("_", " ").replace("-", " ").split())
     plain = ALIASES.get(plain, plain)
     return next((each for each in ALGORITHMS.values() if each.name.replace(" ", "-") == plain), None)
