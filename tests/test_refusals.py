@@ -61,7 +61,7 @@ def _load(**more: Any) -> Any:
 
 
 def _all_reduce(devices: int) -> Any:
-    from roofline.measurement.all_reduce import all_reduce
+    from roofline.measurement.accelerator import all_reduce
 
     return all_reduce(devices)
 
@@ -310,7 +310,7 @@ REFUSED: list[tuple[Callable[[], Any], str]] = [
     (lambda: within("grids.runs", "Cluster")(workers=-1), "-1 workers; 0 for this process, or a number of them"),
     (lambda: within("grids.block_worker", "Reducing")(None, None, version="0").prepared(0),
      "the workers have roofline "),
-    (lambda: within("measurement.all_reduce", "_summary")([]), "no all-reduce was timed"),
+    (lambda: within("measurement.accelerator", "_summary")([]), "no all-reduce was timed"),
     (lambda: within("measurement.devices", "JaxDevice")(99), "there is no device 99; JAX sees "),
     (lambda: within("measurement.executors", "_only_axis")(SimpleNamespace(over=("B", "D"), function="softmax")),
      "softmax along 2 dimensions cannot be run here; one can"),
@@ -447,6 +447,7 @@ def test_a_block_that_was_not_done_is_said(wrong: Exception, message: str) -> No
 
 
 def test_two_dimensions_of_one_name_are_not_made_by_pairing() -> None:
+    from roofline.notation.scope import Wanted
     from roofline.notation.structure import Shape, TensorDim
 
     left, right = (
@@ -456,7 +457,7 @@ def test_two_dimensions_of_one_name_are_not_made_by_pairing() -> None:
         pair=lambda one, other: "A", is_one=lambda label: False, show_axes=lambda axes: "[A, A]",
         fail=lambda message, place, hint: InputError(message, hint=hint),
     )  # fmt: skip
-    node, wanted = SimpleNamespace(over=None, position=0), SimpleNamespace(output=None)
+    node, wanted = SimpleNamespace(over=None, position=0), Wanted()
     with pytest.raises(InputError, match="would hold one label twice; name the dimensions that differ"):
         within("notation.resolve", "_pair_numbers")(scope, node, left, right, wanted)
 

@@ -14,9 +14,8 @@ from hypothesis import strategies as st
 from tests.strategies import LONG
 
 from roofline.errors import InputError
-from roofline.measurement import all_reduce as all_reduces
-from roofline.measurement.accelerator import measure_device
-from roofline.measurement.all_reduce import ROUNDS, WINDOWS, all_reduce, all_reduce_times, fit_line
+from roofline.measurement import accelerator
+from roofline.measurement.accelerator import ROUNDS, WINDOWS, all_reduce, all_reduce_times, fit_line, measure_device
 from roofline.measurement.devices import TorchDevice
 
 
@@ -182,7 +181,7 @@ def test_times_over_sizes_are_a_latency_and_a_bandwidth(monkeypatch):
     def times(devices, backend, sizes):
         return [[[2e-5 + size / 40e9] * 5, [9e-5 + size / 30e9] * 5] for size in sizes]
 
-    monkeypatch.setattr(all_reduces, "all_reduce_times", times)
+    monkeypatch.setattr(accelerator, "all_reduce_times", times)
     bandwidth, latency = all_reduce(2, "gloo")
     assert (bandwidth.name, bandwidth.unit, latency.name, latency.unit) == (
         "all-reduce", "B/s", "all-reduce latency", "s",

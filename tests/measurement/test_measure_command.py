@@ -115,7 +115,7 @@ def test_measuring_without_llvmlite_names_the_extra(home, capsys, monkeypatch):
 
 def test_an_unknown_device_is_one_line(home, capsys):
     assert main(["measure", "--device", "gpu"]) == 2
-    assert "--device 'gpu' is not one; cuda (of ROCm's PyTorch too), jax, or one of several" in capsys.readouterr().err
+    assert "--device gpu is not one; cuda (of ROCm's PyTorch too), jax, or one of several" in capsys.readouterr().err
 
 
 def test_ctrl_c_writes_what_was_measured(home, little, capsys, monkeypatch):

@@ -33,7 +33,7 @@ HLO = {"ph": "X", "pid": 1, "tid": 2, "ts": 1.0, "dur": 5.0, "name": "dot.3", "a
         ("k.npy", b"\x93NUMPY\0\0", "is no text; write it as name,flops,bytes,seconds"),
         ("k.csv", "name,flops\n".encode("utf-16"), "is UTF-16 text; save it as UTF-8"),
         ("k.json", json.dumps({"traceEvents": [HLO]}).encode(), "tells neither shapes nor FLOPs; price the program"),
-        ("k.json", b'{"points": [{"name": "a", "flops": 1, "seconds": 1}]}', "runs as JSON; --csv writes them"),
+        ("k.json", b'{"points": [{"name": "a", "flops": 1, "seconds": 1}]}', "runs as JSON; write_runs writes them"),
         ("k.json", b'[{"name": "a", "flops": 1, "bytes": 1, "seconds": 1}]', "else write it as name,flops"),
         ("k.json", b'{"config": 1}', "holds no traceEvents"),
         ("k.json.gz", gzip.compress(json.dumps({"traceEvents": [HLO]}).encode()), "is a trace of XLA"),

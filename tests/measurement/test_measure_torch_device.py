@@ -8,8 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from roofline.errors import InputError
-from roofline.measurement.accelerator import SHAPES, SMALL_SHAPE, measure_device
-from roofline.measurement.all_reduce import all_reduce
+from roofline.measurement.accelerator import SHAPES, SMALL_SHAPE, all_reduce, measure_device
 from roofline.measurement.devices import TURNS, Replayed, TorchDevice
 
 #: Microseconds the host needs to enqueue a piece of work, and the device for one: the longer of them counts.

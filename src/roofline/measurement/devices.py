@@ -19,8 +19,7 @@ from time import perf_counter
 from typing import Any
 
 from roofline.errors import InputError, load_extra
-from roofline.measurement.accelerator import COLD_BYTES, Device, Enqueue, measure_device
-from roofline.measurement.all_reduce import all_reduce
+from roofline.measurement.accelerator import COLD_BYTES, Device, Enqueue, all_reduce, measure_device
 from roofline.measurement.probes import Progress
 from roofline.measurement.result import Measurement
 from roofline.quantity import whole_number
@@ -77,7 +76,7 @@ class Replayed:
         return self._graph
 
 
-class TorchDevice:
+class TorchDevice(Device):
     """A device of ``torch.cuda``; fp32 products run in fp32, not in TF32, which is measured as ``tf32``."""
 
     def __init__(self, index: int = 0) -> None:
@@ -95,21 +94,17 @@ class TorchDevice:
 
     @property
     def name(self) -> str:
-        """The name the driver reports."""
         return str(self._told.name)
 
     @property
     def memory(self) -> float:
-        """Bytes of its memory."""
         return float(self._told.total_memory)
 
     def dtypes(self) -> Sequence[str]:
-        """Formats whose product runs."""
         tf32 = ("tf32",) if self._has_tf32() else ()
         return [dtype for dtype in (*TORCH_FORMATS, *tf32, *SCALED) if self._runs(dtype)]
 
     def product(self, dtype: str, m: int, n: int, k: int) -> Enqueue:
-        """A product into memory that is there already."""
         torch = self.torch
         if dtype == "int8":
             a, b = (torch.randint(-128, 128, s, dtype=torch.int8, device=self.place) for s in ((m, k), (n, k)))
@@ -144,18 +139,15 @@ class TorchDevice:
         return Replayed(self.torch, enqueue, pairs)
 
     def triad(self, size: int) -> Enqueue:
-        """a = b + s·c."""
         torch = self.torch
         a, b, c = (torch.ones(size // 4, device=self.place) for _ in "abc")
         return Replayed(torch, lambda: torch.add(b, c, alpha=3.0, out=a))
 
     def nothing(self) -> Enqueue:
-        """One addition."""
         one = self.torch.zeros(1, device=self.place)
         return lambda: one.add_(1.0)
 
     def links(self) -> dict[str, Callable[[int], Enqueue]]:
-        """The host, and every other device."""
         found: dict[str, Callable[[int], Enqueue]] = {"from host": self._from_host, "to host": self._to_host}
         for other in range(self.torch.cuda.device_count()):
             if other != self.index and self.torch.cuda.can_device_access_peer(self.index, other):
@@ -226,7 +218,7 @@ JAX_FORMATS = {"fp32": "float32", "fp16": "float16", "bf16": "bfloat16", "int8":
 ASSUMED_MEMORY = 8.0 * 2**30
 
 
-class JaxDevice:
+class JaxDevice(Device):
     """A device of this process, of ``jax.local_devices()``: those of other hosts it cannot reach.
 
     fp32 products run in fp32, not in the TF32 or bfloat16 that JAX takes for them by itself.
@@ -244,7 +236,6 @@ class JaxDevice:
 
     @property
     def name(self) -> str:
-        """The name JAX reports."""
         return str(self.device.device_kind)
 
     @property
@@ -254,7 +245,6 @@ class JaxDevice:
         return float(told.get("bytes_limit", ASSUMED_MEMORY))
 
     def dtypes(self) -> Sequence[str]:
-        """Formats whose product runs."""
         return [dtype for dtype in JAX_FORMATS if self._runs(dtype)]
 
     def product(self, dtype: str, m: int, n: int, k: int) -> Enqueue:
@@ -279,12 +269,10 @@ class JaxDevice:
         return enqueue
 
     def triad(self, size: int) -> Enqueue:
-        """b + s·c."""
         b, c = self._ones((size // 4,), "float32"), self._ones((size // 4,), "float32")
         return self._enqueue(self.jax.jit(lambda x, y: x + 3.0 * y), b, c)
 
     def nothing(self) -> Enqueue:
-        """One addition."""
         return self._enqueue(self.jax.jit(lambda x: x + 1.0), self._ones((), "float32"))
 
     def links(self) -> dict[str, Callable[[int], Enqueue]]:

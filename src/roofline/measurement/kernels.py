@@ -379,9 +379,7 @@ def _exp_vector(n: int, offset: int, lanes: int) -> str:
         return f"<{', '.join([f'float {_hex(value)}'] * lanes)}>"
 
     lines = [
-        f"  %i{n} = add i64 %i, {offset}",
-        f"  %pb{n} = getelementptr i8, i8* %b, i64 %i{n}",
-        f"  %qb{n} = bitcast i8* %pb{n} to {kind}*",
+        _place("b", n, offset, 4 * lanes),
         f"  %x{n} = load {kind}, {kind}* %qb{n}, align {4 * lanes}",
         f"  %y{n} = fmul {kind} %x{n}, {splat(_LOG2E)}",
         f"  %k{n} = call {kind} @llvm.rint.v{lanes}f32({kind} %y{n})",
@@ -403,9 +401,8 @@ def _exp_vector(n: int, offset: int, lanes: int) -> str:
             f"  %s{n} = shl {ints} %e{n}, {shift}",
             f"  %u{n} = bitcast {kind} {sum_so_far} to {ints}",
             f"  %w{n} = add {ints} %u{n}, %s{n}",
-            f"  %pa{n} = getelementptr i8, i8* %a, i64 %i{n}",
-            f"  %qa{n} = bitcast i8* %pa{n} to {ints}*",
-            f"  store {ints} %w{n}, {ints}* %qa{n}, align {4 * lanes}",
+            f"  %z{n} = bitcast {ints} %w{n} to {kind}",
+            _write(f"%z{n}", n, offset, 4 * lanes),
         ]
     )
 

@@ -15,6 +15,7 @@ and what calling it costs.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from random import Random
 from typing import Any
 
@@ -107,15 +108,14 @@ def thread_setter(torch: Any, count: int, held: LibraryThreads) -> Callable[[], 
 def _torch_product(torch: Any, dtype: Any, side: int) -> Callable[[], Any]:
     if dtype is torch.int8:
         a, b = (torch.ones(side, side, dtype=dtype) for _ in "ab")
-        whole = torch.empty(side, side, dtype=torch.int32)
-        return lambda: torch._int_mm(a, b, out=whole)
+        return partial(torch._int_mm, a, b, out=torch.empty(side, side, dtype=torch.int32))
     a, b, out = (torch.rand(side, side).to(dtype) for _ in "abc")
-    return lambda: torch.mm(a, b, out=out)
+    return partial(torch.mm, a, b, out=out)
 
 
 def _numpy_product(np: Any, name: str, side: int) -> Callable[[], Any]:
     a, b, out = (np.ones((side, side), name) for _ in "abc")
-    return lambda: np.matmul(a, b, out=out)
+    return partial(np.matmul, a, b, out=out)
 
 
 def _added(library: Any, one: Any, two: Any) -> Callable[[], Any]:
@@ -193,11 +193,7 @@ def _products(torch: Any, kind: Any, quick: bool) -> Shaped:
         out = torch.empty(rows[-1], side, dtype=kind)
         for count in rows:
             what = f"matmul, {count} x {side} by {side} x {side}"
-            yield count, float(side), _shaped_product(torch, tall[:count], matrix, out[:count]), what
-
-
-def _shaped_product(torch: Any, a: Any, b: Any, out: Any) -> Callable[[], Any]:
-    return lambda: torch.mm(a, b, out=out)
+            yield count, float(side), partial(torch.mm, tall[:count], matrix, out=out[:count]), what
 
 
 def _convolutions(torch: Any, kind: Any, quick: bool) -> Shaped:
@@ -206,11 +202,7 @@ def _convolutions(torch: Any, kind: Any, quick: bool) -> Shaped:
         for image in QUICK_IMAGES if quick else IMAGES:
             x = torch.rand(1, channels, image, image).to(kind)
             what = f"conv2d 3 x 3, {image} x {image} of {channels} channels"
-            yield image**2, 3.0 * channels, _convolution(torch, x, kernel), what
-
-
-def _convolution(torch: Any, x: Any, kernel: Any) -> Callable[[], Any]:
-    return lambda: torch.nn.functional.conv2d(x, kernel, padding=1)
+            yield image**2, 3.0 * channels, partial(torch.nn.functional.conv2d, x, kernel, padding=1), what
 
 
 #: Columns of the tensor that is timed, and rows for each thread, of two at least. Every thread has work for it

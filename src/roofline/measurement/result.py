@@ -96,6 +96,11 @@ class ShapeTable:
     points: tuple[tuple[float, float, SampleSummary], ...]
 
     @property
+    def best(self) -> float:
+        """The highest rate of any shape."""
+        return max(summary.value for *_, summary in self.points)
+
+    @property
     def call(self) -> float:
         """Time of the smallest product of several rows: what calling costs."""
         rows = sorted({point[0] for point in self.points})

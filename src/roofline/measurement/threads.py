@@ -12,6 +12,7 @@ import mmap
 import os
 import threading
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import cache, partial
 from queue import Empty, SimpleQueue
 from statistics import fmean
@@ -117,27 +118,20 @@ class Buffer:
         self._map.close()
 
 
+@dataclass(frozen=True, slots=True)
 class Job:
     """What one thread runs: a compiled function over three arrays, ``count`` at a time, ``repeats`` a window.
 
     With a ``stride`` it walks over ``span`` bytes, from ``first`` on and round again.
     """
 
-    __slots__ = ("arrays", "count", "first", "function", "repeats", "span", "stride")
-
-    def __init__(
-        self,
-        function: Any,
-        arrays: Sequence[int],
-        count: int,
-        repeats: int,
-        *,
-        stride: int = 0,
-        span: int = 0,
-        first: int = 0,
-    ) -> None:
-        self.function, self.arrays, self.count, self.repeats = function, tuple(arrays), count, repeats
-        self.stride, self.span, self.first = stride, span or count, first
+    function: Any
+    arrays: Sequence[int]
+    count: int
+    repeats: int
+    stride: int = 0
+    span: int = 0
+    first: int = 0
 
 
 class _Batch:
@@ -236,7 +230,7 @@ class ThreadTeam:
         def task(job: Job, out: Any) -> Callable[[], None]:
             return lambda: job.function(
                 ctypes.addressof(barrier), len(jobs), windows, job.repeats, *job.arrays, job.count,
-                job.stride, job.span, job.first, ctypes.addressof(out),
+                job.stride, job.span or job.count, job.first, ctypes.addressof(out),
             )  # fmt: skip
 
         self.each([task(job, out) for job, out in zip(jobs, outs, strict=True)])

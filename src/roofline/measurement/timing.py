@@ -118,8 +118,7 @@ def has_roof(measured: Measurement, threads: int) -> bool:
 def _shaped(op: Op, table: ShapeTable, data: float, order: float) -> Iterator[Effect]:
     """Products and convolutions: the roof, then what the library needs beyond it at such a shape, the call included."""
     rows, side, batch = _shape(op)
-    best = max(summary.value for *_, summary in table.points)
-    arithmetic = batch * 2 * rows * side**2 / best
+    arithmetic = batch * 2 * rows * side**2 / table.best
     took = batch * table.seconds(rows, side)
     if arithmetic >= data:
         yield Effect("arithmetic", min(arithmetic, took), f"at the library's own best product in {table.dtype}")
@@ -165,10 +164,9 @@ def _attention(op: Op, machine: Machine, measured: Measurement, threads: int, da
         yield from _plain(op, machine, measured, threads, data, "")
         return
     rows, side = _block(op)
-    best = max(summary.value for *_, summary in table.points)
-    within = max(table.seconds(rows, side) - table.call, 2 * rows * side**2 / best)
+    within = max(table.seconds(rows, side) - table.call, 2 * rows * side**2 / table.best)
     products = matrix * within / (2 * rows * side**2) / threads
-    arithmetic = matrix / best / threads
+    arithmetic = matrix / table.best / threads
     scores = float(op.dims["transcendentals"]) / softmax.value
     if max(arithmetic, products) + scores >= data:
         yield Effect("arithmetic", arithmetic, f"at the library's own best product in {dtype}")

@@ -43,28 +43,10 @@ _TENSOR_DTYPES = {name: name for name in ("fp64", "tf32", "fp16", "bf16", "fp8",
 _OTHER = re.compile(r"sm\w*__(ops_path_tensor_|inst_executed_pipe_tensor)")
 
 #: Seconds and bytes of the units a report may be in.
-_SECONDS = {
-    "ns": 1e-9,
-    "nsecond": 1e-9,
-    "us": 1e-6,
-    "usecond": 1e-6,
-    "ms": 1e-3,
-    "msecond": 1e-3,
-    "s": 1.0,
-    "second": 1.0,
-}
-_BYTES = {
-    "": 1.0,
-    "byte": 1.0,
-    "Kbyte": 1e3,
-    "Mbyte": 1e6,
-    "Gbyte": 1e9,
-    "Tbyte": 1e12,
-    "B": 1.0,
-    "KB": 1e3,
-    "MB": 1e6,
-    "GB": 1e9,
-}
+_SECONDS = {f"{n}{word}": 10.0**power for n, power in (("n", -9), ("u", -6), ("m", -3), ("", 0))
+            for word in ("s", "second")}  # fmt: skip
+_BYTES = {"": 1.0, "byte": 1.0, "Kbyte": 1e3, "Mbyte": 1e6, "Gbyte": 1e9, "Tbyte": 1e12, "B": 1.0, "KB": 1e3,
+          "MB": 1e6, "GB": 1e9}  # fmt: skip
 
 #: A count as a rate, and what twice the fused multiply-adds a cycle are called.
 _RATE = re.compile(r"(?P<base>(?P<unit>\w+?)__\w+\.sum)\.(?P<per>per_second|per_cycle_elapsed)")
