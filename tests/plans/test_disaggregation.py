@@ -9,9 +9,8 @@ from itertools import product
 from typing import Any
 
 from roofline.plans.answer import plan
-from roofline.plans.disaggregation import best_apart
 from roofline.plans.question import Limits
-from roofline.plans.search import Deployment
+from roofline.plans.search import Deployment, best_apart
 from tests.plans.test_search import MadeUp, problem
 
 LONG = bool(os.environ.get("ROOFLINE_LONG"))

@@ -24,7 +24,6 @@ from roofline.models.operations import check_options
 from roofline.models.serving import serve_bound
 from roofline.plans.cost import cost_interval, cost_lines, cost_sections, plain_costs, tdp_of
 from roofline.plans.deployment_words import DeploymentWords, best_of_ways, best_of_words, engine_settings
-from roofline.plans.disaggregation import best_apart
 from roofline.plans.fleet import Fleet, Trace
 from roofline.plans.frontier import (
     LoadedCurve,
@@ -48,7 +47,7 @@ from roofline.plans.question import (
     read_rate,
 )
 from roofline.plans.replicas import FORMATS, Replica, UnloadedReplica, estimator_of
-from roofline.plans.search import Assessment, Deployment, GroupSearch, Reason, Search
+from roofline.plans.search import Assessment, Deployment, GroupSearch, Reason, Search, best_apart
 from roofline.plans.simulation import simulation_sections
 from roofline.plans.speculation import Acceptance, Speculating
 from roofline.progress import counted, stopped, tell
@@ -156,8 +155,7 @@ class DeploymentPlan(Answer):
         if best is None or best.deployment.prefill is not None:
             return None
         each = best.deployment
-        times = self.search.priced(each.replica)
-        assert not isinstance(times, str)
+        times = self.search.times(each.replica)
         rate = largest_rate_within(times, each.chunk, each.most)
         price = self.asked.prices.get(each.replica.chip)
         basis = "floor" if self.asked.library is None else "estimate"
@@ -169,12 +167,9 @@ class DeploymentPlan(Answer):
         best = self.best
         if best is None or best.deployment.prefill is not None:
             raise InputError("there is no replica that takes whole requests to simulate", hint="looser limits")
-        times, each = self.search.priced(best.deployment.replica), best.deployment
-        assert not isinstance(times, str)
-        server = times.server(each.chunk).limited_to(each.most or times.most)
-        return Part(
-            simulation_sections(server, self.asked.load.rate / each.copies, self.asked.limits.share, requests, seed)
-        )
+        each, share = best.deployment, self.asked.limits.share
+        server = self.search.times(each.replica).server(each.chunk, most=each.most)
+        return Part(simulation_sections(server, self.asked.load.rate / each.copies, share, requests, seed))
 
     def settings(self) -> dict[str, str]:
         """The best replica as options of engines."""

@@ -177,7 +177,7 @@ class LoadedCurve:
 
 def loaded_curve(times: UnloadedReplica, chunk: int, most: int, rate: float) -> LoadedCurve:
     """A replica under loads from a tenth of its largest rate, among them ``rate`` requests a second."""
-    server = times.server(chunk).limited_to(most or times.most)
+    server = times.server(chunk, most=most)
     rates = np.append(np.linspace(0.1, 0.97, LOADS) * server.largest_rate, rate)
     found = []
     for each in np.unique(rates[rates < server.largest_rate]):
@@ -189,7 +189,7 @@ def loaded_curve(times: UnloadedReplica, chunk: int, most: int, rate: float) -> 
 
 def largest_rate_within(times: UnloadedReplica, chunk: int, most: int) -> float:
     """The largest rate of requests at which one replica keeps the limits, by halving."""
-    server = times.server(chunk).limited_to(most or times.most)
+    server = times.server(chunk, most=most)
     limits = times.asked.limits
     low, high = 0.0, server.largest_rate
     for _ in range(HALVINGS):

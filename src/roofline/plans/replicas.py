@@ -270,17 +270,18 @@ class UnloadedReplica:
         """Tokens of each sequence in a step, where they are several."""
         return {"tokens": self.replica.draft + 1} if self.replica.draft else {}
 
-    def server(self, chunk: int = 0, *, apart: bool = False) -> ServerTimes:
-        """The replica as a server: prompts whole, in chunks of so many tokens, or on chips of their own."""
+    def server(self, chunk: int = 0, *, most: int = 0, apart: bool = False) -> ServerTimes:
+        """The replica as a server: prompts whole, in chunks of so many tokens, or on chips of their own.
+
+        It has ``most`` sequences at once, or where this is 0 as many as fit.
+        """
         load = self.asked.load
         more: dict[str, Any] = {"lengths": load.lengths, "arrival_variation": load.arrival_variation}
         more["draft"] = self.asked.drafts.of(self.replica.draft)
-        if not chunk:
-            return ServerTimes.of(step=self.step, prompt=self.prompt, output=load.output, apart=apart, **more)
-        count = -(-load.new_tokens // chunk) / self.replica.copies
-        return ServerTimes.of(
-            step=self.step, prompt=self.prompt, output=load.output, mixed=self.mixed(chunk), chunks=count, **more
-        )
+        if chunk:
+            more |= {"mixed": self.mixed(chunk), "chunks": -(-load.new_tokens // chunk) / self.replica.copies}
+        made = ServerTimes.of(step=self.step, prompt=self.prompt, output=load.output, apart=apart, **more)
+        return made.limited_to(most or self.most)
 
     @cached_property
     def servers(self) -> Mapping[int, ServerTimes]:

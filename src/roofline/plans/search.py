@@ -12,6 +12,12 @@ by the first of these that holds:
 
 The search goes by cost: a replica is priced, and a load solved, once nothing cheaper is left. Fewer replicas have a
 larger load each, so the first number that meets the limits is the cheapest of its kind.
+
+Prefill and decode on chips of their own: the cheapest pool for each, of any kinds of chips, and their ratio.
+Prompts queue for prefill as M/G/1, each server with an even share of them; the times to first token are theirs. Keys
+and values then go to a server that decodes, whose chain has no prompts in it: the transfer, and the wait for a place
+there, come before the second token. Pairs of pools that keep their own limits are tried by cost, until one keeps all
+limits together and has an allowed number of chips of each kind: none is cheaper.
 """
 
 from __future__ import annotations
@@ -19,7 +25,7 @@ from __future__ import annotations
 import heapq
 import itertools
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -193,6 +199,12 @@ class Search:
             self._priced[replica] = divides(self.asked, replica)
         return self._priced[replica]
 
+    def times(self, replica: Replica) -> UnloadedReplica:
+        """What a replica takes without load that is known to be legal."""
+        found = self.priced(replica)
+        assert not isinstance(found, str)
+        return found
+
     def searched(self, group: tuple[Replica, ...]) -> SearchedGroup:
         """The best of some replicas, with all that was priced and assessed on the way."""
         return SearchedGroup(self.best_of(group), self._priced, self._assessed)
@@ -237,7 +249,7 @@ class Search:
             return Assessment(deployment, cost, found)
         if deployment.prefill is not None:
             return _assess_apart(self, deployment, times)
-        server = times.server(deployment.chunk).limited_to(deployment.most or times.most)
+        server = times.server(deployment.chunk, most=deployment.most)
         rate = self.asked.load.rate / deployment.copies
         if rate >= server.largest_rate:
             return Assessment(
@@ -382,17 +394,14 @@ class Search:
 
     def _load(self, deployment: Deployment) -> float:
         """The rate over the largest stable one: no limit leaves more room than this does."""
-        times = self.priced(deployment.replica)
-        assert not isinstance(times, str)
-        server = times.server(deployment.chunk).limited_to(deployment.most or times.most)
+        server = self.times(deployment.replica).server(deployment.chunk, most=deployment.most)
         return self.asked.load.rate / deployment.copies / server.largest_rate
 
     def _first_of(self, replica: Replica) -> Iterator[Deployment]:
         """The fewest of these replicas that keep up, for each way of taking prompts and number of sequences."""
         if self.outdone(replica) or self.unloaded_reason(replica) is not None:
             return
-        times = self.priced(replica)
-        assert not isinstance(times, str)
+        times = self.times(replica)
         for chunk in (*times.chunks, 0):
             server = times.server(chunk)
             for most in self.places(times, server):
@@ -472,7 +481,7 @@ def _assess_apart(search: Search, deployment: Deployment, times: UnloadedReplica
         text = f"no link of {before.chip} is known that keys and values could go over"
         return Assessment(deployment, cost, Reason("legal", text))
     first_server = prompt_server(prompts)
-    server = times.server(apart=True).limited_to(deployment.most or times.most)
+    server = times.server(most=deployment.most, apart=True)
     rates = asked.load.rate / deployment.prefill_copies, asked.load.rate / deployment.copies
     for rate, each in zip(rates, (first_server, server), strict=True):
         if rate >= each.largest_rate:
@@ -518,3 +527,103 @@ def _does_not_fit(times: UnloadedReplica) -> Reason:
     share = f"{format_percent(times.asked.memory_share)} of {times.memory.level}"
     text = f"does not fit by {over} a chip: weights {weights} and one sequence, of {has} ({share})"
     return Reason("fit", text, needs / may)
+
+
+def best_apart(search: Search) -> Assessment | None:
+    """The cheapest pools of chips that prefill and that decode, with one format of keys and values and one draft."""
+    best: Assessment | None = None
+    if search.asked.load.output == 1:
+        return None  # nothing is left to decode
+    alike: dict[tuple[Any, int], list[Replica]] = {}
+    for replica in search.replicas:
+        alike.setdefault((FORMATS[replica.formats].get("kv"), replica.draft), []).append(replica)
+    for group in alike.values():
+        for pair in _pairs(search, group):
+            if best is not None and search.cost(pair) > best.cost:
+                break
+            found = search.assess(pair)
+            if found.reason is None and (best is None or found.order < best.order):
+                best = found
+    return best
+
+
+def _pairs(search: Search, group: Sequence[Replica]) -> Iterator[Deployment]:
+    """Pairs of pools that keep their own limits, the cheapest first, of an allowed number of chips of each kind."""
+    pools = [_pools(search, group, decodes=decodes) for decodes in (False, True)]
+    drawn: tuple[list[Deployment], list[Deployment]] = ([], [])
+    queue: list[tuple[float, int, int, Deployment]] = []
+
+    def push(before: int, after: int) -> None:
+        for which, number in enumerate((before, after)):
+            if number == len(drawn[which]):
+                drawn[which].extend(itertools.islice(pools[which], 1))
+            if number >= len(drawn[which]):
+                return
+        first = drawn[0][before]
+        pair = replace(drawn[1][after], prefill=first.replica, prefill_copies=first.copies)
+        heapq.heappush(queue, (search.cost(pair), before, after, pair))
+
+    push(0, 0)
+    while queue:
+        _, first, later, pair = heapq.heappop(queue)
+        if all(number in search.counts for number in pair.numbers.values()) and _ends_in_time(search, pair):
+            yield pair
+        push(first, later + 1)
+        if not later:
+            push(first + 1, 0)
+
+
+def _ends_in_time(search: Search, pair: Deployment) -> bool:
+    """Whether an answer could end within its limit, without any load."""
+    limit, load = search.asked.limits.end_to_end, search.asked.load
+    assert pair.prefill is not None
+    first, later = search.times(pair.prefill), search.times(pair.replica)
+    token = float(later.step[1]) / later.tokens_per_step
+    return limit is None or first.prompt + first.lag + (load.output - 1) * token <= limit
+
+
+def _pools(search: Search, group: Sequence[Replica], *, decodes: bool) -> Iterator[Deployment]:
+    """Pools for one phase that keep its own limit, the cheapest first."""
+    number = itertools.count()
+    queue: list[tuple[float, int, Any]] = []
+
+    def push(item: Any) -> None:
+        pool = item if isinstance(item, Deployment) else Deployment(item, 1)
+        if pool.chips <= search.counts[-1]:
+            heapq.heappush(queue, (search.cost(pool), next(number), item))
+
+    for replica in group:
+        push(replica)
+    while queue:
+        _, _, item = heapq.heappop(queue)
+        if isinstance(item, Replica):
+            for pool in _first_pools(search, item, decodes):
+                push(pool)
+            continue
+        if _keeps(search, item, decodes):
+            yield item
+        push(replace(item, copies=item.copies + 1))
+
+
+def _first_pools(search: Search, replica: Replica, decodes: bool) -> Iterator[Deployment]:
+    only = "per_token" if decodes else "first_token"
+    if search.outdone(replica) or search.unloaded_reason(replica, only=only) is not None:
+        return
+    times = search.times(replica)
+    server = times.server(apart=True) if decodes else prompt_server(times)
+    for most in search.places(times, server) if decodes else (0,):
+        rate = server.limited_to(most).largest_rate if most else server.largest_rate
+        yield Deployment(replica, int(search.asked.load.rate / rate) + 1, 0, most)
+
+
+def _keeps(search: Search, pool: Deployment, decodes: bool) -> bool:
+    """Whether a pool keeps the limit of its phase."""
+    times, limits = search.times(pool.replica), search.asked.limits
+    server = times.server(most=pool.most, apart=True) if decodes else prompt_server(times)
+    rate = search.asked.load.rate / pool.copies
+    if rate >= server.largest_rate:
+        return False
+    loaded = server.under(rate, limits.share)
+    limit = limits.per_token if decodes else limits.first_token
+    time = loaded.time_per_token if decodes else shifted(loaded.time_to_first_token, times.lag)
+    return limit is None or max(time.mean, time.percentile) <= limit
