@@ -1,4 +1,4 @@
-"""Console examples of the pages: in colour, and on a phone at a phone's width.
+"""Console examples of the pages: in colour, and on a phone at a phone's width; wide tables on a phone as lists.
 
 The colours are those of a terminal: the subject strong, what binds or does not fit red, assumptions quiet. An example
 with a table wider than a phone is run, what it prints is laid out for a phone's columns too, and a phone shows that.
@@ -243,8 +243,56 @@ def for_a_phone(app: Any, doctree: nodes.document) -> None:
                 node.parent.insert(node.parent.index(node) + 1, fresh)
 
 
+#: Letters of a word of code that a column of a phone's table holds; a longer one may break.
+LONG_WORD = 12
+
+#: Columns of a table from which on a phone shows a list in its place.
+WIDE_TABLE = 7
+
+_FIGURE = re.compile(r"[-+~]?[\d.,]+(?: ?[%x]| of \d+)?$")
+
+
+def tables_for_a_phone(app: Any, doctree: nodes.document) -> None:
+    """Put beside a table of many columns a list of its rows, each figure behind its column's name.
+
+    Of all tables, code that is wider than a column may break.
+    """
+    for code in (code for table in doctree.findall(nodes.table) for code in table.findall(nodes.literal)):
+        if any(len(word) > LONG_WORD for word in code.astext().split()):
+            code["classes"].append("long")
+    for table in list(doctree.findall(nodes.table)):
+        head, *rows = [list(row.children) for row in table.findall(nodes.row)]
+        if len(head) >= WIDE_TABLE:
+            names = _columns_of_names([[entry.astext() for entry in row] for row in rows])
+            table["classes"].append("on-a-desk")
+            items = [_row_in_words([entry.astext() for entry in head], row, names) for row in rows]
+            fresh = nodes.bullet_list("", *items, classes=["on-a-phone"], bullet="-")
+            table.parent.insert(table.parent.index(table) + 1, fresh)
+
+
+def _columns_of_names(rows: Sequence[Sequence[str]]) -> int:
+    """How many columns say what a row is of: those before the first whose entries are all figures.
+
+    >>> _columns_of_names([["vllm", "bf16", "350", "6.7"], ["torch", "", "1", ""]])
+    2
+    """
+    figures = (all(_FIGURE.match(said) for said in column if said) for column in zip(*rows, strict=True))
+    return max(1, next((number for number, found in enumerate(figures) if found), 1))
+
+
+def _row_in_words(head: Sequence[str], row: Sequence[Any], names: int) -> nodes.list_item:
+    """A row as an item of a list: its names strong, then what stands in each column that is not empty."""
+    said = nodes.paragraph("", "", nodes.strong("", ", ".join(filter(None, (e.astext() for e in row[:names])))))
+    for name, entry in zip(head[names:], row[names:], strict=True):
+        if entry.astext():
+            said += [nodes.Text(" · "), nodes.inline("", f"{name} ", classes=["column"])]
+            said += [part.deepcopy() for inner in entry.children for part in inner.children]
+    return nodes.list_item("", said)
+
+
 def setup(app: Any) -> dict[str, bool]:
     """Register the lexer and the second output."""
     app.add_lexer("console", ConsoleLexer)
     app.connect("doctree-read", for_a_phone)
+    app.connect("doctree-read", tables_for_a_phone)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

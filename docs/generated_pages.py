@@ -41,6 +41,9 @@ _COMMAND = r"^\$ (roofline [^\n]*{name}[^\n]*)$"
 #: The day on which every chip's peaks and bandwidths were last held against public sources.
 FIGURES_CHECKED = "2026-11-23"
 
+#: Letters of a name that a phone shows in a line.
+LONGEST_NAME = 40
+
 #: Pages whose pictures the gallery shows, in its order.
 GALLERY = ("tour", "seeds", "serving", "plans", "programs", "measuring", "many_chips")
 
@@ -358,8 +361,13 @@ def operator_page() -> str:
         lines += [f"## {title}: {sum(map(len, families.values()))}", ""]
         for module, names in families.items():
             about = (import_module(module).__doc__ or "").splitlines()[0]
-            lines += [f"**{about}** {len(names)}: {', '.join(f'`{name}`' for name in sorted(names))}", ""]
+            lines += [f"**{about}** {len(names)}: {', '.join(map(_operator, sorted(names)))}", ""]
     return "\n".join(lines)
+
+
+def _operator(name: str) -> str:
+    """An operator as code; one that is wider than a phone as a name that may break."""
+    return f"`{name}`" if len(name) <= LONGEST_NAME else _key(name)
 
 
 def write() -> None:

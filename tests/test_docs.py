@@ -250,6 +250,40 @@ def test_a_phone_shows_of_an_example_what_the_page_keeps() -> None:
     assert list(elided(("...", "c d", "..."), wide[:4], narrow[:7])) == ["...", "c", "d", "..."]
 
 
+def test_on_a_phone_a_wide_table_is_a_list_and_long_code_may_break() -> None:
+    pytest.importorskip("docutils")
+    from docs.console_examples import WIDE_TABLE, tables_for_a_phone
+    from docutils import nodes
+    from docutils.core import publish_doctree
+
+    heads = ["library", "kernel", "rows", "MdAPE", "bias", "p90", "covers"]
+    rows = [
+        ["vllm", "``a.long_name_of_it``", "350", "6.7", "-1.5", "", "80%"],
+        ["torch", "``mm``", "9", "1.0", "", "", "75%"],
+    ]
+    assert len(heads) == WIDE_TABLE
+    rule = " ".join(["=" * 22] * len(heads))
+    table = [
+        rule,
+        " ".join(f"{each:22}" for each in heads),
+        rule,
+        *(" ".join(f"{e or '..':22}" for e in r) for r in rows),
+    ]
+    page = publish_doctree("\n".join([*table, rule, ""]))
+    for entry in page.findall(nodes.comment):
+        entry.parent.remove(entry)
+    tables_for_a_phone(None, page)
+    (found,) = page.findall(nodes.bullet_list)
+    assert found["classes"] == ["on-a-phone"]
+    assert [each.astext() for each in found.children] == [
+        "vllm, a.long_name_of_it · rows 350 · MdAPE 6.7 · bias -1.5 · covers 80%",
+        "torch, mm · rows 9 · MdAPE 1.0 · covers 75%",
+    ]
+    (before,) = page.findall(nodes.table)
+    assert before["classes"] == ["on-a-desk"]
+    assert [code["classes"] for code in before.findall(nodes.literal)] == [["long"], []]
+
+
 def test_one_run_shows_what_a_phone_shows(folder: Path) -> None:
     pytest.importorskip("docutils")
     from docs.console_examples import PHONE, is_too_wide, narrow
