@@ -55,7 +55,6 @@ from roofline.work import Op, Tensor
 
 if TYPE_CHECKING:
     from roofline.bounds.bound import Bound
-    from roofline.hardware.machine import Machine
 
 SCHEMA = "roofline/trace/1"
 
@@ -164,16 +163,17 @@ class Traced(Answer):
 
     def only(self, **wanted: str) -> Traced:
         """The operations whose kind, name, place, phase (``phase="backward"``) or option is the one wanted."""
-        ops = tuple(op for op in self.ops if all(_fact(op, name) == value for name, value in wanted.items()))
+
+        def has(op: Op, name: str, value: str) -> bool:
+            own = name in ("kind", "name", "where", "phase")
+            return bool((getattr(op, name) if own else op.options.get(name)) == value)
+
+        ops = tuple(op for op in self.ops if all(has(op, name, value) for name, value in wanted.items()))
         return replace(self, ops=ops, gaps=())
 
     @measurable
     @estimable
-    def bound(
-        self,
-        on: str | Machine | None = None,
-        **choices: Any,
-    ) -> Bound:
+    def bound(self, on: str | Machine | None = None, **choices: Any) -> Bound:
         """Place every operation under the roof of a machine; what has no rule is listed under ``incomplete``.
 
         Collectives go over the network of a target with a shape (:mod:`roofline.programs.traced`).
@@ -210,7 +210,14 @@ class Traced(Answer):
 
     def diff(self, other: Traced, convention: str = "flops") -> Comparison:
         """Compare with another program, or the same at other shapes, module by module."""
-        return _compare(self, other, convention)
+        lines = [
+            Difference("total", self.flops(convention), other.flops(convention)),
+            Difference("bytes", self.bytes(), other.bytes()),
+        ]
+        for prefix, key in (("", "kind"), ("in ", "where")):
+            ours, theirs = (_sums_by(key, program.ops, convention) for program in (self, other))
+            lines += [Difference(prefix + name, ours.get(name, 0), theirs.get(name, 0)) for name in {**ours, **theirs}]
+        return Comparison(self, other, convention, tuple(lines))
 
     def check(self, hand: Size | Mapping[str, Size], convention: str = "flops") -> tuple[Difference, ...]:
         """Compare with a count made by hand: one total, or one for each of total, bytes, module paths and kinds."""
@@ -318,18 +325,6 @@ class Comparison(Answer):
         yield Table((Column(), *figures(ours, theirs, "ratio")), rows, "differences", gap=GAP)
 
 
-def _compare(ours: Traced, theirs: Traced, convention: str) -> Comparison:
-    """Compare two programs: in total, in bytes, by kind and by module path."""
-    lines = [
-        Difference("total", ours.flops(convention), theirs.flops(convention)),
-        Difference("bytes", ours.bytes(), theirs.bytes()),
-    ]
-    for prefix, key in (("", "kind"), ("in ", "where")):
-        one, other = (_sums_by(key, program.ops, convention) for program in (ours, theirs))
-        lines += [Difference(prefix + name, one.get(name, 0), other.get(name, 0)) for name in {**one, **other}]
-    return Comparison(ours, theirs, convention, tuple(lines))
-
-
 def _sums_by(key: str, ops: Iterable[Op], convention: str) -> dict[str, Size]:
     """Counts by kind or by module path."""
     found: dict[str, Size] = {}
@@ -383,10 +378,6 @@ def gaps_of(ops: Sequence[Op]) -> tuple[UncountedOperation, ...]:
         else:
             found[op.name] = replace(old, count=old.count + op.repeat, bytes=old.bytes + moved)
     return tuple(found.values())
-
-
-def _fact(op: Op, name: str) -> Any:
-    return getattr(op, name) if name in ("kind", "name", "where", "phase") else op.options.get(name)
 
 
 def _operation_data(op: Op) -> dict[str, Any]:
@@ -469,10 +460,8 @@ def _placed(ops: Sequence[Op], machine: Machine) -> Placed:
             continue
         over = _over(op, axes)
         if not over:
-            notes[
-                f"{op.name} over {op.dims['devices']} devices does not fit {where}: it sends the least that each "
-                f"has to, one way over one link"
-            ] = None
+            alone = "it sends the least that each has to, one way over one link"
+            notes[f"{op.name} over {op.dims['devices']} devices does not fit {where}: {alone}"] = None
             priced.append(op)
             continue
         dtype = next((tensor.dtype for tensor in (*op.reads, *op.writes)), "")

@@ -24,7 +24,7 @@ stated number of trips, because how often it runs depends on data."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -49,7 +49,7 @@ from roofline.programs.jax.walker import (
     open_jaxpr,
     source_line,
 )
-from roofline.programs.rule_table import branch_cost, stated
+from roofline.programs.rule_table import RuleTable, branch_cost, stated
 from roofline.programs.specs import Spec, call_hint, check_values, is_call, own_error, spec, stated_values
 from roofline.programs.traced import Traced
 from roofline.progress import stopped
@@ -109,7 +109,7 @@ def trace(
     except Exception as error:
         raise own_error(error) or _explained(error) from error
     pruned, _ = dce_jaxpr(closed.jaxpr, [True] * len(closed.jaxpr.outvars), instantiate=True)
-    walker = JaxprWalker(REGIONS, trips)
+    walker = JaxprWalker(REGIONS.find, trips)
     held = {weights} if isinstance(weights, int) else set(weights)
     tensors = [
         walker.tensor(value_of(var.aval), "weight" if place in held else "activation", label)
@@ -186,11 +186,10 @@ def _leaves(
         dims = []
         for dim in found.dims:
             if not isinstance(dim, int):
-                if scope is None:
-                    from jax.export import SymbolicScope
+                from jax.export import SymbolicScope, symbolic_shape
 
-                    scope = SymbolicScope()
-                dim = symbols.setdefault(str(dim), _symbol(str(dim), scope))
+                scope = scope or SymbolicScope()
+                dim = symbols.setdefault(str(dim), symbolic_shape(str(dim), scope=scope)[0])
             dims.append(dim)
         return jax.ShapeDtypeStruct(tuple(dims), _dtype(found.dtype))
 
@@ -201,12 +200,6 @@ def _leaves(
         for path, _ in paths
     ]
     return given, names
-
-
-def _symbol(text: str, scope: Any) -> Any:
-    from jax.export import symbolic_shape
-
-    return symbolic_shape(text, scope=scope)[0]
 
 
 #: JAX's names of dtypes where they are not ours.
@@ -277,17 +270,9 @@ def _explained(error: Exception) -> InputError:
     return InputError(f"{line}the program fails on shapes alone: {reason}", hint=hint)
 
 
-REGIONS: dict[str, Region] = {}
-
-
-def region(*names: str) -> Callable[[Region], Region]:
-    """Register how primitives that hold programs are walked."""
-
-    def keep(chosen: Region) -> Region:
-        REGIONS.update(dict.fromkeys(names, chosen))
-        return chosen
-
-    return keep
+#: How primitives that hold programs are walked.
+REGIONS: RuleTable[Region] = RuleTable("roofline.programs.jax")
+region = REGIONS.rule
 
 
 @region("scan")
@@ -352,12 +337,10 @@ def _loop_state(walker: JaxprWalker, state: Sequence[Operand]) -> list[Operand]:
 
 
 def _carry(walker: JaxprWalker, before: Sequence[Operand], after: Sequence[Operand], looped: bool) -> list[Operand]:
-    results: list[Operand] = []
     for old, new in zip(before, after, strict=True):
         if looped and old is not None and new is not None and old.ident != new.ident and new.role == "activation":
             walker.same.setdefault(new.ident, old.ident)
-        results.append(new)
-    return results
+    return list(after)
 
 
 @region("while")
@@ -403,16 +386,11 @@ def linear_solve(walker: JaxprWalker, eqn: Any, operands: list[Operand], context
     return walker.inline(programs.solve, [*held, *right], context)
 
 
-@region("custom_vjp_call", "custom_vjp_call_jaxpr")
-def custom_vjp(walker: JaxprWalker, eqn: Any, operands: list[Operand], context: JaxprContext) -> list[Operand]:
+@region("custom_vjp_call", "custom_vjp_call_jaxpr", "custom_jvp_call", "custom_vmap_call")
+def custom(walker: JaxprWalker, eqn: Any, operands: list[Operand], context: JaxprContext) -> list[Operand]:
     """The function itself; its derivatives are traced where they are taken."""
-    return walker.inline(eqn.params.get("call_jaxpr") or eqn.params["fun_jaxpr"], operands, context)
-
-
-@region("custom_jvp_call", "custom_vmap_call")
-def custom_jvp(walker: JaxprWalker, eqn: Any, operands: list[Operand], context: JaxprContext) -> list[Operand]:
-    """The function itself."""
-    return walker.inline(eqn.params.get("call_jaxpr") or eqn.params["call"], operands, context)
+    held = (eqn.params.get(name) for name in ("call_jaxpr", "fun_jaxpr", "call"))
+    return walker.inline(next(filter(None, held)), operands, context)
 
 
 @region("shard_map")
@@ -470,13 +448,5 @@ def _kernel(name: str, reads: Sequence[Tensor], writes: Sequence[Tensor], estima
     work = Work.flops("matrix", dtype, flops) + (Work.flops("vector", dtype, special) if special else Work())
     dims = {"m": 1, "n": 1, "k": flops // 2, "batch": 1, "transcendentals": special}
     note = f"Pallas kernel {name}: FLOPs from its cost_estimate, all counted as multiply-adds"
-    return Op(
-        name,
-        "contraction",
-        work,
-        tuple(reads),
-        tuple(writes),
-        dims,
-        note=note,
-        options={"macs": flops // 2, "kernel": 1},
-    )
+    options = {"macs": flops // 2, "kernel": 1}
+    return Op(name, "contraction", work, tuple(reads), tuple(writes), dims, note=note, options=options)

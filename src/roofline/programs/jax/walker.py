@@ -43,7 +43,7 @@ Region = Callable[["JaxprWalker", Any, list[Operand], JaxprContext], "list[Opera
 class JaxprWalker:
     """The state of one walk: operations so far, what was assumed, which tensors are one."""
 
-    regions: Mapping[str, Region]
+    region_of: Callable[[str], Region | None]
     trips: Any = None
     ops: list[Op] = field(default_factory=list)
     assumptions: dict[str, None] = field(default_factory=dict)
@@ -102,13 +102,12 @@ class JaxprWalker:
             source=source_line(eqn) or context.source,
         )
         name = eqn.primitive.name
-        region = self.regions.get(name)
+        region = self.region_of(name)
         if region is not None:
             return region(self, eqn, operands, inner)
-        if find(name) is None:
-            inside = called_program(eqn)
-            if inside is not None:
-                return self.inline(inside, operands, inner)
+        inside = called_program(eqn) if find(name) is None else None
+        if inside is not None:
+            return self.inline(inside, operands, inner)
         return self.price(eqn, operands, inner)
 
     def price(self, eqn: Any, operands: list[Operand], context: JaxprContext) -> list[Operand]:
@@ -229,12 +228,7 @@ class JaxprWalker:
             return self._stored(replace(tensor, role="state") if tensor.ident in for_good else tensor)
 
         return tuple(
-            replace(
-                op,
-                reads=tuple(map(self._stored, op.reads)),
-                writes=tuple(map(written, op.writes)),
-            )
-            for op in ops
+            replace(op, reads=tuple(map(self._stored, op.reads)), writes=tuple(map(written, op.writes))) for op in ops
         )
 
     def _stored(self, tensor: Tensor) -> Tensor:
@@ -361,11 +355,6 @@ def source_line(eqn: Any) -> str:
 def _is_user(name: str) -> bool:
     import jax
 
-    library = os.path.dirname(os.path.abspath(jax.__file__))
-    skipped = (
-        library,
-        os.path.join(os.path.dirname(library), "jaxlib"),
-        os.path.dirname(os.path.dirname(__file__)),
-        "<frozen",
-    )
+    library, ours = os.path.dirname(os.path.abspath(jax.__file__)), os.path.dirname(os.path.dirname(__file__))
+    skipped = (library, os.path.join(os.path.dirname(library), "jaxlib"), ours, "<frozen")
     return not name.startswith(skipped) and f"{os.sep}flax{os.sep}" not in name

@@ -18,8 +18,9 @@ from unittest import mock
 import torch
 
 from roofline.errors import InputError
+from roofline.ops import pricing
 from roofline.programs.pytorch.recorder import Recorder
-from roofline.programs.pytorch.rules.collectives import between, members
+from roofline.programs.pytorch.rules.collectives import groups_of, members
 
 #: Bytes an element of gradients that a hook of PyTorch compresses before they are sent.
 _COMPRESSED = {"fp16_compress_hook": 2, "bf16_compress_hook": 2, "fp16_compress_wrapper": 2}
@@ -52,7 +53,8 @@ class _Bucket:
         nbytes = sum(grad.numel() * (size or grad.element_size()) for grad in grads)
         devices, ranks = members(self.module.process_group)
         place = self.recorder.locations.now()._replace(phase="backward")
-        self.recorder.emit(between("all_reduce", "AllReduce", reads, writes, nbytes, devices, ranks), place)
+        sent = {"nbytes": nbytes, "devices": devices, "groups": groups_of(devices, ranks)}
+        self.recorder.emit(pricing.least_collective("all_reduce", reads, writes, does="AllReduce", **sent), place)
 
 
 @contextmanager

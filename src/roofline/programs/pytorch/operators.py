@@ -20,12 +20,10 @@ import torch
 from roofline.programs.pytorch.tensors import map_tensors
 
 #: Operations that make a constant out of nothing.
-CONSTANT_FACTORIES = frozenset(
-    (
-        "arange", "zeros", "ones", "full", "eye", "linspace", "logspace", "scalar_tensor", "tril_indices",
-        "triu_indices", "hann_window", "hamming_window", "blackman_window", "bartlett_window", "kaiser_window",
-    )
-)  # fmt: skip
+CONSTANT_FACTORIES = frozenset((
+    "arange", "zeros", "ones", "full", "eye", "linspace", "logspace", "scalar_tensor", "tril_indices",
+    "triu_indices", "hann_window", "hamming_window", "blackman_window", "bartlett_window", "kaiser_window",
+))  # fmt: skip
 
 #: A single random number is taken to be the middle of what it is drawn from, so that code which asks for it goes on.
 MIDDLES: dict[str, Callable[[Any], float]] = {
@@ -34,47 +32,37 @@ MIDDLES: dict[str, Callable[[Any], float]] = {
     "randint": lambda args: sum(_bounds(args)) // 2,
 }
 
-_RANDOM = frozenset(
-    (
-        "rand", "randn", "randint", "randperm", "normal", "normal_", "uniform_", "bernoulli", "bernoulli_",
-        "native_dropout", "multinomial", "random_", "exponential_", "geometric_", "cauchy_", "log_normal_",
-        "rand_like", "randn_like", "randint_like", "poisson",
-    )
-)  # fmt: skip
-_HEAVY = frozenset(
-    (
-        "mm", "bmm", "addmm", "baddbmm", "convolution", "mv", "linear", "matmul", "_scaled_mm", "_grouped_mm",
-        "_int_mm",
-    )
-)  # fmt: skip
-_FREE = frozenset(
-    (
-        "empty", "empty_strided", "empty_like", "new_empty", "new_empty_strided", "empty_permuted", "lift",
-        "lift_fresh", "resize_", "set_", "_assert_async", "_assert_scalar", "_functional_assert_async",
-        "sym_size", "sym_stride", "sym_numel", "sym_storage_offset", "is_same_size",
-        "_has_compatible_shallow_copy_type", "record_stream", "_local_scalar_dense", "is_pinned", "_backward",
-        "_version", "detach_", "requires_grad_", "_nested_tensor_size", "_fused_sdp_choice", "_fw_primal",
-        "_assert_tensor_metadata", "dense_dim", "_linalg_check_errors", "transpose_", "t_",
-       "squeeze_", "unsqueeze_", "swapaxes_", "swapdims_", "as_strided_",
-        "sparse_dim", "is_coalesced", "_has_same_storage_numel", "_resize_output", "resize_as_", "_print",
-        "_functional_sym_constrain_range",
-        "_functional_sym_constrain_range_for_size", "sym_constrain_range", "sym_constrain_range_for_size",
-    )
-)  # fmt: skip
+_RANDOM = frozenset((
+    "rand", "randn", "randint", "randperm", "normal", "normal_", "uniform_", "bernoulli", "bernoulli_",
+    "native_dropout", "multinomial", "random_", "exponential_", "geometric_", "cauchy_", "log_normal_",
+    "rand_like", "randn_like", "randint_like", "poisson",
+))  # fmt: skip
+_HEAVY = frozenset((
+    "mm", "bmm", "addmm", "baddbmm", "convolution", "mv", "linear", "matmul", "_scaled_mm", "_grouped_mm",
+    "_int_mm",
+))  # fmt: skip
+_FREE = frozenset((
+    "empty", "empty_strided", "empty_like", "new_empty", "new_empty_strided", "empty_permuted", "lift",
+    "lift_fresh", "resize_", "set_", "_assert_async", "_assert_scalar", "_functional_assert_async",
+    "sym_size", "sym_stride", "sym_numel", "sym_storage_offset", "is_same_size",
+    "_has_compatible_shallow_copy_type", "record_stream", "_local_scalar_dense", "is_pinned", "_backward",
+    "_version", "detach_", "requires_grad_", "_nested_tensor_size", "_fused_sdp_choice", "_fw_primal",
+    "_assert_tensor_metadata", "dense_dim", "_linalg_check_errors", "transpose_", "t_",
+    "squeeze_", "unsqueeze_", "swapaxes_", "swapdims_", "as_strided_",
+    "sparse_dim", "is_coalesced", "_has_same_storage_numel", "_resize_output", "resize_as_", "_print",
+    "_functional_sym_constrain_range",
+    "_functional_sym_constrain_range_for_size", "sym_constrain_range", "sym_constrain_range_for_size",
+))  # fmt: skip
 _VALUE = frozenset({"_local_scalar_dense", "equal", "is_nonzero", "item", "allclose"})
-_SHAPE_FROM_VALUES = frozenset(
-    (
-        "nonzero", "masked_select", "_to_sparse", "unique_consecutive", "_unique", "_unique2", "unique_dim",
-        "repeat_interleave",
-    )
-)  # fmt: skip
+_SHAPE_FROM_VALUES = frozenset((
+    "nonzero", "masked_select", "_to_sparse", "unique_consecutive", "_unique", "_unique2", "unique_dim",
+    "repeat_interleave",
+))  # fmt: skip
 #: Operations that write only where indices name: done in place, the rest of the tensor stays what it was.
-_IN_PARTS = frozenset(
-    (
-        "index_put", "_index_put_impl", "_unsafe_index_put", "scatter", "scatter_add", "scatter_reduce", "index_add",
-        "index_copy", "index_fill", "masked_scatter", "put", "index_reduce",
-    )
-)  # fmt: skip
+_IN_PARTS = frozenset((
+    "index_put", "_index_put_impl", "_unsafe_index_put", "scatter", "scatter_add", "scatter_reduce", "index_add",
+    "index_copy", "index_fill", "masked_scatter", "put", "index_reduce",
+))  # fmt: skip
 
 
 def _bounds(args: Any) -> tuple[int, int]:
@@ -198,22 +186,18 @@ def opened(func: Any) -> Any:
 _CONVOLUTIONS = [f"conv{kind}{n}d" for kind in ("", "_transpose") for n in (1, 2, 3)]
 
 #: Calls that run in the format autocast names.
-LOWER = frozenset(
-    (
-        *_CONVOLUTIONS, "matmul", "__matmul__", "__rmatmul__", "mm", "bmm", "linear", "addmm", "addbmm", "baddbmm",
-        "einsum", "scaled_dot_product_attention", "lstm", "gru", "rnn_tanh", "rnn_relu", "bilinear",
-    )
-)  # fmt: skip
+LOWER = frozenset((
+    *_CONVOLUTIONS, "matmul", "__matmul__", "__rmatmul__", "mm", "bmm", "linear", "addmm", "addbmm", "baddbmm",
+    "einsum", "scaled_dot_product_attention", "lstm", "gru", "rnn_tanh", "rnn_relu", "bilinear",
+))  # fmt: skip
 _LOWER_ON_CUDA = frozenset({"mv", "addmv", "addr", "chain_matmul", "multi_dot", "prelu"})
 
-_LOSSES = frozenset(
-    (
-        "mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss", "nll_loss", "nll_loss_nd", "cross_entropy",
-        "cross_entropy_loss", "kl_div", "binary_cross_entropy_with_logits", "soft_margin_loss", "cosine_embedding_loss",
-        "hinge_embedding_loss", "margin_ranking_loss", "multi_margin_loss", "multilabel_margin_loss",
-        "poisson_nll_loss", "triplet_margin_loss", "ctc_loss",
-    )
-)  # fmt: skip
+_LOSSES = frozenset((
+    "mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss", "nll_loss", "nll_loss_nd", "cross_entropy",
+    "cross_entropy_loss", "kl_div", "binary_cross_entropy_with_logits", "soft_margin_loss", "cosine_embedding_loss",
+    "hinge_embedding_loss", "margin_ranking_loss", "multi_margin_loss", "multilabel_margin_loss",
+    "poisson_nll_loss", "triplet_margin_loss", "ctc_loss",
+))  # fmt: skip
 
 #: Calls that run in fp32, by device.
 FULL = {

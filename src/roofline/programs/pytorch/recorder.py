@@ -119,10 +119,9 @@ class Recorder:
         """Name a tensor that an operation reads."""
         return self.identities.read(tensor, role)
 
-    def wrote(self, tensor: Any) -> Tensor:
-        """Name a new tensor that an operation writes."""
-        backward = torch._C._current_graph_task_id() != -1
-        return self.identities.wrote(tensor, "gradient" if backward else "activation")
+    def wrote(self, tensor: Any, **how: bool) -> Tensor:
+        """Name a tensor that an operation writes: a new one, or one that is written ``in_place`` or in ``part``."""
+        return self.identities.wrote(tensor, "gradient" if _is_backward() else "activation", **how)
 
     # ------------------------------------------------------------------------------------- what a call says
 
@@ -156,15 +155,13 @@ class Recorder:
         """Weights that PyTorch has packed: they are asked what they hold, and those of a convolution for its window."""
         weight, bias = pack.unpack()
         self._keep.append(pack)  # its id names it for the whole trace
-        named = ((weight, f"pack{id(pack)}"), (bias, f"pack{id(pack)}.bias"))
-        found = [
-            None
-            if item is None
-            else self.operand(item, Tensor(ident, tuple(item.shape), dtype_name(item.dtype), "weight"))
-            for item, ident in named
-        ]
+
+        def held(item: Any, ident: str) -> TensorOperand:
+            return self.operand(item, Tensor(ident, tuple(item.shape), dtype_name(item.dtype), "weight"))
+
         window = packed_window(pack) if hasattr(pack, "stride") else {}
-        return PackedWeights(found[0], found[1], window)  # type: ignore[arg-type]
+        added = None if bias is None else held(bias, f"pack{id(pack)}.bias")
+        return PackedWeights(held(weight, f"pack{id(pack)}"), added, window)
 
     # ------------------------------------------------------------------------------------- values and shapes
 
@@ -260,9 +257,8 @@ class DispatchWatcher(TorchDispatchMode):  # type: ignore[misc]
         total = sum(tensor.nbytes if tensor.layout == torch.strided else 0 for tensor in tensors)
         if traits.value_asked:
             return func(*args, **kwargs)
-        if traits.heavy or traits.random or total > LARGEST_CONSTANT or torch._C._current_graph_task_id() != -1:
+        if traits.heavy or traits.random or total > LARGEST_CONSTANT or _is_backward():
             return self._on_shapes(traits, func, args, kwargs, tensors)
-        local = _on(kwargs, "cpu")
         if not traits.is_view and not traits.mutated and total > 4096:
             shapes = map_tensors((args, _on(kwargs, "meta")), self.recorder.shape_of)
             try:
@@ -271,7 +267,7 @@ class DispatchWatcher(TorchDispatchMode):  # type: ignore[misc]
                 guess = None
             if guess is not None and sum(t.nbytes for t in tensors_in(guess)) > LARGEST_CONSTANT:
                 return guess
-        return func(*args, **local)
+        return func(*args, **_on(kwargs, "cpu"))
 
     def _on_shapes(self, traits: OperatorTraits, func: Any, args: Any, kwargs: Any, tensors: Sequence[Any]) -> Any:
         """Some values are not known: only shapes go through."""
@@ -316,9 +312,9 @@ class DispatchWatcher(TorchDispatchMode):  # type: ignore[misc]
             return guess
         if traits.name in MIDDLES and not (recorder.open and is_open(guess)) and guess.numel() == 1:
             return torch.full(guess.shape, MIDDLES[traits.name](args), dtype=guess.dtype)
-        constant = traits.name in CONSTANT_FACTORIES and torch._C._current_graph_task_id() == -1
-        constant = constant and not (recorder.open and is_open(guess))
-        if constant and sum(tensor.nbytes for tensor in tensors_in(guess)) <= LARGEST_CONSTANT:
+        if traits.name not in CONSTANT_FACTORIES or _is_backward() or (recorder.open and is_open(guess)):
+            return guess
+        if sum(tensor.nbytes for tensor in tensors_in(guess)) <= LARGEST_CONSTANT:
             return func(*args, **_on(kwargs, "cpu", force=True))
         return guess
 
@@ -335,11 +331,9 @@ class DispatchWatcher(TorchDispatchMode):  # type: ignore[misc]
             for name, value in traits.bound(args, kwargs)
         )
         mutated = {id(tensor) for tensor in tensors_in(list(traits.written(args, kwargs)))}
-        role = "gradient" if torch._C._current_graph_task_id() != -1 else "activation"
         targets = outs or [tensor for tensor in tensors if id(tensor) in mutated]
-        wrote = recorder.identities.wrote
         results = tuple(
-            recorder.operand(out, wrote(out, role, in_place=id(out) in mutated, part=traits.in_parts))
+            recorder.operand(out, recorder.wrote(out, in_place=id(out) in mutated, part=traits.in_parts))
             for out in targets
         )
         in_place = bool(targets and args) and targets[0] is args[0]
@@ -375,12 +369,9 @@ class DispatchWatcher(TorchDispatchMode):  # type: ignore[misc]
         opened = self.recorder.open
         said = str(error).strip().splitlines()
         reason = opened.named(said[0]) if said else type(error).__name__
-        missing = isinstance(error, NotImplementedError) or "meta" in reason.lower()
-        hint = (
-            "it has no rule for shapes alone; register one with torch.library.register_fake"
-            if missing
-            else "check the shapes of the inputs"
-        )
+        hint = "check the shapes of the inputs"
+        if isinstance(error, NotImplementedError) or "meta" in reason.lower():
+            hint = "it has no rule for shapes alone; register one with torch.library.register_fake"
         return self._refused(traits, tensors, reason.rstrip("."), hint)
 
     def _one_dtype(self, tensors: Sequence[Any]) -> str:
@@ -451,6 +442,11 @@ class FunctionWatcher(TorchFunctionMode):  # type: ignore[misc]
                 return inner(*args, **kwargs)
         finally:
             self._inside.discard(func)
+
+
+def _is_backward() -> bool:
+    """Whether gradients are worked out now."""
+    return bool(torch._C._current_graph_task_id() != -1)
 
 
 def _plain(value: Any) -> bool:

@@ -255,12 +255,9 @@ def make_input(
     """
     if isinstance(value, str):
         text, numbers = stated_values(value)
-        value = read_spec(text, sizes, symbolic=True)
-        if numbers is not None:
-            return _with_values(value, numbers, declare, label)
+        return _from_spec(read_spec(text, sizes, symbolic=True), numbers, opened, declare, label)
     if isinstance(value, Spec):
-        dims = (opened.size(str(dim)) if is_symbol(dim) else dim for dim in value.dims)
-        return _from_spec(value._replace(dims=tuple(dims)), declare, label)
+        return _from_spec(value, None, opened, declare, label)
     if isinstance(value, torch.Tensor) and value.is_nested:
         if value.layout != torch.jagged:
             raise InputError(f"{label} is a nested tensor without offsets", hint="make it with layout=torch.jagged")
@@ -285,24 +282,22 @@ def make_input(
     return value
 
 
-def _from_spec(wanted: Spec, declare: Callable[[Any, str, str], None], label: str) -> Any:
+def _from_spec(
+    wanted: Spec, numbers: list[float] | None, opened: OpenSizes, declare: Callable[[Any, str, str], None], label: str
+) -> Any:
+    """A tensor of a shape; one with values a program may look at: a mask, an index."""
+    if numbers is not None:
+        check_values(wanted, numbers)
     if wanted.dtype not in TORCH_DTYPES:
         raise InputError(f"torch has no dtype for {wanted.dtype}", hint="it has " + ", ".join(TORCH_DTYPES))
     dtype = TORCH_DTYPES[wanted.dtype]
-    made = torch.empty(wanted.dims, dtype=dtype, device="meta")
-    whole = not dtype.is_floating_point and not dtype.is_complex
-    declare(made, "index" if whole else "activation", label)
-    return made
-
-
-def _with_values(wanted: Spec, numbers: list[float], declare: Callable[[Any, str, str], None], label: str) -> Any:
-    """A tensor that a program may look at: a mask, an index."""
-    check_values(wanted, numbers)
-    if wanted.dtype not in TORCH_DTYPES:
-        raise InputError(f"torch has no dtype for {wanted.dtype}", hint="it has " + ", ".join(TORCH_DTYPES))
-    values = torch.tensor(numbers).to(TORCH_DTYPES[wanted.dtype])
-    made = values.expand(product(wanted.dims)).reshape(wanted.dims).clone()
-    declare(made, "index", label)
+    if numbers is None:
+        dims = tuple(opened.size(str(dim)) if is_symbol(dim) else dim for dim in wanted.dims)
+        made = torch.empty(dims, dtype=dtype, device="meta")
+    else:
+        made = torch.tensor(numbers).to(dtype).expand(product(wanted.dims)).reshape(wanted.dims).clone()
+    is_whole = not dtype.is_floating_point and not dtype.is_complex
+    declare(made, "activation" if numbers is None and not is_whole else "index", label)
     return made
 
 
@@ -311,10 +306,6 @@ def written(value: Any, opened: OpenSizes) -> str:
     if isinstance(value, torch.Tensor):
         dims = value.shape if not value.is_nested else ("j" if is_nested_int(size) else size for size in value.shape)
         return f"{dtype_name(value.dtype)}[{', '.join(str(opened.plain(size)) for size in dims)}]"
-    return (
-        str(value)
-        if isinstance(value, str)
-        else repr(value)
-        if isinstance(value, int | float)
-        else type(value).__name__
-    )
+    if isinstance(value, str):
+        return value
+    return repr(value) if isinstance(value, int | float) else type(value).__name__

@@ -245,14 +245,9 @@ def region_of(tensor: Any) -> Stretches:
     """The bytes that a view reaches in its storage; an open size counts as PyTorch takes it."""
     width = tensor.element_size()
     shape, strides = map(hinted_size, tensor.shape), map(hinted_size, tensor.stride())
-    steps = sorted(
-        ((n, stride * width) for n, stride in zip(shape, strides, strict=True) if n > 1 and stride), key=_far
-    )
+    steps = [(n, stride * width) for n, stride in zip(shape, strides, strict=True) if n > 1 and stride]
+    steps.sort(key=lambda step: -step[1])
     return Stretches(hinted_size(tensor.storage_offset()) * width, (*steps, (width, 1)))
-
-
-def _far(step: tuple[int, int]) -> int:
-    return -step[1]
 
 
 @dataclass(slots=True)

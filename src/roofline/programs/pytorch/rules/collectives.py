@@ -5,34 +5,20 @@ Ranks stand in process groups, so that these rules alone ask torch, which has ma
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
 from roofline.programs.pytorch.registry import Call, Priced, operands_in, pricing, rule
-from roofline.sizes import Size
-from roofline.work import Op, Tensor
 
 #: What each operation does; receiving sends nothing.
 KINDS: dict[str, str | None] = {
-    "all_reduce": "AllReduce",
-    "allreduce": "AllReduce",
-    "all_gather_into_tensor": "AllGather",
-    "allgather": "AllGather",
-    "_allgather_base": "AllGather",
-    "reduce_scatter_tensor": "ReduceScatter",
-    "_reduce_scatter_base": "ReduceScatter",
-    "reduce_scatter": "ReduceScatter",
-    "all_to_all_single": "AllToAll",
-    "alltoall_base": "AllToAll",
-    "alltoall": "AllToAll",
-    "broadcast": "Broadcast",
-    "reduce": "Reduce",
-    "gather": "Gather",
-    "scatter": "Scatter",
-    "send": "Permute",
+    **dict.fromkeys(("all_reduce", "allreduce"), "AllReduce"),
+    **dict.fromkeys(("all_gather_into_tensor", "allgather", "_allgather_base"), "AllGather"),
+    **dict.fromkeys(("reduce_scatter_tensor", "_reduce_scatter_base", "reduce_scatter"), "ReduceScatter"),
+    **dict.fromkeys(("all_to_all_single", "alltoall_base", "alltoall"), "AllToAll"),
+    "broadcast": "Broadcast", "reduce": "Reduce", "gather": "Gather", "scatter": "Scatter", "send": "Permute",
     "recv": None,
-}
+}  # fmt: skip
 
 
 def _names() -> list[str]:
@@ -58,7 +44,8 @@ def collective(call: Call) -> Priced:
         return pricing.least_collective(name, reads, writes, does="Permute", nbytes=0, devices=devices)
     given, made = (sum(t.traffic_bytes for t in each) for each in (reads, writes))
     parts = {"AllToAll": max(given, made) * devices, "Gather": given * devices, "Scatter": made * devices}
-    return between(name, does, reads, writes, parts.get(does, max(given, made)), devices, ranks)
+    nbytes, groups = parts.get(does, max(given, made)), groups_of(devices, ranks)
+    return pricing.least_collective(name, reads, writes, does=does, nbytes=nbytes, devices=devices, groups=groups)
 
 
 #: Names of the input of collectives that write into given tensors.
@@ -106,21 +93,7 @@ def members(group: Any) -> tuple[int, list[int]]:
         return size, []
 
 
-def between(
-    name: str,
-    does: str,
-    reads: Sequence[Tensor],
-    writes: Sequence[Tensor],
-    nbytes: Size,
-    devices: int,
-    ranks: list[int],
-) -> Op:
-    """A collective between devices that are numbered."""
-    groups = _spaced(ranks) if len(ranks) == devices else []
-    return pricing.least_collective(name, reads, writes, does=does, nbytes=nbytes, devices=devices, groups=groups)
-
-
-def _spaced(ranks: list[int]) -> list[tuple[str, int, int]]:
-    """Ranks with one stride as a group; no group for other ranks."""
+def groups_of(devices: int, ranks: list[int]) -> list[tuple[str, int, int]]:
+    """Ranks with one stride as a group; no group for other ranks, or where not all are known."""
     steps = {after - before for before, after in pairwise(sorted(ranks))}
-    return [("", len(ranks), steps.pop())] if len(steps) == 1 else []
+    return [("", len(ranks), steps.pop())] if len(ranks) == devices and len(steps) == 1 else []
