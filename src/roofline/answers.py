@@ -407,7 +407,8 @@ def format_choices(options: Mapping[str, Any], formats: Iterable[str] = FORMATS)
     """
     given = {name: options.get(name) for name in formats}
     lists = {name: value.split(",") if isinstance(value, str) else value for name, value in given.items()}
-    several = {name: value for name, value in lists.items() if isinstance(value, list | tuple) and len(value) > 1}
+    listed = {name: value for name, value in lists.items() if isinstance(value, list | tuple) and len(value) > 1}
+    several = {name: value for name, value in listed.items() if all(isinstance(each, str) for each in value)}
     return [dict(zip(several, map(str.strip, each), strict=True)) for each in product(*several.values())]
 
 
