@@ -32,6 +32,7 @@ from roofline.frozen import Frozen
 from roofline.hardware.machine import Machine
 from roofline.models.config import is_model, load
 from roofline.models.description import Model
+from roofline.models.parallelism.layout import TARGET_OPTIONS, is_several
 from roofline.models.parallelism.schedules import schedule
 from roofline.models.serving.answer import Serving
 from roofline.models.serving.bound import Pipelined, serve_bound
@@ -298,11 +299,11 @@ def serve_table(
     if unknown:
         raise InputError(f"no column {unknown[0]!r}", hint=suggest(unknown[0], COLUMNS, what="columns"))
     given = {"batch": batch, **{name: options.pop(name) for name in PHASES[phase].sizes if name in options}}
-    varying = {name: np.asarray(value) for name, value in given.items() if _varies(value)}
+    varying = {name: np.asarray(value) for name, value in given.items() if is_several(value)}
     if not varying:
         raise SizeError("no size is an array", hint="serve_bound answers a single configuration")
     shape = common_shape(varying)
-    described, machine = load(model), target(on, **{n: options[n] for n in _OF_TARGET if n in options})
+    described, machine = load(model), target(on, **{n: options[n] for n in TARGET_OPTIONS if n in options})
     function = step_function(described, phase, on=on, **options, **dict.fromkeys(given, 1))
     found = function.evaluate({**given, **varying}, columns)
     if found.invalid:
@@ -316,16 +317,8 @@ def serve_table(
     return ServingTable(described, phase, machine, table, found.incomplete)
 
 
-def _varies(value: Any) -> bool:
-    return is_array(value) or isinstance(value, list | tuple | range)
-
-
 def _check(name: str, value: Any) -> None:
     """Check a size: at least 1, but ``past`` and ``context`` may be 0."""
     import numpy as np
 
     check(name, np.asarray(value, dtype=np.float64) + 1 if name in ("past", "context") else value)
-
-
-#: Options that are the target's.
-_OF_TARGET = ("set", "files", "over", "unit", "achievable")

@@ -267,7 +267,10 @@ def _with_quantisation_beside(data: dict[str, Any], path: str) -> dict[str, Any]
     if own is None and isinstance(inner, Mapping) and inner.get("quantization_config"):
         return data
     stem = path.removesuffix(".json")
-    names = [f"{stem}{_BESIDE}", *([stem.removesuffix("config") + _BESIDE[1:]] if _is_config(path) else [])]
+    names = [
+        f"{stem}{_BESIDE}",
+        *([stem.removesuffix("config") + _BESIDE[1:]] if os.path.basename(path) == "config.json" else []),
+    ]
     beside = next((name for name in names if os.path.isfile(name)), None)
     found = {} if beside is None else _read(beside)
     if not found.get("quantization") or not isinstance(own or {}, Mapping):
@@ -290,7 +293,3 @@ def _check_sections(data: Mapping[str, Any], name: str) -> None:
         for field in part.names():
             if field.endswith("_config") and not field.startswith(("_", "is_")):
                 part.section(field)
-
-
-def _is_config(path: str) -> bool:
-    return os.path.basename(path) == "config.json"

@@ -353,6 +353,17 @@ class Model(Answer):
         """The tokens of a sequence where nobody says: 4096, or the most that the model was trained on."""
         return min(4096, self.context or 4096)
 
+    def with_layers(self, changed: Callable[[Layer], Layer]) -> Model:
+        """The model with each layer changed, equal ones once; the model itself where nothing changes."""
+        made: dict[Layer, Layer] = {}
+        for layer, _ in self.layer_counts():
+            if layer not in made:
+                made[layer] = changed(layer)
+        if all(old is new for old, new in made.items()):
+            return self
+        found = {id(layer): made[layer] for layer, _ in self.layer_counts()}
+        return replace(self, layers=tuple(found[id(layer)] for layer in self.layers))
+
     def beyond_training(self, length: Size) -> list[str]:
         """A sentence where sequences are longer than the model was trained on; a floor holds for them all the same.
 

@@ -224,11 +224,9 @@ def _step(
 
 def _past(name: str, value: Size) -> Size:
     """A size that may be 0."""
-    if is_symbol(value) or (not is_array(value) and not isinstance(value, list | tuple | range) and value == 0):
-        return value
     if is_array(value) or isinstance(value, list | tuple | range):
         return check(name, array_of(name, value) + 1) - 1
-    return check(name, value)
+    return value if is_symbol(value) or value == 0 else check(name, value)
 
 
 def image_operations(

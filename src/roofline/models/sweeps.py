@@ -176,9 +176,8 @@ def _machines(choices: Mapping[str, Any], fixed: Mapping[str, Any]) -> dict[str,
 def _axis(name: str, value: Any) -> Any:
     import numpy as np
 
-    least = 0 if name in ("past", "context") else 1
     values = np.atleast_1d(np.asarray(value, dtype=np.float64)).reshape(-1)
-    return integers(check(name, values + 1) - 1 if not least else check(name, values))
+    return integers(check(name, values + 1) - 1 if name in ("past", "context") else check(name, values))
 
 
 def _is_choice(name: str, value: Any) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from operator import is_
 from typing import Any, ClassVar
 
 from roofline import dtypes
@@ -77,25 +78,18 @@ def index_format(indexer: Indexer | BlockIndexer, machine: Machine) -> str:
 
 def with_index_formats(model: Model, machine: Machine) -> Model:
     """The model whose indexers run in the formats that public kernels use on this machine."""
-    changed: dict[int, Layer] = {}
-    for layer in model.layers:
-        if id(layer) in changed:
-            continue
-        blocks: list[Any] = []
-        for block in layer.blocks:
-            indexer = getattr(block, "indexer", None)
-            format_ = None if indexer is None else index_format(indexer, machine)
-            blocks.append(block if format_ is None else replace_indexer(block, format_))
-        same = all(old is new for old, new in zip(layer.blocks, blocks, strict=True))
-        changed[id(layer)] = layer if same else Layer(tuple(blocks))
-    if all(id(layer) in changed and changed[id(layer)] is layer for layer in model.layers):
-        return model
-    return replace(model, layers=tuple(changed[id(layer)] for layer in model.layers))
 
+    def in_format(block: Any) -> Any:
+        indexer = getattr(block, "indexer", None)
+        if indexer is None or indexer.dtype == (dtype := index_format(indexer, machine)):
+            return block
+        return replace(block, indexer=replace(indexer, dtype=dtype))
 
-def replace_indexer(block: Any, dtype: str) -> Any:
-    """A block whose indexer runs in another format."""
-    return block if block.indexer.dtype == dtype else replace(block, indexer=replace(block.indexer, dtype=dtype))
+    def changed(layer: Layer) -> Layer:
+        blocks = tuple(map(in_format, layer.blocks))
+        return layer if all(map(is_, blocks, layer.blocks)) else Layer(blocks)
+
+    return model.with_layers(changed)
 
 
 def index_keys(

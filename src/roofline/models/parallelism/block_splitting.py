@@ -394,12 +394,8 @@ def has_experts(model: Model) -> bool:
 
 
 def _split(model: Model, splitter: BlockSplitter) -> Model:
-    layers: dict[Layer, Layer] = {}
-    for layer, _ in model.layer_counts():
-        if layer not in layers:
-            layers[layer] = Layer(splitter.split_blocks(layer.blocks))
-    same = {id(layer): layers[layer] for layer, _ in model.layer_counts()}
-    local = replace(model, layers=tuple(same[id(layer)] for layer in model.layers), extra=(), extra_blocks=())
+    local = model.with_layers(lambda layer: Layer(splitter.split_blocks(layer.blocks)))
+    local = replace(local, extra=(), extra_blocks=())
     if splitter.ways > 1:
         first: tuple[Block, ...] = (splitter.reduce_after(model.embedding_name),) if model.embeds else ()
         if splitter.sequence and not model.embeds:

@@ -59,6 +59,9 @@ OPTIONS = {
 }
 
 
+#: Options of a step that are its target's.
+TARGET_OPTIONS = ("set", "files", "unit", "over", "achievable")
+
 #: Names under which a step's sizes hold numbers of chips.
 CHIPS = ("data", "pipeline", "context_parallel", "tensor", "kv_parallel", "expert")
 
@@ -258,9 +261,19 @@ def take_layout_options(options: dict[str, Any]) -> dict[str, Any]:
     return {OPTIONS[name]: options.pop(name) for name in list(options) if name in OPTIONS}
 
 
+def take_target_options(options: dict[str, Any]) -> dict[str, Any]:
+    """Take the options of a target out of a step's options."""
+    return {name: options.pop(name) for name in TARGET_OPTIONS if name in options}
+
+
+def is_several(value: Any) -> bool:
+    """Whether a size has several values."""
+    return isinstance(value, list | tuple | range) or is_array(value)
+
+
 def has_several_layouts(options: Mapping[str, Any]) -> bool:
     """Say whether any number of chips among a step's options is an array or a list."""
-    return any(is_array(v) or isinstance(v, list | tuple | range) for n, v in options.items() if n in OPTIONS)
+    return any(is_several(value) for name, value in options.items() if name in OPTIONS)
 
 
 def _number(name: str, value: Any) -> int:

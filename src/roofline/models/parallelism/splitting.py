@@ -29,7 +29,7 @@ once, for all its sizes together, and the answers are put where they belong:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from functools import lru_cache
 from itertools import accumulate
 from typing import Any
@@ -40,7 +40,7 @@ from roofline.errors import InputError, SizeError
 from roofline.hardware.machine import Machine
 from roofline.models.blocks.key_selection import with_index_formats
 from roofline.models.description import Model
-from roofline.models.parallelism.layout import OPTIONS, Parallelism, name_axes
+from roofline.models.parallelism.layout import OPTIONS, Parallelism, is_several, name_axes
 from roofline.sizes import Codes, check, common_shape, is_array, is_symbol
 
 
@@ -131,7 +131,7 @@ def stack_layouts(ask: Callable[..., Bound], asked: Mapping[str, Any], **every: 
     """Ask for each layout among the options and stack the answers in the shape that sizes and layouts broadcast to."""
     import numpy as np
 
-    varying = {n: np.asarray(v) for n, v in asked.items() if n not in _LISTS and _varies(v)}
+    varying = {n: np.asarray(v) for n, v in asked.items() if n not in _LISTS and is_several(v)}
     fixed = {name: value for name, value in asked.items() if name not in varying}
     symbols = [name for name, value in fixed.items() if is_symbol(value)]
     if symbols:
@@ -193,31 +193,16 @@ def _stack(answers: Sequence[tuple[list[int], Bound]], shape: tuple[int, ...], v
         footprint = Footprint(columns([each.parts for each in found]), found[0].level, found[0].capacity)
     changed: dict[str, Any] = {name: column(getattr(bound, name) for bound in bounds) for name in plain}
     changed |= {name: columns([getattr(bound, name) for bound in bounds]) for name in ("flops_by", "bytes", "wire")}
-    changed |= {name: _united(getattr(bound, name) for bound in bounds) for name in ("assumptions", "incomplete")}
+    for name in ("assumptions", "incomplete"):
+        changed[name] = tuple(dict.fromkeys(item for bound in bounds for item in getattr(bound, name)))
     # an axis that another layout lacks has size 1 there
     sizes = dict.fromkeys(name for bound in bounds for name in bound.sizes)
     changed["sizes"] = {n: varying[n] if n in varying else column(b.sizes.get(n, 1) for b in bounds) for n in sizes}
     for name, values in changed["sizes"].items():
         if name not in varying and (values == values.ravel()[0]).all():
             changed["sizes"][name] = first.sizes.get(name, 1)
-    base = first if type(first) is Bound else _plain_bound(first)
+    base = first if type(first) is Bound else Bound(**{f.name: getattr(first, f.name) for f in fields(Bound)})
     return replace(base, **changed, times=times, bound_by=Codes.of(times), uses=(), ops=(), footprint=footprint)
-
-
-def _plain_bound(found: Bound) -> Bound:
-    from dataclasses import fields
-
-    return Bound(**{f.name: getattr(found, f.name) for f in fields(Bound)})
-
-
-def _united(many: Iterable[Sequence[str]]) -> tuple[str, ...]:
-    """Statements of all layouts, each once."""
-    listed = [dict.fromkeys(each) for each in many]
-    return tuple(dict.fromkeys(item for each in listed for item in each))
-
-
-def _varies(value: Any) -> bool:
-    return is_array(value) or isinstance(value, list | tuple | range)
 
 
 #: Costs of each layer, of what comes before the first, and of what comes after the last.

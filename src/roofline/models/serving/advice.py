@@ -320,13 +320,8 @@ def _fewer_heads(asked: StepQuestion, before: Bound) -> Iterator[Proposal[Bound]
         fits = isinstance(block, Attention) and block.kv_heads % 2 == 0 and block.kv_heads // 2 >= ways
         return replace(block, kv_heads=block.kv_heads // 2) if fits else block
 
-    layers: dict[Layer, Layer] = {}
-    for layer in asked.model.layers:
-        if layer not in layers:
-            layers[layer] = Layer(tuple(halved(block) for block in layer.blocks))
-    changed = tuple(layers[layer] for layer in asked.model.layers)
-    if changed != asked.model.layers:
-        model = replace(asked.model, layers=changed)
+    model = asked.model.with_layers(lambda layer: Layer(tuple(map(halved, layer.blocks))))
+    if model.layers != asked.model.layers:
         reason = "fewer keys and values to make, keep and read; it has to be trained so"
         yield Proposal("half the heads of keys and values", reason, replace(asked, model=model))
 

@@ -21,7 +21,7 @@ from roofline.models.operation_builder import PREFILL_ONLY
 from roofline.models.operations_table import longest_operations, off_matrix_unit
 from roofline.models.parallelism.layout import CHIPS, ONE_CHIP, Parallelism, has_several_layouts, take_layout_options
 from roofline.models.parallelism.splitting import local_stages
-from roofline.models.serving.bound import Pipelined, as_size, serve_bound
+from roofline.models.serving.bound import Pipelined, as_size, names_that_bind, serve_bound
 from roofline.models.serving.fit import NearestFit, nearest
 from roofline.models.serving.limits import NetworkLimit, compute_bound_batch, network_limit
 from roofline.quantity import format_amount, format_number, format_percent
@@ -42,7 +42,7 @@ from roofline.sections import (
     spread,
 )
 from roofline.signatures import spelled, takes
-from roofline.sizes import Codes, Size, is_array, is_symbol, maximum, plain_numbers, product
+from roofline.sizes import Size, is_array, is_symbol, maximum, plain_numbers, product
 from roofline.statements import HEADLINE_GAPS, without
 
 #: Configurations that are shown.
@@ -455,7 +455,7 @@ def _configurations(found: Serving) -> Table:
     shape = np.broadcast_shapes(*(value.shape for value in sizes.values()))
     columns: list[tuple[str, Any, str]] = [(key, value, "size") for key, value in sizes.items()]
     for name, phase in asked.items():
-        columns += [(name, phase.lower, "s"), ("bound by", _binding(phase), "")]
+        columns += [(name, phase.lower, "s"), ("bound by", names_that_bind(phase), "")]
     if found.decode is not None:
         columns += [("tokens/s", found.tokens_per_second, ""), ("each user", 1 / found.decode.lower, "")]
     columns.append(("memory", found.memory.total, "B"))
@@ -471,14 +471,6 @@ def _configurations(found: Serving) -> Table:
 
     shown = [Column(name, "left" if name in ("bound by", "fits") else "right", "anywhere") for name, _, _ in columns]
     return Table(shown, rows(MOST_ROWS), "configurations", indent=0, every=lambda: rows(len(flat[0])))
-
-
-def _binding(phase: Bound) -> Any:
-    """What binds, as an array of names where sizes are arrays."""
-    import numpy as np
-
-    found = phase.bound_by
-    return np.asarray(found.decode()).reshape(found.codes.shape) if isinstance(found, Codes) else found
 
 
 def _cell(value: Any, unit: str) -> Cell:

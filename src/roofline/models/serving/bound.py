@@ -54,6 +54,7 @@ from roofline.models.serving.step import PHASES, ServingStep
 from roofline.signatures import optional, renamed, takes
 from roofline.sizes import (
     BLOCK,
+    Codes,
     Size,
     common_shape,
     floor_div,
@@ -151,6 +152,15 @@ def as_size(value: Size) -> Size:
     import numpy as np
 
     return np.asarray(value, dtype=np.float64)
+
+
+def names_that_bind(bound: Bound) -> Any:
+    """What binds, as an array of names where sizes are arrays."""
+    if not isinstance(bound.bound_by, Codes):
+        return bound.bound_by
+    import numpy as np
+
+    return np.asarray(bound.bound_by.names, dtype=object)[bound.bound_by.codes]
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)

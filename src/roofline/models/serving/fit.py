@@ -46,7 +46,7 @@ from roofline.models.blocks.key_selection import with_index_formats
 from roofline.models.config import load
 from roofline.models.description import Model
 from roofline.models.operations import check_options, decode, prefill
-from roofline.models.parallelism.layout import Parallelism
+from roofline.models.parallelism.layout import Parallelism, take_target_options
 from roofline.models.parallelism.splitting import local_model
 from roofline.models.serving.generation import single_size
 from roofline.models.serving.step import needs
@@ -449,8 +449,8 @@ def fewest(
     (8, 67.3, 200)
     """
     described = load(model)
-    batch, context = _or_none("batch", batch), _or_none("context", context)
-    chosen = {name: options.pop(name) for name in ("set", "files", "unit", "over", "achievable") if name in options}
+    batch, context = (single_size(name, size, zero=True) for name, size in (("batch", batch), ("context", context)))
+    chosen = take_target_options(options)
     check_options(options, decode)
     if batch and not context:
         raise InputError("a batch takes memory by its context", hint="give context=, the tokens each sequence comes to")
@@ -474,11 +474,6 @@ def fewest(
         left, each_has = chips * capacity - weights, weights / chips
         given = GivenChips(wanted.target, chips, left, each_has, room, kept, wanted.pooled > 1)
     return FewestChips(described, machine, needed, capacity, least, sequences, split, each, given)
-
-
-def _or_none(name: str, value: Any) -> int:
-    """A size of one number, or nothing."""
-    return 0 if isinstance(value, int) and value == 0 else single_size(name, value)
 
 
 def single_chip(machine: Machine) -> Machine:

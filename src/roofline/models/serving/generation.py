@@ -24,13 +24,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from roofline.answers import Answer, attributes
-from roofline.bounds.bound import Bound, decoded
+from roofline.bounds.bound import Bound
 from roofline.bounds.footprint import Footprint
 from roofline.errors import InputError, SizeError
 from roofline.models.config import load
 from roofline.models.description import Model
 from roofline.models.operation_builder import PREFILL_ONLY
-from roofline.models.serving import serve_bound
+from roofline.models.serving.bound import names_that_bind, serve_bound
 from roofline.quantity import format_amount, format_number
 from roofline.sections import Section, paragraph
 from roofline.signatures import takes
@@ -324,9 +324,8 @@ def chunked(
         import numpy as np
 
         all_but_last = step(chunk, before + chunk * np.arange(earlier, dtype=np.float64), last=False)
-        names = np.asarray(decoded(all_but_last.bound_by), dtype=object)
         times = np.broadcast_to(time_in_form(all_but_last, form), earlier).tolist() + times
-        binds = np.broadcast_to(names, earlier).tolist() + binds
+        binds = np.broadcast_to(names_that_bind(all_but_last), earlier).tolist() + binds
     whole = serve_bound(described, "prefill", prompt=prompt, past=before, **options)
     alone = serve_bound(described, "decode", batch=batch, context=context, **options) if batch else None
     return ChunkedPrefill(

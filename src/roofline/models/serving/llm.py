@@ -21,7 +21,7 @@ from roofline.models.config import load
 from roofline.models.description import Model
 from roofline.models.operation_builder import PREFILL_ONLY
 from roofline.models.operations import check_options
-from roofline.models.parallelism.layout import OPTIONS
+from roofline.models.parallelism.layout import OPTIONS, TARGET_OPTIONS, is_several
 from roofline.models.parallelism.layout import pool as chips_sharing
 from roofline.models.serving.answer import FurtherAnswer, Serving, serve
 from roofline.quantity import Figure, figure, format_amount, format_number, parse, whole_number
@@ -82,11 +82,6 @@ def further_answers(asked: ServingQuestion, found: Any) -> Iterator[FurtherAnswe
     """Every further answer that was asked for; ``found`` is the answer about the step, where there is one."""
     works = [work for option, work in _WORK.items() if not _is_absent(asked.wanted[option])]
     yield from (work(asked, found) for work in dict.fromkeys(works))
-
-
-def is_several(value: Any) -> bool:
-    """Whether a size has several values."""
-    return isinstance(value, list | tuple | range) or is_array(value)
 
 
 def _listed(arguments: Mapping[str, Any]) -> dict[str, Any]:
@@ -441,9 +436,8 @@ def _pooled(options: dict[str, Any], chips: int) -> dict[str, Any]:
         return options
     from roofline.bounds.api import target
 
-    chosen = ("set", "files", "unit", "over", "achievable")
-    machine = target(options["on"], **{name: options[name] for name in chosen if name in options})
-    kept = {name: value for name, value in options.items() if name not in chosen}
+    machine = target(options["on"], **{name: options[name] for name in TARGET_OPTIONS if name in options})
+    kept = {name: value for name, value in options.items() if name not in TARGET_OPTIONS}
     return {**kept, "on": chips_sharing(machine, chips)}
 
 

@@ -21,9 +21,9 @@ from roofline.hardware.machine import Machine
 from roofline.hardware.mesh import with_chips
 from roofline.models.config import load
 from roofline.models.description import Model
-from roofline.models.parallelism.layout import Parallelism, take_layout_options
+from roofline.models.parallelism.layout import Parallelism, take_layout_options, take_target_options
 from roofline.models.parallelism.layout import pool as pooled
-from roofline.models.serving import serve_bound
+from roofline.models.serving.bound import names_that_bind, serve_bound
 from roofline.models.serving.generation import FORM_TEXT, check_form, time_in_form
 from roofline.quantity import format_amount, format_number, format_quantity, parse
 from roofline.sections import (
@@ -44,7 +44,7 @@ from roofline.sections import (
     spread,
 )
 from roofline.signatures import takes
-from roofline.sizes import Codes, Size, check, plain_numbers
+from roofline.sizes import Size, check, plain_numbers
 from roofline.statements import without
 
 #: Rows of choices that are shown.
@@ -243,8 +243,7 @@ def latency_throughput(
     described = load(model)
     form = check_form(form, options)
     most_time = None if tpot is None else parse(tpot, "s")
-    chosen = {name: options.pop(name) for name in ("set", "files", "unit", "over", "achievable") if name in options}
-    machine = target(on, **chosen)
+    machine = target(on, **take_target_options(options))
     several = [check("tensor", ways) for ways in ([tensor] if isinstance(tensor, int | float) else tensor)]
     if pool > 1 and several != [1]:
         raise InputError("a pool of chips is not split by tensor too", hint="give one of the two")
@@ -280,7 +279,7 @@ def _sized(machine: Machine, ways: int, several: bool) -> Machine:
 def _rows(answer: Bound, ways: int, chips: int, form: str) -> list[ServingChoice]:
     """One choice for each configuration of an answer."""
     needed = answer.footprint
-    columns = [answer.sizes["batch"], answer.sizes["context"], time_in_form(answer, form), _binding(answer)]
+    columns = [answer.sizes["batch"], answer.sizes["context"], time_in_form(answer, form), names_that_bind(answer)]
     columns.append(0.0 if needed is None else needed.total)
     if any(hasattr(column, "shape") for column in columns):
         import numpy as np
@@ -296,14 +295,6 @@ def _rows(answer: Bound, ways: int, chips: int, form: str) -> list[ServingChoice
         )
         for batch, context, time, binds, memory in rows
     ]  # fmt: skip
-
-
-def _binding(answer: Bound) -> Any:
-    if not isinstance(answer.bound_by, Codes):
-        return answer.bound_by
-    import numpy as np
-
-    return np.asarray(answer.bound_by.names, dtype=object)[answer.bound_by.codes]
 
 
 def _marked(choices: Sequence[ServingChoice]) -> tuple[ServingChoice, ...]:
