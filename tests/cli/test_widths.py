@@ -68,3 +68,17 @@ def test_errors_are_coloured_on_a_terminal_alone(
     monkeypatch.delenv("NO_COLOR", raising=False)
     main(["bound", "bf16[4]", "--on", "nothing"])
     assert "error" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("more", ["--batch 64 --context 8k", "--tensor 8 --batch 64 --context 8k", "--prompt 1k"])
+def test_a_row_of_operations_has_all_its_figures_on_one_line_of_80(
+    more: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    assert main(["llm", "llama-3-70b", "--on", "h200:8", *more.split()]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    head = next(at for at, line in enumerate(lines) if line.startswith("    operation"))
+    rows = [line for line in lines[head:] if re.search(r"\d (?:s|ms|µs|ns) +<?[\d.]+%", line)]
+    assert len(rows) >= 10
+    assert all(re.search(r"% +(hbm|tensor|cuda|nvlink)$", line) for line in rows if " more " not in line)
+    assert any(line.strip() == "layers.0-79." for line in lines)

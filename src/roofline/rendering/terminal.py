@@ -57,6 +57,9 @@ LONGEST_WORD = 32
 #: The characters that a column of sentences has beside others; where there are fewer, it goes on below them.
 COMFORT = 16
 
+#: The same of a column of dotted names.
+COMFORT_OF_NAMES = 14
+
 #: Characters that a row is set in by where it goes on below.
 SET_IN = 4
 
@@ -172,9 +175,10 @@ class _Width(NamedTuple):
 
 
 class _FittedTable(NamedTuple):
-    """A table that fits the width there is: text goes on below between its words, figures stay whole.
+    """A table that fits the width there is: text and heads go on below between words, figures stay whole.
 
-    Where even words do not fit beside each other, bars are left out; then each row goes on below, set in.
+    Names that begin alike stand below their beginning. Where even words do not fit beside each other, bars are left
+    out; then each row goes on below, set in.
     """
 
     columns: Sequence[Column]
@@ -189,10 +193,16 @@ class _FittedTable(NamedTuple):
         return Measurement(max(width.least for width in widths), sum(width.most for width in widths) + gaps)
 
     def __rich_console__(self, console: Any, options: Any) -> Iterator[Any]:
+        needs = self._needs(console, options)
+        if sum(need.most for need in needs) + self.gap * (len(needs) - 1) <= options.max_width:
+            yield from self._drawn(console, options, needs, self.gap)
+            return
+        narrow = self._replace(lines=_below_beginnings(self.lines))
+        yield from narrow._drawn(console, options, narrow._needs(console, options), 2)
+
+    def _drawn(self, console: Any, options: Any, needs: Sequence[_Width], gap: int) -> Iterator[Any]:
         from rich.segment import Segment
 
-        needs = self._needs(console, options)
-        gap = self.gap if sum(need.most for need in needs) + self.gap * (len(needs) - 1) <= options.max_width else 2
         groups = self._groups(needs, gap, options.max_width)
         widths = [_shared([needs[i] for i in group], options.max_width - set_in, gap) for set_in, group in groups]
         for line in self.lines:
@@ -229,7 +239,11 @@ class _FittedTable(NamedTuple):
             needs = [Measurement.get(console, wide, line.cells[index]) for line in self.lines]
             most = max(need.maximum for need in needs)
             most = max(min(most, column.most or most), column.least)
-            least = most if column.wrap == "never" else max(*(need.minimum for need in needs), COMFORT)
+            figures = max(
+                need.minimum if line.at_bottom else need.maximum for need, line in zip(needs, self.lines, strict=True)
+            )
+            comfort = COMFORT_OF_NAMES if column.wrap == "dots" else COMFORT
+            least = figures if column.wrap == "never" else max(*(need.minimum for need in needs), comfort)
             least = min(least, LONGEST_WORD) if column.wrap == "anywhere" else least
             found.append(_Width(min(max(least, column.least), most), most))
         return found
@@ -254,6 +268,21 @@ class _FittedTable(NamedTuple):
         from rich.bar import Bar
 
         return any(isinstance(line.cells[index], Bar) for line in self.lines)
+
+
+def _below_beginnings(lines: Sequence[_Line]) -> list[_Line]:
+    """The same lines; names of rows in a row that begin with the same layers stand below that beginning, set in."""
+    found: list[_Line] = []
+    last = ""
+    for line in lines:
+        name, *rest = line.cells
+        begin = re.match(r"(?:[^.\d ]+\.)*[^. ]*\d[^. ]*\.", name.name) if isinstance(name, _DottedName) else None
+        now = begin[0] if begin else ""
+        if now and now != last:
+            found.append(_Line([_DottedName(now), *(Text() for _ in rest)], line.style))
+        found.append(line._replace(cells=[_DottedName(f"  {name.name[len(now) :]}"), *rest]) if now else line)
+        last = now
+    return found
 
 
 def _shared(needs: Sequence[_Width], room: int, gap: int) -> list[int]:
@@ -341,17 +370,19 @@ class _DottedName(NamedTuple):
         """From its longest piece to the whole."""
         from rich.measure import Measurement
 
-        return Measurement(max(map(len, self._pieces), default=0), len(self.name))
+        set_in = len(self.name) - len(self.name.lstrip())
+        return Measurement(set_in + max(map(len, self._pieces), default=0), len(self.name))
 
     def __rich_console__(self, console: Any, options: Any) -> Iterator[Any]:
-        """As many pieces a line as there is room for."""
-        lines = [""]
+        """As many pieces a line as there is room for, set in as the first."""
+        set_in = " " * (len(self.name) - len(self.name.lstrip()))
+        lines = [set_in]
         for piece in self._pieces:
-            if lines[-1] and len(lines[-1]) + len(piece) > options.max_width:
-                lines.append("")
+            if lines[-1].strip() and len(lines[-1]) + len(piece) > options.max_width:
+                lines.append(set_in)
             lines[-1] += piece
         yield Text("\n".join(lines), overflow="fold")
 
     @property
     def _pieces(self) -> list[str]:
-        return re.findall(r"[^. ]+\.?|[. ]", self.name)
+        return re.findall(r"[^. _]+[._]?|[. _]", self.name.strip())
