@@ -3,7 +3,8 @@
 Every group of rows (chip, library, kernel, format) is cut into two random halves by a fixed seed: constants, policies
 and intervals come from the first, reported errors from the second. Rows of all chips with one library, format and
 policy share the constants that are not a chip's own. Intervals come from residuals of the first half, each taken with
-the chip's own constants fitted without the fifth of rows that it stands in.
+the chip's own constants fitted without the fifth of rows that it stands in. Of large groups a part of the first half is
+fitted; the rest of that half is estimated by these constants.
 """
 
 from __future__ import annotations
@@ -128,14 +129,19 @@ def fitted_family(kernel: str, groups: Mapping[Group, Rows], versions: Versions)
     """
     model = KERNELS[kernel]
     parts = {group: halves(group, len(rows)) for group, rows in groups.items()}
-    train = [rows.take(parts[group][0][:: max(1, len(rows) // MOST_ROWS)]) for group, rows in groups.items()]
+    steps = [max(1, len(rows) // MOST_ROWS) for rows in groups.values()]
+    train = [rows.take(parts[group][0][::step]) for (group, rows), step in zip(groups.items(), steps, strict=True)]
+    spare = [
+        rows.take(parts[group][0][np.arange(len(parts[group][0])) % step > 0])
+        for (group, rows), step in zip(groups.items(), steps, strict=True)
+    ]
     test = [rows.take(parts[group][1]) for group, rows in groups.items()]
     version = [versions.get((group.chip, kernel, group.library), "") for group in groups]
     found: dict[int, Fitted] = {}
     for this in dict.fromkeys(version):
         which = [number for number, other in enumerate(version) if other == this]
         found.update(zip(which, fit_family(model, [train[number] for number in which]), strict=True))
-    checks = [residuals(kernel, rows, found[number]) for number, rows in enumerate(train)]
+    checks = [residuals(kernel, rows, spare[number], found[number]) for number, rows in enumerate(train)]
     every = tuple(np.concatenate(each) for each in zip(*checks, strict=True))
     done = []
     for number, group in enumerate(groups):
@@ -175,8 +181,8 @@ def outer_sizes(model: KernelModel, train: Rows, test: Rows, policy: str) -> tup
     return scores[0], scores[1], beyond[1]
 
 
-def residuals(kernel: str, rows: Rows, fitted: Fitted) -> tuple[Any, Any]:
-    """Estimates and measurements of rows, each estimated by own constants that did not see it."""
+def residuals(kernel: str, rows: Rows, spare: Rows, fitted: Fitted) -> tuple[Any, Any]:
+    """Estimates and measurements of fitted rows, each by own constants that did not see it, and of rows not fitted."""
     model = KERNELS[kernel]
     own = [constant.name for constant in model.constants if constant.own]
     folds = np.arange(len(rows)) % FOLDS
@@ -186,7 +192,8 @@ def residuals(kernel: str, rows: Rows, fitted: Fitted) -> tuple[Any, Any]:
         again = fit(model, rows.take(~out), fitted.values, own, fitted.policy, most=8)
         held = rows.take(out)
         estimated[out] = model.times(held.shapes, rows.chip, again.values, again.policy)
-    return estimated, rows.seconds
+    beside = model.times(spare.shapes, rows.chip, fitted.values, fitted.policy)
+    return np.concatenate([estimated, beside]), np.concatenate([rows.seconds, spare.seconds])
 
 
 def left_out(kernel: str, done: Sequence[Outcome], train: Sequence[Rows], test: Sequence[Rows]) -> list[Outcome]:

@@ -90,6 +90,7 @@ def prefill(s: Numbers, c: Numbers) -> float:
     tiles = math.ceil(length / 128)
     rows = keys = min(128, 16 * math.ceil(length / 16))
     multiply = 4 * rows * keys * size * CHIP.cores / CHIP.matrix_peak / c["compute_efficiency"]
+    multiply /= c.get("narrow_heads", 1) if size <= 64 else 1
     powers = rows * keys / c["exp_rate"]
     block = max(multiply, powers) + c["exposed"] * min(multiply, powers) + c["block_time"]
     mean = min(max((tiles + 1) * min(128, length) / 2 / 128, 1), tiles)

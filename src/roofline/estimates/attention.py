@@ -3,13 +3,14 @@
 Prefill cuts the queries of each head into tiles and walks over the visible keys in blocks::
 
     block   = max(mma, exp) + overlap · min(mma, exp) + block_time
-    mma     = 4 · rows · keys · d / (peak/cores · compute_efficiency);  exp = rows · keys / exp_rate
+    mma     = 4 · rows · keys · d / (peak/cores · compute_efficiency · narrow);  exp = rows · keys / exp_rate
     work    = Σ over tiles of visible blocks · block + tile_time
     compute = (1 − q) · max(work/cores, longest tile) + q · max(⌈tiles/cores⌉ · mean tile, longest tile)
     T       = (compute^p + memory^p)^(1/p) + launch
 
 ``policy`` is the tile: ``rows x block``, with ``packed`` where the query heads that share keys stand in one tile.
-Of a tile that a sequence is too short for, units work on the ``rows`` and ``keys`` it fills, in steps of 16.
+Of a tile that a sequence is too short for, units work on the ``rows`` and ``keys`` it fills, in steps of 16. ``narrow``
+stands with heads of at most 64: libraries compile a kernel for each size of a head.
 
 Decode gives each sequence and key head to a core, or cuts its cache into pieces where cores are left::
 
@@ -48,6 +49,8 @@ DECODE_BLOCK, DECODE_GROUP = 64, 16
 SHARPNESS = 8.0
 #: Rows and keys by which the work of a tile grows: those of one instruction.
 STEP = 16
+#: Size of the heads that count as narrow, at most.
+NARROW = 64
 
 PREFILL = (
     ModelConstant("compute_efficiency", "", "share of a core's peak within a block", 0.65, 0.05, 1.6, own=True),
@@ -55,12 +58,17 @@ PREFILL = (
     ModelConstant("memory_efficiency", "", "share of the data-sheet bandwidth that streams", 0.7, 0.2, 1.4, own=True),
     ModelConstant("launch_time", "s", "time of an empty kernel", 8e-6, 5e-7, 5e-4, own=True),
     ModelConstant("tile_time", "s", "time to start a tile of queries", 1e-6, 1e-8, 2e-5, own=True),
-    ModelConstant("block_time", "s", "time of a block beside its arithmetic", 5e-8, 1e-10, 2e-6, True, "peak"),
+    ModelConstant("block_time", "s", "time of a block beside its arithmetic", 5e-8, 1e-10, 2e-6, False, "peak"),
     ModelConstant("exposed", "", "share of the shorter of product and exponentials that is not hidden", 0.3, 0.01, 1.0),
     ModelConstant("wave_quantisation", "", "share of waves that wait for their last tile", 0.7, 0.01, 1.0),
     ModelConstant("overlap_exponent", "", "how well arithmetic and memory overlap", 1.4, 1.0, 10.0),
     ModelConstant("cache_share", "", "cache that keeps operands between calls, as a share", 0.7, 0.01, 20.0),
     ModelConstant("warm_time", "", "time of a warm byte against a cold one", 0.5, 0.01, 1.0),
+    ModelConstant("narrow_heads", "", "share of the peak with heads of 64 against wider ones", 1.0, 0.2, 5.0, own=True),
+)
+#: Prefill over expanded latents, whose heads all have one size.
+LATENT_PREFILL = tuple(
+    one._replace(own=one.own or one.name == "block_time") for one in PREFILL if one.name != "narrow_heads"
 )
 
 DECODE = (
@@ -149,7 +157,8 @@ def prefill_parts(shapes: Shapes, chip: ChipFigures, c: Values, policy: str = ""
     mean, last = np.minimum(mean, seen), np.minimum(last, seen)
     filled = np.minimum(rows, STEP * np.ceil(length * shared / STEP))
     filled = filled * np.minimum(block, STEP * np.ceil((past + length) / STEP))
-    mma = 4 * filled * size / (chip.matrix_peak / chip.cores * c["compute_efficiency"])
+    share = c["compute_efficiency"] * np.where(size <= NARROW, c.get("narrow_heads", 1.0), 1.0)
+    mma = 4 * filled * size / (chip.matrix_peak / chip.cores * share)
     exponentials = filled / c["exp_rate"]
     blocks = np.maximum(mma, exponentials) + c["exposed"] * np.minimum(mma, exponentials) + c["block_time"]
     tile = mean * blocks + c["tile_time"]
@@ -231,7 +240,12 @@ MODELS = (
     ),
     KernelModel("decode_attention", _SHAPES, DECODE, decode_parts, DECODE_POLICIES, ("batch", "heads", "length"), 0.8),
     KernelModel(
-        "latent_prefill", (*_SHAPES, "past"), PREFILL, prefill_parts, PREFILL_POLICIES, ("batch", "heads", "length")
+        "latent_prefill",
+        (*_SHAPES, "past"),
+        LATENT_PREFILL,
+        prefill_parts,
+        PREFILL_POLICIES,
+        ("batch", "heads", "length"),
     ),
     KernelModel(
         "latent_decode",
