@@ -141,20 +141,22 @@ class DeploymentPlan(Answer):
                 found.setdefault(choice.deployment.replica.chip, price)
         return list(found.items())
 
+    @property
+    def _whole(self) -> Deployment | None:
+        """The best deployment, where its replicas take whole requests: None with prefill apart."""
+        found = None if self.best is None else self.best.deployment
+        return None if found is None or found.prefill is not None else found
+
     def elasticities(self) -> dict[str, float]:
         """Per cent more requests within the limits of the best replica, for one per cent more of each figure."""
-        best = self.best
-        if best is None or best.deployment.prefill is not None:
-            return {}
-        each = best.deployment
-        return elasticities(self.asked, each.replica, each.chunk, each.most)
+        each = self._whole
+        return {} if each is None else elasticities(self.asked, each.replica, each.chunk, each.most)
 
     def fleet(self, trace: Trace) -> Fleet | None:
         """The best replica over a load that changes; None where nothing meets the limits, or prefill is apart."""
-        best = self.best
-        if best is None or best.deployment.prefill is not None:
+        each = self._whole
+        if each is None:
             return None
-        each = best.deployment
         times = self.search.times(each.replica)
         rate = largest_rate_within(times, each.chunk, each.most)
         price = self.asked.prices.get(each.replica.chip)
@@ -164,24 +166,23 @@ class DeploymentPlan(Answer):
 
     def simulated(self, requests: int = 4000, seed: int = 0) -> Part:
         """The best deployment's replica simulated request by request, beside what the closed forms say."""
-        best = self.best
-        if best is None or best.deployment.prefill is not None:
+        each, share = self._whole, self.asked.limits.share
+        if each is None:
             raise InputError("there is no replica that takes whole requests to simulate", hint="looser limits")
-        each, share = best.deployment, self.asked.limits.share
         server = self.search.times(each.replica).server(each.chunk, most=each.most)
         return Part(simulation_sections(server, self.asked.load.rate / each.copies, share, requests, seed))
 
     def settings(self) -> dict[str, str]:
         """The best replica as options of engines."""
-        best = self.best
-        if best is None or best.deployment.prefill is not None:
+        best = self._whole
+        if best is None:
             return {}
         model, load = self.asked.model, self.asked.load
         length = load.peak_context
         if load.lengths == "geometric":  # ten times the mean cuts off one answer in 20,000
             length = min(int(load.prompt + 10 * load.output), model.context or length)
         name = model.name if "/" in model.name else "MODEL"
-        return engine_settings(best.deployment, name, length, self.asked.memory_share, self.asked.drafts.model)
+        return engine_settings(best, name, length, self.asked.memory_share, self.asked.drafts.model)
 
     def explain(self) -> Part:
         """What would change the answer: what binds where, corners, what figures are worth, and break-even prices."""

@@ -107,7 +107,6 @@ def step_line(times: UnloadedReplica, about: int = 1) -> StepLine:
     moved = np.broadcast_to(np.asarray(step.bytes[level], dtype=np.float64), 2)
     rate = float(moved[0] / np.broadcast_to(step.times[level], 2)[0])
     flops = np.broadcast_to(np.asarray(step.flops, dtype=np.float64), 2)
-    peak = float(np.broadcast_to(step.attainable, 2)[0]) if step.attainable is not None else float("inf")
     busiest = max((use for use in step.uses if use.quantity == "flops"), key=lambda use: float(np.max(use.time)))
     peak = float(np.max(flops) / np.max(busiest.time))
     each = float(moved[1] - moved[0]) / about

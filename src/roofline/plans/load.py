@@ -371,11 +371,6 @@ class LoadedServer:
             values, weights = np.append(values.ravel(), 0.0), np.append(weights.ravel() / several, 1 - 1 / several)
         return LatencyUnderLoad(mean / several, weighted_percentile(values, weights, self.share))
 
-    @property
-    def prefill_utilisation(self) -> float:
-        """Share of time that prefill is at work."""
-        return float(np.mean([queue.utilisation for queue in self._prefill_queues]))
-
     @cached_property
     def _prefill_queues(self) -> list[SingleServerQueue]:
         """The queue for prefill. Where chunks go beside steps, one for each of some states of equal shares.

@@ -22,7 +22,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cache, cached_property
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -282,11 +282,6 @@ class UnloadedReplica:
             more |= {"mixed": self.mixed(chunk), "chunks": -(-load.new_tokens // chunk) / self.replica.copies}
         made = ServerTimes.of(step=self.step, prompt=self.prompt, output=load.output, apart=apart, **more)
         return made.limited_to(most or self.most)
-
-    @cached_property
-    def servers(self) -> Mapping[int, ServerTimes]:
-        """The servers that are tried, by the size of their chunks; 0 takes prompts whole."""
-        return {size: self.server(size) for size in (*self.chunks, 0)}
 
 
 def unloaded(asked: PlanQuestion, replica: Replica) -> UnloadedReplica:

@@ -219,11 +219,6 @@ class Search:
         """The same search with nothing assessed yet."""
         return Search(self.asked)
 
-    @property
-    def assessed(self) -> tuple[Assessment, ...]:
-        """Every deployment whose load was solved."""
-        return tuple(self._assessed.values())
-
     def cost(self, deployment: Deployment) -> float:
         """Dollars an hour, or chips."""
         price = self.asked.price

@@ -321,18 +321,15 @@ class Serving(Comparable):
     @property
     def _layout(self) -> dict[str, Size]:
         """Numbers of chips by use, and in all; arrays where several layouts were asked for."""
-        phase = self.decode or self.prefill
-        used = {} if phase is None else {name: phase.sizes[name] for name in CHIPS if name in phase.sizes}
-        pooled = 1 if phase is None else phase.machine.pooled
-        chips = pooled * product(n for name, n in used.items() if name not in ("expert", "kv_parallel"))
+        phase: Bound = self.decode or self.prefill
+        used = {name: phase.sizes[name] for name in CHIPS if name in phase.sizes}
+        chips = phase.machine.pooled * product(n for name, n in used.items() if name not in ("expert", "kv_parallel"))
         return {"chips": chips, **used}
 
     @property
     def _local(self) -> Model:
         """What one chip runs."""
-        phase = self.decode or self.prefill
-        if phase is None:
-            return self.model
+        phase: Bound = self.decode or self.prefill
         return local_stages(self.model, phase.machine, self.ways, compares=False)[0][getattr(phase, "slowest", 0)]
 
     def to_dict(self) -> dict[str, Any]:

@@ -47,7 +47,6 @@ class Disaggregation(Answer):
 
     Attributes
         ``prefill_time``   seconds a prefill server takes for its batch of prompts; ``step_time`` a decode step, mean
-        ``steps``          decode steps of an answer: its tokens but the first, which prefill gives
         ``prefill_batch``, ``batch``      sequences at once on a server of each kind
         ``prefill_chips``, ``decode_chips``   chips of a server of each kind
         ``cache_bytes``    bytes of keys and values that one prompt hands over
@@ -70,21 +69,14 @@ class Disaggregation(Answer):
 
     @property
     def steps(self) -> int:
-        """Decode steps of an answer."""
+        """Decode steps of an answer: its tokens but the first, which prefill gives."""
         return self.output - 1
 
     @property
     def ratio(self) -> float:
         """Prefill servers for each decode server."""
-        return float(
-            servers_ratio(
-                prefill_time=self.prefill_time,
-                step_time=self.step_time,
-                steps=self.steps,
-                batch=self.batch,
-                prefill_batch=self.prefill_batch,
-            )
-        )
+        prefill = {"prefill_time": self.prefill_time, "prefill_batch": self.prefill_batch}
+        return float(servers_ratio(step_time=self.step_time, steps=self.steps, batch=self.batch, **prefill))
 
     @property
     def chips_ratio(self) -> float:

@@ -296,11 +296,10 @@ class GivenChips:
     """What weights leave on so many chips that share evenly.
 
     Attributes
-        ``left``, ``left_each``   bytes of all chips together, and of each; below 0 where the weights do not fit
-        ``weights_each``          bytes of weights on each
-        ``sequences``             of the context that was asked about beside the weights; None without one
-        ``tokens``                tokens of keys and values; None where no token adds any
-        ``pooled``                whether they are a pool, whose target is that of one chip
+        ``left``          bytes of all chips together; below 0 where the weights do not fit
+        ``weights_each``  bytes of weights on each
+        ``sequences``     of the context that was asked about beside the weights; None without one
+        ``pooled``        whether they are a pool, whose target is that of one chip
     """
 
     target: str
@@ -343,9 +342,7 @@ class FewestChips(Answer):
     Attributes
         ``needed``     bytes of all chips together, by part
         ``capacity``   bytes of one chip
-        ``ratio``      ``needed`` over ``capacity``; ``chips`` is the next whole number
         ``slice``      the least slice, or whole nodes, of so many chips; None where no links are known
-        ``left``       bytes of that slice (or of ``chips``) that weights leave
         ``sequences``  how many sequences of this context the slice holds beside the weights
         ``split``      the fewest chips that hold it when each has its share of heads and columns, or with experts over
                        all chips its own sequences; None: none of those tried can

@@ -170,8 +170,7 @@ def generation(
         steps = time_in_form(serve_bound(described, "decode", batch=batch, context=contexts, **later), form)
         times = np.broadcast_to(steps, contexts.shape).tolist()
         needed = serve_bound(described, "decode", batch=batch, context=before + prompt + output - 2, **later).footprint
-    if needed is None:
-        raise InputError(f"what {described.name} needs is not known")
+    assert needed is not None
     return Generation(batch, prompt, output, form, start, times[0], times[-1], sum(times), needed)
 
 

@@ -80,7 +80,9 @@ class ServingQuestion:
 
 def further_answers(asked: ServingQuestion, found: Any) -> Iterator[FurtherAnswer]:
     """Every further answer that was asked for; ``found`` is the answer about the step, where there is one."""
-    works = [work for option, work in _WORK.items() if not _is_absent(asked.wanted[option])]
+    # a size of 0 was given
+    given = (option for option in _WORK if asked.wanted[option] is not None and asked.wanted[option] is not False)
+    works = [_WORK[option] for option in given]
     yield from (work(asked, found) for work in dict.fromkeys(works))
 
 
@@ -89,13 +91,8 @@ def _listed(arguments: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in arguments.items() if is_several(value) and not isinstance(value, tuple)}
 
 
-def _is_absent(value: Any) -> bool:
-    """Whether an option was not given; a size of 0 was."""
-    return value is None or value is False
-
-
-def _answer(key: str, answer: Any) -> FurtherAnswer:
-    return FurtherAnswer(key, answer, answer.sections)
+def _answer(key: str, answer: Any, lead: str = "") -> FurtherAnswer:
+    return FurtherAnswer(key, answer, answer.sections, lead)
 
 
 def _generation(asked: ServingQuestion, found: Any) -> FurtherAnswer:
@@ -108,7 +105,7 @@ def _generation(asked: ServingQuestion, found: Any) -> FurtherAnswer:
     steps = "" if mean is None else f", then {format_amount(mean, 's')} a token"
     lead = f"{answer.first} after {format_amount(answer.time_to_first_token, 's')}{steps}, "
     lead += f"{format_number(answer.tokens_per_second)} tokens/s in answers of {answer.output:,}"
-    return replace(_answer("generation", answer), lead=f"{lead}: {FORM_TEXT[answer.form]}")
+    return _answer("generation", answer, f"{lead}: {FORM_TEXT[answer.form]}")
 
 
 def _chunked(asked: ServingQuestion, found: Any) -> FurtherAnswer:
@@ -123,7 +120,7 @@ def _chunked(asked: ServingQuestion, found: Any) -> FurtherAnswer:
     answer = chunked(asked.model, **sizes, **beside, **asked.arguments)
     first = format_amount(answer.time_to_first_token, "s")
     lead = f"first token after {first} in {answer.steps:,} chunks of {answer.chunk:,}: {FORM_TEXT[answer.form]}"
-    return replace(_answer("chunked", answer), lead=lead)
+    return _answer("chunked", answer, lead)
 
 
 def _speculation(asked: ServingQuestion, found: Any) -> FurtherAnswer:
@@ -135,15 +132,12 @@ def _speculation(asked: ServingQuestion, found: Any) -> FurtherAnswer:
     with suppress(ValueError):
         by = float(by)
     sizes = {"batch": batch, "context": context, "draft": asked.wanted["draft"], "form": asked.wanted["form"]}
-    drafter = {
-        "by": by,
-        "draft_weights": asked.wanted["draft_weights"],
-        "acceptance": figure(asked.wanted["accept"], ""),
-    }
+    weights, acceptance = asked.wanted["draft_weights"], figure(asked.wanted["accept"], "")
+    drafter = {"by": by, "draft_weights": weights, "acceptance": acceptance}
     answer = speculate(asked.model, **drafter, **sizes, **asked.decoding)
     each = format_amount(answer.asked.time_per_token, "s")
     lead = f"with drafts of {answer.asked.length:,} {each} a token, {answer.speedup:.2f}x: {FORM_TEXT[answer.form]}"
-    return replace(_answer("speculation", answer), lead=lead)
+    return _answer("speculation", answer, lead)
 
 
 def _disaggregation(asked: ServingQuestion, found: Any) -> FurtherAnswer:
@@ -226,10 +220,7 @@ def _cost(asked: ServingQuestion, found: Any) -> FurtherAnswer:
         if is_tdp:
             said.append(f"power: the data sheet's {power:g} W, an upper bound, hosts and cooling not in it")
     costs = {}
-    for name, phase, tokens in (
-        ("input", found.prefill, asked.sizes["prompt"]),
-        ("output", found.decode, 1),
-    ):
+    for name, phase, tokens in (("input", found.prefill, asked.sizes["prompt"]), ("output", found.decode, 1)):
         if phase is not None:
             made = phase.sizes["batch"] * tokens
             time = time_in_form(phase, form)

@@ -77,10 +77,7 @@ class Limit:
 
     def to_dict(self) -> dict[str, Any]:
         """The condition as plain data."""
-        return {
-            "axis": self.axis, "ways": self.ways, "what": self.what, "value": self.value, "now": self.now,
-            "least": self.least, "holds": self.holds,
-        }  # fmt: skip
+        return attributes(self, "axis", "ways", "what", "value", "now", "least", "holds")
 
     def __str__(self) -> str:
         name = f"{self.axis} {self.ways:,}"
@@ -327,9 +324,10 @@ def advise(found: Training) -> tuple[TrainingAdvice, ...]:
     if is_array(found.lower) or is_symbol(found.lower):
         return ()
     found = replace(found, measured=None)
+    proposals = [Proposal(change, "", ChangedStep(found, changes)) for change, changes in _ideas(found)]
     return tuple(
         TrainingAdvice(kept.proposal.change, kept.proposal.question.changes, found, kept.after)
-        for kept in helpful(_proposals(found), found, _standing, smaller=SMALLER)
+        for kept in helpful(proposals, found, _standing, smaller=SMALLER)
         if isinstance(kept.proposal.question, ChangedStep)
     )
 
@@ -344,11 +342,6 @@ class ChangedStep:
     def answer(self) -> Training:
         """Work the changed step out; a number of microbatches that was not given follows the change."""
         return again(self.found, **{"microbatches": self.found.question.microbatches, **self.changes})
-
-
-def _proposals(found: Training) -> Iterator[Proposal[Training]]:
-    for change, changes in _ideas(found):
-        yield Proposal(change, "", ChangedStep(found, changes))
 
 
 def _taken(found: Training) -> Any:
@@ -412,7 +405,8 @@ def _microbatches(found: Training) -> Iterator[tuple[str, dict[str, Any]]]:
     """The fewest microbatches with which a step fits, or else as many as there are sequences; also checkpointed."""
     copies = product(found.ways[name] for name in ("data", "fsdp", "expert"))
     most = int(found.batch_tokens // found.sequence // copies)
-    counts = [n for n in _multiples(int(found.microbatches)) if n < most]
+    doubled = (int(found.microbatches) << power for power in range(1, 32))
+    counts = [n for n in doubled if n < most]
     for kept in dict.fromkeys((found.checkpoint, "full")):
         changed = {} if kept == found.checkpoint else {"checkpoint": kept}
         for count in (*counts, most) if most > found.microbatches else ():
@@ -424,11 +418,6 @@ def _microbatches(found: Training) -> Iterator[tuple[str, dict[str, Any]]]:
             if fits or count == most:
                 yield ", ".join([*(f"checkpoint {name}" for name in changed.values()), _parts(count)]), arguments
                 break
-
-
-def _multiples(now: int) -> Iterator[int]:
-    """Twice as many, four times as many and so on."""
-    return (now << power for power in range(1, 32))
 
 
 def _parts(count: int) -> str:

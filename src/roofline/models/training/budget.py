@@ -45,14 +45,12 @@ class TokenBudget(Comparable):
     """What a token budget takes.
 
     Attributes
-        ``parameters``   that one token uses; ``flops_per_token`` 6 for each of them; ``flops`` of all tokens
+        ``parameters``   that one token uses
         ``peak``         FLOP/s of one chip in ``dtype``
         ``mfu``          the share of the peak that is stated or follows; 1 where nothing is stated: the floor
         ``chip_hours``   hours of one chip; ``chips`` how many share them, ``days`` how long they take together
-        ``cost``         dollars at ``price`` a chip-hour; ``flops_per_dollar`` FLOPs done for each of them
-        ``energy``       joules at ``power`` watts a chip
+        ``price``        dollars of a chip-hour; ``power`` watts of a chip
         ``again``        FLOPs a parameter and token that are run again: 2 where layers keep their input alone
-        ``flops_run``    FLOPs with those that are run again
     """
 
     model: Model
@@ -156,22 +154,12 @@ class TokenBudget(Comparable):
 
     def to_dict(self) -> dict[str, Any]:
         """The answer under stable keys in SI units (schema ``roofline/budget/1``)."""
-        names = (
-            "parameters",
-            "tokens",
-            "flops_per_token",
-            "flops",
-            "flops_run",
-            "time_per_token",
-            "dtype",
-            "peak",
-            "mfu",
-        )
-        more = ("chip_hours", "chip_years", "chips", "days", "seconds", "rate", "price", "cost", "flops_per_dollar")
+        names = ("parameters", "tokens", "flops_per_token", "flops", "flops_run", "time_per_token", "dtype", "peak")
+        more = ("mfu", "chip_hours", "chip_years", "chips", "days", "seconds", "rate", "price", "cost")
         return {
             **heading("roofline/budget/1", self.machine),
             "model": self.model.name,
-            **attributes(self, *names, *more, "power", "energy", "follows"),
+            **attributes(self, *names, *more, "flops_per_dollar", "power", "energy", "follows"),
         }
 
     def sections(self) -> tuple[Section, ...]:

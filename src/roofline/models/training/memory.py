@@ -43,12 +43,10 @@ class TrainingMemory(Answer):
     """What training holds in all.
 
     Attributes
-        ``parts``       bytes of weights, gradients, optimizer and activations; ``total`` their sum
-        ``bytes_per_parameter``   of weights, gradients and optimizer
-        ``capacity``    bytes of one chip; None where none is asked about
-        ``ratio``       ``total`` over ``capacity``; ``chips`` the next whole number, ``slice`` the least of so many
-        ``largest``     parameters whose weights, gradients and optimizer one chip holds
-        ``on_chips``    chips that share all of it evenly, where their number is given; ``each`` bytes of one of them
+        ``parts``     bytes of weights, gradients, optimizer and activations
+        ``capacity``  bytes of one chip; None where none is asked about
+        ``slice``     the least slice of as many chips as hold it
+        ``on_chips``  chips that share all of it evenly, where their number is given
     """
 
     parameters: int
