@@ -148,11 +148,11 @@ def _probes(bench: Bench, counts: Sequence[int], missing: list[str], quick: bool
     streams = (streams[0], streams[3]) if quick else streams
     exp = exp_kernel(processor.vector_bits)
     for count in counts:
-        found += _present(bench.memory(exp, count, count * 2.0 * SMALLEST, curve=False))
-        found.append(bench.fresh(new_page_kernel(), count, FRESH))
+        at_least = bench.memory(exp, count, count * 2.0 * SMALLEST, curve=False)
+        found += [*filter(None, [at_least]), bench.fresh(new_page_kernel(), count, FRESH)]
     for count in counts:
         for size in working_sets(count, bench.buffers[0].size, quick):
-            found += _present(*(bench.memory(kernel, count, size) for kernel in streams))
+            found += filter(None, [bench.memory(kernel, count, size) for kernel in streams])
     return found
 
 
@@ -162,10 +162,6 @@ def _computing(bench: Bench, missing: list[str]) -> list[Kernel]:
         missing.append("matrix tiles: the system does not let this process use them")
         return [kernel for kernel in kernels if not kernel.amx]
     return list(kernels)
-
-
-def _present(*probes: Probe | None) -> list[Probe]:
-    return [probe for probe in probes if probe is not None]
 
 
 def working_sets(threads: int, room: int, quick: bool = False) -> list[float]:

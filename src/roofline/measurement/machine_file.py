@@ -21,7 +21,15 @@ from roofline.hardware.catalog import chip_of_device, shipped_chip, user_file
 from roofline.hardware.machine import Machine
 from roofline.hardware.rate import choose_unit, main_level
 from roofline.measurement.levels import Level
-from roofline.measurement.result import VERSION, Ceiling, Conditions, Curve, Measurement, ShapeTable
+from roofline.measurement.result import (
+    VERSION,
+    Ceiling,
+    Conditions,
+    Curve,
+    Measurement,
+    ShapeTable,
+    threads_text,
+)
 from roofline.measurement.samples import SampleSummary
 from roofline.quantity import format_percent, format_quantity
 
@@ -427,12 +435,3 @@ def spread(summary: SampleSummary) -> str:
 def numbers_toml(summary: SampleSummary) -> str:
     """Write what a summary found as a list: value, quartiles, samples, share of clean windows."""
     return f"[{summary.value:.6g}, {summary.low:.6g}, {summary.high:.6g}, {summary.samples}, {summary.clean:.4f}]"
-
-
-def threads_text(count: int) -> str:
-    """Say a number of threads.
-
-    >>> threads_text(2)
-    '2 threads'
-    """
-    return f"{count} thread{'s' * (count > 1)}"

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from resource import RUSAGE_SELF, getrusage
 from statistics import fmean
 from time import monotonic, perf_counter, sleep, thread_time
-from typing import Any, Protocol
+from typing import Any
 
 from roofline.errors import InputError
 from roofline.measurement.kernels import LINE, Kernel, flops_per_cycle
@@ -235,13 +235,7 @@ def reason(error: BaseException) -> str:
     return str(error).strip().partition("\n")[0] or "no memory is left"
 
 
-class _Failing(Protocol):
-    name: str
-    dtype: str
-    failed: str
-
-
-def failures(probes: Iterable[_Failing]) -> list[str]:
+def failures(probes: Iterable[Probe]) -> list[str]:
     """Say what could not be run and why: the reason of the first of each name."""
     found: dict[str, list[str]] = {}
     for probe in probes:

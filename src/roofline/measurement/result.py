@@ -25,6 +25,15 @@ LIBRARY, CALL = "library ", "call "
 VERSION = 1
 
 
+def threads_text(count: int) -> str:
+    """Say a number of threads.
+
+    >>> threads_text(2)
+    '2 threads'
+    """
+    return f"{count} thread{'s' * (count > 1)}"
+
+
 @dataclass(frozen=True, slots=True)
 class Ceiling:
     """The most one kernel reached: its name, what ran, on how many threads, over which working set.
@@ -227,16 +236,19 @@ class Measurement(Answer):
         points = [point for kernel in self._kernels(threads, self._found(threads)) for point in kernel]
         return [(size, max(value for at, value in points if 0.75 <= at / size <= 1.34)) for size, _ in loads]
 
+    def _warm_curves(self, threads: int) -> list[Curve]:
+        return [curve for curve in self.curves if curve.threads == threads and not curve.cold]
+
     def _found(self, threads: int) -> list[Level]:
         """Find the levels, as many as the system reports caches at most. The sizes it reports are not used."""
-        kept = [c for c in self.curves if c.threads == threads and c.name != PAST_CACHES and not c.cold]
+        kept = [curve for curve in self._warm_curves(threads) if curve.name != PAST_CACHES]
         curves = [curve.values() for curve in sorted(kept, key=lambda curve: curve.name != LOAD)]
         caches = self.conditions.caches
         return find_levels(agreed_curve(curves), None if caches is None else caches + 1)
 
     def _loads(self, threads: int) -> list[tuple[float, float]]:
         """The curve that levels are read from: that of the loads, or of the first kernel."""
-        curves = [curve for curve in self.curves if curve.threads == threads and not curve.cold]
+        curves = self._warm_curves(threads)
         return min(curves, key=lambda curve: curve.name != LOAD).values() if curves else []
 
     def _kernels(self, threads: int, levels: Sequence[Level]) -> list[list[tuple[float, float]]]:
@@ -244,8 +256,7 @@ class Measurement(Answer):
         outside = levels[-1].first if levels else 0.0
         return [
             [point for point in curve.values() if curve.name != PAST_CACHES or point[0] >= outside]
-            for curve in self.curves
-            if curve.threads == threads and not curve.cold
+            for curve in self._warm_curves(threads)
         ]
 
     @property
@@ -403,7 +414,7 @@ class Measurement(Answer):
                 for doubt in summary.doubts:
                     if kind_of_doubt(doubt) not in CHANGED:
                         doubtful.setdefault(kind_of_doubt(doubt), []).append(size)
-            where = f"{curve.name} on {curve.threads} thread{'s' * (curve.threads > 1)}"
+            where = f"{curve.name} on {threads_text(curve.threads)}"
             said += [f"{where}: {doubt} at {_sizes(sizes)}" for doubt, sizes in doubtful.items()]
         summaries = self.summaries()
         changed = sum(summary.doubted(CHANGED) for summary in summaries)
@@ -454,7 +465,7 @@ def _doubts(ceilings: Sequence[Ceiling]) -> list[str]:
 
 def _named(ceilings: Sequence[Ceiling]) -> str:
     """Name ceilings with their threads, the first few of many."""
-    names = [f"{ceiling.label} on {ceiling.threads} thread{'s' * (ceiling.threads > 1)}" for ceiling in ceilings]
+    names = [f"{ceiling.label} on {threads_text(ceiling.threads)}" for ceiling in ceilings]
     rest = len(names) - MOST_NAMED
     return ", ".join(names[:MOST_NAMED]) + (
         f" and {rest} more ({either('--json', 'to_dict()')} has all)" if rest > 0 else ""
@@ -480,13 +491,13 @@ def _summary_data(summary: SampleSummary) -> dict[str, Any]:
 def _ceiling_table(measured: Measurement) -> Table:
     """A row a ceiling, one thread beside all."""
     counts = sorted({c.threads for c in measured.ceilings})
-    on = [f"{count} thread{'s' * (count > 1)}" for count in counts]
+    on = map(threads_text, counts)
     rows = []
     for name, dtype in dict.fromkeys((c.name, c.dtype) for c in measured.ceilings if not _is_function(c)):
         found = {c.threads: c for c in measured.ceilings if (c.name, c.dtype) == (name, dtype)}
         most = found[max(found)]
-        quartiles = _quartiles(most.summary, most.unit)
-        rows.append(Row((most.label, *(_cell(found.get(count)) for count in counts), quartiles, _share(most.summary))))
+        trust = (_quartiles(most.summary, most.unit), f"{most.summary.clean:.0%}")
+        rows.append(Row((most.label, *(_cell(found.get(count)) for count in counts), *trust)))
     columns = (Column("ceiling"), *figures(*on, "quartiles"), Column("clean", "right", tone="quiet"))
     return Table(columns, rows, "ceilings")
 
@@ -517,13 +528,10 @@ def _level_table(measured: Measurement, threads: int) -> Table:
             max((value for _, value in level.points_within(curve.values(), inner)), default=0.0) for curve in curves
         ]
         holds = "" if level.capacity is None else Amount(level.capacity, "B", _binary(level.capacity))
-        rows.append(
-            Row((level.name, holds, *(_bandwidth(value) if value else "" for value in (level.bandwidth, *best))))
-        )
-    name = f"memory, {threads} thread{'s' * (threads > 1)}"
-    return Table(
-        (Column(name), *figures("holds", "best", *(c.name for c in curves), wrap="words")), rows, "levels", gap=4
-    )
+        speeds = (_bandwidth(value) if value else "" for value in (level.bandwidth, *best))
+        rows.append(Row((level.name, holds, *speeds)))
+    columns = figures("holds", "best", *(c.name for c in curves), wrap="words")
+    return Table((Column(f"memory, {threads_text(threads)}"), *columns), rows, "levels", gap=4)
 
 
 def _is_function(ceiling: Ceiling) -> bool:
@@ -540,10 +548,6 @@ def _cell(ceiling: Ceiling | None) -> Amount | str:
 
 def _bandwidth(value: float) -> Amount:
     return Amount(value, "B/s", format_quantity(value, "B/s"))
-
-
-def _share(summary: SampleSummary) -> str:
-    return format_percent(summary.clean)
 
 
 def _quartiles(summary: SampleSummary, unit: str) -> str:

@@ -31,7 +31,7 @@ from roofline.measurement.machine_file import MeasuredMachine, this_machine
 from roofline.measurement.points import Effect, MeasuredPoint, MeasuredPoints, points_of
 from roofline.measurement.probes import Probe, sample, timed
 from roofline.measurement.processor import raised_priority
-from roofline.measurement.result import Measurement, ShapeTable
+from roofline.measurement.result import Measurement, ShapeTable, threads_text
 from roofline.measurement.runs import Measured, read_measured
 from roofline.measurement.samples import Sample, SampleSummary, summarise
 from roofline.notation import program
@@ -68,7 +68,7 @@ class RunSetting:
     def __str__(self) -> str:
         words = [
             "warm caches" if self.warm else "cold caches",
-            f"{self.threads} thread{'s' * (self.threads > 1)}",
+            threads_text(self.threads),
             "output allocated" if self.new_output else "output reused",
         ]
         if self.result:
@@ -410,7 +410,10 @@ def time_call(
 ) -> SampleSummary:
     """Time a call by the statistics of :mod:`roofline.measurement.samples`; ``flush`` runs before every single one."""
     if flush is None:
-        _warm_up(call)
+        end = perf_counter() + WARM_UP
+        call()
+        while perf_counter() < end:  # until clocks, caches and the library's internal state have settled
+            call()
         probe = timed("", "", call, threads=threads)
     else:
         call()
@@ -422,14 +425,6 @@ def time_call(
     if found is None:
         raise InputError("nothing was timed", hint="give at least one round")
     return found
-
-
-def _warm_up(call: Callable[[], Any]) -> None:
-    """Call until clocks, caches and the library's internal state have settled."""
-    end = perf_counter() + WARM_UP
-    call()
-    while perf_counter() < end:
-        call()
 
 
 def new_page_bytes(call: Callable[[], Any], times: int = 3) -> float:

@@ -260,9 +260,7 @@ def _permuted(scope: Scope, x: Shape, wanted: Wanted) -> tuple[TensorDim, ...] |
 
 
 _REDUCING = ("ReduceScatter", "AllReduce", "Reduce")
-
 _RESHARDING = ("ReduceScatter", "AllToAll", "Scatter")
-
 _GATHERING = ("AllGather", "AllToAll", "Gather")
 
 
@@ -546,18 +544,8 @@ def _slide(
     return result
 
 
-RULES: Mapping[str, Rule] = Frozen(
-    {
-        "elementwise": elementwise,
-        "reduction": reduction,
-        "scan": along_one,
-        "softmax": along_one,
-        "norm": norm,
-        "collective": collective,
-        "attention": attention,
-        "embedding": embedding,
-        "copy": transpose,
-        "convolution": convolution,
-        "pooling": pooling,
-    }
-)
+RULES: Mapping[str, Rule] = Frozen({
+    "elementwise": elementwise, "reduction": reduction, "scan": along_one, "softmax": along_one, "norm": norm,
+    "collective": collective, "attention": attention, "embedding": embedding, "copy": transpose,
+    "convolution": convolution, "pooling": pooling,
+})  # fmt: skip

@@ -21,21 +21,13 @@ from roofline.notation.tokens import Cursor, Token, describe
 from roofline.sizes import LARGEST
 
 _SHARDED = re.compile(r"(\w*[^\W_])_([A-Z]+)")
-
 _AXES = re.compile(r"[A-Z]+")
-
 _MOST_DIMS = 32
-
 _TIMES = re.compile(r"(?:x[0-9]+)+")
-
 _NUMBER_LISTS = frozenset(("stride", "pad", "dilation", "output_pad", "window"))
-
 _COUNTS = {"stride": "steps", "dilation": "steps", "pad": "elements", "output_pad": "elements", "window": "elements"}
-
 _MAY_BE_ZERO = frozenset(("pad", "output_pad"))
-
 _MOST_ARGUMENTS = 8
-
 _LONGEST_NUMBER = 30
 
 

@@ -63,11 +63,8 @@ _TOKEN = re.compile(
 )
 
 _OVER = re.compile(r"_(?:\{([^{}\n]{0,200})\}|([^\W_]\w*))")
-
 _CLAUSE_TARGET = re.compile(r"[ \t]+([^\W_][^\s;]*|[~./][\w./~][^\s;]*)")
-
 _WORD = re.compile(r"[^\W\d]\w*")
-
 _OPERAND_ENDS = frozenset(("name", "]", ")", "}", ";", "newline", "number", "target"))
 
 

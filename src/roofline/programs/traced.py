@@ -437,9 +437,11 @@ def place(ops: Sequence[Op], machine: Machine) -> Placed:
     chips = machine.mesh.chips
     cuts = {1, chips}
     for op in sent:
-        wanted = cuts | _ends(op)
-        cuts = wanted if _nested(wanted) and max(wanted) == chips else cuts
-    if not cuts <= _cuts(_in_order(machine)):
+        wanted = cuts | {end for _, size, stride in _groups(op) for end in (stride, stride * size)}
+        is_nested = all(outer % inner == 0 for inner, outer in pairwise(sorted(wanted)))
+        cuts = wanted if is_nested and max(wanted) == chips else cuts
+    axes = _in_order(machine)
+    if not cuts <= {int(product(axis.size for axis in axes[start:])) for start in range(len(axes) + 1)}:
         with suppress(HardwareError):  # links that cannot be cut so: those groups do not fit
             machine = with_mesh(machine, _axes(sorted(cuts), sent))
     return _placed(ops, machine)
@@ -496,23 +498,10 @@ def _groups(op: Op) -> tuple[DeviceGroup, ...]:
     return tuple(group for group in given if group[1] > 1) or (("", int(op.dims["devices"]), 1),)
 
 
-def _ends(op: Op) -> set[int]:
-    return {end for _, size, stride in _groups(op) for end in (stride, stride * size)}
-
-
-def _nested(cuts: Iterable[int]) -> bool:
-    return all(outer % inner == 0 for inner, outer in pairwise(sorted(cuts)))
-
-
 def _in_order(machine: Machine) -> tuple[MeshAxis, ...]:
     """Axes of the target, the outermost first: slices are outside the axes of one."""
     axes = () if machine.mesh is None else machine.mesh.axes
     return tuple(sorted(axes, key=lambda axis: axis.name != SLICE_AXIS))
-
-
-def _cuts(axes: Sequence[MeshAxis]) -> set[int]:
-    """How many chips lie inside each axis and all within it."""
-    return {int(product(axis.size for axis in axes[start:])) for start in range(len(axes) + 1)}
 
 
 def _axes(cuts: Sequence[int], sent: Sequence[Op]) -> dict[str, Size]:

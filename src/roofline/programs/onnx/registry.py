@@ -73,8 +73,8 @@ class Call(PricedCall):
         return found.decode() if isinstance(found, bytes) else found
 
     def constant(self, place: int, default: Any = None) -> Any:
-        """The number that an input is, where the file holds it: of a list the first."""
-        held = self.constants[place] if place < len(self.constants) else None
+        """The number that an input is, where the file holds it: of a list the first. One with a default may lack."""
+        held = self.constants[place] if default is None or place < len(self.constants) else None
         found = held[0] if isinstance(held, list) else held
         return default if found is None else found
 

@@ -14,7 +14,7 @@ from roofline.work import Op, Tensor
 @rule("psum", "psum_invariant", "psum2", "unreduced_psum", "pmax", "pmin")
 def all_reduce(call: Call) -> Priced:
     """Everyone gets the sum."""
-    over = _over(call, "axes")
+    over = _over(call)
     return [
         _collective(call, "AllReduce", over, (read,), (write,), write.traffic_bytes, call.name)
         for read, write in zip(call.operands, call.writes, strict=True)
@@ -22,32 +22,24 @@ def all_reduce(call: Call) -> Priced:
     ]
 
 
-@rule("all_gather", "all_gather_invariant", "all_gather_reduced")
-def all_gather(call: Call) -> Priced:
-    """Everyone gets every part."""
-    over = _over(call, "axis_name")
-    return _collective(call, "AllGather", over, call.reads, call.writes, _bytes(call.writes), call.name)
+#: Primitives by what they do: everyone gets every part, or a part of the sum; everyone sends every other device its
+#: part, or what it has to one other.
+_DOES = {
+    **dict.fromkeys(("all_gather", "all_gather_invariant", "all_gather_reduced"), "AllGather"),
+    **dict.fromkeys(("reduce_scatter", "unreduced_reduce_scatter", "psum_scatter"), "ReduceScatter"),
+    **dict.fromkeys(("all_to_all", "ragged_all_to_all"), "AllToAll"),
+    **dict.fromkeys(("ppermute", "psend", "precv"), "Permute"),
+}
 
 
-@rule("reduce_scatter", "unreduced_reduce_scatter", "psum_scatter")
-def reduce_scatter(call: Call) -> Priced:
-    """Everyone gets a part of the sum."""
-    over = _over(call, "axis_name")
-    return _collective(call, "ReduceScatter", over, call.reads, call.writes, _bytes(call.reads), call.name)
-
-
-@rule("all_to_all", "ragged_all_to_all")
-def all_to_all(call: Call) -> Priced:
-    """Everyone sends every other device its part."""
-    over, reads = _over(call, "axis_name"), call.read(0)
-    return _collective(call, "AllToAll", over, reads, call.writes, _bytes(reads) * _count(call, over), call.name)
-
-
-@rule("ppermute", "psend", "precv")
-def permute(call: Call) -> Priced:
-    """Everyone sends what it has to one other."""
-    over = _over(call, "axis_name")
-    return _collective(call, "Permute", over, call.reads, call.writes, _bytes(call.reads), call.name)
+@rule(*_DOES)
+def collective(call: Call) -> Priced:
+    """One collective, of the bytes that a device holds before it, or after a gathering."""
+    does, over = _DOES[call.name], _over(call)
+    reads = call.read(0) if does == "AllToAll" else call.reads
+    nbytes = _bytes(call.writes if does == "AllGather" else reads)
+    whole = nbytes * _count(call, over) if does == "AllToAll" else nbytes
+    return _collective(call, does, over, reads, call.writes, whole, call.name)
 
 
 @rule("reshard")
@@ -102,12 +94,12 @@ def _collective(
     return pricing.least_collective(name, reads, writes, does=does, nbytes=nbytes, devices=devices, groups=groups)
 
 
-def _over(call: Call, word: str) -> Sequence[str] | int:
+def _over(call: Call) -> Sequence[str] | int:
     """Mesh axes that take part, or how many devices where the program groups them by number."""
     groups = call.params.get("axis_index_groups")
     if groups:
         return len(groups[0])
-    names: Any = call.params.get(word) or call.params.get("axis_name") or call.params.get("axes") or ()
+    names: Any = call.params.get("axis_name") or call.params.get("axes") or ()
     chosen = names if isinstance(names, tuple | list) else (names,)
     listed = [axis for axis in chosen if isinstance(axis, str)]
     return listed if all(axis in call.axes for axis in listed) else int(call.params.get("axis_size", 1))
@@ -129,5 +121,4 @@ def _axes(split: Sequence[tuple[str, ...]]) -> dict[str, int]:
 
 
 def _bytes(tensors: Sequence[Tensor]) -> Size:
-    amounts = [tensor.traffic_bytes for tensor in tensors]
-    return sum(amounts)
+    return sum(tensor.traffic_bytes for tensor in tensors)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from roofline.ops import linear_algebra
 from roofline.ops.reduction import SOFTMAX_PER_ELEMENT as SOFTMAX
@@ -29,11 +30,15 @@ NAMES = {
 }  # fmt: skip
 
 
+#: Powers that are another function.
+_POWERS: dict[Any, str] = {2: "square", 0.5: "sqrt", -0.5: "rsqrt", -1: "reciprocal"}
+
+
 @rule(*NAMES)
 def known(call: Call) -> Priced:
     """A function that the notation has too."""
-    powers = {2: "square", 0.5: "sqrt", -0.5: "rsqrt", -1: "reciprocal"} if call.name == "Pow" else {}
-    return call.elementwise(powers.get(call.constant(1), NAMES[call.name]))
+    power = call.constant(1) if call.name == "Pow" else None
+    return call.elementwise(_POWERS.get(power, NAMES[call.name]))
 
 
 @rule("SwiGLU")
@@ -186,7 +191,7 @@ def determinant(call: Call) -> Priced:
 def running(call: Call) -> Priced:
     """n − 1 additions or products for each row of n."""
     size = product(call.shape(0))
-    flops = size - exact_div(size, call.shape(0)[call.constant(1, 0)])
+    flops = size - exact_div(size, call.shape(0)[call.constant(1) or 0])
     return call.vector("scan", flops, size, one_each=flops, reads=call.read(0))
 
 

@@ -35,11 +35,16 @@ def linear(recorder: Recorder, func: Any, args: Sequence[Any], kwargs: dict[str,
     names = ("input", "weight", "bias")
     given = dict(zip(names, args, strict=False)) | kwargs
     operands = [given.get(name) for name in names]
-    if _is_sparse(*operands):
-        return NotImplemented
+    return NotImplemented if _is_sparse(*operands) else _whole(recorder, func, args, kwargs, "linear", operands, names)
+
+
+def _whole(
+    recorder: Recorder, func: Any, args: Any, kwargs: Any, name: str, operands: Sequence[Any], names: Sequence[str] = ()
+) -> Any:
+    """Run a function and write one operation down for all of it."""
     with recorder.silence():
         out = func(*args, **kwargs)
-    recorder.emit(price(recorder.call("linear", operands, [out], names)))
+    recorder.emit(price(recorder.call(name, operands, [out], names)))
     return out
 
 
@@ -129,10 +134,7 @@ def max_pool(recorder: Recorder, func: Any, args: Sequence[Any], kwargs: dict[st
 @function(F.adaptive_avg_pool1d, F.adaptive_avg_pool2d, F.adaptive_avg_pool3d)
 def adaptive_mean_pool(recorder: Recorder, func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     """Adaptive pooling to one element is a mean to PyTorch; here it stays what the user called."""
-    with recorder.silence():
-        out = func(*args, **kwargs)
-    recorder.emit(price(recorder.call(func.__name__, [args[0] if args else kwargs["input"]], [out])))
-    return out
+    return _whole(recorder, func, args, kwargs, func.__name__, [args[0] if args else kwargs["input"]])
 
 
 @function(torch.dropout, torch.feature_dropout, torch.alpha_dropout, torch.feature_alpha_dropout)
@@ -153,7 +155,8 @@ def recurrent(recorder: Recorder, func: Any, args: Sequence[Any], kwargs: dict[s
     state = list(state) if isinstance(state, list | tuple) else [state]
     x, first = args[0], 1 + len(state)
     layer = recurrence_of(recorder.call(func.__name__, args))
-    shapes = (layer_shape(x, weights, layer.parts, layer.is_projected, layer.directions), *(t.shape for t in state))
+    width = weights[layer.parts - 1].shape[0] if layer.is_projected else weights[1].shape[1]  # in PyTorch's own sizes
+    shapes = ((*x.shape[:-1], width * layer.directions), *(t.shape for t in state))
     outs = list(zip(shapes, (x.dtype, *(item.dtype for item in state)), strict=True))
     held: list[Tensor] = []
 
@@ -189,12 +192,6 @@ def recurrent(recorder: Recorder, func: Any, args: Sequence[Any], kwargs: dict[s
         return found
 
     return run_whole(recorder, WholeOperation(outs, forward, backward), [x, *state, *weights])
-
-
-def layer_shape(x: Any, weights: Sequence[Any], parts: int, projected: bool, directions: int) -> tuple[Any, ...]:
-    """The shape of what a recurrent layer gives, in PyTorch's own sizes."""
-    width = weights[parts - 1].shape[0] if projected else weights[1].shape[1]
-    return (*x.shape[:-1], width * directions)
 
 
 @function(torch._VF._pack_padded_sequence)
