@@ -15,6 +15,8 @@ copyright = "the roofline authors"
 
 sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1])]
 
+from console_examples import in_dark  # noqa: E402  # found by the line above
+
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx_copybutton", "console_examples"]
 exclude_patterns = ["_build", "examples"]
 myst_enable_extensions = ["colon_fence", "deflist"]
@@ -51,6 +53,11 @@ _NAMES = re.compile(r"(?P<indent> *)    (?P<names>``[^`]+``(?:, ``[^`]+``)*) +(?
 _made = Path(__file__).parent / "_build" / "made"
 _made.mkdir(parents=True, exist_ok=True)
 roofline.llm("llama-3-8b", on="h100", batch=16, prompt=1024, context=8192).save(_made / "try-it.html")
+
+# The pictures in the colours of the dark theme.
+(_made / "dark").mkdir(exist_ok=True)
+for _picture in (Path(__file__).parent / "images").glob("*.svg"):
+    (_made / "dark" / _picture.name).write_text(in_dark(_picture.read_text(encoding="utf-8")), encoding="utf-8")
 
 # The reports of the course: what its pages ask with -o.
 _REPORT = re.compile(r"^\$ roofline (.+ -o \S+\.html)$", re.MULTILINE)

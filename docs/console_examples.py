@@ -1,4 +1,4 @@
-"""Console examples of the pages: in colour, and on a phone at a phone's width; wide tables on a phone as lists.
+"""Console examples in colour and at a phone's width; wide tables on a phone as lists; pictures in both themes.
 
 The colours are those of a terminal: the subject strong, what binds or does not fit red, assumptions quiet. An example
 with a table wider than a phone is run, what it prints is laid out for a phone's columns too, and a phone shows that.
@@ -12,6 +12,7 @@ import re
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import chdir
+from html import escape
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -22,6 +23,7 @@ from pygments.token import Comment, Generic, Keyword, Name, String, Text, _Token
 from rich.console import Console
 from tests.doc_blocks import Block, Command, agrees, commands, prepare, run, trimmed
 
+from roofline.charts.drawing import THEMES, Theme
 from roofline.cli import main
 
 #: Columns of a terminal that a phone of 390 px shows in the type of `pages.css`.
@@ -45,7 +47,7 @@ _INLINE = re.compile(
     r"|(?P<alert>\bbinds\b|DOES NOT FIT|(?i:\bdoes not fit\b|\bdo not fit\b)|^error:)"
     r"|(?P<warning>^\s*(?:warning|note):)"
     r"|(?P<strong>(?:(?<=at best )|(?<=expect )|(?<=measured ))[~]?[\d,.]+ ?[\wµ/%]+)"
-    r"|(?P<gain>(?<![\w.])\d[\d,.]*x(?!\w))"
+    r"|(?P<gain>(?<![\w.])\d[\d,.]*x(?!\w| the cost))"
 )
 _KINDS = {
     "bar": Comment.Special,
@@ -100,7 +102,7 @@ def _output(line: str, at: int, first: bool, listed: _TokenType, follows: str) -
     columns = re.split(r" {2,}", line.strip())
     if line.strip() == "..." or listed is not Text:
         yield at, listed if listed is not Text else Comment, line
-    elif len(columns) > 2 and not re.search(r"\d", line) and re.search(r"\d", follows):
+    elif len(columns) > 2 and not re.search(r"\b\d", line) and re.search(r"\d", follows):
         yield at, Comment, line
     elif first and line.strip() and not line.startswith((" ", "error:", "wrote ", "import ", "function ")):
         yield at, Generic.Strong, columns[0]
@@ -213,14 +215,7 @@ def _words(line: str) -> list[str]:
 
 
 def for_a_phone(app: Any, doctree: nodes.document) -> None:
-    """Put beside an example whose tables are too wide what it shows on a phone; the style sheet shows one of the two.
-
-    A picture leads to its file.
-    """
-    for image in list(doctree.findall(nodes.image)):
-        if not isinstance(image.parent, nodes.reference):  # a picture opens by itself, where a phone can enlarge it
-            path = "../" * app.env.docname.count("/") + "_images/" + Path(image["uri"]).name
-            image.replace_self(nodes.reference("", "", image.deepcopy(), refuri=path))
+    """Put beside an example whose tables are too wide what it shows on a phone; the style shows one of the two."""
     found = [node for node in doctree.findall(nodes.literal_block) if node.get("language") == "console"]
     found = [node for node in found if any(map(is_too_wide, node.astext().splitlines()))]
     if app.tags.has("check"):  # tests hold examples to their pages; nobody reads this build on a phone
@@ -241,6 +236,33 @@ def for_a_phone(app: Any, doctree: nodes.document) -> None:
                 fresh = nodes.literal_block(text, text, language="console", classes=["on-a-phone"])
                 node["classes"].append("on-a-desk")
                 node.parent.insert(node.parent.index(node) + 1, fresh)
+
+
+def pictures_of_both_themes(app: Any, doctree: nodes.document) -> None:
+    """Put beside each chart the same in the colours of the dark theme; furo shows one of the two."""
+    up = "../" * app.env.docname.count("/")
+    for image in list(doctree.findall(nodes.image)):
+        name = Path(image["uri"]).name
+        if not isinstance(image.parent, nodes.reference):  # a picture opens by itself, where a phone can enlarge it
+            image.replace_self(nodes.reference("", "", image.deepcopy(), refuri=f"{up}_images/{name}"))
+    for image in (each for each in doctree.findall(nodes.image) if each["uri"].endswith(".svg")):
+        link, name = image.parent, Path(image["uri"]).name
+        image["classes"].append("only-light")
+        target = f"{up}dark/{name}" if "_images/" in link["refuri"] else link["refuri"]
+        said = f'<img alt="{escape(image.get("alt", ""))}" class="only-dark" src="{up}dark/{name}">'
+        dark = nodes.raw("", f'<a class="only-dark" href="{target}">{said}</a>', format="html")
+        link.parent.insert(link.parent.index(link) + 1, dark)
+
+
+def in_dark(drawn: str) -> str:
+    """A chart's SVG in the colours of the dark theme."""
+    light, dark = (_colours(THEMES[name]) for name in ("light", "dark"))
+    return re.sub("|".join(light), lambda found: dark[light.index(found[0])], drawn)
+
+
+def _colours(theme: Theme) -> list[str]:
+    regions = [colour for of in (theme.regions, theme.region_text) for colour in of.values()]
+    return [theme.background, theme.text, theme.muted, theme.grid, theme.axis, *theme.series, *regions]
 
 
 #: Letters of a word of code that a column of a phone's table holds; a longer one may break.
@@ -294,5 +316,6 @@ def setup(app: Any) -> dict[str, bool]:
     """Register the lexer and the second output."""
     app.add_lexer("console", ConsoleLexer)
     app.connect("doctree-read", for_a_phone)
+    app.connect("doctree-read", pictures_of_both_themes)
     app.connect("doctree-read", tables_for_a_phone)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -119,11 +119,16 @@ def gallery_page() -> str:
             "",
             f"[{says}](../{page}.md)",
             "",
-            *([f"<small><code>{_html(command)}</code></small>"] if command else []),
+            *([f"<small><code>{_unbroken(command)}</code></small>"] if command else []),
             ":::",
             "",
         ]
     return "\n".join([*lines, "::::", ""])
+
+
+def _unbroken(command: str) -> str:
+    """A command whose words, and options among them, go on below as a whole."""
+    return " ".join(f'<span class="pre">{_html(word)}</span>' for word in command.split())
 
 
 def pictures() -> Iterator[tuple[str, str, str, str]]:

@@ -226,6 +226,7 @@ def test_console_examples_have_the_tones_of_a_terminal() -> None:
 
     text = page(
         "$ roofline say --loud 'x y' \\", "    z", "x y  on v5e", "", "  hbm  84.5 µs  ███▍  binds", "",
+        "  chip  p95  binds", "  h100  1.5x the cost  hbm", "",
         "  at best 84.5 µs if all overlaps", "  faster  z  1.98x", "", "  assumes  a", "           b", "...",
     )  # fmt: skip
     shown = "\n".join(next(iter(blocks(text))).lines) + "\n"
@@ -234,9 +235,11 @@ def test_console_examples_have_the_tones_of_a_terminal() -> None:
     for expected in (
         ("Generic.Prompt", "$ "), ("Keyword", "roofline"), ("Name.Attribute", "--loud"), ("Literal.String", "'x y'"),
         ("Generic.Strong", "x y"), ("Generic.Error", "███▍"), ("Generic.Error", "binds"), ("Generic.Strong", "84.5 µs"),
-        ("Generic.Inserted", "1.98x"), ("Comment", "  assumes  a\n"), ("Comment", "           b\n"),
+        ("Generic.Inserted", "1.98x"),
+        ("Comment", "  chip  p95  binds\n"), ("Comment", "  assumes  a\n"), ("Comment", "           b\n"),
     ):  # fmt: skip
         assert expected in tokens
+    assert ("Generic.Inserted", "1.5x") not in tokens
 
 
 def test_a_phone_shows_of_an_example_what_the_page_keeps() -> None:
@@ -282,6 +285,16 @@ def test_on_a_phone_a_wide_table_is_a_list_and_long_code_may_break() -> None:
     (before,) = page.findall(nodes.table)
     assert before["classes"] == ["on-a-desk"]
     assert [code["classes"] for code in before.findall(nodes.literal)] == [["long"], []]
+
+
+def test_pictures_of_the_dark_pages_are_those_of_the_dark_theme() -> None:
+    pytest.importorskip("docutils")
+    from docs.console_examples import in_dark
+
+    chart = roofline.charts.plot(on="v5e", bandwidths=(4.1e11, 8.2e11), intensity=[100, 600])
+    light, dark = (chart.with_theme(theme)._repr_svg_() for theme in ("light", "dark"))
+    named = [re.sub(r"\b[mph][0-9a-f]{10}\b", "id", drawn) for drawn in (in_dark(light), dark, light)]
+    assert named[0] == named[1] != named[2]
 
 
 def test_one_run_shows_what_a_phone_shows(folder: Path) -> None:
