@@ -71,6 +71,8 @@ MAMBA2 = 2 * (2 * 2 * 4 * (8 * 16 + 2 * 2 * 10)) + 2 * 2 * 8 * 16 * 10
 MAMBA = (2 * 2 * 128 * 4 * 24 + 2 * T * 128 * 8, 2 * (2 * 2 * 128 * 4) + 2 * ONE * 128 * 8)
 # LFM2's convolution of 3, in 2 layers
 SHORT = (2 * 2 * 2 * 64 * 3 * 23, 2 * 2 * (2 * 2 * 64 * 3))
+# LFM3's of 7, in one layer
+SHORT_OF_7 = (2 * 2 * 64 * 7 * 27, 2 * (2 * 2 * 64 * 7))
 # Kimi's convolutions of 6 heads of 8 as queries, keys and values, in 3 layers
 KIMI = (None, 3 * (2 * 2 * 4 * (3 * 6 * 8) * 2))
 # AltUp's mixture of n streams is a product there, vector arithmetic here; 6 layers
@@ -88,6 +90,8 @@ EXPLAINED: dict[str, tuple[int | None, int]] = {
     "bamba": (None, 2 * MAMBA2),
     "granitemoehybrid": (None, 2 * MAMBA2),
     "lfm2": SHORT,
+    "lfm3": SHORT_OF_7,
+    "lfm3 normed and gated less": SHORT_OF_7,
     "lfm2_moe": SHORT,
     # its cache is not cut to the window of 8: 14 keys masked in 2 layers
     "gpt_neo": (0, 2 * ONE * 4 * 14 * 2 * (16 + 16)),

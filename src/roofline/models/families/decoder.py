@@ -147,6 +147,14 @@ def rotary_part(parts: int) -> Callable[[Fields, DecoderSizes], int]:
     return rotary
 
 
+def rotary_by_kind(fields: Fields, shape: DecoderSizes, kind: str, number: int) -> dict[str, Any]:
+    """How much of a head layers of a kind rotate, where ``rope_parameters`` says it by kind."""
+    parameters = fields.section("rope_parameters")
+    of = parameters.section(f"{kind}_attention") if parameters else None
+    share = of.fraction("partial_rotary_factor") if of else None
+    return {} if share is None else {"rotary": int(shape.head * share)}
+
+
 # Which layers have experts
 
 

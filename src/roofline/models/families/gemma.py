@@ -35,7 +35,7 @@ _OLDER = ("gemma2", "vaultgemma")
 _AFTER = ("post_attention_layernorm", "post_feedforward_layernorm")
 
 
-@family("gemma2", "gemma3_text", "gemma4_text", "vaultgemma")
+@family("gemma2", "gemma3_text", "gemma4_text", "gemma4_unified_text", "vaultgemma")
 def read(fields: Fields) -> Model:
     """Read the decoder. The embedding is the output head too unless the configuration says otherwise."""
     shape = DecoderSizes(fields)
@@ -114,7 +114,7 @@ def _attention(fields: Fields, shape: DecoderSizes, kind: str, borrowed: bool, l
     """Gemma 4's full layers have wider heads, fewer of keys, and values made from the keys' matrix."""
     full = kind == "full"
     head = fields.size("global_head_dim", default=shape.head) if full else shape.head
-    latest, equal = fields.kind == "gemma4_text", full and fields.flag("attention_k_eq_v", False)
+    latest, equal = fields.kind.startswith("gemma4"), full and fields.flag("attention_k_eq_v", False)
     # heads of full layers count only where values are made from the keys' matrix
     fields.ignore("num_global_key_value_heads")
     kv_heads = fields.size("num_global_key_value_heads", default=shape.kv_heads) if equal else shape.kv_heads

@@ -24,7 +24,7 @@ from roofline.models.blocks.recurrent import (
 from roofline.models.blocks.residual import Norm, ParallelBranches, ResidualAdd
 from roofline.models.description import Block, Layer, Model
 from roofline.models.families import family
-from roofline.models.families.decoder import Decoder, Routing, add, after_first, all_full, rotary_part
+from roofline.models.families.decoder import Decoder, Routing, add, after_first, all_full, rotary_by_kind, rotary_part
 from roofline.models.families.parts import (
     STATE_FORMATS,
     DecoderSizes,
@@ -38,8 +38,8 @@ from roofline.models.families.parts import (
 )
 from roofline.models.fields import Fields, divide_evenly
 
-#: Layers that see everything, by the names configurations give them.
-_ATTENTION = ("attention", "full_attention")
+#: Layers that attend, by the names configurations give them.
+_KINDS = {"attention": "full", "full_attention": "full", "sliding_attention": "sliding"}
 
 
 def _recurrent_kinds(*names: str) -> Callable[[Fields, int], list[str]]:
@@ -49,12 +49,12 @@ def _recurrent_kinds(*names: str) -> Callable[[Fields, int], list[str]]:
         fields.ignore("attn_layer_indices", "attn_layer_period", "attn_layer_offset", "full_attn_idxs")
         listed = fields.listed("layers_block_type", layers) or fields.listed("layer_types", layers)
         if listed is not None:
-            known = (*names, *_ATTENTION)
+            known = (*names, *_KINDS)
             unknown = next((kind for kind in listed if kind not in known), None)
             if unknown is not None:
                 hint = suggest(str(unknown), known, what="known here")
                 raise InputError(f"layer type {unknown!r} of {fields.name} is not understood", hint=hint)
-            return ["full" if kind in _ATTENTION else "recurrent" for kind in listed[:layers]]
+            return [_KINDS.get(kind, "recurrent") for kind in listed[:layers]]
         indices = fields.listed("attn_layer_indices") or fields.listed("full_attn_idxs")
         if indices is not None:
             return ["full" if number in indices else "recurrent" for number in range(layers)]
@@ -117,7 +117,7 @@ def _mixers(recurrent: Callable[[Fields, DecoderSizes], Block]) -> Any:
     """Attention in layers that see everything, ``recurrent`` layers elsewhere."""
 
     def mixer(fields: Fields, shape: DecoderSizes, kind: str, number: int, attention: Block) -> Block:
-        return attention if kind == "full" else recurrent(fields, shape)
+        return recurrent(fields, shape) if kind in ("recurrent", "linear") else attention
 
     return mixer
 
@@ -197,6 +197,19 @@ def _lfm2(fields: Fields) -> Fields:
     if "tie_word_embeddings" not in fields:
         fields = fields.with_values(tie_word_embeddings=bool(fields.get("tie_embedding", True)))
     return fields.with_values(intermediate_size=hidden)
+
+
+def _lfm3(fields: Fields, shape: DecoderSizes, kind: str, number: int) -> dict[str, Any]:
+    return {
+        **rotary_by_kind(fields, shape, kind, number),
+        "gate": "head" if fields.flag("use_attention_gate", True) else None,
+    }
+
+
+def _lfm3_norms(fields: Fields) -> tuple[str, tuple[str, ...]]:
+    if fields.flag("use_sandwich_norm", True):
+        return "around", ("operator_norm", "post_operator_norm", "ffn_norm", "post_ffn_norm")
+    return "before", ("operator_norm", "ffn_norm")
 
 
 def _griffin(fields: Fields) -> Fields:
@@ -279,6 +292,10 @@ add({
         mlp_bias=True, act_fields=("hidden_activation",), act="gelu_pytorch_tanh", tied=True, last_norm="final_norm",
     ),
     "lfm2": _LFM2,
+    "lfm3": replace(
+        _LFM2, arrange=_lfm3_norms, projections=("q_proj", "k_proj", "v_proj", "o_proj"),
+        bias=("attention_bias", False), window=("sliding_window", "needed"), attend=_lfm3, tied=True,
+    ),
     "lfm2_moe": replace(
         _LFM2,
         routing=Routing(

@@ -18,6 +18,7 @@ from roofline.models.families.decoder import (
     in_windows_if_any,
     listed,
     patterned,
+    rotary_by_kind,
     switched,
 )
 from roofline.models.families.parts import DecoderSizes, activation, expert_layers, layer_types
@@ -330,12 +331,21 @@ def _minimax_m3(fields: Fields, shape: DecoderSizes, kind: str, number: int) -> 
     found: dict[str, Any] = _qk_norm("per_head")(fields, shape, kind, number)
     found["gate"] = "full" if fields.flag("attention_output_gate", False) else None
     sparse = fields.section("sparse_attention_config")
+    names: tuple[str, ...] = ()
     if sparse is not None and sparse.flag("use_sparse_attention", True):
         frequency = sparse.listed("sparse_attention_freq", shape.layers) or [1] * shape.layers
         names = ("sparse_num_index_heads", "sparse_index_dim", "sparse_block_size", "sparse_topk_blocks")
+        names = names if frequency[number] else ()
+    elif kind == "sparse":  # as transformers writes it
+        sparse, names = fields, ("index_n_heads", "index_head_dim", "index_block_size", "index_topk_blocks")
+    if sparse is not None and names:
         heads, width, block, blocks = map(sparse.size, names)
-        found["indexer"] = BlockIndexer(heads, width, block, blocks) if frequency[number] else None
+        found["indexer"] = BlockIndexer(heads, width, block, blocks)
     return found
+
+
+def _minimax_m3_kinds(fields: Fields, layers: int) -> list[str]:
+    return layer_types(fields, layers, {"full_attention": "full", "minimax_m3_sparse": "sparse"})
 
 
 def _laguna(fields: Fields, shape: DecoderSizes, kind: str, number: int) -> dict[str, Any]:
@@ -343,21 +353,14 @@ def _laguna(fields: Fields, shape: DecoderSizes, kind: str, number: int) -> dict
     heads = fields.listed("num_attention_heads_per_layer", shape.layers) or [shape.heads] * shape.layers
     gate = "head" if fields.get("gating", True) in (True, "per-head") else "full"
     return {
-        **_mellum(fields, shape, kind, number),
+        **rotary_by_kind(fields, shape, kind, number),
         "heads": shape.heads if number < 0 else heads[number],
         "gate": gate,
     }
 
 
-def _mellum(fields: Fields, shape: DecoderSizes, kind: str, number: int) -> dict[str, Any]:
-    parameters = fields.section("rope_parameters")
-    of = parameters.section(f"{kind}_attention") if parameters else None
-    share = of.fraction("partial_rotary_factor") if of else None
-    return {} if share is None else {"rotary": int(shape.head * share)}
-
-
 _MELLUM = Decoder(
-    qk_norm="head", mlp_bias=False, kinds=listed(), window=("sliding_window", "needed"), attend=_mellum,
+    qk_norm="head", mlp_bias=False, kinds=listed(), window=("sliding_window", "needed"), attend=rotary_by_kind,
     routing=Routing(
         experts=("num_experts",), shared_width=("shared_expert_intermediate_size",), shared_count=1,
         layers=after_first(0),
@@ -385,6 +388,8 @@ def _cohere_rotates(fields: Fields, kinds: Any) -> list[bool]:
     return [kind == "sliding" or (own == 1 and not routes) for kind, routes in zip(kinds, sparse, strict=True)]
 
 
+_KOLIBRI = ("input_layernorm", "post_self_attn_layernorm", "post_attention_layernorm", "post_mlp_layernorm")
+
 add({
     "mimo_v2_flash": Decoder(
         out_bias=False, mlp_bias=False, kinds=_mimo_kinds, attend=_mimo, routing=_GLM_ROUTING,
@@ -408,10 +413,11 @@ add({
         ),
         predicts=("num_nextn_predict_layers",),
     ),
-    "minimax_m3": replace(
-        _NO_BIAS, attend=_minimax_m3, hidden=("dense_intermediate_size",),
+    "minimax_m3 minimax_m3_vl_text": replace(
+        _NO_BIAS, kinds=_minimax_m3_kinds, attend=_minimax_m3, hidden=("dense_intermediate_size",),
         routing=Routing(
-            experts=("num_local_experts",), hidden=("intermediate_size",), shared_width=("shared_intermediate_size",),
+            experts=("num_local_experts",), hidden=("intermediate_size",), shared_count=("n_shared_experts", 1),
+            shared_width=("shared_intermediate_size",),
             scored="sigmoid", layers=expert_layers,
         ),
         predicts=("num_mtp_modules", "num_nextn_predict_layers"),
@@ -424,6 +430,27 @@ add({
         predicts=("num_nextn_predict_layers",), predicted="full",
     ),
     "mellum": _MELLUM,
+    "flint": Decoder(
+        qk_norm="head", mlp_bias=False, sinks=True, kinds=listed(), rotates=in_windows, window=("sliding_window", 513),
+        routing=Routing(
+            experts=("num_experts",), shared_width=("shared_expert_intermediate_size",), shared_count=1,
+            scored="sigmoid", names=("gate", "experts", "shared_expert"), layers=expert_layers,
+        ),
+    ),
+    "kolibri1": Decoder(
+        bias=False, order="around", norms=_KOLIBRI, qk_norm="head", mlp_bias=False, kinds=listed(),
+        rotates=in_windows_if_any, window=("sliding_window", 513), hidden=("moe_intermediate_size",),
+        routing=Routing(
+            experts=("num_local_experts", "num_experts"), shared_width=("shared_expert_intermediate_size",),
+            shared_count=1, scored="sigmoid",
+        ),
+    ),
+    "aria_text": Decoder(
+        routing=Routing(
+            experts=("moe_num_experts",), top_k=("moe_topk",), hidden=("intermediate_size",),
+            shared_count=("moe_num_shared_experts", 2), names=("router", "experts", "shared_experts"),
+        ),
+    ),
     "laguna": replace(
         _MELLUM, attend=_laguna,
         routing=replace(

@@ -228,6 +228,7 @@ _TEXT = {
             "qwen3_5_moe_text": "qwen3_5_moe", "gemma4_text": "gemma4", "gemma3n_text": "gemma3n",
             "mllama_text_model": "mllama", "lfm2": "lfm2_vl", "glm4v_text": "glm4v glm46v",
             "glm4v_moe_text": "glm4v_moe", "exaone4": "exaone4_5", "hyperclovax": "hyperclovax_vision_v2",
+            "gemma4_unified_text": "gemma4_unified", "minimax_m3_vl_text": "minimax_m3_vl", "aria_text": "aria",
             "qwen2": "video_llama_3", "qwen2_vl_text": "qwen2_vl", "qwen2_5_vl_text": "qwen2_5_vl",
         },
         "language_model.model.": {
