@@ -47,8 +47,11 @@ TEN, FEW = 10, 150
 DRAWS, WITH_GOALS = 3, ("contraction", "quantised_contraction", "prefill_attention", "decode_attention")
 #: Doublings outside the inner sizes from which a row counts as outer.
 LEAST_OUTSIDE = 0.5
+#: Chips whose kernels were timed without a graph, as the data's README says.
+WITHOUT_GRAPH = ("b60",)
 SOURCES = {
     "graph": ("ai-dynamo/aiconfigurator (Apache-2.0)", "CUDA graph, buffers used again: caches warm"),
+    "host": ("ai-dynamo/aiconfigurator (Apache-2.0)", "no graph, started by the host, buffers used again: caches warm"),
     "eager": ("microsoft/vidur (MIT)", "kernel alone, eager"),
 }
 
@@ -293,7 +296,8 @@ def outcome(group: Group, train: Rows, test: Rows, fitted: Fitted, check: tuple[
         for name in model.sorted_by
         if name in train.shapes
     }
-    source, state = SOURCES["eager" if group.library == "torch" else "graph"]
+    how = "eager" if group.library == "torch" else "host" if group.chip in WITHOUT_GRAPH else "graph"
+    source, state = SOURCES[how]
     link = {"link": float(train.shapes["link"][0])} if "link" in train.shapes else {}
     constants = KernelConstants(
         chip=group.chip,

@@ -34,7 +34,7 @@ def fitted_training() -> KernelConstants:
         chip="any",
         kernel="training_step",
         dtype="any",
-        library="published",
+        library="published training steps",
         values={"step_factor": float(np.median(seconds / floors))},
         interval=(conformal(seconds / expected),),
         valid={"floor": (float(floors.min()), float(floors.max()))},

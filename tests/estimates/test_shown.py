@@ -8,6 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from roofline import bound, sweep
+from roofline.cli.accuracy import command as accuracy_command
 from roofline.cli.sweep import command as sweep_command
 from roofline.cli.train import command as train_command
 from roofline.estimates import Estimator, estimated
@@ -91,3 +92,19 @@ def test_ten_thousand_kernels_take_a_fraction_of_a_second() -> None:
 def test_a_bound_that_is_estimated_keeps_its_bound() -> None:
     plain = bound("bf16[64, 8192] @ bf16[8192, 8192]", on="h100")
     assert estimated(plain).lower == plain.lower
+
+
+def test_the_table_of_errors_says_how_its_own_rows_were_measured() -> None:
+    halves = "one random half of the measured kernels"
+    assert halves in _table("h100")
+    assert halves not in _table("any")
+    assert "no graph, started by the host" in _table("b60")
+
+
+def test_an_expectation_by_another_generation_says_so() -> None:
+    answer = bound("bf16[64, 8192] @ bf16[8192, 8192]", on="b200")
+    assert "vllm (another generation); median error" in Estimator().expect(answer).in_words()
+
+
+def _table(chip: str) -> str:
+    return " ".join(CliRunner().invoke(accuracy_command, [chip]).output.split())

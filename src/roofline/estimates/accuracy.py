@@ -42,6 +42,8 @@ MEANT = {
 }
 #: Names that users have for kernels, in what they read.
 CALLED = {"contraction": "matmul (contraction)", "quantised_contraction": "quantised matmul"}
+#: Steps, whose errors are those of folds or sources that were left out.
+WITHOUT_HALVES = ("served_step", "first_token", "training_step")
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -93,9 +95,10 @@ def _in_words(kernel: str) -> str:
 
 
 def _sources(records: Sequence[KernelConstants]) -> list[str]:
-    said = ["constants from one random half of the measured kernels, errors from the other half"]
-    said += dict.fromkeys(f"{one.source}: {one.state}" for one in records if one.source)
-    return said
+    halves = any(one.state and one.kernel not in WITHOUT_HALVES for one in records)
+    said = ["constants from one random half of the measured kernels, errors from the other half"] if halves else []
+    told = (f"{one.source}: {one.state}" if one.state else one.source for one in records if one.source)
+    return [*said, *dict.fromkeys(told)]
 
 
 @takes()

@@ -157,7 +157,8 @@ class Expectation:
                 what = ": its bound is taken" if self.is_known else ""
                 said[f"expected: no constants for {one.run.kind}{what}"] = None
             elif one.source.transferred_from:
-                said[f"expected: {one.run.kernel.replace('_', ' ')} by constants of {one.basis}"] = None
+                whose = f"{one.basis} ({one.source.transferred_from})"
+                said[f"expected: {one.run.kernel.replace('_', ' ')} by constants of {whose}"] = None
         if any(_kind(part.op) == "convolution" for one in self.kernels if one.source for part in one.run.parts):
             said["expected: convolutions as their implicit products; the error is that of products"] = None
         if self.host is not None:
@@ -203,9 +204,9 @@ class Expectation:
             return f"no expectation: {why}; roofline calibrate makes constants from ten runs"
         known = [one for one in self.kernels if one.source is not None]
         main = max(known, key=lambda one: float(one.value))
-        error = main.source.error.get("mdape") if main.source is not None else None
+        error, moved = (main.source.error.get("mdape"), main.source.transferred_from) if main.source else (None, "")
         told = error_told(error, main.extrapolated, " of its main kernel")
-        return f"{times} ({ends}, 80%; constants of {main.basis}{told})"
+        return f"{times} ({ends}, 80%; constants of {main.basis}{moved and f' ({moved})'}{told})"
 
     def sections(self) -> list[Section]:
         """A row a kernel: how often it runs, its floor, what to expect of it, what that rests on."""
