@@ -161,6 +161,10 @@ class Fields:
             )
         return str(value)
 
+    def not_understood(self, field: str, hint: str) -> InputError:
+        """The error of a field whose value means nothing that is known."""
+        return InputError(f"{field} of {self.name} is not understood", hint=hint)
+
     def names(self) -> list[str]:
         """Names of the fields."""
         return list(self._data)

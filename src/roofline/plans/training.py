@@ -206,7 +206,7 @@ def search_training(model: Model | str, *, on: str, batch_tokens: int, **options
         raise InputError(found[0].reason)
     fitting = sorted((each for each in found if not each.kind), key=_order)
     ranked = [
-        each if number == 0 else each._replace(kind="beaten", reason=_slower(each, fitting[0]))
+        each if number == 0 else each._replace(kind="beaten", reason=f"{_over(each, fitting[0]):.2f}x the time")
         for number, each in enumerate(fitting)
     ]
     return TrainingPlan(described, on, (*ranked, *(each for each in found if each.kind)), said)
@@ -223,10 +223,6 @@ def _network_time(found: Training) -> float:
     """Seconds that the busiest link of a chip is busy in a step."""
     busy = network(found.bound)
     return max((float(time) for name, time in found.bound.times.items() if name in busy), default=0.0)
-
-
-def _slower(each: TrainingChoice, best: TrainingChoice) -> str:
-    return f"{_over(each, best):.2f}x the time"
 
 
 def _over(each: TrainingChoice, best: TrainingChoice) -> float:

@@ -256,18 +256,9 @@ def rotate(builder: OperationBuilder, x: Tensor, part: str, rows: Size, heads: i
 
 
 def attention_core(
-    builder: OperationBuilder,
-    q: Tensor,
-    read: Sequence[Tensor],
-    *,
-    pairs: Size,
-    heads: int,
-    kv_heads: int,
-    key: int,
-    value: int,
-    length: Size,
-    part: str = "attention",
-) -> Tensor:
+    builder: OperationBuilder, q: Tensor, read: Sequence[Tensor], *, pairs: Size, heads: int, kv_heads: int, key: int,
+    value: int, length: Size, part: str = "attention",
+) -> Tensor:  # fmt: skip
     """softmax(q·kᵀ)·v for ``heads`` heads over ``pairs`` pairs of one sequence in one head."""
     step = builder.step
     count = step.attended * heads * pairs

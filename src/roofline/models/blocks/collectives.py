@@ -33,14 +33,9 @@ Algorithm = str | Chooser | None
 
 
 def collective_operation(
-    kind: str,
-    axes: Sequence[MeshAxis],
-    nbytes: Size,
-    x: Tensor | None = None,
-    out: Tensor | None = None,
-    algorithm: Algorithm = None,
-    density: Density = 1,
-) -> Op:
+    kind: str, axes: Sequence[MeshAxis], nbytes: Size, x: Tensor | None = None, out: Tensor | None = None,
+    algorithm: Algorithm = None, density: Density = 1,
+) -> Op:  # fmt: skip
     """A collective of an array of ``nbytes`` as an operation from ``x`` to ``out``; without, it happens in place."""
     reads, writes = (() if tensor is None else (tensor,) for tensor in (x, out))
     return price_collective(

@@ -273,13 +273,8 @@ class MixtureOfExperts(Block):
         return max(rows), chips[rows.index(max(rows))]
 
     def _experts(
-        self,
-        builder: OperationBuilder,
-        x: Tensor,
-        tokens: Size,
-        chosen: Tensor,
-        module: str,
-    ) -> Tensor:
+        self, builder: OperationBuilder, x: Tensor, tokens: Size, chosen: Tensor, module: str,
+    ) -> Tensor:  # fmt: skip
         step, exchange = builder.step, self.exchange
         every = step.tokens if exchange is None else exchange.all_tokens(step)
         if self.ways > 1 and step.skew is not None:

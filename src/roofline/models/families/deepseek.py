@@ -52,9 +52,7 @@ def _indexers(fields: Fields, layers: int) -> list[Indexer | None]:
     if kinds is None:
         kinds = ["full" if max(i - offset + 1, 0) % frequency == 0 else "shared" for i in range(layers)]
     if not set(kinds) <= {"full", "shared"} or len(kinds) < layers:
-        raise InputError(
-            f"indexer_types of {fields.name} is not understood", hint="a list of 'full' and 'shared', one a layer"
-        )
+        raise fields.not_understood("indexer_types", "a list of 'full' and 'shared', one a layer")
     return [Indexer(*made, shared=kind == "shared") for kind in kinds[:layers]]
 
 
@@ -256,7 +254,5 @@ def _rates(fields: Fields, layers: int) -> list[int]:
             f"{fields.name} has no compress_ratios", hint="a deepseek_v4 configuration needs them or layer_types"
         )
     if any(rate not in _RATES.values() for rate in ratios):
-        raise InputError(
-            f"compress_ratios of {fields.name} is not understood", hint="each is 0 (window alone), 4 or 128"
-        )
+        raise fields.not_understood("compress_ratios", "each is 0 (window alone), 4 or 128")
     return [int(rate) for rate in ratios[:layers]]

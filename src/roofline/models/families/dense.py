@@ -246,9 +246,7 @@ def _neo_kinds(fields: Fields, layers: int) -> list[str]:
             known = isinstance(run, list) and len(run) == 2 and isinstance(run[0], list) and isinstance(run[1], int)
             kinds += run[0] * min(run[1], layers) if known else ["?"]
     if len(kinds) < layers or any(kind not in ("global", "local") for kind in kinds):
-        raise InputError(
-            f"attention_types of {fields.name} is not understood", hint="'global' or 'local' for every layer"
-        )
+        raise fields.not_understood("attention_types", "'global' or 'local' for every layer")
     return ["sliding" if kind == "local" else "full" for kind in kinds[:layers]]
 
 

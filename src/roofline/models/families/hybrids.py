@@ -26,6 +26,7 @@ from roofline.models.description import Block, Layer, Model
 from roofline.models.families import family
 from roofline.models.families.decoder import Decoder, Routing, add, after_first, all_full, rotary_by_kind, rotary_part
 from roofline.models.families.parts import (
+    FULL_OR_LINEAR,
     STATE_FORMATS,
     DecoderSizes,
     activation,
@@ -52,8 +53,7 @@ def _recurrent_kinds(*names: str) -> Callable[[Fields, int], list[str]]:
             known = (*names, *_KINDS)
             unknown = next((kind for kind in listed if kind not in known), None)
             if unknown is not None:
-                hint = suggest(str(unknown), known, what="known here")
-                raise InputError(f"layer type {unknown!r} of {fields.name} is not understood", hint=hint)
+                raise fields.not_understood(f"layer type {unknown!r}", suggest(str(unknown), known, what="known here"))
             return [_KINDS.get(kind, "recurrent") for kind in listed[:layers]]
         indices = fields.listed("attn_layer_indices") or fields.listed("full_attn_idxs")
         if indices is not None:
@@ -138,10 +138,6 @@ def _falcon_h1(fields: Fields, shape: DecoderSizes, kind: str, number: int, atte
     return ParallelBranches("", ((attention,), (mixer,)), inside=True)
 
 
-def _granite_rotary(fields: Fields, shape: DecoderSizes) -> int:
-    return shape.rotary if fields.get("position_embedding_type") == "rope" else 0
-
-
 def _delta_net(fields: Fields, shape: DecoderSizes) -> Block:
     return GatedDeltaNet(
         "linear_attn", shape.width, fields.size("linear_num_key_heads"), fields.size("linear_num_value_heads"),
@@ -156,7 +152,7 @@ def _short_convolution(fields: Fields, shape: DecoderSizes) -> Block:
 
 def _qwen_kinds(fields: Fields, layers: int) -> list[str]:
     every = fields.size("full_attention_interval", default=4)
-    kinds = layer_types(fields, layers, {"full_attention": "full", "linear_attention": "linear"})
+    kinds = layer_types(fields, layers, FULL_OR_LINEAR)
     if "layer_types" in fields:
         return kinds
     return ["linear" if (number + 1) % every else "full" for number in range(layers)]
@@ -166,9 +162,9 @@ def _minimax_kinds(fields: Fields, layers: int) -> list[str]:
     """Kinds as listed, or numbers of them: 1 where a layer attends to everything, 0 where it keeps a state."""
     numbers = fields.listed("attn_type_list", layers)
     if numbers is None and "layer_types" in fields:
-        return layer_types(fields, layers, {"full_attention": "full", "linear_attention": "linear"})
+        return layer_types(fields, layers, FULL_OR_LINEAR)
     if numbers is not None and not set(numbers) <= {0, 1}:
-        raise InputError(f"attn_type_list of {fields.name} is not understood", hint="0 (linear) or 1 (full) a layer")
+        raise fields.not_understood("attn_type_list", "0 (linear) or 1 (full) a layer")
     return ["full" if full else "linear" for full in (numbers or [0, 1] * layers)[:layers]]
 
 
@@ -181,10 +177,6 @@ def _minimax(fields: Fields) -> Fields:
 
 def _lightning(fields: Fields, shape: DecoderSizes) -> Block:
     return LightningAttention("self_attn", shape.width, shape.heads, shape.head, activation(fields, "hidden_act"))
-
-
-def _output_gate(fields: Fields, shape: DecoderSizes, kind: str, number: int) -> dict[str, Any]:
-    return {"gate": "query" if fields.flag("attn_output_gate", True) else None}
 
 
 def _lfm2(fields: Fields) -> Fields:
@@ -224,7 +216,7 @@ def _griffin_kinds(fields: Fields, layers: int) -> list[str]:
     kinds = fields.listed("block_types") or fields.listed("_block_types") or ["recurrent", "recurrent", "attention"]
     fields.ignore("layers_block_type")
     if not {*kinds} <= {"recurrent", "attention"}:
-        raise InputError(f"block_types of {fields.name} is not understood", hint="'recurrent' and 'attention'")
+        raise fields.not_understood("block_types", "'recurrent' and 'attention'")
     return ["sliding" if kinds[number % len(kinds)] == "attention" else "recurrent" for number in range(layers)]
 
 
@@ -261,8 +253,9 @@ add({
     "bamba": replace(_HYBRID, rotary=rotary_part(2)),
     "falcon_h1": replace(_HYBRID, kinds=all_full, mixer=_falcon_h1),
     "granitemoehybrid": replace(
-        _HYBRID, norms=("input_layernorm", "post_attention_layernorm"), rotary=_granite_rotary, mlp="shared_mlp",
-        mlp_bias=False, hidden=("shared_intermediate_size",),
+        _HYBRID, norms=("input_layernorm", "post_attention_layernorm"),
+        rotary=lambda fields, shape: shape.rotary if fields.get("position_embedding_type") == "rope" else 0,
+        mlp="shared_mlp", mlp_bias=False, hidden=("shared_intermediate_size",),
         routing=Routing(
             module="block_sparse_moe", experts=("num_local_experts",), hidden=("intermediate_size",),
             shared_width=("shared_intermediate_size",), shared_count=1, names=("router", "experts", "shared_mlp"),
@@ -271,7 +264,9 @@ add({
         last_norm="norm",
     ),
     "qwen3_5_text qwen3_5_moe_text qwen3_next": Decoder(
-        qk_norm="head", mlp_bias=False, kinds=_qwen_kinds, attend=_output_gate, mixer=_mixers(_delta_net),
+        qk_norm="head", mlp_bias=False, kinds=_qwen_kinds,
+        attend=lambda fields, *of: {"gate": "query" if fields.flag("attn_output_gate", True) else None},
+        mixer=_mixers(_delta_net),
         routing=Routing(
             experts=("num_experts",), shared_width=("shared_expert_intermediate_size",), shared_count=1,
             shared_gate=True, names=("gate", "experts", "shared_expert"), layers=expert_layers,
@@ -347,12 +342,9 @@ def read_nemotron(fields: Fields) -> Model:
 def _nemotron_kinds(fields: Fields, listed: str, pattern: str) -> list[str]:
     found = fields.listed(listed) or list(fields.text(pattern))
     kinds = [_WORDS.get(kind, _LETTERS.get(kind, kind)) for kind in found]
-    for kind in kinds:
-        if kind not in _LETTERS.values():
-            raise InputError(
-                f"layer {kind!r} of {fields.name} is not understood",
-                hint=suggest(str(kind), _LETTERS.values(), what="known"),
-            )
+    unknown = next((kind for kind in kinds if kind not in _LETTERS.values()), None)
+    if unknown is not None:
+        raise fields.not_understood(f"layer {unknown!r}", suggest(str(unknown), _LETTERS.values(), what="known"))
     return kinds
 
 

@@ -192,11 +192,6 @@ _GLM = Decoder(
 )  # fmt: skip
 
 
-def _solar(fields: Fields) -> Fields:
-    """Solar has experts in every layer, whatever else is said."""
-    return fields.with_values(first_k_dense_replace=0)
-
-
 def _ernie_layers(fields: Fields, layers: int) -> list[bool]:
     first, every = fields.count("moe_layer_start_index"), fields.size("moe_layer_interval", default=1)
     last = fields.count("moe_layer_end_index") if fields.get("moe_layer_end_index", -1) != -1 else layers - 1
@@ -251,7 +246,8 @@ add({
         ),
         predicts=("num_nextn_predict_layers",), predicted="full", embedding="word_embeddings",
     ),
-    "solar_open": replace(_GLM, prepare=_solar),
+    # experts in every layer, whatever else is said
+    "solar_open": replace(_GLM, prepare=lambda fields: fields.with_values(first_k_dense_replace=0)),
     "dots1": replace(_GLM, out_bias=None, qk_switch=True, kinds=listed()),
     "exaone_moe": replace(
         _NO_BIAS, qk_norm="head", kinds=patterned, rotates=in_windows_if_any,
@@ -306,7 +302,8 @@ def _mimo(fields: Fields, shape: DecoderSizes, kind: str, number: int) -> dict[s
 
 def _step(fields: Fields, shape: DecoderSizes, kind: str, number: int) -> dict[str, Any]:
     sliding = kind == "sliding"
-    return {"heads": fields.size("num_sliding_attention_heads", default=shape.heads) if sliding else shape.heads}
+    heads = fields.size("num_sliding_attention_heads", default=shape.heads) if sliding else shape.heads
+    return {"heads": heads, "gate": "head"}
 
 
 def _step3_groups(fields: Fields, shape: DecoderSizes) -> int:
@@ -321,7 +318,7 @@ def _step3_layers(fields: Fields, layers: int) -> list[bool]:
     given = fields.get("moe_layers_enum", "")
     named = [str(number) for number in given] if isinstance(given, list) else fields.text("moe_layers_enum").split(",")
     if not all(number.strip().isdigit() for number in named if number):
-        raise InputError(f"moe_layers_enum of {fields.name} is not understood", hint='numbers of layers: "4,5,6"')
+        raise fields.not_understood("moe_layers_enum", 'numbers of layers: "4,5,6"')
     numbers = {int(number) for number in named if number} or set(range(1, layers))
     return [number in numbers for number in range(layers)]
 
@@ -405,7 +402,7 @@ add({
     ),
     "step3p7 step3p5": Decoder(
         out_bias=False, qk_norm="head", mlp_bias=False, kinds=listed(), window=("sliding_window", "needed"),
-        attend=lambda *asked: {**_step(*asked), "gate": "head"},
+        attend=_step,
         routing=Routing(
             experts=("num_experts", "n_routed_experts", "num_local_experts", "moe_num_experts"),
             top_k=("num_experts_per_tok", "moe_top_k"), shared_width=("share_expert_dim", "share_expert_dims"),

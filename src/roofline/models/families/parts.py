@@ -15,6 +15,7 @@ from roofline.models.fields import Fields, divide_evenly
 STATE_FORMATS = {"float32": "fp32", "bfloat16": "bf16", "float16": "fp16"}
 #: Our words for kinds of attention, by the names in ``layer_types``.
 FULL_OR_SLIDING = {"full_attention": "full", "sliding_attention": "sliding"}
+FULL_OR_LINEAR = {"full_attention": "full", "linear_attention": "linear"}
 #: Types whose experts are in eight groups, of which a token takes four, where nothing is said.
 _GROUPED = ("deepseek_v3", "deepseek_v32", "axk1")
 
@@ -94,12 +95,9 @@ def layer_types(fields: Fields, layers: int, known: Mapping[str, str] = FULL_OR_
     listed = fields.listed("layer_types", layers)
     if listed is None:
         return ["full"] * layers
-    for kind in listed:
-        if kind not in known:
-            raise InputError(
-                f"layer type {kind!r} of {fields.name} is not understood",
-                hint=suggest(str(kind), known, what="known here"),
-            )
+    unknown = next((kind for kind in listed if kind not in known), None)
+    if unknown is not None:
+        raise fields.not_understood(f"layer type {unknown!r}", suggest(str(unknown), known, what="known here"))
     return [known[kind] for kind in listed[:layers]]
 
 
@@ -160,14 +158,9 @@ def prediction(width: int, layers: Sequence[Layer]) -> dict[str, Any]:
 
 
 def build_model(
-    fields: Fields,
-    shape: DecoderSizes,
-    layers: Sequence[Layer],
-    norm: tuple[str, bool] = ("rms_norm", False),
-    tied: bool = False,
-    last_norm: str = "norm",
-    **more: Any,
-) -> Model:
+    fields: Fields, shape: DecoderSizes, layers: Sequence[Layer], norm: tuple[str, bool] = ("rms_norm", False),
+    tied: bool = False, last_norm: str = "norm", **more: Any,
+) -> Model:  # fmt: skip
     """Put a model together, with a norm at its end; ``tied`` where the configuration says nothing.
 
     ``norm`` is the function of the norm, and whether it has a shift.

@@ -235,10 +235,6 @@ def _real_gated(splitter: BlockSplitter, block: Any) -> Any:
     return replace(block, width=blocks * (block.width // block.blocks), blocks=blocks)
 
 
-def _short_convolution(splitter: BlockSplitter, block: Any) -> Any:
-    return replace(block, channels=splitter.divide_or_pad("channels of a convolution", block.width))
-
-
 def _mlp(splitter: BlockSplitter, block: Any) -> Any:
     if block.norm:
         splitter.gap("the norm over all hidden columns: its sums are exchanged between chips, which is not counted")
@@ -279,10 +275,6 @@ def _parallel(splitter: BlockSplitter, block: Any) -> Any:
     return replace(block, branches=tuple(branches))
 
 
-def _held(splitter: BlockSplitter, block: Any) -> Any:
-    return replace(block, blocks=tuple(b if b.runs_whole else splitter.split_block(b) for b in block.blocks))
-
-
 #: How blocks are split that no chip runs whole, by the name of their class.
 SPLITS: Mapping[str, Callable[[BlockSplitter, Any], Block]] = {
     "Attention": _attention,
@@ -299,11 +291,15 @@ SPLITS: Mapping[str, Callable[[BlockSplitter, Any], Block]] = {
     ),
     "Mamba1": _mamba1,
     "RealGatedRecurrence": _real_gated,
-    "ShortConvolution": _short_convolution,
+    "ShortConvolution": lambda splitter, block: replace(
+        block, channels=splitter.divide_or_pad("channels of a convolution", block.width)
+    ),
     "Mlp": _mlp,
     "MixtureOfExperts": _experts,
     "ParallelBranches": _parallel,
-    "IdleBlocks": _held,
+    "IdleBlocks": lambda splitter, block: replace(
+        block, blocks=tuple(b if b.runs_whole else splitter.split_block(b) for b in block.blocks)
+    ),
 }  # fmt: skip
 
 

@@ -145,25 +145,23 @@ def _all(stage: Size, stages: Size, microbatches: Size, chunks: Size) -> Size:
     return microbatches
 
 
-def _down(stage: Size, stages: Size, microbatches: Size, chunks: Size) -> Size:
-    return minimum(microbatches, stages - stage)
-
-
 def _pieces(stage: Size, stages: Size, microbatches: Size, chunks: Size) -> Size:
     """Pieces: those run before the first comes back, and the one at work."""
     return minimum(microbatches, 2 * (stages - stage - 1) + (chunks - 1) * stages + 1)
 
 
-def _level(stage: Size, stages: Size, microbatches: Size, chunks: Size) -> Size:
-    return minimum(microbatches, stages)
-
-
 SCHEDULES: Mapping[str, Schedule] = {
     "gpipe": Schedule("gpipe", "every microbatch forward, then every one backward", _all),
-    "1f1b": Schedule("1f1b", "one microbatch forward, one backward in turn", _down),
+    "1f1b": Schedule(
+        "1f1b", "one microbatch forward, one backward in turn",
+        lambda stage, stages, microbatches, chunks: minimum(microbatches, stages - stage),
+    ),
     "interleaved": Schedule("interleaved", "1f1b with several pieces of the model on each stage", _pieces, splits=True),
-    "zb-h1": Schedule("zb-h1", "weight gradients are run where a stage would wait", _level, fills=True),
-}
+    "zb-h1": Schedule(
+        "zb-h1", "weight gradients are run where a stage would wait",
+        lambda stage, stages, microbatches, chunks: minimum(microbatches, stages), fills=True,
+    ),
+}  # fmt: skip
 
 
 def schedule(name: str) -> Schedule:

@@ -512,15 +512,9 @@ def _step_footprint(
 
 
 def _least_layout(
-    model: Model,
-    machine: Machine,
-    capacity: float,
-    batch: int,
-    context: int,
-    expert: bool,
-    options: Mapping[str, Any],
+    model: Model, machine: Machine, capacity: float, batch: int, context: int, expert: bool, options: Mapping[str, Any],
     held: Callable[[Model, int, int, Mapping[str, Any]], Footprint] = decode_footprint,
-) -> tuple[dict[str, int], Footprint | None]:
+) -> tuple[dict[str, int], Footprint | None]:  # fmt: skip
     """The options that lay a model over the fewest chips whose shares fit, and a share; no options where none do.
 
     Layers are split by heads and columns, or whole experts spread over all chips. Numbers that the model does not

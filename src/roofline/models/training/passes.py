@@ -151,7 +151,7 @@ def backward(ops: Sequence[Op], chosen: Recomputation, gradients: GradientFormat
     for group in reversed(_runs(ops)):
         inside = bool(group[0].group)
         # what was gathered is gathered again: each chip kept its own tokens alone
-        again = [op for op in group if inside and (chosen.again(op) or _gathers(op))]
+        again = [op for op in group if inside and (chosen.again(op) or op.options.get("collective") == "AllGather")]
         renewed = {tensor.ident for op in again for tensor in op.writes}
         for op in again:
             reads, writes = _named(op.reads, renewed), _named(op.writes, renewed)
@@ -160,10 +160,6 @@ def backward(ops: Sequence[Op], chosen: Recomputation, gradients: GradientFormat
             rule = RULES.get(op.kind, _twice)
             found += rule(replace(op, reads=_named(op.reads, renewed), phase="backward"), gradients)
     return tuple(found)
-
-
-def _gathers(op: Op) -> bool:
-    return op.options.get("collective") == "AllGather"
 
 
 def _runs(ops: Sequence[Op]) -> list[list[Op]]:
@@ -185,10 +181,6 @@ def _gradient(tensor: Tensor, dtype: str = "") -> Tensor:
     role = "gradient" if tensor.role == "weight" else tensor.role
     ident = f"{tensor.ident.removesuffix(' again')} gradient"
     return replace(tensor, ident=ident, role=role, dtype=dtype if role == "gradient" else tensor.dtype)
-
-
-def _trained(op: Op, dtype: str) -> tuple[Tensor, ...]:
-    return tuple(_gradient(t, dtype) for t in op.reads if t.role in ("weight", "activation"))
 
 
 def _product(op: Op, gradients: GradientFormat) -> list[Op]:
@@ -245,7 +237,7 @@ def _lookup(op: Op, gradients: GradientFormat) -> list[Op]:
 
 def _twice(op: Op, gradients: GradientFormat) -> list[Op]:
     reads = (*(t for t in op.reads if t.role != "index"), *map(_gradient, op.writes))
-    writes = _trained(op, gradients.dtype)
+    writes = tuple(_gradient(t, gradients.dtype) for t in op.reads if t.role in ("weight", "activation"))
     return [replace(op, work=op.work * 2, reads=reads, writes=writes, where=f"{op.where} gradient")]
 
 
