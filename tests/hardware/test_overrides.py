@@ -265,3 +265,13 @@ def test_a_fraction_that_is_reached_can_be_given():
     assert "given by the caller: tensor.achievable.bf16 at 0.85, which only counts with achievable" in idle.assumptions
     with pytest.raises(QuantityError, match="is above 1"):
         chip("h100", **{"tensor.achievable.bf16": 1.2})
+
+
+def test_memory_is_its_capacity_or_its_bandwidth_as_the_unit_says() -> None:
+    h100 = chip("h100")
+    assert override(h100, {"memory": "192 GB"}).given == ("hbm.capacity",)
+    assert override(h100, {"memory": "6 TB/s"}).given == ("hbm.bandwidth",)
+    assert override(h100, {"memory": "2x hbm"}).figure("hbm").value == 2 * h100.figure("hbm").value
+    for value in (192e9, "192e9", 80 * 10**9):
+        with pytest.raises(HardwareError, match="may be its capacity or its bandwidth; say which: capacity=192e9"):
+            override(h100, {"memory": value})

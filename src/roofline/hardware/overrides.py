@@ -2,7 +2,7 @@
 
 =============================  ========================================================================
 ``hbm`` ``vmem`` ``pcie``      bandwidth of that level, made if absent; ``hbm.capacity`` its capacity
-``memory`` ``bandwidth``       bandwidth of the main level; ``capacity`` its capacity
+``bandwidth`` ``capacity``     bandwidth and capacity of the main level; ``memory``: as the value's unit says
 ``bf16`` ``fp8`` …             peak on the unit that lists it, else on the main unit, which gains it
 ``peak`` ``peak.bf16``         every dtype of the main unit; one dtype of it
 ``mxu.bf16`` ``vector.fp32``   one dtype of a unit, by its name or kind; ``mxu.clock`` its clock
@@ -41,6 +41,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -114,7 +115,20 @@ def _set_main(machine: Machine, head: str, part: str, key: str, value: Any) -> M
     if head not in MAIN_WORDS:
         return None
     main = find_level(machine, "main")
-    return _set_level(machine, main.name if main else "hbm", part or MAIN_WORDS[head], key, value)
+    part = part or (_meant_by_memory(main, value) if head == "memory" and main else MAIN_WORDS[head])
+    return _set_level(machine, main.name if main else "hbm", part, key, value)
+
+
+def _meant_by_memory(main: Memory, value: Any) -> str:
+    """Bytes are a capacity, bytes a second a bandwidth; a number like the capacity could be either."""
+    with suppress(QuantityError):
+        size = quantity.parse(value, "B")
+        if isinstance(value, str) and value.strip()[-1:].isalpha():
+            return "capacity"
+        if main.capacity is not None and 0.1 < size / main.capacity.value < 10:
+            wrong = f"memory={value} may be its capacity or its bandwidth"
+            raise HardwareError(wrong, hint="say which: capacity=192e9 (bytes) or bandwidth=6e12 (bytes a second)")
+    return "bandwidth"
 
 
 def _set_level(machine: Machine, head: str, part: str, key: str, value: Any) -> Machine | None:

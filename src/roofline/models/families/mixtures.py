@@ -335,6 +335,7 @@ def _minimax_m3(fields: Fields, shape: DecoderSizes, kind: str, number: int) -> 
         names = names if frequency[number] else ()
     elif kind == "sparse":  # as transformers writes it
         sparse, names = fields, ("index_n_heads", "index_head_dim", "index_block_size", "index_topk_blocks")
+    fields.ignore("index_local_blocks")  # they are among those that are picked
     if sparse is not None and names:
         heads, width, block, blocks = map(sparse.size, names)
         found["indexer"] = BlockIndexer(heads, width, block, blocks)
