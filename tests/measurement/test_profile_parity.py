@@ -11,10 +11,10 @@ from tests.strategies import for_each
 
 from roofline.bounds.traffic import traffic
 from roofline.measurement import read_profile
-from roofline.measurement.profiles.torch_profiler import ProfiledCall, price_profiled_call, priced_operations
+from roofline.measurement.profiles.torch_profiler import ProfiledCall, price_profiled_call
 from roofline.programs import trace
 from roofline.programs.pytorch.price_tables import FUNCTIONS
-from roofline.programs.pytorch.result_shapes import SIGNATURES
+from roofline.programs.pytorch.result_shapes import SIGNATURES, known_operations
 
 torch = pytest.importorskip("torch")
 aten = torch.ops.aten
@@ -252,7 +252,7 @@ def price_of(ops):
 
 
 def cases():
-    for name in priced_operations():
+    for name in known_operations():
         if name in ARGUMENTS:
             yield name, ARGUMENTS[name]
         elif name in FUNCTIONS:
@@ -338,7 +338,7 @@ print(read_profile({str(tmp_path / "trace.json")!r}).runs[0].flops, "torch" in s
 
 def test_every_priced_operation_is_compared():
     compared = {name.rstrip("_") if not name.startswith("__") else name for name in (*CASES, *AS_CALLED)}
-    left = set(priced_operations()) - compared - NOT_TRACED
+    left = set(known_operations()) - compared - NOT_TRACED
     assert left <= {
         "_fused_adam", "_fused_adamw", "_fused_sgd", "_fused_adagrad", "_cudnn_rnn", "mkldnn_rnn_layer_backward",
         "_scaled_mm", "max_pool1d_with_indices", *(n for n in left if "upsample" in n),

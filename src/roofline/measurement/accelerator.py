@@ -109,7 +109,8 @@ def measure_device(device: Device, *, quick: bool = False, progress: Progress | 
     start = monotonic()
     work = list(_probes(device, quick))
     probes = [probe for probe, _ in work]
-    _warm_up(device, work[0][1]())
+    first = work[0][1]()
+    device.seconds(first, _repeats(device, first, WARM_UP))
     finished = _sample(probes, progress)
     conditions = Conditions(
         processor=device.name,
@@ -189,10 +190,6 @@ def _sizes(device: Device, quick: bool) -> list[int]:
     an_octave = 1 if quick else 2
     count = floor(an_octave * log2(min(LARGEST, device.memory / 4) / SMALLEST)) + 1
     return [int(SMALLEST * 2 ** (number / an_octave)) // 768 * 768 for number in range(count)]
-
-
-def _warm_up(device: Device, work: Enqueue) -> None:
-    device.seconds(work, _repeats(device, work, WARM_UP))
 
 
 def _repeats(device: Device, work: Enqueue, seconds: float) -> int:

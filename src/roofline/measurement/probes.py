@@ -26,7 +26,6 @@ from roofline.measurement.threads import (
     STAGGER,
     Buffer,
     Job,
-    Reading,
     ThreadTeam,
     core_watch,
     samples_of,
@@ -219,7 +218,8 @@ class Bench:
         """How often the kernel runs in a window, and how many windows make a round."""
         count = 1
         while True:
-            seconds = _least(self.team.windows(jobs(count, 0), 5))
+            readings = self.team.windows(jobs(count, 0), 5)  # all do the same work, and others may be taken away
+            seconds = min(end - start for thread in readings for _, start, end, *_ in thread) * 1e-9
             if seconds >= TRUSTED or count >= 2**40:
                 repeats = max(1, math.ceil(count * WINDOW / seconds))
                 return repeats, max(LEAST_WINDOWS, int(ROUND * count / (repeats * seconds)))
@@ -259,11 +259,6 @@ def shortest_call(call: Callable[[], Any]) -> float:
         call()
         found.append(perf_counter() - start)
     return min(found)
-
-
-def _least(readings: Sequence[Sequence[Reading]]) -> float:
-    """The shortest time any thread took for any window: all do the same work, and others may be taken away."""
-    return min(end - start for thread in readings for _, start, end, *_ in thread) * 1e-9
 
 
 def timed(

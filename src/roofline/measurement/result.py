@@ -528,8 +528,8 @@ def _level_table(measured: Measurement, threads: int) -> Table:
             max((value for _, value in level.points_within(curve.values(), inner)), default=0.0) for curve in curves
         ]
         holds = "" if level.capacity is None else Amount(level.capacity, "B", _binary(level.capacity))
-        speeds = (_bandwidth(value) if value else "" for value in (level.bandwidth, *best))
-        rows.append(Row((level.name, holds, *speeds)))
+        speeds = [(value, format_quantity(value, "B/s")) for value in (level.bandwidth, *best)]
+        rows.append(Row((level.name, holds, *(Amount(value, "B/s", said) if value else "" for value, said in speeds))))
     columns = figures("holds", "best", *(c.name for c in curves), wrap="words")
     return Table((Column(f"memory, {threads_text(threads)}"), *columns), rows, "levels", gap=4)
 
@@ -544,10 +544,6 @@ def _cell(ceiling: Ceiling | None) -> Amount | str:
         return ""
     mark = "" if ceiling.summary.confirmed else MARK
     return Amount(ceiling.value, ceiling.unit, f"{mark}{_compact(ceiling.value, ceiling.unit)}")
-
-
-def _bandwidth(value: float) -> Amount:
-    return Amount(value, "B/s", format_quantity(value, "B/s"))
 
 
 def _quartiles(summary: SampleSummary, unit: str) -> str:

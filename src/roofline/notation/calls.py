@@ -131,15 +131,11 @@ def last(scope: Scope, call: CallNode, shape: Shape) -> tuple[str, ...]:
     return (label,)
 
 
-def _at_most_one(scope: Scope, call: CallNode, over: tuple[str, ...]) -> None:
-    if len(over) > 1:
-        raise scope.fail(f"{call.function} works along one dimension, not {len(over)}", call.span)
-
-
 def along_one(scope: Scope, call: CallNode, shapes: Sequence[Shape], wanted: Wanted) -> Shape:
     """Softmax and running sums: the result is shaped as the operand."""
     over = along(scope, call, shapes[0]) or last(scope, call, shapes[0])
-    _at_most_one(scope, call, over)
+    if len(over) > 1:
+        raise scope.fail(f"{call.function} works along one dimension, not {len(over)}", call.span)
     return _like_first(scope, call, shapes, wanted, over)
 
 

@@ -149,7 +149,10 @@ def _operand(cursor: Cursor) -> Node:
         inside = expression(cursor)
         cursor.expect(")", "')'")
         cursor.ascend()
-        return _with_partial_sums(cursor, inside)
+        start = cursor.token.start
+        if read_unreduced(cursor):
+            raise cursor.fail("{U_X} stands after a tensor or a result, not after brackets", at=start)
+        return inside
     if token.kind == "[":
         return read_tensor(cursor)
     if token.kind == "name":
@@ -160,13 +163,6 @@ def _operand(cursor: Cursor) -> Node:
             hint = MATMUL
         raise cursor.fail(f"the number {token.text[:32]} is not an operand", at=token.start, hint=hint)
     raise cursor.expected("a tensor such as bf16[B, D], a name or a function")
-
-
-def _with_partial_sums(cursor: Cursor, inside: Node) -> Node:
-    start = cursor.token.start
-    if read_unreduced(cursor):
-        raise cursor.fail("{U_X} stands after a tensor or a result, not after brackets", at=start)
-    return inside
 
 
 def _typed_afterwards(cursor: Cursor, value: BinaryNode) -> Node:

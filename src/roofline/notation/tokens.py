@@ -118,7 +118,8 @@ def tokenize(text: str) -> list[Token]:
             if len(word) > 1 and word[-1] == "_" and text.startswith("{[", position):
                 open_braces.append(True)
                 word, position = word[:-1], position + 1
-            target = _CLAUSE_TARGET.match(text, position) if word == "on" and _ends_operand(tokens) else None
+            ends = not tokens or tokens[-1].kind in _OPERAND_ENDS
+            target = _CLAUSE_TARGET.match(text, position) if word == "on" and ends else None
             if target:
                 tokens.append(Token("name", word, start, position))
                 kind, word, start, position = "target", target.group(1), target.start(1), target.end()
@@ -149,10 +150,6 @@ def _join_suffix(text: str, position: int, tokens: list[Token]) -> int:
     last = tokens[-1]
     tokens[-1] = Token("name", last.text + suffix.group(), last.start, suffix.end())
     return suffix.end()
-
-
-def _ends_operand(tokens: list[Token]) -> bool:
-    return not tokens or tokens[-1].kind in _OPERAND_ENDS
 
 
 def _over_labels(text: str, found: re.Match[str]) -> tuple[str, ...]:

@@ -34,7 +34,7 @@ from roofline.errors import InputError
 from roofline.files import read_json
 from roofline.measurement.runs import AROUND, Measured, Profile, not_of_torch
 from roofline.programs.pytorch.registry import UNTOLD, Call, TensorOperand, load, price
-from roofline.programs.pytorch.result_shapes import SIGNATURES, known_operations, with_results
+from roofline.programs.pytorch.result_shapes import SIGNATURES, with_results
 from roofline.progress import counted
 from roofline.quantity import whole_number
 from roofline.work import Op, Tensor, Work
@@ -102,11 +102,6 @@ def price_profiled_call(row: ProfiledCall) -> Op | None:
     ops = [priced] if isinstance(priced, Op) else list(priced or ())
     op = _together(call.name, ops) if ops else None
     return op if op is not None and _is_sound(op) else None
-
-
-def priced_operations() -> list[str]:
-    """The operations that have a rule, without their namespace."""
-    return known_operations()
 
 
 def _argument(place: int, shape: Any, kind: Any, value: Any, strides: Any) -> Any:

@@ -160,7 +160,7 @@ class MaskFinder:
         if not isinstance(which, Mask):
             return None
         if isinstance(no, Constant) and isinstance(yes, Constant):
-            return which if _large(yes.number, no.number) else _other(which)
+            return which if yes.number > no.number else _other(which)  # what is seen is True, 1, or 0 against −∞
         if isinstance(yes, Scores):
             return yes._replace(mask=_both(yes.mask, which))
         if isinstance(no, Scores):
@@ -256,11 +256,6 @@ def _both(first: Mask | None, second: Mask | None) -> Mask | None:
     lows = [band.low for band in (first.band, second.band) if band.low is not None]
     highs = [band.high for band in (first.band, second.band) if band.high is not None]
     return first._replace(band=Band(max(lows, default=None), min(highs, default=None)))
-
-
-def _large(yes: Any, no: Any) -> bool:
-    """Whether the first number is the one of what is seen: True, 1, or 0 against a large negative one."""
-    return bool(yes > no)
 
 
 def _known(known: Mapping[Any, Known], atom: Any) -> Known:

@@ -102,7 +102,9 @@ def trace(
         return program(*args, **named)
 
     given_values = {i: leaf.written for i, leaf in enumerate(leaves) if isinstance(leaf, _Stated)}
-    shapes = [jax.ShapeDtypeStruct(leaves[i].shape, leaves[i].dtype, sharding=_sharding(leaves[i])) for i in slots]
+    seen = [leaves[i] for i in slots]
+    stated = [leaf.sharding if isinstance(leaf, jax.ShapeDtypeStruct) else None for leaf in seen]
+    shapes = [jax.ShapeDtypeStruct(v.shape, v.dtype, sharding=s) for v, s in zip(seen, stated, strict=True)]
     try:
         with without_a_device():
             closed = jax.make_jaxpr(_both(called) if backward else called)(*shapes)
@@ -213,11 +215,6 @@ def _dtype(name: str) -> Any:
         return jnp.dtype(_DTYPES.get(name, name))
     except TypeError:
         raise DTypeError(f"JAX has no dtype for {name}", hint="give an array, or a dtype that JAX has") from None
-
-
-def _sharding(leaf: Any) -> Any:
-    """The sharding of an abstract input, where its type carries one."""
-    return leaf.sharding if isinstance(leaf, jax.ShapeDtypeStruct) else None
 
 
 def _both(called: Any) -> Any:

@@ -165,10 +165,6 @@ def _alias(item: Any, aliases: dict[str, str]) -> str:
 _CHECKS = ("has_torch_function", "has_torch_function_unary", "has_torch_function_variadic")
 
 
-def _never(*_: Any) -> bool:
-    return False
-
-
 @cache
 def opened(func: Any) -> Any:
     """A Python function of torch whose own check for overrides is off, so that what it calls is seen.
@@ -177,7 +173,7 @@ def opened(func: Any) -> Any:
     """
     if not isinstance(func, FunctionType) or not set(func.__code__.co_names) & set(_CHECKS):
         return None
-    names = {**func.__globals__, **dict.fromkeys(_CHECKS, _never)}
+    names = {**func.__globals__, **dict.fromkeys(_CHECKS, lambda *_: False)}
     copy = FunctionType(func.__code__, names, func.__name__, func.__defaults__, func.__closure__)
     copy.__kwdefaults__ = func.__kwdefaults__
     return copy

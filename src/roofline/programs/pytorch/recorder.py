@@ -288,7 +288,10 @@ class DispatchWatcher(TorchDispatchMode):  # type: ignore[misc]
         if traits.name == "masked_select" and recorder.known(args[1]):
             mask = args[1].broadcast_to(torch.broadcast_shapes(*(t.shape for t in tensors)))
             return shaped_args[0].new_empty(int(mask.sum()))
-        if traits.shape_from_values and _by_values(traits, tensors):
+        by_values = traits.shape_from_values
+        if by_values and traits.name == "index":  # with masks alone
+            by_values = any(t.dtype in (torch.bool, torch.uint8) for t in tensors[1:])
+        if by_values:
             raise self._needs_values(traits)
         try:
             result = func(*shaped_args, **shaped_kwargs)
@@ -472,11 +475,6 @@ def _on(kwargs: dict[str, Any], device: str, force: bool = False) -> dict[str, A
     changed = {**kwargs, "device": torch.device(device)}
     changed.pop("pin_memory", None)
     return changed
-
-
-def _by_values(traits: OperatorTraits, tensors: Sequence[Any]) -> bool:
-    """Whether the shape of a result depends on values here: indexing does only with masks."""
-    return traits.name != "index" or any(t.dtype in (torch.bool, torch.uint8) for t in tensors[1:])
 
 
 def _shares(inputs: Sequence[Any], outs: Sequence[Any]) -> bool:

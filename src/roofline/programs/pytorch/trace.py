@@ -131,8 +131,8 @@ def _traced(
         named = {
             key: make_input(value, sizes or {}, recorder.open, declare, key) for key, value in (kwargs or {}).items()
         }
-        for module in roots.values():
-            _clear(module)
+        for parameter in (parameter for module in roots.values() for parameter in module.parameters()):
+            parameter.grad = None
         stepper = None
         if optimizer is not None:
             stepper = _optimizer(optimizer, [p for m in roots.values() for p in m.parameters() if p.requires_grad])
@@ -225,11 +225,6 @@ def _optimizer(chosen: Any, parameters: list[Any]) -> Any:
     if not parameters:
         raise InputError("there are no parameters to optimise", hint="trace a module that has some")
     return chosen(parameters)
-
-
-def _clear(module: Any) -> None:
-    for parameter in module.parameters():
-        parameter.grad = None
 
 
 def _device(given: str | None, roots: Mapping[str, Any]) -> Any:

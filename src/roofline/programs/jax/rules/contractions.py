@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any
 from unittest import mock
 
 from roofline.ops import linear_algebra as counts
@@ -175,13 +174,9 @@ def without_a_device() -> Iterator[None]:
         yield
         return
     names = {"check_cudnn_version": 91_100, "check_compute_capability": True, "is_cuda_compute_capability_equal": False}
-    stand = {name: _always(value) for name, value in names.items() if hasattr(fused, name)}
+    stand = {name: mock.Mock(return_value=value) for name, value in names.items() if hasattr(fused, name)}
     with mock.patch.multiple(fused, **stand):
         yield
-
-
-def _always(value: Any) -> Any:
-    return lambda *_: value
 
 
 #: FLOPs of each matrix of a batch, of its rows and columns. To reduce takes reflections from both sides: 10n³/3, and

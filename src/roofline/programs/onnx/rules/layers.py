@@ -14,7 +14,7 @@ from roofline.ops.recurrent import CELLS
 from roofline.ops.reduction import SOFTMAX_PER_ELEMENT
 from roofline.programs.onnx.registry import Call, Priced, pricing, rule
 from roofline.programs.onnx.rules.vector import layer_norm_with
-from roofline.sizes import Size, exact_div, log2, minimum, product
+from roofline.sizes import exact_div, log2, minimum, product
 from roofline.work import Op, Work
 
 #: Cells by ONNX's name.
@@ -231,9 +231,8 @@ def experts(call: Call) -> Priced:
     layers = [place for place in range(2, len(call.ins), step) if call.has(place)]
     each = [exact_div(product(call.shape(place)), E) * per_byte for place in layers]
     met = minimum(tokens * k, E)
-    held = tuple(
-        t for place in range(2, len(call.ins)) for t in call.touch(place, met * exact_div(_size(call, place), E))
-    )
+    given = [place for place in range(2, len(call.ins)) if call.has(place)]
+    held = tuple(t for place in given for t in call.touch(place, met * exact_div(product(call.shape(place)), E)))
     sizes = {"m": tokens * k, "n": exact_div(sum(each), x[-1]), "k": x[-1]}
     op = pricing.contraction(call.name, (*call.read(0), *call.read(0)), call.writes, **sizes)
     cost = PER_ELEMENT[_ACTIVATIONS[call.get("activation_type", "relu")]]
@@ -242,7 +241,3 @@ def experts(call: Call) -> Priced:
     work = op.work + Work.flops("vector", pricing.arithmetic(call.read(0)), between + mixed)
     note = "tokens of a mixture of experts meet as many different experts as they can"
     return replace(op, reads=(*call.read(0, 1), *held), work=work, note=note)
-
-
-def _size(call: Call, place: int) -> Size:
-    return product(call.shape(place)) if call.has(place) else 0

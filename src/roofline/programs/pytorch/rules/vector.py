@@ -270,7 +270,8 @@ def layer_norm(call: Call) -> Priced:
     shape = call.get("normalized_shape")
     if not isinstance(shape, int | list | tuple):
         shape = call.args[2].shape if affine else x.shape[-1:]
-    return _norm(function, call, x.elements, exact_div(x.elements, product(_as_tuple(shape))), affine=affine)
+    row = shape if isinstance(shape, int) else product(shape)
+    return _norm(function, call, x.elements, exact_div(x.elements, row), affine=affine)
 
 
 @rule("native_group_norm")
@@ -306,7 +307,3 @@ def _norm(function: str, call: Call, size: Size, rows: Size, *, affine: int, nam
 
 def _given(values: Any) -> int:
     return sum(map(is_operand, values))
-
-
-def _as_tuple(shape: Any) -> tuple[Size, ...]:
-    return (shape,) if isinstance(shape, int) else tuple(shape)
