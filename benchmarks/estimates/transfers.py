@@ -99,7 +99,21 @@ def within_a_generation(data: Path) -> list[Transfer]:
     chips = ", ".join(name.removeprefix("DB_") for pair in SISTERS for name in pair)
     found = residuals_of("contraction", SAME, fitted, reported, f"{DEEPBENCH}: {chips}, each by its sister")
     fitted_here = float(np.median(np.abs(np.concatenate(own) - 1)))
-    return [replace(found, error={**found.error, "by_own_rows": fitted_here})]
+    alike = np.concatenate(
+        [_same_shapes(rows[source], rows[target]) for pair in SISTERS for source, target in (pair, pair[::-1])]
+    )
+    apart = float(np.median(np.abs(alike - 1)))
+    return [replace(found, error={**found.error, "by_own_rows": fitted_here, "by_same_shapes": apart})]
+
+
+def _same_shapes(source: Rows, target: Rows) -> Any:
+    """Times of a sister, by the ratio of peaks, against those of the same shapes: what no constants can tell."""
+    known, there = (
+        {tuple(shape): time for *shape, time in zip(*(one.shapes[size] for size in "mnk"), one.seconds, strict=True)}
+        for one in (source, target)
+    )
+    ratio = source.chip.matrix_peak / target.chip.matrix_peak
+    return np.array([known[shape] * ratio / time for shape, time in there.items() if shape in known])
 
 
 def residuals_of(kernel: str, to: str, fitted: Any, reported: Any, source: str) -> Transfer:
