@@ -17,10 +17,11 @@ sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1])]
 
 from console_examples import in_dark  # noqa: E402  # found by the line above
 
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx_copybutton", "console_examples"]
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx_copybutton", "console_examples", "math_images"]
 exclude_patterns = ["_build", "examples"]
 myst_enable_extensions = ["colon_fence", "deflist"]
 myst_heading_anchors = 3
+html_math_renderer = "drawn"
 
 autodoc_member_order = "bysource"
 autodoc_typehints = "signature"

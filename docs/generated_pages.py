@@ -370,6 +370,30 @@ def operator_page() -> str:
     return "\n".join(lines)
 
 
+def model_page() -> str:
+    """Every shipped model by its names, with its size, what of it works on a token, and where it was read from."""
+    from roofline.models.config import load, shipped_names
+    from roofline.quantity import format_count
+
+    lines = [
+        "# Models by name",
+        "",
+        "*For whoever looks for a model's name.* `roofline llm`, `train`, `plan`, `sweep` and `model` take each of",
+        "these names, in any case. A `config.json`, a folder that holds one or a hub id in the local cache does as",
+        "well: [](../models.md).",
+        "",
+        "| name | parameters | of them active | trained for | also called |",
+        "|---|---:|---:|---:|---|",
+    ]
+    for first, *others in shipped_names():
+        model = load(first)
+        active = format_count(model.active_parameters) if model.active_parameters < 0.9 * model.parameters else ""
+        length = "" if model.context is None else f"{model.context:,}"
+        cells = (f"`{first}`", format_count(model.parameters), active, length, ", ".join(map(_operator, others)))
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join([*lines, ""])
+
+
 def _operator(name: str) -> str:
     """An operator as code; one that is wider than a phone as a name that may break."""
     return f"`{name}`" if len(name) <= LONGEST_NAME else _key(name)
@@ -381,6 +405,7 @@ def write() -> None:
     folder.mkdir(exist_ok=True)
     pages = command_pages() | json_pages() | source_pages()
     pages |= {"gallery": gallery_page(), "plan_schema": plan_schema_page(), "operators": operator_page()}
+    pages["models"] = model_page()
     for stale in {path.relative_to(folder) for path in folder.rglob("*.md")} - {Path(f"{name}.md") for name in pages}:
         (folder / stale).unlink()
     for name, text in pages.items():

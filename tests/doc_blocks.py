@@ -40,7 +40,7 @@ DOCTEST_OPTIONS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
 #: A command line as a function: its words in, its exit code out.
 Main = Callable[[Sequence[str]], int]
 
-_FENCE = re.compile(r"^(?P<indent> *)(?P<ticks>`{3,})(?P<language>\w*)[^`]*$")
+_FENCE = re.compile(r"^(?P<indent> *)(?P<ticks>`{3,})(?P<language>[\w{}]*)[^`]*$")
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ import sys
 from collections.abc import Sequence
 from importlib import import_module
 from importlib.util import module_from_spec, spec_from_file_location
+from itertools import pairwise
 from pathlib import Path
 from types import ModuleType
 
@@ -384,6 +385,12 @@ def test_the_gallery_shows_every_picture_with_its_command(generated: ModuleType)
     assert sum(bool(command) for *_, command in generated.pictures()) >= 14
 
 
+def test_the_page_of_models_names_every_shipped_one(generated: ModuleType) -> None:
+    page = generated.model_page()
+    assert [name for name in models.names() if "--" not in name and f"`{name}`" not in page] == []
+    assert "| `deepseek-v3` | 671B | 37.6B | 163,840 |" in page
+
+
 def test_the_page_of_operators_names_what_has_a_rule(generated: ModuleType) -> None:
     page = generated.operator_page()
     for name in ("`mm`", "`scaled_dot_product_attention`", "`dot_general`", "`com.microsoft.Attention`", "`Conv`"):
@@ -399,3 +406,22 @@ def test_the_page_of_operators_names_what_has_a_rule(generated: ModuleType) -> N
 def test_a_page_says_whose_question_it_answers(path: Path) -> None:
     if path.name != "changelog.md":
         assert "*For whoever" in "\n".join(path.read_text(encoding="utf-8").splitlines()[:8])
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
+def test_a_formula_on_a_page_is_the_one_that_is_printed_above_it(path: Path) -> None:
+    found = list(blocks(path.read_text(encoding="utf-8")))
+    for before, block in pairwise(found):
+        if block.language == "{math}":
+            assert set(filter(None, block.lines)) <= set(before.lines), f"{path.name}:{block.start}"
+
+
+def test_a_formula_is_drawn_in_the_colour_of_the_text_and_says_itself_in_words() -> None:
+    from docs.math_images import drawn
+
+    page = (ROOT / "docs" / "formulas.md").read_text(encoding="utf-8")
+    latex = next("\n".join(block.lines) for block in blocks(page) if block.language == "{math}")
+    image = drawn(latex)
+    assert image.count('<svg role="img" aria-label="T_') == 5
+    assert "currentColor" in image
+    assert "http" not in re.sub(r'xmlns(?::\w+)?="[^"]+"|xmlns', "", image).replace("www.w3.org", "")
