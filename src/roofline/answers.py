@@ -261,7 +261,7 @@ def plain_table(table: Table) -> tuple[list[str], list[list[Any]], dict[str, str
     names: list[str] = []
     for at, column in enumerate(table.columns):
         spelt = column.name.replace("-\n", "").replace("\n", " ")
-        name = spelt or column.meaning or ("name" if at == 0 else f"column {at + 1}")
+        name = column.meaning or spelt or ("name" if at == 0 else f"column {at + 1}")
         names.append(name if name not in names else f"{name} {at + 1}")
     width, cells = range(len(names)), [[*row.cells, *[None] * (len(names) - len(row.cells))] for row in table.rows]
     figured = {at for row in cells for at in width if isinstance(row[at], _FIGURES)}

@@ -88,7 +88,7 @@ Cell: TypeAlias = str | Amount | ShareBar | Words | YesNo
 class Column(NamedTuple):
     """A column's name and how its cells are set; ``least`` and ``most`` are widths in characters, 0 for any.
 
-    ``meaning`` names it in data where a reader sees no name.
+    ``meaning`` names it in data where a reader sees no name, or another word.
     """
 
     name: str = ""

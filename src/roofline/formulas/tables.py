@@ -15,6 +15,9 @@ from roofline.files import replaced, write_text
 from roofline.sections import Amount, Cell, Column, Row, Section, Sentences, Table, Tone, YesNo
 from roofline.sizes import Codes
 
+#: What a reader sees in place of a column's name; files and data keep the name.
+READ_AS = {"lower": "at best", "op_by_op": "op by op", "upper": "at worst", "bound_by": "bound by"}
+
 #: The unit of each column; sizes have none. ``time.hbm`` and the like are times.
 UNITS = {
     "flops": "FLOP", "bytes": "B", "intensity": "FLOP/B", "critical_intensity": "FLOP/B", "lower": "s",
@@ -141,7 +144,10 @@ class Columns(Answer, dict):  # type: ignore[type-arg]
 
     def sections(self, most: int = SHOWN) -> Iterator[Section]:
         """The first rows, ``most`` of them, and what was assumed and not timed."""
-        columns = [Column(name, "left" if isinstance(self.columns[name], Codes) else "right") for name in self.columns]
+        columns = [
+            Column(READ_AS.get(name, name), "left" if isinstance(values, Codes) else "right", meaning=name)
+            for name, values in self.columns.items()
+        ]
 
         def rows(most: int) -> list[Row]:
             return [Row(cells) for cells in self.rows(most)]

@@ -324,7 +324,7 @@ class DeploymentPlan(Answer):
             Column("deployment", wrap="words", least=20),
             Column("prompts", wrap="words"),
             *numbers,
-            Column("binds"),
+            Column("bound by", meaning="binds"),
             Column("why", least=15),
         )
         rows = [row(choice) for choice in self.choices[:MOST_ROWS]]

@@ -259,7 +259,11 @@ def frontier_sections(
             ends = [format_amount(float(curve.per_token[n - 1]), "s") for n in (first, last)]
             made = format_number(float(curve.per_chip[last - 1]))
             rows.append(Row((str(curve.replica), binds, f"{first:,} to {last:,}", " to ".join(ends), f"{made}/s")))
-    names = (Column("replica", wrap="words"), Column("binds"), *figures("sequences", "a token", "output tokens a chip"))
+    names = (
+        Column("replica", wrap="words"),
+        Column("bound by", meaning="binds"),
+        *figures("sequences", "a token", "output tokens a chip"),
+    )
     if rows:
         yield Table(names, rows, "frontier", indent=4)
     lines = []

@@ -146,7 +146,7 @@ class TrainingPlan(Answer):
         columns = (
             Column("layout", wrap="words"), Column("check-\npoint"),
             *figures("micro-\nbatches", "a step", "over the\nfastest", "op\nby op", "network", "MFU at\nmost"),
-            *figures("memory"), Column("binds"),
+            *figures("memory"), Column("bound by", meaning="binds"),
         )  # fmt: skip
         rows = [row(each) for each in self.fitting[:MOST_ROWS]]
         return Table(columns, rows, "choices", every=lambda: [row(each) for each in self.fitting])

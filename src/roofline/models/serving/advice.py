@@ -32,7 +32,7 @@ from roofline.models.description import Layer, Model
 from roofline.models.parallelism.layout import Parallelism, pool, take_layout_options
 from roofline.models.serving.bound import serve_bound
 from roofline.quantity import format_amount, format_percent
-from roofline.sections import BLANK, Amount, Column, Headline, Row, Section, Table, figures, paragraph
+from roofline.sections import BLANK, Amount, Column, Headline, Row, Section, Table, paragraph
 from roofline.signatures import takes
 
 #: Narrower formats worth trying for weights and for keys and values, by the bits they have now.
@@ -163,7 +163,8 @@ def advice_sections(found: Sequence[StepAdvice], most: int = 12) -> tuple[Sectio
         before, after = format_amount(each.before.lower, "s"), format_amount(each.after.lower, "s")
         step = Amount(each.after.lower, "s", f"{before} → {after}")
         rows.append(Row((each.change, Amount(each.gain, "", f"{each.gain:.2f}x"), step, each.reason)))
-    columns = (Column("change"), *figures("gain", "step"), Column("why", wrap="words"))
+    figured = (Column("faster", "right", meaning="gain"), Column("at best", "right", meaning="step"))
+    columns = (Column("change"), *figured, Column("why", wrap="words"))
     head = Headline("faster", f"{found[0].phase}, for the same tokens", level=2)
     return BLANK, head, Table(columns, rows, "advice", indent=4, gap=4)
 

@@ -466,7 +466,11 @@ def _configurations(found: Serving) -> Table:
             for index in spread(len(flat[0]), most)
         ]
 
-    shown = [Column(name, "left" if name in ("bound by", "fits") else "right", "anywhere") for name, _, _ in columns]
+    shown = [
+        Column(f"{name} at best" if name in asked else name, "left" if name in ("bound by", "fits") else "right",
+               meaning=name)
+        for name, _, _ in columns
+    ]  # fmt: skip
     return Table(shown, rows(MOST_ROWS), "configurations", indent=0, every=lambda: rows(len(flat[0])))
 
 
