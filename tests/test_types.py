@@ -33,6 +33,8 @@ formula(M=1, K=2, N=3)["lower"], formula.printed("python")
 found = roofline.chips("nvidia", sort="price", top=5)
 found[0].figure("hbm").value, found[:2].to_pandas(), found.ratio("bf16", "price").ratios["h100"]
 roofline.comm("allreduce", bytes="1GB", on="h100:8").time
+roofline.bound("bf16[64, 64] * bf16[64, 64]", on=["h100", "a100"]).fastest
+roofline.comm("allreduce", bytes="1GB", on=["h100:8", "a100:8"]).ratio("at best")
 roofline.model("llama-3-8b").parameters
 roofline.sweep("llama-3-8b", on="h100", batch=[1, 2], context=8192).to_pandas()
 """

@@ -168,7 +168,8 @@ def advise(answer: Bound | str, *, chips: Sequence[str] = (), **arguments: Any) 
     could not be timed, or of a bare intensity, nothing is advised.
     """
     if isinstance(answer, str):
-        answer = bound(answer, **arguments)
+        made: Bound = bound(answer, **arguments)
+        answer = made
     elif arguments:
         raise InputError("a bound already has its machine and sizes", hint="give an expression to ask anew")
     if not isinstance(answer.bound_by, str):

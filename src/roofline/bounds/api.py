@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any, overload
 
 from roofline.answers import capability, estimable, measurable, on_several
 from roofline.bounds.bound import Bound
@@ -28,6 +28,9 @@ from roofline.ops import formula_names, read_names
 from roofline.quantity import kind_of
 from roofline.signatures import NAMED_SIZES, SAID_IN_PYTHON, spelled, takes
 from roofline.sizes import is_array, plain_number
+
+if TYPE_CHECKING:
+    from roofline.bounds.comparison import SideBySide
 
 On = str | Machine | None
 
@@ -123,11 +126,15 @@ def _parsed(text: str, compute: Any) -> Program:
         ) from None
 
 
+@overload
+def bound(expression: str | None = None, *, on: list[Any] | tuple[Any, ...], **arguments: Any) -> SideBySide: ...
+@overload
+def bound(expression: str | None = None, **arguments: Any) -> Bound: ...
 @measurable
 @on_several
 @estimable
 @takes(question)
-def bound(expression: str | None = None, **arguments: Any) -> Bound:
+def bound(expression: str | None = None, **arguments: Any) -> Bound | SideBySide:
     """Answer: how fast can this run here at best, and what limits it?
 
     >>> answer = bound("bf16[B, D] * int8[D, F] -> bf16[B, F]", on="v5e", B=64, D=8192, F=8192)

@@ -22,7 +22,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any, overload
 
 from roofline import dtypes
 from roofline.answers import Comparable, Fact, attributes, estimable, heading, measurable, on_several, plain_data
@@ -62,6 +62,9 @@ from roofline.sections import (
 from roofline.signatures import spelled, takes
 from roofline.sizes import Size, is_array, is_number, is_one, is_symbol, maximum, plain_numbers, product
 from roofline.work import Work
+
+if TYPE_CHECKING:
+    from roofline.bounds.comparison import SideBySide
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -366,6 +369,12 @@ def _line(name: str, nbytes: Any, dtype: str, arguments: dict[str, Any]) -> str:
     return _LINES[kind].format(A=",".join(axes), dtype=dtype)
 
 
+@overload
+def comm(expression: str, *, on: list[Any] | tuple[Any, ...], **arguments: Any) -> SideBySide: ...
+@overload
+def comm(
+    expression: str, *, sharp: bool = False, bytes: float | str | None = None, dtype: str = "bf16", **arguments: Any
+) -> Communication: ...
 @plain_numbers
 @measurable
 @on_several
@@ -373,7 +382,7 @@ def _line(name: str, nbytes: Any, dtype: str, arguments: dict[str, Any]) -> str:
 @takes(question, but=("flops", "intensity"))
 def comm(
     expression: str, *, sharp: bool = False, bytes: float | str | None = None, dtype: str = "bf16", **arguments: Any
-) -> Communication:
+) -> Communication | SideBySide:
     """Price one collective of the notation, and every algorithm that could do it.
 
     ``expression`` is a single collective, ``AllGather_X(bf16[B_X, D])``; ``sharp`` lets the switches add up an

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from importlib import import_module
 from inspect import signature
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
 from roofline.answers import on_several
 from roofline.bounds.api import target
@@ -14,6 +14,11 @@ from roofline.counts import typed_sizes
 from roofline.errors import InputError, did_you_mean, load_extra, suggest
 from roofline.programs.traced import Traced
 from roofline.signatures import optional, renamed, takes
+
+if TYPE_CHECKING:
+    from roofline.bounds.bound import Bound
+    from roofline.bounds.comparison import SideBySide
+    from roofline.hardware.machine import Machine
 
 
 class FrontEnd(NamedTuple):
@@ -36,6 +41,12 @@ FRONT_ENDS: dict[str, FrontEnd] = {
 _INPUTS = ("input", "inputs", "args", "example_inputs")
 
 
+@overload
+def trace(program: Any, *inputs: Any, on: list[Any] | tuple[Any, ...], **options: Any) -> SideBySide: ...
+@overload
+def trace(program: Any, *inputs: Any, on: str | Machine, **options: Any) -> Bound: ...
+@overload
+def trace(program: Any, *inputs: Any, frontend: str | None = None, on: None = None, **options: Any) -> Traced: ...
 @on_several
 @takes(
     optional(
