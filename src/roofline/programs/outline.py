@@ -30,7 +30,8 @@ def module_table(
 ) -> Table:
     """The modules as a tree, ``depth`` levels deep: parameters, FLOPs, bytes; under a roof the time and what binds.
 
-    ``modules`` is the class by module path, ``weights`` the elements of each parameter.
+    ``modules`` is the class by module path, ``weights`` the elements of each parameter. As data every module has a row,
+    with its whole path.
     """
     sums = _sums(ops, weights, answer)
     alike = _alike(sums, modules)
@@ -38,13 +39,8 @@ def module_table(
     is_open = is_symbol(whole)
     has_weights = any(module.weights for module in sums.values())
     is_timed = answer is not None and not is_symbol(answer.op_by_op)
-    rows = []
-    for path, module in sums.items():
-        level = path.count(".") + 1 if path else 0
-        if (depth is not None and level > depth) or _hidden(path, alike):
-            continue
-        word = path.rsplit(".", 1)[-1] if path else name
-        word += f" … {alike[path][-1].rsplit('.', 1)[-1]} (each of {len(alike[path])})" if path in alike else ""
+
+    def row(path: str, module: _Module, word: str, level: int = 0) -> Row:
         cells: list[Cell] = [word, modules.get(path, "")]
         cells += [_or_blank(module.parameters, "")] * has_weights
         cells += [_or_blank(module.flops, "FLOP")]
@@ -52,13 +48,25 @@ def module_table(
         cells += [_or_blank(module.bytes, "B")]
         if is_timed:
             cells += [_or_blank(module.time, "s"), share_of(module.time, time), module.bound_by]
-        rows.append(Row(tuple(cells), level=level))
+        return Row(tuple(cells), level=level)
+
+    rows = []
+    for path, module in sums.items():
+        level = path.count(".") + 1 if path else 0
+        if (depth is not None and level > depth) or _hidden(path, alike):
+            continue
+        word = path.rsplit(".", 1)[-1] if path else name
+        word += f" … {alike[path][-1].rsplit('.', 1)[-1]} (each of {len(alike[path])})" if path in alike else ""
+        rows.append(row(path, module, word, level))
     wrap: Wrap = "anywhere" if is_open else "never"
     names = ["parameters"] * has_weights + ["FLOPs"] + ["share"] * (not is_open) + ["bytes"]
     names += ["op by op", "of time"] * is_timed
     columns = [Column("module", wrap=wrap), Column(wrap=wrap, meaning="class"), *figures(*names, wrap=wrap)]
     columns += [Column("bound by")] * is_timed
-    return Table(columns, rows, "modules", gap=2 if is_timed else GAP)
+    gap = 2 if is_timed else GAP
+    return Table(
+        columns, rows, "modules", gap=gap, every=lambda: [row(path, m, path or name) for path, m in sums.items()]
+    )
 
 
 def operation_table(ops: Sequence[Op], most: int | None = None) -> Iterator[Section]:
