@@ -153,6 +153,18 @@ def test_memory_is_full_from_the_batch_that_is_said(batch: int, context: int) ->
     assert f"memory is full from about batch {most:,}" in as_text(found.sections(), 200)
 
 
+@pytest.mark.parametrize("batch", [1, 4, 5, 8])
+def test_memory_of_copies_holds_as_many_whatever_batch_is_asked(batch: int) -> None:
+    asked = {"on": "h100:2", "context": 32000, "kv": "fp8"}
+    assert models.serve("qwen3-32b", batch=batch, **asked).full_from() == 8
+    assert models.serve("qwen3-32b", batch=8, **asked).memory.fits
+    assert not models.serve("qwen3-32b", batch=9, **asked).memory.fits
+    laid = as_text(llm("qwen3-32b", batch=batch, fit=True, **asked).sections(), 200)
+    assert "as laid out (data 2) memory holds 8 sequences of this context; split evenly, fits on" in laid
+    split = as_text(llm("qwen3-32b", batch=batch, tensor=2, fit=True, **asked).sections(), 200)
+    assert "as laid out" not in split
+
+
 MESSAGES = [
     (["llm", "lama-2-7b", "--on", "h100", "--prompt", "8"], "no model 'lama-2-7b'; did you mean 'llama-2-7b'?"),
     (["llm", "llama-2-7b", "--prompt", "8"], "no machine to run on"),

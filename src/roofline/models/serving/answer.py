@@ -42,7 +42,7 @@ from roofline.sections import (
     spread,
 )
 from roofline.signatures import spelled, takes
-from roofline.sizes import Size, is_array, is_symbol, maximum, plain_numbers, product
+from roofline.sizes import Size, ceil_div, is_array, is_symbol, maximum, plain_numbers, product
 from roofline.statements import HEADLINE_GAPS, without
 
 #: Configurations that are shown.
@@ -266,16 +266,17 @@ class Serving(Comparable):
     def full_from(self) -> int | None:
         """About the batch at which decoding at this context fills a chip's memory; None where that is not known.
 
-        All but the weights grows with the batch.
+        All but the weights grows with the sequences of a copy.
 
         >>> serve("llama-3-8b", on="h100", batch=8, context=8192).full_from()
         64
         """
         needed = None if self.decode is None else self.decode.footprint
-        if needed is None or not needed.fits or not isinstance(self.batch, int):
+        if needed is None or needed.fits is None or not isinstance(self.batch, int):
             return None
-        growing = needed.total - needed.parts.get("weights", 0)
-        return int((needed.capacity - needed.total + growing) / growing * self.batch) if growing else None
+        growing, copies = needed.total - needed.parts.get("weights", 0), self.ways.data
+        room = max(0.0, needed.capacity - needed.total + growing)
+        return int(room / growing * ceil_div(self.batch, copies)) * copies if growing else None
 
     def network_limit(self, phase: str) -> NetworkLimit | None:
         """Find how many chips may split a layer, or a model's experts, before the network binds in this phase.
@@ -391,7 +392,7 @@ def _phase_in_words(name: str, phase: Bound, found: Serving) -> Iterator[Section
         whole = "at no batch" if flips["whole"] is None else f"from batch {flips['whole']:,}"
         alone = "at none" if flips["matrices"] is None else f"from {flips['matrices']:,}"
         full = found.full_from()
-        memory = "" if full is None else f"; memory is full from about batch {full:,}"
+        memory = f"; memory is full from about batch {full:,}" if full and found.memory.fits else ""
         lines.append(f"compute-bound {whole} at this context; the matrices alone {alone}{memory}")
     yield Sentences(lines, indent=4)
 

@@ -188,7 +188,11 @@ def _fewest(asked: ServingQuestion, found: Any) -> FurtherAnswer:
         sizes = {"batch": batch, "context": context + adds}
     kept = {k: v for k, v in asked.decoding.items() if k not in (*OPTIONS, *OF_OPERATIONS)}
     answer = fewest(asked.model, expert=asked.arguments.get("expert", 1) > 1, **sizes, **kept)
-    return FurtherAnswer("fewest", answer, answer.details, answer.lead, first=True)
+    most, lead = None if found is None else found.full_from(), answer.lead
+    if most is not None and answer.given is not None and answer.given.sequences != most:
+        laid = ", ".join(f"{name} {ways}" for name, ways in found.ways.sizes().items())
+        lead = f"as laid out ({laid}) memory holds {most:,} sequences of this context; split evenly, {lead}"
+    return FurtherAnswer("fewest", answer, answer.details, lead, first=True)
 
 
 _WHERE = ("on", "set", *OPTIONS)
