@@ -22,6 +22,7 @@ Raises :class:`~roofline.errors.NotationError`, which shows the line and a caret
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Collection
 from functools import lru_cache
 
 from roofline import dtypes
@@ -116,26 +117,19 @@ def _continue_line(cursor: Cursor) -> None:
 
 def expression(cursor: Cursor) -> Node:
     """Read sums of products."""
-    left = _product(cursor)
-    while cursor.token.kind in _SUMS:
+    return _joined(cursor, _SUMS, lambda inner: _joined(inner, ("contract",), _operand))
+
+
+def _joined(cursor: Cursor, operators: Collection[str], operand: Callable[[Cursor], Node]) -> Node:
+    """Read operands with operators of one strength between them, from the left on."""
+    left = operand(cursor)
+    while cursor.token.kind in operators:
         cursor.count_operator()
         symbol = cursor.advance()
         cursor.skip_newlines()
-        right = _product(cursor)
+        right = operand(cursor)
         span = cursor.span_from(left.span.start)
-        left = BinaryNode(symbol.kind, left, right, None, symbol.text, span, symbol.start)
-    return left
-
-
-def _product(cursor: Cursor) -> Node:
-    left = _operand(cursor)
-    while cursor.token.kind == "contract":
-        cursor.count_operator()
-        symbol = cursor.advance()
-        cursor.skip_newlines()
-        right = _operand(cursor)
-        span = cursor.span_from(left.span.start)
-        left = BinaryNode("contract", left, right, symbol.over, symbol.text[0], span, symbol.start)
+        left = BinaryNode(symbol.kind, left, right, symbol.over, symbol.text[0], span, symbol.start)
     return left
 
 

@@ -20,7 +20,7 @@ from roofline.errors import InputError
 from roofline.ops.convolution import Window
 from roofline.programs.pytorch.price_tables import FUNCTIONS, OPTIMIZERS, REDUCTIONS
 from roofline.programs.pytorch.registry import UNTOLD, Call, TensorOperand, operands_in
-from roofline.programs.pytorch.rules.sequences import recurrence_of
+from roofline.programs.pytorch.rules.sequences import broadcast, recurrence_of
 from roofline.sizes import ceil_div
 from roofline.work import Tensor
 
@@ -168,13 +168,11 @@ def _given(call: Call, *places: int) -> list[TensorOperand]:
 
 
 def _broadcast(shapes: Sequence[Sequence[int]]) -> tuple[int, ...]:
-    """The shape that operands have together: sizes stand from the last, and a 1 is repeated as often as needed."""
-    rank = max(map(len, shapes))
-    columns = zip(*[(*[1] * (rank - len(shape)), *shape) for shape in shapes], strict=True)
-    sizes = [{size for size in column if size != 1} for column in columns]
-    if any(len(found) > 1 for found in sizes):
+    """The shape that operands have together; an error where they have none."""
+    found: tuple[int, ...] = broadcast(*shapes)
+    if any(n not in (1, wide) for shape in shapes for n, wide in zip(shape[::-1], found[::-1], strict=False)):
         raise InputError("shapes that do not broadcast")
-    return tuple(found.pop() if found else 1 for found in sizes)
+    return found
 
 
 def _widest(operands: Sequence[TensorOperand]) -> str:

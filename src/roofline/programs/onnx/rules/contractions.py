@@ -183,20 +183,10 @@ def _attend(
 ) -> Op:
     mask, length = mask_of(sizes, causal, window), sizes.kept + sizes.T
     apart = is_plain and is_zero(sizes.kept) and len({tensor.ident for tensor in call.read(0, 1, 2)}) == 3
-    return pricing.attention(
-        call.name,
-        reads,
-        call.writes,
-        batch=sizes.batch,
-        heads=sizes.heads,
-        kv_heads=sizes.kv_heads,
-        q_length=sizes.S,
-        kv_length=length,
-        head_size=sizes.H,
-        v_head_size=sizes.V,
-        pairs=sizes.batch * sizes.heads * mask.pairs(sizes.S, length),
-        keys=mask.keys(sizes.S, length) if apart else None,
-    )
+    facts = {"batch": sizes.batch, "heads": sizes.heads, "kv_heads": sizes.kv_heads, "q_length": sizes.S}
+    facts |= {"kv_length": length, "head_size": sizes.H, "v_head_size": sizes.V}
+    keys, pairs = mask.keys(sizes.S, length) if apart else None, sizes.batch * sizes.heads * mask.pairs(sizes.S, length)
+    return pricing.attention(call.name, reads, call.writes, **facts, pairs=pairs, keys=keys)
 
 
 @rule("Attention")
