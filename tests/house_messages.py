@@ -162,6 +162,6 @@ WITHOUT_WORDS: dict[str, tuple[str, ...]] = {
     "programs.rule_table.stated": ("how often this while loop runs depends on its data; say trips=10",),
     "programs.pytorch.recorder._refused": ("fails: a and b must have same",),
     "programs.pytorch.registry.tensors": (_ROWS,),
-    "programs.pytorch.result_shapes._resampled": (_ROWS,),
+    "programs.pytorch.profiled_results._resampled": (_ROWS,),
     "quantity._parse_text": ("--price: '2 W' is a power",),
 }  # fmt: skip

@@ -12,7 +12,7 @@ from roofline.measurement import read_profile
 from roofline.measurement.profiles.nsight import TIME
 from roofline.measurement.profiles.torch_profiler import ProfiledCall, price_profiled_call
 from roofline.measurement.runs import AROUND
-from roofline.programs.pytorch.result_shapes import known_operations
+from roofline.programs.pytorch.profiled_results import known_operations
 
 
 def call(name, ts, dur, dims, kinds=None, values=(), **more):

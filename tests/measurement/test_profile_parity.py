@@ -14,7 +14,7 @@ from roofline.measurement import read_profile
 from roofline.measurement.profiles.torch_profiler import ProfiledCall, price_profiled_call
 from roofline.programs import trace
 from roofline.programs.pytorch.price_tables import FUNCTIONS
-from roofline.programs.pytorch.result_shapes import SIGNATURES, known_operations
+from roofline.programs.pytorch.profiled_results import SIGNATURES, known_operations
 
 torch = pytest.importorskip("torch")
 aten = torch.ops.aten

@@ -33,8 +33,8 @@ from roofline.bounds.traffic import traffic
 from roofline.errors import InputError
 from roofline.files import read_json
 from roofline.measurement.runs import AROUND, Measured, Profile, not_of_torch
+from roofline.programs.pytorch.profiled_results import SIGNATURES, with_results
 from roofline.programs.pytorch.registry import UNTOLD, Call, TensorOperand, load, price
-from roofline.programs.pytorch.result_shapes import SIGNATURES, with_results
 from roofline.progress import counted
 from roofline.quantity import whole_number
 from roofline.work import Op, Tensor, Work
