@@ -64,7 +64,8 @@ for _picture in (Path(__file__).parent / "images").glob("*.svg"):
 _REPORT = re.compile(r"^\$ roofline (.+ -o \S+\.html)$", re.MULTILINE)
 (_made / "course").mkdir(exist_ok=True)
 with chdir(_made / "course"):
-    for _page in sorted((Path(__file__).parent / "course").glob("*.md")):
+    # a build that only checks the pages leaves them to the tests, which run the same commands
+    for _page in () if tags.has("check") else sorted((Path(__file__).parent / "course").glob("*.md")):  # noqa: F821
         for _asked in _REPORT.findall(_page.read_text(encoding="utf-8")):
             main(shlex.split(_asked))
 

@@ -247,9 +247,9 @@ def pictures_of_both_themes(app: Any, doctree: nodes.document) -> None:
             image.replace_self(nodes.reference("", "", image.deepcopy(), refuri=f"{up}_images/{name}"))
     for image in (each for each in doctree.findall(nodes.image) if each["uri"].endswith(".svg")):
         link, name = image.parent, Path(image["uri"]).name
-        image["classes"].append("only-light")
+        link["classes"].append("only-light")
         target = f"{up}dark/{name}" if "_images/" in link["refuri"] else link["refuri"]
-        said = f'<img alt="{escape(image.get("alt", ""))}" class="only-dark" src="{up}dark/{name}">'
+        said = f'<img alt="{escape(image.get("alt", ""))}" src="{up}dark/{name}">'
         dark = nodes.raw("", f'<a class="only-dark" href="{target}">{said}</a>', format="html")
         link.parent.insert(link.parent.index(link) + 1, dark)
 

@@ -22,11 +22,11 @@ from roofline.charts.bars import bars_chart
 from roofline.charts.chart import SMALLEST
 from roofline.charts.drawing import DASHES, THEMES, contrast, drawn_layout, text_width
 from roofline.charts.layout import MARKER
-from roofline.charts.model_charts import front_chart
-from roofline.charts.placement import Box
+from roofline.charts.model_charts import front_chart, serving_roofline
+from roofline.charts.placement import Box, Segments
 from roofline.charts.text import SMALL, TITLE, wrap
 from roofline.errors import InputError
-from roofline.models import latency_throughput
+from roofline.models import latency_throughput, serve
 
 SIZES = [(600, 400), (720, 480), (1200, 720)]
 
@@ -360,3 +360,10 @@ def test_a_front_of_more_curves_than_can_be_told_apart_is_an_error():
 def test_a_region_without_room_for_its_label_has_it_in_the_key():
     found = drawn_layout(plot("bf16[512, 8192] @ bf16[8192, 8192]", on="v5e", bandwidths=("8.1e11 B/s", "8.2e11 B/s")))
     assert "memory-bound at 810 GB/s only" in [text.lines[0] for text in found.around]
+
+
+def test_the_lines_that_join_labels_to_their_points_do_not_cross():
+    found = serve("llama-3-70b", on="h200:8", tensor=8, batch=8, prompt=1024, context=4096)
+    leaders = [text.leader for text in drawn_layout(serving_roofline(found).with_width(600)).labels if text.leader]
+    assert len(leaders) > 1
+    assert not any(Segments(leaders).cross(leader).any() for leader in leaders)

@@ -143,6 +143,13 @@ class Segments:
         self.ends = ((ends[:, 0], ends[:, 1]), (ends[:, 2], ends[:, 3]))
         self.length = np.hypot(ends[:, 2] - ends[:, 0], ends[:, 3] - ends[:, 1])
 
+    def part(self, span: slice) -> Segments:
+        """Some of them, one after another."""
+        found = Segments([])
+        found.ends = tuple((x[span], y[span]) for x, y in self.ends)  # type: ignore[assignment]
+        found.length = self.length[span]
+        return found
+
     def cross(self, line: Segment) -> Any:
         """Whether each crosses the line; one that only starts on it does not."""
         return self._apart(line, self.ends, math.dist(*line)) & self._apart(self.ends, line, self.length)
@@ -161,6 +168,9 @@ class Segments:
 OVERLAP_COST = 10_000.0
 CROSSING_COST = 60.0
 LEADER_CROSSING_COST = 25.0
+
+#: What it costs that two leaders cross: each label would seem to be the other's.
+LEADERS_CROSSING_COST = 100.0
 
 #: Pixels between places along a line.
 ALONG = 12.0
@@ -232,9 +242,10 @@ class _Board:
         everything = [place for options in places for place in options]
         self._own = np.array([cost for _, cost in everything], dtype=float)
         self._boxes = Boxes.of([candidate.box.grown(_BESIDE, _MARGIN) for candidate, _ in everything])
-        leaders = [(i, segment_box(c.leader)) for i, (c, _) in enumerate(everything) if c.leader is not None]
+        leaders = [(i, c.leader) for i, (c, _) in enumerate(everything) if c.leader is not None]
         self._having = np.array([i for i, _ in leaders], dtype=int)
-        self._leaders = Boxes.of([box for _, box in leaders])
+        self._leaders = Boxes.of([segment_box(leader) for _, leader in leaders])
+        self._segments = Segments([leader for _, leader in leaders])
         self._lines = [slice(*pair) for pair in pairwise(np.searchsorted(self._having, ends))]
         self._caused: list[Any] = [np.zeros(len(everything))] * len(places)
         self._disturbed = np.zeros(len(everything))
@@ -296,6 +307,8 @@ class _Board:
         cost[self._having[lines] - span.start] += LEADER_CROSSING_COST * self._leaders.part(lines).overlap(far.box)
         if far.leader is not None:
             cost += LEADER_CROSSING_COST * boxes.overlap(segment_box(far.leader))
+            crossing = self._segments.part(lines).cross(far.leader)
+            cost[self._having[lines] - span.start] += LEADERS_CROSSING_COST * crossing
         return cost
 
 
