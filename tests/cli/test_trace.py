@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
@@ -253,3 +254,12 @@ def test_the_source_of_every_figure(capsys, model):
     assert "  dram 484 GB/s  [" in shown
     assert main(words) == 2
     assert "prints the sources of a machine's figures; name one (--on h100)" in capsys.readouterr().err
+
+
+def test_the_time_at_best_stands_before_the_modules(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    path = tmp_path / "model.py"
+    path.write_text("from torch import nn\n\ndef build():\n    return nn.Linear(64, 64)\n", encoding="utf-8")
+    assert main(["trace", f"{path}:build", "--input", "fp32[8, 64]", "--on", "h100"]) == 0
+    text = capsys.readouterr().out
+    assert text.index("at best ") < text.index("parameters")
+    assert ", memory-bound (hbm), on NVIDIA H100" in text.splitlines()[2]

@@ -246,7 +246,8 @@ class Communication(Comparable):
     def sections(self) -> Iterator[Section]:
         """The time on the network, every algorithm that fits, and what was assumed."""
         bound = self.bound
-        yield from (Headline(bound.expression, f"on {bound.target}"), BLANK)
+        size = "" if is_symbol(self.nbytes) else f"of {format_amount(self.nbytes, 'B')}, "
+        yield from (Headline(bound.expression, f"{size}on {bound.target}"), BLANK)
         time = format_amount(self.time, "s")
         expected = [] if bound.expectation is None else [bound.expectation.in_words()]
         if bound.measured is not None:

@@ -201,10 +201,18 @@ def _traced(program: str, frontend: str | None, inputs: Sequence[str], given: di
 
 
 def _operations(traced: Any, flat: bool, depth: int | None, convention: str, bound: Any) -> Iterator[Section]:
-    """The operations, as a tree of modules or one below the other, and how many FLOPs another convention counts."""
-    from roofline.sections import Sentences
+    """The time at best; the operations, as a tree of modules or a list; how many FLOPs another convention counts."""
+    from roofline.quantity import format_amount
+    from roofline.sections import BLANK, Sentences
+    from roofline.sizes import is_symbol
 
-    yield from traced.operation_sections() if flat else traced.sections(depth, bound)
+    first, *rest = traced.operation_sections() if flat else traced.sections(depth, bound)
+    yield first
+    if bound is not None and not is_symbol(bound.lower):
+        time = f"at best {format_amount(bound.lower, 's')}, {bound.kind} ({bound.bound_by})"
+        yield from (BLANK, *([] if bound.footprint is None else bound.footprint.misfit()))
+        yield Sentences([f"{time}, on {bound.target}"])
+    yield from rest
     if convention != "flops":
         from roofline.ops.counting import CONVENTIONS
 

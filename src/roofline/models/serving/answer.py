@@ -389,11 +389,12 @@ def _phase_in_words(name: str, phase: Bound, found: Serving) -> Iterator[Section
     ]
     flips = found.compute_bound_from() if name == "decode" else None
     if flips is not None:
-        whole = "at no batch" if flips["whole"] is None else f"from batch {flips['whole']:,}"
+        grows = "keys and values grow" if found.memory.parts.get("kv") else "what a sequence keeps grows"
+        whole = f"at no batch: {grows} with it" if flips["whole"] is None else f"from batch {flips['whole']:,}"
         alone = "at none" if flips["matrices"] is None else f"from {flips['matrices']:,}"
         full = found.full_from()
         memory = f"; memory is full from about batch {full:,}" if full and found.memory.fits else ""
-        lines.append(f"compute-bound {whole} at this context; the matrices alone {alone}{memory}")
+        lines.append(f"compute-bound {whole}; the matrices alone {alone}{memory}")
     yield Sentences(lines, indent=4)
 
 
