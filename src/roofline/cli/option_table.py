@@ -188,9 +188,9 @@ GROUPS: dict[str, tuple[OptionRow | str, ...]] = {
         "density",
     ),
     "formats": (
-        _row("--weights", "DTYPE", MEANINGS["weights"], "dtype"),
-        _row("--activations", "DTYPE", MEANINGS["activations"], "dtype"),
-        _row("--kv", "DTYPE", MEANINGS["kv"], "dtype"),
+        _row("--weights", "DTYPE[,…]", MEANINGS["weights"], "dtype"),
+        _row("--activations", "DTYPE[,…]", MEANINGS["activations"], "dtype"),
+        _row("--kv", "DTYPE[,…]", MEANINGS["kv"], "dtype"),
         _row("--dtype", "DTYPE", MEANINGS["dtype"], "dtype"),
         "compute",
         _row("--dispatch", "DTYPE", MEANINGS["dispatch"], "dtype"),
