@@ -89,3 +89,16 @@ def test_over_keys_and_values_in_fp8_attention_multiplies_in_fp8() -> None:
     assert formats(kv="fp8", compute="bf16") == formats(kv="int8") == formats() == {"bf16"}
     said = list(serve_bound("llama-3-8b", "prefill", on="h100", prompt=64, kv="fp8").assumptions)
     assert "keys and values in fp8 are multiplied in fp8, with queries cast to it, as vLLM and TensorRT-LLM do" in said
+
+
+def test_windows_over_latents() -> None:
+    """A layer with a window of 8 keeps 8 latents, others all of them and their index keys (16 wide)."""
+    model = load(TINY["dots3_note_text"])
+    each = (20 + 8) + 16
+    assert model.kv_bytes_per_token("bf16") == 2 * (2 * each + 28 + 8)
+    assert model.cache_bytes(100, dtype="bf16") == 2 * (100 * 2 * each + 8 * (28 + 8))
+
+
+def test_indexers_that_take_a_choice_over_keep_no_keys() -> None:
+    model = load(TINY["hy_v4"])
+    assert model.kv_bytes_per_token("bf16") == 2 * (3 * (20 + 8) + 2 * 16)

@@ -63,6 +63,7 @@ def test_forward_and_backward_is_three_times_forward() -> None:
 T, ONE = 2 * 21, 2
 # an indexer's weighted sum over its 2 heads is a product there, vector arithmetic here; 3 layers
 INDEXER = (3 * 2 * T * 2 * 21, 3 * 2 * ONE * 2 * 22)
+INDEXER_OF_2 = (2 * 2 * T * 2 * 21, 2 * 2 * ONE * 2 * 22)
 # the convolution of one step computes two positions and uses one; recurrences run as chunks in prefill
 DELTA = (None, 2 * (2 * 2 * 4 * (2 * 2 * 8 + 4 * 12) * 2))
 # Mamba-2 of 8 heads of 16, 2 groups, a state of 10: the convolution, and state · C as a product, each layer
@@ -95,6 +96,11 @@ EXPLAINED: dict[str, tuple[int | None, int]] = {
     "lfm2_moe": SHORT,
     # its cache is not cut to the window of 8: 14 keys masked in 2 layers
     "gpt_neo": (0, 2 * ONE * 4 * 14 * 2 * (16 + 16)),
+    "bailing_hybrid": (None, 2 * (2 * 2 * 4 * (3 * 4 * 8) * 2)),
+    "olmo_hybrid": (None, 2 * (2 * 2 * 4 * (2 * 4 * 8 + 4 * 12) * 2)),
+    "axk2": INDEXER,
+    "hy_v4": INDEXER_OF_2,
+    "dots3_note_text": INDEXER_OF_2,
     "glm_moe_dsa": INDEXER,
     "deepseek_v32": INDEXER,
     "qwen3_5_text": DELTA,
@@ -113,7 +119,7 @@ EXPLAINED: dict[str, tuple[int | None, int]] = {
     "deepseek_v4": (8 * 2 * T * 16 * 64, 8 * 2 * ONE * 16 * 64 + 2 * 3 * ONE * 4 * 2 * (32 + 32)),
 }
 #: Models whose keys are selected by masking there, so that all of them count.
-MASKED = ("glm_moe_dsa", "deepseek_v32")
+MASKED = ("glm_moe_dsa", "deepseek_v32", "axk2", "hy_v4")
 
 
 @for_each("name", sorted(TINY))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tests.models.small import small
+from tests.models.tiny_latest import LATEST
 from tests.models.tiny_listed import LISTED
 from tests.models.tiny_more import MORE
 from tests.models.tiny_newer import NEWER
@@ -223,5 +224,6 @@ TINY: dict[str, dict[str, Any]] = {
     ),
     **MORE,
     **NEWER,
+    **LATEST,
     **LISTED,
 }

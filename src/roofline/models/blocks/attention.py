@@ -34,7 +34,8 @@ class Attention(Block):
         ``window``        keys that a query sees, itself included; half to each side where not ``causal``
         ``chunk``         length of the parts of a sequence that see only themselves
         ``gate``          a sigmoid that multiplies the result: ``head`` (one number a head), ``full`` (its own matrix)
-                          or ``query`` (the second half of the query's matrix)
+                          or ``query`` (the second half of the query's matrix); ``gate_bias``: one number a head is
+                          added to it
         ``shared_kv``     values are made with the keys' matrix
         ``shares_kv_as``  name under which later layers find keys and values; ``reads_kv_of``: the name of an earlier
                           layer's keys and values that it attends to
@@ -59,6 +60,7 @@ class Attention(Block):
     chunk: int | None = None
     sinks: bool = False
     gate: str | None = None
+    gate_bias: bool = False
     shared_kv: bool = False
     rotary: int = 0
     causal: bool = True
@@ -98,6 +100,8 @@ class Attention(Block):
             found.append(Weight("sinks", (self.heads,), "other"))
         if self.gate in ("head", "full"):
             found.append(Weight("g_proj", (self.heads * (1 if self.gate == "head" else self.value), self.inputs)))
+            if self.gate_bias:
+                found.append(Weight("g_proj.bias", (self.heads,), "bias"))
         if self.indexer is not None:
             s = self.indexer
             found += [

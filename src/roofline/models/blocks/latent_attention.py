@@ -27,7 +27,10 @@ from roofline.work import Tensor
 class LatentAttention(Block):
     """``heads`` heads; ``query_rank`` (0: none) and ``rank`` are the latents' widths, ``nope`` + ``rotary`` a key's.
 
-    ``rotates`` says that the second part of a key is rotated; ``gate`` that a sigmoid multiplies the result.
+    ``rotates`` says that the second part of a key is rotated, ``key_norm`` that it is normalised before. ``gate`` is a
+    sigmoid that multiplies the result: ``full`` (its own matrix), ``head`` (one number a head) or ``query`` (of one
+    matrix with the queries, over their latents before and after the norm). ``window`` counts the keys that a query
+    sees, itself included.
 
     ::
 
@@ -50,15 +53,20 @@ class LatentAttention(Block):
     bias: bool = False
     indexer: Indexer | None = None
     rotates: bool = True
-    gate: bool = False
+    gate: str | None = None
+    key_norm: bool = False
+    window: int | None = None
+    sinks: bool = False
 
     def weights(self) -> tuple[Weight, ...]:
         n, key = self.heads, self.nope + self.rotary
         if self.query_rank:
+            both = self.gate == "query"
+            made = (n * (key + self.value), 2 * self.query_rank) if both else (n * key, self.query_rank)
             found = [
                 Weight("q_a_proj", (self.query_rank, self.inputs)),
                 Weight("q_a_layernorm", (self.query_rank,), "norm"),
-                Weight("q_b_proj", (n * key, self.query_rank)),
+                Weight("q_gate_proj" if both else "q_b_proj", made),
             ]
         else:
             found = [Weight("q_proj", (n * key, self.inputs))]
@@ -68,8 +76,12 @@ class LatentAttention(Block):
             Weight("kv_b_proj", (n * (self.nope + self.value), self.rank)),
             Weight("o_proj", (self.inputs, n * self.value)),
         ]
-        if self.gate:
-            found.append(Weight("g_proj", (n * self.value, self.inputs)))
+        if self.gate in ("full", "head"):
+            found.append(Weight("g_proj", (n * (self.value if self.gate == "full" else 1), self.inputs)))
+        if self.key_norm:
+            found.append(Weight("k_rope_only_layernorm", (self.rotary,), "norm"))
+        if self.sinks:
+            found.append(Weight("sinks", (n,), "other"))
         if self.bias:
             names = ("q_a_proj", "kv_a_proj_with_mqa", "o_proj")
             found += [Weight(f"{w.name}.bias", w.shape[:1], "bias") for w in found if w.name in names]
@@ -91,21 +103,29 @@ class LatentAttention(Block):
         return index_keys(self.indexer)
 
     def cache(self, length: Size) -> tuple[Cached, ...]:
-        return Cached("latents", length * (self.rank + self.rotary)), *index_keys(self.indexer, length)
+        kept = length if self.window is None else minimum(length, self.window)
+        return Cached("latents", kept * (self.rank + self.rotary)), *index_keys(self.indexer, length)
 
     def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
         step = builder.step
         tokens = step.tokens
-        narrow = x
+        narrow, gate = x, None
         if self.query_rank:
-            narrow = builder.linear("q_a_proj", x, tokens)
-            narrow = builder.norm("rms_norm", narrow, "q_a_layernorm", tokens, self.query_rank)
-            q = builder.linear("q_b_proj", narrow, tokens)
+            wide = builder.linear("q_a_proj", x, tokens)
+            narrow = builder.norm("rms_norm", wide, "q_a_layernorm", tokens, self.query_rank)
+            if self.gate == "query":
+                q = builder.linear("q_gate_proj", replace(narrow, dims=(tokens, 2 * self.query_rank)), tokens)
+                gate = replace(q, dims=(tokens, self.heads * self.value))
+                q = replace(q, dims=(tokens, self.heads * (self.nope + self.rotary)))
+            else:
+                q = builder.linear("q_b_proj", narrow, tokens)
         else:
             q = builder.linear("q_proj", x, tokens)
         if self.rotates:
             q = rotate(builder, q, "q_rope", tokens, self.heads, self.rotary)
         latent = builder.linear("kv_a_proj_with_mqa", x, tokens)
+        if self.key_norm:
+            latent = builder.norm("rms_norm", latent, "k_rope_only_layernorm", tokens, self.rotary)
         latent = builder.norm("rms_norm", latent, "kv_a_layernorm", tokens, self.rank)
         latent = replace(latent, dims=(tokens, self.rank + self.rotary))
         latent = builder.write_to_cache(
@@ -113,10 +133,11 @@ class LatentAttention(Block):
         )
         if self.indexer is not None and not self.indexer.shared:
             self._select(builder, x, narrow, self.indexer)
-        read = [latent, *self._cached(builder)]
+        read = [latent, *self._cached(builder), *builder.read_weights("sinks")]
         out = (self._absorbed if step.absorbed else self._expanded)(builder, q, read, builder.weights["kv_b_proj"])
         if self.gate:
-            opened = builder.elementwise("sigmoid", (builder.linear("g_proj", x, tokens),), "gate")
+            gate = builder.linear("g_proj", x, tokens) if gate is None else gate
+            opened = builder.elementwise("sigmoid", (gate,), "gate")
             out = builder.elementwise("multiply", (out, opened), "gated", like=out)
         return builder.linear("o_proj", out, tokens)
 
@@ -124,12 +145,16 @@ class LatentAttention(Block):
         step = builder.step
         if is_zero(step.past):
             return []
-        seen = step.past
+        seen = self._seen(builder)
         if self.indexer is not None and step.absorbed:
             seen = minimum(step.past, step.new * self.indexer.top_k - 1)
         width = self.rank + self.rotary
         dims = (step.attended, step.past, width)
         return [Tensor(builder.path("cache", "latents"), dims, step.kv, "kv", touched=step.attended * seen * width)]
+
+    def _seen(self, builder: OperationBuilder) -> Size:
+        past = builder.step.past
+        return past if self.window is None else minimum(past, self.window - 1)
 
     def _pairs(self, builder: OperationBuilder) -> Size:
         step = builder.step
@@ -137,12 +162,12 @@ class LatentAttention(Block):
             return step.new * step.length
         if self.indexer is not None:
             return selected_pairs(step.new, step.length, self.indexer.top_k)
-        return CAUSAL.pairs(step.new, step.length)
+        return (CAUSAL if self.window is None else sliding_window(self.window)).pairs(step.new, step.length)
 
     def _expanded(self, builder: OperationBuilder, q: Tensor, read: list[Tensor], kv_b: Weight) -> Tensor:
         step = builder.step
         # latents are passed between chips that share a sequence, so each makes keys and values of all
-        rows = (step.batch if step.ring else step.attended) * step.length
+        rows = (step.batch if step.ring else step.attended) * (self._seen(builder) + step.new)
         made = builder.linear(kv_b, read[0], rows)
         op = builder.ops[-1]
         role = "expand" if read[1:] else op.role

@@ -204,8 +204,8 @@ class Mamba2(Block):
 class KimiDeltaAttention(Block):
     """Kimi delta attention: a delta net whose state decays by one number for each channel of its keys.
 
-    ``heads`` states of ``head`` x ``head``; decay and gate are made of the hidden state over ``head`` numbers, the gate
-    by one matrix where ``full_gate`` (Kimi K3).
+    ``heads`` states of ``head`` x ``head``; decay and gate are made of the hidden state over ``head`` numbers, each by
+    one matrix where ``full_decay`` (Ling 3) and ``full_gate`` (Kimi K3).
 
     Source: Kimi Linear technical report, arXiv:2510.26692; projections as in the transformers implementation.
     """
@@ -217,6 +217,7 @@ class KimiDeltaAttention(Block):
     kernel: int
     state: str = "fp32"
     full_gate: bool = False
+    full_decay: bool = False
 
     @property
     def inner(self) -> int:
@@ -228,8 +229,11 @@ class KimiDeltaAttention(Block):
         return (
             *(Weight(f"{name}_proj", square) for name in "qkv"),
             Weight("conv1d", (3 * self.inner, 1, self.kernel), "other"),
-            Weight("f_a_proj", narrow),
-            Weight("f_b_proj", wide),
+            *(
+                [Weight("f_proj", square)]
+                if self.full_decay
+                else [Weight("f_a_proj", narrow), Weight("f_b_proj", wide)]
+            ),
             Weight("b_proj", (self.heads, self.inputs), "other"),
             Weight("dt_bias", (self.inner,), "other"),
             Weight("A_log", (self.heads,), "other"),
@@ -244,18 +248,19 @@ class KimiDeltaAttention(Block):
     def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
         tokens = builder.step.tokens
 
-        def narrowed(letter: str) -> Tensor:
+        def made(letter: str, whole: bool) -> Tensor:
+            if whole:
+                return builder.linear(f"{letter}_proj", x, tokens)
             return builder.linear(f"{letter}_b_proj", builder.linear(f"{letter}_a_proj", x, tokens), tokens)
 
         parts = [builder.linear(f"{name}_proj", x, tokens) for name in "qkv"]
         mixed = convolve(builder, parts, 3 * self.inner, self.kernel)
-        decay = narrowed("f")
+        decay = made("f", self.full_decay)
         beta = builder.linear("b_proj", x, tokens)
         small = builder.read_weights("dt_bias", "A_log")
         out = recur(builder, [mixed, beta, decay, *small], self.heads, self.head, self.head, 3, self.state)
         out = builder.norm("rms_norm", out, "o_norm", tokens * self.heads, self.head)
-        opened = builder.linear("g_proj", x, tokens) if self.full_gate else narrowed("g")
-        gate = builder.elementwise("sigmoid", (opened,), "gate")
+        gate = builder.elementwise("sigmoid", (made("g", self.full_gate),), "gate")
         out = builder.elementwise("multiply", (gate, out), "gated", like=gate)
         return builder.linear("o_proj", out, tokens)
 

@@ -17,7 +17,8 @@ from roofline.work import Tensor
 class Norm(Block):
     """RMS or layer norm over the hidden state; ``restarts`` makes its result the residual stream (post-norm).
 
-    ``scaled`` says whether it has a scale.
+    ``scaled`` says whether it has a scale. With a ``gate_rank`` a sigmoid multiplies the result, made of it by two
+    matrices with a SiLU between.
     """
 
     runs_whole: ClassVar[bool] = True
@@ -26,15 +27,26 @@ class Norm(Block):
     shift: bool = False
     restarts: bool = False
     scaled: bool = True
+    gate_rank: int = 0
 
     def weights(self) -> tuple[Weight, ...]:
         if not self.scaled:
             return ()
-        scale = (Weight("", (self.width,), "norm"),)
-        return (*scale, Weight("bias", (self.width,), "norm")) if self.shift else scale
+        found = [Weight("", (self.width,), "norm")]
+        if self.shift:
+            found.append(Weight("bias", (self.width,), "norm"))
+        if self.gate_rank:
+            shape = (self.gate_rank, self.width)
+            found += [Weight("mlp.fc1", shape), Weight("mlp.fc2", shape[::-1])]
+        return tuple(found)
 
     def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
-        out = builder.norm(self.function, x, "", x.dims[0], self.width)
+        rows = x.dims[0]
+        out = builder.norm(self.function, x, "", rows, self.width)
+        if self.gate_rank:
+            narrow = builder.elementwise("silu", (builder.linear("mlp.fc1", out, rows),), "mlp.act")
+            gate = builder.elementwise("sigmoid", (builder.linear("mlp.fc2", narrow, rows),), "mlp.gate")
+            out = builder.elementwise("multiply", (out, gate), "gated", like=out)
         if self.restarts:
             builder.stream = out
         return out

@@ -51,17 +51,18 @@ class CopyToStreams(StreamBlock):
 class CollapseStreams(StreamBlock):
     """Compute the mixing weights from all streams and collapse them into a block's input.
 
-    ``outputs`` are the weights for each token: n before the block, n after it, n·n between streams (n alone at the end
-    of the model). They are kept in fp32 and multiplied as tf32, which matrix units take.
+    ``outputs`` are the weights for each token: n before the block, n after it, n·n between streams where ``mixed`` (n
+    alone at the end of the model). They are kept in fp32 and multiplied as tf32, which matrix units take.
     """
 
     last: bool = False
+    mixed: bool = True
 
     def weights(self) -> tuple[Weight, ...]:
         n = self.streams
-        rows = n if self.last else (2 + n) * n
+        rows = n if self.last else (2 + n * self.mixed) * n
         names = ("hc_fn", "hc_base", "hc_scale") if self.last else ("fn", "base", "scale")
-        shapes = ((rows, n * self.width), (rows,), (1 if self.last else 3,))
+        shapes = ((rows, n * self.width), (rows,), (1 if self.last else 2 + self.mixed,))
         return tuple(Weight(name, shape, "other", "fp32") for name, shape in zip(names, shapes, strict=True))
 
     def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
@@ -78,13 +79,15 @@ class CollapseStreams(StreamBlock):
 
 @dataclass(frozen=True, slots=True)
 class ExpandStreams(StreamBlock):
-    """Add a block's result to every stream, the streams mixed by an n x n matrix of the token's own."""
+    """Add a block's result to every stream; where ``mixed``, an n x n matrix of the token's own mixes the streams."""
+
+    mixed: bool = True
 
     def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
         before = builder.stream
         out = builder.output("mix", *before.dims)
         elements: Size = before.elements
-        flops = 2 * elements * self.streams + 2 * elements
+        flops = 2 * elements * ((self.streams if self.mixed else 0) + 1)
         builder.stream = builder.vector("elementwise", (x, before), out, "mix", flops=flops, elements=elements)
         return builder.stream
 

@@ -481,6 +481,11 @@ def _restarted(norm: MakeNorm, names: Sequence[str], mixer: Block, feed: Block) 
     return norm(names[0], restarts=True), mixer, _ADD[0], norm(names[1], restarts=True), feed, _ADD[1]
 
 
+def _after_attention(norm: MakeNorm, names: Sequence[str], mixer: Block, feed: Block) -> tuple[Block, ...]:
+    """Norms after the blocks of layers that attend, before those of recurrent ones (OLMo Hybrid)."""
+    return (_after if isinstance(mixer, Attention) else _before)(norm, names, mixer, feed)
+
+
 def _residual_mlp(norm: MakeNorm, names: Sequence[str], mixer: Block, feed: Block) -> tuple[Block, ...]:
     """Experts beside an MLP as wide as the model (Arctic); a layer without experts has no such MLP.
 
@@ -499,6 +504,7 @@ def _residual_mlp(norm: MakeNorm, names: Sequence[str], mixer: Block, feed: Bloc
 ORDERS: Mapping[str, Callable[[MakeNorm, Sequence[str], Block, Block], tuple[Block, ...]]] = {
     "before": _before,
     "after": _after,
+    "after attention": _after_attention,
     "around": _around,
     "behind": _behind,
     "beside": _beside,

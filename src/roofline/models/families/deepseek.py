@@ -16,7 +16,15 @@ from roofline.models.blocks.residual_streams import AttentionResidual, CollapseS
 from roofline.models.description import Block, Layer, Model
 from roofline.models.families import family
 from roofline.models.families.decoder import Decoder, Routing, add, after_first, read
-from roofline.models.families.parts import DecoderSizes, activation, build_model, expert_layers, layer_types, prediction
+from roofline.models.families.parts import (
+    DecoderSizes,
+    activation,
+    build_model,
+    by_layer,
+    expert_layers,
+    layer_types,
+    prediction,
+)
 from roofline.models.fields import Fields, divide_evenly
 
 # latent attention
@@ -56,9 +64,9 @@ def _indexers(fields: Fields, layers: int) -> list[Indexer | None]:
     return [Indexer(*made, shared=kind == "shared") for kind in kinds[:layers]]
 
 
+_ROUTING = Routing(scored=("scoring_func", "softmax"), limited=True, layers=expert_layers)
 _DEEPSEEK = Decoder(
-    prepare=_latent_sizes, mixer=_latent,
-    routing=Routing(scored=("scoring_func", "softmax"), limited=True, layers=expert_layers),
+    prepare=_latent_sizes, mixer=_latent, routing=_ROUTING,
     predicts=("num_nextn_predict_layers",), predicted="full",
 )  # fmt: skip
 
@@ -100,7 +108,7 @@ def _kimi_mixer(fields: Fields, shape: DecoderSizes, kind: str, number: int, att
     if kind == "linear":
         whole = section is not None and section.flag("use_full_rank_gate", False)
         return KimiDeltaAttention("self_attn", shape.width, heads, head, kernel, full_gate=whole)
-    gate = fields.flag("mla_use_output_gate", False)
+    gate = "full" if fields.flag("mla_use_output_gate", False) else None
     return replace(_latent(fields, shape, kind, number, attention), indexer=None, rotates=False, gate=gate)
 
 
@@ -156,6 +164,126 @@ add({
         norms=("input_layernorm", "post_attention_layernorm", "mlp.post_mlp_layernorm"),
     ),
     "minicpm3": replace(_TIED, prepare=_minicpm), "youtu": _TIED,
+})  # fmt: skip
+
+# A.X K2: gates on norms and of queries; Hy4: residual streams; Dots 3: windows over latents; Ling 3: delta attention
+
+
+def _gated(gate: str, **more: Any) -> Any:
+    def mixer(fields: Fields, shape: DecoderSizes, kind: str, number: int, attention: Block) -> Block:
+        return replace(_latent(fields, shape, kind, number, attention), gate=gate, **more)
+
+    return mixer
+
+
+def _hy_indexers(fields: Fields) -> Fields:
+    """The first two layers and each fourth after them select keys themselves where nothing is listed."""
+    return _latent_sizes(fields.with_values(index_topk_freq=fields.size("index_topk_freq", default=4)))
+
+
+_AXK2 = replace(
+    _DEEPSEEK, mixer=_gated("query"), routing=replace(_ROUTING, scored="sigmoid", layers=after_first(1))
+)  # fmt: skip
+_HY = replace(_AXK2, prepare=_hy_indexers, mixer=_gated("full", sinks=True))
+
+
+@family("axk2")
+def read_axk2(fields: Fields) -> Model:
+    """Read A.X K2: all norms of its layers have a gate, but that before a dense MLP."""
+    rank = fields.size("gated_norm_rank")
+
+    def changed(layer: Layer) -> Layer:
+        plain = "post_attention_layernorm" if any(isinstance(block, Mlp) for block in layer.blocks) else ""
+        return Layer(tuple(
+            replace(block, gate_rank=rank) if isinstance(block, Norm) and block.name != plain else block
+            for block in layer.blocks
+        ))  # fmt: skip
+
+    return read(_AXK2, fields).with_layers(changed)
+
+
+@family("hy_v4")
+def read_hy(fields: Fields) -> Model:
+    """Read Hy4: blocks of DeepSeek-V3.2 with gates and sinks, between several residual streams that do not mix."""
+    model, streams = read(_HY, fields), fields.size("hc_mult")
+
+    def changed(layer: Layer) -> Layer:
+        blocks: list[Block] = []
+        for block in layer.blocks:
+            name = "attn_hc" if len(blocks) < 2 else "ffn_hc"
+            if isinstance(block, ResidualAdd):
+                blocks.append(ExpandStreams(f"{name}_mix", streams, model.width, mixed=False))
+                continue
+            if isinstance(block, Norm):
+                blocks.append(CollapseStreams(name, streams, model.width, mixed=False))
+            blocks.append(block)
+        return Layer(tuple(blocks))
+
+    return replace(
+        model.with_layers(changed), before=(CopyToStreams("streams", streams, model.width),),
+        after=(CollapseStreams("hc_head", streams, model.width, last=True), *model.after),
+    )  # fmt: skip
+
+
+#: What layers with windows have of their own, where neither ``per_layer_config`` nor ``swa_…`` says it.
+_DOTS = {
+    "num_attention_heads": 64, "q_lora_rank": 1024, "kv_lora_rank": 1024, "qk_nope_head_dim": 192,
+    "qk_rope_head_dim": 64, "v_head_dim": 128,
+}  # fmt: skip
+
+
+def _dots_kinds(fields: Fields, layers: int) -> list[str]:
+    full = "indexed" if fields.flag("use_dsa", "per_layer_config" not in fields) else "full"
+    known = {"full_attention": full, "indexed_attention": "indexed", "sliding_attention": "sliding"}
+    if "layer_types" in fields:
+        return layer_types(fields, layers, known)
+    return ["indexed" if number < 2 or number % 4 == 1 else "sliding" for number in range(layers)]
+
+
+def _dots(fields: Fields, shape: DecoderSizes, kind: str, number: int, attention: Block) -> Block:
+    own = by_layer(fields, shape.layers, {name: name for name in (*_DOTS, "num_key_value_heads", "head_dim")})[number]
+    sliding = kind == "sliding"
+    if sliding and "per_layer_config" not in fields:
+        own = fields.with_values(**{name: fields.size(f"swa_{name}", default=usual) for name, usual in _DOTS.items()})
+    made = replace(
+        _latent(own, shape, kind, number, attention), heads=own.size("num_attention_heads"), gate="head", key_norm=True,
+        window=fields.size("sliding_window", "sliding_window_size", default=512) if sliding else None,
+    )  # fmt: skip
+    return made if kind == "indexed" else replace(made, indexer=None)
+
+
+def _ling(fields: Fields) -> Fields:
+    """Heads of delta attention as wide as ``head_dim``, which transformers saves under another name."""
+    every, layers = fields.size("layer_group_size", default=6), fields.layers("num_hidden_layers")
+    kinds = ["linear_attention" if number % every else "full_attention" for number in range(1, layers + 1)]
+    fields = fields.renamed(num_expert_group="n_group", short_conv_kernel_size="linear_conv_kernel_dim").with_values(
+        layer_types=fields.get("layer_types") or kinds,
+        linear_head_dim=fields.size("linear_head_dim", "head_dim", default=128),
+        linear_num_heads=fields.size("linear_num_heads", "num_attention_heads"),
+    )
+    return _kimi(fields)
+
+
+def _ling_mixer(fields: Fields, shape: DecoderSizes, kind: str, number: int, attention: Block) -> Block:
+    made = _kimi_mixer(fields, shape, kind, number, attention)
+    if isinstance(made, KimiDeltaAttention):
+        return replace(made, full_gate=True, full_decay=True)
+    return replace(_latent(fields, shape, kind, number, attention), gate="head")
+
+
+add({
+    "dots3_note_text": replace(
+        _DEEPSEEK, kinds=_dots_kinds, mixer=_dots,
+        routing=replace(
+            _ROUTING, scored="sigmoid", shared_count=("n_shared_experts", 1),
+            shared_width=("shared_experts_intermediate_size", "moe_shared_expert_intermediate_size"),
+            layers=after_first(1),
+        ),
+    ),
+    "bailing_hybrid": replace(
+        _KIMI, prepare=_ling, mixer=_ling_mixer, predicts=("num_nextn_predict_layers",), predicted="full",
+        routing=replace(_ROUTING, scored="sigmoid", layers=after_first(2)),
+    ),
 })  # fmt: skip
 
 # LongCat-Flash: two attentions and two MLPs a layer, and experts beside the first MLP

@@ -274,6 +274,9 @@ add({
         ),
         predicts=("mtp_num_hidden_layers",), predicted="full",
     ),
+    "olmo_hybrid": Decoder(
+        order="after attention", qk_norm="full", mlp_bias=False, kinds=_qwen_kinds, mixer=_mixers(_delta_net),
+    ),
     "minimax minimax_text_01 minimax_m1": Decoder(
         prepare=_minimax, order="restarted", bias=False, kinds=_minimax_kinds, mixer=_mixers(_lightning),
         routing=Routing(

@@ -379,6 +379,12 @@ def _cohere_kinds(fields: Fields, layers: int) -> list[str]:
     return kinds
 
 
+def _beam_kinds(fields: Fields, layers: int) -> list[str]:
+    """Each sixth layer and the last see everything where nothing is listed."""
+    kinds = listed(6)(fields, layers)
+    return kinds if "layer_types" in fields else [*kinds[:-1], "full"]
+
+
 def _cohere_rotates(fields: Fields, kinds: Any) -> list[bool]:
     """Layers that see everything do not rotate, but for dense ones that come first without a pattern of their own."""
     own = fields.size("prefix_dense_sliding_window_pattern", default=1)
@@ -466,6 +472,14 @@ add({
             score_bias="expert_bias", names=("router.gate", "experts", "shared_experts"),
             layers=after_first(1, "num_dense_layers"),
         ),
+    ),
+    "beam": Decoder(
+        order="around", out_bias=None, qk_norm="head", mlp_bias=False, kinds=_beam_kinds, rotates=in_windows,
+        norms=(
+            "input_layernorm", "post_attention_layernorm", "pre_feedforward_layernorm", "post_feedforward_layernorm",
+        ),
+        window=("sliding_window", 512), attend=lambda *asked: {"gate": "full", "gate_bias": True},
+        routing=replace(_GLM_ROUTING, experts=("num_experts",), shared_count=0, layers=after_first(3)),
     ),
     "cohere2_moe": Decoder(
         norm=lambda fields: ("rms_norm" if "rms_norm_eps" in fields else "layer_norm", False), order="beside",

@@ -17,7 +17,7 @@ STATE_FORMATS = {"float32": "fp32", "bfloat16": "bf16", "float16": "fp16"}
 FULL_OR_SLIDING = {"full_attention": "full", "sliding_attention": "sliding"}
 FULL_OR_LINEAR = {"full_attention": "full", "linear_attention": "linear"}
 #: Types whose experts are in eight groups, of which a token takes four, where nothing is said.
-_GROUPED = ("deepseek_v3", "deepseek_v32", "axk1")
+_GROUPED = ("deepseek_v3", "deepseek_v32", "axk1", "bailing_hybrid")
 
 
 class DecoderSizes:

@@ -1,0 +1,41 @@
+"""Small configurations of types that came last: gates and windows over latents, streams that do not mix."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.models.small import small
+
+_SLIDING = ["sliding_attention", "full_attention", "sliding_attention"]
+_EXPERTS: dict[str, Any] = {"num_experts_per_tok": 2, "moe_intermediate_size": 24}
+_LATENT: dict[str, Any] = {
+    "head_dim": ..., "num_key_value_heads": 4, "q_lora_rank": 24, "kv_lora_rank": 20, "qk_nope_head_dim": 12,
+    "qk_rope_head_dim": 8, "v_head_dim": 10, "n_routed_experts": 6, "n_shared_experts": 1, "n_group": 1,
+    "topk_group": 1, "mlp_layer_types": ["dense", "sparse", "sparse"],
+}  # fmt: skip
+_INDEX: dict[str, Any] = {"index_topk": 12, "index_head_dim": 16, "index_n_heads": 2}
+_LINEAR: dict[str, Any] = {"layer_types": ["linear_attention", "linear_attention", "full_attention"]}
+
+LATEST: dict[str, dict[str, Any]] = {
+    "axk2": small("axk2", _LATENT, _EXPERTS, _INDEX, gated_norm_rank=6, attention_bias=True),
+    "hy_v4": small("hy_v4", _LATENT, _EXPERTS, _INDEX, hc_mult=3, indexer_types=["full", "shared", "full"]),
+    "dots3_note_text": small(
+        "dots3_note_text", _LATENT, _EXPERTS, _INDEX, index_topk=32, sliding_window=8,
+        shared_experts_intermediate_size=40,
+        layer_types=["indexed_attention", "sliding_attention", "indexed_attention"],
+        per_layer_config={"01": {"num_attention_heads": 2, "num_key_value_heads": 2, "kv_lora_rank": 28,
+                                 "qk_nope_head_dim": 16, "qk_rope_head_dim": 8, "head_dim": 24}},
+    ),
+    "bailing_hybrid": small(
+        "bailing_hybrid", _LATENT, _EXPERTS, _LINEAR, q_lora_rank=..., head_dim=8, num_experts=6,
+        n_routed_experts=..., num_nextn_predict_layers=0, short_conv_kernel_size=4,
+    ),
+    "beam": small(
+        "beam", _EXPERTS, num_experts=6, n_group=2, topk_group=1, sliding_window=8, attention_bias=True,
+        layer_types=_SLIDING, mlp_layer_types=["dense", "sparse", "sparse"],
+    ),
+    "olmo_hybrid": small(
+        "olmo_hybrid", _LINEAR, head_dim=..., linear_num_key_heads=4, linear_num_value_heads=4,
+        linear_key_head_dim=8, linear_value_head_dim=12, linear_conv_kernel_dim=4,
+    ),
+}  # fmt: skip
