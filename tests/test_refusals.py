@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import inspect
 import json
+import os
 import pickle
+import random
 import socket
 import sys
 from collections.abc import Callable
@@ -181,6 +183,15 @@ REFUSED: list[tuple[Callable[[], Any], str]] = [
         lambda: roofline.models.budget("llama-3-8b", on="h100:8", tokens=1e12, days=30, chip_hours=1e5),
         "chip-hours, days and chips are given, and each follows; leave one out",
     ),
+    (lambda: roofline.bound(LINE, on="h100", plan=np.array([1, 2])), "plan is array([1, 2]); its rank, as in plan=2"),
+    (lambda: roofline.plan("llama-3-8b", **ASKED, arrival_variation=0), "a variance of arrivals of 0; above 0; 1 for"),
+    (lambda: roofline.plan("llama-3-8b", **ASKED, memory_share=0), "0 of a chip's memory; a share above 0 and up to 1"),
+    (lambda: roofline.plan("llama-3-8b", **ASKED, past=8), "past= is no choice of a plan; it asks each layout"),
+    (lambda: roofline.plan("llama-3-8b", **ASKED, tensor=np.array([1, 2])), "tensor= is no choice of a plan"),
+    (lambda: roofline.train("llama-3-8b", on="h100:8", batch_tokens=65536, days=3), "days= is of a budget; leave"),
+    (lambda: roofline.formula("llama-3-8b", on="h100", context=[1, 2]), "size context has several values; leave it"),
+    (lambda: _swept(tensor=np.array([1, 2])), "tensor is an array; give its values in a list"),
+    (lambda: roofline.trace(abs, "bf16[8]", frontend="torch", device="x"), "device 'x' is none of torch's; cpu, cuda"),
     (lambda: roofline.bound(LINE, on="h100", compute=3), "compute is the name of a dtype, not 3; as in compute='bf16'"),
     (lambda: roofline.notation.program(LINE, compute=3), "compute is the name of a dtype, not 3; as in compute='bf16'"),
     (lambda: roofline.bound(LINE, on="h100", B=[], D=8, F=8), "size B is an empty array; give at least one value"),
@@ -493,6 +504,65 @@ def test_an_argument_of_another_kind_is_one_error(
                 ask(*given, **{**named, name: value})
                 refused.discard(name)
     assert refused >= {"files"}
+
+
+#: A question of every function; an argument of its own or of any option is replaced by each of :data:`HOSTILE`.
+QUESTIONS: list[tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]] = [
+    *OTHER_KINDS,
+    (roofline.formula, (LINE,), {"on": "h100", "D": 8, "F": 8}),
+    (roofline.shard, ("bf16[B, D_X] * bf16[D_X, F]",), {"on": "v5e:4", "B": 64, "D": 64, "F": 64}),
+    (roofline.llm, ("llama-2-7b",), {"on": "h100", "batch": 2, "prompt": 64, "context": 128}),
+    (roofline.train, ("llama-2-7b",), {"on": "h100:8", "batch_tokens": 65536, "tokens": 10**9, "price": 2}),
+    (roofline.plan, ("llama-2-7b",), {"on": ["h100"], "rate": 1, "prompt": 64, "output": 16, "count": [1]}),
+    (roofline.sweep, (LINE,), {"on": "h100", "B": [8, 16], "D": 64, "F": 64}),
+    (roofline.layout, ("bf16[B_X, D]",), {"on": "v5e:4", "B": 64, "D": 64}),
+    (roofline.scaling, ("tp",), {"on": "v5p"}),
+    (roofline.advise, (LINE,), {"on": "h100", "B": 8, "D": 8, "F": 8}),
+    (roofline.plot, (LINE,), {"on": "h100", "B": 8, "D": 8, "F": 8}),
+    (roofline.profile, ("docs/examples/profile.csv",), {"on": "h100"}),
+    (roofline.model, ("llama-2-7b",), {}),
+    (roofline.zones, (), {"on": "h100"}),
+]
+
+HOSTILE: tuple[Any, ...] = (
+    None, [], {}, ["x"], object(), 1j, float("nan"), float("inf"), -1, 0, True, "", "x", b"x", np.array([1, 2]),
+    np.array("x"), np.array([1j]), np.zeros(0), np.zeros((2, 2, 2)), 10**400, lambda: 1, {1, 2}, range(0), ("x", 1),
+    {"x": None}, {1: 2}, {"B": 1j}, [[1]], [None],
+)  # fmt: skip
+
+
+def _look_at(answer: Any) -> None:
+    """Ask an answer for all it may work out late."""
+    repr(answer)
+    for name in ("table", "to_dict"):
+        if callable(found := getattr(answer, name, None)):
+            with suppress(RooflineError):
+                json.dumps(found(), default=str, allow_nan=False)
+
+
+@pytest.mark.parametrize(("ask", "given", "named"), QUESTIONS, ids=lambda value: getattr(value, "__name__", ""))
+def test_no_argument_of_a_wrong_kind_ends_in_an_error_of_pythons(
+    ask: Callable[..., Any], given: tuple[Any, ...], named: dict[str, Any]
+) -> None:
+    shown = inspect.signature(ask).parameters.values()
+    by_name = [each.name for each in shown if each.kind is each.KEYWORD_ONLY and each.name not in NOT_ASKED]
+    raised = []
+    chosen = random.Random(ask.__name__)
+    for place in (*range(len(given)), *dict.fromkeys((*named, *by_name))):
+        for value in HOSTILE if os.environ.get("LONG") else chosen.sample(HOSTILE, 4):
+            words = [value if place == at else each for at, each in enumerate(given)]
+            options = named if isinstance(place, int) else {**named, place: value}
+            try:
+                _look_at(ask(*words, **options))
+            except RooflineError:
+                pass
+            except Exception as error:
+                raised.append(f"{place}={value!r}: {error!r}")
+    assert not raised
+
+
+#: Options that open a connection, or are called.
+NOT_ASKED = ("workers", "scheduler", "scheduler_file", "client", "progress", "announce", "out", "over_dask")
 
 
 def test_an_error_names_the_argument_and_what_it_takes() -> None:

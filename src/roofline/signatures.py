@@ -19,7 +19,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import MISSING, fields, is_dataclass
-from functools import wraps
+from functools import lru_cache, wraps
 from inspect import Parameter, Signature, signature
 from typing import Any, TypeVar, cast
 
@@ -81,19 +81,26 @@ def takes(
                 kept.setdefault(each.name, each)
         named = [each for source in sources if not callable(source) for each in source if each.kind is each.VAR_KEYWORD]
         last = [NAMED_SIZES] if NAMED_SIZES in rest else named[:1]
+        annotations = {name: str(each.annotation) for name, each in kept.items()}
+        positional = [name for name, each in own.parameters.items() if each.kind is Parameter.POSITIONAL_OR_KEYWORD]
 
         @wraps(function)
         def asked(*given: Any, **named: Any) -> Any:
+            arguments = {**dict(zip(positional, given, strict=False)), **named}
             try:
-                return function(*given, **named)
+                answer = function(*given, **named)
             except RooflineError:
                 raise
-            except (TypeError, ValueError, AttributeError, LookupError) as error:
-                arguments = {**dict(zip(kept, given, strict=False)), **named}
-                wrong = wrong_kind(arguments, {name: str(each.annotation) for name, each in kept.items()})
+            except (TypeError, ValueError, AttributeError, LookupError, ArithmeticError) as error:
+                wrong = wrong_kind(arguments, annotations)
                 if wrong is None:
                     raise
                 raise wrong from error
+            # what a function took in silence may end in an error of Python's when the answer is looked at
+            wrong = wrong_kind(arguments, annotations)
+            if wrong is not None:
+                raise wrong
+            return answer
 
         short = ShortSignature([*kept.values(), *last], return_annotation=own.return_annotation)
         short.common = [each.name for each in kept.values() if _is_common(each, function.__doc__ or "")]
@@ -105,27 +112,39 @@ def takes(
 
 
 #: Kinds of arguments by the heads of annotations: what is one, and how an error calls it.
-_KINDS: dict[str, tuple[tuple[type, ...], str]] = {
+_KINDS: dict[str, tuple[tuple[Any, ...], str]] = {
     "None": ((type(None),), ""),
     "bool": ((bool,), "True or False"),
     "str": ((str,), "text"),
-    "int": ((int, str, list, range), "a whole number"),
-    "float": ((int, float, str), "a number"),
+    "int": ((), "a whole number"),
+    "float": ((), "a number"),
+    "Size": ((str,), "a whole number or several"),
+    "Figure": ((str, Mapping), "a number"),
     "Sequence": ((list, tuple, range, str), "a list"),
-    "Iterable": ((list, tuple, range, str), "a list"),
+    "Iterable": ((list, tuple, range, str, Iterator), "a list"),
     "tuple": ((list, tuple, str), "a list"),
-    "Mapping": ((dict,), "a dict"),
-    "dict": ((dict,), "a dict"),
+    "Mapping": ((Mapping,), "a dict"),
+    "dict": ((Mapping,), "a dict"),
     "Estimator": ((), "an estimator"),
+    "Callable": ((Callable,), "a function"),
+    "Progress": ((Callable,), "a function"),
     "On": ((str, list, tuple), "a chip's name or machine"),
 }
 
+#: Kinds that are one number, of other libraries too, and those that may be several or a symbol.
+_NUMBER, _NUMBERS = ("int", "float", "Figure"), ("Size",)
+
+#: Above this a whole number is no float.
+_LARGEST = 10**308
+
 #: Annotations of what is checked where it is read.
-_OPEN = ("Any", "Size", "Figure", "Targets", "Tile", "Callable", str(Parameter.empty))
+_OPEN = ("Any", "Targets", "Tile", str(Parameter.empty))
 
 
-def wrong_kind(arguments: Mapping[str, Any], annotations: Mapping[str, str]) -> InputError | None:
+def wrong_kind(arguments: Mapping[str, Any], annotations: Mapping[str, str], further: str = "Any") -> InputError | None:
     """An error about the first argument that is of no kind that its annotation names, or None.
+
+    ``further`` is the annotation of arguments by other names.
 
     >>> print(wrong_kind({"batch": 8, "theme": ["dark"]}, {"batch": "Size", "theme": "str | None"}))
     theme is ['dark'], and takes text; light or dark
@@ -134,15 +153,15 @@ def wrong_kind(arguments: Mapping[str, Any], annotations: Mapping[str, str]) -> 
     >>> wrong_kind({"policy": "min", "batch": "8k"}, {"policy": "str", "batch": "int"})
     """
     for name, value in arguments.items():
-        annotation = annotations.get(name, "Any")
-        kinds = _alternatives(annotation)
-        if not any(_is_of(value, kind) for kind in kinds):
-            words = " or ".join(dict.fromkeys(filter(None, map(_in_words, kinds))))
+        annotation = annotations.get(name, further)
+        if not _is_any_of(value, annotation):
+            words = " or ".join(dict.fromkeys(filter(None, map(_in_words, _alternatives(annotation)))))
             said, option = " ".join(quoted(value).split()), spelled(name).rstrip("=")
             return InputError(f"{option} is {said}, and takes {words}", hint=MEANINGS.get(name, "").rstrip("."))
     return None
 
 
+@lru_cache(maxsize=1024)
 def _alternatives(annotation: str) -> list[str]:
     """What an annotation allows.
 
@@ -156,6 +175,10 @@ def _alternatives(annotation: str) -> list[str]:
     return found[1:]
 
 
+def _is_any_of(value: Any, annotation: str) -> bool:
+    return any(_is_of(value, kind) for kind in _alternatives(annotation))
+
+
 def _is_of(value: Any, kind: str) -> bool:
     """Whether a value is of a kind: of one in the table, with the elements that it names, or of a class by its name."""
     head, _, inside = kind.partition("[")
@@ -164,12 +187,44 @@ def _is_of(value: Any, kind: str) -> bool:
     known, classes = _KINDS.get(head, ((), ""))[0], {each.__name__ for each in type(value).__mro__}
     if isinstance(value, bool):
         return head == "bool"
+    if head in (*_NUMBER, *_NUMBERS) and not isinstance(value, known):
+        broken = head == "int" and isinstance(value, float) and not value.is_integer()
+        return (_is_number(value) and not broken) or (head in _NUMBERS and _are_numbers(value))
+    if isinstance(value, Mapping) and inside:
+        names, _, others = inside[:-1].partition(", ")
+        return all(_is_any_of(key, names) and _is_any_of(each, others) for key, each in value.items())
+    if head == "On" and isinstance(value, list | tuple):
+        return bool(value) and all(_is_any_of(each, "str | Machine") for each in value)
     if isinstance(value, known):
         items = value if inside and isinstance(value, list | tuple | range) else ()
-        kinds = _alternatives(inside[:-1].removesuffix(", ..."))
-        return all(any(_is_of(each, kind) for kind in kinds) for each in items) and (head != "On" or bool(value))
+        return all(_is_any_of(each, inside[:-1].removesuffix(", ...")) for each in items)
     name = {"On": "Machine"}.get(head, head.rpartition(".")[2])
     return name in classes or (name in ("Path", "PathLike") and isinstance(value, str | os.PathLike))
+
+
+def _is_number(value: Any) -> bool:
+    if isinstance(value, int | float):
+        return not isinstance(value, bool) and (isinstance(value, float) or abs(value) <= _LARGEST)
+    # letters of numpy's kinds of numbers: whole, unsigned, real, of Python's own
+    letter = getattr(getattr(value, "dtype", None), "kind", "O")
+    return hasattr(value, "__float__") and not isinstance(value, complex) and letter in "iufO" and not _shape(value)
+
+
+def _are_numbers(value: Any) -> bool:
+    """Whether a list or an array has an entry at least, and numbers alone; text in it may be a count."""
+    if isinstance(value, list | tuple | range):
+        return len(value) > 0 and all(_is_number(each) or _is_count(each) for each in value)
+    shape = _shape(value)
+    return bool(shape) and 0 not in shape and value.dtype.kind in "iuf"
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, str) and value.strip()[:1].isdigit()
+
+
+def _shape(value: Any) -> tuple[int, ...]:
+    found = getattr(value, "shape", ())
+    return found if isinstance(found, tuple) else ()
 
 
 def _in_words(kind: str) -> str:
@@ -465,7 +520,12 @@ def optional(**annotations: str) -> list[Parameter]:
 def renamed(source: Callable[..., Any], names: Mapping[str, str]) -> list[Parameter]:
     """Some parameters of a dataclass under the names of options: ``{option: field}``."""
     found = {each.name: each for each in _parameters(source)}
-    return [found[name].replace(name=option) for option, name in names.items()]
+    # in a step a number of chips may be several
+    several = {"int": "Size", "int | None": "Size | None"}
+    return [
+        found[name].replace(name=option, annotation=several.get(str(found[name].annotation), found[name].annotation))
+        for option, name in names.items()
+    ]
 
 
 def _parameters(source: Callable[..., Any] | Collection[Parameter]) -> Collection[Parameter]:

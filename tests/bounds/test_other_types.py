@@ -30,6 +30,8 @@ def test_sizes_are_given_by_name() -> None:
 
 def test_a_dtype_and_a_condition_are_text() -> None:
     with pytest.raises(DTypeError, match="a dtype is text, not 16; as in 'bf16', 'fp8' or 'int8'"):
+        roofline.dtypes.get(16)  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="dtype is 16, and takes text"):
         roofline.bound(flops=1e12, bytes=1e9, dtype=16, on="h100")
     with pytest.raises(InputError, match=r"a condition is text, not .*; one at a time, such as 'fsdp'"):
         roofline.scaling(["fsdp", "tp"], on="v5p")

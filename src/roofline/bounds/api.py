@@ -26,8 +26,8 @@ from roofline.notation import program
 from roofline.notation.structure import Program
 from roofline.ops import formula_names, read_names
 from roofline.quantity import kind_of
-from roofline.signatures import NAMED_SIZES, SAID_IN_PYTHON, spelled, takes
-from roofline.sizes import is_array, plain_number
+from roofline.signatures import NAMED_SIZES, SAID_IN_PYTHON, spelled, takes, wrong_kind
+from roofline.sizes import Size, is_array, plain_number
 
 if TYPE_CHECKING:
     from roofline.bounds.comparison import SideBySide
@@ -53,9 +53,9 @@ def question(
     *,
     on: On = None,
     sizes: Mapping[str, Any] | None = None,
-    flops: Any = None,
-    bytes: Any = None,
-    intensity: Any = None,
+    flops: Size | Sequence[Any] | None = None,
+    bytes: Size | Sequence[Any] | None = None,
+    intensity: Size | Sequence[Any] | None = None,
     dtype: str | None = None,
     unit: str | None = None,
     over: str | None = None,
@@ -96,6 +96,9 @@ def question(
         axes = _mesh(parsed, axes, given)
     names = names_in(raw) if expression is None else [*parsed.labels, *axes, *names_in(axes)]
     _no_slip(named, names, given)
+    wrong = wrong_kind(given, {}, "Size | Sequence | None")
+    if wrong is not None:
+        raise wrong
     known = resolve_sizes(given, names)
     known = without_helpers(known, given, names)
     if raw:

@@ -23,9 +23,9 @@ from roofline.bounds.traffic import POLICIES, Tile, check_policy
 from roofline.errors import InputError, quoted
 from roofline.hardware.machine import Machine
 from roofline.hardware.rate import WARM, data_level
-from roofline.quantity import format_percent, format_quantity, parse
+from roofline.quantity import Figure, format_percent, format_quantity, parse
 from roofline.signatures import MEANINGS
-from roofline.sizes import UNEVEN, check, is_array
+from roofline.sizes import UNEVEN, Size, check, is_array
 from roofline.statements import Assumption
 
 
@@ -69,7 +69,7 @@ def fraction(value: float, what: str = "overlap", hint: str = "0 is no overlap, 
     roofline.errors.InputError: overlap True is not a fraction; 0 is no overlap, 1 is all of it
     """
     number = None if is_array(value) else value.item() if hasattr(value, "item") else value
-    if not isinstance(number, bool) and _is_real(number) and 0 <= float(number) <= 1:
+    if not isinstance(number, bool) and _is_real(number) and 0 <= number <= 1:
         return float(number)
     raise InputError(f"{what} {quoted(value)} is not a fraction", hint=hint)
 
@@ -94,6 +94,12 @@ def _overhead(value: float | str | None) -> float | None:
 def _density(value: Any) -> float:
     share = fraction(value, "density", "the share of an AllToAll that is sent, from 0 to 1")
     return 1 if share == 1 else share
+
+
+def _plan(value: Any) -> str | int | None:
+    if value is None or isinstance(value, str | int):
+        return value
+    raise InputError(f"plan is {quoted(value)}", hint="its rank, as in plan=2, or words of its name")
 
 
 def _tile(tile: Sequence[int] | None) -> Tile | None:
@@ -145,7 +151,7 @@ class Conventions:
         default=None,
         metadata=_set("Arithmetic dtype, where the operands' wider one is not meant.", "work", metavar="DTYPE"),
     )
-    mesh: Mapping[str, Any] = field(
+    mesh: Mapping[str, Size] = field(
         default_factory=dict,
         metadata=_set("Mesh axes: X=4,Y=8, or X=n.", "network", form="mesh", metavar="AXIS=SIZE,…", check=named_axes),
     )
@@ -157,7 +163,9 @@ class Conventions:
     )
     plan: str | int | None = field(
         default=None,
-        metadata=_set("The plan of a sharded expression: its rank, or words of its name.", "mesh", metavar="PLAN"),
+        metadata=_set(
+            "The plan of a sharded expression: its rank, or words of its name.", "mesh", metavar="PLAN", check=_plan
+        ),
     )
     uneven: str = field(
         default="error",
@@ -182,7 +190,7 @@ class Conventions:
             "Estimate: this share of times overlaps.", "estimate", form="share", metavar="FRACTION", check=_overlap
         ),
     )
-    overhead: float | None = field(
+    overhead: Figure | None = field(
         default=None,
         metadata=_set(
             "Estimate with this time for every operation started (5us).", "estimate", metavar="TIME", check=_overhead

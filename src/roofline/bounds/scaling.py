@@ -80,7 +80,7 @@ def scaling(
     unknown: str | None = None,
     algorithm: str = "book",
     mesh: Mapping[str, Any] | None = None,
-    torus_axes: Mapping[str, int] | None = None,
+    torus_axes: Mapping[str, Any] | None = None,
     network: str | None = None,
     **arguments: Any,
 ) -> Scaling:

@@ -44,6 +44,7 @@ from roofline.notation import program
 from roofline.ops import formula_names
 from roofline.quantity import format_quantity
 from roofline.signatures import spelled, takes
+from roofline.sizes import check
 
 Targets = str | Machine | Sequence[str | Machine] | None
 
@@ -203,14 +204,14 @@ class _PlotRequest:
         """A bound, with its name, for every line and combination of sizes."""
         for index, line in enumerate(self.lines):
             sizes = self.sizes_of(line)
-            several = {k: v for k, v in sizes.items() if _has_several(v)}
+            several = {k: check(k, v).ravel().astype(int).tolist() for k, v in sizes.items() if _has_several(v)}
             combinations = list(product(*several.values()))
             if len(combinations) > MOST_POINTS:
                 first = next(iter(several))
                 hint = f"give fewer values to {', '.join(several)}, or draw over one: {spelled('vary', first)}"
                 raise SizeError(f"{len(combinations)} points are more than a chart can hold ({MOST_POINTS})", hint=hint)
             for values in combinations:
-                picked = {k: int(v) if float(v).is_integer() else v for k, v in zip(several, values, strict=True)}
+                picked = dict(zip(several, values, strict=True))
                 varied = [f"{k} = {v}" for k, v in picked.items()]
                 final = resolve_sizes({**sizes, **picked})
                 answer = question(line, on=machine, sizes=final, **self.choices_on(index)).answer()

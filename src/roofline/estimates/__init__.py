@@ -9,7 +9,6 @@ True
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from roofline.estimates.accuracy import Accuracy, HeldAccuracy, accuracy, held_accuracy
@@ -19,15 +18,17 @@ from roofline.estimates.estimator import Estimator, Expectation
 from roofline.estimates.expected_roof import ExpectedRoof, expected_roof
 from roofline.estimates.served import expect_training, with_expectation
 from roofline.estimates.served_calibration import calibrate, calibrate_served
+from roofline.signatures import takes
 
 #: Rows of a sweep that are estimated: each is answered in full.
 MOST_ROWS = 20_000
 
 
+@takes()
 def estimated(
     answer: Any,
     library: str | Estimator = "vllm",
-    files: Sequence[str] = (),
+    files: Any = (),
     output: int | None = None,
     eager: bool = False,
 ) -> Any:

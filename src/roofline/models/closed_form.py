@@ -68,8 +68,15 @@ def model_formula(model: Model | str, phase: str = "decode", *, on: str | Machin
     """
     if phase not in ALL_PHASES:
         raise InputError(f"no phase {phase!r}", hint=suggest(str(phase), ALL_PHASES, what="phases"))
+    several = [name for name, value in options.items() if is_array(value) or (name in SIZES and _is_list(value))]
+    if several:
+        raise SizeError(f"size {several[0]} has several values", hint="leave it open, or give one of them")
     described = load(model)
     return fastest(_ways(described, phase, on, options))
+
+
+def _is_list(value: Any) -> bool:
+    return isinstance(value, list | tuple | range)
 
 
 def serving_formula(found: Serving, phase: str = "decode") -> Formula:
@@ -106,7 +113,10 @@ def step_function(model: Model | str, phase: str = "decode", *, on: str | Machin
     Its columns are ``lower``, ``op_by_op``, ``upper``, ``bound_by``, ``time.<resource>``, ``memory`` and its parts.
     A size among the ``options`` is one that the function takes, whatever its value.
     """
-    given = {name: value for name, value in options.items() if value is not None and value != {} and value != ()}
+    given = {name: value for name, value in options.items() if is_array(value) or value not in (None, {}, ())}
+    several = next((name for name, value in given.items() if is_array(value) and name not in SIZES), None)
+    if several is not None:
+        raise InputError(f"{several} is an array", hint="give its values in a list")
     kept = {name: 1 if name in SIZES else _fixed(value) for name, value in given.items()}
     found = _function(load(model), phase, on, tuple(sorted(kept.items())))
     if isinstance(found, RooflineError):

@@ -34,7 +34,7 @@ from roofline.models.serving import serve_bound
 from roofline.models.serving.step import PHASES
 from roofline.progress import stopped
 from roofline.signatures import listed_names, takes
-from roofline.sizes import Codes, check, plain_numbers
+from roofline.sizes import Codes, array_of, check, plain_numbers
 
 #: Columns that a sweep of steps may have, beside ``time.<resource>`` and ``memory.<part>``.
 COLUMNS = (
@@ -176,7 +176,7 @@ def _machines(choices: Mapping[str, Any], fixed: Mapping[str, Any]) -> dict[str,
 def _axis(name: str, value: Any) -> Any:
     import numpy as np
 
-    values = np.atleast_1d(np.asarray(value, dtype=np.float64)).reshape(-1)
+    values = np.atleast_1d(array_of(name, value)).reshape(-1)
     return integers(check(name, values + 1) - 1 if name in ("past", "context") else check(name, values))
 
 

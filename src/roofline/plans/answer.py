@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from roofline.answers import Answer, Part, attributes
+from roofline.answers import Answer, Part, attributes, plain_data
 from roofline.counts import typed_size
 from roofline.errors import InputError, suggest
 from roofline.grids.runs import Cluster, done_blocks
@@ -54,7 +54,7 @@ from roofline.progress import counted, stopped, tell
 from roofline.quantity import Figure, figure, format_amount, format_number, format_percent, parse
 from roofline.sections import BLANK, Amount, Column, Headline, Pairs, Row, Section, Sentences, Table, assumes, figures
 from roofline.signatures import listed_names, spelled, takes
-from roofline.sizes import plain_numbers
+from roofline.sizes import Size, array_of, check, is_array, plain_numbers
 
 SCHEMA = "roofline/plan/1"
 
@@ -481,7 +481,7 @@ class DeploymentPlan(Answer):
             "prefill_share": choice.prefill_share,
             "bound_by": choice.bound_by or None,
             "floor_only": list(self.floor_only(choice)),
-            "reason": None if choice.reason is None else choice.reason._asdict(),
+            "reason": None if choice.reason is None else plain_data(choice.reason._asdict()),
         }
 
 
@@ -492,9 +492,9 @@ def plan(
     *,
     on: Sequence[str],
     rate: str | float,
-    prompt: Figure,
-    output: Figure,
-    count: Figure | Sequence[int] = "1:64",
+    prompt: Size,
+    output: Size,
+    count: Size = "1:64",
     ttft: str | float | None = None,
     tpot: str | float | None = None,
     e2e: str | float | None = None,
@@ -506,10 +506,10 @@ def plan(
     shared: Figure = 0.0,
     lengths: str = "geometric",
     arrival_variation: float = 1.0,
-    most: Figure = MOST_SEQUENCES,
+    most: int = MOST_SEQUENCES,
     memory_share: Figure = MEMORY_SHARE,
     estimate: bool | str | None = None,
-    draft: Figure | Sequence[int] = (),
+    draft: Size | Sequence[int] = (),
     accept: Figure = 0.8,
     draft_by: Model | str | float = 0.1,
     draft_weights: str | None = None,
@@ -547,7 +547,13 @@ def plan(
     prices = read_prices([prices], on) if isinstance(prices, str) else prices
     shared, accept, memory_share = (figure(value, "") for value in (shared, accept, memory_share))
     estimate = "vllm" if estimate is True else estimate or None
-    count, draft = ((each,) if isinstance(each, int) else each for each in (typed_size("count", count), draft))
+    count, draft = (_numbers_of(name, each) for name, each in (("count", count), ("draft", draft)))
+    several = next((name for name, value in options.items() if is_array(value) or isinstance(value, range)), None)
+    if several is not None or "past" in options:
+        named = several or "past"
+        raise InputError(
+            f"{spelled(named)} is no choice of a plan", hint="it asks each layout; shared is what is cached"
+        )
     objective = objective or ("cost" if prices else "chips")
     _check(on, count, formats, objective, estimate, draft)
     if objective == "cost":
@@ -579,6 +585,13 @@ def plan(
     )
     cluster = Cluster(workers, scheduler, scheduler_file, client, announce)
     return answer(asked, cluster=None if cluster == Cluster() else cluster)
+
+
+def _numbers_of(name: str, value: Any) -> tuple[int, ...]:
+    """Whole numbers, from 0 on, of one or several."""
+    several = typed_size(name, value)
+    several = several if isinstance(several, list | tuple | range) else array_of(name, several).ravel().tolist()
+    return tuple(int(each) if each == 0 else check(name, each) for each in several)
 
 
 def _check(

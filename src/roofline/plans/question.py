@@ -76,6 +76,9 @@ class Load:
             check(name, tokens)
         if not 0 <= self.shared < 1:
             raise InputError(f"{self.shared:g} of each prompt shared", hint="a share of 0 to below 1, as in 80%")
+        if not 0 < self.arrival_variation < float("inf"):
+            hint = "above 0; 1 for Poisson arrivals, more for bursts"
+            raise InputError(f"a variance of arrivals of {self.arrival_variation:g}", hint=hint)
         if self.lengths not in LENGTHS:
             raise InputError(f"no lengths {self.lengths!r}", hint=f"one of {', '.join(LENGTHS)}")
 
@@ -172,6 +175,11 @@ class PlanQuestion:
     drafts: Speculating = field(default_factory=Speculating)
     options: Mapping[str, Any] = field(default_factory=dict)
     _machines: dict[str, Machine] = field(default_factory=dict, init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        if not 0 < self.memory_share <= 1:
+            raise InputError(f"{self.memory_share:g} of a chip's memory", hint="a share above 0 and up to 1, as in 90%")
+        check("most", self.most_sequences)
 
     def machine(self, target: str) -> Machine:
         """The machine of a target with the caller's figures: one for all layouts on it."""

@@ -17,6 +17,7 @@ from roofline.measurement.runs import Profile, read_measured
 from roofline.signatures import takes
 
 
+@takes()
 def read_profile(path: str | os.PathLike[str]) -> Profile:
     """Read a trace of torch.profiler, a CSV of Nsight Compute, or a CSV of ``name,dtype,flops,bytes,seconds``."""
     name = os.fspath(path)

@@ -71,7 +71,7 @@ from roofline.work import Key, Work
 
 @plain_numbers
 @takes(
-    optional(prompt="Size", context="Size", chunk="Size", absorbed="bool", data="int"),
+    optional(prompt="Size", context="Size", chunk="Size", absorbed="bool", data="Size"),
     *(taker for kind in PHASES.values() for taker in kind.takers),
     renamed(Parallelism, OPTIONS),
     renamed(Conventions, dict(zip(OF_OPERATIONS, OF_OPERATIONS, strict=True))),

@@ -34,7 +34,7 @@ from roofline.models.serving.bound import names_that_bind, serve_bound
 from roofline.quantity import format_amount, format_number
 from roofline.sections import Section, paragraph
 from roofline.signatures import takes
-from roofline.sizes import check, is_zero, plain_numbers
+from roofline.sizes import Size, check, is_zero, plain_numbers
 
 #: Steps that one answer times one by one: no published model holds more tokens than ten million, five to a step.
 MOST_STEPS = 2_000_000
@@ -145,7 +145,7 @@ class Generation(Answer):
 @plain_numbers
 @takes(serve_bound, but=("chunk", "prompts", "last", "tokens", "context"))
 def generation(
-    model: Model | str, *, prompt: int, output: int, batch: int = 1, form: str = "lower", **options: Any
+    model: Model | str, *, prompt: int, output: int, batch: Size = 1, form: str = "lower", **options: Any
 ) -> Generation:
     """Time ``output`` tokens after a ``prompt``, for ``batch`` sequences at once.
 

@@ -35,7 +35,7 @@ from roofline.models.description import Model
 from roofline.models.operations import activation_bytes, decode, prefill, stepped
 from roofline.models.parallelism.layout import Parallelism
 from roofline.models.parallelism.splitting import stack_parts
-from roofline.sizes import Size, check, is_array, is_symbol, is_zero, plain_numbers
+from roofline.sizes import Size, check, common_shape, is_array, is_symbol, is_zero, plain_numbers
 from roofline.statements import Assumption, assume, missing
 from roofline.work import Op, Tensor
 
@@ -216,7 +216,8 @@ class ServingStep:
 
     def bound(self) -> Bound:
         """Price it. Latent attention that may run absorbed or expanded takes the way that is faster on this machine."""
-        found = [self.vary(**way).as_asked() for way in latent_attention_ways(self.model, self.phase, self.options)]
+        ways = latent_attention_ways(self.model, self.phase, self.options)
+        found = [self.vary(**way).as_asked() for way in ways]
         usual = found[0]
         if len(found) == 1:
             return usual
@@ -227,10 +228,18 @@ class ServingStep:
         import numpy as np
 
         fastest = np.argmin(np.stack([bound.lower for bound in found]), axis=0)
+        if (fastest == fastest.flat[0]).all():
+            return _said_of_latents(found[fastest.flat[0]], _FASTER)
+        shape = common_shape({name: size for name, size in self.sizes.items() if is_array(size)})
+        return self._each_in(ways, np.broadcast_to(fastest, shape))
+
+    def _each_in(self, ways: Sequence[dict[str, Any]], fastest: Any) -> Bound:
+        """Price each entry of an array of steps in the way of latent attention that is its fastest."""
         alike = fastest == fastest.flat[0]
         if alike.all():
-            return _said_of_latents(found[fastest.flat[0]], _FASTER)
-        return stack_parts(lambda **sizes: self.vary(**sizes).bound(), self.sizes, alike)
+            return _said_of_latents(self.vary(**ways[fastest.flat[0]]).as_asked(), _FASTER)
+        parts = iter((fastest[alike], fastest[~alike]))
+        return stack_parts(lambda **sizes: self.vary(**sizes)._each_in(ways, next(parts)), self.sizes, alike)
 
     def as_asked(self) -> Bound:
         """Price it, latent attention in the way that the options say."""

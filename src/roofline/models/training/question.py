@@ -23,7 +23,7 @@ from roofline.models.training.answer import Training
 from roofline.models.training.budget import TokenBudget, budget
 from roofline.models.training.memory import TrainingMemory, training_memory
 from roofline.models.training.step import train as train_step
-from roofline.signatures import optional, takes
+from roofline.signatures import optional, spelled, takes
 from roofline.sizes import Size, plain_numbers
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def train(model: _Described, *, tokens: float | str, on: _Target = None, **optio
 def train(model: _Described, *, on: Sequence[str], **options: Any) -> SideBySide: ...
 @on_several
 @plain_numbers
-@takes(train_step, optional(days="float", chip_hours="float"))
+@takes(train_step, optional(days="float | str", chip_hours="float | str"))
 def train(
     model: Model | str | float | os.PathLike[str] | Mapping[str, Any],
     *,
@@ -74,6 +74,9 @@ def train(
         check_options(options, budget)
         return budget(model, on=on, **options)
     check_options(options, train, also=("sizes",))
+    idle = next((name for name in ("days", "chip_hours") if options.pop(name, None) is not None), None)
+    if idle is not None:
+        raise InputError(f"{spelled(idle)} is of a budget", hint="leave batch_tokens out, and give tokens")
     if search:
         found: Answer = capability("search_training")(model, on=on, batch_tokens=batch_tokens, **options)
         return found

@@ -54,7 +54,7 @@ from roofline.models.training.stage import (
     repeated,
 )
 from roofline.ops.collectives.choice import Chooser
-from roofline.quantity import parse
+from roofline.quantity import Figure, figure, parse
 from roofline.signatures import renamed, takes
 from roofline.sizes import (
     Definitions,
@@ -165,11 +165,11 @@ class TrainingQuestion:
     using: str = "adam"
     moments: str = "fp32"
     master: str | None = "fp32"
-    tokens: Size | None = None
-    mfu: float | None = None
+    tokens: Figure | None = None
+    mfu: Figure | None = None
     measured: float | str | None = None
-    price: float | None = None
-    power: float | None = None
+    price: Figure | None = None
+    power: Figure | None = None
     count: str = "causal"
     conventions: Conventions = field(default_factory=lambda: Conventions(policy="minimal"))
     target: Mapping[str, Any] = field(default_factory=dict)
@@ -334,6 +334,8 @@ def train(model: Model | str, *, on: str | Machine, batch_tokens: Size, **option
     described, conventions = load(model), taken_from(options, "minimal")
     known = {each.name for each in fields(TrainingQuestion)}
     chosen = {name: options.pop(name) for name in list(options) if name in known}
+    units = {"mfu": "", "price": "USD/h", "power": "W"}
+    chosen |= {name: figure(chosen[name], unit) for name, unit in units.items() if name in chosen}
     return TrainingQuestion(
         model=described, on=on, batch_tokens=batch_tokens, conventions=conventions, target=options, **chosen
     ).answer()
@@ -347,6 +349,8 @@ def _checked(asked: TrainingQuestion) -> tuple[Recomputation, Schedule]:
         raise InputError(f"{asked.model.name} has no output head to train", hint="a model that predicts tokens")
     if mfu is not None and not 0 < mfu <= 1:
         raise InputError(f"mfu {mfu} is not a fraction", hint="0.4 is 40% of the chips' peak")
+    if asked.tokens is not None:
+        check("tokens", asked.tokens)
     if price is not None and price < 0:
         raise InputError(f"price {price} is negative", hint="dollars for a chip-hour")
     if power is not None and power <= 0:

@@ -33,7 +33,7 @@ from unittest import mock
 import torch
 from torch._dispatch.python import enable_python_dispatcher
 
-from roofline.errors import InputError, RooflineError, suggest
+from roofline.errors import InputError, RooflineError, quoted, suggest
 from roofline.programs.parts import given_back
 from roofline.programs.pytorch.functions.attention import on_shapes
 from roofline.programs.pytorch.operators import autocast_without_a_device
@@ -229,7 +229,10 @@ def _optimizer(chosen: Any, parameters: list[Any]) -> Any:
 
 def _device(given: str | None, roots: Mapping[str, Any]) -> Any:
     if given is not None:
-        return torch.device(given)
+        try:
+            return torch.device(given)
+        except RuntimeError:
+            raise InputError(f"device {quoted(given)} is none of torch's", hint="cpu, cuda or mps") from None
     for root in roots.values():
         for tensor in root.parameters():
             return torch.device("cpu") if tensor.device.type == "meta" else tensor.device
