@@ -19,6 +19,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from math import factorial
 from typing import NamedTuple
 
@@ -119,7 +120,7 @@ def new_page_kernel() -> Kernel:
 
 def _kernel(name: str, what: str, arrays: int, width: int, *, past: bool = False) -> Kernel:
     """Make a kernel that stores what it reads, or with three arrays a sum of it; ``past`` writes past the caches."""
-    made, value = (_sum, "%t") if arrays == 3 else (_source, "%vb")
+    made, value = (_sum, "%t") if arrays == 3 else (partial(_read, "b"), "%vb")
     lines = []
     for start in range(0, STORED, TOGETHER):
         some = range(start, start + TOGETHER)
@@ -146,10 +147,6 @@ def _load_kernel(width: int) -> Kernel:
     ir = loop("\n".join(lines), each * width, before="\n".join(before), until="%part")
     said = f"reads every byte, at {PLACES} places at once; {8 * width}-bit vectors, {LOADED} a turn"
     return Kernel("load", ir, said, "B/s", 1.0, LOADED * width, 1)
-
-
-def _source(n: int, offset: int, width: int) -> str:
-    return _read("b", n, offset, width)
 
 
 def _sum(n: int, offset: int, width: int) -> str:

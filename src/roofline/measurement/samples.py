@@ -102,11 +102,6 @@ class SampleSummary:
     clock: float | None = None
 
     @property
-    def spread(self) -> float:
-        """Distance between the quartiles as a share of the value."""
-        return (self.high - self.low) / self.value if self.value else 0.0
-
-    @property
     def confirmed(self) -> bool:
         """Whether a second round on cores of their own came near the best: what other runs find again."""
         return not self.doubted({ALONE, SHARED, HELD_UP})

@@ -11,7 +11,7 @@ prices a traced call prices a profiled one. Adding an operation takes one functi
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import prod
 from typing import Any, TypeAlias
 
@@ -96,27 +96,18 @@ SIGNATURES: dict[str, str] = {
 }  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class _Known:
-    """How the results of an operation are found.
-
-    ``tensors`` is how many of its first arguments can be tensors it reads: one behind them is where it writes.
-    ``gradient`` is the operation that reads its further results, which otherwise nobody needs.
-    """
-
-    rule: ResultRule
-    tensors: int | None = None
-    gradient: str = ""
-
-
-_RESULTS: dict[str, _Known] = {}
+_RESULTS: dict[str, tuple[ResultRule, int | None, str]] = {}
 
 
 def _results(*names: str, tensors: int | None = None, gradient: str = "") -> Callable[[ResultRule], ResultRule]:
-    """Register how the results of operations are found; ``{}`` in the name of a gradient stands for the operation."""
+    """Register how the results of operations are found.
+
+    ``tensors`` is how many of the first arguments can be tensors that it reads: one behind them is where it writes.
+    ``gradient`` is the operation that reads further results, which otherwise nobody needs; ``{}`` stands for the name.
+    """
 
     def keep(found: ResultRule) -> ResultRule:
-        _RESULTS.update({name: _Known(found, tensors, gradient.format(name)) for name in names})
+        _RESULTS.update({name: (found, tensors, gradient.format(name)) for name in names})
         return found
 
     return keep
@@ -132,18 +123,18 @@ def with_results(call: Call, *, saved: Callable[[str], bool] = lambda gradient: 
 
     ``saved`` says whether a gradient of this name is taken: what is kept for it alone is written only then.
     """
-    known = _RESULTS.get(call.name)
-    if known is None:
+    if call.name not in _RESULTS:
         raise InputError(f"{call.full_name} has no rule for its results")
-    if known.tensors is not None:
-        behind = tuple(None if list(operands_in(item)) else item for item in call.args[known.tensors :])
-        call = replace(call, args=(*call.args[: known.tensors], *behind))
-    found = known.rule(call)
+    rule, tensors, gradient = _RESULTS[call.name]
+    if tensors is not None:
+        behind = tuple(None if list(operands_in(item)) else item for item in call.args[tensors:])
+        call = replace(call, args=(*call.args[:tensors], *behind))
+    found = rule(call)
     if found and isinstance(found[0], tuple) and len(found) == 2 and isinstance(found[1], str):
         found = [found]  # type: ignore[list-item]
     if call.in_place and call.name not in OPTIMIZERS:
         found = [(item.shape, item.dtype) for item in operands_in(call.args[0])]
-    elif known.gradient and not saved(known.gradient):
+    elif gradient and not saved(gradient):
         found = found[:1]  # type: ignore[assignment]
     return replace(call, results=tuple(_written(number, *one) for number, one in enumerate(found)))
 
