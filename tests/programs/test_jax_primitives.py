@@ -9,6 +9,7 @@ import pytest
 import torch
 from jax import lax
 from jax.experimental import pallas as pl
+from jax.experimental import sparse
 
 from roofline.errors import InputError
 from roofline.ops.counting import one_each
@@ -45,6 +46,16 @@ COUNTS = [
      2 * 72 + 36 + 36 + 72, None),  # and the upper half set to zero: positions, a comparison, a choice
     ("triangular_solve", lambda a, b: lax.linalg.triangular_solve(a, b, left_side=True), (_shape(6, 6), X),
      6 * 6 * 8, (36 + 48 + 48) * 4),
+    ("hessenberg", lax.linalg.hessenberg, (_shape(6, 6),), 10 * 6**3 // 3, None),
+    ("tridiagonal", lambda x: lax.linalg.tridiagonal(x), (_shape(6, 6),), 4 * 6**3 // 3, None),
+    ("tridiagonal_solve", lax.linalg.tridiagonal_solve, (*[_shape(6)] * 3, _shape(6, 2)), 3 * 6 + 5 * 12, None),
+    ("householder_product", lax.linalg.householder_product, (_shape(6, 6), _shape(6)), 4 * 6**3 // 3, None),
+    ("householder_product, tall", lax.linalg.householder_product, (_shape(8, 6), _shape(6)), 2 * 36 * (8 - 2), None),
+    ("bcoo_dot_general", lambda v, i, x: sparse.BCOO((v, i), shape=(6, 8)) @ x,
+     (_shape(10), _shape(10, 2, dtype="int32"), _shape(8, 5)), 2 * 10 * 5, None),
+    ("scaled_matmul", jax.nn.scaled_matmul,
+     (*(_shape(1, n, 64, dtype="float8_e4m3fn") for n in (32, 16)),
+      *(_shape(1, n, 2, dtype="float8_e8m0fnu") for n in (32, 16))), 2 * 32 * 16 * 64, None),
     ("max pooling", lambda x: lax.reduce_window(x, -jnp.inf, lax.max, (2, 2), (2, 2), "VALID"), (X,), 12 * 3, None),
 ]  # fmt: skip
 
