@@ -66,11 +66,12 @@ class ConsoleLexer(Lexer):
     aliases = ("console",)
 
     def get_tokens_unprocessed(self, text: str) -> Iterator[_Token]:
-        at, continues, first, listed = 0, False, False, (Text, -1)
+        at, continues, first, listed, below = 0, False, False, (Text, -1), False
         lines = text.splitlines(keepends=True)
         for number, line in enumerate(lines):
-            if line.startswith("$ ") or continues:
-                yield from _command(line, at)
+            asks = line.startswith("$ ") or continues
+            if asks:
+                yield from _command(line, at, Generic.Heading if below else Generic.Prompt)
                 continues, first, listed = line.rstrip().endswith("\\"), True, (Text, -1)
             else:
                 found = _LIST.match(line)
@@ -81,14 +82,14 @@ class ConsoleLexer(Lexer):
                 follows = lines[number + 1] if number + 1 < len(lines) else ""
                 yield from _output(line, at, first, listed[0], follows)
                 first = first and not line.strip()
-            at += len(line)
+            at, below = at + len(line), bool(line.strip()) and not asks
 
 
-def _command(line: str, at: int) -> Iterator[_Token]:
-    """A command in words: the prompt, the program, options and strings."""
+def _command(line: str, at: int, prompt: _TokenType) -> Iterator[_Token]:
+    """A command in words: the prompt (that of a heading right below an output), the program, options and strings."""
     start = 2 if line.startswith("$ ") else 0
     if start:
-        yield at, Generic.Prompt, line[:2]
+        yield at, prompt, line[:2]
     program = bool(start)
     for word in _WORD.finditer(line, start):
         kind = Name.Attribute if word["option"] else String if word["string"] else Name
@@ -265,8 +266,8 @@ def _colours(theme: Theme) -> list[str]:
     return [theme.background, theme.text, theme.muted, theme.grid, theme.axis, *theme.series, *regions]
 
 
-#: Letters of a word of code that a column of a phone's table holds; a longer one may break.
-LONG_WORD = 12
+#: Letters of a word of code that a column of a phone's table holds, by the number of columns; a longer one may break.
+LONGEST_WORDS, LONGEST_WORD = {2: 22, 3: 14, 4: 12}, 8
 
 #: Columns of a table from which on a phone shows a list in its place.
 WIDE_TABLE = 7
@@ -279,9 +280,11 @@ def tables_for_a_phone(app: Any, doctree: nodes.document) -> None:
 
     Of all tables, code that is wider than a column may break.
     """
-    for code in (code for table in doctree.findall(nodes.table) for code in table.findall(nodes.literal)):
-        if any(len(word) > LONG_WORD for word in code.astext().split()):
-            code["classes"].append("long")
+    for table in doctree.findall(nodes.table):
+        longest = LONGEST_WORDS.get(len(next(iter(table.findall(nodes.row)))), LONGEST_WORD)
+        for code in table.findall(nodes.literal):
+            if any(len(word) > longest for word in code.astext().split()):
+                code["classes"].append("long")
     for table in list(doctree.findall(nodes.table)):
         head, *rows = [list(row.children) for row in table.findall(nodes.row)]
         if len(head) >= WIDE_TABLE:

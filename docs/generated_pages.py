@@ -85,7 +85,9 @@ def _command_page(command: CommandEntry) -> str:
         "",
         f"*For whoever looks for an option of `roofline {command.name}`.*",
     ]
-    lines += [command.text, "", "```sh", command.usage, *command.examples, "```", ""]
+    lines += [command.text, "", f"    {command.usage}", ""]
+    if command.examples:
+        lines += ["```console", *(f"$ {each}" for each in command.examples), "```", ""]
     for heading, options in command.groups.items():
         lines += [f"## {heading[:1].upper()}{heading[1:]}", "", "| option | what it says |", "|---|---|"]
         for option in options:
@@ -328,13 +330,14 @@ def _source_rows(machine: Machine) -> Iterator[str]:
     for path, figure in held:
         how = "" if figure.basis == "spec" else f" ({figure.basis})"
         said = format_quantity(figure.value, figure_unit(path))
-        sources.setdefault(figure.source, ([], []))[0].append(f"{path} {said}{how}")
+        shown = path.replace(".", ".<wbr>")
+        sources.setdefault(figure.source, ([], []))[0].append(f"{shown} {said}{how}")
         for other in machine.alternates:
             if other.of == path:
-                said = f"{path} {format_quantity(other.figure.value, figure_unit(path))}{_not_used(other)}"
+                said = f"{shown} {format_quantity(other.figure.value, figure_unit(path))}{_not_used(other)}"
                 sources.setdefault(other.figure.source, ([], []))[1].append(said)
     for source, (taken, besides) in sources.items():
-        place = _cell(source).replace("/", "/<wbr>").replace("_", "_<wbr>")
+        place = re.sub("[/_@:]", r"\g<0><wbr>", _cell(source))
         yield f"| {place} | {_cell(', '.join(taken))} | {_cell(', '.join(besides))} |"
 
 

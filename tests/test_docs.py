@@ -241,6 +241,10 @@ def test_console_examples_have_the_tones_of_a_terminal() -> None:
     ):  # fmt: skip
         assert expected in tokens
     assert ("Generic.Inserted", "1.5x") not in tokens
+    prompts = ConsoleLexer().get_tokens("$ roofline a \\\n  b\n$ roofline c\nshown\n$ roofline d\n\n$ roofline e\n")
+    assert [str(kind) for kind, word in prompts if word == "$ "] == [
+        "Token.Generic.Prompt", "Token.Generic.Prompt", "Token.Generic.Heading", "Token.Generic.Prompt",
+    ]  # fmt: skip
 
 
 def test_a_phone_shows_of_an_example_what_the_page_keeps() -> None:
