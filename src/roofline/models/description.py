@@ -208,8 +208,7 @@ class Model(Answer):
         >>> load("deepseek-v3").sparsity, load("llama-2-7b").sparsity
         (32.0, None)
         """
-        blocks = (block for layer in self.layers for block in layer.blocks)
-        routed = next((block for block in blocks if hasattr(block, "top_k") and hasattr(block, "count")), None)
+        routed = next((block for block in self.blocks if hasattr(block, "top_k") and hasattr(block, "count")), None)
         return None if routed is None else routed.count / routed.top_k
 
     @property
@@ -222,12 +221,22 @@ class Model(Answer):
         >>> round(load("mixtral-8x7b").active_parameters / 1e9, 2)
         12.88
         """
-        blocks = [
-            *self.before, *(block for layer in self.layers for block in layer.blocks), *self.after, *self.final,
-        ]  # fmt: skip
         head = self.vocabulary * (self.width + self.head_bias) if self.head else 0
         table = 0 if self.tied or not self.embeds else self.vocabulary * self.width
-        return sum(block.active() for block in blocks) + head + table
+        return sum(block.active() for block in self.blocks) + head + table
+
+    @property
+    def blocks(self) -> tuple[Block, ...]:
+        """Every block that runs, in order."""
+        return (*self.before, *(block for layer in self.layers for block in layer.blocks), *self.after, *self.final)
+
+    @property
+    def tables(self) -> tuple[Weight, ...]:
+        """The embedding table, the head where it has one of its own, and the head's bias."""
+        shape, has_bias = (self.vocabulary, self.width), self.head and self.head_bias
+        embedding = (Weight(self.embedding_name, shape, "embedding"),) if self.embeds else ()
+        head = (Weight(self.head_name, shape, "head"),) if self.head and not self.tied else ()
+        return (*embedding, *head, *((Weight(f"{self.head_name}.bias", shape[:1], "bias"),) if has_bias else ()))
 
     @property
     def mtp_parameters(self) -> int:
@@ -291,13 +300,7 @@ class Model(Answer):
                 for weight in block.weights()
             )
 
-        table = Weight(self.embedding_name, (self.vocabulary, self.width), "embedding")
-        ends = [table] if self.embeds else []
-        if self.head and not self.tied:
-            ends.append(Weight(self.head_name, table.shape, "head"))
-        if self.head and self.head_bias:
-            ends.append(Weight(f"{self.head_name}.bias", table.shape[:1], "bias"))
-        total = sum(of("")(weight.name, weight).nbytes(weight.shape) for weight in ends)
+        total = sum(of("")(weight.name, weight).nbytes(weight.shape) for weight in self.tables)
         total = total + stored((*self.before, *self.after, *self.final), of(""))
         for _, numbers, layer in self.layer_groups(weights):
             total = total + len(numbers) * stored(layer.blocks, of(f"layers.{numbers[0]}"))
@@ -542,11 +545,9 @@ class Vision:
 
     def in_formats(self, dtype: str, quantisation: Quantisation | None) -> Vision:
         """The same with its weights in the format the checkpoint has them in."""
-        return replace(
-            self,
-            tower=replace(self.tower, dtype=self.tower.dtype or dtype, quantisation=quantisation),
-            projector=replace(self.projector, dtype=self.projector.dtype or dtype, quantisation=quantisation),
-        )
+        parts = (self.tower, self.projector)
+        tower, projector = (replace(one, dtype=one.dtype or dtype, quantisation=quantisation) for one in parts)
+        return replace(self, tower=tower, projector=projector)
 
     def weight_bytes(self) -> int:
         """Bytes of all its parameters."""

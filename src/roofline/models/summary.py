@@ -8,7 +8,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -191,25 +191,13 @@ def parameters_by_part(model: Model) -> dict[str, int]:
     >>> sum(parts.values()) == load("llama-2-13b").parameters
     True
     """
-    tables = 0 if not model.embeds else model.vocabulary * model.width
-    if model.head:
-        tables += model.vocabulary * ((0 if model.tied else model.width) + model.head_bias)
-    counts = {"vocabulary": tables}
-    for block in (*model.before, *(b for layer in model.layers for b in layer.blocks), *model.after, *model.final):
-        _count_parts(block, counts)
+    counts = {"vocabulary": sum(weight.elements for weight in model.tables)}
+    for block in _inside(model.blocks):
+        for weight in block.weights():
+            part = _KINDS.get(weight.kind) or PARTS.get(type(block), "other")
+            counts[part] = counts.get(part, 0) + weight.elements
     order = ("attention", "mlp", "experts", "recurrent", "routers", "vocabulary", "biases", "norms", "other")
     return {part: counts[part] for part in order if counts.get(part)}
-
-
-def _count_parts(block: Block, counts: dict[str, int]) -> None:
-    """Add a block's parameters to those of each part."""
-    if isinstance(block, ParallelBranches):
-        for inner in (inner for branch in block.branches for inner in branch):
-            _count_parts(inner, counts)
-        return
-    for weight in block.weights():
-        part = _KINDS.get(weight.kind) or PARTS.get(type(block), "other")
-        counts[part] = counts.get(part, 0) + weight.elements
 
 
 def flops_by_part(model: Model, ops: Sequence[Op]) -> dict[str, Size]:
@@ -221,9 +209,7 @@ def flops_by_part(model: Model, ops: Sequence[Op]) -> dict[str, Size]:
     >>> parts["scores"] == 4 * 4096 * 4096 * 4096 * 32, parts["attention"] == 8 * 4096 * 4096 * 4096 * 32
     (True, True)
     """
-    blocks = (*model.before, *(b for layer in model.layers for b in layer.blocks), *model.after, *model.final)
-    inner = [each for block in blocks for each in _inside(block)]
-    named = {block.name: PARTS[type(block)] for block in inner if type(block) in PARTS}
+    named = {block.name: PARTS[type(block)] for block in _inside(model.blocks) if type(block) in PARTS}
     found: dict[str, Size] = {}
     for op in ops:
         amount = op.work.total("flops", "matrix") * op.repeat
@@ -233,13 +219,13 @@ def flops_by_part(model: Model, ops: Sequence[Op]) -> dict[str, Size]:
     return found
 
 
-def _inside(block: Block) -> Iterator[Block]:
-    """A block, or those of its branches."""
-    if not isinstance(block, ParallelBranches):
-        yield block
-        return
-    for branch in block.branches:
-        yield from (each for one in branch for each in _inside(one))
+def _inside(blocks: Iterable[Block]) -> Iterator[Block]:
+    """Blocks, those of branches in place of what holds them."""
+    for block in blocks:
+        if isinstance(block, ParallelBranches):
+            yield from _inside(each for branch in block.branches for each in branch)
+        else:
+            yield block
 
 
 def _part_of(op: Op, named: Mapping[str, str]) -> str:

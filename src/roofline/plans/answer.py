@@ -562,27 +562,14 @@ def plan(
         name: None if value is None else parse(value, "s")
         for name, value in (("first_token", ttft), ("per_token", tpot), ("end_to_end", e2e))
     }
+    drafts_by = load(draft_by) if draft_by != "mtp" and isinstance(draft_by, str) else draft_by
     asked = PlanQuestion(
-        load(model),
-        Load(read_rate(rate), prompt, output, shared, lengths, arrival_variation),
-        Limits(**times, percentile=percentile),
-        tuple(dict.fromkeys(on)),
-        tuple(count),
-        {name: figure(price, "USD/h") for name, price in (prices or {}).items()},
-        objective,
-        tuple(formats),
-        disaggregate,
-        most,
-        memory_share,
-        estimate,
-        Speculating(
-            tuple(draft),
-            accept,
-            load(draft_by) if draft_by != "mtp" and isinstance(draft_by, str) else draft_by,
-            draft_weights,
-        ),
+        load(model), Load(read_rate(rate), prompt, output, shared, lengths, arrival_variation),
+        Limits(**times, percentile=percentile), tuple(dict.fromkeys(on)), tuple(count),
+        {name: figure(price, "USD/h") for name, price in (prices or {}).items()}, objective, tuple(formats),
+        disaggregate, most, memory_share, estimate, Speculating(tuple(draft), accept, drafts_by, draft_weights),
         options,
-    )
+    )  # fmt: skip
     cluster = Cluster(workers, scheduler, scheduler_file, client, announce)
     return answer(asked, cluster=None if cluster == Cluster() else cluster)
 

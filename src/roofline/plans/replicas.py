@@ -108,16 +108,20 @@ class Replica:
         return self.chip if self.chips == 1 else f"{self.chip}:{self.chips}"
 
     @property
+    def by_use(self) -> dict[str, int]:
+        """Numbers of chips by use."""
+        return {name: getattr(self, name) for name in ("tensor", "pipeline", "context", "expert")}
+
+    @property
     def ways(self) -> dict[str, int]:
         """Numbers of chips as options of a step."""
-        named = {"tensor": self.tensor, "pipeline": self.pipeline, "context_parallel": self.context}
-        return {name: size for name, size in {**named, "expert": self.expert}.items() if size > 1}
+        named = {"context": "context_parallel"}
+        return {named.get(name, name): size for name, size in self.by_use.items() if size > 1}
 
     @property
     def layout(self) -> str:
         """The layout in words."""
-        named = {"tensor": self.tensor, "pipeline": self.pipeline, "context": self.context, "expert": self.expert}
-        return " ".join(f"{name} {size}" for name, size in named.items() if size > 1) or "one chip"
+        return " ".join(f"{name} {size}" for name, size in self.by_use.items() if size > 1) or "one chip"
 
     def __str__(self) -> str:
         return f"{self.target} {self.described}"
@@ -298,7 +302,7 @@ def unloaded(asked: PlanQuestion, replica: Replica) -> UnloadedReplica:
             f"no peak of {named} arithmetic is known of {replica.chip}",
             hint=f"choose other formats, {spelled('formats')}",
         )
-    ways = Parallelism.on(machine, **_fields(replica))
+    ways = Parallelism.on(machine, **replica.by_use)
     stages, _ = local_stages(asked.model, machine, ways)
     level = data_level(machine)
     if level.capacity is None:
@@ -359,15 +363,6 @@ def unloaded(asked: PlanQuestion, replica: Replica) -> UnloadedReplica:
         asked, replica, memory, capacity, sequence, most, step, binds, prompt, str(first.bound_by), lag, said, interval,
         drafting, before / copies,
     )  # fmt: skip
-
-
-def _fields(replica: Replica) -> dict[str, int]:
-    return {
-        "tensor": replica.tensor,
-        "pipeline": replica.pipeline,
-        "context": replica.context,
-        "expert": replica.expert,
-    }
 
 
 def _options(asked: PlanQuestion, replica: Replica) -> dict[str, Any]:

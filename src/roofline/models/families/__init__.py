@@ -1,7 +1,8 @@
 """Families of models: readers from a configuration's fields to a :class:`Model`, by ``model_type``.
 
 An ordinary decoder is a row of a table (``dense``, ``mixtures``, ``hybrids``, ``deepseek``), read by ``decoder``.
-An unusual type has a reader of its own, registered with :func:`family`.
+An unusual type has a reader of its own, registered with :func:`family`. Fields that change no cost are listed in
+``models/inert.toml``, defaults of transformers in ``defaults.json``.
 """
 
 from __future__ import annotations

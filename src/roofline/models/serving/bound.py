@@ -110,13 +110,13 @@ def serve_bound(
     times those of all (:class:`roofline.models.serving.bound.Pipelined`). The footprint holds weights, keys and
     values and the activations alive at once.
     """
+    chosen: dict[str, Any] = {"set": set, "unit": unit, "over": over, "files": files, "achievable": achievable}
     if has_several_layouts(options):
-        chosen = {"set": set, "unit": unit, "over": over, "files": files, "achievable": achievable}
         return stack_layouts(serve_bound, {"batch": batch, **options}, model=model, phase=phase, on=on, **chosen)
     options |= {name: dtypes.get(options[name]).name for name in ("weights", "activations", "kv") if options.get(name)}
-    asked = {"on": on, "set": set, "unit": unit, "over": over, "files": files, "achievable": achievable, **options}
+    asked = {"on": on, **chosen, **options}
     described = load(model)
-    machine = target(on, unit=unit, over=over, set=set, files=files, achievable=achievable)
+    machine = target(on, **chosen)
     if phase not in PHASES:
         raise InputError(f"no phase {phase!r}", hint=suggest(phase, PHASES, what="phases"))
     conventions = taken_from(options, "minimal")

@@ -175,7 +175,9 @@ def network_limit(
     while ways:
         middle = ways[len(ways) // 2]
         try:
-            ratio = _ratio(model, phase, bare, kind, middle, batch, options)
+            total = batch if kind == "tensor" else batch * middle
+            asked: dict[str, Any] = {**options, kind: middle, "batch": total}
+            ratio = network_share(serve_bound(model, phase, on=bare, **asked))
         except RooflineError:
             # no such chips are joined
             ways.remove(middle)
@@ -200,12 +202,6 @@ def network_share(found: Bound) -> float:
     network = {use.resource for use in found.uses if use.quantity in ("wire", "hops")}
     sent = [float(time) for name, time in found.times.items() if name in network]
     return max(sent, default=0.0) / max(float(t) for name, t in found.times.items() if name not in network)
-
-
-def _ratio(model: Model, phase: str, bare: Machine, kind: str, ways: int, batch: int, options: dict[str, Any]) -> float:
-    layout: dict[str, Any] = {"tensor": ways} if kind == "tensor" else {"expert": ways}
-    total = batch if kind == "tensor" else batch * ways
-    return network_share(serve_bound(model, phase, on=bare, batch=total, **layout, **options))
 
 
 def _candidates(model: Model, kind: str) -> list[int]:
