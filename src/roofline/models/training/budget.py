@@ -178,7 +178,7 @@ class TokenBudget(Comparable):
         if self.days is not None and self.chips is not None:
             lines.append(("days", f"{format_number(self.days)} on {format_number(self.chips, 6)} chips"))
         if self.cost is not None and self.flops_per_dollar is not None:
-            each = f"{format_amount(self.flops_per_dollar, 'FLOP')} a dollar"
+            each = f"{format_amount(self.flops_per_dollar, 'FLOP', 4)} a dollar"
             lines.append(("cost", f"${format_number(self.cost)} at ${format_number(self.price or 0)} an hour, {each}"))
         if self.energy is not None:
             lines.append(("energy", f"{format_number(self.energy / 3.6e9)} MWh at {format_number(self.power or 0)} W"))
