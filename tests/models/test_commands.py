@@ -132,6 +132,13 @@ def test_a_question_without_a_context_takes_the_usual_one_and_says_so(capsys: Ca
         models.serve("llama-2-7b", on="h100")
 
 
+@pytest.mark.parametrize("given", [{"past": 100}, {"logits": "all"}])
+def test_what_is_of_prefill_alone_is_refused_without_a_prompt(given: dict[str, Any]) -> None:
+    said = f"{next(iter(given))}= says nothing without prompt=; add it, or leave it out"
+    with pytest.raises(InputError, match=said):
+        llm("llama-3-8b", on="h100", context=8192, **given)
+
+
 def test_several_formats_stand_side_by_side(capsys: Capture) -> None:
     asked = ("llm", "llama-3-8b", "--on", "h100,h200", "--context", "8192", "--kv", "bf16,fp8")
     text = run(capsys, *asked)

@@ -410,7 +410,7 @@ _SHOWN_IN_ORDER = ("power", "price")
 @takes()
 def chips(
     names: str | Iterable[str | os.PathLike[str]] = (),
-    *,
+    *more: str,
     filter: str | None = None,
     sort: str | None = None,
     dtype: str = "bf16",
@@ -426,8 +426,10 @@ def chips(
 
     >>> [machine.key for machine in chips(filter="tpu", sort="bandwidth")][:2]
     ['tpu8i', 'tpu7x']
+    >>> chips("h100", "a100")
+    <ChipList: 2 chips: h100, a100>
     """
-    listed = [names] if isinstance(names, str) else list(names)
+    listed = [*([names] if isinstance(names, str) else names), *more]
     named = [name for name in listed if isinstance(name, str) and not (name.endswith(".toml") or "/" in name)]
     layers = [*files, *(name for name in listed if name not in named)]
     order = None if sort is None else order_meant(sort)

@@ -500,6 +500,9 @@ def serve(
     if prompt is None and context is None:
         hint = f"give a prompt to prefill, a context to decode after, or both ({spelled('context', '8k')})"
         raise InputError("nothing is asked for", hint=hint)
+    alone = next((name for name in PREFILL_ONLY if prompt is None and options.get(name) is not None), None)
+    if alone is not None:
+        raise InputError(f"{spelled(alone)} says nothing without {spelled('prompt')}", hint="add it, or leave it out")
     described = load(model)
     later = {name: value for name, value in options.items() if name not in PREFILL_ONLY}
     prefill = None if prompt is None else serve_bound(described, "prefill", batch=batch, prompt=prompt, **options)
