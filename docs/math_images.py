@@ -22,7 +22,7 @@ def drawn(latex: str) -> str:
     pictures = []
     for line in filter(None, (part.replace("&", "").strip() for part in body.split(r"\\"))):
         picture = io.StringIO()
-        with rc_context({"svg.hashsalt": line, "mathtext.fontset": "stix"}):
+        with rc_context({"svg.hashsalt": line, "mathtext.fontset": "stix", "figure.facecolor": "none"}):
             text = " ".join(line.replace(r"\frac", r"\dfrac").split())
             math_to_image(f"${text}$", picture, FontProperties(size=14), format="svg", color="#010203")
         image = picture.getvalue()
