@@ -150,6 +150,7 @@ def wrong_kind(arguments: Mapping[str, Any], annotations: Mapping[str, str], fur
     theme is ['dark'], and takes text; light or dark
     >>> print(wrong_kind({"files": ["a.toml", 3]}, {"files": "Sequence[str]"}))
     files is ['a.toml', 3], and takes a list of text; Machine file or folder over the catalog
+    >>> wrong_kind({"image_size": (1024, 768)}, {"image_size": "tuple[int, int] | None"})
     >>> wrong_kind({"policy": "min", "batch": "8k"}, {"policy": "str", "batch": "int"})
     """
     for name, value in arguments.items():
@@ -197,7 +198,8 @@ def _is_of(value: Any, kind: str) -> bool:
         return bool(value) and all(_is_any_of(each, "str | Machine") for each in value)
     if isinstance(value, known):
         items = value if inside and isinstance(value, list | tuple | range) else ()
-        return all(_is_any_of(each, inside[:-1].removesuffix(", ...")) for each in items)
+        allowed = inside[:-1].removesuffix(", ...")
+        return all(_is_any_of(each, allowed.replace(", ", " | ") if head == "tuple" else allowed) for each in items)
     name = {"On": "Machine"}.get(head, head.rpartition(".")[2])
     return name in classes or (name in ("Path", "PathLike") and isinstance(value, str | os.PathLike))
 
