@@ -98,6 +98,8 @@ EXPLAINED: dict[str, tuple[int | None, int]] = {
     "gpt_neo": (0, 2 * ONE * 4 * 14 * 2 * (16 + 16)),
     "bailing_hybrid": (None, 2 * (2 * 2 * 4 * (3 * 4 * 8) * 2)),
     "olmo_hybrid": (None, 2 * (2 * 2 * 4 * (2 * 4 * 8 + 4 * 12) * 2)),
+    # scores are made twice there, once for each half of the values: 4 heads of 16 in 3 layers
+    "diffllama": (3 * 2 * T * 21 * 4 * 16, 3 * 2 * ONE * 22 * 4 * 16),
     "axk2": INDEXER,
     "hy_v4": INDEXER_OF_2,
     "dots3_note_text": INDEXER_OF_2,

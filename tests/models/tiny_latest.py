@@ -15,6 +15,13 @@ _LATENT: dict[str, Any] = {
 }  # fmt: skip
 _INDEX: dict[str, Any] = {"index_topk": 12, "index_head_dim": 16, "index_n_heads": 2}
 _LINEAR: dict[str, Any] = {"layer_types": ["linear_attention", "linear_attention", "full_attention"]}
+_OLD: dict[str, Any] = {
+    "vocab_size": 96, "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2, "tie_word_embeddings": True,
+}  # fmt: skip
+_GPT: dict[str, Any] = {"n_embd": 64, "n_layer": 3, "n_head": 4, "n_positions": 128}
+_BIOGPT: dict[str, Any] = {
+    "hidden_size": 64, "num_hidden_layers": 3, "num_attention_heads": 4, "max_position_embeddings": 128,
+}  # fmt: skip
 
 LATEST: dict[str, dict[str, Any]] = {
     "axk2": small("axk2", _LATENT, _EXPERTS, _INDEX, gated_norm_rank=6, attention_bias=True),
@@ -33,6 +40,27 @@ LATEST: dict[str, dict[str, Any]] = {
     "beam": small(
         "beam", _EXPERTS, num_experts=6, n_group=2, topk_group=1, sliding_window=8, attention_bias=True,
         layer_types=_SLIDING, mlp_layer_types=["dense", "sparse", "sparse"],
+    ),
+    "emu3_text_model": {**small("emu3_text_model", head_dim=...), "architectures": ["Emu3ForCausalLM"]},
+    "diffllama": small("diffllama", attention_bias=True),
+    "cohere_compass_text": small(
+        "cohere_compass_text", head_dim=..., sliding_window=8, layer_types=_SLIDING, tie_word_embeddings=True,
+        rope_parameters={"sliding_attention": {"rope_type": "default", "rope_theta": 1e4}, "full_attention": None},
+    ),
+    "gpt_neox_japanese": small(
+        "gpt_neox_japanese", head_dim=..., num_key_value_heads=..., intermediate_size=...,
+        intermediate_multiple_size=3, tie_word_embeddings=True,
+    ),
+    "openai-gpt": {"model_type": "openai-gpt", **_OLD, **_GPT},
+    "ctrl": {"model_type": "ctrl", **_OLD, **_GPT, "dff": 48},
+    "biogpt": {"model_type": "biogpt", **_OLD, **_BIOGPT, "intermediate_size": 48},
+    "xglm": {
+        "model_type": "xglm", **_OLD, "d_model": 64, "ffn_dim": 48, "num_layers": 3, "attention_heads": 4,
+        "max_position_embeddings": 128,
+    },
+    "modernbert-decoder": small(
+        "modernbert-decoder", head_dim=..., num_key_value_heads=..., local_attention=16, tie_word_embeddings=True,
+        layer_types=_SLIDING, cls_token_id=1, sep_token_id=2, norm_bias=True, classifier_bias=True,
     ),
     "olmo_hybrid": small(
         "olmo_hybrid", _LINEAR, head_dim=..., linear_num_key_heads=4, linear_num_value_heads=4,

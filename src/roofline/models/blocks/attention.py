@@ -41,6 +41,7 @@ class Attention(Block):
                           layer's keys and values that it attends to
         ``rotary``        elements of a head that are rotated
         ``query_rank``    width between the two matrices that make queries, with a norm between; 0: there is one matrix
+        ``differential``  the result is the difference of two maps, each over the values of two heads, and normalised
         ``names``         the projections' names; ``out_norm``: a norm before the last one
     """
 
@@ -69,6 +70,7 @@ class Attention(Block):
     shares_kv_as: str = ""
     reads_kv_of: str = ""
     query_rank: int = 0
+    differential: bool = False
     names: tuple[str, str, str, str] = ("q_proj", "k_proj", "v_proj", "o_proj")
 
     def weights(self) -> tuple[Weight, ...]:
@@ -98,6 +100,8 @@ class Attention(Block):
             found.append(Weight("attn_sub_norm", (self.heads * self.value,), "norm"))
         if self.sinks:
             found.append(Weight("sinks", (self.heads,), "other"))
+        if self.differential:
+            found += [Weight(f"lambda_{name}", (self.key,), "other") for name in ("q1", "k1", "q2", "k2")]
         if self.gate in ("head", "full"):
             found.append(Weight("g_proj", (self.heads * (1 if self.gate == "head" else self.value), self.inputs)))
             if self.gate_bias:
@@ -153,8 +157,10 @@ class Attention(Block):
             read += builder.read_weights("sinks")
         out = attention_core(
             builder, q, read, pairs=self._pairs(builder), heads=self.heads, kv_heads=self.kv_heads,
-            key=self.key, value=self.value, length=step.length,
+            key=self.key, value=self.value * (1 + self.differential), length=step.length,
         )  # fmt: skip
+        if self.differential:
+            out = self._difference(builder, out)
         if gate is not None:
             opened = builder.elementwise("sigmoid", (gate,), "gate")
             out = builder.elementwise("multiply", (out, opened), "gated", like=out)
@@ -163,6 +169,16 @@ class Attention(Block):
             out = builder.norm("rms_norm", out, "attn_sub_norm", step.tokens, width)
         o = self.names[3]
         return builder.linear(o, out, step.tokens)
+
+    def _difference(self, builder: OperationBuilder, maps: Tensor) -> Tensor:
+        """One half of the heads less λ times the other, normalised over the values of two heads."""
+        tokens = builder.step.tokens
+        names = [weight.name for weight in self.weights() if weight.name.startswith("lambda_")]
+        out = builder.output("difference", tokens, self.heads * self.value)
+        read = (maps, *builder.read_weights(*names))
+        builder.vector("elementwise", read, out, "difference", flops=2 * out.elements, elements=out.elements)
+        out = builder.norm("rms_norm", out, "groupnorm", tokens * self.heads // 2, 2 * self.value)
+        return Tensor(out.ident, (tokens, self.heads * self.value), out.dtype)
 
     def _project(
         self, builder: OperationBuilder, x: Tensor

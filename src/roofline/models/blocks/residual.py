@@ -104,19 +104,26 @@ class ParallelBranches(Block):
 
 @dataclass(frozen=True, slots=True)
 class PositionEmbedding(Block):
-    """A learned table of positions (or of token types) that is added to the embedding: one row for each new token."""
+    """A table of positions (or of token types) that is added to the embedding: one row for each new token.
+
+    It is learned where ``trained``, else computed of sines.
+    """
 
     runs_whole: ClassVar[bool] = True
     rows: int
     width: int
+    trained: bool = True
 
     def weights(self) -> tuple[Weight, ...]:
-        return (Weight("", (self.rows, self.width), "embedding"),)
+        return (Weight("", (self.rows, self.width), "embedding"),) if self.trained else ()
 
     def active(self) -> int:
-        return self.width
+        return self.width if self.trained else 0
 
     def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
+        if not self.trained:
+            builder.stream = builder.elementwise("add", (x,), "add")
+            return builder.stream
         (table, *_), _ = builder.read_weight(self.weights()[0])
         new = builder.step.new
         index = Tensor(builder.path("index"), (new,), "int32", "index")

@@ -27,7 +27,7 @@ _OTHERS = {
     "no language model": ("clip", "siglip", "siglip2", "vit", "dinov2", "wav2vec2", "hubert", "sam", "detr"),
     "layers that are not modelled": (
         "zamba", "zamba2", "rwkv", "xlnet", "xlstm",
-        "reformer", "diffllama", "jetmoe", "doge", "hgrn",
+        "reformer", "jetmoe", "doge", "hgrn",
     ),
 }  # fmt: skip
 

@@ -20,7 +20,7 @@ from roofline.models.families.decoder import (
     rotary_part,
     switched,
 )
-from roofline.models.families.parts import DecoderSizes
+from roofline.models.families.parts import DecoderSizes, activation
 from roofline.models.fields import Fields, divide_evenly
 
 _SHIFTED = ("layer_norm", True)
@@ -89,6 +89,21 @@ add({
     "ernie4_5": Decoder(bias=_USE_BIAS, mlp_bias=_USE_BIAS, tied=True),
     "hunyuan_v1_dense": Decoder(qk_norm="head", mlp_bias=False),
 })  # fmt: skip
+
+
+def _compass_rotates(fields: Fields, kinds: Any) -> list[bool]:
+    """Layers of a kind rotate where ``rope_parameters`` has a section for it, or one for all."""
+    given = fields.get("rope_parameters") or {}
+    by_kind = any(str(name).endswith("_attention") for name in given)
+    return [not by_kind or given.get(f"{kind}_attention") is not None for kind in kinds]
+
+
+add(
+    {
+        "emu3_text_model": LLAMA,
+        "diffllama": Decoder(attend=lambda *asked: {"differential": True}, mlp_bias=False),
+    }
+)
 
 # MLPs without a gate
 
@@ -194,6 +209,15 @@ add({
         mlp_names=_TO_4H, act="gelu", last_norm="final_layer_norm", prefix="gpt_neox.", embedding="embed_in",
         head="embed_out",
     ),
+    "gpt_neox_japanese": Decoder(
+        prepare=lambda fields: fields.with_values(
+            intermediate_size=fields.size("hidden_size") * fields.size("intermediate_multiple_size", default=4)
+        ),
+        norm=_SHIFTED, attention="attention", projections=_DENSE_OUT, bias=False, rotary=_neox_rotary,
+        attend=lambda fields, shape, kind, number: {"out_bias": number == shape.layers - 1}, gated=False,
+        mlp_bias=False, mlp_names=_TO_4H, act="gelu", tied=True, last_norm="final_layer_norm",
+        prefix="gpt_neox_japanese.", embedding="embed_in",
+    ),
     "gptj codegen": Decoder(
         norm=_SHIFTED, order="beside", norms=("ln_1",), attention="attn", projections=_OUT_PROJ, bias=False,
         gated=False, mlp_bias=True, mlp_names=("", "fc_in", "fc_out"), hidden=("n_inner",), hidden_times=4,
@@ -214,6 +238,7 @@ add({
         embedding="word_embeddings",
     ),
     "cohere": _COHERE,
+    "cohere_compass_text": replace(_COHERE, qk_switch=False, rotates=_compass_rotates),
     "cohere2": replace(_COHERE, kinds=listed(4, "sliding_window_pattern"), rotates=in_windows),
     "stablelm": Decoder(
         norm=_SHIFTED, arrange=_beside_if("use_parallel_residual", False, ("input_layernorm",)),
@@ -274,6 +299,21 @@ def _opt(fields: Fields) -> Fields:
     return fields
 
 
+def _first_gpt(fields: Fields) -> Fields:
+    said = fields.text("afn") or "gelu"
+    return fields.with_values(afn="gelu_new" if said == "gelu" else said)
+
+
+def _sines(fields: Fields, shape: DecoderSizes) -> dict[str, Any]:
+    rows = fields.size("max_position_embeddings", "n_positions")
+    return {"before": (PositionEmbedding("positions", rows, shape.width, trained=False),), "context": rows}
+
+
+def _two_more(fields: Fields, shape: DecoderSizes) -> dict[str, Any]:
+    rows = fields.size("max_position_embeddings", default=1024)
+    return {"before": (PositionEmbedding("embed_positions", rows + 2, shape.width),), "context": rows}
+
+
 def _opt_order(fields: Fields) -> tuple[str, tuple[str, ...]]:
     first = fields.flag("do_layer_norm_before", True)
     return "before" if first else "behind", ("self_attn_layer_norm", "final_layer_norm")
@@ -292,6 +332,12 @@ def _opt_ends(fields: Fields, shape: DecoderSizes) -> dict[str, Any]:
     return {"before": before, "after": after, "context": rows, "width": table}
 
 
+_BIOGPT = replace(
+    _GPT2, norms=("self_attn_layer_norm", "final_layer_norm"), attention="self_attn", projections=_OUT_PROJ,
+    mlp_names=_FC, hidden=("intermediate_size",), hidden_times=None, act_fields=("hidden_act",), act="gelu",
+    last_norm="layer_norm", prefix="biogpt.", embedding="embed_tokens", ends=_two_more,
+)  # fmt: skip
+
 add({
     "gpt2 gpt-sw3": replace(_GPT2, kv_heads=lambda fields, shape: shape.heads),
     "gpt_bigcode": replace(
@@ -307,6 +353,20 @@ add({
         _GPT2, prepare=_bloom, norms=("input_layernorm", "post_attention_layernorm"), attention="self_attention",
         mlp_names=_TO_4H, hidden=(), act_fields=(), act="gelu_pytorch_tanh", embedding="word_embeddings",
         ends=lambda fields, shape: {"before": (Norm("word_embeddings_layernorm", shape.width, *_SHIFTED),)},
+    ),
+    "openai-gpt": replace(
+        _GPT2, prepare=_first_gpt, order="behind", hidden=(), act_fields=("afn",), embedding="tokens_embed",
+        ends=lambda fields, shape: {**_positions(shape, fields.size("n_positions", default=512)), "after": ()},
+    ),
+    "ctrl": replace(
+        _GPT2, norms=("layernorm1", "layernorm2"), attention="multi_head_attention",
+        projections=("Wq", "Wk", "Wv", "dense"), mlp="ffn", mlp_names=("", "0", "2"), hidden=("dff",),
+        hidden_times=None, act_fields=(), act="relu", last_norm="layernorm", embedding="w", head_bias=True, ends=_sines,
+    ),
+    "biogpt": _BIOGPT,
+    "xglm": replace(
+        _BIOGPT, renames={"attention_heads": "num_attention_heads"}, hidden=("ffn_dim",),
+        act_fields=("activation_function",), prefix="model.", ends=_sines,
     ),
     "mpt": replace(
         _GPT2, prepare=_mpt, norm=_UNSHIFTED, norms=("norm_1", "norm_2"), bias=False, mlp="ffn", mlp_bias=False,
@@ -356,15 +416,32 @@ def _modern_ends(fields: Fields, shape: DecoderSizes) -> dict[str, Any]:
     return {"before": (Norm("embeddings.norm", shape.width, "layer_norm", shift, restarts=True),)}
 
 
+def _modern_decoder_ends(fields: Fields, shape: DecoderSizes) -> dict[str, Any]:
+    """A matrix and a norm before the head."""
+    width, shift = shape.width, fields.flag("norm_bias", False)
+    act = activation(fields, "classifier_activation", default="gelu")
+    dense = Linear("lm_head.dense", width, width, act, bias=fields.flag("classifier_bias", False))
+    return {**_modern_ends(fields, shape), "final": (dense, Norm("lm_head.norm", width, "layer_norm", shift))}
+
+
+_MODERN = Decoder(
+    norm=("layer_norm", ("norm_bias", False)), norms=("attn_norm", "mlp_norm"), attention="attn", causal=False,
+    kinds=listed(3, "global_attn_every_n_layers", last=False), window=("local_attention", 128),
+    act_fields=("hidden_activation",), act="gelu", first_norm=False, last_norm="final_norm",
+    embedding="embeddings.tok_embeddings", ends=_modern_ends,
+)  # fmt: skip
+
 add({
     "bert roberta xlm-roberta camembert": _BERT,
     "distilbert": replace(
         _BERT, renames={"dim": "hidden_size", "hidden_dim": "intermediate_size", "activation": "hidden_act"},
     ),
-    "modernbert": Decoder(
-        norm=("layer_norm", ("norm_bias", False)), norms=("attn_norm", "mlp_norm"), attention="attn", causal=False,
-        kinds=listed(3, "global_attn_every_n_layers", last=False), window=("local_attention", 128),
-        act_fields=("hidden_activation",), act="gelu", first_norm=False, last_norm="final_norm",
-        embedding="embeddings.tok_embeddings", ends=_modern_ends,
+    "modernbert": _MODERN,
+    "modernbert-decoder": replace(
+        _MODERN, causal=True, projections=("q_proj", "k_proj", "v_proj", "Wo"), window=("sliding_window", 64),
+        prepare=lambda fields: fields.with_values(
+            sliding_window=max(fields.size("local_attention", default=128) // 2, 1)
+        ),
+        tied=True, head="decoder", head_bias=("decoder_bias", True), ends=_modern_decoder_ends,
     ),
 })  # fmt: skip

@@ -229,7 +229,7 @@ _TEXT = {
             "mllama_text_model": "mllama", "lfm2": "lfm2_vl", "glm4v_text": "glm4v glm46v",
             "glm4v_moe_text": "glm4v_moe", "exaone4": "exaone4_5", "hyperclovax": "hyperclovax_vision_v2",
             "gemma4_unified_text": "gemma4_unified", "minimax_m3_vl_text": "minimax_m3_vl", "aria_text": "aria",
-            "dots3_note_text": "dots3_note",
+            "dots3_note_text": "dots3_note", "cohere_compass_text": "cohere_compass",
             "qwen2": "video_llama_3", "qwen2_vl_text": "qwen2_vl", "qwen2_5_vl_text": "qwen2_5_vl",
         },
         "language_model.model.": {
@@ -240,6 +240,9 @@ _TEXT = {
         },
         "thinker.model.": {
             "qwen3_moe": "qwen3_omni_moe", "qwen2": "qwen2_5_omni",
+        },
+        "model.text_model.": {
+            "emu3_text_model": "emu3",
         },
         "model.": {
             "step3_text": "step3_vl",
