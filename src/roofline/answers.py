@@ -390,9 +390,10 @@ def on_several(ask: Function) -> Function:
             on = [each.strip() for each in on.split(",")]
         machines = on if isinstance(on, list | tuple) and on else [on]
         chosen = format_choices(options, formats)
-        if machines == [on] and len(chosen) == 1:
+        is_one_price = not isinstance(options.get("price"), list | tuple | Mapping)
+        if machines == [on] and len(chosen) == 1 and is_one_price:
             return ask(*given, **options)
-        prices = zip(machines, _price_of_each(options.get("price"), machines), strict=True)
+        prices = zip(machines, price_of_each(options.get("price"), machines), strict=True)
         asked_of = [{**options, "on": each, **price, **formats} for each, price in prices for formats in chosen]
         return side_by_side([ask(*given, **one) for one in asked_of], names_of(machines, chosen))
 
@@ -422,10 +423,10 @@ def names_of(machines: Sequence[Any], chosen: Sequence[Mapping[str, str]]) -> li
     return [f"{on} {formats}".strip() for on in machines for formats in said]
 
 
-def _price_of_each(price: Any, machines: Sequence[Any]) -> list[dict[str, Any]]:
+def price_of_each(price: Any, machines: Sequence[Any]) -> list[dict[str, Any]]:
     """The price of each machine: one of a list in their order, or one by their names; one price is that of all.
 
-    >>> _price_of_each([2, 3], ["h100:8", "h200"]), _price_of_each({"h100": 2, "h200": 3}, ["h200", "h100:8"])
+    >>> price_of_each([2, 3], ["h100:8", "h200"]), price_of_each({"h100": 2, "h200": 3}, ["h200", "h100:8"])
     ([{'price': 2}, {'price': 3}], [{'price': 3}, {'price': 2}])
     """
     if isinstance(price, list | tuple) and len(price) == len(machines):
@@ -434,6 +435,10 @@ def _price_of_each(price: Any, machines: Sequence[Any]) -> list[dict[str, Any]]:
         keys = [next((key for key in (str(on), str(on).partition(":")[0]) if key in price), None) for on in machines]
         if None not in keys:
             return [{"price": price[key]} for key in keys]
+    if isinstance(price, list | tuple | Mapping):
+        asked = ", ".join(map(str, machines))
+        hint = f"one for all, one for each in their order, or by name: {spelled('price', f'{machines[0]}=2.5')}"
+        raise InputError(f"not one price for each of {asked}: {len(price)} given", hint=hint)
     return [{} for _ in machines]
 
 

@@ -428,7 +428,7 @@ MEANINGS = {
     "tpot": "Longest mean time between tokens of a request: 30ms.",
     "e2e": "Longest time to the last token.",
     "percentile": "Of requests in limits.",
-    "price": "Of one chip for an hour.",
+    "price": "Of one chip for an hour; of several machines one for each, h200=3.5,b200=6.",
     "prices": "Of a chip for an hour: h100=2.5; table; or table,l4=0.8.",
     "power": "Of one chip.",
     "objective": "What is least (cost, where there are prices).",

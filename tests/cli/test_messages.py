@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
 from roofline.cli import main
-from roofline.errors import HardwareError, InputError, QuantityError
+from roofline.errors import HardwareError, InputError
 from roofline.hardware import chip
 from roofline.models.serving.llm import llm
 from tests.strategies import for_each
@@ -461,7 +462,34 @@ def test_an_option_is_spelled_as_the_caller_writes_it(capsys: pytest.CaptureFixt
 def test_a_chip_of_ones_own_and_a_price_by_chip_are_told(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(HardwareError, match="figures are set on a chip that is known, chip"):
         chip("mine", bf16="312 TFLOP/s")
-    with pytest.raises(QuantityError, match="is several figures where one is meant; one number, in USD/h"):
-        llm("llama-3-8b", on="h100", context=64, price={"h100": 2})
+    with pytest.raises(
+        InputError,
+        match="not one price for each of h100: 1 given; one for all, one for each in their order, or by name",
+    ):
+        llm("llama-3-8b", on="h100", context=64, price={"a100": 2})
+    assert llm("llama-3-8b", on="h100", context=64, price={"h100": 2}).cost["output"].dollars > 0
     assert main(["solve", "bf16[8, 8] * bf16[8, B]", "--on", "h100", "--measured", "62us"]) == 2
     assert "a measured run beside its floor is a row of a CSV: roofline profile FILE" in capsys.readouterr().err
+
+
+def test_prices_stand_behind_one_option_by_name_or_in_order(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["llm", "llama-3-8b", "--context", "64", "--json", "--on"]
+
+    def costs(on: str, price: str) -> list[float]:
+        assert main([*words, on, "--price", price]) == 0
+        found = json.loads(capsys.readouterr().out)
+        return found["facts"]["$ a million output tokens"]
+
+    assert costs("h100,a100", "h100=3,a100=2") == costs("h100,a100", "3,2") == costs("h100,a100", "a100=2, h100=$3/h")
+    alone = [
+        llm("llama-3-8b", on=on, context=64, price=price).cost["output"].dollars
+        for on, price in (("h100", 3), ("a100", 2))
+    ]
+    assert costs("h100,a100", "3,2") == pytest.approx(alone)
+    for price, wrong in (
+        ("3,2,1", "not one price for each of h100, a100: 3 given"),
+        ("h100=3", "not one price for each of h100, a100: 1 given"),
+        ("1,000", "has a comma"),
+    ):
+        assert main([*words, "h100,a100", "--price", price]) == 2
+        assert wrong in capsys.readouterr().err

@@ -263,3 +263,18 @@ def test_the_time_at_best_stands_before_the_modules(capsys: pytest.CaptureFixtur
     text = capsys.readouterr().out
     assert text.index("at best ") < text.index("parameters")
     assert ", memory-bound (hbm), on NVIDIA H100" in text.splitlines()[2]
+
+
+def test_a_flat_list_says_how_long_each_operation_takes(tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "120")
+    (tmp_path / "net.py").write_text(
+        "import torch\n\n\ndef build():\n    return torch.nn.Sequential(torch.nn.Linear(512, 512), torch.nn.ReLU())\n"
+    )
+    words = (f"{tmp_path}/net.py:build", "--input", "fp32[64, 512]")
+    assert "bound by" not in run(capsys, *words, "--flat")[1].out
+    lines = run(capsys, *words, "--flat", "--on", "l4")[1].out.splitlines()
+    head = next(line for line in lines if line.lstrip().startswith("operation"))
+    assert head.split()[-6:] == ["at", "best", "of", "time", "bound", "by"]
+    linear = next(line for line in lines if line.lstrip().startswith("linear"))
+    assert linear.split()[-1] == "dram"
+    assert "linear (0)" in run(capsys, *words, "--on", "l4")[1].out

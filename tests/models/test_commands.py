@@ -429,7 +429,7 @@ def test_machines_side_by_side_have_prices_of_their_own_and_say_what_tokens_cost
         assert "$ a million output tokens" in [fact.name for fact in beside.answers[0].facts()]
     assert f"dollars={alone.dollars!r}" in repr(alone)
     for wrong in ([2, 3, 4], {"b200": 2, "h100": 3}):
-        with pytest.raises(InputError, match=r"price is|is several figures where one is meant"):
+        with pytest.raises(InputError, match=r"not one price for each of h100:8, h200:8: [23] given; one for all"):
             llm("llama-3-70b", on=["h100:8", "h200:8"], price=wrong, **asked)
 
 

@@ -54,10 +54,15 @@ def on_each(options: dict[str, Any], ask: Callable[[dict[str, Any]], Any]) -> An
 
     ``ask`` answers with the options of one machine, which it may use up.
     """
-    from roofline.answers import format_choices, names_of, side_by_side
+    from roofline.answers import format_choices, names_of, price_of_each, side_by_side
 
     machines, chosen = targets(options["on"]), format_choices(options)
-    answers = [ask({**options, "on": on, **formats}) for on in machines for formats in chosen]
+    prices = price_of_each(options.get("price"), machines)
+    answers = [
+        ask({**options, "on": on, **price, **formats})
+        for on, price in zip(machines, prices, strict=True)
+        for formats in chosen
+    ]
     return side_by_side(answers, names_of(machines, chosen))
 
 
@@ -355,8 +360,19 @@ def figure_in(unit: str) -> Callback:
     return read
 
 
+def _prices(context: click.Context, parameter: click.Parameter, value: str | None) -> Any:
+    """A price of every machine, or one for each: in their order, or by name (``h200=3.5,b200=6``)."""
+    one = figure_in("USD/h")
+    if value is None or not re.search("[=,]", value) or re.fullmatch(r"\d{1,3}(,\d{3})+", value):
+        return one(context, parameter, value)
+    named = [part.rpartition("=") for part in value.split(",")]
+    if any(name for name, _, _ in named):
+        return {name.strip(): one(context, parameter, price) for name, _, price in named}
+    return [one(context, parameter, price) for _, _, price in named]
+
+
 FRACTION = figure_in("")
-PRICE = figure_in("USD/h")
+PRICE = _prices
 POWER = figure_in("W")
 
 

@@ -206,7 +206,7 @@ def _operations(traced: Any, flat: bool, depth: int | None, convention: str, bou
     from roofline.sections import BLANK, Sentences
     from roofline.sizes import is_symbol
 
-    first, *rest = traced.operation_sections() if flat else traced.sections(depth, bound)
+    first, *rest = traced.operation_sections(under=bound) if flat else traced.sections(depth, bound)
     yield first
     if bound is not None and not is_symbol(bound.lower):
         time = f"at best {format_amount(bound.lower, 's')}, {bound.kind} ({bound.bound_by})"

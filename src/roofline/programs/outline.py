@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from roofline.bounds.bound import Bound, share_of
+from roofline.bounds.bound import Bound, OpBound, share_of
 from roofline.bounds.traffic import traffic
 from roofline.ops.counting import count_operation
 from roofline.ops.pricing import UNKNOWN
@@ -18,6 +18,9 @@ from roofline.work import Op
 
 #: Characters between columns.
 GAP = 4
+
+#: Places in a program that a row names.
+MOST_PLACES = 3
 
 
 def module_table(
@@ -69,17 +72,24 @@ def module_table(
     )
 
 
-def operation_table(ops: Sequence[Op], most: int | None = None) -> Iterator[Section]:
-    """The operations as a flat list, the first ``most`` of them."""
+def operation_table(ops: Sequence[Op], most: int | None = None, answer: Bound | None = None) -> Iterator[Section]:
+    """The operations as a flat list, the first ``most`` of them; under a roof the time of each and what binds."""
     chosen = list(zip(ops, traffic(ops), strict=True))[:most]
+    is_timed = answer is not None and not is_symbol(answer.op_by_op)
     rows = []
-    for op, load in chosen:
+    for number, (op, load) in enumerate(chosen):
         times = "" if not is_symbol(op.repeat) and op.repeat == 1 else f" x{op.repeat}"
         source = str(op.options.get("source", ""))
         moved = Amount(load.total("bytes") * op.repeat, "B")
-        rows.append(Row((op.name + times, op.where, source, _counted(op, count_operation(op, "all")), moved)))
-    columns = (*map(Column, ("operation", "where", "source")), *figures("FLOPs", "bytes"))
-    yield Table(columns, rows, "operations", gap=GAP)
+        cells = [op.name + times, op.where, source, _counted(op, count_operation(op, "all")), moved]
+        if answer is not None and is_timed:
+            part = answer.ops[number]
+            cells[-1] = Amount(part.bytes, "B")
+            cells += [_or_blank(part.lower, "s"), share_of(part.lower, answer.op_by_op), str(part.bound_by or "")]
+        rows.append(Row(tuple(cells)))
+    columns = [*map(Column, ("operation", "where", "source")), *figures("FLOPs", "bytes")]
+    columns += [*figures("at best", "of time"), Column("bound by")] * is_timed
+    yield Table(columns, rows, "operations", gap=2 if is_timed else GAP)
     if left := len(ops) - len(chosen):
         yield Sentences([f"… and {left} more; {either('--flat', 'to_dict()')} lists them all"], "quiet")
 
@@ -106,16 +116,25 @@ def under_the_roof(answer: Bound, most: int | None = 15) -> Iterator[Section]:
         intensity = f"{flops / moved:.3g}" if moved and is_known else ""
         time, counted = sum(part.lower for part in parts), _counted(parts[0].op, flops)
         times = (Amount(time, "s"), share_of(time, answer.op_by_op))
-        rows.append(Row((name, str(len(parts)), counted, Amount(moved, "B"), intensity, *times, resource)))
+        rows.append(
+            Row((_named(name, parts), str(len(parts)), counted, Amount(moved, "B"), intensity, *times, resource))
+        )
     together = format_amount(answer.op_by_op, "s")
     yield BLANK
     yield Sentences([f"{together} op by op, each overlapping within itself; operations that take longest:"])
     yield BLANK
     names = ("count", "FLOPs", "bytes", "FLOP/B", "at best", "of time")
     columns = (Column("operation"), *figures(*names), Column("bound by"))
-    yield Table(columns, rows, "longest", gap=GAP)
+    yield Table(columns, rows, "longest", gap=2)
     if most and longest[most:]:
         yield Sentences([f"… and {len(longest[most:])} shorter kinds"], "quiet")
+
+
+def _named(name: str, parts: Sequence[OpBound]) -> str:
+    """An operation, and which ones of the program they are, where they are few."""
+    places = dict.fromkeys(part.op.where or str(part.op.options.get("source", "")) for part in parts)
+    is_told = len(places) == len(parts) <= MOST_PLACES and all(places)
+    return f"{name} ({', '.join(places)})" if is_told else name
 
 
 def _counted(op: Op, flops: Size) -> Cell:

@@ -250,9 +250,9 @@ class Traced(Answer):
         yield from (BLANK, module_table(self.name, self.ops, self.modules, self.weights, depth, under), BLANK)
         yield from self._totals()
 
-    def operation_sections(self, most: int | None = None) -> Iterator[Section]:
-        """The operations as a flat list, the first ``most`` of them; then totals and gaps."""
-        yield from (Headline(self.name), BLANK, *operation_table(self.ops, most), BLANK)
+    def operation_sections(self, most: int | None = None, under: Bound | None = None) -> Iterator[Section]:
+        """The operations as a flat list, the first ``most``, with their times ``under`` a roof; totals and gaps."""
+        yield from (Headline(self.name), BLANK, *operation_table(self.ops, most, under), BLANK)
         yield from self._totals()
 
     def _totals(self) -> Iterator[Section]:
