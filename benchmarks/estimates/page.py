@@ -99,23 +99,10 @@ FEW_STEPS = (
 )
 #: Why a kind misses its goal on a chip, where it is known.
 REASONS = {
-    (
-        "products, fp8, with the quantiser",
-        "l40s",
-    ): "vLLM and SGLang choose kernels by shape as none of the policies does",
-    (
-        "products, bf16",
-        "a100",
-    ): "cuBLAS chooses among more tiles and splits than the model's, seen at depths above 4,096",
     ("products, bf16", "b60"): (
         "tested on the first half: depths of 1,536, 3,072, 6,144 and 12,288 take 1.2 times as long, likely because "
         "such rows start in the same memory channels; a constant for them would be the 16th; it gives 6.2 for 7.0 there"
-    ),
-    ("decode attention", "a100"): (
-        "TensorRT-LLM 1.0 takes 12 or 19 µs for short sequences by a rule no column names, and beats the data-sheet "
-        "bandwidth at 200 to 600 MB"
-    ),
-    ("latent attention", "rtx-pro-6000"): "SGLang's Triton kernel runs another kernel for one head than for several",
+    )
 }
 
 
