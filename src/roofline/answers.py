@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import wraps
 from importlib import import_module
 from inspect import signature
@@ -16,7 +16,7 @@ from itertools import product
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 
 from roofline.errors import InputError
-from roofline.sections import Amount, CrossTable, Headline, Section, ShareBar, Table, YesNo
+from roofline.sections import Amount, CrossTable, Headline, Section, ShareBar, Table, YesNo, joined
 from roofline.signatures import SAID_IN_PYTHON, described, spelled, with_named, wrong_kind
 from roofline.sizes import is_array, is_symbol
 
@@ -95,7 +95,7 @@ class Answer(ABC):
 
         >>> from roofline import bound
         >>> [each.name for each in bound("bf16[64, 8192] * bf16[8192, 8192]", on="h100").table().tables()]
-        ['resources']
+        ['resources', 'operations']
         """
         said = list(self.sections_in_full())
         tables = [each.in_full() if isinstance(each, Table) else each for each in said if isinstance(each, _TABLES)]
@@ -103,15 +103,18 @@ class Answer(ABC):
             raise InputError(f"a {type(self).__name__} has no table", hint="to_dict() gives its figures")
         return Part([*(each for each in said[:1] if isinstance(each, Headline)), *tables])
 
-    def to_pandas(self) -> Any:
-        """Its largest table as a data frame of pandas; ``attrs["units"]`` has the units of the columns.
+    def to_pandas(self, table: str | None = None) -> Any:
+        """Its first table as a data frame of pandas, or that of the name ``table``; ``attrs["units"]`` has the units.
 
         >>> from roofline import bound
-        >>> frame = bound("bf16[64, 8192] * bf16[8192, 8192]", on="h100").to_pandas()
+        >>> answer = bound("bf16[64, 8192] * bf16[8192, 8192]", on="h100")
+        >>> frame = answer.to_pandas()
         >>> round(float(frame["time"].max()) * 1e6, 1), frame.attrs["units"]["time"]
         (40.7, 's')
+        >>> answer.to_pandas("operations")["bound by"].tolist()
+        ['hbm']
         """
-        names, rows, units = self.plain_table()
+        names, rows, units = self.plain_table(table)
         try:
             pandas = import_module("pandas")
         except ImportError:
@@ -120,9 +123,9 @@ class Answer(ABC):
         frame.attrs["units"] = units
         return frame
 
-    def plain_table(self) -> tuple[list[str], list[list[Any]], dict[str, str]]:
-        """Names, rows and units of its largest table, as a data frame and a CSV file have them."""
-        return plain_table(self.table().largest())
+    def plain_table(self, table: str | None = None) -> tuple[list[str], list[list[Any]], dict[str, str]]:
+        """Names, rows and units of a table, its first where none is named, as a data frame and a CSV file have them."""
+        return plain_table(self.table().named(table))
 
     def plot(self, kind: str | None = None, *, theme: str = "light") -> Any:
         """Draw it: its usual picture, or one of another ``kind``; an answer without one says what has.
@@ -133,13 +136,13 @@ class Answer(ABC):
         """
         return capability("Answer.plot")(self, kind, theme=theme)
 
-    def save(self, path: Any) -> None:
+    def save(self, path: Any, table: str | None = None) -> None:
         """Write it; the ending says how.
 
-        ``.html`` is a report with sliders, ``.json`` plain data, ``.txt`` what a terminal shows, ``.csv`` its largest
-        table, and ``.svg``, ``.png`` or ``.pdf`` its usual picture.
+        ``.html`` is a report with sliders, ``.json`` plain data, ``.txt`` what a terminal shows, ``.csv`` its first
+        table or that of the name ``table``, and ``.svg``, ``.png`` or ``.pdf`` its usual picture.
         """
-        capability("Answer.save")(self, path)
+        capability("Answer.save")(self, path, table)
 
     def interactive(self, height: int = 760) -> Any:
         """The report with sliders as a notebook shows it: in a frame of its own that may only run its script.
@@ -165,6 +168,14 @@ class Answer(ABC):
 
     def __repr__(self) -> str:
         return f"<{self.one_line()}>"
+
+    def __str__(self) -> str:
+        """What ``print`` shows: the text of a terminal, as wide as the one that is there."""
+        from shutil import get_terminal_size
+
+        from roofline.rendering.terminal import as_text
+
+        return as_text(self.sections(), get_terminal_size((100, 24)).columns).rstrip("\n")
 
     def __rich__(self) -> Any:
         """What a terminal shows."""
@@ -243,9 +254,20 @@ class Part(Answer):
         found = (each.table() if isinstance(each, CrossTable) else each for each in self._sections)
         return [each for each in found if isinstance(each, Table)]
 
-    def largest(self) -> Table:
-        """The table with the most cells."""
-        return max(self.tables(), key=lambda table: len(table.rows) * len(table.columns))
+    def named(self, name: str | None = None) -> Table:
+        """The table of a name, that of the first where none is said; those of one name are one, under each other."""
+        found: dict[str, list[Table]] = {}
+        for each in self.tables():
+            found.setdefault(each.name, []).append(each)
+        return joined(found[chosen_table(name, found)])
+
+
+def chosen_table(name: str | None, names: Collection[str]) -> str:
+    """The name of a table that was asked for, the first where none was."""
+    chosen = next(iter(names)) if name is None else name
+    if chosen not in names:
+        raise InputError(f"no table {chosen!r}", hint=f"tables are: {', '.join(names)}")
+    return chosen
 
 
 def plain_table(table: Table) -> tuple[list[str], list[list[Any]], dict[str, str]]:

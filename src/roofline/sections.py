@@ -138,7 +138,7 @@ class Table(NamedTuple):
     """Rows under columns. ``headed`` prints the columns' names in a terminal, ``gap`` is the space between columns.
 
     A page always has the names, where there are any: a reader of screens says them with the cells. Where ``rows`` are
-    some of them, or sum the rest up, ``every`` makes them all, for data.
+    some of them, or sum the rest up, ``every`` makes them all, for data. ``phase`` is that of a model that it is of.
     """
 
     columns: Sequence[Column]
@@ -149,6 +149,7 @@ class Table(NamedTuple):
     headed: bool = True
     head_tone: Tone = "quiet"
     every: Callable[[], Sequence[Row]] | None = None
+    phase: str = ""
 
     def in_full(self) -> Table:
         """The same with every row.
@@ -158,6 +159,27 @@ class Table(NamedTuple):
         [('1',), ('2',), ('3',)]
         """
         return self if self.every is None else self._replace(rows=self.every(), every=None)
+
+
+def joined(tables: Sequence[Table]) -> Table:
+    """Tables of one name as one, for data: rows under each other, their phase as a column where they have one.
+
+    >>> prefill = Table((Column("operation"),), [Row(("q",))], phase="prefill")
+    >>> both = joined([prefill, Table((Column("operation"), Column("sent")), [Row(("q", "1 MB"))], phase="decode")])
+    >>> [column.name for column in both.columns], [row.cells for row in both.rows]
+    (['phase', 'operation', 'sent'], [('prefill', 'q', ''), ('decode', 'q', '1 MB')])
+    """
+    has_phases = any(each.phase for each in tables)
+    if len(tables) == 1 and not has_phases:
+        return tables[0]
+    columns = {column.meaning or column.name: column for each in tables for column in each.columns}
+    rows = []
+    for each in tables:
+        names = [column.meaning or column.name for column in each.columns]
+        for row in each.rows:
+            cells = dict(zip(names, row.cells, strict=False))
+            rows.append(Row((*[each.phase] * has_phases, *(cells.get(name, "") for name in columns))))
+    return tables[0]._replace(columns=(*[Column("phase")] * has_phases, *columns.values()), rows=rows)
 
 
 class CrossTable(NamedTuple):
@@ -185,7 +207,9 @@ class CrossTable(NamedTuple):
             cells_by_row.setdefault(row, {})[column] = cell
         head = Column(self.heading, least=18 - self.indent)
         rows = [Row((row, *(cells.get(column, "") for column in columns))) for row, cells in cells_by_row.items()]
-        return Table((head, *(Column(column, "right") for column in columns)), rows, indent=self.indent)
+        return Table(
+            (head, *(Column(column, "right") for column in columns)), rows, self.name or self.heading, self.indent
+        )
 
 
 class Listing(NamedTuple):

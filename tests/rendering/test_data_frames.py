@@ -104,3 +104,47 @@ def test_the_cost_of_an_answer_and_of_a_plan() -> None:
     assert (best.chip, best.chips, best.cost_per_hour) == ("h100", 4, None)
     plan = roofline.plan("llama-3-8b", prices={"h100": 2.5}, **load)
     assert plan.best.cost_per_hour == plan.to_dict()["choices"][0]["cost_per_hour"] == 2.5 * plan.best.chips
+
+
+CHAIN = "a = bf16[64, 8192] * bf16[8192, 8192]; b = gelu(a); c = gelu(b); d = gelu(c); gelu(d)"
+
+
+def test_the_table_of_a_frame_is_the_same_for_any_number_of_operations(tmp_path: Path) -> None:
+    one, five = roofline.bound(LINE, on="h100"), roofline.bound(CHAIN, on="h100")
+    assert list(one.to_pandas()) == list(five.to_pandas())
+    assert list(one.to_pandas("operations")) == list(five.to_pandas("operations"))
+    assert [len(one.to_pandas(table="operations")), len(five.to_pandas("operations"))] == [1, 5]
+    five.save(tmp_path / "operations.csv", table="operations")
+    assert (tmp_path / "operations.csv").read_text().count("\n") == 6
+
+
+def test_a_table_that_is_not_there_is_an_error_that_lists_them(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"no table 'ops'; tables are: resources, operations"):
+        roofline.bound(LINE, on="h100").to_pandas("ops")
+    with pytest.raises(InputError, match=r"no table 'ops'; tables are: configurations"):
+        roofline.bound("bf16[B, D] * bf16[D, F]", on="h100", B=[1, 2], D=64, F=64).to_pandas("ops")
+    with pytest.raises(InputError, match=r"no table 'ops'; tables are: rows"):
+        ANSWERS["a sweep"]().to_pandas("ops")
+    with pytest.raises(InputError, match=r"a table is saved as .csv, not as .*x.html'; leave table= out"):
+        roofline.bound(LINE, on="h100").save(tmp_path / "x.html", table="resources")
+
+
+def test_prefill_and_decode_stand_in_one_frame() -> None:
+    found = roofline.llm("llama-3-8b", on="h100", batch=8, prompt=1024, context=8192)
+    frame = found.to_pandas()
+    assert list(frame["phase"].unique()) == ["prefill", "decode"]
+    for phase, step in found.phases.items():
+        rows = frame[frame["phase"] == phase]
+        assert rows["FLOPs"].sum() == pytest.approx(sum(part.flops for part in step.ops))
+        assert rows["share"].sum() == pytest.approx(1)
+    assert list(ANSWERS["a step"]().to_pandas()) == list(frame)
+    alone = found.decode.to_pandas("operations")
+    assert list(alone["where"]) == [part.op.where for part in found.decode.ops]
+
+
+def test_printing_an_answer_shows_what_a_terminal_shows() -> None:
+    found = roofline.bound(LINE, on="h100")
+    assert "40.7 µs" in str(found)
+    assert "hbm" in str(found.table())
+    assert len(str(found).splitlines()) > 5
+    assert repr(found).count("\n") == 0

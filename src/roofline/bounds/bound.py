@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from roofline.answers import Comparable, Fact, capability, heading, open_as_null, plain_data, whole
+from roofline.answers import Comparable, Fact, capability, chosen_table, heading, open_as_null, plain_data, whole
 from roofline.errors import InputError, SizeError, quoted, suggest
 from roofline.quantity import format_amount, format_number, format_percent, parse
 from roofline.sections import (
@@ -422,7 +422,11 @@ class Bound(Comparable):
         """
         return capability("Bound.compile")(self)
 
-    def sections(self, advice: Sequence[Section] = ()) -> Iterator[Section]:
+    def sections_in_full(self) -> Iterator[Section]:
+        """What it says, with its operations also where there is one, and where in a program each stands."""
+        return self.sections(in_full=True)
+
+    def sections(self, advice: Sequence[Section] = (), *, in_full: bool = False) -> Iterator[Section]:
         """A row a resource with its bar, the bounds in words, operations, ``advice``, plans, and what was assumed."""
         yield from (Headline(self.expression, f"on {self.target}"), BLANK)
         yield from () if self.footprint is None else self.footprint.misfit()
@@ -431,8 +435,8 @@ class Bound(Comparable):
         if not self.is_rate_only:
             yield from (_resources(self), BLANK)
         yield Sentences(bounds_in_words(self))
-        if len(self.ops) > 1:
-            yield from (BLANK, *_operations(self))
+        if in_full or len(self.ops) > 1:
+            yield from (BLANK, *_operations(self, in_full))
         if self.expectation is not None and len(self.ops) > 1:
             yield from (BLANK, *self.expectation.sections())
         if advice:
@@ -441,7 +445,7 @@ class Bound(Comparable):
             yield from (BLANK, _plans(self))
         yield from (BLANK, assumes(without(self.assumptions, ("alike",))), incomplete(self.incomplete))
 
-    def plain_table(self) -> tuple[list[str], list[list[Any]], dict[str, str]]:
+    def plain_table(self, table: str | None = None) -> tuple[list[str], list[list[Any]], dict[str, str]]:
         """Over arrays a row for each of their entries: sizes that vary, times, what binds.
 
         >>> from roofline import bound
@@ -450,7 +454,8 @@ class Bound(Comparable):
         (['B', 'lower', 'op_by_op', 'upper', 'bound_by'], [64, 4096], ['hbm', 'tensor'])
         """
         if not is_array(self.lower):
-            return Comparable.plain_table(self)
+            return Comparable.plain_table(self, table)
+        chosen_table(table, ("configurations",))
         import numpy as np
 
         sizes = {name: whole(value) for name, value in self.sizes.items() if is_array(value)}
@@ -665,13 +670,17 @@ def _resource_cells(answer: Bound, use: Use) -> tuple[Cell, ...]:
     )
 
 
-def _operations(answer: Bound) -> Iterator[Section]:
-    """A row an operation; formulas below its name."""
+def _operations(answer: Bound, in_full: bool = False) -> Iterator[Section]:
+    """A row an operation, ``in_full`` with its module where it has one; formulas below its name."""
     sends = sends_anything(answer.ops)
     figured = amount_columns(sends)
     if not is_symbol(answer.lower):
-        columns = (Column("operation", wrap="anywhere"), *figured, Column("bound by"))
-        rows = [Row((part.op.name, *amount_cells(part, sends), _bound_by(part))) for part in answer.ops]
+        placed = in_full and any(part.op.where for part in answer.ops)
+        columns = (Column("operation", wrap="anywhere"), *[Column("where")] * placed, *figured, Column("bound by"))
+        rows = [
+            Row((part.op.name, *[part.op.where] * placed, *amount_cells(part, sends), _bound_by(part)))
+            for part in answer.ops
+        ]
         yield Table(columns, rows, "operations")
         return
     names = [*(column.name for column in figured), "bound by"]
@@ -700,10 +709,10 @@ def amount_cells(part: OpBound, sends: bool) -> tuple[Cell, ...]:
     return (*cells, intensity, Amount(part.lower, "s"))
 
 
-def share_of(time: Size, whole: Size) -> str:
-    """A part of the time that operations take one after the other, as a percentage; blank where it is none."""
+def share_of(time: Size, whole: Size) -> Cell:
+    """A part of the time that operations take one after the other, read as a percentage; blank where it is none."""
     share = float(time) / float(whole) if whole else 0.0
-    return format_percent(share, 0 if share >= 0.0995 else 1) if time else ""
+    return Amount(share, "", format_percent(share, 0 if share >= 0.0995 else 1)) if time else ""
 
 
 def _bound_by(part: OpBound) -> str:

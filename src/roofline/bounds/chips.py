@@ -43,7 +43,7 @@ def detail(machine: Machine, *, sources: bool = False) -> Iterator[Section]:
         Column(wrap="anywhere", tone="quiet", meaning="basis"),
     )
     rows = [Row((part, what, value, _origin(figure, sources))) for part, what, value, figure in _figures(machine)]
-    yield Table(columns, rows, headed=False)
+    yield Table(columns, rows, "figures", headed=False)
     if sources and machine.alternates:
         yield from (BLANK, Sentences(("other sources say",)))
         yield _alternates(machine)
@@ -92,7 +92,11 @@ def comparison(machines: Sequence[Machine]) -> Iterator[Section]:
     said = aligned([sorted(_facts(machine), key=_place) for machine in machines])
     ordered = sorted(said, key=lambda name: _place(next(fact for fact in said[name] if fact is not None)))
     yield Table(
-        (Column(), *figures(*names)), [fact_row(names, name, said[name]) for name in ordered], gap=4, head_tone="strong"
+        (Column(), *figures(*names)),
+        [fact_row(names, name, said[name]) for name in ordered],
+        "chips",
+        gap=4,
+        head_tone="strong",
     )
     yield Sentences((f"{MARK} best of its row; dense peaks, one-way bandwidths; blank: no source",), "quiet")
 
@@ -158,7 +162,7 @@ def _alternates(machine: Machine) -> Table:
         said = ", ".join(filter(None, (word + item.figure.source, item.figure.note)))
         rows.append(Row((item.of, _show(item.figure.value, figure_unit(item.of)), said)))
     columns = [Column(wrap="words", meaning=name) for name in ("figure", "value", "source")]
-    return Table(columns, rows, indent=4, headed=False)
+    return Table(columns, rows, "other sources", indent=4, headed=False)
 
 
 def _accumulation(machine: Machine) -> list[str]:
@@ -340,7 +344,9 @@ class ChipList(Answer, list[Machine]):
             used = rate(machine, Key("flops", "matrix", self.dtype))
             cells = ("" if row[name] is None else Amount(row[name], unit) for name, unit in _UNITS.items())
             rows.append(Row((machine.key, machine.name, machine.vendor, *cells, used.dtype if used else "")))
-        yield Table((Column("chip"), Column("name"), Column("maker"), *figures(*_UNITS), Column("peak of")), rows)
+        yield Table(
+            (Column("chip"), Column("name"), Column("maker"), *figures(*_UNITS), Column("peak of")), rows, "chips"
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Every figure of each chip with its source (schema ``roofline/chips/1``)."""
@@ -365,7 +371,9 @@ class RatioList(Answer):
     def sections(self) -> Iterator[Section]:
         """A line for each chip that has both."""
         known = [(key, Amount(value, self.unit)) for key, value in self.ratios.items() if value is not None]
-        yield Table((Column("chip"), Column(f"{self.figure} over {self.over}", "right")), [*map(Row, known)], indent=0)
+        yield Table(
+            (Column("chip"), Column(f"{self.figure} over {self.over}", "right")), [*map(Row, known)], "ratios", indent=0
+        )
         left = len(self.ratios) - len(known)
         notes = [f"{_many(range(left))} without one of them left out"] if left else []
         notes += ["prices of an hour on demand, as listed"] if "price" in (self.figure, self.over) else []
@@ -559,7 +567,7 @@ def listing(machines: Sequence[Machine], dtype: str, order: str | None = None) -
         cells = ["" if row[name] is None else Amount(row[name], _UNITS[name], texts[name]) for name in shown]
         rows.append(Row((machine.key, machine.name, *cells)))
     named = (Column("chip", wrap="anywhere"), Column("name", wrap="anywhere"))
-    yield Table((*named, *figures(*names, wrap="anywhere")), rows, indent=0)
+    yield Table((*named, *figures(*names, wrap="anywhere")), rows, "chips", indent=0)
     yield BLANK
     priced = ""
     if "price" in more:

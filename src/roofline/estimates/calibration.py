@@ -124,8 +124,11 @@ class Calibration(Answer):
             "rejected": dict(self.rejected),
         }
 
-    def save(self, path: str | Path) -> None:
-        """Write the constants to a file that ``files=`` and ``--constants`` take."""
+    def save(self, path: str | Path, table: str | None = None) -> None:
+        """Write the constants to a file that ``files=`` and ``--constants`` take, or a ``table`` to CSV."""
+        if table is not None:
+            super().save(path, table)
+            return
         write_constants([one.constants for one in self.fitted], path, f"Calibrated for {self.target}.")
 
 

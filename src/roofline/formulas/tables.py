@@ -9,7 +9,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from roofline.answers import Answer
+from roofline.answers import Answer, chosen_table
 from roofline.errors import InputError, load_extra, suggest
 from roofline.files import replaced, write_text
 from roofline.sections import Amount, Cell, Column, Row, Section, Sentences, Table, Tone, YesNo
@@ -111,8 +111,9 @@ class Columns(Answer, dict):  # type: ignore[type-arg]
 
         return pyarrow.table({name: column(name) for name in self})
 
-    def to_pandas(self) -> Any:
-        """The table as a data frame of pandas."""
+    def to_pandas(self, table: str | None = None) -> Any:
+        """The table, ``"rows"``, as a data frame of pandas."""
+        chosen_table(table, ("rows",))
         return _library("pandas").DataFrame({name: self.flat(name) for name in self})
 
     def to_polars(self) -> Any:
@@ -131,11 +132,12 @@ class Columns(Answer, dict):  # type: ignore[type-arg]
         shown = {name: self.flat(name)[:most] for name in self.columns}
         return [[_cell(name, column[index]) for name, column in shown.items()] for index in range(min(len(self), most))]
 
-    def save(self, path: str) -> None:
+    def save(self, path: str, table: str | None = None) -> None:
         """Write the table: ``.csv``, ``.json``, ``.npz``, or ``.parquet`` (needs pyarrow), in SI units.
 
         ``.svg``, ``.png`` and ``.pdf`` draw it, ``.txt`` is what a terminal shows.
         """
+        chosen_table(table, ("rows",))
         super().save(path) if Path(path).suffix.lower() in PICTURED else write_table(self, path)
 
     @abstractmethod

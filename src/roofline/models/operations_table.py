@@ -14,7 +14,7 @@ from roofline.work import Key
 SHOWN = 16
 
 
-def longest_operations(step: Bound) -> Table:
+def longest_operations(step: Bound, phase: str = "") -> Table:
     """The operations that take longest, one a row, and their shares of the time that all take one after the other.
 
     A narrow terminal breaks their names, not the figures.
@@ -32,10 +32,10 @@ def longest_operations(step: Bound) -> Table:
         ]
 
     if not rest:
-        return Table(named, rows(shown), "operations", indent=4)
+        return Table(named, rows(shown), "operations", indent=4, phase=phase)
     time = sum(part.lower for part in rest)
     more = Row((f"{len(rest)} more", *[""] * (len(columns) - 1), Amount(time, "s"), share_of(time, whole), ""))
-    return Table(named, [*rows(shown), more], "operations", indent=4, every=lambda: rows(ordered))
+    return Table(named, [*rows(shown), more], "operations", indent=4, every=lambda: rows(ordered), phase=phase)
 
 
 def off_matrix_unit(step: Bound, option: str) -> list[str]:

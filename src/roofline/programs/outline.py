@@ -47,7 +47,7 @@ def module_table(
         cells: list[Cell] = [word, modules.get(path, "")]
         cells += [_or_blank(module.parameters, "")] * has_weights
         cells += [_or_blank(module.flops, "FLOP")]
-        cells += [] if is_open else [format_percent(float(module.flops) / float(whole)) if module.flops else ""]
+        cells += [] if is_open else [_share(module.flops, whole)]
         cells += [_or_blank(module.bytes, "B")]
         if is_timed:
             cells += [_or_blank(module.time, "s"), share_of(module.time, time), module.bound_by]
@@ -135,6 +135,11 @@ def _named(name: str, parts: Sequence[OpBound]) -> str:
     places = dict.fromkeys(part.op.where or str(part.op.options.get("source", "")) for part in parts)
     is_told = len(places) == len(parts) <= MOST_PLACES and all(places)
     return f"{name} ({', '.join(places)})" if is_told else name
+
+
+def _share(flops: Size, whole: Size) -> Cell:
+    share = float(flops) / float(whole) if flops else 0.0
+    return Amount(share, "", format_percent(share)) if flops else ""
 
 
 def _counted(op: Op, flops: Size) -> Cell:

@@ -58,8 +58,14 @@ def _file(shown: list[Shown], command: Sequence[str] = ()) -> str:
     )
 
 
-def save(answer: Any, path: str | os.PathLike[str]) -> None:
-    """Write an answer as the ending of the name says: :data:`WRITERS` lists what there is."""
+def save(answer: Any, path: str | os.PathLike[str], table: str | None = None) -> None:
+    """Write an answer as the ending of the name says: :data:`WRITERS` lists them. ``table`` is that of a CSV."""
+    name = os.fspath(path)
+    if table is not None:
+        if os.path.splitext(name)[1].lower() != ".csv":
+            raise InputError(f"a table is saved as .csv, not as {name!r}", hint="leave table= out")
+        _write_table(name, *answer.plain_table(table))
+        return
     save_shown([(answer, None, None)], path)
 
 
@@ -101,10 +107,14 @@ def _save_text(shown: list[Shown], name: str, command: Sequence[str]) -> None:
 
 
 def _save_table(shown: list[Shown], name: str, command: Sequence[str]) -> None:
-    """Its largest table; a column's unit stands behind its name."""
+    """Its first table."""
+    _write_table(name, *_method(shown, "plain_table", name)())
+
+
+def _write_table(name: str, names: Sequence[str], rows: Sequence[Sequence[Any]], units: Mapping[str, str]) -> None:
+    """A column's unit stands behind its name."""
     import csv
 
-    names, rows, units = _method(shown, "plain_table", name)()
     written = StringIO()
     csv.writer(written, lineterminator="\n").writerows(
         [[f"{each} ({units[each]})" if each in units else each for each in names], *rows]

@@ -149,7 +149,7 @@ class Serving(Comparable):
             yield _configurations(self)
         else:
             for name, phase in self.phases.items():
-                yield from (*_phase_in_words(name, phase, self), longest_operations(phase), BLANK)
+                yield from (*_phase_in_words(name, phase, self), longest_operations(phase, name), BLANK)
         if self.expectation is not None:
             yield from (*self.expectation.sections(), BLANK)
         yield from _memory_in_words(self, near)
