@@ -100,6 +100,8 @@ EXPLAINED: dict[str, tuple[int | None, int]] = {
     "olmo_hybrid": (None, 2 * (2 * 2 * 4 * (2 * 4 * 8 + 4 * 12) * 2)),
     # scores are made twice there, once for each half of the values: 4 heads of 16 in 3 layers
     "diffllama": (3 * 2 * T * 21 * 4 * 16, 3 * 2 * ONE * 22 * 4 * 16),
+    # convolutions of 4 over keys and values (48, 64 and 48 channels) and two of the width in each layer
+    "inkling_text": (2 * 2 * (160 + 6 * 64) * 4 * 24, 2 * (2 * 2 * (160 + 6 * 64) * 4)),
     "axk2": INDEXER,
     "hy_v4": INDEXER_OF_2,
     "dots3_note_text": INDEXER_OF_2,

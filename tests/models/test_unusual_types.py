@@ -13,6 +13,7 @@ from roofline.models.parallelism.block_splitting import split_by_layout
 from roofline.models.parallelism.layout import name_axes
 from tests.models.small import small
 from tests.models.test_published import sizes
+from tests.models.tiny import TINY
 
 GROK = sizes(
     "grok-1", 6144, 64, 48, 32768, 131072, num_key_value_heads=8, num_experts=8, num_experts_per_tok=2,
@@ -190,3 +191,13 @@ def test_the_language_part_of_a_model_that_speaks() -> None:
     assert load(dense).parameters == load(small("qwen2", head_dim=...)).parameters
     with pytest.raises(InputError, match="has no text_config"):
         load({"model_type": "qwen3_omni_moe", "thinker_config": {}})
+
+
+def test_inkling_keeps_inputs_of_its_convolutions() -> None:
+    """Windows of 8 in two of three layers; 3 inputs of keys and values, and of each block's result."""
+    model = load(TINY["inkling_text"])
+    assert model.kv_bytes_per_token("bf16") == 2 * (48 + 64 + 48)
+    inputs = 3 * (48 + 64 + 48 + 6 * 64)
+    assert model.cache_bytes(100, dtype="bf16") == 2 * (100 * 64 + 8 * 2 * 48 + inputs)
+    with pytest.raises(InputError, match="pass a state from token to token"):
+        split_by_layout(model, Parallelism(context=2), name_axes(chip("h200:2"), {"context": 2}))

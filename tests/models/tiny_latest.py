@@ -62,6 +62,11 @@ LATEST: dict[str, dict[str, Any]] = {
         "modernbert-decoder", head_dim=..., num_key_value_heads=..., local_attention=16, tie_word_embeddings=True,
         layer_types=_SLIDING, cls_token_id=1, sep_token_id=2, norm_bias=True, classifier_bias=True,
     ),
+    "inkling_text": small(
+        "inkling_text", _EXPERTS, swa_num_attention_heads=2, swa_num_key_value_heads=1, swa_head_dim=24,
+        sliding_window_size=8, d_rel=6, rel_extent=16, n_routed_experts=6, n_shared_experts=2, conv_kernel_size=4,
+        layer_types=["hybrid_sliding", "hybrid", "hybrid_sliding"], mlp_layer_types=["dense", "sparse", "sparse"],
+    ),
     "olmo_hybrid": small(
         "olmo_hybrid", _LINEAR, head_dim=..., linear_num_key_heads=4, linear_num_value_heads=4,
         linear_key_head_dim=8, linear_value_head_dim=12, linear_conv_kernel_dim=4,

@@ -15,10 +15,12 @@ from typing import ClassVar
 
 from roofline import dtypes
 from roofline.models.blocks.key_selection import BlockIndexer, cached_index_keys, index_keys, score_keys
+from roofline.models.blocks.recurrent import convolve
 from roofline.models.description import Block, Cached
 from roofline.models.operation_builder import OperationBuilder
 from roofline.models.weights import Weight
 from roofline.ops.attention import attention
+from roofline.ops.contraction import contraction
 from roofline.ops.masks import CAUSAL, BandMask, chunked_pairs, selected_pairs, sliding_window
 from roofline.sizes import Size, floor_div, is_zero, minimum
 from roofline.work import Key, Op, Tensor, Work
@@ -42,6 +44,8 @@ class Attention(Block):
         ``rotary``        elements of a head that are rotated
         ``query_rank``    width between the two matrices that make queries, with a norm between; 0: there is one matrix
         ``differential``  the result is the difference of two maps, each over the values of two heads, and normalised
+        ``kv_kernel``     tokens of a short convolution over the channels of keys and values; 0: there is none
+        ``relative``      width of what a query makes a bias for each distance of, and the distances; 0: there is none
         ``names``         the projections' names; ``out_norm``: a norm before the last one
     """
 
@@ -71,6 +75,8 @@ class Attention(Block):
     reads_kv_of: str = ""
     query_rank: int = 0
     differential: bool = False
+    kv_kernel: int = 0
+    relative: tuple[int, int] = (0, 0)
     names: tuple[str, str, str, str] = ("q_proj", "k_proj", "v_proj", "o_proj")
 
     def weights(self) -> tuple[Weight, ...]:
@@ -100,6 +106,11 @@ class Attention(Block):
             found.append(Weight("attn_sub_norm", (self.heads * self.value,), "norm"))
         if self.sinks:
             found.append(Weight("sinks", (self.heads,), "other"))
+        if self.kv_kernel:
+            found.append(Weight("kv_sconv", (int(self.kv_per_token()), 1, self.kv_kernel), "other"))
+        if self.relative[0]:
+            found.append(Weight("r_proj", (self.heads * self.relative[0], self.inputs)))
+            found.append(Weight("rel_logits_proj", self.relative[::-1], "other"))
         if self.differential:
             found += [Weight(f"lambda_{name}", (self.key,), "other") for name in ("q1", "k1", "q2", "k2")]
         if self.gate in ("head", "full"):
@@ -131,6 +142,8 @@ class Attention(Block):
         limit = self.window or self.chunk
         kept = length if limit is None else minimum(length, limit)
         parts = [Cached("keys", kept * self.kv_heads * self.key), Cached("values", kept * self.kv_heads * self.value)]
+        if self.kv_kernel:
+            parts.append(Cached("inputs", self.kv_per_token() * (self.kv_kernel - 1), "state"))
         return *parts, *index_keys(self.indexer, length)
 
     def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
@@ -155,6 +168,8 @@ class Attention(Block):
             self._select(builder, x, self.indexer)
         if self.sinks:
             read += builder.read_weights("sinks")
+        if self.relative[0]:
+            read.append(self._distances(builder, x))
         out = attention_core(
             builder, q, read, pairs=self._pairs(builder), heads=self.heads, kv_heads=self.kv_heads,
             key=self.key, value=self.value * (1 + self.differential), length=step.length,
@@ -169,6 +184,15 @@ class Attention(Block):
             out = builder.norm("rms_norm", out, "attn_sub_norm", step.tokens, width)
         o = self.names[3]
         return builder.linear(o, out, step.tokens)
+
+    def _distances(self, builder: OperationBuilder, x: Tensor) -> Tensor:
+        """Make a bias for each query and distance that it sees; attention reads what they are made of."""
+        tokens = builder.step.tokens
+        made = builder.linear("r_proj", x, tokens)
+        (table,) = builder.read_weights("rel_logits_proj")
+        sizes = {"m": tokens * self.heads, "n": minimum(builder.step.length, self.relative[1]), "k": self.relative[0]}
+        builder.add(contraction("", (made, table), (), **sizes, unit="matrix"), "rel_logits_proj")
+        return made
 
     def _difference(self, builder: OperationBuilder, maps: Tensor) -> Tensor:
         """One half of the heads less λ times the other, normalised over the values of two heads."""
@@ -201,6 +225,9 @@ class Attention(Block):
             return rotate(builder, q, "q_rope", tokens, self.heads, self.rotary) if self.rotary else q, None, None, gate
         k = builder.linear(k_name, x, tokens)
         v = k if self.shared_kv else builder.linear(v_name, x, tokens)
+        if self.kv_kernel:
+            mixed = convolve(builder, [k, v], int(self.kv_per_token()), self.kv_kernel, "kv_sconv", activated=False)
+            k, v = (Tensor(mixed.ident, (tokens, self.kv_heads * n), mixed.dtype) for n in (self.key, self.value))
         if self.value_norm:
             v = builder.norm("rms_norm", v, "v_norm", tokens * self.kv_heads, self.value)
         if self.norm:

@@ -143,6 +143,7 @@ class MixtureOfExperts(Block):
         ``scoring``        the router's function
         ``group_limit``    how many groups a token's experts may be of, and how many there are; the experts of a group
                            lie together
+        ``shared_scored``  how many shared experts the router scores too, which weighs them
         ``idle``           further experts that return their input (LongCat); ``top_k`` is the average of the others
         ``names``          the router, the experts and the shared expert
         ``ways``           chips that hold whole experts: one has ⌈count ÷ ways⌉ of them, the busiest under a skew
@@ -165,6 +166,7 @@ class MixtureOfExperts(Block):
     latent_norm: str = ""
     scoring: str = "softmax"
     group_limit: tuple[int, int] = (1, 1)
+    shared_scored: int = 0
     idle: int = 0
     names: tuple[str, str, str] = ("gate", "experts", "shared_experts")
     ways: int = 1
@@ -173,7 +175,7 @@ class MixtureOfExperts(Block):
     def weights(self) -> tuple[Weight, ...]:
         router, experts, shared = self.names
         width, held = self.latent or self.inputs, ceil_div(self.count, self.ways)
-        scored = self.count + self.idle
+        scored = self.count + self.idle + self.shared_scored
         found = [Weight(router, (scored, self.inputs), "router")]
         if self.router_bias:
             found.append(Weight(f"{router}.bias", (scored,), "bias"))
@@ -219,6 +221,8 @@ class MixtureOfExperts(Block):
             out = builder.linear(self.latent_names[1], out, tokens)
         if self.shared is not None:
             beside = self._shared(builder, self.shared, x, every, tokens)
+            if self.shared_scored:
+                beside = builder.elementwise("multiply", (beside, chosen), f"{shared}.weigh", like=beside)
             if self.shared_gate:
                 opened = builder.elementwise(
                     "sigmoid", (builder.linear(f"{shared}_gate", x, tokens),), f"{shared}_gate.act"
@@ -254,7 +258,7 @@ class MixtureOfExperts(Block):
 
     def _choose(self, builder: OperationBuilder, logits: Tensor, tokens: Size) -> Tensor:
         """Score every expert; which are largest costs no arithmetic."""
-        elements = tokens * (self.count + self.idle)
+        elements = tokens * (self.count + self.idle + self.shared_scored)
         out = builder.output("choice", tokens, self.top_k + self.idle * self.top_k // self.count)
         each = SOFTMAX_PER_ELEMENT if self.scoring == "softmax" else sum(PER_ELEMENT["sigmoid"][:2])
         read = (logits, *builder.read_weights(*(name for name, _ in self.router_scales)))

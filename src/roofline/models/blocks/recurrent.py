@@ -441,6 +441,25 @@ class RealGatedRecurrence(Block):
 
 
 @dataclass(frozen=True, slots=True)
+class ResidualConvolution(Block):
+    """A convolution of each channel over the last ``kernel`` tokens, added to its input: that adds 1 to one weight."""
+
+    keeps: ClassVar[str] = "state"
+    runs_whole: ClassVar[bool] = True
+    width: int
+    kernel: int
+
+    def weights(self) -> tuple[Weight, ...]:
+        return (Weight("conv1d", (self.width, 1, self.kernel), "other"),)
+
+    def cache(self, length: Size) -> tuple[Cached, ...]:
+        return (Cached("inputs", self.width * (self.kernel - 1), "state"),)
+
+    def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
+        return convolve(builder, x, self.width, self.kernel, activated=False)
+
+
+@dataclass(frozen=True, slots=True)
 class ShortConvolution(Block):
     """LFM2's mixer: ``out(c · conv(b · x))`` with b, c and x from one matrix, over the last ``kernel`` tokens.
 

@@ -19,12 +19,22 @@ from roofline.models.blocks.recurrent import (
     Mamba1,
     Mamba2,
     RealGatedRecurrence,
+    ResidualConvolution,
     ShortConvolution,
 )
-from roofline.models.blocks.residual import Norm, ParallelBranches, ResidualAdd
+from roofline.models.blocks.residual import IdleBlocks, Norm, ParallelBranches, ResidualAdd
 from roofline.models.description import Block, Layer, Model
 from roofline.models.families import family
-from roofline.models.families.decoder import Decoder, Routing, add, after_first, all_full, rotary_by_kind, rotary_part
+from roofline.models.families.decoder import (
+    Decoder,
+    Routing,
+    add,
+    after_first,
+    all_full,
+    read,
+    rotary_by_kind,
+    rotary_part,
+)
 from roofline.models.families.parts import (
     FULL_OR_LINEAR,
     STATE_FORMATS,
@@ -302,6 +312,79 @@ add({
         ),
     ),
 })  # fmt: skip
+
+# Inkling: convolutions of keys, values and results; biases by distance; the router scores shared experts too
+
+
+def _inkling(fields: Fields) -> Fields:
+    """Widths as the checkpoint names them: that of the experts, and ``dense_intermediate_size``."""
+    fields = fields.renamed(sconv_kernel_size="conv_kernel_size", model_max_length="max_position_embeddings")
+    if "dense_intermediate_size" in fields:
+        return fields.with_values(
+            moe_intermediate_size=fields.size("intermediate_size"),
+            intermediate_size=fields.size("dense_intermediate_size"),
+        )
+    return fields
+
+
+def _inkling_kinds(fields: Fields, layers: int) -> list[str]:
+    kinds = layer_types(fields, layers, {"hybrid": "full", "hybrid_sliding": "sliding"})
+    numbers = fields.listed("local_layer_ids")
+    if "layer_types" in fields:
+        return kinds
+    windows = [number for number in range(layers) if (number + 1) % 6] if numbers is None else numbers
+    return ["sliding" if number in windows else "full" for number in range(layers)]
+
+
+def _inkling_attention(fields: Fields, shape: DecoderSizes, kind: str, number: int) -> dict[str, Any]:
+    sliding = kind == "sliding"
+    window = fields.size("sliding_window_size", "sliding_window", default=512)
+    head = fields.size("swa_head_dim", default=shape.head) if sliding else shape.head
+    return {
+        "heads": fields.size("swa_num_attention_heads", default=shape.heads) if sliding else shape.heads,
+        "kv_heads": fields.size("swa_num_key_value_heads", default=shape.kv_heads) if sliding else shape.kv_heads,
+        "key": head, "value": head, "window": window if sliding else None,
+        "kv_kernel": fields.size("conv_kernel_size", default=4),
+        "relative": (fields.size("d_rel", default=16), window if sliding else fields.size("rel_extent", default=1024)),
+    }  # fmt: skip
+
+
+def _inkling_layers(fields: Fields, layers: int) -> list[bool]:
+    dense = fields.count("dense_mlp_idx")
+    return expert_layers(fields, layers) if "mlp_layer_types" in fields else [n >= dense for n in range(layers)]
+
+
+_INKLING = Decoder(
+    prepare=_inkling, bias=False, qk_norm="head", rotary=lambda fields, shape: 0, kinds=_inkling_kinds,
+    attend=_inkling_attention, mlp_bias=False,
+    routing=Routing(
+        shared_count=("n_shared_experts", 2), scored="sigmoid", layers=_inkling_layers,
+    ),
+    ends=lambda fields, shape: {"before": (Norm("embed_tokens.embed_norm", shape.width, restarts=True),)},
+)  # fmt: skip
+
+
+@family("inkling_text")
+def read_inkling(fields: Fields) -> Model:
+    """Read Inkling: a convolution behind each block; the scales of a whole MLP or of the router are one number."""
+    model, kernel = read(_INKLING, fields), fields.size("conv_kernel_size", "sconv_kernel_size", default=4)
+
+    def changed(layer: Layer) -> Layer:
+        blocks: list[Block] = []
+        for block in layer.blocks:
+            if isinstance(block, ResidualAdd):
+                name = "attn_sconv" if len(blocks) < 3 else "mlp_sconv"
+                blocks.append(ResidualConvolution(name, model.width, kernel))
+            if isinstance(block, Mlp):
+                blocks.append(IdleBlocks(block.name, (Norm("global_scale", 1),)))
+            if isinstance(block, MixtureOfExperts):
+                shared = fields.count("n_shared_experts") or 2
+                block = replace(block, shared_scored=shared, router_scales=(("gate.global_scale", 1),))
+            blocks.append(block)
+        return Layer(tuple(blocks))
+
+    return model.with_layers(changed)
+
 
 # Nemotron-H: one block a layer; Nemotron-NAS: attention and MLP of each layer's own
 

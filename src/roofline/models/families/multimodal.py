@@ -230,6 +230,7 @@ _TEXT = {
             "glm4v_moe_text": "glm4v_moe", "exaone4": "exaone4_5", "hyperclovax": "hyperclovax_vision_v2",
             "gemma4_unified_text": "gemma4_unified", "minimax_m3_vl_text": "minimax_m3_vl", "aria_text": "aria",
             "dots3_note_text": "dots3_note", "cohere_compass_text": "cohere_compass",
+            "inkling_text": "inkling_mm_model",
             "qwen2": "video_llama_3", "qwen2_vl_text": "qwen2_vl", "qwen2_5_vl_text": "qwen2_5_vl",
         },
         "language_model.model.": {

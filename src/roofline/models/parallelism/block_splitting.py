@@ -138,7 +138,7 @@ class BlockSplitter:
             return self._kv_parallel(block, local)
         if not self.context or isinstance(block, (Mlp, MixtureOfExperts, ParallelBranches)):
             return local
-        if block.keeps == "state":
+        if block.keeps == "state" or getattr(block, "kv_kernel", False):
             raise InputError(
                 f"sharing sequences of {self.name} over chips is not modelled: its {kind} layers ({block.name}) pass "
                 "a state from token to token",
