@@ -151,7 +151,7 @@ def wrong_kind(arguments: Mapping[str, Any], annotations: Mapping[str, str], fur
     >>> print(wrong_kind({"files": ["a.toml", 3]}, {"files": "Sequence[str]"}))
     files is ['a.toml', 3], and takes a list of text; Machine file or folder over the catalog
     >>> wrong_kind({"image_size": (1024, 768)}, {"image_size": "tuple[int, int] | None"})
-    >>> wrong_kind({"policy": "min", "batch": "8k"}, {"policy": "str", "batch": "int"})
+    >>> wrong_kind({"policy": "min", "batch": 8}, {"policy": "str", "batch": "int"})
     """
     for name, value in arguments.items():
         annotation = annotations.get(name, further)
