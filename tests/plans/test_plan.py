@@ -121,7 +121,7 @@ def test_what_is_beaten_by_another_chip_would_cost_less_below_a_price() -> None:
     for words, price in (("h100", 0.8), ("h100:2 tensor 2 bf16", 0.4)):
         reason = found.why(words)
         assert reason is not None
-        assert reason.text.endswith(f"; it would cost less with h100 below ${price} an hour")
+        assert f"; it would cost less with h100 below ${price} an hour; it keeps the limits itself: TTFT" in reason.text
         own = found.assess(words)
         assert own.deployment.chips * price == pytest.approx(0.8)
     assert dict(found.break_even()) == {"h100": 0.8}

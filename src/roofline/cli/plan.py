@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from itertools import islice
 from typing import Any
 
 import click
@@ -16,7 +17,7 @@ from roofline.cli.progress import working
 from roofline.cli.report import data_or_picture
 from roofline.counts import parse_size
 from roofline.errors import InputError, quoted
-from roofline.sections import Section, Sentences
+from roofline.sections import BLANK, Section, Sentences
 
 #: The exit code where nothing meets the limits.
 MISSED = 3
@@ -135,7 +136,7 @@ def _show_reason(found: Any, why: str, as_json: bool) -> None:
         plain = None if reason is None else reason._asdict()
         show_json({"asked": why, "deployment": name, "reason": plain})
         return
-    show(_why(why, name, reason), of=found)
+    show([*islice(found.sections(), 3), BLANK, *_why(why, name, reason)], of=found)
 
 
 def _whole_numbers(name: str, text: str, what: str, hint: str) -> list[int]:

@@ -224,7 +224,8 @@ class DeploymentPlan(Answer):
             return None
         if found.cost > best.cost:
             text = f"beaten by {best.deployment}: {self._cost(found)} against {self._cost(best)}"
-            return Reason("beaten", text + self._cheaper_below(found), found.cost / best.cost)
+            kept = f"; it keeps the limits itself: {self._times(found)} of the rate it can serve"
+            return Reason("beaten", text + self._cheaper_below(found) + kept, found.cost / best.cost)
         text = f"beaten by {best.deployment}: as dear, and {format_percent(found.tightness)} of a limit or of the "
         text += f"rate it can serve against {format_percent(best.tightness)}"
         return Reason("beaten", text + self._cheaper_below(found), found.tightness / best.tightness)
@@ -265,19 +266,17 @@ class DeploymentPlan(Answer):
         why = "" if self.asked.prices else f", as no prices are given ({spelled('prices', 'h100=3')}, or table)"
         ranked = "" if self.asked.objective == "cost" else f", the fewest{why}"
         lines = [f"take {self._in_words(best.deployment)}: {self._cost(best)}{ranked}"]
-        times = []
-        share = f"p{self.asked.limits.percentile:g}"
-        if best.first_token is not None:
-            times.append(f"TTFT {share} {format_amount(best.first_token.percentile, 's')}")
-        if best.per_token is not None and self.asked.load.output > 1:
-            times.append(f"TPOT {share} {format_amount(best.per_token.percentile, 's')}")
-        if best.token_gap is not None and self.asked.load.output > 1:
-            times.append(f"ITL {share} {format_amount(best.token_gap.percentile, 's')}")
-        most = f"{format_number(best.largest_rate)}/s it can serve"
-        times.append(f"{format_percent(self.asked.load.rate / best.largest_rate)} of the {most}")
-        lines.append(", ".join(times))
+        lines.append(f"{self._times(best)} of the {format_number(best.largest_rate)}/s it can serve")
         lines += self._margin(best)
         return [*lines, *cost_lines(self.asked, best)]
+
+    def _times(self, choice: Assessment) -> str:
+        """The times of requests at the percentile, and the share of the rate that can be served."""
+        share, several = f"p{self.asked.limits.percentile:g}", self.asked.load.output > 1
+        named = [("TTFT", choice.first_token)]
+        named += [("TPOT", choice.per_token), ("ITL", choice.token_gap)] if several else []
+        times = [f"{name} {share} {format_amount(each.percentile, 's')}" for name, each in named if each is not None]
+        return ", ".join([*times, format_percent(self.asked.load.rate / choice.largest_rate)])
 
     def _margin(self, best: Assessment) -> list[str]:
         """How far times may be off: limits that floors alone keep, or the interval of the estimates."""
@@ -289,10 +288,9 @@ class DeploymentPlan(Answer):
                 return [said]
             least, most = (self._cost(replace(best, cost=each)) for each in ends)
             return [f"{said}: {least} to {most if ends[1] < float('inf') else 'more than is allowed'}"]
-        close = self.floor_only(best)
+        close, named = self.floor_only(best), f"real steps take longer ({spelled('estimate', 'vllm')})"
         if not close:
-            return []
-        named = f"real steps take longer ({spelled('estimate', 'vllm')})"
+            return [f"by floors, the least there can be: {named}"]
         return [f"floor only: {' and '.join(close)} kept by less than a factor of two, and {named}"]
 
     def _in_words(self, deployment: Deployment) -> str:
@@ -337,8 +335,8 @@ class DeploymentPlan(Answer):
             return "least cost" if self.asked.objective == "cost" else "fewest"
         near = ", indistinguishable" if self.is_indistinguishable(choice) else ""
         if choice.cost > best.cost:
-            return f"{choice.cost / best.cost:.2f}x the cost{near}"
-        return f"less room{near}"
+            return f"{choice.cost / best.cost:.2f}x the {'cost' if self.asked.objective == 'cost' else 'chips'}{near}"
+        return f"nearer to its limits{near}"
 
     def is_indistinguishable(self, choice: Assessment) -> bool:
         """Whether the interval of a choice's cost overlaps that of the best one; never so of floors."""
@@ -527,7 +525,7 @@ def plan(
     >>> found, found.best.chip, found.best.chips, found.best.cost_per_hour
     (<Plan for llama-3-8b: l4:1 fp8 kv fp8, $0.8 an hour>, 'l4', 1, 0.8)
     >>> found.why("h100").text
-    'beaten by l4:1 fp8 kv fp8: $2.5 an hour against $0.8 an hour; it would cost less with h100 below $0.8 an hour'
+    'beaten by l4:1 fp8 kv fp8: $2.5 an hour against $0.8 an hour; it would cost less with h100 below $0.8 an hour; ...'
 
     ``on`` names chips (``"h100,h200"`` or a list), ``count`` how many of one kind may be used, a number or several;
     ``rate`` is requests a second (``"12/s"``), each of ``prompt`` and ``output`` tokens. ``ttft``, ``tpot`` and
