@@ -128,7 +128,7 @@ _KINDS: dict[str, tuple[tuple[Any, ...], str]] = {
     "Estimator": ((), "an estimator"),
     "Callable": ((Callable,), "a function"),
     "Progress": ((Callable,), "a function"),
-    "On": ((str, list, tuple), "a chip's name or machine"),
+    "On": ((str, list, tuple, type(None)), "a chip's name or machine"),
 }
 
 #: Kinds that are one number, of other libraries too, and those that may be several or a symbol.
