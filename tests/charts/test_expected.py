@@ -57,6 +57,8 @@ def test_a_chart_over_a_size_has_an_expected_curve_and_sizes_that_the_launch_bin
     before, after = (one.kernels[0].parts["launch"] / one.value for one in found)
     assert 0.45 < after <= 0.5 <= before < 0.55
     assert not plain.regions
+    said = "dashed: what is expected of kernels of vllm, at 25 sizes at most; whiskers: 80%"
+    assert chart.notes == (said, *plain.notes)
     assert plot(CURVE, on="h100", vary="B", kind="time", estimate="vllm", **sizes).line(curve.label).y[0] > 2e-6
 
 

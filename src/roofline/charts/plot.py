@@ -431,7 +431,7 @@ def with_expected_roofs(chart: Chart, machines: Sequence[Machine], answers: Sequ
 def with_expected_curves(chart: Chart, curves: Mapping[str, Series], by: Estimator) -> Chart:
     """A chart over a size with an expected curve beside each, whiskers on it, and the sizes that the launch binds."""
     marks: list[Mark] = []
-    said = f"dashed: what is expected of kernels of {by.library}; whiskers: 80%"
+    said = f"dashed: what is expected of kernels of {by.library}, at {MOST_SIZES} sizes at most; whiskers: 80%"
     missing: list[str] = []
     in_time = chart.kind == "time"
     for number, (label, curve) in enumerate(curves.items()):
@@ -445,8 +445,8 @@ def with_expected_curves(chart: Chart, curves: Mapping[str, Series], by: Estimat
         marks.append(line)
         step = max(1, (len(found) - 1) // WHISKERS)
         for (x, _, e), (_, _, one, other) in list(zip(found, ends, strict=True))[::step]:
-            said = f"expected at {curve.unknown} = {x:g}: {_interval(e)}"
-            marks.append(Line(said, (x, x), (min(one, other), max(one, other)), "resource", number, SOLID))
+            whisker = f"expected at {curve.unknown} = {x:g}: {_interval(e)}"
+            marks.append(Line(whisker, (x, x), (min(one, other), max(one, other)), "resource", number, SOLID))
         below = _half(found)
         if below is not None and len(curves) == 1:
             text = f"launch-bound below n½: {curve.unknown} = {below:.3g}"
