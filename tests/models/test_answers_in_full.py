@@ -118,7 +118,7 @@ def test_operations_have_their_share_of_the_time() -> None:
     assert step
     table = longest_operations(step)
     heads = [column.name for column in table.columns]
-    shares = [row.cells[heads.index("share")] for row in table.rows]
+    shares = [str(row.cells[heads.index("share")]) for row in table.rows]
     assert shares[0] == f"{max(part.lower for part in step.ops) / step.op_by_op:.0%}"
     assert shares[-1] == "<0.1%"
 
