@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
 
+import roofline
 from roofline import bound, sweep
 from roofline.cli.accuracy import command as accuracy_command
 from roofline.cli.sweep import command as sweep_command
 from roofline.cli.train import command as train_command
 from roofline.estimates import Estimator, estimated
 from roofline.models import serve_bound, train
+from roofline.quantity import format_quantity
 
 LINE = "bf16[B, D] * bf16[D, F]"
 
@@ -108,3 +111,34 @@ def test_an_expectation_by_another_generation_says_so() -> None:
 
 def _table(chip: str) -> str:
     return " ".join(CliRunner().invoke(accuracy_command, [chip]).output.split())
+
+
+def test_an_explanation_has_the_estimate_its_interval_and_its_source() -> None:
+    line = roofline.bound("bf16[4096, 8192] * bf16[8192, 8192]", on="h100", estimate=True)
+    said, found = line.explain(), line.expectation
+    assert found.in_words() in said
+    assert found.kernels[0].source.source in said
+    assert "expected" not in roofline.bound("bf16[4096, 8192] * bf16[8192, 8192]", on="h100").explain()
+    served = roofline.llm("llama-3-8b", on="h100", batch=8, context=8192, estimate=True)
+    assert served.decode.expectation.in_words() in served.explain()
+    assert "served by vllm" in served.explain()
+    step = roofline.train("llama-3-8b", on="h100:8", batch_tokens=819200, fsdp=8, estimate=True)
+    assert step.expectation.in_words("a step") in step.explain()
+
+
+def test_one_line_of_an_answer_has_its_estimate() -> None:
+    line = roofline.bound("bf16[4096, 8192] * bf16[8192, 8192]", on="h100", estimate=True)
+    assert "at worst, expected 650 µs on" in repr(line)
+    served = roofline.llm("llama-3-8b", on="h100", batch=8, context=8192, estimate=True)
+    assert f"expected {format_quantity(served.decode.expectation.value, 's')}" in repr(served)
+    assert ", expected " in repr(roofline.train("llama-3-8b", on="h100:8", batch_tokens=819200, fsdp=8, estimate=True))
+
+
+def test_the_error_of_steps_in_another_format_is_said_to_be_theirs() -> None:
+    options: dict[str, Any] = {"on": "h100:8", "tensor": 8, "batch": 64, "context": 4096, "estimate": True}
+    said = roofline.llm("llama-3-70b", **options)
+    for text in (said.decode.expectation.in_words(), str(said.expectation.time_per_token.in_words("a token"))):
+        assert "median error of fp8 steps 3%, none was measured for bf16" in text
+    assert (
+        "none was measured" not in roofline.llm("llama-3-70b", weights="fp8", **options).decode.expectation.in_words()
+    )

@@ -516,6 +516,8 @@ class Bound(Comparable):
         times = f"{format_amount(self.lower, 's')} at best, {format_amount(self.upper, 's')} at worst"
         if self.is_rate_only:
             times = f"{format_amount(self.attainable, 'FLOP/s')} attainable"
+        if self.expectation is not None and self.expectation.is_known:
+            times += f", expected {format_amount(self.expectation.value, 's')}"
         return f"Bound: {times} on {self.target}, {self.kind} ({self.bound_by})"
 
 
@@ -759,6 +761,8 @@ def _explanation(answer: Bound) -> Iterator[str]:
     if answer.intensity is not None and answer.critical_intensity is not None:
         intensity, ridge = (format_amount(x, "FLOP/B") for x in (answer.intensity, answer.critical_intensity))
         yield f"intensity = {intensity}, ridge = {ridge}"
+    if answer.expectation is not None:
+        yield from ("", "expected", *(f"  {line}" for line in answer.expectation.explanation()))
     yield from ("", "figures", *dict.fromkeys(map(_source, answer.uses)))
     yield from ("", "assumed", *(f"  {item}" for item in answer.assumptions))
     if answer.incomplete:

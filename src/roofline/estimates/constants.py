@@ -36,15 +36,20 @@ USABLE = 0.35
 WIDEST = 10.0
 
 
-def error_told(error: float | None, outside: Sequence[str], of: str = "") -> str:
+def error_told(error: float | None, outside: Sequence[str], of: str = "", stand_in: Sequence[str] = ()) -> str:
     """How far estimates of a kind were off, and whether this one lies outside what was measured.
+
+    ``stand_in`` are the format that was measured and the format that it stands for.
 
     >>> error_told(0.044, ()), error_told(0.044, ("batch",))
     ('; median error 4.4%', '; outside what was measured: other batch; inside, the median error is 4.4%')
+    >>> error_told(0.03, (), "", ("fp8", "bf16"))
+    '; median error of fp8 steps 3%, none was measured for bf16'
     """
     if error is None:
         return ""
-    shown = format_percent(error)
+    of += f" of {stand_in[0]} steps" if stand_in else ""
+    shown = format_percent(error) + (f", none was measured for {stand_in[1]}" if stand_in else "")
     if outside:
         return f"; outside what was measured: other {', '.join(outside)}; inside, the median error{of} is {shown}"
     return f"; median error{of} {shown}"
@@ -73,6 +78,8 @@ class KernelConstants:
     source: str = ""
     transferred_from: str = ""
     figures: Mapping[str, float] = field(default_factory=dict)
+    #: The format of the steps that were measured and that of those it stands for, where they differ.
+    stand_in: tuple[str, ...] = ()
 
     @property
     def key(self) -> tuple[str, str, str, str, str, str]:
@@ -210,6 +217,7 @@ def _record(entry: Any, models: Mapping[str, KernelModel], where: str) -> Kernel
         interval=interval,
         valid=valid,
         figures=figures,
+        stand_in=(),
     )
 
 

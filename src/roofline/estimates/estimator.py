@@ -136,6 +136,7 @@ class Expectation:
     framework: str = ""
     error: float | None = None
     outside: tuple[str, ...] = ()
+    stand_in: tuple[str, ...] = ()
     host: float | None = None
 
     @property
@@ -196,7 +197,7 @@ class Expectation:
         times = f"expect {format_quantity(self.value, 's')}"
         ends = " to ".join(format_quantity(end, "s") for end in (self.low, self.high))
         if self.framework:
-            told = error_told(self.error, self.outside)
+            told = error_told(self.error, self.outside, stand_in=self.stand_in)
             return f"{times} ({ends}, 80%; steps of {self.framework}{told})"
         if not self.is_known:
             kinds = " and ".join(dict.fromkeys(one.run.kind for one in self.unknown)) or "it"
@@ -207,6 +208,16 @@ class Expectation:
         error, moved = (main.source.error.get("mdape"), main.source.transferred_from) if main.source else (None, "")
         told = error_told(error, main.extrapolated, " of its main kernel")
         return f"{times} ({ends}, 80%; constants of {main.basis}{moved and f' ({moved})'}{told})"
+
+    def explanation(self) -> list[str]:
+        """Lines that say where it comes from: each kernel's time, its interval, whose constants, and their source."""
+        lines = [self.in_words()]
+        for one in self.kernels:
+            time, low, high = (format_quantity(each, "s") for each in (one.value, one.low, one.high))
+            origin = "its bound" if one.source is None else f"constants of {one.basis}"
+            source = f"  [{one.source.source}]" if one.source is not None and one.source.source else ""
+            lines.append(f"  {one.run.name} {time} ({low} to {high}), {origin}{source}")
+        return lines
 
     def sections(self) -> list[Section]:
         """A row a kernel: how often it runs, its floor, what to expect of it, what that rests on."""
@@ -391,7 +402,7 @@ class Estimator:
                     return (
                         found
                         if one in (dtype, "any") or found is None
-                        else replace(found, transferred_from=f"steps in {one}")
+                        else replace(found, transferred_from=f"steps in {one}", stand_in=(one, dtype))
                     )
         return None
 

@@ -63,7 +63,7 @@ class StepEstimate:
     def in_words(self, what: str) -> str:
         """The expected time with its interval, whose constants, and their error."""
         ends = " to ".join(format_quantity(end, "s") for end in (self.low, self.high))
-        told = error_told(self.source.error.get("mdape"), self.extrapolated)
+        told = error_told(self.source.error.get("mdape"), self.extrapolated, stand_in=self.source.stand_in)
         return f"{what}: expect {format_quantity(self.value, 's')} ({ends}, 80%; constants of {self.basis}{told})"
 
     def to_dict(self) -> dict[str, Any]:
@@ -92,8 +92,8 @@ class ServedExpectation:
     library: str
     assumptions: tuple[Assumption, ...] = ()
 
-    def sections(self) -> list[Section]:
-        """A line each for the time between tokens and to the first one."""
+    def lines(self) -> list[str]:
+        """Whose engine serves, and a line each for the time between tokens and to the first one; nothing without."""
         lines = []
         requests = f"{self.asked:,.0f} request{'s' if self.asked > 1 else ''}"
         if self.time_per_token is not None:
@@ -101,7 +101,12 @@ class ServedExpectation:
         if self.time_to_first_token is not None:
             lines.append(self.time_to_first_token.in_words("the first token of a request alone"))
         head = f"served by {self.library}, what its engine does between steps included"
-        return [Sentences([head]), Sentences(lines, indent=4)] if lines else []
+        return [head, *lines] if lines else []
+
+    def sections(self) -> list[Section]:
+        """Its lines, those of times set in."""
+        lines = self.lines()
+        return [Sentences(lines[:1]), Sentences(lines[1:], indent=4)] if lines else []
 
     def to_dict(self) -> dict[str, Any]:
         """Under stable keys (schema ``roofline/served/1``)."""
@@ -230,7 +235,7 @@ def in_framework(decode: Bound, record: KernelConstants, copies: int) -> Bound:
     step = step_estimate(record, shapes, max(float(decode.lower), found.runs * (found.host or 0.0)))
     whole = replace(
         found, value=step.value, low=step.low, high=step.high, framework=step.basis, outside=step.extrapolated,
-        error=record.error.get("mdape"),
+        error=record.error.get("mdape"), stand_in=record.stand_in,
     )  # fmt: skip
     ours = decode.estimate is None or decode.estimate == found.value
     estimate = step.value if ours else decode.estimate

@@ -204,7 +204,10 @@ class Serving(Comparable):
 
     def explain(self) -> str:
         """The arithmetic of each phase line by line, with the source of every figure used."""
-        return "\n\n".join(phase.explain() for phase in self.phases.values())
+        served = [] if self.expectation is None else self.expectation.lines()
+        return "\n\n".join(
+            [*(phase.explain() for phase in self.phases.values()), *["\n  ".join(served)] * bool(served)]
+        )
 
     def advise(self, *, chips: Sequence[str] | None = None) -> Any:
         """What would make each phase faster and by how much; ``chips`` are others to compare with.

@@ -200,12 +200,14 @@ class Training(Comparable):
         """The time of a step at best, and what binds."""
         chips = f"{self.chips} x " if self.chips > 1 else ""
         kind = f", {self.bound.kind}" if self.bound.kind else ""
-        time = format_amount(self.lower, "s")
-        return f"Training {self.model.name}: {time} a step at best on {chips}{self.bound.target}{kind}"
+        time = f"{format_amount(self.lower, 's')} a step at best"
+        time += "" if self.expectation is None else f", expected {format_amount(self.expectation.value, 's')}"
+        return f"Training {self.model.name}: {time} on {chips}{self.bound.target}{kind}"
 
     def explain(self) -> str:
         """The arithmetic of the chip that takes longest line by line, with the source of every figure used."""
-        return self.bound.explain()
+        expected = [] if self.expectation is None else ["", "expected", f"  {self.expectation.in_words('a step')}"]
+        return "\n".join([self.bound.explain(), *expected])
 
     def advise(self) -> Any:
         """What would make the step faster and by how much, best first."""
