@@ -67,6 +67,22 @@ LATEST: dict[str, dict[str, Any]] = {
         sliding_window_size=8, d_rel=6, rel_extent=16, n_routed_experts=6, n_shared_experts=2, conv_kernel_size=4,
         layer_types=["hybrid_sliding", "hybrid", "hybrid_sliding"], mlp_layer_types=["dense", "sparse", "sparse"],
     ),
+    **{
+        f"{kind}{more}": {
+            "model_type": kind, **_OLD, **_BIOGPT, "intermediate_size": 48, "type_vocab_size": 2, **extra,
+            "architectures": [f"{name}Model"],
+        }
+        for kind, more, name, extra in (
+            ("ernie", "", "Ernie", {"use_task_id": True, "task_type_vocab_size": 3}),
+            ("data2vec-text", "", "Data2VecText", {}),
+            ("electra", "", "Electra", {"embedding_size": 24}),
+            ("electra", " as wide", "Electra", {"embedding_size": 64}),
+            ("rembert", "", "RemBert", {"input_embedding_size": 24, "output_embedding_size": 80}),
+            ("roformer", "", "RoFormer", {"embedding_size": 24}),
+            ("megatron-bert", "", "MegatronBert", {}),
+            ("xlm-roberta-xl", "", "XLMRobertaXL", {}),
+        )
+    },
     "olmo_hybrid": small(
         "olmo_hybrid", _LINEAR, head_dim=..., linear_num_key_heads=4, linear_num_value_heads=4,
         linear_key_head_dim=8, linear_value_head_dim=12, linear_conv_kernel_dim=4,

@@ -156,13 +156,17 @@ class IdleBlocks(Block):
 
 @dataclass(frozen=True, slots=True)
 class Linear(Block):
-    """A matrix and its activation for the tokens whose output is wanted (a pooler, a head's transform)."""
+    """A matrix and its activation at the ends of a model (a wider embedding, a pooler, a head's transform).
+
+    ``restarts`` makes its result the residual stream.
+    """
 
     runs_whole: ClassVar[bool] = True
     inputs: int
     outputs: int
     activation: str = ""
     bias: bool = True
+    restarts: bool = False
 
     def weights(self) -> tuple[Weight, ...]:
         matrix = (Weight("", (self.outputs, self.inputs), "linear"),)
@@ -170,4 +174,7 @@ class Linear(Block):
 
     def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
         out = builder.linear("", x, x.dims[0])
-        return builder.elementwise(self.activation, (out,), "activation") if self.activation else out
+        out = builder.elementwise(self.activation, (out,), "activation") if self.activation else out
+        if self.restarts:
+            builder.stream = out
+        return out

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from roofline.errors import InputError
-from roofline.models.blocks.residual import Linear, Norm, PositionEmbedding
+from roofline.models.blocks.residual import IdleBlocks, Linear, Norm, PositionEmbedding
 from roofline.models.description import Block
 from roofline.models.families.decoder import (
     Decoder,
@@ -383,24 +383,39 @@ add({
 # encoders
 
 
-def _bert_ends(fields: Fields, shape: DecoderSizes) -> dict[str, Any]:
-    """A pooler and no head; DistilBERT has no pooler and no token types.
+#: Encoders without a pooler; those whose norms stand before the blocks; those whose positions begin at 2.
+_NO_POOLER = ("distilbert", "electra", "roformer")
+_NORMS_FIRST = ("megatron-bert", "xlm-roberta-xl")
+_FROM_2 = ("roberta", "xlm-roberta", "camembert", "data2vec-text", "xlm-roberta-xl")
 
-    RoBERTa's table of positions has two more rows than it takes tokens.
+
+def _bert_ends(fields: Fields, shape: DecoderSizes) -> dict[str, Any]:
+    """Tables, a projection where they are narrower than the model, a pooler and no head; DistilBERT has no token types.
+
+    RoBERTa's table of positions has two more rows than it takes tokens; RoFormer's holds what it rotates by.
     """
-    small, width = fields.kind == "distilbert", shape.width
-    rows = fields.size("max_position_embeddings", default=512)
-    types = PositionEmbedding("token_type_embeddings", fields.size("type_vocab_size", default=2), width)
+    kind, width, rows = fields.kind, shape.width, fields.size("max_position_embeddings", default=512)
+    inside = fields.size("embedding_size", "input_embedding_size", default=width)
+    positions: Block = PositionEmbedding("position_embeddings", rows, inside)
+    if kind == "roformer":
+        positions = IdleBlocks("encoder", (PositionEmbedding("embed_positions", rows, shape.head),))
+    before = [positions]
+    if kind != "distilbert":
+        types = fields.size("type_vocab_size", default=2)
+        before.append(PositionEmbedding("token_type_embeddings", types, inside))
+    if fields.flag("use_task_id", False):
+        tasks = fields.size("task_type_vocab_size", default=3)
+        before.append(PositionEmbedding("task_type_embeddings", tasks, inside))
+    if kind not in _NORMS_FIRST:
+        before.append(Norm("embeddings.LayerNorm", inside, *_SHIFTED, restarts=True))
+    if inside != width or kind == "rembert":
+        before.append(Linear("embeddings_project", inside, width, restarts=True))
     return {
-        "before": (
-            PositionEmbedding("position_embeddings", rows, width),
-            *(() if small else (types,)),
-            Norm("embeddings.LayerNorm", width, *_SHIFTED, restarts=True),
-        ),
-        "after": (),
-        "final": () if small else (Linear("pooler", width, width, "tanh"),),
-        "context": rows if fields.kind in ("bert", "distilbert") else rows - 2,
-    }
+        "before": tuple(before), "width": inside,
+        "final": () if kind in _NO_POOLER else (Linear("pooler", width, width, "tanh"),),
+        "context": rows - 2 if kind in _FROM_2 else rows,
+        **({} if kind in _NORMS_FIRST else {"after": ()}),
+    }  # fmt: skip
 
 
 _BERT = Decoder(
@@ -432,7 +447,9 @@ _MODERN = Decoder(
 )  # fmt: skip
 
 add({
-    "bert roberta xlm-roberta camembert": _BERT,
+    "bert roberta xlm-roberta camembert ernie data2vec-text electra rembert": _BERT,
+    "roformer": replace(_BERT, rotary=lambda fields, shape: shape.head),
+    "megatron-bert xlm-roberta-xl": replace(_BERT, order="before", last_norm="encoder.LayerNorm"),
     "distilbert": replace(
         _BERT, renames={"dim": "hidden_size", "hidden_dim": "intermediate_size", "activation": "hidden_act"},
     ),
