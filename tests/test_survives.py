@@ -198,3 +198,16 @@ def test_what_a_traced_program_prints_is_no_part_of_the_answer(
     shown = capfd.readouterr()
     assert json.loads(shown.out)
     assert all(said in shown.err for said in ("at import", "in the step", "from a child"))
+
+
+def test_a_line_that_names_its_machine_and_a_model_that_is_a_configuration_are_taken(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["bound", f"{ADD} on h100"]) == 0
+    assert "H100" in capsys.readouterr().out
+    assert roofline.llm(LLAMA, on="h100", batch=1, context=64)
+    assert (
+        roofline.bound(ADD, on="edge", files=[Path(__file__).parents[1] / "docs" / "examples" / "edge.toml"]).lower > 0
+    )
+    asked = {"on": "h100", "rate": 1, "prompt": 64, "output": 16, "count": 1}
+    assert roofline.plan("llama-2-7b", prices={"h100": "$2/h"}, **asked).best.cost_per_hour == 2

@@ -115,7 +115,7 @@ def takes(
 _KINDS: dict[str, tuple[tuple[Any, ...], str]] = {
     "None": ((type(None),), ""),
     "bool": ((bool,), "True or False"),
-    "str": ((str,), "text"),
+    "str": ((str, os.PathLike), "text"),
     "int": ((), "a whole number"),
     "float": ((), "a number"),
     "Size": ((str,), "a whole number or several"),
@@ -125,6 +125,7 @@ _KINDS: dict[str, tuple[tuple[Any, ...], str]] = {
     "tuple": ((list, tuple, str), "a list"),
     "Mapping": ((Mapping,), "a dict"),
     "dict": ((Mapping,), "a dict"),
+    "Model": ((Mapping, os.PathLike), "a model"),
     "Estimator": ((), "an estimator"),
     "Callable": ((Callable,), "a function"),
     "Progress": ((Callable,), "a function"),

@@ -98,7 +98,7 @@ def sweep(expression: Model | str | None = None, phase: str = "decode", **argume
     >>> sweep("llama-3-8b", on="h100", batch=range(1, 513), context=4096)
     <StepSweep of 512 rows, llama-3-8b decode: batch, context, lower, upper, bound_by, memory, fits>
     """
-    if isinstance(expression, Model) or (expression is not None and is_model(expression)):
+    if expression is not None and (not isinstance(expression, str) or is_model(expression)):
         return sweep_steps(expression, phase, **arguments)
     return sweep_line(expression, **arguments)
 

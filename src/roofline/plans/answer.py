@@ -497,7 +497,7 @@ def plan(
     tpot: str | float | None = None,
     e2e: str | float | None = None,
     percentile: float = 95.0,
-    prices: Mapping[str, float] | str | None = None,
+    prices: Mapping[str, Figure] | str | None = None,
     objective: str | None = None,
     formats: Sequence[str] = (),
     disaggregate: bool = False,
@@ -560,7 +560,7 @@ def plan(
         name: None if value is None else parse(value, "s")
         for name, value in (("first_token", ttft), ("per_token", tpot), ("end_to_end", e2e))
     }
-    drafts_by = load(draft_by) if draft_by != "mtp" and isinstance(draft_by, str) else draft_by
+    drafts_by = draft_by if draft_by == "mtp" or isinstance(draft_by, int | float) else load(draft_by)
     asked = PlanQuestion(
         load(model), Load(read_rate(rate), prompt, output, shared, lengths, arrival_variation),
         Limits(**times, percentile=percentile), tuple(dict.fromkeys(on)), tuple(count),

@@ -73,7 +73,7 @@ def trace(
     recompute_attention: bool = False,
     sizes: Mapping[str, Size] | None = None,
     name: str | None = None,
-    device: str | None = None,
+    device: Any = None,
     kwargs: Mapping[str, Any] | None = None,
 ) -> Traced:
     """Find every operation of a module or function.
