@@ -11,6 +11,8 @@ import pytest
 from docs.generated_pages import JSON_KEYS, json_pages
 from onnx import helper
 
+import roofline
+from roofline.bounds.bound import BOUND_KINDS
 from roofline.cli import main
 from tests.doc_blocks import ROOT
 from tests.measurement.made import made
@@ -135,3 +137,15 @@ def test_the_pages_have_every_schema_and_part() -> None:
     for name, keys in {**JSON_KEYS["schemas"], **JSON_KEYS["parts"]}.items():
         assert f"## {name}" in page.replace("`", "")
         assert all(f"<code>{key}</code>" in page for key in keys if key not in ("says", "@", "*")), name
+
+
+def test_kinds_of_a_bound_are_those_of_the_code() -> None:
+    said = JSON_KEYS["parts"]["bound"]["kind"].removeprefix("| ").replace(" or ", ", ").split(", ")
+    assert sorted(said) == sorted(set(BOUND_KINDS.values()))
+
+
+def test_keys_of_options_that_were_not_given_are_absent() -> None:
+    plain = roofline.llm("llama-3-8b", on="h100", context=8192)
+    assert not {"cost", "expectation", "front", "formulas"} & set(plain.to_dict())
+    assert plain.to_dict()["prefill"] is None
+    assert "cost" in roofline.llm("llama-3-8b", on="h100", context=8192, price=2).to_dict()
