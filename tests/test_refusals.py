@@ -192,6 +192,7 @@ REFUSED: list[tuple[Callable[[], Any], str]] = [
     (lambda: roofline.formula("llama-3-8b", on="h100", context=[1, 2]), "size context has several values; leave it"),
     (lambda: _swept(tensor=np.array([1, 2])), "tensor is an array; give its values in a list"),
     (lambda: roofline.trace(abs, "bf16[8]", frontend="torch", device="x"), "device 'x' is none of torch's; cpu, cuda"),
+    (lambda: roofline.bound("rope(bf16[2, 8, 7])", on="h100"), "rope turns pairs of elements, and a head has 7"),
     (lambda: roofline.bound(LINE, on="h100", compute=3), "compute is the name of a dtype, not 3; as in compute='bf16'"),
     (lambda: roofline.notation.program(LINE, compute=3), "compute is the name of a dtype, not 3; as in compute='bf16'"),
     (lambda: roofline.bound(LINE, on="h100", B=[], D=8, F=8), "size B is an empty array; give at least one value"),

@@ -312,3 +312,9 @@ def test_the_name_of_one_of_two_near_points_is_joined_to_it():
         if text.lines[0] in at:
             own, other = (math.dist(text.box.nearest(at[n]), at[n]) for n in sorted(at, key=text.lines[0].__ne__))
             assert text.leader is not None or own < other, text.lines
+
+
+def test_a_level_that_one_of_the_machines_lacks_is_said() -> None:
+    chart = roofline_chart([chip("h100"), chip("v5e")], levels=["hbm", "vmem"])
+    assert "no slope for vmem: no bandwidth of it is known on NVIDIA H100 SXM5 80GB" in chart.notes
+    assert not any("TPU v5e" in note and "no slope" in note for note in chart.notes)

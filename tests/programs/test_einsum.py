@@ -60,3 +60,10 @@ def test_letters_give_the_shape_torch_gives(equation, ranks):
     sizes = {letter: 2 + place for place, letter in enumerate(sorted({c for word in words for c in word}))}
     made = torch.einsum(equation, *(torch.zeros([sizes[c] for c in word]) for word in words))
     assert tuple(made.shape) == tuple(sizes[c] for c in result)
+
+
+def test_a_file_leaves_the_order_of_a_product_of_three_open():
+    chain, least = [(64, 8), (8, 64), (64, 2)], 8 * 64 * 2 + 64 * 8 * 2
+    for equation, order in (("ij,jk,kl->il", (0, 1, 2)), ("jk,ij,kl->il", (1, 0, 2)), ("kl,ij,jk->il", (2, 0, 1))):
+        found = trace(_file(equation, [chain[at] for at in order]), frontend="onnx")
+        assert found.macs() == least  # left to right the first has 64·8·64 + 64·64·2

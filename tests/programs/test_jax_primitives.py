@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -255,3 +257,9 @@ def test_inputs_take_values_where_a_function_looks_at_them():
         trace(rows, *given[:2], "int32[4] = 1, 5, 5", given[3])
     with pytest.raises(InputError, match="holds 1,000,000,000,000 values; at most 268,435,456 can be looked at"):
         trace(rows, *given[:3], "bool[1000000, 1000000] = 1")
+
+
+def test_a_triangle_alone_needs_no_orthogonal_columns() -> None:
+    tall = "fp32[30, 20]"
+    whole, triangle = (trace_any(partial(jnp.linalg.qr, mode=mode), tall, frontend="jax") for mode in ("reduced", "r"))
+    assert whole.flops("all") == 2 * triangle.flops("all") == pytest.approx(4 * 20**2 * (30 - 20 / 3))

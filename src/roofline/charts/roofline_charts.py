@@ -32,6 +32,7 @@ from roofline.charts.roofs import (
     roof_ridges,
     unnumbered_ridges,
     with_styles,
+    without_slope,
 )
 from roofline.charts.specification import Mark, Point, Region
 from roofline.errors import InputError, SizeError, suggest
@@ -138,6 +139,7 @@ def roofline_chart(
         named += _at_levels(point, part, roofs) if levels else ()
     ran, others = _longest_named(_sized(list(_run_points(runs, priced, colors)), took, [*timed, *took]), took)
     drawn, left_out = [*named, *ran], [*unnamed, *others]
+    left_out += without_slope(roofs, levels)
     left_out += [SIZES_SAY] if len({point.size for point in (*sized, *ran)}) > 1 else []
     x, y = _axes(ridges, drawn)
     marks: list[Mark] = [

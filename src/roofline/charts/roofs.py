@@ -156,6 +156,16 @@ def check_known(machines: Sequence[Machine], dtypes: Sequence[str], levels: Sequ
             )
 
 
+def without_slope(roofs: Sequence[Roof], levels: Sequence[str]) -> list[str]:
+    """Say of levels that were asked for on which machines they have no slope."""
+    lacking = ((roof.machine, name) for roof in roofs if roof.slopes for name in levels)
+    return [
+        f"no slope for {name}: no bandwidth of it is known on {machine.name}"
+        for machine, name in lacking
+        if _slope(machine, name) is None
+    ]
+
+
 def roof_lines(roofs: Sequence[Roof], x: Axis) -> Iterator[Line]:
     """Slopes up to their last ridge, ceilings from their first."""
     for roof, group in zip(roofs, _groups(roofs), strict=True):

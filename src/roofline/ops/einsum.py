@@ -5,8 +5,9 @@
 >>> [(op.name, op.dims) for op in einsum_operations("einsum", "ij,jk", (x, w), (y,))]
 [('einsum', {'m': 64, 'n': 2048, 'k': 512, 'batch': 1})]
 
-Operands are contracted two at a time, from the left. A letter that only one of the two has and that nothing later needs
-is summed first. A letter that stands twice in one operand takes its diagonal, which is a view.
+Operands are contracted two at a time, from the left, or of up to five in the order of the fewest FLOPs (``any_order``).
+A letter that only one of the two has and that nothing later needs is summed first. A letter that stands twice in one
+operand takes its diagonal, which is a view.
 
 >>> written, open_ = (einsum_operations("einsum", text, (x, w), (y,))[0].work for text in ("ij,jk->ik", "...j,jk"))
 >>> written == open_
@@ -17,8 +18,9 @@ True
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import combinations
 from typing import NamedTuple
 
 from roofline.ops import pricing
@@ -56,20 +58,61 @@ def operand_letters(equation: str, ranks: Sequence[int]) -> tuple[list[tuple[str
     return terms, (*(str(place) for place in range(most - 1, -1, -1)), *once)
 
 
-def einsum_operations(name: str, equation: str, reads: Sequence[Tensor], writes: Sequence[Tensor]) -> list[Op]:
-    """The operations of an einsum, the last of which writes its result."""
+#: Which two of the operands that are left are contracted, one pair after the other.
+Order = tuple[tuple[int, int], ...]
+
+#: Operands up to which all orders are tried: 180 of five.
+MOST_ORDERED = 5
+
+
+def einsum_operations(
+    name: str, equation: str, reads: Sequence[Tensor], writes: Sequence[Tensor], *, any_order: bool = False
+) -> list[Op]:
+    """The operations of an einsum, the last of which writes its result.
+
+    >>> chain = [Tensor(name, dims, "bf16") for name, dims in (("a", (64, 8)), ("b", (8, 64)), ("c", (64, 2)))]
+    >>> out = (Tensor("y", (64, 2), "bf16"),)
+    >>> for freely in (False, True):
+    ...     found = einsum_operations("einsum", "ij,jk,kl->il", chain, out, any_order=freely)
+    ...     sum(op.work.total("flops") for op in found)
+    81920
+    4096
+    """
     words, result = operand_letters(equation, [len(tensor.dims) for tensor in reads])
     size: dict[str, Size] = {}
     for word, tensor in zip(words, reads, strict=True):
         for letter, n in zip(word, tensor.dims, strict=True):
             size[letter] = n if size.get(letter, 1) == 1 else size[letter]
     terms = [Term(tensor, tuple(dict.fromkeys(word))) for tensor, word in zip(reads, words, strict=True)]
+    usual: Order = ((0, 1),) * (len(terms) - 1)
+    known = all(isinstance(n, int | float) for n in size.values())
+    if not any_order or not known or not 2 < len(terms) <= MOST_ORDERED:
+        return _in_order(name, terms, usual, set(result), size, writes[0])
+    found = (_in_order(name, terms, order, set(result), size, writes[0]) for order in (usual, *_orders(len(terms))))
+    return min(found, key=lambda ops: sum(op.work.total("flops") * op.repeat for op in ops))
+
+
+def _orders(count: int) -> Iterator[Order]:
+    """Every order of pairs; the result of a pair comes first of those that are left."""
+    if count == 1:
+        yield ()
+        return
+    for pair in combinations(range(count), 2):
+        yield from ((pair, *rest) for rest in _orders(count - 1))
+
+
+def _in_order(
+    name: str, terms: list[Term], order: Order, result: set[str], size: Mapping[str, Size], written: Tensor
+) -> list[Op]:
     ops: list[Op] = []
+    pairs = iter(order)
     while terms:
-        first, *rest = terms
-        later = {letter for term in rest[1:] for letter in term.letters} | set(result)
+        one, two = next(pairs, (0, 1))
+        others = [term for at, term in enumerate(terms) if at not in (one, two)]
+        first, rest = terms[one], [*terms[two : two + 1], *others]
+        later = {letter for term in rest[1:] for letter in term.letters} | result
         if not rest:
-            ops += _summed(name, first, later, size, writes[0]) or [pricing.move(name, (first.tensor,), writes)]
+            ops += _summed(name, first, later, size, written) or [pricing.move(name, (first.tensor,), (written,))]
             break
         sides = []
         for term, other in ((first, rest[0]), (rest[0], first)):
@@ -79,7 +122,7 @@ def einsum_operations(name: str, equation: str, reads: Sequence[Tensor], writes:
             ops += found
         last = len(rest) == 1
         joined = tuple(dict.fromkeys(letter for side in sides for letter in side.letters if letter in later))
-        out = writes[0] if last else _made(writes[0], len(ops), joined, size)
+        out = written if last else _made(written, len(ops), joined, size)
         ops.append(_pair(name, sides, later, size, out))
         if last:
             break

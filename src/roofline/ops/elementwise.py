@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from roofline import dtypes
-from roofline.errors import InputError, suggest
+from roofline.errors import InputError, SizeError, suggest
 from roofline.notation.structure import Step
 from roofline.ops.basic import vector
 from roofline.ops.rules import Context, register
@@ -122,6 +122,9 @@ def elementwise(
     A function that the table does not list counts 1 an element. Complex numbers cost what :data:`COMPLEX` says; one
     times a real number is two products.
     """
+    last = writes[0].dims[-1] if function == "rope" and writes and writes[0].dims else 0
+    if isinstance(last, int) and last % 2:
+        raise SizeError(f"rope turns pairs of elements, and a head has {last}", hint="an even size of heads")
     cost = _of_complex(function, reads) or PER_ELEMENT.get(function, PerElement(1))
     size = product(writes[0].dims) if elements is None and writes else elements or 0
     each = cost.flops

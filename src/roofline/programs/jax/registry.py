@@ -52,9 +52,10 @@ class Value(NamedTuple):
 class Call(PricedCall):
     """One primitive with its parameters.
 
-    ``ins`` and ``outs`` are shapes; ``operands`` are the tensors read, None where one is a constant that the program
-    holds itself; ``reads`` and ``writes`` are what moves. ``axes`` are the sizes of mesh axes by name, and ``inner``
-    counts a program that a parameter holds (the update of a scatter), for one element.
+    ``ins`` and ``outs`` are shapes, ``used`` says which results anything reads; ``operands`` are the tensors read, None
+    where one is a constant that the program holds itself; ``reads`` and ``writes`` are what moves. ``axes`` are the
+    sizes of mesh axes by name, and ``inner`` counts a program that a parameter holds (the update of a scatter), for one
+    element.
     """
 
     name: str
@@ -65,6 +66,7 @@ class Call(PricedCall):
     writes: tuple[Tensor, ...]
     axes: Mapping[str, int]
     inner: Callable[[Any], Size]
+    used: tuple[bool, ...] = ()
     aliases: dict[int, int] = field(default_factory=dict)
 
     @property

@@ -51,6 +51,7 @@ class JaxprWalker:
     same: dict[str, str] = field(default_factory=dict)
     held: dict[str, tuple[Size, ...]] = field(default_factory=dict)
     written: set[str] = field(default_factory=set)
+    used: set[Any] = field(default_factory=set)
     sharded: list[UncountedOperation] = field(default_factory=list)
     made: int = 0
 
@@ -85,6 +86,8 @@ class JaxprWalker:
         def look(atom: Any) -> Operand:
             return self._literal(atom) if hasattr(atom, "val") else known[atom]
 
+        self.used.update(atom for eqn in jaxpr.eqns for atom in eqn.invars if not hasattr(atom, "val"))
+        self.used.update(atom for atom in jaxpr.outvars if not hasattr(atom, "val"))
         for eqn in counted(jaxpr.eqns):
             given = [look(atom) for atom in eqn.invars]
             for var, out in zip(eqn.outvars, self.step(eqn, given, context), strict=True):
@@ -118,7 +121,8 @@ class JaxprWalker:
             mesh = getattr(getattr(var.aval, "sharding", None), "mesh", None)
             axes |= mesh_axes(mesh) if getattr(mesh, "shape", None) else {}
         ins, writes = [value_of(atom.aval) for atom in eqn.invars], tuple(map(self.tensor, outs))
-        call = Call(eqn.primitive.name, eqn.params, ins, outs, operands, writes, axes, self._inner)
+        used = tuple(var in self.used for var in eqn.outvars)
+        call = Call(eqn.primitive.name, eqn.params, ins, outs, operands, writes, axes, self._inner, used)
         chosen = find(call.name)
         empty = any(value.size == 0 for value in (*call.ins[:1], *outs[:1]))
         if chosen is None:

@@ -194,9 +194,11 @@ rule(*_OF_ONE)(lambda call: _counted(call, _OF_ONE[call.name](*call.ins[0].shape
 
 @rule("qr")
 def qr(call: Call) -> Priced:
-    """The triangle, then the orthogonal columns that are wanted."""
+    """The triangle, then the orthogonal columns that are wanted: with ``mode="r"`` none."""
     m, n = call.ins[0].shape[-2:]
     tall, short = maximum(m, n), minimum(m, n)
+    if call.used and not call.used[0]:
+        return _counted(call, counts.qr(tall, short))
     wanted = counts.square_q(m, short) if call.params.get("full_matrices") else counts.qr(m, short)
     return _counted(call, counts.qr(tall, short) + wanted)
 
