@@ -126,7 +126,7 @@ def test_another_width_keeps_the_rows_of_bars_and_room_for_text(tmp_path, make, 
     chart, file = make(), tmp_path / "a.svg"
     show_chart(chart, str(file), width)
     height = chart.height if chart.bars else max(240, round(width * chart.height / chart.width))
-    assert f'width="{width * 0.72:g}pt" height="{height * 0.72:g}pt"' in file.read_text(encoding="utf-8")
+    assert f'width="{width:g}" height="{height:g}"' in file.read_text(encoding="utf-8")
 
 
 def test_a_picture_of_one_phase_holds_that_phase():
@@ -146,3 +146,10 @@ def test_the_small_print_of_a_low_picture_is_whole():
     shown = [line for text in drawn_layout(chart).around if text.role == "muted" for line in text.lines]
     assert any(line.endswith("which the answer lists") for line in shown)
     assert not any(line.endswith("…") for line in shown)
+
+
+def test_a_chart_is_saved_as_wide_as_asked(tmp_path):
+    chart, file = front_of_one(), tmp_path / "a.svg"
+    chart.save(file, width=1200)
+    assert 'width="1200" ' in file.read_text(encoding="utf-8")
+    assert chart.width != 1200

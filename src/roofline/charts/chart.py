@@ -90,13 +90,13 @@ class Chart(Specification):
             raise InputError(f"unknown theme {theme!r}", hint=suggest(theme, THEMES, what="themes"))
         return replace(self, theme=theme)
 
-    def save(self, path: str | os.PathLike[str], *, scale: float = 2.0) -> None:
-        """Draw to a file; its ending says the format: ``.svg``, ``.png`` or ``.pdf``.
+    def save(self, path: str | os.PathLike[str], *, width: int | None = None, scale: float = 2.0) -> None:
+        """Draw to a file, ``width`` pixels wide; its ending says the format: ``.svg``, ``.png`` or ``.pdf``.
 
         ``scale`` is the number of pixels of a PNG for each pixel of :attr:`width` (2 is sharp on today's screens and
         in print). The same chart always gives the same SVG, byte for byte.
         """
-        drawing.write(self, chart_path(path), scale)
+        drawing.write(self if width is None else self.with_width(width), chart_path(path), scale)
 
     def to_text(self, width: int = 80, height: int = 24, *, color: bool = False) -> str:
         """Draw for a terminal: ``width`` columns, about ``height`` rows and a key below; ``color`` uses ANSI codes."""

@@ -78,6 +78,9 @@ MARKER_SIZE = 7.5
 DPI = 100
 POINTS_PER_PIXEL = 72 / DPI
 
+#: The sides of an SVG in points, which are written in pixels.
+_POINTS = re.compile(r'\b(width|height)="([\d.]+)pt"')
+
 FONT = "DejaVu Sans"
 
 #: Fonts for letters that it lacks, where one of them is installed.
@@ -157,7 +160,8 @@ def _described(chart: Specification, drawn: str) -> str:
     )
     start = drawn.index(">", drawn.index("<svg ")) + 1
     named = _FAMILIES.sub(f"font-family: '{FONT}', {_SUBSTITUTES}", drawn[start:])
-    return f'{drawn[: start - 1]} role="img">\n {head}{named}'
+    opened = _POINTS.sub(lambda each: f'{each[1]}="{float(each[2]) / POINTS_PER_PIXEL:.6g}"', drawn[: start - 1])
+    return f'{opened} role="img">\n {head}{named}'
 
 
 def _legal(text: str) -> str:
