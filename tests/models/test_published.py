@@ -86,8 +86,8 @@ def test_bitnet_packs_four_weights_a_byte() -> None:
 
 
 def test_multimodal_sections_that_name_an_unknown_type() -> None:
-    data = {"model_type": "llava", "text_config": {"model_type": "rwkv"}, "vision_config": {"hidden_size": 8}}
-    with pytest.raises(InputError, match="model_type 'rwkv' has layers that are not modelled"):
+    data = {"model_type": "llava", "text_config": {"model_type": "xlstm"}, "vision_config": {"hidden_size": 8}}
+    with pytest.raises(InputError, match="model_type 'xlstm' has layers that are not modelled"):
         load(data)
 
 

@@ -201,3 +201,12 @@ def test_inkling_keeps_inputs_of_its_convolutions() -> None:
     assert model.cache_bytes(100, dtype="bf16") == 2 * (100 * 64 + 8 * 2 * 48 + inputs)
     with pytest.raises(InputError, match="pass a state from token to token"):
         split_by_layout(model, Parallelism(context=2), name_axes(chip("h200:2"), {"context": 2}))
+
+
+def test_rwkv_keeps_a_state_and_the_token_before() -> None:
+    """Numerator, denominator and maximum in fp32; the inputs of both blocks; nothing grows."""
+    model = load(TINY["rwkv"])
+    assert model.kv_bytes_per_token() == 0
+    assert model.cache_bytes(10, dtype="bf16") == model.cache_bytes(1000) == 3 * (3 * 64 * 4 + 2 * 64 * 2)
+    local = on_chips(TINY["rwkv"], 2)
+    assert local.cache_bytes(0) == 3 * (3 * 32 * 4 + 2 * 64 * 2)

@@ -83,6 +83,10 @@ LATEST: dict[str, dict[str, Any]] = {
             ("xlm-roberta-xl", "", "XLMRobertaXL", {}),
         )
     },
+    "rwkv": {
+        "model_type": "rwkv", **_OLD, "hidden_size": 64, "num_hidden_layers": 3, "attention_hidden_size": 64,
+        "intermediate_size": 80, "context_length": 128, "tie_word_embeddings": False,
+    },
     "olmo_hybrid": small(
         "olmo_hybrid", _LINEAR, head_dim=..., linear_num_key_heads=4, linear_num_value_heads=4,
         linear_key_head_dim=8, linear_value_head_dim=12, linear_conv_kernel_dim=4,

@@ -53,7 +53,7 @@ def main():
                 out = model(tokens) if data["model_type"] in NO_CACHE else model(tokens, use_cache=True)
             counts["prefill"] = counter.get_total_flops()
             if data["model_type"] not in NO_CACHE:
-                kept = "cache_params" if "cache_params" in out else "past_key_values"
+                kept = next(name for name in ("cache_params", "state", "past_key_values") if name in out)
                 with FlopCounterMode(display=False) as counter:
                     model(tokens[:, :1], use_cache=True, **{kept: out[kept]})
                 counts["decode"] = counter.get_total_flops()

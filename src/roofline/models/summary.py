@@ -20,7 +20,14 @@ from roofline.models.blocks.attention import Attention
 from roofline.models.blocks.experts import MixtureOfExperts
 from roofline.models.blocks.latent_attention import CompressedAttention, LatentAttention
 from roofline.models.blocks.mlp import Mlp
-from roofline.models.blocks.recurrent import GatedDeltaNet, KimiDeltaAttention, Mamba1, Mamba2, ShortConvolution
+from roofline.models.blocks.recurrent import (
+    GatedDeltaNet,
+    KimiDeltaAttention,
+    Mamba1,
+    Mamba2,
+    ShortConvolution,
+    TimeMix,
+)
 from roofline.models.blocks.residual import ParallelBranches
 from roofline.models.description import Block, Model
 from roofline.models.operations import prefill
@@ -175,7 +182,7 @@ PARTS: dict[type[Block], str] = {
     **dict.fromkeys((Attention, LatentAttention, CompressedAttention), "attention"),
     Mlp: "mlp",
     MixtureOfExperts: "experts",
-    **dict.fromkeys((GatedDeltaNet, Mamba2, Mamba1, KimiDeltaAttention, ShortConvolution), "recurrent"),
+    **dict.fromkeys((GatedDeltaNet, Mamba2, Mamba1, KimiDeltaAttention, ShortConvolution, TimeMix), "recurrent"),
 }
 #: Parts that the kind of a weight decides, whatever block it is of.
 _KINDS = {"norm": "norms", "bias": "biases", "router": "routers", "embedding": "vocabulary", "head": "vocabulary"}

@@ -155,8 +155,13 @@ def selective_scan(
     return Op(name, "recurrence", work, tuple(reads), tuple(writes), dims)
 
 
-def gated_scan(name: str, reads: Sequence[Tensor], writes: Sequence[Tensor], *, tokens: Size, channels: Size) -> Op:
+def gated_scan(
+    name: str, reads: Sequence[Tensor], writes: Sequence[Tensor], *, tokens: Size, channels: Size, each: int = 9,
+    state_size: int = 1,
+) -> Op:  # fmt: skip
     """Update one number for each channel and token, by gates of the decay (r) and of the input (i): RG-LRU.
+
+    Other recurrences of each channel by itself say how many FLOPs they take and how many numbers they keep.
 
     ::
 
@@ -165,6 +170,6 @@ def gated_scan(name: str, reads: Sequence[Tensor], writes: Sequence[Tensor], *, 
 
     Source: De et al., Griffin, arXiv:2402.19427, section 2.4.
     """
-    work = Work.flops("vector", "fp32", 9 * tokens * channels)
-    dims = {"tokens": tokens, "channels": channels, "state_size": 1}
+    work = Work.flops("vector", "fp32", each * tokens * channels)
+    dims = {"tokens": tokens, "channels": channels, "state_size": state_size}
     return Op(name, "recurrence", work, tuple(reads), tuple(writes), dims)

@@ -25,7 +25,7 @@ from roofline.models.operation_builder import OperationBuilder
 from roofline.models.weights import Weight
 from roofline.ops.recurrent import causal_convolution, gated_scan, linear_recurrence, selective_scan
 from roofline.sizes import Size, is_zero
-from roofline.work import Tensor
+from roofline.work import Op, Tensor, Work
 
 
 def convolve(
@@ -498,3 +498,83 @@ class ShortConvolution(Block):
         mixed = convolve(builder, gated, self.width, self.kernel, "conv", activated=False)
         out = builder.elementwise("multiply", (part, mixed), "out", like=mixed)
         return builder.linear("out_proj", out, tokens)
+
+
+def mix_with_last(builder: OperationBuilder, x: Tensor, width: int, names: tuple[str, ...]) -> Tensor:
+    """Mixtures of each token's input with the token's before, one for each vector of shares: 3 FLOPs an element."""
+    step = builder.step
+    out, elements = builder.output("mix", step.tokens, width), step.tokens * width * len(names)
+    before, kept = states(builder, "inputs", (step.batch, width), step.activations)
+    read = (x, *builder.read_weights(*names), *before)
+    work = Work.flops("vector", builder.arithmetic, 3 * elements)
+    builder.add(Op("", "convolution", work, read, (out, kept), {"elements": elements}), "mix")
+    return out
+
+
+@dataclass(frozen=True, slots=True)
+class TimeMix(Block):
+    """RWKV's mixing of tokens: for each of ``hidden`` channels a weighted mean of values that decays.
+
+    ::
+
+        out = (num + e^(u+k)·v) ÷ (den + e^(u+k));  num ← e^(−w)·num + e^k·v;  den ← e^(−w)·den + e^k       12 FLOPs
+
+    Numerator, denominator and the maximum that keeps them in range are kept in fp32.
+
+    Source: Peng et al., RWKV, arXiv:2305.13048, section 3.
+    """
+
+    keeps: ClassVar[str] = "state"
+    inputs: int
+    hidden: int
+
+    def weights(self) -> tuple[Weight, ...]:
+        return (
+            *(Weight(f"time_{name}", (self.hidden,), "other") for name in ("decay", "first")),
+            *(Weight(f"time_mix_{name}", (self.inputs,), "other") for name in ("key", "value", "receptance")),
+            *(Weight(name, (self.hidden, self.inputs)) for name in ("key", "value", "receptance")),
+            Weight("output", (self.inputs, self.hidden)),
+        )
+
+    def cache(self, length: Size) -> tuple[Cached, ...]:
+        return kept_states(3 * self.hidden, "fp32", self.inputs)
+
+    def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
+        step = builder.step
+        names = ("key", "value", "receptance")
+        mixed = mix_with_last(builder, x, self.inputs, tuple(f"time_mix_{name}" for name in names))
+        k, v, r = (builder.linear(name, mixed, step.tokens) for name in names)
+        read = [k, v, *builder.read_weights("time_decay", "time_first")]
+        state, kept = states(builder, "state", (step.batch, self.hidden, 3), "fp32")
+        out = builder.output("scan", step.tokens, self.hidden)
+        sizes = {"tokens": step.tokens, "channels": self.hidden}
+        builder.add(gated_scan("", [*read, *state], [out, kept], **sizes, each=12, state_size=3), "scan")
+        gate = builder.elementwise("sigmoid", (r,), "gate")
+        return builder.linear("output", builder.elementwise("multiply", (gate, out), "gated", like=out), step.tokens)
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelMix(Block):
+    """RWKV's feed-forward block: ``sigmoid(receptance)·value(relu(key)²)`` of mixtures with the token before."""
+
+    keeps: ClassVar[str] = "state"
+    inputs: int
+    hidden: int
+
+    def weights(self) -> tuple[Weight, ...]:
+        return (
+            *(Weight(f"time_mix_{name}", (self.inputs,), "other") for name in ("key", "receptance")),
+            Weight("key", (self.hidden, self.inputs)),
+            Weight("receptance", (self.inputs, self.inputs)),
+            Weight("value", (self.inputs, self.hidden)),
+        )
+
+    def cache(self, length: Size) -> tuple[Cached, ...]:
+        return (Cached("inputs", self.inputs, "state"),)
+
+    def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
+        tokens = builder.step.tokens
+        mixed = mix_with_last(builder, x, self.inputs, ("time_mix_key", "time_mix_receptance"))
+        inner = builder.elementwise("relu2", (builder.linear("key", mixed, tokens),), "act")
+        gate = builder.elementwise("sigmoid", (builder.linear("receptance", mixed, tokens),), "gate")
+        return builder.elementwise("multiply", (gate, builder.linear("value", inner, tokens)), "gated", like=gate)

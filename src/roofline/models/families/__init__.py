@@ -26,7 +26,7 @@ _OTHERS = {
     ),
     "no language model": ("clip", "siglip", "siglip2", "vit", "dinov2", "wav2vec2", "hubert", "sam", "detr"),
     "layers that are not modelled": (
-        "zamba", "zamba2", "rwkv", "xlnet", "xlstm",
+        "zamba", "zamba2", "xlnet", "xlstm",
         "reformer", "jetmoe", "doge", "hgrn",
     ),
 }  # fmt: skip

@@ -14,6 +14,7 @@ from roofline.models.blocks.attention import Attention
 from roofline.models.blocks.experts import MixtureOfExperts
 from roofline.models.blocks.mlp import Mlp
 from roofline.models.blocks.recurrent import (
+    ChannelMix,
     GatedDeltaNet,
     LightningAttention,
     Mamba1,
@@ -21,6 +22,7 @@ from roofline.models.blocks.recurrent import (
     RealGatedRecurrence,
     ResidualConvolution,
     ShortConvolution,
+    TimeMix,
 )
 from roofline.models.blocks.residual import IdleBlocks, Norm, ParallelBranches, ResidualAdd
 from roofline.models.description import Block, Layer, Model
@@ -117,6 +119,27 @@ def read_mamba(fields: Fields) -> Model:
     return build_model(
         fields, shape, [layer] * shape.layers, tied=fields.kind != "mamba2", last_norm="norm_f", prefix="backbone.",
         embedding_name="embeddings", context=None,
+    )  # fmt: skip
+
+
+@family("rwkv")
+def read_rwkv(fields: Fields) -> Model:
+    """Read RWKV-4: mixing of tokens and of channels, and no attention."""
+    shape = DecoderSizes(fields.with_values(num_attention_heads=1, head_dim=1))
+    width, norm = shape.width, ("layer_norm", True)
+    inner = fields.size("attention_hidden_size", default=width)
+    layer = Layer(
+        (
+            Norm("ln1", width, *norm), TimeMix("attention", width, inner), ResidualAdd("add_attention"),
+            Norm("ln2", width, *norm),
+            ChannelMix("feed_forward", width, fields.size("intermediate_size", default=4 * width)),
+            ResidualAdd("add_feed_forward"),
+        )
+    )  # fmt: skip
+    return build_model(
+        fields, shape, [layer] * shape.layers, norm, last_norm="ln_out", prefix="rwkv.", embedding_name="embeddings",
+        head_name="head", before=(Norm("blocks.0.pre_ln", width, *norm, restarts=True),),
+        context=fields.optional("context_length"),
     )  # fmt: skip
 
 
