@@ -276,3 +276,12 @@ def test_what_training_holds_says_what_is_not_in_it_and_which_chips_hold_it() ->
     assert "208 GB without activations: weights 26 GB" in held
     assert "3 hold it, the smallest target is a100:3: 208 GB are 2.447 times the 85.1 GB of one" in held
     assert "without activations" not in drawn(training_memory("llama-2-13b", on="a100", tokens=10**6), 200)
+
+
+def test_what_makes_a_step_fit_stands_in_the_first_line() -> None:
+    from tests.models.test_answers_in_full import drawn
+
+    asked = {"on": "h100:64", "batch_tokens": 4 * 10**6, "sequence": 8192, "checkpoint": "none"}
+    first = next(line for line in drawn(train("llama-3-8b", **asked), 200).splitlines() if "DOES NOT FIT" in line)
+    assert first.endswith("would fit: 4 microbatches, in 3.32 s a step; or 231 such chips")
+    assert train("llama-3-8b", **asked, microbatches=4).memory.fits

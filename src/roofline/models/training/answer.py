@@ -230,7 +230,10 @@ class Training(Comparable):
             return
         ways = ", ".join(f"{name} {size}" for name, size in self.ways.items() if size > 1)
         yield Headline(self.model.name, f"on {self.target}" + (f"  ({ways})" if ways else ""))
-        yield from (BLANK, *_reached_in_words(self), *_misfit_in_words(self), *_budget_in_words(self))
+        advice = capability("Training.advise")(self)
+        # what was measured ran: nothing has to make it fit
+        to_fit = [line for line in advice if self.measured is None and (line.fits or line.gain < LEAST_GAIN)]
+        yield from (BLANK, *_reached_in_words(self), *_misfit_in_words(self, to_fit), *_budget_in_words(self))
         rate = [_rate_in_words(self)] if self.measured is None else []
         yield from (*_step_in_words(self), Sentences([_flops_in_words(self), *rate]))
         if self.expectation is not None:
@@ -241,9 +244,6 @@ class Training(Comparable):
         limits = capability("Training.limits")(self)
         yield Listing("scales", [*map(str, limits), *([] if mix is None else [str(mix)])])
         yield Listing("over slices", _over_slices(self))
-        advice = capability("Training.advise")(self)
-        # what was measured ran: nothing has to make it fit
-        to_fit = [line for line in advice if self.measured is None and (line.fits or line.gain < LEAST_GAIN)]
         faster = [line for line in advice if line.gain >= LEAST_GAIN and line not in to_fit]
         if self.memory.fits is False:
             yield Listing("less memory", _folded(to_fit)[:MOST_ADVICE])
@@ -382,11 +382,14 @@ def _rate_in_words(found: Training) -> str:
     return f"MFU {format_percent(found.mfu, 1)}{again}, {how}: {format_count(int(found.tokens_per_day))} tokens a day"
 
 
-def _misfit_in_words(found: Training) -> list[Section]:
+def _misfit_in_words(found: Training, to_fit: Sequence[Any]) -> list[Section]:
     """That it does not fit, with what would; of a step that was measured, that it ran in another way than asked."""
     needed, least = found.memory, found.least_chips
     if found.measured is None or needed.fits is not False:
-        return needed.misfit("" if least is None else f"{least:,} such chips")
+        first = next((line for line in to_fit if line.fits), None)
+        ways = [] if first is None else [f"{first.change}, in {format_amount(first.after.time, 's')} a step"]
+        ways += [] if least is None else [f"{least:,} such chips"]
+        return needed.misfit("; or ".join(ways))
     needs, has = format_amount(needed.total, "B"), format_amount(needed.capacity, "B")
     line = (
         f"DOES NOT FIT as asked: by this layout and checkpoint policy it would need {needs}, {needed.level} has {has}"
