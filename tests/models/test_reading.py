@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+import roofline
 from roofline.errors import InputError, RooflineError
 from roofline.models import load, names
 from roofline.models.families import known_types
@@ -286,3 +287,15 @@ def test_known_types() -> None:
 def test_a_pattern_may_list_more_layers_than_there_are() -> None:
     data = TINY["mimo_v2_flash"]
     assert len(load({**data, "num_hidden_layers": 2}).layers) == 2
+
+
+def test_a_configuration_is_a_model_wherever_a_model_is_asked(tmp_path: Path) -> None:
+    fields = {"model_type": "llama", "hidden_size": 64, "intermediate_size": 48, "num_hidden_layers": 2}
+    fields |= {"num_attention_heads": 4, "vocab_size": 96}
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps(fields), encoding="utf-8")
+    for source in (fields, path, str(path)):
+        assert roofline.llm(source, on="h100", context=8).decode.lower > 0
+        assert roofline.train(source, on="h100", batch_tokens=4096).lower > 0
+        assert roofline.model(source).parameters == 63_808
+    assert roofline.train(8e9, on="h100:8", tokens=1e12, mfu=0.4).days > 0
