@@ -39,7 +39,24 @@ _WIDEST_LINE = 96
 
 
 class RooflineError(Exception):
-    """The root: catch this to catch all errors of this package."""
+    """The root: catch this to catch all errors of this package.
+
+    ``message`` says what is wrong and ``hint`` what would be right, where that is known; its text has both.
+
+    >>> from roofline import chip
+    >>> try:
+    ...     chip("h1")
+    ... except RooflineError as error:
+    ...     error.message
+    "unknown chip 'h1'"
+    """
+
+    message: str = ""
+    hint: str = ""
+
+    def __init__(self, *said: Any) -> None:
+        super().__init__(*said)
+        self.message = self.message or "".join(map(str, said[:1]))
 
 
 class InputError(RooflineError, ValueError):
@@ -101,6 +118,7 @@ class MissingExtraError(RooflineError, ImportError):
         self.extra = extra
         self.broken = broken
         bring = f"pip install {'--upgrade ' * bool(broken)}'roofline[{extra}]'"
+        self.message, self.hint = f"{library} {'cannot be imported' if broken else 'is not installed'}", bring
         said = f"{library} is installed and cannot be imported: {broken}; renew it with: {bring}"
         super().__init__(said if broken else f"{library} is not installed; it comes with: {bring}")
 

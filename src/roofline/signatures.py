@@ -336,7 +336,7 @@ MEANINGS = {
     "frontend": "torch, jax or onnx (default: by the program and its inputs).",
     "recompute_attention": "The backward pass of attention works its scores out again, as FlashAttention does.",
     "microbatches": "Parts of a step whose gradients add up (default 1; with stages one a sequence).",
-    "using": "adam (adamw), lion, momentum, sgd.",
+    "using": "Optimizer: adam (adamw), lion, momentum, sgd.",
     "name": "What the answer calls it.",
     "theme": "light or dark.",
     "out": "A folder that keeps a grid in blocks, and goes on where it was stopped.",

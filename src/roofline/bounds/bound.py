@@ -409,6 +409,8 @@ class Bound(Comparable):
         >>> from roofline import bound
         >>> bound("bf16[B, D] * bf16[D, F]", on="h100").formula(B=64, D=8192, F=8192)
         <Formula: bf16[B, D] * bf16[D, F] -> bf16[B, F] on NVIDIA H100 SXM5 80GB, 2 terms, hbm binds>
+
+        ``printed("latex")`` of it is for a paper; sympy's own printer takes ``hbm`` in a name for a bold h.
         """
         return capability("Bound.formula")(self, **point)
 

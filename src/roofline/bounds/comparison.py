@@ -43,8 +43,16 @@ class SideBySide(Answer):
         return aligned([answer.facts() for answer in self.answers])
 
     def best(self, name: str) -> tuple[str, ...]:
-        """Names of the answers that are best in a fact; none where no value is better, or all are equal."""
-        return best_of(self.names, self.facts[name])
+        """Names of the answers that are best in one of :attr:`facts`; none where no value is better, or all are equal.
+
+        >>> from roofline import llm
+        >>> llm("llama-3-8b", on="h100,h200", context=8192).best("a token at best")
+        ('h200',)
+        """
+        facts = self.facts
+        if name not in facts:
+            raise InputError(f"no fact {name!r}", hint=f"facts are: {', '.join(facts)}")
+        return best_of(self.names, facts[name])
 
     @property
     def headline(self) -> str:

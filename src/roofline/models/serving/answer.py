@@ -255,6 +255,11 @@ class Serving(Comparable):
         parts = {name: maximum(*(each.parts[name] for each in found)) for name in found[0].parts}
         return Footprint(parts, found[0].level, found[0].capacity)
 
+    @property
+    def fits(self) -> Any:
+        """Whether the larger of the two steps fits the memory of a chip; None where its capacity is not known."""
+        return self.memory.fits
+
     def compute_bound_from(self) -> dict[str, int | None] | None:
         """The batches from which decode is compute-bound, as a whole and for the matrices alone; None: at no batch."""
         context = None if self.decode is None else self.decode.sizes["context"]

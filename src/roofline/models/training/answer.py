@@ -204,6 +204,11 @@ class Training(Comparable):
         time += "" if self.expectation is None else f", expected {format_amount(self.expectation.value, 's')}"
         return f"Training {self.model.name}: {time} on {chips}{self.bound.target}{kind}"
 
+    @property
+    def fits(self) -> Any:
+        """Whether the step fits the memory of a chip; None where its capacity is not known."""
+        return self.memory.fits
+
     def explain(self) -> str:
         """The arithmetic of the chip that takes longest line by line, with the source of every figure used."""
         expected = [] if self.expectation is None else ["", "expected", f"  {self.expectation.in_words('a step')}"]
