@@ -143,6 +143,15 @@ def test_arrays_of_prompts_fewer_than_stages() -> None:
         serve_bound("llama-3-8b", "prefill", on="h100:4", pipeline=4, batch=1, prompt=np.array([3, 400]))
 
 
+def test_arrays_whose_entries_take_either_way_of_latent_attention() -> None:
+    batch, tokens = np.array([1, 8, 64]), np.array([[2], [3000]])
+    where: dict[str, Any] = {"on": "h100:32", "tensor": 8, "pipeline": 4, "context": 2000}
+    many = serve_bound("deepseek-v3", "decode", **where, batch=batch, tokens=tokens)
+    for row, column in np.ndindex(2, 3):
+        one = serve_bound("deepseek-v3", "decode", **where, batch=int(batch[column]), tokens=int(tokens[row, 0]))
+        assert many.lower[row, column] == pytest.approx(one.lower, rel=1e-12)
+
+
 def test_a_table_over_stages_is_single_answers() -> None:
     where: dict[str, Any] = {"on": "h100:4", "pipeline": 4}
     table = serve_table("llama-3-70b", "decode", **where, batch=[1, 2, 100], context=100, columns=("lower", "upper"))

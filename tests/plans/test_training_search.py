@@ -77,6 +77,21 @@ def test_no_number_of_microbatches_is_faster(pipeline: int, sequences: int, opti
     assert found.best.microbatches == min(number for time, number in fits if time <= least * (1 + 1e-9))
 
 
+def test_microbatches_of_a_mixture_are_tried_at_once() -> None:
+    asked = {"on": "b300:8", "batch_tokens": 2**18, "sequence": 4096, "expert": 1, "pipeline": 1}
+    found = search_training("mixtral-8x7b", **asked)
+    assert found.best is not None
+    fits = []
+    for tensor, policy, number in itertools.product((1, 2, 4, 8), ("none", "selective", "full"), (1, 2, 4, 8)):
+        try:
+            one = train("mixtral-8x7b", **asked, tensor=tensor, checkpoint=policy, microbatches=number)
+        except RooflineError:
+            continue
+        if one.memory.fits:
+            fits.append(one.time)
+    assert found.best.time == pytest.approx(min(fits), rel=1e-9)
+
+
 def test_equally_fast_layouts_are_told_apart() -> None:
     found = search_training("llama-3-8b", on="h100:8", batch_tokens=65536, pipeline=1)
     ties = [each.answer for each in found.fitting if each.answer and each.answer.time < 1.000001 * found.best.time]

@@ -215,7 +215,7 @@ def _largest_read(ops: Sequence[Op], ident: str, users: Sequence[int]) -> int:
     if len(users) == 1:
         return users[0]
     moved = {index: [t.touched for t in ops[index].reads if t.ident == ident] for index in users}
-    whole = next((index for index in users if None in moved[index]), None)
+    whole = next((index for index in users if any(touched is None for touched in moved[index])), None)
     if whole is not None or not all(isinstance(n, int | float) for amounts in moved.values() for n in amounts):
         return users[0] if whole is None else whole
     return max(users, key=lambda index: max(n or 0 for n in moved[index]))

@@ -224,6 +224,13 @@ def pipelined(asked: ServingStep) -> Bound:
         return replace(asked.vary(**chunk), model=runs, machine=named).bound()
 
     found = [[priced(part, chunk) for chunk in chunks] for part in parts]
+    if any(is_array(bound.lower) and not bound.ops for stage in found for bound in stage):
+        # entries differ in their way of latent attention, so the operations do: ask each half by itself
+        import numpy as np
+
+        shape = common_shape({name: size for name, size in asked.sizes.items() if is_array(size)})
+        half = np.arange(np.prod(shape)).reshape(shape) < np.prod(shape) // 2
+        return stack_parts(lambda **some: pipelined(asked.vary(**some)), asked.sizes, half)
     count: Size = pieces if pieces > 1 else turns
 
     def through(time: Callable[[Bound], Size]) -> Size:

@@ -239,7 +239,14 @@ class ServingStep:
         if alike.all():
             return _said_of_latents(self.vary(**ways[fastest.flat[0]]).as_asked(), _FASTER)
         parts = iter((fastest[alike], fastest[~alike]))
-        return stack_parts(lambda **sizes: self.vary(**sizes)._each_in(ways, next(parts)), self.sizes, alike)
+        share = self.model.share
+
+        def some(turns: Size, **sizes: Size) -> Bound:
+            step = replace(self.vary(**sizes), model=replace(self.model, share=share._replace(turns=turns)))
+            return step._each_in(ways, next(parts))
+
+        # a stage's turns follow from its batch
+        return stack_parts(some, {**self.sizes, "turns": share.turns}, alike)
 
     def as_asked(self) -> Bound:
         """Price it, latent attention in the way that the options say."""
