@@ -6,6 +6,7 @@ import itertools
 
 import pytest
 
+from roofline import bound
 from roofline.errors import NotationError
 from roofline.notation import program
 from roofline.notation.calls import RULES
@@ -222,3 +223,12 @@ def test_a_resharded_tensor_may_keep_its_name():
     found = program("AllGather_X(A[I_X, J]) -> A[I, J]; A[I, J] * B[J, K]")
     assert found.steps[1].inputs[0].axes[0].shard == ()
     refused("gelu(A[I, J]) -> A[I, J]", "'A' is assigned already")
+
+
+def test_letters_of_attention_in_another_order_are_told() -> None:
+    """Heads before the sequence, as in PyTorch, are another product: the answer says how they were read."""
+    turned = bound("attention(bf16[B, H, S, D], bf16[B, H, S, D], bf16[B, H, S, D])", on="h100", D=128)
+    said = "H is read as the sequence and S as the heads: dimensions are in the order [B, S, N, H]"
+    assert any(said in each for each in turned.assumptions)
+    usual = bound("attention(bf16[B, S, N, H], bf16[B, T, K, H], bf16[B, T, K, H])", on="h100", H=128, N=32, K=8)
+    assert not any("is read as the sequence" in each for each in usual.assumptions)

@@ -147,6 +147,12 @@ def bound(expression: str | None = None, **arguments: Any) -> Bound | SideBySide
     >>> answer.kind
     'compute-bound'
 
+    Dimensions of attention are batch, sequence, heads, head size; heads of keys and values may be fewer:
+
+    >>> bound("attention(bf16[B, S, N, 128], bf16[B, T, K, 128], bf16[B, T, K, 128])", on="h100", B=8, S=1, T=8192,
+    ...       N=32, K=8).bound_by
+    'hbm'
+
     Sizes may be arrays, which gives arrays, or be left out, which gives formulas:
 
     >>> import numpy as np

@@ -192,7 +192,7 @@ def attend(
 def rule(step: Step, context: Context) -> Op:
     """Price an attention step; k and v are KV whether read from memory or just made."""
     q, k, v = step.inputs
-    return attend(
+    done = attend(
         context.tensor(q),
         _kv(context, k),
         _kv(context, v),
@@ -204,6 +204,7 @@ def rule(step: Step, context: Context) -> Op:
         exact=context.exact,
         name=step.text or "attention",
     )
+    return replace(done, note=done.note + _order_of_letters(q.labels))
 
 
 def _kv(context: Context, shape: Shape) -> Tensor:
@@ -216,6 +217,22 @@ def _seen(x: Tensor, keys: Size, length: Size) -> Tensor:
         return x
     seen = exact_div(x.elements * keys, length)
     return replace(x, touched=seen if x.touched is None else minimum(x.touched, seen))
+
+
+#: Letters that people write for heads and for a sequence.
+_HEAD_LETTERS, _SEQUENCE_LETTERS = ("N", "K", "H"), ("S", "T", "L")
+
+
+def _order_of_letters(labels: Sequence[str]) -> str:
+    """Name the order of dimensions where the letters say that heads stand before the sequence.
+
+    >>> _order_of_letters(("B", "H", "S", "D")), _order_of_letters(("B", "S", "N", "H"))
+    ('; H is read as the sequence and S as the heads: dimensions are in the order [B, S, N, H]', '')
+    """
+    length, heads = labels[-3:-1]
+    if length not in _HEAD_LETTERS or heads not in _SEQUENCE_LETTERS:
+        return ""
+    return f"; {length} is read as the sequence and {heads} as the heads: dimensions are in the order [B, S, N, H]"
 
 
 def _order(N: Size, T: Size) -> str:
