@@ -210,3 +210,9 @@ def test_rwkv_keeps_a_state_and_the_token_before() -> None:
     assert model.cache_bytes(10, dtype="bf16") == model.cache_bytes(1000) == 3 * (3 * 64 * 4 + 2 * 64 * 2)
     local = on_chips(TINY["rwkv"], 2)
     assert local.cache_bytes(0) == 3 * (3 * 32 * 4 + 2 * 64 * 2)
+
+
+@pytest.mark.parametrize("kind", ["qwen4_exp", "inkling2_text", "zaya", "hrm_text"])
+def test_types_with_layers_of_their_own_are_named_as_such(kind: str) -> None:
+    with pytest.raises(InputError, match="has layers that are not modelled"):
+        load({"model_type": kind})

@@ -69,8 +69,8 @@ LATEST: dict[str, dict[str, Any]] = {
     ),
     **{
         f"{kind}{more}": {
-            "model_type": kind, **_OLD, **_BIOGPT, "intermediate_size": 48, "type_vocab_size": 2, **extra,
-            "architectures": [f"{name}Model"],
+            "model_type": kind, **_OLD, **_BIOGPT, "intermediate_size": 48,
+            "architectures": [f"{name}Model"], **extra,
         }
         for kind, more, name, extra in (
             ("ernie", "", "Ernie", {"use_task_id": True, "task_type_vocab_size": 3}),
@@ -80,7 +80,9 @@ LATEST: dict[str, dict[str, Any]] = {
             ("rembert", "", "RemBert", {"input_embedding_size": 24, "output_embedding_size": 80}),
             ("roformer", "", "RoFormer", {"embedding_size": 24}),
             ("megatron-bert", "", "MegatronBert", {}),
-            ("xlm-roberta-xl", "", "XLMRobertaXL", {}),
+            ("xlm-roberta-xl", "", "XLMRobertaXL", {"type_vocab_size": 2}),
+            ("roberta-prelayernorm", "", "RobertaPreLayerNorm", {}),
+            ("bert-generation", "", "BertGeneration", {"architectures": ["BertGenerationEncoder"]}),
         )
     },
     "rwkv": {

@@ -22,6 +22,7 @@ LEFT = {
     "bert", "roberta", "xlm-roberta", "camembert", "distilbert", "dbrx", "mpt", "mimo_v2_flash", "falcon", "opt",
     "modernbert", "gpt2", "gpt_neo", "gpt_bigcode", "gptj", "codegen",
     "ernie", "data2vec-text", "electra", "rembert", "roformer", "megatron-bert", "xlm-roberta-xl",
+    "roberta-prelayernorm", "bert-generation",
 }  # fmt: skip
 #: Fields without which a type's class describes nothing that can be read.
 MORE = {

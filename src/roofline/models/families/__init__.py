@@ -22,12 +22,13 @@ if TYPE_CHECKING:
 _OTHERS = {
     "an encoder beside its decoder": (
         "t5", "mt5", "umt5", "longt5", "switch_transformers", "bart", "mbart", "pegasus", "marian", "led", "blenderbot",
+        "blenderbot-small", "bigbird_pegasus", "mvp", "plbart", "prophetnet", "trocr",
         "m2m_100", "nllb-moe", "whisper", "speech_to_text", "t5gemma", "florence2", "encoder-decoder", "musicgen",
     ),
     "no language model": ("clip", "siglip", "siglip2", "vit", "dinov2", "wav2vec2", "hubert", "sam", "detr"),
     "layers that are not modelled": (
-        "zamba", "zamba2", "xlnet", "xlstm",
-        "reformer", "jetmoe", "doge", "hgrn",
+        "zamba", "zamba2", "xlnet", "xlstm", "reformer", "jetmoe", "doge", "hgrn", "zaya", "hrm_text", "qwen4_exp",
+        "qwen4_exp_text", "inkling2", "inkling2_text", "big_bird", "roc_bert", "blt", "moshi",
     ),
 }  # fmt: skip
 

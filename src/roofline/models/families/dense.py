@@ -383,14 +383,17 @@ add({
 # encoders
 
 
-#: Encoders without a pooler; those whose norms stand before the blocks; those whose positions begin at 2.
-_NO_POOLER = ("distilbert", "electra", "roformer")
-_NORMS_FIRST = ("megatron-bert", "xlm-roberta-xl")
-_FROM_2 = ("roberta", "xlm-roberta", "camembert", "data2vec-text", "xlm-roberta-xl")
+#: Encoders without token types; without a pooler; without a norm of their tables, which stands behind the last layer,
+#: as it does in those whose norms stand before the blocks; those whose positions begin at 2.
+_NO_TYPES = ("distilbert", "bert-generation")
+_NO_POOLER = (*_NO_TYPES, "electra", "roformer")
+_NO_FIRST_NORM = ("megatron-bert", "xlm-roberta-xl")
+_NORMS_FIRST = (*_NO_FIRST_NORM, "roberta-prelayernorm")
+_FROM_2 = ("roberta", "xlm-roberta", "camembert", "data2vec-text", "xlm-roberta-xl", "roberta-prelayernorm")
 
 
 def _bert_ends(fields: Fields, shape: DecoderSizes) -> dict[str, Any]:
-    """Tables, a projection where they are narrower than the model, a pooler and no head; DistilBERT has no token types.
+    """Tables, a projection where they are narrower than the model, a pooler and no head.
 
     RoBERTa's table of positions has two more rows than it takes tokens; RoFormer's holds what it rotates by.
     """
@@ -400,13 +403,13 @@ def _bert_ends(fields: Fields, shape: DecoderSizes) -> dict[str, Any]:
     if kind == "roformer":
         positions = IdleBlocks("encoder", (PositionEmbedding("embed_positions", rows, shape.head),))
     before = [positions]
-    if kind != "distilbert":
+    if kind not in _NO_TYPES:
         types = fields.size("type_vocab_size", default=2)
         before.append(PositionEmbedding("token_type_embeddings", types, inside))
     if fields.flag("use_task_id", False):
         tasks = fields.size("task_type_vocab_size", default=3)
         before.append(PositionEmbedding("task_type_embeddings", tasks, inside))
-    if kind not in _NORMS_FIRST:
+    if kind not in _NO_FIRST_NORM:
         before.append(Norm("embeddings.LayerNorm", inside, *_SHIFTED, restarts=True))
     if inside != width or kind == "rembert":
         before.append(Linear("embeddings_project", inside, width, restarts=True))
@@ -447,9 +450,9 @@ _MODERN = Decoder(
 )  # fmt: skip
 
 add({
-    "bert roberta xlm-roberta camembert ernie data2vec-text electra rembert": _BERT,
+    "bert roberta xlm-roberta camembert ernie data2vec-text electra rembert bert-generation": _BERT,
     "roformer": replace(_BERT, rotary=lambda fields, shape: shape.head),
-    "megatron-bert xlm-roberta-xl": replace(_BERT, order="before", last_norm="encoder.LayerNorm"),
+    "megatron-bert xlm-roberta-xl roberta-prelayernorm": replace(_BERT, order="before", last_norm="encoder.LayerNorm"),
     "distilbert": replace(
         _BERT, renames={"dim": "hidden_size", "hidden_dim": "intermediate_size", "activation": "hidden_act"},
     ),
