@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
 import pytest
 import sympy
 
@@ -40,3 +43,17 @@ def test_the_formula_of_an_answer_is_right_in_latex() -> None:
 
 def test_help_of_the_optimizer_says_so() -> None:
     assert "Optimizer: adam" in (roofline.train.__doc__ or "")
+
+
+def test_what_methods_do_not_know_is_an_error_that_says_what_they_do(tmp_path: Path) -> None:
+    answer = roofline.bound("bf16[B, D] * bf16[D, F]", on="h100")
+    with pytest.raises(InputError, match="a formula is not printed in 'tex'; one of python, javascript, latex"):
+        answer.formula().printed("tex")
+    with pytest.raises(InputError, match="has no size 'Q'; sizes are: B, D, F"):
+        answer.formula(Q=3)
+    beside = roofline.bound("bf16[64, 8192] * bf16[8192, 8192]", on="h100,a100")
+    with pytest.raises(InputError, match="there is no answer 9; there are 2, the first is 0"):
+        beside.ratio("at best", of=9)
+    chart: Any = beside.answers[0].plot()
+    with pytest.raises(InputError, match="the width of a chart is 'wide'; a number of pixels, as in width=1200"):
+        chart.save(tmp_path / "a.svg", width="wide")

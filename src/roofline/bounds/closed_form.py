@@ -64,6 +64,9 @@ SCHEMA = "roofline/formula/1"
 #: The three bounds.
 BOUNDS = ("lower", "op_by_op", "upper")
 
+#: The languages that a whole formula is printed in.
+PRINTED = ("python", "javascript", "latex")
+
 #: The largest size at which flips are looked for, and how many sizes are looked at before the search closes in.
 LARGEST_SIZE, LOOKED_AT = 2**40, 3000
 
@@ -265,6 +268,8 @@ class Formula(Answer):
         A program is a function of this ``name``. Of several ways to compute it a program takes the fastest, LaTeX has
         that of the point.
         """
+        if language not in PRINTED:
+            raise InputError(f"a formula is not printed in {language!r}", hint=f"one of {', '.join(PRINTED)}")
         if self.ways and language != "latex":
             return self._printed_ways(language, name)
         return self._printed(language, name)
@@ -576,7 +581,11 @@ def closed_form(bound: Bound, **point: float) -> Formula:
     if word is not None:
         raise InputError(f"a formula takes sizes, and {word!r} is none", hint=SAID_IN_PYTHON[word])
     if bound.question is not None:
-        return question_formula(bound.question, point)
+        found = question_formula(bound.question, point)
+        wrong = next((name for name in point if name not in (*found.sizes, *bound.question.size_names)), None)
+        if wrong is not None:
+            raise SizeError(f"{bound.expression} has no size {wrong!r}", hint=f"sizes are: {', '.join(found.sizes)}")
+        return found
     if not is_symbol(bound.lower):
         raise SizeError("every size has a value", hint="leave a size out: what is open stands in the formula")
     return formula_of(bound, point)

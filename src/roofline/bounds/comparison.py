@@ -96,6 +96,8 @@ class SideBySide(Answer):
         return self.ratio(name, of, to) - 1
 
     def _figure(self, name: str, at: int) -> float:
+        if not -len(self.answers) <= at < len(self.answers):
+            raise InputError(f"there is no answer {at}", hint=f"there are {len(self.answers)}, the first is 0")
         fact = self.facts[name][at] if name in self.facts else None
         value: Any = getattr(self.answers[at], name, None) if name not in self.facts else fact and fact.value
         if not is_number(value):

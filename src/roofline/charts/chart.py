@@ -80,6 +80,8 @@ class Chart(Specification):
         >>> [Chart("time", "", axis, axis, (), height=height).with_width(600).height for height in (300, 480, 680)]
         [250, 400, 600]
         """
+        if not isinstance(width, int | float):
+            raise InputError(f"the width of a chart is {width!r}", hint="a number of pixels, as in width=1200")
         plot = min(self.height, PLOT_HEIGHT)
         scaled = round(width * plot / self.width) + self.height - plot
         return self.with_size(width, self.height if self.bars else max(SMALLEST[1], scaled))
