@@ -6,12 +6,13 @@ from collections.abc import Sequence
 
 from roofline.bounds.bound import Bound, OpBound, amount_cells, amount_columns, sends_anything, share_of
 from roofline.hardware.rate import rate
+from roofline.quantity import format_percent
 from roofline.sections import Amount, Column, Row, Table, figures
 from roofline.signatures import spelled
 from roofline.work import Key
 
-#: Operations that are shown.
-SHOWN = 16
+#: Operations that are shown, and kinds of module that a line names.
+SHOWN, MODULES = 16, 4
 
 
 def longest_operations(step: Bound, phase: str = "") -> Table:
@@ -36,6 +37,23 @@ def longest_operations(step: Bound, phase: str = "") -> Table:
     time = sum(part.lower for part in rest)
     more = Row((f"{len(rest)} more", *[""] * (len(columns) - 1), Amount(time, "s"), share_of(time, whole), ""))
     return Table(named, [*rows(shown), more], "operations", indent=4, every=lambda: rows(ordered), phase=phase)
+
+
+def shares_of_modules(step: Bound) -> str:
+    """What each kind of module takes of the time that operations take one after the other; collectives by themselves.
+
+    >>> from roofline.models import serve_bound
+    >>> shares_of_modules(serve_bound("mixtral-8x7b", "decode", on="h100:2", tensor=2, batch=8, context=4096))
+    'block_sparse_moe 92%, self_attn 7.9%, lm_head 0.3%, communication 0.29% of the time'
+    """
+    times: dict[str, float] = {}
+    for part in step.ops:
+        inside = part.op.where.removeprefix(part.op.group).lstrip(".")
+        name = "communication" if part.op.kind == "collective" else inside.partition(".")[0]
+        times[name] = times.get(name, 0.0) + float(part.lower)
+    whole = sum(times.values())
+    longest = sorted(times, key=lambda name: -times[name])[:MODULES]
+    return ", ".join(f"{name} {format_percent(times[name] / whole)}" for name in longest) + " of the time"
 
 
 def off_matrix_unit(step: Bound, option: str) -> list[str]:

@@ -18,7 +18,7 @@ from roofline.errors import InputError
 from roofline.models.config import load
 from roofline.models.description import Model
 from roofline.models.operation_builder import PREFILL_ONLY
-from roofline.models.operations_table import longest_operations, off_matrix_unit
+from roofline.models.operations_table import longest_operations, off_matrix_unit, shares_of_modules
 from roofline.models.parallelism.layout import CHIPS, ONE_CHIP, Parallelism, has_several_layouts, take_layout_options
 from roofline.models.parallelism.splitting import local_stages
 from roofline.models.serving.bound import Pipelined, as_size, names_that_bind, serve_bound
@@ -403,6 +403,7 @@ def _phase_in_words(name: str, phase: Bound, found: Serving) -> Iterator[Section
         full = found.full_from()
         memory = f"; memory is full from about batch {full:,}" if full and found.memory.fits else ""
         lines.append(f"compute-bound {whole}; the matrices alone {alone}{memory}")
+    lines.append(shares_of_modules(phase))
     yield Sentences(lines, indent=4)
 
 
