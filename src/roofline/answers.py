@@ -111,7 +111,7 @@ class Answer(ABC):
         >>> frame = answer.to_pandas()
         >>> round(float(frame["time"].max()) * 1e6, 1), frame.attrs["units"]["time"]
         (40.7, 's')
-        >>> answer.to_pandas("operations")["bound by"].tolist()
+        >>> answer.to_pandas("operations")["bound_by"].tolist()
         ['hbm']
         """
         names, rows, units = self.plain_table(table)
@@ -262,6 +262,13 @@ class Part(Answer):
         return joined(found[chosen_table(name, found)])
 
 
+#: The names of columns as data, those of an answer's own attributes, by what a reader sees.
+NAMES_AS_DATA = {
+    "FLOPs": "flops", "FLOP/B": "intensity", "at best": "lower", "at worst": "upper", "op by op": "op_by_op",
+    "bound by": "bound_by",
+}  # fmt: skip
+
+
 def chosen_table(name: str | None, names: Collection[str]) -> str:
     """The name of a table that was asked for, the first where none was."""
     chosen = next(iter(names)) if name is None else name
@@ -284,6 +291,7 @@ def plain_table(table: Table) -> tuple[list[str], list[list[Any]], dict[str, str
     for at, column in enumerate(table.columns):
         spelt = column.name.replace("-\n", "").replace("\n", " ")
         name = column.meaning or spelt or ("name" if at == 0 else f"column {at + 1}")
+        name = NAMES_AS_DATA.get(name, name)
         names.append(name if name not in names else f"{name} {at + 1}")
     width, cells = range(len(names)), [[*row.cells, *[None] * (len(names) - len(row.cells))] for row in table.rows]
     figured = {at for row in cells for at in width if isinstance(row[at], _FIGURES)}

@@ -54,8 +54,8 @@ def test_a_frame_of_a_step_has_the_operations_of_the_data() -> None:
     found = ANSWERS["a step"]()
     frame = found.to_pandas()
     assert len(frame) == len(found.decode.ops) > shown(found) - 1
-    assert frame["FLOPs"].sum() == pytest.approx(sum(part.flops for part in found.decode.ops))
-    assert frame["at best"].dtype.kind == "f"
+    assert frame["flops"].sum() == pytest.approx(sum(part.flops for part in found.decode.ops))
+    assert frame["lower"].dtype.kind == "f"
     assert any("more" in str(row.cells[0]) for each in found.sections() if isinstance(each, Table) for row in each.rows)
 
 
@@ -135,7 +135,7 @@ def test_prefill_and_decode_stand_in_one_frame() -> None:
     assert list(frame["phase"].unique()) == ["prefill", "decode"]
     for phase, step in found.phases.items():
         rows = frame[frame["phase"] == phase]
-        assert rows["FLOPs"].sum() == pytest.approx(sum(part.flops for part in step.ops))
+        assert rows["flops"].sum() == pytest.approx(sum(part.flops for part in step.ops))
         assert rows["share"].sum() == pytest.approx(1)
     assert list(ANSWERS["a step"]().to_pandas()) == list(frame)
     alone = found.decode.to_pandas("operations")
@@ -148,3 +148,12 @@ def test_printing_an_answer_shows_what_a_terminal_shows() -> None:
     assert "hbm" in str(found.table())
     assert len(str(found).splitlines()) > 5
     assert repr(found).count("\n") == 0
+
+
+def test_a_column_has_the_name_of_the_attribute_in_every_frame() -> None:
+    step = list(ANSWERS["a step"]().to_pandas())
+    assert step == ["phase", "operation", "flops", "bytes", "intensity", "lower", "share", "bound_by"]
+    operations = roofline.bound(CHAIN, on="h100").to_pandas("operations")
+    assert list(operations) == ["operation", "flops", "bytes", "intensity", "lower", "bound_by"]
+    for frame in (ANSWERS["a sweep"]().to_pandas(), ANSWERS["plans"]().to_pandas(), operations):
+        assert not {"at best", "bound by", "FLOPs"} & set(frame)
