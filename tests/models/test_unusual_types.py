@@ -8,7 +8,7 @@ import pytest
 
 from roofline.errors import InputError
 from roofline.hardware import chip
-from roofline.models import Parallelism, decode, load
+from roofline.models import Parallelism, decode, load, train
 from roofline.models.parallelism.block_splitting import split_by_layout
 from roofline.models.parallelism.layout import name_axes
 from tests.models.small import small
@@ -216,3 +216,10 @@ def test_rwkv_keeps_a_state_and_the_token_before() -> None:
 def test_types_with_layers_of_their_own_are_named_as_such(kind: str) -> None:
     with pytest.raises(InputError, match="has layers that are not modelled"):
         load({"model_type": kind})
+
+
+@pytest.mark.parametrize("name", ["inkling_text", "rwkv", "axk2", "hy_v4", "dots3_note_text", "diffllama"])
+def test_newer_types_can_be_trained(name: str) -> None:
+    model = load(TINY[name], name=name)
+    step = train(model, on="h200:2", tensor=2, batch_tokens=64, sequence=32)
+    assert 0 < step.lower <= step.op_by_op

@@ -186,12 +186,13 @@ class Attention(Block):
         return builder.linear(o, out, step.tokens)
 
     def _distances(self, builder: OperationBuilder, x: Tensor) -> Tensor:
-        """Make a bias for each query and distance that it sees; attention reads what they are made of."""
+        """Make a bias for each query and distance that it sees, on chip; attention reads what they are made of."""
         tokens = builder.step.tokens
         made = builder.linear("r_proj", x, tokens)
         (table,) = builder.read_weights("rel_logits_proj")
         sizes = {"m": tokens * self.heads, "n": minimum(builder.step.length, self.relative[1]), "k": self.relative[0]}
-        builder.add(contraction("", (made, table), (), **sizes, unit="matrix"), "rel_logits_proj")
+        out = replace(builder.output("rel_logits_proj", sizes["m"], sizes["n"]), touched=0)
+        builder.add(contraction("", (made, table), (out,), **sizes, unit="matrix"), "rel_logits_proj")
         return made
 
     def _difference(self, builder: OperationBuilder, maps: Tensor) -> Tensor:
