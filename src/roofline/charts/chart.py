@@ -119,7 +119,7 @@ _DRAWN: dict[tuple[str, str], Callable[..., Chart]] = {}
 
 
 def draws(subject: str, kind: str) -> Callable[[Draw], Draw]:
-    """Register a function that draws a kind of chart of a subject (``roofline``, ``size``, ``model``)."""
+    """Register a function that draws a kind of chart of a subject (``roofline``, ``size``, ``model``, ``plan``)."""
 
     def keep(draw: Draw) -> Draw:
         _DRAWN[subject, kind] = draw

@@ -496,7 +496,7 @@ def _ceiling_table(measured: Measurement) -> Table:
     for name, dtype in dict.fromkeys((c.name, c.dtype) for c in measured.ceilings if not _is_function(c)):
         found = {c.threads: c for c in measured.ceilings if (c.name, c.dtype) == (name, dtype)}
         most = found[max(found)]
-        trust = (_quartiles(most.summary, most.unit), f"{most.summary.clean:.0%}")
+        trust = (_quartiles(most.summary, most.unit), format_percent(most.summary.clean, 0))
         rows.append(Row((most.label, *(_cell(found.get(count)) for count in counts), *trust)))
     columns = (Column("ceiling"), *figures(*on, "quartiles"), Column("clean", "right", tone="quiet"))
     return Table(columns, rows, "ceilings")

@@ -34,7 +34,6 @@ from roofline.estimates.estimator import Estimator
 from roofline.estimates.served import step_times
 from roofline.hardware.machine import Machine
 from roofline.hardware.rate import data_level
-from roofline.models.blocks.experts import MixtureOfExperts
 from roofline.models.description import Model
 from roofline.models.parallelism.block_splitting import has_experts
 from roofline.models.parallelism.layout import Parallelism, take_layout_options
@@ -494,7 +493,7 @@ def expected_steps(
     prompt = estimator.expect(prefill)
     alone = float(prompt.value)
     machine = prefill.machine
-    path = "mixture" if _is_mixture(model) else "dense"
+    path = "mixture" if has_experts(model) else "dense"
     step, first = (estimator.step_record(name, dtype, path, machine) for name in ("served_step", "first_token"))
     value = float(values[-1])
     low, high = float(kernels[-1].low) / value, float(kernels[-1].high) / value
@@ -519,7 +518,3 @@ def expected_steps(
     return ExpectedSteps(
         times, whole / copies, lag, float(ends[0]) / middle, float(ends[1]) / middle, tuple(dict.fromkeys(said))
     )  # fmt: skip
-
-
-def _is_mixture(model: Model) -> bool:
-    return any(isinstance(block, MixtureOfExperts) for layer, _ in model.layer_counts() for block in layer.blocks)
