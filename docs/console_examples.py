@@ -47,7 +47,7 @@ _INLINE = re.compile(
     r"|(?P<alert>\bbinds\b|DOES NOT FIT|(?i:\bdoes not fit\b|\bdo not fit\b)|^error:)"
     r"|(?P<warning>^\s*(?:warning|note):)"
     r"|(?P<strong>(?:(?<=at best )|(?<=expect )|(?<=measured ))[~]?[\d,.]+ ?[\wµ/%]+)"
-    r"|(?P<gain>(?<![\w.])\d[\d,.]*x(?!\w| the cost))"
+    r"|(?P<gain>(?<![\w.])\d[\d,.]*x(?!\w| the (?:cost|chips)))"
 )
 _KINDS = {
     "bar": Comment.Special,
@@ -58,6 +58,9 @@ _KINDS = {
 }
 _Token = tuple[int, _TokenType, str]
 
+#: A row or a column of times over the least, in which more is no gain.
+_OVER_THE_LEAST = re.compile(r"(?:^| ) +over the(?: least| fastest| {2,}|$)")
+
 
 class ConsoleLexer(Lexer):
     """Commands after ``$``, and what they show."""
@@ -66,23 +69,38 @@ class ConsoleLexer(Lexer):
     aliases = ("console",)
 
     def get_tokens_unprocessed(self, text: str) -> Iterator[_Token]:
-        at, continues, first, listed, below = 0, False, False, (Text, -1), False
+        at, continues, first, listed, below, gains = 0, False, False, (Text, -1), False, True
         lines = text.splitlines(keepends=True)
         for number, line in enumerate(lines):
             asks = line.startswith("$ ") or continues
             if asks:
                 yield from _command(line, at, Generic.Heading if below else Generic.Prompt)
-                continues, first, listed = line.rstrip().endswith("\\"), True, (Text, -1)
+                continues, first, listed, gains = line.rstrip().endswith("\\"), True, (Text, -1), True
             else:
                 found = _LIST.match(line)
                 if found:
                     listed = _LISTS[found["name"]], len(found["indent"])
                 elif not line.strip() or len(line) - len(line.lstrip()) <= listed[1]:
                     listed = (Text, -1)
-                follows = lines[number + 1] if number + 1 < len(lines) else ""
-                yield from _output(line, at, first, listed[0], follows)
+                gains = not line.strip() or (gains and not _OVER_THE_LEAST.search(line))
+                tone = Comment if listed[0] is Text and _is_head(lines, number) else listed[0]
+                yield from _output(line, at, first, tone, gains)
                 first = first and not line.strip()
             at, below = at + len(line), bool(line.strip()) and not asks
+
+
+def _is_head(lines: Sequence[str], number: int) -> bool:
+    """Whether a line names the columns of the row below it, or begins what the line below it goes on with."""
+    above, line, below = (lines[at] if 0 <= at < len(lines) else "" for at in (number - 1, number, number + 1))
+    if re.search(r"\b\d", line):
+        return False
+    if len(_columns(line)) > 2 and re.search(r"\b\d", below):
+        return not (len(_columns(above)) > 2 and re.search(r"\b\d", above))
+    return len(line) - len(line.lstrip()) >= SET_IN and bool(below.strip()) and _is_head(lines, number + 1)
+
+
+def _columns(line: str) -> list[str]:
+    return re.split(r" {2,}", line.strip())
 
 
 def _command(line: str, at: int, prompt: _TokenType) -> Iterator[_Token]:
@@ -98,23 +116,24 @@ def _command(line: str, at: int, prompt: _TokenType) -> Iterator[_Token]:
         yield at + word.start(), kind, word[0]
 
 
-def _output(line: str, at: int, first: bool, listed: _TokenType, follows: str) -> Iterator[_Token]:
-    """A line of output; ``listed`` is the tone of the list it stands in, ``first`` says that it is the headline."""
-    columns = re.split(r" {2,}", line.strip())
+def _output(line: str, at: int, first: bool, listed: _TokenType, gains: bool) -> Iterator[_Token]:
+    """A line of output; ``listed`` is the tone of the list it stands in, ``first`` says that it is the headline.
+
+    ``gains`` says whether a factor in it is one.
+    """
     if line.strip() == "..." or listed is not Text:
         yield at, listed if listed is not Text else Comment, line
-    elif len(columns) > 2 and not re.search(r"\b\d", line) and re.search(r"\d", follows):
-        yield at, Comment, line
     elif first and line.strip() and not line.startswith((" ", "error:", "wrote ", "import ", "function ")):
-        yield at, Generic.Strong, columns[0]
-        yield at + len(columns[0]), Text, line[len(columns[0]) :]
+        subject = _columns(line)[0]
+        yield at, Generic.Strong, subject
+        yield at + len(subject), Text, line[len(subject) :]
     else:
         done, plain = 0, Generic.Output if is_sentence(line) else Text
         binds = line.rstrip().endswith("binds")
         for found in _INLINE.finditer(line):
             yield at + done, plain, line[done : found.start()]
             kind = Generic.Error if found.lastgroup == "bar" and binds else _KINDS[found.lastgroup or ""]
-            yield at + found.start(), kind, found[0]
+            yield at + found.start(), kind if gains or found.lastgroup != "gain" else plain, found[0]
             done = found.end()
         yield at + done, plain, line[done:]
 
@@ -168,7 +187,7 @@ def is_too_wide(line: str) -> bool:
 
 def is_sentence(line: str) -> bool:
     """Whether a line of output has one column, and goes on with none of the row above."""
-    return len(re.split(r" {2,}", line.strip())) == 1 and len(line) - len(line.lstrip()) < SET_IN
+    return len(_columns(line)) == 1 and len(line) - len(line.lstrip()) < SET_IN
 
 
 def elided(expected: Sequence[str], wide: Sequence[str], lines: Sequence[str]) -> Iterator[str]:
@@ -237,6 +256,13 @@ def for_a_phone(app: Any, doctree: nodes.document) -> None:
                 fresh = nodes.literal_block(text, text, language="console", classes=["on-a-phone"])
                 node["classes"].append("on-a-desk")
                 node.parent.insert(node.parent.index(node) + 1, fresh)
+
+
+def without_blank_ends(app: Any, doctree: nodes.document) -> None:
+    """Take away the blank line that ends an example in Python, where its output would else go on."""
+    for node in doctree.findall(nodes.literal_block):
+        said = node.astext().rstrip("\n")
+        node.rawsource, node[:] = said, [nodes.Text(said)]
 
 
 def pictures_of_both_themes(app: Any, doctree: nodes.document) -> None:
@@ -318,6 +344,7 @@ def _row_in_words(head: Sequence[str], row: Sequence[Any], names: int) -> nodes.
 def setup(app: Any) -> dict[str, bool]:
     """Register the lexer and the second output."""
     app.add_lexer("console", ConsoleLexer)
+    app.connect("doctree-read", without_blank_ends)
     app.connect("doctree-read", for_a_phone)
     app.connect("doctree-read", pictures_of_both_themes)
     app.connect("doctree-read", tables_for_a_phone)

@@ -194,9 +194,9 @@ def json_pages() -> dict[str, str]:
             lines.append(f"| {part['says']} | [{name}](json/{page}.md#{_anchor(name)}) |")
             text += [f"## {name}", ""]
             if "@" in part:
-                text += [f"{part['says']}: the keys of {_part_link(part['@'], page, home)}.", ""]
+                text += [f"{part['says'].rstrip('.')}: the keys of {_part_link(part['@'], page, home)}.", ""]
             else:
-                text += [f"{part['says']}.", "", *_key_table(part, page, home)]
+                text += [f"{part['says'].rstrip('.')}.", "", *_key_table(part, page, home)]
         found[f"json/{page}"] = text + _parts(page, home)
     found["json/shared"] = ["# JSON: parts of several answers", "", "*For whoever follows a key to what is inside it.*"]
     found["json/shared"] += ["What the signs mean says [](../json.md).", "", *_parts("shared", home)]
@@ -240,7 +240,7 @@ def _key_table(part: dict[str, str], page: str, home: dict[str, str]) -> Iterato
 
 def _key(name: str) -> str:
     """A key as code that a narrow column may break behind a dot or an underscore."""
-    return "<code>" + re.sub("([._])", r"\1<wbr>", name) + "</code>"
+    return "<code>" + name.replace(".", ".<wbr>").replace("_", r"\_<wbr>") + "</code>"
 
 
 def _anchor(heading: str) -> str:
@@ -338,7 +338,7 @@ def _source_rows(machine: Machine) -> Iterator[str]:
                 said = f"{shown} {format_quantity(other.figure.value, figure_unit(path))}{_not_used(other)}"
                 sources.setdefault(other.figure.source, ([], []))[1].append(said)
     for source, (taken, besides) in sources.items():
-        place = re.sub("[/_@:]", r"\g<0><wbr>", _cell(source))
+        place = re.sub("[/@:]", r"\g<0><wbr>", _cell(source)).replace("_", r"\_<wbr>")
         yield f"| {place} | {_cell(', '.join(taken))} | {_cell(', '.join(besides))} |"
 
 

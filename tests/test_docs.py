@@ -238,7 +238,12 @@ def test_console_examples_have_the_tones_of_a_terminal() -> None:
     text = page(
         "$ roofline say --loud 'x y' \\", "    z", "x y  on v5e", "", "  hbm  84.5 µs  ███▍  binds", "",
         "  chip  p95  binds", "  h100  1.5x the cost  hbm", "",
-        "  at best 84.5 µs if all overlaps", "  faster  z  1.98x", "", "  assumes  a", "           b", "...",
+        "  at best 84.5 µs if all overlaps", "  faster  z  1.98x", "", "  assumes  a", "           b", "",
+        "                  h100  a100",
+        "  over the least  1.2x  1x*", "  at most         7 ms  6 ms", "  bound by        hbm   mxu",
+        "  main            3 GB  4 GB", "",
+        "                over the      op", "  layout  step  fastest  by op", "  fsdp 4  3 s    1.16x  4 s",
+        "  twice  2.5x the chips", "...",
     )  # fmt: skip
     shown = "\n".join(next(iter(blocks(text))).lines) + "\n"
     tokens = [(str(kind).removeprefix("Token."), word) for kind, word in ConsoleLexer().get_tokens(shown)]
@@ -248,9 +253,11 @@ def test_console_examples_have_the_tones_of_a_terminal() -> None:
         ("Generic.Strong", "x y"), ("Generic.Error", "███▍"), ("Generic.Error", "binds"), ("Generic.Strong", "84.5 µs"),
         ("Generic.Inserted", "1.98x"),
         ("Comment", "  chip  p95  binds\n"), ("Comment", "  assumes  a\n"), ("Comment", "           b\n"),
+        ("Comment", "                over the      op\n"), ("Comment", "  layout  step  fastest  by op\n"),
+        ("Text", "  bound by        hbm   mxu\n"),
     ):  # fmt: skip
         assert expected in tokens
-    assert ("Generic.Inserted", "1.5x") not in tokens
+    assert [word for kind, word in tokens if kind == "Generic.Inserted"] == ["1.98x"]
     prompts = ConsoleLexer().get_tokens("$ roofline a \\\n  b\n$ roofline c\nshown\n$ roofline d\n\n$ roofline e\n")
     assert [str(kind) for kind, word in prompts if word == "$ "] == [
         "Token.Generic.Prompt", "Token.Generic.Prompt", "Token.Generic.Heading", "Token.Generic.Prompt",
@@ -300,6 +307,27 @@ def test_on_a_phone_a_wide_table_is_a_list_and_long_code_may_break() -> None:
     (before,) = page.findall(nodes.table)
     assert before["classes"] == ["on-a-desk"]
     assert [code["classes"] for code in before.findall(nodes.literal)] == [["long"], []]
+
+
+def test_an_example_in_python_ends_with_its_last_line() -> None:
+    pytest.importorskip("docutils")
+    from docs.console_examples import without_blank_ends
+    from docutils import nodes
+
+    tree = nodes.Element()
+    tree += nodes.literal_block(">>> 1\n1\n\n", ">>> 1\n1\n\n", language="python")
+    without_blank_ends(None, tree)
+    assert (tree[0].astext(), tree[0].rawsource) == (">>> 1\n1", ">>> 1\n1")
+
+
+def test_names_with_underscores_are_no_emphasis(generated: ModuleType) -> None:
+    pytest.importorskip("docutils")
+    assert generated._key("_c10d_functional.all") == r"<code>\_<wbr>c10d\_<wbr>functional.<wbr>all</code>"
+    for name, page in generated.json_pages().items():
+        assert "..\n" not in page, name
+        assert ".:" not in page, name
+    rows = "".join(generated.source_pages().values())
+    assert not re.search(r"(?<!\\)_", rows.replace("](", "").partition("## ")[2].partition("## ")[0])
 
 
 def test_pictures_of_the_dark_pages_are_those_of_the_dark_theme() -> None:

@@ -63,6 +63,17 @@ def test_a_knee_of_a_curved_time_is_found_between_far_apart_sizes():
     assert coarse.ridges
 
 
+def test_a_knee_between_sizes_far_apart_lies_on_the_lines_as_they_are_drawn():
+    line = "bf16[B, D_X] * bf16[D_X, F] -> bf16[B, F]"
+    sizes = {"n": [1, 2, 4, 8, 16, 32], "B": 4096, "D": 8192, "F": 8192}
+    chart = plot(line, on="h100", kind="time", vary="n", mesh={"X": "n"}, **sizes)
+    assert [knee.text for knee in chart.ridges] == ["n between 2 and 4", "n between 8 and 16"]
+    tensor, lower = chart.line("tensor"), chart.line("lower")
+    assert [x * time for x, time in zip(tensor.x, tensor.y, strict=True)] == pytest.approx([tensor.y[0]] * 8)
+    at = dict(zip(lower.x, lower.y, strict=True))
+    assert [at[knee.x] for knee in chart.ridges] == pytest.approx([at[4], at[4]])
+
+
 def test_a100_one_token_and_208_differ_by_8_percent():
     lower = a100_time().line("lower")
     at = dict(zip(lower.x, lower.y, strict=True))

@@ -392,7 +392,9 @@ def test_a_device_name_finds_its_chip():
 
 
 def test_the_pages_of_sources_have_every_figure_and_every_conflict():
-    pages = {name: page.replace("<wbr>", "") for name, page in source_pages().items()}  # where a name may break
+    pages = {
+        name: page.replace("<wbr>", "").replace("\\_", "_") for name, page in source_pages().items()
+    }  # where a name may break
     text = "\n".join(pages.values())
     assert text.count("\n## ") == len(chips())
     of_b200 = pages["sources/nvidia-blackwell"].partition("(b200)\n")[2].partition("\n## ")[0]

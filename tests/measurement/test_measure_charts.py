@@ -82,6 +82,10 @@ def test_time_is_split_longest_first(measured):
     assert rest.x1 == pytest.approx(runs[-1].seconds)
     ends = [bar.x1 for bar in chart.bars if bar.part == rest.part]
     assert sum(ends) == pytest.approx(sum(run.seconds for run in runs))
+    assert not chart.notes
+    faster = [Measured("add", 1e9, 1e9, 1e-3, "fp32"), *runs[:2]]
+    notes = split_chart(points_of(faster, chip("this", files=[measured]))).notes
+    assert notes == ("1 operation took less than the roof allows",)
     with pytest.raises(InputError, match="there are no runs to split the time of"):
         split_chart([])
 

@@ -117,8 +117,11 @@ def split_chart(
     if rest:
         within, without = (sum(part.get(name, 0.0) for name in others) for part in (least, ruleless))
         shown.append(_split_row(f"{len(others)} more, {format_percent(rest / total)}", rest, within, without))
+    within = sum(1 for name, seconds, _ in rows if seconds - ruleless.get(name, 0.0) < least[name])
+    which = "1 operation" if within == 1 else f"{within} operations"
     return bars_chart(
         shown,
+        notes=[f"{which} took less than the roof allows"] if within else [],
         title=title or "Time by operation",
         subtitle=f"{format_quantity(total, 's')} in all, under the roof of {points[0].bound.machine.name}",
         label="time",

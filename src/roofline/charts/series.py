@@ -196,7 +196,7 @@ def _knee(table: Sweep, low: int, high: int, unknown: str, finer: Callable[[Sequ
     """Close in on whole sizes next to each other, then put the crossing between them by a straight line.
 
     Times are linear in a size between neighbours, or nearly so, which makes the last step exact. Between sizes that are
-    far apart, where nothing can be run, the line is that of the logarithms.
+    far apart, where nothing can be run, the line is that of the logarithms, as it is drawn, of all that has one.
     """
     import numpy as np
 
@@ -212,28 +212,29 @@ def _knee(table: Sweep, low: int, high: int, unknown: str, finer: Callable[[Sequ
     before, after = str(table["bound_by"][low]), str(table["bound_by"][high])
     ends = (int(table[unknown][low]), int(table[unknown][high]))
     times_there = [table[f"time.{name}"][at] for name in (before, after) for at in (low, high)]
-    far = not _close(*ends) and min(times_there) > 0
+    far = not _close(*ends)
 
-    def bent(name: str) -> bool:
-        """Whether the logarithm of a column is what a straight line goes through: its sizes are far apart."""
-        return far and min(table[name][low], table[name][high]) > 0
-
-    def straight(name: str) -> tuple[float, float]:
+    def straight(name: str, bent: bool) -> tuple[float, float]:
         ends = float(table[name][low]), float(table[name][high])
-        return (math.log(ends[0]), math.log(ends[1])) if bent(name) else ends
+        return (math.log(ends[0]), math.log(ends[1])) if bent else ends
 
-    first, second = (straight(f"time.{name}") for name in (before, after))
+    bent = far and min(times_there) > 0
+    first, second = (straight(f"time.{name}", bent) for name in (before, after))
     gap = first[0] - second[0], first[1] - second[1]
     part = gap[0] / (gap[0] - gap[1]) if gap[0] != gap[1] else 0.5
+    left, right = straight(unknown, bent)
+    x = math.exp(left + part * (right - left)) if bent else left + part * (right - left)
 
-    def between(name: str) -> float:
-        start, stop = straight(name)
-        found = start + part * (stop - start)
-        return math.exp(found) if bent(name) else found
+    def at_knee(name: str) -> float:
+        """A column at the knee; of sizes far apart by its logarithm, where it has one at both."""
+        bent = far and min(table[name][low], table[name][high]) > 0
+        (begin, end), (left, right) = straight(name, bent), straight(unknown, bent)
+        found = begin + (end - begin) * ((math.log(x) if bent else x) - left) / (right - left)
+        return math.exp(found) if bent else found
 
-    times = {name: between(f"time.{name}") for name in _resources(table)}
+    times = {name: at_knee(f"time.{name}") for name in _resources(table)}
     time = times[after]
-    return Knee(between(unknown), between("flops") / time, time, between("upper"), times, before, after, ends)
+    return Knee(x, at_knee("flops") / time, time, at_knee("upper"), times | {before: time}, before, after, ends)
 
 
 def _refined(start: int, stop: int, finer: Callable[[Sequence[int]], Sweep]) -> Sweep:

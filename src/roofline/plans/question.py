@@ -116,7 +116,7 @@ class Load:
     @property
     def said(self) -> str:
         """The load in a phrase."""
-        shared = f", {format_percent(self.shared)} of it cached" if self.shared else ""
+        shared = f", {format_percent(self.shared)} of them cached" if self.shared else ""
         rate = format_number(self.rate)
         unit = "request/s" if self.rate == 1 else "requests/s"
         return f"{rate} {unit}, prompts of {self.prompt:,} tokens{shared}, answers of {self.output:,}"

@@ -132,7 +132,7 @@ class ParetoFront(Answer):
         first = min(out, key=lambda choice: (choice.chips, choice.memory))
         chips = "1 chip" if first.chips == 1 else f"{first.chips} chips"
         needs = f"needs {format_quantity(first.memory, 'B')} of {format_quantity(self.capacity, 'B')}"
-        count = f"{len(out)} of {len(self.choices)}"
+        count = f"{len(out):,} of {len(self.choices):,}"
         return (f"{count} do not fit and are left out: the first, batch {first.batch} on {chips}, {needs}",)
 
     def one_line(self) -> str:
