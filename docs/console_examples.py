@@ -83,24 +83,27 @@ class ConsoleLexer(Lexer):
                 elif not line.strip() or len(line) - len(line.lstrip()) <= listed[1]:
                     listed = (Text, -1)
                 gains = not line.strip() or (gains and not _OVER_THE_LEAST.search(line))
-                tone = Comment if listed[0] is Text and _is_head(lines, number) else listed[0]
+                tone = Comment if listed[0] is Text and is_head(lines, number) else listed[0]
                 yield from _output(line, at, first, tone, gains)
                 first = first and not line.strip()
             at, below = at + len(line), bool(line.strip()) and not asks
 
 
-def _is_head(lines: Sequence[str], number: int) -> bool:
-    """Whether a line names the columns of the row below it, or begins what the line below it goes on with."""
-    above, line, below = (lines[at] if 0 <= at < len(lines) else "" for at in (number - 1, number, number + 1))
-    if re.search(r"\b\d", line):
-        return False
-    if len(_columns(line)) > 2 and re.search(r"\b\d", below):
-        return not (len(_columns(above)) > 2 and re.search(r"\b\d", above))
-    return len(line) - len(line.lstrip()) >= SET_IN and bool(below.strip()) and _is_head(lines, number + 1)
-
-
 def _columns(line: str) -> list[str]:
     return re.split(r" {2,}", line.strip())
+
+
+class CommandLexer(Lexer):
+    """Commands without a prompt, which no page shows the output of."""
+
+    name = "Commands of roofline"
+    aliases = ("commands",)
+
+    def get_tokens_unprocessed(self, text: str) -> Iterator[_Token]:
+        at = 0
+        for line in text.splitlines(keepends=True):
+            yield from _command(line, at, Generic.Prompt)
+            at += len(line)
 
 
 def _command(line: str, at: int, prompt: _TokenType) -> Iterator[_Token]:
@@ -136,6 +139,29 @@ def _output(line: str, at: int, first: bool, listed: _TokenType, gains: bool) ->
             yield at + found.start(), kind if gains or found.lastgroup != "gain" else plain, found[0]
             done = found.end()
         yield at + done, plain, line[done:]
+
+
+def is_head(lines: Sequence[str], number: int) -> bool:
+    """Whether a line is one of at most three with the names of a table's columns, above its first figures.
+
+    >>> lines = ["a model", "", "  layer     FLOPs  bytes", "      at best  bound by", "  norm   1 MFLOP  2 MB"]
+    >>> [is_head(lines, number) for number in range(5)]
+    [False, False, True, True, False]
+    """
+    start = end = number
+    while start and _names_columns(lines[start - 1]):
+        start -= 1
+    while end < len(lines) and _names_columns(lines[end]):
+        end += 1
+    above = lines[start - 1] if start else ""
+    below = lines[end] if end < len(lines) else ""
+    columns = sum(len(_columns(line)) for line in lines[start:end])
+    starts = not above.strip() or above.startswith("$ ") or is_sentence(above)
+    return number < end <= start + 3 and columns > 2 and starts and bool(re.search(r"\d", below))
+
+
+def _names_columns(line: str) -> bool:
+    return not is_sentence(line) and not re.search(r"\b\d", line)
 
 
 class _TwoWidths(io.StringIO):
@@ -295,6 +321,9 @@ def _colours(theme: Theme) -> list[str]:
 #: Letters of a word of code that a column of a phone's table holds, by the number of columns; a longer one may break.
 LONGEST_WORDS, LONGEST_WORD = {2: 22, 3: 14, 4: 12}, 8
 
+#: Letters of the longest words of all columns that stand beside each other on a phone, by the number of columns.
+ROOM, SHORTEST_COLUMN = {2: 42, 3: 37, 4: 44}, 6
+
 #: Columns of a table from which on a phone shows a list in its place.
 WIDE_TABLE = 7
 
@@ -304,13 +333,15 @@ _FIGURE = re.compile(r"[-+~]?[\d.,]+(?: ?[%x]| of \d+)?$")
 def tables_for_a_phone(app: Any, doctree: nodes.document) -> None:
     """Put beside a table of many columns a list of its rows, each figure behind its column's name.
 
-    Of all tables, code that is wider than a column may break.
+    Of all tables, code that is wider than a column may break; where every other word has room none does.
     """
     for table in doctree.findall(nodes.table):
         longest = LONGEST_WORDS.get(len(next(iter(table.findall(nodes.row)))), LONGEST_WORD)
         for code in table.findall(nodes.literal):
             if any(len(word) > longest for word in code.astext().split()):
                 code["classes"].append("long")
+        if have_room([[_words_that_stay(entry) for entry in row.children] for row in table.findall(nodes.row)]):
+            table["classes"].append("whole-words")
     for table in list(doctree.findall(nodes.table)):
         head, *rows = [list(row.children) for row in table.findall(nodes.row)]
         if len(head) >= WIDE_TABLE:
@@ -319,6 +350,35 @@ def tables_for_a_phone(app: Any, doctree: nodes.document) -> None:
             items = [_row_in_words([entry.astext() for entry in head], row, names) for row in rows]
             fresh = nodes.bullet_list("", *items, classes=["on-a-phone"], bullet="-")
             table.parent.insert(table.parent.index(table) + 1, fresh)
+
+
+def have_room(rows: Sequence[Sequence[Sequence[str]]]) -> bool:
+    """Whether the longest words of a table's columns stand beside each other on a phone.
+
+    >>> have_room([[["word"], ["meaning"]], [["interval"], ["where", "80%", "lie"]]]), have_room([[["a" * 40], []]])
+    (True, False)
+    """
+    longest = [max(len(word) for words in column for word in words or [""]) for column in zip(*rows, strict=True)]
+    return sum(max(letters, SHORTEST_COLUMN) for letters in longest) <= ROOM.get(len(longest), 0)
+
+
+def _words_that_stay(entry: nodes.Element) -> list[str]:
+    """The words of an entry that do not break: all but those of long code, and what is set between as HTML."""
+    said = (text for text in entry.findall(nodes.Text) if not isinstance(text.parent, nodes.raw))
+    return [word for text in said if "long" not in text.parent["classes"] for word in text.split()]
+
+
+_BREAKS = re.compile(r"(?<=[._/,=:])(?=[A-Za-z])")
+_CODE = re.compile(r'<code class="(?:[^"]* )?(?:long|xref)\b[^"]*">.*?</code>', re.DOTALL)
+
+
+def names_that_break(app: Any, page: str, template: str, context: dict[str, Any], doctree: Any) -> None:
+    """Let a path or a dotted name that is wider than its column break between its words."""
+    if "body" in context:
+        word = re.compile(r'(?<=<span class="pre">)[^<]+')
+        context["body"] = _CODE.sub(
+            lambda code: word.sub(lambda found: _BREAKS.sub("<wbr>", found[0]), code[0]), context["body"]
+        )
 
 
 def _columns_of_names(rows: Sequence[Sequence[str]]) -> int:
@@ -345,7 +405,9 @@ def setup(app: Any) -> dict[str, bool]:
     """Register the lexer and the second output."""
     app.add_lexer("console", ConsoleLexer)
     app.connect("doctree-read", without_blank_ends)
+    app.add_lexer("commands", CommandLexer)
     app.connect("doctree-read", for_a_phone)
     app.connect("doctree-read", pictures_of_both_themes)
     app.connect("doctree-read", tables_for_a_phone)
+    app.connect("html-page-context", names_that_break)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

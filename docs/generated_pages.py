@@ -224,7 +224,7 @@ def _parts(page: str, home: dict[str, str]) -> list[str]:
 
 
 def _part_link(name: str, page: str, home: dict[str, str]) -> str:
-    return f"[{name}]({'' if home[name] == page else home[name] + '.md'}#{name})"
+    return f"[{name.replace('_', '_<wbr>')}]({'' if home[name] == page else home[name] + '.md'}#{name})"
 
 
 def _key_table(part: dict[str, str], page: str, home: dict[str, str]) -> Iterator[str]:
@@ -400,7 +400,7 @@ def model_page() -> str:
 
 def _operator(name: str) -> str:
     """An operator as code; one that is wider than a phone as a name that may break."""
-    return f"`{name}`" if len(name) <= LONGEST_NAME else _key(name)
+    return f"`{name}`" if len(name) <= LONGEST_NAME else _key(name).replace("<code>", '<code class="literal">')
 
 
 def write() -> None:

@@ -3,15 +3,15 @@
 ::
 
     RooflineError
-    ├── InputError (ValueError)      what was typed is wrong; the message says where and what would be right
-    │   ├── NotationError            a line of the notation; shows the line and a caret
-    │   ├── SizeError                a size: zero, negative, fractional, not finite, unknown, missing
-    │   ├── DTypeError               an unknown number format, or two that need a choice
-    │   ├── QuantityError            a figure with a unit, such as "3.35 TB/s"
-    │   └── HardwareError            an unknown chip, level, unit or link, or a broken machine file
-    ├── BlockError                   a block of a grid was not done: its worker ran out of memory, or was lost
-    ├── UntimedError                 nothing of what was asked for has a rate on this machine
-    └── MissingExtraError (ImportError)   an optional library is not installed, or is broken
+    ├── InputError (ValueError)   what was typed is wrong
+    │   ├── NotationError         a line of the notation
+    │   ├── SizeError             a size
+    │   ├── DTypeError            a number format
+    │   ├── QuantityError         a figure with a unit
+    │   └── HardwareError         a chip, level or link
+    ├── BlockError                a block was not done
+    ├── UntimedError              nothing has a rate
+    └── MissingExtraError (ImportError)   a library lacks
 
 The command line prints the message and exits with code 2; the text is part of the interface and is tested.
 
