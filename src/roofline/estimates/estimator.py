@@ -641,15 +641,20 @@ def _collective_run(group: tuple[OpBound, ...]) -> KernelRun:
     part = group[0]
     op, kind = part.op, str(part.op.options.get("collective", ""))
     chips, size = op.dims.get("chips", 2), op.dims.get("bytes", 0)
-    wire = next((use for use in part.uses if use.quantity == "wire"), None)
     path = {
         "AllReduce": "all-reduce",
         "AllGather": "allgather",
         "ReduceScatter": "reducescatter",
         "AllToAll": "alltoall",
     }
-    times = 2 if kind == "AllReduce" else 1
-    shapes = {"sent": times * (chips - 1) / chips * size, "chips": chips, "link": wire.rate.value if wire else 1e11}
+    # an array that goes from all to all is that of all chips: each has its part of it to send
+    times = 2 if kind == "AllReduce" else 1 / chips if kind == "AllToAll" else 1
+    sent = times * (chips - 1) / chips * size
+    wires = [use for use in part.uses if use.quantity == "wire"]
+    link = max((use.rate.value for use in wires), default=1e11)
+    if len(wires) > 1:  # over tiers each chip sends as fast as the tier that takes longest lets it
+        link = min(link, sent * op.repeat / max(use.time for use in wires))
+    shapes = {"sent": sent, "chips": chips, "link": link}
     return KernelRun("collective", "any", path.get(LIKE.get(kind, kind), kind), shapes, group)
 
 

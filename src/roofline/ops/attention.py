@@ -17,12 +17,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from roofline.errors import SizeError
 from roofline.notation.structure import Shape, Step
 from roofline.ops.basic import arithmetic
 from roofline.ops.masks import CAUSAL, FULL, any_window_pairs, sliding_window
 from roofline.ops.reduction import SOFTMAX_PER_ELEMENT
 from roofline.ops.rules import Context, register, require_multiple, show_size
-from roofline.sizes import Size, exact_div, is_zero, minimum
+from roofline.sizes import Size, exact_div, is_symbol, is_zero, minimum
 from roofline.work import Op, Tensor, Work
 
 
@@ -155,6 +156,11 @@ def attend(
     """
     B, S, N, H = q.dims if len(q.dims) == 4 else (1, *q.dims)
     T, K, V = k.dims[-3], k.dims[-2], v.dims[-1]
+    if isinstance(N, int) and is_symbol(K):
+        hint = (
+            f"give {show_size(K)} a number; dimensions are in the order [B, S, N, H]: batch, sequence, heads, head size"
+        )
+        raise SizeError(f"whether {N} query heads share {show_size(K)} key heads is not known", hint=hint)
     require_multiple(N, K, f"{show_size(N)} query heads do not share {show_size(K)} key heads evenly")
     mask = FULL if not causal else CAUSAL if window is None else sliding_window(window)
     pairs, keys, queries = mask.pairs(S, T), mask.keys(S, T), mask.queries(S, T)

@@ -1,0 +1,34 @@
+"""What a collective's estimate takes for the bytes that a chip sends, and for the link it sends them over."""
+
+from __future__ import annotations
+
+import pytest
+
+from roofline import bound, comm
+from roofline.errors import SizeError
+
+
+@pytest.mark.parametrize(
+    ("kind", "share"), [("alltoall", 1 / 8), ("allgather", 1), ("reducescatter", 1), ("allreduce", 2)]
+)
+def test_a_chip_sends_its_own_part(kind: str, share: float) -> None:
+    found = comm(kind, bytes=512e6, on="h100:8", estimate=True)
+    (kernel,) = found.bound.expectation.kernels
+    assert kernel.run.shapes["sent"] == pytest.approx(share * 7 / 8 * 512e6, rel=1e-6)
+    assert found.bound.lower < kernel.value < 4 * found.bound.lower
+
+
+@pytest.mark.parametrize("kind", ["alltoall", "allreduce", "allgather"])
+def test_over_nodes_the_slowest_tier_sets_the_rate(kind: str) -> None:
+    node, nodes = (comm(kind, bytes=512e6, on=f"h100:{chips}", estimate=True).bound for chips in (8, 16))
+    assert nodes.lower < nodes.estimate < 5 * nodes.lower
+    if kind != "alltoall":  # of which each chip of more has less
+        assert nodes.estimate > node.estimate
+
+
+def test_open_heads_of_keys_under_a_number_of_queries_are_refused() -> None:
+    line = "attention(bf16[B, H, 1, 128], bf16[B, H, C, 128], bf16[B, H, C, 128])"
+    with pytest.raises(SizeError, match=r"whether 1 query heads share C key heads is not known; .*\[B, S, N, H\]"):
+        bound(line, on="h100")
+    open_heads = bound("attention(bf16[B, 1, N, 128], bf16[B, C, K, 128], bf16[B, C, K, 128])", on="h100")
+    assert "C" in str(open_heads.flops)
