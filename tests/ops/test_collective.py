@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.strategies import for_each, some
 
-from roofline import comm
+from roofline import bound, comm
 from roofline.bounds.evaluate import evaluate
 from roofline.errors import InputError
 from roofline.hardware import chip
@@ -307,3 +307,19 @@ def test_collectives_with_one_chip_at_an_end() -> None:
         "Gather_X(bf16[B_X, D])", "Scatter_{X,B}(bf16[B, D])", "Reduce_X(bf16[B, D] {U_X})")]  # fmt: skip
     assert [(op.reads[0].dims, op.writes[0].dims) for op in held] == [
         ((16, 64), (64, 64)), ((64, 64), (16, 64)), ((64, 64), (64, 64))]  # fmt: skip
+
+
+@pytest.mark.parametrize("on", ["h100", "a100", "b200"])
+@pytest.mark.parametrize("line", ["bf16[B, D_X] * bf16[D_X, F] -> bf16[B, F]", "AllGather_X(bf16[B_X, D])"])
+def test_arrays_of_chips_within_and_beyond_a_node_are_what_each_number_is(on: str, line: str) -> None:
+    """Within a node a direct exchange takes one hop, which networks of several tiers cannot do."""
+    chips = np.array([1, 2, 4, 8, 16, 64])
+    for batch in (64, 4096):
+        sizes = {"B": batch, "D": 8192, **({"F": 64} if "F" in line else {})}
+        many = bound(line, on=on, mesh={"X": chips}, **sizes)
+        for place, number in enumerate(chips.tolist()):
+            if number == 1 and "Gather" in line:
+                continue
+            one = bound(line, on=on, mesh={"X": number}, **sizes)
+            for name in ("lower", "op_by_op", "upper"):
+                assert getattr(many, name)[place] == pytest.approx(getattr(one, name), rel=1e-12), (number, name)

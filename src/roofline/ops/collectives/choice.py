@@ -23,8 +23,8 @@ Piecewise((1, V < 77142.8571428571), (2, True))
 
 The time of an algorithm is the larger of two: that of the busiest link and that of the hops. Of equal ones, the
 algorithm whose times add up to less is taken, then the one of fewer hops. Figures that are limits do not take part.
-Where no latency is known it is the one of the least bytes. For an array of axis sizes, only algorithms that all of them
-can do take part; where the number of chips is open, the one for large arrays is taken
+Where no latency is known it is the one of the least bytes. For an array of axis sizes, those within a tier take what it
+can do, those beyond what all tiers can; where the number of chips is open, the one for large arrays is taken
 (:func:`~roofline.ops.collectives.cost.default_algorithm`).
 """
 
@@ -32,7 +32,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -42,10 +42,10 @@ from roofline.hardware.machine import Machine
 from roofline.hardware.rate import rate
 from roofline.ops.collectives.cost import CollectiveCost, algorithms, cost, default_algorithm, limit_reason
 from roofline.ops.collectives.registry import KINDS, find_algorithm
-from roofline.ops.collectives.routing import Density
+from roofline.ops.collectives.routing import Density, TopKRouting
 from roofline.quantity import format_quantity
 from roofline.sizes import Size, is_array, is_symbol, maximum
-from roofline.work import Work
+from roofline.work import Key, Work
 
 #: One algorithm for all collectives that it does, or one for each kind.
 Algorithms = str | Mapping[str, str] | None
@@ -274,6 +274,9 @@ def _of_each_mesh(
     if any(is_symbol(size) for size in (nbytes, density, *(axis.size for axis in axes))):
         found = cost(kind, axes, nbytes, density=density, dtype=dtype)
         return replace(found, note=f"{found.note}; the fastest for large arrays")
+    tiers = _tiers_of_each(axes)
+    if not isinstance(density, TopKRouting) and (tiers != tiers.flat[0]).any():
+        return _of_each_tier(tiers, kind, axes, nbytes, machine, density, dtype)
     names = feasible_algorithms(kind, axes, density, dtype)
     costs = [cost(kind, axes, nbytes, algorithm=name, density=density, dtype=dtype) for name in names]
     times = [_times(each.work, machine) for each in costs]
@@ -282,6 +285,56 @@ def _of_each_mesh(
     shape = np.broadcast_shapes(np.shape(nbytes), *(np.shape(part) for each in times for part in each))
     columns = [np.stack([np.broadcast_to(each[part], shape) for each in times]) for part in range(3)]
     return _picked(costs, np.lexsort(columns[::-1], axis=0)[0])
+
+
+def _tiers_of_each(axes: Sequence[MeshAxis]) -> Any:
+    """Which links each entry of arrays of axes runs over: a bit each."""
+    import numpy as np
+
+    links = [segment.size for axis in axes for segment in axis.segments]
+    found = sum((np.asarray(size) > 1) * 2**place for place, size in enumerate(links))
+    return np.broadcast_to(found, np.broadcast_shapes(*(np.shape(axis.size) for axis in axes)))
+
+
+def _of_each_tier(
+    tiers: Any, kind: str, axes: Sequence[MeshAxis], nbytes: Size, machine: Machine, density: Size, dtype: str
+) -> CollectiveCost:
+    """Count entries that stay within a tier by what that tier can do, and those beyond it by what all of them can."""
+    import numpy as np
+
+    whole = cost(kind, axes, nbytes, density=density, dtype=dtype)
+    shape = np.broadcast_shapes(tiers.shape, np.shape(nbytes), np.shape(density))
+    tiers = np.broadcast_to(tiers, shape)
+    work: dict[Key, Any] = {}
+    names: dict[str, None] = {}
+    for links in np.unique(tiers[tiers > 0]):
+        own = tiers == links
+
+        def some(size: Any, own: Any = own) -> Any:
+            return np.broadcast_to(size, shape)[own] if is_array(size) else size
+
+        parts = []
+        for axis in axes:
+            runs = [each for each in axis.segments if bool((np.asarray(some(each.size)) > 1).any())]
+            runs = [replace(each, **{f.name: some(getattr(each, f.name)) for f in fields(each)}) for each in runs]
+            parts.append(replace(axis, size=some(axis.size), segments=tuple(runs)))
+        found = Chooser(None, _laid_out(machine, parts)).cost(kind, parts, some(nbytes), some(density), dtype)
+        names |= dict.fromkeys(found.algorithm.split(" or "))
+        for key, amount in found.work.items():
+            work.setdefault(key, np.zeros(shape))[own] = amount
+    note = (
+        f"{kind} over {', '.join(axis.name for axis in axes)}: the fastest at each number of chips: {', '.join(names)}"
+    )
+    return replace(whole, algorithm=" or ".join(names), work=Work(work), note=note)
+
+
+def _laid_out(machine: Machine, axes: Sequence[MeshAxis]) -> Machine:
+    """The machine with some of its mesh's axes in place of those of their names."""
+    if machine.mesh is None:
+        return machine
+    placed = {axis.name: axis for axis in axes}
+    mesh = replace(machine.mesh, axes=tuple(placed.get(axis.name, axis) for axis in machine.mesh.axes))
+    return replace(machine, mesh=mesh)
 
 
 def _picked(costs: Sequence[CollectiveCost], chosen: Any) -> CollectiveCost:
