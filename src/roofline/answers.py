@@ -423,11 +423,21 @@ def on_several(ask: Function) -> Function:
         is_one_price = not isinstance(options.get("price"), list | tuple | Mapping)
         if machines == [on] and len(chosen) == 1 and is_one_price:
             return ask(*given, **options)
-        prices = zip(machines, price_of_each(options.get("price"), machines), strict=True)
-        asked_of = [{**options, "on": each, **price, **formats} for each, price in prices for formats in chosen]
-        return side_by_side([ask(*given, **one) for one in asked_of], names_of(machines, chosen))
+        return each_beside(machines, chosen, options, lambda one: ask(*given, **one))
 
     return asked  # type: ignore[return-value]
+
+
+def each_beside(
+    machines: Sequence[Any],
+    chosen: Sequence[Mapping[str, str]],
+    options: Mapping[str, Any],
+    ask: Callable[[dict[str, Any]], Any],
+) -> Any:
+    """Each machine's answer with each choice of formats, side by side; ``ask`` takes the options of one."""
+    prices = zip(machines, price_of_each(options.get("price"), machines), strict=True)
+    asked_of = [{**options, "on": each, **price, **formats} for each, price in prices for formats in chosen]
+    return side_by_side([ask(one) for one in asked_of], names_of(machines, chosen))
 
 
 def format_choices(options: Mapping[str, Any], formats: Iterable[str] = FORMATS) -> list[dict[str, str]]:

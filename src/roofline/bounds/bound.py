@@ -139,8 +139,27 @@ class OpBound:
         return ratio(self.flops, self.bytes)
 
 
+class Measurable:
+    """What was ``measured`` of something with bounds, held against them; None where nothing was."""
+
+    __slots__ = ()
+    measured: float | None
+    lower: Size
+    upper: Size
+
+    @property
+    def over_floor(self) -> Size | None:
+        """How many times the floor it takes in reality."""
+        return None if self.measured is None else self.measured / self.lower
+
+    @property
+    def overlapped(self) -> Size | None:
+        """The share of times that overlaps, if what was measured lies between the bounds; else None."""
+        return overlapped(self.measured, self.lower, self.upper)
+
+
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Bound(Comparable):
+class Bound(Measurable, Comparable):
     """The answer: time on every resource, the three bounds, what binds, and what was assumed.
 
     Attributes
@@ -309,16 +328,6 @@ class Bound(Comparable):
         if self.is_rate_only:
             raise InputError("a measured time is of an amount of work", hint="give FLOPs and bytes, not an intensity")
         return replace(self, measured=parse(measured, "s"))
-
-    @property
-    def over_floor(self) -> Size | None:
-        """How many times ``lower`` it takes in reality; None where that was not given."""
-        return None if self.measured is None else self.measured / self.lower
-
-    @property
-    def overlapped(self) -> Size | None:
-        """The share of times that overlaps, if what was measured lies between the bounds; else None."""
-        return overlapped(self.measured, self.lower, self.upper)
 
     @property
     def math(self) -> Size:

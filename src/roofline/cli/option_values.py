@@ -54,16 +54,9 @@ def on_each(options: dict[str, Any], ask: Callable[[dict[str, Any]], Any]) -> An
 
     ``ask`` answers with the options of one machine, which it may use up.
     """
-    from roofline.answers import format_choices, names_of, price_of_each, side_by_side
+    from roofline.answers import each_beside, format_choices
 
-    machines, chosen = targets(options["on"]), format_choices(options)
-    prices = price_of_each(options.get("price"), machines)
-    answers = [
-        ask({**options, "on": on, **price, **formats})
-        for on, price in zip(machines, prices, strict=True)
-        for formats in chosen
-    ]
-    return side_by_side(answers, names_of(machines, chosen))
+    return each_beside(targets(options["on"]), format_choices(options), options, ask)
 
 
 def blocks_asked(options: dict[str, Any], output: str | None) -> dict[str, Any]:

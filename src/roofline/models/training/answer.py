@@ -9,7 +9,7 @@ from typing import Any
 
 from roofline.answers import Comparable, Fact, capability, whole, with_formulas
 from roofline.bounds.advice_engine import LEAST_GAIN
-from roofline.bounds.bound import Bound, from_the_floor, overlapped
+from roofline.bounds.bound import Bound, Measurable, from_the_floor
 from roofline.bounds.footprint import Footprint, fullest
 from roofline.models.description import Model
 from roofline.models.operations_table import longest_operations, off_matrix_unit
@@ -28,7 +28,7 @@ MOST_ADVICE = 6
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Training(Comparable):
+class Training(Measurable, Comparable):
     """One step, and what follows for a token budget.
 
     ``lower``, ``op_by_op`` and ``upper`` are the times of a step, waits of the pipeline included: everything overlaps,
@@ -122,16 +122,6 @@ class Training(Comparable):
     def most_mfu(self) -> Size:
         """Model FLOPs over peak at the floor: the most that a stated MFU can be."""
         return self.model_flops / (self.chips * self.peak * self.lower)
-
-    @property
-    def over_floor(self) -> Size | None:
-        """How many times the floor a measured step takes."""
-        return None if self.measured is None else self.measured / self.lower
-
-    @property
-    def overlapped(self) -> Size | None:
-        """The fraction of times that overlaps, if the measured step lies between its bounds; else None."""
-        return overlapped(self.measured, self.lower, self.upper)
 
     @property
     def hfu(self) -> Size:
