@@ -28,7 +28,7 @@ def test_over_nodes_the_slowest_tier_sets_the_rate(kind: str) -> None:
 
 def test_open_heads_of_keys_under_a_number_of_queries_are_refused() -> None:
     line = "attention(bf16[B, H, 1, 128], bf16[B, H, C, 128], bf16[B, H, C, 128])"
-    with pytest.raises(SizeError, match=r"whether 1 query heads share C key heads is not known; .*\[B, S, N, H\]"):
+    with pytest.raises(SizeError, match=r"whether 1 query head can share C key heads is not known; .*q\[B, S, N, H\]"):
         bound(line, on="h100")
     open_heads = bound("attention(bf16[B, 1, N, 128], bf16[B, C, K, 128], bf16[B, C, K, 128])", on="h100")
     assert "C" in str(open_heads.flops)

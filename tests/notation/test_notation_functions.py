@@ -91,7 +91,7 @@ def test_attention_pairs_its_operands():
     refused("attention(q[B, S, N, H], k[B, T, K, G], v[B, T, K, H])", "the head size of q and k differs: H and G")
     refused("attention(q[S, N, H], k[T, N, H], v[S, N, H])", "the length of k and v differs: T and S")
     refused("attention(q[A, S, N, H], k[B, T, N, H], v[B, T, N, H])", "the batch of q and k differs: A and B")
-    refused("attention(q[S, 12, H], k[T, 5, H], v[T, 5, H])", "12 query heads do not share 5 key heads evenly")
+    refused("attention(q[S, 12, H], k[T, 5, H], v[T, 5, H])", "12 query heads cannot share 5 key heads evenly")
     refused("attention(q[S, H], k[S, H], v[S, H])", "it takes q[B, S, N, H]")
     refused("attention(q[S, N, H], k[S, N, H], v[S, N, H], causal, full)", "attention is causal or full, not both")
     refused("attention(q[S, N, H], k[S, N, H])", "attention takes 3 operands, not 2")

@@ -222,8 +222,11 @@ def test_attention_intensity_of_the_book(S: int, T: int, G: int) -> None:
 
 def test_heads_are_shared_evenly() -> None:
     q, k = Tensor("q", (1, 4, 6, 8), "bf16"), Tensor("k", (1, 4, 4, 8), "bf16")
-    with pytest.raises(SizeError, match="6 query heads do not share 4 key heads evenly"):
+    order = r"; N is a multiple of K in q\[B, S, N, H\]"
+    with pytest.raises(SizeError, match="6 query heads cannot share 4 key heads evenly" + order):
         attend(q, k, k)
+    with pytest.raises(SizeError, match="1 query head cannot share 4 key heads evenly" + order):
+        attend(Tensor("q", (1, 4, 1, 8), "bf16"), k, k)
 
 
 def test_attention_with_more_heads_than_keys_says_in_which_order_dimensions_are_read() -> None:

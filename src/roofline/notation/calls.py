@@ -42,7 +42,7 @@ from typing import Any
 
 from roofline import dtypes
 from roofline.frozen import Frozen
-from roofline.notation.functions import FUNCTIONS, misspelt_flag, usual_over
+from roofline.notation.functions import ATTENTION_LAYOUT, FUNCTIONS, misspelt_flag, usual_over
 from roofline.notation.result import broadcast, finish, match
 from roofline.notation.scope import Scope, Wanted, is_unnamed, rename
 from roofline.notation.structure import CallNode, Dim, Shape, TensorDim, TensorNode
@@ -175,9 +175,6 @@ def reduction(scope: Scope, call: CallNode, shapes: Sequence[Shape], wanted: Wan
     return finish(scope, call, [x], given, wanted, dtype=RESULT_DTYPES.get(call.function), over=over, unreduced=shards)
 
 
-_ATTENTION_LAYOUT = "q[B, S, N, H], k[B, T, K, H], v[B, T, K, H], or all three without B"
-
-
 def attention(scope: Scope, call: CallNode, shapes: Sequence[Shape], wanted: Wanted) -> Shape:
     """softmax(q·kᵀ)·v for each head: q[B,S,N,H], k[B,T,K,H], v[B,T,K,V] → [B,S,N,V].
 
@@ -186,7 +183,7 @@ def attention(scope: Scope, call: CallNode, shapes: Sequence[Shape], wanted: Wan
     for shape in shapes:
         if len(shape.axes) != len(shapes[0].axes) or len(shape.axes) not in (3, 4):
             ranks = ", ".join(scope.show_axes(shape.axes) for shape in shapes)
-            raise scope.fail(f"attention of {ranks}", call.span, f"it takes {_ATTENTION_LAYOUT}")
+            raise scope.fail(f"attention of {ranks}", call.span, f"it takes {ATTENTION_LAYOUT}")
     if {"causal", "full"} <= call.options.keys():
         raise scope.fail("attention is causal or full, not both", call.place("causal", "full"))
     if not isinstance(call.options.get("window", 1), int):
@@ -203,14 +200,16 @@ def attention(scope: Scope, call: CallNode, shapes: Sequence[Shape], wanted: Wan
             who = "qkv"[first] + " and " + "qkv"[second]
             shown = f"{scope.show_label(one)} and {scope.show_label(other)}"
             place = scope.place(shapes[second], shapes[second].labels[position], call.span)
-            raise scope.fail(f"the {what} of {who} differs: {shown}", place, f"attention takes {_ATTENTION_LAYOUT}")
+            raise scope.fail(f"the {what} of {who} differs: {shown}", place, f"attention takes {ATTENTION_LAYOUT}")
         renamed = {old: label for old in (one, other) if old != label}
         operands = [rename(shape, renamed) for shape in operands]
     q, k, v = operands
     heads, shared = scope.sizes.get(q.labels[-2]), scope.sizes.get(k.labels[-2])
     if heads and shared and heads % shared:
-        hint = f"N is a multiple of K in {_ATTENTION_LAYOUT}"
-        raise scope.fail(f"{heads} query heads do not share {shared} key heads evenly", call.span, hint)
+        hint = f"N is a multiple of K in {ATTENTION_LAYOUT}"
+        raise scope.fail(
+            f"{heads} query head{'' if heads == 1 else 's'} cannot share {shared} key heads evenly", call.span, hint
+        )
     return finish(scope, call, operands, (*q.axes[:-1], v.axes[-1]), wanted)
 
 

@@ -34,6 +34,9 @@ class Function(NamedTuple):
     aliases: tuple[str, ...] = ()
 
 
+#: The order of dimensions that attention takes its operands in.
+ATTENTION_LAYOUT = "q[B, S, N, H], k[B, T, K, H], v[B, T, K, H], or all three without B"
+
 UNARY = (
     "relu", "relu2", "leaky_relu", "relu6", "gelu", "gelu_tanh", "silu", "sigmoid", "tanh", "exp", "log", "sqrt",
     "rsqrt", "square", "abs", "neg", "sin", "cos", "erf", "softplus", "mish", "hardswish", "elu", "reciprocal", "sign",

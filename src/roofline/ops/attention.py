@@ -18,6 +18,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from roofline.errors import SizeError
+from roofline.notation.functions import ATTENTION_LAYOUT
 from roofline.notation.structure import Shape, Step
 from roofline.ops.basic import arithmetic
 from roofline.ops.masks import CAUSAL, FULL, any_window_pairs, sliding_window
@@ -156,12 +157,13 @@ def attend(
     """
     B, S, N, H = q.dims if len(q.dims) == 4 else (1, *q.dims)
     T, K, V = k.dims[-3], k.dims[-2], v.dims[-1]
+    heads = f"{show_size(N)} query head{'' if isinstance(N, int) and N == 1 else 's'}"
     if isinstance(N, int) and is_symbol(K):
-        hint = (
-            f"give {show_size(K)} a number; dimensions are in the order [B, S, N, H]: batch, sequence, heads, head size"
-        )
-        raise SizeError(f"whether {N} query heads share {show_size(K)} key heads is not known", hint=hint)
-    require_multiple(N, K, f"{show_size(N)} query heads do not share {show_size(K)} key heads evenly")
+        hint = f"give {show_size(K)} a number; attention takes {ATTENTION_LAYOUT}"
+        raise SizeError(f"whether {heads} can share {show_size(K)} key heads is not known", hint=hint)
+    require_multiple(
+        N, K, f"{heads} cannot share {show_size(K)} key heads evenly", f"N is a multiple of K in {ATTENTION_LAYOUT}"
+    )
     mask = FULL if not causal else CAUSAL if window is None else sliding_window(window)
     pairs, keys, queries = mask.pairs(S, T), mask.keys(S, T), mask.queries(S, T)
     if unfused:
