@@ -195,12 +195,14 @@ attention(q[B,S,N,H], k[B,T,K,H], v[B,T,K,H]; GQA where K < N; bottom-right caus
   ^
 """,
     """
-3 output channels do not fall into 2 groups
+3 output channels do not fall into 2 groups; \
+the form is conv(x[B, spatial…, C], w[kernel…, C/groups, O]) with 1 to 3 spatial dimensions
   conv(bf16[1, 8, 8, 4], bf16[3, 3, 2, 3], groups=2)
                                            ^
 """,
     """
-3 channels do not fall into 2 groups
+3 channels do not fall into 2 groups; \
+the form is conv(x[B, spatial…, C], w[kernel…, C/groups, O]) with 1 to 3 spatial dimensions
   conv(bf16[1, 8, 8, 3], bf16[3, 3, 2, 4], groups=2)
                                            ^
 """,

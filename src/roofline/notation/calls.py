@@ -494,7 +494,8 @@ def _pair_channels(scope: Scope, call: CallNode, shapes: list[Shape], options: d
 def _check_groups(scope: Scope, call: CallNode, label: str, groups: Any, what: str = "channels") -> None:
     size = scope.sizes.get(label)
     if isinstance(groups, int) and size is not None and size % groups:
-        raise scope.fail(f"{size} {what} do not fall into {groups} groups", call.place("groups", "depthwise"))
+        message = f"{size} {what} do not fall into {groups} groups"
+        raise scope.fail(message, call.place("groups", "depthwise"), f"the form is {_WINDOW_LAYOUTS[call.function]}")
 
 
 def _pair_labels(
