@@ -41,6 +41,7 @@ html_theme = "furo"
 html_title = "roofline"
 html_static_path = ["_static"]
 html_css_files = ["pages.css"]
+html_js_files = ["frames.js"]
 html_extra_path = ["_build/made"]
 html_copy_source = False
 html_show_sphinx = False

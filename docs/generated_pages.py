@@ -35,6 +35,10 @@ JSON_PAGES: dict[str, tuple[str, tuple[str, ...]]] = {
 }
 
 #: A picture of a page, and a command that writes a file of the same name.
+_PLACE = re.compile(
+    r"(?P<page>https?://[^\s,()]*[\w/])|[/@:_]"
+    r"|(?<![\w./-])(?P<repo>[\w.-]+/[\w.-]+)(?:@(?P<commit>[0-9a-f]{7,40}))?:(?P<file>[\w./+-]*\w)"
+)
 _PICTURE = re.compile(r"^!\[(?P<says>[^\]]+)\]\(images/(?P<name>[\w-]+\.svg)\)", re.MULTILINE)
 _COMMAND = r"^\$ (roofline [^\n]*{name}[^\n]*)$"
 
@@ -338,8 +342,16 @@ def _source_rows(machine: Machine) -> Iterator[str]:
                 said = f"{shown} {format_quantity(other.figure.value, figure_unit(path))}{_not_used(other)}"
                 sources.setdefault(other.figure.source, ([], []))[1].append(said)
     for source, (taken, besides) in sources.items():
-        place = re.sub("[/@:]", r"\g<0><wbr>", _cell(source)).replace("_", r"\_<wbr>")
+        place = _PLACE.sub(_linked, _cell(source))
         yield f"| {place} | {_cell(', '.join(taken))} | {_cell(', '.join(besides))} |"
+
+
+def _linked(found: re.Match[str]) -> str:
+    """A part of a source as a narrow column may break it; the address of a page, or of a file on GitHub, as a link."""
+    shown = re.sub("[/@:]", r"\g<0><wbr>", found[0]).replace("_", r"\_<wbr>")
+    repo, commit, file = found["repo"], found["commit"] or "HEAD", found["file"]
+    address = f"https://github.com/{repo}/blob/{commit}/{file}" if repo else found["page"]
+    return f"[{shown}]({address})" if address else shown
 
 
 def _not_used(other: Alternate) -> str:

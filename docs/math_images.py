@@ -6,6 +6,7 @@ r"""Formulas of the pages as pictures: LaTeX drawn by matplotlib as the site is 
 
 from __future__ import annotations
 
+import hashlib
 import html
 import io
 import re
@@ -28,6 +29,8 @@ def drawn(latex: str) -> str:
         image = picture.getvalue()
         image = image[image.index("<svg") :].replace("#010203", "currentColor")
         image = re.sub(r"<metadata>.*?</metadata>", "", image, flags=re.DOTALL)
+        own = hashlib.sha256(line.encode()).hexdigest()[:8]  # a page has several formulas, and one name for each letter
+        image = re.sub(r'\b(id="|href="#)', rf"\g<1>{own}-", image)
         said = html.escape(line, quote=True)
         pictures.append(image.replace("<svg", f'<svg role="img" aria-label="{said}" style="max-width: 100%"', 1))
     return "\n".join(f'<div class="formula">{each}</div>' for each in pictures)

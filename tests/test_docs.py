@@ -320,6 +320,14 @@ def test_an_example_in_python_ends_with_its_last_line() -> None:
     assert (tree[0].astext(), tree[0].rawsource) == (">>> 1\n1", ">>> 1\n1")
 
 
+def test_addresses_of_sources_are_links(generated: ModuleType) -> None:
+    page = generated.source_pages()["sources/nvidia-hopper"]
+    assert "](https://glennklockwood.com/garden/processors/h100)" in page
+    assert "](https://github.com/pytorch/pytorch/blob/00604d0/torch/_inductor/analysis/device_info.py)" in page
+    assert "](https://github.com/openxla/xla/blob/HEAD/xla/backends/gpu/target_config/specs/h200.txtpb)" in page
+    assert "| CUDA guide bank width (32 banks x 32 bit/<wbr>clk) quoted in public repo text |" in page
+
+
 def test_names_with_underscores_are_no_emphasis(generated: ModuleType) -> None:
     pytest.importorskip("docutils")
     assert generated._key("_c10d_functional.all") == r"<code>\_<wbr>c10d\_<wbr>functional.<wbr>all</code>"
@@ -327,7 +335,7 @@ def test_names_with_underscores_are_no_emphasis(generated: ModuleType) -> None:
         assert "..\n" not in page, name
         assert ".:" not in page, name
     rows = "".join(generated.source_pages().values())
-    assert not re.search(r"(?<!\\)_", rows.replace("](", "").partition("## ")[2].partition("## ")[0])
+    assert not re.search(r"(?<!\\)_", re.sub(r"\]\([^)]*\)", "]", rows).partition("## ")[2].partition("## ")[0])
 
 
 def test_pictures_of_the_dark_pages_are_those_of_the_dark_theme() -> None:
@@ -466,4 +474,7 @@ def test_a_formula_is_drawn_in_the_colour_of_the_text_and_says_itself_in_words()
     image = drawn(latex)
     assert image.count('<svg role="img" aria-label="T_') == 5
     assert "currentColor" in image
+    names = re.findall(r'\bid="([^"]+)"', image)
+    assert len(set(names)) == len(names)
+    assert set(re.findall(r'href="#([^"]+)"', image)) <= set(names)
     assert "http" not in re.sub(r'xmlns(?::\w+)?="[^"]+"|xmlns', "", image).replace("www.w3.org", "")

@@ -186,6 +186,10 @@ def test_the_page_shows_the_answer_and_says_nothing_to_the_console(tab: Tab, of_
     assert "moved: batch 64 → 200, W_hbm 4.8 TB/s → 8 TB/s" in shown
     assert "weights are most of it below batch = 52" in shown
     assert "self_attn" in shown
+    names = tab.page.evaluate("[...document.querySelectorAll('[id]')].map((each) => each.id)")
+    assert len(set(names)) == len(names)
+    ticks = [each.text_content() for each in tab.page.locator("section.chart").first.locator("g.tick text").all()]
+    assert not [tick for tick in ticks if tick and "FLOP" in tick], "the unit of a rate stands at its axis"
     hop = tab.page.get_by_label("L_nvlink, exactly")
     assert hop.input_value() == "600", "a latency is moved in nanoseconds"
     hop.fill("1200")

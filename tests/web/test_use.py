@@ -253,6 +253,18 @@ def test_an_answer_is_interactive_in_a_frame_that_reaches_nothing(tab: Tab) -> N
     assert frame.locator("#lower").inner_text() == format_quantity(fresh.lower, "s")
 
 
+def test_a_report_in_a_page_has_the_colours_of_the_page(tab: Tab) -> None:
+    shown = bound(LINE, on="v5e", B=64, D=8192, F=8192).interactive()._repr_html_()
+    script = (Path(__file__).parents[2] / "docs" / "_static" / "frames.js").read_text(encoding="utf-8")
+    tab.page.set_content(f"<body data-theme='dark'><script>{script}</script><article>{shown}</article>")
+    page = tab.page.frame_locator("iframe").locator("body")
+    page.get_by_label("B, exactly").wait_for()
+    for theme, colour in (("dark", "rgb(20, 22, 26)"), ("light", "rgb(244, 246, 248)"), ("auto", "rgb(244, 246, 248)")):
+        tab.page.evaluate("(theme) => { document.body.dataset.theme = theme; }", theme)
+        tab.page.wait_for_timeout(50)
+        assert page.evaluate("(body) => getComputedStyle(body).backgroundColor") == colour, theme
+
+
 @pytest.mark.skipif(not LONG, reason="the long tests look for what is wide")
 def test_long_names_and_many_operations_stay_in_the_window(browser: Any, tmp_path: Path) -> None:
     line = "; ".join(f"h{i} = bf16[B{'x' * 60}{i % 5}, D] * bf16[D, F]" for i in range(1000))

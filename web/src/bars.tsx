@@ -1,5 +1,5 @@
 // Rows of bars: parts one after the other or beside each other, against what there is at most; a key, a table, files.
-import { useRef, useState } from "preact/hooks";
+import { useId, useRef, useState } from "preact/hooks";
 import { colorOf, nameOf, STYLES } from "./marks";
 import { quantity } from "./quantity";
 import { pinned, type ChartSpec, type Mark } from "./state";
@@ -11,7 +11,7 @@ const [NAME, BAR, GAP, FIGURE, EDGE] = [20, 16, 10, 92, 4];
 const cut = (text: string, room: number): string => (text.length * 6.6 <= room ? text : `${text.slice(0, Math.max(1, Math.floor(room / 6.6) - 1))}…`);
 
 export function Bars({ spec }: { spec: ChartSpec }) {
-  const svg = useRef<SVGSVGElement>(null);
+  const svg = useRef<SVGSVGElement>(null), id = useId();
   const [table, setTable] = useState(false), [hidden, setHidden] = useState<string[]>([]), [told, setTold] = useState("");
   const bars = spec.marks.filter((mark) => mark.mark === "bar"), parts = [...new Set(bars.map((bar) => bar.part ?? ""))];
   const rows = [...new Set(bars.map((bar) => bar.row!))], rowName = (row: number) => spec.y.names?.[row] ?? nameOf(bars.find((bar) => bar.row === row)!);
@@ -29,7 +29,7 @@ export function Bars({ spec }: { spec: ChartSpec }) {
       {spec.subtitle && <p class="quiet">{spec.subtitle}</p>}
       {table ? <Table spec={spec} rows={rows} parts={parts} bars={bars} rowName={rowName} /> : (
         <svg ref={svg} role="img" viewBox={`0 0 ${WIDTH} ${HEIGHT}`} aria-label={`${spec.title}; a table is behind the button above`} onPointerLeave={() => setTold("")}>
-          <defs>{parts.map((part, i) => <pattern id={`stripe${i}`} width="6" height="6" patternUnits="userSpaceOnUse" patternTransform={`rotate(${[45, 0, 90, 135][i % 4]})`}>
+          <defs>{parts.map((part, i) => <pattern id={`stripe${i}${id}`} width="6" height="6" patternUnits="userSpaceOnUse" patternTransform={`rotate(${[45, 0, 90, 135][i % 4]})`}>
             {i % 6 > 0 && <line x1="0" y1="0" x2="0" y2="6" class="stripe" />}</pattern>)}</defs>
           {rows.map((row, k) => {
             const top = k * high, own = shown.filter((bar) => bar.row === row), end = Math.max(0, ...own.map((bar) => (beside ? size(bar) : bar.x1!)));
@@ -43,7 +43,7 @@ export function Bars({ spec }: { spec: ChartSpec }) {
                 at += long;
                 const y = top + NAME + (beside ? parts.indexOf(bar.part ?? "") * (BAR - 4) : 0), tall = beside ? BAR - 6 : BAR;
                 const box = { x: x(from), y, width: Math.max(long > 0 ? 1 : 0, x(from + long) - x(from)), height: tall };
-                return <g class="part" onPointerMove={() => say(bar)}><rect {...box} style={{ fill: colorOf(bar) }} /><rect {...box} style={{ fill: `url(#stripe${parts.indexOf(bar.part ?? "")})` }} />
+                return <g class="part" onPointerMove={() => say(bar)}><rect {...box} style={{ fill: colorOf(bar) }} /><rect {...box} style={{ fill: `url(#stripe${parts.indexOf(bar.part ?? "")}${id})` }} />
                   {beside && <text class="small" x={x(from + long) + 5} y={y + tall}>{quantity(long, spec.x.unit)}</text>}<title>{`${bar.part} ${quantity(long, spec.x.unit)}`}</title></g>;
               })}
               {!beside && <text class={over ? "end over" : "end"} x={x(at) + 6} y={top + NAME + 13}>{quantity(at, spec.x.unit)}{excess}</text>}
@@ -54,7 +54,7 @@ export function Bars({ spec }: { spec: ChartSpec }) {
         </svg>)}
       <p class="read" aria-live="polite">{told || "move over a bar to read it"}</p>
       {parts.length > 1 && <Key label="key" names={parts} hidden={hidden} hide={setHidden} sign={(part, i) => <><rect width="26" height="10" style={{ fill: STYLES[(bars.find((bar) => bar.part === part)?.series ?? i) % 6][0] }} />
-        <rect width="26" height="10" style={{ fill: `url(#stripe${i})` }} /></>} />}
+        <rect width="26" height="10" style={{ fill: `url(#stripe${i}${id})` }} /></>} />}
       {spec.notes.length > 0 && <details class="drawer quiet"><summary>about this chart</summary><ul>{spec.notes.map((note) => <li>{note}</li>)}</ul></details>}
     </section>);
 }

@@ -1,10 +1,10 @@
 // A chart of lines, points and regions: zoomed, read off, pinned, toggled, exported.
 import { scaleLinear, scaleLog } from "d3-scale";
-import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { useEffect, useId, useMemo, useRef, useState } from "preact/hooks";
 import type { JSX } from "preact";
 import { Bars } from "./bars";
 import { aboutMark } from "./facts";
-import { BOTTOM, Cells, Curve, diamond, drawn, HEIGHT, isOf, LEFT, nameOf, shape, spots, STYLES, textOf, TOP, type Spot, written } from "./marks";
+import { BOTTOM, Cells, colorOf, Curve, diamond, drawn, HEIGHT, isOf, LEFT, nameOf, shape, spots, textOf, TOP, type Spot, written } from "./marks";
 import { percent, quantity } from "./quantity";
 import { pinned, type Axis, type ChartSpec, type Mark } from "./state";
 import { Exports, Figures, Key, width } from "./tools";
@@ -29,9 +29,9 @@ function limits(axis: Axis, log: boolean, values: number[]): Domain {
   return [low, high];
 }
 
-/** What stands at a tick: steps of ten are no round numbers of minutes; of a rate the second stands at the axis alone. */
+/** What stands at a tick: steps of ten are no round numbers of minutes; the unit of a rate stands at the axis alone. */
 const tickText = (value: number, axis: Axis): string =>
-  axis.unit === "s" && value >= 1 ? `${value.toLocaleString("en")} s` : axis.unit.includes("/") ? written(value, axis).replace(axis.unit === "FLOP/B" ? " FLOP/B" : "/s", "") : written(value, axis);
+  axis.unit === "s" && value >= 1 ? `${value.toLocaleString("en")} s` : axis.unit.includes("/") ? written(value, axis).replace(axis.unit, "").trim() : written(value, axis);
 
 /** What an axis shows; its unit where ticks do not have all of it. */
 const titleOf = (axis: Axis): string => (axis.unit.includes("/") && !axis.label.includes(axis.unit) ? `${axis.label}, ${axis.unit}` : axis.label);
@@ -51,7 +51,7 @@ export function Chart({ spec, following, extra, head }: {
 
 function Plane({ spec, following, extra = [], head }: { spec: ChartSpec; following?: Following; extra?: Mark[]; head?: JSX.Element }) {
   const WIDTH = width.value, RIGHT = WIDTH < 560 ? 14 : beside(spec);
-  const svg = useRef<SVGSVGElement>(null);
+  const svg = useRef<SVGSVGElement>(null), id = useId();
   const [logs, setLogs] = useState({ x: spec.x.scale === "log", y: spec.y.scale === "log" });
   const [zoom, setZoom] = useState<{ x: Domain; y: Domain } | null>(null);
   const [hidden, setHidden] = useState<string[]>([]);
@@ -69,7 +69,7 @@ function Plane({ spec, following, extra = [], head }: { spec: ChartSpec; followi
   const domain = zoom ?? whole;
   const x = scaled(logs.x, domain.x, [LEFT, WIDTH - RIGHT]), y = scaled(logs.y, domain.y, [HEIGHT - BOTTOM, TOP]);
   const seen = [marks, domain.x[0], domain.x[1], domain.y[0], domain.y[1], logs, WIDTH];
-  const sketch = useMemo(() => drawn(marks, x, y, WIDTH - RIGHT, WIDTH), seen);
+  const sketch = useMemo(() => drawn(marks, x, y, WIDTH - RIGHT, WIDTH, id), seen);
   const cells = useMemo(() => new Cells(all, x, y), seen);
   const roofs = useMemo(() => marks.filter((mark) => mark.role === "slope" || mark.role === "ceiling"), [marks]);
   const names = useMemo(() => [...new Set(spec.marks.filter((m) => m.mark === "line" || (m.mark === "point" && spec.kind !== "latency")).map(nameOf))], [spec]);
@@ -158,8 +158,8 @@ function Plane({ spec, following, extra = [], head }: { spec: ChartSpec; followi
           onPointerMove={move} onPointerLeave={() => { setHover(null); setCross(null); setActive(false); }} onKeyDown={key}
           onPointerDown={(event) => { const [px, py] = pointer(event); drag.current = { px, py, from: domain, far: false }; setActive(true); }}
           onPointerUp={up} onDblClick={() => setZoom(null)}>
-          {marks.some((mark) => mark.color === "full") && <pattern id="full" width="8" height="8" patternUnits="userSpaceOnUse" patternTransform="rotate(45)"><line x1="0" y1="0" x2="0" y2="8" class="hatch" /></pattern>}
-          <clipPath id="inside"><rect x={LEFT} y={TOP} width={Math.max(0, WIDTH - RIGHT - LEFT)} height={HEIGHT - TOP - BOTTOM} /></clipPath>
+          {marks.some((mark) => mark.color === "full") && <pattern id={`full${id}`} width="8" height="8" patternUnits="userSpaceOnUse" patternTransform="rotate(45)"><line x1="0" y1="0" x2="0" y2="8" class="hatch" /></pattern>}
+          <clipPath id={`inside${id}`}><rect x={LEFT} y={TOP} width={Math.max(0, WIDTH - RIGHT - LEFT)} height={HEIGHT - TOP - BOTTOM} /></clipPath>
           {ticks(x, logs.x, WIDTH < 560 ? 5 : 10).filter((t, i, all) => !i || x(t) - x(all[i - 1]) > Math.max(44, 7.2 * tickText(t, spec.x).length)).map((t) => <g class="tick"><line x1={x(t)} x2={x(t)} y1={TOP} y2={HEIGHT - BOTTOM} />
             <text x={Math.min(x(t), WIDTH - 3.7 * tickText(t, spec.x).length)} y={HEIGHT - BOTTOM + 16} text-anchor="middle">{tickText(t, spec.x)}</text></g>)}
           {ticks(y, logs.y, 8).map((t) => <g class="tick"><line x1={LEFT} x2={WIDTH - RIGHT} y1={y(t)} y2={y(t)} />
@@ -181,7 +181,7 @@ function Plane({ spec, following, extra = [], head }: { spec: ChartSpec; followi
         : <p class="read" aria-live="polite">{told ? describe(told, spec) : roofAt(roofs, cross, spec)}</p>}
       {names.length > 1 && names.length <= 24 && <Key names={names} hidden={hidden} hide={setHidden} sign={(name) => {
         const mark = spec.marks.find((each) => nameOf(each) === name)!;
-        return mark.mark === "line" ? <Curve mark={mark} d="M0,5H26" /> : <path d={shape(mark.shape ?? 0, 13, 5, 4.5)} style={{ fill: STYLES[(mark.series ?? 0) % 6][0] }} />;
+        return mark.mark === "line" ? <Curve mark={mark} d="M0,5H26" /> : <path d={shape(mark.shape ?? 0, 13, 5, 4.5)} style={{ fill: colorOf(mark) }} />;
       }} />}
       <details class="drawer quiet"><summary>about this chart</summary>
         <p>Click a point to pin it; click the chart, then turn the wheel to zoom; drag to move it; double-click to reset. With the keyboard: left and right move, up and down go from point to point, + and − zoom, Escape resets.</p>

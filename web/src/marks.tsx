@@ -10,6 +10,9 @@ export const STYLES = [
 ];
 export const colorOf = (mark: Mark): string => STYLES[(mark.series ?? 0) % 6][0];
 
+/** The dash of a line: of the seventh of a chart another than that of the first, whose colour it has. */
+export const dashOf = (mark: Mark): string => { const at = mark.dash ?? mark.series ?? 0; return STYLES[(at + Math.floor(at / 6)) % 6][1]; };
+
 /** Points from which on those that look alike are one path, and none has a name beside it. */
 const MANY = 60;
 
@@ -81,25 +84,25 @@ const radius = (mark: Mark): number => 5 * (mark.size ?? 1);
 /** A text and where its first letter may stand, the best place first. One of an ``end`` stands behind its line; a ``spare`` one only where it covers none. */
 interface Label { places: [number, number][]; text: string; color: string; end?: boolean; spare?: boolean }
 
-/** Everything of a chart that does not move with the pointer. */
-export function drawn(marks: Mark[], x: Place, y: Place, right: number, WIDTH: number): JSX.Element {
+/** Everything of a chart that does not move with the pointer; the names of its clip and its hatching end with `id`. */
+export function drawn(marks: Mark[], x: Place, y: Place, right: number, WIDTH: number, id: string): JSX.Element {
   const labels: Label[] = [], points = marks.filter((mark) => mark.mark === "point");
   const many = points.length > MANY;
-  const shapes = marks.filter((mark) => !many || mark.mark !== "point").map((mark) => one(mark, x, y, right, WIDTH, labels));
-  return <><g clip-path="url(#inside)">{many && joined(points, x, y)}{shapes}</g>{placed(labels, obstacles(marks, x, y, right), right, WIDTH).map((each) =>
+  const shapes = marks.filter((mark) => !many || mark.mark !== "point").map((mark) => one(mark, x, y, right, WIDTH, labels, id));
+  return <><g clip-path={`url(#inside${id})`}>{many && joined(points, x, y)}{shapes}</g>{placed(labels, obstacles(marks, x, y, right), right, WIDTH).map((each) =>
     <text class={each.end ? "end" : "beside"} x={each.x} y={each.y} style={each.color ? { fill: each.color } : undefined}>{each.text}</text>)}</>;
 }
 
 /** A line, in a chart and in its key. */
 export const Curve = ({ mark, d }: { mark: Mark; d: string }) =>
-  <path class={`curve ${mark.role ?? ""}`} d={d} style={{ stroke: colorOf(mark) }} stroke-dasharray={STYLES[(mark.dash ?? mark.series ?? 0) % 6][1]} />;
+  <path class={`curve ${mark.role ?? ""}`} d={d} style={{ stroke: colorOf(mark) }} stroke-dasharray={dashOf(mark)} />;
 
-function one(mark: Mark, x: Place, y: Place, right: number, WIDTH: number, labels: Label[]): JSX.Element | null {
+function one(mark: Mark, x: Place, y: Place, right: number, WIDTH: number, labels: Label[], id: string): JSX.Element | null {
   const color = colorOf(mark);
   if (mark.mark === "region") {
     const from = x(mark.x0!), wide = Math.max(0, x(mark.x1!) - from), full = mark.color === "full";
     if (full && wide > 6.8 * mark.label!.length) labels.push({ places: [HEIGHT - BOTTOM - 8, TOP + 14, (HEIGHT + TOP - BOTTOM) / 2].map((at) => [from + 6, at]), text: mark.label!, color: "var(--alert)" });
-    return <g><rect class={`zone ${mark.color}`} x={from} width={wide} y={TOP} height={HEIGHT - TOP - BOTTOM} style={full ? { fill: "url(#full)" } : undefined}><title>{mark.label}</title></rect>
+    return <g><rect class={`zone ${mark.color}`} x={from} width={wide} y={TOP} height={HEIGHT - TOP - BOTTOM} style={full ? { fill: `url(#full${id})` } : undefined}><title>{mark.label}</title></rect>
       {full && <line class="edge" x1={from} x2={from} y1={TOP} y2={HEIGHT - BOTTOM} />}</g>;
   }
   if (mark.mark === "line") {

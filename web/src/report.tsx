@@ -27,4 +27,6 @@ functions.value = window.ROOFLINE;
 read();
 listeners.push(write);
 addEventListener("hashchange", read);
+// A page that holds the report in a frame says in which colours it is read: "light", "dark", or both words for the system's.
+addEventListener("message", ({ data }) => { if (/^(light|dark|light dark)$/.test(data?.colors)) document.documentElement.style.colorScheme = data.colors; });
 render(<AnswerView />, document.getElementById("live")!);
