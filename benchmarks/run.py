@@ -259,7 +259,7 @@ import json, resource, sys, time
 start = time.process_time()
 from roofline.plans.answer import plan
 found = plan("llama-3-70b", on=["h100", "h200", "b200"], count=range(1, 129), rate="12/s", prompt=2048, output=256,
-             ttft="500ms", tpot="30ms", prices={"h100": 2.5, "h200": 3.1, "b200": 4.9})
+             ttft="500ms", tpot="30ms", price={"h100": 2.5, "h200": 3.1, "b200": 4.9})
 seconds = time.process_time() - start
 assert found.meets and sum(found.reasons.values()) > 10**6
 peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)

@@ -7,6 +7,7 @@ nothing that stands above it: what it offers from there stands in :data:`CAPABIL
 from __future__ import annotations
 
 import math
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import wraps
@@ -48,7 +49,6 @@ CAPABILITIES = {
     "estimated": "roofline.estimates:estimated",
     "measured_kernels": "roofline.measurement:measured_kernels",
     "measured_device": "roofline.measurement.devices:measured_device",
-    "listed_prices": "roofline.plans.question:price_table",
     "model_names": "roofline.models.config:names",
     "search_training": "roofline.plans.training:search_training",
 }
@@ -420,7 +420,7 @@ def on_several(ask: Function) -> Function:
             on = [each.strip() for each in on.split(",")]
         machines = on if isinstance(on, list | tuple) and on else [on]
         chosen = format_choices(options, formats)
-        is_one_price = not isinstance(options.get("price"), list | tuple | Mapping)
+        is_one_price = not isinstance(prices_in(options.get("price")), list | tuple | Mapping)
         if machines == [on] and len(chosen) == 1 and is_one_price:
             return ask(*given, **options)
         return each_beside(machines, chosen, options, lambda one: ask(*given, **one))
@@ -436,7 +436,11 @@ def each_beside(
 ) -> Any:
     """Each machine's answer with each choice of formats, side by side; ``ask`` takes the options of one."""
     prices = zip(machines, price_of_each(options.get("price"), machines), strict=True)
-    asked_of = [{**options, "on": each, **price, **formats} for each, price in prices for formats in chosen]
+    asked_of = [
+        {**options, "on": each, **({} if price is None else {"price": price}), **formats}
+        for each, price in prices
+        for formats in chosen
+    ]
     return side_by_side([ask(one) for one in asked_of], names_of(machines, chosen))
 
 
@@ -463,23 +467,50 @@ def names_of(machines: Sequence[Any], chosen: Sequence[Mapping[str, str]]) -> li
     return [f"{on} {formats}".strip() for on in machines for formats in said]
 
 
-def price_of_each(price: Any, machines: Sequence[Any]) -> list[dict[str, Any]]:
+def price_of_each(price: Any, machines: Sequence[Any]) -> list[Any]:
     """The price of each machine: one of a list in their order, or one by their names; one price is that of all.
 
+    ``table`` among prices by name is that of machines that are not named, as the catalog lists it.
+
     >>> price_of_each([2, 3], ["h100:8", "h200"]), price_of_each({"h100": 2, "h200": 3}, ["h200", "h100:8"])
-    ([{'price': 2}, {'price': 3}], [{'price': 3}, {'price': 2}])
+    ([2, 3], [3, 2])
+    >>> price_of_each("2, 3", ["h100", "h200"]), price_of_each("table, l4=0.8", ["h100", "l4"])
+    (['2', '3'], ['table', '0.8'])
     """
+    price = prices_in(price)
     if isinstance(price, list | tuple) and len(price) == len(machines):
-        return [{"price": each} for each in price]
+        return list(price)
     if isinstance(price, Mapping):
-        keys = [next((key for key in (str(on), str(on).partition(":")[0]) if key in price), None) for on in machines]
+        names = [(str(on), str(on).partition(":")[0], "table") for on in machines]
+        keys = [next((key for key in each if key in price), None) for each in names]
         if None not in keys:
-            return [{"price": price[key]} for key in keys]
+            return [price[key] for key in keys]
     if isinstance(price, list | tuple | Mapping):
         asked = ", ".join(map(str, machines))
-        hint = f"one for all, one for each in their order, or by name: {spelled('price', f'{machines[0]}=2.5')}"
+        by_name = f"by name: {spelled('price', f'{machines[0]}=2.5')}"
+        hint = f"one for all, one for each in their order, or {by_name}; table takes those that are listed"
         raise InputError(f"not one price for each of {asked}: {len(price)} given", hint=hint)
-    return [{} for _ in machines]
+    return [price] * len(machines)
+
+
+def prices_in(text: Any) -> Any:
+    """Several prices in a text: by name, as in ``h200=3.5,b200=6``, or in order; anything else as it is.
+
+    >>> prices_in("h200=3.5, b200=$6"), prices_in("3.5,6"), prices_in("$2.50/h"), prices_in("table,l4=0.8")
+    ({'h200': '3.5', 'b200': '$6'}, ['3.5', '6'], '$2.50/h', {'table': 'table', 'l4': '0.8'})
+    """
+    if isinstance(text, list | tuple) and any("=" in str(each) for each in text):
+        text = ",".join(map(str, text))
+    if not isinstance(text, str) or not re.search("[=,]", text) or re.fullmatch(r"\d{1,3}(,\d{3})+", text):
+        return text
+    named = [tuple(map(str.strip, part.rpartition("="))) for part in text.split(",")]
+    if not any(name or price == "table" for name, _, price in named):
+        return [price for _, _, price in named]
+    wrong = next((price for name, _, price in named if not name and price != "table"), None)
+    if wrong is not None:
+        hint = f"for instance {spelled('price', 'h100=2.5,h200=3.1')}, or table, or table,h100=2.5"
+        raise InputError(f"{spelled('price')} {wrong!r} is not CHIP=DOLLARS", hint=hint)
+    return {name or price: price for name, _, price in named}
 
 
 def side_by_side(answers: Sequence[Any], machines: Sequence[Any]) -> Any:

@@ -281,8 +281,8 @@ def on_command_line() -> Iterator[None]:
 def spelled(name: str, value: Any = None) -> str:
     """An option as the caller writes it: a keyword in Python, ``--name`` on the command line.
 
-    >>> spelled("batch_tokens", 4096), spelled("prices", "h100=3"), spelled("eager")
-    ('batch_tokens=4096', "prices='h100=3'", 'eager=')
+    >>> spelled("batch_tokens", 4096), spelled("price", "h100=3"), spelled("eager")
+    ('batch_tokens=4096', "price='h100=3'", 'eager=')
     >>> with on_command_line():
     ...     spelled("batch_tokens", 4096), spelled("estimate", True), spelled("eager")
     ('--batch-tokens 4096', '--estimate', '--eager')
@@ -429,8 +429,7 @@ MEANINGS = {
     "tpot": "Longest mean time between tokens of a request: 30ms.",
     "e2e": "Longest time to the last token.",
     "percentile": "Of requests in limits.",
-    "price": "Of one chip for an hour; of several machines one for each, h200=3.5,b200=6.",
-    "prices": "Of a chip for an hour: h100=2.5; table; or table,l4=0.8.",
+    "price": "Of one chip for an hour; one for each, h200=3.5,b200=6; or as listed: table, table,l4=0.8.",
     "power": "Of one chip.",
     "objective": "What is least (cost, where there are prices).",
     "most": "Sequences at once.",

@@ -175,8 +175,8 @@ MESSAGES = [
     ),
     (["plan", "llama-3-8b", "--on", "h100", "--rate", "1/s", "--output", "1"], "a plan needs --prompt; tokens, as in"),
     (
-        [*PLAN, "--on", "h100", "--prices", "h100"],
-        "--prices 'h100' is not CHIP=DOLLARS; for instance --prices h100=2.5",
+        [*PLAN, "--on", "h100,l4", "--price", "l4=1,h100"],
+        "--price 'h100' is not CHIP=DOLLARS; for instance --price h100=2.5",
     ),
     ([*PLAN, "--on", "h100", "--view", "frontier", "--json"], "--json and a picture are two answers; give -o FILE for"),
     ([*PLAN, "--on", "h100", "--simulate", "--json"], "--simulate is a table, which --json does not have; leave one"),
@@ -280,12 +280,9 @@ MESSAGES = [
         ["trace", "a.py:b", "--on", "h100", "--formula", "-o", "x.json"],
         "-o does not write a formula; leave -o out, and send the output to a file",
     ),
-    ([*PLAN, "--on", "h100,h200", "--prices", "h100=2"], "no price of h200; give one for each chip: --prices h200=3"),
-    ([*PLAN, "--on", "h100,h200", "--prices", "h100=2"], "or take what is listed: --prices table,h100=…"),
-    (
-        [*PLAN, "--on", "h100,l4", "--prices", "table"],
-        "no price of l4 is listed; give one beside the table: --prices table,l4",
-    ),
+    ([*PLAN, "--on", "h100,h200", "--price", "h100=2"], "not one price for each of h100, h200: 1 given; one for all"),
+    ([*PLAN, "--on", "h100,h200", "--price", "h100=2"], "by name: --price h100=2.5; table takes those that are listed"),
+    ([*PLAN, "--on", "h100,l4", "--price", "table"], "no price of l4 is listed; listed are those of a100, b200"),
     *(
         ([*PLAN, "--on", "h100", "--count", "1", "--why", words], said)
         for words, said in (
@@ -299,7 +296,7 @@ MESSAGES = [
             ("prefill h100, decode h100:1", "pool 'h100' has no number of chips; as in h100:8"),
         )
     ),
-    ([*PLAN, "--on", "h100,l4", "--objective", "cost"], "give one beside the table: --prices table,l4=3"),
+    ([*PLAN, "--on", "h100,l4", "--objective", "cost"], "give yours: --price table,l4=3"),
 ]
 
 RECORD = '[[constants]]\nchip = "h100"\nkernel = "eager_kernel"\ndtype = "any"\nlibrary = "x"\n'
@@ -424,7 +421,7 @@ def test_a_number_of_thousands_of_digits_is_one_short_error(line: str, capsys: p
             "llama-3-8b is a model, and this is about a line of notation; ask llm",
         ),
         (
-            ["plan", "llama-3-8b", "--on", "nvidia", *PLAN[2:], "--prices", "table"],
+            ["plan", "llama-3-8b", "--on", "nvidia", *PLAN[2:], "--price", "table"],
             "unknown chip 'nvidia'; `roofline chips",
         ),
         (["solve", "bf16[N, N] * bf16[N, N]", "--for", "N"], "tie the two: N, K with K=N"),

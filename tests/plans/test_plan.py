@@ -12,13 +12,14 @@ import pytest
 from roofline.charts.chart import charts_of
 from roofline.charts.plan_charts import CROSS, DOTTED
 from roofline.cli import main
-from roofline.errors import InputError
+from roofline.errors import HardwareError, InputError
+from roofline.hardware import chip
 from roofline.models import load
 from roofline.models.closed_form import step_function
 from roofline.models.serving import serve_bound
 from roofline.plans.answer import DeploymentPlan, plan
 from roofline.plans.cost import ScaledSearch
-from roofline.plans.question import Limits, Load, PlanQuestion, price_table, read_prices
+from roofline.plans.question import Limits, Load, PlanQuestion
 from roofline.plans.replicas import FORMATS, Replica, unloaded
 from roofline.plans.search import KINDS, Deployment, Search
 from roofline.progress import watched
@@ -32,7 +33,7 @@ EIGHT: dict[str, Any] = {
     "ttft": "300 ms",
     "tpot": "20 ms",
     "formats": ["bf16"],
-    "prices": {"h100": 2.5, "h200": 3.1},
+    "price": {"h100": 2.5, "h200": 3.1},
 }
 
 
@@ -70,7 +71,7 @@ def test_why_not_is_asked_afresh() -> None:
 
 TWO: dict[str, Any] = {
     "on": ["l4", "h100"], "count": [1, 2], "rate": "1/s", "prompt": 1024, "output": 128, "tpot": "50 ms",
-    "prices": {"l4": 0.8, "h100": 2.5}, "formats": ["bf16", "fp8 kv fp8"],
+    "price": {"l4": 0.8, "h100": 2.5}, "formats": ["bf16", "fp8 kv fp8"],
 }  # fmt: skip
 
 
@@ -125,7 +126,7 @@ def test_what_is_beaten_by_another_chip_would_cost_less_below_a_price() -> None:
         own = found.assess(words)
         assert own.deployment.chips * price == pytest.approx(0.8)
     assert dict(found.break_even()) == {"h100": 0.8}
-    same, chips = found.why("l4:2"), plan("llama-3-8b", **{**TWO, "prices": None, "formats": ["fp8"]}).why("h100:2")
+    same, chips = found.why("l4:2"), plan("llama-3-8b", **{**TWO, "price": None, "formats": ["fp8"]}).why("h100:2")
     assert same is not None
     assert chips is not None
     assert "would cost less" not in same.text + chips.text
@@ -143,7 +144,7 @@ def test_the_reply_names_the_deployment_that_words_mean(capsys: pytest.CaptureFi
     assert "no 'h100:1' will do; the nearest is h100:1 fp8 kv fp8\n    TPOT without load" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("change", [{"ttft": "600 ms"}, {"tpot": "40 ms"}, {"prices": {"h100": 2.5, "h200": 2.4}}])
+@pytest.mark.parametrize("change", [{"ttft": "600 ms"}, {"tpot": "40 ms"}, {"price": {"h100": 2.5, "h200": 2.4}}])
 def test_a_looser_limit_or_a_cheaper_chip_is_never_worse(change: dict[str, Any]) -> None:
     tight, loose = plan("llama-3-8b", **EIGHT), plan("llama-3-8b", **{**EIGHT, **change})
     assert tight.best is not None
@@ -168,7 +169,7 @@ WORDS = [
 
 
 def test_the_command(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([*WORDS, "--rate", "2/s", "--tpot", "30ms", "--prices", "h100=2.5", "--json"]) == 0
+    assert main([*WORDS, "--rate", "2/s", "--tpot", "30ms", "--price", "h100=2.5", "--json"]) == 0
     answer = json.loads(capsys.readouterr().out)
     assert answer["schema"] == "roofline/plan/1"
     assert answer["choices"][0]["deployment"] == "h100:1 bf16"
@@ -188,7 +189,7 @@ def test_nothing_meets_the_limits_with_code_3_and_the_nearest_miss(capsys: pytes
     [
         (["--rate", "fast"], "requests a second, as in 12/s"),
         (["--rate", "2/fortnight"], "12/s, 700/min or 40k/h"),
-        (["--rate", "2/s", "--prices", "h200=2"], "a price of h200, which the plan is not about"),
+        (["--rate", "2/s", "--price", "h200=2"], "not one price for each of h100: 1 given"),
         (["--rate", "2/s", "--why", "h900:8"], "a number of chips of the plan"),
         (["--rate", "2/s", "--percentile", "100"], "percentile 100"),
         (["--rate", "2/s", "--estimate", "take"], "no constants of a library 'take'"),
@@ -300,7 +301,7 @@ def test_what_is_done_is_kept_when_it_is_stopped() -> None:
 
 
 def test_answers_of_one_token_have_no_cost_of_output_and_no_silent_zeros(capsys: pytest.CaptureFixture[str]) -> None:
-    words = [*WORDS, "--rate", "2/s", "--prices", "h100=2.5"]
+    words = [*WORDS, "--rate", "2/s", "--price", "h100=2.5"]
     words[words.index("128")] = "1"
     assert main([*words, "--explain", "--simulate"]) == 0
     shown = " ".join(capsys.readouterr().out.split())
@@ -405,11 +406,20 @@ def test_a_model_in_fp16_is_served_in_bf16() -> None:
 
 
 def test_listed_prices_take_ones_own_on_top_and_a_chip_without_a_price_is_an_error() -> None:
-    assert read_prices(["table,h100=2", "l4=0.8"], ["h100", "h200", "l4"]) == {
-        "h100": 2.0, "h200": price_table()["h200"]["value"], "l4": 0.8
-    }  # fmt: skip
-    with pytest.raises(InputError, match="no price of l4 is listed") as listed:
-        read_prices(["table", "h100=2"], ["h100", "l4"])
-    assert "prices='table,l4=" in str(listed.value.hint)
-    with pytest.raises(InputError, match="no price of h200"):
-        plan("llama-3-8b", **{**EIGHT, "prices": {"h100": 2.5}})
+    asked = {"on": "h100,h200,l4", "count": 1, "rate": "1/s", "prompt": 64, "output": 16, "formats": "fp8"}
+
+    def prices(price: Any, **changed: Any) -> dict[str, float]:
+        return dict(plan("llama-3-8b", **{**asked, "price": price, **changed}).asked.prices)
+
+    own = {"h100": 2.0, "h200": chip("h200").figure("price").value, "l4": 0.8}
+    assert prices("table,h100=2,l4=0.8") == prices(["table", "h100=2", "l4=0.8"]) == own
+    assert prices([2, "table", 0.8]) == prices({"table": "table", "h100": "$2", "l4": 0.8}) == own
+    assert prices(3) == dict.fromkeys(own, 3.0)
+    assert prices(None, prices="table,l4=0.8") == prices("table,l4=0.8")
+    found = plan("llama-3-8b", **{**asked, "price": "table,l4=0.8"})
+    assert any(each.startswith("price of h100: RunPod on demand, 2026 (https") for each in found.assumptions)
+    with pytest.raises(HardwareError, match="no price of l4 is listed") as listed:
+        prices("table,h100=2")
+    assert "price='table,l4=" in str(listed.value.hint)
+    with pytest.raises(InputError, match="not one price for each of h100, h200: 1 given"):
+        plan("llama-3-8b", **{**EIGHT, "price": {"h100": 2.5}})

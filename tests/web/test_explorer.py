@@ -102,9 +102,9 @@ def test_from_which_batch_on_a_model_is_not_bound_by_weights(tab: Tab, explorer:
     hints = "[...document.querySelectorAll('.ask [placeholder]')].map((each) => each.placeholder)"
     assert all(each.startswith("e.g. ") for each in tab.page.evaluate(hints)), "a hint looks like a value"
     said, least = tab.text(".answer"), serve_bound("llama-3-70b", "decode", **MODEL).lower
-    cost = least * 8 * 4.5 / 3600 / 8 * 1e6
+    cost = least * 8 * 3.59 / 3600 / 8 * 1e6
     assert f"${cost:.2f} for a million tokens: decode at batch 8, context 8,192, on h200:8, at the floor" in said
-    assert "prices: the catalog's “hyperscaler low”, from https" in said
+    assert "prices: the catalog's “on demand”, from https" in said
     whole = generation("llama-3-70b", on="h200:8", tensor=8, batch=8, prompt=64, output=256)
     assert f"256 tokens to prompts of 64, batch 8: {format_quantity(whole.total, 's')}, the first token" in said
     modules = tab.text("section[aria-label='Time by module']")
@@ -143,7 +143,7 @@ def test_a_machine_that_does_not_fit_is_not_the_cheapest_and_a_page_is_found_as_
     wide = "[...document.querySelectorAll('.beside .scroll')].map((each) => [each.scrollWidth, each.clientWidth])"
     assert all(whole <= room for whole, room in tab.page.evaluate(wide)), "no column is cut off"
     assert "decode at batch 300, context 8,192, at the floor" in rows
-    assert "prices: the catalog's “hyperscaler low”" in rows
+    assert "prices: the catalog's “on demand”" in rows
     assert "cheapest" in rows.partition("h200:8")[2]
     assert "cheapest" not in rows.partition("h200:8")[0]
     assert "is cheaper than" not in rows

@@ -16,12 +16,12 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, SupportsIndex, overload
 
 from roofline import dtypes
-from roofline.answers import Answer, Fact, capability
+from roofline.answers import Answer, Fact
 from roofline.bounds.comparison import MARK, aligned, fact_row
 from roofline.bounds.ridges import rules_of_thumb
 from roofline.errors import HardwareError, InputError, did_you_mean, quoted, suggest
 from roofline.hardware import chip
-from roofline.hardware.figures import ratio_unit
+from roofline.hardware.figures import LISTED_PRICE, listed_prices, ratio_unit
 from roofline.hardware.machine import Figure, Machine, figure_unit
 from roofline.hardware.network import bisection_bandwidth, network
 from roofline.hardware.rate import main_level, rate, ridge
@@ -547,8 +547,8 @@ def row_figures(machine: Machine, dtype: str, order: str | None = None) -> dict[
         "power": machine.tdp.value if machine.tdp else None,
     }
     if order == "price":
-        listed = capability("listed_prices")().get(machine.key)
-        found["price"] = None if listed is None else float(listed["value"])
+        listed = machine.prices.get(LISTED_PRICE)
+        found["price"] = None if listed is None else listed.value
     return found
 
 
@@ -571,7 +571,7 @@ def listing(machines: Sequence[Machine], dtype: str, order: str | None = None) -
     yield BLANK
     priced = ""
     if "price" in more:
-        known = ", ".join(capability("listed_prices")())
+        known = ", ".join(listed_prices())
         priced = f"; prices of an hour on demand; listed are those of {known}"
     note = (
         f"{_many(machines)}; dense peaks, one-way bandwidths; blank: no source; another dtype: what it runs as{priced}."

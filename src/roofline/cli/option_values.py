@@ -16,6 +16,7 @@ from typing import Any
 
 import click
 
+from roofline.answers import prices_in
 from roofline.bounds.conventions import NAMES, settings
 from roofline.counts import SIZE, count, is_group, parse_size
 from roofline.errors import InputError, QuantityError, SizeError
@@ -354,14 +355,15 @@ def figure_in(unit: str) -> Callback:
 
 
 def _prices(context: click.Context, parameter: click.Parameter, value: str | None) -> Any:
-    """A price of every machine, or one for each: in their order, or by name (``h200=3.5,b200=6``)."""
-    one = figure_in("USD/h")
-    if value is None or not re.search("[=,]", value) or re.fullmatch(r"\d{1,3}(,\d{3})+", value):
-        return one(context, parameter, value)
-    named = [part.rpartition("=") for part in value.split(",")]
-    if any(name for name, _, _ in named):
-        return {name.strip(): one(context, parameter, price) for name, _, price in named}
-    return [one(context, parameter, price) for _, _, price in named]
+    """A price of every machine, or one for each: in their order, or by name (``h200=3.5,b200=6``); or the catalog's."""
+    found = prices_in(value)
+
+    def one(price: str | None) -> Any:
+        return price if price == "table" else figure_in("USD/h")(context, parameter, price)
+
+    if isinstance(found, dict):
+        return {name: one(price) for name, price in found.items()}
+    return [one(price) for price in found] if isinstance(found, list) else one(found)
 
 
 FRACTION = figure_in("")

@@ -30,14 +30,14 @@ _BESIDE = {
 }
 
 
-@command_named("plan", "rate prompt output on count ttft tpot prices formats estimate why explain output-file json")
+@command_named("plan", "rate prompt output on count ttft tpot price formats estimate why explain output-file json")
 @argument("model", metavar="MODEL", values="model")
 @with_options(
     option("on", required=True, metavar="CHIP[,CHIP]…", help="Chips to choose from: h100,h200,b200."),
     *options("count set rate"),
     option("prompt", help="Tokens of a prompt, on average."),
     option("output", help="Tokens of an answer, the mean of their lengths."),
-    *options("shared ttft tpot e2e percentile prices objective formats lengths most disaggregate"),
+    *options("shared ttft tpot e2e percentile price objective formats lengths most disaggregate"),
     option("draft", type=str, metavar="N[,N]…", help="Try drafts of so many tokens too: 2,4,8."),
     *options("accept draft-by draft-weights"),
     option("estimate", is_flag=False, flag_value="vllm", metavar="LIBRARY", help="Rank by what it will take (vllm)."),
@@ -69,11 +69,10 @@ def command(
 
     \b
     roofline plan llama-3-70b --on h100,h200,b200 --rate 12/s --prompt 2048 --output 256 --ttft 500ms --tpot 30ms
-    roofline plan llama-3-8b --on l4,a100 --rate 2/s --prompt 1024 --output 128 --prices l4=0.7,a100=1.8
+    roofline plan llama-3-8b --on l4,a100 --rate 2/s --prompt 1024 --output 128 --price l4=0.7,a100=1.8
     """
     from roofline.charts.chart import charts_of
     from roofline.plans.answer import plan
-    from roofline.plans.question import read_prices
 
     check_files([file])
     not_alone(_BESIDE)
@@ -82,7 +81,6 @@ def command(
     if as_json and simulate:
         raise InputError("--simulate is a table, which --json does not have", hint="leave one of them out")
     chips = [str(name) for name in targets(options.pop("on"))]
-    prices = read_prices(options.pop("prices"), chips)
     count = _whole_numbers("count", options.pop("count"), "chips", "8, a list 8,16 or a range 1:64")
     drafts = options.pop("draft")
     if drafts is not None:
@@ -103,7 +101,7 @@ def command(
     options |= {"draft": drafts or [], "draft_by": options["draft_by"] or 0.1}
     with working("trying chips and formats"):
         found = plan(
-            model, on=chips, count=count, prices=prices, formats=formats,
+            model, on=chips, count=count, formats=formats,
             shared=shared or 0.0, announce=announced, **options,
         )  # fmt: skip
     if why is not None:

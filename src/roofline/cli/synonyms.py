@@ -51,7 +51,6 @@ _PARTS = ("parts of a step are --microbatches", "--microbatches")
 _FIGURE = ("a figure of the machine is set by --set hbm=8.2e11", "--set")
 _FILE = ("a file is -o FILE", "-o")
 _DOLLARS = ("dollars of a chip for an hour are --price", "--price")
-_PRICES = ("dollars of each chip for an hour are --prices h100=2.5", "--prices")
 _WATTS = ("watts of a chip are --power", "--power")
 _OFFERED = ("requests that come in are --rate 12/s", "--rate")
 _LOAD = ("what meets a rate and limits is found by roofline plan", "--tpot")
@@ -100,7 +99,7 @@ _ANSWERS: tuple[tuple[tuple[tuple[str, str], ...], str], ...] = (
     ((_HOLDS, _FITS, _FIGURE), "memory mem"),
     ((_FIGURE,), "bw mem-bw memory-bandwidth peak peak-flops tflops clock frequency capacity hbm"),
     ((_FILE, _JSON), "out save file write export html svg png pdf report csv"),
-    ((_DOLLARS, _PRICES), "cost dollars usd price-per-hour hourly prices"),
+    ((_DOLLARS,), "cost dollars usd price-per-hour hourly"),
     ((_WATTS,), "watts tdp energy wattage"),
     ((_OFFERED, _LOAD), "rps qps request-rate requests load rate"),
     ((_FIRST, _LOAD), "first-token time-to-first-token ttft"),
@@ -168,7 +167,7 @@ def _right(error: click.UsageError, words: Sequence[str], commands: Callable[[],
         long = next((f"-{w}" for w in words if w.startswith(error.option_name) and f"-{w}" in known), "")
         if long:
             return f"that is written {long}, with two dashes"
-        several = f"{error.option_name}s"  # price and prices
+        several = f"{error.option_name}s"  # format and formats
         near = f"this command has {several}" if several in known else ""
         return meant(error.option_name, known) or near or _elsewhere(error.option_name, commands)
     if isinstance(error, click.MissingParameter) and isinstance(error.param, click.Option) and error.param.help:

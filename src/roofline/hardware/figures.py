@@ -17,13 +17,15 @@ roofline.errors.HardwareError: TPU v5p has no figure 'hmb'; did you mean 'hbm'?
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from roofline import dtypes
-from roofline.answers import capability
-from roofline.errors import HardwareError, suggest
+from roofline.errors import HardwareError, InputError, suggest
 from roofline.hardware.machine import MAIN_WORDS, Figure, Link, Machine, Memory, Unit, figure_unit
 from roofline.hardware.network import network
 from roofline.hardware.rate import find_level, find_link
+from roofline.quantity import figure
+from roofline.signatures import spelled
 
 
 def named_figure(machine: Machine, name: str) -> Figure:
@@ -31,7 +33,7 @@ def named_figure(machine: Machine, name: str) -> Figure:
     head, _, part = name.strip().partition(".")
     head = head if dtypes.is_dtype(head) else head.lower()
     if (head, part) == ("price", ""):
-        return _listed_price(machine)
+        return listed_price(machine)
     figure = next((each for finder in _FINDERS if (each := finder(machine, head, part)) is not None), None)
     if figure is None:
         raise HardwareError(
@@ -41,12 +43,52 @@ def named_figure(machine: Machine, name: str) -> Figure:
     return figure
 
 
-def _listed_price(machine: Machine) -> Figure:
-    prices = capability("listed_prices")()
-    if machine.key not in prices:
-        raise HardwareError(f"no price of {machine.key} is listed", hint=f"listed are those of {', '.join(prices)}")
-    found = prices[machine.key]
-    return Figure(float(found["value"]), found["source"], "table", found["basis"], found["date"])
+#: The kind of price that is meant where none is named: of one chip for an hour, published on a date, no quote.
+LISTED_PRICE = "on_demand"
+
+#: The word for the price that the catalog lists.
+TABLE = "table"
+
+
+def listed_price(machine: Machine) -> Figure:
+    """The price of an hour on demand that the catalog has of a chip; an error where it has none."""
+    if LISTED_PRICE not in machine.prices:
+        listed = f"listed are those of {', '.join(listed_prices())}"
+        hint = f"{listed}; give yours: {spelled('price', f'table,{machine.key}=3')}"
+        raise HardwareError(f"no price of {machine.key} is listed", hint=hint)
+    return machine.prices[LISTED_PRICE]
+
+
+def listed_prices() -> dict[str, Figure]:
+    """The chips that have a listed price, with it.
+
+    >>> listed_prices()["h100"].value, listed_prices()["h100"].date
+    (2.69, '2026')
+    """
+    from roofline.hardware.catalog import all_chips
+
+    return {chip.key: chip.prices[LISTED_PRICE] for chip in all_chips() if LISTED_PRICE in chip.prices}
+
+
+def hourly_price(machine: Machine, price: Any) -> Any:
+    """Dollars of one chip for an hour, as given, or ``"table"``: as the catalog lists it.
+
+    >>> from roofline.hardware import chip
+    >>> hourly_price(chip("h100"), "table"), hourly_price(chip("h100"), "$3/h"), hourly_price(chip("h100"), None)
+    (2.69, 3.0, None)
+    """
+    dollars = listed_price(machine).value if price == TABLE else figure(price, "USD/h")
+    if isinstance(dollars, int | float) and not 0 <= dollars < float("inf"):
+        raise InputError(f"price is {dollars}", hint="dollars for a chip-hour, as in 2.5")
+    return dollars
+
+
+def price_source(machine: Machine, price: float | None) -> list[str]:
+    """Where a price is from, where it is that of the catalog."""
+    listed = machine.prices.get(LISTED_PRICE)
+    if listed is None or price != listed.value:
+        return []
+    return [f"price of {machine.key}: {listed.note}, {listed.date} ({listed.source})"]
 
 
 def ratio(machine: Machine, name: str, other: str, of: Machine | None = None) -> float:

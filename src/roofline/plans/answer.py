@@ -1,7 +1,7 @@
 """The plan as an answer: what to take, what it gives, what else there is and why not.
 
 >>> found = plan("llama-3-8b", on=["h100", "h200"], count=[1, 2, 4, 8], rate="4/s", prompt=1024, output=128,
-...              ttft="500 ms", tpot="30 ms", prices={"h100": 2.5, "h200": 3.1}, formats=["bf16"])
+...              ttft="500 ms", tpot="30 ms", price={"h100": 2.5, "h200": 3.1}, formats=["bf16"])
 >>> found
 <Plan for llama-3-8b: h100:1 bf16, $2.5 an hour>
 >>> found.why("h200:1 bf16").kind
@@ -14,10 +14,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from roofline.answers import Answer, Part, attributes, plain_data
+from roofline.answers import Answer, Part, attributes, plain_data, price_of_each
+from roofline.bounds.api import target as resolve
 from roofline.counts import typed_size
 from roofline.errors import InputError, suggest
 from roofline.grids.runs import Cluster, done_blocks
+from roofline.hardware.figures import TABLE, hourly_price, price_source
 from roofline.models.config import load
 from roofline.models.description import Model
 from roofline.models.operations import check_options
@@ -41,9 +43,6 @@ from roofline.plans.question import (
     Limits,
     Load,
     PlanQuestion,
-    each_priced,
-    price_table,
-    read_prices,
     read_rate,
 )
 from roofline.plans.replicas import FORMATS, Replica, UnloadedReplica, estimator_of
@@ -263,7 +262,7 @@ class DeploymentPlan(Answer):
                     f"nearest: {self.nearest.deployment}, {self._cost(self.nearest)}: {self.nearest.reason.text}"
                 )
             return lines
-        why = "" if self.asked.prices else f", as no prices are given ({spelled('prices', 'h100=3')}, or table)"
+        why = "" if self.asked.prices else f", as no prices are given ({spelled('price', 'h100=3')}, or table)"
         ranked = "" if self.asked.objective == "cost" else f", the fewest{why}"
         lines = [f"take {self._in_words(best.deployment)}: {self._cost(best)}{ranked}"]
         lines.append(f"{self._times(best)} of the {format_number(best.largest_rate)}/s it can serve")
@@ -382,9 +381,7 @@ class DeploymentPlan(Answer):
                 "where they vary more: hold it against a simulation"
             )
         for name, price in asked.prices.items():
-            listed = price_table().get(name)
-            if listed is not None and listed["value"] == price:
-                said.append(f"price of {name}: {listed['basis']}, {listed['date']} ({listed['source']})")
+            said += price_source(asked.machine(name), price)
         times = None if self.best is None else self.search.priced(self.best.deployment.replica)
         if asked.library is not None and times is not None and not isinstance(times, str):
             said += times.assumptions
@@ -497,7 +494,7 @@ def plan(
     tpot: str | float | None = None,
     e2e: str | float | None = None,
     percentile: float = 95.0,
-    prices: Mapping[str, Figure] | str | None = None,
+    price: Figure | Sequence[Figure] | Mapping[str, Figure] | None = None,
     objective: str | None = None,
     formats: Sequence[str] = (),
     disaggregate: bool = False,
@@ -521,7 +518,7 @@ def plan(
     """Find the cheapest deployment of a model that keeps limits under a load, and why the others are not.
 
     >>> found = plan("llama-3-8b", on="l4,h100", count="1,2", rate="1/s", prompt=1024, output=128, tpot="50ms",
-    ...              prices={"l4": 0.8, "h100": 2.5})
+    ...              price={"l4": 0.8, "h100": 2.5})
     >>> found, found.best.chip, found.best.chips, found.best.cost_per_hour
     (<Plan for llama-3-8b: l4:1 fp8 kv fp8, $0.8 an hour>, 'l4', 1, 0.8)
     >>> found.why("h100").text
@@ -530,19 +527,20 @@ def plan(
     ``on`` names chips (``"h100,h200"`` or a list), ``count`` how many of one kind may be used, a number or several;
     ``rate`` is requests a second (``"12/s"``), each of ``prompt`` and ``output`` tokens. ``ttft``, ``tpot`` and
     ``e2e`` are the longest times allowed at ``percentile``.
-    ``prices`` are dollars of a chip for an hour, by chip, or ``"table"`` for those that are listed, with your own on
-    top as in ``"table,l4=0.8"``; without them the fewest chips are best, or with ``objective="cost"`` those that are
-    listed are taken. ``formats`` are those of :data:`roofline.plans.replicas.FORMATS`; ``estimate`` names the library
-    whose expected times stand in place of floors; all others are options of a step.
+    ``price`` is dollars of a chip for an hour: of all, of each in their order, by chip, or ``"table"`` for what the
+    catalog lists, with your own on top as in ``"table,l4=0.8"``; without it the fewest chips are best, or with
+    ``objective="cost"`` those that are listed are taken. ``formats`` are those of
+    :data:`roofline.plans.replicas.FORMATS`; ``estimate`` names the library whose expected times stand in place of
+    floors; all others are options of a step.
     ``draft`` is a length of drafts, or several, tried beside none, with ``accept``, ``draft_by`` and
     ``draft_weights`` as in :func:`roofline.models.serving.speculation.speculate`.
     ``workers``, ``scheduler``, ``scheduler_file`` or an open ``client`` search chips and formats on Dask;
     ``announce`` is told the address of its dashboard.
     """
     most, accept = options.pop("most_sequences", most), options.pop("acceptance", accept)  # their older names
+    price = options.pop("prices", price)
     check_options(options, plan, serve_bound)
     on, formats = listed_names(on), listed_names(formats)
-    prices = read_prices([prices], on) if isinstance(prices, str) else prices
     shared, accept, memory_share = (figure(value, "") for value in (shared, accept, memory_share))
     estimate = "vllm" if estimate is True else estimate or None
     count, draft = (_numbers_of(name, each) for name, each in (("count", count), ("draft", draft)))
@@ -552,10 +550,8 @@ def plan(
         raise InputError(
             f"{spelled(named)} is no choice of a plan", hint="it asks each layout; shared is what is cached"
         )
-    objective = objective or ("cost" if prices else "chips")
+    objective = objective or ("chips" if price is None else "cost")
     _check(on, count, formats, objective, estimate, draft)
-    if objective == "cost":
-        prices = each_priced(prices, on) if prices else read_prices(["table"], on)
     times = {
         name: None if value is None else parse(value, "s")
         for name, value in (("first_token", ttft), ("per_token", tpot), ("end_to_end", e2e))
@@ -564,12 +560,22 @@ def plan(
     asked = PlanQuestion(
         load(model), Load(read_rate(rate), prompt, output, shared, lengths, arrival_variation),
         Limits(**times, percentile=percentile), tuple(dict.fromkeys(on)), tuple(count),
-        {name: figure(price, "USD/h") for name, price in (prices or {}).items()}, objective, tuple(formats),
+        _prices(on, price, objective, options.get("set")), objective, tuple(formats),
         disaggregate, most, memory_share, estimate, Speculating(tuple(draft), accept, drafts_by, draft_weights),
         options,
     )  # fmt: skip
     cluster = Cluster(workers, scheduler, scheduler_file, client, announce)
     return answer(asked, cluster=None if cluster == Cluster() else cluster)
+
+
+def _prices(on: Sequence[str], price: Any, objective: str, set_: Any) -> dict[str, float]:
+    """Dollars of each chip for an hour; none where chips are counted and no price is given."""
+    price = TABLE if price is None and objective == "cost" else price
+    if price is None:
+        return {}
+    chips = dict.fromkeys(on)
+    each = price_of_each(price, list(chips))
+    return {name: hourly_price(resolve(name, set=set_), one) for name, one in zip(chips, each, strict=True)}
 
 
 def _numbers_of(name: str, value: Any) -> tuple[int, ...]:

@@ -8,24 +8,19 @@ Load(rate=12.0, prompt=2048, output=256)
 
 from __future__ import annotations
 
-import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import cache
 from typing import Any
 
 from roofline.answers import attributes
 from roofline.bounds.api import target as resolve
 from roofline.errors import InputError, QuantityError, quoted
-from roofline.files import read_toml
-from roofline.hardware import chip as machine_named
 from roofline.hardware.machine import Machine
 from roofline.models.description import Model
 from roofline.plans.load import LENGTHS
 from roofline.plans.speculation import Speculating
 from roofline.quantity import format_number, format_percent, parse
-from roofline.signatures import spelled
 from roofline.sizes import check
 
 #: Seconds of the units a rate may be given in.
@@ -232,67 +227,3 @@ def read_rate(text: str | float) -> float:
         return parse(number.strip().rstrip("kK"), "") * thousands / PERIODS.get(name, 1.0)
     except QuantityError:
         raise InputError(f"rate {text!r} is not understood", hint=hint) from None
-
-
-def read_prices(words: Sequence[str], chips: Sequence[str]) -> dict[str, float]:
-    """Read ``h100=2.5,h200=3.1``; each chip needs a price, each price a chip.
-
-    ``table`` takes those that are listed, with one's own on top: ``table,l4=0.8``.
-
-    >>> read_prices(["h100=2.5,h200=$3.10/h"], ["h100", "h200"])
-    {'h100': 2.5, 'h200': 3.1}
-    >>> read_prices(["table,l4=0.8"], ["h100", "l4"])
-    {'h100': 2.69, 'l4': 0.8}
-    """
-    found: dict[str, float] = {}
-    items = [item for word in words for item in word.split(",")]
-    own = [item for item in items if item.strip() != "table"]
-    for item in own:
-        name, equals, text = (part.strip() for part in item.partition("="))
-        if not equals or not name or not text:
-            hint = f"for instance {spelled('prices', 'h100=2.5,h200=3.1')}, or table, or table,h100=2.5"
-            raise InputError(f"{spelled('prices')} {item!r} is not CHIP=DOLLARS", hint=hint)
-        if name not in chips:
-            raise InputError(f"a price of {name}, which the plan is not about", hint=f"chips are {', '.join(chips)}")
-        found[name] = parse(text, "USD/h")
-    if len(own) < len(items):
-        return {name: found[name] if name in found else listed_price(name)["value"] for name in chips}
-    return each_priced(found, chips) if found else {}
-
-
-def each_priced(prices: Mapping[str, float], chips: Sequence[str]) -> dict[str, float]:
-    """Prices as they are, where each chip has one."""
-    missing = [name for name in chips if name not in prices]
-    if missing:
-        more = (
-            f", or take what is listed: {spelled('prices', f'table,{next(iter(prices))}=…')}"
-            if missing[0] in price_table()
-            else ""
-        )
-        raise InputError(
-            f"no price of {missing[0]}", hint=f"give one for each chip: {spelled('prices', f'{missing[0]}=3')}{more}"
-        )
-    return dict(prices)
-
-
-@cache
-def price_table() -> Mapping[str, Mapping[str, Any]]:
-    """Published prices by chip: value in dollars an hour, date, basis and source.
-
-    >>> price_table()["h100"]["value"], price_table()["h100"]["date"]
-    (2.69, '2026')
-    """
-    rows = read_toml(os.path.join(os.path.dirname(__file__), "prices.toml"), "file of constants")["price"]
-    return {row["chip"]: row for row in rows}
-
-
-def listed_price(chip: str) -> Mapping[str, Any]:
-    """The published price of a chip."""
-    if chip not in price_table():
-        machine_named(chip)  # a name of no chip is said before its price
-        known = ", ".join(price_table())
-        raise InputError(
-            f"no price of {chip} is listed",
-            hint=f"give one beside the table: {spelled('prices', f'table,{chip}=3')} (listed: {known})",
-        )
-    return price_table()[chip]

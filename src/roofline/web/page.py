@@ -24,6 +24,7 @@ from roofline.bounds.comparison import SideBySide
 from roofline.errors import RooflineError
 from roofline.formulas.printers import text
 from roofline.formulas.tables import Columns
+from roofline.hardware.figures import LISTED_PRICE
 from roofline.rendering.data import plain_sections
 from roofline.sections import Headline, Section
 from roofline.sizes import is_symbol
@@ -39,9 +40,6 @@ MOST_OPERATIONS = 1500
 
 #: The most rows of a sweep that a page holds as a table; its JSON has them all.
 MOST_TABLE_ROWS = 150
-
-#: The kind of price that comes first where a chip has it, so that chips are compared by prices of one kind.
-USUAL_PRICE = "hyperscaler_low"
 
 #: An answer, its sections where they are not its own, and what draws its charts where it has others.
 Shown = tuple[Any, Any, Callable[[], Any] | None]
@@ -276,7 +274,7 @@ def _record(step: LiveStep) -> dict[str, Any]:
 
 def _prices(known: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     """Dollars of a chip for an hour by the kind of price, each with its source; the usual kind first."""
-    names = sorted(known, key=lambda name: name != USUAL_PRICE)
+    names = sorted(known, key=lambda name: name != LISTED_PRICE)
     return {name.replace("_", " "): {"value": known[name].value, "source": known[name].source} for name in names}
 
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, overload
 from roofline.answers import estimable, measurable, on_several
 from roofline.bounds.conventions import OF_OPERATIONS
 from roofline.errors import InputError, SizeError
+from roofline.hardware.figures import hourly_price, price_source
 from roofline.models.config import load
 from roofline.models.description import Model
 from roofline.models.operation_builder import PREFILL_ONLY
@@ -208,11 +209,11 @@ def _cost(asked: ServingQuestion, found: Any) -> FurtherAnswer:
             hint=f"give {spelled('prompt')} or {spelled('context')}",
         )
     price, text = asked.wanted["price"], asked.wanted["power"]
-    price = figure(price, "USD/h")
     machine = (found.decode or found.prefill).machine
+    price = hourly_price(machine, price)
     form = check_form(asked.wanted["form"], asked.arguments)
     floor = "at the floor: a real run takes longer and costs as many times more"
-    said = [floor if form == "lower" else FORM_TEXT[form]]
+    said = [floor if form == "lower" else FORM_TEXT[form], *price_source(machine, price)]
     power = None
     if text is not None:
         is_tdp = str(text).lower() == "tdp"

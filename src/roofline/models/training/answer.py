@@ -11,6 +11,7 @@ from roofline.answers import Comparable, Fact, capability, whole, with_formulas
 from roofline.bounds.advice_engine import LEAST_GAIN
 from roofline.bounds.bound import Bound, Measurable, from_the_floor
 from roofline.bounds.footprint import Footprint, fullest
+from roofline.hardware.figures import price_source
 from roofline.models.description import Model
 from roofline.models.operations_table import longest_operations, off_matrix_unit
 from roofline.models.training.stage import Stage
@@ -417,7 +418,7 @@ def _budget_in_words(found: Training) -> Iterator[Section]:
     if found.energy is not None:
         energy, power = format_number(float(found.energy) / 3.6e9), format_number(float(found.power or 0))
         line += f", {energy} MWh at {power} W a chip"
-    yield from (Sentences([line]), BLANK)
+    yield from (Sentences([line, *price_source(found.fullest.bound.machine, found.price)]), BLANK)
 
 
 def _memory_in_words(found: Training) -> Iterator[Section]:

@@ -24,6 +24,7 @@ from roofline import dtypes
 from roofline.answers import Comparable, Fact, attributes, heading
 from roofline.bounds.api import target
 from roofline.errors import HardwareError, InputError
+from roofline.hardware.figures import hourly_price, price_source
 from roofline.hardware.machine import Machine
 from roofline.hardware.rate import rate
 from roofline.models.config import load
@@ -182,7 +183,7 @@ class TokenBudget(Comparable):
             lines.append(("cost", f"${format_number(self.cost)} at ${format_number(self.price or 0)} an hour, {each}"))
         if self.energy is not None:
             lines.append(("energy", f"{format_number(self.energy / 3.6e9)} MWh at {format_number(self.power or 0)} W"))
-        lines.append(("assumes", ASSUMED))
+        lines.append(("assumes", "; ".join([ASSUMED, *price_source(self.machine, self.price)])))
         subject = f"{format_count(int(self.tokens))} tokens for {self.model.name}"
         return word_pairs(subject, self.machine.name, lines)
 
@@ -241,7 +242,7 @@ def budget(
             hint="give one: " + either(f"--set {dtype}=…", f"set={{{dtype!r}: …}}"),
         )
     mfu, days, chip_hours = (figure(value, "") for value in (mfu, days, chip_hours))
-    price, power = figure(price, "USD/h"), figure(power, "W")
+    price, power = hourly_price(machine, price), figure(power, "W")
     figures = {"tokens": tokens, "mfu": mfu, "days": days, "chip_hours": chip_hours, "chips": chips, "price": price}
     for name, value in {**figures, "power": power}.items():
         if value is not None and not (isinstance(value, int | float) and math.isfinite(value) and value > 0):

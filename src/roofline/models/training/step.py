@@ -29,6 +29,7 @@ from roofline.bounds.case import Case
 from roofline.bounds.conventions import OF_OPERATIONS, Conventions, taken_from
 from roofline.bounds.traffic import POLICIES
 from roofline.errors import InputError, SizeError
+from roofline.hardware.figures import hourly_price
 from roofline.hardware.machine import Machine
 from roofline.hardware.rate import rate
 from roofline.models.config import load
@@ -203,13 +204,14 @@ class TrainingQuestion:
         whole = replace(laid.step, batch=batch, group=None, context=1, ring=False, unfused=False)
         ops, chips = forward(forward_pass(model, whole)), product(laid.ways.values())
         watts = laid.machine.tdp.value if laid.machine.tdp else None
+        price = hourly_price(laid.machine, self.price)
         found = Training(
             model, stages, chips, laid.ways, laid.total, laid.length, plan.microbatches, order.name, plan.policy.name,
             model_flops=3 * sum(op.work.total("flops", "matrix") * op.repeat for op in ops),
             flops=sum(s.bound.flops * len(s.numbers) for s in stages) * chips / self.pipeline,
             six=6 * model.active_parameters * laid.total,
             peak=float(peak.value), lower=lower, op_by_op=op_by_op, upper=upper, stated=self.mfu, measured=took,
-            tokens=self.tokens, price=self.price, power=self.power if self.power is not None else watts,
+            tokens=self.tokens, price=price, power=self.power if self.power is not None else watts,
             question=self, definitions=short,
         )  # fmt: skip
         return replace(found, estimate=_estimate(found, self.conventions.overlap))
@@ -334,7 +336,7 @@ def train(model: Model | str, *, on: str | Machine, batch_tokens: Size, **option
     described, conventions = load(model), taken_from(options, "minimal")
     known = {each.name for each in fields(TrainingQuestion)}
     chosen = {name: options.pop(name) for name in list(options) if name in known}
-    units = {"mfu": "", "price": "USD/h", "power": "W"}
+    units = {"mfu": "", "power": "W"}
     chosen |= {name: figure(chosen[name], unit) for name, unit in units.items() if name in chosen}
     return TrainingQuestion(
         model=described, on=on, batch_tokens=batch_tokens, conventions=conventions, target=options, **chosen
@@ -342,7 +344,7 @@ def train(model: Model | str, *, on: str | Machine, batch_tokens: Size, **option
 
 
 def _checked(asked: TrainingQuestion) -> tuple[Recomputation, Schedule]:
-    mfu, price, power = asked.mfu, asked.price, asked.power
+    mfu, power = asked.mfu, asked.power
     chosen, scheduled = policy(asked.checkpoint), schedule(asked.schedule)
     optimizer(asked.using)
     if not asked.model.head:
@@ -351,8 +353,6 @@ def _checked(asked: TrainingQuestion) -> tuple[Recomputation, Schedule]:
         raise InputError(f"mfu {mfu} is not a fraction", hint="0.4 is 40% of the chips' peak")
     if asked.tokens is not None:
         check("tokens", asked.tokens)
-    if price is not None and price < 0:
-        raise InputError(f"price {price} is negative", hint="dollars for a chip-hour")
     if power is not None and power <= 0:
         raise InputError(f"power {power} is not above 0", hint="watts of one chip, as in 700")
     return chosen, scheduled
