@@ -377,7 +377,7 @@ def operator_page() -> str:
         families: dict[str, list[str]] = {}
         for name in registry.known_names():
             module = registry.find(name).__module__
-            if module.startswith(registry.__package__):  # not what a user has added
+            if module.startswith(f"{registry.__package__}.rules"):  # not what a user has added
                 families.setdefault(module, []).append(name.removeprefix("aten."))
         lines += [f"## {title}: {sum(map(len, families.values()))}", ""]
         for module, names in families.items():

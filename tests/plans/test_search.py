@@ -173,6 +173,7 @@ def test_a_layout_is_split_and_its_chips_are_found_once(monkeypatch: pytest.Monk
     from roofline.models.parallelism import splitting
     from roofline.plans import question
 
+    splitting._stages_of_layers.cache_clear()  # what other tests have split is kept
     found: dict[str, list[Any]] = {"splits": [], "chips": []}
     split, resolve = splitting._stages, question.resolve
     monkeypatch.setattr(splitting, "_stages", lambda *given: found["splits"].append(given[2]) or split(*given))

@@ -294,6 +294,16 @@ def test_a_rule_of_ones_own():
         rule("_linalg_svd")(listed)
 
 
+def test_a_rule_of_ones_own_stands_before_the_shipped_one_that_is_read_later():
+    script = """
+from roofline.programs.onnx.registry import find, rule
+own = rule("Conv")(lambda call: None)
+print(find("MatMul") is not None, find("Conv") is own)
+"""
+    found = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert found.stdout.split() == ["True", "True"]
+
+
 def test_sharded_modules_show_local_shapes_and_collectives():
     found = process_groups.run("""
 model = nn.Sequential(nn.Linear(512, 2048, bias=False), nn.GELU(), nn.Linear(2048, 512, bias=False))

@@ -1,6 +1,6 @@
 """The rules of a front end by name, and what the rules of several front ends share.
 
-A table is filled by the files of one folder the first time it is needed.
+A table is filled by the files of one folder the first time it is asked. A rule of one's own stands before these.
 
 >>> table: RuleTable[str] = RuleTable("roofline.programs")
 >>> table.rule("add", "sub")("elementwise")
@@ -96,22 +96,25 @@ class RuleTable(Generic[Rule]):
 
     def find(self, name: Any) -> Rule | None:
         """The rule of this name, None where there is none."""
+        self._load()
         return self._rules.get(name)
 
     def names(self) -> list[str]:
         """What has a rule, in order."""
-        self.load()
+        self._load()
         return sorted(self._rules)
 
-    def load(self) -> None:
+    def _load(self) -> None:
         """Import every file of rules once."""
         if self._loaded:
             return
         from importlib import import_module
         from pkgutil import iter_modules
 
+        own = dict(self._rules)
         for found in iter_modules(import_module(self._package).__path__):
             import_module(f"{self._package}.{found.name}")
+        self._rules.update(own)
         self._loaded = True
 
 

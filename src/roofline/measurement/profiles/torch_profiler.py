@@ -34,7 +34,7 @@ from roofline.errors import InputError
 from roofline.files import read_json
 from roofline.measurement.runs import AROUND, Measured, Profile, not_of_torch
 from roofline.programs.pytorch.profiled_results import SIGNATURES, with_results
-from roofline.programs.pytorch.registry import UNTOLD, Call, TensorOperand, load, price
+from roofline.programs.pytorch.registry import UNTOLD, Call, TensorOperand, price
 from roofline.progress import counted
 from roofline.quantity import whole_number
 from roofline.work import Op, Tensor, Work
@@ -93,7 +93,6 @@ def price_profiled_call(row: ProfiledCall) -> Op | None:
     """Price a call of the dispatcher; None where it has no rule, or not the shapes its rule takes."""
     if not row.name.startswith("aten::"):
         return None
-    load()
     try:
         call = with_results(row.call(), saved=row.is_kept)
         priced = price(call)

@@ -29,7 +29,7 @@ from roofline.programs.rule_table import Priced, PricedCall, RuleTable
 from roofline.sizes import Size, ceil_div, exact_div, floor_div, maximum, minimum, product, symbol
 from roofline.work import Tensor
 
-__all__ = ["Call", "Priced", "Value", "pricing", "find", "known_names", "load", "rule"]
+__all__ = ["Call", "Priced", "Value", "pricing", "find", "known_names", "rule"]
 
 
 class Value(NamedTuple):
@@ -100,7 +100,7 @@ Rule: TypeAlias = Callable[[Call], Priced]
 
 _TABLE: RuleTable[Rule] = RuleTable("roofline.programs.jax.rules")
 
-rule, find, load, known_names = _TABLE.rule, _TABLE.find, _TABLE.load, _TABLE.names
+rule, find, known_names = _TABLE.rule, _TABLE.find, _TABLE.names
 
 
 def value_of(aval: Any, axes: Mapping[str, int] | None = None) -> Value:

@@ -37,7 +37,7 @@ from roofline import dtypes
 from roofline.errors import DTypeError, InputError
 from roofline.ops import pricing
 from roofline.programs.jax.masks import MaskFinder, constant
-from roofline.programs.jax.registry import Value, automatic, load, mesh_axes, scanned, size_of, value_of
+from roofline.programs.jax.registry import Value, automatic, mesh_axes, scanned, size_of, value_of
 from roofline.programs.jax.rules.contractions import without_a_device
 from roofline.programs.jax.walker import (
     JaxprContext,
@@ -89,7 +89,6 @@ def trace(
             "a JAX optimizer is part of the function",
             hint="trace the training step with its update",
         )
-    load()
     given, names = _leaves(inputs, kwargs or {}, sizes or {})
     leaves, tree = jax.tree.flatten(given)
     slots = [place for place, leaf in enumerate(leaves) if hasattr(leaf, "shape") and hasattr(leaf, "dtype")]

@@ -18,7 +18,7 @@ from roofline.programs.rule_table import Priced, PricedCall, RuleTable
 from roofline.sizes import Size, exact_div, minimum
 from roofline.work import Tensor
 
-__all__ = ["UPDATES", "Call", "Priced", "pricing", "find", "known_names", "load", "rule"]
+__all__ = ["UPDATES", "Call", "Priced", "pricing", "find", "known_names", "rule"]
 
 #: Operators that write into a part of their first input.
 UPDATES = ("ScatterElements", "ScatterND", "Scatter", "TensorScatter")
@@ -97,4 +97,4 @@ Rule: TypeAlias = Callable[[Call], Priced]
 
 _TABLE: RuleTable[Rule] = RuleTable("roofline.programs.onnx.rules")
 
-rule, find, load, known_names = _TABLE.rule, _TABLE.find, _TABLE.load, _TABLE.names
+rule, find, known_names = _TABLE.rule, _TABLE.find, _TABLE.names

@@ -28,7 +28,7 @@ from roofline.errors import InputError, RooflineError
 from roofline.ops import pricing
 from roofline.ops.counting import count
 from roofline.programs.onnx.graph import dims_of, dtype_of, inferred, put, read, solved
-from roofline.programs.onnx.registry import UPDATES, Call, find, load
+from roofline.programs.onnx.registry import UPDATES, Call, find
 from roofline.programs.onnx.standins import DOMAIN
 from roofline.programs.parts import given_back, named_apart
 from roofline.programs.rule_table import branch_cost, stated
@@ -69,7 +69,6 @@ def trace(
     """
     if inputs:
         raise InputError("an ONNX file has inputs of its own", hint="say batch=8 or sizes={'S': 128} for open sizes")
-    load()
     with _damage("the ONNX graph"):
         model, named = inferred(read(program), batch, sizes or {})
     walk = GraphWalker(trips, solved(model.graph, named))

@@ -29,7 +29,7 @@ from roofline.work import Op, Tensor
 
 __all__ = [
     "UNTOLD", "Call", "PackedWeights", "TensorOperand", "Priced", "find", "find_function", "find_shape", "function",
-    "is_operand", "known_names", "load", "load_functions", "operands_in", "price", "pricing", "rule", "shape",
+    "is_operand", "known_names", "operands_in", "price", "pricing", "rule", "shape",
 ]  # fmt: skip
 
 
@@ -177,8 +177,8 @@ _RULES: RuleTable[Rule] = RuleTable("roofline.programs.pytorch.rules", "aten")
 _FUNCTIONS: RuleTable[FunctionRule] = RuleTable("roofline.programs.pytorch.functions")
 _SHAPES: RuleTable[ShapeRule] = RuleTable("roofline.programs.pytorch.functions", "aten")
 
-rule, find, load, known_names = _RULES.rule, _RULES.find, _RULES.load, _RULES.names
-function, find_function, load_functions = _FUNCTIONS.rule, _FUNCTIONS.find, _FUNCTIONS.load
+rule, find, known_names = _RULES.rule, _RULES.find, _RULES.names
+function, find_function = _FUNCTIONS.rule, _FUNCTIONS.find
 shape, find_shape = _SHAPES.rule, _SHAPES.find
 
 

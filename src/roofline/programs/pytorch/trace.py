@@ -38,7 +38,6 @@ from roofline.programs.parts import given_back
 from roofline.programs.pytorch.functions.attention import on_shapes
 from roofline.programs.pytorch.operators import autocast_without_a_device
 from roofline.programs.pytorch.recorder import DispatchWatcher, FunctionWatcher, Recorder
-from roofline.programs.pytorch.registry import load, load_functions
 from roofline.programs.pytorch.source_location import LocationFinder, module_paths
 from roofline.programs.pytorch.standins import (
     find_modules,
@@ -91,8 +90,6 @@ def trace(
         program = program.module()
     if not callable(program):
         raise InputError(f"a {type(program).__name__} cannot be traced", hint="give a module or a function")
-    load()
-    load_functions()
     given = (inputs, backward or optimizer is not None, optimizer, sizes, name, kwargs)
     roots = find_modules(program, inputs)
 
