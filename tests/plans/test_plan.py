@@ -132,10 +132,46 @@ def test_what_is_beaten_by_another_chip_would_cost_less_below_a_price() -> None:
     assert "would cost less" not in same.text + chips.text
 
 
+def test_a_plan_by_floors_says_so_first_and_how_it_does_as_a_library_is_measured() -> None:
+    asked = {"on": "h100,h200", "rate": "5/s", "prompt": 3000, "output": 300, "ttft": "1s", "tpot": "40ms"}
+    found = plan("llama-3-70b", **asked)
+    said = str(found)
+    assert "by floors, take h200:2 as 1 replica of tensor 2, fp8 kv fp8" in said
+    assert "fp8 kv fp8 was not asked for: narrower formats change what a model answers" in said
+    real = found.as_measured()
+    assert real is not None
+    assert real.reason is not None
+    line = f"as vllm is measured it does not do: {real.reason.text}; estimate='vllm' plans by that"
+    assert line in " ".join(said.split())
+    own = plan("llama-3-70b", **asked, count=2, formats="fp8 kv fp8", estimate=True)
+    assert own.assess(real.deployment).reason == real.reason
+    easy = plan("llama-3-8b", on="h100", rate=1, prompt=300, output=100, formats="bf16")
+    assert "as vllm is measured it keeps the limits, TTFT p95" in " ".join(str(easy).split())
+    assert "was not asked for" not in str(easy)
+
+
+def test_chips_without_constants_have_no_plan_of_what_to_expect() -> None:
+    asked = {"count": "1", "rate": 1, "prompt": 300, "output": 100, "formats": "bf16"}
+    why = plan("llama-3-8b", on="h100,mi300x", estimate=True, **asked).why("mi300x")
+    assert why is not None
+    assert why.text.startswith("no constants of vllm are known for contraction in bf16 on AMD MI300X; leave estimate=")
+    floors = plan("llama-3-8b", on="mi300x", **asked)
+    assert floors.as_measured() is None
+    assert "vllm" not in str(floors)
+
+
+def test_gaps_shorter_than_the_mean_gap_are_explained() -> None:
+    found = plan("llama-3-8b", on="h100", count="1", rate=1, prompt=3000, output=300, estimate=True, formats="bf16")
+    assert found.best.token_gap.percentile < found.best.per_token.percentile
+    assert any(each.startswith("ITL may be below TPOT: few gaps hold") for each in found.assumptions)
+
+
 def test_the_reply_names_the_deployment_that_words_mean(capsys: pytest.CaptureFixture[str]) -> None:
     asked = [*WORDS[:-2], "--rate", "2/s"]
     assert main([*asked, "--why", "h100:1"]) == 0
-    assert "take h100:1 fp8 kv fp8, the best of 'h100:1'" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "take h100:1 fp8 kv fp8, the best of 'h100:1'" in said
+    assert "deployment" in said.partition("the best of")[2], "the plan stands below the reply"
     assert main([*asked, "--why", "h100:1", "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == {
         "asked": "h100:1", "deployment": "h100:1 fp8 kv fp8", "reason": None

@@ -134,7 +134,8 @@ def _show_reason(found: Any, why: str, as_json: bool) -> None:
         plain = None if reason is None else reason._asdict()
         show_json({"asked": why, "deployment": name, "reason": plain})
         return
-    show([*islice(found.sections(), 3), BLANK, *_why(why, name, reason)], of=found)
+    sections = iter(found.sections())
+    show([*islice(sections, 3), BLANK, *_why(why, name, reason), *sections], of=found)
 
 
 def _whole_numbers(name: str, text: str, what: str, hint: str) -> list[int]:

@@ -63,6 +63,9 @@ MOST_COUNTS = 10_000
 #: Rows of choices that are shown.
 MOST_ROWS = 12
 
+#: The library whose measured times stand beside a plan by floors.
+MEASURED = "vllm"
+
 #: A limit that floors keep by less than this factor may be missed in reality.
 FLOOR_MARGIN = 2.0
 
@@ -83,6 +86,7 @@ class DeploymentPlan(Answer):
     reasons: Mapping[str, int]
     cost_intervals: Mapping[Deployment, tuple[float, float]] = field(default_factory=dict)
     stopped: str = ""
+    _measured: dict[str, Assessment | None] = field(default_factory=dict, init=False)
 
     @property
     def best(self) -> Assessment | Any:
@@ -264,7 +268,10 @@ class DeploymentPlan(Answer):
             return lines
         why = "" if self.asked.prices else f", as no prices are given ({spelled('price', 'h100=3')}, or table)"
         ranked = "" if self.asked.objective == "cost" else f", the fewest{why}"
-        lines = [f"take {self._in_words(best.deployment)}: {self._cost(best)}{ranked}"]
+        lead = "by floors, take" if self.asked.library is None else "take"
+        lines = [f"{lead} {self._in_words(best.deployment)}: {self._cost(best)}{ranked}"]
+        if self.is_narrowed:
+            lines.append(f"{best.deployment.replica.formats} was not asked for: {self._narrows}")
         lines.append(f"{self._times(best)} of the {format_number(best.largest_rate)}/s it can serve")
         lines += self._margin(best)
         return [*lines, *cost_lines(self.asked, best)]
@@ -287,10 +294,38 @@ class DeploymentPlan(Answer):
                 return [said]
             least, most = (self._cost(replace(best, cost=each)) for each in ends)
             return [f"{said}: {least} to {most if ends[1] < float('inf') else 'more than is allowed'}"]
-        close, named = self.floor_only(best), f"real steps take longer ({spelled('estimate', 'vllm')})"
-        if not close:
-            return [f"by floors, the least there can be: {named}"]
-        return [f"floor only: {' and '.join(close)} kept by less than a factor of two, and {named}"]
+        close, named, asked = self.floor_only(best), "real steps take longer", spelled("estimate", MEASURED)
+        said = f"floor only: {' and '.join(close)} kept by less than a factor of two, and {named}"
+        lines = [said if close else f"floors are the least there can be: {named}"]
+        real = self.as_measured()
+        if real is None:
+            return [f"{lines[0]} ({asked})"] if self._whole is None else lines
+        kept = f"keeps the limits, {self._times(real)} of the rate it can serve" if real.reason is None else ""
+        why = "" if real.reason is None else f"does not do: {real.reason.text}"
+        return [*lines, f"as {MEASURED} is measured it {kept or why}; {asked} plans by that"]
+
+    def as_measured(self) -> Assessment | None:
+        """The chips and layout of a plan by floors, with the times that a library is expected to take.
+
+        None of a plan that is by such times, and where they are not known.
+        """
+        best, asked = self._whole, replace(self.asked, library=MEASURED)
+        if best is None or self.asked.library is not None or asked.drafts.lengths:
+            return None
+        if MEASURED not in self._measured:
+            search = Search(asked)
+            known = not isinstance(search.priced(best.replica), str)
+            self._measured[MEASURED] = best_of_ways([replace(best, chunk=-1, most=0)], search) if known else None
+        return self._measured[MEASURED]
+
+    @property
+    def is_narrowed(self) -> bool:
+        """Whether the best has formats that are narrower than the model's own, and nobody asked for them."""
+        return self.best is not None and not self.asked.formats and _is_narrow(self.best)
+
+    @property
+    def _narrows(self) -> str:
+        return f"narrower formats change what a model answers, and {spelled('formats', 'bf16')} keeps them out"
 
     def _in_words(self, deployment: Deployment) -> str:
         own = deployment.replica
@@ -346,8 +381,9 @@ class DeploymentPlan(Answer):
         return intervals[0][0] <= intervals[1][1]
 
     def _turned_down(self) -> str:
+        legal = "do not divide or compute so" + ("" if self.asked.library is None else ", or have no constants")
         words = {
-            "legal": "do not divide or compute so", "fit": "do not fit", "limit": "miss a limit without load",
+            "legal": legal, "fit": "do not fit", "limit": "miss a limit without load",
             "rate": "do not keep up", "load": "miss a limit under load or are no better", "beaten": "cost more",
         }  # fmt: skip
         parts = [f"{self.reasons[kind]:,} {text}" for kind, text in words.items() if self.reasons.get(kind)]
@@ -371,6 +407,12 @@ class DeploymentPlan(Answer):
             "TTFT: the waits for a place and for prefill, and prefill; TPOT: a request's mean gap between tokens; ITL: "
             "the gap between any two tokens",
         ]
+        gap, mean = (None, None) if self.best is None else (self.best.token_gap, self.best.per_token)
+        if gap is not None and mean is not None and gap.percentile < mean.percentile:
+            said.append(
+                "ITL may be below TPOT: few gaps hold another request's prefill, so a percentile of gaps leaves them "
+                "out, and each request's mean has its share of them"
+            )
         longest, trained = asked.load.prompt + asked.load.output, asked.model.context
         if trained is not None and longest > trained:
             before = f"sequences of {longest:,} tokens are longer than the {trained:,} that"
@@ -392,8 +434,8 @@ class DeploymentPlan(Answer):
                 )
                 said.append("what figures are worth leaves out those that the constants do not follow")
         said += self._of_drafts() + self._of_energy()
-        if any(choice.deployment.replica.formats != "bf16" for choice in self.choices):
-            said.append(f"narrower formats change what a model answers: {spelled('formats', 'bf16')} keeps them out")
+        if not self.is_narrowed and any(map(_is_narrow, self.choices)):
+            said.append(self._narrows)
         return tuple(said)
 
     def _of_drafts(self) -> list[str]:
@@ -566,6 +608,10 @@ def plan(
     )  # fmt: skip
     cluster = Cluster(workers, scheduler, scheduler_file, client, announce)
     return answer(asked, cluster=None if cluster == Cluster() else cluster)
+
+
+def _is_narrow(choice: Assessment) -> bool:
+    return choice.deployment.replica.formats not in ("bf16", "fp16", "stored")
 
 
 def _prices(on: Sequence[str], price: Any, objective: str, set_: Any) -> dict[str, float]:

@@ -499,6 +499,13 @@ def expected_steps(
     low, high = float(kernels[-1].low) / value, float(kernels[-1].high) / value
     said: list[str] = [text for each in (*kernels, prompt) for text in each.assumptions]
     if step is None:
+        unknown = next((each for each in (*kernels, prompt) if not each.is_known), None)
+        if unknown is not None:
+            kind = unknown.unknown[0].run.kind
+            raise InputError(
+                f"no constants of {library} are known for {kind} on {machine.name}",
+                hint=f"leave {spelled('estimate')} out for a plan by floors; roofline calibrate makes constants",
+            )
         said.append(f"expected: kernels alone, as {library} has no constants of steps on this chip in this format")
         return ExpectedSteps(
             floors * ratio, alone / copies, alone - alone / copies, low, high, tuple(dict.fromkeys(said))
