@@ -56,7 +56,7 @@ def test_points_have_their_gap(measured):
     [point] = measured_chart(made(), points=points).points
     assert (point.x, point.y) == (1.0, 1e10)
     assert point.roof == pytest.approx(90e9)
-    assert point.text == "mine\n11% of its roof"
+    assert point.text == "mine\n11% of the roof"
 
 
 @pytest.mark.parametrize(

@@ -123,7 +123,7 @@ def test_a_point_above_its_roof_is_flagged_with_reasons(machine):
     [point] = points_of([Measured("fast", flops=1e9, bytes=90e9, seconds=0.5, dtype="fp32")], machine)
     assert point.fraction == pytest.approx(2.0)
     [flag] = point.flags
-    assert flag.startswith("2.00 of the roof: data was already in a cache: compare with the bound of warm data")
+    assert flag.startswith("200% of the roof: data was already in a cache: compare with the bound of warm data")
     assert "Winograd" not in flag
 
 
@@ -166,7 +166,7 @@ def test_tables_say_what_is_odd_and_what_is_missing(machine):
     runs = Measured("fast", 1e9, 90e9, 0.5, "fp32"), Measured("slow", 1e9, 90e9, 5.0, "fp32")
     text = rendered(profile_sections(points_of(runs, machine), Profile(runs, {"aten::sort": 2.0}), "on x", 1))
     assert "200%" in text
-    assert "fast: 2.00 of the roof" in text
+    assert "fast: 200% of the roof" in text
     assert "1 shorter run is not shown" in text
     assert "incomplete: no rule for aten::sort 2 s" in text
 

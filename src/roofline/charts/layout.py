@@ -281,11 +281,11 @@ def _labels(chart: Specification, frame: Frame, measure: Measure) -> Iterator[_L
     for line in chart.lines:
         if line.text:
             yield _line_label(line, frame, measure)
-    named = [(frame.at(point.x, point.y), point) for point in chart.points if point.text]
-    for at, point in named:
+    named = [(_stem(point, frame), point) for point in chart.points if point.text]
+    for (at, top), point in named:
         entry = None if _is_number(point.text) else KeyEntry(point.text)
         label = _mark_label(point.text, at, point.series, REACH, entry, measure)
-        others = [other for other, _ in named if other != at] if len(named) <= MOST_NAMES else []
+        others = [other for other, _ in named if other != (at, top)] if len(named) <= MOST_NAMES else []
         yield replace(label, candidates=tuple(_by_its_own(label.candidates, at, others)))
     for ridge in chart.ridges:
         if ridge.text:
@@ -313,16 +313,18 @@ def _mark_label(text: str, at: Vertex, series: int, reach: float, entry: KeyEntr
     return _Label(Text(lines, 0, 0, TEXT, series=series, role="label"), places, entry)
 
 
-def _by_its_own(places: Sequence[Candidate], at: Vertex, others: Sequence[Vertex]) -> Iterator[Candidate]:
-    """Places round a point; one that is as near to another point and has no leader would seem to be its name.
+def _by_its_own(places: Sequence[Candidate], at: Vertex, others: Sequence[Segment]) -> Iterator[Candidate]:
+    """Places round a point; one as near to another point, or to its gap, and without a leader would seem its name.
 
     >>> [own, beside] = [Candidate(Box(x, 0, 10, 4), 1.0) for x in (-8, 8)]
-    >>> [each.cost for each in _by_its_own([own, beside], (0, 0), [(16, 0)])]
+    >>> [each.cost for each in _by_its_own([own, beside], (0, 0), [((16, -9), (16, 9))])]
     [1.0, 41.0]
     """
+    uprights = [(x, low, high) for (x, low), (_, high) in others]
     for each in places:
         room = math.dist(each.box.nearest(at), at)
-        seems = each.leader is None and any(math.dist(each.box.nearest(other), other) <= room for other in others)
+        nearest = ((x, min(max(each.box.y, min(ends)), max(ends))) for x, *ends in uprights)
+        seems = each.leader is None and any(math.dist(each.box.nearest(other), other) <= room for other in nearest)
         yield replace(each, cost=each.cost + NEARER_COST) if seems else each
 
 
@@ -371,9 +373,12 @@ def _segments(chart: Specification, frame: Frame) -> Iterator[Segment]:
         path = clipped([frame.at(x, y) for x, y in zip(line.x, line.y, strict=True)], frame.box)
         path = path if len(path) <= 40 else _spread(path, 40)
         yield from pairwise(path)
-    for point in chart.points:
-        if point.roof is not None and point.text:
-            yield frame.at(point.x, point.y), frame.at(point.x, point.roof)
+    yield from (_stem(point, frame) for point in chart.points if point.roof is not None and point.text)
+
+
+def _stem(point: Point, frame: Frame) -> Segment:
+    """The gap of a measured point to its roof; a point without one is its own."""
+    return frame.at(point.x, point.y), frame.at(point.x, point.y if point.roof is None else point.roof)
 
 
 def clipped(path: Sequence[Vertex], box: Box) -> list[Vertex]:

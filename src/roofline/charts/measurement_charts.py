@@ -82,7 +82,7 @@ def measured_chart(
         notes=(
             *_lacking(sheet, beside[1]),
             "registers, tiles: without data; library: its best product; levels: the best bandwidth of any kernel",
-            *measured.warnings()[:3],
+            *_warnings(measured),
         ),
         theme=theme,
     )
@@ -144,7 +144,7 @@ def _lines(
 def _points(points: Sequence[measured_points.MeasuredPoint]) -> Iterator[Point]:
     for number, point in enumerate(points):
         roof = point.run.flops / float(point.bound.lower)
-        yield run_point(point.run, point.bound, roof, NEUTRAL, number, point.run.name, "its roof")
+        yield run_point(point.run, point.bound, roof, NEUTRAL, number, point.run.name)
 
 
 def bandwidth_chart(
@@ -177,9 +177,17 @@ def bandwidth_chart(
         x=log_axis("working set", "B", sizes),
         y=log_axis("bandwidth", "B/s", speeds, margin=1.6),
         marks=tuple(marks),
-        notes=("best of any kernel: " + ", ".join(said), *measured.warnings()[:3]),
+        notes=("best of any kernel: " + ", ".join(said), *_warnings(measured)),
         theme=theme,
     )
+
+
+def _warnings(measured: Measurement) -> list[str]:
+    """The first warnings; in small print one word for contended cores does for all that say it."""
+    said = measured.warnings()[:3]
+    word = "contended: "
+    again = [any(before.startswith(word) for before in said[:at]) for at in range(len(said))]
+    return [each.removeprefix(word) if twice else each for each, twice in zip(said, again, strict=True)]
 
 
 def _end(level: Level) -> Ridge:

@@ -305,12 +305,12 @@ def _run_points(
         if answer.attainable is None or missing:
             raise InputError(f"{run.name!r} {missing}, so it has no roof", hint=f"give one, as in set {run.dtype}=1e14")
         roof = float(answer.attainable)
-        yield run_point(run, answer, roof, colors[at], number, _wrapped(run.name), "the roof")
+        yield run_point(run, answer, roof, colors[at], number, _wrapped(run.name))
 
 
-def run_point(run: Measured, answer: Bound, roof: float, series: int, shape: int, name: str, of: str) -> Point:
-    """The mark of a run below its roof, with its ``name`` and the percentage reached ``of`` the roof beside it."""
-    text = f"{name}\n{format_percent(run.rate / roof)} of {of}"
+def run_point(run: Measured, answer: Bound, roof: float, series: int, shape: int, name: str) -> Point:
+    """The mark of a run below its roof, with its ``name`` and the percentage reached of it beside it."""
+    text = f"{name}\n{format_percent(run.rate / roof)} of the roof"
     bound_by, on = str(answer.bound_by), answer.machine.key
     return Point(run.name, run.intensity, run.rate, roof, "measured", series, shape, text, bound_by, on)
 

@@ -114,7 +114,7 @@ class MeasuredPoint:
             if bound_kind in ("", self.bound.kind) and kind in ("", self.kind)
             if reason != IN_CACHE or self.bound.machine.over is None
         ]
-        return (f"{self.fraction:.2f} of the roof: " + "; or ".join(reasons),)
+        return (f"{format_percent(self.fraction)} of the roof: " + "; or ".join(reasons),)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data under stable keys in SI units."""
