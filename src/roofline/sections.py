@@ -88,7 +88,8 @@ Cell: TypeAlias = str | Amount | ShareBar | Words | YesNo
 class Column(NamedTuple):
     """A column's name and how its cells are set; ``least`` and ``most`` are widths in characters, 0 for any.
 
-    ``meaning`` names it in data where a reader sees no name, or another word.
+    ``meaning`` names it in data where a reader sees no name, or another word. Where a row would not fit the width, the
+    columns with the highest ``spare`` are left out first, and none without one.
     """
 
     name: str = ""
@@ -98,6 +99,7 @@ class Column(NamedTuple):
     least: int = 0
     most: int = 0
     meaning: str = ""
+    spare: int = 0
 
 
 class Row(NamedTuple):

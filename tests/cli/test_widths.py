@@ -82,3 +82,58 @@ def test_a_row_of_operations_has_all_its_figures_on_one_line_of_80(
     assert len(rows) >= 10
     assert all(re.search(r"% +(hbm|tensor|cuda|nvlink)$", line) for line in rows if " more " not in line)
     assert any(line.strip() == "layers.0-79." for line in lines)
+
+
+#: Answers with tables of many columns, or of several machines.
+WIDE = """
+llm llama-3.1-70b --on h200:4,b200:4,mi300x:4 --tensor 4 --weights fp8 --batch 32 --context 16k --price 3.5,6,3
+llm llama-3.1-70b --on h200:4 --tensor 4 --weights fp8 --batch 32 --context 16k
+llm llama-3-8b --on l40s --batch 1,8 --context 2k,8k --prompt 2k
+bound "bf16[64, 4096] * bf16[4096, 14336]" --on h100,mi300x,v5p
+train llama-3-8b --on h100:64 --batch-tokens 4M --sequence 8192
+comm allreduce --bytes 64MB --on v5e:4x4,h100:16
+chips h100 a100 mi300x
+""".strip().splitlines()
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("line", WIDE)
+def test_no_cell_stands_below_its_row(
+    line: str, width: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from roofline.rendering import terminal
+
+    parts: list[int] = []
+    groups = terminal._FittedTable._groups
+
+    def counted(self: terminal._FittedTable, *given: object) -> list[tuple[int, list[int]]]:
+        found = groups(self, *given)  # type: ignore[arg-type]
+        parts.append(len(found))
+        return found
+
+    monkeypatch.setattr(terminal._FittedTable, "_groups", counted)
+    monkeypatch.setenv("COLUMNS", str(width))
+    assert main(shlex.split(line)) == 0
+    assert parts and set(parts) == {1}
+
+
+def test_more_machines_than_fit_stand_below_under_a_head_of_their_own(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+    assert main(shlex.split("llm llama-3-8b --on h100,h200,b200,mi300x,a100")) == 0
+    lines = capsys.readouterr().out.splitlines()
+    heads = [line.split() for line in lines if line.split() in (["h100", "h200", "b200"], ["mi300x", "a100"])]
+    assert heads == [["h100", "h200", "b200"], ["mi300x", "a100"]]
+    assert len([line for line in lines if line.startswith("  a token at")]) == 2
+
+
+def test_what_several_machines_share_has_one_name(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Elementwise work in the format that each has; of links all that a chip has, 7 x 64 GB/s of a mesh."""
+    monkeypatch.setenv("COLUMNS", "100")
+    assert main(shlex.split("llm llama-3-70b --on h200:4,b200:4,mi300x:4 --tensor 4")) == 0
+    rows = {line[:26].strip(): line[26:].split() for line in capsys.readouterr().out.splitlines()}
+    assert rows["links of a chip"] == ["450", "GB/s", "900", "GB/s*", "448", "GB/s"]
+    assert len(rows["vector"]) == 6

@@ -495,14 +495,21 @@ class Bound(Measurable, Comparable):
             yield from (self.footprint.needs, self.footprint.has)
 
     def rates_used(self) -> Iterator[Fact]:
-        """The rates that were used, under what they mean on any machine: ``matrix bf16``, ``main memory``."""
-        for use in self.uses:
-            if use.quantity == "flops":
+        """The rates that were used, under what they mean on any machine: ``matrix bf16``, ``main memory``.
+
+        Of several formats of elementwise work the one that takes longest stands for all; of links all that a chip has.
+        """
+        links = {link.name: link.links or 1 for link in self.machine.links}
+        for use in sorted(self.uses, key=lambda use: use.place == "vector" and float(use.time)):
+            if use.quantity == "flops" and use.place == "vector":
+                yield Fact("vector", use.rate.value, "FLOP/s", "more")
+            elif use.quantity == "flops":
                 yield Fact(f"{use.place} {use.dtype}", use.rate.value, "FLOP/s", "more")
             elif use.quantity == "bytes":
                 yield Fact("main memory" if use.place == "main" else use.place, use.rate.value, "B/s", "more")
             elif use.quantity == "wire":
-                yield Fact("link", use.rate.value, "B/s", "more")
+                every = use.rate.value * links.get(use.resource.partition(" ")[0], 1)
+                yield Fact("links of a chip", every, "B/s", "more")
 
     def needed(self) -> Footprint | None:
         """The memory that the operations need."""
@@ -689,7 +696,12 @@ def _operations(answer: Bound, in_full: bool = False) -> Iterator[Section]:
     figured = amount_columns(sends)
     if not is_symbol(answer.lower):
         placed = in_full and any(part.op.where for part in answer.ops)
-        columns = (Column("operation", wrap="anywhere"), *[Column("where")] * placed, *figured, Column("bound by"))
+        columns = (
+            Column("operation", wrap="anywhere"),
+            *[Column("where", wrap="dots")] * placed,
+            *figured,
+            Column("bound by"),
+        )
         rows = [
             Row((part.op.name, *[part.op.where] * placed, *amount_cells(part, sends), _bound_by(part)))
             for part in answer.ops
@@ -710,7 +722,8 @@ def sends_anything(parts: Iterable[OpBound]) -> bool:
 
 def amount_columns(sends: bool) -> tuple[Column, ...]:
     """The heads of :func:`amount_cells`."""
-    return figures("FLOPs", "bytes", *(["sent"] if sends else []), "FLOP/B", "at best")
+    flops, moved, sent, intensity, time = figures("FLOPs", "bytes", "sent", "FLOP/B", "at best")
+    return (flops._replace(spare=1), moved, *[sent] * sends, intensity._replace(spare=2), time)
 
 
 def amount_cells(part: OpBound, sends: bool) -> tuple[Cell, ...]:

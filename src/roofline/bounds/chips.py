@@ -92,7 +92,7 @@ def comparison(machines: Sequence[Machine]) -> Iterator[Section]:
     said = aligned([sorted(_facts(machine), key=_place) for machine in machines])
     ordered = sorted(said, key=lambda name: _place(next(fact for fact in said[name] if fact is not None)))
     yield Table(
-        (Column(), *figures(*names)),
+        (Column(wrap="words"), *figures(*names)),
         [fact_row(names, name, said[name]) for name in ordered],
         "chips",
         gap=4,
@@ -567,7 +567,8 @@ def listing(machines: Sequence[Machine], dtype: str, order: str | None = None) -
         cells = ["" if row[name] is None else Amount(row[name], _UNITS[name], texts[name]) for name in shown]
         rows.append(Row((machine.key, machine.name, *cells)))
     named = (Column("chip", wrap="anywhere"), Column("name", wrap="anywhere"))
-    yield Table((*named, *figures(*names, wrap="anywhere")), rows, "chips", indent=0)
+    figured = figures(*names, wrap="anywhere")
+    yield Table((*named, *figured[:3], figured[3]._replace(spare=1), *figured[4:]), rows, "chips", indent=0)
     yield BLANK
     priced = ""
     if "price" in more:

@@ -405,7 +405,7 @@ class Formula(Answer):
         columns = (
             Column("T"), Column(wrap="words", meaning="part"), Column("amount", wrap="words"), Column("over"),
             *figures("time"), Column(wrap="words", meaning="total"),
-            *([Column("from", wrap="words")] if self._has_several_operations else []),
+            *([Column("from", wrap="words", spare=1)] if self._has_several_operations else []),
         )  # fmt: skip
         rows = []
         values = self.values() if self.is_numeric else {}

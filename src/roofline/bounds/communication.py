@@ -315,7 +315,11 @@ def _figures(found: Communication) -> Table:
         says = f"{row.says} ({row.limit})" if row.limit else row.says
         amounts = (Amount(row.sent, "B"), Amount(row.hops), Amount(row.wire_time, "s"))
         rows.append(Row((row.algorithm, *amounts, hop_time, says), _tone(row, found)))
-    return Table((Column("algorithm"), *figures(*names), Column(wrap="anywhere", meaning="how")), rows, "algorithms")
+    return Table(
+        (Column("algorithm", wrap="words"), *figures(*names), Column(wrap="anywhere", meaning="how")),
+        rows,
+        "algorithms",
+    )
 
 
 def _formulas(found: Communication) -> Table:

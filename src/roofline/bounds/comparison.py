@@ -126,7 +126,7 @@ class SideBySide(Answer):
                 yield Sentences([f"DOES NOT FIT on {who}: needs {needs}, {memory.level} has {has}"], "alert")
         yield Sentences([self._verdict()])
         yield BLANK
-        columns = [Column(), *(Column(who, "right", wrap="words") for who in self.names)]
+        columns = [Column(wrap="words"), *(Column(who, "right", wrap="words") for who in self.names)]
         rows = [fact_row(self.names, name, facts) for name, facts in self.facts.items()]
         if len(self.names) > 1:
             over = [f"{times:.3g}x{MARK if times == 1 else ''}" for times in self.times_the_best]

@@ -57,9 +57,9 @@ class Accuracy(Answer):
         """A table, a row a record, and how the errors were taken."""
         yield Headline(self.subject)
         yield BLANK
-        columns = [Column(name) for name in ("chip", "library")]
-        columns += [Column("kernel", wrap="words"), Column("format")]
+        columns = [Column("chip"), Column("library", wrap="words"), Column("kernel", wrap="words"), Column("format")]
         columns += [Column(name, align="right") for name in ("rows", "median", "mean", "p90", "bias")]
+        columns = [column._replace(spare=1) if column.name == "mean" else column for column in columns]
         yield Table(columns, [_row(one) for one in self.records], name="accuracy")
         yield BLANK
         yield Listing(

@@ -23,7 +23,12 @@ def longest_operations(step: Bound, phase: str = "") -> Table:
     ordered = sorted(step.ops, key=lambda part: -float(part.lower))
     sends = sends_anything(ordered)
     columns, shown, rest = amount_columns(sends), ordered[:SHOWN], ordered[SHOWN:]
-    named = (Column("operation", wrap="dots"), *columns, *figures("share"), Column("bound by"))
+    named = (
+        Column("operation", wrap="dots"),
+        *columns,
+        Column("share", "right", spare=1),
+        Column("bound by", wrap="words"),
+    )
     whole = sum(part.lower for part in ordered)
 
     def rows(parts: Sequence[OpBound]) -> list[Row]:

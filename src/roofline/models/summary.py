@@ -128,6 +128,7 @@ def summary_sections(found: Sequence[Summary]) -> Iterator[Section]:
     yield from caveats(gaps)
     names = ("parameters", *(["active"] if some_active else []), *(["prompt"] if prompts else []))
     columns = figures(*names, "FLOPs", "memory", "bytes\nmoved", "FLOP/B", "KV per\ntoken")
+    columns = tuple(column._replace(spare=column.name == "FLOP/B") for column in columns)
     rows = [Row(tuple(_row(each, some_active, prompts))) for each in found]
     yield Table((Column("model", wrap="anywhere"), *columns), rows, "models", indent=0)
     said = [

@@ -354,10 +354,10 @@ class DeploymentPlan(Answer):
         numbers = figures(cost, f"TTFT {share}", f"TPOT {share}", "load")
         columns = (
             Column("deployment", wrap="words", least=20),
-            Column("prompts", wrap="words"),
+            Column("prompts", wrap="words", spare=2),
             *numbers,
-            Column("bound by", meaning="binds"),
-            Column("why", least=15),
+            Column("bound by", meaning="binds", spare=1),
+            Column("why", wrap="words"),
         )
         rows = [row(choice) for choice in self.choices[:MOST_ROWS]]
         return Table(columns, rows, "choices", every=lambda: [row(choice) for choice in self.choices])

@@ -145,7 +145,8 @@ class TrainingPlan(Answer):
 
         columns = (
             Column("layout", wrap="words"), Column("check-\npoint"),
-            *figures("micro-\nbatches", "a step", "over the\nfastest", "op\nby op", "network", "MFU at\nmost"),
+            *figures("micro-\nbatches", "a step"), Column("over the\nfastest", "right", spare=3),
+            Column("op\nby op", "right", spare=1), Column("network", "right", spare=2), *figures("MFU at\nmost"),
             *figures("memory"), Column("bound by", meaning="binds"),
         )  # fmt: skip
         rows = [row(each) for each in self.fitting[:MOST_ROWS]]

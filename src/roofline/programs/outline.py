@@ -64,7 +64,8 @@ def module_table(
     wrap: Wrap = "anywhere" if is_open else "never"
     names = ["parameters"] * has_weights + ["FLOPs"] + ["share"] * (not is_open) + ["bytes"]
     names += ["op by op", "of time"] * is_timed
-    columns = [Column("module", wrap=wrap), Column(wrap=wrap, meaning="class"), *figures(*names, wrap=wrap)]
+    figured = [each._replace(spare=each.name in ("share", "parameters")) for each in figures(*names, wrap=wrap)]
+    columns = [Column("module", wrap=wrap), Column(wrap=wrap, meaning="class"), *figured]
     columns += [Column("bound by")] * is_timed
     gap = 2 if is_timed else GAP
     return Table(
@@ -87,7 +88,10 @@ def operation_table(ops: Sequence[Op], most: int | None = None, answer: Bound | 
             cells[-1] = Amount(part.bytes, "B")
             cells += [_or_blank(part.lower, "s"), share_of(part.lower, answer.op_by_op), str(part.bound_by or "")]
         rows.append(Row(tuple(cells)))
-    columns = [*map(Column, ("operation", "where", "source")), *figures("FLOPs", "bytes")]
+    columns = [
+        *(Column(name, wrap="anywhere") for name in ("operation", "where", "source")),
+        *figures("FLOPs", "bytes"),
+    ]
     columns += [*figures("at best", "of time"), Column("bound by")] * is_timed
     yield Table(columns, rows, "operations", gap=2 if is_timed else GAP)
     if left := len(ops) - len(chosen):
@@ -124,8 +128,9 @@ def under_the_roof(answer: Bound, most: int | None = 15) -> Iterator[Section]:
     yield Sentences([f"{together} op by op, each overlapping within itself; operations that take longest:"])
     yield BLANK
     names = ("count", "FLOPs", "bytes", "FLOP/B", "at best", "of time")
-    columns = (Column("operation"), *figures(*names), Column("bound by"))
-    yield Table(columns, rows, "longest", gap=2)
+    spared = {"FLOP/B": 3, "count": 2, "FLOPs": 1}
+    figured = [column._replace(spare=spared.get(column.name, 0)) for column in figures(*names)]
+    yield Table((Column("operation", wrap="words"), *figured, Column("bound by", wrap="words")), rows, "longest", gap=2)
     if most and longest[most:]:
         yield Sentences([f"… and {len(longest[most:])} shorter kinds"], "quiet")
 

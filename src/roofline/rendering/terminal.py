@@ -55,7 +55,7 @@ _BAR_COLORS: dict[Tone, str] = {"": "bright_black", "alert": "red"}
 LONGEST_WORD = 32
 
 #: The characters that a column of sentences has beside others; where there are fewer, it goes on below them.
-COMFORT = 16
+COMFORT = 10
 
 #: The same of a column of dotted names.
 COMFORT_OF_NAMES = 14
@@ -156,7 +156,7 @@ def _table(section: Table) -> Iterator[Any]:
         drawn = [_cell(cells[i] if i < len(cells) else "", section.columns[i]) for i in kept]
         lines.append(_Line(drawn, STYLES[row.tone]))
     if lines and kept:
-        yield _indented(_FittedTable(columns, lines, section.gap), section.indent)
+        yield _indented(_FittedTable(columns, lines, section.gap, section.headed), section.indent)
 
 
 class _Line(NamedTuple):
@@ -178,12 +178,13 @@ class _FittedTable(NamedTuple):
     """A table that fits the width there is: text and heads go on below between words, figures stay whole.
 
     Names that begin alike stand below their beginning. Where even words do not fit beside each other, bars are left
-    out; then each row goes on below, set in.
+    out, then columns that can be spared; then the table goes on below with the columns that are left, named again.
     """
 
     columns: Sequence[Column]
     lines: Sequence[_Line]
     gap: int
+    headed: bool
 
     def __rich_measure__(self, console: Any, options: Any) -> Any:
         from rich.measure import Measurement
@@ -205,24 +206,26 @@ class _FittedTable(NamedTuple):
 
         groups = self._groups(needs, gap, options.max_width)
         widths = [_shared([needs[i] for i in group], options.max_width - set_in, gap) for set_in, group in groups]
-        for line in self.lines:
-            style = console.get_style(line.style)
-            for (set_in, group), given in zip(groups, widths, strict=True):
-                drawn = [
-                    self._block(console, options, line.cells[i], i, width, style)
-                    for i, width in zip(group, given, strict=True)
-                ]
-                if set_in and not any(part.text.strip() for block in drawn for row in block for part in row):
-                    continue
-                tall = max(map(len, drawn))
-                for block, width in zip(drawn, given, strict=True):
-                    blank = [[Segment(" " * width)]] * (tall - len(block))
-                    block[:] = blank + block if line.at_bottom else block + blank
-                for row in zip(*drawn, strict=True):
-                    yield Segment(" " * set_in)
-                    for number, parts in enumerate(row):
-                        yield from (Segment(" " * (gap if number else 0)), *parts)
-                    yield Segment.line()
+        parts = list(zip(groups, widths, strict=True))
+        for at_once in ([part] for part in parts) if self.headed else [parts]:
+            for line in self.lines:
+                style = console.get_style(line.style)
+                for (set_in, group), given in at_once:
+                    drawn = [
+                        self._block(console, options, line.cells[i], i, width, style)
+                        for i, width in zip(group, given, strict=True)
+                    ]
+                    if set_in and not any(part.text.strip() for block in drawn for row in block for part in row):
+                        continue
+                    tall = max(map(len, drawn))
+                    for block, width in zip(drawn, given, strict=True):
+                        blank = [[Segment(" " * width)]] * (tall - len(block))
+                        block[:] = blank + block if line.at_bottom else block + blank
+                    for row in zip(*drawn, strict=True):
+                        yield Segment(" " * set_in)
+                        for number, segments in enumerate(row):
+                            yield from (Segment(" " * (gap if number else 0)), *segments)
+                        yield Segment.line()
 
     def _block(self, console: Any, options: Any, cell: Any, index: int, width: int, style: Any) -> Any:
         """A cell as lines of so many characters."""
@@ -249,17 +252,25 @@ class _FittedTable(NamedTuple):
         return found
 
     def _groups(self, needs: Sequence[_Width], gap: int, room: int) -> list[tuple[int, list[int]]]:
-        """The columns that stand beside each other, each group with how far it is set in."""
+        """The columns that stand beside each other, each group with how far it is set in.
+
+        Under heads, a further group begins with the first column again; without, its cells go on below their row.
+        """
+
+        def fits(columns: Sequence[int], set_in: int = 0) -> bool:
+            return set_in + sum(needs[i].least + gap for i in columns) - gap <= room
+
         kept = list(range(len(needs)))
-        if sum(needs[i].least + gap for i in kept) - gap > room:
-            kept = [i for i in kept if not self._is_bar(i)]
+        for index in sorted(kept, key=lambda i: (not self._is_bar(i), -self.columns[i].spare)):
+            if not fits(kept) and (self._is_bar(index) or self.columns[index].spare):
+                kept.remove(index)
         named = sum(bool(str(line.cells[kept[0]]).strip()) for line in self.lines)
-        below = needs[kept[0]].most + gap if 2 * named < len(self.lines) else SET_IN
+        below = 0 if self.headed else needs[kept[0]].most + gap if 2 * named < len(self.lines) else SET_IN
         groups: list[tuple[int, list[int]]] = [(0, [])]
         for index in kept:
             set_in, group = groups[-1]
-            if group and set_in + sum(needs[i].least + gap for i in (*group, index)) - gap > room:
-                groups.append((below, [index]))
+            if group and not fits((*group, index), set_in) and group != [kept[0]]:
+                groups.append((below, [kept[0], index] if self.headed else [index]))
             else:
                 group.append(index)
         return groups

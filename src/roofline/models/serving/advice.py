@@ -164,7 +164,7 @@ def advice_sections(found: Sequence[StepAdvice], most: int = 12) -> tuple[Sectio
         step = Amount(each.after.lower, "s", f"{before} → {after}")
         rows.append(Row((each.change, Amount(each.gain, "", f"{each.gain:.2f}x"), step, each.reason)))
     figured = (Column("faster", "right", meaning="gain"), Column("at best", "right", meaning="step"))
-    columns = (Column("change"), *figured, Column("why", wrap="words"))
+    columns = (Column("change", wrap="words"), *figured, Column("why", wrap="words"))
     head = Headline("faster", f"{found[0].phase}, for the same tokens", level=2)
     return BLANK, head, Table(columns, rows, "advice", indent=4, gap=4)
 

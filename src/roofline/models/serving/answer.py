@@ -48,6 +48,9 @@ from roofline.statements import HEADLINE_GAPS, without
 #: Configurations that are shown.
 MOST_ROWS = 40
 
+#: Columns that a narrow terminal leaves out of a table of configurations, the highest first.
+_SPARE = {"each user": 2, "bound by": 1}
+
 SCHEMA = "roofline/llm/1"
 
 _FORMATS = ("weights", "activations", "kv", "compute", "count", "skew")
@@ -479,7 +482,7 @@ def _configurations(found: Serving) -> Table:
 
     shown = [
         Column(f"{name} at best" if name in asked else name, "left" if name in ("bound by", "fits") else "right",
-               meaning=name)
+               "words" if name == "bound by" else "never", meaning=name, spare=_SPARE.get(name, 0))
         for name, _, _ in columns
     ]  # fmt: skip
     return Table(shown, rows(MOST_ROWS), "configurations", indent=0, every=lambda: rows(len(flat[0])))
