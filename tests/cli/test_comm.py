@@ -252,7 +252,8 @@ def test_bytes_go_with_the_name_of_a_collective(capsys: pytest.CaptureFixture[st
         assert message in capsys.readouterr().err
 
 
-def test_what_to_expect_stands_beside_the_floor(capsys):
+def test_what_to_expect_stands_beside_the_floor(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "120")
     words = ["comm", "allreduce", "--bytes", "1GB", "--on", "h100:8", "--estimate"]
     assert main(words) == 0
     assert "expect" in capsys.readouterr().out.splitlines()[3]
@@ -265,7 +266,10 @@ def test_what_to_expect_stands_beside_the_floor(capsys):
     ("amount", "binding"),
     [("1GiB", "nvlink binds (nic 1.34 ms, hops 3.3 µs)"), ("1kB", "hops bind (nvlink 1.99 ns, nic 1.28 ns)")],
 )
-def test_what_binds_stands_in_the_first_line(amount: str, binding: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_binds_stands_in_the_first_line(
+    amount: str, binding: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "120")
     assert main(["comm", "allgather", "--bytes", amount, "--on", "h100:16"]) == 0
     assert f"by hierarchical; {binding}" in capsys.readouterr().out.splitlines()[2]
 
@@ -276,3 +280,25 @@ def test_the_sources_of_link_figures(capsys: pytest.CaptureFixture[str]) -> None
     assert "T_nvlink = 940 MB / 450 GB/s = 2.09 ms" in shown
     assert "T_nic = 67.1 MB / 50 GB/s = 1.34 ms" in shown
     assert "  nic 50 GB/s  [spec, " in shown
+
+
+@pytest.mark.parametrize(("name", "whole"), [("alltoall", 64e6), ("allgather", 64e6), ("allreduce", 4e6)])
+def test_bytes_per_chip_are_what_each_chip_holds_before(
+    capsys: pytest.CaptureFixture[str], name: str, whole: float
+) -> None:
+    words = ["comm", name, "--bytes-per-chip", "4MB", "--on", "v5e:4x4"]
+    assert json.loads(run(capsys, *words, "--json"))["bytes"] == whole
+    said = "64 MB in all, 4 MB on each chip" if whole > 4e6 else "of 4 MB, whole on each chip"
+    assert said in " ".join(run(capsys, *words).split())
+
+
+def test_bytes_are_of_the_array_or_of_each_chip(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["comm", "allgather", "--bytes", "1GB", "--bytes-per-chip", "1MB", "--on", "h100:8"]) == 2
+    assert "bytes are given twice: of the array, and of each chip" in capsys.readouterr().err
+
+
+def test_collectives_beside_each_other_name_what_binds(capsys: pytest.CaptureFixture[str]) -> None:
+    found = run(capsys, "comm", "alltoall", "--bytes-per-chip", "64MB", "--on", "h100:16,v5e:4x4")
+    rows = {line[:24].strip(): line[24:].split() for line in found.splitlines()}
+    assert rows["bound by"] == ["nic", "ici", "X"]
+    assert rows["on each chip"] == ["64", "MB", "64", "MB"]

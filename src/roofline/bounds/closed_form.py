@@ -402,9 +402,10 @@ class Formula(Answer):
 
     def _terms_table(self) -> Table:
         """A row a part of a term; the term that binds is marked."""
+        longest = min(max(len(written_amount(part.amount)) for term in self.terms for part in term.parts), 24)
         columns = (
-            Column("T"), Column(wrap="words", meaning="part"), Column("amount", wrap="words"), Column("over"),
-            *figures("time"), Column(wrap="words", meaning="total"),
+            Column("T"), Column(wrap="words", meaning="part"), Column("amount", wrap="words", least=longest),
+            Column("over"), *figures("time"), Column(wrap="words", meaning="total"),
             *([Column("from", wrap="words", spare=1)] if self._has_several_operations else []),
         )  # fmt: skip
         rows = []

@@ -177,6 +177,15 @@ class Communication(Comparable):
         return {name: ratio(self._buffer, time) for name, time in times.items()}
 
     @property
+    def bytes_per_chip(self) -> Size:
+        """Bytes that each chip holds before: the array, or its part of it where the collective starts from parts.
+
+        >>> comm("alltoall", bytes_per_chip="4MB", on="v5e:4x4").nbytes
+        64000000
+        """
+        return self.nbytes / self.chips if self.kind in STARTS_FROM_PARTS else self.nbytes
+
+    @property
     def sent_by_all(self) -> Size:
         """Bytes that all chips send over their busiest links: what goes through the switch that joins them.
 
@@ -209,10 +218,12 @@ class Communication(Comparable):
         yield Fact("at best", self.time, "s", "less")
         if self.bound.expectation is not None:
             yield Fact("expected", self.bound.estimate, "s", "less")
+        yield Fact("bound by", next(iter(_times_on_network(self)), None))
         yield Fact("algorithm", self.algorithm)
         yield Fact("chips", self.chips)
+        yield Fact("on each chip", self.bytes_per_chip, "B")
         yield Fact("each link carries", self.row.sent, "B", "less")
-        yield Fact("all send", self.sent_by_all, "B", "less")
+        yield Fact("all chips send", self.sent_by_all, "B", "less")
         yield Fact("hops", self.row.hops, "", "less")
         yield Fact("algbw", self.algorithm_bandwidth, "B/s", "more")
         yield Fact("busbw", self.bus_bandwidth, "B/s", "more")
@@ -246,8 +257,7 @@ class Communication(Comparable):
     def sections(self) -> Iterator[Section]:
         """The time on the network, every algorithm that fits, and what was assumed."""
         bound = self.bound
-        size = "" if is_symbol(self.nbytes) else f"of {format_amount(self.nbytes, 'B')}, "
-        yield from (Headline(bound.expression, f"{size}on {bound.target}"), BLANK)
+        yield from (Headline(bound.expression, f"{_size(self)}on {bound.target}"), BLANK)
         time = format_amount(self.time, "s")
         expected = [] if bound.expectation is None else [bound.expectation.in_words()]
         if bound.measured is not None:
@@ -266,14 +276,32 @@ class Communication(Comparable):
 
 def _binding(found: Communication) -> str:
     """What binds on the network, and how long the rest of it takes; how it goes where the table does not say it."""
-    links = {use.resource: use.time for use in found.bound.uses if use.quantity == "wire"}
-    times = {**links, **({} if found.row.hop_time is None else {"hops": found.row.hop_time})}
-    if not links or not all(is_number(time) for time in times.values()):
+    times = _times_on_network(found)
+    if not times:
         return f": {found.row.says}"
-    first, *rest = sorted(times, key=lambda name: -times[name])
+    first, *rest = times
     others = ", ".join(f"{name} {format_amount(times[name], 's')}" for name in rest)
     verb = "bind" if first == "hops" else "binds"
     return f"; {first} {verb}" + (f" ({others})" if others else "")
+
+
+def _times_on_network(found: Communication) -> dict[str, Size]:
+    """Seconds of each link and of the hops, the longest first; nothing where they are no numbers."""
+    links = {use.resource: use.time for use in found.bound.uses if use.quantity == "wire"}
+    times = {**links, **({} if found.row.hop_time is None else {"hops": found.row.hop_time})}
+    if not links or not all(is_number(time) for time in times.values()):
+        return {}
+    return dict(sorted(times.items(), key=lambda each: -each[1]))
+
+
+def _size(found: Communication) -> str:
+    """The bytes of the array, and of them on each chip before."""
+    if is_symbol(found.nbytes):
+        return ""
+    whole = f"of {format_amount(found.nbytes, 'B')}"
+    if found.kind in STARTS_FROM_PARTS:
+        return f"{whole} in all, {format_amount(found.bytes_per_chip, 'B')} on each chip, "
+    return f"{whole}, whole on each chip, " if found.kind in _STARTS_FROM_COPIES else f"{whole}, "
 
 
 def _remarks(found: Communication) -> Iterator[str]:
@@ -351,8 +379,16 @@ _LINES = {
 }
 
 
-def _line(name: str, nbytes: Any, dtype: str, arguments: dict[str, Any]) -> str:
-    """Write a collective that is named, over all chips of the target and of an array of so many bytes."""
+#: Collectives that begin with a part of the array on each chip, and with an array of full size on each.
+STARTS_FROM_PARTS = ("AllGather", "AllToAll", "Gather")
+_STARTS_FROM_COPIES = ("AllReduce", "ReduceScatter", "Reduce")
+
+
+def _line(name: str, nbytes: Any, per_chip: Any, dtype: str, arguments: dict[str, Any]) -> str:
+    """Write a collective that is named, over all chips of the target and of an array of so many bytes.
+
+    ``per_chip`` are the bytes that each chip holds before, where they are given instead.
+    """
     known = {kind.lower(): kind for kind in _LINES}
     kind = known.get("".join(letter for letter in name.lower() if letter.isalpha()))
     if kind is None:
@@ -366,7 +402,11 @@ def _line(name: str, nbytes: Any, dtype: str, arguments: dict[str, Any]) -> str:
     chips = product(axes.values())
     if not isinstance(chips, int):
         raise InputError("bytes go with a number of chips", hint=f"as in {spelled('on', 'h100:8')}")
-    elements = math.ceil(parse(nbytes, "B") * 8 / dtypes.get(dtype).bits_per_element)
+    if per_chip is not None and nbytes is not None:
+        raise InputError("bytes are given twice: of the array, and of each chip", hint="leave one of them out")
+    parts = chips if per_chip is not None and kind in STARTS_FROM_PARTS else 1
+    amount = parse(nbytes if per_chip is None else per_chip, "B") * parts
+    elements = math.ceil(amount * 8 / dtypes.get(dtype).bits_per_element)
     plain = {one: {"N": elements} for one in ("AllReduce", "Broadcast", "Reduce", "Permute", "Send")}
     sizes = {**plain, "AllToAll": {"N": -(-elements // chips**2) * chips, "M": chips}}
     whole = {"N": -(-elements // chips) * chips}
@@ -378,7 +418,13 @@ def _line(name: str, nbytes: Any, dtype: str, arguments: dict[str, Any]) -> str:
 def comm(expression: str, *, on: list[Any] | tuple[Any, ...], **arguments: Any) -> SideBySide: ...
 @overload
 def comm(
-    expression: str, *, sharp: bool = False, bytes: float | str | None = None, dtype: str = "bf16", **arguments: Any
+    expression: str,
+    *,
+    sharp: bool = False,
+    bytes: float | str | None = None,
+    bytes_per_chip: float | str | None = None,
+    dtype: str = "bf16",
+    **arguments: Any,
 ) -> Communication: ...
 @plain_numbers
 @measurable
@@ -386,14 +432,21 @@ def comm(
 @estimable
 @takes(question, but=("flops", "intensity"))
 def comm(
-    expression: str, *, sharp: bool = False, bytes: float | str | None = None, dtype: str = "bf16", **arguments: Any
+    expression: str,
+    *,
+    sharp: bool = False,
+    bytes: float | str | None = None,
+    bytes_per_chip: float | str | None = None,
+    dtype: str = "bf16",
+    **arguments: Any,
 ) -> Communication | SideBySide:
     """Price one collective of the notation, and every algorithm that could do it.
 
     ``expression`` is a single collective, ``AllGather_X(bf16[B_X, D])``; ``sharp`` lets the switches add up an
     AllReduce. With ``bytes`` it is a collective's name, over all chips of the target and in ``dtype``; the array has so
-    many bytes, all shards together; ``"allreduce 500MB"`` says both. The rest is as in :func:`roofline.bound`: ``on``,
-    ``mesh``, ``algorithm``, ``link``, ``wrap``, ``density``, sizes.
+    many bytes, all shards together; ``"allreduce 500MB"`` says both. ``bytes_per_chip`` are those that each chip holds
+    before: the array itself for an AllReduce or a ReduceScatter, its part of it for an AllGather or an AllToAll.
+    The rest is as in :func:`roofline.bound`: ``on``, ``mesh``, ``algorithm``, ``link``, ``wrap``, ``density``, sizes.
 
     >>> comm("allreduce", bytes=1e9, on="h100:8")
     <Communication: AllReduce over X by in-switch: 2.22 ms on NVIDIA H100 SXM5 80GB>
@@ -406,8 +459,8 @@ def comm(
     name, _, amount = expression.strip().partition(" ")
     if bytes is None and name.isalpha() and amount.strip()[:1].isdigit():
         expression, bytes = name, amount.strip()
-    if bytes is not None:
-        expression = _line(expression, bytes, dtype, arguments)
+    if bytes is not None or bytes_per_chip is not None:
+        expression = _line(expression, bytes, bytes_per_chip, dtype, arguments)
     asked = question(expression, **arguments)
     steps = program(asked.text, asked.conventions.compute).steps
     if len(steps) != 1 or steps[0].kind != "collective":

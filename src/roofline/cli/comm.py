@@ -18,23 +18,34 @@ from roofline.cli.output import show, show_explained, show_json
 from roofline.errors import InputError
 
 
-@command_named("comm", "on bytes dtype estimate measured algorithm sharp mesh wrap set explain json")
+@command_named("comm", "on bytes bytes-per-chip dtype estimate measured algorithm sharp mesh wrap set explain json")
 @argument("words", nargs=-1, metavar="COLLECTIVE [SIZE=VALUE]...")
 @with_options(SEVERAL, MESH, EXPECT)
 @with_options(
     option("bytes", name="bytes", help="With a collective's name: bytes of the array, all shards together."),
+    option(
+        "bytes-per-chip",
+        help="Instead: bytes that each chip holds before: the array for an allreduce or a reduce-scatter, its part of "
+        "it for an allgather or an alltoall.",
+    ),
     option("dtype", default="bf16", help="Format of that array."),
     *options("measured explain json"),
 )
 def command(
-    words: tuple[str, ...], bytes: str | None, dtype: str, explain: bool, as_json: bool, **options: Any
+    words: tuple[str, ...],
+    bytes: str | None,
+    bytes_per_chip: str | None,
+    dtype: str,
+    explain: bool,
+    as_json: bool,
+    **options: Any,
 ) -> None:
     """How long a collective takes on this network, by which algorithm, and what else would do it.
 
     \b
     roofline comm "AllGather_Y(bf16[2048_Y, 8192])" --on v5e:8x4
     roofline comm allreduce 500MB --on h100:8
-    roofline comm allreduce --bytes 1GB --on h100:8,mi300x:8
+    roofline comm alltoall --bytes-per-chip 64MB --on h100:16,v5e:4x4
     roofline comm "AllReduce_X(bf16[B, D] {U_X})" --on dgx-h100:1024 --sharp B=8192 D=8192
     """
     from roofline.bounds.communication import comm
@@ -44,7 +55,9 @@ def command(
     expression = " ".join(expressions) if named else one_expression(expressions)
     if expression is None:
         raise InputError("the collective is missing", hint="for instance 'AllGather_X(bf16[B_X, D])'")
-    given: dict[str, Any] = {} if bytes is None else {"bytes": bytes, "dtype": dtype}
+    amounts = {"bytes": bytes, "bytes_per_chip": bytes_per_chip}
+    given: dict[str, Any] = {name: amount for name, amount in amounts.items() if amount is not None}
+    given |= {"dtype": dtype} if given else {}
 
     wanted = expectation_wanted(options)
 

@@ -204,6 +204,7 @@ GROUPS: dict[str, tuple[OptionRow | str, ...]] = {
     "what is counted": (
         _row("--flops", "AMOUNT", MEANINGS["flops"]),
         _row("--bytes", "AMOUNT", MEANINGS["bytes"], name="bytes_"),
+        _row("--bytes-per-chip", "AMOUNT", "Bytes that each chip holds before."),
         _row("--intensity", "FLOP/B", MEANINGS["intensity"]),
         "policy",
         "tile",

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from roofline.bounds.bound import Bound, OpBound, amount_cells, amount_columns, sends_anything, share_of
 from roofline.hardware.rate import rate
 from roofline.quantity import format_percent
-from roofline.sections import Amount, Column, Row, Table, figures
+from roofline.sections import Amount, Column, Row, Table
 from roofline.signatures import spelled
 from roofline.work import Key
 
