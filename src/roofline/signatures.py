@@ -424,7 +424,7 @@ MEANINGS = {
     "library": "Whose kernels: vllm, trtllm, sglang.",
     "eager": "Expect kernels without a CUDA graph (default: with one).",
     "constants": "Constants of your own, from roofline calibrate.",
-    "start": "Whose constants to start from (default: those of vllm).",
+    "start": "Whose constants to start from: a library, or one chip's, as h100+vllm (default: those of vllm).",
     "ttft": "Longest time to first token: 500ms.",
     "tpot": "Longest mean time between tokens of a request: 30ms.",
     "e2e": "Longest time to the last token.",

@@ -261,6 +261,17 @@ def test_measured_runs_stand_beside_what_their_kind_usually_takes(tmp_path: Path
     assert "expected" not in json.loads(CliRunner().invoke(profile_command, [*words[:3], "--json"]).output)["points"][0]
 
 
+def test_constants_start_from_one_chip_that_is_named(tmp_path: Path) -> None:
+    """Also from one of another generation, which alone stands behind no expectation."""
+    path = written(tmp_path / "mine.csv", times("h200"))
+    assert calibrate(path, "h200", start="h100+vllm").started_from == ("h100 vllm (its generation)",)
+    assert calibrate(path, "h200", start="a100+trtllm").started_from == ("a100 trtllm (another generation)",)
+    with pytest.raises(InputError, match="no constants of vllm on 'h10'; did you mean 'h100'"):
+        calibrate(path, "h200", start="h10+vllm")
+    with pytest.raises(InputError, match=r"constants of b60\+vllm say nothing of contraction on h200"):
+        calibrate(path, "h200", start="b60+vllm")
+
+
 @pytest.mark.parametrize(("library", "start"), [("sglang", "sglang"), ("my-own", "vllm")])
 def test_constants_start_from_the_library_that_ran(tmp_path: Path, library: str, start: str) -> None:
     """On a chip without constants every chip behind the expectation is a start."""

@@ -135,6 +135,18 @@ def test_rates_that_feed_the_arithmetic_grow_with_it() -> None:
     assert moved == values
 
 
+def test_the_time_of_a_host_stays_and_a_quantiser_goes_with_cores_and_memory() -> None:
+    model = KERNELS["quantised_contraction"]
+    values = {**model.defaults(), "launch_time": 11e-6, "quantise.launch_time": 1e-6}
+    small, large = ChipFigures(108, 1e14, 1e12, 5e7), ChipFigures(132, 3.666667e14, 4e12, 5e7)
+    moved = on_another_chip(model, values, small, large, chip("a100"), chip("h100"))
+    cores = 132 / 108 * 1.98 / 1.41
+    assert moved["launch_time"] == values["launch_time"]  # 15,510 cycles: no product's launch takes so many
+    assert moved["quantise.launch_time"] == pytest.approx(1e-6 * 1.41 / 1.98)
+    assert moved["quantise.row_time"] == pytest.approx(values["quantise.row_time"] / cores)
+    assert moved["quantise.rate"] == pytest.approx(values["quantise.rate"] * (cores * 4) ** 0.5)
+
+
 def test_prefill_keeps_its_share_of_the_peak_and_its_blocks_go_with_what_feeds_them() -> None:
     model, figures = KERNELS["prefill_attention"], ChipFigures(132, 989.4e12, 3.35e12, 50e6)
     ada = ChipFigures(142, 362e12, 864e9, 96e6)

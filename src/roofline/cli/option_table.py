@@ -236,7 +236,7 @@ GROUPS: dict[str, tuple[OptionRow | str, ...]] = {
         _row("--constants", "FILE", MEANINGS["constants"], "file", multiple=True),
         _row("--runs | --data", "FILE", "Your own runs, to hold constants against.", "file", name="data"),
         _row("--model", "MODEL", "The model that was served: then a row is a served run.", "model"),
-        _row("--from", "LIBRARY", MEANINGS["start"], "library", name="start"),
+        _row("--from", "[CHIP+]LIBRARY", MEANINGS["start"], "library", name="start"),
         "overlap",
         "overhead",
     ),

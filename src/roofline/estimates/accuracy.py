@@ -13,6 +13,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from roofline.answers import Answer
@@ -25,7 +26,7 @@ from roofline.hardware import chip
 from roofline.hardware.machine import Machine
 from roofline.progress import counted, stopped
 from roofline.quantity import format_percent
-from roofline.sections import BLANK, Column, Headline, Listing, Row, Section, Table
+from roofline.sections import BLANK, Column, Headline, Listing, Row, Section, Sentences, Table
 from roofline.signatures import either, takes
 
 #: Words that users have for kernels.
@@ -44,6 +45,8 @@ MEANT = {
 CALLED = {"contraction": "matmul (contraction)", "quantised_contraction": "quantised matmul"}
 #: Steps, whose errors are those of folds or sources that were left out.
 WITHOUT_HALVES = ("served_step", "first_token", "training_step")
+#: What is said of the middle of all groups.
+_IN_THE_MIDDLE = {"mdape": "median error {}", "p90": "90th percentile {}", "coverage": "intervals of 80% hold {}"}
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -57,6 +60,8 @@ class Accuracy(Answer):
         """A table, a row a record, and how the errors were taken."""
         yield Headline(self.subject)
         yield BLANK
+        yield Sentences([self._middle()], tone="strong")
+        yield BLANK
         columns = [Column("chip"), Column("library", wrap="words"), Column("kernel", wrap="words"), Column("format")]
         columns += [Column(name, align="right") for name in ("rows", "median", "mean", "p90", "bias")]
         columns = [column._replace(spare=1) if column.name == "mean" else column for column in columns]
@@ -68,6 +73,13 @@ class Accuracy(Answer):
         if any(one.version for one in self.records):
             yield Listing("versions", ["a library without a version: runs of all its versions together"])
         yield Listing("measured", _sources(self.records), "quiet")
+
+    def _middle(self) -> str:
+        """The middle of all groups: of their median errors, 90th percentiles and coverages, each by itself."""
+        known = {name: [one.error[name] for one in self.records if name in one.error] for name in _IN_THE_MIDDLE}
+        said = [_IN_THE_MIDDLE[name].format(format_percent(median(each))) for name, each in known.items() if each]
+        which = f"the middle of {len(self.records)} groups" if len(self.records) > 1 else "one group"
+        return f"{which}: {', '.join(said)}"
 
     def one_line(self) -> str:
         """How many records, and the range of their median errors."""

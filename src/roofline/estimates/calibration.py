@@ -139,8 +139,9 @@ def calibrate(
     """Fit constants of a chip to measured kernels, from the nearest known constants.
 
     ``runs`` is a CSV file, or what :func:`roofline.measurement.measured_kernels` reads from a profile or a machine
-    file. ``library`` names what ran, unless rows say so. ``start`` names the library whose constants are the prior: by
-    default that of the rows where it has constants, else vLLM.
+    file. ``library`` names what ran, unless rows say so. ``start`` names the library whose constants are the prior, or
+    one chip and the library (``h100+vllm``): by default that of the rows where it has constants, else vLLM, of the
+    nearest chips.
     """
     machine = chip(on) if isinstance(on, str) else on
     rejected: dict[str, int] = defaultdict(int)
@@ -156,6 +157,9 @@ def calibrate(
                 rejected[f"fewer than {LEAST_ROWS} rows: {key[0].replace('_', ' ')} {key[1]}"] += len(kept)
                 continue
             known = estimator.sources(kept[0].run, machine)
+            if estimator.only and not known:
+                said = f"constants of {named} say nothing of {key[0].replace('_', ' ')} on {machine.key}"
+                raise InputError(said, hint="start from a chip of the same vendor that has them")
             fitted.append(_fitted(known or [(typical(kept[0].run, machine, key[3]), 1.0)], kept, machine, key[3]))
             whose = " and ".join(f"{one.chip} {one.library}" for one, _ in known) or "typical values"
             where = f" ({known[0][0].transferred_from or 'this chip'})" if known else ""

@@ -64,7 +64,7 @@ POLICIES = ("search", "nosplit", "bucket", "big", "128x128", f"search {FROM_HOST
 CONSTANTS = (
     ModelConstant("compute_efficiency", "", "share of a core's peak within a tile", 0.9, 0.05, 1.6, True, "power"),
     ModelConstant("memory_efficiency", "", "share of the data-sheet bandwidth that streams", 0.85, 0.2, 1.4, own=True),
-    ModelConstant("launch_time", "s", "time of an empty kernel", 2.5e-6, 3e-7, 6e-5, own=True),
+    ModelConstant("launch_time", "s", "time of an empty kernel", 2.5e-6, 3e-7, 6e-5, True, "start"),
     ModelConstant("tile_overhead", "s", "time to start a tile: prologue and pipeline fill", 4e-7, 1e-8, 2e-5),
     ModelConstant(
         "core_l2_rate", "B/s", "rate at which one core loads operands from cache", 8e10, 3e9, 2e12, True, "peak"
@@ -146,9 +146,11 @@ def contraction_parts(shapes: Shapes, chip: ChipFigures, c: Values, policy: str 
 
 
 QUANTISE = (
-    ModelConstant("launch_time", "s", "time of an empty kernel", 1e-6, 1e-8, 2e-5, own=True),
-    ModelConstant("rate", "B/s", "rate at which activations are read and written again", 1.5e12, 5e10, 5e13, own=True),
-    ModelConstant("row_time", "s", "time of a row of activations", 1e-10, 1e-13, 1e-7, own=True),
+    ModelConstant("launch_time", "s", "time of an empty kernel", 1e-6, 1e-8, 2e-5, True, "start"),
+    ModelConstant(
+        "rate", "B/s", "rate at which activations are read and written again", 1.5e12, 5e10, 5e13, True, "traffic"
+    ),
+    ModelConstant("row_time", "s", "time of a row of activations", 1e-10, 1e-13, 1e-7, True, "cores"),
 )
 
 

@@ -276,10 +276,14 @@ def libraries(records: Iterable[KernelConstants]) -> tuple[str, ...]:
 
 
 class Estimator:
-    """Constants of one library, from the shipped records and a user's own files, and what follows for operations."""
+    """Constants of one library, from the shipped records and a user's own files, and what follows for operations.
+
+    ``h100+vllm`` are those of one chip alone, also for a chip of another generation.
+    """
 
     def __init__(self, library: str = "vllm", files: Sequence[str] = (), eager: bool = False) -> None:
         self.eager = eager
+        self.only, _, library = library.rpartition("+")
         own = [record for path in files for record in read_constants(path)]
         self.records = overlaid(tuple(record for record in shipped() if record.usable), own)
         known = libraries(self.records)
@@ -291,6 +295,11 @@ class Estimator:
             hint = suggest(self.version, sorted(versions), what="versions")
             raise InputError(f"no constants of {name} {self.version!r}", hint=hint)
         self.library = name
+        if self.only:
+            chips = dict.fromkeys(one.chip for one in self.records if one.library == name)
+            if self.only not in chips:
+                raise InputError(f"no constants of {name} on {self.only!r}", hint=suggest(self.only, chips, what="chips"))
+            self.records = tuple(one for one in self.records if one.chip == self.only)
 
     def expect(self, answer: Bound) -> Expectation:
         """What to expect of an answer's operations, one after the other."""
@@ -376,7 +385,7 @@ class Estimator:
             (min((one for one in same if one.chip == key), key=self._distance), share) for key, share in shares.items()
         ]
         alone = len(nearest) == 1 and bool(nearest[0][0].figures) and link is None
-        if alone and distance(machine, chip(nearest[0][0].chip)):
+        if alone and not self.only and distance(machine, chip(nearest[0][0].chip)):
             return []
         moved = [(_transferred(one, run, machine), share) for one, share in nearest]
         return [(one, share) for one, share in moved if one is not None]

@@ -41,9 +41,10 @@ class ChipFigures(NamedTuple):
 class ModelConstant(NamedTuple):
     """One constant of a kernel model: its unit, what it means, a typical value, and the range a fit may take.
 
-    ``own`` tells a constant that each chip and library has from one that chips share. ``moves_with`` says what a rate
-    goes with from one chip to another: the ``peak`` of a core, which it feeds, or the ``power`` that holds that peak.
-    Times of a core, in seconds, go with its clock, or the inverse of such a rate.
+    ``own`` tells a constant that each chip and library has from one that chips share. ``moves_with`` says what it goes
+    with from one chip to another: the ``peak`` of a core, which a rate feeds, the ``power`` that holds that peak, all
+    ``cores`` at once, ``traffic`` of cache and memory, or the ``start`` of a kernel by the chip or its host. Times of a
+    core, in seconds, go with its clock, or the inverse of such a rate.
     """
 
     name: str

@@ -5,7 +5,11 @@ Figures of the data sheet move constants from chip to chip, memory is that of th
     time of a core        · clock there / clock here
     rate that feeds it    · peak of a core here / there, sustained; within a generation · clock here / there
     share of the peak     · sustained here / there,     sustained = min(1, watts / (peak · energy of a FLOP))
+    time of all cores     · cores · clock there / here
+    rate of a quantiser   · √(cores · clock here / there · bandwidth here / there)
 
+A launch of a product takes some 5,000 cycles on every chip that was measured. One of more than 10,000 is the host's time
+and stays. What a quantiser reads and writes is in part in cache, which keeps up with cores, and in part in memory.
 The energy of a FLOP is that of the leanest measured chip with such cores that holds its clock. In prefill attention,
 whose units rest between products, the share of the peak stays, and the time beside a block's arithmetic shrinks as the
 rate that feeds a core grows. Chips of one generation and one kind of main memory run the same kernels on the same
@@ -65,6 +69,8 @@ ENERGY = {
     ("nvidia-blackwell", "dram"): _REGISTERS,
     ("nvidia-hopper", "hbm"): _SHARED,
 }
+#: Cycles beyond which a launch is the time of the host.
+HOST_CYCLES = 10_000
 #: FLOPs in single precision that a core starts in a cycle: half as many in the large cores up to Ampere.
 LANES, FEWER_LANES = 256.0, (("nvidia-volta", "hbm"), ("nvidia-turing", "dram"), ("nvidia-ampere", "hbm"))
 FILE = Path(__file__).with_name("transfers.toml")
@@ -208,10 +214,14 @@ def on_another_chip(
     # the same cores load as much in a cycle, whatever format's units were left out of them
     alike = distance(here, there) == 0
     grown = 1 / cycle if alike else (target.matrix_peak / target.cores) / (source.matrix_peak / source.cores)
-    factors = {"peak": grown * power, "power": power, "": 1.0}
+    chips = target.cores / source.cores / cycle
+    traffic = (chips * target.bandwidth / source.bandwidth) ** 0.5
+    factors = {"peak": grown * power, "power": power, "cores": chips, "traffic": traffic, "start": 1 / cycle, "": 1.0}
     moved = {}
     for one in model.constants:
         factor = factors[one.moves_with]
+        if one.moves_with == "start" and values[one.name] * (clocks[0] or 0.0) > HOST_CYCLES:
+            factor = 1.0
         if one.unit == "s":
             factor = 1 / factor if one.moves_with else cycle
         moved[one.name] = min(max(values[one.name] * factor, one.low), one.high)
