@@ -298,7 +298,9 @@ class Estimator:
         if self.only:
             chips = dict.fromkeys(one.chip for one in self.records if one.library == name)
             if self.only not in chips:
-                raise InputError(f"no constants of {name} on {self.only!r}", hint=suggest(self.only, chips, what="chips"))
+                raise InputError(
+                    f"no constants of {name} on {self.only!r}", hint=suggest(self.only, chips, what="chips")
+                )
             self.records = tuple(one for one in self.records if one.chip == self.only)
 
     def expect(self, answer: Bound) -> Expectation:

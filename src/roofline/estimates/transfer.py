@@ -8,8 +8,8 @@ Figures of the data sheet move constants from chip to chip, memory is that of th
     time of all cores     · cores · clock there / here
     rate of a quantiser   · √(cores · clock here / there · bandwidth here / there)
 
-A launch of a product takes some 5,000 cycles on every chip that was measured. One of more than 10,000 is the host's time
-and stays. What a quantiser reads and writes is in part in cache, which keeps up with cores, and in part in memory.
+A launch of a product takes some 5,000 cycles on every chip that was measured. One of more than 10,000 is the host's
+time and stays. What a quantiser reads and writes is in part in cache, which keeps up with cores, and in part in memory.
 The energy of a FLOP is that of the leanest measured chip with such cores that holds its clock. In prefill attention,
 whose units rest between products, the share of the peak stays, and the time beside a block's arithmetic shrinks as the
 rate that feeds a core grows. Chips of one generation and one kind of main memory run the same kernels on the same
