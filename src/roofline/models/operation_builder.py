@@ -15,9 +15,10 @@ from roofline.errors import InputError
 from roofline.models.weights import Storage, Weight, join_path
 from roofline.ops.contraction import contraction
 from roofline.ops.elementwise import elementwise
+from roofline.ops.recurrent import causal_convolution
 from roofline.ops.reduction import norm
 from roofline.signatures import spelled
-from roofline.sizes import Size, exact_div
+from roofline.sizes import Size, exact_div, is_zero
 from roofline.work import Op, Tensor, Work
 
 #: Options of a prefill that a decode step does not take.
@@ -227,6 +228,23 @@ class OperationBuilder:
         facts = {"elements": rows * width, "rows": rows, "affine": len(affine)}
         self.add(norm(function, (seen, *affine), (out,), **facts, compute=_vector_arithmetic(x.dtype)), part)
         return out
+
+    def convolve(
+        self, x: Tensor | list[Tensor], channels: int, kernel: int, weight: str = "conv1d", activated: bool = True
+    ) -> Tensor:
+        """A short causal convolution of each channel, with an activation or none; the last inputs are kept."""
+        step = self.step
+        out = self.output("conv1d", step.tokens, channels)
+        read = [*(x if isinstance(x, list) else [x]), *self.read_weights(weight, f"{weight}.bias")]
+        state, kept = self.states("inputs", (step.batch, channels, kernel - 1), step.activations)
+        facts = {"elements": step.tokens * channels, "kernel": kernel, "activated": activated}
+        self.add(causal_convolution("", [*read, *state], [out, kept], **facts, compute=self.arithmetic), "conv1d")
+        return out
+
+    def states(self, name: str, dims: tuple[Size, ...], dtype: str) -> tuple[tuple[Tensor, ...], Tensor]:
+        """The state that a step reads, none in the first step of a sequence, and the state that it writes."""
+        before = () if is_zero(self.step.past) else (Tensor(self.path("cache", name), dims, dtype, "state"),)
+        return before, Tensor(self.path("kept", name), dims, dtype, "state")
 
     def vector(
         self, kind: str, reads: Sequence[Tensor], out: Tensor, part: str, flops: Size, elements: Size, compute: str = ""

@@ -15,7 +15,6 @@ from typing import ClassVar
 
 from roofline import dtypes
 from roofline.models.blocks.key_selection import BlockIndexer, cached_index_keys, index_keys, score_keys
-from roofline.models.blocks.recurrent import convolve
 from roofline.models.description import Block, Cached
 from roofline.models.operation_builder import OperationBuilder
 from roofline.models.weights import Weight
@@ -227,7 +226,7 @@ class Attention(Block):
         k = builder.linear(k_name, x, tokens)
         v = k if self.shared_kv else builder.linear(v_name, x, tokens)
         if self.kv_kernel:
-            mixed = convolve(builder, [k, v], int(self.kv_per_token()), self.kv_kernel, "kv_sconv", activated=False)
+            mixed = builder.convolve([k, v], int(self.kv_per_token()), self.kv_kernel, "kv_sconv", activated=False)
             k, v = (Tensor(mixed.ident, (tokens, self.kv_heads * n), mixed.dtype) for n in (self.key, self.value))
         if self.value_norm:
             v = builder.norm("rms_norm", v, "v_norm", tokens * self.kv_heads, self.value)

@@ -23,27 +23,9 @@ from roofline.models.blocks.mlp import ACTIVATIONS
 from roofline.models.description import Block, Cached
 from roofline.models.operation_builder import OperationBuilder
 from roofline.models.weights import Weight
-from roofline.ops.recurrent import causal_convolution, gated_scan, linear_recurrence, selective_scan
-from roofline.sizes import Size, is_zero
+from roofline.ops.recurrent import gated_scan, linear_recurrence, selective_scan
+from roofline.sizes import Size
 from roofline.work import Op, Tensor, Work
-
-
-def convolve(
-    builder: OperationBuilder, x: Tensor | list[Tensor], channels: int, kernel: int, weight: str = "conv1d",
-    activated: bool = True,
-) -> Tensor:  # fmt: skip
-    """A short causal convolution of each channel, with an activation or none; the last inputs are kept."""
-    step = builder.step
-    out = builder.output("conv1d", step.tokens, channels)
-    read = [*(x if isinstance(x, list) else [x]), *builder.read_weights(weight, f"{weight}.bias")]
-    state, kept = states(builder, "inputs", (step.batch, channels, kernel - 1), step.activations)
-    elements = step.tokens * channels
-    op = causal_convolution(
-        "", [*read, *state], [out, kept], elements=elements, kernel=kernel, activated=activated,
-        compute=builder.arithmetic,
-    )  # fmt: skip
-    builder.add(op, "conv1d")
-    return out
 
 
 def recur(
@@ -52,19 +34,11 @@ def recur(
     """The recurrence over a state of heads x key x value: ``products`` products a token and a decay."""
     step = builder.step
     out = builder.output("recurrence", step.tokens, heads * value)
-    state, kept = states(builder, "state", (step.batch, heads, key, value), dtype)
+    state, kept = builder.states("state", (step.batch, heads, key, value), dtype)
     sizes = {"tokens": step.tokens, "heads": heads, "key": key, "value": value}
     op = linear_recurrence("", [*read, *state], [out, kept], **sizes, products=products, compute=step.activations)
     builder.add(op, "recurrence")
     return out
-
-
-def states(
-    builder: OperationBuilder, name: str, dims: tuple[Size, ...], dtype: str
-) -> tuple[tuple[Tensor, ...], Tensor]:
-    """The state that a step reads, none in the first step of a sequence, and the state that it writes."""
-    before = (Tensor(builder.path("cache", name), dims, dtype, "state"),) if not is_zero(builder.step.past) else ()
-    return before, Tensor(builder.path("kept", name), dims, dtype, "state")
 
 
 def kept_states(state: int, dtype: str, inputs: int) -> tuple[Cached, ...]:
@@ -120,7 +94,7 @@ class GatedDeltaNet(Block):
         z = builder.linear("in_proj_z", x, tokens)
         beta = builder.linear("in_proj_b", x, tokens)
         decay = builder.linear("in_proj_a", x, tokens)
-        mixed = convolve(builder, qkv, self.channels, self.kernel)
+        mixed = builder.convolve(qkv, self.channels, self.kernel)
         read = [mixed, beta, decay, *builder.read_weights("dt_bias", "A_log")]
         out = recur(builder, read, self.value_heads, self.key, self.value, 3, self.state)
         out = builder.norm("rms_norm", out, "norm", tokens * self.value_heads, self.value)
@@ -189,7 +163,7 @@ class Mamba2(Block):
         tokens = builder.step.tokens
         made = builder.linear("in_proj", x, tokens)
         seen = Tensor(made.ident, (tokens, self.channels), made.dtype)
-        mixed = convolve(builder, seen, self.channels, self.kernel)
+        mixed = builder.convolve(seen, self.channels, self.kernel)
         small = builder.read_weights("dt_bias", "A_log", "D")
         steps = Tensor(made.ident, (tokens, self.heads), made.dtype)
         out = recur(builder, [mixed, steps, *small], self.heads, self.state_size, self.value, 2, self.state)
@@ -254,7 +228,7 @@ class KimiDeltaAttention(Block):
             return builder.linear(f"{letter}_b_proj", builder.linear(f"{letter}_a_proj", x, tokens), tokens)
 
         parts = [builder.linear(f"{name}_proj", x, tokens) for name in "qkv"]
-        mixed = convolve(builder, parts, 3 * self.inner, self.kernel)
+        mixed = builder.convolve(parts, 3 * self.inner, self.kernel)
         decay = made("f", self.full_decay)
         beta = builder.linear("b_proj", x, tokens)
         small = builder.read_weights("dt_bias", "A_log")
@@ -369,7 +343,7 @@ class Mamba1(Block):
         tokens = step.tokens
         both = builder.linear("in_proj", x, tokens)
         half = Tensor(both.ident, (tokens, self.inner), both.dtype)
-        mixed = convolve(builder, half, self.inner, self.kernel)
+        mixed = builder.convolve(half, self.inner, self.kernel)
         made = builder.linear("x_proj", mixed, tokens)
         if self.axes:
             from roofline.models.blocks.collectives import collective_operation
@@ -383,7 +357,7 @@ class Mamba1(Block):
         steps = builder.linear("dt_proj", narrow, tokens)
         steps = builder.elementwise("softplus", (steps,), "dt")
         read = [mixed, steps, made, *builder.read_weights("A_log", "D")]
-        state, kept = states(builder, "state", (step.batch, self.inner, self.state_size), self.state)
+        state, kept = builder.states("state", (step.batch, self.inner, self.state_size), self.state)
         out = builder.output("scan", tokens, self.inner)
         sizes = {"tokens": tokens, "channels": self.inner, "state_size": self.state_size}
         builder.add(selective_scan("", [*read, *state], [out, kept], **sizes), "scan")
@@ -428,12 +402,12 @@ class RealGatedRecurrence(Block):
         beside = builder.linear("linear_y", x, tokens)
         beside = builder.elementwise(ACTIVATIONS[self.activation], (beside,), "act")
         made = builder.linear("linear_x", x, tokens)
-        mixed = convolve(builder, made, self.width, self.kernel, "conv_1d", activated=False)
+        mixed = builder.convolve(made, self.width, self.kernel, "conv_1d", activated=False)
         read = [mixed, *builder.read_weights("rg_lru.recurrent_param")]
         for gate in ("rg_lru.input_gate", "rg_lru.recurrent_gate"):
             opened = builder.linear(gate, mixed, tokens, copies=self.blocks)
             read.append(builder.elementwise("sigmoid", (opened,), f"{gate}.act"))
-        state, kept = states(builder, "state", (step.batch, self.width), "fp32")
+        state, kept = builder.states("state", (step.batch, self.width), "fp32")
         out = builder.output("scan", tokens, self.width)
         builder.add(gated_scan("", [*read, *state], [out, kept], tokens=tokens, channels=self.width), "scan")
         out = builder.elementwise("multiply", (out, beside), "gated", like=out)
@@ -456,7 +430,7 @@ class ResidualConvolution(Block):
         return (Cached("inputs", self.width * (self.kernel - 1), "state"),)
 
     def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
-        return convolve(builder, x, self.width, self.kernel, activated=False)
+        return builder.convolve(x, self.width, self.kernel, activated=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -495,7 +469,7 @@ class ShortConvolution(Block):
         made = builder.linear("in_proj", x, tokens)
         part = Tensor(made.ident, (tokens, self.width), made.dtype)
         gated = builder.elementwise("multiply", (part, part), "gate", like=part)
-        mixed = convolve(builder, gated, self.width, self.kernel, "conv", activated=False)
+        mixed = builder.convolve(gated, self.width, self.kernel, "conv", activated=False)
         out = builder.elementwise("multiply", (part, mixed), "out", like=mixed)
         return builder.linear("out_proj", out, tokens)
 
@@ -504,7 +478,7 @@ def mix_with_last(builder: OperationBuilder, x: Tensor, width: int, names: tuple
     """Mixtures of each token's input with the token's before, one for each vector of shares: 3 FLOPs an element."""
     step = builder.step
     out, elements = builder.output("mix", step.tokens, width), step.tokens * width * len(names)
-    before, kept = states(builder, "inputs", (step.batch, width), step.activations)
+    before, kept = builder.states("inputs", (step.batch, width), step.activations)
     read = (x, *builder.read_weights(*names), *before)
     work = Work.flops("vector", builder.arithmetic, 3 * elements)
     builder.add(Op("", "convolution", work, read, (out, kept), {"elements": elements}), "mix")
@@ -545,7 +519,7 @@ class TimeMix(Block):
         mixed = mix_with_last(builder, x, self.inputs, tuple(f"time_mix_{name}" for name in names))
         k, v, r = (builder.linear(name, mixed, step.tokens) for name in names)
         read = [k, v, *builder.read_weights("time_decay", "time_first")]
-        state, kept = states(builder, "state", (step.batch, self.hidden, 3), "fp32")
+        state, kept = builder.states("state", (step.batch, self.hidden, 3), "fp32")
         out = builder.output("scan", step.tokens, self.hidden)
         sizes = {"tokens": step.tokens, "channels": self.hidden}
         builder.add(gated_scan("", [*read, *state], [out, kept], **sizes, each=12, state_size=3), "scan")
