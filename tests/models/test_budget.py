@@ -70,3 +70,14 @@ def test_messages(capsys: pytest.CaptureFixture[str], words: tuple[str, ...], sa
 def test_chips_that_a_shape_gives_are_not_given_again() -> None:
     with pytest.raises(RooflineError, match="chips=4, and h100:8 has 8"):
         budget("llama-3-8b", tokens=1e12, on="h100:8", chips=4)
+
+
+def test_a_budget_says_what_attention_adds(capsys: pytest.CaptureFixture[str]) -> None:
+    """As a step in such sequences says."""
+    words = ["train", "llama-3-8b", "--on", "h100:64", "--tokens", "2T", "--mfu", "0.4", "--price", "2.2"]
+    assert main(words) == 0
+    assert "47.04 days, $158,958 with attention in sequences of 8,192 (1.07 times)" in " ".join(
+        capsys.readouterr().out.split()
+    )
+    assert main([*words, "--batch-tokens", "4M", "--sequence", "8192", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["days"] == pytest.approx(47.04, abs=0.01)

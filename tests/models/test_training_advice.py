@@ -283,5 +283,28 @@ def test_what_makes_a_step_fit_stands_in_the_first_line() -> None:
 
     asked = {"on": "h100:64", "batch_tokens": 4 * 10**6, "sequence": 8192, "checkpoint": "none"}
     first = next(line for line in drawn(train("llama-3-8b", **asked), 200).splitlines() if "DOES NOT FIT" in line)
-    assert first.endswith("would fit: 4 microbatches, in 3.32 s a step; or 231 such chips")
+    assert first.endswith("would fit: 4 microbatches, in 3.32 s a step; or 232 such chips")
     assert train("llama-3-8b", **asked, microbatches=4).memory.fits
+
+
+def test_a_part_of_a_sequence_in_a_microbatch_does_not_run() -> None:
+    from tests.models.test_answers_in_full import drawn
+
+    asked = {"on": "h100:512", "batch_tokens": 4 * 10**6, "sequence": 8192, "fsdp": 512, "microbatches": 4}
+    found = train("llama-3-70b", **asked)
+    assert found.memory.fits
+    assert found.fits is False
+    assert found.incomplete == found.bound.incomplete != ()
+    assert found.fitting() == "1 microbatch, checkpoint full, tensor 2, in 4.76 s a step"
+    lines = drawn(found, 200).splitlines()
+    assert "  DOES NOT RUN: 0.238 sequences in a microbatch, and a chip takes whole ones" in lines[2]
+    assert any(line.endswith("(nic), for what is modelled: see incomplete below") for line in lines)
+    asked |= {"microbatches": 1, "checkpoint": "full", "fsdp": 256, "tensor": 2}
+    assert train("llama-3-70b", **asked).fits
+
+
+def test_of_changes_that_take_as_long_by_a_stated_mfu_the_lower_floor_comes_first() -> None:
+    found = train("llama-3-8b", on="h100:64", batch_tokens=4 * 10**6, sequence=8192, mfu=0.4)
+    first, second = [line for line in found.advise() if line.fits][:2]
+    assert first.after.time == second.after.time
+    assert (first.change, first.after.lower < second.after.lower) == ("4 microbatches", True)

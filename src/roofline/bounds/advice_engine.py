@@ -74,13 +74,17 @@ def changed_words(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[s
 
 
 class Standing(NamedTuple):
-    """What an answer is compared by: seconds for its work, whether it fits, how much of it is not timed, its memory."""
+    """What an answer is compared by: seconds for its work, whether it fits, how much of it is not timed, its memory.
+
+    ``floor`` is that of the seconds, where they are stated: of two that take as long, the lower comes first.
+    """
 
     time: float
     fits: bool | None
     gaps: int
     kind: str | None
     memory: float = 0.0
+    floor: float = 0.0
 
 
 class Kept(NamedTuple, Generic[Found]):
@@ -92,6 +96,7 @@ class Kept(NamedTuple, Generic[Found]):
     makes_it_fit: bool
     reason: str
     memory: float
+    floor: float = 0.0
 
 
 def helpful(
@@ -123,12 +128,12 @@ def helpful(
             continue
         then = f"then {new.kind}" if new.kind != old.kind else f"still {new.kind}"
         reason = f"{proposal.reason}: {then}" if proposal.reason else then
-        kept.append(Kept(proposal, after, gain, makes_it_fit, reason, new.memory))
+        kept.append(Kept(proposal, after, gain, makes_it_fit, reason, new.memory, new.floor))
 
-    def order(each: Kept[Found]) -> tuple[bool, float, float, float]:
+    def order(each: Kept[Found]) -> tuple[bool, float, float, float, float]:
         memory = 0.0 if smaller is None else each.memory
         first = memory if old.fits is False and not each.makes_it_fit else 0.0
-        return not each.makes_it_fit, first, -each.gain, memory
+        return not each.makes_it_fit, first, -each.gain, each.floor, memory
 
     return sorted(kept, key=order)
 

@@ -284,7 +284,7 @@ class TrainingAdvice:
     @property
     def fits(self) -> bool:
         """Whether it makes a step fit that did not."""
-        return self.before.memory.fits is False and self.after.memory.fits is True
+        return self.before.fits is False and self.after.fits is True
 
     def to_dict(self) -> dict[str, Any]:
         """The line as plain data in SI units."""
@@ -302,11 +302,11 @@ class TrainingAdvice:
         kind = self.after.bound.kind
         then = f"then {kind}" if kind != self.before.bound.kind else f"still {kind}"
         memory = f", {format_quantity(float(self.after.memory.total), 'B')} a chip"
-        if self.before.memory.fits is not False:
+        if self.before.fits is not False:
             memory = ""
         elif self.fits:
             memory += ": fits"
-        elif self.after.memory.fits is False:
+        elif self.after.fits is False:
             memory += ": still does not fit"
         return f"{old} → {new}, {self.gain:.3g}x, {then}{memory}"
 
@@ -351,9 +351,10 @@ def _taken(found: Training) -> Any:
 
 def _standing(found: Training) -> Standing:
     """A step is compared by its time for a token and chip, which is never below its floor."""
-    time = _taken(found) * found.chips / found.batch_tokens
+    each = found.chips / found.batch_tokens
+    time, floor = float(_taken(found) * each), float(found.lower * each)
     memory = float(found.memory.total)
-    return Standing(float(time), found.memory.fits, len(found.bound.incomplete), found.bound.kind, memory)
+    return Standing(time, found.fits, len(found.incomplete), found.bound.kind, memory, floor)
 
 
 def _formats(found: Training) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -396,6 +397,12 @@ def _ideas(found: Training) -> Iterator[tuple[str, dict[str, Any]]]:
     yield from _pipelines(found)
     if found.memory.fits is False:
         yield from _microbatches(found)
+    elif found.fits is False and found.microbatches > 1:
+        changes: list[tuple[str, dict[str, Any]]] = [("", {}), *((f", {text}", given) for text, given in shapes)]
+        for name in (found.checkpoint, *policies):
+            kept = "" if name == found.checkpoint else f", checkpoint {name}"
+            for text, given in changes:
+                yield f"{_parts(1)}{kept}{text}", {"microbatches": 1, "checkpoint": name, **given}
     if asked.conventions.overlap is not None and asked.conventions.overlap < 1:
         yield "complete overlap", {"overlap": 1.0}
     yield from _chips(found)
@@ -412,7 +419,7 @@ def _microbatches(found: Training) -> Iterator[tuple[str, dict[str, Any]]]:
         for count in (*counts, most) if most > found.microbatches else ():
             arguments = {**changed, "microbatches": count}
             try:
-                fits = again(found, **arguments).memory.fits
+                fits = again(found, **arguments).fits
             except RooflineError:
                 continue
             if fits or count == most:
@@ -421,7 +428,7 @@ def _microbatches(found: Training) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def _parts(count: int) -> str:
-    return f"{count:,} microbatches"
+    return "1 microbatch" if count == 1 else f"{count:,} microbatches"
 
 
 def _pipelines(found: Training) -> Iterator[tuple[str, dict[str, Any]]]:

@@ -12,14 +12,15 @@ from roofline.bounds.advice_engine import LEAST_GAIN
 from roofline.bounds.bound import Bound, Measurable, from_the_floor
 from roofline.bounds.footprint import Footprint, fullest
 from roofline.hardware.figures import price_source
+from roofline.hardware.network import domain_of, links_inside_out
 from roofline.models.description import Model
 from roofline.models.operations_table import longest_operations, off_matrix_unit
 from roofline.models.training.stage import Stage
 from roofline.quantity import format_amount, format_count, format_number, format_percent
 from roofline.sections import BLANK, Headline, Listing, Section, Sentences, assumes, incomplete
 from roofline.signatures import spelled
-from roofline.sizes import Size, ceil_div, is_array, is_symbol, maximum
-from roofline.statements import without
+from roofline.sizes import Size, ceil_div, exact_div, is_array, is_symbol, maximum, product
+from roofline.statements import HEADLINE_GAPS, without
 
 SCHEMA = "roofline/train/1"
 DAY = 86400.0
@@ -151,7 +152,10 @@ class Training(Measurable, Comparable):
 
     @property
     def least_chips(self) -> int | None:
-        """The fewest chips the batch fits on, with another FSDP and all else as now; None where no number is enough."""
+        """The fewest chips the batch fits on, with another FSDP and all else as now; None where no number is enough.
+
+        Beyond one node they are whole nodes.
+        """
         fewest = 0
         for stage in self.stages:
             total, capacity = stage.memory.total, stage.memory.capacity
@@ -162,7 +166,8 @@ class Training(Measurable, Comparable):
             fewest = max(fewest, int(ceil_div((total - stage.fixed) * self.ways["fsdp"], capacity - stage.fixed)))
         for name, ways in self.ways.items():
             fewest *= int(ways) if name != "fsdp" else 1
-        return fewest
+        node = next((domain_of(link) for link in links_inside_out(self.bound.machine) if not link.axes), None)
+        return fewest if node is None or fewest <= node else -(-fewest // node) * node
 
     @property
     def target(self) -> str:
@@ -196,9 +201,35 @@ class Training(Measurable, Comparable):
         return f"Training {self.model.name}: {time} on {chips}{self.bound.target}{kind}"
 
     @property
+    def incomplete(self) -> tuple[str, ...]:
+        """What could not be counted or timed."""
+        return self.bound.incomplete
+
+    @property
+    def sequences(self) -> Size:
+        """Sequences in a microbatch of one copy of the model, on average."""
+        copies = product(self.ways[name] for name in ("data", "fsdp", "expert"))
+        return exact_div(exact_div(exact_div(self.batch_tokens, self.sequence), copies), self.microbatches)
+
+    @property
     def fits(self) -> Any:
-        """Whether the step fits the memory of a chip; None where its capacity is not known."""
-        return self.memory.fits
+        """Whether the step fits the memory of a chip, and a microbatch is a sequence or more.
+
+        None where the capacity of the memory is not known.
+        """
+        fits, is_split = self.memory.fits, self.sequences
+        if fits is None or is_symbol(is_split):
+            return fits
+        return fits & (is_split >= 1) if is_array(fits) or is_array(is_split) else bool(fits and is_split >= 1)
+
+    def fitting(self) -> str | None:
+        """What would fit, or run, where this does not, in one sentence.
+
+        >>> from roofline import train
+        >>> train("llama-3-8b", on="h100:64", batch_tokens=4e6, sequence=8192).fitting()
+        '4 microbatches, in 3.32 s a step; or 232 such chips'
+        """
+        return None if self.fits is not False else _instead(self, capability("Training.advise")(self))
 
     def explain(self) -> str:
         """The arithmetic of the chip that takes longest line by line, with the source of every figure used."""
@@ -241,8 +272,9 @@ class Training(Measurable, Comparable):
         yield Listing("scales", [*map(str, limits), *([] if mix is None else [str(mix)])])
         yield Listing("over slices", _over_slices(self))
         faster = [line for line in advice if line.gain >= LEAST_GAIN and line not in to_fit]
-        if self.memory.fits is False:
-            yield Listing("less memory", _folded(to_fit)[:MOST_ADVICE])
+        if self.fits is False:
+            name = "less memory" if self.memory.fits is False else "would run"
+            yield Listing(name, _folded(to_fit)[:MOST_ADVICE])
         yield Listing("faster", _folded(faster)[:MOST_ADVICE])
         # the lines about memory say what does not fit
         yield from (assumes(without(bound.assumptions, ("fit",))), incomplete(bound.incomplete))
@@ -335,7 +367,8 @@ def _step_in_words(found: Training) -> Iterator[Section]:
     bound = found.bound
     lower, within, nothing = (format_amount(time, "s") for time in (found.lower, found.op_by_op, found.upper))
     step = f"step of {found.batch_tokens:,} tokens in sequences of {found.sequence:,}"
-    yield Sentences([f"{step}: at best {lower}, {bound.kind} ({bound.bound_by})"])
+    partly = ", for what is modelled: see incomplete below" if without(bound.incomplete, HEADLINE_GAPS) else ""
+    yield Sentences([f"{step}: at best {lower}, {bound.kind} ({bound.bound_by}){partly}"])
     times = sorted(bound.times.items(), key=lambda each: -float(each[1]))
     lines = [
         f"{within} if only each operation overlaps within itself, {nothing} if nothing does",
@@ -359,7 +392,11 @@ def _step_in_words(found: Training) -> Iterator[Section]:
 def _flops_in_words(found: Training) -> str:
     of_six, computed = float(found.model_flops / found.six), float(found.flops / found.model_flops)
     said = f"{format_amount(found.model_flops, 'FLOP')} forward and backward ({of_six:.3g} × 6·parameters·tokens)"
-    return f"{said}; with recomputation {computed:.3g} times that" if found.flops > found.model_flops * 1.0001 else said
+    if found.flops <= found.model_flops * 1.0001:
+        return said
+    alone = found.checkpoint in ("none", "selective") and not found.question.unfused
+    how = "attention's scores alone are made again" if alone else "with recomputation"
+    return f"{said}; {how}{':' if alone else ''} {computed:.3g} times that"
 
 
 def _rate_in_words(found: Training) -> str:
@@ -380,12 +417,13 @@ def _rate_in_words(found: Training) -> str:
 
 def _misfit_in_words(found: Training, to_fit: Sequence[Any]) -> list[Section]:
     """That it does not fit, with what would; of a step that was measured, that it ran in another way than asked."""
-    needed, least = found.memory, found.least_chips
+    needed = found.memory
     if found.measured is None or needed.fits is not False:
-        first = next((line for line in to_fit if line.fits), None)
-        ways = [] if first is None else [f"{first.change}, in {format_amount(first.after.time, 's')} a step"]
-        ways += [] if least is None else [f"{least:,} such chips"]
-        return needed.misfit("; or ".join(ways))
+        instead = _instead(found, to_fit)
+        if found.fits is False and needed.fits:
+            line = f"DOES NOT RUN: {found.sequences:.3g} sequences in a microbatch, and a chip takes whole ones"
+            return [Sentences([f"{line} · would run: {instead}" if instead else line], "alert"), BLANK]
+        return needed.misfit(instead)
     needs, has = format_amount(needed.total, "B"), format_amount(needed.capacity, "B")
     line = (
         f"DOES NOT FIT as asked: by this layout and checkpoint policy it would need {needs}, {needed.level} has {has}"
@@ -397,6 +435,14 @@ def _misfit_in_words(found: Training, to_fit: Sequence[Any]) -> list[Section]:
         ),
         BLANK,
     ]
+
+
+def _instead(found: Training, to_fit: Sequence[Any]) -> str:
+    """The change after which a step fits and takes least, and on how many chips it fits as it is."""
+    first = next((line for line in to_fit if line.fits), None)
+    ways = [] if first is None else [f"{first.change}, in {format_amount(first.after.time, 's')} a step"]
+    least = found.least_chips if found.memory.fits is False else None
+    return "; or ".join([*ways, *([] if least is None else [f"{least:,} such chips"])])
 
 
 def _reached_in_words(found: Training) -> Iterator[Section]:

@@ -30,6 +30,9 @@ from roofline.hardware.rate import rate
 from roofline.models.config import load
 from roofline.models.description import Model
 from roofline.models.model_outline import outline
+from roofline.models.operation_builder import ForwardPass
+from roofline.models.operations import forward_pass
+from roofline.models.training.passes import forward
 from roofline.quantity import Figure, figure, format_amount, format_count, format_number, format_percent
 from roofline.sections import Section, word_pairs
 from roofline.signatures import either
@@ -37,6 +40,9 @@ from roofline.sizes import plain_numbers, product
 from roofline.work import Key
 
 HOUR = 3600.0
+
+#: Tokens of a sequence that attention's part of a budget is told for, or the most that a model takes.
+ATTENTION_AT = 8192
 
 ASSUMED = "6 FLOPs a parameter and token; attention's arithmetic is not counted"
 
@@ -178,6 +184,7 @@ class TokenBudget(Comparable):
         lines = [("work", flops), ("MFU", share), ("hours", hours)]
         if self.days is not None and self.chips is not None:
             lines.append(("days", f"{format_number(self.days)} on {format_number(self.chips, 6)} chips"))
+        lines += [("", said) for said in _with_attention(self)]
         if self.cost is not None and self.flops_per_dollar is not None:
             each = f"{format_amount(self.flops_per_dollar, 'FLOP', 4)} a dollar"
             lines.append(("cost", f"${format_number(self.cost)} at ${format_number(self.price or 0)} an hour, {each}"))
@@ -268,6 +275,25 @@ def budget(
         mfu=share, chip_hours=hours, chips=several, days=None if several is None else hours / 24 / several,
         follows=follows, price=price, power=power, again=again,
     )  # fmt: skip
+
+
+def _with_attention(found: TokenBudget) -> list[str]:
+    """What attention adds to the work in sequences of a usual length; nothing of a model that is a number alone."""
+    length = min(ATTENTION_AT, found.model.context or ATTENTION_AT)
+    dtype = found.model.dtype
+    step = ForwardPass(1, length, wanted=length, activations=dtype, kv=dtype)
+    ops = forward(forward_pass(found.model, step))
+    work = 3 * sum(op.work.total("flops", "matrix") * op.repeat for op in ops)
+    times = float(work / (found.flops_per_token * length))
+    if times < 1.001:
+        return []
+    if found.days is not None:
+        amount = f"{format_number(found.days * times)} days"
+    else:
+        amount = f"{format_number(found.chip_hours * times)} chip-hours"
+    cost = f", ${format_number(found.cost * times)}" if found.cost is not None else ""
+    asked = either("--batch-tokens and --sequence", "batch_tokens and sequence")
+    return [f"{amount}{cost} with attention in sequences of {length:,} ({times:.3g} times): {asked} count it"]
 
 
 def _described(model: Model | str | float | os.PathLike[str] | Mapping[str, Any]) -> Model:
