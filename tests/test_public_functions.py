@@ -241,8 +241,8 @@ def test_an_answer_without_explain_says_which_have_it() -> None:
 
 
 def test_an_argument_of_another_function_is_told() -> None:
-    with pytest.raises(InputError, match=r"there is no argument 'price'; did you mean 'prices'\?"):
-        roofline.plan("llama-3-8b", **PLANNED, price=3)
+    with pytest.raises(InputError, match=r"there is no argument 'pricing'; did you mean 'price'\?"):
+        roofline.plan("llama-3-8b", **PLANNED, pricing=3)
     with pytest.raises(InputError, match="arguments are: on, rate, prompt, output, count, ttft"):
         roofline.plan("llama-3-8b", **PLANNED, qqqqq=3)
     with pytest.raises(InputError, match="arguments are: batch, prompt, context, output"):
@@ -333,7 +333,7 @@ def test_an_answer_is_saved_as_what_the_ending_says(tmp_path: Path) -> None:
     for ending, start in [
         (".svg", b"<?xml"),
         (".png", b"\x89PNG"),
-        (".csv", b"resource,dtype,amount,rate,time (s),"),
+        (".csv", b"phase,operation,kind,module,flops,bytes,"),
         (".html", b"<!doctype"),
     ]:
         path = tmp_path / f"answer{ending}"
@@ -341,6 +341,10 @@ def test_an_answer_is_saved_as_what_the_ending_says(tmp_path: Path) -> None:
         assert path.read_bytes().startswith(start), ending
     with pytest.raises(InputError, match=r"end the name in \.html, \.json, \.txt, \.csv, \.svg, \.png or \.pdf"):
         answer.save(tmp_path / "answer.doc")
+    answer.save(tmp_path / "wide.svg", width=1200)
+    assert 'width="1200"' in (tmp_path / "wide.svg").read_text()
+    with pytest.raises(InputError, match=r"a width is that of a picture, not of .*x.csv'; end the name in .svg, .png"):
+        answer.save(tmp_path / "x.csv", width=1200)
 
 
 def test_a_table_is_saved_as_numbers_text_or_a_picture(tmp_path: Path) -> None:

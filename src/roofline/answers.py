@@ -72,6 +72,10 @@ _TIME_WORDS = frozenset((*_TIMES, "seconds", "latency", "runtime", "duration", "
 _TABLES = (Table, CrossTable)
 
 
+#: The table of operations, by name.
+OPERATIONS = "operations"
+
+
 class Answer(ABC):
     """An answer: ``sections`` are what a reader sees, ``one_line`` what a prompt shows."""
 
@@ -104,15 +108,17 @@ class Answer(ABC):
         return Part([*(each for each in said[:1] if isinstance(each, Headline)), *tables])
 
     def to_pandas(self, table: str | None = None) -> Any:
-        """Its first table as a data frame of pandas, or that of the name ``table``; ``attrs["units"]`` has the units.
+        """Its operations as a data frame of pandas, where it has any, else its first table; or the one named ``table``.
+
+        ``attrs["units"]`` has the units. The columns of operations are the same in every answer.
 
         >>> from roofline import bound
         >>> answer = bound("bf16[64, 8192] * bf16[8192, 8192]", on="h100")
         >>> frame = answer.to_pandas()
-        >>> round(float(frame["time"].max()) * 1e6, 1), frame.attrs["units"]["time"]
-        (40.7, 's')
-        >>> answer.to_pandas("operations")["bound_by"].tolist()
-        ['hbm']
+        >>> round(float(frame["lower"].sum()) * 1e6, 1), frame.attrs["units"]["lower"], frame["bound_by"].tolist()
+        (40.7, 's', ['hbm'])
+        >>> answer.to_pandas("resources")["resource"].tolist()
+        ['tensor', 'hbm']
         """
         names, rows, units = self.plain_table(table)
         try:
@@ -124,8 +130,13 @@ class Answer(ABC):
         return frame
 
     def plain_table(self, table: str | None = None) -> tuple[list[str], list[list[Any]], dict[str, str]]:
-        """Names, rows and units of a table, its first where none is named, as a data frame and a CSV file have them."""
-        return plain_table(self.table().named(table))
+        """Names, rows and units of a table as a data frame and a CSV file have them: as :meth:`to_pandas` chooses."""
+        own = self.operations_as_data() if table in (None, OPERATIONS) else None
+        return plain_table(self.table().named(table) if own is None else own)
+
+    def operations_as_data(self) -> Table | None:
+        """Every operation with all that is known of it, in the same columns for all answers; None of one without."""
+        return None
 
     def plot(self, kind: str | None = None, *, theme: str = "light") -> Any:
         """Draw it: its usual picture, or one of another ``kind``; an answer without one says what has.
@@ -136,13 +147,14 @@ class Answer(ABC):
         """
         return capability("Answer.plot")(self, kind, theme=theme)
 
-    def save(self, path: Any, table: str | None = None) -> None:
+    def save(self, path: Any, table: str | None = None, *, width: int | None = None) -> None:
         """Write it; the ending says how.
 
-        ``.html`` is a report with sliders, ``.json`` plain data, ``.txt`` what a terminal shows, ``.csv`` its first
-        table or that of the name ``table``, and ``.svg``, ``.png`` or ``.pdf`` its usual picture.
+        ``.html`` is a report with sliders, ``.json`` plain data, ``.txt`` what a terminal shows, ``.csv`` the
+        table of a data frame, or that of the name ``table``, and ``.svg``, ``.png`` or ``.pdf`` its usual picture,
+        ``width`` pixels wide.
         """
-        capability("Answer.save")(self, path, table)
+        capability("Answer.save")(self, path, table, width)
 
     def interactive(self, height: int = 760) -> Any:
         """The report with sliders as a notebook shows it: in a frame of its own that may only run its script.

@@ -10,6 +10,7 @@ import pytest
 
 import roofline
 from roofline.answers import Answer, plain_table
+from roofline.cli import main
 from roofline.errors import InputError
 from roofline.hardware import chip
 from roofline.sections import Amount, Column, Row, Table, YesNo, figures
@@ -46,7 +47,7 @@ def test_data_has_every_row_and_a_screen_some(name: str, tmp_path: Path) -> None
     frame, table = answer.to_pandas(), answer.table()
     assert len(frame) >= shown(answer)
     assert "more" not in " ".join(map(str, frame.iloc[:, 0]))
-    assert len(saved(table, tmp_path)) == len(table.to_pandas()) == len(frame)
+    assert len(saved(answer, tmp_path)) == len(table.to_pandas()) == len(frame)
     assert [column for column in frame if str(column).startswith("column ")] == []
 
 
@@ -68,7 +69,7 @@ def test_whether_something_is_so_is_a_truth_value(tmp_path: Path) -> None:
     assert "yes" in found._repr_html_()
     best = ANSWERS["a front"]()
     assert best.to_pandas()["best"].sum() == len(best.best)
-    binds = roofline.bound(LINE, on="h100").to_pandas().set_index("resource")["binds"]
+    binds = roofline.bound(LINE, on="h100").to_pandas("resources").set_index("resource")["binds"]
     assert binds.dtype == bool
     assert list(binds[binds].index) == ["hbm"]
 
@@ -88,7 +89,7 @@ def test_a_column_without_a_figure_in_a_row_is_one_of_figures() -> None:
 
 
 def test_figures_of_one_column_in_several_units_say_theirs() -> None:
-    frame = roofline.bound(LINE, on="h100").to_pandas()
+    frame = roofline.bound(LINE, on="h100").to_pandas("resources")
     assert list(frame["amount unit"]) == ["FLOP", "B"]
     assert list(frame["rate unit"]) == ["FLOP/s", "B/s"]
     assert frame.attrs["units"] == {"time": "s"}
@@ -138,8 +139,9 @@ def test_prefill_and_decode_stand_in_one_frame() -> None:
         assert rows["flops"].sum() == pytest.approx(sum(part.flops for part in step.ops))
         assert rows["share"].sum() == pytest.approx(1)
     assert list(ANSWERS["a step"]().to_pandas()) == list(frame)
-    alone = found.decode.to_pandas("operations")
-    assert list(alone["where"]) == [part.op.where for part in found.decode.ops]
+    alone = found.decode.to_pandas()
+    assert list(alone["operation"]) == [part.op.where for part in found.decode.ops]
+    assert list(frame[frame["phase"] == "decode"]["operation"]) == list(alone["operation"])
 
 
 def test_printing_an_answer_shows_what_a_terminal_shows() -> None:
@@ -150,10 +152,33 @@ def test_printing_an_answer_shows_what_a_terminal_shows() -> None:
     assert repr(found).count("\n") == 0
 
 
+def test_operations_have_their_kind_and_module(tmp_path: Path) -> None:
+    frame = roofline.llm("llama-3-8b", on="h100:2", tensor=2, batch=8, context=8192).to_pandas()
+    times = frame.groupby("module")["lower"].sum()
+    assert {"self_attn", "mlp", "lm_head", "communication"} <= set(times.index)
+    assert set(frame[frame["module"] == "communication"]["kind"]) == {"collective"}
+    assert frame[frame["kind"] == "collective"]["sent"].gt(0).all()
+    file = tmp_path / "two.py"
+    file.write_text("import torch\n\ndef build():\n    return torch.nn.Sequential(*[torch.nn.Linear(8, 8)] * 2)\n")
+    words = ["trace", f"{file}:build", "--input", "fp32[4, 8]", "-o", str(tmp_path / "two.csv")]
+    assert main([*words, "--on", "h100"]) == 0
+    head, *rows = (tmp_path / "two.csv").read_text().splitlines()
+    assert head == ",".join(OPERATION_COLUMNS)
+    assert len(rows) == 2
+    assert main(words) == 0
+    assert (tmp_path / "two.csv").read_text().startswith("operation,module,source,flops,bytes\n")
+
+
+OPERATION_COLUMNS = [
+    "phase", "operation", "kind", "module", "flops", "bytes", "sent", "intensity", "lower", "share", "bound_by",
+]  # fmt: skip
+
+
 def test_a_column_has_the_name_of_the_attribute_in_every_frame() -> None:
     step = list(ANSWERS["a step"]().to_pandas())
-    assert step == ["phase", "operation", "flops", "bytes", "intensity", "lower", "share", "bound_by"]
     operations = roofline.bound(CHAIN, on="h100").to_pandas("operations")
-    assert list(operations) == ["operation", "flops", "bytes", "intensity", "lower", "bound_by"]
+    assert step == list(operations) == list(roofline.bound(LINE, on="h100").to_pandas()) == OPERATION_COLUMNS
+    assert list(ANSWERS["training"]().to_pandas()) == OPERATION_COLUMNS
+    assert not operations[["flops", "bytes", "sent", "lower", "share"]].isna().any().any()
     for frame in (ANSWERS["a sweep"]().to_pandas(), ANSWERS["plans"]().to_pandas(), operations):
         assert not {"at best", "bound by", "FLOPs"} & set(frame)

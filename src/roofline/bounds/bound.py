@@ -10,7 +10,17 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from roofline.answers import Comparable, Fact, capability, chosen_table, heading, open_as_null, plain_data, whole
+from roofline.answers import (
+    OPERATIONS,
+    Comparable,
+    Fact,
+    capability,
+    chosen_table,
+    heading,
+    open_as_null,
+    plain_data,
+    whole,
+)
 from roofline.errors import InputError, SizeError, quoted, suggest
 from roofline.quantity import format_amount, format_number, format_percent, parse
 from roofline.sections import (
@@ -31,7 +41,7 @@ from roofline.sections import (
     figures,
     incomplete,
 )
-from roofline.sizes import Codes, Size, ceil_div, is_array, is_one, is_symbol, is_zero, maximum, read_only
+from roofline.sizes import Codes, Size, ceil_div, is_array, is_number, is_one, is_symbol, is_zero, maximum, read_only
 from roofline.statements import kind_of, without
 from roofline.work import Op
 
@@ -456,6 +466,10 @@ class Bound(Measurable, Comparable):
             yield from (BLANK, _plans(self))
         yield from (BLANK, assumes(without(self.assumptions, ("alike",))), incomplete(self.incomplete))
 
+    def operations_as_data(self) -> Table | None:
+        """Its operations, a row each."""
+        return operations_as_data({"": self})
+
     def plain_table(self, table: str | None = None) -> tuple[list[str], list[list[Any]], dict[str, str]]:
         """Over arrays a row for each of their entries: sizes that vary, times, what binds.
 
@@ -695,24 +709,50 @@ def _operations(answer: Bound, in_full: bool = False) -> Iterator[Section]:
     sends = sends_anything(answer.ops)
     figured = amount_columns(sends)
     if not is_symbol(answer.lower):
-        placed = in_full and any(part.op.where for part in answer.ops)
-        columns = (
-            Column("operation", wrap="anywhere"),
-            *[Column("where", wrap="dots")] * placed,
-            *figured,
-            Column("bound by"),
-        )
+        placed = any(part.op.where and (in_full or not is_in_model(part.op)) for part in answer.ops)
+        where = [Column("where", wrap="dots")] * placed
+        columns = (Column("operation", wrap="anywhere"), *where, *figured, Column("bound by"))
         rows = [
             Row((part.op.name, *[part.op.where] * placed, *amount_cells(part, sends), _bound_by(part)))
             for part in answer.ops
         ]
-        yield Table(columns, rows, "operations")
+        yield Table(columns, rows, OPERATIONS)
         return
     names = [*(column.name for column in figured), "bound by"]
     for part in answer.ops:
         yield Sentences([part.op.name])
         cells = zip(names, map(str, (*amount_cells(part, sends), _bound_by(part))), strict=True)
-        yield Pairs([(name, text) for name, text in cells if text], indent=4, gap=1, name="operations")
+        yield Pairs([(name, text) for name, text in cells if text], indent=4, gap=1, name=OPERATIONS)
+
+
+def operations_as_data(steps: Mapping[str, Bound]) -> Table | None:
+    """Every operation of some steps, in columns that are always there; None where there are no plain numbers."""
+    if not steps or any(not is_number(step.lower) for step in steps.values()):
+        return None
+    named = [Column(name) for name in ("phase", "operation", "kind", "module")]
+    columns = (*named, *amount_columns(sends=True), *figures("share"), Column("bound by"))
+    rows = []
+    for phase, step in steps.items():
+        whole = sum(part.lower for part in step.ops)
+        for part in step.ops:
+            op = part.op
+            name, module = (op.where, module_of(op)) if is_in_model(op) else (op.name, op.where)
+            amounts = (Amount(part.flops, "FLOP"), Amount(part.bytes, "B"), Amount(part.sent, "B"))
+            times = (part.intensity, part.lower, float(part.lower) / float(whole) if whole else 0.0)
+            figured = ("" if x is None else Amount(x, unit) for x, unit in zip(times, ("", "s", ""), strict=True))
+            rows.append(Row((phase or op.phase, name, op.kind, module, *amounts, *figured, _bound_by(part))))
+    return Table(columns, rows, OPERATIONS)
+
+
+def is_in_model(op: Op) -> bool:
+    """Whether the place of an operation ends with its name, as those of models do."""
+    return f".{op.where}".endswith(f".{op.name}")
+
+
+def module_of(op: Op) -> str:
+    """The kind of module in a layer that an operation of a model belongs to; collectives are by themselves."""
+    inside = op.where.removeprefix(op.group).lstrip(".")
+    return "communication" if op.kind == "collective" else inside.partition(".")[0]
 
 
 def sends_anything(parts: Iterable[OpBound]) -> bool:

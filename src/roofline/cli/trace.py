@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from roofline.sections import Section
 
 #: Endings of files that the answer can be written to.
-_ENDINGS = (".html", ".json", ".txt")
+_ENDINGS = (".html", ".json", ".txt", ".csv")
 
 #: Those of pictures: the operations under the roof.
 _PICTURES = (".svg", ".png", ".pdf")
@@ -123,6 +123,8 @@ def command(
         show_chart(program_roofline(bound), output, None)
     elif as_json or (output or "").endswith(".json"):
         _write_json(traced.to_dict() | ({} if bound is None else {"bound": bound.to_dict()}), output)
+    elif (output or "").endswith(".csv"):
+        (traced if bound is None else bound).save(output)
     elif explain:
         show_explained(bound)
     else:

@@ -124,10 +124,10 @@ class Calibration(Answer):
             "rejected": dict(self.rejected),
         }
 
-    def save(self, path: str | Path, table: str | None = None) -> None:
+    def save(self, path: str | Path, table: str | None = None, *, width: int | None = None) -> None:
         """Write the constants to a file that ``files=`` and ``--constants`` take, or a ``table`` to CSV."""
-        if table is not None:
-            super().save(path, table)
+        if table is not None or width is not None:
+            super().save(path, table, width=width)
             return
         write_constants([one.constants for one in self.fitted], path, f"Calibrated for {self.target}.")
 

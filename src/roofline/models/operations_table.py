@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from roofline.bounds.bound import Bound, OpBound, amount_cells, amount_columns, sends_anything, share_of
+from roofline.bounds.bound import Bound, OpBound, amount_cells, amount_columns, module_of, sends_anything, share_of
 from roofline.hardware.rate import rate
 from roofline.quantity import format_percent
 from roofline.sections import Amount, Column, Row, Table
@@ -53,8 +53,7 @@ def shares_of_modules(step: Bound) -> str:
     """
     times: dict[str, float] = {}
     for part in step.ops:
-        inside = part.op.where.removeprefix(part.op.group).lstrip(".")
-        name = "communication" if part.op.kind == "collective" else inside.partition(".")[0]
+        name = module_of(part.op)
         times[name] = times.get(name, 0.0) + float(part.lower)
     whole = sum(times.values())
     longest = sorted(times, key=lambda name: -times[name])[:MODULES]

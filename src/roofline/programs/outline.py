@@ -88,10 +88,9 @@ def operation_table(ops: Sequence[Op], most: int | None = None, answer: Bound | 
             cells[-1] = Amount(part.bytes, "B")
             cells += [_or_blank(part.lower, "s"), share_of(part.lower, answer.op_by_op), str(part.bound_by or "")]
         rows.append(Row(tuple(cells)))
-    columns = [
-        *(Column(name, wrap="anywhere") for name in ("operation", "where", "source")),
-        *figures("FLOPs", "bytes"),
-    ]
+    named = {"operation": "", "where": "module", "source": ""}
+    columns = [*(Column(each, wrap="anywhere", meaning=name) for each, name in named.items())]
+    columns += figures("FLOPs", "bytes")
     columns += [*figures("at best", "of time"), Column("bound by")] * is_timed
     yield Table(columns, rows, "operations", gap=2 if is_timed else GAP)
     if left := len(ops) - len(chosen):

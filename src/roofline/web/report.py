@@ -29,6 +29,9 @@ from roofline.web.page import Shown, page_of
 #: What the page may do: nothing but run its own script, under its own style.
 _POLICY = "default-src 'none'; img-src data: blob:; base-uri 'none'; form-action 'none'"
 
+#: Endings of pictures.
+PICTURES = (".svg", ".png", ".pdf")
+
 
 def report(*answers: Any) -> str:
     """The page of an answer, or of several one below the other."""
@@ -58,15 +61,25 @@ def _file(shown: list[Shown], command: Sequence[str] = ()) -> str:
     )
 
 
-def save(answer: Any, path: str | os.PathLike[str], table: str | None = None) -> None:
-    """Write an answer as the ending of the name says: :data:`WRITERS` lists them. ``table`` is that of a CSV."""
+def save(answer: Any, path: str | os.PathLike[str], table: str | None = None, width: int | None = None) -> None:
+    """Write an answer as the ending of the name says: :data:`WRITERS` lists them.
+
+    ``table`` is that of a CSV, ``width`` that of a picture in pixels.
+    """
     name = os.fspath(path)
+    ending = os.path.splitext(name)[1].lower()
     if table is not None:
-        if os.path.splitext(name)[1].lower() != ".csv":
+        if ending != ".csv":
             raise InputError(f"a table is saved as .csv, not as {name!r}", hint="leave table= out")
-        _write_table(name, *answer.plain_table(table))
-        return
-    save_shown([(answer, None, None)], path)
+        _write_table(name, *answer.plain_table(table)[:2])
+    elif width is not None:
+        if ending not in PICTURES:
+            raise InputError(
+                f"a width is that of a picture, not of {name!r}", hint=f"end the name in {', '.join(PICTURES)}"
+            )
+        answer.plot().save(name, width=width)
+    else:
+        save_shown([(answer, None, None)], path)
 
 
 def save_shown(shown: list[Shown], path: str | os.PathLike[str], command: Sequence[str] = ()) -> None:
@@ -107,18 +120,16 @@ def _save_text(shown: list[Shown], name: str, command: Sequence[str]) -> None:
 
 
 def _save_table(shown: list[Shown], name: str, command: Sequence[str]) -> None:
-    """Its first table."""
-    _write_table(name, *_method(shown, "plain_table", name)())
+    """The table of its data frame."""
+    _write_table(name, *_method(shown, "plain_table", name)()[:2])
 
 
-def _write_table(name: str, names: Sequence[str], rows: Sequence[Sequence[Any]], units: Mapping[str, str]) -> None:
-    """A column's unit stands behind its name."""
+def _write_table(name: str, names: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
+    """Columns have the names of a data frame, figures are in SI units."""
     import csv
 
     written = StringIO()
-    csv.writer(written, lineterminator="\n").writerows(
-        [[f"{each} ({units[each]})" if each in units else each for each in names], *rows]
-    )
+    csv.writer(written, lineterminator="\n").writerows([names, *rows])
     write_text(name, written.getvalue())
 
 
@@ -140,9 +151,7 @@ WRITERS: Mapping[str, Callable[[list[Shown], str, Sequence[str]], None]] = {
     ".json": _save_data,
     ".txt": _save_text,
     ".csv": _save_table,
-    ".svg": _save_picture,
-    ".png": _save_picture,
-    ".pdf": _save_picture,
+    **dict.fromkeys(PICTURES, _save_picture),
 }
 
 
