@@ -27,7 +27,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 CAPABILITIES = {
     "Answer.interactive": "roofline.web.notebook:interactive",
     "Answer.notebook": "roofline.web.notebook:notebook",
-    "Answer.plot": "roofline.charts.answers:plot_answer",
+    "Answer.plot": "roofline.charts.answer_charts:plot_answer",
     "Answer.save": "roofline.web.report:save",
     "Comparable.compare": "roofline.bounds.comparison:compare",
     "Bound.advise": "roofline.bounds.advise:advise",

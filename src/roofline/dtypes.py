@@ -151,24 +151,11 @@ ALIASES: dict[str, str] = {
 # How formats begin that are often written in capitals: FP8, BF16, INT8.
 _SPELLED = ("fp", "bf16", "bfloat16", "float", "tf32", "int", "uint", "mx", "nvfp", "nf4", "q4_0", "q8_0", "complex")
 
-# Arithmetic formats by width; a chip without a rate for one runs it as the next wider (DESIGN section 5).
-_FLOAT_LADDER: tuple[tuple[str, ...], ...] = (
-    ("fp4",),
-    ("fp6",),
-    ("fp8",),
-    ("fp16", "bf16"),
-    ("fp32",),
-    ("fp64",),
-)
-_INT_LADDER: dict[str, tuple[tuple[str, ...], ...]] = {
-    "int1": (("int2",), ("int4",), ("int8",), ("fp16", "bf16"), ("fp32",), ("fp64",)),
-    "int2": (("int4",), ("int8",), ("fp16", "bf16"), ("fp32",), ("fp64",)),
-    "int4": (("int8",), ("fp16", "bf16"), ("fp32",), ("fp64",)),
-    "int8": (("int16",), ("fp16", "bf16"), ("fp32",), ("fp64",)),
-    "int16": (("int32",), ("fp32",), ("fp64",)),
-    "int32": (("int64",), ("fp64",)),
-    "int64": (),
-}
+# Arithmetic formats by width; a chip without a rate for one runs it as the next wider.
+_FLOAT_LADDER: tuple[tuple[str, ...], ...] = (("fp4",), ("fp6",), ("fp8",), ("fp16", "bf16"), ("fp32",), ("fp64",))
+_INT_LADDER = ("int2", "int4", "int8", "int16", "int32", "int64")
+#: Bits of an element where its storage has others: tf32 keeps 19 of 32; codes of 4 stand for values of less than 16.
+_BITS_WITHIN = {"tf32": 19, "nf4": 15}
 
 
 def is_dtype(name: str) -> bool:
@@ -315,6 +302,8 @@ def _wider_of(a: str, b: str) -> str:
 def wider(name: str) -> tuple[tuple[str, ...], ...]:
     """List, group by group, the arithmetic formats wider than ``name`` that can stand in for it.
 
+    For whole numbers these are ints of up to 8 bits or of twice as many, then floats of twice as many.
+
     >>> wider("bf16")
     (('fp32',), ('fp64',))
     >>> wider("tf32")
@@ -323,9 +312,8 @@ def wider(name: str) -> tuple[tuple[str, ...], ...]:
     (('fp16', 'bf16'), ('fp32',), ('fp64',))
     """
     base = arithmetic_name(name.partition("_acc")[0])
-    if base in _INT_LADDER:
-        return _INT_LADDER[base]
-    if base in ("tf32", "nf4"):
-        return _FLOAT_LADDER[4 if base == "tf32" else 3 :]
-    position = next(i for i, group in enumerate(_FLOAT_LADDER) if base in group)
-    return _FLOAT_LADDER[position + 1 :]
+    bits = _BITS_WITHIN.get(base, DTYPES[base].bits)
+    if DTYPES[base].family != "int":
+        return tuple(group for group in _FLOAT_LADDER if DTYPES[group[0]].bits > bits)
+    ints = tuple((name,) for name in _INT_LADDER if bits < DTYPES[name].bits <= max(8, 2 * bits))
+    return ints + tuple(group for group in _FLOAT_LADDER if DTYPES[group[0]].bits >= max(16, 2 * bits))

@@ -18,7 +18,7 @@ from roofline import bound, chip, question
 from roofline.bounds.bound import Bound
 from roofline.bounds.case import Case
 from roofline.bounds.conventions import DEFAULT, NAMES, Conventions, settings, table
-from roofline.bounds.traffic import POLICIES, traffic
+from roofline.bounds.traffic import BYTE_POLICIES, traffic
 from roofline.cli import cli
 from roofline.errors import InputError, RooflineError
 from roofline.models import load, prefill, serve_bound, train
@@ -81,7 +81,7 @@ def said(answer: Bound, *kinds: str) -> list[str]:
         {"achievable": True},
         {"unit": "vector"},
         {"tile": (128, 128, 64)},
-        *({"policy": policy} for policy in POLICIES if policy != "tiled"),
+        *({"policy": policy} for policy in BYTE_POLICIES if policy != "tiled"),
     ],
 )
 def test_a_program_is_answered_as_its_line(line: str, given: dict[str, Any]) -> None:
@@ -183,7 +183,7 @@ def test_errors_are_alike_everywhere(given: dict[str, Any], message: str) -> Non
     assert message in text
 
 
-@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("policy", BYTE_POLICIES)
 def test_a_policy_counts_the_same_bytes_for_a_model_and_its_program(policy: str) -> None:
     given: dict[str, Any] = {"tile": (128, 128, 64)} if policy == "tiled" else {"policy": policy}
     step = serve_bound("llama-2-7b", "prefill", on="h100", prompt=1024, **given)
@@ -261,7 +261,7 @@ def test_the_docs_list_every_convention() -> None:
         assert f"| {MEANINGS[name]} |" in page, name
 
 
-@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("policy", BYTE_POLICIES)
 def test_every_policy_is_an_option_of_every_command(policy: str) -> None:
     words = ["--policy", policy, *(["--tile", "128,128,64"] if policy == "tiled" else []), "--on", "h100", "--json"]
     for command in (
@@ -271,7 +271,7 @@ def test_every_policy_is_an_option_of_every_command(policy: str) -> None:
     ):
         found = json.loads(run(*command, *words))
         step = found.get("decode") or found.get("step") or found
-        text = POLICIES[policy].text
+        text = BYTE_POLICIES[policy].text
         assert any(line.startswith(text) for line in step["assumptions"]), command
 
 

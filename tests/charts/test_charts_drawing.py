@@ -17,7 +17,7 @@ from tests.strategies import LONG, some
 
 from roofline import llm
 from roofline.charts import drawing, plot
-from roofline.charts.answers import plot_answer
+from roofline.charts.answer_charts import plot_answer
 from roofline.charts.bars import bars_chart
 from roofline.charts.chart import SMALLEST
 from roofline.charts.drawing import DASHES, THEMES, contrast, drawn_layout, text_width

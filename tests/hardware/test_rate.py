@@ -319,3 +319,10 @@ def test_levels_are_found_by_name():
     assert level(chip("mi300x"), "l3").name == "llc"
     assert level(chip("mi300x"), "lds").name == "smem"
     assert find_link(chip("h100"), "link").name == "nvlink"
+
+
+@pytest.mark.parametrize(("name", "family", "first"), [("fp12", "float", ("fp16", "bf16")), ("int3", "int", ("int4",))])
+def test_a_new_arithmetic_runs_as_the_next_wider_one(monkeypatch, name, family, first):
+    monkeypatch.setitem(dtypes.DTYPES, name, dtypes.DType(name, int(name[-2:].strip("t")), family, name))
+    assert dtypes.wider.__wrapped__(name)[0] == first
+    assert dtypes.wider.__wrapped__(name)[-1] == ("fp64",)

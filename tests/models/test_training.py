@@ -14,7 +14,7 @@ from roofline.cli import main
 from roofline.errors import InputError, RooflineError
 from roofline.models import budget, load, prefill
 from roofline.models.training import train
-from roofline.models.training.passes import POLICIES, GradientFormat, backward, forward, policy
+from roofline.models.training.passes import CHECKPOINT_POLICIES, GradientFormat, backward, forward, policy
 from roofline.models.training.stage import kept_bytes, states
 from roofline.rendering.terminal import as_text
 from roofline.sizes import symbol
@@ -68,7 +68,10 @@ def test_what_is_run_again(name: str) -> None:
         ops = forward(prefill(load(name), batch=2, prompt=512, logits="all", unfused=unfused))
         inside = [op for op in ops if op.where.startswith("layers.")]
         least = 0 if unfused else scores_again(ops)
-        more = {p: matrix(backward(ops, policy(p), GradientFormat("bf16"))) - 2 * matrix(ops) - least for p in POLICIES}
+        more = {
+            p: matrix(backward(ops, policy(p), GradientFormat("bf16"))) - 2 * matrix(ops) - least
+            for p in CHECKPOINT_POLICIES
+        }
         core = matrix(op for op in inside if op.kind == "attention")
         selective = core if unfused else 0
         assert more == pytest.approx({"none": 0, "selective": selective, "matmuls": core, "full": matrix(inside)})
@@ -182,7 +185,7 @@ def test_activations_of_a_plain_layer() -> None:
 
 
 def test_policies_trade_memory_for_flops() -> None:
-    found = [train("llama-3-8b", on="h100", batch_tokens=16384, checkpoint=name) for name in POLICIES]
+    found = [train("llama-3-8b", on="h100", batch_tokens=16384, checkpoint=name) for name in CHECKPOINT_POLICIES]
     sizes = [each.memory.parts["activations"] for each in found]
     assert sizes == sorted(sizes, reverse=True)
     flops = [each.bound.flops for each in found]

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field, fields
 from functools import cache
 from typing import Any, NamedTuple, TypeGuard
 
-from roofline.bounds.traffic import POLICIES, Tile, check_policy
+from roofline.bounds.traffic import BYTE_POLICIES, Tile, check_policy
 from roofline.errors import InputError, quoted
 from roofline.hardware.machine import Machine
 from roofline.hardware.rate import WARM, data_level
@@ -50,7 +50,7 @@ class Setting(NamedTuple):
     def explain(self, default: str = "") -> str:
         """What it means in one line; it names the byte policies, the default one first."""
         first = default or "each-op"
-        others = ", ".join([f"{first} (default)", *(name for name in POLICIES if name != first)])
+        others = ", ".join([f"{first} (default)", *(name for name in BYTE_POLICIES if name != first)])
         return self.help.replace("{policies}", others)
 
     def explain_option(self, default: str = "") -> str:
@@ -226,7 +226,7 @@ class Conventions:
         found = [Assumption("counting", counting), rates_said(machine)]
         if not raw:
             where = "whichever level holds it all" if machine.over == WARM else data_level(machine).name
-            found.append(Assumption("bytes", f"{POLICIES[self.policy].text}; data starts in {where}"))
+            found.append(Assumption("bytes", f"{BYTE_POLICIES[self.policy].text}; data starts in {where}"))
         return found
 
     def estimate_said(self) -> list[Assumption]:

@@ -37,7 +37,7 @@ def traffic(ops: Sequence[Op], policy: str = "each-op", tile: Tile | None = None
     ``tile`` is (bm, bn, bk) and goes with ``tiled``. An unknown policy is an error that lists the known ones.
     """
     check_policy(policy)
-    return POLICIES[policy].loads(_with_results(ops), tile)
+    return BYTE_POLICIES[policy].loads(_with_results(ops), tile)
 
 
 def _with_results(ops: Sequence[Op]) -> list[Op]:
@@ -58,8 +58,10 @@ def _is_empty(tensor: Tensor) -> bool:
 
 def check_policy(policy: str) -> None:
     """Refuse a byte policy that there is none of."""
-    if policy not in POLICIES:
-        raise InputError(f"unknown byte policy {policy!r}", hint=suggest(str(policy), POLICIES, what="byte policies"))
+    if policy not in BYTE_POLICIES:
+        raise InputError(
+            f"unknown byte policy {policy!r}", hint=suggest(str(policy), BYTE_POLICIES, what="byte policies")
+        )
 
 
 #: Roles of what stays after the program: written for good, whoever reads it before.
@@ -168,7 +170,7 @@ def _keeping(text: str, keep: Callable[[Sequence[Op]], Keep]) -> Policy:
 
 
 #: Byte policies by name, for every front end.
-POLICIES: dict[str, Policy] = {
+BYTE_POLICIES: dict[str, Policy] = {
     "each-op": _keeping("each operand read once and each result written once", _each_op),
     "fused": _keeping(
         "elementwise operations, and a batch norm with stored statistics too, run inside the kernel that made their "
@@ -194,7 +196,7 @@ def moved_tensors(ops: Sequence[Op], policy: str = "each-op", tile: Tile | None 
     >>> moved_tensors([matmul(8, 16, 32)])
     [[('activation', 512), ('weight', 1024), ('activation', 256)]]
     """
-    keep = POLICIES[policy].keep
+    keep = BYTE_POLICIES[policy].keep
     if keep is None:
         return [[] for _ in ops]
     ops = _with_results(ops)

@@ -23,7 +23,7 @@ _PRELOADED = (
     "roofline.bounds.api", "roofline.bounds.advise", "roofline.models.closed_form", "roofline.models.serving.answer",
     "roofline.models.serving.advice", "roofline.charts.roofline_charts", "roofline.charts.model_charts",
     "roofline.cli.train", "roofline.models.training.answer", "roofline.models.training.advice",
-    "roofline.charts.answers",
+    "roofline.charts.answer_charts",
 )  # fmt: skip
 
 #: The first question of each worker, so that a reader does not wait for what is made once; of a model the page's own.

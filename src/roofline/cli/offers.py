@@ -44,9 +44,9 @@ def _dtypes() -> Iterable[str]:
 
 
 def _policies() -> Iterable[str]:
-    from roofline.bounds.traffic import POLICIES
+    from roofline.bounds.traffic import BYTE_POLICIES
 
-    return POLICIES
+    return BYTE_POLICIES
 
 
 def _algorithms() -> Iterable[str]:

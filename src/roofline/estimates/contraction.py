@@ -59,7 +59,7 @@ TILES = (
 SPLITS = (1, 2, 4, 8, 16)
 #: How sharply a repeated call loses operands that its cache cannot hold.
 SHARPNESS = 8.0
-POLICIES = ("search", "nosplit", "bucket", "big", "128x128", f"search {FROM_HOST}")
+PRODUCT_POLICIES = ("search", "nosplit", "bucket", "big", "128x128", f"search {FROM_HOST}")
 
 CONSTANTS = (
     ModelConstant("compute_efficiency", "", "share of a core's peak within a tile", 0.9, 0.05, 1.6, True, "power"),
@@ -183,7 +183,7 @@ MODELS = (
         ("m", "n", "k", "batch", "a_bytes", "b_bytes", "out_bytes"),
         CONSTANTS,
         contraction_parts,
-        POLICIES,
+        PRODUCT_POLICIES,
         ("m", "n", "k"),
     ),
     KernelModel("quantise", ("m", "k", "a_bytes"), QUANTISE, quantise_parts, sorted_by=("m", "k")),
@@ -192,7 +192,7 @@ MODELS = (
         ("m", "n", "k", "batch", "a_bytes", "b_bytes", "out_bytes"),
         (*CONSTANTS, *(one._replace(name=WITH_QUANTISER + one.name) for one in QUANTISE)),
         quantised_parts,
-        POLICIES,
+        PRODUCT_POLICIES,
         ("m", "n", "k"),
     ),
 )

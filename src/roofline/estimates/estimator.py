@@ -511,7 +511,7 @@ def kernels_of(answer: Bound) -> list[KernelRun]:
     runs: list[KernelRun] = []
     for group in _groups([part for part in answer.ops if part.times]):
         op = group[0].op
-        make = _RUNS.get(_kind(op))
+        make = KERNEL_RUNS.get(_kind(op))
         runs.append(_element_run(group) if make is None else make(group))
     return runs
 
@@ -698,7 +698,7 @@ def _moved(group: tuple[OpBound, ...]) -> Size:
     return sum(t.traffic_bytes for t in (*reads.values(), *writes))
 
 
-_RUNS = {
+KERNEL_RUNS = {
     "contraction": _product_run,
     "convolution": _convolution_run,
     "attention": _attention_run,

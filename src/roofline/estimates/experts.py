@@ -61,7 +61,7 @@ UNTUNED = (16, 32), (64, 64)
 MARLIN, FILLED = (8, 16, 32, 48, 64), 0.9
 #: Choices of a token, where only all choices are known: those of most mixtures.
 USUAL_CHOICES = 8
-POLICIES = ("search", *(f"{rows} rows" for rows in TILES), "triton", "marlin")
+EXPERT_POLICIES = ("search", *(f"{rows} rows" for rows in TILES), "triton", "marlin")
 
 
 def row_tiles(picks: Any, touched: Any, rows: float) -> Any:
@@ -150,7 +150,7 @@ MODELS = (
         ("picks", "touched", "hidden", "inter", "products", "weight_bytes", "a_bytes", "experts"),
         EXPERTS,
         experts_parts,
-        POLICIES,
+        EXPERT_POLICIES,
         sorted_by=("picks", "touched"),
     ),
 )

@@ -97,17 +97,17 @@ def data_sheet_bound(kernel: str, s: Shapes, chip: ChipFigures) -> tuple[Array, 
     """Seconds that a kernel of these shapes takes at data-sheet rates at least, and the bytes it works on."""
     import numpy as np
 
-    flops, moved, rate = _amounts(kernel, s, chip)
+    flops, moved, rate = _flops_bytes_and_rate(kernel, s, chip)
     return np.maximum(flops / chip.matrix_peak if chip.matrix_peak else 0.0, moved / rate), moved
 
 
 def data_sheet_times(kernel: str, s: Shapes, chip: ChipFigures) -> tuple[Array, Array]:
     """Seconds of arithmetic, and of memory or link, at data-sheet rates."""
-    flops, moved, rate = _amounts(kernel, s, chip)
+    flops, moved, rate = _flops_bytes_and_rate(kernel, s, chip)
     return flops / max(chip.matrix_peak, 1.0) + 0 * moved, moved / rate
 
 
-def _amounts(kernel: str, s: Shapes, chip: ChipFigures) -> tuple[Array, Array, Array]:
+def _flops_bytes_and_rate(kernel: str, s: Shapes, chip: ChipFigures) -> tuple[Array, Array, Array]:
     """FLOPs, bytes, and the rate of the bytes."""
     if "contraction" in kernel:
         m, n, k, batch = s["m"], s["n"], s["k"], s.get("batch", 1.0)

@@ -15,7 +15,7 @@ from typing import Any
 from roofline.answers import attributes
 from roofline.bounds.conventions import taken_from
 from roofline.bounds.footprint import Footprint
-from roofline.bounds.traffic import POLICIES, traffic
+from roofline.bounds.traffic import BYTE_POLICIES, traffic
 from roofline.models.blocks.attention import Attention
 from roofline.models.blocks.experts import MixtureOfExperts
 from roofline.models.blocks.latent_attention import CompressedAttention, LatentAttention
@@ -134,7 +134,7 @@ def summary_sections(found: Sequence[Summary]) -> Iterator[Section]:
     said = [
         "memory: weights, keys and values, activations"
         + ("; active: parameters one token uses" if some_active else ""),
-        f"bytes moved: {POLICIES[first.policy].text}",
+        f"bytes moved: {BYTE_POLICIES[first.policy].text}",
         *(f"{each.model.name}: {each.model.vision.parameters_sentence()}" for each in found if each.model.vision),
         *dict.fromkeys(f"{each.model.name}: {note}" for each in found for note in each.model.notes),
     ]

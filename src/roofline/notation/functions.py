@@ -37,12 +37,12 @@ class Function(NamedTuple):
 #: The order of dimensions that attention takes its operands in.
 ATTENTION_LAYOUT = "q[B, S, N, H], k[B, T, K, H], v[B, T, K, H], or all three without B"
 
-UNARY = (
+UNARY_ELEMENTWISE = (
     "relu", "relu2", "leaky_relu", "relu6", "gelu", "gelu_tanh", "silu", "sigmoid", "tanh", "exp", "log", "sqrt",
     "rsqrt", "square", "abs", "neg", "sin", "cos", "erf", "softplus", "mish", "hardswish", "elu", "reciprocal", "sign",
     "floor", "round", "clip", "cast", "copy", "dropout", "from_host",
 )  # fmt: skip
-BINARY = ("maximum", "minimum", "power", "compare", "where", "swiglu", "geglu")
+BINARY_ELEMENTWISE = ("maximum", "minimum", "power", "compare", "where", "swiglu", "geglu")
 REDUCTIONS = ("sum", "mean", "max", "min", "prod", "argmax", "argmin", "logsumexp", "variance", "norm")
 SCANS = ("cumsum", "cumprod", "cummax")
 COLLECTIVES = (
@@ -57,8 +57,11 @@ def _snake_case(name: str) -> tuple[str, ...]:
 
 
 def _functions() -> dict[str, Function]:
-    rows = [Function(name, "elementwise", help="one result per element") for name in UNARY]
-    rows += [Function(name, "elementwise", 3 if name == "where" else 2, 3 if name == "where" else 2) for name in BINARY]
+    rows = [Function(name, "elementwise", help="one result per element") for name in UNARY_ELEMENTWISE]
+    rows += [
+        Function(name, "elementwise", 3 if name == "where" else 2, 3 if name == "where" else 2)
+        for name in BINARY_ELEMENTWISE
+    ]
     rows += [Function(name, "reduction", suffix="labels", help="over the named axes, or all") for name in REDUCTIONS]
     rows += [Function(name, "scan", suffix="labels", help="running value along one axis") for name in SCANS]
     rows += [Function(name, "collective", suffix="axes", aliases=_snake_case(name)) for name in COLLECTIVES]

@@ -58,8 +58,8 @@ if TYPE_CHECKING:
 
 SCHEMA = "roofline/trace/1"
 
-#: Byte policies that need no tile.
-_POLICIES = ("each-op", "fused", "minimal")
+#: Byte policies of a program's totals: tiles are not asked for here, and `streamed` leaves out what a program moves.
+SHOWN_POLICIES = ("each-op", "fused", "minimal")
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,7 +235,7 @@ class Traced(Answer):
             "name": self.name,
             "inputs": list(self.inputs),
             "flops": {name: _plain(self.flops(name)) for name in CONVENTIONS},
-            "bytes": {policy: _plain(self.bytes(policy)) for policy in _POLICIES},
+            "bytes": {policy: _plain(self.bytes(policy)) for policy in SHOWN_POLICIES},
             "parameters": _plain(self.parameters()),
             "kinds": {kind: _plain(amount) for kind, amount in self.totals("all").items()},
             "modules": dict(self.modules),
@@ -257,7 +257,7 @@ class Traced(Answer):
 
     def _totals(self) -> Iterator[Section]:
         kinds = ", ".join(f"{kind} {format_amount(amount, 'FLOP')}" for kind, amount in self.totals("all").items())
-        moved = ", ".join(f"{policy} {format_amount(self.bytes(policy), 'B')}" for policy in _POLICIES)
+        moved = ", ".join(f"{policy} {format_amount(self.bytes(policy), 'B')}" for policy in SHOWN_POLICIES)
         whole = f"{format_amount(self.flops(), 'FLOP')} in matmuls (2 per multiply-add); all work: {kinds or 'none'}"
         yield Sentences([whole, f"bytes: {moved}"])
         yield Sentences([f"assumes     {line}" for line in self.assumptions], "quiet", name="assumes")

@@ -16,7 +16,7 @@ from typing import Any
 from roofline.bounds.advise import advice_table, advise
 from roofline.bounds.bound import Bound
 from roofline.charts import drawing
-from roofline.charts.answers import pictures
+from roofline.charts.answer_charts import pictures
 from roofline.errors import RooflineError
 from roofline.rendering.html import html
 from roofline.sections import Amount, Column, Headline, Row, Section, ShareBar, Table, figures, spread

@@ -209,7 +209,7 @@ def _drawn(answer: Any, draw: Callable[[], Any] | None) -> list[dict[str, Any]]:
 
     Those that cannot be drawn are left out.
     """
-    from roofline.charts.answers import pictures
+    from roofline.charts.answer_charts import pictures
 
     if _is_chart(answer):
         return [{**answer.to_dict(), "step": ""}]

@@ -26,7 +26,7 @@ from roofline.bounds.bound import Bound
 from roofline.bounds.case import Case
 from roofline.bounds.conventions import Conventions
 from roofline.bounds.footprint import Footprint
-from roofline.bounds.traffic import POLICIES
+from roofline.bounds.traffic import BYTE_POLICIES
 from roofline.hardware.machine import Machine
 from roofline.models.blocks.attention import attention_format_said
 from roofline.models.blocks.key_selection import selection_said
@@ -327,7 +327,7 @@ def _assumptions(step: ServingStep, ops: Sequence[Op]) -> list[Assumption]:
     counting, rates, *_ = step.conventions.said(machine)
     pooled = f"{machine.pooled} chips share everything evenly, and what joins them costs nothing"
     said = [counting, Assumption("plan", chips) if machine.pooled == 1 else Assumption("machine", pooled)]
-    said += [Assumption("bytes", POLICIES[step.conventions.policy].text), rates]
+    said += [Assumption("bytes", BYTE_POLICIES[step.conventions.policy].text), rates]
     attends = any(op.kind == "attention" for op in ops)
     said.append(Assumption("formats", _formats_said(model, ops, options, attends)))
     if model.causal and attends:

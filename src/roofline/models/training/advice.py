@@ -46,7 +46,7 @@ from roofline.models.parallelism.layout import axis_across_slices
 from roofline.models.parallelism.schedules import SCHEDULES, schedule
 from roofline.models.serving.advice import native_formats
 from roofline.models.training.answer import Training
-from roofline.models.training.passes import POLICIES
+from roofline.models.training.passes import CHECKPOINT_POLICIES
 from roofline.quantity import format_percent, format_quantity
 from roofline.sizes import is_array, is_symbol, maximum, product
 
@@ -377,7 +377,9 @@ def _ideas(found: Training) -> Iterator[tuple[str, dict[str, Any]]]:
         yield from _formats(found)
     # with fused attention these two are one
     alike = {"none", "selective"} if not asked.unfused else set()
-    policies = [name for name in POLICIES if name != found.checkpoint and not {name, found.checkpoint} <= alike]
+    policies = [
+        name for name in CHECKPOINT_POLICIES if name != found.checkpoint and not {name, found.checkpoint} <= alike
+    ]
     policies = [name for name in policies if name != "selective" or asked.unfused]
     narrow = int(ways["tensor"]) // 2 if ways["tensor"] % 2 == 0 else 0
     shapes: list[tuple[str, dict[str, Any]]] = []

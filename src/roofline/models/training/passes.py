@@ -8,7 +8,7 @@
     vector work     backward: twice forward; softmax of attention 4 FLOPs a pair
     AllGather       backward: ReduceScatter, and the other way round; AllReduce: AllReduce
 
-What is kept from forward for backward, and what is run again instead, is a policy (:data:`POLICIES`).
+What is kept from forward for backward, and what is run again instead, is a policy (:data:`CHECKPOINT_POLICIES`).
 
 Sources: Korthikanti et al., arXiv:2205.05198, sections 3 to 5; Dao, "FlashAttention-2", arXiv:2307.08691, section 3
 (backward pass of fused attention); "How To Scale Your Model", chapter 4; Megatron-LM's ``--recompute-modules``.
@@ -57,7 +57,7 @@ def is_unfused(op: Op) -> bool:
     return op.kind == "attention" and len(op.writes) > 1
 
 
-POLICIES: Mapping[str, Recomputation] = {
+CHECKPOINT_POLICIES: Mapping[str, Recomputation] = {
     "none": Recomputation("none", lambda op: False, "everything that backward reads is kept"),
     "selective": Recomputation("selective", is_unfused, "no probabilities of attention are kept"),
     "matmuls": Recomputation(
@@ -104,11 +104,11 @@ def policy(name: str | int) -> Recomputation:
         said = f"{', '.join(modules[:-1])} and {modules[-1]} are" if len(modules) > 1 else f"{modules[0]} is"
         says = f"{said} run again and their results not kept, the rest is kept"
         return Recomputation(",".join(modules), _inside(modules), says, modules=modules)
-    if name not in POLICIES:
-        hint = suggest(str(name), [*POLICIES, *MODULES], what="checkpointing policies")
+    if name not in CHECKPOINT_POLICIES:
+        hint = suggest(str(name), [*CHECKPOINT_POLICIES, *MODULES], what="checkpointing policies")
         more = "or modules with commas between them, or how many tensors a layer keeps"
         raise InputError(f"no checkpointing policy {quoted(name)}", hint=f"{hint} ({more})")
-    return POLICIES[str(name)]
+    return CHECKPOINT_POLICIES[str(name)]
 
 
 def check_modules(chosen: Recomputation, ops: Sequence[Op]) -> None:

@@ -27,7 +27,7 @@ from roofline.bounds.api import target
 from roofline.bounds.bound import Bound, OpBound
 from roofline.bounds.case import Case
 from roofline.bounds.conventions import OF_OPERATIONS, Conventions, taken_from
-from roofline.bounds.traffic import POLICIES
+from roofline.bounds.traffic import BYTE_POLICIES
 from roofline.errors import InputError, SizeError
 from roofline.hardware.figures import hourly_price
 from roofline.hardware.machine import Machine
@@ -495,7 +495,7 @@ def _estimate(found: Training, overlap: float | None) -> Size | None:
 def _assumptions(laid: _LaidOutStep) -> list[Assumption]:
     asked, model, plan, ways, machine = laid.asked, laid.local, laid.plan, laid.ways, laid.machine
     counting, rates, *_ = asked.conventions.said(machine)
-    usual = [counting, Assumption("bytes", POLICIES[asked.conventions.policy].text), rates]
+    usual = [counting, Assumption("bytes", BYTE_POLICIES[asked.conventions.policy].text), rates]
     fused = "attention is fused: it keeps no probabilities, and makes its scores again in the backward pass"
     said = [
         f"checkpointing {plan.policy.name}: {plan.policy.says}",
