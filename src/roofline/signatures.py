@@ -376,7 +376,7 @@ MEANINGS = {
     "seconds": "Seconds of sampling: more confirm more on a shared machine.",
     "quick": "At most ten seconds: fewer working sets and windows.",
     "device": "Measure an accelerator through PyTorch or JAX instead.",
-    "on": "h100, h100:8, v5e:4x4, a TOML file; or several.",
+    "on": "h100, h100:8, v5e:4x4, a TOML file (roofline chips --template); or several.",
     "set": "Override a figure: hbm=8.2e11.",
     "files": "Machine file or folder over the catalog.",
     "machine": "Machine file of `roofline measure`; by default the one of --on this.",

@@ -251,8 +251,8 @@ BROKEN = [
         "[chip.x.unit.turbo]\nkind = 'fast'\npeak.bf16 = 1\n",
         "chip.x.unit.turbo.kind: is 'fast'; a unit's kind is 'matrix' or",
     ),
-    ("[chip.x]\nmemory = 3\n" + X, "chip.x.memory: is 3; expected a list of tables, [[…memory]]"),
-    ("[chip.x]\nmemory = [3]\n" + X, "chip.x.memory: is [3]; expected a list of tables, [[…memory]]"),
+    ("[chip.x]\nmemory = 3\n" + X, "chip.x.memory: is 3; expected a list of tables, [[chip.x.memory]]"),
+    ("[chip.x]\nmemory = [3]\n" + X, "chip.x.memory: is [3]; expected a list of tables, [[chip.x.memory]]"),
     ("[[chip.x.memory]]\nbandwidth = 1\n", "chip.x.memory[0].level: is missing; name the level: 'hbm'"),
     (
         "[[chip.x.memory]]\nlevel = 'h b m'\nbandwidth = 1\n",

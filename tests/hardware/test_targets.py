@@ -1,8 +1,11 @@
 """Targets as they are typed: forgiving names, shapes, files, and the message when one does not read."""
 
+from pathlib import Path
+
 import pytest
 from tests.strategies import for_each
 
+from roofline.cli import main
 from roofline.errors import HardwareError, InputError
 from roofline.hardware import chip, names
 
@@ -77,6 +80,9 @@ def test_shapes():
     assert chip(" v5e : 16×16".replace(" : ", ":")).shape == (16, 16)
 
 
+OWN = "for a chip of your own `roofline chips --template` prints a file to edit"
+
+
 @pytest.mark.parametrize("shape", ["0x4", "4xx4", "x4", "4x", "-4", "4.5", "a", "", " ", "4 x", "99999999", "1" * 5000])
 def test_bad_shapes(shape):
     with pytest.raises(HardwareError, match=r"does not read; write sizes joined by x, such as v5e:4x4 or h100:8"):
@@ -113,7 +119,7 @@ def test_a_number_of_chips_as_people_write_it(written, target):
         ("A100 40", "unknown chip 'A100 40'; did you mean 'a100-40gb'? (`roofline chips` lists all)"),
         ("h100 sxm 80g", "unknown chip 'h100 sxm 80g'; did you mean 'h100'? (`roofline chips` lists all)"),
         ("Volta", "unknown chip 'Volta'; chips of that family are: v100, v100-pcie, v100s"),
-        ("quantum", "unknown chip 'quantum'; `roofline chips` lists all"),
+        ("quantum", "unknown chip 'quantum'; `roofline chips` lists all; " + OWN),
         ("", "'' is not a chip; name one, such as 'h100', or give a TOML file"),
         ("  ", "'  ' is not a chip; name one, such as 'h100', or give a TOML file"),
         (None, "None is not a chip; name one, such as 'h100', or give a TOML file"),
@@ -121,7 +127,7 @@ def test_a_number_of_chips_as_people_write_it(written, target):
         ("this", "no measurement of this machine is known; make one with `roofline measure`, or name a chip"),
         ("THIS:4", "no measurement of this machine is known; make one with `roofline measure`, or name a chip"),
         ("nowhere/x.toml", "cannot read 'nowhere/x.toml': No such file or directory; check the path"),
-        (":8", "unknown chip ''; `roofline chips` lists all"),
+        (":8", "unknown chip ''; `roofline chips` lists all; " + OWN),
     ],
 )
 def test_what_does_not_resolve(target, message):
@@ -180,3 +186,38 @@ def test_a_node_of_a100_is_a_system() -> None:
 def test_cards_that_bridges_can_join_say_that_none_is_assumed() -> None:
     for key in ("a100-pcie", "a30", "h100-pcie", "h100-nvl"):
         assert any("NVLink bridges, which no answer assumes" in note for note in chip(key).notes), key
+
+
+def test_words_of_full_names_list_what_there_is() -> None:
+    with pytest.raises(HardwareError, match=r"of that name the catalog has orin-nano \(NVIDIA Jetson .* alone"):
+        chip("jetson-orin")
+
+
+def test_the_template_is_a_machine_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["chips", "--template"]) == 0
+    path = tmp_path / "my-chip.toml"
+    path.write_text(capsys.readouterr().out)
+    machine = chip(f"{path}:8")
+    assert (machine.name, machine.units[0].peaks["bf16"].value) == ("My chip", 1e15)
+    assert main(["chips", str(path)]) == 0
+    assert main(["comm", "allreduce", "1GB", "--on", f"{path}:8"]) == 0
+
+
+def test_a_machine_file_is_told_all_that_is_wrong(tmp_path: Path) -> None:
+    path = tmp_path / "bad.toml"
+    path.write_text("""schema = 1
+[chip.mine]
+bf16 = 1e15
+speed = 3
+[chip.mine.unit.matrix]
+bf16 = 1e15
+[chip.mine.memory.hbm]
+capacity = 3
+""")
+    with pytest.raises(HardwareError) as caught:
+        chip(str(path))
+    assert "3 things are wrong" in caught.value.message
+    assert "chip.mine: unknown keys 'bf16', 'speed'; keys are: name, inherits" in caught.value.message
+    assert "chip.mine.unit.matrix: unknown key 'bf16'; a peak is written peak.bf16" in caught.value.message
+    assert "expected a list of tables, [[chip.mine.memory]]" in caught.value.message
+    assert caught.value.hint == "`roofline chips --template` prints a file to edit"

@@ -21,6 +21,7 @@ from roofline.bounds.comparison import MARK, aligned, fact_row
 from roofline.bounds.ridges import rules_of_thumb
 from roofline.errors import HardwareError, InputError, did_you_mean, quoted, suggest
 from roofline.hardware import chip
+from roofline.hardware.catalog import chips_called, is_chip
 from roofline.hardware.figures import LISTED_PRICE, listed_prices, ratio_unit
 from roofline.hardware.machine import Figure, Machine, figure_unit
 from roofline.hardware.network import bisection_bandwidth, network
@@ -472,15 +473,16 @@ def order_meant(text: str) -> str:
 
 
 def of_makers(names: Sequence[str], files: Sequence[Any] = ()) -> list[Machine]:
-    """The chips of makers or families, where nothing else is named: ``nvidia``, ``tpu``."""
+    """The chips of makers, families or words of full names, where nothing else is named: ``nvidia``, ``jetson``."""
     if not names:
         return []
     machines = all_chips(files)
     wanted = {name.lower() for name in names}
     groups = {m.key: {m.vendor.lower(), m.family.lower(), *m.family.lower().split("-")} for m in machines}
-    if not wanted <= set().union(*groups.values()) - set(groups):
-        return []
-    return [m for m in machines if wanted & groups[m.key]]
+    if wanted <= set().union(*groups.values()) - set(groups):
+        return [m for m in machines if wanted & groups[m.key]]
+    called = {key for name in names if not is_chip(name, files) for key in chips_called(name)}
+    return [m for m in machines if m.key in called] if len(names) == 1 else []
 
 
 #: How a figure is compared with a limit.
@@ -575,7 +577,8 @@ def listing(machines: Sequence[Machine], dtype: str, order: str | None = None) -
         known = ", ".join(listed_prices())
         priced = f"; prices of an hour on demand; listed are those of {known}"
     note = (
-        f"{_many(machines)}; dense peaks, one-way bandwidths; blank: no source; another dtype: what it runs as{priced}."
+        f"{_many(machines)}; dense peaks, one-way bandwidths; blank: no source; another dtype: what it runs as{priced}"
+        "; a chip that is not here: `roofline chips --template`."
     )
     yield Sentences((note,), indent=0)
 

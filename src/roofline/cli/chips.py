@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import click
+
 from roofline.bounds.chips import ChipList, chips, detail
 from roofline.cli.command import argument, command_named
 from roofline.cli.option_table import option, options, with_options
@@ -11,6 +13,7 @@ from roofline.cli.option_values import machine_files, parse_set
 from roofline.cli.output import show, show_json
 from roofline.errors import InputError
 from roofline.hardware import chip
+from roofline.hardware.catalog import machine_template
 from roofline.signatures import MEANINGS_OF
 
 
@@ -20,7 +23,7 @@ from roofline.signatures import MEANINGS_OF
     option("filter"),
     option("dtype", default="bf16", help="Which peak the list shows."),
     option("top", default=None, help=MEANINGS_OF["chips"]["top"]),
-    *options("sort ratio set chips sources json"),
+    *options("sort ratio set chips template sources json"),
 )
 def command(
     names: tuple[str, ...],
@@ -31,6 +34,7 @@ def command(
     ratio: str | None,
     set_: tuple[str, ...],
     files: tuple[str, ...],
+    template: bool,
     sources: bool,
     as_json: bool,
 ) -> None:
@@ -42,7 +46,11 @@ def command(
     roofline chips h100 mi300x v5p
     roofline chips --filter "fp8, memory>=80GB" --sort bandwidth --top 5
     roofline chips --ratio bf16/price
+    roofline chips --template > my-chip.toml
     """
+    if template:
+        click.echo(machine_template(), nl=False)
+        return
     layers = machine_files(files)
     overrides: dict[str, Any] = dict(parse_set(set_))
     if overrides and not names:

@@ -311,6 +311,7 @@ GROUPS: dict[str, tuple[OptionRow | str, ...]] = {
         _flag("--explain", "Show the arithmetic and the source of every figure."),
         _flag("--advise", MEANINGS["advise"]),
         _flag("--simulate", "Check the best replica by a simulation, request by request."),
+        _flag("--template", "Print a machine file to edit, for a chip of your own."),
         _flag("--sources", "With one chip: every figure's source, and what other sources say."),
         _flag("--modules", "Parameters by module, for one model."),
         _flag("--parts", "Parameters of attention, MLP, experts, vocabulary, with and without norms."),

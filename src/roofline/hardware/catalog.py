@@ -46,7 +46,7 @@ from roofline.errors import HardwareError, did_you_mean, quoted
 from roofline.files import read_toml
 from roofline.hardware.machine import Machine, Unit
 from roofline.hardware.schema import build_chip, build_system, check_file, names_of
-from roofline.hardware.toml_fields import FieldPath, is_text_list
+from roofline.hardware.toml_fields import TEMPLATE, FieldPath, is_text_list
 from roofline.quantity import format_quantity, whole_number
 from roofline.signatures import either, spelled
 from roofline.statements import Assumption, assume
@@ -233,6 +233,21 @@ def read_index() -> Index:
     )
 
 
+def machine_template() -> str:
+    """A machine file to edit, for a chip that is not in the catalog."""
+    with open(os.path.join(os.path.dirname(CATALOG), "template.toml"), encoding="utf-8") as handle:
+        return handle.read()
+
+
+def is_chip(name: str, files: Iterable[Any] = ()) -> bool:
+    """Whether a chip or a system is called so."""
+    try:
+        find_machine(name, read_layers(files))
+    except HardwareError:
+        return False
+    return True
+
+
 def summaries() -> list[ChipSummary]:
     """List the shipped chips with their capacities, from the index alone.
 
@@ -272,6 +287,17 @@ def chips_of_family(word: str) -> list[str]:
     """
     words = {key: file.removesuffix(".toml").split("-") for key, file in read_index().chips.items()}
     return [] if word == "gpu" else [key for key, found in words.items() if word in found]
+
+
+def chips_called(text: str) -> list[str]:
+    """List the chips whose full names hold every word of a text.
+
+    >>> chips_called("jetson-orin"), chips_called("rtx pro"), chips_called("orin xavier")
+    (['orin-nano'], ['rtx-pro-6000'], [])
+    """
+    wanted = re.findall(r"[a-z]+|\d+", text.lower())
+    said = {each.key: set(re.findall(r"[a-z]+|\d+", each.name.lower())) for each in summaries()}
+    return [key for key, words in said.items() if wanted and words.issuperset(wanted)]
 
 
 def make_index(machines: Iterable[Machine], systems: Iterable[Machine] = ()) -> dict[str, Any]:
@@ -457,6 +483,7 @@ def unknown_chip(name: str, layers: Sequence[CatalogLayer] = ()) -> HardwareErro
     alike = [alias for alias in every if (alias.startswith(begin[0]) if begin else alias.isdigit())]
     near = did_you_mean(squashed, alike) or did_you_mean(squashed, every)
     family = chips_of_family(squashed)
+    called = chips_called(name)
     if squashed in _HERE:
         hint = f"measure this machine with `roofline measure`, then {spelled('on', 'this')}; "
         hint += "`roofline chips` lists data sheets"
@@ -464,16 +491,19 @@ def unknown_chip(name: str, layers: Sequence[CatalogLayer] = ()) -> HardwareErro
         hint = f"`roofline chips --filter {squashed}` lists its {len(family)} chips"
     elif family:
         hint = f"chips of that family are: {', '.join(family)}"
+    elif called:
+        names = [f"{key} ({read_index().summaries[key][0]})" for key in called[:MOST_LISTED]]
+        hint = f"of that name the catalog has {', '.join(names)} alone; for another chip {TEMPLATE}"
     elif squashed in _KINDS:
         hint = f"name one: `roofline {_KINDS[squashed]}` lists them"
     elif near:
         key = own.get(near) or read_index().aliases[near]
-        called = key if near in own or near == key.replace("-", "") else min(key, near, key=len)
-        hint = f"did you mean {called!r}? (`roofline chips` lists all)"
+        meant = key if near in own or near == key.replace("-", "") else min(key, near, key=len)
+        hint = f"did you mean {meant!r}? (`roofline chips` lists all)"
     elif "/" in name or "\\" in name or re.search(r"\.\w+$", name):
         hint = "the name of a machine file ends in .toml"
     else:
-        hint = "`roofline chips` lists all"
+        hint = f"`roofline chips` lists all; for a chip of your own {TEMPLATE}"
     return HardwareError(f"unknown chip {name!r}", hint=hint)
 
 

@@ -30,6 +30,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any, TypeVar
 
 from roofline import dtypes
@@ -70,6 +71,7 @@ from roofline.hardware.toml_fields import (
     tables_of,
     text_of,
     texts_of,
+    together,
 )
 from roofline.statements import assume
 
@@ -132,11 +134,19 @@ def build_chip(
     key: str, raw: Mapping[str, Any], place: FieldPath, *, family: str = "", parent: Machine | None = None
 ) -> Machine:
     """Make the Machine of one chip; ``parent`` is what it inherits from, and fills in what is not said."""
-    known_keys(raw, _CHIP_KEYS, place)
     kinds = {**UNIT_KINDS, **{u.name: u.kind for u in (parent.units if parent else ())}}
-    units = tuple(_unit(name, table, place.at("unit", name), kinds) for name, table in tables_of(raw, "unit", place))
-    memories = tuple(_memory(table, place.at(f"memory[{i}]")) for i, table in list_of_tables(raw, "memory", place))
-    links = links_of(raw, place)
+
+    def units_of() -> tuple[Unit, ...]:
+        named = tables_of(raw, "unit", place)
+        return tuple(together([partial(_unit, name, raw, place.at("unit", name), kinds) for name, raw in named], place))
+
+    def memories_of() -> tuple[Memory, ...]:
+        listed = list_of_tables(raw, "memory", place)
+        return tuple(together([partial(_memory, raw, place.at(f"memory[{i}]")) for i, raw in listed], place))
+
+    known = partial(known_keys, raw, _CHIP_KEYS, place)
+    parts: list[Callable[[], Any]] = [known, units_of, memories_of, partial(links_of, raw, place)]
+    _, units, memories, links = together(parts, place)
     _once("memory level", [m.name for m in memories], place)
     machine = Machine(
         key=key,
@@ -168,9 +178,11 @@ def build_chip(
 
 
 def _unit(name: str, raw: Mapping[str, Any], place: FieldPath, kinds: Mapping[str, str]) -> Unit:
-    lone = next((key for key in raw if key not in _UNIT_KEYS and dtypes.peak_name(key)), "")
+    lone = [key for key in raw if key not in _UNIT_KEYS and dtypes.peak_name(key)]
     if lone:
-        place.fail(f"unknown key {lone!r}", f"a peak is written peak.{lone}")
+        many = "keys" if len(lone) > 1 else "key"
+        said = ", ".join(f"peak.{key}" for key in lone)
+        place.fail(f"unknown {many} {', '.join(map(repr, lone))}", f"a peak is written {said}")
     known_keys(raw, _UNIT_KEYS, place)
     name = name.lower()
     kind = text_of(raw, "kind", place) or kinds.get(name, "")

@@ -10,14 +10,19 @@ roofline.errors.HardwareError: my.toml: chip.x.bandwidth: -1 is negative; expect
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from itertools import pairwise
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
 from roofline import dtypes, quantity
 from roofline.errors import HardwareError, QuantityError, quoted, suggest
 from roofline.frozen import Frozen
 from roofline.hardware.machine import Figure
+
+Made = TypeVar("Made")
+
+#: Said where a machine file is not understood.
+TEMPLATE = "`roofline chips --template` prints a file to edit"
 
 BASES = ("spec", "derived", "measured", "table", "given")
 
@@ -113,10 +118,29 @@ def by_dtype(
 
 
 def known_keys(raw: Mapping[str, Any], known: Iterable[str], place: FieldPath) -> None:
-    """Stop at the first key the schema does not know."""
-    for key in raw:
-        if key not in known:
-            place.fail(f"unknown key {key!r}", suggest(key, known, what="keys", limit=20))
+    """Stop at keys the schema does not know."""
+    unknown = [key for key in raw if key not in known]
+    if unknown:
+        many = "keys" if len(unknown) > 1 else "key"
+        hint = suggest(unknown[0], known, what="keys", limit=20)
+        hint += "" if hint.endswith("?") else f"; {TEMPLATE}"
+        place.fail(f"unknown {many} {', '.join(map(repr, unknown))}", hint)
+
+
+def together(makers: Iterable[Callable[[], Made]], place: FieldPath) -> list[Made]:
+    """What each of them makes; what is wrong in several is one error that names it all."""
+    made, wrong = [], []
+    for make in makers:
+        try:
+            made.append(make())
+        except HardwareError as error:
+            wrong.append(error)
+    if len(wrong) == 1:
+        raise wrong[0]
+    if wrong:
+        said = [f"  {e.message.removeprefix(f'{place.file}: ')}; {e.hint.removesuffix(f'; {TEMPLATE}')}" for e in wrong]
+        raise HardwareError("\n".join([f"{place.file}: {len(wrong)} things are wrong", *said]), hint=TEMPLATE)
+    return made
 
 
 def defaults_of(raw: Mapping[str, Any], place: FieldPath) -> Mapping[str, str]:
@@ -232,5 +256,5 @@ def list_of_tables(raw: Mapping[str, Any], key: str, place: FieldPath) -> list[t
     """Read a list of tables with their positions."""
     value = raw.get(key, [])
     if not isinstance(value, list) or any(not isinstance(item, dict) for item in value):
-        place.at(key).fail(f"is {quoted(value)}", f"expected a list of tables, [[…{key}]]")
+        place.at(key).fail(f"is {quoted(value)}", f"expected a list of tables, [[{place.at(key).path}]]")
     return list(enumerate(value))

@@ -184,12 +184,12 @@ class TokenBudget(Comparable):
         lines = [("work", flops), ("MFU", share), ("hours", hours)]
         if self.days is not None and self.chips is not None:
             lines.append(("days", f"{format_number(self.days)} on {format_number(self.chips, 6)} chips"))
-        lines += [("", said) for said in _with_attention(self)]
         if self.cost is not None and self.flops_per_dollar is not None:
             each = f"{format_amount(self.flops_per_dollar, 'FLOP', 4)} a dollar"
             lines.append(("cost", f"${format_number(self.cost)} at ${format_number(self.price or 0)} an hour, {each}"))
         if self.energy is not None:
             lines.append(("energy", f"{format_number(self.energy / 3.6e9)} MWh at {format_number(self.power or 0)} W"))
+        lines += [("or", said) for said in _with_attention(self)]
         lines.append(("assumes", "; ".join([ASSUMED, *price_source(self.machine, self.price)])))
         subject = f"{format_count(int(self.tokens))} tokens for {self.model.name}"
         return word_pairs(subject, self.machine.name, lines)
