@@ -171,6 +171,24 @@ def test_steps_of_a_framework_move_to_served_runs(tmp_path: Path) -> None:
         calibrate_served(path, "llama-3.1-70b", **LAYOUT)
 
 
+def test_steps_keep_the_format_that_was_served(tmp_path: Path) -> None:
+    """Constants start from those of fp8 steps, and are of bf16: the answer says nothing of another format."""
+    path = tmp_path / "served.csv"
+    path.write_text("batch,prompt,output,tpot_ms\n" + "".join(f"{n},1024,256,{12 + n / 5}\n" for n in (1, 4, 16, 64)))
+    layout = {"on": "h200:8", "tensor": 8}
+    found = calibrate_served(path, "llama-3-70b", **layout)
+    assert [one.constants.dtype for one in found.fitted] == ["bf16"]
+    assert found.started_from == ("h200 vllm (steps in fp8)",)
+    found.save(tmp_path / "mine.toml")
+    asked = serve("llama-3-70b", batch=16, context=1152, **layout)
+    said = estimated(asked, "vllm", files=[str(tmp_path / "mine.toml")]).expectation.time_per_token
+    assert said.basis == "h200 vllm bf16 dense with fp8 cache"
+    assert "none was measured" not in said.in_words("a token")
+    mixture = serve("deepseek-v3", on="h200:8", tensor=8, batch=32, context=4096)
+    told = estimated(mixture, "vllm").expectation.time_per_token.in_words("a token")
+    assert "none was measured" not in told
+
+
 def test_options_of_serving_need_a_model(tmp_path: Path) -> None:
     words = [str(tmp_path / "x.csv"), "--on", "h100", "--tensor", "8"]
     with pytest.raises(InputError, match="tensor= is of a model"):

@@ -35,6 +35,9 @@ USABLE = 0.35
 #: Largest factor of an interval that promises anything.
 WIDEST = 10.0
 
+#: Sizes whose names are not those of a shape, in words.
+_IN_WORDS = {"decode": "decode time", "prefill": "prefill time", "floor": "floor of a step"}
+
 
 def error_told(error: float | None, outside: Sequence[str], of: str = "", stand_in: Sequence[str] = ()) -> str:
     """How far estimates of a kind were off, and whether this one lies outside what was measured.
@@ -51,7 +54,8 @@ def error_told(error: float | None, outside: Sequence[str], of: str = "", stand_
     of += f" of {stand_in[0]} steps" if stand_in else ""
     shown = format_percent(error) + (f", none was measured for {stand_in[1]}" if stand_in else "")
     if outside:
-        return f"; outside what was measured: other {', '.join(outside)}; inside, the median error{of} is {shown}"
+        sizes = ", ".join(_IN_WORDS.get(name, name) for name in outside)
+        return f"; outside what was measured: other {sizes}; inside, the median error{of} is {shown}"
     return f"; median error{of} {shown}"
 
 

@@ -20,7 +20,7 @@ from typing import Any
 
 from roofline.bounds.bound import Bound
 from roofline.estimates.constants import KernelConstants, error_told
-from roofline.estimates.estimator import Estimator
+from roofline.estimates.estimator import PRODUCT_FORMATS, Estimator
 from roofline.estimates.kernel_model import ChipFigures
 from roofline.estimates.kernel_registry import KERNELS
 from roofline.estimates.transfer import widened
@@ -194,13 +194,14 @@ def _room(decode: Bound, copies: int) -> float:
 
 
 def _format(decode: Bound) -> str:
-    """The format that most bytes of weights are in."""
+    """The format that most bytes of weights are in, by the name that constants have for it."""
     moved: Counter[str] = Counter()
     for part in decode.ops:
         for tensor in part.op.reads:
             if tensor.role == "weight":
                 moved[tensor.dtype] += int(tensor.traffic_bytes * part.op.repeat)
-    return moved.most_common(1)[0][0] if moved else "bf16"
+    most = moved.most_common(1)[0][0] if moved else "bf16"
+    return PRODUCT_FORMATS.get(most, most)
 
 
 def expect_served(estimator: Estimator, serving: Serving, output: int | None = None) -> ServedExpectation | None:

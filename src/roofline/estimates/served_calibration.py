@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -111,7 +112,8 @@ def calibrate_served(path: str | Path, model: str, on: str, *, library: str = "v
         if record is None or len(runs) < LEAST_RUNS or machine is None:
             rejected[f"no constants to start from, or fewer than {LEAST_RUNS}: {kernel.replace('_', ' ')}"] += len(runs)
             continue
-        fitted.append(refitted([(record, 1.0)], _rows(runs), machine.key, library))
+        ours = replace(record, dtype="any" if record.dtype == "any" else dtype, stand_in=())
+        fitted.append(refitted([(ours, 1.0)], _rows(runs), machine.key, library))
         starts.append(f"{record.chip} {record.library} ({record.transferred_from or 'this chip'})")
     if not fitted or machine is None:
         why = "; ".join(left_out(rejected, "run")) or "the file has no rows"
