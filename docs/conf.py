@@ -102,11 +102,24 @@ def with_readable_defaults(app, what, name, obj, options, signature, returns):
     return (re.sub(r"<[^<>]+>", "...", signature), returns) if signature else None
 
 
+def under_its_other_name(app, env, node, content):
+    """Lead a name to its page where it is documented under another module than it was written with."""
+    if node.get("refdomain") != "py":
+        return None
+    python, name = env.domains["py"], node["reftarget"].rpartition(".")[2]
+    kinds = python.objtypes_for_role(node["reftype"]) or ()
+    found = [full for full, each in python.objects.items() if each.objtype in kinds and full.rpartition(".")[2] == name]
+    if len(found) != 1:
+        return None
+    return python.resolve_xref(env, node["refdoc"], app.builder, node["reftype"], found[0], node, content)
+
+
 def setup(app):
     """Write the generated pages, and register the hook."""
     import generated_pages
 
     generated_pages.write()
     app.connect("autodoc-process-docstring", as_lists)
+    app.connect("missing-reference", under_its_other_name)
     app.connect("autodoc-skip-member", without_names_alone)
     app.connect("autodoc-process-signature", with_readable_defaults)

@@ -325,7 +325,7 @@ LONGEST_WORDS, LONGEST_WORD = {2: 22, 3: 14, 4: 12}, 8
 ROOM, SHORTEST_COLUMN = {2: 42, 3: 37, 4: 44}, 6
 
 #: Columns of a table from which on a phone shows a list in its place.
-WIDE_TABLE = 7
+WIDE_TABLE = 6
 
 _FIGURE = re.compile(r"[-+~]?[\d.,]+(?: ?[%x]| of \d+)?$")
 
