@@ -60,7 +60,9 @@ def command_pages() -> dict[str, str]:
     takers: dict[str, list[str]] = {}
     for command in listed:
         for option in (each for group in command.groups.values() for each in group):
-            takers.setdefault(", ".join(option.words), []).append(f"[{command.name}](commands/{command.name}.md)")
+            takers.setdefault(", ".join((*option.words, *option.older)), []).append(
+                f"[{command.name}](commands/{command.name}.md)"
+            )
     lines = [
         "# All commands and options",
         "",
