@@ -39,6 +39,7 @@ CAPABILITIES = {
     "Machine.to_dict": "roofline.bounds.chips:chip_data",
     "Model.sections": "roofline.models.summary:model_card",
     "Serving.advise": "roofline.models.serving.advice:advise",
+    "Serving.narrower_cache": "roofline.models.serving.advice:narrower_cache",
     "Serving.formula": "roofline.models.closed_form:serving_formula",
     "serve_bound.arrays": "roofline.models.closed_form:step_over_arrays",
     "Training.advise": "roofline.models.training.advice:advise",

@@ -104,9 +104,8 @@ def test_tables_are_not_cut_in_a_narrow_terminal() -> None:
         assert "…" not in text.replace(" … ", "")
         assert all(len(line) <= 80 for line in text.splitlines())
     assert experts.decode
-    for wide, narrow in zip(
-        *(drawn([longest_operations(experts.decode)], width).split() for width in (200, 70)), strict=False
-    ):
+    shown = [drawn([longest_operations(experts.decode)], width).splitlines()[1:] for width in (200, 70)]
+    for wide, narrow in zip(*([line.split()[0] for line in lines] for lines in shown), strict=False):
         assert wide.startswith(narrow)
         if wide != narrow:  # the first name that is broken is broken after a dot
             assert narrow.endswith(".")

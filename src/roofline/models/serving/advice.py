@@ -33,7 +33,7 @@ from roofline.models.parallelism.layout import Parallelism, pool, take_layout_op
 from roofline.models.serving.bound import serve_bound
 from roofline.quantity import format_amount, format_percent
 from roofline.sections import BLANK, Amount, Column, Headline, Row, Section, Table, paragraph
-from roofline.signatures import takes
+from roofline.signatures import spelled, takes
 
 #: Narrower formats worth trying for weights and for keys and values, by the bits they have now.
 NARROWER = {32: ("bf16", "fp8", "int4"), 16: ("fp8", "int4"), 8: ("int4",)}
@@ -152,6 +152,23 @@ def advise(found: Any, *, chips: Sequence[str] = OTHER_CHIPS) -> StepAdviceList:
         line for phase in found.phases for line in advise_step(found.model, phase, chips=chips, **found.asked_of(phase))
     ]
     return StepAdviceList(lines)
+
+
+def narrower_cache(found: Any) -> str:
+    """What the cache in the next format gives, where weights were given one and it moves more bytes than they do."""
+    step = found.decode
+    if not found.asked.get("weights") or found.asked.get("kv") or not isinstance(step.bound_by, str):
+        return ""
+    share, now = _share(step, "kv"), _widest(step, "kv")
+    if now <= dtypes.get(found.asked["weights"]).bits or share <= _share(step, "weight"):
+        return ""
+    asked = StepQuestion(found.model, "decode", found.asked_of("decode"))
+    kept = helpful(list(_kv(asked, step))[:1], step, standing_of)
+    if not kept:
+        return ""
+    name = kept[0].proposal.question.arguments["kv"]  # type: ignore[attr-defined]
+    after = f"{format_amount(kept[0].after.lower, 's')} with {spelled('kv', name)}"
+    return f"keys and values stay in {now} bits, {format_percent(share)} of the bytes: {after}"
 
 
 def advice_sections(found: Sequence[StepAdvice], most: int = 12) -> tuple[Section, ...]:

@@ -384,7 +384,9 @@ def _phase_in_words(name: str, phase: Bound, found: Serving) -> Iterator[Section
     lower, within, nothing = (format_amount(time, "s") for time in (phase.lower, phase.op_by_op, phase.upper))
     partly = ", for what is modelled: see incomplete below" if without(phase.incomplete, HEADLINE_GAPS) else ""
     yield Sentences([f"{name} ({asked}): at best {lower}, {phase.kind} ({phase.bound_by}){partly}"])
-    lines = [f"{within} if only each operation overlaps within itself, {nothing} if nothing does"]
+    wider = capability("Serving.narrower_cache")(found) if name == "decode" else ""
+    lines = [wider] if wider else []
+    lines.append(f"{within} if only each operation overlaps within itself, {nothing} if nothing does")
     if phase.estimate is not None and (phase.expectation is None or phase.estimate != phase.expectation.value):
         said = format_amount(phase.estimate, "s")
         lines.append(f"{said} by the stated overlap and overhead, an estimate")
