@@ -278,3 +278,18 @@ def test_a_flat_list_says_how_long_each_operation_takes(tmp_path, capsys, monkey
     linear = next(line for line in lines if line.lstrip().startswith("linear"))
     assert linear.split()[-1] == "dram"
     assert "linear (0)" in run(capsys, *words, "--on", "l4")[1].out
+
+
+def test_a_unit_for_both_kinds_of_work_binds_in_one_row(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "120")
+    assert main(["bound", "relu(fp32[512, 512] * fp32[512, 512])", "--on", "orin-nano"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[:3] for line in lines if line.endswith("binds")] == [["cuda", "fp32", "products"]]
+    assert any(line.split()[:3] == ["cuda", "fp32", "elementwise"] for line in lines)
+    assert main(["bound", "fp32[512, 512] * fp32[512, 512]", "--on", "l4"]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert "rounded to tf32 products run on tensor at 60.6 TFLOP/s (set tensor.fp32=60.6TFLOP/s)" in said
+    assert main(["bound", "fp32[512, 512] * fp32[512, 512]", "--on", "l4", "--set", "tensor.fp32=60.6TFLOP/s"]) == 0
+    assert "tensor fp32" in " ".join(capsys.readouterr().out.split())

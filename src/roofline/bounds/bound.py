@@ -689,13 +689,20 @@ def _resources(answer: Bound) -> Table:
     return Table(columns, rows, "resources", headed=False)
 
 
+#: What runs on a unit that serves for both kinds.
+_WORDS_OF_PLACES = {"matrix": "products", "vector": "elementwise"}
+
+
 def _resource_cells(answer: Bound, use: Use) -> tuple[Cell, ...]:
-    binds = use.resource == answer.bound_by
+    alike = [other for other in answer.uses if other.resource == use.resource]
+    longest = is_symbol(answer.lower) or max(alike, key=lambda other: float(other.time)) is use
+    binds = use.resource == answer.bound_by and longest
+    twice = len({other.place for other in alike if other.dtype == use.dtype}) > 1
     unit, per_second = UNITS[use.quantity]
     share = 0.0 if is_symbol(answer.lower) or not answer.lower else float(use.time) / float(answer.lower)
     return (
         use.resource,
-        use.dtype,
+        f"{use.dtype} {_WORDS_OF_PLACES.get(use.place, '')}".strip() if twice else use.dtype,
         Amount(use.amount, unit),
         Amount(use.rate.plain or use.rate.value, per_second),
         Amount(use.time, "s"),

@@ -224,13 +224,14 @@ def _operations(traced: Any, flat: bool, depth: int | None, convention: str, bou
 
 def _roof(bound: Any, several: bool, output: str | None) -> Iterator[Section]:
     """The program under the roof of a machine, or under those of several."""
-    from roofline.sections import BLANK
+    from roofline.sections import BLANK, Sentences
 
     if bound is None:
         return
     yield BLANK
     if several:
         yield from bound.sections()
+        yield from (BLANK, Sentences(["for the operations one after the other name one machine"]))
         return
     from roofline.programs.outline import under_the_roof
 

@@ -96,11 +96,13 @@ def _in_passes(machine: Machine, place: str, unit: Unit, dtype: str) -> str:
 
     >>> from roofline.hardware import chip
     >>> _in_passes(chip("v5e"), "matrix", chip("v5e").units[1], "fp32")
-    '6 passes of bf16 on mxu reach 32.8 TFLOP/s'
+    'code that takes 6 passes of bf16 on mxu reaches 32.8 TFLOP/s'
     >>> _in_passes(chip("l40s"), "matrix", chip("l40s").units[1], "fp32")
     ''
-    >>> [_in_passes(chip(name), "matrix", chip(name).units[0], "fp64") for name in ("h100", "b300")]
-    ['14 passes of int8 on tensor reach 141 TFLOP/s', '25 passes of fp8 on tensor reach 180 TFLOP/s']
+    >>> _in_passes(chip("h100"), "matrix", chip("h100").units[0], "fp64")
+    'code that takes 14 passes of int8 on tensor reaches 141 TFLOP/s'
+    >>> _in_passes(chip("b300"), "matrix", chip("b300").units[0], "fp64")
+    'code that takes 25 passes of fp8 on tensor reaches 180 TFLOP/s'
     """
     if place != "matrix" or dtype not in PASSES or machine.unit is not None:
         return ""
@@ -109,7 +111,7 @@ def _in_passes(machine: Machine, place: str, unit: Unit, dtype: str) -> str:
     reached, passes, name, where = max(able, default=(0.0, 0, "", ""))
     if reached <= unit.peaks[dtype].value:
         return ""
-    return f"{passes} passes of {name} on {where} reach {format_quantity(reached, 'FLOP/s')}"
+    return f"code that takes {passes} passes of {name} on {where} reaches {format_quantity(reached, 'FLOP/s')}"
 
 
 def _exceeded(machine: Machine, unit: Unit, dtype: str) -> str:
@@ -296,6 +298,10 @@ def _note(machine: Machine, place: str, units: Sequence[Unit], unit: Unit, dtype
         said.append(f"no {wanted} peak on {machine.name}: {_RUNS.get(place, 'it runs')} as {used} on {unit.name}")
     elif unit is not units[0] and unit.kind != units[0].kind:
         said.append(f"no {wanted} peak on {units[0].name}: runs on {unit.name}")
+        if place == "matrix" and wanted == "fp32" and "tf32" in units[0].peaks:
+            figure = format_quantity(units[0].peaks["tf32"].value, "FLOP/s")
+            set_to = f"set {units[0].name}.fp32={figure.replace(' ', '')}"
+            said.append(f"rounded to tf32 products run on {units[0].name} at {figure} ({set_to})")
     narrow = f"{used}_acc16"
     if narrow in unit.peaks:
         faster = format_quantity(unit.peaks[narrow].value, "FLOP/s")

@@ -12,7 +12,7 @@ from roofline.ops.counting import count_operation
 from roofline.ops.pricing import UNKNOWN
 from roofline.quantity import format_amount, format_percent
 from roofline.sections import BLANK, Amount, Cell, Column, Row, Section, Sentences, Table, Wrap, figures
-from roofline.signatures import either
+from roofline.signatures import either, spelled
 from roofline.sizes import Size, is_symbol
 from roofline.work import Op
 
@@ -132,6 +132,16 @@ def under_the_roof(answer: Bound, most: int | None = 15) -> Iterator[Section]:
     yield Table((Column("operation", wrap="words"), *figured, Column("bound by", wrap="words")), rows, "longest", gap=2)
     if most and longest[most:]:
         yield Sentences([f"… and {len(longest[most:])} shorter kinds"], "quiet")
+    apart = sum(float(part.lower) for part in answer.ops if part.op.kind == "elementwise")
+    if apart > _MUCH * float(answer.op_by_op) and answer.request.get("policy", "each-op") == "each-op":
+        share, how = format_percent(apart / float(answer.op_by_op)), spelled("policy", "fused")
+        yield Sentences(
+            [f"{share} is elementwise work in kernels of its own; {how} joins it to the operations before it"]
+        )
+
+
+#: The share of the time that elementwise work takes for a word on fusing it.
+_MUCH = 0.25
 
 
 def _named(name: str, parts: Sequence[OpBound]) -> str:
