@@ -22,7 +22,8 @@ def test_a_fact_that_is_not_there_is_an_error_that_lists_them() -> None:
 def test_an_answer_of_a_model_says_whether_it_fits() -> None:
     assert roofline.llm("llama-3-8b", on="h100", context=8192).fits is True
     assert roofline.llm("llama-3-70b", on="h100", context=8192).fits is False
-    assert roofline.train("llama-3-8b", on="h100:8", batch_tokens=8192, fsdp=8).fits is True
+    assert roofline.train("llama-3-8b", on="h100:8", batch_tokens=65536, fsdp=8).fits is True
+    assert roofline.train("llama-3-8b", on="h100:8", batch_tokens=8192, fsdp=8).fits is False  # an eighth of a sequence
 
 
 def test_every_error_has_a_message_and_a_hint() -> None:

@@ -27,7 +27,7 @@ from roofline.bounds.closed_form import BOUNDS, Formula, question_formula
 from roofline.errors import RooflineError, UntimedError
 from roofline.models import load, names, serve_bound, train
 from roofline.models.closed_form import model_formula
-from roofline.notation.functions import REDUCTIONS, SCANS, UNARY
+from roofline.notation.functions import REDUCTIONS, SCANS, UNARY_ELEMENTWISE
 from tests.strategies import KINDS
 
 NODE = shutil.which("node")
@@ -36,7 +36,7 @@ EQUAL = 1e-12
 #: Lines beside those of every kind: every function of the notation, formats that share bytes, strides, windows.
 LINES: dict[str, tuple[str, tuple[str, ...]]] = {
     **KINDS,
-    **{name: (f"{name}(bf16[B, F])", ("B", "F")) for name in UNARY if name != "cast"},
+    **{name: (f"{name}(bf16[B, F])", ("B", "F")) for name in UNARY_ELEMENTWISE if name != "cast"},
     "cast": ("cast(bf16[B, F]) -> int8[B, F]", ("B", "F")),
     **{f"{name} over": (f"{name}_T(bf16[B, T])", ("B", "T")) for name in (*REDUCTIONS, *SCANS)},
     "where": ("where(bool[B, F], bf16[B, F], bf16[B, F])", ("B", "F")),
