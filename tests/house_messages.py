@@ -113,7 +113,7 @@ def untested(package: Mapping[str, tuple[ast.AST, ...]], said: Iterable[str]) ->
 #: Messages without fixed words of their own, by the function that gives them, and a text of the tests that comes from
 #: it: what its callers hand over, or the name of a test that goes through it.
 WITHOUT_WORDS: dict[str, tuple[str, ...]] = {
-    "bounds.evaluate.evaluate": ("not timed: flops on matrix in int64 (1 TFLOP); TPU v5e has no figure for it",),
+    "bounds.evaluate.bound_of_work": ("not timed: flops on matrix in int64 (1 TFLOP); TPU v5e has no figure for it",),
     "bounds.sharding_plans._at_axis": ("is not declared; the axes are: ", "is not declared: TPU v5e is one chip"),
     "counts._item": ("size B lists '024'; numbers without separators",),
     "cli.synonyms.explained": ("No such option '--train'; the gradient too is",),

@@ -11,6 +11,8 @@ import socket
 import sys
 from collections.abc import Callable
 from contextlib import suppress
+from decimal import Decimal
+from fractions import Fraction
 from importlib import import_module
 from pathlib import Path
 from types import SimpleNamespace
@@ -18,12 +20,15 @@ from typing import Any
 
 import numpy as np
 import pytest
+import sympy
 
 import roofline
 from roofline.cli import main
-from roofline.errors import BlockError, InputError, RooflineError
+from roofline.errors import BlockError, InputError, RooflineError, quoted
+from roofline.work import Work
 
 LINE = "bf16[B, D] * bf16[D, F]"
+SIZES = {"B": 8, "D": 8, "F": 8}
 CHIP = roofline.chip("h100")
 ASKED: dict[str, Any] = {"on": "h100", "rate": 1, "prompt": 8, "output": 8}
 
@@ -523,12 +528,50 @@ QUESTIONS: list[tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]] = [
     (roofline.profile, ("docs/examples/profile.csv",), {"on": "h100"}),
     (roofline.model, ("llama-2-7b",), {}),
     (roofline.zones, (), {"on": "h100"}),
+    (roofline.bound, (), {"on": "h100", "flops": 1e12, "bytes": 1e9, "dtype": "bf16"}),
+    (roofline.train, (7e9,), {"on": "h100:8", "tokens": 10**9, "mfu": 0.4}),
+    (roofline.chips, ("h100", "a100"), {}),
+    (roofline.plot, (LINE, LINE), {"on": "h100", "B": 8, "D": 8, "F": 8}),
+    (roofline.build, (roofline.program(LINE), {"B": 8, "D": 8, "F": 8}), {}),
+    (roofline.parse, (LINE,), {}),
+    (roofline.points_of, ([], roofline.chip("h100")), {}),
+    (roofline.evaluate, (roofline.build(roofline.program(LINE), SIZES), [Work()], roofline.chip("h100")), {}),
+    (roofline.solve_dtypes, (LINE, 1), {"on": "h100", "B": 8, "D": 64, "F": 64}),
+    (roofline.calibrate, ("docs/examples/t4_runs.csv", "t4"), {}),
+    (roofline.read_profile, ("docs/examples/profile.csv",), {}),
+    (roofline.estimated, (roofline.bound(LINE, on="h100", **SIZES),), {}),
 ]
+
+
+class _Odd:
+    """A value whose own methods fail."""
+
+    def __eq__(self, other: object) -> bool:
+        raise RuntimeError("no comparison")
+
+    def __bool__(self) -> bool:
+        raise RuntimeError("no truth")
+
+    def __repr__(self) -> str:
+        raise RuntimeError("no text")
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+def _nested(depth: int = 5000) -> list[Any]:
+    value: list[Any] = []
+    for _ in range(depth):
+        value = [value]
+    return value
+
 
 HOSTILE: tuple[Any, ...] = (
     None, [], {}, ["x"], object(), 1j, float("nan"), float("inf"), -1, 0, True, "", "x", b"x", np.array([1, 2]),
     np.array("x"), np.array([1j]), np.zeros(0), np.zeros((2, 2, 2)), 10**400, lambda: 1, {1, 2}, range(0), ("x", 1),
-    {"x": None}, {1: 2}, {"B": 1j}, [[1]], [None],
+    {"x": None}, {1: 2}, {"B": 1j}, [[1]], [None], _Odd(), _nested(), int, range(10**9), Fraction(1, 3), Decimal("nan"),
+    sympy.I, sympy.nan, sympy.Integer(2), sympy.Symbol("x"), sympy.Eq(sympy.Symbol("x"), 1), sympy.Matrix([1]),
+    Path("nowhere"), np.array(3), np.array([200, 200], np.uint8), np.ma.array([1, 2], mask=[0, 1]),
+    np.float16("nan"), np.datetime64("2020-01-01"), "9" * 400, "x" * 100_000,
 )  # fmt: skip
 
 
@@ -550,7 +593,7 @@ def test_no_argument_of_a_wrong_kind_ends_in_an_error_of_pythons(
     raised = []
     chosen = random.Random(ask.__name__)
     for place in (*range(len(given)), *dict.fromkeys((*named, *by_name))):
-        for value in HOSTILE if os.environ.get("LONG") else chosen.sample(HOSTILE, 4):
+        for value in HOSTILE if os.environ.get("ROOFLINE_LONG") else chosen.sample(HOSTILE, 4):
             words = [value if place == at else each for at, each in enumerate(given)]
             options = named if isinstance(place, int) else {**named, place: value}
             try:
@@ -558,12 +601,62 @@ def test_no_argument_of_a_wrong_kind_ends_in_an_error_of_pythons(
             except RooflineError:
                 pass
             except Exception as error:
-                raised.append(f"{place}={value!r}: {error!r}")
+                raised.append(f"{place}={quoted(value)}: {error!r}")
     assert not raised
 
 
-#: Options that open a connection, or are called.
-NOT_ASKED = ("workers", "scheduler", "scheduler_file", "client", "progress", "announce", "out", "over_dask")
+#: Options that open a connection, are called, or hold a question as it was asked.
+NOT_ASKED = ("workers", "scheduler", "scheduler_file", "client", "progress", "announce", "out", "over_dask", "question")
+
+
+def test_what_is_no_number_of_its_kind_is_named() -> None:
+    for ask, said in (
+        (lambda: roofline.bound(LINE, on="h100", B=sympy.I, D=8, F=8), "B is I, and takes a whole number or several"),
+        (
+            lambda: roofline.bound(LINE, on="h100", B=range(10**9), D=8, F=8),
+            "B has over 100,000,000 values; ask in",
+        ),
+        (lambda: roofline.sweep(LINE, on="h100", B=sympy.Symbol("x"), D=8, F=8), "size B is x; a grid has numbers"),
+        (lambda: roofline.bound(LINE, on="h100", B=np.ma.array([1, 2], mask=[0, 1]), D=8, F=8), "B is nan at index 1"),
+        (lambda: roofline.chips("h100", 3), "3 is no file; files are paths"),
+        (lambda: roofline.plot(None), "expressions is None, and takes text"),
+        (lambda: roofline.chips(files=iter([3])), "3 is no file; files are paths, as in"),
+        (
+            lambda: roofline.profile("docs/examples/profile.csv", on="h100", top=1.5),
+            "top is 1.5; how many runs",
+        ),
+        (lambda: roofline.plan("llama-2-7b", on=["h100"], rate=np.array(3), prompt=8, output=8), r"rate array\(3"),
+        (lambda: roofline.plan("llama-2-7b", on=["h100"], rate=1, prompt=8, output=8, tensor=[1, 2]), "tensor="),
+        (lambda: evaluated().advise(), "advice changes a question, and this bound has none"),
+    ):
+        with pytest.raises(InputError, match=said):
+            ask()
+
+
+def evaluated() -> roofline.Bound:
+    operations = roofline.build(roofline.program(LINE), SIZES)
+    return roofline.evaluate(operations, [each.work for each in operations], roofline.chip("h100"))
+
+
+def test_numbers_of_other_libraries_are_numbers() -> None:
+    plain = roofline.bound(LINE, on="h100", B=2, D=8, F=8).lower
+    assert roofline.bound(LINE, on="h100", B=sympy.Integer(2), D=Fraction(8), F=Decimal(8)).lower == plain
+    asked = {"on": "h100", "prompt": 64}
+    bytes_ = [
+        roofline.llm("llama-2-7b", context=np.array([200, 250], kind), **asked).memory.total.tolist()
+        for kind in (np.uint8, np.float64)
+    ]
+    assert bytes_[0] == bytes_[1]
+
+
+def test_lots_of_raw_work_have_one_formula() -> None:
+    form = roofline.bound(on="h100", flops=[1e12, 2e12], bytes=1e9).formula()
+    assert str(form.lower) == "Max(1000000000/W_hbm, flops/P_bf16)"
+
+
+def test_layouts_in_an_array_stand_in_the_table() -> None:
+    answer = roofline.llm("llama-2-7b", on="h100:8", batch=8, context=128, pipeline=2, micro_batches=np.array([1, 2]))
+    assert "micro_batches" in str(answer.table())
 
 
 def test_an_error_names_the_argument_and_what_it_takes() -> None:

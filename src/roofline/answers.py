@@ -434,7 +434,7 @@ def on_several(ask: Function) -> Function:
         machines = on if isinstance(on, list | tuple) and on else [on]
         chosen = format_choices(options, formats)
         is_one_price = not isinstance(prices_in(options.get("price")), list | tuple | Mapping)
-        if machines == [on] and len(chosen) == 1 and is_one_price:
+        if machines[0] is on and len(chosen) == 1 and is_one_price:
             return ask(*given, **options)
         return each_beside(machines, chosen, options, lambda one: ask(*given, **one))
 
@@ -512,7 +512,7 @@ def prices_in(text: Any) -> Any:
     >>> prices_in("h200=3.5, b200=$6"), prices_in("3.5,6"), prices_in("$2.50/h"), prices_in("table,l4=0.8")
     ({'h200': '3.5', 'b200': '$6'}, ['3.5', '6'], '$2.50/h', {'table': 'table', 'l4': '0.8'})
     """
-    if isinstance(text, list | tuple) and any("=" in str(each) for each in text):
+    if isinstance(text, list | tuple) and any(isinstance(each, str) and "=" in each for each in text):
         text = ",".join(map(str, text))
     if not isinstance(text, str) or not re.search("[=,]", text) or re.fullmatch(r"\d{1,3}(,\d{3})+", text):
         return text

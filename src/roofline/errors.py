@@ -166,7 +166,7 @@ def did_you_mean(word: str, known: Iterable[str]) -> str | None:
     """Return the known word nearest to ``word``, or None when none is near."""
     import difflib
 
-    choices = list(known)
+    choices = list(known) if len(word) <= _WIDEST_LINE else []
     lowered = {choice.lower(): choice for choice in reversed(choices)}
     close = difflib.get_close_matches(word.lower(), list(lowered), n=1, cutoff=0.6)
     return lowered[close[0]] if close else None

@@ -24,6 +24,7 @@ from inspect import Parameter, Signature, signature
 from typing import Any, TypeVar, cast
 
 from roofline.errors import InputError, RooflineError, quoted
+from roofline.sizes import check_number_of, is_array, is_real, is_symbol
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -83,23 +84,30 @@ def takes(
         last = [NAMED_SIZES] if NAMED_SIZES in rest else named[:1]
         annotations = {name: str(each.annotation) for name, each in kept.items()}
         positional = [name for name, each in own.parameters.items() if each.kind is Parameter.POSITIONAL_OR_KEYWORD]
+        rest_of = next((each for each in own.parameters.values() if each.kind is Parameter.VAR_POSITIONAL), None)
 
         @wraps(function)
         def asked(*given: Any, **named: Any) -> Any:
             arguments = {**dict(zip(positional, given, strict=False)), **named}
+
+            def wrong() -> InputError | None:
+                one = {} if rest_of is None else {rest_of.name: annotations[rest_of.name]}
+                further = (wrong_kind({name: each}, one) for name in one for each in given[len(positional) :])
+                return wrong_kind(arguments, annotations) or next(filter(None, further), None)
+
+            for name, value in arguments.items():
+                check_number_of(name, value)
             try:
                 answer = function(*given, **named)
             except RooflineError:
                 raise
-            except (TypeError, ValueError, AttributeError, LookupError, ArithmeticError) as error:
-                wrong = wrong_kind(arguments, annotations)
-                if wrong is None:
+            except Exception as error:  # of whatever kind: a value's own methods may raise what they like
+                if (known := wrong()) is None:
                     raise
-                raise wrong from error
+                raise known from error
             # what a function took in silence may end in an error of Python's when the answer is looked at
-            wrong = wrong_kind(arguments, annotations)
-            if wrong is not None:
-                raise wrong
+            if (known := wrong()) is not None:
+                raise known
             return answer
 
         short = ShortSignature([*kept.values(), *last], return_annotation=own.return_annotation)
@@ -115,7 +123,7 @@ def takes(
 _KINDS: dict[str, tuple[tuple[Any, ...], str]] = {
     "None": ((type(None),), ""),
     "bool": ((bool,), "True or False"),
-    "str": ((str, os.PathLike), "text"),
+    "str": ((str,), "text"),
     "int": ((), "a whole number"),
     "float": ((), "a number"),
     "Size": ((str,), "a whole number or several"),
@@ -190,16 +198,16 @@ def _is_of(value: Any, kind: str) -> bool:
     if isinstance(value, bool):
         return head == "bool"
     if head in (*_NUMBER, *_NUMBERS) and not isinstance(value, known):
-        broken = head == "int" and isinstance(value, float) and not value.is_integer()
-        return (_is_number(value) and not broken) or (head in _NUMBERS and _are_numbers(value))
-    if isinstance(value, Mapping) and inside:
+        whole = head != "int" or isinstance(value, int) or not _is_number(value) or float(value).is_integer()
+        return (_is_number(value) and whole) or (head in _NUMBERS and _are_numbers(value))
+    if isinstance(value, Mapping) and inside and head in ("Mapping", "dict"):
         names, _, others = inside[:-1].partition(", ")
         return all(_is_any_of(key, names) and _is_any_of(each, others) for key, each in value.items())
     if head == "On" and isinstance(value, list | tuple):
         return bool(value) and all(_is_any_of(each, "str | Machine") for each in value)
-    if isinstance(value, known):
+    if isinstance(value, known) and not (isinstance(value, str) and head == "Iterable" and "str" not in inside):
         items = value if inside and isinstance(value, list | tuple | range) else ()
-        allowed = inside[:-1].removesuffix(", ...")
+        allowed = inside[:-1].removesuffix(", ...").replace("str", "str | PathLike")
         return all(_is_any_of(each, allowed.replace(", ", " | ") if head == "tuple" else allowed) for each in items)
     name = {"On": "Machine"}.get(head, head.rpartition(".")[2])
     return name in classes or (name in ("Path", "PathLike") and isinstance(value, str | os.PathLike))
@@ -208,6 +216,8 @@ def _is_of(value: Any, kind: str) -> bool:
 def _is_number(value: Any) -> bool:
     if isinstance(value, int | float):
         return not isinstance(value, bool) and (isinstance(value, float) or abs(value) <= _LARGEST)
+    if isinstance(value, type) or is_symbol(value):
+        return is_symbol(value) and bool(value.is_number) and is_real(value)
     # letters of numpy's kinds of numbers: whole, unsigned, real, of Python's own
     letter = getattr(getattr(value, "dtype", None), "kind", "O")
     return hasattr(value, "__float__") and not isinstance(value, complex) and letter in "iufO" and not _shape(value)
@@ -215,10 +225,13 @@ def _is_number(value: Any) -> bool:
 
 def _are_numbers(value: Any) -> bool:
     """Whether a list or an array has an entry at least, and numbers alone; text in it may be a count."""
-    if isinstance(value, list | tuple | range):
+    if is_symbol(value):
+        return is_real(value)
+    if isinstance(value, range):
+        return bool(value)
+    if isinstance(value, list | tuple):
         return len(value) > 0 and all(_is_number(each) or _is_count(each) for each in value)
-    shape = _shape(value)
-    return bool(shape) and 0 not in shape and value.dtype.kind in "iuf"
+    return is_array(value) and value.ndim > 0 and value.size > 0 and value.dtype.kind in "iuf"
 
 
 def _is_count(value: Any) -> bool:
@@ -234,6 +247,12 @@ def _in_words(kind: str) -> str:
     head, _, inside = kind.partition("[")
     words = _KINDS.get(head, ((), head.rpartition(".")[2]))[1]
     return f"{words} of text" if inside.startswith("str") and words == "a list" else words
+
+
+def check_top(top: Any, of: str) -> None:
+    """Refuse how many to list where it is no whole number above 0."""
+    if top is not None and (not isinstance(top, int) or isinstance(top, bool) or top < 1):
+        raise InputError(f"top is {quoted(top)}", hint=f"how many {of} to list, as in top=5")
 
 
 def _is_common(parameter: Parameter, doc: str) -> bool:

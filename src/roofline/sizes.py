@@ -23,7 +23,7 @@ from types import ModuleType
 from typing import Any, TypeAlias, TypeVar, cast
 
 from roofline.counts import COUNTS, typed_size
-from roofline.errors import SizeError
+from roofline.errors import SizeError, quoted
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -32,6 +32,9 @@ Size: TypeAlias = Any
 
 #: The largest scalar size; beyond it products of a few sizes leave the range of float64.
 LARGEST = int(1e30)
+
+#: The most values of one size that a list or range may have.
+MOST_VALUES = 100_000_000
 
 #: What is asked about most often, and is neither an array nor a symbol.
 _PLAIN = frozenset({int, float, bool, str, type(None)})
@@ -67,18 +70,34 @@ def is_symbol(value: Any) -> bool:
 
 
 def plain_number(value: Any) -> Any:
-    """A number of numpy as the Python number it is, a whole one as an int; anything else as it is.
+    """A number of numpy, sympy or fractions as the Python number it is, a whole one as an int; anything else as it is.
 
     >>> import numpy as np
     >>> plain_number(np.int8(64)), plain_number(np.float32(0.5)), plain_number(np.float64(64)), plain_number("4*D")
     (64, 0.5, 64, '4*D')
     >>> type(plain_number(np.longdouble(0.5)))
     <class 'float'>
+    >>> import sympy
+    >>> plain_number(sympy.Integer(2)), plain_number(sympy.I)
+    (2, I)
     """
-    if not isinstance(value, vars(sys.modules.get("numpy", _ABSENT)).get("generic", ())):
+    if value.__class__ in _PLAIN:
         return value
-    value = _item(value)
+    if isinstance(value, vars(sys.modules.get("numpy", _ABSENT)).get("generic", ())):
+        value = _item(value)
+    elif is_symbol(value):
+        if not (value.is_number and is_real(value)):
+            return value
+        value = int(value) if value.is_integer else float(value)
+    elif value.__class__.__name__ in ("Decimal", "Fraction"):
+        value = float(value)
     return int(value) if isinstance(value, float) and value.is_integer() and abs(value) <= LARGEST else value
+
+
+def is_real(form: Any) -> bool:
+    """Whether a sympy expression may be a real number: not i, no infinity, no condition."""
+    unknown = not form.is_number and form.is_extended_real is None
+    return hasattr(form, "__float__") and (unknown or bool(form.is_extended_real)) and form.is_finite is not False
 
 
 def _item(value: Any) -> Any:
@@ -101,19 +120,28 @@ def plain_numbers(function: Function) -> Function:
 
     @wraps(function)
     def taken(*given: Any, **named: Any) -> Any:
-        plain = {name: plain_number(value) for name, value in named.items()}
+        plain = {name: _bordered(name, value) for name, value in named.items()}
         plain |= {name: typed_size(name, plain[name], billion) for name, billion in COUNTS.items() if name in plain}
-        return function(*map(plain_number, given), **plain)
+        return function(*(_bordered("", value) for value in given), **plain)
 
     return cast("Function", taken)
 
 
+def _bordered(name: str, value: Any) -> Any:
+    """A value as it passes the border: numbers as Python's, arrays in float64, whose products do not overflow."""
+    if is_array(value) and value.dtype.kind in "iuf":
+        return array_of(name, value)
+    return plain_number(value)
+
+
 def own_array(value: Any) -> Any:
-    """A copy of an array in float64, which nobody changes; complex numbers are a TypeError."""
+    """A copy of an array in float64, which nobody changes; masked entries are nan, complex numbers a TypeError."""
     import numpy as np
 
     if is_array(value) and value.dtype.kind == "c":
         raise TypeError("complex numbers are no sizes")
+    if hasattr(value, "filled"):
+        value = value.astype(np.float64).filled(np.nan)
     return read_only(np.array(value, dtype=np.float64))
 
 
@@ -218,15 +246,17 @@ def check(name: str, value: Any) -> Size:
     Traceback (most recent call last):
     roofline.errors.SizeError: size B is 2.5; a size is a whole number of at least 1
     """
-    value = typed_size(name, value)
+    value = plain_number(typed_size(name, value))
     if is_array(value) or isinstance(value, list | tuple | range):
         return _check_array(name, value)
-    if is_symbol(value):
+    if is_symbol(value) and is_real(value):
         return value
     if hasattr(value, "item"):
         value = value.item()
-    if isinstance(value, bool | complex) or not hasattr(value, "__float__"):
-        raise SizeError(f"size {name} is {value!r}", hint="a size is a whole number, an array of them, or nothing")
+    if isinstance(value, bool | complex | type) or is_symbol(value) or not hasattr(value, "__float__"):
+        raise SizeError(
+            f"size {name} is {quoted(value)}", hint="a size is a whole number, an array of them, or nothing"
+        )
     wrong = not -float("inf") < value < float("inf") or value < 1 or value != int(value)
     if wrong:
         raise SizeError(f"size {name} is {_short(value)}", hint="a size is a whole number of at least 1")
@@ -247,8 +277,15 @@ def none_open(arrays: Sequence[str], missing: Sequence[str]) -> None:
         raise SizeError(f"size {missing[0]} has no value while {arrays[0]} is an array", hint=hint)
 
 
+def check_number_of(name: str, value: Any) -> None:
+    """Refuse a list or range of more values than :data:`MOST_VALUES`, before any of them is looked at."""
+    if isinstance(value, list | tuple | range) and value[MOST_VALUES : MOST_VALUES + 1]:
+        raise SizeError(f"{name} has over {MOST_VALUES:,} values", hint="ask in parts")
+
+
 def array_of(name: str, value: Any) -> Any:
     """A copy of several sizes as an array in float64, or an error that names them."""
+    check_number_of(name, value)
     try:
         return own_array(value)
     except (TypeError, ValueError, OverflowError):

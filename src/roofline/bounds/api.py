@@ -246,7 +246,8 @@ def _raw(flops: Any, bytes: Any, intensity: Any, dtype: str | None, unit: str | 
 def _no_tensors(chosen: Mapping[str, Any]) -> None:
     """Refuse conventions about tensors beside raw work, which has none."""
     about = (name for name, setting in settings().items() if setting.group != "estimate" and name in chosen)
-    said = next((name for name in about if chosen[name] not in (None, ARGUMENTS[name], [])), None)
+    # as text, since a value may be an array or compare as it likes
+    said = next((name for name in about if quoted(chosen[name]) not in map(quoted, (None, ARGUMENTS[name], []))), None)
     if said is not None:
         hint = "its arithmetic dtype is dtype=" if said == "compute" else "leave it out, or give an expression"
         raise InputError(f"{said}= says nothing about raw work, which has no tensors", hint=hint)

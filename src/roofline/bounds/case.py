@@ -23,7 +23,7 @@ from typing import Any
 from roofline import dtypes
 from roofline.bounds.bound import Bound, OpBound
 from roofline.bounds.conventions import DEFAULT, Conventions, measured_of
-from roofline.bounds.evaluate import evaluate, price_op, symbolic_rate
+from roofline.bounds.evaluate import bound_of_work, price_op, symbolic_rate
 from roofline.bounds.footprint import Footprint, footprint
 from roofline.bounds.traffic import traffic
 from roofline.hardware.machine import Machine
@@ -64,7 +64,7 @@ class Case:
         if symbolic or (symbolic is None and has_symbols(self.ops)):
             rate_of = symbolic_rate
         needed = self.footprint()
-        return evaluate(
+        return bound_of_work(
             self.ops,
             self.loads(),
             self.machine,

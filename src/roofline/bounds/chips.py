@@ -19,7 +19,7 @@ from roofline import dtypes
 from roofline.answers import Answer, Fact
 from roofline.bounds.comparison import MARK, aligned, fact_row
 from roofline.bounds.ridges import rules_of_thumb
-from roofline.errors import HardwareError, InputError, did_you_mean, quoted, suggest
+from roofline.errors import HardwareError, InputError, did_you_mean, suggest
 from roofline.hardware import chip
 from roofline.hardware.catalog import chips_called, is_chip
 from roofline.hardware.figures import LISTED_PRICE, listed_prices, ratio_unit
@@ -29,7 +29,7 @@ from roofline.hardware.rate import main_level, rate, ridge
 from roofline.hardware.targets import chips as all_chips
 from roofline.quantity import format_number, format_percent, format_quantity, parse
 from roofline.sections import BLANK, Amount, Column, CrossTable, Headline, Row, Section, Sentences, Table, figures
-from roofline.signatures import takes
+from roofline.signatures import check_top, takes
 from roofline.work import Key
 
 
@@ -448,8 +448,7 @@ def chips(
         found = [chip(name, files=layers) for name in named]
     found = filtered(found or all_chips(layers), filter)
     meant = dtypes.arithmetic_name(dtype)
-    if top is not None and (not isinstance(top, int) or top < 1):
-        raise InputError(f"top is {quoted(top)}", hint="how many chips to list, as in top=5")
+    check_top(top, "chips")
     listed_first = (found if order is None else ordered(found, order, meant))[:top]
     return ChipList(listed_first, meant, order, beside=bool(named) and not makers and filter is None)
 

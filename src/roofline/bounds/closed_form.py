@@ -594,6 +594,8 @@ def closed_form(bound: Bound, **point: float) -> Formula:
 
 def question_formula(asked: Any, point: Mapping[str, float] | None = None, *, every: bool = False) -> Formula:
     """The closed form of a question in its open sizes and arrays; in ``every`` size, or where none is open, at them."""
+    if any(map(is_array, asked.raw.values())):
+        asked = asked.vary(raw={name: symbol(name) if is_array(each) else each for name, each in asked.raw.items()})
     given = {name: value for name, value in asked.sizes.items() if isinstance(value, int | float)}
     tied = {name: value for name, value in asked.sizes.items() if is_symbol(value)}
     free = [name for name in asked.size_names if name not in asked.sizes or is_array(asked.sizes[name])]

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cache
-from typing import Any, NamedTuple, TypeGuard
+from typing import Any, NamedTuple
 
 from roofline.bounds.traffic import BYTE_POLICIES, Tile, check_policy
 from roofline.errors import InputError, quoted
@@ -25,7 +25,7 @@ from roofline.hardware.machine import Machine
 from roofline.hardware.rate import WARM, data_level
 from roofline.quantity import Figure, format_percent, format_quantity, parse
 from roofline.signatures import MEANINGS
-from roofline.sizes import UNEVEN, Size, check, is_array
+from roofline.sizes import UNEVEN, Size, check, plain_number
 from roofline.statements import Assumption
 
 
@@ -68,19 +68,10 @@ def fraction(value: float, what: str = "overlap", hint: str = "0 is no overlap, 
     Traceback (most recent call last):
     roofline.errors.InputError: overlap True is not a fraction; 0 is no overlap, 1 is all of it
     """
-    number = None if is_array(value) else value.item() if hasattr(value, "item") else value
-    if not isinstance(number, bool) and _is_real(number) and 0 <= number <= 1:
+    number = plain_number(value)
+    if isinstance(number, int | float) and not isinstance(number, bool) and 0 <= number <= 1:
         return float(number)
     raise InputError(f"{what} {quoted(value)} is not a fraction", hint=hint)
-
-
-def _is_real(number: Any) -> TypeGuard[float]:
-    if isinstance(number, int | float):
-        return True
-    from decimal import Decimal
-    from numbers import Real
-
-    return isinstance(number, Real | Decimal)
 
 
 def _overlap(value: float | None) -> float | None:
@@ -106,7 +97,7 @@ def _tile(tile: Sequence[int] | None) -> Tile | None:
     if tile is None:
         return None
     if isinstance(tile, str) or getattr(tile, "ndim", 1) != 1 or not hasattr(tile, "__len__") or len(tile) != 3:
-        raise InputError(f"a tile is three sizes, not {tile!r}", hint="bm, bn, bk, as in tile=(128, 128, 64)")
+        raise InputError(f"a tile is three sizes, not {quoted(tile)}", hint="bm, bn, bk, as in tile=(128, 128, 64)")
     bm, bn, bk = (check(name, value) for name, value in zip(("bm", "bn", "bk"), tile, strict=True))
     return bm, bn, bk
 

@@ -30,7 +30,8 @@ from roofline.errors import UntimedError
 from roofline.hardware.machine import Machine, Rate
 from roofline.hardware.rate import rate
 from roofline.quantity import format_quantity
-from roofline.sizes import Size, is_array, maximum
+from roofline.signatures import takes
+from roofline.sizes import Size, is_array, maximum, plain_numbers
 from roofline.statements import Assumption, Gap
 from roofline.work import Key, Op, Work
 
@@ -73,7 +74,7 @@ def values_of(symbols: Iterable[Any], rates: Sequence[Rate]) -> dict[Any, float]
 RateOf = Callable[[Machine, Key, Op], Rate | None]
 
 
-def evaluate(
+def bound_of_work(
     ops: Sequence[Op],
     moved: Sequence[Work],
     machine: Machine,
@@ -202,6 +203,13 @@ def _ridge(flops: Size, compute: Size | None, loaded: Size, memory: Size) -> Siz
         with np.errstate(invalid="ignore"):  # rows without FLOPs have no ridge
             return (flops / compute) / (loaded / memory)
     return (flops / compute) / (loaded / memory)
+
+
+@takes(bound_of_work)
+@plain_numbers
+def evaluate(ops: Sequence[Op], moved: Sequence[Work], machine: Machine, **options: Any) -> Bound:
+    """Price operations and the bytes each moves; amounts may be numbers, arrays of one shape, or symbols."""
+    return bound_of_work(ops, moved, machine, **options)
 
 
 def _estimate(

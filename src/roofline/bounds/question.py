@@ -364,9 +364,10 @@ def _amounts(values: Any, unit: str) -> Any:
     """Take an array of amounts as it is; the first that is none is the error of that number alone."""
     import numpy as np
 
+    values = own_array(values)
     for value in values[~(np.isfinite(values) & (values > 0))].ravel()[:1].tolist():
         parse(value, unit)
-    return own_array(values)
+    return values
 
 
 def several_amounts(raw: Mapping[str, Any]) -> dict[str, Any]:

@@ -30,7 +30,7 @@ from roofline.grids.answer import RUN_WORDS, GridRun, ReducedGrid, reduce_grid
 from roofline.grids.blocks import BlockTable
 from roofline.progress import stopped
 from roofline.signatures import either, listed_names, takes
-from roofline.sizes import BLOCK, Codes, check, is_array
+from roofline.sizes import BLOCK, Codes, check, is_array, is_symbol
 
 #: What is told of the rows that are done, and of how many there are.
 Progress = Callable[[int, int], None]
@@ -299,6 +299,8 @@ def _axis(name: str, value: Any) -> Any:
     import numpy as np
 
     checked = check(name, value)
+    if is_symbol(checked):
+        raise SizeError(f"size {name} is {checked}", hint="a grid has numbers; roofline.formula takes symbols")
     return np.atleast_1d(np.asarray(checked, dtype=np.float64)).reshape(-1)
 
 

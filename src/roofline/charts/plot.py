@@ -275,7 +275,7 @@ def _split(sizes: Mapping[str, Any] | None, arguments: Mapping[str, Any]) -> tup
 
 
 def _has_several(value: Any) -> bool:
-    return not isinstance(value, str) and hasattr(value, "__len__")
+    return not isinstance(value, str) and hasattr(value, "__len__") and getattr(value, "ndim", 1) > 0
 
 
 def kinds() -> tuple[str, ...]:

@@ -9,6 +9,7 @@ True
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from roofline.estimates.accuracy import Accuracy, HeldAccuracy, accuracy, held_accuracy
@@ -28,7 +29,7 @@ MOST_ROWS = 20_000
 def estimated(
     answer: Any,
     library: str | Estimator = "vllm",
-    files: Any = (),
+    files: str | Sequence[str] = (),
     output: int | None = None,
     eager: bool = False,
 ) -> Any:

@@ -27,7 +27,7 @@ from roofline.estimates.kernel_model import ChipFigures
 from roofline.estimates.own_runs import MeasuredKernel, csv_rows, left_out, row_number
 from roofline.estimates.served import served_shapes
 from roofline.models.serving.answer import serve
-from roofline.signatures import either, spelled
+from roofline.signatures import either, spelled, takes
 
 #: Names of a column.
 NAMES = {"batch": ("batch", "concurrency"), "prompt": ("prompt", "isl"), "output": ("output", "osl")}
@@ -38,6 +38,7 @@ LEAST_RUNS, UNLOADED = 3, 4
 Run = tuple[Mapping[str, float], float]
 
 
+@takes()
 def calibrate(
     runs: str | Path | Sequence[MeasuredKernel],
     on: str,

@@ -383,6 +383,8 @@ def read_layers(files: Iterable[str | os.PathLike[str]]) -> list[CatalogLayer]:
     """Read the user's files and the ``*.toml`` files of the user's folders, in order."""
     layers = []
     for item in [files] if isinstance(files, (str, os.PathLike)) else files:
+        if not isinstance(item, str | os.PathLike):
+            raise HardwareError(f"{quoted(item)} is no file", hint="files are paths, as in files=['my.toml']")
         path = os.path.expanduser(os.fspath(item))
         layers += [read_layer(file) for file in (_inside(path) if os.path.isdir(path) else [path])]
     return layers

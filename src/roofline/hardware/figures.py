@@ -26,6 +26,7 @@ from roofline.hardware.network import network
 from roofline.hardware.rate import find_level, find_link
 from roofline.quantity import figure
 from roofline.signatures import spelled
+from roofline.sizes import LARGEST
 
 
 def named_figure(machine: Machine, name: str) -> Figure:
@@ -78,9 +79,9 @@ def hourly_price(machine: Machine, price: Any) -> Any:
     (2.69, 3.0, None)
     """
     dollars = listed_price(machine).value if price == TABLE else figure(price, "USD/h")
-    if isinstance(dollars, int | float) and not 0 <= dollars < float("inf"):
+    if isinstance(dollars, int | float) and not 0 <= dollars <= LARGEST:
         raise InputError(f"price is {dollars}", hint="dollars for a chip-hour, as in 2.5")
-    return dollars
+    return float(dollars) if isinstance(dollars, int) else dollars
 
 
 def price_source(machine: Machine, price: float | None) -> list[str]:

@@ -32,6 +32,7 @@ from roofline.measurement.result import (
 )
 from roofline.measurement.samples import SampleSummary
 from roofline.quantity import format_percent, format_quantity
+from roofline.signatures import takes
 
 #: The chip that stands for all threads, the one for a single thread, and the one for an accelerator.
 ALL, ONE, DEVICE = "this", "this-core", "this-device"
@@ -185,6 +186,7 @@ def to_toml(measured: Measurement, memory_bytes: float | None = None) -> str:
     return "\n".join([*lines, *_record(measured), ""])
 
 
+@takes()
 def write_machine_file(measured: Measurement, path: str | os.PathLike[str]) -> None:
     """Write a measurement to a file, making its folder where needed; a file that was there stays until the end.
 

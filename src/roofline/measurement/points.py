@@ -23,7 +23,7 @@ from roofline.measurement.samples import SampleSummary
 from roofline.progress import stopped
 from roofline.quantity import format_percent, format_quantity
 from roofline.sections import BLANK, Amount, Column, Headline, Row, Section, Sentences, Table, assumes, figures
-from roofline.signatures import spelled
+from roofline.signatures import spelled, takes
 
 if TYPE_CHECKING:
     from roofline.estimates.estimator import Estimator, Expectation
@@ -204,6 +204,7 @@ class MeasuredPoints(Answer, list[MeasuredPoint]):
         return {**found, "unpriced": self.profile.unpriced, "notes": list(self.profile.notes)}
 
 
+@takes()
 def points_of(runs: Iterable[Measured], machine: Machine) -> list[MeasuredPoint]:
     """Put runs beside what a machine allows; one that says it ran on another machine is an error.
 

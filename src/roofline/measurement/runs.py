@@ -23,7 +23,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from roofline import dtypes
-from roofline.errors import InputError, suggest
+from roofline.errors import InputError, quoted, suggest
 from roofline.files import as_text, read_bytes, replaced, table_rows
 from roofline.quantity import LEAST, MOST, parse
 from roofline.signatures import either
@@ -87,9 +87,9 @@ def read_measured(source: Any) -> tuple[Measured, ...]:
     """
     if isinstance(source, str | os.PathLike):
         return _from_file(os.fspath(source))
-    if not isinstance(source, Iterable):
+    if not isinstance(source, Iterable) or getattr(source, "ndim", 1) == 0:
         raise InputError(
-            f"{source!r} holds no measured points", hint="give a CSV file or (name, flops, bytes, seconds)"
+            f"{quoted(source)} holds no measured points", hint="give a CSV file or (name, flops, bytes, seconds)"
         )
     points = tuple(_from_value(item, f"point {number}") for number, item in enumerate(source, 1))
     if not points:

@@ -38,6 +38,7 @@ from roofline.notation import program
 from roofline.notation.canonical import step_text
 from roofline.notation.structure import Step
 from roofline.progress import counted, stopped
+from roofline.signatures import takes
 from roofline.sizes import is_symbol
 from roofline.work import Key, Op, Work
 
@@ -268,6 +269,7 @@ FLUSH = 128 * 2**20
 
 
 @estimable
+@takes()
 @raised_priority()
 def run(
     *expressions: str,

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from roofline.errors import DTypeError, NotationError
+from roofline.errors import DTypeError, NotationError, quoted
 from roofline.notation.canonical import canonical
 from roofline.notation.parser import parse
 from roofline.notation.resolve import resolve
@@ -34,7 +34,7 @@ def program(text: str, compute: str | None = None) -> Program:
                  ^
     """
     if compute is not None and not isinstance(compute, str):
-        raise DTypeError(f"compute is the name of a dtype, not {compute!r}", hint="as in compute='bf16'")
+        raise DTypeError(f"compute is the name of a dtype, not {quoted(compute)}", hint="as in compute='bf16'")
     if not isinstance(text, str):
         raise NotationError(f"an expression is text, not {type(text).__name__}")
     return _program(text, compute)

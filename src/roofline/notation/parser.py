@@ -39,11 +39,13 @@ from roofline.notation.parse_operands import (
 )
 from roofline.notation.structure import BinaryNode, Node, ProgramNode, StatementNode, TensorNode
 from roofline.notation.tokens import LABELS, Cursor
+from roofline.signatures import takes
 
 _CLAUSES = ("mesh", "on", "over")
 _SUMS = ("add", "subtract", "divide")
 
 
+@takes()
 def parse(text: str) -> ProgramNode:
     """Read a text of the notation.
 

@@ -21,6 +21,7 @@ from roofline.errors import DTypeError, InputError, NotationError, SizeError, su
 from roofline.frozen import Frozen
 from roofline.notation.structure import Program, Shape, Step
 from roofline.ops.rules import Context, family_of, rule_for, show_size
+from roofline.signatures import takes
 from roofline.sizes import Size, check, is_array, is_symbol, none_open, symbol
 from roofline.work import Op
 
@@ -28,6 +29,7 @@ from roofline.work import Op
 _COMPLEX_FAMILIES = ("contraction", "elementwise", "copy")
 
 
+@takes()
 def build(
     program: Program,
     sizes: Mapping[str, Size],

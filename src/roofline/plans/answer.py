@@ -23,6 +23,7 @@ from roofline.hardware.figures import TABLE, hourly_price, price_source
 from roofline.models.config import load
 from roofline.models.description import Model
 from roofline.models.operations import check_options
+from roofline.models.parallelism.layout import is_several
 from roofline.models.serving import serve_bound
 from roofline.plans.cost import cost_interval, cost_lines, cost_sections, plain_costs, tdp_of
 from roofline.plans.deployment_words import DeploymentWords, best_of_ways, best_of_words, engine_settings
@@ -53,7 +54,7 @@ from roofline.progress import counted, stopped, tell
 from roofline.quantity import Figure, figure, format_amount, format_number, format_percent, parse
 from roofline.sections import BLANK, Amount, Column, Headline, Pairs, Row, Section, Sentences, Table, assumes, figures
 from roofline.signatures import listed_names, spelled, takes
-from roofline.sizes import Size, array_of, check, is_array, plain_numbers
+from roofline.sizes import Size, array_of, check, plain_numbers
 
 SCHEMA = "roofline/plan/1"
 
@@ -586,7 +587,8 @@ def plan(
     shared, accept, memory_share = (figure(value, "") for value in (shared, accept, memory_share))
     estimate = "vllm" if estimate is True else estimate or None
     count, draft = (_numbers_of(name, each) for name, each in (("count", count), ("draft", draft)))
-    several = next((name for name, value in options.items() if is_array(value) or isinstance(value, range)), None)
+    lists = {name for name, value in options.items() if is_several(value) and name not in ("skew", "tile")}
+    several = next((name for name in options if name in lists), None)
     if several is not None or "past" in options:
         named = several or "past"
         raise InputError(

@@ -213,6 +213,8 @@ def read_rate(text: str | float) -> float:
     if isinstance(text, int | float):
         return float(text)
     hint = "requests a second, as in 12/s, 700/min or 40k/h"
+    if not isinstance(text, str):
+        raise InputError(f"rate {quoted(text)} is not understood", hint=hint)
     number, slash, period = text.replace("req", "").replace("uests", "").strip().partition("/")
     name = period.strip().rstrip("s") if period.strip() not in ("s", "secs") else "s"
     if slash and name not in PERIODS:

@@ -14,7 +14,7 @@ from roofline.measurement.points import MeasuredPoints, check_ran_on, points_of
 from roofline.measurement.profiles.nsight import holds_nsight, read_nsight
 from roofline.measurement.profiles.torch_profiler import read_torch_trace
 from roofline.measurement.runs import Profile, read_measured
-from roofline.signatures import takes
+from roofline.signatures import check_top, takes
 
 
 @takes()
@@ -40,6 +40,7 @@ def profile(
     ``path`` is what :func:`read_profile` reads. A run that says that it ran on another machine is an error. The rest
     are options of the target, as in :func:`roofline.bound`.
     """
+    check_top(top, "runs")
     machine = target(on, **options)
     found = read_profile(path)
     runs = sorted(found.runs, key=lambda run: -run.seconds)

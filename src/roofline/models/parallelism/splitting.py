@@ -196,7 +196,7 @@ def _stack(answers: Sequence[tuple[list[int], Bound]], shape: tuple[int, ...], v
     for name in ("assumptions", "incomplete"):
         changed[name] = tuple(dict.fromkeys(item for bound in bounds for item in getattr(bound, name)))
     # an axis that another layout lacks has size 1 there
-    sizes = dict.fromkeys(name for bound in bounds for name in bound.sizes)
+    sizes = dict.fromkeys((*(name for bound in bounds for name in bound.sizes), *varying))
     changed["sizes"] = {n: varying[n] if n in varying else column(b.sizes.get(n, 1) for b in bounds) for n in sizes}
     for name, values in changed["sizes"].items():
         if name not in varying and (values == values.ravel()[0]).all():

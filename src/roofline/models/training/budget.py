@@ -23,7 +23,7 @@ from typing import Any
 from roofline import dtypes
 from roofline.answers import Comparable, Fact, attributes, heading
 from roofline.bounds.api import target
-from roofline.errors import HardwareError, InputError
+from roofline.errors import HardwareError, InputError, quoted
 from roofline.hardware.figures import hourly_price, price_source
 from roofline.hardware.machine import Machine
 from roofline.hardware.rate import rate
@@ -36,7 +36,7 @@ from roofline.models.training.passes import forward
 from roofline.quantity import Figure, figure, format_amount, format_count, format_number, format_percent
 from roofline.sections import Section, word_pairs
 from roofline.signatures import either
-from roofline.sizes import plain_numbers, product
+from roofline.sizes import LARGEST, check, plain_numbers, product
 from roofline.work import Key
 
 HOUR = 3600.0
@@ -252,8 +252,8 @@ def budget(
     price, power = hourly_price(machine, price), figure(power, "W")
     figures = {"tokens": tokens, "mfu": mfu, "days": days, "chip_hours": chip_hours, "chips": chips, "price": price}
     for name, value in {**figures, "power": power}.items():
-        if value is not None and not (isinstance(value, int | float) and math.isfinite(value) and value > 0):
-            raise InputError(f"{name} is {value!r}", hint="a number above 0")
+        if value is not None and not (isinstance(value, int | float) and 0 < value <= LARGEST):
+            raise InputError(f"{name} is {quoted(value)}", hint="a number above 0")
     if mfu is not None and mfu > 1:
         raise InputError(
             f"an MFU of {format_percent(mfu)} is more than the peak", hint="a share of it, as in 0.4 or 40%"
@@ -299,7 +299,7 @@ def _with_attention(found: TokenBudget) -> list[str]:
 def _described(model: Model | str | float | os.PathLike[str] | Mapping[str, Any]) -> Model:
     """The model, or one in outline of that many parameters."""
     if isinstance(model, int | float):
-        return outline(model, name=f"{format_count(int(model))} parameters")
+        return outline(model, name=f"{format_count(check('parameters', model))} parameters")
     return load(model)
 
 
