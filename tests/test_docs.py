@@ -478,3 +478,10 @@ def test_a_formula_is_drawn_in_the_colour_of_the_text_and_says_itself_in_words()
     assert len(set(names)) == len(names)
     assert set(re.findall(r'href="#([^"]+)"', image)) <= set(names)
     assert "http" not in re.sub(r'xmlns(?::\w+)?="[^"]+"|xmlns', "", image).replace("www.w3.org", "")
+
+
+def test_machine_files_stand_in_the_page_as_they_are() -> None:
+    page = (ROOT / "docs" / "machines.md").read_text(encoding="utf-8")
+    for name in ("edge.toml", "cluster.toml"):
+        text = (ROOT / "docs" / "examples" / name).read_text(encoding="utf-8")
+        assert f"`docs/examples/{name}`:\n\n```toml\n{text}```\n" in page

@@ -64,6 +64,10 @@ class ShortSignature(Signature):
         return str(self)
 
 
+#: Arguments by names that they had before, which are taken too.
+OLDER_NAMES = {"acceptance": "accept", "micro_batches": "microbatches", "most_sequences": "most", "prices": "price"}
+
+
 def takes(
     *sources: Callable[..., Any] | Collection[Parameter], but: Collection[str] = ()
 ) -> Callable[[Function], Function]:
@@ -88,6 +92,9 @@ def takes(
 
         @wraps(function)
         def asked(*given: Any, **named: Any) -> Any:
+            for name in OLDER_NAMES.keys() & named.keys():
+                if OLDER_NAMES[name] in kept and named.get(OLDER_NAMES[name]) is None:
+                    named[OLDER_NAMES[name]] = named.pop(name)
             arguments = {**dict(zip(positional, given, strict=False)), **named}
 
             def wrong() -> InputError | None:
@@ -354,7 +361,7 @@ MEANINGS = {
     "last": "The chunks of a mixed step end their prompts, so that each gives a token.",
     "frontend": "torch, jax or onnx (default: by the program and its inputs).",
     "recompute_attention": "The backward pass of attention works its scores out again, as FlashAttention does.",
-    "microbatches": "Parts of a step whose gradients add up (default 1; with stages one a sequence).",
+    "microbatches": "Parts of a batch, in training added up (default 1; over stages one each, in training a sequence).",
     "using": "Optimizer: adam (adamw), lion, momentum, sgd.",
     "name": "What the answer calls it.",
     "theme": "light or dark.",
@@ -406,7 +413,6 @@ MEANINGS = {
     "tensor": "Chips that split each layer; a list gives a table.",
     "sequence_parallel": "They split the hidden state between blocks by tokens.",
     "pipeline": "Stages of consecutive layers.",
-    "micro_batches": "Parts of a batch in flight in a pipeline (default: one a stage).",
     "balance": "Cut stages by layers (default) or by time.",
     "expert": "Chips over which whole experts are spread.",
     "expert_exchange": "Tokens are sent to experts (all-to-all, per-expert), or sums are added up (all-reduce).",

@@ -1,8 +1,11 @@
 """Machine files of the user's own: what they may say, how they lie over the catalog, each message if one is wrong."""
 
+import re
+
 import pytest
 
-from roofline.errors import HardwareError
+from roofline import bound
+from roofline.errors import HardwareError, InputError
 from roofline.hardware import chip, chips
 from roofline.hardware.rate import find_level
 
@@ -322,3 +325,27 @@ def test_a_file_in_the_home_folder(write, tmp_path, monkeypatch):
 
 def test_an_empty_folder_changes_nothing(tmp_path):
     assert chip("h100", files=[tmp_path]).name == "NVIDIA H100 SXM5 80GB"
+
+
+def test_a_chip_is_made_of_a_dictionary() -> None:
+    figures = {"name": "Mine", "bf16": "300 TFLOP/s", "hbm": {"bandwidth": 2e12, "capacity": "80 GB"}}
+    mine = chip(figures)
+    assert (mine.name, mine.figure("bf16").value, mine.figure("hbm.capacity").value) == ("Mine", 3e14, 8e10)
+    assert chip({**figures, "bf16": 6e14}).figure("bf16").value == 2 * mine.figure("bf16").value
+    table = {
+        "name": "Mine",
+        "unit": {"matrix": {"peak": {"bf16": 3e14}}},
+        "memory": [{"level": "hbm", "bandwidth": 2e12}],
+    }
+    assert chip(table).units == chip({"name": "Mine", "bf16": 3e14, "hbm": 2e12}).units
+    fast = chip({"inherits": "h100", "name": "Fast", "hbm": 4e12})
+    assert (fast.figure("hbm").value, fast.figure("bf16").value) == (4e12, chip("h100").figure("bf16").value)
+    for wrong, said in (
+        ({}, "has neither a peak nor a bandwidth"),
+        ({"name": "Mine", "bf16": "3 GB"}, "unit.matrix.peak.bf16: '3 GB' is a capacity in bytes"),
+        ({"inherits": "nope"}, "names 'nope', which is not known"),
+    ):
+        with pytest.raises(HardwareError, match=re.escape(said)):
+            chip(wrong)
+    with pytest.raises(InputError, match="or a Machine, which chip"):
+        bound("bf16[64, 64] * bf16[64, 64]", on=figures)  # type: ignore[arg-type]

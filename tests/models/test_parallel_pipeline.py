@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from roofline.cli import main
-from roofline.errors import SizeError
+from roofline.errors import InputError, SizeError
 from roofline.models import load, serve, serve_bound, serve_table
 from roofline.models.serving.bound import Pipelined, _ended, _steady
 
@@ -106,7 +106,7 @@ def test_stages_balanced_by_time_are_no_slower() -> None:
 def test_a_prompt_is_cut_into_chunks() -> None:
     """One sequence: chunks follow each other through the stages, each over the ones before it."""
     whole = serve_bound("llama-3-70b", "prefill", on="h100", batch=1, prompt=8000)
-    found = staged("llama-3-70b", "prefill", on="h100:4", pipeline=4, micro_batches=8, batch=1, prompt=8000)
+    found = staged("llama-3-70b", "prefill", on="h100:4", pipeline=4, microbatches=8, batch=1, prompt=8000)
     assert found.micro_batches == 8
     assert found.flops * 4 == pytest.approx(whole.flops, rel=0.02)
     assert whole.lower / 4 < found.lower < whole.lower / 2
@@ -114,7 +114,7 @@ def test_a_prompt_is_cut_into_chunks() -> None:
     every = staged("llama-3-70b", "prefill", on="h100:4", pipeline=4, batch=1, prompt=8000, logits="all")
     last = staged("llama-3-70b", "prefill", on="h100:4", pipeline=4, batch=1, prompt=8000)
     assert every.flops - last.flops == pytest.approx(2 * 7999 * 128256 * 8192)
-    with pytest.raises(SizeError, match="a prompt of 3 tokens makes no 4 chunks; micro_batches 3 at most"):
+    with pytest.raises(SizeError, match="a prompt of 3 tokens makes no 4 chunks; microbatches 3 at most"):
         serve_bound("llama-3-70b", "prefill", on="h100:4", pipeline=4, batch=1, prompt=3)
 
 
@@ -181,3 +181,12 @@ def test_serving_over_stages() -> None:
     assert found.decode is not None
     assert found.time_per_token == found.decode.lower
     assert found.memory.fits
+
+
+def test_parts_of_a_batch_have_one_name_and_the_older_one_is_taken() -> None:
+    asked = {"on": "h100:2", "pipeline": 2, "batch": 4, "context": 512}
+    new, old = (staged("llama-3-8b", "decode", **{name: 1}, **asked) for name in ("microbatches", "micro_batches"))
+    assert new.lower == old.lower
+    assert new.micro_batches == 1
+    with pytest.raises(InputError, match="there is no argument 'micro_batches'"):
+        staged("llama-3-8b", "decode", microbatches=1, micro_batches=1, **asked)

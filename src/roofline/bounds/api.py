@@ -218,7 +218,7 @@ def target(
         hint = (
             "ask about each, and compare: answer.compare(other)"
             if several
-            else "give a name such as 'h100', a TOML file, or a Machine"
+            else "give a name such as 'h100', a TOML file, or a Machine, which chip({'bf16': 3e14, 'hbm': 2e12}) makes"
         )
         raise InputError(f"{quoted(on)} is not a machine", hint=hint)
     for what, word in (("unit", unit), ("over", over)):

@@ -22,7 +22,7 @@ _NUMBERS = ("tensor", "pipeline", "data", "expert", "context_parallel", "kv_para
 def sharing(options: dict[str, Any]) -> dict[str, Any]:
     """Turn the options about several chips into arguments of the library; ``options`` loses them."""
     found: dict[str, Any] = {name: _number(name, options.pop(name)) for name in _NUMBERS}
-    others = ("micro_batches", "balance", "expert_exchange", "dispatch", "combine", "shared_experts", "algorithm")
+    others = ("microbatches", "balance", "expert_exchange", "dispatch", "combine", "shared_experts", "algorithm")
     found |= {name: options.pop(name) for name in others}
     found["sequence_parallel"] = options.pop("sequence_parallel") or None
     return {name: value for name, value in found.items() if value is not None}
@@ -92,7 +92,7 @@ def _pixels(text: str) -> tuple[int, int]:
 MODEL_SIZES = ("batch", "prompt", "past", "context", "chunk", "batch_tokens", "sequence")
 OF_TRAINING = ("batch_tokens", "sequence", "fsdp", "checkpoint")
 _CHOICES = (
-    *_NUMBERS, "micro_batches", "balance", "expert_exchange", "dispatch", "combine", "shared_experts",
+    *_NUMBERS, "microbatches", "balance", "expert_exchange", "dispatch", "combine", "shared_experts",
     "sequence_parallel", "weights", "activations", "kv", "full_attention", "fsdp", "checkpoint", "phase",
 )  # fmt: skip
 
@@ -175,7 +175,7 @@ BESIDE = {
     **dict.fromkeys(("accept", "draft_by"), ("draft",)),
     "draft_weights": ("draft_by",),
     **dict.fromkeys(("prefill_tensor", "prefill_batch", "link"), ("prefill_on",)),
-    **dict.fromkeys(("micro_batches", "balance"), ("pipeline",)),
+    **dict.fromkeys(("microbatches", "balance"), ("pipeline",)),
     **dict.fromkeys(("expert_exchange", "dispatch", "combine", "shared_experts"), ("expert",)),
     **dict.fromkeys(("kv_parallel", "sequence_parallel"), ("tensor",)),
     "algorithm": ("tensor", "expert", "context_parallel", "pipeline"),

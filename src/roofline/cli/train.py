@@ -43,9 +43,7 @@ _OF_BUDGETS = (
 @with_options(option("data", type=int, metavar="N", help="Copies of the model (default 1; over slices one on each)."))
 @with_options(option("pipeline", type=int, default=1, metavar="N", help="Stages that hold some layers."))
 @with_options(options("schedule chunks"))
-@with_options(
-    option("microbatches", name="microbatches", help="Parts of a step (default 1; with stages one a sequence).")
-)
+@with_options(option("microbatches", help="Parts of a step (default 1; with stages one a sequence)."))
 @with_options(option("fsdp", help="Chips that share one copy by --zero (default: what is left)."))
 @with_options(
     option("tensor", type=int, default=1, metavar="N", help="Chips that split each layer."),

@@ -41,11 +41,11 @@ from dataclasses import replace
 from functools import cache
 from typing import Any, NamedTuple
 
-from roofline import letters
+from roofline import dtypes, letters
 from roofline.errors import HardwareError, did_you_mean, quoted
 from roofline.files import read_toml
 from roofline.hardware.machine import Machine, Unit
-from roofline.hardware.schema import build_chip, build_system, check_file, names_of
+from roofline.hardware.schema import CHIP_KEYS, build_chip, build_system, check_file, names_of
 from roofline.hardware.toml_fields import TEMPLATE, FieldPath, is_text_list
 from roofline.quantity import format_quantity, whole_number
 from roofline.signatures import either, spelled
@@ -575,6 +575,34 @@ def _build(key: str, layer: CatalogLayer, layers: Sequence[CatalogLayer], chain:
     if not isinstance(parent, str):
         place.at("inherits").fail(f"is {quoted(parent)}", "expected the name of one chip, such as 'h100'")
     return build_chip(key, raw, place, family=layer.family, parent=_parent(parent, key, place, layers, chain))
+
+
+def described_machine(
+    described: Mapping[str, Any], layers: Sequence[CatalogLayer] = ()
+) -> tuple[Machine, dict[str, Any]]:
+    """A chip from a dictionary: keys of its table in a machine file, formats with their peaks, levels of memory.
+
+    What sets figures of a chip that it inherits from is left, for who calls.
+
+    >>> machine, _ = described_machine({"bf16": 3e14, "hbm": {"bandwidth": 2e12, "capacity": 80e9}, "l2": 8e12})
+    >>> [unit.peaks["bf16"].value for unit in machine.units], [memory.name for memory in machine.memories]
+    ([300000000000000.0], ['hbm', 'l2'])
+    """
+    own = {name: value for name, value in described.items() if name in CHIP_KEYS}
+    figures = {name: value for name, value in described.items() if name not in CHIP_KEYS}
+    if "inherits" not in own:
+        if "unit" not in own:
+            peaks = {name: figures.pop(name) for name in [*figures] if dtypes.is_dtype(name)}
+            own["unit"] = {"matrix": {"peak": peaks}} if peaks else {}
+        if "memory" not in own:
+            tables = {name: figures.pop(name) for name in [*figures] if not dtypes.is_dtype(name)}
+            own["memory"] = [
+                {"level": name, **(each if isinstance(each, Mapping) else {"bandwidth": each})}
+                for name, each in tables.items()
+            ]
+    key = normalise(str(own.get("name", ""))) or "chip"
+    layer = CatalogLayer({key: own}, FieldPath("chip({…})", "", {}), "", {})
+    return _build(key, layer, [*layers, layer], ()), figures
 
 
 def _build_system(key: str, layer: CatalogLayer, layers: Sequence[CatalogLayer]) -> Machine:

@@ -83,7 +83,7 @@ TOPOLOGIES = ("switch", "fat-tree", "mesh", "ring", "torus2d", "torus3d", "pair"
 
 _FILE_KEYS = ("schema", "family", "sources", "chip", "system", "measurement")
 
-_CHIP_KEYS = (
+CHIP_KEYS = (
     "name", "inherits", "vendor", "aliases", "match", "cores", "core", "registers", "tdp", "notes", "unit", "memory",
     "link", "price", "alternates", "source", "basis",
 )  # fmt: skip
@@ -144,7 +144,7 @@ def build_chip(
         listed = list_of_tables(raw, "memory", place)
         return tuple(together([partial(_memory, raw, place.at(f"memory[{i}]")) for i, raw in listed], place))
 
-    known = partial(known_keys, raw, _CHIP_KEYS, place)
+    known = partial(known_keys, raw, CHIP_KEYS, place)
     parts: list[Callable[[], Any]] = [known, units_of, memories_of, partial(links_of, raw, place)]
     _, units, memories, links = together(parts, place)
     _once("memory level", [m.name for m in memories], place)

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -48,7 +48,7 @@ MEASURED = {
 
 @takes([NAMED_FIGURES])
 def chip(
-    target: str | Machine,
+    target: str | Machine | Mapping[str, Any],
     *,
     files: Iterable[str | os.PathLike[str]] = (),
     unit: str | None = None,
@@ -66,7 +66,13 @@ def chip(
     >>> chip("h100", hbm="3 TB/s").memories[0].bandwidth.basis
     'given'
 
-    A chip that is not in the catalog is a file with what is known of it; more keys are in ``docs/machines.md``:
+    A chip that is not in the catalog is a dictionary of its figures, which may inherit from one that is:
+
+    >>> mine = chip({"name": "My accelerator", "bf16": "312 TFLOP/s", "hbm": {"bandwidth": 2e12, "capacity": "80 GB"}})
+    >>> mine, mine.figure("bf16").value, mine.figure("hbm").value
+    (Machine(myaccelerator), 312000000000000.0, 2000000000000.0)
+
+    Or a file with what is known of it; its keys, which a dictionary may have too, are in ``docs/machines.md``:
 
     >>> import os, tempfile
     >>> path = os.path.join(tempfile.mkdtemp(), "mine.toml")
@@ -84,6 +90,9 @@ def chip(
     >>> chip("mine", files=[path]).name, chip(path).memories[0].capacity.value
     ('My accelerator', 80000000000.0)
     """
+    if isinstance(target, Mapping):
+        target, figures = catalog.described_machine(target, catalog.read_layers(files))
+        overrides = figures | overrides
     try:
         machine, shape, slices = _resolve(target, files)
     except HardwareError as error:
@@ -91,7 +100,7 @@ def chip(
             raise
         raise HardwareError(
             error.message,
-            hint=f"{error.hint}; figures are set on a chip that is known, chip('a100', …), or stand in a TOML file",
+            hint=f"{error.hint}; figures are set on a chip that is known, chip('a100', …), or make one: chip({{…}})",
         ) from None
     if shape:
         machine = replace(machine, shape=shape, slices=slices)
@@ -126,7 +135,7 @@ def names() -> list[str]:
     return list(catalog.read_index().chips)
 
 
-def _resolve(target: str | Machine, files: Iterable[str | os.PathLike[str]]) -> tuple[Machine, tuple[int, ...], int]:
+def _resolve(target: Any, files: Iterable[str | os.PathLike[str]]) -> tuple[Machine, tuple[int, ...], int]:
     if isinstance(target, Machine):
         return target, (), 1
     if not isinstance(target, str) or not target.strip():

@@ -194,7 +194,7 @@ def _enough_sequences(bound: Bound, phase: str, batch: Any, options: Mapping[str
     """A prompt over the stages of a pipeline is one of at least as many sequences; fewer are cut into chunks."""
     if not isinstance(bound, Pipelined) or phase != "prefill":
         return []
-    wanted = options.get("micro_batches") or options["pipeline"]
+    wanted = options.get("microbatches") or options["pipeline"]
     least = (wanted - 1) * bound.sizes.get("data", 1) + 1
     return [ValidRange(batch >= least, f"fewer sequences than {least} are cut into chunks over the stages")]
 

@@ -580,8 +580,6 @@ def plan(
     ``workers``, ``scheduler``, ``scheduler_file`` or an open ``client`` search chips and formats on Dask;
     ``announce`` is told the address of its dashboard.
     """
-    most, accept = options.pop("most_sequences", most), options.pop("acceptance", accept)  # their older names
-    price = options.pop("prices", price)
     check_options(options, plan, serve_bound)
     on, formats = listed_names(on), listed_names(formats)
     shared, accept, memory_share = (figure(value, "") for value in (shared, accept, memory_share))

@@ -49,7 +49,7 @@ OPTIONS = {
     "expert": "expert",
     "data": "data",
     "pipeline": "pipeline",
-    "micro_batches": "micro_batches",
+    "microbatches": "micro_batches",
     "balance": "balance",
     "expert_exchange": "exchange",
     "dispatch": "dispatch",
@@ -210,7 +210,7 @@ a divisor of 8: 1, 2, 4, 8
             if dtype is not None:
                 dtypes.get(dtype)
         if self.micro_batches is not None:
-            _number("micro_batches", self.micro_batches)
+            _number("microbatches", self.micro_batches)
 
     def _placed(self) -> None:
         """Keys and values, and experts, lie on chips that there are.

@@ -279,9 +279,7 @@ def _chunks(options: Mapping[str, Any], pieces: int) -> list[dict[str, Size]]:
     prompt, past = options["prompt"], options.get("past", 0)
     least = min(prompt.ravel().tolist()) if is_array(prompt) else prompt
     if not is_symbol(least) and least < pieces:
-        raise SizeError(
-            f"a prompt of {least:g} tokens makes no {pieces} chunks", hint=f"micro_batches {prompt} at most"
-        )
+        raise SizeError(f"a prompt of {least:g} tokens makes no {pieces} chunks", hint=f"microbatches {prompt} at most")
     ends = [floor_div(prompt * number, pieces) for number in range(pieces + 1)]
     return [{"prompt": b - a, "past": past + a} for a, b in pairwise(ends)]
 
