@@ -54,6 +54,21 @@ def test_the_published_amounts() -> None:
     assert serve_bound("llama-2-7b", "prefill", batch=8, prompt=1024, **A100).flops == 108_306_139_971_584
 
 
+def test_streamed_moves_the_states_of_recurrent_layers() -> None:
+    """Of each delta layer: 48 value heads of 128 x 128 in fp32, and 3 inputs of 10,240 channels, read and written."""
+    moved = {
+        batch: serve_bound("qwen3.6-27b-nvfp4", "decode", on="h200", batch=batch, context=1, policy="streamed")
+        for batch in (1, 2)
+    }
+    described = load("qwen3.6-27b-nvfp4")
+    [delta] = {b for layer in described.layers for b in layer.blocks if type(b).__name__ == "GatedDeltaNet"}
+    layers = sum(layer.blocks.count(delta) for layer in described.layers)
+    state = 2 * 4 * delta.value_heads * delta.key * delta.value
+    inputs = 2 * 2 * (delta.kernel - 1) * (2 * delta.key_heads * delta.key + delta.value_heads * delta.value)
+    more = sum(moved[2].bytes.values()) - sum(moved[1].bytes.values())
+    assert layers * (state + inputs) < more < layers * (state + inputs) * 1.02  # and keys of the attention layers
+
+
 def test_what_minimal_adds_to_streamed() -> None:
     """Norm scales, the rows gathered, token numbers and the logits: nothing else."""
     options: dict[str, Any] = {"batch": 8, "context": 1024, "activations": "bf16", **A100}

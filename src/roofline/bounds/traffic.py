@@ -6,7 +6,7 @@
              what only moves inside one kernel costs nothing; a norm with stored statistics is elementwise
 ``tiled``    as ``each-op``, but a contraction loads its operands again for every tile of its output
 ``minimal``  the physical floor: inputs, weights, KV and final outputs once, intermediates nothing
-``streamed`` the convention of most published floors of serving: matrices' weights, keys and values, once
+``streamed`` the convention of most published floors of serving: matrices' weights and what sequences keep, once
 ============ ==========================================================================================
 
 >>> from roofline.notation import program
@@ -133,22 +133,28 @@ def _tiled(ops: Sequence[Op], tile: Tile | None) -> list[Work]:
 
 
 def _streamed(ops: Sequence[Op]) -> Keep:
-    """Matrices' weights where a contraction reads them; keys and values where they are written, else first read.
+    """Matrices' weights where a contraction reads them; what a sequence keeps where it is written, else first read.
 
-    An embedding table is only gathered from, so it does not count.
+    That is keys and values, and the states of recurrent layers. An embedding table is only gathered from, so it does
+    not count.
     """
     first: dict[str, int] = {}
     for index, op in enumerate(ops):
         for tensor in (*op.reads, *op.writes):
-            if tensor.role == "kv":
+            if _is_kept(op, tensor):
                 first.setdefault(tensor.ident, index)
 
     def kept(index: int, op: Op) -> Chosen:
         weights = [t for t in op.reads if t.role == "weight" and op.kind == "contraction" and len(t.dims) > 1]
-        cached = [t for t in op.reads if t.role == "kv" and first[t.ident] == index]
-        return [*weights, *cached], [t for t in op.writes if t.role == "kv"]
+        cached = [t for t in op.reads if _is_kept(op, t) and first[t.ident] == index]
+        return [*weights, *cached], [t for t in op.writes if _is_kept(op, t)]
 
     return kept
+
+
+def _is_kept(op: Op, tensor: Tensor) -> bool:
+    """Whether a tensor is what a sequence keeps between steps; a program's buffers are states too, and none of it."""
+    return tensor.role == "kv" or (tensor.role == "state" and op.kind in ("recurrence", "convolution"))
 
 
 class Policy(NamedTuple):
@@ -183,7 +189,7 @@ BYTE_POLICIES: dict[str, Policy] = {
         _minimal,
     ),
     "streamed": _keeping(
-        "only matrices' weights and keys and values move, once: no norms, activations, table rows or outputs",
+        "only matrices' weights, keys, values and recurrent states move, once: no norms, activations, rows or outputs",
         _streamed,
     ),
 }
