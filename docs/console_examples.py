@@ -126,7 +126,7 @@ def _output(line: str, at: int, first: bool, listed: _TokenType, gains: bool) ->
     """
     if line.strip() == "..." or listed is not Text:
         yield at, listed if listed is not Text else Comment, line
-    elif first and line.strip() and not line.startswith((" ", "error:", "wrote ", "import ", "function ")):
+    elif first and line.strip() and not line.startswith((" ", "\\", "error:", "wrote ", "import ", "function ")):
         subject = _columns(line)[0]
         yield at, Generic.Strong, subject
         yield at + len(subject), Text, line[len(subject) :]
@@ -147,6 +147,9 @@ def is_head(lines: Sequence[str], number: int) -> bool:
     >>> lines = ["a model", "", "  layer     FLOPs  bytes", "      at best  bound by", "  norm   1 MFLOP  2 MB"]
     >>> [is_head(lines, number) for number in range(5)]
     [False, False, True, True, False]
+    >>> words = ["$ roofline s", "  name  meaning  unit", "  dp  data  batch", "  tp  tensor  F", "  ep  expert  F"]
+    >>> [is_head(words, number) for number in range(1, 5)]
+    [True, False, False, False]
     """
     start = end = number
     while start and _names_columns(lines[start - 1]):
@@ -156,8 +159,10 @@ def is_head(lines: Sequence[str], number: int) -> bool:
     above = lines[start - 1] if start else ""
     below = lines[end] if end < len(lines) else ""
     columns = sum(len(_columns(line)) for line in lines[start:end])
+    if end > start + 3:  # a table of words alone: right below its command the first line is the head
+        return number == start and above.startswith("$ ") and len(_columns(lines[number])) > 2
     starts = not above.strip() or above.startswith("$ ") or is_sentence(above)
-    return number < end <= start + 3 and columns > 2 and starts and bool(re.search(r"\d", below))
+    return number < end and columns > 2 and starts and bool(re.search(r"\d", below))
 
 
 def _names_columns(line: str) -> bool:
@@ -324,10 +329,13 @@ LONGEST_WORDS, LONGEST_WORD = {2: 22, 3: 14, 4: 12}, 8
 #: Letters of the longest words of all columns that stand beside each other on a phone, by the number of columns.
 ROOM, SHORTEST_COLUMN = {2: 42, 3: 37, 4: 44}, 6
 
-#: Columns of a table from which on a phone shows a list in its place.
-WIDE_TABLE = 6
+#: Letters of an entry, such as a figure with its unit, that stays on one line of a desk's table.
+SHORT = 10
 
-_FIGURE = re.compile(r"[-+~]?[\d.,]+(?: ?[%x]| of \d+)?$")
+#: Columns of a table from which on a phone shows a list in its place.
+WIDE_TABLE = 5
+
+_FIGURE = re.compile(r"[-+~]?[\d.,]+(?: ?[%xkMBT]| of \d+)?$")
 
 
 def tables_for_a_phone(app: Any, doctree: nodes.document) -> None:
@@ -340,6 +348,8 @@ def tables_for_a_phone(app: Any, doctree: nodes.document) -> None:
         for code in table.findall(nodes.literal):
             if any(len(word) > longest for word in code.astext().split()):
                 code["classes"].append("long")
+        for entry in table.findall(nodes.entry):
+            entry["classes"] += ["short"] if len(entry.astext()) <= SHORT else []
         if have_room([[_words_that_stay(entry) for entry in row.children] for row in table.findall(nodes.row)]):
             table["classes"].append("whole-words")
     for table in list(doctree.findall(nodes.table)):

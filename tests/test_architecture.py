@@ -17,7 +17,7 @@ from roofline.cli import main
 from roofline.models import config
 
 PAGE = (Path(__file__).parents[1] / "docs" / "architecture.md").read_text(encoding="utf-8")
-WALKS = re.findall(r"```sh\nroofline ([^\n]*)\n```\n(.*?)(?=\n## )", PAGE, re.DOTALL)
+WALKS = re.findall(r"```commands\nroofline ([^\n]*)\n```\n(.*?)(?=\n## )", PAGE, re.DOTALL)
 
 
 def calls_of(table: str) -> list[str]:

@@ -48,7 +48,19 @@ from roofline.ops.counting import CONVENTIONS, count_operation
 from roofline.ops.pricing import LEAST_SENT_NOTE, UNKNOWN, DeviceGroup
 from roofline.programs.outline import GAP, module_table, operation_table, parameters_of
 from roofline.quantity import format_amount
-from roofline.sections import BLANK, Amount, Column, Headline, Row, Section, Sentences, Table, figures
+from roofline.sections import (
+    BLANK,
+    Amount,
+    Column,
+    Headline,
+    Row,
+    Section,
+    Sentences,
+    Table,
+    assumes,
+    figures,
+    incomplete,
+)
 from roofline.sizes import Size, is_symbol, product
 from roofline.statements import Gap, assume
 from roofline.work import Op, Tensor
@@ -260,8 +272,8 @@ class Traced(Answer):
         moved = ", ".join(f"{policy} {format_amount(self.bytes(policy), 'B')}" for policy in SHOWN_POLICIES)
         whole = f"{format_amount(self.flops(), 'FLOP')} in matmuls (2 per multiply-add); all work: {kinds or 'none'}"
         yield Sentences([whole, f"bytes: {moved}"])
-        yield Sentences([f"assumes     {line}" for line in self.assumptions], "quiet", name="assumes")
-        yield Sentences([f"incomplete  {gap}" for gap in self.listed_gaps()], "gap", name="incomplete")
+        yield assumes(self.assumptions)
+        yield incomplete(map(str, self.listed_gaps()))
 
     def tree(self, depth: int | None = None) -> Part:
         """Show it as a tree of modules, ``depth`` levels deep."""
