@@ -234,7 +234,7 @@ def test_programs_of_several_machines_have_names_of_their_own() -> None:
     line = ["formula", "bf16[B, 64] * int8[64, F]", "--on", "h100,v5e"]
     printed, space = said(*line, "--python"), {}
     exec(printed, space)
-    assert printed.startswith("# bf16[B, 64] * int8[64, F] -> bf16[B, F] on NVIDIA H100 SXM5 80GB\nimport math")
+    assert printed.startswith("# bf16[B, 64] * int8[64, F] -> bf16[B, F] on NVIDIA H100 SXM5 80GB\ndef ")
     assert "lower = max(time_tensor, time_hbm)" in printed
     for name, chip in (("bound_1_h100", "h100"), ("bound_2_v5e", "v5e")):
         assert space[name](B=8, F=512)["upper"] == pytest.approx(bound(line[1], on=chip, B=8, F=512).upper, **EQUAL)
@@ -281,3 +281,15 @@ def test_a_formula_is_a_function_of_its_sizes():
         formula("bf16[M, K] * bf16[K, N]", on="h100")(K=1, N=1)
     with pytest.raises(AttributeError, match=r"a Formula has no python: .*formula.printed\('python'\)"):
         _ = found.python
+
+
+def test_a_program_says_of_what_it_is_and_imports_what_it_needs() -> None:
+    printed = said("formula", "mixtral-8x7b", "--on", "h100:2", "--tensor", "2", "--python")
+    assert printed.startswith("def bound(batch, context, ")
+    space: dict[str, Any] = {}
+    exec(printed, space)
+    assert space["bound"].__doc__.startswith(
+        "mixtral-8x7b decode on NVIDIA H100 SXM5 80GB: times and memory of one chip."
+    )
+    assert "Takes batch, context as plain numbers." in space["bound"].__doc__
+    assert "Rates are in B/s, FLOP/s, hops/s." in space["bound"].__doc__

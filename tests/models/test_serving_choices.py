@@ -26,6 +26,7 @@ from roofline.models.parallelism.block_splitting import divides
 from roofline.models.parallelism.splitting import local_model
 from roofline.models.serving.fit import decode_footprint
 from roofline.models.serving.llm import llm
+from roofline.models.serving.speculation import speculate
 from roofline.rendering.terminal import as_text
 from tests.strategies import few
 
@@ -430,3 +431,15 @@ def test_what_would_fit_is_data_too() -> None:
     found = serve("llama-2-70b", on="h100:8", context=4096).to_dict()["memory"]["nearest"]
     assert (found["layouts"], found["formats"], found["chips"]) == ([{"tensor": 8}], {"weights": "fp8"}, 2)
     assert serve("llama-2-70b", on="h100:8", tensor=8, context=4096).to_dict()["memory"]["nearest"] is None
+
+
+def test_a_draft_model_takes_memory_beside_the_model() -> None:
+    asked: dict[str, Any] = {"on": "h100:8", "tensor": 8, "batch": 1, "context": 4096, "draft": 4}
+    found = speculate("llama-3-70b", acceptance=0.7, by="llama-3-8b", **asked)
+    assert found.memory is not None
+    del asked["draft"]
+    alone = serve_bound("llama-3-8b", "decode", **{**asked, "context": 4100}).footprint
+    assert alone is not None
+    assert found.memory.parts["llama-3-8b"] == pytest.approx(alone.total)
+    assert found.memory.total == sum(found.memory.parts.values())
+    assert speculate("llama-3-70b", acceptance=0.7, by=0.1, draft=4, **asked).memory is None

@@ -291,10 +291,20 @@ class Formula(Answer):
         columns |= {name: form for name, form in self.forms.items() if name.startswith("memory")}
         rates = {rate.symbol: rate.value for rate in self.rates.values()}
         if language == "python":
-            return python_source(called, list(self.sizes.values()), rates, columns, self.definitions)
+            return python_source(called, list(self.sizes.values()), rates, columns, self.definitions, self._docstring())
         if language == "javascript":
             return javascript_source(called, list(self.sizes.values()), rates, columns, self.definitions)
         return "\n".join(self._latex())
+
+    def _docstring(self) -> list[str]:
+        """What a program of it says: of what on what, and in which units."""
+        of_one = ": times and memory of one chip" if self.machine.mesh is not None else ""
+        return [
+            f"{self.expression} on {self.machine.name}{of_one}.",
+            f"Takes {', '.join(self.sizes)} as plain numbers.",
+            "Gives seconds (time_…, lower, op_by_op, upper) and bytes (memory…).",
+            f"Rates are in {', '.join(sorted({rate.unit for rate in self.rates.values()}))}.",
+        ]
 
     def _latex(self) -> Iterator[str]:
         yield r"\begin{aligned}"

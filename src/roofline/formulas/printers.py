@@ -255,17 +255,16 @@ def python_source(
     rates: Mapping[Any, float],
     forms: Mapping[str, Any],
     definitions: Mapping[Any, Any] | None = None,
+    says: Sequence[str] = (),
 ) -> str:
     """A function in Python that returns a dictionary; rates are arguments with their values as defaults.
 
-    ``definitions`` are symbols in the forms with what they stand for, each after those in it.
+    ``definitions`` are symbols in the forms with what they stand for, each after those in it; ``says`` are the lines
+    of its docstring.
 
     >>> import sympy
     >>> B, W = sympy.Symbol("B", integer=True, positive=True), sympy.Symbol("W_hbm", positive=True)
     >>> print(python_source("time", [B], {W: 8.19e11}, {"hbm": 4 * B / W, "all": Combined("sum", ("hbm", "hbm"))}))
-    import math
-    <BLANKLINE>
-    <BLANKLINE>
     def time(B, W_hbm=819000000000.0):
         hbm = 4*B/W_hbm
         all = hbm + hbm
@@ -276,11 +275,16 @@ def python_source(
     parts = {show.doprint(symbol): form for symbol, form in (definitions or {}).items()}
     names = _identifiers(forms, {*parts, *(argument.partition("=")[0] for argument in arguments)})
     lines = [f"    {part} = {text(form, 'python')}" for part, form in parts.items()]
+    if says:
+        first, *rest = says
+        lines = [f'    """{first}', *(["", *(f"    {each}" for each in rest)] if rest else []), '    """', *lines]
     for key, form in forms.items():
         value = form.text(names, "max") if isinstance(form, Combined) else text(form, "python")
         lines.append(f"    {names[key]} = {value}")
     found = ", ".join(f'"{key}": {name}' for key, name in names.items())
-    return "\n".join(["import math", "", "", f"def {name}({', '.join(arguments)}):", *lines, f"    return {{{found}}}"])
+    uses_math = any("math." in line for line in lines[len(says) + 2 * bool(says) :])
+    head = [*["import math", "", ""] * uses_math, f"def {name}({', '.join(arguments)}):"]
+    return "\n".join([*head, *lines, f"    return {{{found}}}"])
 
 
 def javascript_source(

@@ -264,6 +264,7 @@ def point_sections(points: Sequence[MeasuredPoint], title: str) -> Iterator[Sect
     columns = (Column("operation", wrap="anywhere", least=22), *figures("time", "FLOP/s", "B/s", "of roof"))
     yield from (Headline(title), BLANK)
     yield Table((*columns, Column("bound by")), [Row(_cells(point)) for point in points], "points", gap=4)
+    yield Sentences(_to_gain(points), "quiet", name="to gain")
     if explained := [f"{point.run.name}: {_explained(point)}" for point in points if point.effects]:
         yield from (BLANK, Sentences(["where the time goes"], "quiet"), Sentences(explained, name="effects"))
     flags = [f"{point.run.name}: {flag}" for point in points for flag in point.flags]
@@ -276,6 +277,25 @@ def point_sections(points: Sequence[MeasuredPoint], title: str) -> Iterator[Sect
     yield Sentences(doubts, "warning", name="doubts")
     if assumed := dict.fromkeys(said for point in points for said in point.assumptions):
         yield from (BLANK, assumes(assumed))
+
+
+#: Points that have most to gain, and the share of the roof below which runs are doubted where none reaches it.
+MOST_TO_GAIN, DOUBTED = 3, 0.1
+
+
+def _to_gain(points: Sequence[MeasuredPoint]) -> list[str]:
+    """Which runs are furthest above their floors in seconds; a doubt where none comes near the roof."""
+    above = sorted(((p.run.seconds - float(p.bound.lower), p.run.name) for p in points), reverse=True)[:MOST_TO_GAIN]
+    if len(points) < MOST_TO_GAIN:
+        return []
+    named = ", ".join(f"{name} {format_quantity(seconds, 's')}" for seconds, name in above if seconds > 0)
+    said = [f"most to gain: {named}"] if named else []
+    if max(p.fraction for p in points) < DOUBTED:
+        said.append(
+            f"no run reaches {format_percent(DOUBTED)} of its roof: did they run on this machine, and are seconds, "
+            "FLOPs and bytes in these units?"
+        )
+    return said
 
 
 def expected_sections(points: Sequence[MeasuredPoint], library: str) -> Iterator[Section]:

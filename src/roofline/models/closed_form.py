@@ -93,7 +93,7 @@ def formula(subject: Model | str, phase: str = "decode", **arguments: Any) -> Fo
     ('hbm', ['tensor', 'hbm'])
     >>> found(B=[64, 512])["lower"].tolist()                  # a function: columns at sizes
     [4.06...e-05, 6.94...e-05]
-    >>> print(found.printed("python").splitlines()[3])        # a program; also "latex", "javascript"
+    >>> print(found.printed("python").splitlines()[0])        # a program; also "latex", "javascript"
     def bound(B, D, F, P_bf16=989400000000000.0, W_hbm=3352320000000.0):
     >>> formula("llama-3-8b", on="h100", batch=8, context=8192).binding
     'hbm'

@@ -137,7 +137,10 @@ def _speculation(asked: ServingQuestion, found: Any) -> FurtherAnswer:
     drafter = {"by": by, "draft_weights": weights, "acceptance": acceptance}
     answer = speculate(asked.model, **drafter, **sizes, **asked.decoding)
     each = format_amount(answer.asked.time_per_token, "s")
-    lead = f"with drafts of {answer.asked.length:,} {each} a token, {answer.speedup:.2f}x: {FORM_TEXT[answer.form]}"
+    drafts = f"drafts of {answer.asked.length:,} token{'s' if answer.asked.length > 1 else ''}"
+    lead = f"with {drafts}: {each} a token, {answer.speedup:.2f} times as fast, {FORM_TEXT[answer.form]}"
+    if answer.memory is not None and answer.memory.fits is False:
+        lead = f"DOES NOT FIT with the draft model: {answer.memory.in_words()} · {lead}"
     return _answer("speculation", answer, lead)
 
 

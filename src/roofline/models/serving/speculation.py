@@ -23,6 +23,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from roofline.answers import Answer, attributes
+from roofline.bounds.footprint import Footprint
 from roofline.errors import InputError
 from roofline.models.blocks.residual import Norm
 from roofline.models.config import load
@@ -62,7 +63,8 @@ class Draft:
 class Speculation(Answer):
     """A draft of the length asked for, the best one, and a plain decode step, at the floor.
 
-    ``by`` says what drafts; ``drafts`` are those of every length up to the longest that was tried.
+    ``by`` says what drafts; ``drafts`` are those of every length up to the longest that was tried. ``memory`` is what
+    a chip keeps where another model drafts: both models.
     """
 
     batch: int
@@ -72,6 +74,7 @@ class Speculation(Answer):
     plain: float
     asked: Draft
     drafts: tuple[Draft, ...]
+    memory: Footprint | None = None
 
     @property
     def best(self) -> Draft:
@@ -97,8 +100,9 @@ class Speculation(Answer):
         asked, best = self.asked, self.best
         drafting, checking = format_amount(asked.drafting, "s"), format_amount(asked.checking, "s")
         each, plain = format_amount(asked.time_per_token, "s"), format_amount(self.plain, "s")
+        many = "1 token" if asked.length == 1 else f"{asked.length} tokens"
         lines = [
-            f"{asked.length} tokens by {self.by}, each accepted with probability {format_percent(self.acceptance)} "
+            f"{many} by {self.by}, each accepted with probability {format_percent(self.acceptance)} "
             "if all before it are",
             f"{format_number(asked.tokens)} tokens a check on average, the model's own among them, for {drafting} of "
             f"drafting and {checking} of checking",
@@ -108,6 +112,8 @@ class Speculation(Answer):
         if best.length:
             time = format_amount(best.time_per_token, "s")
             lines[-1] = f"best with {best.length}: {time} a token, {self.best_speedup:.2f} times"
+        if self.memory is not None:
+            lines.append(self.memory.in_words())
         return paragraph("speculative decoding", lines)
 
     def to_dict(self) -> dict[str, Any]:
@@ -119,6 +125,7 @@ class Speculation(Answer):
             "speedup": self.speedup,
             "best": attributes(self.best, *named),
             "best_speedup": self.best_speedup,
+            "memory": None if self.memory is None else self.memory.to_dict(),
         }
 
 
@@ -187,7 +194,16 @@ def speculate(
         drafting += drafts_by.share * plain if own is None else step(own, context + length - 1, **drafts_by.options)
         checking = step(described, context, length + 1, **options)
         drafts.append(Draft(length, drafting, checking, float(expected_tokens(length, acceptance))))
-    return Speculation(batch, acceptance, drafts_by.said, form, plain, drafts[draft], tuple(drafts[: longest + 1]))
+    memory = None
+    if own is not None and by != "mtp":
+        sizes: dict[str, Any] = {"batch": batch, "context": context + draft}
+        needed = serve_bound(described, "decode", **sizes, **options).footprint
+        beside = serve_bound(own, "decode", **sizes, **drafts_by.options).footprint
+        if needed is not None and beside is not None:
+            parts = {described.name: needed.total, own.name: beside.total}
+            memory = Footprint(parts, needed.level, needed.capacity)
+    tried = tuple(drafts[: longest + 1])
+    return Speculation(batch, acceptance, drafts_by.said, form, plain, drafts[draft], tried, memory)
 
 
 def check_draft(length: int) -> None:
