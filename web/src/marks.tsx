@@ -70,12 +70,22 @@ export class Cells {
   }
 }
 
+/** How many shapes there are: those of the pictures. */
+const SHAPES = 8;
+
 export const diamond = (x: number, y: number, r: number) => `M${x},${y - r}L${x + r},${y}L${x},${y + r}L${x - r},${y}Z`;
 export function shape(kind: number, x: number, y: number, r: number): string {
-  if (kind % 4 === 1) return `M${x - r},${y - r}h${2 * r}v${2 * r}h${-2 * r}Z`;
-  if (kind % 4 === 2) return `M${x},${y - r}L${x + r},${y + r}L${x - r},${y + r}Z`;
-  if (kind % 4 === 3) return diamond(x, y, r * 1.2);
-  return `M${x - r},${y}a${r},${r} 0 1,0 ${2 * r},0a${r},${r} 0 1,0 ${-2 * r},0`;
+  const path = (points: number[][]) => `M${points.map(([dx, dy]) => `${x + r * dx},${y + r * dy}`).join("L")}Z`;
+  switch (kind % SHAPES) {
+    case 1: return path([[-1, -1], [1, -1], [1, 1], [-1, 1]]);
+    case 2: return path([[0, -1], [1, 1], [-1, 1]]);
+    case 3: return diamond(x, y, r * 1.2);
+    case 4: return path([[0, 1], [1, -1], [-1, -1]]);
+    case 5: return path([[-0.4, -1.1], [0.4, -1.1], [0.4, -0.4], [1.1, -0.4], [1.1, 0.4], [0.4, 0.4], [0.4, 1.1], [-0.4, 1.1], [-0.4, 0.4], [-1.1, 0.4], [-1.1, -0.4], [-0.4, -0.4]]);
+    case 6: return path([[-1, -1], [0, -0.5], [1, -1], [0.5, 0], [1, 1], [0, 0.5], [-1, 1], [-0.5, 0]]);
+    case 7: return path([[0, -1.1], [1.05, -0.35], [0.65, 0.9], [-0.65, 0.9], [-1.05, -0.35]]);
+    default: return `M${x - r},${y}a${r},${r} 0 1,0 ${2 * r},0a${r},${r} 0 1,0 ${-2 * r},0`;
+  }
 }
 
 /** Half a mark's width: longer operations have larger marks. */
@@ -131,7 +141,7 @@ function one(mark: Mark, x: Place, y: Place, right: number, WIDTH: number, label
 function joined(points: Mark[], x: Place, y: Place): JSX.Element[] {
   const alike = new Map<string, { mark: Mark; path: string[]; gaps: string[] }>(), small = points.length > 1000 ? 0.5 : 1;
   for (const mark of points) {
-    const key = `${(mark.series ?? 0) % 6} ${(mark.shape ?? 0) % 4} ${mark.kind}`, [px, py] = [x(mark.x as number), y(mark.y as number)].map((v) => Math.round(4 * v) / 4);
+    const key = `${(mark.series ?? 0) % 6} ${(mark.shape ?? 0) % SHAPES} ${mark.kind}`, [px, py] = [x(mark.x as number), y(mark.y as number)].map((v) => Math.round(4 * v) / 4);
     if (!Number.isFinite(px + py)) continue;
     if (!alike.has(key)) alike.set(key, { mark, path: [], gaps: [] });
     alike.get(key)!.path.push(shape(mark.shape ?? 0, px, py, Math.round(4 * small * radius(mark)) / 4));
