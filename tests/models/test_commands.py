@@ -167,7 +167,10 @@ def test_memory_of_copies_holds_as_many_whatever_batch_is_asked(batch: int) -> N
     assert models.serve("qwen3-32b", batch=8, **asked).memory.fits
     assert not models.serve("qwen3-32b", batch=9, **asked).memory.fits
     laid = as_text(llm("qwen3-32b", batch=batch, fit=True, **asked).sections(), 200)
-    assert "as laid out (data 2) memory holds 8 sequences of this context; split evenly, fits on" in laid
+    assert (
+        "h100:2 holds 8 sequences of this context as laid out (data 2, 4 on each copy), 24 split evenly; the model fits"
+        in laid
+    )
     split = as_text(llm("qwen3-32b", batch=batch, tensor=2, fit=True, **asked).sections(), 200)
     assert "as laid out" not in split
 

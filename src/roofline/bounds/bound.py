@@ -524,6 +524,10 @@ class Bound(Measurable, Comparable):
             elif use.quantity == "wire":
                 every = use.rate.value * links.get(use.resource.partition(" ")[0], 1)
                 yield Fact("links of a chip", every, "B/s", "more")
+                if not any(other.quantity == "hops" for other in self.uses):
+                    yield Fact("a hop takes", "not known", "", "less")
+            elif use.quantity == "hops":
+                yield Fact("a hop takes", 1 / use.rate.value, "s", "less")
 
     def needed(self) -> Footprint | None:
         """The memory that the operations need."""

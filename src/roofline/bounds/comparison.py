@@ -130,7 +130,7 @@ class SideBySide(Answer):
         rows = [fact_row(self.names, name, facts) for name, facts in self.facts.items()]
         if len(self.names) > 1:
             over = [f"{times:.3g}x{MARK if times == 1 else ''}" for times in self.times_the_best]
-            rows.insert(1, Row(("over the least", *(Words(each) for each in over))))
+            rows.insert(1, Row(("times the least", *(Words(each) for each in over))))
         yield Table(tuple(columns), rows, "comparison")
         floors = "every time is a floor" + (
             ", but for what is expected" if any("expected" in n for n in self.facts) else ""

@@ -11,6 +11,9 @@ from roofline.sections import Amount, Column, Row, Table
 from roofline.signatures import spelled
 from roofline.work import Key
 
+#: The share of the time below which a kind of module is not named.
+LITTLE = 0.001
+
 #: Operations that are shown, and kinds of module that a line names.
 SHOWN, MODULES = 16, 4
 
@@ -56,7 +59,7 @@ def shares_of_modules(step: Bound) -> str:
         name = module_of(part.op)
         times[name] = times.get(name, 0.0) + float(part.lower)
     whole = sum(times.values())
-    longest = sorted(times, key=lambda name: -times[name])[:MODULES]
+    longest = sorted((name for name in times if times[name] > LITTLE * whole), key=lambda name: -times[name])[:MODULES]
     return ", ".join(f"{name} {format_percent(times[name] / whole)}" for name in longest) + " of the time"
 
 

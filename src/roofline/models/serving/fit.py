@@ -381,11 +381,16 @@ class FewestChips(Answer):
         return self.have * self.capacity - float(self.needed.parts["weights"])
 
     @property
-    def lead(self) -> str:
-        """The answer in a line: the least that holds it, and what the chips given hold."""
+    def least(self) -> str:
+        """The least that holds it."""
         where = f"{self.chips:,} x {self.machine.name}" if self.slice is None else self.slice.target
         ways = "" if self.split in (None, self.have) else f", split evenly over {self.split:,}"
-        said = f"fits on {where} by memory{ways}"
+        return f"fits on {where} by memory{ways}"
+
+    @property
+    def lead(self) -> str:
+        """The answer in a line: the least that holds it, and what the chips given hold."""
+        said = self.least
         if self.given is not None and self.given.sequences is not None:
             return f"{said}; {self.given.target} holds {_sequences(self.given.sequences)}"
         if self.slice is not None and self.split == self.have and self.sequences:

@@ -195,7 +195,12 @@ def _fewest(asked: ServingQuestion, found: Any) -> FurtherAnswer:
     most, lead = None if found is None else found.full_from(), answer.lead
     if most is not None and answer.given is not None and answer.given.sequences != most:
         laid = ", ".join(f"{name} {ways}" for name, ways in found.ways.sizes().items())
-        lead = f"as laid out ({laid}) memory holds {most:,} sequences of this context; split evenly, {lead}"
+        each = f", {most // found.ways.data:,} on each copy" if found.ways.data > 1 and most else ""
+        whole = (
+            f"{answer.given.sequences:,} split evenly" if answer.given.sequences is not None else "more split evenly"
+        )
+        lead = f"{answer.given.target} holds {most:,} sequences of this context as laid out ({laid}{each}), {whole}"
+        lead += f"; the model {answer.least}"
     return FurtherAnswer("fewest", answer, answer.details, lead, first=True)
 
 
