@@ -58,8 +58,8 @@ _KINDS = {
 }
 _Token = tuple[int, _TokenType, str]
 
-#: A row or a column of times times the least, in which more is no gain.
-_OVER_THE_LEAST = re.compile(r"(?:^| ) +over the(?: least| fastest| {2,}|$)")
+#: A row or a column of times over the least, in which more is no gain.
+_OVER_THE_LEAST = re.compile(r"(?:^| ) +(?:times the least|over the(?: fastest| {2,}|$))")
 
 
 class ConsoleLexer(Lexer):

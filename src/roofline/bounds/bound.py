@@ -511,9 +511,11 @@ class Bound(Measurable, Comparable):
     def rates_used(self) -> Iterator[Fact]:
         """The rates that were used, under what they mean on any machine: ``matrix bf16``, ``main memory``.
 
-        Of several formats of elementwise work the one that takes longest stands for all; of links all that a chip has.
+        Of several formats of elementwise work the one that takes longest stands for all; of links all that a chip has,
+        those to chips farther away as its network, with the longest hop.
         """
         links = {link.name: link.links or 1 for link in self.machine.links}
+        hops = [1 / float(use.rate.value) for use in self.uses if use.quantity == "hops"]
         for use in sorted(self.uses, key=lambda use: use.place == "vector" and float(use.time)):
             if use.quantity == "flops" and use.place == "vector":
                 yield Fact("vector", use.rate.value, "FLOP/s", "more")
@@ -522,12 +524,11 @@ class Bound(Measurable, Comparable):
             elif use.quantity == "bytes":
                 yield Fact("main memory" if use.place == "main" else use.place, use.rate.value, "B/s", "more")
             elif use.quantity == "wire":
-                every = use.rate.value * links.get(use.resource.partition(" ")[0], 1)
-                yield Fact("links of a chip", every, "B/s", "more")
-                if not any(other.quantity == "hops" for other in self.uses):
-                    yield Fact("a hop takes", "not known", "", "less")
-            elif use.quantity == "hops":
-                yield Fact("a hop takes", 1 / use.rate.value, "s", "less")
+                name = use.resource.partition(" ")[0]
+                inner = name == next(iter(links), name)
+                every = use.rate.value * links.get(name, 1)
+                yield Fact("links of a chip" if inner else "network of a chip", every, "B/s", "more")
+                yield Fact("a hop takes", max(hops) if hops else "not known", "s" if hops else "", "less")
 
     def needed(self) -> Footprint | None:
         """The memory that the operations need."""

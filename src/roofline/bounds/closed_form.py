@@ -412,11 +412,11 @@ class Formula(Answer):
 
     def _terms_table(self) -> Table:
         """A row a part of a term; the term that binds is marked."""
-        longest = min(max(len(written_amount(part.amount)) for term in self.terms for part in term.parts), 24)
+        longest = min(max(len(written_amount(part.amount)) for term in self.terms for part in term.parts), 14)
         columns = (
             Column("T"), Column(wrap="words", meaning="part"), Column("amount", wrap="words", least=longest),
             Column("over"), *figures("time"), Column(wrap="words", meaning="total"),
-            *([Column("from", wrap="words", spare=1)] if self._has_several_operations else []),
+            *([Column("from", wrap="words", least=24, spare=1)] if self._has_several_operations else []),
         )  # fmt: skip
         rows = []
         values = self.values() if self.is_numeric else {}

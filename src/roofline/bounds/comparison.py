@@ -123,7 +123,10 @@ class SideBySide(Answer):
             if not fits:
                 memory = answer.needed()
                 needs, has = format_amount(memory.total, "B"), format_amount(memory.capacity, "B")
-                yield Sentences([f"DOES NOT FIT on {who}: needs {needs}, {memory.level} has {has}"], "alert")
+                fitting = getattr(answer, "fitting", None)
+                instead = fitting() if fitting is not None else None
+                would = f" · would fit: {instead}" if instead else ""
+                yield Sentences([f"DOES NOT FIT on {who}: needs {needs}, {memory.level} has {has}{would}"], "alert")
         yield Sentences([self._verdict()])
         yield BLANK
         columns = [Column(wrap="words"), *(Column(who, "right", wrap="words") for who in self.names)]

@@ -140,7 +140,8 @@ def chart_path(path: str | os.PathLike[str]) -> str:
     ending = os.path.splitext(text)[1].lower().lstrip(".")
     if ending not in FORMATS:
         wrong = f"a chart cannot be saved as .{ending}" if ending else f"{text!r} has no ending that says a format"
-        raise InputError(wrong, hint=f"end the name in .{', .'.join(FORMATS[:-1])} or .{FORMATS[-1]}")
+        table = "; roofline sweep writes tables" if ending in ("csv", "parquet") else ""
+        raise InputError(wrong, hint=f"end the name in .{', .'.join(FORMATS[:-1])} or .{FORMATS[-1]}{table}")
     check_place(text)
     return text
 
