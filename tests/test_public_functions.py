@@ -37,7 +37,10 @@ SAID_OTHERWISE = {
     "accuracy": {"chip": "on"},
     "advise": {"others": "chips"},
     "calibrate": {"file": "runs"},
-    "chips": {"filter_": "filter", "ratio": "chips().ratio(figure, other)", "sources": "machine.alternates"},
+    "chips": {
+        "filter_": "filter", "ratio": "chips().ratio(figure, other)", "sources": "machine.alternates",
+        "template": "chip({…})",
+    },
     "formula": {"language": "formula.printed(language)"},
     "layout": {"meshes": "mesh"},
     "llm": {"link": "prefill_link"},
@@ -243,6 +246,16 @@ def test_an_answer_without_explain_says_which_have_it() -> None:
 def test_an_argument_of_another_function_is_told() -> None:
     with pytest.raises(InputError, match=r"there is no argument 'pricing'; did you mean 'price'\?"):
         roofline.plan("llama-3-8b", **PLANNED, pricing=3)
+    for name, argument in (
+        ("tp", "tensor"),
+        ("dtype", "weights"),
+        ("seq_len", "context"),
+        ("max_new_tokens", "output"),
+    ):
+        with pytest.raises(InputError, match=rf"there is no argument '{name}'; did you mean '{argument}'\?"):
+            roofline.llm("llama-3-8b", on="h100", **{name: 8})
+    with pytest.raises(InputError, match=r"there is no argument 'optimizer'; did you mean 'using'\?"):
+        roofline.train("llama-3-8b", on="h100", batch_tokens=4096, optimizer="adam")
     with pytest.raises(InputError, match="arguments are: on, rate, prompt, output, count, ttft"):
         roofline.plan("llama-3-8b", **PLANNED, qqqqq=3)
     with pytest.raises(InputError, match="arguments are: batch, prompt, context, output"):

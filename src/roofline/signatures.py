@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import MISSING, fields, is_dataclass
@@ -523,6 +523,38 @@ SAID_IN_PYTHON = {
         "a program or LaTeX is formula.printed('python'), formula.printed('latex'); name= is that of the function",
     ),
 }
+
+
+#: Arguments of models, by the words that other libraries have for them.
+_MEANT = {
+    "tensor": "tp tp_size tensor_parallel tensor_parallel_size",
+    "pipeline": "pp pp_size pipeline_parallel pipeline_parallel_size stages",
+    "data": "dp dp_size data_parallel data_parallel_size replicas",
+    "expert": "ep ep_size expert_parallel expert_parallel_size",
+    "context_parallel": "cp cp_size context_parallel_size ring",
+    "fsdp": "zero zero3 fsdp_size shard",
+    "weights": "dtype torch_dtype precision quantization quant",
+    "kv": "kv_dtype kv_cache_dtype",
+    "sequence": "seq seq_len seqlen sequence_length seq_length max_seq_len context",
+    "context": "seq seq_len seqlen sequence_length seq_length ctx context_length max_model_len",
+    "prompt": "input_len input_length isl prompt_len prompt_length prompt_tokens",
+    "output": "max_tokens max_new_tokens output_len output_length output_tokens osl",
+    "batch": "bs batch_size users concurrency",
+    "batch_tokens": "bs batch batch_size global_batch_size",
+    "using": "optim optimizer",
+    "checkpoint": "recompute remat recomputation activation_checkpointing gradient_checkpointing",
+    "microbatches": "grad_accum gradient_accumulation gradient_accumulation_steps micro_batch",
+}
+
+
+def meant(name: str, known: Container[str]) -> str:
+    """Which of some arguments a word of other libraries means, as a hint; nothing where that is open.
+
+    >>> meant("tp", ["tpot", "tensor"]), meant("seq_len", ["context"]), meant("seq_len", ["sequence"]), meant("x", [])
+    ("did you mean 'tensor'?", "did you mean 'context'?", "did you mean 'sequence'?", '')
+    """
+    found = (argument for argument, words in _MEANT.items() if argument in known and name.lower() in words.split())
+    return next((f"did you mean {argument!r}?" for argument in found), "")
 
 
 def listed_names(names: Sequence[str]) -> list[str]:

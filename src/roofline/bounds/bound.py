@@ -751,7 +751,7 @@ def operations_as_data(steps: Mapping[str, Bound]) -> Table | None:
             name, module = (op.where, module_of(op)) if is_in_model(op) else (op.name, op.where)
             amounts = (Amount(part.flops, "FLOP"), Amount(part.bytes, "B"), Amount(part.sent, "B"))
             times = (part.intensity, part.lower, float(part.lower) / float(whole) if whole else 0.0)
-            figured = ("" if x is None else Amount(x, unit) for x, unit in zip(times, ("", "s", ""), strict=True))
+            figured = ("" if x is None else Amount(x, unit) for x, unit in zip(times, ("FLOP/B", "s", ""), strict=True))
             rows.append(Row((phase or op.phase, name, op.kind, module, *amounts, *figured, _bound_by(part))))
     return Table(columns, rows, OPERATIONS)
 

@@ -132,8 +132,8 @@ class SideBySide(Answer):
         columns = [Column(wrap="words"), *(Column(who, "right", wrap="words") for who in self.names)]
         rows = [fact_row(self.names, name, facts) for name, facts in self.facts.items()]
         if len(self.names) > 1:
-            over = [f"{times:.3g}x{MARK if times == 1 else ''}" for times in self.times_the_best]
-            rows.insert(1, Row(("times the least", *(Words(each) for each in over))))
+            over = [Amount(times, "", f"{times:.3g}x{MARK if times == 1 else ''}") for times in self.times_the_best]
+            rows.insert(1, Row(("times the least", *over)))
         yield Table(tuple(columns), rows, "comparison")
         floors = "every time is a floor" + (
             ", but for what is expected" if any("expected" in n for n in self.facts) else ""
