@@ -91,6 +91,7 @@ def test_text_columns_stand_left_heads_too() -> None:
     html = roofline.llm("llama-3-8b", on="h100", context=128)._repr_html_()
     assert '<th style="text-align:left">operation</th>' in html
     assert '<td style="text-align:left">lm_head</td>' in html
+    assert re.search(r'<td style="text-align:right;white-space:nowrap"[^>]*>1.05 GB</td>', html)
 
 
 def test_several_sizes_are_a_small_table_with_bars() -> None:

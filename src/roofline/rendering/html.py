@@ -107,7 +107,8 @@ def _cell(cell: Cell, column: Column, level: int = 0) -> str:
     cell = cell.words if isinstance(cell, YesNo) else cell
     if isinstance(cell, Words):
         return f'<td style="{";".join(filter(None, (align, STYLES[cell.tone])))}">{escape(cell.text)}</td>'
-    return f'<td style="{align}"{_data(cell)}>{escape(str(cell))}</td>'
+    whole = ";white-space:nowrap" if isinstance(cell, Amount) else ""
+    return f'<td style="{align}{whole}"{_data(cell)}>{escape(str(cell))}</td>'
 
 
 def _data(cell: Cell) -> str:
