@@ -5,6 +5,7 @@ Figures of the data sheet move constants from chip to chip, memory is that of th
     time of a core        · clock there / clock here
     rate that feeds it    · peak of a core here / there, sustained; within a generation · clock here / there
     share of the peak     · sustained here / there,     sustained = min(1, watts / (peak · energy of a FLOP))
+                            within a generation √(watts / (peak · 1.6 energy)), at most 1, for both
     time of all cores     · cores · clock there / here
     rate of a quantiser   · √(cores · clock here / there · bandwidth here / there)
 
@@ -69,6 +70,8 @@ ENERGY = {
     ("nvidia-blackwell", "dram"): _REGISTERS,
     ("nvidia-hopper", "hbm"): _SHARED,
 }
+#: Energy of a FLOP at the full clock, against that of the leanest chip.
+FULL_CLOCK = 1.6
 #: Cycles beyond which a launch is the time of the host.
 HOST_CYCLES = 10_000
 #: FLOPs in single precision that a core starts in a cycle: half as many in the large cores up to Ampere.
@@ -183,12 +186,34 @@ def sustained(machine: Machine) -> float:
 
     A peak that the caller gives is a question about the chip and says nothing of its power.
     """
+    each = _joules(machine)
+    return 1.0 if each is None else min(1.0, each[0] / each[1])
+
+
+def clock_held(machine: Machine) -> float | None:
+    """Share of its clock that a chip's power holds, against chips with the same cores; None where that is not known.
+
+    Voltage falls with the clock, so that power goes with more than its square: ``min(1, √(watts / (peak · energy)))``,
+    with the energy of a FLOP at the full clock.
+    """
+    each = _joules(machine)
+    return None if each is None else min(1.0, each[0] / (each[1] * FULL_CLOCK)) ** 0.5
+
+
+def _clocks_held(here: Machine, there: Machine) -> float:
+    """How much more of its clock a chip holds than another with the same cores; 1 where one of them is not known."""
+    held = clock_held(here), clock_held(there)
+    return held[1] / held[0] if held[0] and held[1] else 1.0
+
+
+def _joules(machine: Machine) -> tuple[float, float] | None:
+    """Joules that a chip has for a FLOP in half precision, and joules that the leanest chip with such cores takes."""
     energy = ENERGY.get((machine.family, machine.memories[0].name))
     stated = [unit.peaks[dtype] for unit in machine.units for dtype in ("bf16", "fp16") if dtype in unit.peaks]
-    peaks = [figure.value for figure in stated if figure.basis != "given"]
+    peaks = [float(figure.value) for figure in stated if figure.basis != "given"]
     if energy is None or machine.tdp is None or not peaks:
-        return 1.0
-    return min(1.0, float(machine.tdp.value) / (max(map(float, peaks)) * energy))
+        return None
+    return float(machine.tdp.value) / max(peaks), energy
 
 
 def clock(machine: Machine, cores: float) -> float | None:
@@ -208,11 +233,11 @@ def on_another_chip(
     """Constants of one chip for another: ``source`` and ``here`` are the chip that was measured."""
     if not source.matrix_peak or not target.matrix_peak:
         return dict(values)
-    power = sustained(there) / sustained(here)
+    alike = distance(here, there) == 0
+    power = _clocks_held(here, there) if alike else sustained(there) / sustained(here)
     clocks = clock(here, source.cores), clock(there, target.cores)
     cycle = clocks[0] / clocks[1] if clocks[0] and clocks[1] else 1.0
     # the same cores load as much in a cycle, whatever format's units were left out of them
-    alike = distance(here, there) == 0
     grown = 1 / cycle if alike else (target.matrix_peak / target.cores) / (source.matrix_peak / source.cores)
     chips = target.cores / source.cores / cycle
     traffic = (chips * target.bandwidth / source.bandwidth) ** 0.5
