@@ -276,19 +276,22 @@ def described(doc: str | None, names: Collection[str], function: str = "") -> st
     <BLANKLINE>
         Options
             ``batch``  Sequences at once (default 1); a list or range gives a table.
+    >>> "a TOML file (roofline chips --template)" in str(described("Ask.", ["on"]))
+    True
     """
     meanings = {**MEANINGS, **MEANINGS_OF.get(function, {})}
     left = [name for name in names if name in meanings and doc is not None and f"``{name}``" not in doc]
     if doc is None or not left:
         return doc
-    said = ((name, re.sub(r"--([a-z][a-z-]*)", _as_parameter, meanings[name])) for name in left)
+    said = ((name, re.sub(r"(roofline \w+ )?--([a-z][a-z-]*)", _as_parameter, meanings[name])) for name in left)
     lines = (f"        ``{name}``  {meaning}" for name, meaning in said)
     head = [] if "\n    Options\n" in doc else ["", "    Options"]
     return "\n".join([doc.rstrip(), *head, *lines, "    "])
 
 
 def _as_parameter(word: re.Match[str]) -> str:
-    return f"``{word[1].replace('-', '_')}``"
+    """An option as the parameter it is; that of a command that stands before it stays one."""
+    return word[0] if word[1] else f"``{word[2].replace('-', '_')}``"
 
 
 _COMMAND_LINE: ContextVar[bool] = ContextVar("command line", default=False)
