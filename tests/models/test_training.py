@@ -308,7 +308,7 @@ def test_the_issue_s_command(capsys: pytest.CaptureFixture[str]) -> None:
         "network-bound (ici Z)",
         "15T tokens take 57.16 days",
         "sequence parallelism",
-        "fit on 88 such chips",
+        "fit on 96 such chips",
     ):
         assert piece in text
 

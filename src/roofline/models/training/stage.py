@@ -44,7 +44,7 @@ from roofline.models.training.passes import (
     policy,
 )
 from roofline.ops.collectives.cost import cost
-from roofline.sizes import Size, exact_div, is_one, maximum, product
+from roofline.sizes import Size, ceil_div, exact_div, is_one, maximum, product
 from roofline.work import Op, Tensor, Work
 
 
@@ -258,7 +258,7 @@ class StepPlan:
 
     ``steady`` says that as much waits for its backward pass however many chips share the batch; ``table`` is how many
     parameters a tied table has; ``saved`` the format that activations wait in, where it is not their own;
-    ``algorithm`` chooses that of each collective.
+    ``algorithm`` chooses that of each collective, ``share`` is how many sequences a copy has on average.
     """
 
     policy: Recomputation
@@ -272,10 +272,22 @@ class StepPlan:
     table: Size = 0
     saved: str | None = None
     algorithm: Algorithm = None
+    share: Size | None = None
 
     def axes(self, *names: str) -> tuple[Any, ...]:
         """The mesh axes of these names that there are."""
         return tuple(axis for axis in self.mesh or () if axis.name in names)
+
+    def whole(self, waiting: Size) -> Size:
+        """Whole sequences in so many microbatches of the copy with the most, over those there are on average.
+
+        >>> StepPlan(None, None, 0, 4, 1, None, None, share=7.629).whole(1) * 7.629 / 4
+        2.0
+        """
+        if self.share is None:
+            return 1
+        most = ceil_div(waiting * ceil_div(self.share, 1), self.microbatches)
+        return exact_div(most * self.microbatches, waiting * self.share)
 
     @property
     def shards(self) -> Size:
@@ -389,8 +401,8 @@ def passes(
     passing = max(count * dtypes.get(plan.formats.weights).bits / 8 for count, _ in layer_weights(ops).values())
     gathered = passing if plan.zero == 3 and plan.axes(*SHARING) else 0
     renewed = at_work([op for op in ops if plan.policy.again(op)] if plan.policy.modules else ops)
-    renewed = 0 if plan.policy.name in ("none", "selective") else renewed
-    activations = kept(ops, plan.policy, plan.stream, plan.saved) * waiting
+    renewed = 0 if plan.policy.name in ("none", "selective") else renewed * plan.whole(1)
+    activations = kept(ops, plan.policy, plan.stream, plan.saved) * waiting * plan.whole(waiting)
     return Passes(
         tuple(forward), tuple(for_inputs), tuple(for_weights), (*once, update),
         {**states, "activations": activations, "a layer at work": gathered + renewed},

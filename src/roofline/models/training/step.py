@@ -264,7 +264,7 @@ class _LaidOutStep(NamedTuple):
         saved = None if asked.saved_activations is None else dtypes.get(asked.saved_activations).name
         plan = StepPlan(
             chosen, formats, asked.zero, parts, asked.chunks, machine.mesh, stream, steady, table, saved,
-            Chooser(asked.algorithm, machine),
+            Chooser(asked.algorithm, machine), share,
         )  # fmt: skip
         return cls(asked, model, local, machine, ways, total, length, share, step, plan, order)
 
@@ -519,7 +519,8 @@ def _assumptions(laid: _LaidOutStep) -> list[Assumption]:
     if not is_one(plan.microbatches):
         said.append(f"{plan.microbatches} microbatches one after the other: weights are read for each")
     if not (is_array(laid.share) or is_symbol(laid.share)) and laid.share != int(laid.share):
-        said.append(f"{laid.share:.4g} sequences for each copy of the model: an average, as sequences do not divide")
+        on_average = f"{laid.share:.4g} sequences for each copy of the model on average"
+        said.append(f"{on_average}; memory is that of {math.ceil(laid.share):,} whole ones")
     across = axis_across_slices(machine, {name: int(size) for name, size in ways.items()})
     if across is not None:
         said.append(f"{across} {ways[across]:,} runs over the {machine.slices} slices")
