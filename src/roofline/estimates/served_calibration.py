@@ -26,6 +26,7 @@ from roofline.estimates.fitting import Rows
 from roofline.estimates.kernel_model import ChipFigures
 from roofline.estimates.own_runs import MeasuredKernel, csv_rows, left_out, row_number
 from roofline.estimates.served import served_shapes
+from roofline.hardware.machine import Machine
 from roofline.models.serving.answer import serve
 from roofline.signatures import either, spelled, takes
 
@@ -41,7 +42,7 @@ Run = tuple[Mapping[str, float], float]
 @takes()
 def calibrate(
     runs: str | Path | Sequence[MeasuredKernel],
-    on: str,
+    on: str | Machine,
     *,
     library: str = "vllm",
     start: str | None = None,
@@ -78,7 +79,9 @@ def calibrate(
     return calibrate_served(runs, model, on, library=library, **given)
 
 
-def calibrate_served(path: str | Path, model: str, on: str, *, library: str = "vllm", **options: Any) -> Calibration:
+def calibrate_served(
+    path: str | Path, model: str, on: str | Machine, *, library: str = "vllm", **options: Any
+) -> Calibration:
     """Fit a framework's constants of steps on a chip to served runs of a model, from the nearest known constants.
 
     ``options`` are those of serving: ``tensor``, ``data``, ``expert``, ``weights``, ``activations``, ``kv``.
