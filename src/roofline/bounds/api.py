@@ -73,7 +73,7 @@ def question(
     if isinstance(expression, str) and not expression.strip():
         raise InputError("the expression is empty", hint="for instance 'bf16[B, D] * bf16[D, F] -> bf16[B, F]'")
     flops, bytes, intensity, link = map(plain_number, (flops, bytes, intensity, link))
-    raw = _raw(flops, bytes, intensity, dtype, unit)
+    raw = _raw(flops, bytes, intensity, dtype)
     if (expression is None) == (not raw):
         raise InputError(
             "ask about either an expression or raw work",
@@ -235,7 +235,7 @@ def target(
     return with_choices(changed, unit=unit, over=over, achievable=achievable or None)
 
 
-def _raw(flops: Any, bytes: Any, intensity: Any, dtype: str | None, unit: str | None) -> dict[str, Any]:
+def _raw(flops: Any, bytes: Any, intensity: Any, dtype: str | None) -> dict[str, Any]:
     given = {"flops": flops, "bytes": bytes, "intensity": intensity}
     amounts = {name: value for name, value in given.items() if value is not None}
     if any(isinstance(value, list | tuple | range) for value in amounts.values()):

@@ -32,8 +32,7 @@ from roofline.sizes import Codes
 #: Columns of which more is better; of the others less is.
 MORE_IS_BETTER = frozenset(("attainable", "throughput", "intensity", "utilisation"))
 
-#: Bins of a histogram from a number to twice it: the highest bits of its fraction.
-BINS_AN_OCTAVE = 16
+#: Bins of a histogram are 16 from a number to twice it: the highest 4 bits of its fraction of 52.
 _SHIFT = 52 - 4
 
 #: Rows of a front by which others are sifted before they are sorted.

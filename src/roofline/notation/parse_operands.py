@@ -448,7 +448,7 @@ def _option(cursor: Cursor, function: Function, options: dict[str, Any]) -> None
         known = [*function.options, *function.flags]
         hint = suggest(key.text, known, what=f"options of {function.name}")
         raise cursor.fail(f"{function.name} has no option '{key.text}'", at=key.start, hint=hint)
-    _set(cursor, options, key, _value(cursor, function, key.text))
+    _set(cursor, options, key, _value(cursor, key.text))
 
 
 def _set(cursor: Cursor, options: dict[str, Any], key: Token, value: Any) -> None:
@@ -457,7 +457,7 @@ def _set(cursor: Cursor, options: dict[str, Any], key: Token, value: Any) -> Non
     options[key.text] = value
 
 
-def _value(cursor: Cursor, function: Function, key: str) -> Any:
+def _value(cursor: Cursor, key: str) -> Any:
     start = cursor.token
     if key == "pad" and start.text in ("same", "valid"):
         return cursor.advance().text

@@ -131,11 +131,6 @@ CONVENTIONS: dict[str, Convention] = {
 }
 
 
-def register_convention(name: str, count: Callable[[Op], Size], meaning: str) -> None:
-    """Add a convention, for instance that of a tool whose totals are to be compared with."""
-    CONVENTIONS[name] = Convention(count, meaning)
-
-
 def count(ops: Iterable[Op], convention: str = "flops") -> Size:
     """Add up operations under a convention, each as often as it is repeated."""
     amounts = [count_operation(op, convention) for op in ops]

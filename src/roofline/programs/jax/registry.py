@@ -103,7 +103,7 @@ _TABLE: RuleTable[Rule] = RuleTable("roofline.programs.jax.rules")
 rule, find, known_names = _TABLE.rule, _TABLE.find, _TABLE.names
 
 
-def value_of(aval: Any, axes: Mapping[str, int] | None = None) -> Value:
+def value_of(aval: Any) -> Value:
     """Shape and dtype of an abstract value; the part of one device where its sharding is explicit."""
     shape = tuple(size_of(dim) for dim in getattr(aval, "shape", ()))
     name, extra = dtype_of(getattr(aval, "dtype", None))
