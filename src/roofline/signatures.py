@@ -217,6 +217,8 @@ def _is_of(value: Any, kind: str) -> bool:
         allowed = inside[:-1].removesuffix(", ...").replace("str", "str | PathLike")
         return all(_is_any_of(each, allowed.replace(", ", " | ") if head == "tuple" else allowed) for each in items)
     name = {"On": "Machine"}.get(head, head.rpartition(".")[2])
+    if head == "Model" and hasattr(value, "model_type"):  # a configuration of transformers
+        return True
     return name in classes or (name in ("Path", "PathLike") and isinstance(value, str | os.PathLike))
 
 

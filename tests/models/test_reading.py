@@ -299,3 +299,20 @@ def test_a_configuration_is_a_model_wherever_a_model_is_asked(tmp_path: Path) ->
         assert roofline.train(source, on="h100", batch_tokens=4096).lower > 0
         assert roofline.model(source).parameters == 63_808
     assert roofline.train(8e9, on="h100:8", tokens=1e12, mfu=0.4).days > 0
+
+
+def test_a_configuration_object_is_its_fields() -> None:
+    class LlamaConfig:
+        model_type = "llama"
+
+        def to_dict(self) -> dict[str, Any]:
+            return {
+                "model_type": "llama", "hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4,
+                "intermediate_size": 128, "vocab_size": 100,
+            }  # fmt: skip
+
+    given: Any = LlamaConfig()
+    assert load(given).parameters == load(given.to_dict()).parameters
+    assert roofline.llm(given, on="l4", context=64).model.parameters == load(given).parameters
+    with pytest.raises(InputError, match="is not a model; give a shipped name"):
+        load(object())  # type: ignore[arg-type]

@@ -106,8 +106,10 @@ def test_an_option_that_nothing_takes_is_told() -> None:
     for ask in (serve, latency_throughput, fewest):
         with pytest.raises(RooflineError, match=r"there is no argument 'weight'; did you mean 'weights'\?"):
             ask("llama-3-8b", context=9, weight="fp8", **asked)
-    with pytest.raises(RooflineError, match="there is no argument 'tp'; arguments are: batch, context"):
+    with pytest.raises(RooflineError, match=r"there is no argument 'tp'; did you mean 'tensor'\?"):
         serve("llama-3-8b", context=9, tp=8, **asked)
+    with pytest.raises(RooflineError, match="there is no argument 'qqq'; arguments are: batch, context"):
+        serve("llama-3-8b", context=9, qqq=8, **asked)
     with pytest.raises(RooflineError, match="a batch takes memory by its context; give context="):
         fewest("llama-3-8b", **asked)
     with pytest.raises(RooflineError, match="None is not a model; give a shipped name"):

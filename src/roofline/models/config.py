@@ -44,7 +44,8 @@ def is_model(text: str) -> bool:
 def load(source: Model | str | os.PathLike[str] | Mapping[str, Any], *, name: str | None = None) -> Model:
     """Read a model: one of the shipped names, a ``config.json``, a folder that holds one, or its fields as a mapping.
 
-    A number of parameters (``70e9``, ``13B``) is a model in outline. A :class:`Model` is returned unchanged.
+    So is a configuration of transformers, ``AutoConfig.from_pretrained(…)``. A number of parameters (``70e9``, ``13B``)
+    is a model in outline. A :class:`Model` is returned unchanged.
 
     >>> load({"model_type": "llama", "hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4,
     ...       "intermediate_size": 128, "vocab_size": 100, "tie_word_embeddings": True}).parameters
@@ -58,6 +59,8 @@ def load(source: Model | str | os.PathLike[str] | Mapping[str, Any], *, name: st
     """
     if isinstance(source, Model):
         return source
+    if not isinstance(source, Mapping | type) and hasattr(source, "model_type") and hasattr(source, "to_dict"):
+        source = source.to_dict()  # a configuration of transformers
     if isinstance(source, Mapping):
         return from_fields(source, name or str(source.get("_name_or_path") or source.get("model_type") or "model"))
     if not isinstance(source, str | os.PathLike):
