@@ -137,3 +137,13 @@ def test_what_several_machines_share_has_one_name(
     rows = {line[:26].strip(): line[26:].split() for line in capsys.readouterr().out.splitlines()}
     assert rows["links of a chip"] == ["450", "GB/s", "900", "GB/s*", "448", "GB/s"]
     assert len(rows["vector"]) == 6
+
+
+def test_a_part_of_a_table_leaves_out_rows_that_say_nothing_in_it(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+    assert main(shlex.split("chips h100 a100 mi300x v5p b200")) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert len([line for line in lines if line.split()[:2] == ["matrix", "fp4"]]) == 1  # of b200 alone
+    assert len([line for line in lines if line.split()[:2] == ["matrix", "bf16"]]) >= 2

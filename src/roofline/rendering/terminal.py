@@ -210,6 +210,8 @@ class _FittedTable(NamedTuple):
         for at_once in ([part] for part in parts) if self.headed else [parts]:
             for line in self.lines:
                 style = console.get_style(line.style)
+                if self.headed and not _says_something(line, at_once[0][0][1], len(parts)):
+                    continue
                 for (set_in, group), given in at_once:
                     drawn = [
                         self._block(console, options, line.cells[i], i, width, style)
@@ -279,6 +281,12 @@ class _FittedTable(NamedTuple):
         from rich.bar import Bar
 
         return any(isinstance(line.cells[index], Bar) for line in self.lines)
+
+
+def _says_something(line: _Line, group: Sequence[int], parts: int) -> bool:
+    """Whether a line has a figure in a part of its table; a line without any, as that of a beginning, has words."""
+    filled = [i for i, cell in enumerate(line.cells) if i and (not isinstance(cell, Text) or cell.plain.strip())]
+    return parts == 1 or not filled or not {*group}.isdisjoint(filled)
 
 
 def _below_beginnings(lines: Sequence[_Line]) -> list[_Line]:

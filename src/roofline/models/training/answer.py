@@ -227,7 +227,7 @@ class Training(Measurable, Comparable):
 
         >>> from roofline import train
         >>> train("llama-3-8b", on="h100:64", batch_tokens=4e6, sequence=8192).fitting()
-        '4 microbatches, in 3.32 s a step; or 232 such chips'
+        '4 microbatches, in 3.32 s a step; or 248 such chips'
         """
         return None if self.fits is not False else _instead(self, capability("Training.advise")(self))
 
