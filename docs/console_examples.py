@@ -62,6 +62,10 @@ _Token = tuple[int, _TokenType, str]
 _OVER_THE_LEAST = re.compile(r"(?:^| ) +(?:times the least|over the(?: fastest| {2,}|$))")
 
 
+#: The headline of a further answer of one command, such as `fsdp: weights are gathered  on TPU v5p`.
+_HEADLINE = re.compile(r"\S.*?  on \S[^,]*$")
+
+
 class ConsoleLexer(Lexer):
     """Commands after ``$``, and what they show."""
 
@@ -84,9 +88,21 @@ class ConsoleLexer(Lexer):
                     listed = (Text, -1)
                 gains = not line.strip() or (gains and not _OVER_THE_LEAST.search(line))
                 tone = Comment if listed[0] is Text and is_head(lines, number) else listed[0]
-                yield from _output(line, at, first, tone, gains)
+                yield from _output(line, at, first or is_headline(lines, number), tone, gains)
                 first = first and not line.strip()
             at, below = at + len(line), bool(line.strip()) and not asks
+
+
+def is_headline(lines: Sequence[str], number: int) -> bool:
+    """Whether a line begins or goes on with the headline of a further answer, which may be wrapped.
+
+    >>> lines = ["...", "fsdp: weights are", "gathered  on TPU v5p", "  plan  AllGather"]
+    >>> [is_headline(lines, number) for number in range(4)]
+    [False, True, True, False]
+    """
+    line = lines[number]
+    begins = not line.startswith((" ", "$ ", "...")) and bool(line.strip())
+    return begins and (bool(_HEADLINE.match(line)) or (number + 1 < len(lines) and is_headline(lines, number + 1)))
 
 
 def _columns(line: str) -> list[str]:
@@ -114,6 +130,7 @@ def _command(line: str, at: int, prompt: _TokenType) -> Iterator[_Token]:
     program = bool(start)
     for word in _WORD.finditer(line, start):
         kind = Name.Attribute if word["option"] else String if word["string"] else Name
+        kind = Text if word[0].isspace() else kind
         if program and not word[0].isspace():
             kind, program = Keyword, False
         yield at + word.start(), kind, word[0]
