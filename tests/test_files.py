@@ -157,3 +157,16 @@ def test_a_link_stays_a_link_and_a_device_is_written_to(tmp_path: Path) -> None:
 def test_what_cannot_be_written_says_so(path: str) -> None:
     with pytest.raises(InputError, match=r"cannot write '.*': .*; name another file: -o FILE"):
         write_text(path, "text")
+
+
+def test_a_file_is_held_once_while_it_is_read(tmp_path: Path) -> None:
+    import tracemalloc
+
+    path = tmp_path / "runs.csv"
+    path.write_bytes(gzip.compress(bytes(40_000_000), 1))
+    tracemalloc.start()
+    try:
+        assert len(read_bytes(path, "trace")) == 40_000_000
+        assert tracemalloc.get_traced_memory()[1] < 60_000_000
+    finally:
+        tracemalloc.stop()

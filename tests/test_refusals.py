@@ -649,6 +649,14 @@ def test_numbers_of_other_libraries_are_numbers() -> None:
     assert bytes_[0] == bytes_[1]
 
 
+def test_what_is_given_as_it_is_by_default_changes_nothing() -> None:
+    for ask, given, named in QUESTIONS[:1] + [each for each in QUESTIONS if each[0] is roofline.evaluate]:
+        usual = repr(ask(*given, **named))
+        for each in inspect.signature(ask).parameters.values():
+            if each.kind is each.KEYWORD_ONLY and each.name not in named and each.default is not each.empty:
+                assert repr(ask(*given, **named, **{each.name: each.default})) == usual, each.name
+
+
 def test_lots_of_raw_work_have_one_formula() -> None:
     form = roofline.bound(on="h100", flops=[1e12, 2e12], bytes=1e9).formula()
     assert str(form.lower) == "Max(1000000000/W_hbm, flops/P_bf16)"
@@ -656,7 +664,7 @@ def test_lots_of_raw_work_have_one_formula() -> None:
 
 def test_layouts_in_an_array_stand_in_the_table() -> None:
     answer = roofline.llm("llama-2-7b", on="h100:8", batch=8, context=128, pipeline=2, micro_batches=np.array([1, 2]))
-    assert "micro_batches" in str(answer.table())
+    assert "microbatches" in str(answer.table())
 
 
 def test_an_error_names_the_argument_and_what_it_takes() -> None:

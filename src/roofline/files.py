@@ -90,12 +90,13 @@ def read_bytes(
 
 def _read(file: BinaryIO, most: int) -> bytes:
     """Read a file, but no further than the first megabyte beyond the limit; memory is taken for what is there."""
-    pieces: list[bytes] = []
-    left = most
-    while left >= 0 and (piece := file.read(2**20)):
-        pieces.append(piece)
-        left -= len(piece)
-    return b"".join(pieces)
+    import io
+
+    # its value is its own memory, where joined pieces are a second copy
+    read = io.BytesIO()
+    while read.tell() <= most and (piece := file.read(2**20)):
+        read.write(piece)
+    return read.getvalue()
 
 
 def _unpacked(content: bytes, name: str, most: int, error: type[InputError]) -> bytes:

@@ -86,7 +86,7 @@ def takes(
                 kept.setdefault(each.name, each)
         named = [each for source in sources if not callable(source) for each in source if each.kind is each.VAR_KEYWORD]
         last = [NAMED_SIZES] if NAMED_SIZES in rest else named[:1]
-        annotations = {name: str(each.annotation) for name, each in kept.items()}
+        annotations = {name: f"{each.annotation}{' | None' * (each.default is None)}" for name, each in kept.items()}
         positional = [name for name, each in own.parameters.items() if each.kind is Parameter.POSITIONAL_OR_KEYWORD]
         rest_of = next((each for each in own.parameters.values() if each.kind is Parameter.VAR_POSITIONAL), None)
 
@@ -144,6 +144,7 @@ _KINDS: dict[str, tuple[tuple[Any, ...], str]] = {
     "Estimator": ((), "an estimator"),
     "Callable": ((Callable,), "a function"),
     "Progress": ((Callable,), "a function"),
+    "RateOf": ((Callable,), "a function"),
     "On": ((str, list, tuple, type(None)), "a chip's name or machine"),
 }
 

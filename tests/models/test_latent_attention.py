@@ -28,6 +28,7 @@ def test_a_short_prompt_after_a_long_prefix_is_absorbed() -> None:
     expanded = serve_bound("deepseek-v3", "prefill", **options, absorbed=False)
     assert found.lower == pytest.approx(37.5e-3, rel=0.01)
     assert expanded.lower == pytest.approx(79.8e-3, rel=0.01)
+    assert serve_bound("deepseek-v3", "prefill", **options, absorbed=None).lower == found.lower
     assert said(found) == [
         "latent attention is absorbed: it works on the cached latents; the faster of absorbed and expanded here"
     ]

@@ -210,9 +210,9 @@ def points_of(runs: Iterable[Measured], machine: Machine) -> list[MeasuredPoint]
 
     Where the machine takes warm data, the bytes of a run lie in whichever memory level holds so many.
     """
+    runs = [*runs]
     for run in runs:
         check_ran_on(run, machine)
-    runs = [*runs]
     answers = bounds_of([(run, machine) for run in runs])
     return [MeasuredPoint(run, answer) for run, answer in zip(runs, answers, strict=False)]
 

@@ -111,6 +111,7 @@ def serve_bound(
     values and the activations alive at once.
     """
     chosen: dict[str, Any] = {"set": set, "unit": unit, "over": over, "files": files, "achievable": achievable}
+    options = {name: value for name, value in options.items() if value is not None}
     if has_several_layouts(options):
         return stack_layouts(serve_bound, {"batch": batch, **options}, model=model, phase=phase, on=on, **chosen)
     options |= {name: dtypes.get(options[name]).name for name in ("weights", "activations", "kv") if options.get(name)}
