@@ -50,7 +50,10 @@ if TYPE_CHECKING:
 @with_options(option("algorithm", multiple=False, help="Of the collectives: auto, two-shot, in-switch …"))
 @with_options(FORMATS, ESTIMATE, EXPECT, options("measured output"))
 @with_options(option("tpot", help="Longest time a token may take (20ms): the best of several batches."))
-@with_options(options("chunk fit advise"), option("price", help="Of a chip for an hour: cost of a million tokens."))
+@with_options(
+    options("chunk fit advise"),
+    option("price", help="Of a chip for an hour: cost of a million tokens; of several 3.5,6 or h200=3.5,b200=6."),
+)
 @with_options(option("power", help="Of one chip, or tdp for the catalog's: energy of tokens."))
 @with_options(options("draft accept draft-by draft-weights prefill-on prefill-tensor prefill-batch prefill-link"))
 @with_options(options("pool form"))
