@@ -32,7 +32,7 @@ _COMPLEX_FAMILIES = ("contraction", "elementwise", "copy")
 @takes()
 def build(
     program: Program,
-    sizes: Mapping[str, Size],
+    sizes: Mapping[str, Size | None],
     *,
     exact: bool = False,
     count_padding: bool = True,
@@ -40,9 +40,9 @@ def build(
 ) -> tuple[Op, ...]:
     """Make the operations of a program on one chip.
 
-    ``sizes`` gives labels an int or an array; labels without one become symbols. ``exact`` counts one add fewer than
-    multiplies, ``count_padding=False`` leaves out what a convolution does on padded positions, ``compute`` is the
-    arithmetic dtype of every operation.
+    ``sizes`` gives labels an int or an array; labels without one, or with None, become symbols. ``exact`` counts one
+    add fewer than multiplies, ``count_padding=False`` leaves out what a convolution does on padded positions,
+    ``compute`` is the arithmetic dtype of every operation.
 
     Raises :class:`~roofline.errors.SizeError` for a size that cannot be one, contradicts the text, stands nowhere in
     it, or is missing beside an array; :class:`~roofline.errors.NotationError` for sharded tensors and collectives,
