@@ -307,3 +307,16 @@ def test_of_changes_that_take_as_long_by_a_stated_mfu_the_lower_floor_comes_firs
     first, second = [line for line in found.advise() if line.fits][:2]
     assert first.after.time == second.after.time
     assert (first.change, first.after.lower < second.after.lower) == ("4 microbatches", True)
+
+
+@pytest.mark.parametrize("tokens", [1, 3, 4, 5])
+def test_the_least_chips_hold_whole_sequences(tokens: int) -> None:
+    asked: dict[str, Any] = {"batch_tokens": tokens * 10**6, "sequence": 8192}
+    least = train("llama-3-8b", on="h100:64", **asked).least_chips
+    assert least is not None
+    assert train("llama-3-8b", on="h100", fsdp=least, **asked).fits
+    assert not train("llama-3-8b", on="h100", fsdp=least - 8, **asked).fits
+
+
+def test_no_number_of_chips_holds_less_than_a_sequence() -> None:
+    assert train("llama-3-70b", on="h100:512", batch_tokens=4 * 10**6, sequence=8192).least_chips is None

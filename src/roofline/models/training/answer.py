@@ -164,10 +164,32 @@ class Training(Measurable, Comparable):
             if capacity <= stage.fixed:
                 return None
             fewest = max(fewest, int(ceil_div((total - stage.fixed) * self.ways["fsdp"], capacity - stage.fixed)))
-        for name, ways in self.ways.items():
-            fewest *= int(ways) if name != "fsdp" else 1
+        others = int(product(ways for name, ways in self.ways.items() if name != "fsdp"))
+        most = int(self.batch_tokens // self.sequence // (self.ways["data"] * self.ways["expert"] * self.microbatches))
+        if self.ways["pipeline"] == 1:
+            found = next((ways for ways in range(fewest, max(most, fewest - 1) + 1) if self._would_fit(ways)), None)
+            if found is None:
+                return None
+            fewest = found
+        fewest *= others
         node = next((domain_of(link) for link in links_inside_out(self.bound.machine) if not link.axes), None)
         return fewest if node is None or fewest <= node else -(-fewest // node) * node
+
+    def _would_fit(self, ways: int) -> bool:
+        """Whether chips hold the step where so many share a copy: states in parts, activations of whole sequences."""
+
+        def most(fsdp: Size) -> Size:
+            copies = self.ways["data"] * self.ways["expert"] * fsdp
+            return ceil_div(ceil_div(self.batch_tokens, self.sequence * copies), self.microbatches)
+
+        for stage in self.stages:
+            states = sum(stage.memory.parts[name] for name in ("weights", "gradients", "optimizer"))
+            states -= stage.fixed if self.question.zero < 3 else 0
+            rest = stage.memory.total - stage.fixed - states
+            needs = stage.fixed + states * self.ways["fsdp"] / ways + rest * most(ways) / most(self.ways["fsdp"])
+            if needs > stage.memory.capacity:
+                return False
+        return True
 
     @property
     def target(self) -> str:
