@@ -4,7 +4,7 @@
 >>> found.chips, round(found.lower, 2), found.bound.kind, round(found.mfu, 2), round(found.days, 1)
 (4096, 1.17, 'network-bound', 0.83, 48.3)
 >>> found.least_chips
-936
+1024
 
 Stages of a pipeline wait for each other, which the step's time holds; one microbatch a sequence:
 
