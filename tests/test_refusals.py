@@ -627,6 +627,8 @@ def test_what_is_no_number_of_its_kind_is_named() -> None:
         ),
         (lambda: roofline.plan("llama-2-7b", on=["h100"], rate=np.array(3), prompt=8, output=8), r"rate array\(3"),
         (lambda: roofline.plan("llama-2-7b", on=["h100"], rate=1, prompt=8, output=8, tensor=[1, 2]), "tensor="),
+        (lambda: roofline.evaluate([], [Work()], roofline.chip("h100")), "0 operations, and bytes of 1; give one Work"),
+        (lambda: roofline.evaluate("x", [Work()], roofline.chip("h100")), "ops is 'x', and takes a list"),
         (lambda: evaluated().advise(), "advice changes a question, and this bound has none"),
     ):
         with pytest.raises(InputError, match=said):

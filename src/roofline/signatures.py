@@ -213,7 +213,9 @@ def _is_of(value: Any, kind: str) -> bool:
         return all(_is_any_of(key, names) and _is_any_of(each, others) for key, each in value.items())
     if head == "On" and isinstance(value, list | tuple):
         return bool(value) and all(_is_any_of(each, "str | Machine") for each in value)
-    if isinstance(value, known) and not (isinstance(value, str) and head == "Iterable" and "str" not in inside):
+    kinds = [each.partition("[")[0] for each in _alternatives(inside[:-1].removesuffix(", ..."))]
+    of_classes = bool(inside) and not any(each in _KINDS or each in _OPEN or "." in each for each in kinds)
+    if isinstance(value, known) and not (isinstance(value, str) and of_classes):
         items = value if inside and isinstance(value, list | tuple | range) else ()
         allowed = inside[:-1].removesuffix(", ...").replace("str", "str | PathLike")
         return all(_is_any_of(each, allowed.replace(", ", " | ") if head == "tuple" else allowed) for each in items)

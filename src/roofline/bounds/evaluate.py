@@ -26,7 +26,7 @@ from typing import Any
 
 from roofline.bounds.bound import Bound, OpBound, Use, binding, headline_flops, ratio
 from roofline.bounds.footprint import Footprint
-from roofline.errors import UntimedError
+from roofline.errors import InputError, UntimedError
 from roofline.hardware.machine import Machine, Rate
 from roofline.hardware.rate import rate
 from roofline.quantity import format_quantity
@@ -209,6 +209,8 @@ def _ridge(flops: Size, compute: Size | None, loaded: Size, memory: Size) -> Siz
 @plain_numbers
 def evaluate(ops: Sequence[Op], moved: Sequence[Work], machine: Machine, **options: Any) -> Bound:
     """Price operations and the bytes each moves; amounts may be numbers, arrays of one shape, or symbols."""
+    if len(ops) != len(moved):
+        raise InputError(f"{len(ops)} operations, and bytes of {len(moved)}", hint="give one Work for each operation")
     return bound_of_work(ops, moved, machine, **options)
 
 

@@ -342,7 +342,7 @@ def written(amount: Any) -> str:
     """An amount of raw work in words: several as a list, of which the first and the last where there are many."""
     if not is_array(amount):
         return typed(amount)
-    shown = [f"{value:g}" for value in amount.ravel().tolist()]
+    shown = [f"{value:g}" for value in own_array(amount).ravel().tolist()]
     return "[" + ", ".join(shown if len(shown) <= 4 else [*shown[:2], "…", shown[-1]]) + "]"
 
 
