@@ -203,6 +203,15 @@ def test_the_template_is_a_machine_file(tmp_path: Path, capsys: pytest.CaptureFi
     assert main(["comm", "allreduce", "1GB", "--on", f"{path}:8"]) == 0
 
 
+def test_the_template_goes_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "mine.txt"
+    for more in (["h100"], ["--json"], ["--sources"], ["--ratio", "bf16/price"], ["-o", str(path)], ["--top", "3"]):
+        assert main(["chips", "--template", *more]) == 2
+        said = capsys.readouterr()
+        assert said.out == "" and said.err.startswith("error: --template goes alone; as in: roofline chips --template >")
+    assert not path.exists()
+
+
 def test_a_machine_file_is_told_all_that_is_wrong(tmp_path: Path) -> None:
     path = tmp_path / "bad.toml"
     path.write_text("""schema = 1

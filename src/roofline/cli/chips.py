@@ -10,7 +10,7 @@ from roofline.bounds.chips import ChipList, chips, detail
 from roofline.cli.command import argument, command_named
 from roofline.cli.option_table import option, options, with_options
 from roofline.cli.option_values import machine_files, parse_set
-from roofline.cli.output import show, show_json
+from roofline.cli.output import is_kept, show, show_json
 from roofline.errors import InputError
 from roofline.hardware import chip
 from roofline.hardware.catalog import machine_template
@@ -49,6 +49,8 @@ def command(
     roofline chips --template > my-chip.toml
     """
     if template:
+        if as_json or sources or is_kept() or any((names, filter_, sort, top, ratio, set_, files)):
+            raise InputError("--template goes alone", hint="as in: roofline chips --template > my-chip.toml")
         click.echo(machine_template(), nl=False)
         return
     layers = machine_files(files)
