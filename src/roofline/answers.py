@@ -348,7 +348,7 @@ def capability(name: str) -> Callable[..., Any]:
 EXPECTATION = {"estimate": False, "library": "vllm", "constants": (), "eager": False}
 
 EXPECTED_KINDS = {
-    "estimate": "bool | str | Estimator | None", "library": "str", "constants": "Sequence[str | PathLike] | Path",
+    "estimate": "bool | str | Estimator | None", "library": "str", "constants": "str | PathLike | Sequence[str | PathLike]",
     "eager": "bool",
 }  # fmt: skip
 

@@ -133,6 +133,14 @@ def test_ten_rows_move_the_constants_of_the_nearest_chip(tmp_path: Path) -> None
     assert found.started_from == ("h100 vllm (its generation)",)
 
 
+def test_a_file_of_constants_is_one_path_or_several(tmp_path: Path) -> None:
+    path = tmp_path / "mine.toml"
+    calibrate(written(tmp_path / "mine.csv", times("h200", 1.3)), "h200").save(str(path))
+    line = "bf16[64, 4096] @ bf16[4096, 4096]"
+    found = [bound(line, on="h200", estimate=True, constants=each).estimate for each in (str(path), path, [path])]
+    assert found[0] == found[1] == found[2] != bound(line, on="h200", estimate=True).estimate
+
+
 def test_rows_that_cannot_be_are_counted_under_their_reason(tmp_path: Path) -> None:
     """A format that the chip has no units for, and sizes that are none."""
     more = "4096,4096,4096,nvfp4,0.001\n256,5e-324,4096,bf16,0.001\n256,64.5,4096,bf16,0.001\n"

@@ -18,7 +18,7 @@ from typing import Any
 
 from roofline.answers import Answer
 from roofline.errors import InputError, suggest
-from roofline.estimates.constants import KernelConstants, overlaid, read_constants, shipped
+from roofline.estimates.constants import KernelConstants, overlaid, read_files, shipped
 from roofline.estimates.estimator import Estimator
 from roofline.estimates.fitting import Errors
 from roofline.estimates.own_runs import MeasuredKernel, by_kind, kernels_from, left_out, plausible
@@ -119,7 +119,7 @@ def accuracy(
     *,
     kernel: str | None = None,
     library: str | None = None,
-    files: Sequence[str] = (),
+    files: str | Sequence[str] = (),
     data: str | Path | None = None,
 ) -> Any:
     """How far estimates are from measurements, by chip, library, kind of kernel and format.
@@ -137,7 +137,7 @@ def accuracy(
         raise InputError(said, hint=hint)
     if data is not None and on is not None:
         return held_accuracy(data, on, library=library or "vllm", files=files)
-    records = overlaid(shipped(), [record for path in files for record in read_constants(path)])
+    records = overlaid(shipped(), read_files(files))
     asked = []
     if on is not None:
         asked.append(on)
@@ -216,7 +216,7 @@ def _held_row(one: Held) -> Row:
 
 
 def held_accuracy(
-    data: str | Path | Sequence[MeasuredKernel], on: str | Machine, *, library: str = "vllm", files: Sequence[str] = ()
+    data: str | Path | Sequence[MeasuredKernel], on: str | Machine, *, library: str = "vllm", files: str | Sequence[str] = ()
 ) -> HeldAccuracy:
     """Hold constants against one's own runs, without fitting.
 
@@ -242,7 +242,7 @@ def held_accuracy(
 
 
 def _hold(
-    key: tuple[str, str, str, str], members: Sequence[MeasuredKernel], machine: Machine, files: Sequence[str],
+    key: tuple[str, str, str, str], members: Sequence[MeasuredKernel], machine: Machine, files: str | Sequence[str],
     kinds: list[Held], rejected: dict[str, int],
 ) -> None:  # fmt: skip
     """Hold the constants of one kind of kernel against its runs."""

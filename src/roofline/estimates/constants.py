@@ -13,6 +13,7 @@ A record belongs to one chip, kind of kernel, format, library and path of the li
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -163,7 +164,7 @@ def four_digits(value: float) -> float | int:
     return value if isinstance(value, int) else float(f"{value:.4g}")
 
 
-def read_constants(path: str | Path) -> tuple[KernelConstants, ...]:
+def read_constants(path: str | os.PathLike[str]) -> tuple[KernelConstants, ...]:
     """Read a file of constants; whatever it holds that is no constant of a known kernel is an error that says so."""
     held = read_toml(path, "file of constants", hint="roofline calibrate writes one")
     if held.get("schema") != SCHEMA:
@@ -258,6 +259,12 @@ def shipped() -> tuple[KernelConstants, ...]:
     return tuple(record for path in sorted(folder.glob("*.toml")) for record in read_constants(path))
 
 
+def read_files(files: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]) -> list[KernelConstants]:
+    """The constants of one file, or of several."""
+    paths = (files,) if isinstance(files, str | os.PathLike) else files
+    return [record for path in paths for record in read_constants(path)]
+
+
 def overlaid(records: Iterable[KernelConstants], own: Iterable[KernelConstants]) -> tuple[KernelConstants, ...]:
     """Records with a user's own in front; one with the same key is replaced."""
     mine = {record.key: record for record in own}
@@ -273,4 +280,4 @@ def write_constants(records: Sequence[KernelConstants], path: str | Path, headin
     write_text(path, "\n".join(lines) + "\n")
 
 
-__all__ = ["KernelConstants", "overlaid", "read_constants", "shipped", "write_constants"]
+__all__ = ["KernelConstants", "overlaid", "read_constants", "read_files", "shipped", "write_constants"]

@@ -27,7 +27,7 @@ from roofline.bounds.bound import Bound, OpBound
 from roofline.errors import HardwareError, InputError, suggest
 from roofline.estimates.attention import BEYOND, attention_path
 from roofline.estimates.communication import runs_own_all_reduce
-from roofline.estimates.constants import KernelConstants, error_told, overlaid, read_constants, shipped
+from roofline.estimates.constants import KernelConstants, error_told, overlaid, read_files, shipped
 from roofline.estimates.kernel_model import ChipFigures, Parts
 from roofline.estimates.kernel_registry import KERNELS
 from roofline.estimates.transfer import OTHER, SAME, distance, mixed, on_another_chip, transfer, weights, widened
@@ -281,11 +281,10 @@ class Estimator:
     ``h100+vllm`` are those of one chip alone, also for a chip of another generation.
     """
 
-    def __init__(self, library: str = "vllm", files: Sequence[str] = (), eager: bool = False) -> None:
+    def __init__(self, library: str = "vllm", files: str | Sequence[str] = (), eager: bool = False) -> None:
         self.eager = eager
         self.only, _, library = library.rpartition("+")
-        own = [record for path in files for record in read_constants(path)]
-        self.records = overlaid(tuple(record for record in shipped() if record.usable), own)
+        self.records = overlaid(tuple(record for record in shipped() if record.usable), read_files(files))
         known = libraries(self.records)
         name, _, self.version = library.partition("-")
         if name not in known:
