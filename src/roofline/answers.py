@@ -348,8 +348,8 @@ def capability(name: str) -> Callable[..., Any]:
 EXPECTATION = {"estimate": False, "library": "vllm", "constants": (), "eager": False}
 
 EXPECTED_KINDS = {
-    "estimate": "bool | str | Estimator | None", "library": "str", "constants": "str | PathLike | Sequence[str | PathLike]",
-    "eager": "bool",
+    "estimate": "bool | str | Estimator | None", "library": "str", "eager": "bool",
+    "constants": "str | PathLike | Sequence[str | PathLike]",
 }  # fmt: skip
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from os import PathLike
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -119,7 +120,7 @@ def accuracy(
     *,
     kernel: str | None = None,
     library: str | None = None,
-    files: str | Sequence[str] = (),
+    files: str | PathLike[str] | Sequence[str | PathLike[str]] = (),
     data: str | Path | None = None,
 ) -> Any:
     """How far estimates are from measurements, by chip, library, kind of kernel and format.
@@ -216,7 +217,11 @@ def _held_row(one: Held) -> Row:
 
 
 def held_accuracy(
-    data: str | Path | Sequence[MeasuredKernel], on: str | Machine, *, library: str = "vllm", files: str | Sequence[str] = ()
+    data: str | Path | Sequence[MeasuredKernel],
+    on: str | Machine,
+    *,
+    library: str = "vllm",
+    files: str | PathLike[str] | Sequence[str | PathLike[str]] = (),
 ) -> HeldAccuracy:
     """Hold constants against one's own runs, without fitting.
 
@@ -242,7 +247,7 @@ def held_accuracy(
 
 
 def _hold(
-    key: tuple[str, str, str, str], members: Sequence[MeasuredKernel], machine: Machine, files: str | Sequence[str],
+    key: tuple[str, str, str, str], members: Sequence[MeasuredKernel], machine: Machine, files: Any,
     kinds: list[Held], rejected: dict[str, int],
 ) -> None:  # fmt: skip
     """Hold the constants of one kind of kernel against its runs."""

@@ -20,6 +20,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
+from os import PathLike
 from typing import Any
 
 from roofline import dtypes
@@ -281,7 +282,12 @@ class Estimator:
     ``h100+vllm`` are those of one chip alone, also for a chip of another generation.
     """
 
-    def __init__(self, library: str = "vllm", files: str | Sequence[str] = (), eager: bool = False) -> None:
+    def __init__(
+        self,
+        library: str = "vllm",
+        files: str | PathLike[str] | Sequence[str | PathLike[str]] = (),
+        eager: bool = False,
+    ) -> None:
         self.eager = eager
         self.only, _, library = library.rpartition("+")
         self.records = overlaid(tuple(record for record in shipped() if record.usable), read_files(files))
