@@ -40,6 +40,11 @@ CASES = [
         r"operands of different dtypes; give the inputs the dtype of the weights, as in fp32\[2, 4\]",
     ),
     (
+        nn.Conv2d(3, 8, 3),
+        ["bf16[1, 3, 8, 8]"],
+        r"should be the same; the model is fp32: give the inputs as fp32\[...\], or return model.to\(torch.bfloat16\)",
+    ),
+    (
         nn.Linear(4, 5),
         ["fp32[2, 4]", "fp32[2]"],
         "but 3 were given; give one input for each argument",

@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import fields, is_dataclass
 from typing import Any
@@ -48,7 +48,7 @@ from roofline.programs.pytorch.standins import (
     standing_in,
     written,
 )
-from roofline.programs.pytorch.tensors import tensors_given_back
+from roofline.programs.pytorch.tensors import dtype_name, tensors_given_back
 from roofline.programs.specs import call_hint, is_call, own_error
 from roofline.programs.traced import Traced
 from roofline.progress import stopped
@@ -171,7 +171,7 @@ def _traced(
                 raise inner from error
             if recorder.float_constants and "expected device cpu but got meta" in str(error):
                 raise _GradientOfAConstant from error
-            raise _explained(recorder, error) from error
+            raise _explained(recorder, error, _other_dtype(roots, values)) from error
     ops = given_back(recorder.identities.settle(recorder.ops, results), results)
     return Traced(
         name or _name(program),
@@ -269,7 +269,18 @@ def _assumptions(recorder: Recorder, backward: bool) -> tuple[str, ...]:
     return (*notes, *recorder.open.conditions())
 
 
-def _explained(recorder: Recorder, error: Exception) -> InputError:
+def _other_dtype(roots: Mapping[str, Any], values: Iterable[Any]) -> str:
+    """What makes the inputs and the parameters of one dtype each alike; empty where they are, or are of several."""
+    weights = {p.dtype for module in roots.values() for p in module.parameters() if p.is_floating_point()}
+    floats = [value for value in values if isinstance(value, torch.Tensor) and value.is_floating_point()]
+    given = {value.dtype for value in floats}
+    if len(weights) != 1 or len(given) != 1 or weights == given:
+        return ""
+    own, other = dtype_name(weights.pop()), given.pop()
+    return f"the model is {own}: give the inputs as {own}[...], or return model.to({other})"
+
+
+def _explained(recorder: Recorder, error: Exception, dtypes_differ: str) -> InputError:
     """The user's line on which the program failed, and what it said."""
     line = ""
     step = error.__traceback__
@@ -279,7 +290,7 @@ def _explained(recorder: Recorder, error: Exception) -> InputError:
         step = step.tb_next
     said = str(error).strip().splitlines()
     reason = f"{type(error).__name__}: {said[0]}" if said else type(error).__name__
-    hint = "check the inputs' shapes and dtypes"
+    hint = dtypes_differ or "check the inputs' shapes and dtypes"
     if any(word in reason for word in ("numpy", "tolist", "unallocated storage", "data_ptr")):
         hint = "it asks for the values of a tensor: trace what is before and what is after it as functions of their own"
     elif "jax" in reason.lower() or "abstract array" in reason:
