@@ -58,7 +58,7 @@ CAPABILITIES = {
 #: Methods that only some answers have, and which.
 ONLY_SOME = {
     "advise": "bounds, answers of llm and training steps say what would be faster",
-    "compare": "bounds, and answers of llm, train and comm, stand beside others of their kind",
+    "compare": "bounds, and answers of llm, train, comm and solve, stand beside others of their kind",
     "explain": "bounds, machines, plans, answers of comm, llm and training steps say where figures come from",
     "formula": "bounds, answers of llm and training steps have a closed form",
 }
@@ -233,13 +233,18 @@ class Comparable(Answer):
         """Whether its first fact is a time that cannot be beaten."""
         return True
 
+    @property
+    def subject(self) -> str:
+        """What several of its kind, side by side, are about: the subject of its own headline."""
+        return next((each.subject for each in self.sections() if isinstance(each, Headline)), "")
+
     @abstractmethod
     def facts(self) -> Iterable[Fact]:
         """What it says: the time at best first, then the rest in the order of a table."""
 
-    @abstractmethod
     def needed(self) -> Any:
-        """The memory that it needs on each chip, a :class:`~roofline.bounds.footprint.Footprint`, or None."""
+        """The memory that it needs on each chip, a :class:`~roofline.bounds.footprint.Footprint`; None: not asked."""
+        return None
 
     @abstractmethod
     def assumed(self) -> Iterable[str]:

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from roofline import bound
+from roofline import bound, scaling, solve
 from roofline.bounds.comparison import compare
 from roofline.cli import main
 from roofline.errors import InputError
@@ -103,3 +103,55 @@ def test_a_budget_is_no_floor(capsys: pytest.CaptureFixture[str]) -> None:
     said = capsys.readouterr().out
     assert "b200:512 takes the fewest chip-hours" in said
     assert "floor" not in said
+
+
+MATMUL = "bf16[B, D] * bf16[D, F]"
+
+
+@pytest.mark.parametrize(
+    ("words", "key"),
+    [
+        ([MATMUL, "--for", "B", "D=8192", "F=8192"], "value"),
+        ([MATMUL, "--for", "hbm", "B=64", "D=8192", "F=8192"], "value"),
+        ([MATMUL, "--for", "dtype:1", "B=200", "D=8192", "F=8192"], "flips_at"),
+        (["--for", "intensity"], "red_below"),
+        (["bf16[B, D] * bf16[B, D, F] -> bf16[B, F]", "--for", "B", "D=4096", "F=4096"], "verdict"),
+        ([MATMUL, "bf16[B, D] * bf16[D, M]; bf16[B, M] * bf16[M, F]", "--for", "M"], "form"),
+    ],
+)
+def test_where_it_flips_stands_side_by_side(words: list[str], key: str, capsys: pytest.CaptureFixture[str]) -> None:
+    alone = []
+    for chip in ("v5e", "v5p"):
+        assert main(["solve", *words, "--on", chip, "--json"]) == 0
+        alone.append(json.loads(capsys.readouterr().out))
+    for several in (["--on", "v5e,v5p"], ["--on", "v5e", "--on", "v5p"]):
+        assert main(["solve", *words, *several, "--json"]) == 0
+        found = json.loads(capsys.readouterr().out)
+        assert (found["schema"], found["names"], found["fastest"]) == ("roofline/comparison/1", ["v5e", "v5p"], None)
+        assert found["answers"] == alone
+        assert all(key in each for each in alone)
+    assert main(["solve", *words, "--on", "v5e,v5p"]) == 0
+    shown = capsys.readouterr().out
+    assert "side by side" in " ".join(shown.split())
+    assert "times the least" not in shown
+
+
+def test_solutions_in_python_are_those_of_each_machine() -> None:
+    found = solve(MATMUL, "B", on=["v5e", "v5p"], D=8192, F=8192)
+    alone = [solve(MATMUL, "B", on=chip, D=8192, F=8192) for chip in ("v5e", "v5p")]
+    assert [fact and fact.value for fact in found.facts["B to take"]] == [256, 174] == [each.pick for each in alone]
+    assert (found.fastest, found.times_the_best) == (None, [])
+    assert repr(found) == "<SideBySide: v5e, v5p>"
+
+
+def test_the_most_chips_are_the_best_where_more_is_better(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["scaling", "tp", "--for", "Y", "--on", "v5p,v6e", "F=30000"]) == 0
+    assert "v5p allows the most Y" in capsys.readouterr().out
+    found = scaling("tp", on=["v5p", "v6e"], unknown="Y", F=30000)
+    assert found.fastest == "v5p"  # type: ignore[attr-defined]
+    assert scaling("tp", on="v5p,v6e").fastest is None  # type: ignore[attr-defined]
+
+
+def test_one_machine_alone_is_said_where_a_command_takes_one(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["shard", MATMUL, "--on", "v5e:4,v5p:4"]) == 2
+    assert "shard takes one machine, and --on names 2: v5e:4, v5p:4" in capsys.readouterr().err

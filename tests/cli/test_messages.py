@@ -149,7 +149,10 @@ MESSAGES = [
     ([*TRAIN, "--fit"], "No such option '--fit'; what training holds, and the chips for it, is --memory."),
     ([*TRAIN, "--advise"], "No such option '--advise'; that is an option of roofline llm."),
     (["boun"], "no command 'boun'; did you mean 'bound'?"),
-    (["advise", MATMUL, "--on", "h100", "--on", "a100", *SIZES], "--on is given 2 times: h100, a100; one machine at a"),
+    (
+        ["advise", MATMUL, "--on", "h100", "--on", "a100", *SIZES],
+        "advise takes one machine, and --on names 2: h100, a100; roofline bound",
+    ),
     (["bound", MATMUL, "--on", "h100", "B=1,024", "D=1", "F=1"], "size B lists '024'; numbers without separators"),
     (
         ["bound", MATMUL, "--on", "h100", "B=1", "D=8,192", "F=1"],

@@ -233,10 +233,6 @@ class Communication(Comparable):
         """The time of each link and of the hops, with the source of every figure."""
         return self.bound.explain()
 
-    def needed(self) -> None:
-        """A collective says nothing about memory."""
-        return
-
     def assumed(self) -> tuple[str, ...]:
         return self.bound.assumptions
 

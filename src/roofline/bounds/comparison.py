@@ -56,8 +56,15 @@ class SideBySide(Answer):
 
     @property
     def headline(self) -> str:
-        """The fact that answers are ranked by: the first, a time."""
+        """The fact that answers are ranked by: the first, which is a time where the answers are bounds."""
         return next(iter(self.facts))
+
+    @property
+    def ranked(self) -> tuple[float | None, ...]:
+        """The figures of the headline, one an answer; none where no value of it is better than another."""
+        facts = self.facts[self.headline]
+        values = tuple(None if f is None or not is_number(f.value) else float(f.value) for f in facts)
+        return values if any(f and f.better for f in facts) and values != (None,) * len(values) else ()
 
     @property
     def fitting(self) -> list[bool]:
@@ -65,18 +72,23 @@ class SideBySide(Answer):
         return [answer.needed() is None or answer.needed().fits is not False for answer in self.answers]
 
     @property
-    def fastest(self) -> str:
-        """Name of the fastest of those whose data fit; of all where none does."""
-        facts = zip(self.names, self.facts[self.headline], self.fitting, strict=True)
-        times = [(not fits, float(fact.value), who) for who, fact, fits in facts if fact is not None]
-        return min(times, key=lambda each: each[:2])[2]
+    def fastest(self) -> str | None:
+        """Name of the best in the headline of those whose data fit; of all where none does; None: nothing to rank."""
+        found = zip(self.names, self.ranked, self.fitting, strict=True) if self.ranked else ()
+        times = [(not fits, -value if self._more else value, who) for who, value, fits in found if value is not None]
+        return min(times, key=lambda each: each[:2])[2] if times else None
 
     @property
-    def times_the_best(self) -> list[float]:
-        """How many times the fastest's time each takes, fitting or not."""
-        times = [float(fact.value) for fact in self.facts[self.headline] if fact is not None]
-        least = min(times)
-        return [1.0 if time == least else time / least if least else float("inf") for time in times]
+    def times_the_best(self) -> list[float | None]:
+        """How many times the least time each takes, fitting or not; None where it has no such figure."""
+        least = min((time for time in self.ranked if time is not None), default=None)
+        over = (time if time is None or least is None else _times(time, least) for time in self.ranked)
+        return list(over)
+
+    @property
+    def _more(self) -> bool:
+        """Whether more of the headline is better."""
+        return any(fact is not None and fact.better == "more" for fact in self.facts[self.headline])
 
     @property
     def ratios(self) -> dict[str, tuple[float | None, ...]]:
@@ -107,13 +119,13 @@ class SideBySide(Answer):
 
     def one_line(self) -> str:
         """Who is fastest."""
-        return f"SideBySide: {self.fastest} of {', '.join(self.names)}"
+        return f"SideBySide: {f'{self.fastest} of ' if self.ranked else ''}{', '.join(self.names)}"
 
     @property
     def subject(self) -> str:
         """What the answers are about."""
-        found = next((each for each in self.answers[0].sections() if isinstance(each, Headline)), None)
-        return "" if found is None else found.subject
+        subject: str = self.answers[0].subject
+        return subject
 
     def sections(self) -> Iterator[Section]:
         """What does not fit; the fastest; then a row a fact, a column an answer."""
@@ -127,19 +139,24 @@ class SideBySide(Answer):
                 instead = fitting() if fitting is not None else None
                 would = f" · would fit: {instead}" if instead else ""
                 yield Sentences([f"DOES NOT FIT on {who}: needs {needs}, {memory.level} has {has}{would}"], "alert")
-        yield Sentences([self._verdict()])
-        yield BLANK
+        if self.ranked:
+            yield from (Sentences([self._verdict()]), BLANK)
         columns = [Column(wrap="words"), *(Column(who, "right", wrap="words") for who in self.names)]
         rows = [fact_row(self.names, name, facts) for name, facts in self.facts.items()]
-        if len(self.names) > 1:
-            over = [Amount(times, "", f"{times:.3g}x{MARK if times == 1 else ''}") for times in self.times_the_best]
+        if len(self.names) > 1 and self.ranked:
+            mark = "" if self._more else MARK
+            over = [
+                "" if times is None else Amount(times, "", f"{times:.3g}x{mark if times == 1 else ''}")
+                for times in self.times_the_best
+            ]
             rows.insert(1, Row(("times the least", *over)))
         yield Table(tuple(columns), rows, "comparison")
         floors = "every time is a floor" + (
             ", but for what is expected" if any("expected" in n for n in self.facts) else ""
         )
         said = f"; {floors}" if self.answers[0].is_floor else ""
-        yield Sentences([f"{MARK} best of its row{said}"], "quiet")
+        if any(best_of(self.names, facts) for facts in self.facts.values()) or said:
+            yield Sentences([f"{MARK} best of its row{said}"], "quiet")
         assumed = [dict.fromkeys(map(str, without(answer.assumed(), ("fit",)))) for answer in self.answers]
         shared = [line for line in assumed[0] if all(line in each for each in assumed)]
         yield from (BLANK, assumes(shared))
@@ -149,7 +166,11 @@ class SideBySide(Answer):
     def _verdict(self) -> str:
         fits = [who for who, fits in zip(self.names, self.fitting, strict=True) if fits]
         where = "" if len(fits) == len(self.names) else " of those that it fits on" if fits else ", if it fitted"
-        lead = "has the lowest floor" if self.answers[0].is_floor else f"takes the fewest {self.headline}"
+        lead = (
+            "has the lowest floor"
+            if self.answers[0].is_floor
+            else f"{'allows the most' if self._more else 'takes the fewest'} {self.headline}"
+        )
         return f"{self.fastest} {lead}{where}"
 
     def to_dict(self) -> dict[str, Any]:
@@ -168,6 +189,11 @@ class SideBySide(Answer):
             "ratios": plain_data(self.ratios),
             "answers": [answer.to_dict() for answer in self.answers],
         }
+
+
+def _times(value: float, least: float) -> float:
+    """A figure over the least."""
+    return 1.0 if value == least else value / least if least else float("inf")
 
 
 def _over(fact: Fact | None, other: Fact | None) -> float | None:

@@ -109,10 +109,6 @@ class TensorLayout(Comparable):
         yield Fact("bytes in all", self.total_bytes, "B", "less")
         yield from (Fact("copies", self.copies), Fact("elements on each chip", self.elements))
 
-    def needed(self) -> None:
-        """A layout alone says nothing about memory that there is."""
-        return
-
     def assumed(self) -> tuple[str, ...]:
         return self.assumptions
 

@@ -23,7 +23,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from roofline.answers import Answer, attributes, heading
+from roofline.answers import Comparable, Fact, attributes, heading, on_several
 from roofline.bounds.api import question, target
 from roofline.bounds.question import Question
 from roofline.errors import HardwareError, InputError
@@ -135,7 +135,7 @@ def _widths(machine: Machine) -> Iterator[Rule]:
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Zones(Answer):
+class Zones(Comparable):
     """Ridges of one peak over several bandwidths, largest bandwidth first.
 
     Below ``red_below`` an intensity is memory-bound at every bandwidth; from ``green_from`` it is compute-bound at
@@ -162,6 +162,32 @@ class Zones(Answer):
         """Name the zone of an intensity in FLOP/B."""
         return "red" if intensity < self.red_below else "green" if intensity >= self.green_from else "yellow"
 
+    @property
+    def target(self) -> str:
+        """The machine, as a person reads it."""
+        return self.machine.name
+
+    @property
+    def is_floor(self) -> bool:
+        """An intensity is no time."""
+        return False
+
+    def facts(self) -> Iterator[Fact]:
+        """Where red ends and green begins, for a comparison; neither a low nor a high ridge is the better one."""
+        yield Fact("red below, FLOP/B", self.red_below)
+        yield Fact("green from, FLOP/B", self.green_from)
+        yield Fact(f"{self.dtype} peak", self.peak, "FLOP/s", "more")
+        yield Fact("highest bandwidth", self.bandwidths[0], "B/s", "more")
+        yield Fact("lowest bandwidth", self.bandwidths[-1], "B/s", "more")
+
+    @property
+    def subject(self) -> str:
+        """What zones of several machines are about."""
+        return f"ridge of {self.dtype}"
+
+    def assumed(self) -> tuple[str, ...]:
+        return ()
+
     def to_dict(self) -> dict[str, Any]:
         """The zones under stable keys (schema ``roofline/zones/1``)."""
         figures = attributes(self, "dtype", "peak", "bandwidths", "ridges", "red_below", "green_from")
@@ -187,6 +213,7 @@ class Zones(Answer):
         return f"Zones on {self.machine.name}: red below {self.red_below:.4g}, green from {self.green_from:.4g} FLOP/B"
 
 
+@on_several
 @takes(target)
 def zones(on: str | Machine, bandwidths: Sequence[float | str] = (), *, dtype: str = "bf16", **choices: Any) -> Zones:
     """Find the ridge of each bandwidth (the machine's own where none is given); ``choices`` are those of a target."""

@@ -27,6 +27,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from roofline.answers import on_several
 from roofline.bounds.api import question
 from roofline.bounds.bound import Bound
 from roofline.bounds.conventions import named_axes
@@ -70,6 +71,7 @@ _UNITS = "units"
 
 
 @plain_numbers
+@on_several
 @takes(question, but=("flops", "bytes", "intensity"))
 def scaling(
     name: str,

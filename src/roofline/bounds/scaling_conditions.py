@@ -286,10 +286,6 @@ class Scaling(Comparable):
         yield Fact("for large sizes", self.limit, "", "more" if self.at_most else "less")
         yield Fact("closed form", str(self.form))
 
-    def needed(self) -> None:
-        """A condition says nothing about memory."""
-        return
-
     def assumed(self) -> tuple[str, ...]:
         return self.assumptions
 

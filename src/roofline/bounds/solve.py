@@ -19,9 +19,9 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
-from roofline.answers import Answer, attributes, heading, plain_data
+from roofline.answers import Comparable, Fact, attributes, heading, on_several, plain_data
 from roofline.bounds.api import question
 from roofline.bounds.arrays import bound_arrays
 from roofline.bounds.bound import BOUND_KINDS, Bound, Use
@@ -53,6 +53,7 @@ from roofline.signatures import either, takes
 from roofline.sizes import is_symbol, symbol
 
 if TYPE_CHECKING:
+    from roofline.bounds.comparison import SideBySide
     from roofline.bounds.solve_network import Crossing
 
 #: Flips listed of one solution.
@@ -60,7 +61,7 @@ MOST_FLIPS = 6
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Solution(Answer):
+class Solution(Comparable):
     """Where the binding resource changes as ``unknown`` grows.
 
     Attributes
@@ -104,6 +105,37 @@ class Solution(Answer):
     assumptions: tuple[str, ...] = ()
     incomplete: tuple[str, ...] = ()
     fraction: float | None = None
+
+    @property
+    def target(self) -> str:
+        """The machine, as a person reads it."""
+        return self.question.machine.name
+
+    @property
+    def is_floor(self) -> bool:
+        """A size or a rate is no time."""
+        return False
+
+    def facts(self) -> Iterator[Fact]:
+        """Where it flips, for a comparison; neither a low nor a high value is the better one."""
+        yield Fact("answer", self.verdict)
+        known = (
+            Fact(f"{self.unknown} exactly", self.value, self.unit),
+            Fact("on each chip", self.local),
+            Fact(f"{self.unknown} to take", self.pick),
+            Fact("binds below", self.before),
+            Fact("binds above", self.after),
+            Fact("closed form", None if self.form is None else str(self.form)),
+            Fact("for large sizes", self.limit, self.unit),
+            Fact("intensity → FLOP/B", self.intensity_limit),
+            Fact("ridge, FLOP/B", self.critical_intensity),
+            Fact("changes", len(self.flips) if len(self.flips) > 1 else None),
+            Fact("incomplete", "; ".join(self.incomplete) or None),
+        )
+        yield from (fact for fact in known if fact.value is not None)
+
+    def assumed(self) -> tuple[str, ...]:
+        return tuple(self.question.particular(self.assumptions))
 
     @property
     def local(self) -> float | None:
@@ -223,8 +255,15 @@ MOST_TRIED = 256
 _MEANT = {"memory": "bandwidth", "bw": "bandwidth", "flops": "peak", "flop/s": "peak", "compute": "peak"}
 
 
+@overload
+def solve(
+    expression: str | None = None, for_: str = "", *, on: list[Any] | tuple[Any, ...], **arguments: Any
+) -> SideBySide: ...
+@overload
+def solve(expression: str | None = None, for_: str = "", **arguments: Any) -> Solution: ...
+@on_several
 @takes(question)
-def solve(expression: str | None = None, for_: str = "", **arguments: Any) -> Solution:
+def solve(expression: str | None = None, for_: str = "", **arguments: Any) -> Solution | SideBySide:
     """Find the value of one unknown at which the bottleneck changes.
 
     ``for_`` names a size of the expression (or of a raw-work formula), a bandwidth (a memory level such as ``hbm``,
@@ -234,7 +273,11 @@ def solve(expression: str | None = None, for_: str = "", **arguments: Any) -> So
     collectives take is given for every algorithm.
 
     Two times cross at a root of a polynomial: degrees one and two give a closed form. Ceilings, minima and tiles go
-    to bisection over whole numbers. *Always* and *never* are answers.
+    to bisection over whole numbers. *Always* and *never* are answers. Several machines stand side by side:
+
+    >>> found = solve("bf16[B, D] * bf16[D, F]", "B", on=["v5e", "v5p", "v6e"], D=8192, F=8192)
+    >>> [fact.value for fact in found.facts["B to take"]]
+    [256, 174, 650]
     """
     if not (isinstance(for_, str) and for_):
         raise InputError(f"{quoted(for_)} is nothing to solve for", hint="name one unknown, as in for_='B'")

@@ -9,11 +9,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
 from roofline import dtypes
-from roofline.answers import Answer
+from roofline.answers import Comparable, Fact, on_several
 from roofline.bounds.advice_engine import operands, retype
 from roofline.bounds.api import question
 from roofline.bounds.bound import Bound
@@ -37,7 +38,7 @@ class FormatBound:
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class DTypeSolution(Answer):
+class DTypeSolution(Comparable):
     """The bound for every storage format of one operand, widest first; ``flips_at`` is the first that changes kind."""
 
     question: Question
@@ -54,6 +55,23 @@ class DTypeSolution(Answer):
     def verdict(self) -> str:
         """Where it flips, in words."""
         return f"flips at {self.flips_at}" if self.flips_at else f"{self.rows[0].bound.kind} in every format"
+
+    @property
+    def target(self) -> str:
+        """The machine, as a person reads it."""
+        return self.question.machine.name
+
+    def facts(self) -> Iterator[Fact]:
+        """Where it flips, and the time and what binds in each format, for a comparison."""
+        yield Fact("answer", self.verdict)
+        for row in self.rows:
+            yield Fact(row.dtype, row.bound.lower, "s", "less")
+            yield Fact(f"{row.dtype} bound by", str(row.bound.bound_by))
+        if self.incomplete:
+            yield Fact("incomplete", "; ".join(self.incomplete))
+
+    def assumed(self) -> tuple[str, ...]:
+        return ()
 
     @property
     def incomplete(self) -> tuple[str, ...]:
@@ -91,6 +109,7 @@ class DTypeSolution(Answer):
         }
 
 
+@on_several
 @takes(question)
 def solve_dtypes(expression: str, operand: int = 0, **arguments: Any) -> DTypeSolution:
     """Store one operand (0 is the first) in each format in turn; the arithmetic dtype stays what it was.

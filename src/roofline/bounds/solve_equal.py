@@ -21,11 +21,11 @@ where D is 2·B, and takes as long for large batches where D is 2·P/W:
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from roofline.answers import Answer, attributes, plain_data
+from roofline.answers import Comparable, Fact, attributes, on_several, plain_data
 from roofline.bounds.api import question
 from roofline.bounds.crossing import free_symbols, positive_number, put_numbers, roots_of
 from roofline.bounds.question import Question
@@ -44,7 +44,7 @@ _MOST = 40
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class EqualCost(Answer):
+class EqualCost(Comparable):
     """Where two expressions cost the same.
 
     Attributes
@@ -63,6 +63,28 @@ class EqualCost(Answer):
     second: Any
     less_below: int | None
     target: str
+
+    @property
+    def is_floor(self) -> bool:
+        """A size is no time."""
+        return False
+
+    def facts(self) -> Iterator[Fact]:
+        """The size, its closed form and both costs, for a comparison."""
+        if self.form is None and self.value is None:
+            yield Fact("answer", f"no {self.unknown}")
+        else:
+            yield Fact(
+                "answer", f"{self.unknown} = {self.form if self.value is None else format_number(self.value, 6)}"
+            )
+        if self.form is not None:
+            yield Fact("closed form", str(self.form))
+        if self.less_below is not None:
+            yield Fact("less below", ("the first", "the second")[self.less_below - 1])
+        yield from (Fact("first", str(self.first)), Fact("second", str(self.second)))
+
+    def assumed(self) -> tuple[str, ...]:
+        return ()
 
     def to_dict(self) -> dict[str, Any]:
         """The answer under stable keys (schema ``roofline/equal/1``)."""
@@ -100,6 +122,7 @@ class EqualCost(Answer):
         return f"EqualCost: the same {QUANTITIES[self.quantity]} at {self.unknown} = {found}"
 
 
+@on_several
 @takes(question)
 def solve_equal(
     first: str,

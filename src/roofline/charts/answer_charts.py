@@ -151,7 +151,7 @@ def _of_comparison(answer: SideBySide) -> dict[str, Picture]:
 
     bounds = answer.answers if all(isinstance(each, Bound) and each.ops for each in answer.answers) else ()
     roofline = {"roofline": partial(roofline_chart, [each.machine for each in bounds], bounds)} if bounds else {}
-    return {**roofline, "time": times}
+    return {**roofline, **({"time": times} if answer.ranked and answer.answers[0].is_floor else {})}
 
 
 def _of_points(points: Any) -> dict[str, Picture]:

@@ -16,7 +16,7 @@ import click
 
 from roofline.bounds.conventions import settings
 from roofline.cli.command import Option
-from roofline.cli.option_values import FRACTION, PRICE
+from roofline.cli.option_values import FRACTION, PRICE, targets
 from roofline.errors import InputError
 from roofline.signatures import MEANINGS
 
@@ -414,10 +414,11 @@ def with_options(*groups: Sequence[Decorator] | Decorator) -> Callable[[Function
 
 def _last_of_one(context: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> str | None:
     """Take the one value of an option; a second is an error, not an override."""
-    if len(values) > 1:
+    named = targets(values)
+    if len(named) > 1:
         raise InputError(
-            f"--on is given {len(values)} times: {', '.join(values)}",
-            hint="one machine at a time; roofline bound compares several",
+            f"{context.info_name} takes one machine, and --on names {len(named)}: {', '.join(map(str, named))}",
+            hint="roofline bound, llm, train and solve put several side by side",
         )
     return values[0] if values else None
 

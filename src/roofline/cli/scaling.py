@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import click
 
 from roofline.cli.command import argument, command_named
-from roofline.cli.option_table import NETWORK, TARGET, option, options, with_options
-from roofline.cli.option_values import convention_arguments, parse_mesh, split_words, target_arguments
+from roofline.cli.option_table import NETWORK, SEVERAL, option, options, with_options
+from roofline.cli.option_values import convention_arguments, on_each, parse_mesh, split_words, target_arguments
 from roofline.cli.output import show, show_json
 from roofline.errors import InputError
 from roofline.sections import Column, Row, Section, Table, Words
@@ -21,7 +22,7 @@ from roofline.sections import Column, Row, Section, Table, Words
     option("dtype", default="bf16", help="Dtype of weights and activations."),
     option("weights", help="Dtype of weights, where it is another."),
     *options("torus-axes network"),
-    *TARGET,
+    *SEVERAL,
     *NETWORK,
     option("json"),
 )
@@ -47,16 +48,15 @@ def command(words: tuple[str, ...], torus_axes: tuple[str, ...], as_json: bool, 
         return
     from roofline.bounds.scaling import scaling
 
-    arguments = {**target_arguments(options), **convention_arguments(options), **options}
-    if arguments["on"] is None:
+    if not options["on"]:
         raise InputError("the target is missing", hint="for instance --on v5p, or --on dgx-h100:1024")
-    given = {
-        "algorithm": "book",
-        **arguments,
-        "torus_axes": parse_mesh(torus_axes, "torus-axes", "COUNT"),
-        "sizes": sizes,
-    }
-    found = [scaling(name.lower(), **given) for name in names]
+    axes = parse_mesh(torus_axes, "torus-axes", "COUNT")
+
+    def ask(name: str, asked: dict[str, Any]) -> Any:
+        arguments = {**target_arguments(asked), **convention_arguments(asked), **asked}
+        return scaling(name.lower(), **{"algorithm": "book", **arguments, "torus_axes": axes, "sizes": sizes})
+
+    found = [on_each(options, partial(ask, name)) for name in names]
     if as_json:
         several = {"schema": "roofline/scalings/1", "conditions": [each.to_dict() for each in found]}
         show_json(found[0].to_dict() if len(found) == 1 else several)

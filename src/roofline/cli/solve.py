@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from roofline.cli.command import argument, command_named
-from roofline.cli.option_table import MESH, TARGET, WORK, option, with_options
-from roofline.cli.option_values import one_expression, question_arguments, split_words
+from roofline.cli.option_table import MESH, SEVERAL, WORK, option, with_options
+from roofline.cli.option_values import on_each, one_expression, question_arguments, split_words
 from roofline.cli.output import show, show_json
 from roofline.errors import InputError
 from roofline.quantity import whole_number
@@ -22,7 +22,7 @@ from roofline.quantity import whole_number
     ),
     option("bandwidth", help="With --for intensity: one or more bandwidths."),
     option("equal"),
-    *TARGET,
+    *SEVERAL,
     *MESH,
     *WORK,
     option("json"),
@@ -41,30 +41,44 @@ def command(
     expressions, sizes = split_words(words)
     compared = _two(expressions, equal)
     expression = None if compared else one_expression(expressions)
-    arguments = question_arguments(options, sizes)
     if bandwidths and for_ != "intensity":
         raise InputError("--bandwidth goes with --for intensity", hint="set a figure with --set hbm=8.2e11")
     if for_ in ("ridge", "critical-intensity", "critical_intensity"):
         raise InputError(f"--for {for_} is not an unknown", hint="the ridge of a machine is --for intensity")
-    found: Any
+
+    def ask(asked: dict[str, Any]) -> Any:
+        return _found(compared, expression, for_, equal, sizes, bandwidths, question_arguments(asked, sizes))
+
+    found = on_each(options, ask)
+    if as_json:
+        show_json(found.to_dict())
+    else:
+        show(found)
+
+
+def _found(
+    compared: list[str],
+    expression: str | None,
+    for_: str,
+    equal: str | None,
+    sizes: dict[str, Any],
+    bandwidths: tuple[str, ...],
+    arguments: dict[str, Any],
+) -> Any:
+    """The answer on one machine: of two expressions, of a ridge, of formats, or of any other unknown."""
     if compared:
         from roofline.bounds.solve_equal import solve_equal
 
         given: dict[str, Any] = {name: value for name, value in arguments.items() if value not in (None, (), {}, [])}
         first, second = compared
-        found = solve_equal(first, second, for_, quantity=equal or "flops", sizes=sizes, **given)
-    elif for_ == "intensity" and expression is None:
-        found = _zones(arguments, bandwidths)
-    elif for_.partition(":")[0] == "dtype" and expression is not None:
-        found = _dtypes(expression, for_, sizes, arguments)
-    else:
-        from roofline.bounds.solve import solve
+        return solve_equal(first, second, for_, quantity=equal or "flops", sizes=sizes, **given)
+    if for_ == "intensity" and expression is None:
+        return _zones(arguments, bandwidths)
+    if for_.partition(":")[0] == "dtype" and expression is not None:
+        return _dtypes(expression, for_, sizes, arguments)
+    from roofline.bounds.solve import solve
 
-        found = solve(expression, for_, sizes=sizes, **arguments)
-    if as_json:
-        show_json(found.to_dict())
-    else:
-        show(found)
+    return solve(expression, for_, sizes=sizes, **arguments)
 
 
 def _two(expressions: list[str], equal: str | None) -> list[str]:

@@ -107,10 +107,6 @@ class TokenBudget(Comparable):
         yield Fact("MFU", self.mfu, "share", "more")
         yield from (Fact("cost", self.cost, "USD", "less"), Fact("FLOPs a dollar", self.flops_per_dollar, "", "more"))
 
-    def needed(self) -> None:
-        """A budget says nothing about memory."""
-        return
-
     def assumed(self) -> tuple[str, ...]:
         return (ASSUMED,)
 
