@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from roofline import bound, scaling, solve
+from roofline import advise, bound, scaling, solve
 from roofline.bounds.comparison import compare
 from roofline.cli import main
 from roofline.errors import InputError
@@ -155,3 +155,5 @@ def test_the_most_chips_are_the_best_where_more_is_better(capsys: pytest.Capture
 def test_one_machine_alone_is_said_where_a_command_takes_one(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["shard", MATMUL, "--on", "v5e:4,v5p:4"]) == 2
     assert "shard takes one machine, and --on names 2: v5e:4, v5p:4" in capsys.readouterr().err
+    with pytest.raises(InputError, match="advice is about one bound; name one machine, as in on='h100'"):
+        advise(LINE, on=["v5e", "v5p"])

@@ -172,6 +172,8 @@ def advise(answer: Bound | str, *, chips: Sequence[str] = (), **arguments: Any) 
         answer = made
     elif arguments:
         raise InputError("a bound already has its machine and sizes", hint="give an expression to ask anew")
+    if not isinstance(answer, Bound):
+        raise InputError("advice is about one bound", hint="name one machine, as in on='h100'")
     if answer.question is None:
         raise InputError("advice changes a question, and this bound has none", hint="ask for it by roofline.bound(...)")
     if not isinstance(answer.bound_by, str):
