@@ -22,6 +22,7 @@ from roofline.grids.runs import Cluster, done_blocks
 from roofline.hardware.figures import TABLE, hourly_price, price_source
 from roofline.models.config import load
 from roofline.models.description import Model
+from roofline.models.operation_builder import PREFILL_ONLY
 from roofline.models.operations import check_options
 from roofline.models.parallelism.layout import is_several
 from roofline.models.serving import serve_bound
@@ -586,9 +587,8 @@ def plan(
     estimate = "vllm" if estimate is True else estimate or None
     count, draft = (_numbers_of(name, each) for name, each in (("count", count), ("draft", draft)))
     lists = {name for name, value in options.items() if is_several(value) and name not in ("skew", "tile")}
-    several = next((name for name in options if name in lists), None)
-    if several is not None or "past" in options:
-        named = several or "past"
+    named = next((name for name in options if name in lists or name in SET_BY_PLAN), None)
+    if named is not None:
         raise InputError(
             f"{spelled(named)} is no choice of a plan", hint="it asks each layout; shared is what is cached"
         )
@@ -608,6 +608,10 @@ def plan(
     )  # fmt: skip
     cluster = Cluster(workers, scheduler, scheduler_file, client, announce)
     return answer(asked, cluster=None if cluster == Cluster() else cluster)
+
+
+#: Sizes of a step that a plan sets itself, and what its prompts of text have not.
+SET_BY_PLAN = (*PREFILL_ONLY, "batch", "context", "tokens", "chunk", "prompts", "last")
 
 
 def _is_narrow(choice: Assessment) -> bool:

@@ -269,8 +269,6 @@ class MixtureOfExperts(Block):
 
         Experts lie on chips in order, and none gets a token twice.
         """
-        if len(skew) != self.count:
-            raise SizeError(f"the skew has {len(skew)} shares, and there are {self.count} experts", hint="one for each")
         held, total = ceil_div(self.count, self.ways), sum(skew)
         chips = [[share / total for share in skew[start : start + held]] for start in range(0, self.count, held)]
         rows = [sum(minimum(1, self.top_k * share) for share in chip) for chip in chips]
@@ -281,6 +279,11 @@ class MixtureOfExperts(Block):
     ) -> Tensor:  # fmt: skip
         step, exchange = builder.step, self.exchange
         every = step.tokens if exchange is None else exchange.all_tokens(step)
+        if step.skew is not None:
+            if len(step.skew) != self.count:
+                said = f"the skew has {len(step.skew)} shares, and there are {self.count} experts"
+                raise SizeError(said, hint="one for each")
+            TopKRouting(self.count, self.top_k, skew=step.skew)  # refuses shares that are not possible
         if self.ways > 1 and step.skew is not None:
             busiest, shares = self._held(step.skew)
             most, rows = tokens * busiest * self.ways, every * busiest

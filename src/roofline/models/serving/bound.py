@@ -117,6 +117,8 @@ def serve_bound(
     options |= {name: dtypes.get(options[name]).name for name in ("weights", "activations", "kv") if options.get(name)}
     asked = {"on": on, **chosen, **options}
     described = load(model)
+    if "skew" in options and described.sparsity is None:
+        raise InputError(f"{described.name} has no experts that tokens could prefer", hint="leave skew out")
     machine = target(on, **chosen)
     if phase not in PHASES:
         raise InputError(f"no phase {phase!r}", hint=suggest(phase, PHASES, what="phases"))
