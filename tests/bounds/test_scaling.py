@@ -203,13 +203,12 @@ def test_between_slices_all_chips_of_a_slice_share_the_gradients() -> None:
 
 def test_a_limit_says_which_axis_does_not_reach_it() -> None:
     line = scaling("tp", on="v5e:8").assumptions
-    assert any(
-        said.endswith("the book's limiting form V/W (a limit of rings, and axis Y does not close)") for said in line
-    )
+    form = "the limiting form V/W of “How To Scale Your Model”"
+    assert any(said.endswith(f"{form} (a limit of rings, and axis Y does not close)") for said in line)
     for on in ("v5p", "v5p:16x16x16", "h100:8"):
         notes = [said for said in scaling("fsdp", on=on).assumptions if "limiting form" in said]
         assert notes
-        assert all(said.endswith("V/W (a limit)") for said in notes)
+        assert all(said.endswith(f"{form} (a limit)") for said in notes)
 
 
 # ---- tokens of all chips, experts, two dimensions

@@ -264,14 +264,43 @@ def test_what_to_expect_stands_beside_the_floor(capsys, monkeypatch):
 
 @pytest.mark.parametrize(
     ("amount", "binding"),
-    [("1GiB", "nvlink binds (nic 1.34 ms, hops 3.3 µs)"), ("1kB", "hops bind (nvlink 1.99 ns, nic 1.28 ns)")],
+    [
+        ("1GiB", "nvlink binds (hops 3.3 µs) nvlink carries 940 MB: 2.09 ms; nic 67.1 MB: 1.34 ms"),
+        ("1kB", "hops bind nvlink carries 896 B: 1.99 ns; nic 64 B: 1.28 ns"),
+    ],
 )
 def test_what_binds_stands_in_the_first_line(
     amount: str, binding: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "120")
     assert main(["comm", "allgather", "--bytes", amount, "--on", "h100:16"]) == 0
-    assert f"by hierarchical; {binding}" in capsys.readouterr().out.splitlines()[2]
+    assert f"by hierarchical; {binding}" in " ".join(capsys.readouterr().out.split())
+
+
+def test_each_tier_says_what_it_carries_and_the_algorithm_what_it_needs(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """2 GB in an NVSwitch that adds up; an eighth over a NIC: 250 MB / 50 GB/s. Without it 2·(7/8)·2 GB over NVLink."""
+    monkeypatch.setenv("COLUMNS", "120")
+    words = ["comm", "allreduce", "--bytes-per-chip", "2GB", "--on"]
+    said = run(capsys, *words, "h100:16")
+    assert "  nic carries 250 MB: 5 ms; nvlink 2 GB: 4.44 ms\n" in said
+    assert "  needs in-network reduction (SHARP) on nvlink; without it hierarchical takes 7.78 ms\n" in said
+    assert "over nvlink  over nic" in said
+    assert "through the switches: nic 4 GB, nvlink 32 GB" in said
+    alone = run(capsys, *words, "a100:8")
+    assert "each link" in alone
+    assert "carries" not in alone
+    assert "needs" not in alone.partition("algorithm")[0]
+    several = run(capsys, *words, "h100:16,a100:16")
+    assert "each link carries" not in several
+    rows = {line[:24].strip(): line[24:].split() for line in several.splitlines()}
+    assert rows["nic carries"] == ["250", "MB", "250", "MB"]
+    row = next(row for row in json.loads(run(capsys, *words, "h100:16", "--json"))["algorithms"] if row["sent"] == 2e9)
+    assert row["sent_by_link"] == {"nvlink": 2e9, "nic": 2.5e8}
+    assert "needs in-network multicast on nvlink" in run(
+        capsys, "comm", "broadcast", "--bytes", "1GB", "--on", "h100:8"
+    )
 
 
 def test_the_sources_of_link_figures(capsys: pytest.CaptureFixture[str]) -> None:

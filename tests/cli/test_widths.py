@@ -135,7 +135,7 @@ def test_what_several_machines_share_has_one_name(
     monkeypatch.setenv("COLUMNS", "100")
     assert main(shlex.split("llm llama-3-70b --on h200:4,b200:4,mi300x:4 --tensor 4")) == 0
     rows = {line[:26].strip(): line[26:].split() for line in capsys.readouterr().out.splitlines()}
-    assert rows["links of a chip"] == ["450", "GB/s", "900", "GB/s*", "448", "GB/s"]
+    assert rows["all links of a chip"] == ["450", "GB/s", "900", "GB/s*", "448", "GB/s"]
     assert len(rows["vector"]) == 6
 
 

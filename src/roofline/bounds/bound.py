@@ -527,7 +527,7 @@ class Bound(Measurable, Comparable):
                 name = use.resource.partition(" ")[0]
                 inner = name == next(iter(links), name)
                 every = use.rate.value * links.get(name, 1)
-                yield Fact("links of a chip" if inner else "network of a chip", every, "B/s", "more")
+                yield Fact("all links of a chip" if inner else "network of a chip", every, "B/s", "more")
                 yield Fact("a hop takes", max(hops) if hops else "not known", "s" if hops else "", "less")
 
     def needed(self) -> Footprint | None:

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, overload
 
 from roofline import dtypes
@@ -42,6 +42,7 @@ from roofline.ops.collectives.cost import (
     describe_algorithm,
     latency_crossover,
     limit_reason,
+    reducing_links,
 )
 from roofline.ops.collectives.registry import KINDS, bus_share
 from roofline.quantity import format_amount, parse
@@ -71,8 +72,8 @@ if TYPE_CHECKING:
 class AlgorithmCost:
     """One algorithm: bytes over the busiest link, hops, and the times of both.
 
-    ``hop_time`` is None where the latency of a link is not known. ``limit`` says why the network cannot reach these
-    figures; it is empty where the network can.
+    ``sent_by_link`` has the bytes over every link or tier. ``hop_time`` is None where the latency of a link is not
+    known. ``limit`` says why the network cannot reach these figures; it is empty where the network can.
     """
 
     algorithm: str
@@ -82,6 +83,13 @@ class AlgorithmCost:
     wire_time: Size
     hop_time: Size | None
     limit: str = ""
+    sent_by_link: Mapping[str, Size] = field(default_factory=dict)
+
+    @property
+    def tiers_differ(self) -> bool:
+        """Whether some links carry more than others, so that one number cannot stand for all of them."""
+        amounts = [*self.sent_by_link.values()]
+        return len(amounts) > 1 and not (all(map(is_number, amounts)) and len({*amounts}) == 1)
 
     @property
     def time(self) -> Size:
@@ -100,7 +108,8 @@ class AlgorithmCost:
 
     def to_dict(self) -> dict[str, Any]:
         """The row as plain data in SI units."""
-        return attributes(self, "algorithm", "says", "sent", "hops", "wire_time", "hop_time", "time", "limit")
+        plain = attributes(self, "algorithm", "says", "sent", "hops", "wire_time", "hop_time", "time", "limit")
+        return {**plain, "sent_by_link": {name: plain_data(amount) for name, amount in self.sent_by_link.items()}}
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -111,7 +120,7 @@ class Communication(Comparable):
     the larger of links and hops. ``algorithms`` lists every algorithm that fits, and ``crossing`` the bytes of the
     array below which it is latency-bound, where that is known. ``regimes`` says which algorithm is the fastest from
     which number of bytes on, of those that the network can do; ``chips`` is how many take part,
-    ``density`` the share of an AllToAll that is sent.
+    ``density`` the share of an AllToAll that is sent, ``reducing`` the links whose switches do their part of it.
     """
 
     bound: Bound
@@ -124,6 +133,7 @@ class Communication(Comparable):
     regimes: tuple[Regime, ...] = ()
     chips: Size = 1
     density: Size = 1
+    reducing: tuple[str, ...] = ()
 
     def expected_by(self, estimator: Any) -> Communication:
         """The collective with what an estimator expects of it."""
@@ -187,7 +197,7 @@ class Communication(Comparable):
 
     @property
     def sent_by_all(self) -> Size:
-        """Bytes that all chips send over their busiest links: what goes through the switch that joins them.
+        """Bytes that all chips send over the links that carry the most: what goes through the switch that joins them.
 
         >>> comm("allreduce", bytes=1e9, on="h100:8").sent_by_all
         8000000000
@@ -222,7 +232,9 @@ class Communication(Comparable):
         yield Fact("algorithm", self.algorithm)
         yield Fact("chips", self.chips)
         yield Fact("on each chip", self.bytes_per_chip, "B")
-        yield Fact("each link carries", self.row.sent, "B", "less")
+        carried = self.row.sent_by_link if self.row.tiers_differ else {"each link": self.row.sent}
+        for link, amount in carried.items():
+            yield Fact(f"{link} carries", amount, "B", "less")
         yield Fact("all chips send", self.sent_by_all, "B", "less")
         yield Fact("hops", self.row.hops, "", "less")
         yield Fact("algbw", self.algorithm_bandwidth, "B/s", "more")
@@ -259,7 +271,8 @@ class Communication(Comparable):
         if bound.measured is not None:
             bus = format_amount(ratio(self._buffer * bus_share(self.kind, self.chips), bound.measured), "B/s")
             expected.append(f"{measured_in_words(bound)} · {bus} on the bus")
-        yield Sentences([f"{time} on the network by {self.algorithm}{_binding(self)}", *expected])
+        carried = _carried(self)
+        yield Sentences([f"{time} on the network by {self.algorithm}{_binding(self)}", *expected, *carried])
         yield from (BLANK, _formulas(self) if is_symbol(self.time) else _figures(self), BLANK)
         yield Sentences(tuple(_remarks(self)))
         yield from (BLANK, assumes(bound.assumptions), incomplete(bound.incomplete))
@@ -271,14 +284,31 @@ class Communication(Comparable):
 
 
 def _binding(found: Communication) -> str:
-    """What binds on the network, and how long the rest of it takes; how it goes where the table does not say it."""
+    """What binds on the network, and how long the rest takes that :func:`_carried` leaves out."""
     times = _times_on_network(found)
     if not times:
         return f": {found.row.says}"
     first, *rest = times
-    others = ", ".join(f"{name} {format_amount(times[name], 's')}" for name in rest)
+    said = found.row.sent_by_link if found.row.tiers_differ else ()
+    others = ", ".join(f"{name} {format_amount(times[name], 's')}" for name in rest if name not in said)
     verb = "bind" if first == "hops" else "binds"
     return f"; {first} {verb}" + (f" ({others})" if others else "")
+
+
+def _carried(found: Communication) -> Iterator[str]:
+    """What each tier carries and how long that takes, where tiers carry different amounts; what switches must do."""
+    times, sent = _times_on_network(found), found.row.sent_by_link
+    if found.row.tiers_differ and all(map(is_number, sent.values())):
+        first, *rest = [name for name in times if name in sent]
+        others = [f"{name} {format_amount(sent[name], 'B')}: {format_amount(times[name], 's')}" for name in rest]
+        head = f"{first} carries {format_amount(sent[first], 'B')}: {format_amount(times[first], 's')}"
+        yield "; ".join([head, *others])
+    possible = [row for row in found.algorithms if not row.limit and row.algorithm != "in-switch"]
+    if found.algorithm == "in-switch" and possible and times:
+        other = min(possible, key=lambda row: (float(row.time), float(row.hops)))
+        needs = "in-network reduction (SHARP)" if found.kind == "AllReduce" else "in-network multicast"
+        where = " and ".join(found.reducing)
+        yield f"needs {needs} on {where}; without it {other.algorithm} takes {format_amount(other.time, 's')}"
 
 
 def _times_on_network(found: Communication) -> dict[str, Size]:
@@ -307,7 +337,11 @@ def _remarks(found: Communication) -> Iterator[str]:
         algorithm, bus = (format_amount(rate, "B/s") for rate in (found.algorithm_bandwidth, found.bus_bandwidth))
         yield f"as nccl-tests count: {algorithm} of the buffer (algbw), {bus} on the bus (busbw)"
         if _over_switches(found):
-            yield f"all {found.chips} chips together send {format_amount(found.sent_by_all, 'B')} through the switches"
+            tiers = {name: format_amount(sent * found.chips, "B") for name, sent in found.row.sent_by_link.items()}
+            said = f"{format_amount(found.sent_by_all, 'B')} through the switches"
+            if found.row.tiers_differ:
+                said = f"through the switches: {', '.join(f'{name} {sent}' for name, sent in tiers.items())}"
+            yield f"all {found.chips} chips together send {said}"
     for name, time in found.bound.times.items():
         if name in found.bound.bytes:
             yield f"{name} takes {format_amount(time, 's')} to read and write it"
@@ -331,13 +365,16 @@ def _over_switches(found: Communication) -> bool:
 
 
 def _figures(found: Communication) -> Table:
-    """A row an algorithm: bytes, hops, their times, and how it goes; the one taken is bold."""
-    names = ("each link", "hops", "bytes take", "hops take")
+    """A row an algorithm: bytes (of each tier where they differ), hops, their times, and how; the one taken is bold."""
+    links = tuple(dict.fromkeys(name for row in found.algorithms for name in row.sent_by_link))
+    links = links if any(row.tiers_differ for row in found.algorithms) else ()
+    names = (*([f"over {link}" for link in links] or ["each link"]), "hops", "bytes take", "hops take")
     rows = []
     for row in found.algorithms:
         hop_time = "" if row.hop_time is None else Amount(row.hop_time, "s")
         says = f"{row.says} ({row.limit})" if row.limit else row.says
-        amounts = (Amount(row.sent, "B"), Amount(row.hops), Amount(row.wire_time, "s"))
+        sent = [row.sent_by_link.get(link, 0) for link in links] or [row.sent]
+        amounts = (*(Amount(each, "B") for each in sent), Amount(row.hops), Amount(row.wire_time, "s"))
         rows.append(Row((row.algorithm, *amounts, hop_time, says), _tone(row, found)))
     return Table(
         (Column("algorithm", wrap="words"), *figures(*names), Column(wrap="anywhere", meaning="how")),
@@ -494,6 +531,7 @@ def comm(
         regimes(kind, over, laid.machine, density=asked.conventions.density, dtype=dtype),
         op.dims["chips"],
         asked.conventions.density,
+        reducing_links(kind, over, dtype),
     )
 
 
@@ -523,7 +561,8 @@ def _row(asked: Question, name: str, says: str, limit: str = "") -> AlgorithmCos
     hop_time = sum(use.time for use in answer.uses if use.quantity == "hops")
     busiest = _largest(list(wire.values()))
     sent = _largest(list(answer.wire.values()))
-    return AlgorithmCost(name, says, sent, work.total("hops"), busiest, hop_time if known else None, limit)
+    hop_time = hop_time if known else None
+    return AlgorithmCost(name, says, sent, work.total("hops"), busiest, hop_time, limit, dict(answer.wire))
 
 
 def _largest(values: list[Size]) -> Size:

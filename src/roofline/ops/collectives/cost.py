@@ -263,6 +263,17 @@ def limit_reason(kind: str, axes: Sequence[MeshAxis], name: str) -> str:
     return ALGORITHMS[name].limit(_call(kind, axes, 1, 1))
 
 
+def reducing_links(kind: str, axes: Sequence[MeshAxis], dtype: str = "") -> tuple[str, ...]:
+    """Name the links whose switches add up or multicast this collective in this format, the innermost first.
+
+    >>> from roofline.hardware import chip
+    >>> reducing_links("AllReduce", chip("h100:16").mesh.select("X"), "bf16")
+    ('nvlink',)
+    """
+    call = _call(kind, axes, 1, 1, dtype)
+    return tuple(dict.fromkeys(group.link for group in call.groups if call.in_switch(group)))
+
+
 def latency_crossover(
     kind: str, axes: Sequence[MeshAxis], machine: Machine, *, algorithm: str | None = None, dtype: str = ""
 ) -> Size | None:

@@ -355,7 +355,7 @@ def _limit(call: CollectiveCall) -> str:
     return f"a limit of rings, and {open_ended}" if open_ended else "a limit"
 
 
-@register("book", (*GATHERING, "AllToAll"), "the book's limiting form V/W", limit=_limit)
+@register("book", (*GATHERING, "AllToAll"), "the limiting form V/W of “How To Scale Your Model”", limit=_limit)
 def book(call: CollectiveCall) -> Work:
     """Count the limiting form."""
     count = _limit_of_all_to_all if call.kind == "AllToAll" else _limit_of_gathering
