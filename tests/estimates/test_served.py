@@ -7,10 +7,13 @@ import json
 import pytest
 from click.testing import CliRunner
 
+from roofline import llm
 from roofline.cli.llm import command
 from roofline.errors import InputError
 from roofline.estimates import Estimator, estimated
 from roofline.models.serving.answer import Serving, serve
+from roofline.models.serving.bound import serve_bound
+from roofline.quantity import format_quantity
 from tests.strategies import some
 
 FP8 = {"weights": "fp8", "activations": "fp8"}
@@ -41,6 +44,44 @@ def test_published_runs_lie_near(batch: int, output: int, tpot: float, ttft: flo
     assert found.time_per_token.value == pytest.approx(tpot, rel=0.15)
     if ttft is not None:
         assert found.time_to_first_token.value == pytest.approx(ttft, rel=0.2)
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"on": "h100", "batch": 32, "context": 2048},
+        {"on": "h100", "batch": 4, "prompt": 8192, "output": 1024},
+        {"on": "h200", "batch": 64, "context": 8192, "library": "trtllm"},
+    ],
+)
+def test_the_parts_of_a_time_add_up_to_it(asked: dict[str, object]) -> None:
+    found = llm("llama-3-8b", estimate=True, **asked).to_dict()
+    first = (found["expectation"]["time_to_first_token"], found["prefill"]) if "prompt" in asked else ()
+    steps = [found["expectation"]["time_per_token"], found["decode"]["expectation"]]
+    steps += [first[0], first[1]["expectation"]] if first else []
+    for one in steps:
+        assert sum(one["parts"].values()) == pytest.approx(one["time"], rel=1e-9)
+    assert ("up to its floor" in steps[1]["parts"]) == ("library" in asked)
+
+
+def test_an_explanation_adds_kernels_and_host_up_to_the_time() -> None:
+    found = llm("llama-3-8b", on="h100", batch=32, context=2048, estimate=True)
+    step, said = found.decode.expectation, found.explain()
+    kernels, host, alone = (
+        format_quantity(one, "s") for one in (step.parts["kernels"], step.parts["host"], step.kernel_time)
+    )
+    assert f"kernels {kernels} ({alone} alone) + host {host}, from fp8 steps: bf16 was not measured" in said
+    assert sum(one.value for one in step.kernels) == pytest.approx(step.kernel_time)
+    same = llm("llama-3-8b", on="h100", batch=32, context=2048, weights="fp8", activations="fp8", estimate=True)
+    assert "was not measured" not in same.explain()
+    assert f"kernels {kernels} + host {host}, from fp8 steps" in str(found)
+
+
+def test_the_error_of_a_kernel_in_another_format_is_said_to_be_its() -> None:
+    asked = serve_bound("llama-3-8b", "decode", on="h100", batch=64, context=32768, activations="fp8", weights="fp8")
+    told = Estimator().expect(asked).in_words()
+    assert "of its main kernel in bf16 " in told.replace(" is ", " ")
+    assert "none was measured for fp8" in told
 
 
 def test_sequences_without_room_wait() -> None:

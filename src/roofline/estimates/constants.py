@@ -49,10 +49,13 @@ def error_told(error: float | None, outside: Sequence[str], of: str = "", stand_
     ('; median error 4.4%', '; outside what was measured: other batch; inside, the median error is 4.4%')
     >>> error_told(0.03, (), "", ("fp8", "bf16"))
     '; median error of fp8 steps 3%, none was measured for bf16'
+    >>> error_told(0.03, (), " of its main kernel", ("bf16", "fp8"))
+    '; median error of its main kernel in bf16 3%, none was measured for fp8'
     """
     if error is None:
         return ""
-    of += f" of {stand_in[0]} steps" if stand_in else ""
+    if stand_in:
+        of = f"{of} in {stand_in[0]}" if of else f" of {stand_in[0]} steps"
     shown = format_percent(error) + (f", none was measured for {stand_in[1]}" if stand_in else "")
     if outside:
         sizes = ", ".join(_IN_WORDS.get(name, name) for name in outside)

@@ -31,6 +31,7 @@ from roofline.estimates.communication import runs_own_all_reduce
 from roofline.estimates.constants import KernelConstants, error_told, overlaid, read_files, shipped
 from roofline.estimates.kernel_model import ChipFigures, Parts
 from roofline.estimates.kernel_registry import KERNELS
+from roofline.estimates.steps import sum_in_words, with_floor
 from roofline.estimates.transfer import OTHER, SAME, distance, mixed, on_another_chip, transfer, weights, widened
 from roofline.hardware import chip
 from roofline.hardware.machine import Machine
@@ -125,7 +126,7 @@ class Expectation:
     """Expected seconds of a whole answer with an interval of 80%, kernel by kernel.
 
     ``framework`` says whose steps the time is of, with their ``error`` and which of its sizes lie ``outside`` what was
-    measured; without it the time is that of kernels alone.
+    measured, and ``step`` the parts of that time; without it the time is that of kernels alone.
     ``host`` is the time of the host to start a kernel, where none is in a CUDA graph.
     """
 
@@ -139,11 +140,17 @@ class Expectation:
     outside: tuple[str, ...] = ()
     stand_in: tuple[str, ...] = ()
     host: float | None = None
+    step: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def kernel_time(self) -> float:
         """Seconds of the kernels alone, one after the other."""
         return float(sum(one.value for one in self.kernels))
+
+    @property
+    def parts(self) -> Mapping[str, float]:
+        """Seconds that add up to the time: of a framework's step, or of the kernels and of a host that is slower."""
+        return self.step or with_floor({"kernels": self.kernel_time}, float(self.value))
 
     @property
     def runs(self) -> float:
@@ -207,12 +214,16 @@ class Expectation:
         known = [one for one in self.kernels if one.source is not None]
         main = max(known, key=lambda one: float(one.value))
         error, moved = (main.source.error.get("mdape"), main.source.transferred_from) if main.source else (None, "")
-        told = error_told(error, main.extrapolated, " of its main kernel")
+        measured = "" if main.source is None else main.source.dtype
+        stand_in = () if measured in (main.run.dtype, "any") else (measured, main.run.dtype)
+        told = error_told(error, main.extrapolated, " of its main kernel", stand_in)
         return f"{times} ({ends}, 80%; constants of {main.basis}{moved and f' ({moved})'}{told})"
 
     def explanation(self) -> list[str]:
         """Lines that say where it comes from: each kernel's time, its interval, whose constants, and their source."""
         lines = [self.in_words()]
+        if len(self.parts) > 1:
+            lines.append(f"  {sum_in_words(self.parts, self.stand_in, self.kernel_time)}")
         for one in self.kernels:
             time, low, high = (format_quantity(each, "s") for each in (one.value, one.low, one.high))
             origin = "its bound" if one.source is None else f"constants of {one.basis}"
@@ -264,6 +275,7 @@ class Expectation:
             "known": self.is_known,
             **{name: float(time) if self.is_known else None for name, time in times.items()},
             "coverage": 0.8,
+            "parts": dict(self.parts) if self.is_known else {},
             "library": self.library,
             **({} if self.host is None else {"host_time": self.host}),
             "kernels": kernels,

@@ -23,6 +23,7 @@ from roofline.estimates.constants import KernelConstants, error_told
 from roofline.estimates.estimator import PRODUCT_FORMATS, Estimator
 from roofline.estimates.kernel_model import ChipFigures
 from roofline.estimates.kernel_registry import KERNELS
+from roofline.estimates.steps import sum_in_words, with_floor
 from roofline.estimates.transfer import widened
 from roofline.models.operation_builder import PREFILL_ONLY
 from roofline.models.serving.answer import Serving
@@ -93,13 +94,15 @@ class ServedExpectation:
     assumptions: tuple[Assumption, ...] = ()
 
     def lines(self) -> list[str]:
-        """Whose engine serves, and a line each for the time between tokens and to the first one; nothing without."""
+        """Whose engine serves, the time between tokens and to the first one, each with its parts; nothing without."""
         lines = []
         requests = f"{self.asked:,.0f} request{'s' if self.asked > 1 else ''}"
-        if self.time_per_token is not None:
-            lines.append(self.time_per_token.in_words(f"a token, with {requests} at once"))
-        if self.time_to_first_token is not None:
-            lines.append(self.time_to_first_token.in_words("the first token of a request alone"))
+        for step, what in (
+            (self.time_per_token, f"a token, with {requests} at once"),
+            (self.time_to_first_token, "the first token of a request alone"),
+        ):
+            if step is not None:
+                lines += [step.in_words(what), f"  {sum_in_words(step.parts, step.source.stand_in)}"]
         head = f"served by {self.library}, what its engine does between steps included"
         return [head, *lines] if lines else []
 
@@ -236,7 +239,7 @@ def in_framework(decode: Bound, record: KernelConstants, copies: int) -> Bound:
     step = step_estimate(record, shapes, max(float(decode.lower), found.runs * (found.host or 0.0)))
     whole = replace(
         found, value=step.value, low=step.low, high=step.high, framework=step.basis, outside=step.extrapolated,
-        error=record.error.get("mdape"), stand_in=record.stand_in,
+        error=record.error.get("mdape"), stand_in=record.stand_in, step=step.parts,
     )  # fmt: skip
     ours = decode.estimate is None or decode.estimate == found.value
     estimate = step.value if ours else decode.estimate
@@ -264,7 +267,7 @@ def step_estimate(record: KernelConstants, shapes: Mapping[str, float], floor: A
     low, high = widened(record.kernel, record.octaves_outside(shapes), *record.limits(parts.time))
     value, low, high = (max(float(time), float(floor)) for time in (parts.time, low, high))
     plain = {name: float(seconds) for name, seconds in parts.seconds.items()}
-    return StepEstimate(value, low, high, plain, record, record.outside(shapes))
+    return StepEstimate(value, low, high, with_floor(plain, value), record, record.outside(shapes))
 
 
 def _said(shapes: ServedShapes, token: StepEstimate | None, counts_prefills: bool) -> tuple[Assumption, ...]:

@@ -20,7 +20,15 @@ Source: a model of our own, on runs published with ai-dynamo/aiconfigurator.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 from roofline.estimates.kernel_model import ChipFigures, KernelModel, ModelConstant, Parts, Shapes, Values
+from roofline.quantity import format_quantity
+
+#: The part of a time that stands at its floor: what its other parts leave of the floor.
+TO_FLOOR = "up to its floor"
+#: Parts of a step in the order in which they are told.
+_TOLD = ("kernels", "host", "prefill", TO_FLOOR)
 
 SERVED = (
     ModelConstant("step_time", "s", "time of the host between steps", 1e-3, 1e-6, 0.2, own=True),
@@ -55,6 +63,29 @@ def first_token_parts(shapes: Shapes, chip: ChipFigures, c: Values, policy: str 
 
     prefill, kernels = (np.asarray(shapes[name], float) for name in ("prefill", "kernels"))
     return Parts({"host": c["start_time"] + c["gap"] * kernels + 0 * prefill, "prefill": c["prefill_factor"] * prefill})
+
+
+def with_floor(parts: Mapping[str, float], value: float) -> dict[str, float]:
+    """Parts that add up to a time, which its floor may hold above their sum.
+
+    >>> with_floor({"kernels": 2.0}, 3.0), with_floor({"kernels": 2.0}, 2.0)
+    ({'kernels': 2.0, 'up to its floor': 1.0}, {'kernels': 2.0})
+    """
+    rest = value - sum(parts.values())
+    return {**parts, **({TO_FLOOR: rest} if rest > 1e-9 * value else {})}
+
+
+def sum_in_words(parts: Mapping[str, float], stand_in: Sequence[str] = (), alone: float = 0.0) -> str:
+    """The parts of a step's time as a sum; out of the framework its kernels take ``alone`` seconds.
+
+    >>> sum_in_words({"host": 3e-3, "kernels": 8e-3, "prefill": 0.0}, ("fp8", "bf16"), 9e-3)
+    'kernels 8 ms (9 ms alone) + host 3 ms, from fp8 steps: bf16 was not measured'
+    """
+    told = [f"{name} {format_quantity(parts[name], 's')}" for name in _TOLD if parts.get(name)]
+    if alone and parts.get("kernels") not in (None, alone):
+        told[0] += f" ({format_quantity(alone, 's')} alone)"
+    whose = f", from {stand_in[0]} steps: {stand_in[1]} was not measured" if stand_in else ""
+    return " + ".join(told) + whose
 
 
 TRAINING = (ModelConstant("step_factor", "", "time of a step against its floor", 1.6, 1.0, 5.0, own=True),)
