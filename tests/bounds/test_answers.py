@@ -396,4 +396,4 @@ def test_an_intensity_in_formulas_has_whole_factors_where_an_amount_is_no_whole_
 
 def test_one_question_is_about_one_machine() -> None:
     with pytest.raises(InputError, match="is not a machine; ask about each, and compare: "):
-        roofline.solve(MATMUL, "B", on=["h100", "a100"], D=64, F=64)
+        roofline.shard(MATMUL, on=["h100", "a100"], B=64, D=64, F=64)
