@@ -199,6 +199,10 @@ REFUSED: list[tuple[Callable[[], Any], str]] = [
     (lambda: roofline.llm("mixtral-8x7b", on="h200", skew=[]), "the skew has 0 shares, and there are 8 experts"),
     (lambda: roofline.llm("mixtral-8x7b", on="h200", skew=(1.0,)), "the skew has 1 shares, and there are 8 experts"),
     (lambda: roofline.llm("mixtral-8x7b", on="h200", skew=[0] * 8), "the shares of a skew are not negative, and some"),
+    (
+        lambda: roofline.evaluate([], [], roofline.chip("h100"), gaps="x" * 10**6),
+        "gaps is one text, and takes a list of sentences; as in gaps=['…']",
+    ),
     (lambda: roofline.plan("llama-3-8b", **ASKED, past=8), "past= is no choice of a plan; it asks each layout"),
     (lambda: roofline.plan("llama-3-8b", **ASKED, tensor=np.array([1, 2])), "tensor= is no choice of a plan"),
     (lambda: roofline.train("llama-3-8b", on="h100:8", batch_tokens=65536, days=3), "days= is of a budget; leave"),

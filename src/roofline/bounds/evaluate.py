@@ -211,6 +211,9 @@ def evaluate(ops: Sequence[Op], moved: Sequence[Work], machine: Machine, **optio
     """Price operations and the bytes each moves; amounts may be numbers, arrays of one shape, or symbols."""
     if len(ops) != len(moved):
         raise InputError(f"{len(ops)} operations, and bytes of {len(moved)}", hint="give one Work for each operation")
+    text = next((name for name in ("assumptions", "gaps") if isinstance(options.get(name), str)), None)
+    if text is not None:
+        raise InputError(f"{text} is one text, and takes a list of sentences", hint=f"as in {text}=['…']")
     return bound_of_work(ops, moved, machine, **options)
 
 
