@@ -46,6 +46,24 @@ def test_a_point_stands_below_its_bound():
     assert chart.points[0].share == pytest.approx(137e9 / 989.4e12 / 210e-6)
 
 
+@pytest.mark.parametrize("took", ["1.1ms", 1.1e-3])
+def test_one_time_is_that_of_the_one_expression(took):
+    chart = plot("fp16[4096, 4096] @ fp16[4096, 4096]", on="rtx-4090", measured=took)
+    (ran,) = [point for point in chart.points if point.kind == "measured"]
+    allowed = bound("fp16[4096, 4096] @ fp16[4096, 4096]", on="rtx-4090", measured="1.1ms")
+    assert ran.y == pytest.approx(2 * 4096**3 / 1.1e-3)
+    assert ran.share == pytest.approx(allowed.lower / 1.1e-3)
+    assert ran.x == pytest.approx(allowed.intensity)
+
+
+def test_one_time_of_two_expressions_or_machines_is_an_error():
+    lines = ["bf16[8, 8] @ bf16[8, 8]", "bf16[8, 9] @ bf16[9, 8]"]
+    message = "one measured time is that of one expression with FLOPs on one machine; give one expression"
+    for drawn, machines in ((lines, "h100"), (lines[:1], ["h100", "a100"])):
+        with pytest.raises(InputError, match=message):
+            plot(*drawn, on=machines, measured="1.1ms")
+
+
 def test_a_run_faster_than_its_bound_is_said():
     chart = plot(on="h100", measured=[("cached", 1e9, "1 GB", "0.1 ms")])
     assert chart.points[0].share > 1

@@ -17,7 +17,9 @@ What to expect is drawn below what cannot be beaten: a dashed roof or curve, whi
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from itertools import pairwise, product
 from typing import Any
@@ -39,10 +41,10 @@ from roofline.estimates.expected_roof import ExpectedRoof, expected_roof
 from roofline.hardware.machine import Machine
 from roofline.hardware.overrides import override
 from roofline.hardware.rate import data_level
-from roofline.measurement.runs import read_measured
+from roofline.measurement.runs import Measured, read_measured
 from roofline.notation import program
 from roofline.ops import formula_names
-from roofline.quantity import format_quantity
+from roofline.quantity import format_quantity, parse
 from roofline.signatures import spelled, takes
 from roofline.sizes import check
 
@@ -95,7 +97,8 @@ def plot(
         ``dtypes``      roofline: a ceiling for each (``"bf16"``, ``"vector/fp32"``); without work, ``dtype`` is one too
         ``levels``      roofline: a slope for each memory level (``"hbm"``, ``"vmem"``)
         ``bandwidths``  roofline of one machine at several bandwidths, over regions coloured under its first ceiling
-        ``measured``    roofline: runs, from a CSV file or tuples (see :func:`~roofline.measurement.runs.read_measured`)
+        ``measured``    roofline: runs, of a CSV file or tuples (see :func:`~roofline.measurement.runs.read_measured`),
+                        or the time that the one expression took (``"1.1ms"``)
         ``estimate``    a library (``"vllm"``): a second, dashed roof or curve says what to expect of its kernels, with
                         whiskers that hold 80 %; ``constants`` are files of ``roofline calibrate``, ``eager`` is
                         without a CUDA graph
@@ -307,12 +310,34 @@ def _kind(kind: str | None, vary: str | None, sizes: Mapping[str, Any]) -> tuple
     return chosen, several[0]
 
 
+def _one_time(measured: Any) -> float | None:
+    """Seconds, where one time is given and no file of that name; None where points are."""
+    if isinstance(measured, int | float):
+        return parse(measured, "s")
+    if not isinstance(measured, str) or os.path.exists(measured) or not measured[:1].isdigit():
+        return None
+    with suppress(InputError):
+        return parse(measured, "s")
+    return None
+
+
+def _measured_once(bounds: Sequence[Bound], seconds: float, names: Mapping[int, str]) -> Measured:
+    """The run that took so long: that of the only expression on the only machine."""
+    found = bounds[0] if len(bounds) == 1 else None
+    if found is None or not found.flops or not found.intensity:
+        hint = "give one expression and one machine; of many runs give a CSV file or (name, flops, bytes, seconds)"
+        raise InputError("one measured time is that of one expression with FLOPs on one machine", hint=hint)
+    name, flops = names.get(0) or str(found.expression), float(found.flops)
+    return Measured(f"{name} measured", flops, flops / float(found.intensity), seconds, on=found.machine.key)
+
+
 def _roofline(
     draw: Callable[..., Chart], asked: _PlotRequest, given: Mapping[str, Any], title: str, theme: str, expects: Any
 ) -> Chart:
     machines = asked.machines()
     asked.check_sizes()
-    runs = read_measured(given["measured"]) if given["measured"] is not None else ()
+    took = _one_time(given["measured"])
+    runs = read_measured(given["measured"]) if took is None and given["measured"] is not None else ()
     for run in runs:
         if not run.flops or not run.bytes:
             lacking = "bytes" if run.flops else "FLOPs"
@@ -332,6 +357,8 @@ def _roofline(
             if name is not None:
                 names[len(bounds)] = name
             bounds.append(answer)
+    if took is not None:
+        runs = (_measured_once(bounds, took, names),)
     chart = draw(
         machines,
         bounds,
@@ -340,6 +367,7 @@ def _roofline(
         levels=given["levels"],
         zones=found,
         measured=runs,
+        allowed=bounds if took is not None else (),
         title=title,
         theme=theme,
     )

@@ -270,8 +270,8 @@ GROUPS: dict[str, tuple[OptionRow | str, ...]] = {
         _row("--level", "LEVEL", MEANINGS["levels"], "level", multiple=True, name="levels"),
         _row(
             "--points | --measured",
-            "FILE",
-            "Roofline: measured points, CSV of name,flops,bytes,seconds.",
+            "FILE|TIME",
+            "Roofline: measured points, CSV of name,flops,bytes,seconds; or a time of the one expression.",
             "file",
             name="measured",
         ),
