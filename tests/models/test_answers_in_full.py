@@ -170,6 +170,7 @@ def test_what_is_not_worked_out_over_stages_is_said() -> None:
     [
         ("llm llama-2-7b --on v5e --context 64", "matrix products run on vpu: mxu takes no fp16; --activations bf16"),
         ("train llama-2-7b --on v5e:16 --batch-tokens 65536", "run on vpu: mxu takes no fp16; --weights bf16 would"),
+        ("llm llama-2-7b --on v6e --context 64", "matrix products run on no unit: mxu takes no fp16; "),
         ("llm llama-2-7b --on v5e --context 64 --activations bf16", ""),
         ("llm llama-3-8b --on v100 --context 64", "run on cuda: tensor takes no bf16; --activations fp16 would run on"),
         ("llm bert-base --on t4 --prompt 128", "run on cuda: tensor takes no fp32; --activations fp16 would run on it"),

@@ -64,7 +64,7 @@ def shares_of_modules(step: Bound) -> str:
 
 
 def off_matrix_unit(step: Bound, option: str) -> list[str]:
-    """Say that matrix products run on another unit as the matrix unit lacks the format, and which format it has."""
+    """Say that matrix products run on another unit, or none, as the matrix unit lacks the format, and which it has."""
     matrix = {unit.name for unit in step.machine.units if unit.kind == "matrix"}
     runs = {name: rate(step.machine, Key("flops", "matrix", name)) for name in ("bf16", "fp16")}
     usual = next(((name, found.resource) for name, found in runs.items() if found and found.resource in matrix), None)
@@ -74,7 +74,8 @@ def off_matrix_unit(step: Bound, option: str) -> list[str]:
     formats = {key.dtype for key, _ in products.op.work.items() if key.quantity == "flops" and key.place == "matrix"}
     found = {rate(step.machine, Key("flops", "matrix", name)) for name in formats} - {None}
     other = next((each.resource for each in found if each and each.resource not in matrix), None)
-    if other is None:
+    if other is None and (found or not formats):
         return []
+    where = "run on no unit" if other is None else f"run on {other}"
     names = ", ".join(sorted(formats))
-    return [f"matrix products run on {other}: {usual[1]} takes no {names}; {spelled(option, usual[0])} would run on it"]
+    return [f"matrix products {where}: {usual[1]} takes no {names}; {spelled(option, usual[0])} would run on it"]
