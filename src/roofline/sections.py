@@ -119,12 +119,13 @@ class Headline(NamedTuple):
 
 
 class Sentences(NamedTuple):
-    """Sentences, one a line; ``indent`` is in characters."""
+    """Sentences, one a line; ``indent`` is in characters. A ``whole`` line, as of an address, is never broken."""
 
     lines: Sequence[str]
     tone: Tone = ""
     indent: int = 2
     name: str = ""
+    whole: bool = False
 
 
 class Pairs(NamedTuple):

@@ -8,9 +8,11 @@ import re
 import pytest
 from rich.console import Console
 
+from roofline.bounds.chips import _figures as machine_figures
 from roofline.bounds.ridges import rules_of_thumb
 from roofline.cli import chips, main
 from roofline.hardware import chip
+from roofline.hardware import chips as all_machines
 from roofline.quantity import format_number
 from roofline.rendering.terminal import terminal
 from tests.strategies import some
@@ -48,6 +50,30 @@ def test_json_holds_what_other_sources_say(capsys):
     found = json.loads(capsys.readouterr().out)["chips"][0]
     said = {(item["of"], item["value"]): item["rejected"] for item in found["alternates"]}
     assert said["hbm.bandwidth", 8.1e11] is True
+
+
+@pytest.mark.parametrize("width", ["60", "100"])
+@pytest.mark.parametrize("key", ["h100", "v5e", "910b"])
+def test_each_source_stands_once_and_whole(key, width, capsys, monkeypatch):
+    """A figure has the number of its source; the list below has each source in one line, whatever the width."""
+    monkeypatch.setenv("COLUMNS", width)
+    main(["chips", key, "--sources"])
+    said = capsys.readouterr().out
+    lines = [line.strip() for line in said.splitlines()]
+    machine = chip(key)
+    figures = [figure for *_, figure in machine_figures(machine)] + [item.figure for item in machine.alternates]
+    for source in {figure.source for figure in figures if figure.source}:
+        (number,) = (line.split()[0] for line in lines if line.partition(" ")[2] == source)
+        assert said.count(source) == 1 or any(source in other and source != other for other in lines)
+        assert said.count(number) > 1
+
+
+def test_a_note_says_which_book():
+    for machine in all_machines():
+        for *_, figure in machine_figures(machine):
+            assert not re.search(r"\bbook\b", figure.note), (machine.key, figure.note)
+        for item in machine.alternates:
+            assert not re.search(r"\bbook\b", item.figure.note), (machine.key, item.figure.note)
 
 
 def test_a_filter_takes_an_architecture(capsys):

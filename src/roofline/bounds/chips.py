@@ -43,11 +43,23 @@ def detail(machine: Machine, *, sources: bool = False) -> Iterator[Section]:
         Column(align="right", meaning="value"),
         Column(wrap="anywhere", tone="quiet", meaning="basis"),
     )
-    rows = [Row((part, what, value, _origin(figure, sources))) for part, what, value, figure in _figures(machine)]
+    of_chip = _figures(machine)
+    figures_of_chip = [*(figure for *_, figure in of_chip), *(item.figure for item in machine.alternates)]
+    cited = list(dict.fromkeys(figure.source for figure in figures_of_chip if figure.source)) if sources else []
+    origins = [_origin(figure, cited) if sources else _basis(figure) for *_, figure in of_chip]
+    said = [
+        "as above" if sources and one == other else one for one, other in zip(origins, ["", *origins], strict=False)
+    ]
+    rows = [Row((part, what, value, origin)) for (part, what, value, _), origin in zip(of_chip, said, strict=True)]
     yield Table(columns, rows, "figures", headed=False)
     if sources and machine.alternates:
         yield from (BLANK, Sentences(("other sources say",)))
-        yield _alternates(machine)
+        yield _alternates(machine, cited)
+    if cited:
+        yield from (BLANK, Sentences(("sources",)))
+        yield Sentences(
+            [f"[{at}] {source}" for at, source in enumerate(cited, 1)], indent=4, name="sources", whole=True
+        )
     if (sums := slice_sums(machine)) is not None:
         shown = ", ".join(f"{name} {_show(value, unit)}" for name, value, unit in sums if value is not None)
         yield from (BLANK, Sentences((f"{machine.target} together: {shown}",)))
@@ -156,11 +168,10 @@ def _facts(machine: Machine) -> Iterator[Fact]:
         yield Fact(rule.name.replace(f"over {main.name}", "over main memory"), _show(rule.value, rule.unit))
 
 
-def _alternates(machine: Machine) -> Table:
+def _alternates(machine: Machine, cited: Sequence[str]) -> Table:
     rows = []
     for item in machine.alternates:
-        word = "rejected: " if item.rejected else ""
-        said = ", ".join(filter(None, (word + item.figure.source, item.figure.note)))
+        said = ("rejected " if item.rejected else "") + _cite(item.figure, cited)
         rows.append(Row((item.of, _show(item.figure.value, figure_unit(item.of)), said)))
     columns = [Column(wrap="words", meaning=name) for name in ("figure", "value", "source")]
     return Table(columns, rows, "other sources", indent=4, headed=False)
@@ -250,10 +261,18 @@ def _figures(machine: Machine) -> list[tuple[str, str, Amount, Figure]]:
     return rows
 
 
-def _origin(figure: Figure, sources: bool) -> str:
-    if not sources:
-        return "" if figure.basis == "spec" else figure.basis
-    return ", ".join(filter(None, (figure.basis, figure.source, figure.date, figure.note)))
+def _basis(figure: Figure) -> str:
+    return "" if figure.basis == "spec" else figure.basis
+
+
+def _origin(figure: Figure, cited: Sequence[str]) -> str:
+    return f"{figure.basis} {_cite(figure, cited)}".strip()
+
+
+def _cite(figure: Figure, cited: Sequence[str]) -> str:
+    """The number of a figure's source in the list below, its date and its note: ``[2], 2025-08-18, rounded``."""
+    number = f"[{cited.index(figure.source) + 1}]" if figure.source else ""
+    return ", ".join(filter(None, (number, figure.date, figure.note)))
 
 
 def _figure(figure: Figure | None) -> dict[str, Any] | None:

@@ -86,7 +86,7 @@ def show(answer: Any, *, whole: bool = False, of: Any = None, charts: Callable[[
 
         needed = Measurement.get(console, console.options.update(width=10_000), renderable)
         console.width = max(console.width, needed.maximum)
-    console.print(renderable)
+    console.print(renderable, crop=False)
 
 
 def _piped() -> int:

@@ -112,7 +112,7 @@ def as_text(sections: Iterable[Section], width: int = 100) -> str:
     from rich.console import Console
 
     console = Console(width=width, file=StringIO(), record=True, highlight=False, markup=False)
-    console.print(terminal(sections))
+    console.print(terminal(sections), crop=False)
     return console.export_text()
 
 
@@ -124,7 +124,10 @@ def _headline(section: Headline) -> Iterator[Any]:
 
 def _sentences(section: Sentences) -> Iterator[Any]:
     for line in section.lines:
-        yield _indented(Text(_joined(line), STYLES[section.tone]), section.indent)
+        if section.whole:
+            yield Text(" " * section.indent + line, STYLES[section.tone], no_wrap=True, overflow="ignore")
+        else:
+            yield _indented(Text(_joined(line), STYLES[section.tone]), section.indent)
 
 
 def _pairs(section: Pairs) -> Iterator[Any]:
