@@ -93,6 +93,10 @@ def test_no_rejected_figure_is_used():
     assert {chip for chip, _, _ in used} <= {"Intel Gaudi3", "NVIDIA L40S"}
 
 
+#: Cards whose watts no source gives, or gives for more than the card.
+LACK_WATTS = {"gh200", "mi250x-gcd", "mi455x", "rubin", "turin", "v100-pcie"}
+
+
 #: Higher figures that are not taken, and why not.
 NOT_TAKEN = {
     ("v4", "ici.bandwidth"): "the book's effective figure is preferred; link=spec takes the other",
@@ -177,6 +181,14 @@ def test_figures_that_sources_conflict_about_are_the_highest():
     assert BY_KEY["b60"].memories[1].capacity.value == 18 * 2**20
     # 1.61 TB/s were measured over six times the L2 of the Server Edition, whose data sheet says 1.597
     assert BY_KEY["rtx-pro-6000"].memories[0].bandwidth.value == 1.792e12
+
+
+def test_every_card_has_its_watts():
+    """Expected times on a chip without constants go by its watts; GH200 has one power of GPU and CPU together."""
+    lacks = {key for key, machine in BY_KEY.items() if machine.tdp is None and machine.vendor in ("NVIDIA", "AMD")}
+    assert lacks == LACK_WATTS
+    for key, watts in (("rtx-4070-super", 220), ("a10", 150), ("rtx-3060", 170), ("h800", 700), ("mi250", 500)):
+        assert BY_KEY[key].tdp.value == watts
 
 
 def test_every_chip_with_a_peak_and_a_bandwidth_is_there():
