@@ -7,7 +7,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from functools import cache
-from itertools import combinations, product
+from itertools import combinations, pairwise, product
 from xml.etree import ElementTree
 
 import pytest
@@ -23,8 +23,8 @@ from roofline.charts.chart import SMALLEST
 from roofline.charts.drawing import DASHES, THEMES, contrast, drawn_layout, text_width
 from roofline.charts.layout import MARKER
 from roofline.charts.model_charts import front_chart, serving_roofline
-from roofline.charts.placement import Box, Segments
-from roofline.charts.text import SMALL, TITLE, wrap
+from roofline.charts.placement import Box, Boxes, Segments, segment_box
+from roofline.charts.text import SMALL, TITLE, words, wrap
 from roofline.errors import InputError
 from roofline.models import latency_throughput, serve
 
@@ -140,9 +140,9 @@ def test_the_smallest_picture_still_holds_its_frame_and_its_text(name):
 def test_lines_are_broken_as_if_each_were_measured_whole(size):
     """Words are measured one by one, and a line only where their sum is near the width."""
     text = " ".join(ALL["operations_of_experts"]().notes)[:400]
-    for width in range(120, 700, 35):  # a word that is wider is broken
+    for width in range(155, 700, 35):  # a word that is wider is broken
         lines = [""]
-        for word in text.split():
+        for word in words(text):
             longer = f"{lines[-1]} {word}".strip()
             fits = text_width(longer, size, False) <= width or not lines[-1]
             lines = [*lines[:-1], longer] if fits else [*lines, word]
@@ -367,3 +367,33 @@ def test_the_lines_that_join_labels_to_their_points_do_not_cross():
     leaders = [text.leader for text in drawn_layout(serving_roofline(found).with_width(600)).labels if text.leader]
     assert len(leaders) > 1
     assert not any(Segments(leaders).cross(leader).any() for leader in leaders)
+
+
+@pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize("width", [600, 1200])
+def test_no_thin_line_runs_through_another_label(name, width):
+    chart = ALL[name]().with_width(width)
+    names = {point.text for point in chart.points}
+    labels = drawn_layout(chart).labels
+    for text in labels:
+        if text.leader is not None and "\n".join(text.lines) in names:
+            assert not Boxes.of([other.box for other in labels]).overlap(segment_box(text.leader)).any(), text.lines
+
+
+def test_the_letters_of_a_row_stand_on_one_height():
+    chart = plot("bf16[1, 8] @ bf16[8, 8]", "softmax(fp32[8, 2048])", on=["h100", "v5e"])
+    feet = re.findall(r'y="([\d.]+)" transform="[^"]*">[\d,.]+<', chart._repr_svg_())
+    assert len(feet) > 4
+    below = drawn_layout(chart).frame
+    row = [y for y in feet if float(y) > (chart.height - below.bottom) * 0.72]
+    assert len(row) > 2
+    assert len(set(row)) == 1
+
+
+def test_labels_keep_off_the_pale_band():
+    drawn = drawn_layout(ALL["a100_time"]())
+    lower = ALL["a100_time"]().line("lower")
+    path = [drawn.frame.at(x, y) for x, y in zip(lower.x, lower.y, strict=True)]
+    for up in (-2, 2):
+        band = Boxes.of([segment_box(pair) for pair in pairwise([(x, y + up) for x, y in path])])
+        assert not any(band.overlap(text.box).any() for text in drawn.labels)

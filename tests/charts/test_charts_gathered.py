@@ -7,6 +7,7 @@ import pytest
 from roofline.bounds.api import bound
 from roofline.charts.roofline_charts import MOST_POINTS, gather_operations, program_roofline
 from roofline.errors import InputError, SizeError
+from roofline.models.training import train
 
 LAYERS = "h = bf16[B, D] * bf16[D, F]; g = gelu(h); y = g * bf16[F, D]; transpose(y)"
 
@@ -33,3 +34,10 @@ def test_what_cannot_be_drawn():
         program_roofline(bound("transpose(bf16[B, D])", on="h100", B=8, D=8))
     with pytest.raises(SizeError, match="size B has no value"):
         program_roofline(bound(LAYERS, on="h100", D=8, F=8))
+
+
+def test_gradients_of_a_training_step_are_told_from_what_they_are_of():
+    chart = train("llama-3-8b", on="h100:64", batch_tokens=2**22, tensor=4).plot()
+    names = {point.text for point in chart.points}
+    assert "input_layernorm, post_attention_layernorm, norm" in names
+    assert "gradients of post_attention_layernorm, input_layernorm, norm" in names

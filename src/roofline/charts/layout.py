@@ -7,13 +7,23 @@ for the test that no two labels overlap.
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from roofline.charts.axes import Axis, axis_title, ticks
-from roofline.charts.placement import Box, Candidate, Segment, Vertex, place, places_around, places_beside
+from roofline.charts.placement import (
+    Box,
+    Boxes,
+    Candidate,
+    Segment,
+    Segments,
+    Vertex,
+    place,
+    places_around,
+    places_beside,
+    segment_box,
+)
 from roofline.charts.specification import Line, Mark, Point, Region, Ridge, Specification
 from roofline.charts.text import (
     GAP,
@@ -33,10 +43,14 @@ from roofline.charts.text import (
     key_rows,
     line_entry,
     ridge_entry,
+    words,
     wrap,
 )
 
 MARKER = 11.0
+
+#: How far the pale band of the lower bound reaches to either side of its line, and how much of that labels keep free.
+BAND, BAND_KEPT = 4.0, 2.5
 
 #: How far a label may stand from its point, and from its ridge, in pixels.
 REACH, RIDGE_REACH = 160.0, 70.0
@@ -120,7 +134,7 @@ def layout(chart: Specification, measure: Measure) -> ChartLayout:
     if any(line.group for line in chart.lines):
         named = replace(chart, marks=tuple(_with_chip(mark) for mark in chart.marks))
         found, missing = _attempt(named, measure, chart_key(named))
-        if not missing and sum(text.leader is not None for text in found.labels) <= MOST_LEADERS:
+        if not missing and _clear(found, [text.lines for text in found.labels]):
             return found
     labels = {point.text: point.label for point in chart.points if point.text and not _is_number(point.text)}
     names = list(labels)
@@ -139,15 +153,22 @@ def _labelled(
 ) -> tuple[ChartLayout, bool]:
     """Move labels without a place to the key, which takes room from the others, until each stands here or there.
 
-    It does not go well where one of ``names`` would have to move, or too many stand far from their points.
+    It does not go well where one of ``names`` would have to move, or they are not clear.
     """
+    lines = [tuple(name.split("\n")) for name in names]
     while True:
         found, missing = _attempt(chart, measure, key)
-        led = sum(text.leader is not None and "\n".join(text.lines) in names for text in found.labels)
-        well = led <= MOST_LEADERS and not any(entry.text in names for entry in missing)
+        well = _clear(found, lines) and not any(entry.text in names for entry in missing)
         if not missing or not well:
             return found, well
         key = [*key, *missing]
+
+
+def _clear(found: ChartLayout, names: Sequence[tuple[str, ...]]) -> bool:
+    """Whether few names stand far from what they name, and none with a thin line through another label."""
+    boxes = Boxes.of([text.box for text in found.labels])
+    led = [text.leader for text in found.labels if text.leader is not None and text.lines in names]
+    return len(led) <= MOST_LEADERS and not any(boxes.overlap(segment_box(leader)).any() for leader in led)
 
 
 def _with_chip(mark: Mark) -> Mark:
@@ -259,13 +280,20 @@ def _surroundings(
 def _row_names(
     names: Sequence[tuple[float, str]], height: float, room: float, measure: Measure
 ) -> tuple[tuple[float, str], ...]:
-    """Names of rows, cut at the front to the room there is; of rows that are too narrow for text, every so many."""
+    """Names of rows, cut to the room there is; of rows that are too narrow for text, every so many.
+
+    A path is cut at its front, as its end says more; words at their end.
+
+    >>> short = _row_names([(0, "layers.0.up_proj"), (1, "decode (batch 600)")], 99.0, 12.0, lambda t, s, b: len(t))
+    >>> [name for _, name in short]
+    ['…s.0.up_proj', 'decode (bat…']
+    """
     every = max(1, math.ceil(TEXT * LINE_SPACING * len(names) / height))
     found = []
     for row, name in names[::every]:
         shown = name
         while len(shown) > 4 and measure(shown, TEXT, False) > room:
-            shown = f"…{shown[2:]}"
+            shown = f"{shown[:-2]}…" if " " in name else f"…{shown[2:]}"
         found.append((row, shown))
     return tuple(found)
 
@@ -278,15 +306,16 @@ def _boxed(text: Text, measure: Measure) -> Text:
 
 
 def _labels(chart: Specification, frame: Frame, measure: Measure) -> Iterator[_Label]:
+    lines = Segments(list(_segments(chart, frame)))
     for line in chart.lines:
         if line.text:
-            yield _line_label(line, frame, measure)
+            yield _line_label(line, frame, lines, measure)
     named = [(_stem(point, frame), point) for point in chart.points if point.text]
     for (at, top), point in named:
         entry = None if _is_number(point.text) else KeyEntry(point.text)
         label = _mark_label(point.text, at, point.series, REACH, entry, measure)
         others = [other for other, _ in named if other != (at, top)] if len(named) <= MOST_NAMES else []
-        yield replace(label, candidates=tuple(_by_its_own(label.candidates, at, others)))
+        yield replace(label, candidates=tuple(_by_its_own(label.candidates, at, others, lines)))
     for ridge in chart.ridges:
         if ridge.text:
             yield _mark_label(
@@ -313,22 +342,32 @@ def _mark_label(text: str, at: Vertex, series: int, reach: float, entry: KeyEntr
     return _Label(Text(lines, 0, 0, TEXT, series=series, role="label"), places, entry)
 
 
-def _by_its_own(places: Sequence[Candidate], at: Vertex, others: Sequence[Segment]) -> Iterator[Candidate]:
+def _by_its_own(
+    places: Sequence[Candidate], at: Vertex, others: Sequence[Segment], lines: Segments
+) -> Iterator[Candidate]:
     """Places round a point; one as near to another point, or to its gap, and without a leader would seem its name.
 
+    So would one beyond a line that does not go through the point.
+
     >>> [own, beside] = [Candidate(Box(x, 0, 10, 4), 1.0) for x in (-8, 8)]
-    >>> [each.cost for each in _by_its_own([own, beside], (0, 0), [((16, -9), (16, 9))])]
+    >>> none = Segments([])
+    >>> [each.cost for each in _by_its_own([own, beside], (0, 0), [((16, -9), (16, 9))], none)]
+    [1.0, 41.0]
+    >>> [each.cost for each in _by_its_own([own, beside], (0, 0), [], Segments([((2, -9), (2, 9))]))]
     [1.0, 41.0]
     """
     uprights = [(x, low, high) for (x, low), (_, high) in others]
     for each in places:
         room = math.dist(each.box.nearest(at), at)
         nearest = ((x, min(max(each.box.y, min(ends)), max(ends))) for x, *ends in uprights)
-        seems = each.leader is None and any(math.dist(each.box.nearest(other), other) <= room for other in nearest)
+        seems = each.leader is None and (
+            any(math.dist(each.box.nearest(other), other) <= room for other in nearest)
+            or bool(lines.cross((at, each.box.nearest(at))).any())
+        )
         yield replace(each, cost=each.cost + NEARER_COST) if seems else each
 
 
-def _line_label(line: Line, frame: Frame, measure: Measure) -> _Label:
+def _line_label(line: Line, frame: Frame, lines: Segments, measure: Measure) -> _Label:
     text = Text((line.text,), 0, 0, TEXT, series=line.series, role="label")
     width, height = block((line.text,), TEXT, measure)
     path = clipped([frame.at(x, y) for x, y in zip(line.x, line.y, strict=True)], frame.box)
@@ -341,7 +380,7 @@ def _line_label(line: Line, frame: Frame, measure: Measure) -> _Label:
         stations = _spread(path, 14)
         for index, vertex in enumerate(stations):
             late = 2.0 * (len(stations) - 1 - index)
-            near = places_around(vertex, width, height, reach=8.0, gap=5.0)
+            near = _by_its_own(places_around(vertex, width, height, reach=8.0, gap=5.0), vertex, (), lines)
             found += [replace(each, cost=each.cost + late, clear=True) for each in near]
     return _Label(text, tuple(found), line_entry(line))
 
@@ -351,10 +390,8 @@ def _region_label(region: Region, frame: Frame, measure: Measure) -> Iterator[_L
     if low >= high:
         return
     left, right = frame.at(low, frame.y.limits[0])[0], frame.at(high, frame.y.limits[0])[0]
-    joined = re.sub(r"(?<=\d) (?=[A-Za-zµ])", "\N{NO-BREAK SPACE}", region.label)
-    upright = any(measure(word, SMALL, False) > right - left - 8 for word in joined.split(" "))
-    lines = [region.label] if upright else wrap(joined, right - left - 8, SMALL, measure)
-    lines = [line.replace("\N{NO-BREAK SPACE}", " ") for line in lines]
+    upright = any(measure(word, SMALL, False) > right - left - 8 for word in words(region.label))
+    lines = [region.label] if upright else wrap(region.label, right - left - 8, SMALL, measure)
     width, height = block(lines, SMALL, measure)
     middle, tall = (left + right) / 2, width if upright else height
     rows = [frame.bottom + 5 + tall / 2 + 12 * step for step in range(12)]
@@ -373,6 +410,8 @@ def _segments(chart: Specification, frame: Frame) -> Iterator[Segment]:
         path = clipped([frame.at(x, y) for x, y in zip(line.x, line.y, strict=True)], frame.box)
         path = path if len(path) <= 40 else _spread(path, 40)
         yield from pairwise(path)
+        if line.role == "lower" and line.text:
+            yield from (pair for up in (BAND_KEPT, -BAND_KEPT) for pair in pairwise([(x, y + up) for x, y in path]))
     yield from (_stem(point, frame) for point in chart.points if point.roof is not None and point.text)
 
 

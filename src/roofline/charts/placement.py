@@ -167,7 +167,7 @@ class Segments:
 #: disliked, unless it must be clear.
 OVERLAP_COST = 10_000.0
 CROSSING_COST = 60.0
-LEADER_CROSSING_COST = 25.0
+LEADER_CROSSING_COST = 40.0
 
 #: What it costs that two leaders cross: each label would seem to be the other's.
 LEADERS_CROSSING_COST = 100.0
@@ -179,6 +179,9 @@ _ROUNDS = 6
 
 #: How far labels keep from one another, up and down, and beside each other: two in a row are not one.
 _MARGIN, _BESIDE = 1.5, 5.0
+
+#: How far labels keep from the middle of a line, up and down.
+_STROKE = 0.5
 
 #: What a label that stands well costs at most, and how many better places one that does not may claim from others.
 _CONTENT, _TRIES = 12.0, 12
@@ -383,7 +386,8 @@ def _possible(
         if all(left <= x <= right and bottom <= y <= top for x, y in candidate.box.corners())
     ]
     boxes = Boxes.of([candidate.box for candidate in within])
-    crossed = sum((boxes.overlap(segment_box(line)) for line in lines), start=np.zeros(len(within), dtype=int))
+    touched = Boxes.of([candidate.box.grown(0.0, _STROKE) for candidate in within])
+    crossed = sum((touched.overlap(segment_box(line)) for line in lines), start=np.zeros(len(within), dtype=int))
     free = ~(crossed.astype(bool) & np.array([candidate.clear for candidate in within], dtype=bool))
     for box in taken:
         free &= ~boxes.overlap(box)

@@ -506,4 +506,5 @@ def _counted_names(members: Sequence[OpBound]) -> str:
         return where if name in where else f"{name} {where}".strip()
     names = [part.op.name for part in members]
     counts = {name: names.count(name) for name in dict.fromkeys(names)}
-    return ", ".join(f"{name} ({count})" if count > 1 else name for name, count in counts.items())
+    text = ", ".join(f"{name} ({count})" if count > 1 else name for name, count in counts.items())
+    return f"gradients of {text}" if all(part.op.where.endswith(" gradient") for part in members) else text

@@ -89,13 +89,26 @@ def wrap(text: str, width: float, size: float, measure: Measure, *, bold: bool =
     return lines
 
 
+#: A word of a text: what stands between blanks, or a number with its unit.
+_WORD = re.compile(r"\d(?:[\d.,]*\d)? [A-Za-zµ][^ \t-\r]*|[^ \t-\r]+")
+
+
+def words(text: str) -> list[str]:
+    """The words of a text; a number and its unit are one.
+
+    >>> words("hbm at 1.5 TB/s of 2,048 tokens, a half")
+    ['hbm', 'at', '1.5 TB/s', 'of', '2,048 tokens,', 'a', 'half']
+    """
+    return _WORD.findall(text)
+
+
 def _words(text: str, width: float, size: float, measure: Measure, bold: bool) -> Iterator[str]:
     """The words of a text; one that is wider than a line in pieces that are not.
 
     >>> list(_words("one\\ttwo-three", 4.0, 1.0, lambda text, size, bold: float(len(text)), False))
     ['one', 'two-', 'thre', 'e']
     """
-    for word in filter(None, re.split(r"[ \t-\r]+", text)):
+    for word in words(text):
         rest = word
         while len(rest) > 1 and measure(rest, size, bold) > width:
             at = bisect_left(range(2, len(rest)), True, key=lambda end: measure(rest[:end], size, bold) > width) + 1
