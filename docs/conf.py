@@ -114,6 +114,15 @@ def under_its_other_name(app, env, node, content):
     return python.resolve_xref(env, node["refdoc"], app.builder, node["reftype"], found[0], node, content)
 
 
+def with_roles(app, pagename, templatename, context, doctree):
+    """Say what a reader of pages asks for: the level of the contents' headings, that parameters are a list."""
+    tree = context.get("furo_navigation_tree", "")
+    context["furo_navigation_tree"] = tree.replace('role="heading"', 'role="heading" aria-level="2"')
+    body = context.get("body", "")
+    body = body.replace('<dl>\n<dd><em class="sig-param', '<dl role="list">\n<dd><em class="sig-param')
+    context["body"] = body.replace('<dd><em class="sig-param', '<dd role="listitem"><em class="sig-param')
+
+
 def setup(app):
     """Write the generated pages, and register the hook."""
     import generated_pages
@@ -123,3 +132,4 @@ def setup(app):
     app.connect("missing-reference", under_its_other_name)
     app.connect("autodoc-skip-member", without_names_alone)
     app.connect("autodoc-process-signature", with_readable_defaults)
+    app.connect("html-page-context", with_roles, priority=900)

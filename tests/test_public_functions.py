@@ -14,9 +14,12 @@ import pytest
 import roofline
 from roofline import models
 from roofline.answers import Answer
+from roofline.bounds.evaluate import evaluate
 from roofline.charts.chart import Chart
 from roofline.cli import _COMMANDS, cli
 from roofline.errors import InputError
+from roofline.measurement.machine_file import write_machine_file
+from roofline.measurement.points import points_of
 from roofline.sections import Sentences
 from roofline.signatures import SAID_IN_PYTHON
 from tests.test_house_values import ANSWERS, LINE, SIZES, VALUES
@@ -461,3 +464,10 @@ def test_help_begins_with_the_common_parameters() -> None:
     assert "why the others are not" in said[3]
     assert ">>> found = plan(" in said[5]
     assert {"tensor", "overhead"} <= set(inspect.signature(roofline.plan).parameters)
+
+
+def test_what_an_argument_means_is_not_taken_from_a_command_with_another_argument_of_that_name() -> None:
+    assert "``tokens``  New tokens of a decode step" in (roofline.models.serve_bound.__doc__ or "")
+    for function in (evaluate, points_of, write_machine_file):
+        assert "Machine file of" not in (function.__doc__ or "")
+        assert "What it takes in reality" not in (function.__doc__ or "")

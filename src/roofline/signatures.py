@@ -391,7 +391,7 @@ MEANINGS = {
     "image_size": "Height and width of an image in pixels (default: the tower's own).",
     "batch_tokens": "Tokens of one training step over all chips, as in 4M.",
     "sequence": "Tokens of a training sequence (default 4096, or the most it takes).",
-    "tokens": "A token budget, as in 15T.",
+    "tokens": "New tokens of a decode step (default 1).",
     "days": "Without a step: days of the budget; gives MFU or chips.",
     "chip_hours": "Without a step: hours of all chips; gives MFU.",
     "mfu": "A stated utilisation in place of the floor.",
@@ -496,13 +496,12 @@ MEANINGS = {
 #: What parameters of single functions mean, where that differs.
 MEANINGS_OF = {
     "chips": {"top": "Only so many: the first in the order."},
-    "formula": {"tokens": "New tokens of a decode step (default 1)."},
     "layout": {
         "tensor": "The tensor with the mesh axes of its dimensions: bf16[B_X, D].",
         "mesh": "Sizes of mesh axes.",
     },
     "scaling": {"name": "The condition: tp, dp, mixed, 2d …"},
-    "sweep": {"tokens": "New tokens of a decode step (default 1)."},
+    "train": {"tokens": "A token budget, as in 15T."},
     "trace": {
         "batch": "The first size of every input that an ONNX file leaves open.",
         "device": "What a torch program is told when it asks a tensor for its device (default: the module's, or cpu).",

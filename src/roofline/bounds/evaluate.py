@@ -90,7 +90,7 @@ def bound_of_work(
     question: Any = None,
     rate_of: RateOf = rate,
 ) -> Bound:
-    """Price operations and the bytes each moves; amounts may be numbers, arrays of one shape, or symbols."""
+    """Price operations and the bytes each moves on ``machine``; amounts are numbers, arrays of one shape or symbols."""
     missing: dict[Key, Size] = {}
     notes: dict[str, None] = dict.fromkeys(assumptions)
     parts: list[OpBound] = []
@@ -208,7 +208,7 @@ def _ridge(flops: Size, compute: Size | None, loaded: Size, memory: Size) -> Siz
 @takes(bound_of_work)
 @plain_numbers
 def evaluate(ops: Sequence[Op], moved: Sequence[Work], machine: Machine, **options: Any) -> Bound:
-    """Price operations and the bytes each moves; amounts may be numbers, arrays of one shape, or symbols."""
+    """Price operations and the bytes each moves on ``machine``; amounts are numbers, arrays of one shape or symbols."""
     if len(ops) != len(moved):
         raise InputError(f"{len(ops)} operations, and bytes of {len(moved)}", hint="give one Work for each operation")
     text = next((name for name in ("assumptions", "gaps") if isinstance(options.get(name), str)), None)

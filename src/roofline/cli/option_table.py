@@ -18,7 +18,7 @@ from roofline.bounds.conventions import settings
 from roofline.cli.command import Option
 from roofline.cli.option_values import FRACTION, PRICE, targets
 from roofline.errors import InputError
-from roofline.signatures import MEANINGS
+from roofline.signatures import MEANINGS, MEANINGS_OF
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 Decorator = Callable[[Any], Any]
@@ -87,7 +87,7 @@ GROUPS: dict[str, tuple[OptionRow | str, ...]] = {
         _flag("--all-logits", "Prefill makes output for every token, not only the last."),
         _row("--batch-tokens", "N", MEANINGS["batch_tokens"]),
         _row("--sequence", "N", MEANINGS["sequence"]),
-        _row("--tokens", "N", MEANINGS["tokens"]),
+        _row("--tokens", "N", MEANINGS_OF["train"]["tokens"]),
         _row("--days", "DAYS", MEANINGS["days"], callback=FRACTION),
         _row("--chip-hours", "HOURS", MEANINGS["chip_hours"], callback=FRACTION),
         _row("--mfu", "FRACTION", MEANINGS["mfu"], callback=FRACTION),

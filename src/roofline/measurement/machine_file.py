@@ -188,7 +188,7 @@ def to_toml(measured: Measurement, memory_bytes: float | None = None) -> str:
 
 @takes()
 def write_machine_file(measured: Measurement, path: str | os.PathLike[str]) -> None:
-    """Write a measurement to a file, making its folder where needed; a file that was there stays until the end.
+    """Write ``measured`` to a file, making its folder where needed; a file that was there stays until the end.
 
     What is no file but a device or a pipe (``/dev/null``) is written to, and a link stays one.
     """

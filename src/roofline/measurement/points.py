@@ -206,9 +206,9 @@ class MeasuredPoints(Answer, list[MeasuredPoint]):
 
 @takes()
 def points_of(runs: Iterable[Measured], machine: Machine) -> list[MeasuredPoint]:
-    """Put runs beside what a machine allows; one that says it ran on another machine is an error.
+    """Put runs beside what ``machine`` allows; one that says it ran on another machine is an error.
 
-    Where the machine takes warm data, the bytes of a run lie in whichever memory level holds so many.
+    Where it takes warm data, the bytes of a run lie in whichever memory level holds so many.
     """
     runs = [*runs]
     for run in runs:
