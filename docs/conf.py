@@ -115,12 +115,11 @@ def under_its_other_name(app, env, node, content):
 
 
 def with_roles(app, pagename, templatename, context, doctree):
-    """Say what a reader of pages asks for: the level of the contents' headings, that parameters are a list."""
+    """Say what a reader of pages asks for: the level of the contents' headings, that parameters explain no word."""
     tree = context.get("furo_navigation_tree", "")
     context["furo_navigation_tree"] = tree.replace('role="heading"', 'role="heading" aria-level="2"')
     body = context.get("body", "")
-    body = body.replace('<dl>\n<dd><em class="sig-param', '<dl role="list">\n<dd><em class="sig-param')
-    context["body"] = body.replace('<dd><em class="sig-param', '<dd role="listitem"><em class="sig-param')
+    context["body"] = body.replace('<dl>\n<dd><em class="sig-param', '<dl role="none">\n<dd><em class="sig-param')
 
 
 def setup(app):

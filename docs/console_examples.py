@@ -395,7 +395,7 @@ def _words_that_stay(entry: nodes.Element) -> list[str]:
     return [word for text in said if "long" not in text.parent["classes"] for word in text.split()]
 
 
-_BREAKS = re.compile(r"(?<=[._/,=:])(?=[A-Za-z])")
+_BREAKS = re.compile(r"(?<=[._/,=:|])(?=[A-Za-z])")
 _CODE = re.compile(r'<code class="(?:[^"]* )?(?:long|xref)\b[^"]*">.*?</code>', re.DOTALL)
 
 

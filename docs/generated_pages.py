@@ -91,7 +91,7 @@ def _command_page(command: CommandEntry) -> str:
         "",
         f"*For whoever looks for an option of `roofline {command.name}`.*",
     ]
-    lines += [command.text, "", f"    {command.usage}", ""]
+    lines += [_options_as_code(command.text), "", f"    {command.usage}", ""]
     if command.examples:
         lines += ["```console", *(f"$ {each}" for each in command.examples), "```", ""]
     for heading, options in command.groups.items():
@@ -100,7 +100,7 @@ def _command_page(command: CommandEntry) -> str:
             words = ", ".join(option.words) + (f" {option.form}" if option.form else "")
             default = f" Default: `{option.default}`." if option.default else ""
             older = f" Also {', '.join(f'`{word}`' for word in option.older)}." if option.older else ""
-            lines.append(f"| `{_cell(words)}` | {_cell(option.says)}{default}{older} |")
+            lines.append(f"| `{_cell(words)}` | {_options_as_code(_cell(option.says))}{default}{older} |")
         lines.append("")
     return "\n".join(lines) + "\n"
 
@@ -245,8 +245,9 @@ def _key_table(part: dict[str, str], page: str, home: dict[str, str]) -> Iterato
 
 
 def _key(name: str) -> str:
-    """A key as code that a narrow column may break behind a dot or an underscore."""
-    return "<code>" + name.replace(".", ".<wbr>").replace("_", r"\_<wbr>") + "</code>"
+    """A key as code that a narrow column may break behind a dot or an underscore, but for one that it begins with."""
+    broken = re.sub(r"(?<=[^_>])_", r"\\_<wbr>", name.replace(".", ".<wbr>"))
+    return "<code>" + re.sub(r"(?<!\\)_", r"\\_", broken) + "</code>"
 
 
 def _anchor(heading: str) -> str:
@@ -431,6 +432,11 @@ def write() -> None:
         path.parent.mkdir(exist_ok=True)
         if not path.exists() or path.read_text(encoding="utf-8") != text:
             path.write_text(text, encoding="utf-8")
+
+
+def _options_as_code(text: str) -> str:
+    """Options in a sentence as code, which does not break behind its hyphens."""
+    return re.sub(r"(?<![`\w-])--[a-z][a-z-]*\b(?!`)", r"`\g<0>`", text)
 
 
 def _cell(text: str) -> str:

@@ -330,7 +330,8 @@ def test_addresses_of_sources_are_links(generated: ModuleType) -> None:
 
 def test_names_with_underscores_are_no_emphasis(generated: ModuleType) -> None:
     pytest.importorskip("docutils")
-    assert generated._key("_c10d_functional.all") == r"<code>\_<wbr>c10d\_<wbr>functional.<wbr>all</code>"
+    assert generated._key("_c10d_functional.all") == r"<code>\_c10d\_<wbr>functional.<wbr>all</code>"
+    assert generated._options_as_code("after --context, a `--past`") == "after `--context`, a `--past`"
     for name, page in generated.json_pages().items():
         assert "..\n" not in page, name
         assert ".:" not in page, name
