@@ -693,5 +693,12 @@ def test_an_error_names_the_argument_and_what_it_takes() -> None:
     for top in (0, -1, 1.5, "5"):
         with pytest.raises(InputError, match=f"top is {top!r}; how many chips to list, as in top=5"):
             roofline.chips(top=top)  # type: ignore[arg-type]
-    with pytest.raises(TypeError, match="unexpected keyword"):
+    with pytest.raises(InputError, match="there is no argument 'no_such'; arguments are: filter, sort, dtype, top"):
         roofline.chips(no_such=1)  # type: ignore[call-arg]
+    with pytest.raises(InputError, match=r"missing a required argument: 'on'; the call is zones\(on, bandwidths="):
+        roofline.zones()  # type: ignore[call-arg]
+    with pytest.raises(InputError, match=r"too many positional arguments; the call is bound\(expression=None, \*, on="):
+        roofline.bound(LINE, "h100")  # type: ignore[call-arg]
+    ops = roofline.build(roofline.program(LINE), {"B": 8, "D": 8, "F": 8})
+    with pytest.raises(InputError, match=r"there is no argument 'question'; arguments are: expression, sizes"):
+        roofline.evaluate(ops, [op.work for op in ops], roofline.chip("h100"), question=3)  # type: ignore[call-arg]

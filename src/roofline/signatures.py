@@ -23,8 +23,8 @@ from functools import lru_cache, wraps
 from inspect import Parameter, Signature, signature
 from typing import Any, TypeVar, cast
 
-from roofline.errors import InputError, RooflineError, quoted
-from roofline.sizes import check_number_of, is_array, is_real, is_symbol
+from roofline.errors import InputError, RooflineError, quoted, suggest
+from roofline.sizes import check_number_of, is_array, is_real, is_symbol, plain_number
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -89,15 +89,21 @@ def takes(
         annotations = {name: f"{each.annotation}{' | None' * (each.default is None)}" for name, each in kept.items()}
         positional = [name for name, each in own.parameters.items() if each.kind is Parameter.POSITIONAL_OR_KEYWORD]
         rest_of = next((each for each in own.parameters.values() if each.kind is Parameter.VAR_POSITIONAL), None)
+        by_name = [name for name, each in kept.items() if each.kind is Parameter.KEYWORD_ONLY]
+        takes_any = last or (not sources and len(kept) < len(own.parameters))
 
         @wraps(function)
         def asked(*given: Any, **named: Any) -> Any:
             for name in OLDER_NAMES.keys() & named.keys():
                 if OLDER_NAMES[name] in kept and named.get(OLDER_NAMES[name]) is None:
                     named[OLDER_NAMES[name]] = named.pop(name)
+            given, named = tuple(map(_plain, given)), {name: _plain(each) for name, each in named.items()}
             arguments = {**dict(zip(positional, given, strict=False)), **named}
 
             def wrong() -> InputError | None:
+                unknown = next((name for name in named if name not in kept), None)
+                if unknown is not None and not takes_any:
+                    return unknown_argument(unknown, by_name)
                 one = {} if rest_of is None else {rest_of.name: annotations[rest_of.name]}
                 further = (wrong_kind({name: each}, one) for name in one for each in given[len(positional) :])
                 return wrong_kind(arguments, annotations) or next(filter(None, further), None)
@@ -109,7 +115,7 @@ def takes(
             except RooflineError:
                 raise
             except Exception as error:  # of whatever kind: a value's own methods may raise what they like
-                if (known := wrong()) is None:
+                if (known := wrong() or _misplaced(own, f"{function.__name__}{short}", given, named)) is None:
                     raise
                 raise known from error
             # what a function took in silence may end in an error of Python's when the answer is looked at
@@ -124,6 +130,20 @@ def takes(
         return cast("Function", asked)
 
     return shown
+
+
+def _plain(value: Any) -> Any:
+    """A number of other libraries as Python's."""
+    return value if value.__class__ is float else plain_number(value)
+
+
+def _misplaced(own: Signature, call: str, given: Sequence[Any], named: Mapping[str, Any]) -> InputError | None:
+    """An error about an argument too many, or one that is missing."""
+    try:
+        own.bind(*given, **named)
+    except TypeError as error:
+        return InputError(str(error), hint=f"the call is {call}")
+    return None
 
 
 #: Kinds of arguments by the heads of annotations: what is one, and how an error calls it.
@@ -194,7 +214,10 @@ def _alternatives(annotation: str) -> list[str]:
 
 
 def _is_any_of(value: Any, annotation: str) -> bool:
-    return any(_is_of(value, kind) for kind in _alternatives(annotation))
+    try:
+        return any(_is_of(value, kind) for kind in _alternatives(annotation))
+    except Exception:  # raised by a method of the value's own
+        return False
 
 
 def _is_of(value: Any, kind: str) -> bool:
@@ -562,6 +585,16 @@ def meant(name: str, known: Container[str]) -> str:
     """
     found = (argument for argument, words in _MEANT.items() if argument in known and name.lower() in words.split())
     return next((f"did you mean {argument!r}?" for argument in found), "")
+
+
+def unknown_argument(name: str, known: Collection[str]) -> InputError:
+    """An error about an argument of a name that is not known, with the one that it means.
+
+    >>> print(unknown_argument("tp", ["batch", "tensor"]))
+    there is no argument 'tp'; did you mean 'tensor'?
+    """
+    hint = SAID_IN_PYTHON.get(name) or meant(name, known) or suggest(name, known, what="arguments")
+    return InputError(f"there is no argument {name!r}", hint=hint)
 
 
 def listed_names(names: Sequence[str]) -> list[str]:

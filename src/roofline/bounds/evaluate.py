@@ -205,7 +205,7 @@ def _ridge(flops: Size, compute: Size | None, loaded: Size, memory: Size) -> Siz
     return (flops / compute) / (loaded / memory)
 
 
-@takes(bound_of_work)
+@takes(bound_of_work, but=("request", "question", "rate_of"))
 @plain_numbers
 def evaluate(ops: Sequence[Op], moved: Sequence[Work], machine: Machine, **options: Any) -> Bound:
     """Price operations and the bytes each moves on ``machine``; amounts are numbers, arrays of one shape or symbols."""

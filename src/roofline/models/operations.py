@@ -19,13 +19,13 @@ from inspect import Parameter, signature
 from typing import Any
 
 from roofline import dtypes
-from roofline.errors import InputError, SizeError, suggest
+from roofline.errors import InputError, SizeError
 from roofline.models.config import load
 from roofline.models.description import WHOLE_BATCH, ImageSize, Model
 from roofline.models.operation_builder import ForwardPass, OperationBuilder, StorageOf
 from roofline.models.weights import Weight
 from roofline.ops.basic import embedding
-from roofline.signatures import SAID_IN_PYTHON, meant
+from roofline.signatures import unknown_argument
 from roofline.sizes import Size, array_of, check, is_array, is_symbol, is_zero, maximum, plain_numbers
 from roofline.work import Op, Tensor
 
@@ -175,8 +175,7 @@ def check_options(options: Iterable[str], *takers: Callable[..., Any], also: Ite
     every = dict.fromkeys((*names, *also))
     for name in options:
         if name not in every:
-            hint = SAID_IN_PYTHON.get(name) or meant(name, every) or suggest(name, every, what="arguments")
-            raise InputError(f"there is no argument {name!r}", hint=hint)
+            raise unknown_argument(name, every)
 
 
 def _gather(model: Model, step: ForwardPass, out: Tensor) -> Op:
