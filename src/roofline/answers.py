@@ -30,6 +30,7 @@ CAPABILITIES = {
     "Answer.plot": "roofline.charts.answer_charts:plot_answer",
     "Answer.save": "roofline.web.report:save",
     "Comparable.compare": "roofline.bounds.comparison:compare",
+    "Comparable.operations": "roofline.bounds.bound:operations_as_data",
     "Bound.advise": "roofline.bounds.advise:advise",
     "Bound.compile": "roofline.bounds.closed_form:compiled_bound",
     "Bound.formula": "roofline.bounds.closed_form:closed_form",
@@ -241,6 +242,15 @@ class Comparable(Answer):
     @abstractmethod
     def facts(self) -> Iterable[Fact]:
         """What it says: the time at best first, then the rest in the order of a table."""
+
+    def steps(self) -> Mapping[str, Any]:
+        """The bounds whose operations it has, by phase: a step without phases has the phase ``""``."""
+        return {}
+
+    def operations_as_data(self) -> Table | None:
+        """The operations of each step, a row each."""
+        found: Table | None = capability("Comparable.operations")(self.steps())
+        return found
 
     def needed(self) -> Any:
         """The memory that it needs on each chip, a :class:`~roofline.bounds.footprint.Footprint`; None: not asked."""

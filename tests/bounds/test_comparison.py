@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from roofline import advise, bound, scaling, solve
+from roofline import advise, bound, llm, scaling, solve
 from roofline.bounds.comparison import compare
 from roofline.cli import main
 from roofline.errors import InputError
@@ -157,3 +157,63 @@ def test_one_machine_alone_is_said_where_a_command_takes_one(capsys: pytest.Capt
     assert "shard takes one machine, and --on names 2: v5e:4, v5p:4" in capsys.readouterr().err
     with pytest.raises(InputError, match="advice is about one bound; name one machine, as in on='h100'"):
         advise(LINE, on=["v5e", "v5p"])
+
+
+TWO_LAYERS = """from torch import nn
+
+def build():
+    return nn.Sequential(nn.Linear(64, 256), nn.GELU(), nn.Linear(256, 64))
+"""
+
+
+def test_a_layer_has_its_time_on_each_machine(tmp_path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "m.py"
+    path.write_text(TWO_LAYERS)
+    words = ["trace", f"{path}:build", "--input", "fp32[8, 64]", "--on", "h100,a100"]
+    assert main([*words, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)["bound"]
+    for at, alone in enumerate(found["answers"]):
+        times = {op["where"]: op["lower"] for op in alone["ops"]}
+        assert {each["where"]: each["lower"][at] for each in found["operations"]} == times
+    for option, name in (([], "modules"), (["--flat"], "operations")):
+        assert main([*words, *option]) == 0
+        shown = capsys.readouterr().out
+        heads = next(line for line in shown.splitlines() if "h100" in line)
+        assert ("a100" in heads, "bound by" in heads, name) == (True, True, name)
+        assert ("\n  sum " in shown) == bool(option)
+    assert main([*words, "-o", str(tmp_path / "m.csv")]) == 0
+    head, *rows = (tmp_path / "m.csv").read_text().splitlines()
+    assert head.startswith("on,phase,operation,kind,module,")
+    assert [row.partition(",")[0] for row in rows] == ["h100"] * 3 + ["a100"] * 3
+
+
+@pytest.mark.parametrize("context", [1024, 8192])
+def test_operations_of_a_step_stand_side_by_side(context: int) -> None:
+    both = llm("llama-3-8b", on="h100,a100", context=context)
+    table = both.table().named("operations")
+    rows = both.to_dict()["operations"]
+    assert [column.name for column in table.columns][2:] == ["h100", "bound by", "a100", "bound by"]
+    for at, answer in enumerate(both.answers):
+        assert sum(each["lower"][at] for each in rows) == pytest.approx(answer.decode.op_by_op)
+        alone = {part.op.where: part.lower for part in answer.decode.ops}
+        assert {each["name"]: each["lower"][at] for each in rows} == alone
+    frame = both.to_pandas("operations")
+    assert frame.groupby("on")["lower"].sum()["a100"] == pytest.approx(both.answers[1].decode.op_by_op)
+    listed = next(each for each in both.sections() if getattr(each, "name", "") == "operations")
+    shown = [str(row.cells[0]) for row in listed.rows]  # type: ignore[union-attr]
+    assert shown[-2:] == ["2 more", "sum"]
+
+
+def test_a_frame_has_a_row_a_machine() -> None:
+    frame = bound(LINE, on="a100,h100").to_pandas()
+    assert list(frame["on"]) == ["a100", "h100"]
+    assert frame["lower"].dtype.kind == "f"
+    assert list(frame["bound_by"]) == ["memory-bound (hbm)"] * 2
+    with pytest.raises(InputError, match="these answers have no operations; their table is comparison"):
+        scaling("tp", on=["v5p", "v6e"], unknown="Y", F=30000).to_pandas("operations")
+
+
+def test_steps_of_other_models_have_no_table_of_operations() -> None:
+    other = llm("llama-3-70b", on="h100", context=1024).compare(llm("llama-3-8b", on="h100", context=1024))
+    assert other.to_dict()["operations"] == []
+    assert [part.name for part in other.table().tables()] == ["comparison"]

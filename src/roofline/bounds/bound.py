@@ -65,6 +65,9 @@ SCHEMA = "roofline/bound/1"
 #: The longest bar of a resource, in characters.
 _BAR = 24
 
+#: The row of a table that has the sum of the others' times.
+ALL_IN_TURN = "sum"
+
 #: Plans shown beside a bound.
 _FEW_PLANS = 4
 
@@ -466,9 +469,8 @@ class Bound(Measurable, Comparable):
             yield from (BLANK, _plans(self))
         yield from (BLANK, assumes(without(self.assumptions, ("alike",))), incomplete(self.incomplete))
 
-    def operations_as_data(self) -> Table | None:
-        """Its operations, a row each."""
-        return operations_as_data({"": self})
+    def steps(self) -> dict[str, Bound]:
+        return {"": self}
 
     def plain_table(self, table: str | None = None) -> tuple[list[str], list[list[Any]], dict[str, str]]:
         """Over arrays a row for each of their entries: sizes that vary, times, what binds.
@@ -748,7 +750,8 @@ def operations_as_data(steps: Mapping[str, Bound]) -> Table | None:
         whole = sum(part.lower for part in step.ops)
         for part in step.ops:
             op = part.op
-            name, module = (op.where, module_of(op)) if is_in_model(op) else (op.name, op.where)
+            name, where = named_place(op)
+            module = module_of(op) if is_in_model(op) else where
             amounts = (Amount(part.flops, "FLOP"), Amount(part.bytes, "B"), Amount(part.sent, "B"))
             times = (part.intensity, part.lower, float(part.lower) / float(whole) if whole else 0.0)
             figured = ("" if x is None else Amount(x, unit) for x, unit in zip(times, ("FLOP/B", "s", ""), strict=True))
@@ -757,8 +760,13 @@ def operations_as_data(steps: Mapping[str, Bound]) -> Table | None:
 
 
 def is_in_model(op: Op) -> bool:
-    """Whether the place of an operation ends with its name, as those of models do."""
-    return f".{op.where}".endswith(f".{op.name}")
+    """Whether the place of an operation ends with its name, as those of models do; a word may follow."""
+    return f".{op.name} " in f".{op.where} "
+
+
+def named_place(op: Op) -> tuple[str, str]:
+    """The name of an operation and where in a program it stands; that of a model's operation says both."""
+    return (op.where, "") if is_in_model(op) else (op.name, op.where)
 
 
 def module_of(op: Op) -> str:

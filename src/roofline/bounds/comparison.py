@@ -11,11 +11,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple
 
-from roofline.answers import Answer, Comparable, Fact, plain_data
+from roofline.answers import OPERATIONS, Answer, Comparable, Fact, plain_data, plain_table
+from roofline.bounds.bound import ALL_IN_TURN, named_place
 from roofline.errors import InputError, suggest
 from roofline.quantity import UNITS, format_amount, format_count, format_number, format_percent
 from roofline.sections import BLANK, Amount, Column, Headline, Listing, Row, Section, Sentences, Table, Words, assumes
@@ -28,6 +31,12 @@ MARK = "*"
 
 #: Figures that differ by less than this share are as good as each other.
 EQUAL = 0.002
+
+#: The table of what answers say, by name.
+FACTS = "comparison"
+
+#: Operations of a phase that are shown.
+SHOWN = 16
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -127,8 +136,8 @@ class SideBySide(Answer):
         subject: str = self.answers[0].subject
         return subject
 
-    def sections(self) -> Iterator[Section]:
-        """What does not fit; the fastest; then a row a fact, a column an answer."""
+    def sections(self, *, operations: bool = True) -> Iterator[Section]:
+        """What does not fit; the fastest; a row a fact, a column an answer; the same of the ``operations``."""
         yield Headline(self.subject, "side by side")
         yield BLANK
         for who, answer, fits in zip(self.names, self.answers, self.fitting, strict=True):
@@ -150,13 +159,14 @@ class SideBySide(Answer):
                 for times in self.times_the_best
             ]
             rows.insert(1, Row(("times the least", *over)))
-        yield Table(tuple(columns), rows, "comparison")
+        yield Table(tuple(columns), rows, FACTS)
         floors = "every time is a floor" + (
             ", but for what is expected" if any("expected" in n for n in self.facts) else ""
         )
         said = f"; {floors}" if self.answers[0].is_floor else ""
         if any(best_of(self.names, facts) for facts in self.facts.values()) or said:
             yield Sentences([f"{MARK} best of its row{said}"], "quiet")
+        yield from _operations_tables(self.names, self.answers) if operations else ()
         assumed = [dict.fromkeys(map(str, without(answer.assumed(), ("fit",)))) for answer in self.answers]
         shared = [line for line in assumed[0] if all(line in each for each in assumed)]
         yield from (BLANK, assumes(shared))
@@ -173,6 +183,27 @@ class SideBySide(Answer):
         )
         return f"{self.fastest} {lead}{where}"
 
+    def plain_table(self, table: str | None = None) -> tuple[list[str], list[list[Any]], dict[str, str]]:
+        """A row an answer and a column a fact; ``comparison`` has them turned, ``operations`` a row an operation.
+
+        >>> from roofline import bound
+        >>> frame = bound("bf16[64, 8192] * bf16[8192, 8192]", on="a100,h100").to_pandas()
+        >>> frame["on"].tolist(), [round(time * 1e6, 1) for time in frame["lower"]], frame.attrs["units"]["lower"]
+        (['a100', 'h100'], [66.9, 40.7], 's')
+        """
+        if table not in (None, OPERATIONS):
+            return Answer.plain_table(self, table)
+        if table == OPERATIONS:
+            each = [(who, answer.operations_as_data()) for who, answer in zip(self.names, self.answers, strict=True)]
+            tables = [found._replace(phase="") for _, found in each if found is not None]
+            if not tables:
+                raise InputError("these answers have no operations", hint=f"their table is {FACTS}")
+            rows = [Row((who, *row.cells)) for who, found in each if found is not None for row in found.rows]
+            return plain_table(tables[0]._replace(columns=(Column("on"), *tables[0].columns), rows=rows))
+        said = self.facts
+        rows = [Row((who, *(_as_cell(facts[at]) for facts in said.values()))) for at, who in enumerate(self.names)]
+        return plain_table(Table([Column("on"), *map(Column, said)], rows))
+
     def to_dict(self) -> dict[str, Any]:
         """Every answer whole, and which is best in what (schema ``roofline/comparison/1``)."""
         said = self.facts
@@ -187,8 +218,93 @@ class SideBySide(Answer):
                 for name, facts in said.items()
             },
             "ratios": plain_data(self.ratios),
+            "operations": [each.to_dict() for each in operations_beside(self.answers)],
             "answers": [answer.to_dict() for answer in self.answers],
         }
+
+
+def _as_cell(fact: Fact | None) -> Any:
+    """A fact as data: a number with its unit, or words."""
+    if fact is None or fact.value is None:
+        return ""
+    return Amount(float(fact.value), fact.unit) if is_number(fact.value) else str(fact.value)
+
+
+class OperationBeside(NamedTuple):
+    """An operation of several answers: what each says of it, None where one does not have it."""
+
+    phase: str
+    name: str
+    where: str
+    parts: tuple[Any, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Its name, and what each answer says of it, in their order."""
+        by = {name: [part and plain_data(getattr(part, name)) for part in self.parts] for name in ("lower", "bound_by")}
+        return {"phase": self.phase, "name": self.name, "where": self.where, **by}
+
+
+def operations_beside(answers: Sequence[Comparable]) -> list[OperationBeside]:
+    """The operations of several answers by their names, each phase's longest first; none where most are not of all.
+
+    >>> from roofline import bound
+    >>> line = "a = bf16[64, 8192] * bf16[8192, 8192]; gelu(a)"
+    >>> found = operations_beside([bound(line, on=chip) for chip in ("h100", "a100")])
+    >>> [(each.name, [round(part.lower * 1e6, 1) for part in each.parts]) for each in found]
+    [('a', [40.7, 66.9]), ('gelu(a)', [0.6, 1.0])]
+    """
+    found: dict[tuple[str, str, str, int], list[Any]] = {}
+    for at, answer in enumerate(answers):
+        seen = Counter[tuple[str, str, str]]()
+        for phase, step in answer.steps().items():
+            for part in step.ops:
+                place = (phase, *named_place(part.op))
+                found.setdefault((*place, seen[place]), [None] * len(answers))[at] = part
+                seen[place] += 1
+    rows = [OperationBeside(*place[:3], tuple(parts)) for place, parts in found.items()]
+    if len(rows) < 2 or 2 * sum(None not in row.parts for row in rows) < len(rows):
+        return []
+    phases = list(dict.fromkeys(row.phase for row in rows))
+    longest = [max(float(part.lower) for part in row.parts if part is not None) for row in rows]
+    order = sorted(range(len(rows)), key=lambda at: (phases.index(rows[at].phase), -longest[at]))
+    return [rows[at] for at in order]
+
+
+def _operations_tables(names: Sequence[str], answers: Sequence[Comparable]) -> Iterator[Section]:
+    """A table a phase: a row an operation with its time at best in each answer, and the sum of all."""
+    every = operations_beside(answers)
+    for phase in dict.fromkeys(row.phase for row in every):
+        found = [row for row in every if row.phase == phase]
+        placed = any(row.where for row in found[:SHOWN])
+        columns = [Column("operation" + (f" of {phase}" if phase else ""), wrap="dots", meaning="operation")]
+        columns += [Column("where", wrap="dots")] * placed
+        for who in names:
+            columns += [Column(who, "right", "words"), Column("bound by", meaning=f"{who} bound by", spare=1)]
+        shown = [_operation_row(row, placed) for row in found[:SHOWN]]
+        if rest := found[SHOWN:]:
+            shown.append(_summed(f"{len(rest)} more", rest, placed))
+        shown.append(_summed(ALL_IN_TURN, found, placed))
+        every_row = partial(_operation_rows, found, placed)
+        yield from (BLANK, Table(columns, shown, OPERATIONS, every=every_row, phase=phase))
+
+
+def _operation_rows(found: Sequence[OperationBeside], placed: bool) -> list[Row]:
+    return [_operation_row(row, placed) for row in found]
+
+
+def _operation_row(row: OperationBeside, placed: bool) -> Row:
+    cells: list[Any] = [row.name, *[row.where] * placed]
+    for part in row.parts:
+        cells += ["", ""] if part is None else [Amount(part.lower, "s"), str(part.bound_by or "")]
+    return Row(cells)
+
+
+def _summed(name: str, found: Sequence[OperationBeside], placed: bool) -> Row:
+    """The times of some operations one after the other."""
+    cells: list[Any] = [name, *[""] * placed]
+    for parts in zip(*(row.parts for row in found), strict=True):
+        cells += [Amount(sum(part.lower for part in parts if part is not None), "s"), ""]
+    return Row(cells)
 
 
 def _times(value: float, least: float) -> float:

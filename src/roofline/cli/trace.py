@@ -117,6 +117,7 @@ def command(
     bound: Any = None
     if machines != [None]:
         bound = side_by_side([traced.bound(**chosen, **roof, **wanted) for roof in roofs], machines)
+    several = len(machines) > 1
     if drawn:
         from roofline.charts.roofline_charts import program_roofline
 
@@ -124,14 +125,14 @@ def command(
     elif as_json or (output or "").endswith(".json"):
         _write_json(traced.to_dict() | ({} if bound is None else {"bound": bound.to_dict()}), output)
     elif (output or "").endswith(".csv"):
-        (traced if bound is None else bound).save(output)
+        (traced if bound is None else bound).save(output, "operations" if several else None)
     elif explain:
         show_explained(bound)
     else:
         _show(
             [
-                *_operations(traced, flat, depth, convention, None if len(machines) > 1 else bound),
-                *_roof(bound, len(machines) > 1, output),
+                *_operations(traced, flat, depth, convention, bound, several),
+                *_roof(bound, several, output),
             ],
             output,
             bound,
@@ -202,15 +203,21 @@ def _traced(program: str, frontend: str | None, inputs: Sequence[str], given: di
         raise InputError(f"{program} ends with sys.exit({stop.code!r})", hint=_NO_EXIT) from None
 
 
-def _operations(traced: Any, flat: bool, depth: int | None, convention: str, bound: Any) -> Iterator[Section]:
-    """The time at best; the operations, as a tree of modules or a list; how many FLOPs another convention counts."""
+def _operations(
+    traced: Any, flat: bool, depth: int | None, convention: str, bound: Any, several: bool
+) -> Iterator[Section]:
+    """The time at best; the operations, as a tree of modules or a list; how many FLOPs another convention counts.
+
+    Of several machines their times stand in that table, and what each says by itself below.
+    """
     from roofline.quantity import format_amount
     from roofline.sections import BLANK, Sentences
     from roofline.sizes import is_symbol
 
-    first, *rest = traced.operation_sections(under=bound) if flat else traced.sections(depth, bound)
+    roofs = {} if bound is None else {"": bound} if not several else dict(zip(bound.names, bound.answers, strict=True))
+    first, *rest = traced.operation_sections(under=roofs) if flat else traced.sections(depth, roofs)
     yield first
-    if bound is not None and not is_symbol(bound.lower):
+    if bound is not None and not several and not is_symbol(bound.lower):
         time = f"at best {format_amount(bound.lower, 's')}, {bound.kind} ({bound.bound_by})"
         yield from (BLANK, *([] if bound.footprint is None else bound.footprint.misfit()))
         yield Sentences([f"{time}, on {bound.target}"])
@@ -224,14 +231,13 @@ def _operations(traced: Any, flat: bool, depth: int | None, convention: str, bou
 
 def _roof(bound: Any, several: bool, output: str | None) -> Iterator[Section]:
     """The program under the roof of a machine, or under those of several."""
-    from roofline.sections import BLANK, Sentences
+    from roofline.sections import BLANK
 
     if bound is None:
         return
     yield BLANK
     if several:
-        yield from bound.sections()
-        yield from (BLANK, Sentences(["for the operations one after the other name one machine"]))
+        yield from bound.sections(operations=False)
         return
     from roofline.programs.outline import under_the_roof
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import Any
 
-from roofline.bounds.bound import Bound, OpBound, share_of
+from roofline.bounds.bound import ALL_IN_TURN, Bound, OpBound, share_of
 from roofline.bounds.traffic import traffic
 from roofline.ops.counting import count_operation
 from roofline.ops.pricing import UNKNOWN
@@ -19,6 +20,8 @@ from roofline.work import Op
 #: Characters between columns.
 GAP = 4
 
+_NO_ROOFS: Mapping[str, Bound] = MappingProxyType({})
+
 #: Places in a program that a row names.
 MOST_PLACES = 3
 
@@ -29,19 +32,19 @@ def module_table(
     modules: Mapping[str, str],
     weights: Mapping[str, Size],
     depth: int | None = None,
-    answer: Bound | None = None,
+    roofs: Mapping[str, Bound] = _NO_ROOFS,
 ) -> Table:
-    """The modules as a tree, ``depth`` levels deep: parameters, FLOPs, bytes; under a roof the time and what binds.
+    """The modules as a tree, ``depth`` levels deep: parameters, FLOPs, bytes; under roofs the time and what binds.
 
     ``modules`` is the class by module path, ``weights`` the elements of each parameter. As data every module has a row,
     with its whole path.
     """
-    sums = _sums(ops, weights, answer)
+    timed = {who: _sums(ops, weights, roof) for who, roof in roofs.items() if not is_symbol(roof.op_by_op)}
+    sums = next(iter(timed.values())) if timed else _sums(ops, weights, next(iter(roofs.values()), None))
     alike = _alike(sums, modules)
-    whole, time = (sums[""].flops, sums[""].time) if sums else (0, 0)
+    whole = sums[""].flops if sums else 0
     is_open = is_symbol(whole)
     has_weights = any(module.weights for module in sums.values())
-    is_timed = answer is not None and not is_symbol(answer.op_by_op)
 
     def row(path: str, module: _Module, word: str, level: int = 0) -> Row:
         cells: list[Cell] = [word, modules.get(path, "")]
@@ -49,8 +52,8 @@ def module_table(
         cells += [_or_blank(module.flops, "FLOP")]
         cells += [] if is_open else [_share(module.flops, whole)]
         cells += [_or_blank(module.bytes, "B")]
-        if is_timed:
-            cells += [_or_blank(module.time, "s"), share_of(module.time, time), module.bound_by]
+        for found in timed.values():
+            cells += _timed(found[path].time, found[""].time, found[path].bound_by, len(timed))
         return Row(tuple(cells), level=level)
 
     rows = []
@@ -63,36 +66,62 @@ def module_table(
         rows.append(row(path, module, word, level))
     wrap: Wrap = "anywhere" if is_open else "never"
     names = ["parameters"] * has_weights + ["FLOPs"] + ["share"] * (not is_open) + ["bytes"]
-    names += ["op by op", "of time"] * is_timed
-    figured = [each._replace(spare=each.name in ("share", "parameters")) for each in figures(*names, wrap=wrap)]
-    columns = [Column("module", wrap=wrap), Column(wrap=wrap, meaning="class"), *figured]
-    columns += [Column("bound by")] * is_timed
-    gap = 2 if is_timed else GAP
+    figured = [
+        each._replace(spare=len(timed) > 1 or each.name in ("share", "parameters"))
+        for each in figures(*names, wrap=wrap)
+    ]
+    columns = [Column("module", wrap=wrap), Column(wrap=wrap, meaning="class", spare=len(timed) > 1), *figured]
+    columns += _timed_columns(timed, "op by op")
     return Table(
-        columns, rows, "modules", gap=gap, every=lambda: [row(path, m, path or name) for path, m in sums.items()]
+        columns,
+        rows,
+        "modules",
+        gap=2 if timed else GAP,
+        every=lambda: [row(path, m, path or name) for path, m in sums.items()],
     )
 
 
-def operation_table(ops: Sequence[Op], most: int | None = None, answer: Bound | None = None) -> Iterator[Section]:
-    """The operations as a flat list, the first ``most`` of them; under a roof the time of each and what binds."""
+def _timed_columns(who: Collection[str], time: str) -> list[Column]:
+    """The heads of :func:`_timed`: under one roof ``time``, under several the name of each."""
+    if len(who) == 1:
+        return [*figures(time, "of time"), Column("bound by")]
+    pairs = [(Column(name, "right", "words"), Column("bound by", meaning=f"{name} bound by", spare=2)) for name in who]
+    return [column for pair in pairs for column in pair]
+
+
+def _timed(time: Size, whole: Size, bound_by: str, roofs: int) -> list[Cell]:
+    """The time under a roof and what binds; under one alone its share too."""
+    return [_or_blank(time, "s"), *[share_of(time, whole)] * (roofs == 1), bound_by]
+
+
+def operation_table(
+    ops: Sequence[Op], most: int | None = None, roofs: Mapping[str, Bound] = _NO_ROOFS
+) -> Iterator[Section]:
+    """The operations as a flat list, the first ``most`` of them; under roofs the time of each and what binds.
+
+    Under several roofs a last row has the times of all.
+    """
     chosen = list(zip(ops, traffic(ops), strict=True))[:most]
-    is_timed = answer is not None and not is_symbol(answer.op_by_op)
+    timed = {who: roof for who, roof in roofs.items() if not is_symbol(roof.op_by_op)}
     rows = []
     for number, (op, load) in enumerate(chosen):
         times = "" if not is_symbol(op.repeat) and op.repeat == 1 else f" x{op.repeat}"
         source = str(op.options.get("source", ""))
         moved = Amount(load.total("bytes") * op.repeat, "B")
         cells = [op.name + times, op.where, source, _counted(op, count_operation(op, "all")), moved]
-        if answer is not None and is_timed:
-            part = answer.ops[number]
-            cells[-1] = Amount(part.bytes, "B")
-            cells += [_or_blank(part.lower, "s"), share_of(part.lower, answer.op_by_op), str(part.bound_by or "")]
+        for at, roof in enumerate(timed.values()):
+            part = roof.ops[number]
+            cells[4] = Amount(part.bytes, "B") if at == 0 else cells[4]
+            cells += _timed(part.lower, roof.op_by_op, str(part.bound_by or ""), len(timed))
         rows.append(Row(tuple(cells)))
+    if len(timed) > 1:
+        sums = [cell for roof in timed.values() for cell in (Amount(roof.op_by_op, "s"), "")]
+        rows.append(Row((ALL_IN_TURN, "", "", "", "", *sums), "strong"))
     named = {"operation": "", "where": "module", "source": ""}
     columns = [*(Column(each, wrap="anywhere", meaning=name) for each, name in named.items())]
     columns += figures("FLOPs", "bytes")
-    columns += [*figures("at best", "of time"), Column("bound by")] * is_timed
-    yield Table(columns, rows, "operations", gap=2 if is_timed else GAP)
+    columns += _timed_columns(timed, "at best")
+    yield Table(columns, rows, "operations", gap=2 if timed else GAP)
     if left := len(ops) - len(chosen):
         yield Sentences([f"… and {left} more; {either('--flat', 'to_dict()')} lists them all"], "quiet")
 

@@ -256,15 +256,17 @@ class Traced(Answer):
             "assumptions": list(self.assumptions),
         }
 
-    def sections(self, depth: int | None = None, under: Bound | None = None) -> Iterator[Section]:
-        """The modules as a tree, ``depth`` levels deep, with their times ``under`` a roof; then totals and gaps."""
+    def sections(self, depth: int | None = None, under: Mapping[str, Bound] | None = None) -> Iterator[Section]:
+        """The modules as a tree, ``depth`` levels deep, with their times ``under`` roofs; then totals and gaps."""
         yield Headline(self.name, ", ".join(self.inputs))
-        yield from (BLANK, module_table(self.name, self.ops, self.modules, self.weights, depth, under), BLANK)
+        yield from (BLANK, module_table(self.name, self.ops, self.modules, self.weights, depth, under or {}), BLANK)
         yield from self._totals()
 
-    def operation_sections(self, most: int | None = None, under: Bound | None = None) -> Iterator[Section]:
-        """The operations as a flat list, the first ``most``, with their times ``under`` a roof; totals and gaps."""
-        yield from (Headline(self.name), BLANK, *operation_table(self.ops, most, under), BLANK)
+    def operation_sections(
+        self, most: int | None = None, under: Mapping[str, Bound] | None = None
+    ) -> Iterator[Section]:
+        """The operations as a flat list, the first ``most``, with their times ``under`` roofs; totals and gaps."""
+        yield from (Headline(self.name), BLANK, *operation_table(self.ops, most, under or {}), BLANK)
         yield from self._totals()
 
     def _totals(self) -> Iterator[Section]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from roofline.answers import Comparable, Fact, capability, plain_data, whole, with_formulas
-from roofline.bounds.bound import Bound, measured_in_words, operations_as_data
+from roofline.bounds.bound import Bound, measured_in_words
 from roofline.bounds.footprint import Footprint
 from roofline.errors import InputError
 from roofline.models.config import load
@@ -163,9 +163,8 @@ class Serving(Comparable):
         missing = dict.fromkeys(item for phase in phases for item in phase.incomplete)
         yield from (BLANK, assumes(dict.fromkeys(said)), incomplete(missing))
 
-    def operations_as_data(self) -> Table | None:
-        """The operations of each phase, a row each."""
-        return operations_as_data(self.phases)
+    def steps(self) -> dict[str, Bound]:
+        return self.phases
 
     @property
     def phases(self) -> dict[str, Bound]:

@@ -9,7 +9,7 @@ from typing import Any
 
 from roofline.answers import Comparable, Fact, capability, whole, with_formulas
 from roofline.bounds.advice_engine import LEAST_GAIN
-from roofline.bounds.bound import Bound, Measurable, from_the_floor, operations_as_data
+from roofline.bounds.bound import Bound, Measurable, from_the_floor
 from roofline.bounds.footprint import Footprint, fullest
 from roofline.hardware.figures import price_source
 from roofline.hardware.network import domain_of, links_inside_out
@@ -17,7 +17,7 @@ from roofline.models.description import Model
 from roofline.models.operations_table import longest_operations, off_matrix_unit
 from roofline.models.training.stage import Stage
 from roofline.quantity import format_amount, format_count, format_number, format_percent
-from roofline.sections import BLANK, Headline, Listing, Section, Sentences, Table, assumes, incomplete
+from roofline.sections import BLANK, Headline, Listing, Section, Sentences, assumes, incomplete
 from roofline.signatures import spelled
 from roofline.sizes import Size, ceil_div, exact_div, is_array, is_symbol, maximum, product
 from roofline.statements import HEADLINE_GAPS, without
@@ -258,9 +258,9 @@ class Training(Measurable, Comparable):
         expected = [] if self.expectation is None else ["", "expected", f"  {self.expectation.in_words('a step')}"]
         return "\n".join([self.bound.explain(), *expected])
 
-    def operations_as_data(self) -> Table | None:
-        """The operations of the slowest stage, a row each."""
-        return operations_as_data({"": self.bound})
+    def steps(self) -> dict[str, Bound]:
+        """The step of the slowest stage."""
+        return {"": self.bound}
 
     def advise(self) -> Any:
         """What would make the step faster and by how much, best first."""
