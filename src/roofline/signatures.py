@@ -489,7 +489,7 @@ MEANINGS = {
     "power": "Of one chip.",
     "objective": "What is least (cost, where there are prices).",
     "most": "Sequences at once.",
-    "fit": "The fewest chips that hold model and sequences, and how many sequences these chips hold.",
+    "fit": "The fewest chips that hold model and sequences, how many these hold, and the longest context.",
     "draft": "Speculative decoding with drafts of N tokens.",
     "accept": "Chance that a drafted token holds if all before it do.",
     "draft_by": "What drafts: a model, mtp, or a fraction of a step (0.1).",

@@ -18,7 +18,7 @@ def test_what_weights_leave_on_given_chips() -> None:
     given = fewest(model, on="v5e:8x16", set=V5E, weights="int8", kv="int8", context=8192).given
     assert given is not None
     assert (given.chips, given.left_each) == (128, pytest.approx((128 * 16e9 - 211_658_735_616) / 128))
-    assert given.tokens == int((128 * 16e9 - 211_658_735_616) // (2 * 64 * 8 * 256))
+    assert given.tokens == int((128 * 16e9 - 211_658_735_616) // (2 * 64 * 8 * 256)) - 1  # a step adds one
     assert given.sequences == largest_batch(model, 128 * 16e9, context=8191, weights="int8", kv="int8")
     assert fewest(model, on="v5e", set=V5E, weights="int8").given is None
 

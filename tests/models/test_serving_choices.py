@@ -110,8 +110,6 @@ def test_an_option_that_nothing_takes_is_told() -> None:
         serve("llama-3-8b", context=9, tp=8, **asked)
     with pytest.raises(RooflineError, match="there is no argument 'qqq'; arguments are: batch, context"):
         serve("llama-3-8b", context=9, qqq=8, **asked)
-    with pytest.raises(RooflineError, match="a batch takes memory by its context; give context="):
-        fewest("llama-3-8b", **asked)
     with pytest.raises(RooflineError, match="None is not a model; give a shipped name"):
         serve(None, context=9, **asked)  # type: ignore[arg-type]
 
@@ -205,6 +203,60 @@ def test_one_chip_fewer_does_not_hold_it(name: str, on: str) -> None:
             continue
         local, _ = local_model(model, sized, tensor=ways)
         assert float(decode_footprint(local, 16, 4096, {}).total) > found.capacity
+
+
+@pytest.mark.parametrize(
+    ("name", "on", "batch", "laid"),
+    [
+        ("llama-3-8b", "h100", 4, {}),
+        ("llama-3-8b", "h100", 3, {"tensor": 2, "weights": "fp8"}),
+        ("llama-3-70b", "h100:8", 16, {"tensor": 4, "kv": "fp8"}),
+        ("llama-3-70b", "v5e:4x4", 1, {}),
+        ("deepseek-v3", "h200", 2, {}),
+        ("deepseek-v3", "h200:16", 32, {"expert": 16}),
+    ],
+)
+def test_the_longest_context_fits_and_the_next_does_not(name: str, on: str, batch: int, laid: dict[str, Any]) -> None:
+    longest = fewest(name, on=on, batch=batch, **laid).longest
+    assert longest is not None
+    assert longest.context
+    where = {"on": longest.target.removeprefix(f"{longest.chips} x "), "batch": batch, **laid, **longest.layout}
+    steps = [serve(name, context=longest.context + more, **where) for more in (0, 1)]
+    assert [step.fits for step in steps] == [True, False]
+    assert steps[0].chips == longest.chips
+    asked = llm(name, batch=batch, context=1000, fit=True, on=on, **laid).further["fewest"]
+    assert asked.longest == longest
+    assert (asked.batch, asked.context) == (batch, 1000)
+
+
+def test_the_longest_context_is_one_number() -> None:
+    """What is near, what given chips hold and the longest context are counted in one way, activations with them."""
+    where: dict[str, Any] = {"on": "l40s:2", "tensor": 2, "weights": "int4"}
+    found = fewest("llama-3-70b", **where)
+    assert found.longest is not None
+    assert found.given is not None
+    near = serve("llama-3-70b", context=1_000_000, **where).nearest()
+    assert near is not None
+    assert found.given.tokens == found.longest.context == near.context
+    said = as_text(found.sections())
+    assert "fits on l40s:1 by memory (weights alone)" in said
+    longest = f"longest context of one sequence on l40s:2 with tensor=2: {near.context:,} tokens"
+    assert longest in " ".join(said.split())
+    assert "the model was trained on 131,072" in " ".join(said.split())
+
+
+def test_a_longest_context_that_is_none() -> None:
+    state = outline(8_000_000_000, kv=0)
+    longest = fewest(state, on="h100", batch=4).longest
+    assert longest is not None
+    assert longest.context is None
+    assert "the context of 4 sequences has no limit in memory on h100" in longest.sentence()
+    none = fewest("llama-3-8b", on="h100", batch=10**6).longest
+    assert none is not None
+    assert none.sentence() == "no context of 1,000,000 sequences fits on h100"
+    with pytest.raises(RooflineError, match="fit= finds how many chips there have to be, and tensor= has several"):
+        llm("llama-3-8b", on="h100", tensor=[1, 2], fit=True)
+    assert fewest("llama-3-70b", on="h100:2", pipeline=2).longest is None  # not worked out over stages
 
 
 def test_weights_alone_and_an_unknown_capacity() -> None:

@@ -58,7 +58,7 @@ _FORMATS = ("weights", "activations", "kv", "compute", "count", "skew")
 
 @dataclass(frozen=True, slots=True)
 class FurtherAnswer:
-    """Something worked out beside a step: its key in JSON, the answer, what yields its sections, a line.
+    """Something worked out beside a step: its key in JSON, the answer, what yields its sections, its lines above.
 
     ``first``: it stands above the step.
     """
@@ -145,7 +145,7 @@ class Serving(Comparable):
         near = self.nearest()
         yield from self.memory.misfit(near.said[0] if near and near.said else "")
         yield from caveats(item for phase in phases for item in phase.incomplete)
-        lead = [each.lead for each in self.worked_out if each.lead]
+        lead = [line for each in self.worked_out for line in each.lead.splitlines()]
         first = [section for each in self.worked_out if each.first for section in each.sections()]
         yield from (Sentences(lead), *first, BLANK) if lead else ()
         if any(is_array(phase.lower) for phase in phases):

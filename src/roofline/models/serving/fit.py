@@ -46,7 +46,7 @@ from roofline.models.blocks.key_selection import with_index_formats
 from roofline.models.config import load
 from roofline.models.description import Model
 from roofline.models.operations import check_options, decode, prefill
-from roofline.models.parallelism.layout import Parallelism, take_target_options
+from roofline.models.parallelism.layout import OPTIONS, Parallelism, take_target_options
 from roofline.models.parallelism.splitting import local_model
 from roofline.models.serving.generation import single_size
 from roofline.models.serving.step import needs
@@ -113,7 +113,7 @@ def _largest(fits: Callable[[int], bool]) -> int:
     while fits(high):
         low, high = high, high * 2
         if high > _MOST:
-            raise InputError("there is no largest one: nothing grows with it")
+            raise SizeError("there is no largest one: nothing grows with it")
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (middle, high) if fits(middle) else (low, middle)
@@ -292,6 +292,42 @@ def _sequences(count: int) -> str:
 
 
 @dataclass(frozen=True, slots=True)
+class LongestContext:
+    """The longest context that memory has room for.
+
+    Attributes
+        ``target``, ``chips``  what holds it
+        ``layout``   options of a step that lay the model over those chips
+        ``batch``    sequences at once
+        ``context``  tokens in the cache of each when decoding; 0: not one; None: what is kept does not grow with them
+        ``trained``  tokens that the model was trained on; None where that is not known
+    """
+
+    target: str
+    chips: int
+    layout: Mapping[str, int]
+    batch: int
+    context: int | None
+    trained: int | None
+
+    def sentence(self) -> str:
+        """How long it is, where, and what the model was trained on where that is less."""
+        where = f"on {self.target}{' with ' * bool(self.layout)}{_as_options(self.layout)}"
+        of = "one sequence" if self.batch == 1 else f"{self.batch:,} sequences"
+        if self.context is None:
+            return f"the context of {of} has no limit in memory {where}: what is kept does not grow with it"
+        if not self.context:
+            return f"no context of {of} fits {where}"
+        beyond = self.trained is not None and self.context >= self.trained
+        less = f"; the model was trained on {self.trained:,}" if beyond else ""
+        return f"longest context of {of} {where}: {self.context:,} tokens{' each' * (self.batch > 1)}{less}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Every fact under its name."""
+        return attributes(self, "target", "chips", "layout", "batch", "context", "trained")
+
+
+@dataclass(frozen=True, slots=True)
 class GivenChips:
     """What weights leave on so many chips that share evenly.
 
@@ -299,6 +335,7 @@ class GivenChips:
         ``left``          bytes of all chips together; below 0 where the weights do not fit
         ``weights_each``  bytes of weights on each
         ``sequences``     of the context that was asked about beside the weights; None without one
+        ``tokens``        of one sequence that fit beside the weights; None where nothing is kept of them
         ``pooled``        whether they are a pool, whose target is that of one chip
     """
 
@@ -307,7 +344,7 @@ class GivenChips:
     left: float
     weights_each: float
     sequences: int | None
-    kv_per_token: float | None
+    tokens: int | None
     pooled: bool = False
 
     @property
@@ -315,20 +352,14 @@ class GivenChips:
         """Bytes that weights leave on each chip."""
         return self.left / self.chips
 
-    @property
-    def tokens(self) -> int | None:
-        """Tokens whose keys and values fit, of all sequences together."""
-        return None if self.kv_per_token is None else max(0, int(self.left // self.kv_per_token))
-
     def sentence(self) -> str:
         """What is left, in words."""
         where = f"{self.chips} x {self.target}" if self.pooled else self.target
         if self.left < 0:
             return f"on {where} weights do not fit: {format_amount(-self.left, 'B')} too many"
         rest = f"{format_amount(self.left_each, 'B')} a chip, {format_amount(self.left, 'B')} in all"
-        many = "" if self.tokens is None else f": keys and values of {self.tokens:,} tokens"
-        fit = "" if self.sequences is None else f", {_sequences(self.sequences)}"
-        return f"on {where} weights take {format_amount(self.weights_each, 'B')} a chip and leave {rest}{many}{fit}"
+        fit = "" if self.sequences is None else f": {_sequences(self.sequences)}"
+        return f"on {where} weights take {format_amount(self.weights_each, 'B')} a chip and leave {rest}{fit}"
 
     def to_dict(self) -> dict[str, Any]:
         """Every fact under its name, in SI units."""
@@ -348,6 +379,9 @@ class FewestChips(Answer):
                        all chips its own sequences; None: none of those tried can
         ``each``       what one of those chips needs, by part
         ``given``      what weights leave on the chips of the target's own shape; None where it has none
+        ``batch``, ``context``  sequences that were asked about and their tokens; 0: the weights alone
+        ``longest``    the longest context of so many sequences, or of one: on the target's own chips where they hold
+                       the model, else on the fewest that split it; None where that is not worked out
     """
 
     model: Model
@@ -359,6 +393,9 @@ class FewestChips(Answer):
     split: int | None
     each: Footprint | None
     given: GivenChips | None = None
+    batch: int = 0
+    context: int = 0
+    longest: LongestContext | None = None
 
     @property
     def ratio(self) -> float:
@@ -385,7 +422,8 @@ class FewestChips(Answer):
         """The least that holds it."""
         where = f"{self.chips:,} x {self.machine.name}" if self.slice is None else self.slice.target
         ways = "" if self.split in (None, self.have) else f", split evenly over {self.split:,}"
-        return f"fits on {where} by memory{ways}"
+        asked = f"batch {self.batch:,}, context {self.context:,}" if self.batch else "weights alone"
+        return f"fits on {where} by memory ({asked}){ways}"
 
     @property
     def lead(self) -> str:
@@ -404,7 +442,11 @@ class FewestChips(Answer):
     def sections(self) -> tuple[Section, ...]:
         """What it fits on in a line, and how that comes about."""
         head = Headline(self.model.name, f"in memories of {self.machine.name}")
-        return head, BLANK, Sentences([self.lead], "strong"), *self.details()
+        return head, BLANK, Sentences([self.lead, *self.longest_context()], "strong"), *self.details()
+
+    def longest_context(self) -> list[str]:
+        """A line of the longest context, where it was worked out."""
+        return [] if self.longest is None else [self.longest.sentence()]
 
     def details(self) -> tuple[Section, ...]:
         """Chips by memory, the least slice with what it has left, and the fewest that split the model."""
@@ -433,29 +475,34 @@ class FewestChips(Answer):
             "slice": None if self.slice is None else self.slice._asdict(),
             **attributes(self, "left", "sequences", "split", "each"),
             "given": None if self.given is None else self.given.to_dict(),
+            **attributes(self, "batch", "context"),
+            "longest": None if self.longest is None else self.longest.to_dict(),
         }
 
 
 @plain_numbers
 def fewest(
-    model: Model | str, *, on: str | Machine, batch: int = 0, context: int = 0, expert: bool = False, **options: Any
+    model: Model | str, *, on: str | Machine, batch: int = 0, context: int = 0, expert: int = False, **options: Any
 ) -> FewestChips:
     """Find the fewest chips of a kind that hold a model with ``batch`` sequences of ``context`` tokens.
 
-    With no batch only the weights count. Of a target with a shape the answer says too what its own chips have left
-    beside the weights (``given``), and the fewest chips are of its kind. ``expert`` gives each chip whole experts.
-    ``options`` are those of :func:`roofline.models.decode` and of the target.
+    With no batch or no context only the weights count. Of a target with a shape the answer says too what its own chips
+    have left beside the weights (``given``), and the fewest chips are of its kind. ``expert`` gives each chip whole
+    experts.
+    ``longest`` is the longest context of ``batch`` sequences, or of one, laid out as options such as ``tensor`` say, or
+    split over all chips of the target. Other ``options`` are those of :func:`roofline.models.decode` and of the target.
 
     >>> given = fewest("llama-3-70b", on="h100:8", context=8192).given
     >>> given.chips, round(given.left_each / 1e9, 1), given.sequences
     (8, 67.3, 200)
+    >>> fewest("llama-3-8b", on="h100", batch=8).longest.sentence()
+    'longest context of 8 sequences on h100: 65,688 tokens each'
     """
     described = load(model)
     batch, context = (single_size(name, size, zero=True) for name, size in (("batch", batch), ("context", context)))
     chosen = take_target_options(options)
+    laid = {name: options.pop(name) for name in list(options) if name in OPTIONS and name != "algorithm"}
     check_options(options, decode)
-    if batch and not context:
-        raise InputError("a batch takes memory by its context", hint="give context=, the tokens each sequence comes to")
     wanted = target(on, **chosen)
     machine = single_chip(wanted)
     described, capacity = with_index_formats(described, machine), memory_capacity(machine)
@@ -465,17 +512,72 @@ def fewest(
     have = max(1, math.ceil(ratio)) if least is None else least.chips
     # a decode step adds the last token of a sequence
     sequences = largest_batch(described, have * capacity, context=context - 1, **options) if context else 0
-    layout, each = _least_layout(described, machine, capacity, batch, context, expert, options)
+    layout, each = _least_layout(described, machine, capacity, batch, context, bool(expert), options)
     split = max(layout.values(), default=None)
     chips = wanted.pooled if wanted.pooled > 1 else product(wanted.shape) * wanted.slices
+    longest = _longest(described, wanted, capacity, laid, expert, max(batch, 1), options)
     given = None
     if chips > 1:
         room = largest_batch(described, chips * capacity, context=context - 1, **options) if context else None
         weights = float(needed.parts["weights"])
-        kept = described.kv_bytes_per_token(options.get("kv")) or None
         left, each_has = chips * capacity - weights, weights / chips
-        given = GivenChips(wanted.target, chips, left, each_has, room, kept, wanted.pooled > 1)
-    return FewestChips(described, machine, needed, capacity, least, sequences, split, each, given)
+        alone = longest if batch < 2 else _longest(described, wanted, capacity, laid, expert, 1, options)
+        tokens = None if alone is None else alone.context
+        given = GivenChips(wanted.target, chips, left, each_has, room, tokens, wanted.pooled > 1)
+    if longest is not None and longest.context == 0 and layout and max(layout.values()) > chips:
+        sized = with_chips(machine, max(layout.values()))
+        longest = (
+            longest if sized is None else _longest(described, sized, capacity, layout, expert, max(batch, 1), options)
+        )
+    asked = (batch, context) if batch and context else (0, context)
+    return FewestChips(described, machine, needed, capacity, least, sequences, split, each, given, *asked, longest)
+
+
+def _longest(
+    model: Model, wanted: Machine, capacity: float, laid: Mapping[str, Any], expert: int, batch: int,
+    options: Mapping[str, Any],
+) -> LongestContext | None:  # fmt: skip
+    """The longest context on a target's chips: laid out as given, or the way of splitting it that leaves most room.
+
+    None over stages of layers.
+    """
+
+    def found(local: Model, room: float, layout: Mapping[str, int], count: int) -> LongestContext:
+        try:
+            most: int | None = _largest(
+                lambda tokens: float(decode_footprint(local, batch, tokens + 1, options).total) <= room
+            )
+        except SizeError:
+            most = None
+        where = f"{count} x {wanted.target}" if count > 1 and not wanted.shape else wanted.target
+        return LongestContext(where, count, layout, batch, most, model.context)
+
+    def on_ways(**layout: Any) -> LongestContext | None:
+        ways = Parallelism.on(wanted, **{OPTIONS[name]: value for name, value in layout.items()})
+        if ways.pipeline > 1:
+            return None
+        return found(local_model(model, wanted, ways)[0], capacity, layout, ways.chips)
+
+    chips = product(wanted.shape) * wanted.slices
+    if expert > 1:
+        laid = {"expert": expert, **laid}
+    if wanted.pooled > 1 or (chips == 1 and not laid):
+        return found(model, capacity * wanted.pooled, {}, wanted.pooled)
+    if laid:
+        return on_ways(**laid)
+    best = None
+    for shared in range(1, chips + 1):
+        if chips % shared:
+            continue
+        layout = {"tensor": chips, "expert": chips if expert else 1, "kv_parallel": shared}
+        try:
+            tried = on_ways(**{name: ways for name, ways in layout.items() if ways > 1})
+        except InputError:
+            break
+        if tried is None or (best is not None and (tried.context or 0) <= (best.context or 0)):
+            break
+        best = tried
+    return best or found(model, capacity * chips, {}, chips)
 
 
 def single_chip(machine: Machine) -> Machine:

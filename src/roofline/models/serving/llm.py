@@ -184,14 +184,23 @@ def _disaggregation(asked: ServingQuestion, found: Any) -> FurtherAnswer:
 def _fewest(asked: ServingQuestion, found: Any) -> FurtherAnswer:
     from roofline.models.serving.fit import fewest
 
-    sizes: dict[str, Any] = {}
+    several = next(iter(_listed(asked.arguments)), None)
+    if several in OPTIONS:
+        raise InputError(
+            f"{spelled('fit')} finds how many chips there have to be, and {spelled(several)} has several",
+            hint=f"leave {spelled(several)} out, or give it one value",
+        )
+    (batch,) = asked.need("fit", "batch")
+    sizes: dict[str, Any] = {"batch": batch}
     if asked.context is not None:
-        batch, context = asked.need("fit", "batch", "context")
+        (context,) = asked.need("fit", "context")
         # the token that a decode step adds needs memory too
         adds = 0 if found is not None and found.decode is None else 1
-        sizes = {"batch": batch, "context": context + adds}
-    kept = {k: v for k, v in asked.decoding.items() if k not in (*OPTIONS, *OF_OPERATIONS)}
-    answer = fewest(asked.model, expert=asked.arguments.get("expert", 1) > 1, **sizes, **kept)
+        sizes["context"] = context + adds
+    kept = {k: v for k, v in asked.decoding.items() if k not in ("algorithm", *OF_OPERATIONS)}
+    answer = fewest(asked.model, **sizes, **kept)
+    if asked.context is not None:
+        answer = replace(answer, context=context)
     most, lead = None if found is None else found.full_from(), answer.lead
     if most is not None and answer.given is not None and answer.given.sequences != most:
         laid = ", ".join(f"{name} {ways}" for name, ways in found.ways.sizes().items())
@@ -201,7 +210,7 @@ def _fewest(asked: ServingQuestion, found: Any) -> FurtherAnswer:
         )
         lead = f"{answer.given.target} holds {most:,} sequences of this context as laid out ({laid}{each}), {whole}"
         lead += f"; the model {answer.least}"
-    return FurtherAnswer("fewest", answer, answer.details, lead, first=True)
+    return FurtherAnswer("fewest", answer, answer.details, "\n".join([lead, *answer.longest_context()]), first=True)
 
 
 _WHERE = ("on", "set", *OPTIONS)
@@ -335,10 +344,12 @@ def llm(
     >>> llm("llama-3-70b", on="h200", tensor=[2, 4, 8], batch=[1, 16, 64, 256], context=8192, tpot="20 ms").front.within
     (ServingChoice(batch=64, context=8192, tensor=4, chips=4, ...),)
 
-    ``fit`` alone, without a prompt or a context, is the fewest chips that hold the model:
+    ``fit`` alone, without a prompt or a context, is the fewest chips that hold the model, and the longest context:
 
     >>> llm("deepseek-v3", on="h200", fit=True)
     <FewestChips for deepseek-v3: 5 x NVIDIA H200 SXM, split 8>
+    >>> llm("llama-3-8b", on="h100", batch=4, fit=True).longest.context
+    131379
 
     Of several machines, ``on=["h100", "h200"]``, or formats, ``kv=["bf16", "fp8"]``, the answers stand side by side.
     Without a prompt or a context, the context is 4096, or the most that the model takes.
