@@ -344,7 +344,7 @@ def _colours(theme: Theme) -> list[str]:
 LONGEST_WORDS, LONGEST_WORD = {2: 22, 3: 14, 4: 12}, 8
 
 #: Letters of the longest words of all columns that stand beside each other on a phone, by the number of columns.
-ROOM, SHORTEST_COLUMN = {2: 42, 3: 37, 4: 44}, 6
+ROOM, SHORTEST_COLUMN = {2: 42, 3: 37, 4: 40}, 6
 
 #: Letters of an entry, such as a figure with its unit, that stays on one line of a desk's table.
 SHORT = 10
@@ -356,7 +356,7 @@ _FIGURE = re.compile(r"[-+~]?[\d.,]+(?: ?[%xkMBT]| of \d+)?$")
 
 
 def tables_for_a_phone(app: Any, doctree: nodes.document) -> None:
-    """Put beside a table of many columns a list of its rows, each figure behind its column's name.
+    """Put beside a table whose columns have no room a list of its rows, each figure behind its column's name.
 
     Of all tables, code that is wider than a column may break; where every other word has room none does.
     """
@@ -369,10 +369,16 @@ def tables_for_a_phone(app: Any, doctree: nodes.document) -> None:
             entry["classes"] += ["short"] if len(entry.astext()) <= SHORT else []
         if have_room([[_words_that_stay(entry) for entry in row.children] for row in table.findall(nodes.row)]):
             table["classes"].append("whole-words")
-    for table in list(doctree.findall(nodes.table)):
-        head, *rows = [list(row.children) for row in table.findall(nodes.row)]
-        if len(head) >= WIDE_TABLE:
-            names = _columns_of_names([[entry.astext() for entry in row] for row in rows])
+    found = [
+        (table, [list(row.children) for row in table.findall(nodes.row)]) for table in doctree.findall(nodes.table)
+    ]
+    heads = [[entry.astext() for entry in rows[0]] for _, rows in found]
+    # of tables with the same columns on a page all are lists, or none
+    lists = [head for head, (table, _) in zip(heads, found, strict=True) if "whole-words" not in table["classes"]]
+    for table, (head, *rows) in found:
+        if len(head) >= WIDE_TABLE or (len(head) > 2 and [entry.astext() for entry in head] in lists):
+            said = [[entry.astext() for entry in row] for row in rows]
+            names = _columns_of_names(said) if len(head) >= WIDE_TABLE else 1
             table["classes"].append("on-a-desk")
             items = [_row_in_words([entry.astext() for entry in head], row, names) for row in rows]
             fresh = nodes.bullet_list("", *items, classes=["on-a-phone"], bullet="-")
@@ -420,7 +426,9 @@ def _columns_of_names(rows: Sequence[Sequence[str]]) -> int:
 
 def _row_in_words(head: Sequence[str], row: Sequence[Any], names: int) -> nodes.list_item:
     """A row as an item of a list: its names strong, then what stands in each column that is not empty."""
-    said = nodes.paragraph("", "", nodes.strong("", ", ".join(filter(None, (e.astext() for e in row[:names])))))
+    parts = [[part.deepcopy() for inner in e.children for part in inner.children] for e in row[:names] if e.astext()]
+    joined = [part for number, each in enumerate(parts) for part in (*[nodes.Text(", ")] * bool(number), *each)]
+    said = nodes.paragraph("", "", nodes.strong("", "", *joined))
     for name, entry in zip(head[names:], row[names:], strict=True):
         if entry.astext():
             said += [nodes.Text(" · "), nodes.inline("", f"{name} ", classes=["column"])]

@@ -275,6 +275,28 @@ def test_a_phone_shows_of_an_example_what_the_page_keeps() -> None:
     assert list(elided(("...", "c d", "..."), wide[:4], narrow[:7])) == ["...", "c", "d", "..."]
 
 
+def test_on_a_phone_tables_of_the_same_columns_are_lists_where_the_words_of_one_have_no_room() -> None:
+    pytest.importorskip("docutils")
+    from docs.console_examples import tables_for_a_phone
+    from docutils import nodes
+    from docutils.core import publish_doctree
+
+    rule = " ".join(["=" * 30] * 3)
+    lines = [
+        " ".join(f"{word or '..':30}" for word in row)
+        for row in (("source", "it says", "more"), ("www.a-very-long-address.org", "words-without-room", "and-more"))
+    ]
+    short = " ".join(f"{word:30}" for word in ("a", "b", "c"))
+    text = [rule, lines[0], rule, lines[1], rule, "", "And", "", rule, lines[0], rule, short, rule, ""]
+    page = publish_doctree("\n".join(text))
+    tables_for_a_phone(None, page)
+    both = list(page.findall(nodes.bullet_list))
+    assert [each.children[0].astext() for each in both] == [
+        "www.a-very-long-address.org · it says words-without-room · more and-more",
+        "a · it says b · more c",
+    ]
+
+
 def test_on_a_phone_a_wide_table_is_a_list_and_long_code_may_break() -> None:
     pytest.importorskip("docutils")
     from docs.console_examples import WIDE_TABLE, tables_for_a_phone
