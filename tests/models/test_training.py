@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import roofline
 from roofline.cli import main
 from roofline.errors import InputError, RooflineError
 from roofline.models import budget, load, prefill
@@ -368,3 +369,18 @@ def test_weights_gathered_for_every_microbatch_are_said_where_nobody_asked_for_i
     assert said in as_text(train("llama-3-70b", **asked).sections(), 200)
     for other in ({"zero": 1}, {"pipeline": 1}):
         assert "for every microbatch" not in as_text(train("llama-3-70b", **{**asked, **other}).sections(), 200)
+
+
+def test_a_step_that_nobody_divided_is_taken_in_the_fewest_parts_that_fit() -> None:
+    asked: dict[str, Any] = {"on": "h100:64", "batch_tokens": 4_000_000, "sequence": 8192}
+    found = roofline.train("llama-3-8b", **asked)
+    each = {parts: train("llama-3-8b", microbatches=parts, **asked) for parts in (1, 2, 4)}
+    assert {parts: one.fits for parts, one in each.items()} == {1: False, 2: False, 4: True}
+    assert (found.microbatches, found.lower, found.memory.total) == (4, each[4].lower, each[4].memory.total)
+    assert "4 microbatches, as none were given: the first of 2, 4, 8 … whose step fits" in found.bound.assumptions
+    expected = roofline.train("llama-3-8b", estimate=True, **asked)
+    assert expected.expectation is not None
+    for kept in ({"microbatches": 1}, {"measured": 5.0}):  # said, or what ran
+        assert roofline.train("llama-3-8b", **asked, **kept).microbatches == 1
+    assert roofline.train("llama-3-405b", on="h100:8", batch_tokens=2_000_000).microbatches == 1  # none fits
+    assert roofline.train("llama-3-8b", on="h100:8", batch_tokens=65536).microbatches == 1

@@ -43,7 +43,9 @@ _OF_BUDGETS = (
 @with_options(option("data", type=int, metavar="N", help="Copies of the model (default 1; over slices one on each)."))
 @with_options(option("pipeline", type=int, default=1, metavar="N", help="Stages that hold some layers."))
 @with_options(options("schedule chunks"))
-@with_options(option("microbatches", help="Parts of a step (default 1; with stages one a sequence)."))
+@with_options(
+    option("microbatches", help="Parts of a step (default 1, or as many as it fits in; with stages one a sequence).")
+)
 @with_options(option("fsdp", help="Chips that share one copy by --zero (default: what is left)."))
 @with_options(
     option("tensor", type=int, default=1, metavar="N", help="Chips that split each layer."),
@@ -96,7 +98,7 @@ def command(model: str, explain: bool, as_json: bool, search: bool, memory: bool
     """
     from roofline.bounds.comparison import SideBySide
     from roofline.models.parallelism.schedules import schedule
-    from roofline.models.training import train
+    from roofline.models.training.question import train
 
     if explain and (search or memory or options["batch_tokens"] is None):
         raise InputError("--explain is of a step", hint="add --batch-tokens, as in --batch-tokens 4M")

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 from roofline.answers import Answer, capability, on_several
@@ -25,6 +26,7 @@ from roofline.models.training.memory import TrainingMemory, training_memory
 from roofline.models.training.step import train as train_step
 from roofline.signatures import optional, spelled, takes
 from roofline.sizes import Size, plain_numbers
+from roofline.statements import Assumption
 
 if TYPE_CHECKING:
     from roofline.bounds.comparison import SideBySide
@@ -64,7 +66,8 @@ def train(
     Without ``batch_tokens`` a budget of ``tokens`` at ``mfu``, in ``days`` or ``chip_hours``
     (:func:`roofline.models.budget`). ``memory`` adds up what training holds without a layout
     (:func:`roofline.models.training_memory`). ``search`` tries every layout that is not given and takes the fastest
-    that fits (:func:`roofline.plans.training.search_training`).
+    that fits (:func:`roofline.plans.training.search_training`). A step that does not fit as one, and of which no
+    ``microbatches`` are given, is taken in the first of 2, 4, 8 … with which it fits.
     """
     if memory:
         check_options(options, training_memory, also=("on",))
@@ -82,4 +85,23 @@ def train(
     if search:
         found: Answer = capability("search_training")(model, on=on, batch_tokens=batch_tokens, **options)
         return found
-    return train_step(model, on=on, batch_tokens=batch_tokens, **options)  # type: ignore[arg-type]
+    found = train_step(model, on=on, batch_tokens=batch_tokens, **options)  # type: ignore[arg-type]
+    parts = _microbatches_that_fit(found)
+    if parts is None:
+        return found
+    found = train_step(model, on=on, batch_tokens=batch_tokens, **{**options, "microbatches": parts})  # type: ignore[arg-type]
+    said = Assumption("model", f"{parts:,} microbatches, as none were given: the first of 2, 4, 8 … whose step fits")
+    (stage,) = found.stages
+    bound = replace(stage.bound, assumptions=(said, *stage.bound.assumptions))
+    return replace(found, stages=(replace(stage, bound=bound),))
+
+
+def _microbatches_that_fit(found: Training) -> int | None:
+    """Microbatches with which a step fits that does not fit as one, where nobody gave their number; None: none do."""
+    asked = found.question
+    given = asked.microbatches is not None or asked.measured is not None or asked.pipeline > 1
+    if given or found.memory.fits is not False:
+        return None
+    most = int(found.sequences)
+    counts = {1 << power for power in range(1, most.bit_length())} | ({most} if most > 1 else set())
+    return next((count for count in sorted(counts) if asked.vary(microbatches=count).answer().fits), None)
