@@ -23,6 +23,7 @@ from roofline.errors import SizeError, UntimedError
 from roofline.hardware import Machine
 from roofline.models import load, serve_bound, train
 from roofline.models.closed_form import formula, model_formula, step_function
+from roofline.models.sweeps import sweep
 from roofline.programs import trace
 from roofline.rendering.terminal import as_text
 from tests.strategies import expressions, few, machines
@@ -293,3 +294,11 @@ def test_a_program_says_of_what_it_is_and_imports_what_it_needs() -> None:
     )
     assert "Takes batch, context as plain numbers." in space["bound"].__doc__
     assert "Rates are in B/s, FLOP/s, hops/s." in space["bound"].__doc__
+
+
+def test_a_sweep_of_training_steps_takes_their_options_and_the_usual_sequence() -> None:
+    asked: dict[str, Any] = {"on": "h100:8", "tensor": 2, "microbatches": 2}
+    table = sweep("llama-3-8b", "train", **asked, batch_tokens=[2**20, 2**21])
+    assert table.plain("sequence") == [4096, 4096]
+    for tokens, lower in zip((2**20, 2**21), table.plain("lower"), strict=True):
+        assert lower == pytest.approx(train("llama-3-8b", **asked, batch_tokens=tokens).lower, **EQUAL)

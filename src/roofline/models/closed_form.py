@@ -38,7 +38,7 @@ from roofline.models.serving.answer import Serving
 from roofline.models.serving.bound import Pipelined, serve_bound
 from roofline.models.serving.step import PHASES, latent_attention_ways
 from roofline.models.training.answer import Training
-from roofline.models.training.step import train
+from roofline.models.training.step import training_question
 from roofline.signatures import optional, takes
 from roofline.sizes import Codes, Size, check, common_shape, is_array, plain_numbers, product, symbol
 
@@ -55,11 +55,11 @@ ALL_PHASES = (*PHASES, "train")
 SIZES = frozenset(("batch", "batch_tokens", "sequence", *(name for kind in PHASES.values() for name in kind.sizes)))
 
 #: The sizes of a training step, each with what it is where none is given.
-_OF_TRAINING = {"batch_tokens": 2**20, "sequence": 4096}
+OF_TRAINING = {"batch_tokens": 2**20, "sequence": 4096}
 
 
 @plain_numbers
-@takes(serve_bound)
+@takes(serve_bound, training_question, but=("symbolic",))
 def model_formula(model: Model | str, phase: str = "decode", *, on: str | Machine, **options: Any) -> Formula:
     """The closed form of one step, in its sizes: ``batch`` and ``context``, ``prompt``, or ``batch_tokens``.
 
@@ -207,18 +207,18 @@ def _examples(point: Mapping[str, Any], given: Mapping[str, Any]) -> list[str]:
 
 def _training(model: Model, on: str | Machine, options: Mapping[str, Any]) -> Formula:
     rest = dict(options)
-    given = {name: rest.pop(name) for name in _OF_TRAINING if rest.get(name) is not None}
-    point = {name: given.get(name, usual) for name, usual in _OF_TRAINING.items()}
+    given = {name: rest.pop(name) for name in OF_TRAINING if rest.get(name) is not None}
+    point = {name: given.get(name, usual) for name, usual in OF_TRAINING.items()}
     point["sequence"] = given.get("sequence", min(point["sequence"], model.context or point["sequence"]))
-    sizes = {name: symbol(name, exact=True) for name in _OF_TRAINING}
-    found = train(model, on=on, symbolic=True, **{**rest, **sizes})
+    sizes = {name: symbol(name, exact=True) for name in OF_TRAINING}
+    found = training_question(model, on=on, symbolic=True, **{**rest, **sizes}).answer()
     return _training_form(found, sizes, point, _examples(point, given), rest)
 
 
 def training_formula(answer: Training) -> Formula:
     """The closed form of the step that an answer is about, at its sizes."""
-    point = {name: getattr(answer, name) for name in _OF_TRAINING}
-    sizes = {name: symbol(name, exact=True) for name in _OF_TRAINING}
+    point = {name: getattr(answer, name) for name in OF_TRAINING}
+    sizes = {name: symbol(name, exact=True) for name in OF_TRAINING}
     found = answer.question.vary(symbolic=True, measured=None, **sizes).answer()
     return _training_form(found, sizes, point, (), {"microbatches": answer.question.microbatches})
 

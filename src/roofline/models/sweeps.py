@@ -27,7 +27,7 @@ from roofline.grids.answer import GridRun, reduce_grid
 from roofline.grids.blocks import BlockTable
 from roofline.hardware.machine import Machine
 from roofline.hardware.rate import data_level
-from roofline.models.closed_form import ALL_PHASES, TRAINING_SIZES, step_function
+from roofline.models.closed_form import ALL_PHASES, OF_TRAINING, TRAINING_SIZES, step_function
 from roofline.models.config import is_model, load
 from roofline.models.description import Model
 from roofline.models.serving import serve_bound
@@ -130,8 +130,8 @@ def sweep_steps(
     described = load(model)
     if phase not in ALL_PHASES:
         raise InputError(f"no phase {phase!r}", hint=suggest(str(phase), ALL_PHASES, what="phases"))
-    usual = (*USUAL, "throughput") if run is not None and phase in TOKENS else USUAL
-    names = listed_names(columns if isinstance(columns, str) else columns or usual)
+    shown = (*USUAL, "throughput") if run is not None and phase in TOKENS else USUAL
+    names = listed_names(columns if isinstance(columns, str) else columns or shown)
     if "throughput" in names and phase not in TOKENS:
         raise InputError(f"no throughput of {phase} steps", hint=f"of {', '.join(TOKENS)}")
     unknown = next((n for n in names if n not in COLUMNS and not n.startswith(("time.", "memory."))), None)
@@ -142,6 +142,9 @@ def sweep_steps(
         )
     every = ("batch_tokens", "sequence") if phase == "train" else ("batch", *PHASES[phase].sizes)
     axes = {name: _axis(name, options.pop(name)) for name in every if options.get(name) is not None}
+    if phase == "train" and "sequence" not in axes:
+        usual = OF_TRAINING["sequence"]
+        axes["sequence"] = _axis("sequence", min(usual, described.context or usual))
     needed = ("batch_tokens",) if phase == "train" else PHASES[phase].required
     missing = next((name for name in needed if name not in axes), None)
     if missing is not None:

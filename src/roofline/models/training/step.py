@@ -333,6 +333,18 @@ def train(model: Model | str, *, on: str | Machine, batch_tokens: Size, **option
 
     Sizes of the batch may be numbers, arrays or symbols; numbers of chips are numbers.
     """
+    return training_question(model, on=on, batch_tokens=batch_tokens, **options).answer()
+
+
+@plain_numbers
+@takes(
+    TrainingQuestion,
+    target,
+    renamed(Conventions, dict(zip(OF_OPERATIONS, OF_OPERATIONS, strict=True))),
+    but=("conventions", "target"),
+)
+def training_question(model: Model | str, *, on: str | Machine, batch_tokens: Size, **options: Any) -> TrainingQuestion:
+    """What :func:`train` is asked, before it is worked out; a closed form asks it with ``symbolic``."""
     described, conventions = load(model), taken_from(options, "minimal")
     known = {each.name for each in fields(TrainingQuestion)}
     chosen = {name: options.pop(name) for name in list(options) if name in known}
@@ -340,7 +352,7 @@ def train(model: Model | str, *, on: str | Machine, batch_tokens: Size, **option
     chosen |= {name: figure(chosen[name], unit) for name, unit in units.items() if name in chosen}
     return TrainingQuestion(
         model=described, on=on, batch_tokens=batch_tokens, conventions=conventions, target=options, **chosen
-    ).answer()
+    )
 
 
 def _checked(asked: TrainingQuestion) -> tuple[Recomputation, Schedule]:
