@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 @command_named(
     "llm",
-    "batch prompt context output on tensor expert weights kv estimate measured tpot price fit advise explain "
+    "batch prompt context output on set tensor expert weights kv estimate measured tpot price fit advise explain "
     "output-file json",
 )
 @argument("model", metavar="MODEL", values="model")

@@ -35,8 +35,8 @@ _OF_BUDGETS = (
 
 @command_named(
     "train",
-    "batch-tokens sequence tokens search on fsdp tensor pipeline weights checkpoint estimate mfu measured price explain"
-    " json",
+    "batch-tokens sequence tokens search on set fsdp tensor pipeline weights checkpoint estimate mfu measured price "
+    "explain json",
 )
 @argument("model", metavar="MODEL", values="model")
 @with_options(SEVERAL, options("batch-tokens sequence"))

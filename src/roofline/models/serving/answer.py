@@ -60,7 +60,7 @@ _FORMATS = ("weights", "activations", "kv", "compute", "count", "skew")
 class FurtherAnswer:
     """Something worked out beside a step: its key in JSON, the answer, what yields its sections, its lines above.
 
-    ``first``: it stands above the step.
+    ``first``: it stands above the step; ``over``: below the step's times, over its table of operations.
     """
 
     key: str
@@ -68,6 +68,7 @@ class FurtherAnswer:
     sections: Callable[[], Iterable[Section]]
     lead: str = ""
     first: bool = False
+    over: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -122,17 +123,18 @@ class Serving(Comparable):
         """What it says of the steps, also where the front stands in their place."""
         yield from self._of_steps()
         for each in self.worked_out:
-            yield from () if each.first else each.sections()
+            yield from () if each.first or each.over else each.sections()
 
     def sections(self) -> Iterator[Section]:
         """What each phase takes at best, what binds, the operations that cost most; memory; what was assumed.
 
-        What else was asked stands above the phases in a line each, and below them in full. Of several configurations
+        What else was asked stands above the phases in a line each, and below them in full; advice stands over their
+        tables of operations. Of several configurations
         the front stands in place of the phases, where it was asked for.
         """
         yield from self._of_steps() if self.front is None else self.front.sections()
         for each in self.worked_out:
-            yield from () if each.first and self.front is None else each.sections()
+            yield from () if (each.first or each.over) and self.front is None else each.sections()
 
     def _of_steps(self) -> Iterator[Section]:
         """What is said of the steps."""
@@ -151,8 +153,15 @@ class Serving(Comparable):
         if any(is_array(phase.lower) for phase in phases):
             yield _configurations(self)
         else:
+            over = [section for each in self.worked_out if each.over for section in each.sections()]
             for name, phase in self.phases.items():
-                yield from (*_phase_in_words(name, phase, self), longest_operations(phase, name), BLANK)
+                table = () if over else (longest_operations(phase, name), BLANK)
+                yield from (*_phase_in_words(name, phase, self), *table)
+            if over:
+                yield from (*over, BLANK)
+                for name, phase in self.phases.items():
+                    whose = (Sentences([f"operations of {name}"], indent=4),) if len(self.phases) > 1 else ()
+                    yield from (*whose, longest_operations(phase, name), BLANK)
         if self.expectation is not None:
             yield from (*self.expectation.sections(), BLANK)
         yield from _memory_in_words(self, near)

@@ -276,7 +276,9 @@ def _advice(asked: ServingQuestion, found: Any) -> FurtherAnswer:
             f"{spelled('advise')} needs a step to move", hint=f"give {spelled('prompt')} or {spelled('context')}"
         )
     lines = tuple(each for found in lists for each in found)
-    return FurtherAnswer("advice", lines, lambda: [part for found in lists for part in advice_sections(found)])
+    return FurtherAnswer(
+        "advice", lines, lambda: [part for found in lists for part in advice_sections(found)], over=True
+    )
 
 
 #: Options that ask for more, and what works it out.
