@@ -409,3 +409,13 @@ def test_the_bundle_is_what_its_sources_give(tmp_path: Path) -> None:
     committed = Path(__file__).parents[2] / "src" / "roofline" / "web"
     for name in ("report.js", "explorer.js"):
         assert (tmp_path / name).read_text() == (committed / name).read_text()
+
+
+def test_powers_are_raised_whatever_their_exponent(tab: Tab, tmp_path: Path) -> None:
+    """Experts that a batch touches are a power of it; two numbers in a product have a sign between."""
+    path = tmp_path / "mixture.html"
+    path.write_text(report(serve("deepseek-v3", on="h200:8", tensor=8, expert=8, batch=64, context=4096)))
+    tab.page.goto(path.as_uri())
+    formula = tab.page.locator(".formula:has(sup)").first
+    assert formula.locator("sup").first.inner_text() == "batch"
+    assert "2554954752\u2009·\u20090.96875batch" in formula.inner_text()

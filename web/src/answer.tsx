@@ -1,5 +1,5 @@
 // An answer that moves: the card, machines side by side, time on each resource, sliders, charts, operations, sections.
-import type { JSX } from "preact";
+import type { ComponentChildren, JSX } from "preact";
 import { useState } from "preact/hooks";
 import { Chart } from "./chart";
 import { Draft } from "./draft";
@@ -83,7 +83,7 @@ function Card() {
       <Reached />
       <p>{quantity(times.op_by_op, "s")} one operation after the other · {quantity(times.upper, "s")} if nothing overlaps</p>
       {it.expected && <p class={changed.value.length ? "stale" : ""}>expect {quantity(it.expected.value, "s")} ({quantity(it.expected.low, "s")} to{" "}
-        {quantity(it.expected.high, "s")}, 80 %): {it.expected.basis}{changed.value.length ? " · as asked, not as moved" : ""}</p>}
+        {quantity(it.expected.high, "s")}, 80%): {it.expected.basis}{changed.value.length ? " · as asked, not as moved" : ""}</p>}
       {said.map((line) => <p class="flips">{line}</p>)}
       <WholeAnswer />
       {changed.value.length > 0 && <p class="quiet">moved: {changed.value.map((name) =>
@@ -192,11 +192,13 @@ function Resources() {
   );
 }
 
-/** A formula as mathematics: products without signs between, letters slanted, powers raised. */
-function mathematics(text: string) {
-  return text.split(/(\*\*\d+|\*|[A-Za-z_]\w*)/).map((token) => {
-    if (token === "*") return "\u2009";
-    if (token.startsWith("**")) return <sup>{token.slice(2)}</sup>;
+/** A formula as mathematics: no signs in products but between numbers, letters slanted, powers raised. */
+function mathematics(text: string): ComponentChildren {
+  const tokens = text.split(/(\*\*(?:[\d.]+|[A-Za-z_]\w*|\([^()]*\))|\*\*|\*|[A-Za-z_]\w*)/);
+  return tokens.map((token, at) => {
+    if (token === "*") return /[\d.]$/.test(tokens[at - 1]) && /^[\d.]/.test(tokens[at + 1]) ? "\u2009·\u2009" : "\u2009";
+    if (token === "**") return "^";
+    if (token.startsWith("**")) return <sup>{mathematics(token.slice(2).replace(/^\((.*)\)$/, "$1"))}</sup>;
     return /^[A-Za-z_]\w*$/.test(token) && !/^(Max|Min|ceiling|floor|log|if|else)$/.test(token) ? <Symbol name={token} /> : token;
   });
 }
