@@ -443,9 +443,7 @@ def on_several(ask: Function) -> Function:
 
     @wraps(ask)
     def asked(*given: Any, **options: Any) -> Any:
-        on = options.get("on")
-        if isinstance(on, str) and "," in on and not on.rstrip().endswith(".toml"):
-            on = [each.strip() for each in on.split(",")]
+        on = machines_in(options.get("on"))
         machines = on if isinstance(on, list | tuple) and on else [on]
         chosen = format_choices(options, formats)
         is_one_price = not isinstance(prices_in(options.get("price")), list | tuple | Mapping)
@@ -454,6 +452,16 @@ def on_several(ask: Function) -> Function:
         return each_beside(machines, chosen, options, lambda one: ask(*given, **one))
 
     return asked  # type: ignore[return-value]
+
+
+def machines_in(on: Any) -> Any:
+    """Several machines in a text as a list; anything else as it is.
+
+    >>> machines_in("h100, a100:8"), machines_in("h100")
+    (['h100', 'a100:8'], 'h100')
+    """
+    is_several = isinstance(on, str) and "," in on and not on.rstrip().endswith(".toml")
+    return [each.strip() for each in on.split(",")] if is_several else on
 
 
 def each_beside(

@@ -98,7 +98,7 @@ def test_equally_fast_layouts_are_told_apart() -> None:
     assert len(ties) > 1
     assert [tie.op_by_op for tie in ties] == sorted(tie.op_by_op for tie in ties)
     frame = found.to_pandas()
-    assert {"op_by_op", "network", "microbatches", "over the fastest"} <= set(frame.columns)
+    assert {"op_by_op", "network", "microbatches", "over the fastest", "lower", "bound_by", "mfu"} <= set(frame.columns)
     assert frame["network"].nunique() > 1
 
 

@@ -182,3 +182,63 @@ def test_a_column_has_the_name_of_the_attribute_in_every_frame() -> None:
     assert not operations[["flops", "bytes", "sent", "lower", "share"]].isna().any().any()
     for frame in (ANSWERS["a sweep"]().to_pandas(), ANSWERS["plans"]().to_pandas(), operations):
         assert not {"at best", "bound by", "FLOPs"} & set(frame)
+
+
+def test_an_answer_of_a_model_has_what_a_bound_has() -> None:
+    found = roofline.llm("llama-3-8b", on="h100", prompt=64, context=8192)
+    assert (found.bound_by, found.incomplete) == (found.decode.bound_by, ())
+    assert found.assumptions == tuple(found.assumed())
+    assert roofline.llm("llama-3-8b", on="h100", context=8192).bound_by == "hbm"
+
+
+#: The methods that answers share; an answer that lacks one says which has it, or what to do.
+SHARED = ("table", "plot", "advise", "compare", "save", "to_dict", "to_pandas", "explain", "formula")
+
+EVERY_ANSWER = {
+    **ANSWERS,
+    "a bound": lambda: roofline.bound(LINE, on="h100"),
+    "side by side": lambda: roofline.bound(LINE, on="h100,a100"),
+    "a sweep of steps": lambda: roofline.sweep("llama-3-8b", on="h100", batch=[1, 8], context=8192),
+    "a search": lambda: roofline.train("llama-3-8b", on="h100:8", batch_tokens=65536, pipeline=1, search=True),
+    "a machine": lambda: chip("h100"),
+    "chips": lambda: roofline.chips("h100", "a100"),
+    "a solution": lambda: roofline.solve("bf16[B, D] * bf16[D, F]", "B", on="v5e", D=8192, F=8192),
+    "a collective": lambda: roofline.comm("allreduce", bytes="1GB", on="h100:8"),
+    "a layout": lambda: roofline.layout("bf16[B_X, D]", mesh={"X": 4}, B=8, D=8),
+    "a formula": lambda: roofline.formula("bf16[B, D] * bf16[D, F]", on="h100", B=64, D=8192, F=8192),
+    "a model": lambda: roofline.model("llama-3-8b"),
+}
+
+
+@pytest.mark.parametrize("name", EVERY_ANSWER)
+def test_every_answer_has_the_shared_methods_or_says_which_has(name: str) -> None:
+    answer, said = EVERY_ANSWER[name](), {}
+    for method in SHARED:
+        try:
+            found = getattr(answer, method)
+            if method == "plot":
+                assert found().marks
+        except (AttributeError, InputError) as wrong:
+            said[method] = str(wrong)
+    for method, words in said.items():
+        assert ("there is no picture of" if method == "plot" else f"has no {method}(): ") in words
+        assert method != "plot" or "; " in words
+    assert answer.to_dict()
+
+
+def test_a_sweep_takes_machines_by_commas_as_a_bound_does() -> None:
+    for words in ({"expression": "bf16[B, D] * bf16[D, F]", "B": [1, 2], "D": 64, "F": 64},
+                  {"expression": "llama-3-8b", "batch": [1, 2], "context": 1024}):  # fmt: skip
+        several, listed = (roofline.sweep(**words, on=on) for on in ("h100,a100", ["h100", "a100"]))
+        assert list(several["lower"]) == list(listed["lower"])
+        assert len(several) == 4
+
+
+def test_a_sweep_of_steps_has_its_picture() -> None:
+    table = roofline.sweep("llama-3-8b", on=["h100", "a100"], batch=[1, 8, 64], context=[1024, 8192])
+    lines = table.plot().lines
+    assert [line.label for line in lines][:2] == ["on = h100, context = 1024", "on = h100, context = 8192"]
+    alone = roofline.llm("llama-3-8b", on="a100", batch=64, context=8192)
+    assert (lines[3].x[-1], lines[3].y[-1]) == (64, pytest.approx(alone.decode.lower))
+    with pytest.raises(InputError, match="a picture is of the column lower, over a size of several values"):
+        roofline.sweep("llama-3-8b", on="h100", batch=[1, 2], context=1024, columns="memory").plot()

@@ -106,6 +106,13 @@ def _of_sweep(table: Any, machines: Sequence[Any] = ()) -> dict[str, Picture]:
     return _over_a_size(table.question, sizes, machines)
 
 
+def _of_step_sweep(table: Any) -> dict[str, Picture]:
+    from roofline.charts.size_charts import step_time_chart
+
+    varies = any(len(set(table[name].tolist())) > 1 for name in table.sizes)
+    return {"time": partial(step_time_chart, table)} if varies and "lower" in table.columns else {}
+
+
 def _of_serving(answer: Any) -> dict[str, Picture]:
     several = [phase for phase in (answer.prefill, answer.decode) if phase is not None and is_array(phase.lower)]
     open_ = [phase for phase in (answer.prefill, answer.decode) if phase is not None and is_symbol(phase.lower)]
@@ -177,6 +184,7 @@ _PICTURES: Mapping[str, Callable[[Any], Mapping[str, Picture]]] = {
     "ParetoFront": lambda found: {"front": partial(charts_of("model")["front"], found)},
     "Serving": _of_serving,
     "SideBySide": _of_comparison,
+    "StepSweep": _of_step_sweep,
     "Sweep": _of_sweep,
     "Training": _of_training,
     "TrainingPlan": _of_training_plan,
@@ -188,6 +196,7 @@ _PICTURES: Mapping[str, Callable[[Any], Mapping[str, Picture]]] = {
 #: What draws an answer that has no picture of its own.
 _INSTEAD = {
     "ChipList": f"up to {MOST_POINTS} have: roofline.chips(…)[:5].plot()",
+    "StepSweep": "a picture is of the column lower, over a size of several values",
     "Traced": "say where it runs first: traced.bound(on='h100').plot()",
     "Formula": "a sweep draws it: roofline.sweep(…).plot()",
 }

@@ -27,6 +27,7 @@ To add a chart over a size, write a function here and register it with :func:`~r
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from roofline.bounds.bound import BOUND_KINDS
 from roofline.charts.axes import Scale, rising_axis, size_axis
@@ -37,8 +38,14 @@ from roofline.charts.specification import NEUTRAL, Line, Ridge, Role
 from roofline.errors import InputError
 from roofline.quantity import format_quantity
 
+if TYPE_CHECKING:
+    from roofline.models.sweeps import StepSweep
+
 #: A peak is drawn where it is at most so many times above the highest curve.
 IN_SIGHT = 1.6
+
+#: Curves of a sweep of steps that are drawn.
+MOST_CURVES = 12
 
 
 @draws("size", "throughput")
@@ -102,6 +109,43 @@ def _over_size(
         y=rising_axis(values, scale or x.scale, label, unit),
         marks=tuple(marks),
         notes=(*notes, *ordered_notes(conventions, machines)),
+        theme=theme,
+    )
+
+
+def step_time_chart(table: StepSweep, *, theme: str = "light") -> Chart:
+    """Draw the time at best of the steps of a sweep over the size with the most values, a curve for each of the rest.
+
+    >>> from roofline import sweep
+    >>> table = sweep("llama-3-8b", on="h100", batch=[1, 8, 64], context=[1024, 8192])
+    >>> chart = step_time_chart(table)
+    >>> [(line.label, line.x) for line in chart.lines]
+    [('context = 1024', (1.0, 8.0, 64.0)), ('context = 8192', (1.0, 8.0, 64.0))]
+    >>> chart.lines[1].y == tuple(table["lower"].tolist()[1::2])
+    True
+    """
+    over = max(table.sizes, key=lambda name: len(set(table[name].tolist())))
+    names = list(table.columns)
+    others = [name for name in names[: names.index(table.sizes[-1]) + 1] if name != over]
+    kept = {name: table.plain(name) for name in [*others, over, "lower"]}
+    told = [name for name in others if len(set(map(str, kept[name]))) > 1]
+    curves: dict[str, list[tuple[float, float]]] = {}
+    for row in range(len(table)):
+        if kept["lower"][row] is not None:
+            label = ", ".join(f"{name} = {kept[name][row]}" for name in told) or "lower"
+            curves.setdefault(label, []).append((float(kept[over][row]), float(kept["lower"][row])))
+    drawn = {label: tuple(zip(*sorted(points), strict=True)) for label, points in list(curves.items())[:MOST_CURVES]}
+    marks = [Line(label, x, y, "curve", at, at, label) for at, (label, (x, y)) in enumerate(drawn.items())]
+    left = len(curves) - len(drawn)
+    x = size_axis(over, [line.x for line in marks])
+    return Chart(
+        kind="time",
+        title=f"Time of {table.model.name} {table.phase} over {over}",
+        subtitle=", ".join(f"{name} = {kept[name][0]}" for name in others if name not in told),
+        x=x,
+        y=rising_axis([value for line in marks for value in line.y], x.scale, "time of a step at best", "s"),
+        marks=tuple(marks),
+        notes=(*([f"the first {MOST_CURVES} of {len(curves)} curves"] if left else []), *table.incomplete),
         theme=theme,
     )
 

@@ -18,7 +18,7 @@ from itertools import product
 from math import prod
 from typing import Any
 
-from roofline.answers import estimable
+from roofline.answers import estimable, machines_in
 from roofline.bounds.sweep import sweep as sweep_line
 from roofline.errors import HardwareError, InputError, SizeError, suggest
 from roofline.formulas.compiled import Compiled, Evaluated
@@ -98,6 +98,8 @@ def sweep(expression: Model | str | None = None, phase: str = "decode", **argume
     >>> sweep("llama-3-8b", on="h100", batch=range(1, 513), context=4096)
     <StepSweep of 512 rows, llama-3-8b decode: batch, context, lower, upper, bound_by, memory, fits>
     """
+    if "on" in arguments:
+        arguments["on"] = machines_in(arguments["on"])
     if expression is not None and (not isinstance(expression, str) or is_model(expression)):
         return sweep_steps(expression, phase, **arguments)
     return sweep_line(expression, **arguments)

@@ -143,11 +143,13 @@ class TrainingPlan(Answer):
                 Amount(mfu, "", format_percent(mfu)), Amount(found.memory.total, "B"), str(found.bound.bound_by),
             ))  # fmt: skip
 
+        floors = all(each.answer is None or each.answer.time == each.answer.lower for each in self.fitting)
         columns = (
-            Column("layout", wrap="words"), Column("check-\npoint"),
-            *figures("micro-\nbatches", "a step"), Column("over the\nfastest", "right", spare=3),
-            Column("op\nby op", "right", spare=1), Column("network", "right", spare=2), *figures("MFU at\nmost"),
-            *figures("memory"), Column("bound by", meaning="binds"),
+            Column("layout", wrap="words"), Column("check-\npoint"), *figures("micro-\nbatches"),
+            Column("a step", "right", meaning="lower" if floors else "time"),
+            Column("over the\nfastest", "right", spare=3), Column("op\nby op", "right", spare=1),
+            Column("network", "right", spare=2), Column("MFU at\nmost", "right", meaning="mfu"),
+            *figures("memory"), Column("bound by"),
         )  # fmt: skip
         rows = [row(each) for each in self.fitting[:MOST_ROWS]]
         return Table(columns, rows, "choices", every=lambda: [row(each) for each in self.fitting])

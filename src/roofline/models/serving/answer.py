@@ -169,8 +169,7 @@ class Serving(Comparable):
         said = without([item for phase in phases for item in phase.assumptions], ("fit",))
         if self.expectation is not None:
             said = [*said, *self.expectation.assumptions]
-        missing = dict.fromkeys(item for phase in phases for item in phase.incomplete)
-        yield from (BLANK, assumes(dict.fromkeys(said)), incomplete(missing))
+        yield from (BLANK, assumes(dict.fromkeys(said)), incomplete(self.incomplete))
 
     def steps(self) -> dict[str, Bound]:
         return self.phases
@@ -247,6 +246,21 @@ class Serving(Comparable):
     def assumed(self) -> list[str]:
         """What both phases assume."""
         return list(dict.fromkeys(line for phase in self.phases.values() for line in phase.assumptions))
+
+    @property
+    def assumptions(self) -> tuple[str, ...]:
+        """What both phases assume, as :meth:`assumed` has it."""
+        return tuple(self.assumed())
+
+    @property
+    def incomplete(self) -> tuple[str, ...]:
+        """What could not be counted or timed in either phase."""
+        return tuple(dict.fromkeys(line for phase in self.phases.values() for line in phase.incomplete))
+
+    @property
+    def bound_by(self) -> Any:
+        """What binds the phase that was asked for; of two phases that of decode."""
+        return (self.prefill if self.decode is None else self.decode).bound_by
 
     @property
     def time_to_first_token(self) -> Size | None:
