@@ -23,6 +23,7 @@ import pytest
 import sympy
 
 import roofline
+from roofline import estimates, models
 from roofline.cli import main
 from roofline.errors import BlockError, InputError, RooflineError, quoted
 from roofline.work import Work
@@ -637,7 +638,7 @@ def test_what_is_no_number_of_its_kind_is_named() -> None:
             lambda: roofline.profile("docs/examples/profile.csv", on="h100", top=1.5),
             "top is 1.5; how many runs",
         ),
-        (lambda: roofline.plan("llama-2-7b", on=["h100"], rate=np.array(3), prompt=8, output=8), r"rate array\(3"),
+        (lambda: roofline.plan("llama-2-7b", on=["h100"], rate=np.array([3]), prompt=8, output=8), r"rate array\(\[3"),
         (lambda: roofline.plan("llama-2-7b", on=["h100"], rate=1, prompt=8, output=8, tensor=[1, 2]), "tensor="),
         (lambda: roofline.evaluate([], [Work()], roofline.chip("h100")), "0 operations, and bytes of 1; give one Work"),
         (lambda: roofline.evaluate("x", [Work()], roofline.chip("h100")), "ops is 'x', and takes a list"),
@@ -688,7 +689,7 @@ def test_an_error_names_the_argument_and_what_it_takes() -> None:
         roofline.formula(LINE, on="h100", exact=np.array([1, 2]))
     with pytest.raises(InputError, match=r"estimate is -1, and takes True or False or text or an estimator"):
         roofline.bound(LINE, on="h100", B=8, D=8, F=8, estimate=-1)
-    with pytest.raises(InputError, match=r"a tile is three sizes, not array\('x'"):
+    with pytest.raises(InputError, match="a tile is three sizes, not 'x'"):
         roofline.bound(LINE, on="h100", tile=np.array("x"))
     for top in (0, -1, 1.5, "5"):
         with pytest.raises(InputError, match=f"top is {top!r}; how many chips to list, as in top=5"):
@@ -702,3 +703,30 @@ def test_an_error_names_the_argument_and_what_it_takes() -> None:
     ops = roofline.build(roofline.program(LINE), {"B": 8, "D": 8, "F": 8})
     with pytest.raises(InputError, match=r"there is no argument 'question'; arguments are: expression, sizes"):
         roofline.evaluate(ops, [op.work for op in ops], roofline.chip("h100"), question=3)  # type: ignore[call-arg]
+
+
+def test_the_functions_of_rooms_name_a_wrong_argument_as_those_of_the_package_do() -> None:
+    asked: dict[str, Any] = {"on": "h100", "rate": 1, "prompt": 64, "output": 16, "count": 1}
+    found, same = (roofline.plan("llama-2-7b", most=most, **asked) for most in (np.array(3), 3))
+    assert found.to_dict() == same.to_dict()
+    for ask, said in (
+        (lambda: models.largest_batch("llama-2-7b", [8e10], context=64), "capacity is .*, and takes a number"),
+        (lambda: models.outline(7e9, dtype=np.array([True])), r"dtype is array\(\[ True\]\), and takes text"),
+        (
+            lambda: models.network_limit("llama-2-7b", "decode", "h100:8", kind=-0.0, context=64),
+            "kind is -0.0, and takes",
+        ),
+        (lambda: estimates.Estimator(b"x"), "library is b'x', and takes text"),
+        (lambda: estimates.read_constants(None), "path is None, and takes text or "),
+        (lambda: roofline.bound(LINE, on="h100", link=_FloatRaises(), B=8, D=8, F=8), "link: .*_FloatRaises"),
+        (lambda: roofline.bound(LINE, on="h100", B=_FloatRaises(), D=8, F=8), "B is .*_FloatRaises"),
+    ):
+        with pytest.raises(InputError, match=said):
+            ask()
+
+
+class _FloatRaises:
+    """A value whose own method raises."""
+
+    def __float__(self) -> float:
+        raise RuntimeError

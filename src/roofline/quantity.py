@@ -251,7 +251,7 @@ def _wrong_unit(text: str, written: str, unit: str) -> tuple[str]:
 def _as_float(number: Any, unit: str) -> float:
     try:
         return float(number)
-    except (TypeError, ValueError, OverflowError):
+    except Exception:  # of a value whose own methods may raise what they like
         raise QuantityError(f"{quoted(number)} is not a figure", hint=_expected(unit)) from None
 
 

@@ -255,7 +255,9 @@ def _is_number(value: Any) -> bool:
         return is_symbol(value) and bool(value.is_number) and is_real(value)
     # letters of numpy's kinds of numbers: whole, unsigned, real, of Python's own
     letter = getattr(getattr(value, "dtype", None), "kind", "O")
-    return hasattr(value, "__float__") and not isinstance(value, complex) and letter in "iufO" and not _shape(value)
+    if not hasattr(value, "__float__") or isinstance(value, complex) or letter not in "iufO" or _shape(value):
+        return False
+    return float(value) is not None  # raises where its own method does
 
 
 def _are_numbers(value: Any) -> bool:

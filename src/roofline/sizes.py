@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, wraps
 from types import ModuleType
@@ -83,6 +84,8 @@ def plain_number(value: Any) -> Any:
     """
     if value.__class__ in _PLAIN:
         return value
+    if is_array(value) and not value.ndim:
+        value = value[()]
     if isinstance(value, vars(sys.modules.get("numpy", _ABSENT)).get("generic", ())):
         value = _item(value)
     elif is_symbol(value):
@@ -129,7 +132,7 @@ def plain_numbers(function: Function) -> Function:
 
 def _bordered(name: str, value: Any) -> Any:
     """A value as it passes the border: numbers as Python's, arrays in float64, whose products do not overflow."""
-    if is_array(value) and value.dtype.kind in "iuf":
+    if is_array(value) and value.ndim and value.dtype.kind in "iuf":
         return array_of(name, value)
     return plain_number(value)
 
@@ -251,9 +254,10 @@ def check(name: str, value: Any) -> Size:
         return _check_array(name, value)
     if is_symbol(value) and is_real(value):
         return value
-    if hasattr(value, "item"):
-        value = value.item()
-    if isinstance(value, bool | complex | type) or is_symbol(value) or not hasattr(value, "__float__"):
+    if not isinstance(value, int | float | complex | type) and not is_symbol(value):
+        with suppress(Exception):  # of a value whose own methods may raise what they like
+            value = value.item() if hasattr(value, "item") else float(value)
+    if isinstance(value, bool) or not isinstance(value, int | float):
         raise SizeError(
             f"size {name} is {quoted(value)}", hint="a size is a whole number, an array of them, or nothing"
         )

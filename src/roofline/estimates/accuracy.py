@@ -216,6 +216,7 @@ def _held_row(one: Held) -> Row:
     return Row((one.library, _in_words(one.kernel), one.dtype, one.basis, str(errors.count), *figures))
 
 
+@takes()
 def held_accuracy(
     data: str | Path | Sequence[MeasuredKernel],
     on: str | Machine,

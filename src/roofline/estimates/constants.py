@@ -25,6 +25,7 @@ from roofline.estimates.kernel_model import KernelModel
 from roofline.estimates.kernel_registry import KERNELS
 from roofline.files import read_toml, toml_value, write_text
 from roofline.quantity import format_percent
+from roofline.signatures import takes
 
 #: Shares of measurements that an interval leaves out below and above: 80% lie within.
 TAILS = (0.1, 0.9)
@@ -167,6 +168,7 @@ def four_digits(value: float) -> float | int:
     return value if isinstance(value, int) else float(f"{value:.4g}")
 
 
+@takes()
 def read_constants(path: str | os.PathLike[str]) -> tuple[KernelConstants, ...]:
     """Read a file of constants; whatever it holds that is no constant of a known kernel is an error that says so."""
     held = read_toml(path, "file of constants", hint="roofline calibrate writes one")

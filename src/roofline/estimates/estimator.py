@@ -39,7 +39,7 @@ from roofline.hardware.rate import data_level, rate
 from roofline.ops.collectives.registry import LIKE
 from roofline.quantity import format_quantity
 from roofline.sections import Amount, Column, Row, Section, Table, figures
-from roofline.signatures import spelled
+from roofline.signatures import spelled, takes
 from roofline.sizes import Size, is_array, is_symbol
 from roofline.statements import Assumption
 from roofline.work import Key, Op
@@ -294,6 +294,7 @@ class Estimator:
     ``h100+vllm`` are those of one chip alone, also for a chip of another generation.
     """
 
+    @takes()
     def __init__(
         self,
         library: str = "vllm",

@@ -22,6 +22,7 @@ from roofline.bounds.api import bound
 from roofline.errors import InputError
 from roofline.estimates.estimator import Estimator, KernelEstimate
 from roofline.hardware.machine import Machine
+from roofline.signatures import takes
 
 #: Sides of the large product, rows of the one that streams, and sides of the one of nothing.
 LARGE, FLAT, NOTHING = 16_384, 16, 16
@@ -54,6 +55,7 @@ class ExpectedRoof:
         return min(self.peak, intensity * self.bandwidth)
 
 
+@takes()
 def expected_roof(
     on: str | Machine, *, dtype: str = "bf16", library: str | Estimator = "vllm", files: Sequence[str] = ()
 ) -> ExpectedRoof:

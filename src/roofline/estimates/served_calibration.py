@@ -79,6 +79,7 @@ def calibrate(
     return calibrate_served(runs, model, on, library=library, **given)
 
 
+@takes()
 def calibrate_served(
     path: str | Path, model: str, on: str | Machine, *, library: str = "vllm", **options: Any
 ) -> Calibration:

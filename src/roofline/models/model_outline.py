@@ -22,6 +22,7 @@ from roofline.models.description import Block, Cached, Layer, Model
 from roofline.models.operation_builder import OperationBuilder
 from roofline.models.weights import Weight
 from roofline.ops.masks import CAUSAL, FULL
+from roofline.signatures import takes
 from roofline.sizes import Size, check, is_zero, plain_numbers
 from roofline.work import Op, Tensor, Work
 
@@ -71,6 +72,7 @@ class Cache(Block):
 
 
 @plain_numbers
+@takes()
 def outline(
     parameters: float, *, kv: int = 0, queries: int | None = None, dtype: str = "bf16", name: str = "outline"
 ) -> Model:

@@ -25,12 +25,13 @@ from roofline.models.description import WHOLE_BATCH, ImageSize, Model
 from roofline.models.operation_builder import ForwardPass, OperationBuilder, StorageOf
 from roofline.models.weights import Weight
 from roofline.ops.basic import embedding
-from roofline.signatures import unknown_argument
+from roofline.signatures import takes, unknown_argument
 from roofline.sizes import Size, array_of, check, is_array, is_symbol, is_zero, maximum, plain_numbers
 from roofline.work import Op, Tensor
 
 
 @plain_numbers
+@takes()
 def prefill(
     model: Model | str,
     *,
@@ -87,6 +88,7 @@ def prefill(
 
 
 @plain_numbers
+@takes()
 def decode(
     model: Model | str,
     *,

@@ -23,6 +23,7 @@ from roofline import dtypes
 from roofline.errors import HardwareError, InputError, suggest
 from roofline.hardware.machine import Figure, Machine
 from roofline.hardware.mesh import with_mesh
+from roofline.signatures import takes
 from roofline.sizes import Size, ceil_div, check, is_array
 
 #: Ways in which chips with whole experts get tokens and give results.
@@ -339,6 +340,7 @@ def axis_across_slices(machine: Machine, sizes: Mapping[str, int]) -> str | None
     return next((name for name, size in sizes.items() if size > 1 and size % machine.slices == 0), None)
 
 
+@takes()
 def pool(machine: Machine, chips: int) -> Machine:
     """One machine with the peaks, bandwidths and capacities of ``chips`` together, without their links.
 

@@ -19,6 +19,7 @@ from roofline.errors import InputError, quoted
 from roofline.hardware.machine import Machine
 from roofline.quantity import format_number, format_quantity
 from roofline.sections import Section, paragraph
+from roofline.signatures import takes
 from roofline.sizes import Size, plain_numbers
 
 #: Seconds of an hour, tokens that prices are given for, and joules of a kilowatt-hour.
@@ -89,6 +90,7 @@ def cost_section(costs: Mapping[str, TokenCost], said: Sequence[str]) -> tuple[S
 
 
 @plain_numbers
+@takes()
 def token_cost(
     *, time: Size, tokens: Size, chips: Size = 1, price: float | None = None, power: float | None = None
 ) -> TokenCost:

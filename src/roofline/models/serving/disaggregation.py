@@ -182,6 +182,7 @@ def _server(chips: int, name: str) -> str:
 
 
 @plain_numbers
+@takes()
 def servers_ratio(
     *, prefill_time: Size, step_time: Size, steps: Size, batch: Size = 1, prefill_batch: Size = 1
 ) -> Size:
@@ -190,6 +191,7 @@ def servers_ratio(
 
 
 @plain_numbers
+@takes()
 def answer_rate(*, step_time: Size, steps: Size, batch: Size = 1, chips: Size = 1) -> Size:
     """Answers a second for each of ``chips`` that decode ``batch`` at once in ``steps`` steps of ``step_time``.
 

@@ -52,7 +52,7 @@ from roofline.models.serving.generation import single_size
 from roofline.models.serving.step import needs
 from roofline.quantity import format_amount, format_number
 from roofline.sections import BLANK, Headline, Section, Sentences, paragraph
-from roofline.signatures import spelled
+from roofline.signatures import spelled, takes
 from roofline.sizes import plain_numbers, product
 
 #: The search for a batch or context stops here; no chip holds as much.
@@ -66,6 +66,7 @@ FORMATS = ("fp8", "int4")
 
 
 @plain_numbers
+@takes()
 def largest_batch(model: Model | str, capacity: float, *, context: int, **options: Any) -> int:
     """The most sequences of ``context`` tokens that ``capacity`` bytes have room for in a decode step; 0 if none."""
     described = load(model)
@@ -73,6 +74,7 @@ def largest_batch(model: Model | str, capacity: float, *, context: int, **option
 
 
 @plain_numbers
+@takes()
 def longest_context(model: Model | str, capacity: float, *, batch: int, **options: Any) -> int:
     """The most cached tokens that ``batch`` sequences have room for, no more than the model takes; 0 if none."""
     described = load(model)
@@ -85,6 +87,7 @@ def longest_context(model: Model | str, capacity: float, *, batch: int, **option
 
 
 @plain_numbers
+@takes()
 def outweighing_batch(
     model: Model | str, *, context: int, weights: str | None = None, kv: str | None = None
 ) -> int | None:
@@ -180,6 +183,7 @@ def _as_options(layout: Mapping[str, int]) -> str:
 
 
 @plain_numbers
+@takes()
 def nearest(
     model: Model | str,
     machine: Machine | str,
@@ -481,6 +485,7 @@ class FewestChips(Answer):
 
 
 @plain_numbers
+@takes()
 def fewest(
     model: Model | str, *, on: str | Machine, batch: int = 0, context: int = 0, expert: int = False, **options: Any
 ) -> FewestChips:

@@ -39,6 +39,7 @@ from roofline.models.config import load
 from roofline.models.description import Model
 from roofline.models.operations import decode
 from roofline.models.serving import serve_bound
+from roofline.signatures import takes
 from roofline.sizes import Size
 from roofline.work import Op, Work
 
@@ -154,6 +155,7 @@ class NetworkLimit:
         return f"NetworkLimit({self.kind}={self.ways}: the network takes {self.share:.3g} of the rest{after})"
 
 
+@takes()
 def network_limit(
     model: Model | str, phase: str, machine: Machine | str, *, kind: str = "tensor", batch: int = 1, **options: Any
 ) -> NetworkLimit:

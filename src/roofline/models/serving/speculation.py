@@ -135,6 +135,7 @@ def _check_acceptance(acceptance: float) -> None:
         raise InputError(f"an acceptance of {acceptance} is no probability", hint="from 0 to 1, as in 0.8")
 
 
+@takes()
 def expected_tokens(length: Size, acceptance: Size) -> Size:
     """Mean tokens a check of ``length`` drafted ones gives, the model's own included.
 

@@ -35,6 +35,7 @@ from roofline.models.description import Model
 from roofline.models.operations import activation_bytes, decode, prefill, stepped
 from roofline.models.parallelism.layout import Parallelism
 from roofline.models.parallelism.splitting import stack_parts
+from roofline.signatures import takes
 from roofline.sizes import Size, check, common_shape, is_array, is_symbol, is_zero, plain_numbers
 from roofline.statements import Assumption, assume, missing
 from roofline.work import Op, Tensor
@@ -44,6 +45,7 @@ Place = tuple[str, int]
 
 
 @plain_numbers
+@takes()
 def mixed(
     model: Model | str,
     *,

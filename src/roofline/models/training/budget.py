@@ -35,7 +35,7 @@ from roofline.models.operations import forward_pass
 from roofline.models.training.passes import forward
 from roofline.quantity import Figure, figure, format_amount, format_count, format_number, format_percent
 from roofline.sections import Section, word_pairs
-from roofline.signatures import either
+from roofline.signatures import either, takes
 from roofline.sizes import LARGEST, check, plain_numbers, product
 from roofline.work import Key
 
@@ -199,6 +199,7 @@ class TokenBudget(Comparable):
 
 
 @plain_numbers
+@takes()
 def budget(
     model: Model | str | float | os.PathLike[str] | Mapping[str, Any],
     *,

@@ -35,6 +35,7 @@ from roofline.models.serving.fit import memory_capacity, single_chip
 from roofline.models.training.stage import kept_bytes, states
 from roofline.quantity import format_amount, format_count, format_number
 from roofline.sections import Section, word_pairs
+from roofline.signatures import takes
 from roofline.sizes import check, product
 
 
@@ -127,6 +128,7 @@ class TrainingMemory(Answer):
         return f"TrainingMemory of {format_count(self.parameters)} parameters: {format_amount(self.total, 'B')}{chips}"
 
 
+@takes()
 def training_memory(
     model: Model | str | float | os.PathLike[str] | Mapping[str, Any],
     *,
