@@ -384,3 +384,11 @@ def test_a_step_that_nobody_divided_is_taken_in_the_fewest_parts_that_fit() -> N
         assert roofline.train("llama-3-8b", **asked, **kept).microbatches == 1
     assert roofline.train("llama-3-405b", on="h100:8", batch_tokens=2_000_000).microbatches == 1  # none fits
     assert roofline.train("llama-3-8b", on="h100:8", batch_tokens=65536).microbatches == 1
+
+
+def test_advice_stands_over_the_operations() -> None:
+    said = as_text(train("llama-3-8b", on="h100:8", batch_tokens=65536).sections())
+    places = [
+        said.index(words) for words in ("step of 65,536", "memory of a chip", "\n  faster  ", "operation  ", "assumes")
+    ]
+    assert places == sorted(places)

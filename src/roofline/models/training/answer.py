@@ -292,7 +292,7 @@ class Training(Measurable, Comparable):
         if self.expectation is not None:
             yield Sentences([self.expectation.in_words("a step")], indent=4)
         yield from _memory_in_words(self)
-        yield from (BLANK, longest_operations(bound), BLANK)
+        yield BLANK
         mix = capability("Training.best_mix")(self)
         limits = capability("Training.limits")(self)
         yield Listing("scales", [*map(str, limits), *([] if mix is None else [str(mix)])])
@@ -302,6 +302,7 @@ class Training(Measurable, Comparable):
             name = "would run" if self.sequences < 1 else "less memory"
             yield Listing(name, _folded(to_fit)[:MOST_ADVICE])
         yield Listing("faster", _folded(faster)[:MOST_ADVICE])
+        yield from (BLANK, longest_operations(bound), BLANK)
         # the lines about memory say what does not fit
         yield from (assumes(without(bound.assumptions, ("fit",))), incomplete(bound.incomplete))
 
