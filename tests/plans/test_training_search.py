@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -14,19 +15,25 @@ from roofline.models import train
 from roofline.plans.training import search_training
 
 
+def times_that_fit(model: str, asked: Mapping[str, Any], layouts: Mapping[str, Sequence[Any]]) -> list[float]:
+    """Seconds of each step that fits, over every choice of layouts, by asking for one after another."""
+    times = []
+    for choice in itertools.product(*layouts.values()):
+        try:
+            each = train(model, **asked, **dict(zip(layouts, choice, strict=True)))
+        except RooflineError:
+            continue
+        if each.memory.fits:
+            times.append(each.time)
+    return times
+
+
 def test_no_layout_that_fits_is_faster() -> None:
     asked = {"on": "h100:8", "batch_tokens": 65536, "sequence": 4096}
     found = search_training("llama-3-8b", **asked, data=1)
     assert found.best is not None
-    fits = []
-    for tensor, pipeline, policy in itertools.product((1, 2, 4, 8), (1, 2, 4, 8), ("none", "selective", "full")):
-        try:
-            each = train("llama-3-8b", **asked, tensor=tensor, pipeline=pipeline, checkpoint=policy)
-        except RooflineError:
-            continue
-        if each.memory.fits:
-            fits.append(each.time)
-    assert found.best.time == min(fits)
+    layouts = {"tensor": (1, 2, 4, 8), "pipeline": (1, 2, 4, 8), "checkpoint": ("none", "selective", "full")}
+    assert found.best.time == min(times_that_fit("llama-3-8b", asked, layouts))
 
 
 def test_what_is_given_stays(capsys: pytest.CaptureFixture[str]) -> None:
@@ -81,15 +88,8 @@ def test_microbatches_of_a_mixture_are_tried_at_once() -> None:
     asked = {"on": "b300:8", "batch_tokens": 2**18, "sequence": 4096, "expert": 1, "pipeline": 1}
     found = search_training("mixtral-8x7b", **asked)
     assert found.best is not None
-    fits = []
-    for tensor, policy, number in itertools.product((1, 2, 4, 8), ("none", "selective", "full"), (1, 2, 4, 8)):
-        try:
-            one = train("mixtral-8x7b", **asked, tensor=tensor, checkpoint=policy, microbatches=number)
-        except RooflineError:
-            continue
-        if one.memory.fits:
-            fits.append(one.time)
-    assert found.best.time == pytest.approx(min(fits), rel=1e-9)
+    layouts = {"tensor": (1, 2, 4, 8), "checkpoint": ("none", "selective", "full"), "microbatches": (1, 2, 4, 8)}
+    assert found.best.time == pytest.approx(min(times_that_fit("mixtral-8x7b", asked, layouts)), rel=1e-9)
 
 
 def test_equally_fast_layouts_are_told_apart() -> None:

@@ -337,11 +337,7 @@ def _remarks(found: Communication) -> Iterator[str]:
         algorithm, bus = (format_amount(rate, "B/s") for rate in (found.algorithm_bandwidth, found.bus_bandwidth))
         yield f"as nccl-tests count: {algorithm} of the buffer (algbw), {bus} on the bus (busbw)"
         if _over_switches(found):
-            tiers = {name: format_amount(sent * found.chips, "B") for name, sent in found.row.sent_by_link.items()}
-            said = f"{format_amount(found.sent_by_all, 'B')} through the switches"
-            if found.row.tiers_differ:
-                said = f"through the switches: {', '.join(f'{name} {sent}' for name, sent in tiers.items())}"
-            yield f"all {found.chips} chips together send {said}"
+            yield f"all {found.chips} chips together send {_through_switches(found)}"
     for name, time in found.bound.times.items():
         if name in found.bound.bytes:
             yield f"{name} takes {format_amount(time, 's')} to read and write it"
@@ -355,6 +351,15 @@ def _remarks(found: Communication) -> Iterator[str]:
     if found.crossing is not None:
         least, this = format_amount(found.crossing, "B"), format_amount(found.nbytes, "B")
         yield f"latency-bound below {least}; this is {this}"
+
+
+def _through_switches(found: Communication) -> str:
+    """The bytes that all chips together send through the switches, by tier where tiers carry different amounts."""
+    if not found.row.tiers_differ:
+        return f"{format_amount(found.sent_by_all, 'B')} through the switches"
+    tiers = found.row.sent_by_link.items()
+    amounts = [f"{name} {format_amount(sent * found.chips, 'B')}" for name, sent in tiers]
+    return f"through the switches: {', '.join(amounts)}"
 
 
 def _over_switches(found: Communication) -> bool:

@@ -16,7 +16,7 @@ import click
 
 from roofline.bounds.conventions import settings
 from roofline.cli.command import Option
-from roofline.cli.option_values import FRACTION, PRICE, targets
+from roofline.cli.option_values import FRACTION, prices, targets
 from roofline.errors import InputError
 from roofline.signatures import MEANINGS, MEANINGS_OF
 
@@ -239,7 +239,7 @@ GROUPS: dict[str, tuple[OptionRow | str, ...]] = {
         _row("--tpot", "TIME", MEANINGS["tpot"]),
         _row("--e2e", "TIME", MEANINGS["e2e"]),
         _row("--percentile", "P", MEANINGS["percentile"], type=float, default=95.0),
-        _row("--price|--prices", "DOLLARS", MEANINGS["price"], callback=PRICE),
+        _row("--price|--prices", "DOLLARS", MEANINGS["price"], callback=prices),
         _row("--power", "WATTS", MEANINGS["power"]),
         _row("--objective", "", MEANINGS["objective"], type=click.Choice(["cost", "chips"])),
         _row("--most", "N", MEANINGS["most"], type=click.IntRange(1), default=1024),

@@ -354,7 +354,7 @@ def figure_in(unit: str) -> Callback:
     return read
 
 
-def _prices(context: click.Context, parameter: click.Parameter, value: str | None) -> Any:
+def prices(context: click.Context, parameter: click.Parameter, value: str | None) -> Any:
     """A price of every machine, or one for each: in their order, or by name (``h200=3.5,b200=6``); or the catalog's."""
     found = prices_in(value)
 
@@ -367,7 +367,6 @@ def _prices(context: click.Context, parameter: click.Parameter, value: str | Non
 
 
 FRACTION = figure_in("")
-PRICE = _prices
 POWER = figure_in("W")
 
 

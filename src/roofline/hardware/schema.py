@@ -203,12 +203,18 @@ def _unit(name: str, raw: Mapping[str, Any], place: FieldPath, kinds: Mapping[st
     )
 
 
+def _name_of(raw: Mapping[str, Any], field: str, what: str, place: FieldPath) -> str:
+    """Read the name of a level or a link, in lower case."""
+    name = text_of(raw, field, place).lower()
+    if not name:
+        place.at(field).fail("is missing", f"name {what}")
+    plain_name(name, place.at(field))
+    return name
+
+
 def _memory(raw: Mapping[str, Any], place: FieldPath) -> Memory:
     known_keys(raw, _MEMORY_KEYS, place)
-    name = text_of(raw, "level", place).lower()
-    if not name:
-        place.at("level").fail("is missing", "name the level: 'hbm', 'dram', 'l2', 'vmem', 'pcie' …")
-    plain_name(name, place.at("level"))
+    name = _name_of(raw, "level", "the level: 'hbm', 'dram', 'l2', 'vmem', 'pcie' …", place)
     defaults = defaults_of(raw, place)
     curve = curve_of(raw, "curve", place)
     beyond = Figure(curve[-1][1], basis="derived", note="the end of its curve") if curve else None
@@ -239,10 +245,7 @@ def _once(what: str, names: list[str], place: FieldPath) -> None:
 
 def _link(raw: Mapping[str, Any], place: FieldPath) -> Link:
     known_keys(raw, _LINK_KEYS, place)
-    name = text_of(raw, "name", place).lower()
-    if not name:
-        place.at("name").fail("is missing", "name the link: 'nvlink', 'ici', 'nic' …")
-    plain_name(name, place.at("name"))
+    name = _name_of(raw, "name", "the link: 'nvlink', 'ici', 'nic' …", place)
     defaults = defaults_of(raw, place)
     topology = text_of(raw, "topology", place)
     if topology and topology not in TOPOLOGIES:
