@@ -350,9 +350,11 @@ def training_question(model: Model | str, *, on: str | Machine, batch_tokens: Si
     chosen = {name: options.pop(name) for name in list(options) if name in known}
     units = {"mfu": "", "power": "W"}
     chosen |= {name: figure(chosen[name], unit) for name, unit in units.items() if name in chosen}
-    return TrainingQuestion(
+    asked = TrainingQuestion(
         model=described, on=on, batch_tokens=batch_tokens, conventions=conventions, target=options, **chosen
     )
+    laid_out(asked)  # what is wrong with a layout is said in its own words, not by the kind of an argument
+    return asked
 
 
 def _checked(asked: TrainingQuestion) -> tuple[Recomputation, Schedule]:
