@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from roofline.answers import Answer
 from roofline.bounds.api import bound
 from roofline.bounds.bound import Bound
-from roofline.errors import InputError
+from roofline.errors import InputError, quoted
 from roofline.hardware.machine import Machine
 from roofline.hardware.rate import WARM, bandwidth_on_curve, main_level, resting_level, with_choices
 from roofline.measurement.runs import AROUND, Measured, Profile
@@ -212,6 +212,8 @@ def points_of(runs: Iterable[Measured], machine: Machine) -> list[MeasuredPoint]
     """
     runs = [*runs]
     for run in runs:
+        if not isinstance(run, Measured):
+            raise InputError(f"{quoted(run)} is no run", hint="read_profile(path).runs are some")
         check_ran_on(run, machine)
     answers = bounds_of([(run, machine) for run in runs])
     return [MeasuredPoint(run, answer) for run, answer in zip(runs, answers, strict=False)]

@@ -20,7 +20,7 @@ from roofline.hardware.machine import Machine
 from roofline.quantity import format_number, format_quantity
 from roofline.sections import Section, paragraph
 from roofline.signatures import takes
-from roofline.sizes import Size, plain_numbers
+from roofline.sizes import Size, is_array, is_number, is_symbol, plain_numbers
 
 #: Seconds of an hour, tokens that prices are given for, and joules of a kilowatt-hour.
 HOUR = 3600.0
@@ -89,6 +89,13 @@ def cost_section(costs: Mapping[str, TokenCost], said: Sequence[str]) -> tuple[S
     return paragraph("cost", [*lines, *said])
 
 
+def check_amounts(**amounts: Size) -> None:
+    """Refuse an amount that is no number above 0, no array and no symbol."""
+    for name, value in amounts.items():
+        if not (is_array(value) or is_symbol(value) or (is_number(value) and 0 < value < float("inf"))):
+            raise InputError(f"{name} is {quoted(value)}", hint="a number above 0, an array or a symbol")
+
+
 @plain_numbers
 @takes()
 def token_cost(
@@ -98,6 +105,7 @@ def token_cost(
 
     ``price`` is dollars of one chip for an hour, ``power`` watts of one chip.
     """
+    check_amounts(time=time, tokens=tokens, chips=chips)
     for name, value in (("price", price), ("power", power)):
         if value is not None and not (isinstance(value, int | float) and 0 <= value < float("inf")):
             raise InputError(

@@ -31,6 +31,7 @@ from roofline.models.config import load
 from roofline.models.description import Model
 from roofline.models.parallelism.layout import Parallelism, take_layout_options
 from roofline.models.serving import serve_bound
+from roofline.models.serving.cost import check_amounts
 from roofline.models.serving.generation import check_form, single_size, time_in_form
 from roofline.quantity import format_amount, format_number, parse
 from roofline.sections import Section, paragraph
@@ -187,6 +188,7 @@ def servers_ratio(
     *, prefill_time: Size, step_time: Size, steps: Size, batch: Size = 1, prefill_batch: Size = 1
 ) -> Size:
     """Prefill servers for each decode server; see the formula above. Times may be floors, measured, or symbols."""
+    check_amounts(prefill_time=prefill_time, step_time=step_time, steps=steps, batch=batch, prefill_batch=prefill_batch)
     return (prefill_time / prefill_batch) / (steps * step_time / batch)
 
 
@@ -198,6 +200,7 @@ def answer_rate(*, step_time: Size, steps: Size, batch: Size = 1, chips: Size = 
     >>> round(answer_rate(step_time=0.019, steps=512, batch=43, chips=16), 3)
     0.276
     """
+    check_amounts(step_time=step_time, steps=steps, batch=batch, chips=chips)
     return batch / (steps * step_time) / chips
 
 
