@@ -41,6 +41,7 @@ from roofline.sections import (
     figures,
     incomplete,
 )
+from roofline.signatures import spelled
 from roofline.sizes import Codes, Size, ceil_div, is_array, is_number, is_one, is_symbol, is_zero, maximum, read_only
 from roofline.statements import kind_of, without
 from roofline.work import Op
@@ -67,6 +68,9 @@ _BAR = 24
 
 #: The row of a table that has the sum of the others' times.
 ALL_IN_TURN = "sum"
+
+#: The share of the time that elementwise work takes for a word on fusing it.
+_MUCH = 0.25
 
 #: Plans shown beside a bound.
 _FEW_PLANS = 4
@@ -461,6 +465,8 @@ class Bound(Measurable, Comparable):
         yield Sentences(bounds_in_words(self))
         if in_full or len(self.ops) > 1:
             yield from (BLANK, *_operations(self, in_full))
+        if self.question is None and is_number(self.op_by_op):
+            yield from fusing_in_words(self)
         if self.expectation is not None and len(self.ops) > 1:
             yield from (BLANK, *self.expectation.sections())
         if advice:
@@ -737,6 +743,16 @@ def _operations(answer: Bound, in_full: bool = False) -> Iterator[Section]:
         yield Sentences([part.op.name])
         cells = zip(names, map(str, (*amount_cells(part, sends), _bound_by(part))), strict=True)
         yield Pairs([(name, text) for name, text in cells if text], indent=4, gap=1, name=OPERATIONS)
+
+
+def fusing_in_words(answer: Bound) -> Iterator[Section]:
+    """Of operations that each read and write memory: the share of elementwise ones, and what joins them to others."""
+    apart = sum(float(part.lower) for part in answer.ops if part.op.kind == "elementwise")
+    if apart > _MUCH * float(answer.op_by_op) and answer.request.get("policy", "each-op") == "each-op":
+        share, how = format_percent(apart / float(answer.op_by_op)), spelled("policy", "fused")
+        yield Sentences(
+            [f"{share} is elementwise work in kernels of its own; {how} joins it to the operations before it"]
+        )
 
 
 def operations_as_data(steps: Mapping[str, Bound]) -> Table | None:

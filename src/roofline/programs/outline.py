@@ -7,13 +7,13 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
 
-from roofline.bounds.bound import ALL_IN_TURN, Bound, OpBound, share_of
+from roofline.bounds.bound import ALL_IN_TURN, Bound, OpBound, fusing_in_words, share_of
 from roofline.bounds.traffic import traffic
 from roofline.ops.counting import count_operation
 from roofline.ops.pricing import UNKNOWN
 from roofline.quantity import format_amount, format_percent
 from roofline.sections import BLANK, Amount, Cell, Column, Row, Section, Sentences, Table, Wrap, figures
-from roofline.signatures import either, spelled
+from roofline.signatures import either
 from roofline.sizes import Size, is_symbol
 from roofline.work import Op
 
@@ -161,16 +161,7 @@ def under_the_roof(answer: Bound, most: int | None = 15) -> Iterator[Section]:
     yield Table((Column("operation", wrap="words"), *figured, Column("bound by", wrap="words")), rows, "longest", gap=2)
     if most and longest[most:]:
         yield Sentences([f"… and {len(longest[most:])} shorter kinds"], "quiet")
-    apart = sum(float(part.lower) for part in answer.ops if part.op.kind == "elementwise")
-    if apart > _MUCH * float(answer.op_by_op) and answer.request.get("policy", "each-op") == "each-op":
-        share, how = format_percent(apart / float(answer.op_by_op)), spelled("policy", "fused")
-        yield Sentences(
-            [f"{share} is elementwise work in kernels of its own; {how} joins it to the operations before it"]
-        )
-
-
-#: The share of the time that elementwise work takes for a word on fusing it.
-_MUCH = 0.25
+    yield from fusing_in_words(answer)
 
 
 def _named(name: str, parts: Sequence[OpBound]) -> str:
