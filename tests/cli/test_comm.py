@@ -298,7 +298,7 @@ def test_each_tier_says_what_it_carries_and_the_algorithm_what_it_needs(
     assert rows["nic carries"] == ["250", "MB", "250", "MB"]
     row = next(row for row in json.loads(run(capsys, *words, "h100:16", "--json"))["algorithms"] if row["sent"] == 2e9)
     assert row["sent_by_link"] == {"nvlink": 2e9, "nic": 2.5e8}
-    assert "needs in-network multicast on nvlink" in run(
+    assert "takes as long without in-network multicast on nvlink" in run(
         capsys, "comm", "broadcast", "--bytes", "1GB", "--on", "h100:8"
     )
 
@@ -331,3 +331,11 @@ def test_collectives_beside_each_other_name_what_binds(capsys: pytest.CaptureFix
     rows = {line[:24].strip(): line[24:].split() for line in found.splitlines()}
     assert rows["bound by"] == ["nic", "ici", "X"]
     assert rows["on each chip"] == ["64", "MB", "64", "MB"]
+
+
+def test_switches_that_gain_nothing_are_not_needed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["comm", "allreduce", "--bytes", "500MB", "--on", "b200:16"]) == 0
+    said = capsys.readouterr().out
+    assert "1.25 ms on the network by in-switch" in said
+    assert "  hierarchical takes as long without in-network reduction (SHARP) on nvlink\n" in said
+    assert "  needs in-network reduction" not in said

@@ -308,7 +308,11 @@ def _carried(found: Communication) -> Iterator[str]:
         other = min(possible, key=lambda row: (float(row.time), float(row.hops)))
         needs = "in-network reduction (SHARP)" if found.kind == "AllReduce" else "in-network multicast"
         where = " and ".join(found.reducing)
-        yield f"needs {needs} on {where}; without it {other.algorithm} takes {format_amount(other.time, 's')}"
+        took = format_amount(other.time, "s")
+        if took == format_amount(times[next(iter(times))], "s"):
+            yield f"{other.algorithm} takes as long without {needs} on {where}"
+        else:
+            yield f"needs {needs} on {where}; without it {other.algorithm} takes {took}"
 
 
 def _times_on_network(found: Communication) -> dict[str, Size]:
