@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.fuzz import lines, running
+from tests.fuzz import calls, lines, running
 from tests.fuzz.inputs import GIVEN, KINDS, Input, make
 from tests.fuzz.running import alone, run_input
 
@@ -31,6 +31,20 @@ def test_no_input_of_a_kind_is_a_defect(kind: str, tmp_path: Path) -> None:
             made = Input(kind, [word.replace("\x00", "\x01") for word in words], files)
             defect = run_input(seed, made, str(tmp_path))
             assert defect is None, defect
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_no_hostile_argument_of_a_function_is_a_defect() -> None:
+    for name in calls.QUESTIONS:
+        if "calibrate" not in name and ("." not in name or name.startswith(("models.", "estimates."))):
+            assert [found for found in calls.some(name, 4) if found[2]] == [], name
+
+
+def test_every_function_of_the_package_is_asked() -> None:
+    import roofline
+
+    functions = {name for name in roofline.__all__ if name.islower()} - {"measure", "trace"}
+    assert functions <= {name.partition(" ")[0] for name in calls.QUESTIONS}
 
 
 def test_every_command_and_every_option_is_drawn() -> None:

@@ -1,0 +1,389 @@
+"""Hostile values for every argument of every public function and method: ``python -m tests.fuzz.calls [NAME ...]``.
+
+A call must end with an answer that can be shown, or with an error of the package, within ten seconds of CPU.
+An answer as plain data has finite numbers, no negative times and bounds in order. Anything else is a defect.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import decimal
+import fractions
+import inspect
+import io
+import json
+import os
+import random
+import resource
+import signal
+import sys
+import tempfile
+import time
+import warnings
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from types import MappingProxyType, SimpleNamespace
+from typing import Any, NamedTuple
+
+import numpy as np
+import sympy
+
+import roofline
+from roofline import charts, estimates, hardware, measurement, models, notation, ops
+from roofline.errors import RooflineError
+from tests.fuzz.running import LONGEST, MEMORY, SECONDS, _odd, _place, alone
+from tests.test_house_values import MORE, VALUES
+
+LINE, SIZES = "bf16[B, D] * bf16[D, F]", {"B": 8, "D": 8, "F": 8}
+SHARDED, MOVED = "bf16[B, D_X] * bf16[D_X, F]", "AllGather_X(bf16[B_X, D])"
+LARGER = {"B": 64, "D": 64, "F": 64}
+EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
+SMALL = {
+    "model_type": "llama", "hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4, "vocab_size": 100,
+    "intermediate_size": 128, "tie_word_embeddings": True,
+}  # fmt: skip
+
+
+def _raising(*names: str) -> Any:
+    """A value whose own methods raise."""
+
+    def wrong(*_: Any) -> Any:
+        raise RuntimeError("of the value itself")
+
+    return type("Raising", (), dict.fromkeys(names, wrong) | {"__hash__": object.__hash__})()
+
+
+def _deep(levels: int = 5000) -> list[Any]:
+    nested: list[Any] = []
+    for _ in range(levels):
+        nested = [nested]
+    return nested
+
+
+def _itself() -> list[Any]:
+    nested: list[Any] = []
+    nested.append(nested)
+    return nested
+
+
+_X = sympy.Symbol("x")
+#: Values that an argument may be given by mistake.
+HOSTILE: dict[str, Callable[[], Any]] = {
+    **{repr(value): lambda value=value: value for value in (
+        None, True, False, float("nan"), float("inf"), -float("inf"), -1, 0, 1, 2, -0.0, 0.5, 5e-324, 1e308, 10**30, "",
+        "x", "1", "nan", "1e999", "\0", "\ud800", b"", b"x", [], {}, (), ["x"], [1, 2], [[1]], [None], [float("nan")],
+        [0], [True], {"x": None}, {1: 2}, {"B": 1j}, {"B": []}, {1, 2}, 1j, int, sys, ("x", 1), ..., NotImplemented,
+        slice(1), range(0), range(3), range(10**9), range(-2, 1), sympy.oo, sympy.nan, sympy.I, sympy.zoo, sympy.pi,
+        sympy.Integer(2), sympy.Rational(1, 3), sympy.true, sympy.Eq(_X, 1), sympy.Matrix([1]), _X, -_X,
+        np.int8(-1), np.float16("nan"), np.float32(2), np.longdouble("1e400"), np.bool_(True), np.str_("x"),
+        np.datetime64("2020-01-01"), np.timedelta64(1), np.complex64(1j), np.void(b"x"), fractions.Fraction(1, 3),
+        decimal.Decimal("NaN"), decimal.Decimal("8"), "llama-3-8b", "h100", "h100,h200", "bf16", "lower", "B=8",
+    )},
+    "10**400": lambda: 10**400, "-10**400": lambda: -10**400, "[10**400]": lambda: [10**400], "9…9": lambda: "9" * 400,
+    "object": object, "function": lambda: lambda: 1, "raising function": lambda: lambda *_, **__: 1 // 0,
+    "generator": lambda: (each for each in (1, 2)), "[symbol]": lambda: [_X], "error": lambda: ValueError("x"),
+    "array": lambda: np.array([1, 2]), "array 0-d": lambda: np.array(3), "array 0-d text": lambda: np.array("x"),
+    "array complex": lambda: np.array([1j]), "array empty": lambda: np.zeros(0), "cube": lambda: np.zeros((2, 2, 2)),
+    "array objects": lambda: np.array([object()], dtype=object), "array of ints": lambda: np.array([1, 2], dtype=object),
+    "array nan": lambda: np.array([np.nan]), "array bool": lambda: np.array([True]),
+    "records": lambda: np.zeros(2, dtype=[("a", int)]), "masked": lambda: np.ma.array([1, 2], mask=[0, 1]),
+    "dates": lambda: np.array(["2020"], dtype="M8"), "matrix": lambda: np.asmatrix([[1, 2]]),
+    "array negative": lambda: np.array([-1, 2]), "array uint8": lambda: np.array([200, 200], dtype=np.uint8),
+    "== raises": lambda: _raising("__eq__"), "repr raises": lambda: _raising("__repr__"),
+    "bool raises": lambda: _raising("__bool__"), "float raises": lambda: _raising("__float__"),
+    "equals all": lambda: type("Equal", (), {"__eq__": lambda self, other: True, "__hash__": None})(),
+    "deep": _deep, "deep dict": lambda: {"B": _deep()}, "itself": _itself, "bytearray": lambda: bytearray(b"1"),
+    "long": lambda: "x" * 10**6, "brackets": lambda: "(" * 10**4, "path": lambda: Path("/nope"), "folder": lambda: "/",
+    "null device": lambda: os.devnull, "chip": lambda: roofline.chip("h100"), "namespace": SimpleNamespace,
+    "bound": lambda: roofline.bound(LINE, on="h100", **SIZES), "model": lambda: models.load("llama-2-7b"),
+}  # fmt: skip
+
+
+def _ops() -> Any:
+    return roofline.build(roofline.program(LINE), SIZES)
+
+
+class Question(NamedTuple):
+    """A call that is right: a function with its arguments."""
+
+    ask: Callable[..., Any]
+    given: tuple[Any, ...] = ()
+    named: Mapping[str, Any] = MappingProxyType({})
+
+
+ON: dict[str, Any] = {"on": "h100"}
+SERVED: dict[str, Any] = {**ON, "batch": 2}
+#: Calls that are right, by name: of every public function of the package and of its rooms.
+QUESTIONS: dict[str, Question] = {
+    "accuracy": Question(roofline.accuracy, ("h100",)),
+    "advise": Question(roofline.advise, (LINE,), {**ON, **SIZES}),
+    "bound": Question(roofline.bound, (LINE,), {**ON, **SIZES}),
+    "bound of raw work": Question(roofline.bound, (), {**ON, "flops": 1e12, "bytes": 1e9, "dtype": "bf16"}),
+    "bound of a mesh": Question(roofline.bound, (SHARDED,), {"on": "h100:8", "mesh": {"X": 8}, **LARGER}),
+    "build": Question(roofline.build, (roofline.program(LINE), SIZES)),
+    "calibrate": Question(roofline.calibrate, (EXAMPLES / "t4_runs.csv", "t4")),
+    "chip": Question(roofline.chip, ("h100",), {"hbm": 3e12}),
+    "chips": Question(roofline.chips, ("h100", "a100"), {"top": 1}),
+    "comm": Question(roofline.comm, ("allreduce",), {"on": "h100:8", "bytes": 1e6}),
+    "comm of a line": Question(roofline.comm, (MOVED,), {"on": "v5e:4", "mesh": {"X": 4}, "B": 8, "D": 8}),
+    "compare": Question(roofline.compare, (roofline.bound(LINE, on="h100", **SIZES),) * 2),
+    "estimated": Question(roofline.estimated, (roofline.bound(LINE, on="h100", **SIZES),)),
+    "evaluate": Question(roofline.evaluate, (_ops(), [op.work for op in _ops()], roofline.chip("h100"))),
+    "formula": Question(roofline.formula, (LINE,), {**ON, **SIZES}),
+    "formula of a model": Question(roofline.formula, ("llama-2-7b", "decode"), {**ON, "context": 128}),
+    "layout": Question(roofline.layout, ("bf16[B_X, D]",), {"on": "v5e:4", "B": 64, "D": 64}),
+    "llm": Question(roofline.llm, ("llama-2-7b",), {**SERVED, "prompt": 64, "context": 128}),
+    "llm of experts": Question(
+        roofline.llm, ("mixtral-8x7b",), {"on": "h100:8", "expert": 8, "batch": 8, "context": 128, "estimate": True}),
+    "llm that fits": Question(roofline.llm, (SMALL,), {**ON, "fit": True}),
+    "llm drafted": Question(
+        roofline.llm, (SMALL,), {**SERVED, "prompt": 64, "output": 8, "draft": 2, "accept": 0.8, "price": 2}),
+    "model": Question(roofline.model, ("llama-2-7b",)),
+    "model of fields": Question(roofline.model, (SMALL,), {"name": "small"}),
+    "parse": Question(roofline.parse, (LINE,)),
+    "plan": Question(
+        roofline.plan, (SMALL,), {"on": ["h100"], "rate": 1, "prompt": 64, "output": 16, "count": [1], "price": 2}),
+    "plot": Question(roofline.plot, (LINE,), {**ON, **SIZES}),
+    "points_of": Question(roofline.points_of, ([], roofline.chip("h100"))),
+    "profile": Question(roofline.profile, (EXAMPLES / "profile.csv",), ON),
+    "program": Question(roofline.program, (LINE,)),
+    "question": Question(roofline.question, (LINE,), {**ON, **SIZES}),
+    "read_profile": Question(roofline.read_profile, (EXAMPLES / "profile.csv",)),
+    "rules_of_thumb": Question(roofline.rules_of_thumb, ("h100",)),
+    "run": Question(roofline.run, (LINE,), {**SIZES, "machine": "/nope"}),
+    "scaling": Question(roofline.scaling, ("tp",), {"on": "v5p"}),
+    "shard": Question(roofline.shard, (SHARDED,), {"on": "v5e:4", **LARGER}),
+    "solve": Question(roofline.solve, (LINE, "B"), {**ON, "D": 64, "F": 64}),
+    "solve_dtypes": Question(roofline.solve_dtypes, (LINE, 1), {**ON, **LARGER}),
+    "solve_equal": Question(roofline.solve_equal, (MOVED, "AllReduce_X(bf16[B, D]{U_X})", "B"), {"on": "v5e:4", "D": 64}),
+    "sweep": Question(roofline.sweep, (LINE,), {**ON, "B": [8, 16], "D": 64, "F": 64}),
+    "sweep of a model": Question(roofline.sweep, ("llama-2-7b",), {**ON, "batch": [8, 16], "context": 64}),
+    "train": Question(
+        roofline.train, (SMALL,), {"on": "h100:8", "batch_tokens": 65536, "tokens": 10**9, "price": 2}),
+    "train of tokens": Question(roofline.train, (7e9,), {"on": "h100:8", "tokens": 10**9, "mfu": 0.4}),
+    "train in memory": Question(roofline.train, (SMALL,), {**ON, "memory": True}),
+    "write_machine_file": Question(roofline.write_machine_file, (None, "machine.toml")),
+    "zones": Question(roofline.zones, ("h100",)),
+    "charts.read_measured": Question(charts.read_measured, ([{"name": "up", "flops": 1e12, "bytes": 1e9, "time": "1ms"}],)),
+    "charts.roofline_chart": Question(charts.roofline_chart, ([roofline.chip("h100")],)),
+    "charts.throughput_chart": Question(charts.throughput_chart, ({},)),
+    "charts.time_chart": Question(charts.time_chart, ({},)),
+    "estimates.calibrate_served": Question(
+        estimates.calibrate_served, (EXAMPLES / "t4_runs.csv", "llama-2-7b", "t4")),
+    "estimates.expected_roof": Question(estimates.expected_roof, ("h100",)),
+    "estimates.held_accuracy": Question(estimates.held_accuracy, ([], "h100")),
+    "estimates.read_constants": Question(estimates.read_constants, ("/nope",)),
+    "estimates.Estimator": Question(estimates.Estimator),
+    "hardware.chips": Question(hardware.chips),
+    "hardware.override": Question(hardware.override, (roofline.chip("h100"), {"hbm": 1e12})),
+    "hardware.with_choices": Question(hardware.with_choices, (roofline.chip("h100"),)),
+    "measurement.measured_kernels": Question(measurement.measured_kernels, ("/nope", roofline.chip("h100"))),
+    "measurement.read_machine_file": Question(measurement.read_machine_file, ("/nope",)),
+    "measurement.run_function": Question(
+        measurement.run_function, (lambda: None,), {**ON, "flops": 1e9, "bytes": 1e9}),
+    "measurement.this_machine": Question(measurement.this_machine, ("/nope",)),
+    "measurement.to_toml": Question(measurement.to_toml, (None,)),
+    "models.advise_step": Question(models.advise_step, (SMALL, "decode"), {**SERVED, "context": 64}),
+    "models.answer_rate": Question(models.answer_rate, (), {"step_time": 0.1, "steps": 9}),
+    "models.budget": Question(models.budget, (7e9,), {"on": "h100:8", "tokens": 1e9}),
+    "models.chunked": Question(models.chunked, (SMALL,), {**ON, "prompt": 64, "chunk": 16}),
+    "models.decode": Question(models.decode, (SMALL,), {"context": 64}),
+    "models.disaggregate": Question(
+        models.disaggregate, (SMALL,), {"prompt": 64, "output": 8, "prefill": {"on": "h100"}, "decode": {"on": "h200"}}),
+    "models.expected_tokens": Question(models.expected_tokens, (4, 0.8)),
+    "models.fewest": Question(models.fewest, (SMALL,), {**ON, "batch": 1, "context": 64}),
+    "models.generation": Question(models.generation, (SMALL,), {**ON, "prompt": 64, "output": 8}),
+    "models.largest_batch": Question(models.largest_batch, (SMALL, 8e10), {"context": 64}),
+    "models.latency_throughput": Question(models.latency_throughput, (SMALL,), {**ON, "batch": [1, 2], "context": 64}),
+    "models.longest_context": Question(models.longest_context, (SMALL, 8e10), {"batch": 1}),
+    "models.mixed": Question(models.mixed, (SMALL,), {"chunk": 16, "context": 64}),
+    "models.nearest": Question(models.nearest, (SMALL, "h100"), {"batch": 1, "context": 64}),
+    "models.network_limit": Question(models.network_limit, (SMALL, "decode", "h100:8"), {"context": 64}),
+    "models.outline": Question(models.outline, (7e9,)),
+    "models.outweighing_batch": Question(models.outweighing_batch, (SMALL,), {"context": 64}),
+    "models.Parallelism": Question(models.Parallelism),
+    "models.pool": Question(models.pool, (roofline.chip("h100"), 2)),
+    "models.prefill": Question(models.prefill, (SMALL,), {"prompt": 64}),
+    "models.serve": Question(models.serve, (SMALL,), {**SERVED, "context": 64}),
+    "models.serve_bound": Question(models.serve_bound, (SMALL, "decode"), {**SERVED, "context": 64}),
+    "models.serve_table": Question(models.serve_table, (SMALL, "decode"), {**ON, "batch": [1, 2], "context": 64}),
+    "models.servers_ratio": Question(models.servers_ratio, (), {"prefill_time": 0.1, "step_time": 0.01, "steps": 9}),
+    "models.speculate": Question(
+        models.speculate, (SMALL,), {**ON, "context": 64, "acceptance": 0.8, "draft": 2, "by": 0.1}),
+    "models.token_cost": Question(models.token_cost, (), {"time": 0.1, "tokens": 8, "price": 2}),
+    "models.train": Question(models.train, (SMALL,), {"on": "h100:8", "batch_tokens": 65536}),
+    "models.training_memory": Question(models.training_memory, (7e9,)),
+    "notation.canonical": Question(notation.canonical, (roofline.program(LINE),)),
+    "notation.resolve": Question(notation.resolve, (roofline.parse(LINE),)),
+    "ops.formula": Question(ops.formula, ("2*B", {"B": 8})),
+    "ops.formula_names": Question(ops.formula_names, ("2*B",)),
+    "ops.padded": Question(ops.padded, (_ops()[0], (16, 16))),
+    "ops.raw": Question(ops.raw, (), {"flops": 1e9, "bytes": 1e9}),
+    "ops.read_names": Question(ops.read_names, ("B, D",)),
+    "ops.tile_bytes": Question(ops.tile_bytes, (_ops()[0], 8, 8, 8)),
+    "ops.tiled_traffic": Question(ops.tiled_traffic, (_ops()[0], 8, 8, 8)),
+}  # fmt: skip
+
+#: Answers whose methods are called, by name.
+ANSWERS: dict[str, Callable[[], Any]] = {
+    **VALUES, **MORE,
+    "comparison": lambda: roofline.bound(LINE, on="h100,h200", **SIZES),
+    "formula": lambda: roofline.formula(LINE, on="h100"),
+    "compiled": lambda: roofline.formula(LINE, on="h100").compile(),
+    "plan": lambda: QUESTIONS["plan"].ask(*QUESTIONS["plan"].given, **QUESTIONS["plan"].named),
+    "points": lambda: roofline.profile(EXAMPLES / "profile.csv", on="h100"),
+    "layout": lambda: roofline.layout("bf16[B_X, D]", on="v5e:4", B=64, D=64),
+    "accuracy": lambda: roofline.accuracy("h100"),
+    "calibration": lambda: roofline.calibrate(EXAMPLES / "t4_runs.csv", "t4"),
+    "budget": lambda: roofline.train(7e9, on="h100:8", tokens=10**9),
+    "memory": lambda: roofline.train(SMALL, on="h100", memory=True),
+    "expectation": lambda: roofline.bound(LINE, on="h100", estimate=True, **SIZES).expectation,
+    "question": lambda: roofline.question(LINE, on="h100", **SIZES),
+    "estimator": estimates.Estimator,
+    "chips": lambda: roofline.chips("h100", "a100"),
+    "operations": lambda: _ops()[0],
+    "work": lambda: _ops()[0].work,
+    "resources": lambda: roofline.bound(LINE, on="h100", **SIZES).uses[0],
+}  # fmt: skip
+
+#: Arguments that start processes or talk to others, and methods that only show.
+NOT_ASKED = {"workers", "scheduler", "scheduler_file", "client", "over_dask"}
+
+
+def methods(name: str) -> dict[str, Question]:
+    """The public methods of an answer, each with the arguments that it must have."""
+    found: dict[str, Question] = {}
+    made = ANSWERS[name]()
+    for answer in made if isinstance(made, tuple) and not hasattr(made, "_fields") else [made]:
+        for method in dir(type(answer)):
+            if method.startswith("_") or not callable(getattr(type(answer), method, None)):
+                continue
+            asked = getattr(answer, method)
+            found.setdefault(f"{type(answer).__name__}.{method} of {name}", Question(asked))
+    return found
+
+
+def places(question: Question) -> list[int | str]:
+    """Where a value can stand: positions that are given, names that are, and parameters with a default."""
+    shown = inspect.signature(question.ask).parameters.values()
+    named = [each.name for each in shown if each.kind is each.KEYWORD_ONLY and each.name not in NOT_ASKED]
+    further = [each.name for each in shown if each.kind is each.POSITIONAL_OR_KEYWORD][len(question.given) :]
+    several = [each for each in shown if each.kind is each.VAR_POSITIONAL]
+    at = [len(question.given)] if several else []
+    return list(dict.fromkeys([*range(len(question.given)), *at, *question.named, *named, *further]))
+
+
+def look(answer: Any) -> str:
+    """Show an answer in every way that it has; say what is wrong with its plain data."""
+    if isinstance(answer, Iterator):
+        answer = list(answer)
+    repr(answer)
+    str(answer)
+    for name in ("one_line", "_repr_html_", "to_dict", "to_pandas", "table", "explain"):
+        shown = getattr(answer, name, None) if not isinstance(answer, type) else None
+        if not callable(shown):
+            continue
+        try:
+            found = shown()
+        except RooflineError:
+            continue
+        str(found)
+        if name == "to_dict":
+            json.dumps(found, allow_nan=False).encode()
+            if said := next(_odd(found, ""), ""):
+                return str(said)
+    return ""
+
+
+class _TooSlowError(BaseException):
+    """Raised in the middle of a call that takes too long."""
+
+
+def call(question: Question, place: int | str, value: Any) -> str:
+    """Put a value in one place of a call; say what is wrong with how it ends, nothing where all is right."""
+    given = [*question.given]
+    if isinstance(place, int):
+        given[place : place + 1] = [value]
+    options = question.named if isinstance(place, int) else {**question.named, place: value}
+
+    def stop(*_: Any) -> None:
+        raise _TooSlowError
+
+    before = signal.signal(signal.SIGPROF, stop)
+    signal.setitimer(signal.ITIMER_PROF, SECONDS, 1.0)
+    try:
+        with contextlib.redirect_stdout(io.StringIO()):
+            return look(question.ask(*given, **options))
+    except RooflineError as error:
+        return f"a message of {len(str(error)):,} characters" if len(str(error)) > LONGEST else ""
+    except _TooSlowError as slow:
+        return f"over {SECONDS:.0f} s in {_place(slow)}"
+    except BaseException as error:
+        return f"{type(error).__name__} in {_place(error)}: {str(error)[:120]}"
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, before)
+
+
+def run(question: Question, keys: Callable[[int], list[str]]) -> Iterator[tuple[str, str, str]]:
+    """Call with hostile values in every place: the place, the value, and what is wrong."""
+    at = places(question)
+    for place in at:
+        for key in keys(len(at)):
+            yield str(place), key, call(question, place, HOSTILE[key]())
+    if not at:
+        yield (
+            "",
+            "",
+            call(question, 0, None) if question.given else call(Question(lambda _: question.ask(), (0,)), 0, 0),
+        )
+
+
+def every() -> Iterator[tuple[str, Question]]:
+    """All questions, and all methods of all answers."""
+    yield from QUESTIONS.items()
+    for name in ANSWERS:
+        yield from methods(name).items()
+
+
+def some(name: str, many: int) -> Iterator[tuple[int | str, str, str]]:
+    """So many calls of one question, drawn by its name: the place, the value, and what is wrong."""
+    rng = random.Random(name)
+    for _ in range(many):
+        place, key = rng.choice(places(QUESTIONS[name]) or [0]), rng.choice([*HOSTILE])
+        yield place, key, call(QUESTIONS[name], place, HOSTILE[key]())
+
+
+def sampled(seed: str, most: int) -> Callable[[int], list[str]]:
+    """Names of values for each of so many places, all where they are few, else drawn; at most so many calls."""
+    rng = random.Random(seed)
+    return lambda count: (
+        list(HOSTILE) if count * len(HOSTILE) < most else rng.sample([*HOSTILE], max(10, most // count))
+    )
+
+
+def main(names: list[str]) -> int:
+    warnings.simplefilter("ignore")
+    with open("/proc/self/statm", encoding="ascii") as file:
+        held = int(file.read().split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (held + 4 * MEMORY, held + 4 * MEMORY))
+    found: Counter[str] = Counter()
+    total, began = 0, time.monotonic()
+    with alone(), tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
+        for name, question in every():
+            if names and not any(name.startswith(each) for each in names):
+                continue
+            for place, key, wrong in run(question, sampled(name, 2500)):
+                total += 1
+                if wrong:
+                    fault = f"{name}: {wrong.partition(': ')[0]}"
+                    if not found[fault]:
+                        print(f"{name}({place} = {key}): {wrong}", flush=True)
+                    found[fault] += 1
+    print(f"{total:,} calls in {time.monotonic() - began:,.0f} s: {sum(found.values()):,} defects, {len(found)} kinds")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))
