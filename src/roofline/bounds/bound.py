@@ -41,7 +41,7 @@ from roofline.sections import (
     figures,
     incomplete,
 )
-from roofline.signatures import spelled
+from roofline.signatures import either, spelled
 from roofline.sizes import Codes, Size, ceil_div, is_array, is_number, is_one, is_symbol, is_zero, maximum, read_only
 from roofline.statements import kind_of, without
 from roofline.work import Op
@@ -647,6 +647,12 @@ def from_the_floor(measured: float, lower: float, upper: float, why: str) -> str
     return line if share is None else f"{line}: as if {format_percent(share)} of the times overlapped"
 
 
+def loss_of_each_said() -> str:
+    """What a measured total leaves open, and what answers it."""
+    how = either("roofline profile FILE", "roofline.profile(file, on=…)")
+    return f"which operations lose it a total does not say, a profile of the run does: {how}"
+
+
 def measured_in_words(answer: Bound) -> str:
     """What was measured: how far from the floor, at which rate, and whether it is what was to be expected."""
     took = float(answer.measured or 0)
@@ -656,6 +662,8 @@ def measured_in_words(answer: Bound) -> str:
     if answer.flops and answer.utilisation is not None and took >= answer.lower:
         peak = format_percent(answer.utilisation * answer.lower / took)
         said += f" · {format_amount(answer.flops / took, 'FLOP/s')}, {peak} of peak"
+    if len(answer.ops) > 1 and took >= answer.lower:
+        said += f"; {loss_of_each_said()}"
     if answer.expectation is None or not answer.expectation.is_known:
         return said
     low, high = answer.expectation.low, answer.expectation.high

@@ -9,7 +9,7 @@ from typing import Any
 
 from roofline.answers import Comparable, Fact, capability, whole, with_formulas
 from roofline.bounds.advice_engine import LEAST_GAIN
-from roofline.bounds.bound import Bound, Measurable, from_the_floor
+from roofline.bounds.bound import Bound, Measurable, from_the_floor, loss_of_each_said
 from roofline.bounds.footprint import Footprint, fullest
 from roofline.hardware.figures import price_source
 from roofline.hardware.network import domain_of, links_inside_out
@@ -479,7 +479,8 @@ def _reached_in_words(found: Training) -> Iterator[Section]:
     yield Sentences([_rate_in_words(found)], "strong")
     why = "other work, chips or formats ran than asked about"
     line = from_the_floor(found.measured, float(found.lower), float(found.upper), why)
-    yield from (Sentences([line], indent=4), BLANK)
+    lost = [loss_of_each_said()] if found.measured >= float(found.lower) else []
+    yield from (Sentences([line, *lost], indent=4), BLANK)
 
 
 def _budget_in_words(found: Training) -> Iterator[Section]:
