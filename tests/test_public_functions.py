@@ -464,6 +464,7 @@ def test_help_begins_with_the_common_parameters() -> None:
     assert "why the others are not" in said[3]
     assert ">>> found = plan(" in said[5]
     assert {"tensor", "overhead"} <= set(inspect.signature(roofline.plan).parameters)
+    assert not {"logits", "images", "image_size"} & set(inspect.signature(roofline.plan).parameters)
 
 
 def test_what_an_argument_means_is_not_taken_from_a_command_with_another_argument_of_that_name() -> None:

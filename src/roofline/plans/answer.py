@@ -525,7 +525,10 @@ class DeploymentPlan(Answer):
 
 
 @plain_numbers
-@takes(serve_bound, but=("chunk", "prompts", "last", "tokens", "context", "batch", "weights", "kv"))
+@takes(
+    serve_bound,
+    but=("chunk", "prompts", "last", "tokens", "context", "batch", "weights", "kv", "logits", "images", "image_size"),
+)
 def plan(
     model: Model | str,
     *,
