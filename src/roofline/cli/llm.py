@@ -30,6 +30,7 @@ from roofline.cli.option_values import (
     targets,
 )
 from roofline.cli.output import ChartKind, show, show_chart, show_explained, show_json
+from roofline.cli.report import data_or_picture
 from roofline.counts import parse_size
 from roofline.errors import InputError
 from roofline.sizes import check
@@ -60,7 +61,7 @@ if TYPE_CHECKING:
 @with_options(option("view", type=ChartKind("model")))
 @with_options(
     option("phase", type=click.Choice(["prefill", "decode"]), help="Phase in the picture (of time: the last)."),
-    option("output-file", help="Write a picture (.svg, .png, .pdf) or a report."),
+    option("output-file", callback=data_or_picture, help="A picture (.svg, .png, .pdf); .json, .txt: all; .csv."),
     *options("dark width explain json"),
 )
 def command(model: str, explain: bool, as_json: bool, **options: Any) -> None:

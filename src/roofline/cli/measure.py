@@ -8,7 +8,7 @@ import click
 
 from roofline.cli.command import command_named
 from roofline.cli.option_table import option, options, with_options
-from roofline.cli.output import check_files, show, show_json
+from roofline.cli.output import check_files, show, show_json, wrote
 from roofline.errors import HardwareError, InputError
 from roofline.hardware.catalog import user_file
 
@@ -90,7 +90,7 @@ def command(
             said = "" if output else f"; use it with --on {'this' if device is None else DEVICE}"
         click.echo(f"\nwrote {path}{said}")
     for file in written:
-        click.echo(f"wrote {file}")
+        wrote(file)
 
 
 def _show(measured: Measurement, as_json: bool) -> None:

@@ -128,6 +128,12 @@ def check_files(charts: Sequence[str | None], tables: Sequence[str | None] = ())
         check_place(path)
 
 
+def wrote(path: str) -> None:
+    """Say which file was written: beside what a command prints, but never behind its JSON."""
+    context = click.get_current_context(silent=True)
+    click.echo(f"wrote {path}", err=bool(context and context.params.get("as_json")))
+
+
 def show_chart(chart: Any, path: str | None, width: int | None) -> None:
     """Write a chart to a file, at twice the size unless a width is given, or draw it in the terminal.
 
@@ -145,7 +151,7 @@ def show_chart(chart: Any, path: str | None, width: int | None) -> None:
         click.echo(chart.to_text(width=max(40, min(columns, 100)), color=_colors()))
         return
     chart.save(path, scale=2.0 if width is None else 1.0)
-    click.echo(f"wrote {path}")
+    wrote(path)
 
 
 class ChartKind(click.ParamType):  # type: ignore[type-arg]

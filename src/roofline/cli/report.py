@@ -16,7 +16,7 @@ from typing import Any
 import click
 
 from roofline.cli.option_table import option
-from roofline.cli.output import KeptAnswers, check_files, keep
+from roofline.cli.output import KeptAnswers, check_files, keep, wrote
 from roofline.errors import InputError
 
 #: Where the context of a command holds the file, and the words it was given.
@@ -88,6 +88,8 @@ def _kept(run: Callable[..., Any]) -> Callable[..., Any]:
             return run(**options)
         if os.path.splitext(path)[1].lower() == ".json" and "as_json" in options:
             options["as_json"] = True
+        elif options.get("as_json"):
+            raise InputError(f"--json and {path} are two answers", hint="-o FILE.json writes what --json prints")
         with keep() as found:
             try:
                 code = run(**options)
@@ -120,4 +122,4 @@ def write(found: KeptAnswers, path: str, words: Sequence[str]) -> None:
         raise InputError("what this prints is no answer that a file could hold", hint="leave -o out")
     else:
         save_shown(found.shown, path, words)
-    click.echo(f"wrote {path}")
+    wrote(path)

@@ -6,8 +6,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout
 from typing import TYPE_CHECKING, Any
 
-import click
-
 from roofline.answers import side_by_side
 from roofline.bounds.conventions import OF_OPERATIONS, Conventions
 from roofline.cli.command import argument, command_named
@@ -19,7 +17,7 @@ from roofline.cli.option_values import (
     target_arguments,
     targets,
 )
-from roofline.cli.output import is_kept, show, show_chart, show_explained, show_json
+from roofline.cli.output import is_kept, show, show_chart, show_explained, show_json, wrote
 from roofline.cli.progress import working
 from roofline.counts import parse_size
 from roofline.errors import InputError, SizeError, quoted, suggest
@@ -452,7 +450,7 @@ def _write_json(answer: dict[str, Any], output: str | None) -> None:
 
 def _write(output: str, text: str) -> None:
     write_text(output, text)
-    click.echo(f"wrote {output}")
+    wrote(output)
 
 
 def _show(sections: Sequence[Section], output: str | None, bound: Any) -> None:

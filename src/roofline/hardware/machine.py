@@ -285,7 +285,7 @@ class Machine(Answer):
         >>> from roofline import chip
         >>> unit, dtype, peak, source = chip("v5e").explain().tables()[0].rows[0].cells
         >>> unit, dtype, peak.value, source.partition(" ")[0]
-        ('mxu', 'bf16', 197000000000000.0, 'spec,')
+        ('mxu', 'bf16', 197000000000000.0, 'spec')
         """
         return Part(capability("Machine.sections")(self, sources=True))
 

@@ -248,7 +248,7 @@ class Training(Measurable, Comparable):
         """What would fit, or run, where this does not, in one sentence.
 
         >>> from roofline import train
-        >>> train("llama-3-8b", on="h100:64", batch_tokens=4e6, sequence=8192).fitting()
+        >>> train("llama-3-8b", on="h100:64", batch_tokens=4e6, sequence=8192, microbatches=1).fitting()
         '4 microbatches, in 3.32 s a step; or 248 such chips'
         """
         return None if self.fits is not False else _instead(self, capability("Training.advise")(self))

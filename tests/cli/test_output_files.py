@@ -1,0 +1,39 @@
+"""``-o FILE`` beside ``--json``, and what each command writes."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+
+import pytest
+
+from roofline.cli import main
+
+BOUND = ["bound", "bf16[64, 8192] @ bf16[8192, 8192]", "--on", "h100"]
+LLM = ["llm", "llama-3-8b", "--on", "h100"]
+PLAN = ["plan", "llama-3-8b", "--on", "h100", "--count", "1", "--rate", "1/s", "--prompt", "512", "--output", "64"]
+
+
+@pytest.mark.parametrize("words", [BOUND, LLM, PLAN])
+def test_the_answer_and_its_table_are_files_of_every_answer(words: list[str], tmp_path: Path) -> None:
+    for name in ("x.json", "x.txt", "x.csv"):
+        assert main([*words, "-o", str(tmp_path / name)]) == 0
+    assert json.loads((tmp_path / "x.json").read_text())["schema"].startswith(f"roofline/{words[0]}/")
+    assert "h100" in (tmp_path / "x.txt").read_text().lower()
+    assert len(list(csv.DictReader((tmp_path / "x.csv").read_text().splitlines()))) >= 1
+
+
+def test_json_is_not_written_into_a_page_or_a_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name in ("x.html", "x.csv"):
+        assert main([*BOUND, "--json", "-o", str(tmp_path / name)]) == 2
+        assert f"{name} are two answers; -o FILE.json writes what --json prints" in capsys.readouterr().err
+        assert not (tmp_path / name).exists()
+    assert main([*BOUND, "--json", "-o", str(tmp_path / "x.json")]) == 0
+
+
+def test_the_name_of_a_file_stands_not_behind_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*PLAN, "--json", "-o", str(tmp_path / "x.svg")]) == 0
+    said = capsys.readouterr()
+    assert json.loads(said.out)["schema"] == "roofline/plan/1"
+    assert said.err.endswith(f"wrote {tmp_path}/x.svg\n")
