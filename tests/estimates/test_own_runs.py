@@ -6,6 +6,7 @@ import json
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -131,6 +132,31 @@ def test_ten_rows_move_the_constants_of_the_nearest_chip(tmp_path: Path) -> None
     (one,) = found.fitted
     assert one.before.mdape > 0.15 > 0.08 > one.after.mdape
     assert found.started_from == ("h100 vllm (its generation)",)
+
+
+def test_rows_are_dicts_in_python_too(tmp_path: Path) -> None:
+    rows = [
+        {"m": m, "N": np.int64(n), "k": k, "dtype": "bf16", "latency_us": 1e6 * time, "library": None}
+        for (m, n, k), time in zip(SHAPES, times("h200", 1.3), strict=True)
+    ]
+    found = calibrate(rows, "h200").fitted[0]
+    (of_file,) = calibrate(written(tmp_path / "mine.csv", times("h200", 1.3)), "h200").fitted
+    assert found.constants.values == pytest.approx(of_file.constants.values, rel=1e-3)
+    assert held_accuracy(rows, "h200").kinds[0].errors.count == len(SHAPES)
+
+
+def test_a_row_of_another_kind_is_told_what_a_row_is() -> None:
+    said = r"runs\[0\] is \(64, 8192, 8192, 5e-05\), and each row is a dict; .*\"m\": 64, .* times are seconds"
+    with pytest.raises(InputError, match=said):
+        calibrate([(64, 8192, 8192, 5e-5)] * 5, "h100")  # type: ignore[list-item]
+    with pytest.raises(InputError, match=r"runs\[0\] is 'm', and each row is a dict; .*; a frame has to_dict"):
+        calibrate({"m": 64, "n": 64, "k": 64, "us": 9}, "h100")  # type: ignore[arg-type]
+    mixed: list[Any] = [{"batch": 8, "prompt": 64, "output": 64, "tpot_ms": 9}, 3]
+    said = r"runs\[1\] is 3, and each row is a dict; \[\{\"batch\": 16, .*\"tpot_ms\": 9.4"
+    with pytest.raises(InputError, match=said):
+        calibrate(mixed, "h100", model="llama-3-8b")
+    with pytest.raises(InputError, match=r"runs\[0\]: no time; a column seconds, ms or us"):
+        calibrate([{"m": 64, "n": 64, "k": 64}], "h100")
 
 
 def test_a_file_of_constants_is_one_path_or_several(tmp_path: Path) -> None:

@@ -218,7 +218,7 @@ def _held_row(one: Held) -> Row:
 
 @takes()
 def held_accuracy(
-    data: str | Path | Sequence[MeasuredKernel],
+    data: str | Path | Sequence[MeasuredKernel | Mapping[str, Any]],
     on: str | Machine,
     *,
     library: str = "vllm",

@@ -134,14 +134,18 @@ class Calibration(Answer):
 
 @takes()
 def calibrate(
-    runs: str | Path | Sequence[MeasuredKernel], on: str | Machine, *, library: str = "vllm", start: str | None = None
+    runs: str | Path | Sequence[MeasuredKernel | Mapping[str, Any]],
+    on: str | Machine,
+    *,
+    library: str = "vllm",
+    start: str | None = None,
 ) -> Calibration:
     """Fit constants of a chip to measured kernels, from the nearest known constants.
 
-    ``runs`` is a CSV file, or what :func:`roofline.measurement.measured_kernels` reads from a profile or a machine
-    file. ``library`` names what ran, unless rows say so. ``start`` names the library whose constants are the prior, or
-    one chip and the library (``h100+vllm``): by default that of the rows where it has constants, else vLLM, of the
-    nearest chips.
+    ``runs`` is a CSV file, a trace of torch.profiler, a machine file, or a list of rows: ``{"m": 64, "n": 8192, "k":
+    8192, "dtype": "bf16", "us": 51.2}``. ``library`` names what ran, unless rows say so. ``start`` names the library
+    whose constants are the prior, or one chip and the library (``h100+vllm``): by default that of the rows where it has
+    constants, else vLLM, of the nearest chips.
     """
     machine = chip(on) if isinstance(on, str) else on
     rejected: dict[str, int] = defaultdict(int)

@@ -1,4 +1,4 @@
-"""Measured kernels of one's own: rows of a CSV as kernels and seconds, without those that cannot be.
+"""Measured kernels of one's own: rows of a CSV, or dicts, as kernels and seconds, without those that cannot be.
 
 A row is one kernel: an ``expression`` of the notation, or the shapes of a kind of kernel, with the time it took::
 
@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -74,25 +75,37 @@ class MeasuredKernel(NamedTuple):
     wrong: str = ""
 
 
-def read_kernels(path: str | Path, machine: Machine) -> list[MeasuredKernel]:
-    """Read the rows of a file; of those that cannot be read the reason is kept, unless none can be."""
+#: A row of a kernel, for instance.
+A_KERNEL = (
+    '[{"m": 64, "n": 8192, "k": 8192, "dtype": "bf16", "us": 51.2}] of products, [{"batch": 8, "heads": 32, '
+    '"kv_heads": 8, "head_size": 128, "length": 4096, "dtype": "bf16", "us": 61.2}] of attention; times are seconds, '
+    "ms or us"
+)
+
+
+def read_kernels(runs: str | Path | Iterable[Any], machine: Machine) -> list[MeasuredKernel]:
+    """Read rows of a file or a list; of those that cannot be read the reason is kept, unless none can be."""
     found, first = [], None
-    for number, row in csv_rows(path):
+    for where, row in rows_of(runs, A_KERNEL):
         try:
             found.append(_read(row, machine))
         except InputError as wrong:
-            first = first or (number, wrong)
+            first = first or (where, wrong)
             found.append(MeasuredKernel(_NOTHING, 0.0, "", wrong.message))
     if first is not None and all(one.wrong for one in found):
-        raise InputError(f"{path}, line {first[0]}: {first[1].message}", hint=first[1].hint)
+        raise InputError(f"{first[0]}: {first[1].message}", hint=first[1].hint)
     return found
 
 
-def kernels_from(runs: str | Path | Sequence[MeasuredKernel], machine: Machine) -> Sequence[MeasuredKernel]:
-    """Kernels of a CSV file, a trace of torch.profiler or a machine file, or those that were read from one."""
+def kernels_from(
+    runs: str | Path | Sequence[MeasuredKernel | Mapping[str, Any]], machine: Machine
+) -> Sequence[MeasuredKernel]:
+    """Kernels of a CSV file, a trace of torch.profiler, a machine file or a list of rows, or those already read."""
     if isinstance(runs, str | Path):
-        runs = capability("measured_kernels")(runs, machine)
-    return runs  # type: ignore[return-value]
+        return capability("measured_kernels")(runs, machine)  # type: ignore[no-any-return]
+    if runs and all(isinstance(one, MeasuredKernel) for one in runs):
+        return runs  # type: ignore[return-value]
+    return read_kernels(runs, machine)
 
 
 def left_out(rejected: Mapping[str, int], what: str = "row") -> list[str]:
@@ -190,28 +203,46 @@ def _is_whole(count: float) -> bool:
     return count >= 0.5 and abs(count - round(count)) < 1e-6 * max(count, 1.0)
 
 
-def csv_rows(path: str | Path) -> Iterator[tuple[int, dict[str, str]]]:
-    """Lines of a CSV file under the names of its first line, in small letters, and under ours where others are usual.
+def rows_of(runs: str | Path | Iterable[Any], example: str) -> Iterator[tuple[str, dict[str, str]]]:
+    """Rows of a CSV file, or of a list of dicts, with where each stands: what else a list holds is no row.
 
-    Times are under ``seconds``. Tabs or semicolons may stand between cells; with semicolons decimals may have a comma.
+    >>> next(rows_of([{"M": 64, "latency_us": 51.2, "library": None}], A_KERNEL))
+    ('runs[0]', {'m': '64', 'latency_us': '51.2', 'library': '', 'time': '51.2', 'unit of time': '1e-06'})
     """
+    if isinstance(runs, str | Path):
+        yield from _csv_rows(runs)
+        return
+    for number, row in enumerate(runs):
+        if not isinstance(row, Mapping):
+            hint = f'{example}; a frame has to_dict("records")'
+            raise InputError(f"runs[{number}] is {quoted(row)}, and each row is a dict", hint=hint)
+        cells = ["" if each is None or each != each else str(each) for each in row.values()]
+        yield f"runs[{number}]", _named([str(word).strip().lower() for word in row], cells)
+
+
+def _csv_rows(path: str | Path) -> Iterator[tuple[str, dict[str, str]]]:
+    """Lines of a CSV file. Tabs or semicolons may stand between cells; with semicolons decimals may have a comma."""
     hint, name = "a CSV file with a line of names first", str(path)
     text = as_text(read_bytes(path, "table"), name)
     between = max(",;\t", key=text.partition("\n")[0].count)
     rows = table_rows(text, name, hint, most=MOST_SAMPLES, between=between)
     _, header = next(rows, (0, []))
     names = [word.strip().lower() for word in header]
-    units = {place: unit for place, word in enumerate(names) if (unit := time_unit(word))}
     for line, row in rows:
         cells = [value.strip().replace(",", ".") if between == ";" else value.strip() for value in row]
-        held = dict(zip(names, cells, strict=False))
-        held |= {_OURS[word]: held[word] for word in held if word in _OURS and not held.get(_OURS[word])}
-        place = next((place for place in units if place < len(cells) and cells[place]), None)
-        if place is not None:
-            held |= {_TIME: cells[place], _UNIT: repr(units[place])}
-        yield line, held
+        yield f"{path}, line {line}", _named(names, cells)
 
 
+def _named(names: Sequence[str], cells: Sequence[str]) -> dict[str, str]:
+    """Cells under their names, under ours where others are usual, and the time with its unit."""
+    held = dict(zip(names, cells, strict=False))
+    held |= {_OURS[word]: held[word] for word in held if word in _OURS and not held.get(_OURS[word])}
+    times = ((value, unit) for word, value in zip(names, cells, strict=False) if value and (unit := time_unit(word)))
+    value, unit = next(times, ("", 0.0))
+    return {**held, **({_TIME: value, _UNIT: repr(unit)} if value else {})}
+
+
+@lru_cache(maxsize=1024)
 def time_unit(name: str) -> float | None:
     """Seconds of the unit that a column of times has in its name; None of other columns.
 

@@ -24,7 +24,7 @@ from roofline.estimates.calibration import calibrate as calibrate_kernels
 from roofline.estimates.estimator import Estimator
 from roofline.estimates.fitting import Rows
 from roofline.estimates.kernel_model import ChipFigures
-from roofline.estimates.own_runs import MeasuredKernel, csv_rows, left_out, row_number
+from roofline.estimates.own_runs import MeasuredKernel, left_out, row_number, rows_of
 from roofline.estimates.served import served_shapes
 from roofline.hardware.machine import Machine
 from roofline.models.serving.answer import serve
@@ -35,13 +35,15 @@ NAMES = {"batch": ("batch", "concurrency"), "prompt": ("prompt", "isl"), "output
 UNITS = {"_ms": 1e-3, "_s": 1.0}
 #: Fewest runs that constants are fitted to, and most sequences of a copy at which nothing waits before its prefill.
 LEAST_RUNS, UNLOADED = 3, 4
+#: A row of a served run, for instance.
+A_SERVED_RUN = '[{"batch": 16, "prompt": 1024, "output": 1024, "tpot_ms": 9.4, "ttft_ms": 71}]'
 
 Run = tuple[Mapping[str, float], float]
 
 
 @takes()
 def calibrate(
-    runs: str | Path | Sequence[MeasuredKernel],
+    runs: str | Path | Sequence[MeasuredKernel | Mapping[str, Any]],
     on: str | Machine,
     *,
     library: str = "vllm",
@@ -56,10 +58,10 @@ def calibrate(
 ) -> Calibration:
     """Fit constants of a chip to measured kernels, or with a ``model`` those of a framework's steps to served runs.
 
-    ``runs`` is a CSV file, a trace of torch.profiler, a machine file, or what
-    :func:`roofline.measurement.measured_kernels` reads. ``library`` names what ran, unless rows say so. ``start`` names
-    the library whose constants are the prior. With ``model``, ``tensor``, ``data``, ``expert``, ``weights``,
-    ``activations`` and ``kv`` say how it is served.
+    ``runs`` is a CSV file, a trace of torch.profiler, a machine file, or a list of rows: ``{"m": 64, "n": 8192, "k":
+    8192, "dtype": "bf16", "us": 51.2}``, of served runs ``{"batch": 16, "prompt": 1024, "output": 1024, "tpot_ms":
+    9.4}``. ``library`` names what ran, unless rows say so. ``start`` names the library whose constants are the prior.
+    With ``model``, ``tensor``, ``data``, ``expert``, ``weights``, ``activations`` and ``kv`` say how it is served.
     """
     served = {
         "tensor": tensor, "data": data, "expert": expert, "weights": weights, "activations": activations, "kv": kv
@@ -74,14 +76,17 @@ def calibrate(
     if start is not None:
         said = f"{either('--from', 'start=')} is of kernels: steps start from those of {spelled('library')}"
         raise InputError(said, hint="leave one of them out")
-    if not isinstance(runs, str | Path):
-        raise InputError("served runs are a CSV file", hint="with columns batch, prompt, output, tpot_ms")
     return calibrate_served(runs, model, on, library=library, **given)
 
 
 @takes()
 def calibrate_served(
-    path: str | Path, model: str, on: str | Machine, *, library: str = "vllm", **options: Any
+    runs: str | Path | Sequence[MeasuredKernel | Mapping[str, Any]],
+    model: str,
+    on: str | Machine,
+    *,
+    library: str = "vllm",
+    **options: Any,
 ) -> Calibration:
     """Fit a framework's constants of steps on a chip to served runs of a model, from the nearest known constants.
 
@@ -91,8 +96,7 @@ def calibrate_served(
     rejected: dict[str, int] = defaultdict(int)
     groups: dict[tuple[str, str, str], list[Run]] = defaultdict(list)
     machine = None
-    for number, row in csv_rows(path):
-        where = f"{path}, line {number}"
+    for where, row in rows_of(runs, A_SERVED_RUN):
         batch, prompt, output = (int(_figure(row, name, where)) for name in NAMES)
         ways = {name: int(row_number(row, name, where)) for name in ("tensor", "data", "expert") if row.get(name)}
         context = prompt + output // 2
@@ -112,18 +116,20 @@ def calibrate_served(
                 groups[kernel, *kind].append((given, seconds))
     fitted: list[Calibrated] = []
     starts = []
-    for (kernel, dtype, kind_of_model), runs in groups.items():
+    for (kernel, dtype, kind_of_model), members in groups.items():
         record = estimator.step_record(kernel, dtype, kind_of_model, machine) if machine is not None else None
-        if record is None or len(runs) < LEAST_RUNS or machine is None:
-            rejected[f"no constants to start from, or fewer than {LEAST_RUNS}: {kernel.replace('_', ' ')}"] += len(runs)
+        if record is None or len(members) < LEAST_RUNS or machine is None:
+            why = f"no constants to start from, or fewer than {LEAST_RUNS}: {kernel.replace('_', ' ')}"
+            rejected[why] += len(members)
             continue
         ours = replace(record, dtype="any" if record.dtype == "any" else dtype, stand_in=())
-        fitted.append(refitted([(ours, 1.0)], _rows(runs), machine.key, library))
+        fitted.append(refitted([(ours, 1.0)], _rows(members), machine.key, library))
         starts.append(f"{record.chip} {record.library} ({record.transferred_from or 'this chip'})")
     if not fitted or machine is None:
         why = "; ".join(left_out(rejected, "run")) or "the file has no rows"
+        whose = runs if isinstance(runs, str | Path) else "runs"
         raise InputError(
-            f"nothing in {path} can be fitted: {why}", hint="batch, prompt, output and tpot_ms of ten runs"
+            f"nothing in {whose} can be fitted: {why}", hint="batch, prompt, output and tpot_ms of ten runs"
         )
     return Calibration(machine.key, library, tuple(fitted), dict(rejected), tuple(starts))
 
