@@ -18,6 +18,7 @@ from roofline.cli.calibrate import command as calibrate_command
 from roofline.cli.profile import command as profile_command
 from roofline.errors import InputError
 from roofline.estimates import calibrate, calibrate_served, estimated, held_accuracy
+from roofline.estimates.calibration import interval_of
 from roofline.estimates.estimator import Estimator
 from roofline.estimates.own_runs import by_kind, plausible, read_kernels, timer_step
 from roofline.hardware import chip
@@ -333,3 +334,16 @@ def test_constants_start_from_the_library_that_ran(tmp_path: Path, library: str,
     chips = ("h100", "a100", "rtx-pro-6000", "l40s")
     wanted = f"{' and '.join(f'{key} {start}' for key in chips)} (another generation)"
     assert calibrate(path, "b200", library=library).started_from == (wanted,)
+
+
+@pytest.mark.parametrize("count", [5, 6, 8, 9, 12, 30])
+def test_an_interval_of_a_few_runs_holds_eight_of_ten_further_ones(count: int) -> None:
+    """Of log-normal ratios, over 2,000 draws: the quantiles of five hold but 60%."""
+    random = np.random.default_rng(count)
+    ratios = np.exp(random.normal(0.1, 0.3, (2000, count + 50)))
+    inside = [
+        np.mean((row[count:] >= low) & (row[count:] <= high))
+        for row in ratios
+        for low, high in [interval_of(row[:count])]
+    ]
+    assert 0.78 <= np.mean(inside) <= 0.83

@@ -18,7 +18,7 @@ from typing import Any
 
 from roofline.answers import Answer
 from roofline.errors import InputError
-from roofline.estimates.constants import KernelConstants, shipped, write_constants
+from roofline.estimates.constants import TAILS, KernelConstants, shipped, write_constants
 from roofline.estimates.estimator import Estimator, chip_figures, libraries
 from roofline.estimates.fitting import Errors, Fitted, Rows, fit, fit_from_few
 from roofline.estimates.kernel_registry import KERNELS
@@ -41,6 +41,9 @@ from roofline.signatures import takes
 
 #: Fewest rows that constants are fitted to.
 LEAST_ROWS = 5
+
+#: The 90th percentile of Student's t with n - 1 degrees of freedom, by n (NIST/SEMATECH e-Handbook, 1.3.6.7.2).
+STUDENT = {5: 1.533, 6: 1.476, 7: 1.440, 8: 1.415}
 #: Strength of the prior: as if each constant were known within e² by fifty rows.
 PRIOR = 0.5
 #: Most steps of a fit.
@@ -212,7 +215,6 @@ def refitted(sources: Sources, rows: Rows, key: str, library: str) -> Calibrated
         after[out] = model.times(held.shapes, rows.chip, found.values, found.policy)
     found = _best(sources, rows, own, prior)
     errors = Errors.of(after, rows.seconds)
-    ratio = np.sort(rows.seconds / after)
     error = {name: getattr(errors, name) for name in ("mdape", "mape", "p90", "bias")}
     seen = {name: rows.shapes[name] for name in model.sorted_by if name in rows.shapes}
     constants = replace(
@@ -221,7 +223,7 @@ def refitted(sources: Sources, rows: Rows, key: str, library: str) -> Calibrated
         library=library,
         values=found.values,
         policy=found.policy,
-        interval=((float(np.quantile(ratio, 0.1)), float(np.quantile(ratio, 0.9))),),
+        interval=(interval_of(rows.seconds / after),),
         edges=(),
         transferred_from="",
         error={**error, "n_fit": len(rows), "n_test": errors.count},
@@ -232,6 +234,26 @@ def refitted(sources: Sources, rows: Rows, key: str, library: str) -> Calibrated
         figures=rows.chip._asdict() if record.figures else {},
     )
     return Calibrated(constants, Errors.of(before, rows.seconds), errors)
+
+
+def interval_of(ratios: Any) -> tuple[float, float]:
+    """An interval for the next ratio of measured to estimated, of 80%, from a few of them.
+
+    Of nine and more it is split-conformal: the (n + 1) · 10th and 90th percentiles of what was seen. Fewer have no such
+    percentiles: theirs is Student's interval of the next logarithm, m ± t · s · √(1 + 1 / n).
+
+    >>> low, high = interval_of([0.9, 0.95, 1.0, 1.05, 1.1])
+    >>> round(low, 3), round(high, 3)
+    (0.873, 1.14)
+    """
+    import numpy as np
+
+    if (count := len(ratios)) not in STUDENT:
+        low, high = (float(np.quantile(ratios, tail, method="weibull")) for tail in TAILS)
+        return low, high
+    logarithms = np.log(ratios)
+    reach = STUDENT[count] * logarithms.std(ddof=1) * np.sqrt(1 + 1 / count)
+    return float(np.exp(logarithms.mean() - reach)), float(np.exp(logarithms.mean() + reach))
 
 
 def _best(sources: Sources, rows: Rows, own: Sequence[str] | None, prior: float) -> Fitted:
