@@ -347,3 +347,10 @@ def test_an_interval_of_a_few_runs_holds_eight_of_ten_further_ones(count: int) -
         for low, high in [interval_of(row[:count])]
     ]
     assert 0.78 <= np.mean(inside) <= 0.83
+
+
+def test_an_expectation_says_that_its_constants_are_of_own_runs(tmp_path: Path) -> None:
+    found = calibrate(written(tmp_path / "mine.csv", times("h200", 1.3)), "h200")
+    found.save(str(tmp_path / "mine.toml"))
+    asked = bound("bf16[64, 8192] @ bf16[8192, 8192]", on="h200", estimate=True, constants=str(tmp_path / "mine.toml"))
+    assert f"constants of h200 vllm, from {len(SHAPES)} runs of your own; " in asked.explain()

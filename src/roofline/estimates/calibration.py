@@ -18,7 +18,7 @@ from typing import Any
 
 from roofline.answers import Answer
 from roofline.errors import InputError
-from roofline.estimates.constants import TAILS, KernelConstants, shipped, write_constants
+from roofline.estimates.constants import OWN_RUNS, TAILS, KernelConstants, shipped, write_constants
 from roofline.estimates.estimator import Estimator, chip_figures, libraries
 from roofline.estimates.fitting import Errors, Fitted, Rows, fit, fit_from_few
 from roofline.estimates.kernel_registry import KERNELS
@@ -228,7 +228,7 @@ def refitted(sources: Sources, rows: Rows, key: str, library: str) -> Calibrated
         transferred_from="",
         error={**error, "n_fit": len(rows), "n_test": errors.count},
         valid={name: (float(sizes.min()), float(sizes.max())) for name, sizes in seen.items()},
-        source="calibrated from runs of one's own",
+        source=OWN_RUNS,
         state="",
         version="",
         figures=rows.chip._asdict() if record.figures else {},

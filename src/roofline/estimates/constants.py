@@ -30,6 +30,8 @@ from roofline.signatures import takes
 #: Shares of measurements that an interval leaves out below and above: 80% lie within.
 TAILS = (0.1, 0.9)
 SCHEMA = "roofline/constants/1"
+#: The source of constants that were calibrated.
+OWN_RUNS = "calibrated from runs of one's own"
 #: Entries of an error that count rows.
 COUNTS = ("n_fit", "n_test")
 #: Largest median error of constants that promise anything: with a larger one the bound stands, and accuracy says so.
@@ -94,6 +96,11 @@ class KernelConstants:
     def key(self) -> tuple[str, str, str, str, str, str]:
         """What tells one record from another."""
         return self.chip, self.kernel, self.dtype, self.library, self.path, self.version
+
+    @property
+    def told(self) -> str:
+        """What follows the name of its chip and library where it comes from runs of the user's own."""
+        return f", from {self.error.get('n_fit', 0):.0f} runs of your own" if self.source == OWN_RUNS else ""
 
     @property
     def usable(self) -> bool:

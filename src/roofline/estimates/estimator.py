@@ -217,7 +217,8 @@ class Expectation:
         measured = "" if main.source is None else main.source.dtype
         stand_in = () if measured in (main.run.dtype, "any") else (measured, main.run.dtype)
         told = error_told(error, main.extrapolated, " of its main kernel", stand_in)
-        return f"{times} ({ends}, 80%; constants of {main.basis}{moved and f' ({moved})'}{told})"
+        own = main.source.told if main.source else ""
+        return f"{times} ({ends}, 80%; constants of {main.basis}{own}{moved and f' ({moved})'}{told})"
 
     def explanation(self) -> list[str]:
         """Lines that say where it comes from: each kernel's time, its interval, whose constants, and their source."""
