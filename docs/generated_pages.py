@@ -13,6 +13,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import answer_parts
+
 if TYPE_CHECKING:
     from roofline.cli.command import CommandEntry
     from roofline.hardware.machine import Alternate, Machine
@@ -425,6 +427,7 @@ def write() -> None:
     pages = command_pages() | json_pages() | source_pages()
     pages |= {"gallery": gallery_page(), "plan_schema": plan_schema_page(), "operators": operator_page()}
     pages["models"] = model_page()
+    pages |= answer_parts.pages()
     for stale in {path.relative_to(folder) for path in folder.rglob("*.md")} - {Path(f"{name}.md") for name in pages}:
         (folder / stale).unlink()
     for name, text in pages.items():

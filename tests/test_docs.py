@@ -9,7 +9,6 @@ import re
 import shlex
 import sys
 from collections.abc import Sequence
-from importlib import import_module
 from importlib.util import module_from_spec, spec_from_file_location
 from itertools import pairwise
 from pathlib import Path
@@ -398,28 +397,28 @@ def test_blocks_know_where_they_stand() -> None:
     assert not matches((), ("a",))
 
 
-def documented() -> set[int]:
-    """Identities of what the Python reference shows."""
-    found = set()
-    pages = [path.read_text(encoding="utf-8") for path in sorted((ROOT / "docs" / "python").glob("*.md"))]
-    for kind, path in re.findall(r"\.\. auto(\w+):: ([\w.]+)", "\n".join(pages)):
-        if kind == "module":
-            found |= {id(value) for value in vars(import_module(path)).values()}
-        else:
-            module, name = path.rsplit(".", 1)
-            found.add(id(getattr(import_module(module), name)))
-    return found
-
-
 @pytest.mark.parametrize("module", [roofline, models], ids=lambda module: module.__name__)
-def test_the_reference_shows_every_public_name(module: ModuleType) -> None:
-    shown = documented()
+def test_the_reference_shows_every_public_name(module: ModuleType, generated: ModuleType) -> None:
+    shown = {id(each) for each in (*generated.answer_parts.documented(), *generated.answer_parts.parts())}
     assert [name for name in module.__all__ if id(getattr(module, name)) not in shown] == []
+
+
+def test_every_class_that_an_answer_gives_has_its_page(generated: ModuleType) -> None:
+    pages = generated.answer_parts.pages()
+    text = "\n".join([*pages.values(), *(path.read_text() for path in (ROOT / "docs" / "python").glob("*.md"))])
+    found = {kind.__name__ for kind in generated.answer_parts.parts()}
+    assert {"FewestChips", "TokenBudget", "Formula", "Compiled", "Calibration", "Footprint", "Fleet"} <= found
+    for kind, places in generated.answer_parts.parts().items():
+        assert f".. autoclass:: {kind.__module__}.{kind.__qualname__}\n" in text
+        assert places
+        assert kind.__doc__
+        assert not kind.__doc__.startswith(f"{kind.__name__}(")
 
 
 @pytest.fixture(scope="module")
 def generated() -> ModuleType:
     """The pages that are made before a build."""
+    sys.path.insert(0, str(ROOT / "docs"))
     path = ROOT / "docs" / "generated_pages.py"
     spec = spec_from_file_location("generated_pages", path)
     assert spec is not None

@@ -116,7 +116,7 @@ class ShapeTable:
         return self.seconds(rows[min(1, len(rows) - 1)], 0.0)
 
     def seconds(self, rows: float, side: float) -> float:
-        """Time of ``rows`` by a matrix with n·k = ``side``²."""
+        """Time of ``rows`` by a matrix with n·k = ``side**2``."""
         least_rows = min(point[0] for point in self.points)
         least_side = min(point[1] for point in self.points)
         rows, side = max(rows, least_rows), max(side, least_side)
