@@ -45,7 +45,7 @@ _PICTURE = re.compile(r"^!\[(?P<says>[^\]]+)\]\(images/(?P<name>[\w-]+\.svg)\)",
 _COMMAND = r"^\$ (roofline [^\n]*{name}[^\n]*)$"
 
 #: The day on which every chip's peaks and bandwidths were last held against public sources.
-FIGURES_CHECKED = "2026-11-23"
+FIGURES_CHECKED = "2026-11-24"
 
 #: Letters of a name that a phone shows in a line.
 LONGEST_NAME = 40

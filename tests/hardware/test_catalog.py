@@ -183,6 +183,22 @@ def test_figures_that_sources_conflict_about_are_the_highest():
     assert BY_KEY["rtx-pro-6000"].memories[0].bandwidth.value == 1.792e12
 
 
+def test_cards_with_the_same_memory_have_the_same_capacity():
+    """What drivers report of one form of a chip holds for its other forms; the label stands beside it."""
+    for key, twin, label in (
+        ("h800", "h100", 80e9),
+        ("h100-pcie", "h100", 80e9),
+        ("a800", "a100", 80e9),
+        ("a100-pcie", "a100", 80e9),
+        ("a100-pcie-40gb", "a100-40gb", 40e9),
+    ):
+        capacity, reported = (BY_KEY[name].memories[0].capacity.value for name in (key, twin))
+        assert capacity == pytest.approx(reported, rel=2e-3)
+        listed = BY_KEY[key if BY_KEY[key].alternates else twin].alternates
+        assert label in {other.figure.value for other in listed if other.of == "hbm.capacity" and not other.rejected}
+    assert BY_KEY["h200"].memories[0].capacity.value == 141e9
+
+
 def test_every_card_has_its_watts():
     """Expected times on a chip without constants go by its watts; GH200 has one power of GPU and CPU together."""
     lacks = {key for key, machine in BY_KEY.items() if machine.tdp is None and machine.vendor in ("NVIDIA", "AMD")}
