@@ -13,7 +13,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import answer_parts
+from docs import answer_parts
 
 if TYPE_CHECKING:
     from roofline.cli.command import CommandEntry
