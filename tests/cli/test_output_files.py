@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from roofline import sweep
 from roofline.cli import main
 
 BOUND = ["bound", "bf16[64, 8192] @ bf16[8192, 8192]", "--on", "h100"]
@@ -37,3 +38,13 @@ def test_the_name_of_a_file_stands_not_behind_json(tmp_path: Path, capsys: pytes
     said = capsys.readouterr()
     assert json.loads(said.out)["schema"] == "roofline/plan/1"
     assert said.err.endswith(f"wrote {tmp_path}/x.svg\n")
+
+
+def test_a_table_of_numbers_says_their_units(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    grid, steps = tmp_path / "grid.csv", tmp_path / "steps.csv"
+    assert main(["sweep", "llama-3-8b", "--on", "h100", "--batch", "1,2", "--context", "64", "-o", str(grid)]) == 0
+    assert capsys.readouterr().out == f"wrote 2 rows to {grid}: lower, upper in s; memory in B\n"
+    assert main([*LLM, "--batch", "1,2", "--context", "64", "-o", str(steps)]) == 0
+    assert capsys.readouterr().out == f"wrote {steps}: decode in s; memory in B\n"
+    frame = sweep("llama-3-8b", on="h100", batch=[1, 2], context=64).to_pandas()
+    assert frame.attrs["units"] == {"lower": "s", "upper": "s", "memory": "B"}

@@ -14,7 +14,7 @@ import codecs
 import json
 import sys
 import unicodedata
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, NamedTuple
@@ -128,10 +128,18 @@ def check_files(charts: Sequence[str | None], tables: Sequence[str | None] = ())
         check_place(path)
 
 
-def wrote(path: str) -> None:
-    """Say which file was written: beside what a command prints, but never behind its JSON."""
+def wrote(path: str, units: Mapping[str, str] | None = None, what: str = "") -> None:
+    """Say which file was written, of a table in which units: beside what a command prints, but never behind its JSON.
+
+    >>> wrote("a.csv", {"lower": "s", "upper": "s", "memory": "B"}, "3 rows to ")
+    wrote 3 rows to a.csv: lower, upper in s; memory in B
+    """
+    named: dict[str, list[str]] = {}
+    for name, unit in (units or {}).items():
+        named.setdefault(unit, []).append(name)
+    said = "; ".join(f"{', '.join(names)} in {unit}" for unit, names in named.items())
     context = click.get_current_context(silent=True)
-    click.echo(f"wrote {path}", err=bool(context and context.params.get("as_json")))
+    click.echo(f"wrote {what}{path}{': ' * bool(said)}{said}", err=bool(context and context.params.get("as_json")))
 
 
 def show_chart(chart: Any, path: str | None, width: int | None) -> None:

@@ -122,4 +122,5 @@ def write(found: KeptAnswers, path: str, words: Sequence[str]) -> None:
         raise InputError("what this prints is no answer that a file could hold", hint="leave -o out")
     else:
         save_shown(found.shown, path, words)
-    wrote(path)
+    is_table = path.lower().endswith(".csv")
+    wrote(path, found.shown[0][0].plain_table()[2] if is_table else {})

@@ -27,7 +27,7 @@ from roofline.cli.option_values import (
     split_words,
     targets,
 )
-from roofline.cli.output import show, show_json
+from roofline.cli.output import show, show_json, wrote
 from roofline.cli.progress import working
 from roofline.errors import InputError
 
@@ -77,8 +77,13 @@ def command(words: tuple[str, ...], columns: str | None, output: str | None, as_
         show_json(found.to_dict()) if as_json else show(found, whole=True)
         return
     if output is not None:
+        from roofline.formulas.tables import PICTURED
+
         found.save(output)
-        click.echo("\n".join([f"wrote {len(found)} rows to {output}", *_not_timed(found)]))
+        is_drawn = output.lower().endswith(PICTURED)
+        wrote(output, {} if is_drawn else found.units, f"{len(found)} rows to ")
+        for line in found.incomplete:
+            click.echo(f"incomplete  {line}")
     elif as_json:
         if len(found) > MOST_JSON:
             raise InputError(f"{len(found)} rows are too many for JSON on a terminal", hint="write a file: -o grid.npz")
@@ -110,7 +115,3 @@ def _sweep(
     asked = question_arguments({**options, "on": chips[0]}, sizes)
     asked |= {"on": chips} if len(chips) > 1 else {}
     return sweep(text, columns=columns, sizes=sizes, **run, **asked)
-
-
-def _not_timed(found: Any) -> list[str]:
-    return [f"incomplete  {line}" for line in found.incomplete]

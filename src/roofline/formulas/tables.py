@@ -111,10 +111,17 @@ class Columns(Answer, dict):  # type: ignore[type-arg]
 
         return pyarrow.table({name: column(name) for name in self})
 
+    @property
+    def units(self) -> dict[str, str]:
+        """The unit of each column of figures."""
+        return {name: unit for name in self if (unit := _unit(name))}
+
     def to_pandas(self, table: str | None = None) -> Any:
-        """The table, ``"rows"``, as a data frame of pandas."""
+        """The table, ``"rows"``, as a data frame of pandas; ``attrs["units"]`` has the units."""
         chosen_table(table, ("rows",))
-        return _library("pandas").DataFrame({name: self.flat(name) for name in self})
+        frame = _library("pandas").DataFrame({name: self.flat(name) for name in self})
+        frame.attrs["units"] = self.units
+        return frame
 
     def to_polars(self) -> Any:
         """The table as a data frame of polars."""
@@ -167,12 +174,16 @@ def _cell(name: str, value: Any) -> Cell:
     """One figure of a table with its unit; a size has none."""
     if isinstance(value, str):
         return value
-    unit = UNITS.get(name.partition(".")[0])
+    unit = _unit(name)
     if value != value:
         return ""
     if name == "fits":
         return YesNo(bool(value))
     return Amount(int(value), "", str(int(value))) if unit is None else Amount(float(value), unit)
+
+
+def _unit(name: str) -> str | None:
+    return UNITS.get(name.partition(".")[0])
 
 
 def write_table(table: Columns, path: str) -> None:
