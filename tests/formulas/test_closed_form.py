@@ -8,6 +8,7 @@ import subprocess
 from contextlib import redirect_stderr, redirect_stdout
 from functools import cache
 from io import StringIO
+from math import ceil
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from hypothesis import given
 
 from roofline.bounds.api import bound, question
 from roofline.bounds.closed_form import BOUNDS, Formula, question_formula
+from roofline.bounds.solve import solve
 from roofline.cli import main
 from roofline.cli.trace import load_program
 from roofline.errors import SizeError, UntimedError
@@ -302,3 +304,15 @@ def test_a_sweep_of_training_steps_takes_their_options_and_the_usual_sequence() 
     assert table.plain("sequence") == [4096, 4096]
     for tokens, lower in zip((2**20, 2**21), table.plain("lower"), strict=True):
         assert lower == pytest.approx(train("llama-3-8b", **asked, batch_tokens=tokens).lower, **EQUAL)
+
+
+def test_a_flip_is_a_number_where_one_size_is_open(capsys: pytest.CaptureFixture[str]) -> None:
+    asked = ["bf16[B, 8192] * bf16[8192, 8192]", "--on", "h100"]
+    (flip,) = formula(asked[0], on="h100").flips()
+    assert flip == ("B", ceil(solve(asked[0], "B", on="h100").value), "hbm", "tensor")
+    assert main(["formula", *asked]) == 0
+    assert "tensor binds from B 319 on, hbm before" in capsys.readouterr().out
+    assert main(["formula", *asked, "--latex"]) == 0
+    assert "% tensor binds from B = 319 on, hbm before: both take equally long at B = " in capsys.readouterr().out
+    assert main(["formula", "bf16[B, 64] * bf16[64, 64]", "--on", "h100"]) == 0
+    assert "hbm binds at every B\n" in capsys.readouterr().out

@@ -233,8 +233,8 @@ class Formula(Answer):
     def flips(self) -> tuple[FormulaFlip, ...]:
         """Where another resource binds as each size grows from 1, the others as they are at the point."""
         if "flips" not in self._kept:
-            found = [flip for name in self.sizes for flip in self._flips_of(name)] if self.is_numeric else []
-            self._kept["flips"] = tuple(found)
+            known = [name for name in self.sizes if all(size in self.point for size in self.sizes if size != name)]
+            self._kept["flips"] = tuple(flip for name in known for flip in self._flips_of(name))
         flips: tuple[FormulaFlip, ...] = self._kept["flips"]
         return flips
 
@@ -312,6 +312,11 @@ class Formula(Answer):
         yield r"\end{aligned}"
         for rate in self.rates.values():
             yield f"% {text(rate.symbol, 'latex')} = {format_amount(rate.value, rate.unit)} ({rate.resource})"
+        for flip in self.flips():
+            exact = self.crossing(flip.size, flip.before, flip.after)
+            size = text(self.sizes[flip.size], "latex")
+            form = "" if exact is None else f": both take equally long at {size} = {text(exact, 'latex')}"
+            yield f"% {flip.after} binds from {size} = {format_number(flip.value)} on, {flip.before} before{form}"
 
     def _latex_lines(self) -> Iterator[tuple[str, str]]:
         """What each line defines, and as what."""
@@ -449,20 +454,24 @@ class Formula(Answer):
         return float(amount) / self.rates[str(part.rate)].value
 
     def _flips_in_words(self) -> list[str]:
-        if not self.is_numeric:
-            return list(self._open_flips()) or ["give sizes to see where another term binds"]
         lines = []
         for flip in self.flips():
             exact = self.crossing(flip.size, flip.before, flip.after)
             form = "" if exact is None or len(str(exact)) > 60 else f"  ({flip.size} = {exact})"
             place = f"{flip.size} {format_number(flip.value)}"
             lines.append(f"{flip.after} binds from {place} on, {flip.before} before{form}")
+        if not self.is_numeric:
+            return lines or list(self._open_flips()) or ["give sizes to see where another term binds"]
         kept = [name for name in self.sizes if not any(flip.size == name for flip in self.flips())]
         return [*lines, *([f"{self.binding} binds at every {' and '.join(kept)}, the rest as it is"] if kept else [])]
 
     def _open_flips(self) -> Iterator[str]:
         names = [term.resource for term in self.terms]
-        for size in list(self.sizes)[:1]:
+        open_sizes = [name for name in self.sizes if name not in self.point]
+        for size in open_sizes[:1]:
+            if len(open_sizes) == 1:
+                yield f"{self(['bound_by'], **{size: 1})['bound_by']} binds at every {size}"
+                continue
             for index, one in enumerate(names):
                 for other in names[index + 1 :]:
                     exact = self.crossing(size, one, other)
