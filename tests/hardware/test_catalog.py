@@ -179,6 +179,14 @@ def test_figures_that_sources_conflict_about_are_the_highest():
     assert BY_KEY["910b"].units[0].peaks["bf16"].value == 376e12
     assert BY_KEY["l40s"].memories[1].capacity.value == 96 * 2**20
     assert BY_KEY["b60"].memories[1].capacity.value == 18 * 2**20
+    turing = BY_KEY["rtx-2080-ti"]  # the Founders Edition; the reference card stands beside it
+    assert [turing.units[0].peaks[dtype].value for dtype in ("fp16", "int8", "int4")] == [56.9e12, 227.7e12, 455.4e12]
+    assert {a.figure.value for a in turing.alternates if not a.rejected} >= {53.8e12, 215.2e12, 430.3e12}
+    assert BY_KEY["orin-nano"].memories[0].bandwidth.value == 102.4e9
+    assert BY_KEY["m4"].units[0].peaks["fp16"].value == pytest.approx(BY_KEY["m4-pro"].units[0].peaks["fp16"].value / 2)
+    # what joins the two dies of a package is not what leaves it
+    between, other = BY_KEY["mi250"].links[0], BY_KEY["mi250x"].links[0]
+    assert (between.bandwidth.value, between.links) == (other.bandwidth.value, other.links) == (50e9, 7)
     # 1.61 TB/s were measured over six times the L2 of the Server Edition, whose data sheet says 1.597
     assert BY_KEY["rtx-pro-6000"].memories[0].bandwidth.value == 1.792e12
 
@@ -197,6 +205,18 @@ def test_cards_with_the_same_memory_have_the_same_capacity():
         listed = BY_KEY[key if BY_KEY[key].alternates else twin].alternates
         assert label in {other.figure.value for other in listed if other.of == "hbm.capacity" and not other.rejected}
     assert BY_KEY["h200"].memories[0].capacity.value == 141e9
+
+
+def test_formats_that_a_card_of_a_generation_has():
+    """What one card of a generation multiplies, the others do too, unless its sources say that it was cut."""
+    formats = {"tf32": "rtx-3090 rtx-4090 rtx-5090 rtx-5070 rtx-pro-6000 gb10 l20 a10g", "int4": "l4 l20 l40 l40s b60"}
+    for dtype, keys in formats.items():
+        for key in keys.split():
+            peaks = BY_KEY[key].units[0].peaks
+            ratio = peaks[dtype].value / peaks["bf16" if dtype == "tf32" else "int8"].value
+            assert ratio == pytest.approx(0.5 if dtype == "tf32" else 2, rel=1e-2), key
+    lacks = {key for key, chip in BY_KEY.items() if not any("fp64" in unit.peaks for unit in chip.units)}
+    assert {key for key in lacks if BY_KEY[key].vendor == "NVIDIA"} == {"gb300", "h800", "orin-nano", "rubin"}
 
 
 def test_every_card_has_its_watts():

@@ -113,7 +113,7 @@ MATRIX = [
         125e12,
         "no fp16_acc16 peak on NVIDIA V100 SXM2 16/32GB: matrix products run as fp16 on tensor",
     ),
-    ("m4-max", "fp16", "gpu", "fp16", 18.03e12, ""),
+    ("m4-max", "fp16", "gpu", "fp16", 18.4e12, ""),
     ("b200", "nvfp4", "tensor", "fp4", 9000e12, ""),
     ("b200", "nf4", "tensor", "bf16", 2250e12, "no nf4 peak on NVIDIA B200 SXM: matrix products run as bf16 on tensor"),
     ("b300", "int8", "tensor", "int8", 153.5e12, ""),
