@@ -436,7 +436,7 @@ MEANINGS = {
     "quick": "At most ten seconds: fewer working sets and windows.",
     "device": "Measure an accelerator through PyTorch or JAX instead.",
     "on": "h100, h100:8, v5e:4x4, a TOML file (roofline chips --template); or several.",
-    "set": "Override a figure of the chip: hbm=4TB/s, bf16=2e15, nvlink=900GB/s (names: roofline chips h100).",
+    "set": "Override a figure of the chip: hbm=4TB/s, hbm=+20%, bf16=2e15, link=9e10 (names: roofline chips h100).",
     "files": "Machine file or folder over the catalog.",
     "machine": "Machine file of `roofline measure`; by default the one of --on this.",
     "unit": "Run the arithmetic on matrix, vector, or a unit's own name.",

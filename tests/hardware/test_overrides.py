@@ -275,3 +275,24 @@ def test_memory_is_its_capacity_or_its_bandwidth_as_the_unit_says() -> None:
     for value in (192e9, "192e9", 80 * 10**9):
         with pytest.raises(HardwareError, match="may be its capacity or its bandwidth; say which: capacity=192e9"):
             override(h100, {"memory": value})
+
+
+def test_a_figure_may_be_said_by_what_it_is() -> None:
+    h100 = chip("h100")
+    hbm, peak = h100.figure("hbm").value, h100.figure("bf16").value
+    for text, times in {"+20%": 1.2, "-10 %": 0.9, "1.5x": 1.5, "1.5×": 1.5, "80%": 0.8}.items():
+        changed = override(h100, {"hbm": text, "bf16": text, "nvlink.latency": text})
+        assert changed.figure("hbm").value == pytest.approx(times * hbm)
+        assert changed.figure("bf16").value == pytest.approx(times * peak)
+        assert changed.links[0].latency.value == pytest.approx(times * h100.links[0].latency.value)
+    doubled = override(h100, {"peak": "2x", "capacity": "2x"})
+    assert all(doubled.units[0].peaks[name].value == 2 * h100.units[0].peaks[name].value for name in ("bf16", "fp8"))
+    assert doubled.warnings == h100.warnings  # twice was said, and is no slip
+    for text in ("-100%", "-150%", "0x", "0%"):
+        with pytest.raises(QuantityError, match="leaves nothing of it"):
+            override(h100, {"hbm": text})
+    for text in ("1.2.3x", "+%"):
+        with pytest.raises((QuantityError, HardwareError)):
+            override(h100, {"hbm": text})
+    with pytest.raises(HardwareError, match="no figure"):
+        override(chip("v5e"), {"nic": "1.2x"})

@@ -12,9 +12,9 @@
 ``tdp``                        power
 =============================  ========================================================================
 
-A value is a number with or without its unit; ``"22x hbm"``, so many times another figure; ``"1979 TFLOP/s sparse"``,
-a peak for 2:4 sparse matrices, of which dense ones reach half; or a part of a source's name, ``"scaling-book"``: what
-that source says.
+A value is a number with or without its unit; ``"+20%"``, ``"-10%"`` or ``"1.2x"``, so much more or less than it is, or
+so many times it; ``"22x hbm"``, so many times another figure; ``"1979 TFLOP/s sparse"``, a peak for 2:4 sparse
+matrices, of which dense ones reach half; or a part of a source's name, ``"scaling-book"``: what that source says.
 
 >>> from roofline.hardware import chip
 >>> fast = override(chip("v5e"), {"hbm": "8.2e11", "peak": {"int8": "394 TOPS"}, "vmem.bandwidth": 2e13})
@@ -26,6 +26,8 @@ given tensor.bf16 is exactly twice the catalog's figure: a sparse (or duplex) fi
 90000000000.0
 >>> [override(chip("v5e"), {"vmem": text}).figure("vmem").value for text in ("22x hbm", "18.04 TB/s")]
 [18018000000000.0, 18040000000000.0]
+>>> [override(chip("v5e"), {"hbm": text}).figure("hbm").value for text in ("+20%", "-10%", "1.2x", "90%")]
+[982800000000.0, 737100000000.0, 982800000000.0, 737100000000.0]
 >>> override(chip("h100"), {"bf16": "1979 TFLOP/s sparse"}).figure("bf16").value
 989500000000000.0
 >>> override(chip("v6e"), {"hbm": "scaling-book"}).figure("hbm").value
@@ -39,6 +41,7 @@ roofline.errors.HardwareError: NVIDIA H100 SXM5 80GB has no figure 'hmb'; did yo
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
@@ -72,8 +75,14 @@ _LINK_PARTS = {"bandwidth": "B/s", "latency": "s", "achievable": "", "duplex": "
 
 _NETWORKS = ("nic", "dcn")
 
-#: So many times another figure, as in ``22x hbm``.
-_TIMES = re.compile(r"(?P<times>[0-9.]+(e[+-]?[0-9]+)?)\s*x\s*(?P<of>[A-Za-z][\w.]*)", re.IGNORECASE)
+#: The source of a plain number that a caller set.
+GIVEN = "given by the caller"
+
+#: So many times another figure, as in ``22x hbm``, or the figure itself: ``1.2x``.
+_TIMES = re.compile(r"(?P<times>[0-9.]+(e[+-]?[0-9]+)?)\s*[x×]\s*(?P<of>[A-Za-z][\w.]*)?", re.IGNORECASE)
+
+#: So much more or less than the figure itself, ``+20%``, or a part of it: ``90%``.
+_PERCENT = re.compile(r"(?P<sign>[+-]?)(?P<number>[0-9.]+)\s*%")
 
 _SCALE_UP = ("link", "nvlink", "ici", "xgmi", "neuronlink", "ethernet", "hccs", "ualink")
 
@@ -290,8 +299,9 @@ def _peak_name(unit: Unit, dtype: str) -> str:
 
 
 def _given(machine: Machine, path: str, key: str, value: Any, unit: str) -> Figure:
-    """Read a value: a number, so many times another figure, a sparse peak, or what a source of the catalog says."""
+    """Read a value: a number, so much more or so many times a figure, a sparse peak, or what a source says."""
     text = value.strip() if isinstance(value, str) else ""
+    factor = _factor(text)
     if text[:1].isalpha():
         from roofline.hardware.figures import said_by
 
@@ -302,10 +312,13 @@ def _given(machine: Machine, path: str, key: str, value: Any, unit: str) -> Figu
             raise HardwareError(f"the catalog has one figure for {path} of {machine.name}", hint="give a number")
     dense, _, sparse = text.rpartition(" ")
     try:
-        if (times := _TIMES.fullmatch(text)) is not None:
+        if factor is not None:
             from roofline.hardware.figures import named_figure
 
-            number = float(times["times"]) * named_figure(machine, times["of"]).value
+            times, of = factor
+            number = times * named_figure(machine, of or path).value
+            if not 0 < number < math.inf:
+                raise QuantityError(f"{text!r} leaves nothing of it", hint="'+20%', '-10%', '1.2x'")
         elif sparse.lower() == "sparse" and unit == "FLOP/s":
             number = quantity.parse(dense, unit) / 2
         else:
@@ -314,7 +327,18 @@ def _given(machine: Machine, path: str, key: str, value: Any, unit: str) -> Figu
         raise QuantityError(f"{key}: {error.message}", hint=error.hint) from None
     if "achievable" in key.split(".") and number > 1:
         raise QuantityError(f"{key}: {number:g} is above 1", hint="a fraction is above 0 and at most 1")
-    return Figure(number, "given by the caller", "given")
+    return Figure(number, GIVEN if factor is None else f"{GIVEN} as {text}", "given")
+
+
+def _factor(text: str) -> tuple[float, str] | None:
+    """How many times which figure a text says, the figure itself where it names none."""
+    with suppress(ValueError):  # 1.2.3 is no number
+        if (times := _TIMES.fullmatch(text)) is not None:
+            return float(times["times"]), times["of"] or ""
+        if (percent := _PERCENT.fullmatch(text)) is not None:
+            share = float(percent["number"]) / 100
+            return {"+": 1 + share, "-": 1 - share, "": share}[percent["sign"]], ""
+    return None
 
 
 def _put(parts: tuple[Any, ...], old: Any, new: Any) -> tuple[Any, ...]:
@@ -327,7 +351,7 @@ def _put(parts: tuple[Any, ...], old: Any, new: Any) -> tuple[Any, ...]:
 def _noted(machine: Machine, path: str, old: Figure | None, new: Figure) -> Machine:
     given = tuple(dict.fromkeys([*machine.given, path]))
     warnings = machine.warnings
-    if old is not None and old.basis != "given":
+    if old is not None and old.basis != "given" and new.source == GIVEN:
         odd = ""
         if abs(new.value / (2 * old.value) - 1) <= 0.01:
             odd = "exactly twice the catalog's figure: a sparse (or duplex) figure?"
