@@ -213,6 +213,17 @@ def test_the_command(capsys: pytest.CaptureFixture[str]) -> None:
     assert "beaten by h100:1 bf16: 2 chips against 1 chip" in capsys.readouterr().out
 
 
+def test_words_without_a_chip_mean_any_of_the_plan(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["--on", "h100,a100", "--rate", "2/s", "--price", "table"]
+    asked = [*(word for word in WORDS if word not in ("--on", "h100")), *words]
+    assert main([*asked, "--why", "tensor 2"]) == 0
+    assert "not a100:2 tensor 2 bf16, the best of 'tensor 2'" in capsys.readouterr().out
+    assert main([*asked, "--why", "batch 8"]) == 0
+    assert "the best of 'batch 8'" in capsys.readouterr().out
+    assert main([*asked, "--why", "prefill tensor 1, decode h100:1"]) == 2
+    assert "pool '' has no number of chips; as in h100:8" in capsys.readouterr().err
+
+
 def test_nothing_meets_the_limits_with_code_3_and_the_nearest_miss(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*WORDS, "--rate", "2/s", "--tpot", "1ms"]) == 3
     shown = capsys.readouterr().out

@@ -125,7 +125,7 @@ GROUPS: dict[str, tuple[OptionRow | str, ...]] = {
             type=click.Choice(["geometric", "fixed"]),
             default="geometric",
         ),
-        _row("--why", "DEPLOYMENT", "Why not this one: h100, h100:8, 'h100:8 tensor 8 fp8'."),
+        _row("--why", "DEPLOYMENT", "Why not this one: h100, 'tensor 4', 'h100:8 tensor 8 fp8'."),
         _row("--filter", "TEXT", MEANINGS["filter"], name="filter_"),
         _row("--op", "KIND", MEANINGS["kernel"], "kernel", name="kernel"),
         _row("--threads", "N", MEANINGS["threads"], type=click.IntRange(1, 4096)),

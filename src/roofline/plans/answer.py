@@ -210,8 +210,8 @@ class DeploymentPlan(Answer):
         """A deployment asked afresh, with the reason why it is not taken; None: it is the one to take.
 
         ``spec`` is as in the table: ``"h100:8 tensor 8 fp8"``, with ``chunk 2048`` or ``whole``, and ``batch 64``; or
-        ``"prefill h100:4 fp8, decode h200:2 fp8"``. What it leaves out is open, as in ``"h100:8"`` or ``"h100"``: the
-        answer is the best of all that it may mean, or the nearest miss.
+        ``"prefill h100:4 fp8, decode h200:2 fp8"``. What it leaves out is open, as in ``"h100:8"``, ``"h100"`` or
+        ``"tensor 4"``: the answer is the best of all that it may mean, or the nearest miss.
         """
         if isinstance(spec, Deployment):
             found = best_of_ways([spec], self.search)

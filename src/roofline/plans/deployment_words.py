@@ -49,14 +49,18 @@ from roofline.plans.replicas import FORMATS, Replica, replicas
 from roofline.plans.search import Assessment, Deployment, Search
 from roofline.quantity import whole_number
 
+#: Words with a number behind them.
+_NUMBERED = ("tensor", "pipeline", "context", "expert", "draft", "batch", "chunk", "chunks")
+
 
 @dataclass(frozen=True, slots=True)
 class DeploymentWords:
     """What words say of a deployment; the plan chooses the rest.
 
-    It chooses any number of ``chips`` where this is 0, any ``layout`` and ``formats`` where they are empty, any draft
-    and way of taking prompts where ``draft`` and ``chunk`` are -1, any number of sequences where ``most`` is 0. Words
-    with formats and without a draft have none. ``prefill`` are the words of the chips that only prefill.
+    It chooses any ``chip`` where this is empty, any number of ``chips`` where this is 0, any ``layout`` and ``formats``
+    where they are empty, any draft and way of taking prompts where ``draft`` and ``chunk`` are -1, any number of
+    sequences where ``most`` is 0. Words with formats and without a draft have none. ``prefill`` are the words of the
+    chips that only prefill.
     """
 
     chip: str
@@ -79,12 +83,16 @@ class DeploymentWords:
             pools = [cls.read(each, asked) for each in (first.removeprefix("prefill "), later)]
             for pool in pools:
                 if not pool.chips:
-                    raise InputError(f"pool {pool.chip!r} has no number of chips", hint=f"as in {pool.chip}:8")
+                    raise InputError(
+                        f"pool {pool.chip!r} has no number of chips", hint=f"as in {pool.chip or asked.chips[0]}:8"
+                    )
             return replace(pools[1], chunk=0, prefill=pools[0])
         target, *words = text.replace(",", "").split() or [""]
+        if target in (*_NUMBERED, "whole", *(each.split()[0] for each in FORMATS)):
+            target, words = "", [target, *words]
         name, colon, shape = target.partition(":")
         chips = whole_number(shape) if colon else 0
-        if name not in asked.chips or chips is None or (colon and not chips):
+        if name not in (asked.chips if target or not words else ("",)) or chips is None or (colon and not chips):
             hint = f"a chip of the plan first, as in {asked.chips[0]}, or a number of them, as in {asked.chips[0]}:8"
             raise InputError(f"{target!r} is not a number of chips of the plan", hint=hint)
         found: dict[str, Any] = {}
@@ -92,7 +100,7 @@ class DeploymentWords:
         formats = []
         while words:
             word = words.pop(0)
-            if word in ("tensor", "pipeline", "context", "expert", "draft", "batch", "chunk", "chunks"):
+            if word in _NUMBERED:
                 if words and words[0] == "of":
                     words.pop(0)
                 number = whole_number(words.pop(0)) if words else None
@@ -123,7 +131,7 @@ class DeploymentWords:
     def replicas(self, asked: PlanQuestion) -> tuple[Replica, ...]:
         """Replicas that the words may mean, fewer chips first."""
         narrowed = replace(
-            asked, chips=(self.chip,), counts=self.counts(asked),
+            asked, chips=(self.chip,) if self.chip else asked.chips, counts=self.counts(asked),
             formats=(self.formats,) if self.formats else asked.formats,
             drafts=asked.drafts if self.draft < 0 else replace(asked.drafts, lengths=(self.draft,) * (self.draft > 0)),
         )  # fmt: skip
@@ -174,7 +182,7 @@ def best_of_words(words: DeploymentWords, search: Search) -> Assessment:
         if best is not None and best.reason is None:
             break  # more chips of a kind cost more
     if found is None:
-        each = Replica(words.chip, words.formats, **words.layout)
+        each = Replica(words.chip or asked.chips[0], words.formats, **words.layout)
         said = f"no number of chips of the plan is a multiple of {each.chips}, those of {each.layout}"
         raise InputError(said, hint=f"name a number, as in {each.target}")
     return found
