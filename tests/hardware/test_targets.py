@@ -189,7 +189,7 @@ def test_cards_that_bridges_can_join_say_that_none_is_assumed() -> None:
 
 
 def test_words_of_full_names_list_what_there_is() -> None:
-    with pytest.raises(HardwareError, match=r"of that name the catalog has orin-nano \(NVIDIA Jetson .* alone"):
+    with pytest.raises(HardwareError, match=r"of that name the catalog has agx-orin \(NVIDIA Jetson .*\), orin-nano "):
         chip("jetson-orin")
 
 

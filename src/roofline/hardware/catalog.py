@@ -260,7 +260,7 @@ def summaries() -> list[ChipSummary]:
 def chip_of_device(name: str) -> str | None:
     """Return the key of the chip a driver reports under this name, the most specific pattern winning, or None.
 
-    A pattern stands at the end of the name: what follows a name makes another chip ("RTX 4090 D", "H200 NVL").
+    A pattern stands at the end of the name: what follows a name makes another chip ("RTX 4090 D", "RX 7900 XTX").
 
     >>> [chip_of_device(name) for name in ("NVIDIA A100-SXM4-40GB", "TPU v5 lite", "NVIDIA GeForce RTX 4090 D")]
     ['a100-40gb', 'v5e', None]
@@ -293,7 +293,7 @@ def chips_called(text: str) -> list[str]:
     """List the chips whose full names hold every word of a text.
 
     >>> chips_called("jetson-orin"), chips_called("rtx pro"), chips_called("orin xavier")
-    (['orin-nano'], ['rtx-pro-6000'], [])
+    (['agx-orin', 'orin-nano'], ['rtx-pro-6000'], [])
     """
     wanted = re.findall(r"[a-z]+|\d+", text.lower())
     said = {each.key: set(re.findall(r"[a-z]+|\d+", each.name.lower())) for each in summaries()}

@@ -281,14 +281,14 @@ def _narrower(model: Model, options: Any, part: str, name: str) -> bool:
 
 
 def _larger_chip(machine: Machine, needed: float) -> str | None:
-    """The catalog's chip with the least memory of this kind that is enough; one of the same vendor first."""
+    """The catalog's first chip with the least memory of this kind that is enough; one of the same vendor first."""
     kind = data_level(machine).name
     found = [
         (other.vendor != machine.vendor, other.capacities[kind], other.name)
         for other in summaries()
         if "announced" not in other.name and other.capacities.get(kind, 0.0) >= needed
     ]
-    return min(found)[2] if found else None
+    return min(found, key=lambda each: each[:2])[2] if found else None
 
 
 def _sequences(count: int) -> str:
