@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -9,12 +10,13 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
+import roofline
 from roofline.bounds import arrays as by_arrays
 from roofline.bounds import sweep as by_sweep
 from roofline.bounds.api import bound
 from roofline.bounds.arrays import ArrayBound
 from roofline.bounds.sweep import COLUMNS, sweep
-from roofline.cli import cli
+from roofline.cli import cli, main
 from roofline.errors import InputError, SizeError
 from roofline.formulas.column_code import ALIKE, BlockCode
 from roofline.models import serve_bound
@@ -248,3 +250,37 @@ def test_a_step_over_long_arrays_is_single_answers(model: str, phase: str) -> No
         assert found.times["hbm"][row] == pytest.approx(one.times["hbm"], rel=1e-12)
         assert found.bound_by.decode()[row] == one.bound_by
         assert found.footprint.total[row] == pytest.approx(one.footprint.total, rel=1e-12)
+
+
+def test_a_sweep_trains_in_as_many_parts_as_train_does() -> None:
+    """The same step gives the same answer whoever asks: 3.08 s in 4 parts that fit, not in one of 314 GB."""
+    grids = (
+        ("llama-3-8b", {"on": "h100:64", "batch_tokens": [2**20, 3_000_000, 2**22], "sequence": [2048, 8192]}),
+        ("llama-3-8b", {"on": "h100:64", "batch_tokens": [2**22], "fsdp": [8, 16, 64], "data": [1, 4, 8]}),
+        ("llama-3-70b", {"on": ["h100:128", "h200:128"], "tensor": [8], "batch_tokens": [4_000_000]}),
+        ("llama-3-70b", {"on": "h100:8", "tensor": [8], "batch_tokens": [16384], "checkpoint": ["none", "full"]}),
+    )
+    for model, asked in grids:
+        grid = roofline.sweep(model, "train", **asked)
+        for row in range(len(grid)):
+            if np.isnan(grid["lower"][row]):
+                continue
+            own = {name: grid.plain(name)[row] for name in asked if name in grid}
+            step = roofline.train(model, **{"on": asked["on"], "tensor": asked.get("tensor", [1])[0], **own})
+            assert grid["lower"][row] == pytest.approx(step.lower, rel=1e-9)
+            assert (grid.plain("microbatches")[row], bool(grid["fits"][row])) == (step.microbatches, step.fits)
+    given = roofline.sweep("llama-3-8b", "train", on="h100:64", batch_tokens=[2**22], microbatches=[4, 4096])
+    assert [bool(fits) for fits in given["fits"]] == [True, False]  # 4,096 parts are less than a sequence each
+    staged = roofline.sweep("llama-3-8b", "train", on="h100:64", batch_tokens=[2**22], pipeline=[1, 2])
+    assert "microbatches" not in staged
+    assert staged["lower"][0] == pytest.approx(roofline.train("llama-3-8b", on="h100:64", batch_tokens=2**22).lower)
+
+
+def test_the_command_lists_ways_and_policies_of_training(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["sweep", "llama-3-8b", "--on", "h100:64", "--batch-tokens", "4M", "--json"]
+    assert main([*words, "--checkpoint", "none,full", "--fsdp", "16,64", "--data", "1,4"]) == 0
+    columns = json.loads(capsys.readouterr().out)["columns"]
+    assert sorted(set(columns["checkpoint"])) == ["full", "none"]
+    assert sorted(set(columns["fsdp"])) == [16, 64]
+    assert main([*words, "--checkpoint", "layernorm,mlp_act"]) == 0  # modules with commas are one policy
+    assert "checkpoint" not in json.loads(capsys.readouterr().out)["columns"]

@@ -115,7 +115,7 @@ def model_arguments(options: dict[str, Any], *, several: bool) -> tuple[str, dic
     phase = options.pop("phase") or _phase_meant(options)
     sizes = {name: _model_size(name, options.pop(name)) for name in MODEL_SIZES}
     given = {name: value for name, value in sizes.items() if value is not None}
-    training = {name: options.pop(name) for name in ("fsdp", "checkpoint")}
+    training = {"fsdp": _number("fsdp", options.pop("fsdp")), "checkpoint": _kept_each(options.pop("checkpoint"))}
     given |= {name: value for name, value in training.items() if value is not None}
     for name in given:
         if (name in OF_TRAINING) != (phase == "train"):
@@ -137,6 +137,24 @@ def model_arguments(options: dict[str, Any], *, several: bool) -> tuple[str, dic
         flag = f"--{lists.replace('_', '-')}"
         raise InputError(f"{flag} has several values", hint="a formula is of one; roofline sweep takes several")
     return phase, {**arguments, **{name: value for name, value in conventions.items() if name != "compute"}}
+
+
+def kept(text: str) -> int | str:
+    """What a checkpoint keeps: a policy by name, or so many layers."""
+    number = whole_number(text)
+    return text if number is None else number
+
+
+#: Policies of keeping everything of a kind: several are a list, where modules with commas between them are one policy.
+_POLICIES = ("none", "selective", "matmuls", "full")
+
+
+def _kept_each(text: str | None) -> Any:
+    if text is None:
+        return None
+    parts = text.split(",")
+    is_list = len(parts) > 1 and all(each in _POLICIES or each.isdecimal() for each in parts)
+    return [kept(each) for each in parts] if is_list else kept(text)
 
 
 def _check_sizes_of(phase: str, given: Mapping[str, Any]) -> None:

@@ -458,7 +458,9 @@ SHARING = options(
 
 #: A question about a model beside its conventions and its target.
 MODEL_QUESTION = [
-    *options("phase batch prompt past context chunk batch-tokens sequence fsdp checkpoint"),
+    *options("phase batch prompt past context chunk batch-tokens sequence"),
+    option("fsdp", metavar=_WAYS, type=str),
+    option("checkpoint", metavar="POLICY[,…]"),
     *SHARING,
     *options("weights activations kv full-attention"),
 ]

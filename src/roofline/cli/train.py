@@ -9,14 +9,13 @@ from click.core import ParameterSource
 
 from roofline.bounds.conventions import OF_OPERATIONS
 from roofline.cli.command import argument, command_named
-from roofline.cli.model_options import not_alone
+from roofline.cli.model_options import kept, not_alone
 from roofline.cli.option_table import BYTES, ESTIMATE, EXPECT, SEVERAL, option, options, with_options
 from roofline.cli.option_values import POWER, convention_arguments, expectation_wanted, on_each, target_arguments
 from roofline.cli.output import show, show_explained, show_json
 from roofline.cli.progress import working
 from roofline.counts import count
 from roofline.errors import InputError
-from roofline.quantity import whole_number
 from roofline.signatures import MEANINGS
 from roofline.sizes import LARGEST
 
@@ -125,8 +124,8 @@ def command(model: str, explain: bool, as_json: bool, search: bool, memory: bool
             raise InputError(f"--{word} is of a budget without a step", hint="leave --batch-tokens out, or give --mfu")
     for name in ("batch_tokens", "sequence", "tokens"):
         options[name] = _count(name, options[name])
-    kept = options.pop("checkpoint")
-    options["checkpoint"] = _kept(kept)
+    policy = options.pop("checkpoint")
+    options["checkpoint"] = kept(policy)
     if options["master"] == "none":
         options["master"] = None
     options["count"] = "full" if options.pop("full_attention") else "causal"
@@ -171,8 +170,8 @@ def _search(model: str, as_json: bool, options: dict[str, Any]) -> None:
     for name in TRIED:
         if not not_default(name):
             options[name] = None
-    kept = options["checkpoint"]
-    options["checkpoint"] = None if kept is None else _kept(kept)
+    policy = options["checkpoint"]
+    options["checkpoint"] = None if policy is None else kept(policy)
     if options["master"] == "none":
         options["master"] = None
     options["count"] = "full" if options.pop("full_attention") else "causal"
@@ -209,13 +208,13 @@ def _memory(model: str, as_json: bool, options: dict[str, Any]) -> None:
         )
     figures = {name: options[name] for name in ("weights", "gradients", "moments", "master") if not_default(name)}
     figures |= {name: None for name in ("gradients", "master") if figures.get(name) == "none"}
-    kept = options["checkpoint"] if not_default("checkpoint") else "full"
+    policy = options["checkpoint"] if not_default("checkpoint") else "full"
     tokens = _count("batch_tokens", options["batch_tokens"]) or 0
 
     def ask(asked: dict[str, Any]) -> Any:
         where = target_arguments(asked)
         return training_memory(
-            model, tokens=tokens, checkpoint=_kept(kept), using=options["using"],
+            model, tokens=tokens, checkpoint=kept(policy), using=options["using"],
             **{name: where[name] for name in ("on", "set", "files")}, **figures,
         )  # fmt: skip
 
@@ -249,12 +248,6 @@ def _budget(model: str, as_json: bool, options: dict[str, Any]) -> None:
 def not_default(name: str) -> bool:
     """Whether an option was given."""
     return click.get_current_context().get_parameter_source(name) != ParameterSource.DEFAULT
-
-
-def _kept(text: str) -> int | str:
-    """What a checkpoint keeps: a policy by name, or so many layers."""
-    number = whole_number(text)
-    return text if number is None else number
 
 
 def _count(name: str, text: str | None) -> int | None:

@@ -129,10 +129,8 @@ class Columns(Answer, dict):  # type: ignore[type-arg]
 
     def plain(self, name: str) -> list[Any]:
         """One column as a list: whole sizes as ints, figures as floats or None, codes as names."""
-        values = self.flat(name).tolist()
-        if name in self.whole:
-            return [int(value) for value in values]
-        return [None if value != value else value for value in values]
+        kind = int if name in self.whole else lambda value: value
+        return [None if value != value else kind(value) for value in self.flat(name).tolist()]
 
     def rows(self, most: int) -> list[list[Cell]]:
         """The first rows, figures with their units."""

@@ -32,9 +32,10 @@ from roofline.models.config import is_model, load
 from roofline.models.description import Model
 from roofline.models.serving import serve_bound
 from roofline.models.serving.step import PHASES
+from roofline.models.training.step import training_question
 from roofline.progress import stopped
-from roofline.signatures import listed_names, takes
-from roofline.sizes import Codes, array_of, check, plain_numbers
+from roofline.signatures import listed_names, optional, takes
+from roofline.sizes import Codes, array_of, check, plain_numbers, symbol
 
 #: Columns that a sweep of steps may have, beside ``time.<resource>`` and ``memory.<part>``.
 COLUMNS = (
@@ -44,6 +45,12 @@ COLUMNS = (
 
 #: Columns that follow from others.
 DERIVED = {"fits": ("memory",), "throughput": ("lower",)}
+
+#: Parts that a training step is done in, where nobody gave their number: one, or as many as :func:`train` takes.
+PARTS = "microbatches"
+
+#: What of a training step may be a list here, and is one value there.
+_LISTED = optional(fsdp="int | Sequence[int]", checkpoint="str | int | Sequence[str]", microbatches="Size")
 
 #: Sizes whose product is the tokens of a step.
 TOKENS = {"decode": ("batch",), "prefill": ("batch", "prompt"), "train": ("batch_tokens",)}
@@ -68,7 +75,7 @@ class StepSweep(Columns):
     @property
     def whole(self) -> tuple[str, ...]:
         """The columns of sizes."""
-        return self.sizes
+        return (*self.sizes, PARTS) if PARTS in self.columns else self.sizes
 
     def to_dict(self) -> dict[str, Any]:
         """The table under stable keys (schema ``roofline/step-sweep/1``): equal-length lists."""
@@ -85,7 +92,7 @@ class StepSweep(Columns):
         return f"StepSweep of {len(self)} rows, {self.model.name} {self.phase}: {', '.join(self.columns)}"
 
 
-@takes(sweep_line, serve_bound, TRAINING_SIZES)
+@takes(_LISTED, sweep_line, serve_bound, TRAINING_SIZES)
 def sweep(expression: Model | str | None = None, phase: str = "decode", **arguments: Any) -> Any:
     """Evaluate the grid of all combinations of what is listed: of a line as notation, or of a model by its name.
 
@@ -119,7 +126,8 @@ def sweep_steps(
     """Evaluate a step for every combination of what is listed: chips, layouts, formats, and sizes.
 
     ``options`` are those of a step (:func:`roofline.models.serve_bound`, :func:`roofline.models.train`); each may be a
-    list. ``columns`` are some of :data:`COLUMNS`; ``throughput`` is tokens a second for each chip. ``progress`` is told
+    list. A training step takes ``microbatches`` as :func:`roofline.train` does: where none are given, as many as fit.
+    ``columns`` are some of :data:`COLUMNS`; ``throughput`` is tokens a second for each chip. ``progress`` is told
     of the rows that are done and of all. The answer is a :class:`StepSweep`, or what was kept of the grid where
     ``keep``, ``out``, ``workers`` and the like are given, as in :func:`roofline.sweep`.
 
@@ -197,11 +205,13 @@ class StepTable(BlockTable):
         columns: list[str],
     ) -> None:  # fmt: skip
         self.model, self.phase, self.picks, self.fixed = model, phase, picks, fixed
-        self.axes, self.columns = axes, columns
         self.every = list(product(*picks.values()))
         self.choices = len(self.every)
-        self.names = (*self._shown, *axes, *columns)
+        splits = phase == "train" and all(map(self._splits, range(self.choices)))
+        self.axes, self.columns = axes, [*[PARTS] * splits, *columns]
+        self.names = (*self._shown, *axes, *self.columns)
         self._machines: dict[int, Machine] = {}
+        self._copies: dict[int, int] = {}
 
     @property
     def _shown(self) -> list[str]:
@@ -212,9 +222,17 @@ class StepTable(BlockTable):
         """A choice by its number."""
         return dict(zip(self.picks, self.every[number], strict=True))
 
+    def _splits(self, number: int) -> bool:
+        """Whether a choice is a training step in one part or more, as fits, since nobody gave their number."""
+        asked = {**self.fixed, **self.choice(number)}
+        given = asked.get(PARTS) is not None or asked.get("measured") is not None
+        return self.phase == "train" and not given and asked.get("pipeline") in (None, 1)
+
     def function(self, number: int) -> Compiled:
         """The formula of a choice; raises where it is not possible."""
-        sizes = dict.fromkeys(self.axes, 1)
+        sizes: dict[str, Any] = dict.fromkeys(self.axes, 1)
+        if self._splits(number):
+            sizes[PARTS] = symbol(PARTS, exact=True)
         return step_function(self.model, self.phase, **{**self.fixed, **self.choice(number), **sizes})
 
     def prepared(self, choice: int, groups: Sequence[Sequence[str]] = ()) -> Compiled:
@@ -225,7 +243,7 @@ class StepTable(BlockTable):
             raise type(error)(f"{_named(self.choice(choice))}: {error}") from None
         first = {name: values[:1] for name, values in self.axes.items()}
         for names in groups:
-            function.evaluate(first, _forms(function, names) or None)
+            self._over(function, choice, first, names)
         return function
 
     def evaluated(
@@ -240,16 +258,60 @@ class StepTable(BlockTable):
                 name: Codes(np.zeros(shape, np.int16), ("",)) if name == "bound_by" else np.full(shape, np.nan)
                 for name in names
             }  # fmt: skip
-        found = prepared.evaluate(sizes, _forms(prepared, names) or None)
+        found, sizes = self._over(prepared, choice, sizes, names)
         return {name: self.column(found, name, choice, sizes) for name in names}
+
+    def _over(
+        self, function: Compiled, choice: int, sizes: Mapping[str, Any], names: Sequence[str]
+    ) -> tuple[Evaluated, Mapping[str, Any]]:
+        """The formula of a choice at sizes, and those sizes with the parts that a training step is done in."""
+        if self._splits(choice):
+            sizes = {**sizes, PARTS: self._parts(function, choice, sizes)}
+        return function.evaluate(sizes, _forms(function, names) or None), sizes
+
+    def _parts(self, function: Compiled, choice: int, sizes: Mapping[str, Any]) -> Any:
+        """Microbatches of each step: one, or where that does not fit the first of 2, 4, 8 … with which it does."""
+        import numpy as np
+
+        def fitting(parts: Any) -> Any:
+            found = function.evaluate({**sizes, PARTS: parts}, ("memory",))
+            return _fits(found, self._machine(choice))
+
+        shape = np.broadcast_shapes(*(np.shape(value) for value in sizes.values()))
+        parts: Any = np.ones(shape)
+        open_rows = np.broadcast_to(fitting(1) == 0, shape)
+        if not open_rows.any():
+            return parts
+        most = np.broadcast_to(np.floor(self._sequences(choice, sizes)), shape)
+        counts: list[Any] = [1 << power for power in range(1, int(most.max()).bit_length())]
+        for count in (*counts, most):
+            tried = open_rows & (count <= most) & (most > 1)
+            tried &= np.broadcast_to(fitting(np.where(tried, count, 1)) == 1, shape)
+            parts, open_rows = np.where(tried, count, parts), open_rows & ~tried
+        return parts
+
+    def _sequences(self, choice: int, sizes: Mapping[str, Any]) -> Any:
+        """Sequences of each copy of the model in a training step."""
+        if choice not in self._copies:
+            first = {name: int(values[0]) for name, values in self.axes.items()}
+            ways = training_question(self.model, **{**self.fixed, **self.choice(choice), **first}).answer().ways
+            self._copies[choice] = prod(ways[name] for name in ("data", "fsdp", "expert"))
+        return sizes["batch_tokens"] / sizes["sequence"] / self._copies[choice]
 
     def column(self, found: Evaluated, name: str, choice: int, sizes: Mapping[str, Any]) -> Any:
         """One column of a choice; NaN where it has none of that name."""
         import numpy as np
 
-        if name in DERIVED:
-            machine = self._machine(choice)
-            return _fits(found, machine) if name == "fits" else _throughput(found, machine, self.phase, sizes)
+        if name == PARTS:
+            return sizes[PARTS]
+        if name == "fits":
+            fits = _fits(found, self._machine(choice))
+            parts = sizes.get(PARTS, self.choice(choice).get(PARTS, self.fixed.get(PARTS)))
+            if self.phase != "train" or parts is None:
+                return fits
+            return np.where(np.isnan(fits), np.nan, (fits == 1) & (self._sequences(choice, sizes) >= parts))
+        if name == "throughput":
+            return _throughput(found, self._machine(choice), self.phase, sizes)
         return found.whole_column(name) if name in found.function.columns else np.full(found.shape, np.nan)
 
     def _machine(self, choice: int) -> Machine:
@@ -305,13 +367,13 @@ class StepTable(BlockTable):
                 raise
             reasons[f"{_named(self.choice(number))}: {error}"] += prod(self.shape)
             return None
-        names = [name for name in self.columns if name in DERIVED or name in function.columns]
-        found = function.evaluate(across, tuple(name for name in names if name not in DERIVED))
+        names = [name for name in self.columns if name in (*DERIVED, PARTS) or name in function.columns]
+        found, sizes = self._over(function, number, across, names)
         for reason in function.incomplete:
             reasons[reason] = 0
         for reason, count in found.invalid.items():
             reasons[reason] += count
-        return {name: self.column(found, name, number, across) for name in names}
+        return {name: self.column(found, name, number, sizes) for name in names}
 
 
 def _forms(function: Compiled, names: Sequence[str]) -> tuple[str, ...]:
