@@ -336,7 +336,7 @@ def test_constants_start_from_the_library_that_ran(tmp_path: Path, library: str,
     assert calibrate(path, "b200", library=library).started_from == (wanted,)
 
 
-@pytest.mark.parametrize("count", [5, 6, 8, 9, 12, 30])
+@pytest.mark.parametrize("count", [3, 4, 5, 6, 8, 9, 12, 30])
 def test_an_interval_of_a_few_runs_holds_eight_of_ten_further_ones(count: int) -> None:
     """Of log-normal ratios, over 2,000 draws: the quantiles of five hold but 60%."""
     random = np.random.default_rng(count)

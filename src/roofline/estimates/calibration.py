@@ -43,7 +43,7 @@ from roofline.signatures import takes
 LEAST_ROWS = 5
 
 #: The 90th percentile of Student's t with n - 1 degrees of freedom, by n (NIST/SEMATECH e-Handbook, 1.3.6.7.2).
-STUDENT = {5: 1.533, 6: 1.476, 7: 1.440, 8: 1.415}
+STUDENT = {3: 1.886, 4: 1.638, 5: 1.533, 6: 1.476, 7: 1.440, 8: 1.415}
 #: Strength of the prior: as if each constant were known within e² by fifty rows.
 PRIOR = 0.5
 #: Most steps of a fit.
