@@ -20,7 +20,15 @@ from benchmarks.estimates.eager import fitted_eager
 from benchmarks.estimates.fits import Outcome, kept_family
 from benchmarks.estimates.page import SUMMARY
 from benchmarks.estimates.rows import Lint, groups_by_family, read, versions
-from benchmarks.estimates.served import LEVELS, fitted_steps, outside_batches, read_runs, summary, transferred
+from benchmarks.estimates.served import (
+    LEVELS,
+    fitted_steps,
+    other_models,
+    outside_batches,
+    read_runs,
+    summary,
+    transferred,
+)
 from benchmarks.estimates.training import fitted_training
 from benchmarks.estimates.transfers import another_generation, outside_sizes, within_a_generation
 from roofline.estimates.constants import KernelConstants, read_constants, shipped, write_constants
@@ -65,7 +73,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         transfers.cache_clear()
         runs = read_runs(options.data, lint)
         write(fitted_steps(runs), options.catalog, lint, options.library)
-        write_transfers([*transferred(runs), *outside_batches(runs)])
+        write_transfers([*transferred(runs), *other_models(runs), *outside_batches(runs)])
         held = {name: asdict(errors) for name, errors in summary(runs).items()}
         SUMMARY.write_text(json.dumps(held, indent=1) + "\n", encoding="utf-8")
     return 0

@@ -336,8 +336,8 @@ def served() -> list[str]:
         for name, one in json.loads(SUMMARY.read_text(encoding="utf-8")).items()
     ]
     said = (
-        "Time a token, in five folds of configurations; the form is chosen within the others. "
-        "The last row is the first token with few requests."
+        "Time a token, in five folds of configurations; the form is chosen within the others. *First token* is that of "
+        "few requests. For *another model* each model is left out in turn."
     )
     held = json.loads(SUMMARY.read_text(encoding="utf-8"))
     above = [

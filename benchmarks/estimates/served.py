@@ -4,8 +4,10 @@
 answers; its loads stay together. Errors are of five random folds of configurations, each estimated by constants that
 were fitted to the others; the constants that are kept are fitted to all.
 
-Which terms a step has is chosen anew for each fold, by four folds of the other configurations alone (nested
-cross-validation), so that nothing about a fold's estimates has seen it.
+Which terms a step has is chosen anew for each fold, on the other configurations alone (nested cross-validation), so
+that nothing about a fold's estimates has seen it. For steps each model is left out in turn there: a user's model is
+another one, and runs of one model cannot tell the host's time of a step from that of its kernels. First tokens of
+dense models are of one model: for them four folds of configurations are taken.
 """
 
 from __future__ import annotations
@@ -31,7 +33,7 @@ from roofline.estimates.fitting import Errors, Rows, fit
 from roofline.estimates.kernel_model import ChipFigures
 from roofline.estimates.kernel_registry import KERNELS
 from roofline.estimates.served import served_shapes
-from roofline.estimates.transfer import OTHER, SAME, Transfer, distance, weights
+from roofline.estimates.transfer import OTHER, OTHER_MODEL, SAME, Transfer, distance, weights
 from roofline.hardware import chip
 from roofline.models.serving.answer import serve
 
@@ -47,9 +49,9 @@ MODELS = {
     "Qwen/Qwen3-235B-A22B-FP8": "qwen3-235b-a22b",
     "MiniMaxAI/MiniMax-M2.5": "nvidia--MiniMax-M2.5-NVFP4.json",
     "openai/gpt-oss-120b": "gpt-oss-120b",
-    "deepseek-ai/DeepSeek-R1": "deepseek-r1",
+    "deepseek-ai/DeepSeek-R1": "deepseek-v3",
     "deepseek-ai/DeepSeek-V3": "deepseek-v3",
-    "nvidia/DeepSeek-R1-NVFP4": "deepseek-r1",
+    "nvidia/DeepSeek-R1-NVFP4": "deepseek-v3",
 }
 #: Most requests at once at which nothing waits before its prefill.
 UNLOADED = 4
@@ -192,24 +194,32 @@ def folds(runs: Sequence[Run], count: int = FOLDS) -> Any:
     return np.array([number[run.configuration] for run in runs])
 
 
+def models_of(runs: Sequence[Run]) -> Any:
+    """The model of each run."""
+    return np.array([MODELS[run.configuration[0]] for run in runs])
+
+
 @cache
-def _nested(runs: tuple[Run, ...]) -> dict[str, Any]:
-    fold = folds(runs)
+def _nested(runs: tuple[Run, ...], by_model: bool) -> dict[str, Any]:
+    fold = models_of(runs) if by_model else folds(runs)
     found = {kernel: np.zeros(len(runs)) for kernel in LEVELS}
-    for number in range(FOLDS):
+    for one in np.unique(fold):
         for kernel in LEVELS:
-            left_out = best_form(kernel, runs, fold != number)
-            found[kernel] += _estimated(kernel, runs, fold != number, fold == number, left_out)
+            left_out = best_form(kernel, runs, fold != one)
+            found[kernel] += _estimated(kernel, runs, fold != one, fold == one, left_out)
     return found
 
 
-def nested(runs: Sequence[Run]) -> dict[str, Any]:
-    """Estimates of all runs, each by a form and constants that its fold had no part in; zero without a model."""
-    return _nested(tuple(runs))
+def nested(runs: Sequence[Run], by_model: bool = False) -> dict[str, Any]:
+    """Estimates of all runs, each by a form and constants that its fold had no part in; zero without a model.
+
+    Folds are of configurations, or ``by_model`` of models.
+    """
+    return _nested(tuple(runs), by_model)
 
 
 def best_form(kernel: str, runs: Sequence[Run], fits: Any) -> tuple[str, ...]:
-    """The terms to leave out, chosen by folds of the runs that may be fitted: the form with the least mean error.
+    """The terms to leave out, chosen on the runs that may be fitted: the form with the least mean error.
 
     An error is the logarithm of a ratio. A form with fewer terms is taken where it is no worse.
     """
@@ -218,9 +228,9 @@ def best_form(kernel: str, runs: Sequence[Run], fits: Any) -> tuple[str, ...]:
 
 @cache
 def _best_form(kernel: str, mine: tuple[Run, ...]) -> tuple[str, ...]:
-    fold, errors = folds(mine, INNER_FOLDS), {}
+    fold, errors = models_of(mine) if kernel == "served_step" else folds(mine, INNER_FOLDS), {}
     for name, left_out in FORMS[kernel].items():
-        parts = (_estimated(kernel, mine, fold != n, fold == n, left_out) for n in range(INNER_FOLDS))
+        parts = (_estimated(kernel, mine, fold != one, fold == one, left_out) for one in np.unique(fold))
         estimated = np.sum(list(parts), axis=0)
         seconds = np.array([run.first if kernel == "first_token" else run.token for run in mine])
         known = estimated > 0
@@ -389,6 +399,23 @@ def transferred(runs: Sequence[Run]) -> list[Transfer]:
     return found
 
 
+def other_models(runs: Sequence[Run]) -> list[Transfer]:
+    """How far steps and first tokens of a model are off by constants of other models.
+
+    Coverage is the mean over models, each by an interval that its own runs have no part in.
+    """
+    found, models = [], models_of(runs)
+    for kernel, estimated in nested(runs, by_model=True).items():
+        used = np.flatnonzero(estimated)
+        measured = np.array([run.first if kernel == "first_token" else run.token for run in runs])
+        ratios, names = measured[used] / estimated[used], models[used]
+        ends = [(names == one, conformal(ratios[names != one])) for one in np.unique(names)]
+        inside = [np.mean((ratios[mine] >= low) & (ratios[mine] <= high)) for mine, (low, high) in ends]
+        every = residuals_of(kernel, OTHER_MODEL, ratios, ratios, f"{SOURCE}: {len(ends)} models left out in turn")
+        found.append(replace(every, error={**every.error, "coverage": float(np.mean(inside))}))
+    return found
+
+
 def outside_batches(runs: Sequence[Run]) -> list[Transfer]:
     """What each doubling outside the measured batches and times adds to an interval of steps.
 
@@ -402,7 +429,8 @@ def outside_batches(runs: Sequence[Run]) -> list[Transfer]:
     model, scores, ratios = KERNELS[kernel], [], []
     for _, mine in sorted(kinds.items()):
         rows = _rows(mine)
-        limits = {name: tuple(np.quantile(rows.shapes[name], TAILS)) for name in model.sorted_by}
+        names = [name for name in model.sorted_by if name != "kernels"]
+        limits = {name: tuple(np.quantile(rows.shapes[name], TAILS)) for name in names}
         inside = KernelConstants("", kernel, "", "", {}, valid=limits)
         far = inside.octaves_outside(rows.shapes)
         inner = np.random.default_rng(SEED).permutation(np.flatnonzero(far <= 0))
@@ -442,6 +470,10 @@ def summary(runs: Sequence[Run]) -> dict[str, Errors]:
             mine = np.array([run.key[name] == word for run in runs])
             found[word] = Errors.of(token[mine], seconds[mine])
     found["bound alone"] = Errors.of(np.array([run.floor for run in runs]), seconds)
+    other = nested(runs, by_model=True)["served_step"]
+    for word in ("dense", "mixture"):
+        mine = np.array([run.key["path"] == word for run in runs])
+        found[f"{word}, another model"] = Errors.of(other[mine], seconds[mine])
     idle = first > 0
     firsts = np.array([run.first for run in runs])
     found["first token"] = Errors.of(first[idle], firsts[idle])

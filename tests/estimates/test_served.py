@@ -11,6 +11,7 @@ from roofline import llm
 from roofline.cli.llm import command
 from roofline.errors import InputError
 from roofline.estimates import Estimator, estimated
+from roofline.estimates.served import step_estimate
 from roofline.models.serving.answer import Serving, serve
 from roofline.models.serving.bound import serve_bound
 from roofline.quantity import format_quantity
@@ -82,6 +83,24 @@ def test_the_error_of_a_kernel_in_another_format_is_said_to_be_its() -> None:
     told = Estimator().expect(asked).in_words()
     assert "of its main kernel in bf16 " in told.replace(" is ", " ")
     assert "none was measured for fp8" in told
+
+
+@pytest.mark.parametrize(("on", "token"), [("h100", 6.5e-3), ("a100-40gb", 1 / 75)])
+def test_a_request_alone_in_half_precision_lies_near_what_others_measured(on: str, token: float) -> None:
+    """Llama 3.1 8B in bf16 under vLLM; the page of accuracy has the sources. Steps were measured in fp8, of 70B."""
+    found = estimated(serve("llama-3.1-8b", on=on, batch=1, context=768), "vllm").expectation.time_per_token
+    assert found.value == pytest.approx(token, rel=0.1)
+    assert found.low < token < found.high
+
+
+def test_a_step_of_another_model_has_the_interval_of_models_that_were_left_out() -> None:
+    record = served().expectation.time_per_token.source
+    shapes = {"batch": 16.0, "decode": 1e-2, "mixed": 0.0, "kernels": record.valid["kernels"][0]}
+    same, other = (step_estimate(record, {**shapes, "kernels": shapes["kernels"] * more}, 0.0) for more in (1, 2))
+    assert same.extrapolated == ()
+    assert other.extrapolated == ("kernels",)
+    assert other.low / other.value < 0.7 < same.low / same.value
+    assert same.high / same.value < 1.5 < other.high / other.value
 
 
 def test_sequences_without_room_wait() -> None:

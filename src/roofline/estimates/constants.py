@@ -40,7 +40,14 @@ USABLE = 0.35
 WIDEST = 10.0
 
 #: Sizes whose names are not those of a shape, in words.
-_IN_WORDS = {"decode": "decode time", "prefill": "prefill time", "floor": "floor of a step"}
+_IN_WORDS = {
+    "decode": "decode time", "prefill": "prefill time", "floor": "floor of a step", "kernels": "number of kernels"
+}  # fmt: skip
+
+
+def in_words(sizes: Sequence[str]) -> str:
+    """Names of sizes as a sentence has them."""
+    return ", ".join(_IN_WORDS.get(name, name) for name in sizes)
 
 
 def error_told(error: float | None, outside: Sequence[str], of: str = "", stand_in: Sequence[str] = ()) -> str:
@@ -61,8 +68,7 @@ def error_told(error: float | None, outside: Sequence[str], of: str = "", stand_
         of = f"{of} in {stand_in[0]}" if of else f" of {stand_in[0]} steps"
     shown = format_percent(error) + (f", none was measured for {stand_in[1]}" if stand_in else "")
     if outside:
-        sizes = ", ".join(_IN_WORDS.get(name, name) for name in outside)
-        return f"; outside what was measured: other {sizes}; inside, the median error{of} is {shown}"
+        return f"; outside what was measured: other {in_words(outside)}; inside, the median error{of} is {shown}"
     return f"; median error{of} {shown}"
 
 

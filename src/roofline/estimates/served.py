@@ -19,12 +19,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from roofline.bounds.bound import Bound
-from roofline.estimates.constants import KernelConstants, error_told
+from roofline.estimates.constants import KernelConstants, error_told, in_words
 from roofline.estimates.estimator import PRODUCT_FORMATS, Estimator
 from roofline.estimates.kernel_model import ChipFigures
 from roofline.estimates.kernel_registry import KERNELS
 from roofline.estimates.steps import sum_in_words, with_floor
-from roofline.estimates.transfer import widened
+from roofline.estimates.transfer import OTHER_MODEL, transfer, widened
 from roofline.models.operation_builder import PREFILL_ONLY
 from roofline.models.serving.answer import Serving
 from roofline.models.serving.bound import serve_bound
@@ -261,13 +261,20 @@ def step_times(record: KernelConstants, shapes: Mapping[str, Any], part: str | N
 
 
 def step_estimate(record: KernelConstants, shapes: Mapping[str, float], floor: Any) -> StepEstimate:
-    """A step of these shapes by a framework's constants, never below its floor."""
+    """A step of these shapes by a framework's constants, never below its floor.
+
+    A step of another number of kernels is of another model than those that were measured: its interval is as wide as
+    models that were left out had to have it.
+    """
     model = KERNELS[record.kernel]
     parts = model.parts(shapes, ChipFigures(1, 1, 1, 1), record.values, record.policy)
-    low, high = widened(record.kernel, record.octaves_outside(shapes), *record.limits(parts.time))
+    outside, sizes = record.outside(shapes), {name: size for name, size in shapes.items() if name != "kernels"}
+    low, high = widened(record.kernel, record.octaves_outside(sizes), *record.limits(parts.time))
+    if "kernels" in outside and (seen := transfer(record.kernel, OTHER_MODEL)) is not None:
+        low, high = min(low, parts.time * seen.interval[0]), max(high, parts.time * seen.interval[1])
     value, low, high = (max(float(time), float(floor)) for time in (parts.time, low, high))
     plain = {name: float(seconds) for name, seconds in parts.seconds.items()}
-    return StepEstimate(value, low, high, with_floor(plain, value), record, record.outside(shapes))
+    return StepEstimate(value, low, high, with_floor(plain, value), record, outside)
 
 
 def _said(shapes: ServedShapes, token: StepEstimate | None, counts_prefills: bool) -> tuple[Assumption, ...]:
@@ -281,7 +288,7 @@ def _said(shapes: ServedShapes, token: StepEstimate | None, counts_prefills: boo
     if token is not None and token.source.transferred_from:
         said.append(f"served: steps by constants of {token.basis}, {token.source.transferred_from}")
     if token is not None and token.extrapolated:
-        said.append(f"served: extrapolated, measured at other {', '.join(token.extrapolated)}")
+        said.append(f"served: extrapolated, measured at other {in_words(token.extrapolated)}")
     return tuple(Assumption("estimate", text) for text in said)
 
 

@@ -117,10 +117,12 @@ MODELS = (
         SERVED,
         served_parts,
         ("", "bf16 cache", "fp8 cache"),
-        ("batch", "decode"),
+        ("batch", "decode", "kernels"),
     ),
     # the policy says in which format the runs that were fitted held keys and values
-    KernelModel("first_token", ("prefill", "kernels"), FIRST_TOKEN, first_token_parts, sorted_by=("prefill",)),
+    KernelModel(
+        "first_token", ("prefill", "kernels"), FIRST_TOKEN, first_token_parts, sorted_by=("prefill", "kernels")
+    ),
     KernelModel("eager_kernel", ("kernels",), EAGER, eager_parts),
     KernelModel("training_step", ("floor",), TRAINING, training_parts, sorted_by=("floor",)),
 )
