@@ -217,3 +217,11 @@ def test_steps_of_other_models_have_no_table_of_operations() -> None:
     other = llm("llama-3-70b", on="h100", context=1024).compare(llm("llama-3-8b", on="h100", context=1024))
     assert other.to_dict()["operations"] == []
     assert [part.name for part in other.table().tables()] == ["comparison"]
+
+
+def test_elementwise_work_that_could_join_is_told_of_each_machine() -> None:
+    line = "bf16[512, 64] * bf16[64, 4096] -> x[512, 4096]; gelu(x[512, 4096])"
+    shown = " ".join(str(bound(line, on=["h100", "l4"])).split())
+    assert "times at best are floors" in shown
+    assert "l4: " in shown
+    assert "is elementwise work in kernels of its own" in shown

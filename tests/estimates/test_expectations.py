@@ -206,3 +206,15 @@ def test_a_convolution_of_each_channel_is_no_product(kind: str) -> None:
 def test_the_choice_of_keys_is_no_attention() -> None:
     step = serve_bound("deepseek-v4-flash", "prefill", on="h200:8", tensor=8, prompt=64)
     assert {run.kernel for run in kernels_of(step)} >= {"prefill_attention", "elementwise"}
+
+
+def test_elements_that_read_and_write_memory_are_kernels_of_their_own() -> None:
+    """What moves through memory between two operations is no work of one kernel; fused, they are one."""
+    line = "bf16[512, 4096] + bf16[512, 4096] -> x[512, 4096]; gelu(x[512, 4096]) -> y[512, 4096]; relu(y[512, 4096])"
+    apart, fused = (bound(line, on="h100", policy=policy, estimate=True) for policy in ("each-op", "fused"))
+    assert [len(run.parts) for run in kernels_of(apart)] == [1, 1, 1]
+    assert [len(run.parts) for run in kernels_of(fused)] == [3]
+    assert apart.expectation is not None
+    assert fused.expectation is not None
+    assert apart.expectation.low < apart.expectation.high
+    assert fused.expectation.value < apart.expectation.value

@@ -753,13 +753,13 @@ def _operations(answer: Bound, in_full: bool = False) -> Iterator[Section]:
         yield Pairs([(name, text) for name, text in cells if text], indent=4, gap=1, name=OPERATIONS)
 
 
-def fusing_in_words(answer: Bound) -> Iterator[Section]:
+def fusing_in_words(answer: Bound, who: str = "") -> Iterator[Section]:
     """Of operations that each read and write memory: the share of elementwise ones, and what joins them to others."""
     apart = sum(float(part.lower) for part in answer.ops if part.op.kind == "elementwise")
     if apart > _MUCH * float(answer.op_by_op) and answer.request.get("policy", "each-op") == "each-op":
         share, how = format_percent(apart / float(answer.op_by_op)), spelled("policy", "fused")
         yield Sentences(
-            [f"{share} is elementwise work in kernels of its own; {how} joins it to the operations before it"]
+            [f"{who}{share} is elementwise work in kernels of its own; {how} joins it to the operations before it"]
         )
 
 

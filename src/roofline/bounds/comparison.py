@@ -18,7 +18,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from roofline.answers import OPERATIONS, Answer, Comparable, Fact, plain_data, plain_table
-from roofline.bounds.bound import ALL_IN_TURN, named_place
+from roofline.bounds.bound import ALL_IN_TURN, fusing_in_words, named_place
 from roofline.errors import InputError, suggest
 from roofline.quantity import UNITS, format_amount, format_count, format_number, format_percent
 from roofline.sections import BLANK, Amount, Column, Headline, Listing, Row, Section, Sentences, Table, Words, assumes
@@ -160,13 +160,14 @@ class SideBySide(Answer):
             ]
             rows.insert(1, Row(("times the least", *over)))
         yield Table(tuple(columns), rows, FACTS)
-        floors = "every time is a floor" + (
-            ", but for what is expected" if any("expected" in n for n in self.facts) else ""
-        )
-        said = f"; {floors}" if self.answers[0].is_floor else ""
+        said = "; times at best are floors" if self.answers[0].is_floor else ""
         if any(best_of(self.names, facts) for facts in self.facts.values()) or said:
             yield Sentences([f"{MARK} best of its row{said}"], "quiet")
-        yield from _operations_tables(self.names, self.answers) if operations else ()
+        if operations:
+            yield from _operations_tables(self.names, self.answers)
+            for who, answer in zip(self.names, self.answers, strict=True):
+                for step in answer.steps().values():
+                    yield from fusing_in_words(step, f"{who}: ")
         assumed = [dict.fromkeys(map(str, without(answer.assumed(), ("fit",)))) for answer in self.answers]
         shared = [line for line in assumed[0] if all(line in each for each in assumed)]
         yield from (BLANK, assumes(shared))

@@ -528,7 +528,8 @@ def matrix_peak(machine: Machine, run: KernelRun) -> float | None:
 def kernels_of(answer: Bound) -> list[KernelRun]:
     """The kernels that a library runs for an answer's operations."""
     runs: list[KernelRun] = []
-    for group in _groups([part for part in answer.ops if part.times]):
+    apart = answer.request.get("policy", "each-op") == "each-op"
+    for group in _groups([part for part in answer.ops if part.times], apart):
         op = group[0].op
         make = KERNEL_RUNS.get(_kind(op))
         runs.append(_element_run(group) if make is None else make(group))
@@ -543,18 +544,18 @@ def _kind(op: Op) -> str:
     return "selection" if op.role == "selection" else op.kind
 
 
-def _groups(parts: Sequence[OpBound]) -> list[tuple[OpBound, ...]]:
-    """Operations that run as one kernel, in order."""
+def _groups(parts: Sequence[OpBound], apart: bool) -> list[tuple[OpBound, ...]]:
+    """Operations that run as one kernel, in order; ``apart`` has each of elements read and write memory."""
     found: list[list[OpBound]] = []
     for part in parts:
-        if found and _joins(found[-1][-1].op, part.op):
+        if found and _joins(found[-1][-1].op, part.op, apart):
             found[-1].append(part)
         else:
             found.append([part])
     return [tuple(group) for group in found]
 
 
-def _joins(before: Op, op: Op) -> bool:
+def _joins(before: Op, op: Op, apart: bool) -> bool:
     """Whether an operation runs in the kernel of the one before it."""
     if before.repeat is not op.repeat and before.repeat != op.repeat:
         return False
@@ -563,7 +564,12 @@ def _joins(before: Op, op: Op) -> bool:
     if before.kind == op.kind == "contraction" and "groups" not in op.dims:
         same = before.reads and op.reads and before.reads[0].ident == op.reads[0].ident
         return bool(same) and all(before.dims[name] == op.dims[name] for name in ("m", "k", "batch"))
-    both = before.kind in ELEMENT_KINDS and op.kind in (*ELEMENT_KINDS, "norm") and before.kind != "embedding"
+    both = (
+        not apart
+        and before.kind in ELEMENT_KINDS
+        and op.kind in (*ELEMENT_KINDS, "norm")
+        and before.kind != "embedding"
+    )
     made = {tensor.ident for tensor in before.writes}
     return both and (any(tensor.ident in made for tensor in op.reads) or _siblings(before, op))
 

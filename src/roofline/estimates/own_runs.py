@@ -263,7 +263,7 @@ def _read(row: Mapping[str, str], machine: Machine) -> MeasuredKernel:
     if expression and "[" in expression:
         from roofline.bounds.api import bound
 
-        runs = kernels_of(bound(expression, on=machine))
+        runs = kernels_of(bound(expression, on=machine, policy="fused"))  # a row is one kernel
         if len(runs) != 1:
             raise InputError(f"the expression makes {len(runs)} kernels", hint="one operation a row")
         return MeasuredKernel(runs[0], seconds, row.get("library", ""))
