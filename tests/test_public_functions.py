@@ -472,3 +472,14 @@ def test_what_an_argument_means_is_not_taken_from_a_command_with_another_argumen
     for function in (evaluate, points_of, write_machine_file):
         assert "Machine file of" not in (function.__doc__ or "")
         assert "What it takes in reality" not in (function.__doc__ or "")
+
+
+def test_an_argument_is_explained_as_that_of_its_own_function() -> None:
+    """An option's words are of the commands that take it: another function's argument of that name has its own."""
+    with pytest.raises(InputError, match=r"data is 5, .*; Measured runs: a list of dicts, or a CSV$"):
+        roofline.accuracy("h100", data=5)
+    with pytest.raises(InputError, match="there is no argument 'on'; arguments are: runs, machine"):
+        roofline.measurement.points_of([], on="h100")
+    assert "``tokens``  Tokens to train on" in str(roofline.models.budget.__doc__)
+    for function in (roofline.models.nearest, roofline.models.network_limit, roofline.models.pool):
+        assert "``machine``  The target." in str(function.__doc__)

@@ -103,10 +103,12 @@ def takes(
             def wrong() -> InputError | None:
                 unknown = next((name for name in named if name not in kept), None)
                 if unknown is not None and not takes_any:
-                    return unknown_argument(unknown, by_name)
+                    return unknown_argument(unknown, by_name or list(kept))
                 one = {} if rest_of is None else {rest_of.name: annotations[rest_of.name]}
                 further = (wrong_kind({name: each}, one) for name in one for each in given[len(positional) :])
-                return wrong_kind(arguments, annotations) or next(filter(None, further), None)
+                return wrong_kind(arguments, annotations, function=function.__name__) or next(
+                    filter(None, further), None
+                )
 
             for name, value in arguments.items():
                 check_number_of(name, value)
@@ -178,8 +180,10 @@ _LARGEST = 10**308
 _OPEN = ("Any", "Targets", "Tile", str(Parameter.empty))
 
 
-def wrong_kind(arguments: Mapping[str, Any], annotations: Mapping[str, str], further: str = "Any") -> InputError | None:
-    """An error about the first argument that is of no kind that its annotation names, or None.
+def wrong_kind(
+    arguments: Mapping[str, Any], annotations: Mapping[str, str], further: str = "Any", function: str = ""
+) -> InputError | None:
+    """An error about the first argument of a function that is of no kind that its annotation names, or None.
 
     ``further`` is the annotation of arguments by other names.
 
@@ -195,8 +199,13 @@ def wrong_kind(arguments: Mapping[str, Any], annotations: Mapping[str, str], fur
         if not _is_any_of(value, annotation):
             words = " or ".join(dict.fromkeys(filter(None, map(_in_words, _alternatives(annotation)))))
             said, option = " ".join(quoted(value).split()), spelled(name).rstrip("=")
-            return InputError(f"{option} is {said}, and takes {words}", hint=MEANINGS.get(name, "").rstrip("."))
+            return InputError(f"{option} is {said}, and takes {words}", hint=_meaning(name, function).rstrip("."))
     return None
+
+
+def _meaning(name: str, function: str) -> str:
+    """What an argument of a function means."""
+    return MEANINGS_OF.get(function, {}).get(name) or MEANINGS.get(name, "")
 
 
 @lru_cache(maxsize=1024)
@@ -520,12 +529,17 @@ MEANINGS = {
 
 #: What parameters of single functions mean, where that differs.
 MEANINGS_OF = {
+    **{key: {"data": "Measured runs: a list of dicts, or a CSV."} for key in ("accuracy", "held_accuracy")},
+    "budget": {"tokens": "Tokens to train on, as in 15T."},
     "chips": {"top": "Only so many: the first in the order."},
     "layout": {
         "tensor": "The tensor with the mesh axes of its dimensions: bf16[B_X, D].",
         "mesh": "Sizes of mesh axes.",
     },
     "scaling": {"name": "The condition: tp, dp, mixed, 2d …"},
+    "nearest": {"machine": "The target."},
+    "network_limit": {"machine": "The target."},
+    "pool": {"machine": "The target."},
     "train": {"tokens": "A token budget, as in 15T."},
     "trace": {
         "batch": "The first size of every input that an ONNX file leaves open.",
