@@ -284,7 +284,7 @@ def test_each_tier_says_what_it_carries_and_the_algorithm_what_it_needs(
     monkeypatch.setenv("COLUMNS", "120")
     words = ["comm", "allreduce", "--bytes-per-chip", "2GB", "--on"]
     said = run(capsys, *words, "h100:16")
-    assert "  nic carries 250 MB: 5 ms; nvlink 2 GB: 4.44 ms\n" in said
+    assert "  nic carries 250 MB: 5 ms; nvlink 2 GB: 4.44 ms, at the same time\n" in said
     assert "  needs in-network reduction (SHARP) on nvlink; without it hierarchical takes 7.78 ms\n" in said
     assert "over nvlink  over nic" in said
     assert "through the switches: nic 4 GB, nvlink 32 GB" in said

@@ -302,7 +302,7 @@ def _carried(found: Communication) -> Iterator[str]:
         first, *rest = [name for name in times if name in sent]
         others = [f"{name} {format_amount(sent[name], 'B')}: {format_amount(times[name], 's')}" for name in rest]
         head = f"{first} carries {format_amount(sent[first], 'B')}: {format_amount(times[first], 's')}"
-        yield "; ".join([head, *others])
+        yield f"{'; '.join([head, *others])}, at the same time"
     possible = [row for row in found.algorithms if not row.limit and row.algorithm != "in-switch"]
     if found.algorithm == "in-switch" and possible and times:
         other = min(possible, key=lambda row: (float(row.time), float(row.hops)))
