@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -29,6 +31,28 @@ def test_a_decode_step_is_expected_above_its_bound(chip: str, library: str) -> N
     assert found.low <= found.value <= found.high
     assert 1.0 < found.value / answer.lower < 4
     assert all(one.value >= one.run.floor for one in found.kernels)
+
+
+def test_an_interval_at_the_bound_has_a_width() -> None:
+    """Warm rows of others are faster than the bound of cold data: the expectation is the bound, its interval is not."""
+    answer = bound("attention(bf16[1, 1, 32, 128], bf16[1, 8192, 8, 128], bf16[1, 8192, 8, 128], causal)", on="l4")
+    found = Estimator().expect(answer)
+    assert found.low == found.value == answer.lower
+    assert found.high > 1.1 * found.value
+
+
+def test_a_step_finds_no_weights_and_no_keys_in_cache() -> None:
+    """Eight megabytes stay in an L40S's cache when one kernel runs alone; in a step other kernels put them out."""
+    step = serve_bound("llama-3-8b", "decode", on="l40s", batch=1, context=2048)
+    estimator = Estimator()
+    for run in kernels_of(step):
+        if run.kernel in ("contraction", "decode_attention"):
+            assert run.shapes["beside"] > 1e10
+            alone = replace(run, parts=(), shapes={**run.shapes, "beside": 0.0})
+            assert estimator.kernel(run, step.machine).value >= estimator.kernel(alone, step.machine).value * run.repeat
+    (attention,) = (run for run in kernels_of(step) if run.kernel == "decode_attention")
+    assert estimator.kernel(attention, step.machine).value > 1.1 * attention.floor
+    assert "beside" not in kernels_of(bound("bf16[64, 64] @ bf16[64, 64]", on="l40s"))[0].shapes
 
 
 def test_kernels_run_as_libraries_run_them() -> None:

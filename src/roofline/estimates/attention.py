@@ -26,6 +26,7 @@ from __future__ import annotations
 from typing import Any
 
 from roofline.estimates.kernel_model import (
+    BESIDE,
     FROM_HOST,
     ChipFigures,
     KernelModel,
@@ -192,7 +193,7 @@ def decode_parts(shapes: Shapes, chip: ChipFigures, c: Values, policy: str = "")
     quantised = c["wave_quantisation"]
     waves = ((1 - quantised) * np.maximum(load, 1) + quantised * np.ceil(load)) * core
     moved = sequences * length * row + 4 * batch * heads * size
-    warm = warm_share(moved, c["cache_share"], chip.cache, SHARPNESS)
+    warm = warm_share(moved + shapes.get(BESIDE, 0.0), c["cache_share"], chip.cache, SHARPNESS)
     memory = moved * (1 - warm * (1 - c["warm_time"])) / (c["memory_efficiency"] * chip.bandwidth)
     time = together(waves, memory, c["overlap_exponent"])
     time = slowed(time + np.where(pieces > 1.01, c["combine"] * np.log2(1 + pieces), 0.0), c["throttle"])
@@ -224,7 +225,7 @@ def latent_decode_parts(shapes: Shapes, chip: ChipFigures, c: Values, policy: st
         waves = ((1 - quantised) * np.maximum(load, 1) + quantised * np.ceil(load)) * core
     waves = waves + batch * heads / chip.cores * c["head_time"]
     moved = batch * (length * size * kv_bytes + 2 * heads * (size + value))
-    warm = warm_share(moved, c["cache_share"], chip.cache, SHARPNESS)
+    warm = warm_share(moved + shapes.get(BESIDE, 0.0), c["cache_share"], chip.cache, SHARPNESS)
     memory = moved * (1 - warm * (1 - c["warm_time"])) / (c["memory_efficiency"] * chip.bandwidth)
     time = together(waves, memory, c["overlap_exponent"])
     time = slowed(time + np.where(pieces > 1.01, c["combine"] * np.log2(1 + pieces), 0.0), c["throttle"])

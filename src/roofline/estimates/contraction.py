@@ -24,6 +24,7 @@ from functools import cache
 from typing import Any
 
 from roofline.estimates.kernel_model import (
+    BESIDE,
     FROM_HOST,
     Array,
     ChipFigures,
@@ -107,12 +108,16 @@ def _legal(policy: str, m: Array, n: Array, choices: tuple[Any, Any, Any]) -> An
 
 
 def contraction_parts(shapes: Shapes, chip: ChipFigures, c: Values, policy: str = "search") -> Parts:
-    """Parts of the time of matrix products: ``m``, ``n``, ``k``, ``batch``, and bytes of an element of A, B and C."""
+    """Parts of the time of matrix products: ``m``, ``n``, ``k``, ``batch``, and bytes of an element of A, B and C.
+
+    ``beside`` are bytes that other kernels move between two calls.
+    """
     import numpy as np
 
     names = ("m", "n", "k", "batch", "a_bytes", "b_bytes", "out_bytes")
     given = np.broadcast_arrays(*(np.asarray(shapes.get(name, 1.0), float) for name in names))
     m, n, k, batch, a_bytes, b_bytes, out_bytes = (value.reshape(-1, 1) for value in given)
+    beside = np.broadcast_to(np.asarray(shapes.get(BESIDE, 0.0), float), given[0].shape).reshape(-1, 1)
     choices = rows, columns, split = _choices(policy)
     tiles = np.ceil(m / rows) * np.ceil(n / columns) * batch * split
     busy = np.minimum(tiles, chip.cores)
@@ -126,7 +131,7 @@ def contraction_parts(shapes: Shapes, chip: ChipFigures, c: Values, policy: str 
     a, b, out = batch * m * k * a_bytes, batch * k * n * b_bytes, batch * m * n * out_bytes
     whole = a + b + out
     cold_a = 1 - warm_share(whole, c["activation_cache_share"], chip.cache, SHARPNESS)
-    cold_b = 1 - warm_share(whole, c["weight_cache_share"], chip.cache, SHARPNESS)
+    cold_b = 1 - warm_share(whole + beside, c["weight_cache_share"], chip.cache, SHARPNESS)
     cold = (a + out) * cold_a + b * cold_b
     stream = c["memory_efficiency"] * chip.bandwidth
     memory = cold / np.minimum(stream, busy * c["core_memory_rate"])

@@ -29,7 +29,7 @@ from roofline.errors import HardwareError, InputError, suggest
 from roofline.estimates.attention import BEYOND, attention_path
 from roofline.estimates.communication import runs_own_all_reduce
 from roofline.estimates.constants import KernelConstants, error_told, overlaid, read_files, shipped
-from roofline.estimates.kernel_model import ChipFigures, Parts
+from roofline.estimates.kernel_model import BESIDE, ChipFigures, Parts
 from roofline.estimates.kernel_registry import KERNELS
 from roofline.estimates.steps import sum_in_words, with_floor
 from roofline.estimates.transfer import OTHER, SAME, distance, mixed, on_another_chip, transfer, weights, widened
@@ -102,6 +102,11 @@ class KernelRun:
     def floor(self) -> Size:
         """The bound of all its runs, seconds."""
         return sum(part.lower for part in self.parts)
+
+    @property
+    def bytes(self) -> Size:
+        """Bytes that one run moves in memory."""
+        return sum(part.bytes for part in self.parts) / self.repeat
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -368,7 +373,8 @@ class Estimator:
         each = [_parts(one, run, machine) for one, _ in sources]
         time = mixed([parts.time for parts in each], [share for _, share in sources])
         low, high = widened(run.kernel, record.octaves_outside(run.shapes), *record.limits(time))
-        value, low, high = (np.maximum(seconds * run.repeat, run.floor) for seconds in (time, low, high))
+        value = np.maximum(time * run.repeat, run.floor)
+        low, high = (np.maximum(value * end / time, run.floor) for end in (low, high))
         plain = {name: _plain(seconds / each[0].time * time) for name, seconds in each[0].seconds.items()}
         basis = f"{' and '.join(one.chip for one, _ in sources)} {record.library}"
         return KernelEstimate(
@@ -533,7 +539,10 @@ def kernels_of(answer: Bound) -> list[KernelRun]:
         op = group[0].op
         make = KERNEL_RUNS.get(_kind(op))
         runs.append(_element_run(group) if make is None else make(group))
-    return runs
+    moved = sum(run.bytes * run.repeat for run in runs)
+    if moved == max((run.bytes for run in runs), default=0):  # one kernel, once
+        return runs
+    return [replace(run, shapes={**run.shapes, BESIDE: moved - run.bytes}) for run in runs]
 
 
 def _kind(op: Op) -> str:

@@ -23,6 +23,7 @@ from __future__ import annotations
 from typing import Any
 
 from roofline.estimates.kernel_model import (
+    BESIDE,
     ChipFigures,
     KernelModel,
     ModelConstant,
@@ -111,7 +112,7 @@ def experts_parts(shapes: Shapes, chip: ChipFigures, c: Values, policy: str = "s
     )
     experts = np.asarray(shapes.get("experts", touched), float)
     whole = touched * hidden * inter * products * weight_bytes
-    warm = warm_share(whole, c["cache_share"], chip.cache)
+    warm = warm_share(whole + shapes.get(BESIDE, 0.0), c["cache_share"], chip.cache)
     best: Any = None
     memory: Any = None
     for rows, tile_columns, runs in _sizes(shapes, policy):

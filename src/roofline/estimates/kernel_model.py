@@ -131,8 +131,16 @@ def _flops_bytes_and_rate(kernel: str, s: Shapes, chip: ChipFigures) -> tuple[Ar
     return 0.0, s["bytes"], chip.bandwidth
 
 
+#: The shape that says how many bytes other kernels of a step move between two calls of one.
+BESIDE = "beside"
+
+
 def warm_share(working_set: Array, share: float, cache: float, sharpness: float = 2.0) -> Array:
-    """Share of bytes that a repeated call finds in cache: ``1 / (1 + (working set / (share · cache))^sharpness)``."""
+    """Share of bytes that a repeated call finds in cache: ``1 / (1 + (working set / (share · cache))^sharpness)``.
+
+    Of weights and of keys and values the working set is all that moves between two calls: in a step the others' bytes,
+    ``beside``, put them out of cache.
+    """
     return 1 / (1 + (working_set / (share * cache)) ** sharpness)
 
 

@@ -272,7 +272,8 @@ def step_estimate(record: KernelConstants, shapes: Mapping[str, float], floor: A
     low, high = widened(record.kernel, record.octaves_outside(sizes), *record.limits(parts.time))
     if "kernels" in outside and (seen := transfer(record.kernel, OTHER_MODEL)) is not None:
         low, high = min(low, parts.time * seen.interval[0]), max(high, parts.time * seen.interval[1])
-    value, low, high = (max(float(time), float(floor)) for time in (parts.time, low, high))
+    value = max(float(parts.time), float(floor))
+    low, high = (max(value * float(end / parts.time), float(floor)) for end in (low, high))
     plain = {name: float(seconds) for name, seconds in parts.seconds.items()}
     return StepEstimate(value, low, high, with_floor(plain, value), record, outside)
 
