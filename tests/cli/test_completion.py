@@ -109,3 +109,15 @@ def test_completing_a_command_loads_none() -> None:
     shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert shown.stdout.split() == ["['bound']", "False"]
     assert cli.name == "cli"
+
+
+@pytest.mark.skipif(shutil.which("zsh") is None, reason="zsh is not installed")
+def test_zsh_takes_the_script_without_settings_of_its_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A plain ~/.zshrc has not loaded what completes: the script does that itself."""
+    assert main(["completion", "zsh"]) == 0
+    script = capsys.readouterr().out
+    assert script.startswith("(( $+functions[compdef] ))")
+    words = {**os.environ, "HOME": str(tmp_path), "ZDOTDIR": str(tmp_path)}
+    line = script + "\necho ${_comps[roofline]}"
+    shown = subprocess.run(["zsh", "-fc", line], env=words, capture_output=True, text=True, check=True)
+    assert shown.stdout.split() == ["_roofline_completion"]
