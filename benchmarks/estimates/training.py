@@ -1,6 +1,7 @@
 """The factor of a training step over its floor, from the published steps in the project's tests.
 
-Errors are of steps whose source was left out. Beside stands the same for the times of operations one after the other.
+A source counts once, by the median of its steps: they share a program, a cluster and a way to count time. Errors are of
+steps whose source was left out. Beside stands the same for the times of operations one after the other.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ def fitted_training() -> KernelConstants:
         kernel="training_step",
         dtype="any",
         library="published training steps",
-        values={"step_factor": float(np.median(seconds / floors))},
+        values={"step_factor": middle_of_sources(seconds / floors, sources)},
         interval=(conformal(seconds / expected),),
         valid={"floor": (float(floors.min()), float(floors.max()))},
         state="steps of published training runs; errors with the run's source left out",
@@ -55,10 +56,18 @@ def _answer(case: dict[str, Any]) -> Any:
     return train(model, on=case["on"], **case.get("options", {}))
 
 
+def middle_of_sources(factors: Any, sources: Sequence[str]) -> float:
+    """The median over sources of the median of each one's steps.
+
+    >>> middle_of_sources([1.0, 2.0, 4.0, 4.2], ["a", "b", "c", "c"])
+    2.0
+    """
+    names = np.array(sources)
+    return float(np.median([np.median(np.array(factors)[names == one]) for one in np.unique(names)]))
+
+
 def without_its_source(times: Any, seconds: Any, sources: Sequence[str]) -> Any:
-    """Times scaled by the median factor of the steps of other sources."""
-    found = np.empty(len(times))
-    for number, source in enumerate(sources):
-        others = np.array([other != source for other in sources])
-        found[number] = times[number] * np.median(seconds[others] / times[others])
-    return found
+    """Times scaled by the factor of the steps of other sources."""
+    names, factors = np.array(sources), np.asarray(seconds) / times
+    each = {one: middle_of_sources(factors[names != one], names[names != one]) for one in np.unique(names)}
+    return times * np.array([each[one] for one in sources])

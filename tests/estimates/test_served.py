@@ -158,5 +158,10 @@ def test_without_a_graph_the_host_starts_each_kernel() -> None:
     assert eager.decode.estimate >= graph.decode.estimate
     assert eager.prefill.estimate == pytest.approx(graph.prefill.estimate)
     assert any("no CUDA graph" in str(said) for said in eager.decode.assumptions)
+    shared = Estimator("vllm", eager=True).expect(
+        serve_bound("llama-3.1-8b", "decode", on="h100:8", tensor=8, context=256)
+    )
+    assert shared.value == pytest.approx(shared.runs * shared.host)
+    assert shared.low == shared.value < 0.95 * shared.high
     with pytest.raises(InputError, match="without a CUDA graph is not known on mi300x"):
         estimated(serve("llama-3.1-8b", on="mi300x", batch=1, context=100), "vllm", eager=True)

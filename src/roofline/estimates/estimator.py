@@ -332,11 +332,12 @@ class Estimator:
         found = tuple(self.kernel(self.own_kernel(run), answer.machine) for run in kernels_of(answer))
         value, low, high = (sum(getattr(one, name) for one in found) for name in ("value", "low", "high"))
         whole = Expectation(value, low, high, found, self.library)
-        if not self.eager:
+        if not self.eager or not found:
             return whole
         host = self.host_time(answer.machine)
-        value, low, high = (max(float(time), whole.runs * host) for time in (value, low, high))
-        return replace(whole, value=value, low=low, high=high, host=host)
+        longer = max(float(value), whole.runs * host)
+        low, high = (max(longer * float(end / value), whole.runs * host) for end in (low, high))
+        return replace(whole, value=longer, low=low, high=high, host=host)
 
     def host_time(self, machine: Machine) -> float:
         """Seconds of the host to start a kernel without a CUDA graph; an error where it was not measured."""
