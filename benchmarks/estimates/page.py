@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from statistics import median
 
 import numpy as np
 
 from benchmarks.estimates.served import NAMED, OTHERS
+from roofline.estimates.accuracy import KINDS, is_core
 from roofline.estimates.attention import BEYOND
 from roofline.estimates.constants import TAILS, KernelConstants, shipped
 from roofline.estimates.transfer import OUTSIDE, SAME, transfers
@@ -29,63 +30,26 @@ BASELINES = {
 }
 
 
-class Kind:
-    """A row of the table by chip: which constants, and the goal for all chips and for some."""
-
-    def __init__(
-        self, name: str, kernels: str, picks: Callable[[KernelConstants], bool], goal: float | None, **own: float
-    ) -> None:
-        self.name, self.kernels, self.picks, self.goal = name, kernels.split(), picks, goal
-        self.own = {chip.replace("_", "-"): value for chip, value in own.items()}
-
-    def of(self, records: Iterable[KernelConstants], chip: str) -> list[KernelConstants]:
-        """Its constants on a chip, of all libraries, paths and formats."""
-        return [r for r in records if r.chip == chip and r.kernel in self.kernels and self.picks(r)]
-
-    def error(self, records: Iterable[KernelConstants], chip: str) -> float | None:
-        """The median error on a chip over libraries, paths and formats; None without data."""
-        mine = [r.error["mdape"] for r in self.of(records, chip)]
-        return median(mine) if mine else None
-
-    def in_words(self, records: Iterable[KernelConstants], chip: str) -> str:
-        """Its median error on a chip, and the largest 90th percentile of its groups."""
-        mine = self.of(records, chip)
-        if not mine:
-            return "no data"
-        return f"{percent(median(r.error['mdape'] for r in mine))} ({100 * max(r.error['p90'] for r in mine):.0f})"
-
-    def aim(self, chip: str) -> float | None:
-        """The goal on a chip, in percent."""
-        return self.own.get(chip, self.goal)
+#: Goals of kinds of kernels in percent, for all chips and for some.
+GOALS: dict[str, tuple[float, dict[str, float]]] = {
+    "products, bf16": (6, {"l40s": 10}),
+    "products, fp8, with the quantiser": (8, {"l40s": 10}),
+    "prefill attention": (7, {"l40s": 9}),
+    "decode attention": (8, {"rtx-pro-6000": 10}),
+    "latent attention": (9, {}),
+    "experts of a mixture": (12, {}),
+    "collectives (NCCL)": (10, {}),
+    "all-reduce of frameworks": (10, {}),
+    "elementwise (PyTorch, fp16)": (6, {}),
+    "norms (PyTorch, fp16)": (6, {}),
+}
 
 
-def _core(record: KernelConstants) -> bool:
-    return BEYOND not in record.path
+def in_words(errors: tuple[float, float] | None) -> str:
+    """The median error of a kind on a chip, and the largest 90th percentile of its groups."""
+    return "no data" if errors is None else f"{percent(errors[0])} ({100 * errors[1]:.0f})"
 
 
-KINDS = (
-    Kind("products, bf16", "contraction", lambda r: r.dtype == "bf16" and r.library != "torch", 6, l40s=10),
-    Kind("products, fp8, with the quantiser", "quantised_contraction", lambda r: r.dtype == "fp8", 8, l40s=10),
-    Kind("products, nvfp4, with the quantiser", "quantised_contraction", lambda r: r.dtype == "nvfp4", None),
-    Kind("prefill attention", "prefill_attention", lambda r: _core(r) and r.dtype == "bf16" and not r.path, 7, l40s=9),
-    Kind("prefill attention, fp8 cache", "prefill_attention", lambda r: _core(r) and "fp8 cache" in r.path, None),
-    Kind(
-        "decode attention",
-        "decode_attention",
-        lambda r: _core(r) and r.dtype == "bf16" and "fp8" not in r.path,
-        8,
-        rtx_pro_6000=10,
-    ),
-    Kind("decode attention, fp8 cache", "decode_attention", lambda r: _core(r) and "fp8 cache" in r.path, None),
-    Kind(f"prefill attention, {BEYOND}", "prefill_attention", lambda r: not _core(r), None),
-    Kind(f"decode attention, {BEYOND}", "decode_attention", lambda r: not _core(r), None),
-    Kind("latent attention", "latent_prefill latent_decode", lambda r: True, 9),
-    Kind("experts of a mixture", "experts", lambda r: True, 12),
-    Kind("collectives (NCCL)", "collective", lambda r: True, 10),
-    Kind("all-reduce of frameworks", "all_reduce", lambda r: True, 10),
-    Kind("elementwise (PyTorch, fp16)", "elementwise", lambda r: True, 6),
-    Kind("norms (PyTorch, fp16)", "norm", lambda r: True, 6),
-)
 #: Goals of served steps: which runs, which error, its limit in percent.
 SERVED_GOALS = tuple(
     (name, key, what, goal)
@@ -128,9 +92,10 @@ def by_chip(records: Sequence[KernelConstants]) -> list[str]:
     """The median error by chip, beside the goal."""
     rows = []
     for kind in KINDS:
-        special = ", ".join(f"{chip} {value:g}" for chip, value in kind.own.items())
-        goal = "" if kind.goal is None else f"{kind.goal:g}{f' ({special})' if special else ''}"
-        rows.append((kind.name, goal, *(kind.in_words(records, chip) for chip in CHIPS)))
+        least, own = GOALS.get(kind.name, (None, {}))
+        special = ", ".join(f"{chip} {value:g}" for chip, value in own.items())
+        goal = "" if least is None else f"{least:g}{f' ({special})' if special else ''}"
+        rows.append((kind.name, goal, *(in_words(kind.errors(records, chip)) for chip in CHIPS)))
     return table(("kind of kernel", "goal", *CHIPS), rows)
 
 
@@ -138,9 +103,12 @@ def misses(records: Sequence[KernelConstants]) -> list[str]:
     """Each kind and chip whose error is above the goal, with the reason."""
     lines = []
     for kind in KINDS:
+        if kind.name not in GOALS:
+            continue
+        goal, own = GOALS[kind.name]
         for chip in CHIPS:
-            error, aim = kind.error(records, chip), kind.aim(chip)
-            if error is not None and aim is not None and 100 * error > aim + 0.05:
+            error, aim = (kind.errors(records, chip) or (0.0, 0.0))[0], own.get(chip, goal)
+            if 100 * error > aim + 0.05:
                 mine = kind.of(records, chip)
                 each = ", ".join(
                     f"{name} {percent(median(r.error['mdape'] for r in mine if r.library == name))}"
@@ -212,7 +180,7 @@ def unseen(records: Sequence[KernelConstants]) -> list[str]:
     rows = []
     for kernel, dtype in sorted({(r.kernel, r.dtype) for r in tried}):
         for chip in sorted({r.chip for r in tried}):
-            mine = [r.error for r in tried if (r.kernel, r.dtype, r.chip) == (kernel, dtype, chip) and _core(r)]
+            mine = [r.error for r in tried if (r.kernel, r.dtype, r.chip) == (kernel, dtype, chip) and is_core(r)]
             if mine:
                 names = ("unseen", "unseen_coverage", "ten_rows", "mdape")
                 errors = [percent(median(each)) if (each := _each(mine, name)) else "" for name in names]
@@ -248,7 +216,7 @@ def unseen_misses(records: Sequence[KernelConstants]) -> list[str]:
     """Goals on chips that were left out, and within a generation, that are missed or that no rows tell of."""
     lines = []
     for kernel, goals in LEFT_OUT.items():
-        mine = [r for r in records if r.kernel == kernel and "unseen" in r.error and _core(r)]
+        mine = [r for r in records if r.kernel == kernel and "unseen" in r.error and is_core(r)]
         for dtype, chip in sorted({(r.dtype, r.chip) for r in mine}):
             group = [r for r in mine if (r.dtype, r.chip) == (dtype, chip)]
             for name, said, goal in zip(("unseen", "ten_rows"), ("left out", "after ten rows"), goals, strict=True):
@@ -372,6 +340,7 @@ def tables(records: Sequence[KernelConstants]) -> str:
             f"{BEYOND} has rows of its own and is in no other. In all tables *MdAPE* is",
             "the median of |expected ÷ measured − 1| and *MAPE* its mean, *p90* its 90th percentile, *bias* the median",
             "with its sign, all in percent; *80% covers* is the share of measurements that the interval holds.",
+            "`roofline accuracy h100` prints a column of it, `roofline accuracy h100 --op decode` some of its rows.",
             "",
         ],
         [*by_chip(kernels), "", "Above the goal, and why:", "", *misses(kernels), ""],

@@ -439,7 +439,7 @@ MEANINGS = {
     "shared": "Share of each prompt that is cached already (80%).",
     "lengths": "How lengths of answers are spread.",
     "filter": "Only chips with this in a name, maker or family; a format, or a figure: 'fp8, memory>=80GB'.",
-    "kernel": "A kind of kernel: gemm, attention, moe, collective …",
+    "kernel": "A kind of kernel: gemm, attention, prefill, decode, moe, collective …",
     "threads": "Threads; by default one a core.",
     "seconds": "Seconds of sampling: more confirm more on a shared machine.",
     "quick": "At most ten seconds: fewer working sets and windows.",

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from benchmarks.estimates.page import KINDS, PAGE, page
+from benchmarks.estimates.page import GOALS, PAGE, page
 
+from roofline.estimates.accuracy import KINDS, accuracy
 from roofline.estimates.constants import shipped
 
 
@@ -17,3 +18,20 @@ def test_constants_of_attention_stand_in_one_row_each() -> None:
     for record in (r for r in shipped() if r.kernel in ("prefill_attention", "decode_attention")):
         rows = [kind.name for kind in KINDS if record.kernel in kind.kernels and kind.picks(record)]
         assert len(rows) == 1, (record.name, rows)
+
+
+def test_every_goal_is_of_a_kind_that_there_is() -> None:
+    assert set(GOALS) < {kind.name for kind in KINDS}
+
+
+def test_the_command_says_what_the_page_says() -> None:
+    """One number for one question: a cell of the page's first table, and the answer that a command prints."""
+    text = PAGE.read_text(encoding="utf-8")
+    chips = next(line for line in text.splitlines() if line.startswith("| kind of kernel | goal |")).split("|")
+    for kernel in ("decode", "Decode Attention", "prefill", "gemm"):
+        found = accuracy("h100", kernel=kernel)
+        for each in found.to_dict()["kinds"]:
+            row = next(line.split("|") for line in text.splitlines() if line.startswith(f"| {each['kind']} |"))
+            cell = row[[name.strip() for name in chips].index("h100")].strip()
+            assert cell == f"{100 * each['median']:.1f} ({100 * each['p90']:.0f})"
+    assert "median error 5." in str(accuracy("h100", kernel="decode attention"))

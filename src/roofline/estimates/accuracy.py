@@ -10,15 +10,16 @@ True
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import Any, NamedTuple
 
 from roofline.answers import Answer
 from roofline.errors import InputError, suggest
+from roofline.estimates.attention import BEYOND
 from roofline.estimates.constants import KernelConstants, overlaid, read_files, shipped
 from roofline.estimates.estimator import Estimator
 from roofline.estimates.fitting import Errors
@@ -46,8 +47,60 @@ MEANT = {
 CALLED = {"contraction": "matmul (contraction)", "quantised_contraction": "quantised matmul"}
 #: Steps, whose errors are those of folds or sources that were left out.
 WITHOUT_HALVES = ("served_step", "first_token", "training_step")
-#: What is said of the middle of all groups.
-_IN_THE_MIDDLE = {"mdape": "median error {}", "p90": "90th percentile {}", "coverage": "intervals of 80% hold {}"}
+
+
+class KernelKind(NamedTuple):
+    """A kind of kernel as its errors are told: the constants of all libraries, paths and formats that belong to it."""
+
+    name: str
+    kernels: tuple[str, ...]
+    picks: Callable[[KernelConstants], bool] = lambda record: True
+
+    def of(self, records: Iterable[KernelConstants], chip: str) -> list[KernelConstants]:
+        """Its constants on a chip."""
+        return [one for one in records if one.chip == chip and one.kernel in self.kernels and self.picks(one)]
+
+    def errors(self, records: Iterable[KernelConstants], chip: str) -> tuple[float, float] | None:
+        """On a chip the middle one of its median errors, and the largest of its 90th percentiles; None without data."""
+        mine = [one.error for one in self.of(records, chip) if "mdape" in one.error and "p90" in one.error]
+        return (median(each["mdape"] for each in mine), max(each["p90"] for each in mine)) if mine else None
+
+
+def is_core(record: KernelConstants) -> bool:
+    """Whether attention is without windows, wide heads and large groups."""
+    return BEYOND not in record.path
+
+
+def _plain(record: KernelConstants) -> bool:
+    return is_core(record) and record.dtype == "bf16" and "fp8" not in record.path
+
+
+def _narrow_cache(record: KernelConstants) -> bool:
+    return is_core(record) and "fp8 cache" in record.path
+
+
+_PREFILL, _DECODE = ("prefill_attention",), ("decode_attention",)
+
+#: The kinds of kernels that errors are told of.
+KINDS = (
+    KernelKind("products, bf16", ("contraction",), lambda one: one.dtype == "bf16" and one.library != "torch"),
+    KernelKind("products, fp8, with the quantiser", ("quantised_contraction",), lambda one: one.dtype == "fp8"),
+    KernelKind("products, nvfp4, with the quantiser", ("quantised_contraction",), lambda one: one.dtype == "nvfp4"),
+    KernelKind("prefill attention", _PREFILL, lambda one: _plain(one) and not one.path),
+    KernelKind("prefill attention, fp8 cache", _PREFILL, _narrow_cache),
+    KernelKind("decode attention", _DECODE, _plain),
+    KernelKind("decode attention, fp8 cache", _DECODE, _narrow_cache),
+    KernelKind(f"prefill attention, {BEYOND}", _PREFILL, lambda one: not is_core(one)),
+    KernelKind(f"decode attention, {BEYOND}", _DECODE, lambda one: not is_core(one)),
+    KernelKind("latent attention", ("latent_prefill", "latent_decode")),
+    KernelKind("experts of a mixture", ("experts",)),
+    KernelKind("collectives (NCCL)", ("collective",)),
+    KernelKind("all-reduce of frameworks", ("all_reduce",)),
+    KernelKind("elementwise (PyTorch, fp16)", ("elementwise",)),
+    KernelKind("norms (PyTorch, fp16)", ("norm",)),
+)
+#: Most kinds that stand in the first sentence by name.
+_NAMED = 2
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -58,11 +111,14 @@ class Accuracy(Answer):
     subject: str
 
     def sections(self) -> Iterable[Section]:
-        """A table, a row a record, and how the errors were taken."""
+        """What kinds of kernels are off, a table with a row a record, and how the errors were taken."""
         yield Headline(self.subject)
         yield BLANK
-        yield Sentences([self._middle()], tone="strong")
+        yield Sentences([self._lead()], tone="strong")
         yield BLANK
+        if self.kinds:
+            yield from (self._by_kind(), Sentences(["middle of the median errors (largest 90th percentile)"], "quiet"))
+            yield BLANK
         columns = [Column("chip"), Column("library", wrap="words"), Column("kernel", wrap="words"), Column("format")]
         columns += [Column(name, align="right") for name in ("rows", "median", "mean", "p90", "bias")]
         columns = [column._replace(spare=1) if column.name == "mean" else column for column in columns]
@@ -75,12 +131,35 @@ class Accuracy(Answer):
             yield Listing("versions", ["a library without a version: runs of all its versions together"])
         yield Listing("measured", _sources(self.records), "quiet")
 
-    def _middle(self) -> str:
-        """The middle of all groups: of their median errors, 90th percentiles and coverages, each by itself."""
-        known = {name: [one.error[name] for one in self.records if name in one.error] for name in _IN_THE_MIDDLE}
-        said = [_IN_THE_MIDDLE[name].format(format_percent(median(each))) for name, each in known.items() if each]
-        which = f"the middle of {len(self.records)} groups" if len(self.records) > 1 else "one group"
-        return f"{which}: {', '.join(said)}"
+    @property
+    def kinds(self) -> dict[str, dict[str, tuple[float, float]]]:
+        """Of each kind of kernel and chip the middle one of the median errors, and the largest 90th percentile."""
+        chips = dict.fromkeys(one.chip for one in self.records)
+        found = {kind.name: {chip: kind.errors(self.records, chip) for chip in chips} for kind in KINDS}
+        known = {name: {chip: each for chip, each in row.items() if each} for name, row in found.items()}
+        return {name: row for name, row in known.items() if row}
+
+    def _by_kind(self) -> Table:
+        """A row a kind of kernel, a column a chip."""
+        chips = list(dict.fromkeys(chip for row in self.kinds.values() for chip in row))
+        columns = [Column("kind of kernel", wrap="words"), *(Column(chip, align="right") for chip in chips)]
+        rows = [Row((name, *map(_of_kind, map(row.get, chips)))) for name, row in self.kinds.items()]
+        return Table(columns, rows, name="kinds")
+
+    def _lead(self) -> str:
+        """The error of each kind where there are few, else from which to which; how many intervals hold."""
+        held = [one.error["coverage"] for one in self.records if "coverage" in one.error]
+        errors = {(name, chip): each[0] for name, row in self.kinds.items() for chip, each in row.items()}
+        if not errors:
+            known = sorted(one.error["mdape"] for one in self.records if "mdape" in one.error)
+            said = " to ".join(dict.fromkeys(format_percent(error) for error in (known[0], known[-1])))
+        elif len(errors) <= _NAMED:
+            said = " and ".join(f"{format_percent(error)} ({name})" for (name, _), error in errors.items())
+        else:
+            least, most = min(errors, key=errors.__getitem__), max(errors, key=errors.__getitem__)
+            said = " to ".join(f"{format_percent(errors[each])} ({each[0]})" for each in (least, most))
+        intervals = f"; intervals of 80% hold {format_percent(median(held))}" if held else ""
+        return f"median error {said}{intervals}"
 
     def one_line(self) -> str:
         """How many records, and the range of their median errors."""
@@ -90,7 +169,16 @@ class Accuracy(Answer):
 
     def to_dict(self) -> dict[str, Any]:
         """The records under stable keys (schema ``roofline/accuracy/1``)."""
-        return {"schema": "roofline/accuracy/1", "records": [one.to_dict() for one in self.records]}
+        kinds = [
+            {"kind": name, "chip": chip, "median": middle, "p90": largest}
+            for name, row in self.kinds.items()
+            for chip, (middle, largest) in row.items()
+        ]
+        return {"schema": "roofline/accuracy/1", "kinds": kinds, "records": [one.to_dict() for one in self.records]}
+
+
+def _of_kind(errors: tuple[float, float] | None) -> str:
+    return "" if errors is None else f"{format_percent(errors[0])} ({format_percent(errors[1])})"
 
 
 def _row(one: KernelConstants) -> Row:
@@ -147,7 +235,8 @@ def accuracy(
         asked.append(library)
         records = _only(records, "library", library)
     if kernel is not None:
-        wanted = MEANT.get(kernel.lower(), kernel)
+        word = kernel.lower().strip().replace(" ", "_").replace("-", "_")
+        wanted = MEANT.get(word, word)
         asked.append(_in_words(wanted))
         elsewhere = {one.chip for one in shipped() if wanted in one.kernel}
         if on is not None and elsewhere and on not in elsewhere:
