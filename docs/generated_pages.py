@@ -304,7 +304,8 @@ def source_pages() -> dict[str, str]:
         links = (f"[{each.key}]({page}.md#{_anchor(_chip_heading(each))})" for each in machines)
         lines.append(f"| {_family(machines)} | {', '.join(links)} |")
         text = [f"# Sources: {_family(machines)}", "", "*For whoever doubts a figure of these chips.* How a source is"]
-        text += ["chosen, and all other chips: [](../sources.md).", ""]
+        text += ["chosen, and all other chips: [](../sources.md). A wrong one:"]
+        text += ["[what to do](../../machines.md#a-figure-that-is-wrong).", ""]
         for machine in machines:
             text += [f"## {_chip_heading(machine)}", "", "| source | taken from it | it also says |", "|---|---|---|"]
             text += [*_source_rows(machine), ""]

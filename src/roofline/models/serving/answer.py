@@ -73,10 +73,17 @@ class FurtherAnswer:
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Serving(Comparable):
-    """The floor of each phase that was asked for; one that was not is None. ``asked`` are the options of both.
+    """The floor of each phase that was asked for; one that was not is None.
 
-    ``expectation`` is what to expect of them in a serving framework, where constants of its steps were asked for.
-    ``worked_out`` is what else was asked, and ``front`` the choices of decoding that no other beats.
+    Attributes
+        ``batch``        sequences at once
+        ``prefill``, ``decode``  the bound of a step of each phase: ``answer.decode.lower`` is its seconds at best
+        ``formats``      formats of weights, keys and values, and arithmetic that were asked for
+        ``ways``         chips by how they share the model: ``tensor``, ``pipeline``, ``expert`` …
+        ``asked``        options of both phases
+        ``expectation``  what to expect in a serving framework, where constants of its steps were asked for
+        ``worked_out``   what else was asked: cost, fit, advice …, by key in :attr:`further`
+        ``front``        the choices of decoding that no other beats, where several were asked for
     """
 
     model: Model

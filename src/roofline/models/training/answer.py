@@ -38,8 +38,22 @@ class Training(Measurable, Comparable):
     and ``expectation`` is what published steps say to expect.
     ``stages`` are the kinds of pipeline stage; :attr:`bound` is a chip of the one that takes longest, without waits.
 
-    ``model_flops`` are the exact FLOPs of one forward and backward pass of the whole batch. ``flops`` adds what is
-    recomputed. ``six`` is the usual 6·parameters·tokens, of the parameters that one token uses.
+    Attributes
+        ``chips``         chips that share the step, in all
+        ``ways``          of them by how they share it: ``data``, ``fsdp``, ``tensor``, ``pipeline`` …
+        ``batch_tokens``  tokens of a step over all chips; ``sequence``  tokens of a sequence
+        ``microbatches``  parts that each copy of the model takes one after the other, by ``schedule``
+        ``checkpoint``    what is kept for the backward pass
+        ``model_flops``   exact FLOPs of one forward and backward pass of the whole batch
+        ``flops``         the same with what is computed again
+        ``six``           the usual 6·parameters·tokens, of the parameters that one token uses
+        ``peak``          FLOP/s of one chip, in the format of the arithmetic
+        ``lower``, ``op_by_op``, ``upper``  seconds of a step
+        ``estimate``      seconds with the overlap or overhead stated; None where none was
+        ``stated``        MFU that was stated (0 to 1); ``measured``  seconds that a step took; None where not given
+        ``tokens``        tokens to train on, all steps together; None where not given
+        ``price``         dollars of one chip for an hour; ``power``  watts of one chip
+        ``expectation``   what to expect, with its interval, where ``estimate=True`` was asked
     """
 
     model: Model
