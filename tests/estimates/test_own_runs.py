@@ -336,6 +336,21 @@ def test_constants_start_from_the_library_that_ran(tmp_path: Path, library: str,
     assert calibrate(path, "b200", library=library).started_from == (wanted,)
 
 
+def test_a_window_of_attention_is_read() -> None:
+    """Over a window kernels of their own run; a window as long as the sequence is none."""
+    row = {"batch": 32, "heads": 32, "kv_heads": 8, "head_size": 128, "length": 32768, "us": 40.0}
+    whole, same, narrow = (
+        read_kernels([{**row, "sliding_window": window}], chip("h100")) for window in (0, 32768, 512)
+    )
+    assert whole[0].run.shapes == same[0].run.shapes
+    assert narrow[0].run.shapes["window"] == 512
+    assert narrow[0].run.path.endswith("windows, wide heads or large groups")
+    rejected: Counter[str] = Counter()
+    assert not plausible(whole, chip("h100"), Estimator(), rejected)
+    assert len(plausible(narrow, chip("h100"), Estimator(), rejected)) == 1
+    assert list(rejected) == ["faster than memory, with data over twice the cache"]
+
+
 @pytest.mark.parametrize("count", [3, 4, 5, 6, 8, 9, 12, 30])
 def test_an_interval_of_a_few_runs_holds_eight_of_ten_further_ones(count: int) -> None:
     """Of log-normal ratios, over 2,000 draws: the quantiles of five hold but 60%."""

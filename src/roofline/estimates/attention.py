@@ -139,11 +139,14 @@ def _tile(policy: str) -> tuple[float, float, bool]:
 
 
 def prefill_parts(shapes: Shapes, chip: ChipFigures, c: Values, policy: str = "") -> Parts:
-    """Parts of the time of causal attention of ``length`` new tokens after ``past`` ones."""
+    """Parts of the time of causal attention of ``length`` new tokens after ``past`` ones.
+
+    ``later`` is the share of later keys that are seen too: all of them without a mask.
+    """
     import numpy as np
 
-    batch, heads, kv_heads, size, length, past, window, kv_bytes = _given(
-        shapes, batch=1, heads=1, kv_heads=1, head_size=128, length=1, past=0, window=0, kv_bytes=2
+    batch, heads, kv_heads, size, length, past, window, later, kv_bytes = _given(
+        shapes, batch=1, heads=1, kv_heads=1, head_size=128, length=1, past=0, window=0, later=0, kv_bytes=2
     )
     rows, block, packed = _tile(policy.removesuffix(FROM_HOST).strip())
     group = heads / kv_heads
@@ -154,6 +157,7 @@ def prefill_parts(shapes: Shapes, chip: ChipFigures, c: Values, policy: str = ""
     last = np.ceil((past + length) / block)
     mean = np.clip((past + (each * reach + reach) / 2) / block, 1.0, last)
     mean = np.where((rows / shared < block) & (past == 0), np.clip((last + 1) / 2, 1, last), mean)
+    mean = mean + later * (last - mean)
     seen = np.where(window > 0, np.ceil((window + reach) / block) + 0.5, np.inf)
     mean, last = np.minimum(mean, seen), np.minimum(last, seen)
     filled = np.minimum(rows, STEP * np.ceil(length * shared / STEP))

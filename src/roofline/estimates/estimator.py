@@ -29,7 +29,7 @@ from roofline.errors import HardwareError, InputError, suggest
 from roofline.estimates.attention import BEYOND, attention_path
 from roofline.estimates.communication import runs_own_all_reduce
 from roofline.estimates.constants import KernelConstants, error_told, overlaid, read_files, shipped
-from roofline.estimates.kernel_model import BESIDE, ChipFigures, Parts
+from roofline.estimates.kernel_model import BESIDE, FROM_HOST, ChipFigures, Parts
 from roofline.estimates.kernel_registry import KERNELS
 from roofline.estimates.steps import sum_in_words, with_floor
 from roofline.estimates.transfer import OTHER, SAME, distance, mixed, on_another_chip, transfer, weights, widened
@@ -68,6 +68,8 @@ _HALF, _COMPUTED_IN = ("bf16", "fp16"), {"mxfp4": "fp8", "any": "bf16"}
 _IN_FORMATS = ("contraction", "attention", "experts", "latent_decode", "latent_prefill")
 #: Share of the time that kernels without constants may take: with more of it nothing is expected of the whole.
 MOST_UNKNOWN = 0.1
+#: Vendors whose chips run the kernels of a step in a graph.
+WITH_GRAPHS = ("NVIDIA",)
 #: Kernels that a library runs for operations of elements.
 ELEMENT_KINDS = ("elementwise", "embedding", "reduction", "copy")
 
@@ -371,7 +373,8 @@ class Estimator:
         if not sources:
             return KernelEstimate(run, run.floor, run.floor, run.floor, basis="its bound")
         record = sources[0][0]
-        each = [_parts(one, run, machine) for one, _ in sources]
+        in_graph = not self.eager and BESIDE in run.shapes and machine.vendor in WITH_GRAPHS
+        each = [_parts(one, run, machine, in_graph) for one, _ in sources]
         time = mixed([parts.time for parts in each], [share for _, share in sources])
         low, high = widened(run.kernel, record.octaves_outside(run.shapes), *record.limits(time))
         value = np.maximum(time * run.repeat, run.floor)
@@ -473,9 +476,13 @@ def _vendor(key: str) -> str | None:
         return None
 
 
-def _parts(record: KernelConstants, run: KernelRun, machine: Machine) -> Parts:
-    """Parts of the time of one run of a kernel."""
-    return KERNELS[record.kernel].parts(run.shapes, chip_figures(machine, record, run), record.values, record.policy)
+def _parts(record: KernelConstants, run: KernelRun, machine: Machine, in_graph: bool) -> Parts:
+    """Parts of the time of one run of a kernel; in a graph without the host, if that started it when measured."""
+    figures = chip_figures(machine, record, run)
+    parts = KERNELS[record.kernel].parts(run.shapes, figures, record.values, record.policy)
+    if in_graph and record.policy.endswith(FROM_HOST):
+        return Parts({**parts.seconds, "launch": 0 * parts.time})
+    return parts
 
 
 def _transferred(record: KernelConstants, run: KernelRun, machine: Machine) -> KernelConstants | None:
@@ -640,11 +647,38 @@ def _attention_run(group: tuple[OpBound, ...]) -> KernelRun:
     if value_size != dims["head_size"]:
         return _latent_run(group, dtype, shapes, value_size, one)
     kernel = "decode_attention" if one else "prefill_attention"
-    path = attention_path(kernel, kv_bytes, dims["heads"], dims["kv_heads"], dims["head_size"])
+    seen = _mask_shapes(dims)
+    path = attention_path(kernel, kv_bytes, dims["heads"], dims["kv_heads"], dims["head_size"], seen.get("window", 0))
+    shapes |= seen
     if one:
         return KernelRun(kernel, dtype, path, {**shapes, "length": dims["kv_length"]}, group)
     past = dims["kv_length"] - dims["q_length"]
     return KernelRun(kernel, dtype, path, {**shapes, "length": dims["q_length"], "past": past}, group)
+
+
+def _mask_shapes(dims: Mapping[str, Size]) -> dict[str, float]:
+    """What the number of visible pairs tells of a mask: a window, or the share of later keys that are seen too.
+
+    After ``p`` tokens a causal mask with a window of ``p + x`` keys leaves ``S`` queries ``(p + x)·S − x(x − 1)/2``
+    pairs, and one with fewer keys that many for each query. Any other mask with so many pairs counts as such a window.
+
+    >>> four = {"q_length": 4, "kv_length": 4}
+    >>> _mask_shapes({**four, "pairs": 10}), _mask_shapes({**four, "pairs": 9}), _mask_shapes({**four, "pairs": 16})
+    ({}, {'window': 3.0}, {'later': 1.0})
+    >>> _mask_shapes({"q_length": 1, "kv_length": 99, "pairs": 8})
+    {'window': 8.0}
+    """
+    queries, keys, pairs = (float(dims[name]) for name in ("q_length", "kv_length", "pairs"))
+    past = keys - queries
+    causal = queries * (past + (queries + 1) / 2)
+    if past < 0 or pairs > causal * (1 + 1e-9):
+        return {"later": 1.0 if past < 0 else (pairs - causal) / (queries * keys - causal)}
+    if pairs >= causal * (1 - 1e-9):
+        return {}
+    inside = pairs - past * queries
+    if inside <= 0:
+        return {"window": pairs / queries}
+    return {"window": past + queries + 0.5 - math.sqrt((queries + 0.5) ** 2 - 2 * inside)}
 
 
 def _latent_run(
@@ -654,9 +688,10 @@ def _latent_run(
     dims = group[0].op.dims
     path = "fp8 cache" if shapes["kv_bytes"] == 1 else ""
     if one and dims["kv_heads"] == 1:
-        shapes |= {"value_size": value_size, "length": dims["kv_length"]}
+        seen = _mask_shapes(dims).get("window", dims["kv_length"])  # no kernel reads latents that are not chosen
+        shapes |= {"value_size": value_size, "length": seen}
         return KernelRun("latent_decode", dtype, path, shapes, group)
-    shapes |= {"head_size": (dims["head_size"] + value_size) / 2, "length": dims["q_length"]}
+    shapes |= {"head_size": (dims["head_size"] + value_size) / 2, "length": dims["q_length"], **_mask_shapes(dims)}
     return KernelRun("latent_prefill", dtype, path, {**shapes, "past": dims["kv_length"] - dims["q_length"]}, group)
 
 

@@ -46,6 +46,7 @@ _ALSO = {
     "head_size": "head_dim headdim head_dimension d",
     "length": "seq_len seqlen sequence_length kv_len kv_length context_length context seqlen_k",
     "q_length": "q_len query_length seqlen_q",
+    "window": "sliding_window window_size",
     "dtype": "type data_type datatype precision format",
     "library": "backend framework",
     "expression": "name",
@@ -174,8 +175,11 @@ def typical(run: KernelRun, machine: Machine, library: str) -> KernelConstants:
 
 def _impossible(one: MeasuredKernel, chip: Any) -> str:
     """Why a kernel cannot have taken its time; nothing where it can."""
-    compute, memory = data_sheet_times(one.run.kernel, one.run.shapes, chip)
-    floor, working_set = data_sheet_bound(one.run.kernel, one.run.shapes, chip)
+    shapes = one.run.shapes
+    if "window" in shapes:  # it is no faster than over the keys of one window alone
+        shapes = {**shapes, "length": min(shapes["length"], shapes["window"]), "past": 0.0}
+    compute, memory = data_sheet_times(one.run.kernel, shapes, chip)
+    floor, working_set = data_sheet_bound(one.run.kernel, shapes, chip)
     if compute and not chip.matrix_peak:
         return "the data sheet has no peak for its format"
     if one.seconds < 0.98 * float(compute):
@@ -331,7 +335,10 @@ def _attention(row: Mapping[str, str]) -> KernelRun:
     if queries > shapes["length"]:
         raise InputError("q_length is above length", hint="length counts the keys, new ones among them")
     kernel = "prefill_attention" if queries > 1 else "decode_attention"
-    path = attention_path(kernel, shapes["kv_bytes"], shapes["heads"], shapes["kv_heads"], shapes["head_size"])
+    if row.get("window", "0").strip("0.") and (window := _row_size(row, "window")) < shapes["length"]:
+        shapes["window"] = window
+    sizes = shapes["kv_bytes"], shapes["heads"], shapes["kv_heads"], shapes["head_size"], shapes.get("window", 0.0)
+    path = attention_path(kernel, *sizes)
     if queries > 1:
         shapes |= {"past": shapes["length"] - queries, "length": queries}
     return KernelRun(kernel, dtype, path, shapes, ())
