@@ -71,6 +71,20 @@ def test_attention_takes_the_time_of_the_keys_that_its_mask_shows() -> None:
     assert attention(4096, 64, "") < 0.5 * causal
 
 
+@pytest.mark.parametrize("on", ["h100", "a100", "rtx-pro-6000"])
+@pytest.mark.parametrize("keys", [8192, 65536])
+def test_a_few_tokens_after_many_read_the_keys_as_one_does(on: str, keys: int) -> None:
+    """As a draft is checked. A kernel of prefill, which cuts no keys, would take twice to five times as long."""
+    one = attention(1, keys, ", causal", on=on)
+    assert one <= attention(4, keys, ", causal", on=on) < 1.1 * one
+    latents = [
+        bound(f"attention(bf16[64, {tokens}, 16, 576], bf16[64, {keys}, 1, 576], bf16[64, {keys}, 1, 512])", on=on)
+        for tokens in (1, 4)
+    ]
+    alone, four = (Estimator("sglang").expect(one).value for one in latents)
+    assert alone <= four < 4 * alone
+
+
 @pytest.mark.parametrize("start", ["FlashAttention-3 forward", "dense attention forward on Blackwell"])
 def test_attention_without_a_mask_lies_in_its_interval(start: str) -> None:
     """Figures of the kernels' authors: the other half of the pairs was left out of what was expected."""

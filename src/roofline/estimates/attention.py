@@ -45,6 +45,8 @@ PREFILL_POLICIES = ("128x128", "64x64", "128x64", "64x64 packed", "128x128 packe
 DECODE_POLICIES = ("", "whole", FROM_HOST)
 #: Keys that a decode kernel reads at a time, and query heads that share them in one product.
 DECODE_BLOCK, DECODE_GROUP = 64, 16
+#: Most rows, of heads that share keys and of tokens, for which a decode kernel runs: those of one tile.
+DECODE_ROWS = 64
 #: How sharply a repeated call loses keys and values: read in the same order, what cache cannot hold drops out before it
 #: is read again.
 SHARPNESS = 8.0
@@ -180,23 +182,24 @@ def prefill_parts(shapes: Shapes, chip: ChipFigures, c: Values, policy: str = ""
 
 
 def decode_parts(shapes: Shapes, chip: ChipFigures, c: Values, policy: str = "") -> Parts:
-    """Parts of the time of attention of one new token over ``length`` keys of each sequence."""
+    """Parts of the time of attention of one new token, or a few ``queries``, over ``length`` keys of each sequence."""
     import numpy as np
 
-    batch, heads, kv_heads, size, length, window, kv_bytes = _given(
-        shapes, batch=1, heads=1, kv_heads=1, head_size=128, length=1, window=0, kv_bytes=2
+    batch, heads, kv_heads, size, length, window, queries, kv_bytes = _given(
+        shapes, batch=1, heads=1, kv_heads=1, head_size=128, length=1, window=0, queries=1, kv_bytes=2
     )
     length = np.where(window > 0, np.minimum(length, window), length)
     sequences, slots = batch * kv_heads, chip.cores * c["occupancy"]
     pieces = np.maximum(np.minimum(slots / sequences, length / c["chunk"]), 1)
     pieces = np.ones_like(pieces) if policy == "whole" else pieces
-    blocks = np.ceil(length / pieces / DECODE_BLOCK) * np.maximum(1, np.ceil(heads / kv_heads / DECODE_GROUP))
+    groups = np.maximum(1, np.ceil(queries * heads / kv_heads / DECODE_GROUP))
+    blocks = np.ceil(length / pieces / DECODE_BLOCK) * groups
     row = 2 * size * kv_bytes
     core = length / pieces * row / c["core_rate"] + c["block_time"] * blocks + c["start_time"]
     load = sequences * pieces / slots
     quantised = c["wave_quantisation"]
     waves = ((1 - quantised) * np.maximum(load, 1) + quantised * np.ceil(load)) * core
-    moved = sequences * length * row + 4 * batch * heads * size
+    moved = sequences * length * row + 4 * batch * heads * size * queries
     warm = warm_share(moved + shapes.get(BESIDE, 0.0), c["cache_share"], chip.cache, SHARPNESS)
     memory = moved * (1 - warm * (1 - c["warm_time"])) / (c["memory_efficiency"] * chip.bandwidth)
     time = together(waves, memory, c["overlap_exponent"])

@@ -26,7 +26,7 @@ from typing import Any
 from roofline import dtypes
 from roofline.bounds.bound import Bound, OpBound
 from roofline.errors import HardwareError, InputError, suggest
-from roofline.estimates.attention import BEYOND, attention_path
+from roofline.estimates.attention import BEYOND, DECODE_ROWS, attention_path
 from roofline.estimates.communication import runs_own_all_reduce
 from roofline.estimates.constants import KernelConstants, error_told, overlaid, read_files, shipped
 from roofline.estimates.kernel_model import BESIDE, FROM_HOST, ChipFigures, Parts
@@ -646,13 +646,15 @@ def _attention_run(group: tuple[OpBound, ...]) -> KernelRun:
     value_size = dims.get("v_head_size", dims["head_size"])
     if value_size != dims["head_size"]:
         return _latent_run(group, dtype, shapes, value_size, one)
-    kernel = "decode_attention" if one else "prefill_attention"
+    past = dims["kv_length"] - dims["q_length"]
+    few = past > 0 and dims["q_length"] * dims["heads"] / dims["kv_heads"] <= DECODE_ROWS
+    kernel = "decode_attention" if one or few else "prefill_attention"
     seen = _mask_shapes(dims)
     path = attention_path(kernel, kv_bytes, dims["heads"], dims["kv_heads"], dims["head_size"], seen.get("window", 0))
     shapes |= seen
-    if one:
-        return KernelRun(kernel, dtype, path, {**shapes, "length": dims["kv_length"]}, group)
-    past = dims["kv_length"] - dims["q_length"]
+    if one or few:  # as a draft is checked: cut along its keys, with the rows of a few tokens
+        tokens = {} if one else {"queries": dims["q_length"]}
+        return KernelRun(kernel, dtype, path, {**shapes, **tokens, "length": dims["kv_length"]}, group)
     return KernelRun(kernel, dtype, path, {**shapes, "length": dims["q_length"], "past": past}, group)
 
 
@@ -687,12 +689,13 @@ def _latent_run(
     """Attention whose keys are wider than its values: over latents that all heads share, or with expanded heads."""
     dims = group[0].op.dims
     path = "fp8 cache" if shapes["kv_bytes"] == 1 else ""
-    if one and dims["kv_heads"] == 1:
+    past = dims["kv_length"] - dims["q_length"]
+    if dims["kv_heads"] == 1 and (one or past > 0):  # tokens are rows beside the heads: all read the same latents
         seen = _mask_shapes(dims).get("window", dims["kv_length"])  # no kernel reads latents that are not chosen
-        shapes |= {"value_size": value_size, "length": seen}
+        shapes |= {"heads": dims["heads"] * dims["q_length"], "value_size": value_size, "length": seen}
         return KernelRun("latent_decode", dtype, path, shapes, group)
     shapes |= {"head_size": (dims["head_size"] + value_size) / 2, "length": dims["q_length"], **_mask_shapes(dims)}
-    return KernelRun("latent_prefill", dtype, path, {**shapes, "past": dims["kv_length"] - dims["q_length"]}, group)
+    return KernelRun("latent_prefill", dtype, path, {**shapes, "past": past}, group)
 
 
 def _experts_run(group: tuple[OpBound, ...]) -> KernelRun:
