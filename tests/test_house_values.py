@@ -9,7 +9,7 @@ import pickle
 import re
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -17,6 +17,7 @@ from rich.console import Console
 
 import roofline
 from roofline import models
+from roofline.answers import Part, plain_table
 from roofline.cli import main
 from roofline.errors import MissingExtraError, NotationError, RooflineError, SizeError
 from roofline.frozen import Frozen
@@ -211,3 +212,38 @@ def test_sizes_are_whole_numbers_in_json_too() -> None:
     for sizes in (bound["B"], found["batch"], found["decode"]["sizes"]["batch"], trained["batch_tokens"]):
         assert len(sizes) == 2
         assert {type(size) for size in sizes} == {int}
+
+
+#: A figure as it is shown: a percentage, a number with a unit or a word for one that is not known.
+_SHOWN_FIGURE = re.compile(r"^[<~+-]?[\d.,]+ ?(%|x|[kMGTPµmn]?(s|B|FLOP|B/s|FLOP/s|W|tokens?/s|FLOP/B))$|^not known$")
+
+
+def further_answers(tmp: Any) -> Iterator[Any]:
+    """Answers that are not of one question: measured runs, errors, machines side by side."""
+    runs = tmp / "runs.csv"
+    runs.write_text("name,flops,bytes,seconds\na,1e12,1e9,2e-3\nb,1e9,1e9,1e-3\n", encoding="utf-8")
+    kernels = [{"m": m, "n": 4096, "k": 4096, "dtype": "bf16", "us": 40 + 0.3 * m} for m in range(64, 2048, 160)]
+    yield roofline.profile(str(runs), on="h100")
+    yield roofline.accuracy("h100", kernel="decode")
+    yield roofline.accuracy("h100", data=kernels)
+    yield roofline.calibrate(kernels, on="h100")
+    yield roofline.chips("h100", "a100")
+    yield roofline.llm("llama-3-70b", on=["h100:8", "mi300x:8"], tensor=8, batch=8, context=1000)
+    yield roofline.train("llama-3-8b", on="h100:8", batch_tokens=1e6, search=True)
+    yield roofline.plan("llama-3-8b", on=["h100", "a100"], rate="2/s", prompt=512, output=64, price="table")
+    yield roofline.formula(LINE, on="v5e", **SIZES)
+
+
+def test_figures_in_tables_of_data_are_numbers(tmp_path: Any) -> None:
+    """A share is a part of 1, and a figure that is not known is None: no text that a reader has to take apart."""
+    for answer in (*(make() for make in ANSWERS.values()), *further_answers(tmp_path)):
+        try:
+            shown = answer.table()
+        except (AttributeError, RooflineError):  # not every answer has a table
+            continue
+        data = [answer.plain_table(None)]
+        if isinstance(shown, Part):
+            data += [plain_table(shown.named(name)) for name in {each.name for each in shown.tables()} - {""}]
+        for _, rows, _ in data:
+            texts = [cell for row in rows for cell in row if isinstance(cell, str) and _SHOWN_FIGURE.match(cell)]
+            assert texts == [], (type(answer).__name__, texts[:3])

@@ -340,7 +340,7 @@ _FIGURES = (Amount, ShareBar, YesNo)
 
 def _plain_cell(cell: Any) -> Any:
     if isinstance(cell, Amount | YesNo):
-        return cell.value
+        return None if isinstance(cell.value, float) and cell.value != cell.value else cell.value
     return cell.share if isinstance(cell, ShareBar) else None if cell is None else str(cell)
 
 

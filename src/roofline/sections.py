@@ -43,6 +43,15 @@ class Amount(NamedTuple):
         return self.text or format_amount(self.value, self.unit)
 
 
+def percentage(share: float, *, signed: bool = False) -> Amount:
+    """A share as percent, which is a part of 1 as data; ``signed`` with a digit and its sign.
+
+    >>> str(percentage(0.0525)), str(percentage(-0.0144, signed=True)), percentage(0.0525).value
+    ('5.2%', '-1.4%', 0.0525)
+    """
+    return Amount(share, "", f"{100 * share:+.1f}%" if signed else format_percent(share))
+
+
 class ShareBar(NamedTuple):
     """A bar as long as ``share`` of the longest; ``tone`` says whether it stands out."""
 

@@ -536,7 +536,7 @@ class Bound(Measurable, Comparable):
                 inner = name == next(iter(links), name)
                 every = use.rate.value * links.get(name, 1)
                 yield Fact("all links of a chip" if inner else "network of a chip", every, "B/s", "more")
-                yield Fact("a hop takes", max(hops) if hops else "not known", "s" if hops else "", "less")
+                yield Fact("a hop takes", max(hops, default=None), "s", "less")
 
     def needed(self) -> Footprint | None:
         """The memory that the operations need."""

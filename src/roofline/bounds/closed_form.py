@@ -507,9 +507,9 @@ class Formula(Answer):
         return [("valid" if index == 0 else "", line) for index, line in enumerate(lines)]
 
 
-def _both_sides(found: Elasticity) -> str:
+def _both_sides(found: Elasticity) -> Amount | str:
     at, below, above = (f"{round(slope, 3) + 0.0:.3f}" for slope in found)  # no -0.000
-    return f"{below} below, {above} above" if found.tied else at
+    return f"{below} below, {above} above" if found.tied else Amount(float(found.at), "", at)
 
 
 def _plain(value: Any) -> Any:

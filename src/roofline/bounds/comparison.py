@@ -378,7 +378,8 @@ def fact_row(names: Sequence[str], name: str, facts: Sequence[Fact | None]) -> R
     cells: list[Any] = [name]
     for who, fact in zip(names, facts, strict=True):
         if fact is None or fact.value is None:
-            cells.append("")
+            known = fact is None or not fact.unit
+            cells.append("" if known else Amount(float("nan"), "", "not known"))
             continue
         text = fact.value if isinstance(fact.value, str) else _written(fact)
         text += MARK if who in best else ""

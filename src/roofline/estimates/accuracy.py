@@ -28,7 +28,7 @@ from roofline.hardware import chip
 from roofline.hardware.machine import Machine
 from roofline.progress import counted, stopped
 from roofline.quantity import format_percent
-from roofline.sections import BLANK, Column, Headline, Listing, Row, Section, Sentences, Table
+from roofline.sections import BLANK, Amount, Column, Headline, Listing, Row, Section, Sentences, Table, percentage
 from roofline.signatures import either, takes
 
 #: Words that users have for kernels.
@@ -161,6 +161,10 @@ class Accuracy(Answer):
         intervals = f"; intervals of 80% hold {format_percent(median(held))}" if held else ""
         return f"median error {said}{intervals}"
 
+    def plain_table(self, table: str | None = None) -> tuple[list[str], list[list[Any]], dict[str, str]]:
+        """The records, a row each, or the table named; ``kinds`` has the median errors alone."""
+        return super(Accuracy, self).plain_table("accuracy" if table is None else table)
+
     def one_line(self) -> str:
         """How many records, and the range of their median errors."""
         errors = sorted(one.error.get("mdape", 0.0) for one in self.records)
@@ -177,17 +181,20 @@ class Accuracy(Answer):
         return {"schema": "roofline/accuracy/1", "kinds": kinds, "records": [one.to_dict() for one in self.records]}
 
 
-def _of_kind(errors: tuple[float, float] | None) -> str:
-    return "" if errors is None else f"{format_percent(errors[0])} ({format_percent(errors[1])})"
+def _of_kind(errors: tuple[float, float] | None) -> Amount | str:
+    if errors is None:
+        return ""
+    return Amount(errors[0], "", f"{format_percent(errors[0])} ({format_percent(errors[1])})")
 
 
 def _row(one: KernelConstants) -> Row:
     error = one.error
-    figures = [format_percent(abs(error[name])) if name in error else "" for name in ("mdape", "mape", "p90")]
-    bias = f"{100 * error['bias']:+.1f}%" if "bias" in error else ""
+    figures = [percentage(abs(error[name])) if name in error else "" for name in ("mdape", "mape", "p90")]
+    bias = percentage(error["bias"], signed=True) if "bias" in error else ""
     kind = f"{_in_words(one.kernel)}{', ' if one.path else ''}{one.path}"
     library = f"{one.library} {one.version}".strip()
-    return Row((one.chip, library, kind, one.dtype, f"{error.get('n_test', 0):g}", *figures, bias))
+    rows = error.get("n_test", 0)
+    return Row((one.chip, library, kind, one.dtype, Amount(rows, "", f"{rows:g}"), *figures, bias))
 
 
 def _in_words(kernel: str) -> str:
@@ -209,7 +216,7 @@ def accuracy(
     kernel: str | None = None,
     library: str | None = None,
     files: str | PathLike[str] | Sequence[str | PathLike[str]] = (),
-    data: str | Path | None = None,
+    data: str | Path | Sequence[MeasuredKernel | Mapping[str, Any]] | None = None,
 ) -> Any:
     """How far estimates are from measurements, by chip, library, kind of kernel and format.
 
@@ -222,7 +229,7 @@ def accuracy(
         own = f"{runs} has its own rows"
         said = f"{runs} has rows of one chip" if on is None else f"{picks} picks shipped errors, {own}"
         chip = on or "h100"
-        hint = either(f"roofline accuracy {chip} --runs {data}", f"accuracy({chip!r}, data={str(data)!r})")
+        hint = either(f"roofline accuracy {chip} --runs {data}", f"accuracy({chip!r}, data=…)")
         raise InputError(said, hint=hint)
     if data is not None and on is not None:
         return held_accuracy(data, on, library=library or "vllm", files=files)
@@ -300,9 +307,10 @@ class HeldAccuracy(Answer):
 
 def _held_row(one: Held) -> Row:
     errors = one.errors
-    figures = [format_percent(share) for share in (errors.mdape, errors.mape, errors.p90)]
-    figures += [f"{100 * errors.bias:+.1f}%", format_percent(one.coverage)]
-    return Row((one.library, _in_words(one.kernel), one.dtype, one.basis, str(errors.count), *figures))
+    figures = [percentage(share) for share in (errors.mdape, errors.mape, errors.p90)]
+    figures += [percentage(errors.bias, signed=True), percentage(one.coverage)]
+    count = Amount(errors.count, "", str(errors.count))
+    return Row((one.library, _in_words(one.kernel), one.dtype, one.basis, count, *figures))
 
 
 @takes()

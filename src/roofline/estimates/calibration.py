@@ -35,8 +35,7 @@ from roofline.estimates.transfer import mixed
 from roofline.hardware import chip
 from roofline.hardware.machine import Machine
 from roofline.progress import counted, stopped
-from roofline.quantity import format_percent
-from roofline.sections import BLANK, Column, Headline, Listing, Row, Section, Table
+from roofline.sections import BLANK, Amount, Column, Headline, Listing, Row, Section, Table, figures, percentage
 from roofline.signatures import takes
 
 #: Fewest rows that constants are fitted to.
@@ -86,18 +85,20 @@ class Calibration(Answer):
         columns = [
             Column("kernel"),
             Column("format"),
-            *(Column(name, align="right") for name in ("rows", "error before", "after", "bias before", "after")),
+            *figures("rows", "error before"),
+            *(Column("after", align="right", meaning="error after"), *figures("bias before")),
+            Column("after", align="right", meaning="bias after"),
         ]
         rows = [
             Row(
                 (
                     one.constants.kernel.replace("_", " "),
                     one.constants.dtype,
-                    str(one.after.count),
-                    format_percent(one.before.mdape),
-                    format_percent(one.after.mdape),
-                    f"{100 * one.before.bias:+.1f}%",
-                    f"{100 * one.after.bias:+.1f}%",
+                    Amount(one.after.count, "", str(one.after.count)),
+                    percentage(one.before.mdape),
+                    percentage(one.after.mdape),
+                    percentage(one.before.bias, signed=True),
+                    percentage(one.after.bias, signed=True),
                 )
             )
             for one in self.fitted

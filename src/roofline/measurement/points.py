@@ -22,7 +22,19 @@ from roofline.measurement.runs import AROUND, Measured, Profile
 from roofline.measurement.samples import SampleSummary
 from roofline.progress import stopped
 from roofline.quantity import format_percent, format_quantity
-from roofline.sections import BLANK, Amount, Column, Headline, Row, Section, Sentences, Table, assumes, figures
+from roofline.sections import (
+    BLANK,
+    Amount,
+    Column,
+    Headline,
+    Row,
+    Section,
+    Sentences,
+    Table,
+    assumes,
+    figures,
+    percentage,
+)
 from roofline.signatures import spelled, takes
 
 if TYPE_CHECKING:
@@ -377,7 +389,7 @@ def _cells(point: MeasuredPoint) -> tuple[str | Amount, ...]:
         Amount(run.seconds, "s"),
         Amount(run.flops / run.seconds, "FLOP/s") if run.flops else "",
         Amount(run.bytes / run.seconds, "B/s") if run.bytes else "",
-        format_percent(point.fraction),
+        percentage(point.fraction),
         str(point.bound.bound_by or ""),
     )
 
