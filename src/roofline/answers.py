@@ -112,6 +112,7 @@ class Answer(ABC):
     def to_pandas(self, table: str | None = None) -> Any:
         """Its operations as a data frame of pandas, where it has any, else its first table; or the one named ``table``.
 
+        Of several answers side by side it is a row an answer, and ``to_pandas("operations")`` a row an operation.
         ``attrs["units"]`` has the units. The columns of operations are the same in every answer.
 
         >>> from roofline import bound

@@ -225,3 +225,14 @@ def test_elementwise_work_that_could_join_is_told_of_each_machine() -> None:
     assert "times at best are floors" in shown
     assert "l4: " in shown
     assert "is elementwise work in kernels of its own" in shown
+
+
+def test_a_frame_of_machines_says_where_it_fits() -> None:
+    pytest.importorskip("pandas")
+    found = llm("llama-3-70b", on=["h100:8", "mi300x:8"], batch=8, context=1000)
+    assert repr(found).endswith("; DOES NOT FIT on h100:8>")
+    assert found.to_pandas()["fits"].tolist() == [False, True]
+    operations = found.operations_as_data()
+    assert operations is not None
+    assert len(operations.rows) == len(found.to_pandas("operations")) == 36
+    assert set(found.to_pandas("operations")["on"]) == {"h100:8", "mi300x:8"}

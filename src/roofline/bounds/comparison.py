@@ -21,7 +21,20 @@ from roofline.answers import OPERATIONS, Answer, Comparable, Fact, plain_data, p
 from roofline.bounds.bound import ALL_IN_TURN, fusing_in_words, named_place
 from roofline.errors import InputError, suggest
 from roofline.quantity import UNITS, format_amount, format_count, format_number, format_percent
-from roofline.sections import BLANK, Amount, Column, Headline, Listing, Row, Section, Sentences, Table, Words, assumes
+from roofline.sections import (
+    BLANK,
+    Amount,
+    Column,
+    Headline,
+    Listing,
+    Row,
+    Section,
+    Sentences,
+    Table,
+    Words,
+    YesNo,
+    assumes,
+)
 from roofline.signatures import takes
 from roofline.sizes import is_number
 from roofline.statements import without
@@ -127,8 +140,10 @@ class SideBySide(Answer):
         return float(value)
 
     def one_line(self) -> str:
-        """Who is fastest."""
-        return f"SideBySide: {f'{self.fastest} of ' if self.ranked else ''}{', '.join(self.names)}"
+        """Who is fastest, and on what it does not fit."""
+        out = [who for who, fits in zip(self.names, self.fitting, strict=True) if not fits]
+        beyond = f"; DOES NOT FIT on {', '.join(out)}" if out else ""
+        return f"SideBySide: {f'{self.fastest} of ' if self.ranked else ''}{', '.join(self.names)}{beyond}"
 
     @property
     def subject(self) -> str:
@@ -185,25 +200,37 @@ class SideBySide(Answer):
         return f"{self.fastest} {lead}{where}"
 
     def plain_table(self, table: str | None = None) -> tuple[list[str], list[list[Any]], dict[str, str]]:
-        """A row an answer and a column a fact; ``comparison`` has them turned, ``operations`` a row an operation.
+        """A row an answer and a column a fact, whether it ``fits`` last; ``comparison`` has them turned.
+
+        ``operations`` has a row an operation of each answer: ``to_pandas("operations")``.
 
         >>> from roofline import bound
         >>> frame = bound("bf16[64, 8192] * bf16[8192, 8192]", on="a100,h100").to_pandas()
         >>> frame["on"].tolist(), [round(time * 1e6, 1) for time in frame["lower"]], frame.attrs["units"]["lower"]
         (['a100', 'h100'], [66.9, 40.7], 's')
         """
-        if table not in (None, OPERATIONS):
-            return Answer.plain_table(self, table)
         if table == OPERATIONS:
-            each = [(who, answer.operations_as_data()) for who, answer in zip(self.names, self.answers, strict=True)]
-            tables = [found._replace(phase="") for _, found in each if found is not None]
-            if not tables:
+            found = self.operations_as_data()
+            if found is None:
                 raise InputError("these answers have no operations", hint=f"their table is {FACTS}")
-            rows = [Row((who, *row.cells)) for who, found in each if found is not None for row in found.rows]
-            return plain_table(tables[0]._replace(columns=(Column("on"), *tables[0].columns), rows=rows))
+            return plain_table(found)
+        if table is not None:
+            return Answer.plain_table(self, table)
         said = self.facts
-        rows = [Row((who, *(_as_cell(facts[at]) for facts in said.values()))) for at, who in enumerate(self.names)]
-        return plain_table(Table([Column("on"), *map(Column, said)], rows))
+        fits = [None if each.needed() is None else each.needed().fits for each in self.answers]
+        last = ["fits"] if any(each is not None for each in fits) else []
+        rows = [
+            Row((who, *(_as_cell(facts[at]) for facts in said.values()), *[_yes_no(fits[at])] * len(last)))
+            for at, who in enumerate(self.names)
+        ]
+        return plain_table(Table([Column("on"), *map(Column, [*said, *last])], rows))
+
+    def operations_as_data(self) -> Table | None:
+        """The operations of every answer, a row each, with the name of the answer first."""
+        each = [(who, answer.operations_as_data()) for who, answer in zip(self.names, self.answers, strict=True)]
+        found = [table for _, table in each if table is not None]
+        rows = [Row((who, *row.cells)) for who, table in each if table is not None for row in table.rows]
+        return found[0]._replace(columns=(Column("on"), *found[0].columns), rows=rows, phase="") if found else None
 
     def to_dict(self) -> dict[str, Any]:
         """Every answer whole, and which is best in what (schema ``roofline/comparison/1``)."""
@@ -222,6 +249,10 @@ class SideBySide(Answer):
             "operations": [each.to_dict() for each in operations_beside(self.answers)],
             "answers": [answer.to_dict() for answer in self.answers],
         }
+
+
+def _yes_no(fits: bool | None) -> Any:
+    return "" if fits is None else YesNo(bool(fits))
 
 
 def _as_cell(fact: Fact | None) -> Any:
