@@ -284,3 +284,13 @@ def test_the_command_lists_ways_and_policies_of_training(capsys: pytest.CaptureF
     assert sorted(set(columns["fsdp"])) == [16, 64]
     assert main([*words, "--checkpoint", "layernorm,mlp_act"]) == 0  # modules with commas are one policy
     assert "checkpoint" not in json.loads(capsys.readouterr().out)["columns"]
+
+
+def test_some_columns_make_a_frame() -> None:
+    pytest.importorskip("pandas")
+    found = roofline.formula("bf16[B, D] * bf16[D, F]", on="h100", D=8192, F=8192)(B=np.arange(1.0, 9.0))
+    frame = found.to_pandas(columns=["B", "lower"])
+    assert (list(frame), frame.attrs["units"]["lower"]) == (["B", "lower"], "s")
+    assert frame["lower"].tolist() == found["lower"].tolist()
+    with pytest.raises(InputError, match="no column 'time'"):
+        found.to_pandas(columns=["time"])

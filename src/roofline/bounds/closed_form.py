@@ -112,6 +112,9 @@ class Formula(Answer):
     def __call__(self, columns: Sequence[str] | None = None, **values: Any) -> Evaluated:
         """Its columns at sizes: numbers, or arrays that broadcast. A size left out is that of the point.
 
+        A column is worked out when it is looked up, so that ``f(B=sizes)["lower"]`` is what to time; ``columns`` names
+        those that are worked out at once.
+
         >>> from roofline import formula
         >>> found = formula("bf16[M, K] * bf16[K, N]", on="h100")
         >>> found(M=512, K=8192, N=[1024, 8192])["lower"].tolist()

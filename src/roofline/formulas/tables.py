@@ -116,10 +116,13 @@ class Columns(Answer, dict):  # type: ignore[type-arg]
         """The unit of each column of figures."""
         return {name: unit for name in self if (unit := _unit(name))}
 
-    def to_pandas(self, table: str | None = None) -> Any:
-        """The table, ``"rows"``, as a data frame of pandas; ``attrs["units"]`` has the units."""
+    def to_pandas(self, table: str | None = None, *, columns: Sequence[str] | None = None) -> Any:
+        """The table, ``"rows"``, as a data frame of pandas, or some ``columns``; ``attrs["units"]`` has the units.
+
+        Columns of a formula are worked out when they are asked for, so that few of them are quicker than all.
+        """
         chosen_table(table, ("rows",))
-        frame = _library("pandas").DataFrame({name: self.flat(name) for name in self})
+        frame = _library("pandas").DataFrame({name: self.flat(name) for name in (self if columns is None else columns)})
         frame.attrs["units"] = self.units
         return frame
 
