@@ -109,8 +109,27 @@ def _of_sweep(table: Any, machines: Sequence[Any] = ()) -> dict[str, Picture]:
 def _of_step_sweep(table: Any) -> dict[str, Picture]:
     from roofline.charts.size_charts import step_time_chart
 
+    if "lower" not in table.columns or len(table) < 2:
+        return {}
     varies = any(len(set(table[name].tolist())) > 1 for name in table.sizes)
-    return {"time": partial(step_time_chart, table)} if varies and "lower" in table.columns else {}
+    return {"time": partial(step_time_chart if varies else _bars_of_steps, table)}
+
+
+def _bars_of_steps(table: Any) -> Chart:
+    """The time of each choice of chips, layouts and formats at the same sizes, a bar each."""
+    names = list(table.columns)
+    choices = {name: table.plain(name) for name in names[: names.index(table.sizes[0])]}
+    told = [name for name, values in choices.items() if len(set(map(str, values))) > 1]
+    fits = table.plain("fits") if "fits" in table.columns else [None] * len(table)
+    rows = []
+    for row, lower in enumerate(table.plain("lower")):
+        if lower is not None:
+            which = ", ".join(str(choices[n][row]) if n == "on" else f"{n} {choices[n][row]}" for n in told)
+            beyond = ", does not fit" * (fits[row] is not None and not fits[row])
+            rows.append((which + beyond, [("a step at best", float(lower))]))
+    sizes = ", ".join(f"{name} {table.plain(name)[0]:,}" for name in table.sizes)
+    title = f"Time of {table.model.name} {table.phase}, {sizes}"
+    return bars_chart(rows[:MOST_ROWS], title=title, label="a step at best", unit="s")
 
 
 def _of_serving(answer: Any) -> dict[str, Picture]:
@@ -196,7 +215,7 @@ _PICTURES: Mapping[str, Callable[[Any], Mapping[str, Picture]]] = {
 #: What draws an answer that has no picture of its own.
 _INSTEAD = {
     "ChipList": f"up to {MOST_POINTS} have: roofline.chips(…)[:5].plot()",
-    "StepSweep": "a picture is of the column lower, over a size of several values",
+    "StepSweep": "a picture is of the column lower, of two rows or more",
     "Traced": "say where it runs first: traced.bound(on='h100').plot()",
     "Formula": "a sweep draws it: roofline.sweep(…).plot()",
 }

@@ -145,9 +145,20 @@ def step_time_chart(table: StepSweep, *, theme: str = "light") -> Chart:
         x=x,
         y=rising_axis([value for line in marks for value in line.y], x.scale, "time of a step at best", "s"),
         marks=tuple(marks),
-        notes=(*([f"the first {MOST_CURVES} of {len(curves)} curves"] if left else []), *table.incomplete),
+        notes=(
+            *([f"the first {MOST_CURVES} of {len(curves)} curves"] if left else []),
+            *_not_fitting(table),
+            *table.incomplete,
+        ),
         theme=theme,
     )
+
+
+def _not_fitting(table: StepSweep) -> list[str]:
+    """How many steps do not fit, where that is known."""
+    fits = table.plain("fits") if "fits" in table.columns else []
+    out = sum(each is not None and not each for each in fits)
+    return [f"{out:,} of {len(fits):,} steps do not fit the memory"] if out else []
 
 
 def _peaks(curves: Sequence[Series]) -> Iterator[Line]:
