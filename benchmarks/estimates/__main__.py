@@ -23,6 +23,7 @@ from benchmarks.estimates.rows import Lint, groups_by_family, read, versions
 from benchmarks.estimates.served import (
     LEVELS,
     fitted_steps,
+    other_formats,
     other_models,
     outside_batches,
     read_runs,
@@ -73,7 +74,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         transfers.cache_clear()
         runs = read_runs(options.data, lint)
         write(fitted_steps(runs), options.catalog, lint, options.library)
-        write_transfers([*transferred(runs), *other_models(runs), *outside_batches(runs)])
+        write_transfers([*transferred(runs), *other_models(runs), *other_formats(runs), *outside_batches(runs)])
         held = {name: asdict(errors) for name, errors in summary(runs).items()}
         SUMMARY.write_text(json.dumps(held, indent=1) + "\n", encoding="utf-8")
     return 0

@@ -33,7 +33,7 @@ from roofline.estimates.fitting import Errors, Rows, fit
 from roofline.estimates.kernel_model import ChipFigures
 from roofline.estimates.kernel_registry import KERNELS
 from roofline.estimates.served import served_shapes
-from roofline.estimates.transfer import OTHER, OTHER_MODEL, SAME, Transfer, distance, weights
+from roofline.estimates.transfer import OTHER, OTHER_FORMAT, OTHER_MODEL, SAME, Transfer, distance, weights
 from roofline.hardware import chip
 from roofline.models.serving.answer import serve
 
@@ -414,6 +414,31 @@ def other_models(runs: Sequence[Run]) -> list[Transfer]:
         every = residuals_of(kernel, OTHER_MODEL, ratios, ratios, f"{SOURCE}: {len(ends)} models left out in turn")
         found.append(replace(every, error={**every.error, "coverage": float(np.mean(inside))}))
     return found
+
+
+def other_formats(runs: Sequence[Run]) -> list[Transfer]:
+    """How far steps of a format are off by the constants of another one, on the same chip, that stand for it.
+
+    Coverage is the mean over pairs of formats on a chip, each by an interval that its own runs have no part in.
+    """
+    kernel, levels, everything = "served_step", LEVELS["served_step"], np.ones(len(runs), bool)
+    members, used = members_of(kernel, runs, everything)
+    values = hierarchy(kernel, [members[i] for i in used], levels, best_form(kernel, runs, everything))
+    ratios: dict[tuple[str, ...], list[float]] = defaultdict(list)
+    for i in used:
+        own = tuple(members[i][0].key[name] for name in levels[:4])
+        near = next((one for form in STEP_FORMATS if (one := (*own[:3], form)) in values and one != own), None)
+        if near is not None:
+            ratios[own].append(members[i][2] / _time(kernel, members[i], values[near]))
+    inside = []
+    for own, mine in ratios.items():
+        low, high = conformal(np.concatenate([each for other, each in ratios.items() if other != own]))
+        inside.append(np.mean((np.array(mine) >= low) & (np.array(mine) <= high)))
+    every = np.concatenate(list(ratios.values()))
+    found = residuals_of(
+        kernel, OTHER_FORMAT, every, every, f"{SOURCE}: {len(ratios)} formats of chips left out in turn"
+    )
+    return [replace(found, error={**found.error, "coverage": float(np.mean(inside))})]
 
 
 def outside_batches(runs: Sequence[Run]) -> list[Transfer]:

@@ -24,7 +24,7 @@ from roofline.estimates.estimator import PRODUCT_FORMATS, Estimator
 from roofline.estimates.kernel_model import ChipFigures
 from roofline.estimates.kernel_registry import KERNELS
 from roofline.estimates.steps import sum_in_words, with_floor
-from roofline.estimates.transfer import OTHER_MODEL, transfer, widened
+from roofline.estimates.transfer import OTHER_FORMAT, OTHER_MODEL, transfer, widened
 from roofline.models.operation_builder import PREFILL_ONLY
 from roofline.models.serving.answer import Serving
 from roofline.models.serving.bound import serve_bound
@@ -264,13 +264,14 @@ def step_estimate(record: KernelConstants, shapes: Mapping[str, float], floor: A
     """A step of these shapes by a framework's constants, never below its floor.
 
     A step of another number of kernels is of another model than those that were measured: its interval is as wide as
-    models that were left out had to have it.
+    models that were left out had to have it. So is that of a format which another one stands for.
     """
     model = KERNELS[record.kernel]
     parts = model.parts(shapes, ChipFigures(1, 1, 1, 1), record.values, record.policy)
     outside, sizes = record.outside(shapes), {name: size for name, size in shapes.items() if name != "kernels"}
     low, high = widened(record.kernel, record.octaves_outside(sizes), *record.limits(parts.time))
-    if "kernels" in outside and (seen := transfer(record.kernel, OTHER_MODEL)) is not None:
+    others = [OTHER_MODEL] * ("kernels" in outside) + [OTHER_FORMAT] * bool(record.stand_in)
+    for seen in filter(None, (transfer(record.kernel, other) for other in others)):
         low, high = min(low, parts.time * seen.interval[0]), max(high, parts.time * seen.interval[1])
     value = max(float(parts.time), float(floor))
     low, high = (max(value * float(end / parts.time), float(floor)) for end in (low, high))

@@ -78,7 +78,7 @@ HOST_CYCLES = 10_000
 LANES, FEWER_LANES = 256.0, (("nvidia-volta", "hbm"), ("nvidia-turing", "dram"), ("nvidia-ampere", "hbm"))
 FILE = Path(__file__).with_name("transfers.toml")
 #: Where constants come from, in words.
-SAME, OTHER, OTHER_MODEL = "its generation", "another generation", "another model"
+SAME, OTHER, OTHER_MODEL, OTHER_FORMAT = "its generation", "another generation", "another model", "another format"
 #: Sizes outside those that were measured: the interval is what each doubling beyond them adds.
 OUTSIDE = "sizes outside, for each doubling"
 
