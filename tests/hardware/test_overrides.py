@@ -296,3 +296,5 @@ def test_a_figure_may_be_said_by_what_it_is() -> None:
             override(h100, {"hbm": text})
     with pytest.raises(HardwareError, match="no figure"):
         override(chip("v5e"), {"nic": "1.2x"})
+    reached = override(h100, {"tensor.achievable.bf16": "80%"})
+    assert reached.units[0].achievable["bf16"].value == 0.8

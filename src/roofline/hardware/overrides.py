@@ -301,7 +301,7 @@ def _peak_name(unit: Unit, dtype: str) -> str:
 def _given(machine: Machine, path: str, key: str, value: Any, unit: str) -> Figure:
     """Read a value: a number, so much more or so many times a figure, a sparse peak, or what a source says."""
     text = value.strip() if isinstance(value, str) else ""
-    factor = _factor(text)
+    factor = None if unit == "" and text[:1] not in "+-" else _factor(text)  # 80% of a rate is itself a fraction
     if text[:1].isalpha():
         from roofline.hardware.figures import said_by
 
