@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from roofline.cli import main
 from tests.fuzz.inputs import GIVEN, Input
 from tests.fuzz.lines import LONG_LINES, ODD_WORDS, SHORT, command_names, options_of
 from tests.fuzz.running import alone, run_input
@@ -52,3 +53,18 @@ def test_every_option_answers_or_says_what_is_wrong(name: str, tmp_path: Path, m
             files = {file: given[file] for file in given if any(file in word for word in words)}
             defects.append(run_input(0, Input("option", words, files), str(tmp_path)))
     assert [defect for defect in defects if defect] == []
+
+
+def test_what_figures_of_ones_own_change_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+    """The question behind --set is how much faster it would be: both times, and their ratio."""
+    line = ["bound", "int8[40, 4096] @ int8[4096, 11008]", "--on", "a100"]
+    assert main([*line, "--set", "hbm=+20%"]) == 0
+    said = "at best: 22.4 µs with the catalog's figures, 18.7 µs with yours, 1.20x"
+    assert said in " ".join(capsys.readouterr().out.split())
+    assert main(["llm", "llama-3-8b", "--on", "h100", "--context", "1000", "--set", "hbm=1.2x"]) == 0
+    assert "with yours, 1.20x" in " ".join(capsys.readouterr().out.split())
+    assert main(["train", "llama-3-8b", "--on", "h100:64", "--batch-tokens", "4M", "--set", "bf16=-10%"]) == 0
+    assert "with yours, 0.90x" in " ".join(capsys.readouterr().out.split())
+    for words in (line, [*line[:3], "a100,h100", "--set", "hbm=+20%"], [*line, "--set", "hbm=+20%", "--json"]):
+        assert main(words) == 0
+        assert "with yours" not in capsys.readouterr().out

@@ -7,6 +7,7 @@ from typing import Any
 from roofline.cli.command import argument, command_named
 from roofline.cli.option_table import ESTIMATE, EXPECT, MESH, SEVERAL, WORK, options, with_options
 from roofline.cli.option_values import (
+    against_catalog,
     expectation_wanted,
     on_each,
     one_expression,
@@ -15,6 +16,7 @@ from roofline.cli.option_values import (
     targets,
 )
 from roofline.cli.output import is_kept, show, show_explained, show_json
+from roofline.sections import BLANK, Sentences
 
 
 @command_named("bound", "on flops bytes dtype set over warm policy estimate measured explain output-file json")
@@ -52,4 +54,6 @@ def command(words: tuple[str, ...], explain: bool, as_json: bool, **options: Any
         from roofline.bounds.advise import advice_table, advise
 
         advice = advise(answer)[:4] if isinstance(answer.bound_by, str) else ()
-        show(answer.sections([advice_table(advice)] if advice else ()), of=answer)
+        changed = Sentences(against_catalog(answer, options, ask), "strong")
+        beside = [changed, *[BLANK] * bool(advice)] if changed.lines else []
+        show(answer.sections([*beside, *([advice_table(advice)] if advice else ())]), of=answer)

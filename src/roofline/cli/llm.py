@@ -23,13 +23,14 @@ from roofline.cli.model_options import (
 )
 from roofline.cli.option_table import ESTIMATE, EXPECT, FORMATS, SEVERAL, SHARING, option, options, with_options
 from roofline.cli.option_values import (
+    against_catalog,
     convention_arguments,
     expectation_wanted,
     on_each,
     target_arguments,
     targets,
 )
-from roofline.cli.output import ChartKind, show, show_chart, show_explained, show_json
+from roofline.cli.output import ChartKind, show, show_changed, show_chart, show_explained, show_json
 from roofline.cli.report import data_or_picture
 from roofline.counts import parse_size
 from roofline.errors import InputError
@@ -106,6 +107,11 @@ def command(model: str, explain: bool, as_json: bool, **options: Any) -> None:
         show_explained(found)
     else:
         show(found)
+
+        def ask(of_one: dict[str, Any]) -> Any:
+            return llm(described, **_asked(described, of_one)[0], **wanted)
+
+        show_changed(against_catalog(found, {**options, "on": machines[0]}, ask), found)
 
 
 def _asked(described: Model, options: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:

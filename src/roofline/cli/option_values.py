@@ -19,12 +19,13 @@ import click
 from roofline.answers import prices_in
 from roofline.bounds.conventions import NAMES, settings
 from roofline.counts import SIZE, count, is_group, parse_size
-from roofline.errors import InputError, QuantityError, SizeError
+from roofline.errors import InputError, QuantityError, RooflineError, SizeError
 from roofline.hardware.catalog import behind_colon, user_file
 from roofline.letters import plain
 from roofline.notation.functions import longest_match
 from roofline.ops.formula import FUNCTIONS
-from roofline.quantity import parse, whole_number
+from roofline.quantity import format_quantity, parse, whole_number
+from roofline.sizes import is_number
 
 Callback = Callable[[click.Context, click.Parameter, str | None], float | None]
 
@@ -58,6 +59,24 @@ def on_each(options: dict[str, Any], ask: Callable[[dict[str, Any]], Any]) -> An
     from roofline.answers import each_beside, format_choices
 
     return each_beside(targets(options["on"]), format_choices(options), options, ask)
+
+
+def against_catalog(found: Any, options: dict[str, Any], ask: Callable[[dict[str, Any]], Any]) -> list[str]:
+    """What figures of one's own change: each time at best with the catalog's figures, and with those."""
+    (on, *others) = targets(options["on"]) if isinstance(options["on"], tuple | list) else [options["on"]]
+    if not options.get("set_") or others or not hasattr(found, "target"):
+        return []
+    try:
+        before = {fact.name: fact.value for fact in ask({**options, "on": on, "set_": ()}).facts()}
+    except RooflineError:  # without them there is no answer
+        return []
+    lines = []
+    for fact in found.facts():
+        was = before.get(fact.name)
+        if fact.name.endswith("at best") and fact.unit == "s" and is_number(fact.value) and is_number(was):
+            own, listed = format_quantity(fact.value, "s"), format_quantity(was, "s")
+            lines.append(f"{fact.name}: {listed} with the catalog's figures, {own} with yours, {was / fact.value:.2f}x")
+    return lines
 
 
 def blocks_asked(options: dict[str, Any], output: str | None) -> dict[str, Any]:

@@ -89,6 +89,14 @@ def show(answer: Any, *, whole: bool = False, of: Any = None, charts: Callable[[
     console.print(renderable, crop=False)
 
 
+def show_changed(lines: Sequence[str], answer: Any) -> None:
+    """Print behind an answer what figures of one's own change."""
+    from roofline.sections import BLANK, Sentences
+
+    if lines and not is_kept():
+        show([BLANK, Sentences(lines, "strong")], of=answer)
+
+
 def _piped() -> int:
     """The width where there is no terminal: COLUMNS, or 100."""
     import os

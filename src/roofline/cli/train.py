@@ -11,8 +11,15 @@ from roofline.bounds.conventions import OF_OPERATIONS
 from roofline.cli.command import argument, command_named
 from roofline.cli.model_options import kept, not_alone
 from roofline.cli.option_table import BYTES, ESTIMATE, EXPECT, SEVERAL, option, options, with_options
-from roofline.cli.option_values import POWER, convention_arguments, expectation_wanted, on_each, target_arguments
-from roofline.cli.output import show, show_explained, show_json
+from roofline.cli.option_values import (
+    POWER,
+    against_catalog,
+    convention_arguments,
+    expectation_wanted,
+    on_each,
+    target_arguments,
+)
+from roofline.cli.output import show, show_changed, show_explained, show_json
 from roofline.cli.progress import working
 from roofline.counts import count
 from roofline.errors import InputError
@@ -153,7 +160,11 @@ def command(model: str, explain: bool, as_json: bool, search: bool, memory: bool
             }
         )
         return
-    show_explained(found) if explain else show(found)
+    if explain:
+        show_explained(found)
+        return
+    show(found)
+    show_changed(against_catalog(found, options, ask), found)
 
 
 def _search(model: str, as_json: bool, options: dict[str, Any]) -> None:
