@@ -483,3 +483,51 @@ def test_an_argument_is_explained_as_that_of_its_own_function() -> None:
     assert "``tokens``  Tokens to train on" in str(roofline.models.budget.__doc__)
     for function in (roofline.models.nearest, roofline.models.network_limit, roofline.models.pool):
         assert "``machine``  The target." in str(function.__doc__)
+
+
+TWO: dict[str, Any] = {"on": ["h100:8", "a100:8"]}
+#: Functions that are asked about two machines at once.
+ASKED_OF_TWO: dict[str, Callable[[], Any]] = {
+    "bound": lambda: roofline.bound(LINE, **SIZES, **TWO),
+    "comm": lambda: roofline.comm("allreduce 1GB", **TWO),
+    "llm": lambda: roofline.llm("llama-3-8b", context=512, **TWO),
+    "plan": lambda: roofline.plan(
+        "llama-3-8b", on=["h100", "a100"], rate=1, prompt=9, output=2, formats=["bf16"], count=1
+    ),
+    "plot": lambda: roofline.plot(LINE, sizes=SIZES, **TWO),
+    "scaling": lambda: roofline.scaling("dp", **TWO),
+    "solve": lambda: roofline.solve("bf16[B, D] * bf16[D, F]", "B", D=512, F=512, **TWO),
+    "solve_dtypes": lambda: roofline.solve_dtypes(LINE, **SIZES, **TWO),
+    "solve_equal": lambda: roofline.solve_equal(LINE, LINE.replace("F", "G"), "F", B=8, D=512, G=64, **TWO),
+    "sweep": lambda: roofline.sweep(LINE, **SIZES, **TWO),
+    "train": lambda: roofline.train("llama-3-8b", batch_tokens=65536, **TWO),
+    "trace": lambda: roofline.trace(_two_products, "bf16[8, 8]", frontend="jax", **TWO),
+}
+
+
+def _two_products(x: Any) -> Any:
+    return x @ x @ x
+
+
+def _every_public_function() -> list[Callable[..., Any]]:
+    rooms = (roofline, models, roofline.bounds, roofline.estimates, roofline.measurement, roofline.plans)
+    every = (getattr(room, name) for room in rooms for name in getattr(room, "__all__", ()))
+    return list({id(each): each for each in every if inspect.isfunction(each)}.values())
+
+
+def test_help_says_several_machines_where_several_are_taken() -> None:
+    said = {each.__name__ for each in _every_public_function() if "; or several." in (each.__doc__ or "")}
+    assert {"llm", "solve", "sweep", "train"} <= said <= set(ASKED_OF_TWO)  # others say it in words of their own
+
+
+@pytest.mark.parametrize("name", ASKED_OF_TWO)
+def test_what_is_asked_of_several_machines_answers_for_each(name: str) -> None:
+    if name == "trace":
+        pytest.importorskip("jax")
+    assert ASKED_OF_TWO[name]() is not None
+
+
+def test_raw_work_is_said_of_functions_that_take_it() -> None:
+    for each in _every_public_function():
+        taken = set(inspect.signature(each).parameters) & {"flops", "intensity"}
+        assert taken or "raw work" not in (each.__doc__ or ""), each.__name__

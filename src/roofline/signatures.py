@@ -444,7 +444,7 @@ MEANINGS = {
     "seconds": "Seconds of sampling: more confirm more on a shared machine.",
     "quick": "At most ten seconds: fewer working sets and windows.",
     "device": "Measure an accelerator through PyTorch or JAX instead.",
-    "on": "h100, h100:8, v5e:4x4, a TOML file (roofline chips --template); or several.",
+    "on": "h100, h100:8, v5e:4x4, a TOML file (roofline chips --template).",
     "set": "Override a figure of the chip: hbm=4TB/s, hbm=+20%, bf16=2e15, link=9e10 (names: roofline chips h100).",
     "files": "Machine file or folder over the catalog.",
     "machine": "Machine file of `roofline measure`; by default the one of --on this.",
@@ -532,14 +532,20 @@ MEANINGS_OF = {
     **{key: {"data": "Measured runs: a list of dicts, or a CSV."} for key in ("accuracy", "held_accuracy")},
     "budget": {"tokens": "Tokens to train on, as in 15T."},
     "chips": {"top": "Only so many: the first in the order."},
+    "expected_roof": {"dtype": "Format of the products."},
     "layout": {
         "tensor": "The tensor with the mesh axes of its dimensions: bf16[B_X, D].",
         "mesh": "Sizes of mesh axes.",
     },
     "scaling": {"name": "The condition: tp, dp, mixed, 2d …"},
     "nearest": {"machine": "The target."},
-    "network_limit": {"machine": "The target."},
+    "network_limit": {"machine": "The target.", "phase": "prefill or decode."},
+    "outline": {"dtype": "Format of weights, activations, keys and values."},
     "pool": {"machine": "The target."},
+    "servers_ratio": {
+        "batch": "Sequences that a decode server has at once.",
+        "prefill_batch": "Prompts that a prefill server takes at once.",
+    },
     "train": {"tokens": "A token budget, as in 15T."},
     "trace": {
         "batch": "The first size of every input that an ONNX file leaves open.",
@@ -548,7 +554,10 @@ MEANINGS_OF = {
         "weights": "Positions of the inputs of a JAX function that hold parameters.",
         "name": "What the answer calls the program.",
     },
+    "zones": {"dtype": "Format of the arithmetic."},
 }
+for _asked in ("bound", "comm", "llm", "scaling", "solve", "solve_dtypes", "solve_equal", "sweep", "trace", "train"):
+    MEANINGS_OF.setdefault(_asked, {})["on"] = MEANINGS["on"].rstrip(".") + "; or several."
 
 #: Options of commands that functions say in another way.
 SAID_IN_PYTHON = {

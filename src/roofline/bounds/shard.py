@@ -147,7 +147,7 @@ def _ranges(plan: RankedPlan) -> list[Cell]:
     return [] if plan.bound is None else [Amount(plan.comms, "s"), Amount(plan.bound.lower, "s")]
 
 
-@takes(question, but=("plan", "flops", "bytes", "intensity"))
+@takes(question, but=("plan", "flops", "bytes", "intensity", "dtype"))
 def shard(expression: str, **arguments: Any) -> ShardPlans:
     """List every legal plan of a sharded expression with its time, memory and link bytes, best first.
 

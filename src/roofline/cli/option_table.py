@@ -136,7 +136,7 @@ GROUPS: dict[str, tuple[OptionRow | str, ...]] = {
         _flag("--show", "Show what the file holds, without measuring.", name="again"),
     ),
     "machine": (
-        _row("--on", "TARGET[,TARGET]…", MEANINGS["on"], "chip", multiple=True),
+        _row("--on", "TARGET[,TARGET]…", MEANINGS_OF["bound"]["on"], "chip", multiple=True),
         _row("--count", "N", "Chips of a kind that may be used.", default="1:64"),
         _row("--set", "FIGURE=VALUE", MEANINGS["set"], "figure", multiple=True, name="set_"),
         _row("--chips", "PATH", MEANINGS["files"], "file", multiple=True, name="files"),

@@ -304,6 +304,7 @@ def train(model: Model | str, *, on: str | Machine, batch_tokens: Size, **option
     (False, 2)
 
     Parameters
+        ``on``         chips and how many of them, as in ``h100:64``
         ``data``, ``pipeline``, ``fsdp``, ``tensor``  chips by use: their product is the target's; ``fsdp`` takes what
                        is left, ``data`` is the number of slices. ``fsdp`` chips share weights, gradients and states by
                        ``zero`` stage, ``data`` chips copy them, ``pipeline`` stages hold some layers each, ``tensor``
