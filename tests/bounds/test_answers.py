@@ -401,7 +401,7 @@ def test_one_question_is_about_one_machine() -> None:
 
 def test_a_measured_total_says_what_splits_it() -> None:
     chain = "a = bf16[64, 8192] * bf16[8192, 8192]; gelu(a)"
-    said = "which operations lose it a total does not say, a profile of the run does: roofline.profile(file, on=…)"
+    said = "a total does not say which operations lose it; a profile of the run does: roofline.profile(file, on=…)"
     assert said in " ".join(str(roofline.bound(chain, on="h100", measured="90us")).split())
     assert said not in str(roofline.bound("bf16[64, 8192] * bf16[8192, 8192]", on="h100", measured="90us"))
     step = roofline.train("llama-3-8b", on="h100:64", batch_tokens=2**20, measured="3s")

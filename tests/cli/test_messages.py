@@ -198,7 +198,7 @@ MESSAGES = [
         "several steps are compared side by side, without --output; one machine, formats without commas",
     ),
     ([*PLAN, "--on", "h100", "--formats", "q4_k"], "no format 'q4_k' of a plan"),
-    (["llm", "llama-3-8b", "--on", "h100", "--fit", "--price", "2"], "--price and --power need a step to price; give"),
+    (["llm", "llama-3-8b", "--on", "h100", "--fit", "--price", "2"], "error: --price without a step to price; give"),
     (["llm", "llama-3-8b", "--on", "h100", "--fit", "--advise"], "--advise needs a step to move; give --prompt or"),
     (
         ["llm", "llama-3-8b", "--on", "v5e:4x4", "--pool", "4", "--context", "8"],

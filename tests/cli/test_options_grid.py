@@ -68,3 +68,22 @@ def test_what_figures_of_ones_own_change_is_said(capsys: pytest.CaptureFixture[s
     for words in (line, [*line[:3], "a100,h100", "--set", "hbm=+20%"], [*line, "--set", "hbm=+20%", "--json"]):
         assert main(words) == 0
         assert "with yours" not in capsys.readouterr().out
+
+
+def test_estimate_takes_the_library_behind_it(capsys: pytest.CaptureFixture[str]) -> None:
+    line = ["bound", "bf16[64, 4096] @ bf16[4096, 4096]", "--on", "h100"]
+    assert main([*line, "--estimate", "trtllm"]) == 0
+    told = capsys.readouterr().out
+    assert "constants of h100 trtllm" in " ".join(told.split())
+    assert main([*line, "--estimate", "--library", "trtllm"]) == 0
+    assert capsys.readouterr().out == told
+
+
+def test_a_measured_step_of_a_model_says_its_bandwidth_and_likely_causes(capsys: pytest.CaptureFixture[str]) -> None:
+    line = ["llm", "qwen3-32b", "--on", "h100:2", "--tensor", "2", "--batch", "16", "--context", "8k", "--measured"]
+    assert main([*line, "20ms"]) == 0
+    assert "2.44 TB/s, 73% of bandwidth; 32.3 TFLOP/s, 3.3% of peak" in " ".join(capsys.readouterr().out.split())
+    assert main([*line, "14ms"]) == 0
+    assert "a shorter context, a smaller batch, narrower formats or another chip ran" in " ".join(
+        capsys.readouterr().out.split()
+    )

@@ -650,18 +650,27 @@ def from_the_floor(measured: float, lower: float, upper: float, why: str) -> str
 def loss_of_each_said() -> str:
     """What a measured total leaves open, and what answers it."""
     how = either("roofline profile FILE", "roofline.profile(file, on=…)")
-    return f"which operations lose it a total does not say, a profile of the run does: {how}"
+    return f"a total does not say which operations lose it; a profile of the run does: {how}"
 
 
 def measured_in_words(answer: Bound) -> str:
     """What was measured: how far from the floor, at which rate, and whether it is what was to be expected."""
     took = float(answer.measured or 0)
     why = "another size, format or chip ran than asked about"
-    why = f"data came from a cache, or {why}" if answer.kind == "memory-bound" else why
+    if any(is_in_model(part.op) for part in answer.ops):
+        why = "a shorter context, a smaller batch, narrower formats or another chip ran than asked about"
+    elif answer.kind == "memory-bound":
+        why = f"data came from a cache, or {why}"
     said = f"measured {format_amount(took, 's')}: {from_the_floor(took, answer.lower, answer.upper, why)}"
     if answer.flops and answer.utilisation is not None and took >= answer.lower:
         peak = format_percent(answer.utilisation * answer.lower / took)
-        said += f" · {format_amount(answer.flops / took, 'FLOP/s')}, {peak} of peak"
+        rates = [f"{format_amount(answer.flops / took, 'FLOP/s')}, {peak} of peak"]
+        moved = [use for use in answer.uses if use.quantity == "bytes" and use.resource == answer.bound_by]
+        if moved and answer.kind == "memory-bound":
+            speed = float(moved[0].amount) / took
+            share = format_percent(speed / float(moved[0].rate.value))
+            rates.insert(0, f"{format_amount(speed, 'B/s')}, {share} of bandwidth")
+        said += f" · {'; '.join(rates)}"
     if len(answer.ops) > 1 and took >= answer.lower:
         said += f"; {loss_of_each_said()}"
     if answer.expectation is None or not answer.expectation.is_known:

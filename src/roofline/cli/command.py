@@ -122,6 +122,10 @@ class Argument(click.Argument):
         return offered(self.values, incomplete)
 
 
+#: Libraries whose kernels an estimate may be of.
+LIBRARIES = ("vllm", "trtllm", "sglang")
+
+
 class Command(click.Command):
     """A command that knows which of its options are ``common``: all of them where none are named."""
 
@@ -129,6 +133,16 @@ class Command(click.Command):
         more["context_settings"] = SETTINGS
         super().__init__(*words, **more)
         self.common = tuple(f"--{word}" for word in common.split())
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Read the words; ``--estimate vllm`` says whose kernels where ``--estimate`` itself takes no value."""
+        flags = {word: parameter for parameter in self.params for word in parameter.opts}
+        if "--library" in flags and getattr(flags.get("--estimate"), "is_flag", False) and "--library" not in args:
+            for at, word in enumerate(args[:-1]):
+                if word == "--estimate" and args[at + 1].lower() in LIBRARIES:
+                    args = [*args[: at + 1], "--library", *args[at + 1 :]]
+                    break
+        return super().parse_args(ctx, args)
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
         """Its parameters, and ``--help-all``, which help names where it leaves some out."""

@@ -221,8 +221,9 @@ def _cost(asked: ServingQuestion, found: Any) -> FurtherAnswer:
     from roofline.models.serving.generation import FORM_TEXT, check_form, time_in_form
 
     if found is None:
+        given = " and ".join(spelled(name) for name in ("price", "power") if asked.wanted[name] is not None)
         raise InputError(
-            f"{spelled('price')} and {spelled('power')} need a step to price",
+            f"{given} without a step to price",
             hint=f"give {spelled('prompt')} or {spelled('context')}",
         )
     price, text = asked.wanted["price"], asked.wanted["power"]
@@ -258,7 +259,9 @@ def _cost(asked: ServingQuestion, found: Any) -> FurtherAnswer:
         return FurtherAnswer("cost", costs, lambda: paragraph("cost", ["no cost of tokens, as none of these fits"]))
     dollars = {name: cost.dollars for name, cost in costs.items() if cost.dollars is not None}
     lead = ", ".join(f"${format_number(float(each))} a million {name} tokens" for name, each in dollars.items())
-    return FurtherAnswer("cost", costs, lambda: cost_section(costs, said), f"{lead}: {FORM_TEXT[form]}" if lead else "")
+    least = "at least " if form == "lower" else ""
+    told = f"{least}{lead}: {FORM_TEXT[form]}" if lead else ""
+    return FurtherAnswer("cost", costs, lambda: cost_section(costs, said), told)
 
 
 def _advice(asked: ServingQuestion, found: Any) -> FurtherAnswer:
