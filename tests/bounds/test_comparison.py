@@ -236,3 +236,16 @@ def test_a_frame_of_machines_says_where_it_fits() -> None:
     assert operations is not None
     assert len(operations.rows) == len(found.to_pandas("operations")) == 36
     assert set(found.to_pandas("operations")["on"]) == {"h100:8", "mi300x:8"}
+
+
+def test_the_fastest_is_said_with_what_decides() -> None:
+    products = bound("int8[4096, 4096] * int8[4096, 11008]", on=["l40s", "a100"])
+    assert "l40s has the lowest floor: all are compute-bound, and it has the most matrix int8 FLOP/s" in " ".join(
+        str(products).split()
+    )
+    thin = bound("bf16[8, 4096] * bf16[4096, 11008]", on=["a100", "h100"])
+    assert "h100 has the lowest floor: all are memory-bound, and it has the most memory bandwidth" in " ".join(
+        str(thin).split()
+    )
+    mixed = bound("bf16[200, 8192] * bf16[8192, 8192]", on=["a100", "h100"])  # one is bound by each
+    assert "has the lowest floor: " not in str(mixed)

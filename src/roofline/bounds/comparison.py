@@ -48,6 +48,9 @@ EQUAL = 0.002
 #: The table of what answers say, by name.
 FACTS = "comparison"
 
+#: What the fact of the rate that binds begins with, and its words, by what a bound is bound by.
+_RATES = {"compute-bound": ("matrix", ""), "memory-bound": ("main memory", "memory bandwidth")}
+
 #: Operations of a phase that are shown.
 SHOWN = 16
 
@@ -197,7 +200,18 @@ class SideBySide(Answer):
             if self.answers[0].is_floor
             else f"{'allows the most' if self._more else 'takes the fewest'} {self.headline}"
         )
-        return f"{self.fastest} {lead}{where}"
+        return f"{self.fastest} {lead}{where}{self._why()}"
+
+    def _why(self) -> str:
+        """What decides, where the same binds everywhere and the fastest has the most of it."""
+        steps = [next(iter(answer.steps().values()), None) for answer in self.answers]
+        kinds = {getattr(step, "kind", None) for step in steps}
+        said = kinds.pop() if len(kinds) == 1 else None
+        begins, of = _RATES.get(said or "", ("", ""))
+        rates = [name for name in self.facts if begins and name.startswith(begins)]
+        if len(rates) != 1 or self.fastest not in self.best(rates[0]):
+            return ""
+        return f": all are {said}, and it has the most {of or rates[0] + ' FLOP/s'}"
 
     def plain_table(self, table: str | None = None) -> tuple[list[str], list[list[Any]], dict[str, str]]:
         """A row an answer and a column a fact, whether it ``fits`` last; ``comparison`` has them turned.
