@@ -203,6 +203,8 @@ def unseen(records: Sequence[KernelConstants]) -> list[str]:
     ]
     columns = ("kernel", "constants of", "rows", "MdAPE", "MAPE", "p90", "bias", "80% covers", "interval", "source")
     return [
+        "*Half of its rows* is the error of the tables above, here with caches of all formats in one row.",
+        "",
         *folded("Each kernel and format on each chip", table(head, rows)),
         "Above the goal or without data, and why:",
         "",

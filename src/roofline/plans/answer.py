@@ -74,11 +74,16 @@ FLOOR_MARGIN = 2.0
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class DeploymentPlan(Answer):
-    """The best deployment for a question, or the nearest miss; ``choices`` are the best of each chip and format.
+    """The best deployment for a question, or the nearest miss.
 
-    ``reasons`` counts deployments by why they are not taken. ``cost_intervals`` are those of estimates: the cost of the
-    cheapest of the same chip and formats where steps take as long as each end of their interval says. ``stopped`` says
-    how much was searched when Ctrl-C ended it.
+    Attributes
+        ``asked``    the question: model, load, limits, prices
+        ``choices``  the best of each chip and format, the cheapest first; none where nothing meets the limits
+        ``nearest``  what comes nearest to the limits then
+        ``reasons``  how many deployments are not taken, by why
+        ``cost_intervals``  of estimates: dollars an hour, or chips, of the cheapest of the same chip and formats where
+                     steps take as long as each end of their interval says
+        ``search``   all that was tried; ``stopped`` how much of it when Ctrl-C ended it
     """
 
     asked: PlanQuestion

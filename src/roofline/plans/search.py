@@ -113,8 +113,14 @@ class Reason(NamedTuple):
 class Assessment:
     """A deployment on the question's load: what it costs and takes, and why it is not taken; None: it meets all.
 
-    ``cost`` is what the best plan has least of: dollars an hour, or without prices the number of chips.
-    ``cost_per_hour`` is dollars an hour, and None without prices.
+    Attributes
+        ``cost``          what the best plan has least of: dollars an hour, or without prices the number of chips
+        ``cost_per_hour`` dollars an hour; None without prices
+        ``first_token``, ``per_token``, ``token_gap``, ``end_to_end``  seconds of a request, mean and percentile
+        ``largest_rate``  requests a second that it keeps up with; ``in_flight`` those that a replica decodes at once
+        ``prefill_share`` of the chips' time that prefill takes (0 to 1)
+        ``bound_by``      what binds decode steps; ``prompt_bound_by`` prefill
+        ``interval``      of an estimate: the ends of its interval, over its value
     """
 
     deployment: Deployment

@@ -47,7 +47,7 @@ class Training(Measurable, Comparable):
         ``model_flops``   exact FLOPs of one forward and backward pass of the whole batch
         ``flops``         the same with what is computed again
         ``six``           the usual 6·parameters·tokens, of the parameters that one token uses
-        ``peak``          FLOP/s of one chip, in the format of the arithmetic
+        ``peak``          FLOP/s of one chip, in the format of the arithmetic; that of all is ``chips`` times as much
         ``lower``, ``op_by_op``, ``upper``  seconds of a step
         ``estimate``      seconds with the overlap or overhead stated; None where none was
         ``stated``        MFU that was stated (0 to 1); ``measured``  seconds that a step took; None where not given
@@ -131,7 +131,7 @@ class Training(Measurable, Comparable):
 
     @property
     def mfu(self) -> Size:
-        """Model FLOPs over peak at :attr:`time`."""
+        """Model FLOPs ÷ (:attr:`time` · ``chips`` · ``peak``)."""
         return self.model_flops / (self.chips * self.peak * self.time)
 
     @property
