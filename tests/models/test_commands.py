@@ -157,7 +157,7 @@ def test_memory_is_full_from_the_batch_that_is_said(batch: int, context: int) ->
     assert most is not None
     assert models.serve("llama-3-8b", on="h100", batch=most, context=context).memory.fits
     assert not models.serve("llama-3-8b", on="h100", batch=most + 1, context=context).memory.fits
-    assert f"memory is full from about batch {most:,}" in as_text(found.sections(), 200)
+    assert f"memory holds batches up to about {most:,}" in as_text(found.sections(), 200)
 
 
 @pytest.mark.parametrize("batch", [1, 4, 5, 8])

@@ -439,7 +439,7 @@ def _phase_in_words(name: str, phase: Bound, found: Serving) -> Iterator[Section
         whole = f"at no batch: {grows} with it" if flips["whole"] is None else f"from batch {flips['whole']:,}"
         alone = "at none" if flips["matrices"] is None else f"from {flips['matrices']:,}"
         full = found.full_from()
-        memory = f"; memory is full from about batch {full:,}" if full and found.memory.fits else ""
+        memory = f"; memory holds batches up to about {full:,}" if full and found.memory.fits else ""
         lines.append(f"compute-bound {whole}; the matrices alone {alone}{memory}")
     lines.append(shares_of_modules(phase))
     yield Sentences(lines, indent=4)
