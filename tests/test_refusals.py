@@ -733,3 +733,11 @@ class _FloatRaises:
 
     def __float__(self) -> float:
         raise RuntimeError
+
+
+def test_what_says_nothing_of_a_model_is_refused_in_its_sweep() -> None:
+    with pytest.raises(InputError, match="flops is of raw work, and this sweeps steps of a model; leave it out"):
+        roofline.sweep("llama-3-8b", on="h100", batch=[1, 2], context=100, flops=[[1]])
+    asked = {"on": "h100", "context": 100, "draft": 4, "accept": 0.5}
+    with pytest.raises(InputError, match="draft_by= has several values; a model, mtp, or a fraction of a step"):
+        roofline.llm("llama-3-8b", **asked, draft_by=np.array([0.1, 0.2]))

@@ -135,8 +135,13 @@ def takes(
 
 
 def _plain(value: Any) -> Any:
-    """A number of other libraries as Python's."""
-    return value if value.__class__ is float else plain_number(value)
+    """A number of other libraries as Python's; a value whose own methods raise stays what it is."""
+    try:
+        return value if value.__class__ is float else plain_number(value)
+    except RooflineError:
+        raise
+    except Exception:  # of whatever kind
+        return value
 
 
 def _misplaced(own: Signature, call: str, given: Sequence[Any], named: Mapping[str, Any]) -> InputError | None:

@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import random
 import sys
+from pathlib import Path
 
+import onnx
 import pytest
 from onnx import helper
 
-from roofline.errors import InputError, MissingExtraError, RooflineError
+from roofline.cli import main
+from roofline.errors import InputError, MissingExtraError, RooflineError, SizeError
+from roofline.formulas.column_code import ColumnForms, column_code
+from roofline.formulas.printers import javascript_source, python_source
 from roofline.programs import trace
 from roofline.programs.api import front_end
+from roofline.sizes import symbol
 from tests.programs.onnx_models import model, value, weight
 from tests.programs.onnx_networks import Graph
 
@@ -112,3 +118,28 @@ def test_sizes_that_no_library_takes_are_refused():
     for item in (*added.graph.input, *added.graph.output):
         item.type.tensor_type.elem_type = 7
     assert [op.writes[0].elements for op in trace(added, frontend="onnx").ops] == [2**62]
+
+
+@pytest.mark.parametrize("name", ["N*2", "batch size", "x=print('RAN')", "0", "a, b", "x): import os  #"])
+def test_a_size_of_a_file_is_a_name_and_never_code(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Columns are compiled from source with the names of sizes: a file's are letters, digits and _ by then."""
+    x, y = (helper.make_tensor_value_info(each, onnx.TensorProto.FLOAT, [name, 64]) for each in "xy")
+    graph = helper.make_graph([helper.make_node("Relu", ["x"], ["y"])], "g", [x], [y])
+    path = tmp_path / "g.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]), path)
+    for words in (["--formula", "--json"], ["--formula", "--python"], ["--json"]):
+        assert main(["trace", str(path), "--on", "h100", *words]) == 0
+        said = capsys.readouterr()
+        assert "RAN" not in said.err
+        assert not said.out.startswith("RAN")
+
+
+def test_a_formula_is_not_compiled_of_what_is_no_name() -> None:
+    size = symbol("B=print('RAN')")
+    with pytest.raises(SizeError, match="is no name in a program; letters, digits and _, as in batch"):
+        column_code("g", ColumnForms({"B": size}, {}, {}, {"hbm": 8 * size}, {}), ("time.hbm",), frozenset("B"), True)
+    for source in (python_source, javascript_source):
+        with pytest.raises(SizeError, match="is no name in a program"):
+            source("g", [size], {}, {"hbm": 8 * size})

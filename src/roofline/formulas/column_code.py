@@ -35,7 +35,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import reduce
 from typing import Any, NamedTuple
 
-from roofline.formulas.printers import binary_logarithms, printer
+from roofline.formulas.printers import binary_logarithms, check_names, printer
 from roofline.sizes import undominated
 
 #: Axes of arrays that all have the same rows.
@@ -272,6 +272,7 @@ def column_code(name: str, function: ColumnForms, wanted: tuple[str, ...], array
     """
     import sympy
 
+    check_names([*function.sizes, *function.sizes.values(), *function.rates, *function.definitions])
     letters = {**function.sizes, **{name: sympy.Symbol(name, positive=True) for name in function.rates}}
     varying = {letters[name] for name in arrays} | set(function.definitions)
     values = {letters[name]: sympy.Float(value, 17) for name, value in function.rates.items()} if fixed else {}

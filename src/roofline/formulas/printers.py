@@ -16,11 +16,11 @@ Floats keep all their digits; an integer beyond 2^53 is a float wherever the lan
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
-from roofline.errors import InputError, suggest
+from roofline.errors import InputError, SizeError, suggest
 
 #: The largest integer up to which a float holds every integer.
 EXACT = 2**53
@@ -249,6 +249,19 @@ class Combined(NamedTuple):
         return " + ".join(named) if self.how == "sum" or not named[1:] else f"{largest}({', '.join(named)})"
 
 
+def check_names(names: Iterable[Any]) -> None:
+    """Refuse names of sizes and rates that are no names in a program: source is made of them, and it is run.
+
+    >>> check_names(["B", "W_hbm"])
+    >>> check_names(["B=f()"])
+    Traceback (most recent call last):
+    roofline.errors.SizeError: size 'B=f()' is no name in a program; letters, digits and _, as in batch
+    """
+    for name in map(str, names):
+        if not name.isidentifier():
+            raise SizeError(f"size {name!r} is no name in a program", hint="letters, digits and _, as in batch")
+
+
 def python_source(
     name: str,
     sizes: Sequence[Any],
@@ -270,6 +283,7 @@ def python_source(
         all = hbm + hbm
         return {"hbm": hbm, "all": all}
     """
+    check_names([*sizes, *rates, *(definitions or ())])
     show = printer("python")
     arguments = [*(show.doprint(size) for size in sizes), *(f"{show.doprint(r)}={v!r}" for r, v in rates.items())]
     parts = {show.doprint(symbol): form for symbol, form in (definitions or {}).items()}
@@ -306,6 +320,7 @@ def javascript_source(
       return {"hbm": hbm};
     }
     """
+    check_names([*sizes, *rates, *(definitions or ())])
     show = printer("javascript")
     arguments = [*(show.doprint(size) for size in sizes)]
     arguments += [f"{show.doprint(rate)} = {text(value, 'javascript')}" for rate, value in rates.items()]

@@ -108,6 +108,10 @@ def sweep(expression: Model | str | None = None, phase: str = "decode", **argume
     if "on" in arguments:
         arguments["on"] = machines_in(arguments["on"])
     if expression is not None and (not isinstance(expression, str) or is_model(expression)):
+        raw = ("flops", "bytes", "intensity", "dtype")
+        idle = next((name for name in raw if arguments.get(name) is not None), None)
+        if idle is not None:
+            raise InputError(f"{idle} is of raw work, and this sweeps steps of a model", hint="leave it out")
         return sweep_steps(expression, phase, **arguments)
     return sweep_line(expression, **arguments)
 

@@ -130,6 +130,8 @@ def _speculation(asked: ServingQuestion, found: Any) -> FurtherAnswer:
 
     batch, context = asked.need("draft", "batch", "context")
     by: Any = 0.1 if asked.wanted["draft_by"] is None else asked.wanted["draft_by"]
+    if is_array(by) or isinstance(by, list | tuple):
+        raise InputError(f"{spelled('draft_by')} has several values", hint="a model, mtp, or a fraction of a step")
     with suppress(ValueError):
         by = float(by)
     sizes = {"batch": batch, "context": context, "draft": asked.wanted["draft"], "form": asked.wanted["form"]}

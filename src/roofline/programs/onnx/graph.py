@@ -377,7 +377,7 @@ def dims_of(item: Any) -> tuple[Size, ...] | None:
                 raise SizeError(f"{item.name!r} has a size of {dim.dim_value}", hint=_SIZES)
             found.append(int(dim.dim_value))
         elif dim.dim_param:
-            found.append(symbol(dim.dim_param))
+            found.append(_open_size(dim.dim_param))
         else:
             return None
     return tuple(found)
@@ -394,6 +394,16 @@ def dtype_of(kind: int) -> str | None:
     name = onnx.TensorProto.DataType.Name(kind).lower()
     name = _DTYPES.get(name, name)
     return dtypes.get(name).name if dtypes.is_dtype(name) else None
+
+
+def _open_size(name: str) -> Any:
+    """An open size by its name in the file, whose letters are those of a name in any language it is printed in.
+
+    >>> str(_open_size("N*2")), str(_open_size("batch size")), str(_open_size("0=f()"))
+    ('N_2', 'batch_size', 'size_0_f__')
+    """
+    plain = re.sub(r"\W", "_", name)
+    return symbol(plain if plain.isidentifier() else f"size_{plain}")
 
 
 def _fill(inputs: list[Any], batch: int | None, sizes: Mapping[str, Size]) -> dict[str, Size]:
@@ -418,12 +428,12 @@ def _fill(inputs: list[Any], batch: int | None, sizes: Mapping[str, Size]) -> di
             if not name:
                 dim.dim_param = f"{item.name.replace('.', '_')}_{place}"
             elif name.isidentifier() or name in sizes:
-                _put(dim, sizes[name] if name in sizes else used.get(name, symbol(name)), used)
+                _put(dim, sizes[name] if name in sizes else used.get(name, _open_size(name)), used)
             else:
                 formulas.append(dim)
     for dim in formulas:
         value = _size(dim.dim_param, used)
-        _put(dim, symbol(dim.dim_param) if value is None else value, used)
+        _put(dim, _open_size(dim.dim_param) if value is None else value, used)
     return used
 
 
