@@ -48,6 +48,14 @@ def test_a_bound_of_plain_numbers_loads_nothing_heavy() -> None:
     assert loaded_by(f"import roofline; {asked}") == set()
 
 
+def test_a_command_that_ends_looks_for_no_cycles_in_what_it_loaded() -> None:
+    code = "import atexit, gc; atexit.register(lambda: print(gc.get_freeze_count()));"
+    code += "from roofline.cli import run; run()"
+    done = python(code, "completion", "bash")
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout.splitlines()[-1]) > 10_000
+
+
 def test_the_check_for_heavy_modules_can_fail() -> None:
     assert loaded_by("import sympy") == {"sympy"}
 
