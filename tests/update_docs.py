@@ -1,4 +1,4 @@
-"""Run every example of the README and the docs and put what it shows in place of what is written.
+"""Run every example of the README and the docs and put what it shows, pictures too, in place of what is written.
 
 ``python -m tests.update_docs [page …]``. Output that still matches, wildcards included, stays as it is;
 of lines between ``...`` those that are most like them take their place.
@@ -7,6 +7,7 @@ of lines between ``...`` those that are most like them take their place.
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -14,7 +15,7 @@ from difflib import SequenceMatcher
 from pathlib import Path
 
 from roofline.cli import main
-from tests.doc_blocks import blocks, differences, documents, prepare, python_differences
+from tests.doc_blocks import blocks, differences, documents, other_pictures, prepare, python_differences
 
 #: Lines of which less than this is as it was are other lines: then all of the output is written.
 ALIKE = 0.6
@@ -63,6 +64,9 @@ def update(pages: list[Path]) -> None:
             prepare(Path(folder))
             fresh = updated(page, path.name)
             os.chdir(path.parent)
+            for drawn, kept in other_pictures(Path(folder)):
+                shutil.copyfile(drawn, kept)
+                sys.stdout.write(f"updated {kept.name}\n")
         if fresh != page:
             path.write_text(fresh, encoding="utf-8")
             sys.stdout.write(f"updated {path.name}\n")

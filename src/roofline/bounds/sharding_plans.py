@@ -413,9 +413,7 @@ class _Search:
 
     def laid_out(self, plan: Plan, ops: tuple[Op, ...], others: Sequence[RankedPlan]) -> LaidOut:
         """Say what was chosen, and what of the mesh is assumed."""
-        chips = self.mesh.chips
-        count = "arrays of chips" if is_array(chips) else f"{chips} chips"
-        said = [Assumption("plan", f"every figure is that of one of {count}: {self.mesh!r}")]
+        said = [Assumption("plan", f"every figure is {self.mesh.of_one_chip}")]
         used = {*self.parsed.axes, *self.asked.conventions.use, *self.mesh.single}
         idle = [axis.name for axis in self.mesh if axis.name not in used]
         if idle:

@@ -104,6 +104,13 @@ class MeshAxis:
         parts = [f"{x.link} {x.shape}" + (f" {_show(x.size)}" if several else "") for x in self.segments]
         return f"{self.name}={_show(self.size)}" + (f" {', '.join(parts)}" if parts else "")
 
+    @property
+    def in_words(self) -> str:
+        """``X=64 over nvlink (switch of 8) and nic (switch of 8)``."""
+        several = len(self.segments) > 1 or is_array(self.size)
+        parts = [f"{x.link} ({x.shape}{f' of {_show(x.size)}' if several else ''})" for x in self.segments]
+        return f"{self.name}={_show(self.size)}" + (f" over {' and '.join(parts)}" if parts else "")
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Mesh:
@@ -116,6 +123,12 @@ class Mesh:
     def chips(self) -> Size:
         """Chips in the mesh."""
         return product(axis.size for axis in self.axes)
+
+    @property
+    def of_one_chip(self) -> str:
+        """Whose figures a chip's are, in words: ``one chip's, of 8: X=8 over nvlink (switch)``."""
+        count = "" if is_array(self.chips) else f", of {_show(self.chips)}"
+        return f"one chip's{count}: {', '.join(axis.in_words for axis in self)}"
 
     @property
     def sizes(self) -> Mapping[str, Size]:

@@ -324,8 +324,8 @@ def needs(
 
 def _assumptions(step: ServingStep, ops: Sequence[Op]) -> list[Assumption]:
     model, phase, options, machine = step.model, step.phase, step.options, step.machine
-    alone = machine.mesh is None or not any(op.kind == "collective" for op in ops)
-    chips = "one chip, no network" if alone else f"one of the chips {', '.join(map(str, machine.mesh or ()))}"
+    mesh = machine.mesh if any(op.kind == "collective" for op in ops) else None
+    chips = "one chip, no network" if mesh is None else f"operations and memory are {mesh.of_one_chip}"
     counting, rates, *_ = step.conventions.said(machine)
     pooled = f"{machine.pooled} chips share everything evenly, and what joins them costs nothing"
     said = [counting, Assumption("plan", chips) if machine.pooled == 1 else Assumption("machine", pooled)]
@@ -351,7 +351,7 @@ def _assumptions(step: ServingStep, ops: Sequence[Op]) -> list[Assumption]:
     roles = {op.role for op in ops}
     said += assume("model", [text for role, text in LATENT.items() if role in roles])
     if model.vision is not None:
-        seen = model.vision.describe(options.get("images", 0), options.get("image_size"), not alone)
+        seen = model.vision.describe(options.get("images", 0), options.get("image_size"), mesh is not None)
         text = seen if phase == "prefill" else "the vision tower runs in prefill alone; its weights are in memory"
         said.append(Assumption("model", text))
     return [*said, *assume("model", model.notes)]
