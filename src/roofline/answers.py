@@ -38,6 +38,8 @@ CAPABILITIES = {
     "Machine.ratio": "roofline.hardware.figures:ratio",
     "Machine.sections": "roofline.bounds.chips:detail",
     "Machine.to_dict": "roofline.bounds.chips:chip_data",
+    "chip": "roofline.hardware.targets:chip",
+    "told_apart": "roofline.hardware.figures:told_apart",
     "Model.sections": "roofline.models.summary:model_card",
     "Serving.advise": "roofline.models.serving.advice:advise",
     "Serving.narrower_cache": "roofline.models.serving.advice:narrower_cache",
@@ -448,6 +450,7 @@ def on_several(ask: Function) -> Function:
         machines = on if isinstance(on, list | tuple) and on else [on]
         chosen = format_choices(options, formats)
         is_one_price = not isinstance(prices_in(options.get("price")), list | tuple | Mapping)
+        options = options if on is options.get("on") else {**options, "on": on}
         if machines[0] is on and len(chosen) == 1 and is_one_price:
             return ask(*given, **options)
         return each_beside(machines, chosen, options, lambda one: ask(*given, **one))
@@ -456,11 +459,15 @@ def on_several(ask: Function) -> Function:
 
 
 def machines_in(on: Any) -> Any:
-    """Several machines in a text as a list; anything else as it is.
+    """Several machines in a text as a list, a description of a chip as that machine; anything else as it is.
 
-    >>> machines_in("h100, a100:8"), machines_in("h100")
-    (['h100', 'a100:8'], 'h100')
+    >>> machines_in("h100, a100:8"), machines_in("h100"), machines_in(["h100", {"bf16": 4e14, "hbm": 3e12}])
+    (['h100', 'a100:8'], 'h100', ['h100', Machine(mine)])
     """
+    if isinstance(on, list | tuple) and any(isinstance(each, Mapping) for each in on):
+        return [machines_in(each) for each in on]
+    if isinstance(on, Mapping):
+        return capability("chip")(on)
     is_several = isinstance(on, str) and "," in on and not on.rstrip().endswith(".toml")
     return [each.strip() for each in on.split(",")] if is_several else on
 
@@ -501,7 +508,7 @@ def names_of(machines: Sequence[Any], chosen: Sequence[Mapping[str, str]]) -> li
     ['h100 kv fp8', 'h200:8 kv bf16']
     """
     said = [" ".join(f"{name} {value}" for name, value in each.items()) for each in chosen]
-    return [f"{on} {formats}".strip() for on in machines for formats in said]
+    return [f"{on} {formats}".strip() for on in capability("told_apart")(machines) for formats in said]
 
 
 def price_of_each(price: Any, machines: Sequence[Any]) -> list[Any]:
@@ -523,7 +530,7 @@ def price_of_each(price: Any, machines: Sequence[Any]) -> list[Any]:
         if None not in keys:
             return [price[key] for key in keys]
     if isinstance(price, list | tuple | Mapping):
-        asked = ", ".join(map(str, machines))
+        asked = ", ".join(capability("told_apart")(machines))
         by_name = f"by name: {spelled('price', f'{machines[0]}=2.5')}"
         hint = f"one for all, one for each in their order, or {by_name}; table takes those that are listed"
         raise InputError(f"not one price for each of {asked}: {len(price)} given", hint=hint)
@@ -554,7 +561,7 @@ def side_by_side(answers: Sequence[Any], machines: Sequence[Any]) -> Any:
     """The one answer, or one for each machine beside each other."""
     if len(answers) == 1:
         return answers[0]
-    return capability("Comparable.compare")(*answers, names=[str(on) for on in machines])
+    return capability("Comparable.compare")(*answers, names=capability("told_apart")(machines))
 
 
 def heading(schema: str, machine: Any, expression: str | None = None) -> dict[str, Any]:

@@ -24,14 +24,27 @@ The command line prints the message and exits with code 2; the text is part of t
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import islice
 from reprlib import Repr
 from types import ModuleType
 from typing import Any
 
 #: Characters of a message; of a longer one the middle is left out.
 _LONGEST = 1500
+
+
+class _AsTyped(Repr):
+    """Reprs of limited length; a dict has the order in which it was typed."""
+
+    def repr_dict(self, x: dict[Any, Any], level: int) -> str:
+        if not x or level <= 0:
+            return f"{{{self.fillvalue}}}" if x else "{}"
+        said = [f"{self.repr1(key, level - 1)}: {self.repr1(x[key], level - 1)}" for key in islice(x, self.maxdict)]
+        return f"{{{', '.join([*said, *[self.fillvalue] * (len(x) > self.maxdict)])}}}"
+
+
 #: Of a value that was typed an error shows as much as this.
-_VALUES = Repr()
+_VALUES = _AsTyped()
 _VALUES.fillvalue, _VALUES.maxlevel, _VALUES.maxdict, _VALUES.maxlist, _VALUES.maxtuple = "…", 3, 4, 4, 4
 _VALUES.maxstring = _VALUES.maxother = _VALUES.maxlong = 60
 #: Of a longer line an error shows the part around the caret.
@@ -151,8 +164,8 @@ def load_extra(library: str, extra: str) -> ModuleType:
 def quoted(value: Any) -> str:
     """A value as it was typed, of a long one both ends, with its quotation marks and brackets closed.
 
-    >>> quoted("fp8"), quoted(list(range(9)))
-    ("'fp8'", '[0, 1, 2, 3, …]')
+    >>> quoted("fp8"), quoted(list(range(9))), quoted({"name": "X", "bf16": 4e14})
+    ("'fp8'", '[0, 1, 2, 3, …]', "{'name': 'X', 'bf16': 400000000000000.0}")
     >>> quoted("ab" * 40)
     "'abababababababababababababa…abababababababababababababab'"
     """

@@ -172,7 +172,8 @@ _KINDS: dict[str, tuple[tuple[Any, ...], str]] = {
     "Callable": ((Callable,), "a function"),
     "Progress": ((Callable,), "a function"),
     "RateOf": ((Callable,), "a function"),
-    "On": ((str, list, tuple, type(None)), "a chip's name or machine"),
+    "Machine": ((Mapping,), "Machine"),
+    "On": ((str, Mapping, list, tuple, type(None)), "a chip's name, its figures or a machine"),
 }
 
 #: Kinds that are one number, of other libraries too, and those that may be several or a symbol.
@@ -249,7 +250,7 @@ def _is_of(value: Any, kind: str) -> bool:
         names, _, others = inside[:-1].partition(", ")
         return all(_is_any_of(key, names) and _is_any_of(each, others) for key, each in value.items())
     if head == "On" and isinstance(value, list | tuple):
-        return bool(value) and all(_is_any_of(each, "str | Machine") for each in value)
+        return bool(value) and all(_is_any_of(each, "str | Machine | Mapping") for each in value)
     kinds = [each.partition("[")[0] for each in _alternatives(inside[:-1].removesuffix(", ..."))]
     of_classes = bool(inside) and not any(each in _KINDS or each in _OPEN or "." in each for each in kinds)
     if isinstance(value, known) and not (isinstance(value, str) and of_classes):

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 
+import roofline
 from roofline import advise, bound, llm, scaling, solve
 from roofline.bounds.comparison import compare
 from roofline.cli import main
-from roofline.errors import InputError
+from roofline.errors import InputError, RooflineError
 
 LINE = "bf16[64, 8192] * bf16[8192, 8192]"
 
@@ -249,3 +251,45 @@ def test_the_fastest_is_said_with_what_decides() -> None:
     )
     mixed = bound("bf16[200, 8192] * bf16[8192, 8192]", on=["a100", "h100"])  # one is bound by each
     assert "has the lowest floor: " not in str(mixed)
+
+
+FIGURES: dict[str, Any] = {"name": "Mine", "bf16": "400 TFLOP/s", "hbm": {"bandwidth": "3 TB/s", "capacity": "96 GB"}}
+
+
+def test_machines_in_a_list_are_named_as_they_are_typed() -> None:
+    line, sizes = "bf16[B, D] * bf16[D, F]", {"D": 4096, "F": 4096}
+    machines = [FIGURES, roofline.chip(FIGURES), "h100", roofline.chip("h100", hbm="4 TB/s")]
+    names = ("mine (1)", "mine (2)", "h100", "h100 hbm 4 TB/s")
+    asked = [
+        bound(line, on=machines, B=8, **sizes),
+        solve(line, "B", on=machines, **sizes),
+        llm("llama-3-8b", on=machines),
+        roofline.trace(lambda x: x @ x, "bf16[128, 128]", on=machines, frontend="jax"),
+    ]
+    assert [answer.names for answer in asked] == [names] * 4
+    assert asked[0].to_pandas()["on"].tolist() == list(names)
+    assert roofline.plot(line, on=machines[1:3], B=8, **sizes).title == "Roofline of Mine and NVIDIA H100 SXM5 80GB"
+
+
+def test_a_table_over_machines_names_them_apart() -> None:
+    machines = ["h100", roofline.chip("h100", hbm="4 TB/s"), FIGURES]
+    table = roofline.sweep("bf16[B, D] * bf16[D, F]", on=machines, B=8, D=4096, F=4096)
+    assert table["on"].tolist() == ["h100", "h100 hbm 4 TB/s", "mine"]
+    steps = roofline.sweep("llama-3-8b", on=machines, batch=[1, 2], context=4096)
+    assert steps["on"].tolist()[::2] == table["on"].tolist()
+
+
+def test_answers_on_chips_of_one_name_say_what_was_set_or_their_shape() -> None:
+    line = "bf16[4096, 4096] * bf16[4096, 4096]"
+    faster = bound(line, on="h100").compare(bound(line, on="h100", set={"hbm": "4 TB/s", "bf16": "2 PFLOP/s"}))
+    assert faster.names == ("NVIDIA H100 SXM5 80GB", "NVIDIA H100 SXM5 80GB hbm 4 TB/s bf16 2 PFLOP/s")
+    assert bound(line, on="v5e").compare(bound(line, on="v5e:2x2")).names == ("TPU v5e", "TPU v5e 2x2")
+
+
+def test_a_description_of_a_chip_is_a_machine_wherever_one_is_asked_for() -> None:
+    line = "bf16[4096, 4096] * bf16[4096, 4096]"
+    assert bound(line, on=FIGURES).machine.name == "Mine"
+    assert roofline.formula(line, on=FIGURES).machine.name == "Mine"
+    assert advise(line, on=FIGURES)
+    with pytest.raises(RooflineError, match="'4 TB/s' is a bandwidth in bytes per second"):
+        bound(line, on=[{"name": "Mine", "bf16": "4 TB/s", "hbm": "3 TB/s"}, "h100"])

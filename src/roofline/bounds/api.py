@@ -32,7 +32,7 @@ from roofline.sizes import Size, is_array, plain_number
 if TYPE_CHECKING:
     from roofline.bounds.comparison import SideBySide
 
-On = str | Machine | None
+On = str | Machine | Mapping[str, Any] | None
 
 #: Arguments of models that a line of notation says itself.
 _SAID_IN_A_LINE = {"count": "a line's attention is full unless it says causal, as in attention(q, k, v, causal)"}
@@ -213,12 +213,12 @@ def target(
     if on is None:
         hint = f"name one: {spelled('on', 'h100')} (roofline chips lists them), or a file of your own figures, my.toml"
         raise InputError("no machine to run on", hint=hint)
-    if not isinstance(on, str | Machine):
+    if not isinstance(on, str | Machine | Mapping):
         several = isinstance(on, list | tuple) and len(on) > 1
         hint = (
             "ask about each, and compare: answer.compare(other)"
             if several
-            else "give a name such as 'h100', a TOML file, or a Machine, which chip({'bf16': 3e14, 'hbm': 2e12}) makes"
+            else "give a name such as 'h100', a TOML file, or figures, as in {'bf16': 3e14, 'hbm': 2e12}"
         )
         raise InputError(f"{quoted(on)} is not a machine", hint=hint)
     for what, word in (("unit", unit), ("over", over)):
@@ -228,7 +228,7 @@ def target(
             )
     if set is not None and not isinstance(set, Mapping):
         raise InputError(f"set is {set!r}", hint="give figures by name, as in set={'hbm': '8.1e11 B/s'}")
-    if isinstance(on, str):
+    if isinstance(on, str | Mapping):
         return chip(on, unit=unit, over=over, files=files, achievable=achievable, **dict(set or {}))
 
     changed = override(on, dict(set)) if set else on

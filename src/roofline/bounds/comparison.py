@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 from roofline.answers import OPERATIONS, Answer, Comparable, Fact, plain_data, plain_table
 from roofline.bounds.bound import ALL_IN_TURN, fusing_in_words, named_place
 from roofline.errors import InputError, suggest
+from roofline.hardware.figures import told_apart
 from roofline.quantity import UNITS, format_amount, format_count, format_number, format_percent
 from roofline.sections import (
     BLANK,
@@ -384,13 +385,19 @@ def compare(*answers: Any, names: Sequence[str] = (), **asked: Any) -> SideBySid
     for answer in answers:
         if any(not is_number(fact.value) and not isinstance(fact.value, str | None) for fact in answer.facts()):
             raise InputError("a comparison is of plain numbers", hint="give every size one value; sweep takes several")
-    chosen = list(names) or [answer.target for answer in answers]
+    chosen = list(names) or told_apart(list(map(_machine, answers)), [answer.target for answer in answers])
     if len(chosen) != len(answers):
         raise InputError(f"{len(chosen)} names for {len(answers)} answers", hint="give one for each")
     numbered = [
         f"{name} ({chosen[: at + 1].count(name)})" if chosen.count(name) > 1 else name for at, name in enumerate(chosen)
     ]
     return SideBySide(tuple(numbered), answers)
+
+
+def _machine(answer: Comparable) -> Any:
+    """The machine that an answer is about, or its question, or its first step."""
+    about = (answer, getattr(answer, "question", None), *answer.steps().values())
+    return next((each.machine for each in about if hasattr(each, "machine")), None)
 
 
 def aligned(said: Sequence[Iterable[Fact]]) -> dict[str, tuple[Fact | None, ...]]:

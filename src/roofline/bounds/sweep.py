@@ -28,6 +28,7 @@ from roofline.formulas.compiled import Compiled, Evaluated
 from roofline.formulas.tables import Columns, integers, stacked
 from roofline.grids.answer import RUN_WORDS, GridRun, ReducedGrid, reduce_grid
 from roofline.grids.blocks import BlockTable
+from roofline.hardware.figures import told_apart
 from roofline.progress import stopped
 from roofline.signatures import either, listed_names, takes
 from roofline.sizes import BLOCK, Codes, check, is_array, is_symbol
@@ -145,7 +146,7 @@ class MachineSweep(Columns):
 
     def one_line(self) -> str:
         """Its rows and columns."""
-        names = ", ".join(part.question.machine.target for part in self.parts)
+        names = ", ".join(told_apart([part.question.machine for part in self.parts]))
         return f"MachineSweep of {len(self)} rows on {names}: {', '.join(self.columns)}"
 
 
@@ -270,7 +271,7 @@ def _over_machines(
         if len(part) < math.prod(part.shape):
             break
     rows = [len(part) for part in parts]
-    names = [part.question.machine.target for part in parts]
+    names = told_apart([part.question.machine for part in parts])
     places = tuple(dict.fromkeys(names))
     codes = [Codes(_constant(places.index(name), n), places) for name, n in zip(names, rows, strict=True)]
     table = {"on": stacked(codes, rows)}
@@ -469,7 +470,7 @@ class LineTable(BlockTable):
         self.lines, self.choices = tuple(lines), len(lines)
         self.axes = {name: integers(values) for name, values in lines[0].grid.axes.items()}
         columns = dict.fromkeys(name for line in lines for name in line.columns)
-        self.machines = [line.asked.machine.target for line in lines]
+        self.machines = told_apart([line.asked.machine for line in lines])
         self.names = (*(("on",) if len(lines) > 1 else ()), *lines[0].grid.names, *columns)
 
     def prepared(self, choice: int, groups: Sequence[Sequence[str]] = ()) -> Any:

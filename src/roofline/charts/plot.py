@@ -24,6 +24,7 @@ from dataclasses import replace
 from itertools import pairwise, product
 from typing import Any
 
+from roofline.answers import machines_in
 from roofline.bounds.api import ARGUMENTS, question, target
 from roofline.bounds.bound import Bound
 from roofline.bounds.question import resolve_sizes
@@ -109,7 +110,7 @@ def plot(
     """
     if theme not in THEMES:
         raise InputError(f"unknown theme {theme!r}", hint=suggest(theme, THEMES, what="themes"))
-    asked = _PlotRequest(expressions, _targets(on), tuple(names), *_split(sizes, arguments))
+    asked = _PlotRequest(expressions, _targets(machines_in(on)), tuple(names), *_split(sizes, arguments))
     chosen, over = _kind(kind, vary, asked.sizes)
     subject, draw = _drawn()[chosen]
     if subject == "roofline" and not asked.lines:

@@ -326,7 +326,7 @@ def held_accuracy(
     ``data`` are runs as ``calibrate`` takes them, ``on`` the chip they are of; ``library`` names what ran where rows do
     not.
     """
-    machine = chip(on) if isinstance(on, str) else on
+    machine = chip(on)
     rejected: dict[str, int] = defaultdict(int)
     kinds: list[Held] = []
     grouped = by_kind(kernels_from(data, machine), library, rejected)

@@ -151,7 +151,7 @@ def calibrate(
     whose constants are the prior, or one chip and the library (``h100+vllm``): by default that of the rows where it has
     constants, else vLLM, of the nearest chips.
     """
-    machine = chip(on) if isinstance(on, str) else on
+    machine = chip(on)
     rejected: dict[str, int] = defaultdict(int)
     estimators = {start: Estimator(start)} if start else {}
     fitted, starts = [], []

@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from roofline.bounds.api import bound
 from roofline.errors import InputError
 from roofline.estimates.estimator import Estimator, KernelEstimate
+from roofline.hardware import chip
 from roofline.hardware.machine import Machine
 from roofline.signatures import takes
 
@@ -63,7 +64,7 @@ def expected_roof(
     estimator = library if isinstance(library, Estimator) else Estimator(library, files)
     found = [_product(estimator, on, dtype, *sides) for sides in ((LARGE,) * 3, (FLAT, LARGE, LARGE), (NOTHING,) * 3)]
     if any(one.source is None for one in found):
-        name = on if isinstance(on, str) else on.key
+        name = chip(on).target
         wrong = f"no constants of {estimator.library} are known for {dtype} products on {name}"
         raise InputError(wrong, hint="roofline calibrate makes some from ten runs")
     large, flat, start = (float(one.value) for one in found)

@@ -16,7 +16,7 @@ roofline.errors.HardwareError: TPU v5p has no figure 'hmb'; did you mean 'hbm'?
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from roofline import dtypes
@@ -24,7 +24,7 @@ from roofline.errors import HardwareError, InputError, suggest
 from roofline.hardware.machine import MAIN_WORDS, Figure, Link, Machine, Memory, Unit, figure_unit
 from roofline.hardware.network import network
 from roofline.hardware.rate import find_level, find_link
-from roofline.quantity import figure
+from roofline.quantity import figure, format_amount
 from roofline.signatures import spelled
 from roofline.sizes import LARGEST
 
@@ -146,6 +146,32 @@ def readable(machine: Machine) -> list[str]:
     levels: list[Memory | Link | Unit] = [*machine.memories, *machine.links, *machine.units]
     found = [level.name + end for level in levels for part, end in parts.items() if getattr(level, part, None)]
     return [*found, *(f"{unit.name}.{dtype}" for unit in machine.units for dtype in unit.peaks)]
+
+
+def told_apart(machines: Sequence[Any], names: Sequence[str] | None = None) -> list[str]:
+    """Name each machine as it is typed, or as ``names`` says; of those of one name say what a caller set on each.
+
+    >>> from roofline.hardware import chip
+    >>> told_apart(["h100", chip("h100", hbm="4 TB/s"), chip("h100:8"), chip("h100", unit="vector")])
+    ['h100', 'h100 hbm 4 TB/s', 'h100:8', 'h100 on vector']
+    """
+    said = [str(getattr(each, "target", each)) for each in machines] if names is None else list(names)
+    more = ("" if said.count(name) < 2 else _set_on(each, name) for name, each in zip(said, machines, strict=True))
+    return list(map("".join, zip(said, more, strict=True)))
+
+
+def _set_on(machine: Any, name: str) -> str:
+    """What a caller set on a machine, and its shape where a name does not say it."""
+    if not isinstance(machine, Machine):
+        return ""
+    figures = []
+    for path in (path for path in machine.given if ".achievable" not in path):
+        unit = named_figure_unit(machine, path)
+        name = path.rpartition(".")[2] if unit == "FLOP/s" else path.removesuffix(".bandwidth")
+        figures.append(f"{name} {format_amount(named_figure(machine, path).value, unit)}")
+    shape = [machine.target.partition(":")[2]] * bool(machine.shape and name != machine.target)
+    choices = [f"on {machine.unit}"] * bool(machine.unit) + [f"from {machine.over}"] * bool(machine.over)
+    return "".join(f" {each}" for each in [*shape, *figures, *choices, *["achievable"] * machine.use_achievable])
 
 
 def _of_level(machine: Machine, head: str, part: str) -> Figure | None:

@@ -372,7 +372,7 @@ def run_function(
     Amounts may carry units, and ``on`` may be a chip's name. Wrong ones are an error before anything is timed. Unless
     ``cold``, the data is in whichever memory level holds so many bytes, as in :func:`run`.
     """
-    machine = on if isinstance(on, Machine) else chip(on)
+    machine = chip(on)
     machine = machine if cold or machine.over is not None else with_choices(machine, over=WARM)
     named = name or getattr(call, "__name__", "function")
     [stated] = read_measured([(named, flops, bytes, 1.0, dtype)])

@@ -25,6 +25,7 @@ from roofline.formulas.compiled import Compiled, Evaluated
 from roofline.formulas.tables import Columns, integers, stacked
 from roofline.grids.answer import GridRun, reduce_grid
 from roofline.grids.blocks import BlockTable
+from roofline.hardware.figures import told_apart
 from roofline.hardware.machine import Machine
 from roofline.hardware.rate import data_level
 from roofline.models.closed_form import ALL_PHASES, OF_TRAINING, TRAINING_SIZES, step_function
@@ -410,7 +411,7 @@ def _as_column(values: Sequence[Any]) -> Any:
 
     if all(isinstance(value, int) and not isinstance(value, bool) for value in values):
         return np.asarray(values)
-    names = [value.target if isinstance(value, Machine) else str(value) for value in values]
+    names = told_apart(values)
     unique = list(dict.fromkeys(names))
     return Codes(np.asarray([unique.index(name) for name in names], np.int32), tuple(unique))
 
