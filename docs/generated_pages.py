@@ -45,7 +45,7 @@ _PICTURE = re.compile(r"^!\[(?P<says>[^\]]+)\]\(images/(?P<name>[\w-]+\.svg)\)",
 _COMMAND = r"^\$ (roofline [^\n]*{name}[^\n]*)$"
 
 #: The day on which every chip's peaks and bandwidths were last held against public sources.
-FIGURES_CHECKED = "2026-11-24"
+FIGURES_CHECKED = "2026-11-28"
 
 #: Letters of a name that a phone shows in a line.
 LONGEST_NAME = 40
@@ -308,7 +308,7 @@ def source_pages() -> dict[str, str]:
         text += ["[what to do](../../machines.md#a-figure-that-is-wrong).", ""]
         for machine in machines:
             text += [f"## {_chip_heading(machine)}", "", "| source | taken from it | it also says |", "|---|---|---|"]
-            text += [*_source_rows(machine), ""]
+            text += [*_source_rows(machine), "", _verdicts(machine), ""]
         found[page] = "\n".join(text) + "\n"
     return {"sources": "\n".join([*lines, "", *_below(found)]) + "\n"} | found
 
@@ -326,6 +326,21 @@ def _family(machines: list[Machine]) -> str:
     if word == makers[0].lower():
         return makers[0]
     return f"{makers[0]} {word.upper() if word in ('cdna', 'rdna', 'gpu', 'tpu') else word.capitalize()}"
+
+
+def _verdicts(machine: Machine) -> str:
+    """Count what other sources confirm; name the figures that they give otherwise, and those of one source."""
+    from roofline.hardware.figures import verdicts
+
+    said = verdicts(machine)
+    of = {
+        kind: [path.replace(".", ".<wbr>") for path, verdict in said.items() if verdict == kind]
+        for kind in said.values()
+    }
+    lines = [f"Confirmed by another source or by the clock: {len(of.get('confirmed', ()))} of {len(said)} figures."]
+    lines += [f"Other sources differ: {', '.join(of['conflict'])}."] if "conflict" in of else []
+    lines += [f"One source alone: {', '.join(of['one source'])}."] if "one source" in of else []
+    return " ".join(lines).replace("_", r"\_")
 
 
 def _source_rows(machine: Machine) -> Iterator[str]:

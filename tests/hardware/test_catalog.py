@@ -5,6 +5,7 @@ import json
 import math
 import os
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,9 +13,11 @@ from docs.generated_pages import source_pages
 from tests.strategies import for_each
 
 from roofline import bound
+from roofline.frozen import Frozen
 from roofline.hardware import catalog, chip, chips, names
 from roofline.hardware.catalog import check_figures, read_chips, read_systems
-from roofline.hardware.machine import Figure
+from roofline.hardware.figures import VERDICTS, verdicts
+from roofline.hardware.machine import Alternate, Figure
 from roofline.hardware.rate import ROUNDED, ridge
 
 DATA = Path(__file__).parent.parent / "data" / "hardware.csv"
@@ -171,10 +174,17 @@ def test_figures_that_sources_conflict_about_are_the_highest():
         ("tpu8t", 6.528e12, 6.4e12),
         ("910b", 1.6384e12, 1.6e12),
         ("h100-nvl", 3.938e12, 3.9e12),
+        ("h20", 4.022e12, 4e12),
+        ("gaudi3", 3.7e12, 3.67e12),
+        ("910c", 3.2768e12, 3.2e12),
+        ("grace", 512e9, 500e9),
+        ("m1", 68.256e9, 68.25e9),
     ):
         machine = BY_KEY[key]
         assert machine.memories[0].bandwidth.value == highest
         assert other in {a.figure.value for a in machine.alternates if not a.rejected}
+    assert BY_KEY["v2"].memories[0].capacity.value == 16 * 2**30
+    assert [BY_KEY[key].links[0].bandwidth.value for key in ("mi350x", "mi355x")] == [76.8e9, 76.8e9]
     assert BY_KEY["h200"].memories[0].bandwidth.value == 4.8e12  # 4.917 follows from a clock, and no source prints it
     assert BY_KEY["910b"].units[0].peaks["bf16"].value == 376e12
     assert BY_KEY["l40s"].memories[1].capacity.value == 96 * 2**20
@@ -217,7 +227,7 @@ def test_formats_that_a_card_of_a_generation_has():
             assert ratio == pytest.approx(0.5 if dtype == "tf32" else 2, rel=1e-2), key
     lacks = {key for key, chip in BY_KEY.items() if not any("fp64" in unit.peaks for unit in chip.units)}
     lacks &= {key for key, chip in BY_KEY.items() if chip.vendor == "NVIDIA"}
-    assert lacks == {"agx-orin", "gb300", "h800", "orin-nano", "rubin"}
+    assert lacks == {"agx-orin", "gb300", "orin-nano", "rubin"}
 
 
 def test_every_card_has_its_watts():
@@ -241,13 +251,90 @@ def test_every_chip_with_a_peak_and_a_bandwidth_is_there():
     assert len(ALL) >= 129
 
 
+#: Figures of the first rank that one source alone gives, by chip.
+ONE_SOURCE = {
+    "mi250": "xgmi.bandwidth",
+    "mi250x": "xgmi.bandwidth",
+    "mi250x-gcd": "hbm.bandwidth",
+    "mi455x": "matrix.bf16",
+    "rx-9070": "dram.bandwidth",
+    "m1": "gpu.fp16 dram.capacity",
+    "m1-pro": "gpu.fp16",
+    "m1-max": "gpu.fp16",
+    "m1-ultra": "gpu.fp16",
+    "m2": "gpu.fp16",
+    "m2-pro": "gpu.fp16 dram.bandwidth dram.capacity",
+    "m2-max": "gpu.fp16",
+    "m2-ultra": "gpu.fp16",
+    "m3": "gpu.fp16 dram.capacity",
+    "m3-pro": "gpu.fp16 dram.bandwidth dram.capacity",
+    "m3-max": "gpu.fp16",
+    "m4": "gpu.fp16 dram.capacity",
+    "m4-pro": "gpu.fp16",
+    "m4-max": "gpu.fp16",
+    "trn1": "hbm.capacity",
+    "trn3": "tensor.bf16",
+    "v1": "dram.bandwidth dram.capacity",
+    "v3": "ici.bandwidth",
+    "v4i": "hbm.bandwidth",
+    "tpu8i": "mxu.bf16 hbm.capacity",
+    "tpu8t": "mxu.bf16 hbm.capacity",
+    "950dt": "cube.bf16 hbm.bandwidth hbm.capacity hccs.bandwidth",
+    "gaudi2": "ethernet.bandwidth",
+    "gaudi3": "ethernet.bandwidth",
+    "a800": "nvlink.bandwidth",
+    "a40": "nvlink.bandwidth",
+    "a2": "dram.bandwidth dram.capacity",
+    "a16": "dram.bandwidth dram.capacity",
+    "agx-orin": "dram.bandwidth dram.capacity",
+    "rtx-5060-ti": "dram.bandwidth dram.capacity",
+    "rubin": "tensor.bf16",
+    "rtx-2080-ti": "nvlink.bandwidth",
+    "v100": "nvlink.bandwidth",
+}
+
+
+def first_rank(machine):
+    """The peak of products in 16 bits or the widest there is, main memory, and what joins chips."""
+    main = next(memory for memory in machine.memories if not memory.link)
+    unit = next((unit for unit in sorted(machine.units, key=lambda unit: unit.kind) if unit.peaks), None)
+    formats = ("bf16", "fp16", "fp32", "int8") if unit else ()
+    dtype = next((dtype for dtype in formats if dtype in unit.peaks), None)
+    links = [f"{link.name}.bandwidth" for link in machine.links if link.name not in ("pcie", "nic", "dcn")]
+    return [*([f"{unit.name}.{dtype}"] if dtype else []), f"{main.name}.bandwidth", f"{main.name}.capacity", *links]
+
+
+def test_every_chip_was_held_against_a_second_source():
+    found = {}
+    for key, machine in BY_KEY.items():
+        said = verdicts(machine)
+        assert set(said.values()) <= set(VERDICTS)
+        alone = [path for path in first_rank(machine) if said.get(path) == "one source"]
+        found |= {key: " ".join(alone)} if alone else {}
+    assert found == ONE_SOURCE
+
+
+def test_what_confirms_a_figure():
+    figure = Figure(100e12, "a data sheet")
+    for said, kept, verdict in (
+        (Figure(100.5e12, "a table"), False, "confirmed"),
+        (Figure(100.5e12, "a data sheet"), False, "one source"),
+        (Figure(100.5e12, "a run", "measured"), False, "one source"),
+        (Figure(200e12, "a sparse table"), True, "one source"),
+        (Figure(90e12, "a table"), False, "conflict"),
+    ):
+        unit = BY_KEY["b200"].units[0]._replace(peaks=Frozen({"bf16": figure}))
+        machine = replace(BY_KEY["b200"], units=(unit,), alternates=(Alternate("tensor.bf16", said, kept),))
+        assert verdicts(machine)["tensor.bf16"] == verdict
+
+
 def test_what_other_sources_say_is_kept():
     v5e = BY_KEY["v5e"]
     said = {a.figure.value: a.rejected for a in v5e.alternates if a.of == "hbm.bandwidth"}
     assert said[8.1e11] is True
     assert said[8.2e11] is False
-    (book,) = (a for a in BY_KEY["h800"].alternates if a.of == "nvlink.bandwidth")
-    assert book.rejected
+    book = [a.rejected for a in BY_KEY["h800"].alternates if (a.of, a.figure.value) == ("nvlink.bandwidth", 300e9)]
+    assert book == [True]
     sparse = [a for a in BY_KEY["h100"].alternates if a.figure.value == 1979e12 and a.of == "tensor.bf16"]
     assert sparse
     assert all(a.rejected for a in sparse)
@@ -270,8 +357,6 @@ def test_the_index_writes_what_it_reads(tmp_path):
 
 
 def test_two_chips_cannot_share_a_name():
-    from dataclasses import replace
-
     from roofline.errors import HardwareError
 
     double = replace(BY_KEY["h200"], aliases=("h100",))

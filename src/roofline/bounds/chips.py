@@ -22,7 +22,7 @@ from roofline.bounds.ridges import rules_of_thumb
 from roofline.errors import HardwareError, InputError, did_you_mean, suggest
 from roofline.hardware import chip
 from roofline.hardware.catalog import chips_called, is_chip
-from roofline.hardware.figures import LISTED_PRICE, listed_prices, ratio_unit
+from roofline.hardware.figures import LISTED_PRICE, listed_prices, ratio_unit, verdicts
 from roofline.hardware.machine import Figure, Machine, figure_unit
 from roofline.hardware.network import bisection_bandwidth, network
 from roofline.hardware.rate import main_level, rate, ridge
@@ -55,6 +55,8 @@ def detail(machine: Machine, *, sources: bool = False) -> Iterator[Section]:
     if sources and machine.alternates:
         yield from (BLANK, Sentences(("other sources say",)))
         yield _alternates(machine, cited)
+    if sources:
+        yield from (BLANK, Sentences(tuple(_verdicts(machine))))
     if cited:
         yield from (BLANK, Sentences(("sources",)))
         yield Sentences(
@@ -169,12 +171,39 @@ def _facts(machine: Machine) -> Iterator[Fact]:
 
 
 def _alternates(machine: Machine, cited: Sequence[str]) -> Table:
-    rows = []
+    """A row for each figure that another source gives; sources that give the same share it."""
+    said: dict[tuple[str, str, str, str], list[str]] = {}
     for item in machine.alternates:
-        said = ("rejected " if item.rejected else "") + _cite(item.figure, cited)
-        rows.append(Row((item.of, _show(item.figure.value, figure_unit(item.of)), said)))
+        notes = ", ".join(filter(None, (item.figure.date, item.figure.note)))
+        key = (item.of, _show(item.figure.value, figure_unit(item.of)), "rejected " if item.rejected else "", notes)
+        said.setdefault(key, []).append(f"[{cited.index(item.figure.source) + 1}]" if item.figure.source else "")
+    rows = [
+        Row((of, value, rejected + ", ".join(filter(None, (*numbers, notes)))))
+        for (of, value, rejected, notes), numbers in sorted(said.items(), key=lambda item: _order(machine, item[0][0]))
+    ]
     columns = [Column(wrap="words", meaning=name) for name in ("figure", "value", "source")]
     return Table(columns, rows, "other sources", indent=4, headed=False)
+
+
+def _verdicts(machine: Machine) -> Iterator[str]:
+    """Say which figures other sources confirm, which they give otherwise, and which have no other source."""
+    said = verdicts(machine)
+    for verdict, words in (
+        ("confirmed", "confirmed by another source or by the clock"),
+        ("conflict", "other sources differ"),
+        ("one source", "from one source alone"),
+    ):
+        paths = [path for path, each in said.items() if each == verdict]
+        if paths:
+            yield f"{words}: {', '.join(paths)}"
+
+
+def _order(machine: Machine, path: str) -> tuple[int, str]:
+    """Where a figure stands by its path: as its unit or level does among those of the chip."""
+    name = path.partition(".")[0]
+    parts = [unit.name for unit in machine.units] + [memory.name for memory in machine.memories]
+    parts += [link.name for link in machine.links]
+    return (parts.index(name) if name in parts else len(parts), path)
 
 
 def _accumulation(machine: Machine) -> list[str]:

@@ -217,7 +217,7 @@ def said_by(machine: Machine, path: str, source: str) -> Figure | None:
     """Find what a source says of a figure by its path (``hbm.bandwidth``); None where the catalog has none of it.
 
     ``source`` is a part of the source's name, the figure's own included; a figure that is marked as wrong comes last.
-    ``spec`` is any other source.
+    ``spec`` is any source that gives another figure.
 
     >>> from roofline.hardware import chip
     >>> said_by(chip("v6e"), "hbm.bandwidth", "scaling-book").value
@@ -226,9 +226,57 @@ def said_by(machine: Machine, path: str, source: str) -> Figure | None:
     [45000000000.0, 50000000000.0, 50000000000.0]
     """
     said = sorted((each for each in machine.alternates if each.of == path), key=lambda each: each.rejected)
-    if source == "spec":
-        return next((each.figure for each in said if not each.rejected), None)
     head, _, part = path.partition(".")
     own = next((found for finder in _FINDERS if (found := finder(machine, head, part)) is not None), None)
+    if source == "spec":
+        others = (each.figure for each in said if not each.rejected)
+        return next((figure for figure in others if own is None or figure.value != own.value), None)
     figures = [*([] if own is None else [own]), *(each.figure for each in said)]
     return next((figure for figure in figures if source.lower() in figure.source.lower()), None)
+
+
+#: How far a source's figure may lie from one that it confirms, by part: a capacity is a label or a driver's bytes.
+_AGREES = {"capacity": 0.08, "": 0.01}
+
+#: What may be said of a figure; a conflict is one whose other sources all give something else.
+VERDICTS = ("confirmed", "conflict", "derived", "one source")
+
+
+def verdicts(machine: Machine) -> dict[str, str]:
+    """Say of each peak, bandwidth and capacity what its other sources make of it: one of ``VERDICTS``, by its path.
+
+    A source that is marked as wrong says nothing, nor does a measurement. Cores · FLOPs per clock · clock confirm a
+    peak that another source prints.
+
+    >>> from roofline.hardware import chip
+    >>> said = verdicts(chip("b200"))
+    >>> [said[path] for path in ("tensor.bf16", "hbm.capacity", "tensor.fp64", "nic.bandwidth")]
+    ['confirmed', 'confirmed', 'conflict', 'one source']
+    """
+    taken: dict[str, Figure | None] = {}
+    for unit in machine.units:
+        taken |= {f"{unit.name}.{dtype}": figure for dtype, figure in unit.peaks.items()}
+    for memory in machine.memories:
+        taken |= {f"{memory.name}.bandwidth": memory.bandwidth, f"{memory.name}.capacity": memory.capacity}
+    taken |= {f"{link.name}.bandwidth": link.bandwidth for link in machine.links}
+    return {path: _verdict(machine, path, figure) for path, figure in taken.items() if figure is not None}
+
+
+def _verdict(machine: Machine, path: str, taken: Figure) -> str:
+    near = _AGREES.get(path.rpartition(".")[2], _AGREES[""])
+    others = [each.figure for each in machine.alternates if each.of == path and not each.rejected]
+    said = [figure for figure in others if figure.basis != "measured" and figure.source != taken.source]
+    if _clock_makes(machine, path) or any(abs(figure.value / taken.value - 1) <= near for figure in said):
+        return "confirmed"
+    return "conflict" if said else "derived" if taken.basis == "derived" else "one source"
+
+
+def _clock_makes(machine: Machine, path: str) -> bool:
+    """Whether cores · FLOPs per clock · clock make a peak that another source than theirs prints."""
+    name, _, dtype = path.partition(".")
+    unit = next((each for each in machine.units if each.name == name), None)
+    if unit is None or unit.clock is None or machine.cores is None or dtype not in unit.per_clock:
+        return False
+    peak, flops = unit.peaks[dtype], unit.per_clock[dtype]
+    printed = peak.basis != "derived" and peak.source != flops.source
+    return printed and abs(machine.cores * flops.value * unit.clock.value / peak.value - 1) <= _AGREES[""]
