@@ -285,6 +285,22 @@ def test_formats_stand_apart() -> None:
     assert ("kv", "bf16") not in roles
 
 
+@pytest.mark.parametrize(("weights", "rest"), [("bf16", "bf16"), ("int8", "fp32")])
+def test_a_float_of_16_bits_converts_the_whole_model(weights: str, rest: str) -> None:
+    """OLMo 2 and Bamba are published in fp32: in bf16 their embedding, norms and head are bf16 too."""
+    model = load({**TINY["llama"], "torch_dtype": "float32"})
+    ops = decode(model, batch=4, context=10, weights=weights, activations="bf16")
+    formats = {
+        t.ident.removesuffix(".weight").split(".")[-1]: t.dtype for op in ops for t in op.reads if t.role == "weight"
+    }
+    assert formats["up_proj"] == weights
+    assert formats["lm_head"] == formats["embed_tokens"] == formats["input_layernorm"] == rest
+    stored = 4 if rest == "fp32" else 2
+    matrices = sum(n for name, n in model.parameters_by_module().items() if "_proj" in name)
+    others = model.parameters - matrices
+    assert model.weight_bytes(weights) == matrices * {"bf16": 2, "int8": 1}[weights] + others * stored
+
+
 def test_groups_of_layers() -> None:
     assert [label for label, _, _ in load("deepseek-v3").layer_groups()] == ["layers.0-2", "layers.3-60"]
     assert [label for label, _, _ in load("gpt-oss-20b").layer_groups()] == ["layers.0-22:2", "layers.1-23:2"]

@@ -280,6 +280,15 @@ def test_a_cut_small_configuration_never_crashes(name: str) -> None:
     assert refused > 2
 
 
+@pytest.mark.parametrize("name", ["qwen3_moe", "mellum", "kolibri1"])
+def test_experts_are_counted_by_the_name_that_transformers_saves(name: str) -> None:
+    """Published files say num_experts, those that transformers 5 writes num_local_experts."""
+    count = next(TINY[name][field] for field in ("num_experts", "num_local_experts") if field in TINY[name])
+    plain = {k: v for k, v in TINY[name].items() if k not in ("num_experts", "num_local_experts")}
+    found = {load({**plain, field: count}, name=name).parameters for field in ("num_experts", "num_local_experts")}
+    assert found == {load(TINY[name]).parameters}
+
+
 def test_known_types() -> None:
     assert {"llama", "gpt2", "bert", "deepseek_v3", "nemotron_h", "gemma4"} <= set(known_types())
 

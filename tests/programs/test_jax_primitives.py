@@ -182,6 +182,49 @@ def test_a_while_loop_names_its_line_and_takes_its_trips_by_line():
         trace(network, _shape(8, 8), trips={first: 3})
 
 
+@pytest.mark.parametrize(
+    ("start", "goes_on", "step", "trips"),
+    [
+        (0, lambda i: i < 5, lambda i: i + 1, 5),
+        (1, lambda i: i <= 5, lambda i: 2 + i, 3),
+        (10, lambda i: i > 0, lambda i: i - 3, 4),
+        (9, lambda i: i >= 0, lambda i: i - 3, 4),
+        (0, lambda i: i != 6, lambda i: i + 2, 3),
+        (0, lambda i: 5 > i, lambda i: i + 1, 5),  # noqa: SIM300
+        (np.int32(0), lambda i: i < jnp.int32(7), lambda i: i + jnp.int32(2), 4),
+        (0, lambda i: i < 0, lambda i: i + 1, 0),
+        (0, lambda i: i < 5, lambda i: i - 1, None),
+        (0, lambda i: i != 5, lambda i: i + 2, None),
+        (0, lambda i: i != -4, lambda i: i + 2, None),
+        (0, lambda i: i < 5, lambda i: 7 - i, None),
+    ],
+)
+def test_a_while_loop_with_a_counter_needs_no_stated_trips(start, goes_on, step, trips):
+    def network(x):
+        return lax.while_loop(lambda c: goes_on(c[0]), lambda c: (step(c[0]), c[1] @ x), (start, x))[1]
+
+    if trips is None:
+        with pytest.raises(InputError, match="how often this while loop runs"):
+            trace(network, _shape(8, 8))
+        return
+    counted, now = 0, start
+    while goes_on(now):
+        counted, now = counted + 1, step(now)
+    assert counted == trips
+    assert trace(network, _shape(8, 8)).flops() == trips * 2 * 8**3
+
+
+def test_a_bound_that_a_loop_carries_is_its_number_where_it_stays():
+    def loop(x, grows):
+        body = lambda c: (c[0] + 1, c[1] @ x, c[2] + grows if grows else c[2])  # noqa: E731
+        return lax.while_loop(lambda c: c[0] < c[2], body, (0, x, 6))[1]
+
+    assert trace(lambda x: loop(x, 0), _shape(8, 8)).flops() == 6 * 2 * 8**3
+    assert trace(lambda x: lax.fori_loop(0, jnp.array(6), lambda i, c: c @ x, x), _shape(8, 8)).flops() == 6 * 2 * 8**3
+    with pytest.raises(InputError, match="how often this while loop runs"):
+        trace(lambda x: loop(x, 1), _shape(8, 8))
+
+
 def test_the_largest_branch_is_counted_and_said():
     def network(x):
         return lax.switch(x[0, 0].astype(int), [lambda x: x, lambda x: x @ x, lambda x: x @ x @ x], x)

@@ -316,6 +316,14 @@ def test_sizes_behind_open_ones_are_formulas(nodes, flops, rows):
     assert here == flops * eval(rows, numbers)
 
 
+@pytest.mark.parametrize(("mode", "read"), [("nearest", 1 * 4), ("linear", 2 * 4), ("cubic", 4 * 4)])
+def test_rows_between_those_a_resize_mixes_are_not_read(mode, read):
+    scales = numpy_helper.from_array(np.array([1, 1, 0.125, 1], np.float32), "scales")
+    node = helper.make_node("Resize", ["x", "", "scales"], ["y"], mode=mode)
+    program = model([node], [value("x", 1, 3, 32, 8)], [value("y", 1, 3, 4, 8)], [scales])
+    assert trace(program, frontend="onnx").bytes("minimal") == 4 * 3 * 8 * (read + 4)
+
+
 def _positions(*stated):
     """Rows of a table at 0 … S − 1, whose number the onnx library does not work out; ``stated`` is in the file."""
     nodes = [

@@ -419,7 +419,7 @@ def _storages(
 ) -> Callable[[str], StorageOf]:
     chosen = None if weights is None else Storage(dtypes.get(weights).name)
     arithmetic = "" if compute is None else dtypes.arithmetic_name(compute)
-    plain = Storage(dtype, compute=arithmetic)
+    plain = Storage(chosen.dtype if chosen and converts_all(chosen.dtype) else dtype, compute=arithmetic)
 
     def within(place: str) -> StorageOf:
         before = f"{prefix}{place}." if place else prefix
@@ -439,6 +439,16 @@ def _storages(
         return of
 
     return within
+
+
+def converts_all(weights: str) -> bool:
+    """Whether a format of weights is that of all of them, embedding and head too; narrower ones are of matrices.
+
+    >>> converts_all("bf16"), converts_all("fp8"), converts_all("int4")
+    (True, False, False)
+    """
+    found = dtypes.get(weights)
+    return found.family == "float" and found.bits >= 16
 
 
 @lru_cache(maxsize=256)

@@ -60,7 +60,8 @@ def prefill(
     Parameters
         ``past``         tokens of each sequence that are in the cache already (a cached prefix, an earlier chunk)
         ``logits``       ``last``: output for the last token of each sequence; ``all``: for every new one; ``none``
-        ``weights``      format of all matrices but routers and the head; by default that of the configuration
+        ``weights``      format of all matrices but routers and the head, from 16 bits on (bf16) of all weights; by
+                         default that of the configuration
         ``activations``  format of activations, by default the model's own; ``kv`` of keys and values
         ``compute``      arithmetic of matrix products, where the operands' wider one is not meant
         ``count``        ``causal``: S(S+1)/2 pairs; ``full``: every pair, as most counters do
@@ -143,8 +144,8 @@ def forward_pass(
     storage_of = model.storages(weights, compute)
     stream = Tensor("embedding", (step.tokens, model.receives or model.width), step.activations)
     # a later stage of a pipeline has the hidden state from the one before
-    first = _gather(model, step, stream) if model.embeds else Op("receive", "copy", writes=(stream,), where="receive")
-    ops: list[Op] = [first]
+    received = Op("receive", "copy", writes=(stream,), where="receive")
+    ops: list[Op] = [_gather(model, step, storage_of(""), stream) if model.embeds else received]
     # output needs only the wanted tokens, and so do the blocks after the last layer
     ends = replace(step, new=step.wanted, ring=False) if step.wanted is not step.new else step
     output = not is_zero(step.wanted)
@@ -180,9 +181,10 @@ def check_options(options: Iterable[str], *takers: Callable[..., Any], also: Ite
             raise unknown_argument(name, every)
 
 
-def _gather(model: Model, step: ForwardPass, out: Tensor) -> Op:
+def _gather(model: Model, step: ForwardPass, of: StorageOf, out: Tensor) -> Op:
     """Look up the new tokens: only their rows of the table move."""
-    table = Tensor(f"{model.embedding_name}.weight", (model.vocabulary, model.width), model.dtype, "weight")
+    whole = Weight(model.embedding_name, (model.vocabulary, model.width), "embedding")
+    table = Tensor(f"{whole.name}.weight", whole.shape, of(whole.name, whole).dtype, "weight")
     tokens = Tensor("tokens", (step.own, step.new), "int32", "index")
     return replace(embedding(model.embedding_name, (table, tokens), (out,)), where=model.embedding_name)
 

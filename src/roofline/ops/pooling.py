@@ -16,7 +16,7 @@ from roofline.notation.structure import Step
 from roofline.ops.basic import vector
 from roofline.ops.convolution import Reach, per_dimension, read_by_windows, require_results, windows
 from roofline.ops.rules import Context, register
-from roofline.sizes import Size, product
+from roofline.sizes import Size, minimum, product
 from roofline.work import Op, Tensor
 
 
@@ -80,8 +80,11 @@ def resample(
     taps: Size,
     elements: Size,
     backward: bool = False,
+    reached: Size | None = None,
 ) -> Op:
     """Mix ``elements`` from ``taps`` neighbours each: a multiply and an add for every neighbour.
+
+    ``reached`` are the elements of the first operand that are somebody's neighbour, where others are skipped.
 
     ::
 
@@ -89,8 +92,19 @@ def resample(
               = 0                      nearest; its gradient adds once an element
     """
     flops = 2 * taps * elements if taps > 1 else elements if backward else 0
+    if reached is not None and reads[0].touched is None:
+        reads = (replace(reads[0], touched=reached), *reads[1:])
     op = vector(name, "resample", reads, writes, flops=flops, elements=elements, one_each=elements)
     return replace(op, options={**op.options, "taps": taps})
+
+
+def reached_neighbours(shape: Sequence[Size], results: Sequence[Size], taps: Sequence[Size]) -> Size:
+    """Elements that a resampling reads at most: of each dimension, the neighbours of every result.
+
+    >>> reached_neighbours((3, 64, 64), (3, 16, 128), (1, 2, 2))      # 32 of 64 rows, every column
+    6144
+    """
+    return product(minimum(n, tap * r) for n, r, tap in zip(shape, results, taps, strict=True))
 
 
 @register("pooling")

@@ -360,7 +360,7 @@ def _laguna(fields: Fields, shape: DecoderSizes, kind: str, number: int) -> dict
 _MELLUM = Decoder(
     qk_norm="head", mlp_bias=False, kinds=listed(), window=("sliding_window", "needed"), attend=rotary_by_kind,
     routing=Routing(
-        experts=("num_experts",), shared_width=("shared_expert_intermediate_size",), shared_count=1,
+        experts=("num_experts", "num_local_experts"), shared_width=("shared_expert_intermediate_size",), shared_count=1,
         layers=after_first(0),
     ),
     predicts=("num_mtp_layers",), predicted="sliding",

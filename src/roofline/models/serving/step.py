@@ -31,7 +31,7 @@ from roofline.hardware.machine import Machine
 from roofline.models.blocks.attention import attention_format_said
 from roofline.models.blocks.key_selection import selection_said
 from roofline.models.config import load
-from roofline.models.description import Model
+from roofline.models.description import Model, converts_all
 from roofline.models.operations import activation_bytes, decode, prefill, stepped
 from roofline.models.parallelism.layout import Parallelism
 from roofline.models.parallelism.splitting import stack_parts
@@ -364,7 +364,7 @@ def _formats_said(model: Model, ops: Sequence[Op], options: Mapping[str, Any], a
     stored = f"as the {section.method} section says" if section else model.dtype
     if options.get("weights"):
         ends = [name for name, is_there in (("embedding", model.embeds), ("head", model.head)) if is_there]
-        kept = f" ({' and '.join(ends)} {model.dtype})" if ends and options["weights"] != model.dtype else ""
+        kept = f" ({' and '.join(ends)} {model.dtype})" if ends and not converts_all(options["weights"]) else ""
         stored = f"{_without_scales(options['weights'])}{kept}"
     kv = _without_scales(options.get("kv") or (section.kv if section else None) or activations)
     formats = [f"weights {stored}", f"activations {activations}", *([f"keys and values {kv}"] if attends else [])]

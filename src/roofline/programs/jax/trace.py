@@ -19,12 +19,13 @@ A size without a number stays a symbol, and the count is a formula:
 2097152*B
 
 Primitives that hold a program repeat it, branch to it or call it: scan, while, cond, jit, derivatives, shard_map,
-Pallas kernels. ``scan`` happens its length times, ``cond`` counts its largest branch (which is said), ``while`` needs a
-stated number of trips, because how often it runs depends on data."""
+Pallas kernels. ``scan`` happens its length times, ``cond`` counts its largest branch (which is said), ``while`` runs
+as often as its counter says, and needs a stated number of trips where that depends on data.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -341,9 +342,12 @@ def _carry(walker: JaxprWalker, before: Sequence[Operand], after: Sequence[Opera
 
 @region("while")
 def while_loop(walker: JaxprWalker, eqn: Any, operands: list[Operand], context: JaxprContext) -> list[Operand]:
-    """The body as often as ``trips`` says, the condition once more."""
+    """The body as often as a counter or ``trips`` says, the condition once more."""
     params = eqn.params
-    trips = stated(walker.trips, context.source, "how often this while loop runs depends on its data")
+    counted = counted_trips(eqn)
+    trips = counted
+    if trips is None:
+        trips = stated(walker.trips, context.source, "how often this while loop runs depends on its data")
     first, second = params["cond_nconsts"], params["cond_nconsts"] + params["body_nconsts"]
     consts, state = operands[first:second], operands[second:]
     body_program, _ = open_jaxpr(params["body_jaxpr"])
@@ -356,8 +360,62 @@ def while_loop(walker: JaxprWalker, eqn: Any, operands: list[Operand], context: 
         state = _carry(walker, state, after, name != "0")
     checked = context._replace(repeat=context.repeat * (trips + 1))
     walker.inline(params["cond_jaxpr"], [*operands[:first], *state], checked)
-    walker.assume(f"{context.source}: a while loop runs {trips} times, as stated")
+    if counted is None:
+        walker.assume(f"{context.source}: a while loop runs {trips} times, as stated")
     return state
+
+
+#: Comparisons of a counter with a bound: the condition with its sides exchanged, and the steps until it fails.
+_MIRRORED = {"lt": "gt", "gt": "lt", "le": "ge", "ge": "le", "ne": "ne"}
+_STEPS: dict[str, Callable[[int, int, int], range]] = {
+    "lt": lambda start, bound, step: range(start, bound, max(step, 0)),
+    "le": lambda start, bound, step: range(start, bound + 1, max(step, 0)),
+    "gt": lambda start, bound, step: range(start, bound, min(step, 0)),
+    "ge": lambda start, bound, step: range(start, bound - 1, min(step, 0)),
+    "ne": lambda start, bound, step: range(start, bound, step if bound in range(start, bound + step, step) else 0),
+}
+
+
+def counted_trips(eqn: Any) -> int | None:
+    """How often a loop runs whose condition compares a counter with a number; None for any other.
+
+    The counter starts at a whole number, and the body adds one to it or subtracts one.
+    """
+    condition, body = (open_jaxpr(eqn.params[name])[0] for name in ("cond_jaxpr", "body_jaxpr"))
+    outside, inside = eqn.params["cond_nconsts"], eqn.params["body_nconsts"]
+    starts, carried = eqn.invars[outside + inside :], body.invars[inside:]
+    given = dict(zip(condition.invars, (*eqn.invars[:outside], *starts), strict=True))
+    given |= dict(zip(body.invars, eqn.invars[outside:], strict=True))
+    pairs = zip(condition.invars[outside:], carried, body.outvars, strict=True)
+    moving = {var for tested, old, new in pairs if old is not new for var in (tested, old)}
+
+    def number(atom: Any, at_start: bool = False) -> int | None:
+        """The whole number that an operand is, in every step or at the start."""
+        if not hasattr(atom, "val"):
+            atom = given.get(atom) if at_start or atom not in moving else None
+        found = getattr(atom, "val", None)
+        return int(found) if isinstance(found, int | np.integer | np.ndarray) and np.ndim(found) == 0 else None
+
+    if len(condition.eqns) != 1 or condition.eqns[0].primitive.name not in _STEPS:
+        return None
+    name, (counter, bound) = condition.eqns[0].primitive.name, condition.eqns[0].invars
+    if number(counter) is not None:
+        name, counter, bound = _MIRRORED[name], bound, counter
+    if hasattr(counter, "val") or counter not in condition.invars[outside:]:
+        return None
+    place = condition.invars.index(counter) - outside
+    made = {var: each for each in body.eqns for var in each.outvars}.get(body.outvars[place])
+    if made is None or made.primitive.name not in ("add", "sub") or carried[place] not in made.invars:
+        return None
+    other = made.invars[1 if made.invars[0] is carried[place] else 0]
+    start, end, step = number(counter, at_start=True), number(bound), number(other)
+    if start is None or end is None or not step or (made.primitive.name == "sub" and other is made.invars[0]):
+        return None
+    step = -step if made.primitive.name == "sub" else step
+    try:
+        return len(_STEPS[name](start, end, step))
+    except ValueError:  # the counter runs away from its bound
+        return None
 
 
 @region("cond")

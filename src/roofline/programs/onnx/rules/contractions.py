@@ -132,10 +132,13 @@ def global_pool(call: Call) -> Priced:
 @rule("Resize", "Upsample")
 def resized(call: Call) -> Priced:
     """Mix neighbours: a multiply and an add for each, nothing for the nearest."""
-    out = call.writes[0]
-    changed = sum(bool(a != b) for a, b in zip(call.shape(0), out.dims, strict=True))
-    taps = {"linear": 2, "cubic": 4}.get(call.get("mode"), 1) ** changed
-    return pricing.resample(call.name, call.read(0), call.writes, taps=taps, elements=out.elements)
+    shape, out = call.shape(0), call.writes[0]
+    each = {"linear": 2, "cubic": 4}.get(call.get("mode"), 1)
+    taps = [each if a != b else 1 for a, b in zip(shape, out.dims, strict=True)]
+    reached = None if call.get("antialias", 0) else pricing.reached_neighbours(shape, out.dims, taps)
+    return pricing.resample(
+        call.name, call.read(0), call.writes, taps=product(taps), elements=out.elements, reached=reached
+    )
 
 
 def _pooled(call: Call, window: Any, is_adaptive_mean: bool = False, places: Sequence[Reach] = ()) -> Priced:

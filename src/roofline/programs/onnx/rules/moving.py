@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from roofline.programs.onnx.registry import UPDATES, Call, Priced, pricing, rule
-from roofline.sizes import Size, exact_div, product
+from roofline.sizes import Size, exact_div, minimum, product
 from roofline.work import Tensor
 
 # What goes in is read, what comes out is written.
@@ -108,7 +108,9 @@ _TAPS = {"nearest": 1, "linear": 2, "bilinear": 2, "cubic": 4, "bicubic": 4}
 def sampled(call: Call) -> Priced:
     """Mix neighbours at stated places: a multiply and an add for each, nothing for the nearest."""
     taps = _TAPS[call.get("mode", "linear")] ** (len(call.shape(0)) - 2)
-    return call.for_each("resample", call.writes[0].elements, 0 if taps == 1 else 2 * taps)
+    size = call.writes[0].elements
+    reached = minimum(product(call.shape(0)), taps * size)
+    return pricing.resample(call.name, call.reads, call.writes, taps=taps, elements=size, reached=reached)
 
 
 @rule("AffineGrid")

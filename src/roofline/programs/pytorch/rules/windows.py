@@ -9,7 +9,7 @@ from typing import Any
 from roofline.ops.pricing import Reach, adaptive_windows, valid_taps_of
 from roofline.programs.pytorch.price_tables import TAPS
 from roofline.programs.pytorch.registry import UNTOLD, Call, Priced, TensorOperand, pricing, rule
-from roofline.sizes import Size, exact_div, floor_div, maximum, product
+from roofline.sizes import Size, exact_div, floor_div, maximum, minimum, product
 from roofline.work import Op, Tensor, Work
 
 #: FLOPs of a place mixed from its four neighbours: a multiply and an add for each.
@@ -232,8 +232,14 @@ def resampled(call: Call) -> Priced:
     size = (call.results[0] if forward else call.operands(0)[0]).elements
     kind = call.name.split("upsample_")[1].split("_")[0]
     spatial = int(next(letter for letter in call.name if letter.isdigit()))
-    taps = TAPS[kind.rstrip("123d")] ** spatial
-    return pricing.resample(call.name, call.reads, call.writes, taps=taps, elements=size, backward=not forward)
+    each = TAPS[kind.rstrip("123d")]
+    reached = None
+    if forward and "_aa" not in call.name:  # smoothed, every element counts
+        shape, results = call.operands(0)[0].shape, call.results[0].shape
+        reached = pricing.reached_neighbours(shape, results, (*(1,) * (len(shape) - spatial), *(each,) * spatial))
+    return pricing.resample(
+        call.name, call.reads, call.writes, taps=each**spatial, elements=size, backward=not forward, reached=reached
+    )
 
 
 #: Elements mixed by a grid sample in one dimension, in the order of its modes: linear, nearest, cubic.
@@ -243,11 +249,11 @@ _MODES = (2, 1, 4)
 @rule("grid_sampler_2d", "grid_sampler_3d", "grid_sampler_2d_backward", "grid_sampler_3d_backward")
 def sampled(call: Call) -> Priced:
     """Mix neighbours at stated places; the gradient goes to the neighbours, and by them to the places."""
-    backward = call.name.endswith("backward")
-    size = (call.operands(0)[0] if backward else call.results[0]).elements
     taps = _MODES[call.stated("interpolation_mode", 0)] ** (2 if "2d" in call.name else 3)
-    flops = 2 * taps if taps > 1 else 0
-    return call.for_each("resample", size, max(1, 2 * flops) if backward else flops)
+    if not call.name.endswith("backward"):
+        size, reached = call.results[0].elements, minimum(call.operands(0)[0].elements, taps * call.results[0].elements)
+        return pricing.resample(call.name, call.reads, call.writes, taps=taps, elements=size, reached=reached)
+    return call.for_each("resample", call.operands(0)[0].elements, 4 * taps if taps > 1 else 1)
 
 
 # Every element of a window is added to its place.
