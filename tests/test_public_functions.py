@@ -6,6 +6,7 @@ import ast
 import inspect
 from collections.abc import Callable
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from roofline.errors import InputError
 from roofline.measurement.machine_file import write_machine_file
 from roofline.measurement.points import points_of
 from roofline.sections import Sentences
-from roofline.signatures import SAID_IN_PYTHON
+from roofline.signatures import SAID_IN_PYTHON, ShortSignature
 from tests.test_house_values import ANSWERS, LINE, SIZES, VALUES
 
 #: Commands that have no function: they open or serve a page.
@@ -81,6 +82,14 @@ FUNCTIONS = [name for name in roofline.__all__ if inspect.isfunction(getattr(roo
 def test_every_command_has_a_function_of_its_name(name: str) -> None:
     assert name in dir(roofline)
     assert callable(getattr(roofline, name))
+
+
+@pytest.mark.parametrize("room", ["", "charts", "estimates", "hardware", "measurement", "models", "notation", "ops"])
+def test_every_public_function_checks_the_kinds_of_its_arguments(room: str) -> None:
+    home = import_module(f"roofline.{room}" if room else "roofline")
+    functions = [each for each in (getattr(home, name) for name in home.__all__) if inspect.isfunction(each)]
+    taking = [each for each in functions if inspect.signature(each).parameters]
+    assert [each.__name__ for each in taking if not isinstance(inspect.signature(each), ShortSignature)] == []
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)

@@ -23,7 +23,7 @@ import pytest
 import sympy
 
 import roofline
-from roofline import estimates, models
+from roofline import estimates, measurement, models
 from roofline.cli import main
 from roofline.errors import BlockError, InputError, RooflineError, quoted
 from roofline.work import Work
@@ -176,6 +176,17 @@ REFUSED: list[tuple[Callable[[], Any], str]] = [
     (lambda: _load(lengths="even"), "no lengths 'even'; one of geometric, fixed"),
     (lambda: _load().under(1e9), "1e+09 requests/s are not below the "),
     (lambda: _roof(), "no machine to draw the roof of; name one, such as 'h100'"),
+    (lambda: roofline.charts.time_chart({}), "there is no curve to draw; give curves by label, each over the same"),
+    (lambda: roofline.charts.throughput_chart({}), "there is no curve to draw; give curves by label, each over the"),
+    (lambda: roofline.charts.roofline_chart([CHIP], allowed=[_bound()]), "allowed has 1 bounds for 0 runs; give one"),
+    (lambda: roofline.charts.read_measured([[[]]]), "point 1: [[]] is not a run; give (name, flops, bytes, seconds)"),
+    (lambda: roofline.ops.padded(_bound().ops[0].op, ()), "tile is (), and takes a list"),
+    (lambda: roofline.hardware.with_choices(CHIP, unit=np.array([1, 2])), "unit is array([1, 2]), and takes text"),
+    (
+        lambda: measurement.run_function(lambda: 1 // 0, on="h100", flops=1e9, bytes=1e9),
+        "<lambda> raised ZeroDivisionError: integer division or modulo by zero; it is called without arguments",
+    ),
+    (lambda: measurement.run_function(int, on="h100", flops=1, bytes=1, threads=None), "threads is None, and takes a"),
     (lambda: _roof(_bare()), "no roof to draw: NVIDIA H100 SXM5 80GB needs a peak and a bandwidth; give both"),
     (
         lambda: _roof(roofline.chip("h100"), bounds=[roofline.bound(LINE, on="h100", B=[8, 16], D=8, F=8)]),

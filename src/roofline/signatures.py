@@ -97,7 +97,9 @@ def takes(
             for name in OLDER_NAMES.keys() & named.keys():
                 if OLDER_NAMES[name] in kept and named.get(OLDER_NAMES[name]) is None:
                     named[OLDER_NAMES[name]] = named.pop(name)
-            given, named = tuple(map(_plain, given)), {name: _plain(each) for name, each in named.items()}
+            kinds = [annotations[name] for name in positional] + [""] * (len(given) - len(positional))
+            given = tuple(map(_plain, given, kinds))
+            named = {name: _plain(each, annotations.get(name, "")) for name, each in named.items()}
             arguments = {**dict(zip(positional, given, strict=False)), **named}
 
             def wrong() -> InputError | None:
@@ -134,10 +136,20 @@ def takes(
     return shown
 
 
-def _plain(value: Any) -> Any:
-    """A number of other libraries as Python's; a value whose own methods raise stays what it is."""
+def _plain(value: Any, annotation: str) -> Any:
+    """A number of other libraries as Python's, an int where whole numbers are taken alone.
+
+    A value whose own methods raise stays what it is.
+
+    >>> import numpy
+    >>> _plain(numpy.float32(2), "int | None"), _plain(2.0, "float")
+    (2, 2.0)
+    """
     try:
-        return value if value.__class__ is float else plain_number(value)
+        plain = value if value.__class__ is float else plain_number(value)
+        if plain.__class__ is float and plain.is_integer() and "int" in annotation and "float" not in annotation:
+            return int(plain) if "int" in _alternatives(annotation) else plain
+        return plain
     except RooflineError:
         raise
     except Exception:  # of whatever kind
@@ -246,7 +258,8 @@ def _is_of(value: Any, kind: str) -> bool:
     if head in (*_NUMBER, *_NUMBERS) and not isinstance(value, known):
         whole = head != "int" or isinstance(value, int) or not _is_number(value) or float(value).is_integer()
         return (_is_number(value) and whole) or (head in _NUMBERS and _are_numbers(value))
-    if isinstance(value, Mapping) and inside and head in ("Mapping", "dict"):
+    # other mappings may work out a value when they are asked for it
+    if isinstance(value, dict) and inside and head in ("Mapping", "dict"):
         names, _, others = inside[:-1].partition(", ")
         return all(_is_any_of(key, names) and _is_any_of(each, others) for key, each in value.items())
     if head == "On" and isinstance(value, list | tuple):
@@ -256,7 +269,11 @@ def _is_of(value: Any, kind: str) -> bool:
     if isinstance(value, known) and not (isinstance(value, str) and of_classes):
         items = value if inside and isinstance(value, list | tuple | range) else ()
         allowed = inside[:-1].removesuffix(", ...").replace("str", "str | PathLike")
-        return all(_is_any_of(each, allowed.replace(", ", " | ") if head == "tuple" else allowed) for each in items)
+        if head == "tuple" and inside and not isinstance(value, str) and not inside.endswith(", ...]"):
+            if len(value) != inside.count(", ") + 1:
+                return False
+            allowed = allowed.replace(", ", " | ")
+        return all(_is_any_of(each, allowed) for each in items)
     name = {"On": "Machine"}.get(head, head.rpartition(".")[2])
     if head == "Model" and hasattr(value, "model_type"):  # a configuration of transformers
         return True

@@ -41,6 +41,7 @@ from roofline.hardware.overrides import describe_given
 from roofline.measurement.points import bounds_of
 from roofline.measurement.runs import Measured
 from roofline.quantity import format_percent, format_quantity
+from roofline.signatures import takes
 from roofline.sizes import Size, is_array, is_symbol
 
 #: How far the axes reach beyond what is drawn, as factors: left of the first ridge (with one slope, with several), and
@@ -82,6 +83,7 @@ _ELSEWHERE = "a point needs FLOPs with a peak, and bytes; `bound` gives its time
 
 
 @draws("roofline", "roofline")
+@takes()
 def roofline_chart(
     machines: Sequence[Machine],
     bounds: Sequence[Bound] = (),
@@ -113,6 +115,10 @@ def roofline_chart(
     if skipped and len(skipped) == sum(map(len, found)) and not measured:
         raise InputError(f"nothing to place on a roofline: {'; '.join(dict.fromkeys(skipped))}", hint=_ELSEWHERE)
     runs = [(run, _ran_on(run, machines)) for run in measured]
+    if allowed and len(allowed) != len(runs):
+        raise InputError(
+            f"allowed has {len(allowed)} bounds for {len(runs)} runs", hint="give one for each of measured"
+        )
     priced = list(allowed) or bounds_of([(run, machines[at]) for run, at in runs])
     places = [machine_index(answer.machine, machines) for answer in bounds]
     answers = list(zip([*bounds, *priced], [*places, *(at for _, at in runs)], strict=True))

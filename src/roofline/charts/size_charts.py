@@ -37,6 +37,7 @@ from roofline.charts.series import Series
 from roofline.charts.specification import NEUTRAL, Line, Ridge, Role
 from roofline.errors import InputError
 from roofline.quantity import format_quantity
+from roofline.signatures import takes
 
 if TYPE_CHECKING:
     from roofline.models.sweeps import StepSweep
@@ -49,13 +50,14 @@ MOST_CURVES = 12
 
 
 @draws("size", "throughput")
+@takes()
 def throughput_chart(curves: Mapping[str, Series], *, title: str = "", theme: str = "light") -> Chart:
     """Draw the attainable FLOP/s of each curve, its knees, and the peaks they run into.
 
     ``curves`` are :class:`~roofline.charts.series.Series` by label, all over the same size. One without FLOPs, or
     whose FLOPs the machine has no peak for, is an error.
     """
-    for curve in curves.values():
+    for curve in _some(curves):
         missing = why_no_rate(curve.answer, curve.answer.machine)
         if missing:
             hint = "kind='time' draws its time"
@@ -73,11 +75,18 @@ def throughput_chart(curves: Mapping[str, Series], *, title: str = "", theme: st
 
 
 @draws("size", "time")
+@takes()
 def time_chart(curves: Mapping[str, Series], *, title: str = "", theme: str = "light") -> Chart:
     """Draw the time of one curve resource by resource with both bounds, or of several curves with both bounds each."""
     marks = _one_in_detail(*curves.values()) if len(curves) == 1 else _side_by_side(curves)
     said = "lower: everything overlaps; upper: nothing does"
     return _over_size("time", ("Time", "time at best", "s"), curves, marks, said, title=title, theme=theme)
+
+
+def _some(curves: Mapping[str, Series]) -> list[Series]:
+    if not curves:
+        raise InputError("there is no curve to draw", hint="give curves by label, each over the same size")
+    return list(curves.values())
 
 
 def _over_size(
@@ -94,7 +103,7 @@ def _over_size(
 
     The vertical axis has the ``scale`` of the size axis where none is given.
     """
-    listed = list(curves.values())
+    listed = _some(curves)
     machines, unknown = [curve.answer.machine for curve in listed], listed[0].unknown
     name, label, unit = quantity
     x = size_axis(unknown, [curve.x for curve in listed])

@@ -65,6 +65,7 @@ from roofline.hardware.machine import (
     figure_unit,
 )
 from roofline.hardware.rate import find_level, find_link
+from roofline.signatures import takes
 from roofline.statements import Assumption
 
 _OUTERMOST = ("hbm", "dram")
@@ -87,6 +88,7 @@ _PERCENT = re.compile(r"(?P<sign>[+-]?)(?P<number>[0-9.]+)\s*%")
 _SCALE_UP = ("link", "nvlink", "ici", "xgmi", "neuronlink", "ethernet", "hccs", "ualink")
 
 
+@takes()
 def override(machine: Machine, overrides: Mapping[str, Any]) -> Machine:
     """Return the machine with the figures of ``overrides``, each listed in ``given``.
 

@@ -25,6 +25,7 @@ from roofline import dtypes
 from roofline.errors import DTypeError, HardwareError, suggest
 from roofline.hardware.machine import Figure, Link, Machine, Memory, Rate, Unit
 from roofline.quantity import format_quantity
+from roofline.signatures import takes
 from roofline.sizes import is_array, is_symbol
 from roofline.work import Key, Op
 
@@ -408,6 +409,7 @@ def _bandwidth(machine: Machine, level: str) -> float | None:
     return min(values) if values and len(values) == len(ways) else None
 
 
+@takes()
 def with_choices(
     machine: Machine, *, unit: str | None = None, over: str | None = None, achievable: bool | None = None
 ) -> Machine:

@@ -117,6 +117,7 @@ def chip(
     return machine
 
 
+@takes()
 def chips(files: Iterable[str | os.PathLike[str]] = ()) -> list[Machine]:
     """Build every known chip, the user's files laid over the shipped ones.
 

@@ -26,6 +26,7 @@ from roofline.errors import InputError, load_extra
 from roofline.measurement.probes import Probe, Progress, collect, failures
 from roofline.measurement.result import COLD, Ceiling, Conditions, Measurement
 from roofline.measurement.samples import Sample, SampleSummary, summarise
+from roofline.signatures import takes
 
 #: Something to enqueue on a device.
 Enqueue = Callable[[], object]
@@ -101,6 +102,7 @@ class Device(Protocol):
         """Seconds that ``times`` pieces of work take on the device, one after the other, from start to end."""
 
 
+@takes()
 def measure_device(device: Device, *, quick: bool = False, progress: Progress | None = None) -> Measurement:
     """Measure an accelerator: products, bandwidth over sizes, the cost of a launch, links.
 

@@ -31,7 +31,7 @@ from roofline.measurement.processor import (
 )
 from roofline.measurement.result import Conditions, Measurement
 from roofline.measurement.threads import LibraryThreads, ThreadTeam, core_watch
-from roofline.signatures import spelled
+from roofline.signatures import spelled, takes
 
 #: Bytes of all arrays together, in full and quick; rounds, windows of each probe a round, and seconds for all of it.
 MEMORY, QUICK_MEMORY = 768 * 2**20, 384 * 2**20
@@ -50,6 +50,7 @@ LONGEST = 3600.0
 SMALLEST, FRESH = 12 * 2**10, 32 * 2**20
 
 
+@takes()
 def measure(
     *,
     quick: bool = False,

@@ -28,6 +28,7 @@ from roofline.measurement.machine_file import read_machine_file
 from roofline.measurement.profiles.torch_profiler import read_torch_trace
 from roofline.measurement.result import Measurement
 from roofline.measurement.runs import Measured
+from roofline.signatures import takes
 
 #: The table of a machine file that holds a library's products, and the curve that stands for operations of elements.
 PRODUCTS, COPY = "library", "copy"
@@ -55,6 +56,7 @@ def expected_time(run: Measured, machine: Machine, estimator: Estimator) -> Expe
     return found if found.kernels and all(one.source is not None for one in found.kernels) else None
 
 
+@takes()
 def measured_kernels(path: str | os.PathLike[str], machine: Machine) -> list[MeasuredKernel]:
     """Kernels and their seconds from a trace of torch.profiler, a machine file of ``roofline measure`` or a CSV.
 

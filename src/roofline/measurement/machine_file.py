@@ -168,6 +168,7 @@ _CONDITIONS = ("processor", "date", "cores", "seconds", "quick", "interrupted", 
 _FORMS = {"load": ".2f", "others": ".4f", "ran": ".4f", "clean": ".4f", "working_set": ".0f", "clock": ".6g"}
 
 
+@takes()
 def to_toml(measured: Measurement, memory_bytes: float | None = None) -> str:
     """Write a measurement as a machine file; ``memory_bytes`` is the size of the main memory, where known."""
     threads = measured.thread_counts() or tuple(sorted({c.threads for c in measured.ceilings}))
@@ -202,6 +203,7 @@ def check_machine_file(path: str | os.PathLike[str]) -> None:
             pass
 
 
+@takes()
 def read_machine_file(path: str | os.PathLike[str], *, device: str | None = None) -> Measurement:
     """Read back what :func:`write_machine_file` wrote under ``[measurement]``.
 
@@ -363,6 +365,7 @@ class MeasuredMachine(NamedTuple):
     one_thread: Machine
 
 
+@takes()
 def this_machine(machine: str | os.PathLike[str] | None = None, threads: int | None = None) -> MeasuredMachine:
     """Load a machine file of ``roofline measure``, by default the one that ``--on this`` reads.
 

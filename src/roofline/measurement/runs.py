@@ -26,7 +26,7 @@ from roofline import dtypes
 from roofline.errors import InputError, quoted, suggest
 from roofline.files import as_text, read_bytes, replaced, table_rows
 from roofline.quantity import LEAST, MOST, parse
-from roofline.signatures import either
+from roofline.signatures import either, takes
 from roofline.work import Op
 
 COLUMNS = ("name", "flops", "bytes", "seconds")
@@ -78,6 +78,7 @@ class Measured:
         return self.flops / self.seconds
 
 
+@takes()
 def read_measured(source: Any) -> tuple[Measured, ...]:
     """Read measured points from a CSV file, or from tuples, dictionaries or :class:`Measured` values.
 
@@ -173,7 +174,7 @@ def _from_value(item: Any, where: str) -> Measured:
     if isinstance(item, tuple | list) and len(COLUMNS) <= len(item) <= len(COLUMNS) + len(OPTIONAL):
         return _point(dict(zip((*COLUMNS, *OPTIONAL), item, strict=False)), where)
     raise InputError(
-        f"{where}: {item!r} is not a run", hint="give (name, flops, bytes, seconds), and a dtype where wanted"
+        f"{where}: {quoted(item)} is not a run", hint="give (name, flops, bytes, seconds), and a dtype where wanted"
     )
 
 

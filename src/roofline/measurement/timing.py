@@ -356,6 +356,7 @@ def time_step(
     return setting, summary
 
 
+@takes()
 def run_function(
     call: Callable[[], Any],
     *,
@@ -379,6 +380,12 @@ def run_function(
     points_of([stated], machine)
     held = [level.capacity.value for level in machine.memories[1:] if level.capacity is not None and not level.link]
     space = flush_bytes(held)
+    try:
+        call()
+    except Exception as error:  # of whatever kind: the function is the caller's
+        raise InputError(
+            f"{named} raised {type(error).__name__}: {error}", hint="it is called without arguments"
+        ) from error
     summary = time_call(call, threads=threads, flush=(lambda: bytearray(space)) if cold else None)
     [point] = points_of([replace(stated, seconds=summary.value)], machine)
     return MeasuredPoint(point.run, point.bound, (), f"{'cold' if cold else 'warm'} caches", "", summary)

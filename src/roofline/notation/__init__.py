@@ -16,10 +16,12 @@ from roofline.notation.canonical import canonical
 from roofline.notation.parser import parse
 from roofline.notation.resolve import resolve
 from roofline.notation.structure import Program
+from roofline.signatures import takes
 
 __all__ = ["canonical", "parse", "program", "resolve"]
 
 
+@takes()
 def program(text: str, compute: str | None = None) -> Program:
     """Read and resolve a text; ``compute`` settles or overrides the arithmetic dtype.
 

@@ -35,6 +35,7 @@ from typing import Any
 from roofline.notation.functions import FUNCTIONS, usual_over
 from roofline.notation.scope import is_unnamed, show_axes
 from roofline.notation.structure import Program, Shape, Step
+from roofline.signatures import takes
 
 _OPERATORS = {"contract": "*", "multiply": "*", "add": "+", "subtract": "-", "divide": "/"}
 _NUMBER = re.compile(r"[\[ ][0-9]")
@@ -42,6 +43,7 @@ _USUAL = {"pad": 0, "output_pad": 0, "dilation": 1, "groups": 1}
 _PRODUCTS = ("contract", "multiply")
 
 
+@takes()
 def canonical(program: Program, sizes: Mapping[str, Any] | None = None) -> str:
     """Write a program as one line; named sizes that are whole numbers in ``sizes`` are put in."""
     numbers = {name: size for name, size in (sizes or {}).items() if isinstance(size, int)}

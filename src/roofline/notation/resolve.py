@@ -57,6 +57,7 @@ from roofline.notation.structure import (
     TensorNode,
     nodes_in,
 )
+from roofline.signatures import takes
 
 
 class _Paired(NamedTuple):
@@ -350,6 +351,7 @@ def _check_labels(
     return contracted
 
 
+@takes()
 def resolve(node: ProgramNode, compute: str | None = None) -> Program:
     """Resolve a parsed text; ``compute`` is the arithmetic dtype of every operation, where it is to be chosen.
 

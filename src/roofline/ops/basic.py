@@ -35,6 +35,7 @@ from roofline import dtypes
 from roofline.errors import DTypeError, InputError, SizeError, suggest
 from roofline.notation.structure import Step
 from roofline.ops.rules import Context, register, show_size
+from roofline.signatures import takes
 from roofline.sizes import Size, ceil_div, has_exact, is_array, is_number, is_symbol, is_zero, minimum
 from roofline.work import Op, Tensor, Work
 
@@ -106,6 +107,7 @@ def unknown(name: str, reads: Sequence[Tensor], writes: Sequence[Tensor], reason
 _UNITS = ("matrix", "vector")
 
 
+@takes()
 def raw(
     *,
     flops: Size | None = None,

@@ -32,6 +32,7 @@ from roofline.errors import InputError
 from roofline.notation.structure import Step
 from roofline.ops.basic import arithmetic
 from roofline.ops.rules import Context, register, show_size
+from roofline.signatures import takes
 from roofline.sizes import Size, ceil_div, check, is_one, minimum, product, round_up
 from roofline.work import Op, Tensor, Work
 
@@ -181,6 +182,7 @@ def real_flops(a: str, b: str) -> tuple[int, int]:
 _PADDED_KINDS = ("contraction", "convolution")
 
 
+@takes()
 def tiled_traffic(op: Op, bm: int, bn: int, bk: int) -> Size:
     """Bytes a tiled contraction moves: every tile of the result loads the rows and columns it needs again.
 
@@ -201,6 +203,7 @@ def tiled_traffic(op: Op, bm: int, bn: int, bk: int) -> Size:
     return left.traffic_bytes * again_left + right.traffic_bytes * again_right + once
 
 
+@takes()
 def tile_bytes(op: Op, bm: int, bn: int, bk: int) -> Size:
     """Bytes one tile keeps on chip: bm·bk of the left operand, bk·bn of the right, bm·bn of the result.
 
@@ -215,6 +218,7 @@ def tile_bytes(op: Op, bm: int, bn: int, bk: int) -> Size:
     return amounts[0] + amounts[1] + amounts[2]
 
 
+@takes()
 def padded(op: Op, tile: tuple[int, int]) -> Op:
     """Count the FLOPs of an operation whose right-hand matrix [k, n] is padded to whole tiles of the matrix unit.
 

@@ -35,6 +35,7 @@ from typing import Any, NamedTuple
 
 from roofline.errors import NotationError, quoted, suggest
 from roofline.letters import plain, powers
+from roofline.signatures import takes
 from roofline.sizes import (
     Size,
     ceil_div,
@@ -93,7 +94,8 @@ class _Item(NamedTuple):
     position: int
 
 
-def formula(text: str, sizes: Mapping[str, Size]) -> Size:
+@takes()
+def formula(text: str, sizes: Mapping[str, Size | None]) -> Size:
     """Evaluate a formula of named sizes: ``+ - * / // ^``, parentheses, max, min, ceil, floor, sqrt, log2.
 
     ``^`` and ``**`` are powers. Whole numbers stay exact. Sizes may be ints, arrays or missing: a missing one becomes
@@ -117,6 +119,7 @@ def formula(text: str, sizes: Mapping[str, Size]) -> Size:
         return _evaluate(reader.text, items, floats)
 
 
+@takes()
 def formula_names(text: str) -> tuple[str, ...]:
     """List the names in a formula in order of appearance; text that is no formula names nothing.
 
@@ -129,6 +132,7 @@ def formula_names(text: str) -> tuple[str, ...]:
         return ()
 
 
+@takes()
 def read_names(text: str) -> tuple[str, ...]:
     """List the names in a formula; text that is no formula is the error that says why."""
     return _names(_Reader(text).read())
