@@ -140,7 +140,8 @@ def _link(kind: type) -> str:
 
 
 def _first_line(kind: type) -> str:
-    return (getdoc(kind) or "").splitlines()[0].replace("``", "`").replace("|", "\\|")
+    line = re.sub(r":[\w:]+:`~?([^`]+)`", r"`\1`", (getdoc(kind) or "").splitlines()[0])
+    return line.replace("``", "`").replace("|", "\\|")
 
 
 def _places(places: list[str]) -> str:

@@ -123,17 +123,20 @@ class CommandLexer(Lexer):
 
 
 def _command(line: str, at: int, prompt: _TokenType) -> Iterator[_Token]:
-    """A command in words: the prompt (that of a heading right below an output), the program, options and strings."""
+    """A command in words: the prompt (that of a heading right below an output), the program, options and strings.
+
+    Each word of a string is one of its own, so that a line breaks between them and never inside ``->``.
+    """
     start = 2 if line.startswith("$ ") else 0
     if start:
         yield at, prompt, line[:2]
     program = bool(start)
     for word in _WORD.finditer(line, start):
         kind = Name.Attribute if word["option"] else String if word["string"] else Name
-        kind = Text if word[0].isspace() else kind
         if program and not word[0].isspace():
             kind, program = Keyword, False
-        yield at + word.start(), kind, word[0]
+        for part in re.finditer(r"\s+|\S+", word[0]):
+            yield at + word.start() + part.start(), Text if part[0].isspace() else kind, part[0]
 
 
 def _output(line: str, at: int, first: bool, listed: _TokenType, gains: bool) -> Iterator[_Token]:
@@ -243,6 +246,11 @@ def elided(expected: Sequence[str], wide: Sequence[str], lines: Sequence[str]) -
 
     >>> list(elided(("a b", "...", "e f g"), ("a b", "c d", "e f g"), ("a", "b", "c", "d", "e f", "g")))
     ['a', 'b', '...', 'e f', 'g']
+
+    A table that goes on below keeps the same rows in each of its parts:
+
+    >>> list(elided(("n x y", "a 1 5", "..."), ("n x y", "a 1 5", "b 2 6"), ("n x", "a 1", "b 2", "n y", "a 5", "b 6")))
+    ['n x', 'a 1', '...', 'n y', 'a 5', '...']
     """
     if not any(line.strip() == "..." for line in expected):
         yield from lines
@@ -258,13 +266,7 @@ def elided(expected: Sequence[str], wide: Sequence[str], lines: Sequence[str]) -
             awaited, skipping = next(shown, None), False
         elif not skipping:
             break
-    before, after = ([(n, word) for n, line in enumerate(each) for word in _words(line)] for each in (wide, lines))
-    votes = dict.fromkeys(range(len(lines)), 0)
-    for a, b, size in difflib.SequenceMatcher(
-        None, [word for _, word in before], [word for _, word in after], autojunk=False
-    ).get_matching_blocks():
-        for place in range(size):
-            votes[after[b + place][0]] += 1 if before[a + place][0] in kept else -1
+    votes = _votes([(word, line in kept) for line, said in enumerate(wide) for word in _words(said)], lines)
     blank, left_out = False, False
     for number, line in enumerate(lines):
         if votes[number] > 0:
@@ -276,6 +278,25 @@ def elided(expected: Sequence[str], wide: Sequence[str], lines: Sequence[str]) -
         elif not left_out:
             yield "..."
             left_out = True
+
+
+def _votes(words: Sequence[tuple[str, bool]], lines: Sequence[str]) -> dict[int, int]:
+    """How many more words of each line are kept than are not.
+
+    Words stand in the same order, but for a table that goes on below: what finds no words is looked for again.
+    """
+    votes: dict[int, int] = {}
+    while True:
+        left = [(word, number) for number, line in enumerate(lines) if number not in votes for word in _words(line)]
+        matched = difflib.SequenceMatcher(None, [word for word, _ in words], [word for word, _ in left], autojunk=False)
+        found: dict[int, int] = {}
+        for a, b, size in matched.get_matching_blocks():
+            for place in range(size):
+                number = left[b + place][1]
+                found[number] = found.get(number, 0) + (1 if words[a + place][1] else -1)
+        if not found:
+            return {number: votes.get(number, 0) for number in range(len(lines))}
+        votes |= found
 
 
 def _words(line: str) -> list[str]:
@@ -401,7 +422,7 @@ def _words_that_stay(entry: nodes.Element) -> list[str]:
     return [word for text in said if "long" not in text.parent["classes"] for word in text.split()]
 
 
-_BREAKS = re.compile(r"(?<=[._/,=:|])(?=[A-Za-z])")
+_BREAKS = re.compile(r"(?<=[._/,=:|])(?=[A-Za-z])|(?<=[a-z])(?=[A-Z][a-z])")
 _CODE = re.compile(r'<code class="(?:[^"]* )?(?:long|xref)\b[^"]*">.*?</code>', re.DOTALL)
 
 
@@ -431,7 +452,7 @@ def _row_in_words(head: Sequence[str], row: Sequence[Any], names: int) -> nodes.
     said = nodes.paragraph("", "", nodes.strong("", "", *joined))
     for name, entry in zip(head[names:], row[names:], strict=True):
         if entry.astext():
-            said += [nodes.Text(" · "), nodes.inline("", f"{name} ", classes=["column"])]
+            said += [nodes.Text(" · "), nodes.inline("", f"{name}: ", classes=["column"])]
             said += [part.deepcopy() for inner in entry.children for part in inner.children]
     return nodes.list_item("", said)
 

@@ -89,7 +89,7 @@ def command_pages() -> dict[str, str]:
 def _command_page(command: CommandEntry) -> str:
     """A command with all its options by group, examples first."""
     lines = [
-        f"# {command.name}: {command.says}",
+        f"# roofline {command.name}",
         "",
         f"*For whoever looks for an option of `roofline {command.name}`.*",
     ]

@@ -240,9 +240,9 @@ def test_console_examples_have_the_tones_of_a_terminal() -> None:
     tokens = [(str(kind).removeprefix("Token."), word) for kind, word in ConsoleLexer().get_tokens(shown)]
     assert "".join(word for _, word in tokens) == shown
     for expected in (
-        ("Generic.Prompt", "$ "), ("Keyword", "roofline"), ("Name.Attribute", "--loud"), ("Literal.String", "'x y'"),
-        ("Generic.Strong", "x y"), ("Generic.Error", "███▍"), ("Generic.Error", "binds"), ("Generic.Strong", "84.5 µs"),
-        ("Generic.Inserted", "1.98x"),
+        ("Generic.Prompt", "$ "), ("Keyword", "roofline"), ("Name.Attribute", "--loud"), ("Literal.String", "'x"),
+        ("Literal.String", "y'"), ("Generic.Strong", "x y"), ("Generic.Error", "███▍"), ("Generic.Error", "binds"),
+        ("Generic.Strong", "84.5 µs"), ("Generic.Inserted", "1.98x"),
         ("Comment", "  chip  p95  binds\n"), ("Comment", "  assumes  a\n"), ("Comment", "           b\n"),
         ("Comment", "                over the      op\n"), ("Comment", "  layout  step  fastest  by op\n"),
         ("Text", "  bound by        hbm   mxu\n"),
@@ -283,8 +283,8 @@ def test_on_a_phone_tables_of_the_same_columns_are_lists_where_the_words_of_one_
     tables_for_a_phone(None, page)
     both = list(page.findall(nodes.bullet_list))
     assert [each.children[0].astext() for each in both] == [
-        "www.a-very-long-address.org · it says words-without-room · more and-more",
-        "a · it says b · more c",
+        "www.a-very-long-address.org · it says: words-without-room · more: and-more",
+        "a · it says: b · more: c",
     ]
 
 
@@ -314,8 +314,8 @@ def test_on_a_phone_a_wide_table_is_a_list_and_long_code_may_break() -> None:
     (found,) = page.findall(nodes.bullet_list)
     assert found["classes"] == ["on-a-phone"]
     assert [each.astext() for each in found.children] == [
-        "vllm, a.long_name_of_it · rows 350 · MdAPE 6.7 · covers 80%",
-        "torch, mm · rows 9 · MdAPE 1.0 · covers 75%",
+        "vllm, a.long_name_of_it · rows: 350 · MdAPE: 6.7 · covers: 80%",
+        "torch, mm · rows: 9 · MdAPE: 1.0 · covers: 75%",
     ]
     (before,) = page.findall(nodes.table)
     assert before["classes"] == ["on-a-desk"]

@@ -340,15 +340,23 @@ def described(doc: str | None, names: Collection[str], function: str = "") -> st
             ``batch``  Sequences at once (default 1); a list or range gives a table.
     >>> "a TOML file (roofline chips --template)" in str(described("Ask.", ["on"]))
     True
+
+    A method's docstring is set in further, and stays one text:
+
+    >>> from inspect import cleandoc
+    >>> cleandoc(str(described("Ask.\\n\\n        More.\\n        ", ["eager"]))).splitlines()[2:5]
+    ['More.', '', 'Options']
     """
     meanings = {**MEANINGS, **MEANINGS_OF.get(function, {})}
     left = [name for name in names if name in meanings and doc is not None and f"``{name}``" not in doc]
     if doc is None or not left:
         return doc
     said = ((name, re.sub(r"(roofline \w+ )?--([a-z][a-z-]*)", _as_parameter, meanings[name])) for name in left)
-    lines = (f"        ``{name}``  {meaning}" for name, meaning in said)
-    head = [] if "\n    Options\n" in doc else ["", "    Options"]
-    return "\n".join([doc.rstrip(), *head, *lines, "    "])
+    below = [line for line in doc.splitlines()[1:] if line.strip()]
+    set_in = " " * min((len(line) - len(line.lstrip()) for line in below), default=4)
+    lines = (f"{set_in}    ``{name}``  {meaning}" for name, meaning in said)
+    head = [] if f"\n{set_in}Options\n" in doc else ["", f"{set_in}Options"]
+    return "\n".join([doc.rstrip(), *head, *lines, set_in])
 
 
 def _as_parameter(word: re.Match[str]) -> str:

@@ -104,14 +104,14 @@ def test_no_cell_stands_below_its_row(
     from roofline.rendering import terminal
 
     parts: list[int] = []
-    groups = terminal._FittedTable._groups
+    made = terminal._FittedTable._parts
 
-    def counted(self: terminal._FittedTable, *given: object) -> list[tuple[int, list[int]]]:
-        found = groups(self, *given)  # type: ignore[arg-type]
-        parts.append(len(found))
+    def counted(self: terminal._FittedTable, *given: object) -> list[list[tuple[int, list[int]]]]:
+        found = made(self, *given)  # type: ignore[arg-type]
+        parts.append(len(found) if self.headed else len(found[0]))
         return found
 
-    monkeypatch.setattr(terminal._FittedTable, "_groups", counted)
+    monkeypatch.setattr(terminal._FittedTable, "_parts", counted)
     monkeypatch.setenv("COLUMNS", str(width))
     assert main(shlex.split(line)) == 0
     assert set(parts) == {1}

@@ -105,3 +105,36 @@ def test_a_number_and_its_unit_stay_in_one_line_and_no_line_ends_with_a_blank() 
         assert not any(line.endswith(("10.9", "12.5", "3.2")) for line in lines)
         assert "\ue000" not in "".join(lines)
     assert as_text([Sentences([said])]) == f"  {said}\n"
+
+
+def test_a_table_that_goes_on_below_tells_its_rows_apart_in_each_part() -> None:
+    columns = (Column("on"), *figures("tensor", "time", "memory"))
+    rows = [Row((on, ways, "10 ms", "40 GB")) for on in ("h100:8", "h200:8") for ways in ("4", "8")]
+    assert shown([Table(columns, rows, indent=0)], width=24) == [
+        "on      tensor   time",
+        "h100:8       4  10 ms",
+        "h100:8       8  10 ms",
+        "h200:8       4  10 ms",
+        "h200:8       8  10 ms",
+        "on      tensor  memory",
+        "h100:8       4   40 GB",
+        "h100:8       8   40 GB",
+        "h200:8       4   40 GB",
+        "h200:8       8   40 GB",
+    ]
+
+
+def test_sentences_without_comfort_beside_a_row_stand_below_it() -> None:
+    said = "weights are 72% of the bytes: still memory-bound"
+    columns = (Column("change"), *figures("faster"), Column("why", wrap="words"))
+    table = Table(columns, [Row(("int4 weights", "2.14x", said)), Row(("batch 46", "2.46x", said))], indent=0)
+    assert shown([table], width=40) == [
+        "change        faster",
+        "int4 weights   2.14x",
+        "    weights are 72% of the bytes: still",
+        "    memory-bound",
+        "batch 46       2.46x",
+        "    weights are 72% of the bytes: still",
+        "    memory-bound",
+    ]
+    assert shown([table], width=60)[1] == "int4 weights   2.14x  weights are 72% of the bytes: still"

@@ -424,7 +424,7 @@ class Formula(Answer):
         columns = (
             Column("T"), Column(wrap="words", meaning="part"), Column("amount", wrap="words", least=longest),
             Column("over"), *figures("time"), Column(wrap="words", meaning="total"),
-            *([Column("from", wrap="words", least=24, spare=1)] if self._has_several_operations else []),
+            *([Column("from", wrap="words", least=28, spare=1)] if self._has_several_operations else []),
         )  # fmt: skip
         rows = []
         values = self.values() if self.is_numeric else {}

@@ -71,5 +71,5 @@ def _listed() -> list[Section]:
     """The conditions with what they say and what is solved for."""
     from roofline.bounds.scaling_conditions import list_conditions
 
-    columns = (Column("condition"), Column("what it says", wrap="words"), Column("answer", wrap="words"))
-    return [Table(columns, [Row((Words(name, "strong"), says, what)) for name, says, what in list_conditions()])]
+    columns = (Column("condition"), Column("answer"), Column("what it says", wrap="words"))
+    return [Table(columns, [Row((Words(name, "strong"), what, says)) for name, says, what in list_conditions()])]

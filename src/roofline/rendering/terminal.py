@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 from rich.console import Group
@@ -54,11 +55,15 @@ _BAR_COLORS: dict[Tone, str] = {"": "bright_black", "alert": "red"}
 #: The longest word that a column of any text has room for; a longer one is broken where there is no other way.
 LONGEST_WORD = 32
 
-#: The characters that a column of sentences has beside others; where there are fewer, it goes on below them.
+#: The characters that a column of sentences has beside others; where there are fewer, it goes on below them. A short
+#: phrase needs its longest word.
 COMFORT = 10
 
 #: The same of a column of dotted names.
 COMFORT_OF_NAMES = 14
+
+#: The characters that a last column of sentences has under a head; where there are fewer, each stands below its row.
+COMFORT_OF_SENTENCES = 24
 
 #: Characters that a row is set in by where it goes on below.
 SET_IN = 4
@@ -181,7 +186,8 @@ class _FittedTable(NamedTuple):
     """A table that fits the width there is: text and heads go on below between words, figures stay whole.
 
     Names that begin alike stand below their beginning. Where even words do not fit beside each other, bars are left
-    out, then columns that can be spared; then the table goes on below with the columns that are left, named again.
+    out, then columns that can be spared; then the table goes on below with the columns that are left, named again, each
+    row behind what tells it from the others.
     """
 
     columns: Sequence[Column]
@@ -207,20 +213,20 @@ class _FittedTable(NamedTuple):
     def _drawn(self, console: Any, options: Any, needs: Sequence[_Width], gap: int) -> Iterator[Any]:
         from rich.segment import Segment
 
-        groups = self._groups(needs, gap, options.max_width)
-        widths = [_shared([needs[i] for i in group], options.max_width - set_in, gap) for set_in, group in groups]
-        parts = list(zip(groups, widths, strict=True))
-        for at_once in ([part] for part in parts) if self.headed else [parts]:
+        parts = self._parts(needs, gap, options.max_width)
+        for at_once in parts:
+            widths = [_shared([needs[i] for i in group], options.max_width - set_in, gap) for set_in, group in at_once]
             for line in self.lines:
                 style = console.get_style(line.style)
-                if self.headed and not _says_something(line, at_once[0][0][1], len(parts)):
+                if self.headed and not _says_something(line, [i for _, group in at_once for i in group], len(parts)):
                     continue
-                for (set_in, group), given in at_once:
+                for (set_in, group), given in zip(at_once, widths, strict=True):
                     drawn = [
                         self._block(console, options, line.cells[i], i, width, style)
                         for i, width in zip(group, given, strict=True)
                     ]
-                    if set_in and not any(part.text.strip() for block in drawn for row in block for part in row):
+                    is_empty = not any(part.text.strip() for block in drawn for row in block for part in row)
+                    if set_in and (line.at_bottom or is_empty):
                         continue
                     tall = max(map(len, drawn))
                     for block, width in zip(drawn, given, strict=True):
@@ -250,16 +256,17 @@ class _FittedTable(NamedTuple):
             figures = max(
                 need.minimum if line.at_bottom else need.maximum for need, line in zip(needs, self.lines, strict=True)
             )
-            comfort = COMFORT_OF_NAMES if column.wrap == "dots" else COMFORT
+            comfort = COMFORT_OF_NAMES if column.wrap == "dots" else COMFORT if most > COMFORT_OF_SENTENCES else 0
             least = figures if column.wrap == "never" else max(*(need.minimum for need in needs), comfort)
             least = min(least, LONGEST_WORD) if column.wrap == "anywhere" else least
             found.append(_Width(min(max(least, column.least), most), most))
         return found
 
-    def _groups(self, needs: Sequence[_Width], gap: int, room: int) -> list[tuple[int, list[int]]]:
-        """The columns that stand beside each other, each group with how far it is set in.
+    def _parts(self, needs: Sequence[_Width], gap: int, room: int) -> list[list[tuple[int, list[int]]]]:
+        """The parts of the table below each other: columns that stand beside each other, and how far they are set in.
 
-        Under heads, a further group begins with the first column again; without, its cells go on below their row.
+        Under heads, a further part begins again with the columns that tell rows apart, and sentences that have no
+        comfort beside the first part stand below its rows; without, cells go on below their row.
         """
 
         def fits(columns: Sequence[int], set_in: int = 0) -> bool:
@@ -269,16 +276,36 @@ class _FittedTable(NamedTuple):
         for index in sorted(kept, key=lambda i: (not self._is_bar(i), -self.columns[i].spare)):
             if not fits(kept) and (self._is_bar(index) or self.columns[index].spare):
                 kept.remove(index)
+        sentences, last = [], self.columns[kept[-1]]
+        if self.headed and len(kept) > 2 and last.wrap in ("words", "anywhere"):
+            beside = room - sum(needs[i].least + gap for i in kept[:-1])
+            sentences = [kept.pop()] if beside < COMFORT_OF_SENTENCES < needs[kept[-1]].most else []
         named = sum(bool(str(line.cells[kept[0]]).strip()) for line in self.lines)
         below = 0 if self.headed else needs[kept[0]].most + gap if 2 * named < len(self.lines) else SET_IN
+        lead = self._telling(kept) if self.headed else []
+        if not all(fits([*lead, index]) for index in kept[len(lead) :]):
+            lead = kept[:1]
         groups: list[tuple[int, list[int]]] = [(0, [])]
         for index in kept:
             set_in, group = groups[-1]
-            if group and not fits((*group, index), set_in) and group != [kept[0]]:
-                groups.append((below, [kept[0], index] if self.headed else [index]))
+            if group and not fits((*group, index), set_in) and group != kept[:1]:
+                groups.append((below, [*lead, index] if self.headed else [index]))
             else:
                 group.append(index)
-        return groups
+        if not self.headed:
+            return [groups]
+        return [[group, *([(SET_IN, sentences)] if sentences and group is groups[0] else [])] for group in groups]
+
+    def _telling(self, kept: Sequence[int]) -> list[int]:
+        """The fewest first columns that tell rows apart, an empty cell being as the one above; else the first alone."""
+        rows = [[str(line.cells[index]) for index in kept] for line in self.lines if not line.at_bottom]
+        for above, row in pairwise(rows):
+            row[0] = row[0] if row[0].strip() else above[0]
+        if self.columns[kept[0]].wrap != "dots":
+            for count in range(1, len(kept)):
+                if len({tuple(row[:count]) for row in rows}) == len(rows):
+                    return [*kept[:count]]
+        return [kept[0]]
 
     def _is_bar(self, index: int) -> bool:
         from rich.bar import Bar
