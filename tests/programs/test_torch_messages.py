@@ -35,6 +35,11 @@ CASES = [
     (lambda x: x.tolist(), ["fp32[3]"], "fails on shapes alone: .*; it asks for the values of a tensor: trace what is"),
     (lambda x: x.numpy(), ["fp32[3]"], r"test_torch_messages\.py:\d+: .*it asks for the values of a tensor"),
     (
+        lambda x: torch.autograd.grad(x.sum(), x),
+        ["fp32[3]"],
+        r"does not require grad .*; ask for gradients with backward=True, or begin with x.requires_grad_\(\)",
+    ),
+    (
         nn.Linear(4, 5),
         ["bf16[2, 4]"],
         r"operands of different dtypes; give the inputs the dtype of the weights, as in fp32\[2, 4\]",

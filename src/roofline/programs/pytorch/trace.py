@@ -293,6 +293,8 @@ def _explained(recorder: Recorder, error: Exception, dtypes_differ: str) -> Inpu
     hint = dtypes_differ or "check the inputs' shapes and dtypes"
     if any(word in reason for word in ("numpy", "tolist", "unallocated storage", "data_ptr")):
         hint = "it asks for the values of a tensor: trace what is before and what is after it as functions of their own"
+    elif "does not require grad" in reason:
+        hint = f"ask for gradients with {either('--backward', 'backward=True')}, or begin with x.requires_grad_()"
     elif "jax" in reason.lower() or "abstract array" in reason:
         hint = "trace a function of JAX with " + either("--jax", "frontend='jax'")
     elif is_call(reason):
