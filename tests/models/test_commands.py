@@ -438,6 +438,22 @@ def test_a_picture_and_json_are_two_answers(capsys: Capture) -> None:
     assert "answers/s" in capsys.readouterr().out
 
 
+def test_tokens_are_priced_over_the_answer_or_with_the_drafts_that_are_asked_for() -> None:
+    asked: dict[str, Any] = {"on": "h100", "batch": 128, "prompt": 512, "price": 2}
+    step, whole = llm("llama-3-8b", **asked), llm("llama-3-8b", **asked, output=2048)
+    mean = whole.further["generation"].mean_time_per_token
+    assert whole.cost["output"].chip_hours == pytest.approx(mean / 128 * 1e6 / 3600)
+    assert whole.cost["input"].dollars == step.cost["input"].dollars
+    assert whole.cost["output"].dollars > 1.5 * step.cost["output"].dollars
+    assert "output: the mean step of answers of 2,048 tokens" in as_text(whole.sections(), 200)
+    drafted = llm("llama-3-8b", on="h100", batch=4, context=2048, price=2, draft=4)
+    each = drafted.further["speculation"].asked.time_per_token
+    assert drafted.cost["output"].chip_hours == pytest.approx(each / 4 * 1e6 / 3600)
+    too_long = llm("llama-3-8b", **{**asked, "batch": 256}, output=8192)
+    assert "no cost of tokens, as it does not fit" in as_text(too_long.sections(), 200)
+    assert not [fact.name for fact in too_long.facts() if "$" in fact.name]
+
+
 def test_machines_side_by_side_have_prices_of_their_own_and_say_what_tokens_cost() -> None:
     asked: dict[str, Any] = {"tensor": 8, "batch": 64, "context": 8192}
     alone = llm("llama-3-70b", on="h200:8", price=3, **asked).cost["output"]

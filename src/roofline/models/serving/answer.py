@@ -217,7 +217,8 @@ class Serving(Comparable):
             rate = self.tokens_per_second
             yield Fact("tokens/s at best", rate, "token/s", "more")
             yield Fact("tokens/s a chip", None if rate is None else rate / self.chips, "token/s", "more")
-        for name, cost in (self.further.get("cost", {}) if self.memory.fits is not False else {}).items():
+        ends = [self.memory, *(each.memory for name, each in self.further.items() if name == "generation")]
+        for name, cost in ({} if any(each.fits is False for each in ends) else self.further.get("cost", {})).items():
             if cost.dollars is not None:
                 yield Fact(f"$ a million {name} tokens", cost.dollars, "", "less")
         yield from {fact.name: fact for phase in self.phases.values() for fact in phase.rates_used()}.values()

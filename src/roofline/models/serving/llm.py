@@ -4,7 +4,7 @@
 >>> list(found.further), round(found.further["generation"].tokens_per_second)
 (['generation', 'cost'], 2342)
 >>> round(found.further["cost"]["output"].dollars, 2)
-0.7
+0.71
 """
 
 from __future__ import annotations
@@ -83,8 +83,10 @@ def further_answers(asked: ServingQuestion, found: Any) -> Iterator[FurtherAnswe
     """Every further answer that was asked for; ``found`` is the answer about the step, where there is one."""
     # a size of 0 was given
     given = (option for option in _WORK if asked.wanted[option] is not None and asked.wanted[option] is not False)
-    works = [_WORK[option] for option in given]
-    yield from (work(asked, found) for work in dict.fromkeys(works))
+    done: list[FurtherAnswer] = []
+    for work in dict.fromkeys(_WORK[option] for option in given):
+        done.append(work(asked, found and replace(found, worked_out=tuple(done))))
+        yield done[-1]
 
 
 def _listed(arguments: Mapping[str, Any]) -> dict[str, Any]:
@@ -244,17 +246,18 @@ def _cost(asked: ServingQuestion, found: Any) -> FurtherAnswer:
             )
         if is_tdp:
             said.append(f"power: the data sheet's {power:g} W, an upper bound, hosts and cooling not in it")
-    costs = {}
+    costs, (mean, of, memory) = {}, _time_of_output(found)
+    said += of
     for name, phase, tokens in (("input", found.prefill, asked.sizes["prompt"]), ("output", found.decode, 1)):
         if phase is not None:
             made = phase.sizes["batch"] * tokens
-            time = time_in_form(phase, form)
+            time = time_in_form(phase, form) if name == "input" or mean is None else mean
             costs[name] = token_cost(time=time, tokens=made, chips=found.chips, price=price, power=power)
     for name, cost in costs.items():
         if hasattr(cost.chip_hours, "shape"):
             costs[name], among = cost.least(found.memory)
             said.append(f"{name}: the least of the configurations{among}")
-    fits = found.memory.fits
+    fits = memory.fits
     if fits is False:
         return FurtherAnswer("cost", costs, tuple, "no cost of tokens, as it does not fit")
     if is_array(fits) and not fits.any():
@@ -264,6 +267,17 @@ def _cost(asked: ServingQuestion, found: Any) -> FurtherAnswer:
     least = "at least " if form == "lower" else ""
     told = f"{least}{lead}: {FORM_TEXT[form]}" if lead else ""
     return FurtherAnswer("cost", costs, lambda: cost_section(costs, said), told)
+
+
+def _time_of_output(found: Serving) -> tuple[float | None, list[str], Any]:
+    """Seconds a token of each sequence over drafts or a whole answer, where asked for, a word on it, and the memory."""
+    speculation, answer = (found.further.get(name) for name in ("speculation", "generation"))
+    if speculation is not None:
+        drafts = f"output: with drafts of {speculation.asked.length:,}, at the context given"
+        return speculation.asked.time_per_token, [drafts], speculation.memory or found.memory
+    if answer is None or answer.mean_time_per_token is None:
+        return None, [], found.memory
+    return answer.mean_time_per_token, [f"output: the mean step of answers of {answer.output:,} tokens"], answer.memory
 
 
 def _advice(asked: ServingQuestion, found: Any) -> FurtherAnswer:
