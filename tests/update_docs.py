@@ -1,7 +1,7 @@
 """Run every example of the README and the docs and put what it shows, pictures too, in place of what is written.
 
 ``python -m tests.update_docs [page …]``. Output that still matches, wildcards included, stays as it is;
-of lines between ``...`` those that are most like them take their place.
+of lines between two ``...`` those from the most like their first to the most like their last take their place.
 """
 
 from __future__ import annotations
@@ -22,24 +22,38 @@ ALIKE = 0.6
 
 
 def elided(written: Sequence[str], shown: Sequence[str]) -> list[str]:
-    """What is shown, without the lines that ``...`` stood for.
+    """What is shown, without what ``...`` stood for: of each piece between two the lines from its first to its last.
 
     >>> elided(["...", "  at best 3 ms", "..."], ["a model", "", "  at best 4 ms", "", "  assumes 2 FLOPs"])
     ['...', '  at best 4 ms', '...']
+    >>> elided(["a plan for 1/s", "  take one", "..."], ["a plan for 2/s", "in 3 ms", "  take two", "more"])
+    ['a plan for 2/s', 'in 3 ms', '  take two', '...']
     """
-    if "..." not in written:
-        return list(shown)
-    found, start = [], 0
+    pieces: list[list[str]] = [[]]
     for line in written:
         if line.strip() == "...":
-            found.append("...")
+            pieces.append([])
+        else:
+            pieces[-1].append(line)
+    found: list[str] = []
+    start = 0
+    for number, piece in enumerate(pieces):
+        found += ["..."] * (number > 0)
+        if not piece:
             continue
-        likely = [SequenceMatcher(None, line, each).ratio() for each in shown[start:]]
-        if max(likely, default=0.0) < ALIKE:
+        first = _nearest(piece[0], shown, start) if number else 0
+        last = len(shown) - 1 if number == len(pieces) - 1 else _nearest(piece[-1], shown, first or 0)
+        if first is None or last is None:
             return list(shown)
-        start += likely.index(max(likely)) + 1
-        found.append(shown[start - 1])
+        found += shown[first : last + 1]
+        start = last + 1
     return found
+
+
+def _nearest(line: str, shown: Sequence[str], start: int) -> int | None:
+    """The place of the line, from ``start`` on, that is most like one; None where none is."""
+    likely = [SequenceMatcher(None, line, each).ratio() for each in shown[start:]]
+    return start + likely.index(max(likely)) if max(likely, default=0.0) >= ALIKE else None
 
 
 def updated(page: str, name: str) -> str:

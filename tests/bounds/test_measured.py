@@ -98,3 +98,18 @@ def test_python_says_it_in_its_own_words() -> None:
         bound(LINE, on=["a100", "h100"], measured=1e-3)
     with pytest.raises(InputError, match="a measured time is of one configuration; give each size one number"):
         bound("bf16[B, 8] @ bf16[8, 8]", on="a100", B=np.array([1, 2]), measured=1e-3)
+
+
+def test_the_arithmetic_too_has_the_measured_time_and_what_does_not_fit(said: Callable[..., str]) -> None:
+    assert "measured 620 µs: 1.41 times the floor" in said(
+        "bound", LINE, "--on", "a100", "--measured", "620us", "--explain"
+    )
+    asked = ("llm", "llama-3-70b", "--on", "h100", "--batch", "1", "--context", "8k", "--measured", "60ms", "--explain")
+    assert "DOES NOT FIT: needs 144 GB, hbm has 84.9 GB T_hbm" in said(*asked)
+    assert "measured 60 ms: 1.42 times the floor" in said(*asked)
+
+
+def test_a_time_without_a_unit_that_is_far_above_the_floor_is_asked_about(said: Callable[..., str]) -> None:
+    question = "(a time without a unit is in seconds: 0.62ms is 620 µs)"
+    assert question in said("bound", LINE, "--on", "a100", "--measured", "0.62")
+    assert "without a unit" not in said("bound", LINE, "--on", "a100", "--measured", "60ms")

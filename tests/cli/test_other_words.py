@@ -62,7 +62,9 @@ MESSAGES = [
     ),
     (["solve", "--for", "ridge", "--on", "h100"], "the ridge of a machine is --for intensity"),
     (["plot", MATMUL, "--on", "h100", "B=1:512", "D=8", "F=8"], "or draw over one: --vary B"),
-    (["model", "scout"], "no model 'scout'; shipped are: llama-4-scout, llama-4-scout-17b-16e-instruct,"),
+    (["model", "scout"], "no model 'scout'; shipped are: llama-4-scout\n"),
+    (["model", "meta-llama/Meta-Llama-3-70B"], "or a folder that holds it; llama-3-70b is shipped"),
+    (["comm", "all-gather", "--size", "1GB", "--on", "h100:8"], "the bytes of the whole array are --bytes"),
     (["model", "vgg16"], "no model 'vgg16'; `roofline model` lists the shipped ones; a config.json does as well"),
 ]
 

@@ -5,6 +5,7 @@ import re
 import pytest
 
 from roofline import bound
+from roofline.bounds.chips import chips as listed
 from roofline.errors import HardwareError, InputError
 from roofline.hardware import chip, chips
 from roofline.hardware.rate import find_level
@@ -78,6 +79,13 @@ def test_a_file_is_a_target_by_path_and_name(write):
         chip(path)
     with pytest.raises(HardwareError, match=r"mine\.toml holds no chip 'othr'; did you mean 'other'\?"):
         chip(f"{path}#othr")
+
+
+def test_a_file_among_chips_stands_for_its_own(write):
+    path = write(MINIMAL + "[chip.other]\n[chip.other.unit.tensor]\npeak.bf16 = 1e12\n")
+    assert [machine.key for machine in listed(path)] == ["mine", "other"]
+    assert [machine.key for machine in listed("h100", path)] == ["h100", "mine", "other"]
+    assert [machine.key for machine in listed(f"{path}#other")] == ["other"]
 
 
 def test_files_and_folders_lie_over_the_catalog(write, tmp_path):

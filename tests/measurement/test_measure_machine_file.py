@@ -50,6 +50,21 @@ def test_it_is_a_chip_of_the_catalog(path):
     assert chip("this-core", files=[path]).units[0].peaks["bf16"].value == 512e9
 
 
+def test_a_measured_file_is_a_target_as_it_is(path):
+    assert chip(str(path)).name == chip(f"{path}#this").name
+
+
+def test_main_memory_is_never_slower_than_on_fewer_threads():
+    measured = made()
+    slow = [
+        curve if curve.threads == 1 else replace(curve, points=[(size, summary(1e9)) for size, _ in curve.points])
+        for curve in measured.curves
+    ]
+    contended = replace(measured, curves=tuple(slow))
+    assert contended.levels(2)[-1].bandwidth == measured.levels(1)[-1].bandwidth
+    assert 'source = "load, 1 thread, ' in to_toml(contended).partition("[chip.this-core]")[0]
+
+
 def test_two_compute_roofs(path):
     register = bound("bf16[1024, 1024] @ bf16[1024, 1024]", on="this", files=[path])
     library = bound("bf16[1024, 1024] @ bf16[1024, 1024]", on="this", files=[path], achievable=True)

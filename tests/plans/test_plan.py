@@ -141,13 +141,25 @@ def test_a_plan_by_floors_says_so_first_and_how_it_does_as_a_library_is_measured
     real = found.as_measured()
     assert real is not None
     assert real.reason is not None
-    line = f"as vllm is measured it does not do: {real.reason.text}; estimate='vllm' plans by that"
+    line = f"with the step times measured on vllm it falls short: {real.reason.text}; estimate='vllm' plans with them"
     assert line in " ".join(said.split())
     own = plan("llama-3-70b", **asked, count=2, formats="fp8 kv fp8", estimate=True)
     assert own.assess(real.deployment).reason == real.reason
     easy = plan("llama-3-8b", on="h100", rate=1, prompt=300, output=100, formats="bf16")
-    assert "as vllm is measured it keeps the limits, TTFT p95" in " ".join(str(easy).split())
+    assert "with the step times measured on vllm it keeps the limits: TTFT p95" in " ".join(str(easy).split())
     assert "was not asked for" not in str(easy)
+
+
+def test_a_plan_repeats_its_limits_and_asks_about_one_that_was_meant_in_milliseconds() -> None:
+    asked = {"on": "h100", "rate": 1, "prompt": 300, "output": 100, "formats": "bf16"}
+    assert "answers of 100, within TTFT 400 ms and TPOT 25 ms at p95" in " ".join(
+        str(plan("llama-3-8b", **asked, ttft="400ms", tpot=0.025)).split()
+    )
+    assert "within" not in str(plan("llama-3-8b", **asked)).partition("\n\n")[0]
+    for limit in ({"ttft": "400"}, {"tpot": 25}, {"e2e": 2000.0}):
+        with pytest.raises(InputError, match="as it has no unit; write"):
+            plan("llama-3-8b", **asked, **limit)
+    assert plan("llama-3-8b", **asked, ttft="400s").asked.limits.first_token == 400
 
 
 def test_chips_without_constants_have_no_plan_of_what_to_expect() -> None:

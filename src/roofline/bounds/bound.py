@@ -628,6 +628,10 @@ def overlapped(measured: Size | None, lower: Size, upper: Size) -> Any:
     return ratio(upper - measured, upper - lower)
 
 
+#: From how many seconds, and how many times the floor, a measured time may have been meant in another unit.
+_LONG, _FAR = 0.01, 300
+
+
 def from_the_floor(measured: float, lower: float, upper: float, why: str) -> str:
     """How far what takes ``measured`` seconds is from its bounds; ``why`` it cannot be below them.
 
@@ -635,12 +639,16 @@ def from_the_floor(measured: float, lower: float, upper: float, why: str) -> str
     '1.5 times the floor: as if 50% of the times overlapped'
     >>> from_the_floor(5e-6, 2e-6, 4e-6, "")
     '2.5 times the floor, and 1 µs more than where nothing overlaps'
+    >>> from_the_floor(0.62, 4.4e-4, 4.9e-4, "").partition(", and")[0]
+    '1,409 times the floor (a time without a unit is in seconds: 0.62ms is 620 µs)'
     >>> from_the_floor(1e-6, 2e-6, 4e-6, "something else ran")
     'it cannot be: the floor is 2 µs; something else ran'
     """
     if measured < lower:
         return f"it cannot be: the floor is {format_amount(lower, 's')}; {why}"
     line = f"{format_number(measured / lower, 3)} times the floor"
+    if measured >= _LONG and measured >= _FAR * lower:
+        line += f" (a time without a unit is in seconds: {measured:g}ms is {format_amount(measured * 1e-3, 's')})"
     if measured > upper:
         return f"{line}, and {format_amount(measured - upper, 's')} more than where nothing overlaps"
     share = overlapped(measured, lower, upper)
@@ -866,6 +874,8 @@ def _at_best(plan: Any) -> Cell:
 def _explanation(answer: Bound) -> Iterator[str]:
     """Lines with time = amount ÷ rate for every resource, the bounds, and where each rate comes from."""
     yield f"{answer.expression}  on {answer.target}"
+    if answer.footprint is not None and answer.footprint.fits is False:
+        yield answer.footprint.misfit_in_words()
     for use in answer.uses:
         unit, per_second = UNITS[use.quantity]
         name = f"T_{use.resource}" + (f" ({use.dtype})" if use.place == "vector" else "")
@@ -878,6 +888,8 @@ def _explanation(answer: Bound) -> Iterator[str]:
     if answer.intensity is not None and answer.critical_intensity is not None:
         intensity, ridge = (format_amount(x, "FLOP/B") for x in (answer.intensity, answer.critical_intensity))
         yield f"intensity = {intensity}, ridge = {ridge}"
+    if answer.measured is not None:
+        yield measured_in_words(answer)
     if answer.expectation is not None:
         yield from ("", "expected", *(f"  {line}" for line in answer.expectation.explanation()))
     yield from ("", "figures", *dict.fromkeys(map(_source, answer.uses)))

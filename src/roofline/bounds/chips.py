@@ -27,6 +27,7 @@ from roofline.hardware.machine import Figure, Machine, figure_unit
 from roofline.hardware.network import bisection_bandwidth, network
 from roofline.hardware.rate import main_level, rate, ridge
 from roofline.hardware.targets import chips as all_chips
+from roofline.hardware.targets import chips_in
 from roofline.quantity import format_number, format_percent, format_quantity, parse
 from roofline.sections import BLANK, Amount, Column, CrossTable, Headline, Row, Section, Sentences, Table, figures
 from roofline.signatures import check_top, takes
@@ -478,8 +479,8 @@ def chips(
 
     ``filter`` may list a format and figures too: ``"fp8, memory>=80GB"``.
     ``sort`` is a figure, the largest first: ``peak`` (of ``dtype``), ``bandwidth``, ``capacity``, ``ridge``, ``power``;
-    or ``price`` or ``name``, the least first; ``top`` are so many of them. ``files`` overlay the catalog; files that
-    stand in place of names do too.
+    or ``price`` or ``name``, the least first; ``top`` are so many of them. ``files`` overlay the catalog; a file
+    among the names stands for its chips.
 
     >>> [machine.key for machine in chips(filter="tpu", sort="bandwidth")][:2]
     ['tpu8i', 'tpu7x']
@@ -487,18 +488,23 @@ def chips(
     <ChipList: 2 chips: h100, a100>
     """
     listed = [*([names] if isinstance(names, str) else names), *more]
-    named = [name for name in listed if isinstance(name, str) and not (name.endswith(".toml") or "/" in name)]
-    layers = [*files, *(name for name in listed if name not in named)]
+    named = [name for name in listed if isinstance(name, str) and not _is_file(name)]
+    own = [name for name in listed if name not in named]
+    layers = [*files, *own]
     order = None if sort is None else order_meant(sort)
     makers = of_makers(named, layers)
     found = makers
-    if named and not makers:
-        found = [chip(name, files=layers) for name in named]
+    if not makers:
+        found = [m for each in listed for m in (chips_in(each) if each in own else [chip(str(each), files=layers)])]
     found = filtered(found or all_chips(layers), filter)
     meant = dtypes.arithmetic_name(dtype)
     check_top(top, "chips")
     listed_first = (found if order is None else ordered(found, order, meant))[:top]
-    return ChipList(listed_first, meant, order, beside=bool(named) and not makers and filter is None)
+    return ChipList(listed_first, meant, order, beside=bool(listed) and not makers and filter is None)
+
+
+def _is_file(name: str) -> bool:
+    return name.endswith(".toml") or ("/" in name and "#" not in name)
 
 
 def order_meant(text: str) -> str:

@@ -74,11 +74,12 @@ class Footprint:
         >>> Footprint({"weight": 144e9}, "hbm", 84.9e9).misfit("fp8 weights")[0].lines
         ['DOES NOT FIT: needs 144 GB, hbm has 84.9 GB · would fit: fp8 weights']
         """
-        if self.fits is not False:
-            return []
+        return [Sentences([self.misfit_in_words(instead)], "alert"), BLANK] if self.fits is False else []
+
+    def misfit_in_words(self, instead: str = "") -> str:
+        """What is needed against what there is, and what would fit."""
         needs, has = format_amount(self.total, "B"), format_amount(self.capacity, "B")
-        line = f"DOES NOT FIT: needs {needs}, {self.level} has {has}"
-        return [Sentences([f"{line} · would fit: {instead}" if instead else line], "alert"), BLANK]
+        return f"DOES NOT FIT: needs {needs}, {self.level} has {has}" + (f" · would fit: {instead}" if instead else "")
 
     def in_words(self) -> str:
         """What is needed at once, part by part, and what there is.

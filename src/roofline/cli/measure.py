@@ -87,7 +87,8 @@ def command(
         if path.endswith(STOPPED):
             said = f"; {path.removesuffix(STOPPED)} keeps the whole measurement made before"
         else:
-            said = "" if output else f"; use it with --on {'this' if device is None else DEVICE}"
+            own = "this" if device is None else DEVICE
+            said = f"; use it with --on {f'{path}#{own}' if output else own}"
         click.echo(f"\nwrote {path}{said}")
     for file in written:
         wrote(file)

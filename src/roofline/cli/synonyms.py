@@ -41,6 +41,7 @@ _OUTPUT = ("the tokens of an answer are --output", "--draft")
 _BATCH = ("a batch is --batch", "--batch")
 _TOKENS = ("a batch is --batch-tokens, in tokens", "--batch-tokens")
 _SIZES = ("sizes are given by name: B=64", "words")
+_ARRAY = ("the bytes of the whole array are --bytes, those of each chip --bytes-per-chip", "--bytes-per-chip")
 _JSON = ("that is --json", "--json")
 _GRADIENT = ("the gradient too is --backward", "--backward")
 _TRAIN_STEP = ("a training step is roofline train MODEL, of a program roofline trace … --backward", "--on")
@@ -89,7 +90,8 @@ _ANSWERS: tuple[tuple[tuple[tuple[str, str], ...], str], ...] = (
     ),
     ((_OUTPUT,), "output-len output-length osl output-tokens generate max-tokens"),
     ((_BATCH, _TOKENS, _SIZES), "batch-size bs b users concurrency global-batch-size batch"),
-    ((_SIZES,), "m n k d f size sizes shape"),
+    ((_ARRAY, _SIZES), "size message-size msg-size buffer"),
+    ((_SIZES,), "m n k d f sizes shape"),
     ((_GRADIENT, _TRAIN_STEP), "train training grad gradient gradients bwd backward"),
     ((_JSON,), "format output-json as-json"),
     ((_LAYOUT,), "parallel parallelism layout split"),

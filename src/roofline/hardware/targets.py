@@ -127,6 +127,12 @@ def chips(files: Iterable[str | os.PathLike[str]] = ()) -> list[Machine]:
     return catalog.all_chips(files)
 
 
+def chips_in(path: str | os.PathLike[str]) -> list[Machine]:
+    """The chips of a file of one's own, or of the files of a folder."""
+    layers = list(catalog.read_layers([path]))
+    return [catalog.find_machine(key, layers) for layer in layers for key in layer.chips]
+
+
 def names() -> list[str]:
     """List the keys of the shipped chips.
 
@@ -159,7 +165,7 @@ def _resolve(target: Any, files: Iterable[str | os.PathLike[str]]) -> tuple[Mach
 
 
 def _chip_in(layer: catalog.CatalogLayer, name: str | None) -> str:
-    """Choose the chip or system of a file named as a target: the one asked for, or the only one."""
+    """The chip or system of a file named as a target: the one asked for, the only one, or a measured machine whole."""
     keys: Sequence[str] = [*layer.chips, *layer.systems]
     file = layer.place.file
     if name:
@@ -167,6 +173,8 @@ def _chip_in(layer: catalog.CatalogLayer, name: str | None) -> str:
         if found is None:
             raise HardwareError(f"{file} holds no chip {name!r}", hint=suggest(name, keys, what="its chips"))
         return found
+    if set(keys) <= set(MEASURED):
+        return min(keys, key=list(MEASURED).index)
     if len(keys) > 1:
         raise HardwareError(
             f"{file} holds {len(keys)} chips", hint=f"choose one: {', '.join(f'{file}#{k}' for k in keys[:6])}"

@@ -149,11 +149,11 @@ def _plain_device(measured: Measurement) -> Iterator[str]:
 
 
 def _source_of_level(measured: Measurement, level: Level, threads: int) -> str:
-    """Name the kernel and the working set a level's bandwidth stands on."""
-    for curve in measured.curves:
+    """Name the kernel and the working set a level's bandwidth stands on, on this many threads or on fewer."""
+    for curve in sorted(measured.curves, key=lambda curve: -curve.threads):
         for size, summary in curve.points:
-            if curve.threads == threads and summary.value == level.bandwidth:
-                return f"{curve.name}, {threads_text(threads)}, {format_quantity(size, 'B')}; {spread(summary)}"
+            if curve.threads <= threads and summary.value == level.bandwidth:
+                return f"{curve.name}, {threads_text(curve.threads)}, {format_quantity(size, 'B')}; {spread(summary)}"
     return threads_text(threads)
 
 

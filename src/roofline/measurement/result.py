@@ -211,7 +211,8 @@ class Measurement(Answer):
     def levels(self, threads: int) -> list[Level]:
         """Find the memory levels on this many threads, innermost first.
 
-        Where they end is what the kernels agree on; how fast they are is the best of any kernel there.
+        Where they end is what the kernels agree on; how fast they are is the best of any kernel there, and of the main
+        memory also what fewer threads reached: on a contended machine several threads may do less than one.
         """
         found = self._found(threads)
         kernels, loads = self._kernels(threads, found), self._loads(threads)
@@ -222,6 +223,9 @@ class Measurement(Answer):
             end = None if level.capacity is None else extended_capacity(loads, level, found[number + 1].first)
             name = self._name(level, number)
             better.append(replace(level, name=name, bandwidth=max([level.bandwidth, *inside]), capacity=end))
+        if better:
+            fewer = [level for count in self.thread_counts() if count < threads for level in self.levels(count)[-1:]]
+            better[-1] = replace(better[-1], bandwidth=max(level.bandwidth for level in (*fewer, better[-1])))
         return better
 
     def _name(self, level: Level, number: int) -> str:

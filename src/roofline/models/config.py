@@ -241,12 +241,14 @@ def _missing(text: str) -> InputError:
         hint = f"the shipped model is called {stem!r}" if stem in _index() else "check the path"
         return InputError(f"no file {text}", hint=hint)
     plain = text.strip().lower()
-    holding = [name for name in names() if len(plain) > 1 and plain in name.split("--")[-1].split("-")]
+    holding = [name for name, *_ in shipped_names() if len(plain) > 1 and plain in name.split("-")]
     if holding:
         listed = ", ".join(holding[:6]) + ("; roofline model lists all" if len(holding) > 6 else "")
         return InputError(f"no model {text!r}", hint=f"shipped are: {listed}")
     if _HUB_ID.fullmatch(text.strip()):
         hint = "it is neither shipped nor in the hub's local cache: give its config.json, or a folder that holds it"
+        near = did_you_mean(plain.partition("/")[2].removeprefix("meta-"), [name for name, *_ in shipped_names()])
+        hint += f"; {near} is shipped" if near else ""
         return InputError(f"no model {text!r}", hint=hint)
     near = did_you_mean(plain, names())
     hint = f"did you mean {near!r}?" if near else "`roofline model` lists the shipped ones; a config.json does as well"

@@ -52,7 +52,7 @@ from roofline.plans.search import Assessment, Deployment, GroupSearch, Reason, S
 from roofline.plans.simulation import simulation_sections
 from roofline.plans.speculation import Acceptance, Speculating
 from roofline.progress import counted, stopped, tell
-from roofline.quantity import Figure, figure, format_amount, format_number, format_percent, parse
+from roofline.quantity import Figure, figure, format_amount, format_number, format_percent
 from roofline.sections import BLANK, Amount, Column, Headline, Pairs, Row, Section, Sentences, Table, assumes, figures
 from roofline.signatures import listed_names, spelled, takes
 from roofline.sizes import Size, array_of, check, plain_numbers
@@ -255,7 +255,8 @@ class DeploymentPlan(Answer):
     def sections(self) -> Iterator[Section]:
         """What to take in a line; the best of each chip and format with what decides; what was turned down."""
         asked = self.asked
-        yield from (Headline(asked.model.name, f"for {asked.load.said}"), BLANK)
+        within = f", within {asked.limits.said}" if asked.limits.said else ""
+        yield from (Headline(asked.model.name, f"for {asked.load.said}{within}"), BLANK)
         yield Sentences(self._answer(), "strong" if self.best is not None else "alert")
         if self.choices:
             yield from (BLANK, self._table())
@@ -307,9 +308,9 @@ class DeploymentPlan(Answer):
         real = self.as_measured()
         if real is None:
             return [f"{lines[0]} ({asked})"] if self._whole is None else lines
-        kept = f"keeps the limits, {self._times(real)} of the rate it can serve" if real.reason is None else ""
-        why = "" if real.reason is None else f"does not do: {real.reason.text}"
-        return [*lines, f"as {MEASURED} is measured it {kept or why}; {asked} plans by that"]
+        kept = f"it keeps the limits: {self._times(real)} of the rate it can serve"
+        found = kept if real.reason is None else f"it falls short: {real.reason.text}"
+        return [*lines, f"with the step times measured on {MEASURED} {found}; {asked} plans with them"]
 
     def as_measured(self) -> Assessment | None:
         """The chips and layout of a plan by floors, with the times that a library is expected to take.
@@ -340,9 +341,8 @@ class DeploymentPlan(Answer):
         each = f"{deployment.copies:,} replicas" if deployment.copies > 1 else "1 replica"
         most = f", {deployment.most:,} sequences at most" if deployment.most else ""
         drafts = f", drafts of {own.draft} by {self.asked.drafts.said}" if own.draft else ""
-        return (
-            f"{deployment.targets} as {each}{layout}, {own.formats}{drafts}, prompts {deployment.takes_prompts}{most}"
-        )
+        prompts = f"in {deployment.takes_prompts}" if deployment.chunk else deployment.takes_prompts
+        return f"{deployment.targets} as {each}{layout}, {own.formats}{drafts}, prompts {prompts}{most}"
 
     def _table(self) -> Table:
         def row(choice: Assessment) -> Row:
@@ -374,7 +374,7 @@ class DeploymentPlan(Answer):
         assert best is not None
         if choice is best:
             return "least cost" if self.asked.objective == "cost" else "fewest"
-        near = ", indistinguishable" if self.is_indistinguishable(choice) else ""
+        near = ", its interval overlaps" if self.is_indistinguishable(choice) else ""
         if choice.cost > best.cost:
             return f"{choice.cost / best.cost:.2f}x the {'cost' if self.asked.objective == 'cost' else 'chips'}{near}"
         return f"nearer to its limits{near}"
@@ -602,17 +602,13 @@ def plan(
         )
     objective = objective or ("chips" if price is None else "cost")
     _check(on, count, formats, objective, estimate, draft)
-    times = {
-        name: None if value is None else parse(value, "s")
-        for name, value in (("first_token", ttft), ("per_token", tpot), ("end_to_end", e2e))
-    }
     drafts_by = draft_by if draft_by == "mtp" or isinstance(draft_by, int | float) else load(draft_by)
     asked = PlanQuestion(
         load(model), Load(read_rate(rate), prompt, output, shared, lengths, arrival_variation),
-        Limits(**times, percentile=percentile), tuple(dict.fromkeys(on)), tuple(count),
-        _prices(on, price, objective, options.get("set")), objective, tuple(formats),
-        disaggregate, most, memory_share, estimate, Speculating(tuple(draft), accept, drafts_by, draft_weights),
-        options,
+        Limits.read(percentile, first_token=ttft, per_token=tpot, end_to_end=e2e),
+        tuple(dict.fromkeys(on)), tuple(count), _prices(on, price, objective, options.get("set")), objective,
+        tuple(formats), disaggregate, most, memory_share, estimate,
+        Speculating(tuple(draft), accept, drafts_by, draft_weights), options,
     )  # fmt: skip
     cluster = Cluster(workers, scheduler, scheduler_file, client, announce)
     return answer(asked, cluster=None if cluster == Cluster() else cluster)

@@ -20,7 +20,7 @@ from roofline.hardware.machine import Machine
 from roofline.models.description import Model
 from roofline.plans.load import LENGTHS
 from roofline.plans.speculation import Speculating
-from roofline.quantity import format_number, format_percent, parse
+from roofline.quantity import format_amount, format_number, format_percent, kind_of, parse
 from roofline.sizes import check
 
 #: Seconds of the units a rate may be given in.
@@ -133,6 +133,33 @@ class Limits:
         if not 0 < self.percentile < 100:
             raise InputError(f"percentile {self.percentile:g}", hint="above 0 and below 100, as in 95")
 
+    @classmethod
+    def read(cls, percentile: float, **times: str | float | None) -> Limits:
+        """Limits as a caller writes them: times with a unit, or in seconds.
+
+        >>> Limits.read(95, first_token="400ms", per_token=0.025).said
+        'TTFT 400 ms and TPOT 25 ms at p95'
+        >>> Limits.read(95, per_token="25")
+        Traceback (most recent call last):
+        roofline.errors.InputError: TPOT 25 is 25 seconds, as it has no unit; write 25ms, or 25s if seconds are meant
+        """
+        found: dict[str, float] = {}
+        for name, given in times.items():
+            if given is None:
+                continue
+            found[name] = parse(given, "s")
+            if found[name] >= _DOUBTFUL[name] and kind_of(str(given)) is None:
+                plain = format_number(found[name])
+                hint = f"write {plain}ms, or {plain}s if seconds are meant"
+                raise InputError(f"{LIMIT_NAMES[name]} {plain} is {plain} seconds, as it has no unit", hint=hint)
+        return cls(**found, percentile=percentile)
+
+    @property
+    def said(self) -> str:
+        """The limits in a phrase; nothing where there are none."""
+        times = [f"{LIMIT_NAMES[name]} {format_amount(value, 's')}" for name, value in self.items()]
+        return f"{' and '.join(times)} at p{self.percentile:g}" if times else ""
+
     @property
     def share(self) -> float:
         """The percentile as a share."""
@@ -146,6 +173,9 @@ class Limits:
 
 #: Limits by name, as they are written.
 LIMIT_NAMES = {"first_token": "TTFT", "per_token": "TPOT", "end_to_end": "end to end"}
+
+#: Seconds from which on a limit without a unit was more likely meant in milliseconds.
+_DOUBTFUL = {"first_token": 60.0, "per_token": 5.0, "end_to_end": 600.0}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
