@@ -137,6 +137,7 @@ WITHOUT_WORDS: dict[str, tuple[str, ...]] = {
     "measurement.points.check_ran_on": ("ran on 'h100', not on Made-up CPU",),
     "measurement.runs.check_plain": ("is no text; write it as name,flops,bytes,seconds", "with: ncu"),
     "measurement.runs._point": ("point 1: ",),
+    "measurement.runs._of_shapes": ("point 1: ",),
     "measurement.runs._amount": ("point 1: ",),
     "models.config._missing": ("no file ",),
     "models.families.multimodal._kimi": (r"is \[2, 3\]; two equal sides, as in \[2, 2\]",),

@@ -729,7 +729,7 @@ def test_the_functions_of_rooms_name_a_wrong_argument_as_those_of_the_package_do
         ),
         (lambda: models.answer_rate(step_time="lower", steps=9), "step_time is 'lower'; a number above 0, an array or"),
         (lambda: models.token_cost(time=0.1, tokens=0), "tokens is 0; a number above 0"),
-        (lambda: roofline.points_of(iter([1]), roofline.chip("h100")), r"1 is no run; read_profile\(path\).runs are"),
+        (lambda: roofline.points_of(iter([1]), roofline.chip("h100")), "point 1: 1 is not a run"),
         (lambda: estimates.Estimator(b"x"), "library is b'x', and takes text"),
         (lambda: estimates.read_constants(None), "path is None, and takes text or "),
         (lambda: roofline.bound(LINE, on="h100", link=_FloatRaises(), B=8, D=8, F=8), "link: .*_FloatRaises"),

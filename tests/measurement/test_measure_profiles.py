@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
+from pathlib import Path
+from typing import Any
 
 import pytest
 
+import roofline
+from roofline.cli import main
 from roofline.errors import InputError
-from roofline.measurement import read_profile
+from roofline.measurement import points_of, profile, read_profile
 from roofline.measurement.profiles.nsight import TIME
 from roofline.measurement.profiles.torch_profiler import ProfiledCall, price_profiled_call
 from roofline.measurement.runs import AROUND
@@ -275,3 +280,60 @@ def test_a_rate_a_cycle_needs_the_cycles_a_second(tmp_path):
     found = read_profile(written(tmp_path, text, "k.csv"))
     assert found.runs[0].flops == 0
     assert "the report counts no FLOPs, so every run is under the roof of its bytes alone" in found.notes
+
+
+ROWS = [
+    {"m": 64, "n": 8192, "k": 8192, "seconds": 1.2e-4},
+    {"M": 4096, "N": 4096, "K": 4096, "dtype": "fp16", "time (ms)": 0.62, "name": "square"},
+    {"expression": "bf16[512, 4096] * bf16[4096, 4096]", "us": 110},
+    {"batch": 8, "heads": 32, "kv_heads": 8, "head_dim": 128, "seq_len": 4096, "us": 180},
+]
+
+
+def test_rows_of_shapes_have_the_floor_and_expectation_of_their_expression() -> None:
+    found = profile(ROWS, on="a100", estimate=True)
+    lines = {
+        "square": "fp16[4096, 4096] * fp16[4096, 4096]",
+        **{point.run.name: point.run.name for point in found if "[" in point.run.name},
+    }
+    assert len(lines) == 4
+    for point in found:
+        alone = roofline.bound(lines[point.run.name], on="a100", estimate=True)
+        assert float(point.bound.lower) == pytest.approx(alone.lower, rel=1e-12)
+        assert point.bound.bound_by == alone.bound_by
+        assert point.expected is not None
+        assert point.expected.value == alone.expectation.value
+    lost = [point.run.seconds - float(point.bound.lower) for point in found]
+    assert lost == sorted(lost, reverse=True)
+    frame = found.to_pandas()
+    assert list(frame) == [
+        *("name", "dtype", "flops", "bytes", "seconds", "lower", "lost", "fraction", "bound_by"),
+        *("expected", "low", "high", "of_expected"),
+    ]
+    assert frame["lost"].tolist() == lost
+    assert len(profile(ROWS, on="a100", top=2)) == 2
+
+
+def test_rows_of_shapes_are_read_from_a_file_and_drawn(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "runs.csv"
+    file.write_text("m;n;k;dtype;microseconds\n64;8192;8192;bf16;120\n4096;4096;4096;bf16;620\n")
+    assert [point.run.seconds for point in profile(file, on="a100")] == pytest.approx([620e-6, 120e-6])
+    assert main(["profile", str(file), "--on", "a100", "--top", "1"]) == 0
+    assert "1 run that loses less is not shown (--top)" in capsys.readouterr().out
+    assert len(points_of(ROWS, "a100")) == len(ROWS)
+    assert "4 points" in repr(roofline.plot(on="a100", measured=ROWS))
+
+
+@pytest.mark.parametrize(
+    ("row", "said"),
+    [
+        ({"m": 1, "n": 2, "k": 3}, "point 1: no time; a column seconds, ms or us"),
+        ({"m": 1.5, "n": 2, "k": 3, "us": 1}, "point 1: m is no whole number"),
+        ({"m": 1, "n": 2, "k": 3, "us": 1, "dtype": "bf17"}, "point 1: unknown dtype 'bf17'; did you mean 'bf16'?"),
+        ({"expression": "relu(bf16[B])", "us": 3}, "point 1: size B has no value; sizes of a row are numbers"),
+        ({"m": 1, "n": 2}, "point 1: name is missing; give name, flops, bytes, seconds, or shapes"),
+    ],
+)
+def test_a_row_that_does_not_read_says_what_is_missing(row: dict[str, Any], said: str) -> None:
+    with pytest.raises(InputError, match=re.escape(said)):
+        profile([row], on="a100")

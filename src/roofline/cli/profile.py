@@ -29,7 +29,7 @@ def command(
     \b
     roofline profile trace.json --on h100          # torch.profiler, with record_shapes=True
     roofline profile kernels.csv --on a100         # ncu --csv --page raw
-    roofline profile runs.csv --on this            # name,dtype,flops,bytes,seconds
+    roofline profile runs.csv --on this            # name,dtype,flops,bytes,seconds, or m,n,k,dtype,us
     """
     from roofline.measurement import profile
 

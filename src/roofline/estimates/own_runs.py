@@ -258,11 +258,55 @@ def time_unit(name: str) -> float | None:
     return found[0] if len(found) == 1 and all(word in _SECONDS or word in _OF_TIMES for word in words) else None
 
 
-def _read(row: Mapping[str, str], machine: Machine) -> MeasuredKernel:
-    """One row as a kernel, its seconds, and the library it names."""
+def tells_shapes(names: Iterable[str]) -> bool:
+    """Whether columns tell a kernel by its shapes, or as an expression.
+
+    >>> tells_shapes(["M", "N", "K", "us"]), tells_shapes(["name", "flops", "bytes", "seconds"])
+    (True, False)
+    """
+    words = {word.strip().lower() for word in map(str, names)}
+    ours = words | {_OURS[word] for word in words - {"name"} if word in _OURS}
+    told = any(ours.issuperset(each) for each in (_PRODUCT, _ATTENTION, ("expression",)))
+    return told and not {"flops", "bytes"} <= words
+
+
+def row_expression(row: Mapping[str, str]) -> str:
+    """The line of notation of a row: its own, or that of a product or of attention of its shapes.
+
+    >>> row_expression({"m": "64", "n": "512", "k": "128", "dtype": "fp8"})
+    'fp8[64, 128] * fp8[128, 512] -> bf16[64, 512]'
+    """
+    if "[" in row.get("expression", ""):
+        return row["expression"]
+    name = (row.get("dtype") or "bf16").lower().removeprefix("torch.")
+    if all(row.get(size) for size in _PRODUCT):
+        m, n, k = (int(_row_size(row, size)) for size in _PRODUCT)
+        many = int(_row_size(row, "batch", default=1.0))
+        lead = f"{many}, " * (many > 1)
+        left = "bf16" if name in ("int8", "int4") else name
+        wider = f" -> bf16[{lead}{m}, {n}]" * (dtypes.get(name).bits < 16 and left == name)
+        return f"{left}[{lead}{m}, {k}] * {name}[{lead}{k}, {n}]{wider}"
+    if all(row.get(size) for size in _ATTENTION):
+        batch, heads, size, length = (int(_row_size(row, each)) for each in _ATTENTION)
+        shared = int(_row_size(row, "kv_heads", default=heads))
+        queries = int(_row_size(row, "q_length", default=1.0))
+        keys = f"{row.get('kv') or name}[{batch}, {length}, {shared}, {size}]"
+        window = f", window={int(_row_size(row, 'window'))}" if row.get("window", "0").strip("0.") else ""
+        mask = ", causal" if queries > 1 else ""
+        return f"attention({name}[{batch}, {queries}, {heads}, {size}], {keys}, {keys}{mask}{window})"
+    raise InputError("no kernel is named", hint="an expression, or m, n, k, or batch, heads, head_size, length")
+
+
+def row_time(row: Mapping[str, str]) -> tuple[str, float]:
+    """The time of a row as it is written, and the seconds of its unit."""
     if _UNIT not in row:
         raise InputError("no time", hint="a column seconds, ms or us, as in latency_us")
-    seconds = row_number(row, _TIME) * float(row[_UNIT])
+    return row[_TIME], float(row[_UNIT])
+
+
+def _read(row: Mapping[str, str], machine: Machine) -> MeasuredKernel:
+    """One row as a kernel, its seconds, and the library it names."""
+    seconds = row_time(row)[1] * row_number(row, _TIME)
     expression = row.get("expression")
     if expression and "[" in expression:
         from roofline.bounds.api import bound

@@ -12,13 +12,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from roofline.answers import Answer
+from roofline.answers import Answer, plain_table
 from roofline.bounds.api import bound
 from roofline.bounds.bound import Bound
-from roofline.errors import InputError, quoted
+from roofline.errors import InputError
+from roofline.hardware import chip
 from roofline.hardware.machine import Machine
 from roofline.hardware.rate import WARM, bandwidth_on_curve, main_level, resting_level, with_choices
-from roofline.measurement.runs import AROUND, Measured, Profile
+from roofline.measurement.runs import AROUND, Measured, Profile, read_measured
 from roofline.measurement.samples import SampleSummary
 from roofline.progress import stopped
 from roofline.quantity import format_percent, format_quantity
@@ -90,6 +91,11 @@ class MeasuredPoint:
     def fraction(self) -> float:
         """Share of the roof that was reached: the least possible time ÷ the time it took."""
         return float(self.bound.lower) / self.run.seconds
+
+    @property
+    def lost(self) -> float:
+        """Seconds above the floor."""
+        return self.run.seconds - float(self.bound.lower)
 
     @property
     def explained(self) -> float | None:
@@ -206,6 +212,15 @@ class MeasuredPoints(Answer, list[MeasuredPoint]):
         if self.library:
             yield from expected_sections(self, self.library)
 
+    def plain_table(self, table: str | None = None) -> tuple[list[str], list[list[Any]], dict[str, str]]:
+        """A row a run: what it took, its floor, the time lost, the share of the roof, and what is expected of it."""
+        if table is not None:
+            return super().plain_table(table)
+        names = ("name", "dtype", "flops", "bytes", "seconds", "lower", "lost", "fraction", "bound_by", "expected")
+        ends = ("low", "high", "of_expected") if self.library else ()
+        shown = names[: 9 + bool(self.library)] + ends
+        return plain_table(Table(list(map(Column, shown)), list(map(_row_as_data, self))))
+
     def to_dict(self) -> dict[str, Any]:
         """The points under stable keys in SI units (schema ``roofline/points/1``)."""
         found = {"schema": "roofline/points/1", "target": self.machine.name, "points": [p.to_dict() for p in self]}
@@ -217,15 +232,15 @@ class MeasuredPoints(Answer, list[MeasuredPoint]):
 
 
 @takes()
-def points_of(runs: Iterable[Measured], machine: Machine) -> list[MeasuredPoint]:
+def points_of(runs: Iterable[Any], machine: str | Machine) -> list[MeasuredPoint]:
     """Put runs beside what ``machine`` allows; one that says it ran on another machine is an error.
 
-    Where it takes warm data, the bytes of a run lie in whichever memory level holds so many.
+    Runs are those of a profile, or rows as :func:`~roofline.measurement.runs.read_measured` takes them. Where the
+    machine takes warm data, the bytes of a run lie in whichever memory level holds so many.
     """
-    runs = [*runs]
+    machine, given = chip(machine), [*runs]
+    runs = given if all(isinstance(run, Measured) for run in given) else read_measured(given)
     for run in runs:
-        if not isinstance(run, Measured):
-            raise InputError(f"{quoted(run)} is no run", hint="read_profile(path).runs are some")
         check_ran_on(run, machine)
     answers = bounds_of([(run, machine) for run in runs])
     return [MeasuredPoint(run, answer) for run, answer in zip(runs, answers, strict=False)]
@@ -275,7 +290,9 @@ def _warm(machine: Machine, moved: float) -> Machine:
 
 def point_sections(points: Sequence[MeasuredPoint], title: str) -> Iterator[Section]:
     """Time, rate, share of the roof, what bounds, what explains the time; then what is odd, and what was assumed."""
-    columns = (Column("operation", wrap="anywhere", least=22), *figures("time", "FLOP/s", "B/s", "of roof"))
+    columns = (
+        Column("operation", wrap="anywhere", least=22), *figures("time", "at best", "FLOP/s", "B/s", "of roof"),
+    )  # fmt: skip
     yield from (Headline(title), BLANK)
     yield Table((*columns, Column("bound by")), [Row(_cells(point)) for point in points], "points", gap=4)
     yield Sentences(_to_gain(points), "quiet", name="to gain")
@@ -299,7 +316,7 @@ MOST_TO_GAIN, DOUBTED = 3, 0.1
 
 def _to_gain(points: Sequence[MeasuredPoint]) -> list[str]:
     """Which runs are furthest above their floors in seconds; a doubt where none comes near the roof."""
-    above = sorted(((p.run.seconds - float(p.bound.lower), p.run.name) for p in points), reverse=True)[:MOST_TO_GAIN]
+    above = sorted(((p.lost, p.run.name) for p in points), reverse=True)[:MOST_TO_GAIN]
     if len(points) < MOST_TO_GAIN:
         return []
     named = ", ".join(f"{name} {format_quantity(seconds, 's')}" for seconds, name in above if seconds > 0)
@@ -328,6 +345,19 @@ def expected_sections(points: Sequence[MeasuredPoint], library: str) -> Iterator
         yield Sentences([f"{why}; roofline calibrate makes them from ten runs"], "quiet", name="not expected")
 
 
+def _row_as_data(point: MeasuredPoint) -> Row:
+    run, found = point.run, point.expected
+    said = (
+        run.name, run.dtype, Amount(run.flops, "FLOP"), Amount(run.bytes, "B"), Amount(run.seconds, "s"),
+        Amount(float(point.bound.lower), "s"), Amount(point.lost, "s"), percentage(point.fraction),
+        str(point.bound.bound_by or ""),
+    )  # fmt: skip
+    if found is None:
+        return Row(said)
+    times = (Amount(float(each), "s") for each in (found.value, found.low, found.high))
+    return Row((*said, *times, percentage(run.seconds / float(found.value))))
+
+
 def _expected_row(point: MeasuredPoint) -> Row:
     found = point.expected
     assert found is not None
@@ -348,12 +378,15 @@ def profile_sections(points: Sequence[MeasuredPoint], found: Profile, title: str
     rows = [
         Row((name, Amount(seconds, "s"), Amount(share, "", format_percent(share)))) for name, seconds, share in shares
     ]
-    columns = (Column(meaning="operation"), *(Column(align="right", meaning=name) for name in ("time", "share")))
+    columns = (
+        Column(meaning="operation", wrap="anywhere", least=22),
+        *(Column(align="right", meaning=name) for name in ("time", "share")),
+    )
     yield Table(columns, rows[:MOST_SPLIT], "time", headed=False, every=lambda: rows)
     if (hidden := len(found.runs) - top) > 0:
-        yield Sentences(
-            [f"{hidden} shorter run{'s are' if hidden > 1 else ' is'} not shown ({spelled('top')})"], "quiet"
-        )
+        runs, are = ("runs", "are") if hidden > 1 else ("run", "is")
+        who = f"{runs} that lose{'s' * (hidden == 1)} less" if found.own else f"shorter {runs}"
+        yield Sentences([f"{hidden} {who} {are} not shown ({spelled('top')})"], "quiet")
     unpriced = sorted(found.unpriced.items(), key=lambda item: -item[1])
     named = [f"{name} {format_quantity(seconds, 's')}" for name, seconds in unpriced if name != AROUND]
     if named:
@@ -387,6 +420,7 @@ def _cells(point: MeasuredPoint) -> tuple[str | Amount, ...]:
     return (
         run.name,
         Amount(run.seconds, "s"),
+        Amount(float(point.bound.lower), "s"),
         Amount(run.flops / run.seconds, "FLOP/s") if run.flops else "",
         Amount(run.bytes / run.seconds, "B/s") if run.bytes else "",
         percentage(point.fraction),

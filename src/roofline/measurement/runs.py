@@ -23,8 +23,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from roofline import dtypes
-from roofline.errors import InputError, quoted, suggest
+from roofline.errors import InputError, SizeError, quoted, suggest
 from roofline.files import as_text, read_bytes, replaced, table_rows
+from roofline.notation import program
+from roofline.ops.build import build
 from roofline.quantity import LEAST, MOST, parse
 from roofline.signatures import either, takes
 from roofline.work import Op
@@ -92,15 +94,19 @@ def read_measured(source: Any) -> tuple[Measured, ...]:
         raise InputError(
             f"{quoted(source)} holds no measured points", hint="give a CSV file or (name, flops, bytes, seconds)"
         )
-    points = tuple(_from_value(item, f"point {number}") for number, item in enumerate(source, 1))
+    points = tuple(_from_value(item, number) for number, item in enumerate(source, 1))
     if not points:
         raise InputError("there are no measured points", hint="give a CSV file or (name, flops, bytes, seconds)")
     return points
 
 
 def _from_file(path: str) -> tuple[Measured, ...]:
+    from roofline.estimates.own_runs import A_KERNEL, rows_of, tells_shapes
+
     content = read_bytes(path, "table")
     check_plain(path, content)
+    if tells_shapes(re.split("[,;\t]", as_text(content, path).partition("\n")[0])):
+        return tuple(_of_shapes(row, where) for where, row in rows_of(path, A_KERNEL))
     _check_commas(content, path)
     rows = table_rows(as_text(content, path), path, PLAIN)
     line, header = next(rows, (0, []))
@@ -162,14 +168,46 @@ def _from_row(names: list[str], row: list[str], where: str) -> Measured:
     return _point(dict(zip(names, row, strict=True)), where)
 
 
-def _from_value(item: Any, where: str) -> Measured:
+def _of_shapes(row: Mapping[str, str], where: str) -> Measured:
+    """A run whose row tells its shapes: FLOPs and bytes are those of its expression."""
+    from roofline.estimates.own_runs import row_expression, row_time
+
+    try:
+        (time, unit), line = row_time(row), row_expression(row)
+        parsed = program(line)
+        if parsed.labels:
+            raise SizeError(f"size {next(iter(parsed.labels))} has no value", hint="sizes of a row are numbers")
+        ops = build(parsed, {})
+    except InputError as error:
+        raise InputError(f"{where}: {error}") from None
+    amounts = [(key, amount) for op in ops for key, amount in op.work.items() if key.quantity == "flops"]
+    main = max(amounts, key=lambda each: each[1])[0] if amounts else None
+    fields = {
+        "name": row.get("name") or line,
+        "flops": sum(amount for key, amount in amounts if main is not None and key.place == main.place),
+        "bytes": sum(tensor.traffic_bytes for op in ops for tensor in (*op.reads, *op.writes)),
+        "seconds": time,
+        "dtype": UNSTATED if main is None else main.dtype,
+        "on": row.get("on"),
+    }
+    found = _point(fields, where)
+    return replace(found, seconds=found.seconds * unit, op=ops[0] if len(ops) == 1 else None)
+
+
+def _from_value(item: Any, number: int) -> Measured:
+    where = f"point {number}"
     if isinstance(item, Measured):
         again = _point({name: getattr(item, name) for name in (*COLUMNS, *OPTIONAL)}, where)
         return replace(again, stated=item.stated, op=item.op)
     if isinstance(item, Mapping):
+        from roofline.estimates.own_runs import A_KERNEL, rows_of, tells_shapes
+
+        if tells_shapes(item):
+            return _of_shapes(next(rows_of([item], A_KERNEL))[1], where)
         missing = next((name for name in COLUMNS if name not in item), None)
         if missing is not None:
-            raise InputError(f"{where}: {missing} is missing", hint=f"give {', '.join(COLUMNS)}")
+            hint = f"give {', '.join(COLUMNS)}, or shapes: {A_KERNEL}"
+            raise InputError(f"{where}: {missing} is missing", hint=hint)
         return _point(item, where)
     if isinstance(item, tuple | list) and len(COLUMNS) <= len(item) <= len(COLUMNS) + len(OPTIONAL):
         return _point(dict(zip((*COLUMNS, *OPTIONAL), item, strict=False)), where)
@@ -291,8 +329,12 @@ AROUND = "around other operations"
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """What a profile held: ``runs`` that could be priced, and the seconds of ``unpriced`` operations by name."""
+    """What a profile held: ``runs`` that could be priced, and the seconds of ``unpriced`` operations by name.
+
+    ``own`` says that they are rows that somebody wrote and no profiler's.
+    """
 
     runs: tuple[Measured, ...]
     unpriced: dict[str, float] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    own: bool = False
