@@ -131,7 +131,7 @@ def test_a_ratio_ranks_makers_and_keeps_the_order_of_names(capsys):
     assert main(["chips", "v4", "v5p", "--ratio", "hbm/pcie"]) == 0
     assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == ["chip", "v4", "v5p"]
     assert main(["chips", "amd", "--ratio", "bf16/price"]) == 2
-    assert "none of the 18 chips: no price of mi100 is listed; listed are those of a100" in capsys.readouterr().err
+    assert "none of the 25 chips: no price of mi100 is listed; listed are those of a100" in capsys.readouterr().err
 
 
 def test_the_list_in_python_has_the_methods_of_answers(tmp_path):

@@ -50,6 +50,7 @@ from roofline.hardware.machine import Machine
 
 #: Families of chips in the order of their generations; those of one row are of one.
 GENERATIONS: tuple[tuple[str, ...], ...] = (
+    ("nvidia-kepler",),
     ("nvidia-pascal",),
     ("nvidia-volta",),
     ("nvidia-turing",),

@@ -292,8 +292,8 @@ def chips_of_family(word: str) -> list[str]:
 def chips_called(text: str) -> list[str]:
     """List the chips whose full names hold every word of a text.
 
-    >>> chips_called("jetson-orin"), chips_called("rtx pro"), chips_called("orin xavier")
-    (['agx-orin', 'orin-nano'], ['rtx-pro-6000'], [])
+    >>> chips_called("jetson-orin-nano"), chips_called("rtx pro 6000"), chips_called("orin xavier")
+    (['orin-nano'], ['rtx-pro-6000'], [])
     """
     wanted = re.findall(r"[a-z]+|\d+", text.lower())
     said = {each.key: set(re.findall(r"[a-z]+|\d+", each.name.lower())) for each in summaries()}
