@@ -184,6 +184,7 @@ def test_figures_that_sources_conflict_about_are_the_highest():
         assert machine.memories[0].bandwidth.value == highest
         assert other in {a.figure.value for a in machine.alternates if not a.rejected}
     assert BY_KEY["v2"].memories[0].capacity.value == 16 * 2**30
+    assert [BY_KEY["950dt"].units[0].peaks[dtype].value for dtype in ("fp8", "fp4")] == [1e15, 2e15]
     assert [BY_KEY[key].links[0].bandwidth.value for key in ("mi350x", "mi355x")] == [76.8e9, 76.8e9]
     assert BY_KEY["h200"].memories[0].bandwidth.value == 4.8e12  # 4.917 follows from a clock, and no source prints it
     assert BY_KEY["910b"].units[0].peaks["bf16"].value == 376e12
@@ -283,9 +284,8 @@ ONE_SOURCE = {
     "v1": "dram.bandwidth dram.capacity",
     "v3": "ici.bandwidth",
     "v4i": "hbm.bandwidth",
-    "tpu8i": "mxu.bf16 hbm.capacity",
-    "tpu8t": "mxu.bf16 hbm.capacity",
-    "950dt": "cube.bf16 hbm.bandwidth hbm.capacity hccs.bandwidth",
+    "tpu8i": "mxu.bf16",
+    "tpu8t": "mxu.bf16",
     "gaudi2": "ethernet.bandwidth",
     "gaudi3": "ethernet.bandwidth",
     "a800": "nvlink.bandwidth",
