@@ -166,11 +166,8 @@ def test_memory_of_copies_holds_as_many_whatever_batch_is_asked(batch: int) -> N
     assert models.serve("qwen3-32b", batch=batch, **asked).full_from() == 8
     assert models.serve("qwen3-32b", batch=8, **asked).memory.fits
     assert not models.serve("qwen3-32b", batch=9, **asked).memory.fits
-    laid = as_text(llm("qwen3-32b", batch=batch, fit=True, **asked).sections(), 200)
-    assert (
-        "h100:2 holds 8 sequences of this context as laid out (data 2, 4 on each copy), 24 split evenly; the model fits"
-        in laid
-    )
+    laid = as_text(llm("qwen3-32b", batch=batch, data=2, fit=True, **asked).sections(), 200)
+    assert "h100:2 holds 8 sequences of this context as laid out (data 2, 4 on each copy), 24 if memory" in laid
     split = as_text(llm("qwen3-32b", batch=batch, tensor=2, fit=True, **asked).sections(), 200)
     assert "as laid out" not in split
 
@@ -234,7 +231,7 @@ PRINTED = {
     ),
     "disaggregation": ("prefill on 8 x NVIDIA H100", "prefill servers for each that decodes", "8 x 50 GB/s"),
     "cost": ("a million input tokens:", "a million output tokens:", "$", "kWh", "data sheet's 700 W"),
-    "fewest": ("2 hold it by memory", "h200:2", "split evenly by heads, columns or experts: 2"),
+    "fewest": ("2 hold it by memory", "fits on h200:2 with --tensor 2", "in equal parts: 2 (--tensor 2)"),
     "advice": ("faster  decode, for the same tokens", "int4 weights", "keys and values", "tensor 16, 16 chips"),
 }
 
@@ -304,7 +301,7 @@ def test_a_sweep_takes_several_formats_by_commas(capsys: Capture) -> None:
 
 def test_sequences_that_one_chip_holds_stand_in_the_first_line(capsys: Capture) -> None:
     text = run(capsys, "llm", "llama-3-8b", "--on", "l40s", "--context", "32k", "--kv", "int4", "--fit")
-    fits = "fits on l40s:1 by memory (batch 1, context 32,000); l40s:1 holds 30 sequences of this context"
+    fits = "fits on l40s (batch 1, context 32,000); l40s holds 30 sequences of this context"
     assert fits in " ".join(text.split())
     longest = "longest context of one sequence on l40s: 974,706 tokens; the model was trained on 131,072"
     assert longest in " ".join(text.split())
@@ -326,7 +323,7 @@ def test_four_bits_say_whether_scales_are_counted(capsys: Capture, formats: list
 def test_the_fewest_chips_without_a_step(capsys: Capture) -> None:
     text = run(capsys, "llm", "deepseek-v3", "--on", "h200", "--fit")
     assert "5 hold it by memory" in text
-    assert "split evenly by heads, columns or experts: 8" in text
+    assert "in equal parts: 8 (--tensor 8 --kv-parallel 8)" in text
 
 
 def test_a_front_over_batches_and_chips(capsys: Capture) -> None:
@@ -451,7 +448,7 @@ def test_tokens_are_priced_over_the_answer_or_with_the_drafts_that_are_asked_for
     assert drafted.cost["output"].chip_hours == pytest.approx(each / 4 * 1e6 / 3600)
     too_long = llm("llama-3-8b", **{**asked, "batch": 256}, output=8192)
     assert "no cost of tokens, as it does not fit" in as_text(too_long.sections(), 200)
-    assert not [fact.name for fact in too_long.facts() if "$" in fact.name]
+    assert {fact.value for fact in too_long.facts() if "$" in fact.name} == {"none: does not fit"}
 
 
 def test_machines_side_by_side_have_prices_of_their_own_and_say_what_tokens_cost() -> None:

@@ -114,11 +114,16 @@ def test_what_would_fit_in_place_of_a_pool_is_in_chips(capsys: Capture) -> None:
     assert pooled["fewest"] == alone["fewest"]
     assert alone["fewest"]["chips"] == 10
     left = 2 * pooled["fewest"]["capacity"] - pooled["memory"]["parts"]["weights"]
+    assert alone["parallelism"] == {"chips": 16, **alone["fewest"]["layout"]}  # the step is laid out on the fewest
+    alone = as_json(capsys, *words, "--on", "h100")
     assert (given["chips"], given["left"], given["left_each"]) == (2, left, left / 2)
     assert (given["sequences"], given["tokens"]) == (0, 0)
     assert "on 2 x h100 weights do not fit" in run(capsys, *words, "--on", "h100", "--pool", "2", "--fit")
     for found in (alone, pooled):
-        assert "10 such chips have the memory, 16 split it evenly (--tensor 16)" in found["memory"]["instead"]
+        assert (
+            "10 such chips have the memory, 16 split it evenly (--tensor 16 --kv-parallel 2)"
+            in found["memory"]["instead"]
+        )
     nine = as_json(capsys, *words, "--on", "h100", "--pool", "9")
     assert nine["memory"]["instead"].endswith("or 9 x NVIDIA H100 NVL 94GB")
 

@@ -209,6 +209,8 @@ def test_keys_and_values_dealt_out(name: str, tensor: int, kv: int) -> None:
 def test_no_keys_and_values_to_deal_out() -> None:
     with pytest.raises(SizeError, match=r"2 chips share no keys and values: llama-3-70b has 8 heads of them, and 8"):
         local_model(load("llama-3-70b"), chip("h200:8"), tensor=8, kv=2)
+    with pytest.raises(SizeError, match=r"4 chips share no keys .* has 8 heads of them, and 4 .* kv_parallel of 1"):
+        local_model(load("llama-3-70b"), chip("h200:4"), tensor=4, kv=4)
     with pytest.raises(InputError, match="3 chips that share keys and values, of 8 that split the model"):
         local_model(load("llama-3-70b"), chip("h200:8"), tensor=8, kv=3)
     with pytest.raises(InputError, match="kv_parallel and context_parallel together are not modelled"):

@@ -24,7 +24,7 @@ from roofline.models import (
 )
 from roofline.models.parallelism.block_splitting import divides
 from roofline.models.parallelism.splitting import local_model
-from roofline.models.serving.fit import decode_footprint
+from roofline.models.serving.layouts import decode_footprint
 from roofline.models.serving.llm import llm
 from roofline.models.serving.speculation import speculate
 from roofline.rendering.terminal import as_text
@@ -239,7 +239,7 @@ def test_the_longest_context_is_one_number() -> None:
     assert near is not None
     assert found.given.tokens == found.longest.context == near.context
     said = as_text(found.sections())
-    assert "fits on l40s:1 by memory (weights alone)" in said
+    assert "fits on l40s (weights alone)" in said
     longest = f"longest context of one sequence on l40s:2 with tensor=2: {near.context:,} tokens"
     assert longest in " ".join(said.split())
     assert "the model was trained on 131,072" in " ".join(said.split())
@@ -347,10 +347,10 @@ def test_chips_that_are_there_are_the_first_remedy() -> None:
     assert found.said[:2] == ("split over the 8 (tensor=8)", "fp8 weights")
     experts = serve("deepseek-v3", on="h200:8", context=1024).nearest()
     assert experts is not None
-    assert experts.said[0] == "split over the 8 (tensor=8 or expert=8)"
+    assert experts.said[0] == "split over the 8 (tensor=8 kv_parallel=8)"
     six = serve("llama-3-70b", on="h100:6", context=1024).nearest()
     assert six is not None
-    assert six.said[0] == "split over 2 of the 6 (tensor=2)"
+    assert six.said[0] == "split over the 6 (context_parallel=3 tensor=2)"
     assert not nearest("llama-3-70b", "h100", batch=1, context=1024).layouts
     half = serve("llama-2-13b", on="l40s", batch=16, context=4000).nearest()
     assert half is not None

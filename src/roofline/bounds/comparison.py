@@ -36,8 +36,8 @@ from roofline.sections import (
     YesNo,
     assumes,
 )
-from roofline.signatures import takes
-from roofline.sizes import is_number
+from roofline.signatures import spelled, takes
+from roofline.sizes import is_array, is_number
 from roofline.statements import without
 
 #: Marks the best of a row.
@@ -168,7 +168,7 @@ class SideBySide(Answer):
                 would = f" · would fit: {instead}" if instead else ""
                 yield Sentences([f"DOES NOT FIT on {who}: needs {needs}, {memory.level} has {has}{would}"], "alert")
         if self.ranked:
-            yield from (Sentences([self._verdict()]), BLANK)
+            yield from (Sentences([self._verdict(), *self._cheapest()]), BLANK)
         columns = [Column(wrap="words"), *(Column(who, "right", wrap="words") for who in self.names)]
         rows = [fact_row(self.names, name, facts) for name, facts in self.facts.items()]
         if len(self.names) > 1 and self.ranked:
@@ -203,6 +203,16 @@ class SideBySide(Answer):
         )
         return f"{self.fastest} {lead}{where}{self._why()}"
 
+    def _cheapest(self) -> Iterator[str]:
+        """Where it costs least, where answers have a cost: one that does not fit has none."""
+        for name, facts in self.facts.items():
+            found = [(fact, at) for at, fact in enumerate(facts) if fact is not None and is_number(fact.value)]
+            if name.startswith("$") and len(found) > 1:
+                least, at = min((float(fact.value), at) for fact, at in found)
+                chips = getattr(self.answers[at], "chips", 1)
+                count = f" on {chips:,} chips" if chips > 1 else ""
+                yield f"{self.names[at]} is the cheapest{count}: ${format_number(least)} {name.removeprefix('$ ')}"
+
     def _why(self) -> str:
         """What decides, where the same binds everywhere and the fastest has the most of it."""
         steps = [next(iter(answer.steps().values()), None) for answer in self.answers]
@@ -210,7 +220,8 @@ class SideBySide(Answer):
         said = kinds.pop() if len(kinds) == 1 else None
         begins, of = _RATES.get(said or "", ("", ""))
         rates = [name for name in self.facts if begins and name.startswith(begins)]
-        if len(rates) != 1 or self.fastest not in self.best(rates[0]):
+        counts = {getattr(answer, "chips", 1) for answer in self.answers}
+        if len(rates) != 1 or len(counts) > 1 or self.fastest not in self.best(rates[0]):
             return ""
         return f": all are {said}, and it has the most {of or rates[0] + ' FLOP/s'}"
 
@@ -380,11 +391,21 @@ def compare(*answers: Any, names: Sequence[str] = (), **asked: Any) -> SideBySid
         raise InputError("a comparison needs two answers or more", hint="compare(first, second)")
     kinds = {type(answer).__name__ for answer in answers}
     if len(kinds) > 1 or not isinstance(answers[0], Comparable):
-        hint = "compare bounds with bounds, and servings with servings"
+        usual = "compare bounds with bounds, and servings with servings"
+        hint = usual if len(kinds) > 1 else getattr(answers[0], "beside_others", usual)
         raise InputError(f"{' and '.join(sorted(kinds))} do not compare", hint=hint)
     for answer in answers:
         if any(not is_number(fact.value) and not isinstance(fact.value, str | None) for fact in answer.facts()):
-            raise InputError("a comparison is of plain numbers", hint="give every size one value; sweep takes several")
+            steps = answer.steps().items()
+            several = next(
+                (spelled(name) if phase else f"size {name}" for phase, step in steps
+                 for name, value in step.sizes.items() if is_array(value)), None,
+            )  # fmt: skip
+            if several is None:
+                hint = "give every size one value; sweep takes several"
+                raise InputError("a comparison is of plain numbers", hint=hint)
+            hint = "sweep takes several machines, formats and sizes, and draws them"
+            raise InputError(f"side by side {several} has one value, and several are given", hint=hint)
     chosen = list(names) or told_apart(list(map(_machine, answers)), [answer.target for answer in answers])
     if len(chosen) != len(answers):
         raise InputError(f"{len(chosen)} names for {len(answers)} answers", hint="give one for each")

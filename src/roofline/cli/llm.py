@@ -136,14 +136,16 @@ def _step_alone(described: Model, options: dict[str, Any], expected: dict[str, A
 
     asked, picture = _asked(described, options)
     context = click.get_current_context()
-    others = (name for name in WORKED_OUT_NAMES if name not in ("price", "power"))  # a cost stands beside a cost
+    # a cost stands beside a cost, and the fewest chips beside others
+    others = (name for name in WORKED_OUT_NAMES if name not in ("price", "power", "fit"))
     names = {name: "link" if name == "prefill_link" else name for name in (*others, *picture)}
     for name, own in names.items():  # a page (-o x.html) is made by the common road: no file
         value = picture[name] if name in picture else asked[name]
         if value is not None and context.get_parameter_source(own) not in (None, ParameterSource.DEFAULT):
             flag = next(word_of(param) for param in context.command.params if param.name == own)
             raise InputError(
-                f"several steps are compared side by side, without {flag}", hint="one machine, formats without commas"
+                f"several steps are compared side by side, without {flag}",
+                hint="one machine, formats without commas; roofline sweep draws several (-o picture.svg)",
             )
     return llm(described, **asked, **expected)
 

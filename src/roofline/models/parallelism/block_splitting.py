@@ -175,9 +175,9 @@ class BlockSplitter:
                 hint="kv_parallel 1",
             )
         shared = int(product(axis.size for axis in self.kv))
-        copies = self.ways // getattr(block, "kv_heads", 1)
+        copies = max(self.ways // getattr(block, "kv_heads", 1), 1)
         if copies % shared:
-            fitting = [n for n in range(1, max(copies, 1) + 1) if copies % n == 0] or [1]
+            fitting = [n for n in range(1, copies + 1) if copies % n == 0]
             raise SizeError(
                 f"{shared} chips share no keys and values: {self.name} has {getattr(block, 'kv_heads', 1)} heads of "
                 f"them, and {self.ways} chips split them",

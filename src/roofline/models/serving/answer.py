@@ -154,7 +154,8 @@ class Serving(Comparable):
         near = self.nearest()
         yield from self.memory.misfit(near.said[0] if near and near.said else "")
         yield from caveats(item for phase in phases for item in phase.incomplete)
-        lead = [line for each in self.worked_out for line in each.lead.splitlines()]
+        told = sorted(self.worked_out, key=lambda each: not each.first)
+        lead = [line for each in told for line in each.lead.splitlines()]
         first = [section for each in self.worked_out if each.first for section in each.sections()]
         yield from (Sentences(lead), *first, BLANK) if lead else ()
         if any(is_array(phase.lower) for phase in phases):
@@ -218,9 +219,17 @@ class Serving(Comparable):
             yield Fact("tokens/s at best", rate, "token/s", "more")
             yield Fact("tokens/s a chip", None if rate is None else rate / self.chips, "token/s", "more")
         ends = [self.memory, *(each.memory for name, each in self.further.items() if name == "generation")]
-        for name, cost in ({} if any(each.fits is False for each in ends) else self.further.get("cost", {})).items():
+        fits = all(each.fits is not False for each in ends)
+        for name, cost in self.further.get("cost", {}).items():
             if cost.dollars is not None:
-                yield Fact(f"$ a million {name} tokens", cost.dollars, "", "less")
+                dollars = Fact("", cost.dollars, "", "less") if fits else Fact("", "none: does not fit")
+                yield dollars._replace(name=f"$ a million {name} tokens")
+        if self.ways.chips > 1 or "fewest" in self.further:
+            laid = ", ".join(f"{name} {ways}" for name, ways in self.ways.sizes().items())
+            yield from (Fact("chips", self.chips, "", "less"), Fact("laid out", laid or "one chip"))
+        longest = "fewest" in self.further and self.further["fewest"].longest
+        if longest and longest.context is not None:
+            yield Fact("longest context", longest.context, "", "more")
         yield from {fact.name: fact for phase in self.phases.values() for fact in phase.rates_used()}.values()
         yield from (self.memory.needs, self.memory.has)
 

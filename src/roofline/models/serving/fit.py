@@ -36,7 +36,6 @@ from roofline import dtypes
 from roofline.answers import Answer, attributes
 from roofline.bounds.api import target
 from roofline.bounds.footprint import Footprint
-from roofline.errors import HardwareError, InputError, RooflineError, SizeError
 from roofline.hardware import chip
 from roofline.hardware.catalog import summaries
 from roofline.hardware.machine import Machine
@@ -45,21 +44,26 @@ from roofline.hardware.rate import data_level
 from roofline.models.blocks.key_selection import with_index_formats
 from roofline.models.config import load
 from roofline.models.description import Model
-from roofline.models.operations import check_options, decode, prefill
-from roofline.models.parallelism.layout import OPTIONS, Parallelism, take_target_options
+from roofline.models.operations import check_options, decode
+from roofline.models.parallelism.layout import ONE_CHIP, OPTIONS, Parallelism, take_target_options
 from roofline.models.parallelism.splitting import local_model
 from roofline.models.serving.generation import single_size
+from roofline.models.serving.layouts import (
+    MOST_CHIPS,
+    Demand,
+    PlacedModel,
+    largest,
+    lay_out,
+    least_chips,
+    memory_capacity,
+    most_room,
+    single_chip,
+)
 from roofline.models.serving.step import needs
 from roofline.quantity import format_amount, format_number
 from roofline.sections import BLANK, Headline, Section, Sentences, paragraph
 from roofline.signatures import spelled, takes
 from roofline.sizes import plain_numbers, product
-
-#: The search for a batch or context stops here; no chip holds as much.
-_MOST = 1 << 40
-
-#: Ways to split a model that are tried.
-MOST_WAYS = 1024
 
 #: Narrower formats to try, for weights and for keys and values.
 FORMATS = ("fp8", "int4")
@@ -70,7 +74,7 @@ FORMATS = ("fp8", "int4")
 def largest_batch(model: Model | str, capacity: float, *, context: int, **options: Any) -> int:
     """The most sequences of ``context`` tokens that ``capacity`` bytes have room for in a decode step; 0 if none."""
     described = load(model)
-    return _largest(lambda batch: _bytes(described, batch, context, options) <= capacity)
+    return largest(lambda batch: _bytes(described, batch, context, options) <= capacity)
 
 
 @plain_numbers
@@ -83,7 +87,7 @@ def longest_context(model: Model | str, capacity: float, *, batch: int, **option
     def fits(context: int) -> bool:
         return (longest is None or context <= longest) and _bytes(described, batch, context, options) <= capacity
 
-    return _largest(fits)
+    return largest(fits)
 
 
 @plain_numbers
@@ -106,21 +110,6 @@ def outweighing_batch(
 def _bytes(model: Model, batch: int, context: int, options: dict[str, Any]) -> float:
     ops = decode(model, batch=batch, context=context, **options)
     return float(needs(model, ops, context + 1, batch, options).total)
-
-
-def _largest(fits: Callable[[int], bool]) -> int:
-    """The largest whole number that fits, given that all smaller ones do."""
-    if not fits(1):
-        return 0
-    low, high = 1, 2
-    while fits(high):
-        low, high = high, high * 2
-        if high > _MOST:
-            raise SizeError("there is no largest one: nothing grows with it")
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if fits(middle) else (low, middle)
-    return low
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,9 +146,10 @@ class NearestFit:
 
     def _phrases(self) -> Iterator[str]:
         if self.layouts:
-            ways = max(self.layouts[0].values())
+            (layout,) = self.layouts
+            ways = max(layout.get("tensor", 1) * layout.get("context_parallel", 1), layout.get("expert", 1))
             over = f"the {ways}" if ways == self.have else f"{ways} of the {self.have}"
-            yield f"split over {over} ({' or '.join(map(_as_options, self.layouts))})"
+            yield f"split over {over} ({_as_options(layout)})"
         if self.batch:
             yield f"batch {self.batch:,} at this context"
         elif self.context:
@@ -168,7 +158,7 @@ class NearestFit:
         if self.together:
             yield " with ".join(f"{name} {words[part]}" for part, name in self.together)
         yield from (f"{name} {words[part]}" for part, name in self.formats)
-        if self.chips is not None:
+        if self.chips is not None and not (self.layouts and self.split == self.have):
             how = f" ({_as_options(self.split_as)})" if self.split_as else ""
             if self.split in (None, self.chips):
                 yield f"{self.chips} such chips {'hold it' if self.split else 'have the memory'}{how}"
@@ -202,28 +192,28 @@ def nearest(
     model, machine = load(model), chip(machine)
     ways = ways or Parallelism.on(machine)
     model = with_index_formats(model, machine)
-    local, capacity, tokens = local_model(model, machine, ways)[0], memory_capacity(machine), context + 1
+    demand, capacity = Demand(batch, context + 1, options, prompt), memory_capacity(machine)
+    local = local_model(model, machine, ways)[0]
 
-    def held(of: Model, batch: int, tokens: int, options: Mapping[str, Any]) -> Footprint:
-        return _step_footprint(of, batch, tokens, options, prompt)
+    def fits(**changed: Any) -> bool:
+        return float(demand.footprint(local, **changed).total) <= capacity
 
-    def fits(of: Model, **formats: str) -> bool:
-        return float(held(of, batch, tokens, {**options, **formats}).total) <= capacity
-
-    most = _largest(lambda batch: float(held(local, batch, tokens, options).total) <= capacity)
-    longest = (
-        None if most else _largest(lambda tokens: float(held(local, batch, tokens + 1, options).total) <= capacity)
-    )
-    formats, together = _fitting_formats(lambda **formats: fits(local, **formats), local, options)
+    most = largest(lambda batch: fits(batch=batch))
+    longest = None if most else largest(lambda tokens: fits(tokens=tokens + 1))
+    formats, together = _fitting_formats(fits, local, options)
+    kept = {"sequence": ways.sequence, "shared": ways.shared}
     alone = single_chip(machine)
-    whole = float(held(model, batch, tokens, options).total)
-    split_as, _ = _least_layout(model, alone, memory_capacity(alone), batch, tokens, ways.expert > 1, options, held)
-    layouts = _layouts_that_fit(model, machine, ways, fits)
+    least = least_chips(model, alone, demand, experts=ways.expert > 1, kept=kept)
+    here = machine if machine.shape else with_chips(machine, ways.chips)
+    own = None
+    if here is not None and ways.chips > 1:
+        is_least = least is not None and least.machine.shape == here.shape
+        own = least if is_least else most_room(model, here, demand, experts=ways.expert > 1, kept=kept)
     return NearestFit(
-        most or None, longest or None, formats, -int(-whole // memory_capacity(alone)),
-        max(split_as.values(), default=None),
-        _larger_chip(machine, float(held(local, batch, tokens, options).total) / machine.pooled),
-        ways.chips * machine.pooled, layouts, together, split_as,
+        most or None, longest or None, formats,
+        -int(-float(demand.footprint(model).total) // memory_capacity(alone)), None if least is None else least.chips,
+        _larger_chip(machine, float(demand.footprint(local).total) / machine.pooled), ways.chips * machine.pooled,
+        () if own is None else (own.layout,), together, {} if least is None else least.layout,
     )  # fmt: skip
 
 
@@ -242,36 +232,6 @@ def _fitting_formats(fits: Callable[..., bool], model: Model, options: Any) -> t
         if not together and not alone and len(narrower) == 2 and fits(weights=name, kv=name):
             together = tuple((part, name) for part in narrower)
     return tuple(alone[part] for part in ("weights", "kv") if part in alone), together
-
-
-def _layouts_that_fit(
-    model: Model, machine: Machine, ways: Parallelism, fits: Callable[[Model], bool]
-) -> tuple[dict[str, int], ...]:
-    """Options that lay each copy over more chips, where there are several copies: as many chips as can be."""
-    from roofline.models.parallelism.block_splitting import divides, has_experts
-
-    if ways.data == 1 or ways.pipeline > 1:
-        return ()
-
-    def enough(layout: Mapping[str, int]) -> bool:
-        asked = {"tensor": ways.tensor, "expert": ways.expert, **layout}
-        kept = {"context": ways.context, "kv": ways.kv, "sequence": ways.sequence}
-        try:
-            laid = Parallelism.on(machine, **kept, **asked)
-            return divides(model, laid.tensor, laid.expert) and fits(local_model(model, machine, laid)[0])
-        except RooflineError:
-            return False
-
-    for count in range(ways.chips, ways.tensor, -1):
-        if ways.chips % count:
-            continue
-        tried = [{"tensor": count}]
-        if count > ways.expert and has_experts(model):
-            tried.append({"expert": count})
-        found = tuple(layout for layout in tried if enough(layout))
-        if found or (len(tried) > 1 and enough({"tensor": count, "expert": count})):
-            return found or ({"tensor": count, "expert": count},)
-    return ()
 
 
 def _narrower(model: Model, options: Any, part: str, name: str) -> bool:
@@ -379,13 +339,12 @@ class FewestChips(Answer):
         ``capacity``   bytes of one chip
         ``slice``      the least slice, or whole nodes, of so many chips; None where no links are known
         ``sequences``  how many sequences of this context the slice holds beside the weights
-        ``split``      the fewest chips that hold it when each has its share of heads and columns, or with experts over
-                       all chips its own sequences; None: none of those tried can
-        ``each``       what one of those chips needs, by part
+        ``laid``       the model laid over the fewest chips that hold it in equal parts: ``split`` chips, of which
+                       :attr:`each` needs so much, by the options :attr:`layout`; None: none of those tried hold it
         ``given``      what weights leave on the chips of the target's own shape; None where it has none
         ``batch``, ``context``  sequences that were asked about and their tokens; 0: the weights alone
-        ``longest``    the longest context of so many sequences, or of one: on the target's own chips where they hold
-                       the model, else on the fewest that split it; None where that is not worked out
+        ``placed``     the model where it is to run: on the target's own chips where they hold it, else on the fewest
+                       that do; None where that is not worked out. :attr:`longest` is the longest context there
     """
 
     model: Model
@@ -394,12 +353,11 @@ class FewestChips(Answer):
     capacity: float
     slice: Slice | None
     sequences: int
-    split: int | None
-    each: Footprint | None
+    laid: PlacedModel | None
     given: GivenChips | None = None
     batch: int = 0
     context: int = 0
-    longest: LongestContext | None = None
+    placed: PlacedModel | None = None
 
     @property
     def ratio(self) -> float:
@@ -410,6 +368,29 @@ class FewestChips(Answer):
     def chips(self) -> int:
         """Chips by memory alone."""
         return max(1, math.ceil(self.ratio))
+
+    @property
+    def split(self) -> int | None:
+        """The fewest chips that hold it in equal parts."""
+        return None if self.laid is None else self.laid.chips
+
+    @property
+    def layout(self) -> dict[str, int]:
+        """The options that lay it over those chips."""
+        return {} if self.laid is None else self.laid.layout
+
+    @property
+    def each(self) -> Footprint | None:
+        """What one of those chips needs."""
+        return None if self.laid is None else self.laid.each
+
+    @property
+    def longest(self) -> LongestContext | None:
+        """The longest context of so many sequences, or of one."""
+        at = self.placed
+        if at is None:
+            return None
+        return LongestContext(at.target, at.chips, at.layout, max(at.demand.batch, 1), at.longest, self.model.context)
 
     @property
     def have(self) -> int:
@@ -424,10 +405,14 @@ class FewestChips(Answer):
     @property
     def least(self) -> str:
         """The least that holds it."""
-        where = f"{self.chips:,} x {self.machine.name}" if self.slice is None else self.slice.target
-        ways = "" if self.split in (None, self.have) else f", split evenly over {self.split:,}"
         asked = f"batch {self.batch:,}, context {self.context:,}" if self.batch else "weights alone"
-        return f"fits on {where} by memory ({asked}){ways}"
+        where = f"{self.chips:,} x {self.machine.name}" if self.slice is None else self.slice.target
+        if self.laid is None:
+            return f"fits on {where} by memory ({asked})"
+        ways = f" with {_as_options(self.layout)}" if self.layout else ""
+        ways += f" in {self.laid.ways.copies:,} copies" if self.laid.ways.copies > 1 else ""
+        alone = "" if self.split == self.have else f"; {where} has the memory, but no equal parts"
+        return f"fits on {self.laid.target}{ways} ({asked}){alone}"
 
     @property
     def lead(self) -> str:
@@ -435,13 +420,18 @@ class FewestChips(Answer):
         said = self.least
         if self.given is not None and self.given.sequences is not None:
             return f"{said}; {self.given.target} holds {_sequences(self.given.sequences)}"
-        if self.slice is not None and self.split == self.have and self.sequences:
-            return f"{said}; {self.slice.target} holds {_sequences(self.sequences)}"
+        if self.laid is not None and self.split == self.have and self.sequences:
+            return f"{said}; {self.laid.target} holds {_sequences(self.sequences)}"
         return said
 
     def one_line(self) -> str:
         """Chips by memory, and split."""
         return f"FewestChips for {self.model.name}: {self.chips} x {self.machine.name}, split {self.split}"
+
+    @property
+    def beside_others(self) -> str:
+        """What lets it stand beside others: a step."""
+        return f"give {spelled('context', '8k')} or {spelled('prompt', '8k')}: the step on the fewest chips compares"
 
     def sections(self) -> tuple[Section, ...]:
         """What it fits on in a line, and how that comes about."""
@@ -464,10 +454,11 @@ class FewestChips(Answer):
                 f"the smallest target of so many is {self.slice.target}{nodes}, where weights leave {left}{beside}"
             )
         if self.split is None or self.each is None:
-            lines.append("split by heads, columns or experts it fits no number of them that was tried")
+            lines.append(f"in equal parts it fits no number of them up to {MOST_CHIPS:,} (stages of layers not tried)")
         else:
             each = format_amount(self.each.total, "B")
-            lines.append(f"split evenly by heads, columns or experts: {self.split:,}, with {each} on each")
+            how = f" ({_as_options(self.layout)})" if self.layout else ""
+            lines.append(f"in equal parts: {self.split:,}{how}, with {each} on each")
         if self.given is not None:
             lines.append(self.given.sentence())
         return paragraph("the fewest chips", lines)
@@ -477,7 +468,7 @@ class FewestChips(Answer):
         return {
             **attributes(self, "needed", "capacity", "ratio", "chips"),
             "slice": None if self.slice is None else self.slice._asdict(),
-            **attributes(self, "left", "sequences", "split", "each"),
+            **attributes(self, "left", "sequences", "split", "layout", "each"),
             "given": None if self.given is None else self.given.to_dict(),
             **attributes(self, "batch", "context"),
             "longest": None if self.longest is None else self.longest.to_dict(),
@@ -487,13 +478,14 @@ class FewestChips(Answer):
 @plain_numbers
 @takes()
 def fewest(
-    model: Model | str, *, on: str | Machine, batch: int = 0, context: int = 0, expert: int = False, **options: Any
-) -> FewestChips:
+    model: Model | str, *, on: str | Machine, batch: int = 0, context: int = 0, expert: int = False,
+    prompt: Mapping[str, Any] | None = None, **options: Any,
+) -> FewestChips:  # fmt: skip
     """Find the fewest chips of a kind that hold a model with ``batch`` sequences of ``context`` tokens.
 
     With no batch or no context only the weights count. Of a target with a shape the answer says too what its own chips
     have left beside the weights (``given``), and the fewest chips are of its kind. ``expert`` gives each chip whole
-    experts.
+    experts. ``prompt`` are the sizes and options of a prefill that has to fit too, as :func:`nearest` takes them.
     ``longest`` is the longest context of ``batch`` sequences, or of one, laid out as options such as ``tensor`` say, or
     split over all chips of the target. Other ``options`` are those of :func:`roofline.models.decode` and of the target.
 
@@ -511,144 +503,48 @@ def fewest(
     wanted = target(on, **chosen)
     machine = single_chip(wanted)
     described, capacity = with_index_formats(described, machine), memory_capacity(machine)
-    needed = decode_footprint(described, batch, context, options)
+    demand = Demand(batch, context, options, prompt)
+    needed = demand.footprint(described)
     ratio = float(needed.total) / capacity
     least = smallest_slice(machine, max(1, math.ceil(ratio)))
     have = max(1, math.ceil(ratio)) if least is None else least.chips
     # a decode step adds the last token of a sequence
     sequences = largest_batch(described, have * capacity, context=context - 1, **options) if context else 0
-    layout, each = _least_layout(described, machine, capacity, batch, context, bool(expert), options)
-    split = max(layout.values(), default=None)
+    kept = {"sequence": bool(laid.get("sequence_parallel")), "shared": laid.get("shared_experts") or "replicated"}
+    split = least_chips(described, machine, demand, experts=bool(expert), kept=kept)
+    if expert > 1:
+        laid = {"expert": int(expert), **laid}
+    is_least = not laid and split is not None and wanted.shape and split.machine.shape == wanted.shape
+    own = split if is_least else _own(described, wanted, demand, laid, bool(expert))
     chips = wanted.pooled if wanted.pooled > 1 else product(wanted.shape) * wanted.slices
-    longest = _longest(described, wanted, capacity, laid, expert, max(batch, 1), options)
     given = None
     if chips > 1:
         room = largest_batch(described, chips * capacity, context=context - 1, **options) if context else None
         weights = float(needed.parts["weights"])
         left, each_has = chips * capacity - weights, weights / chips
-        alone = longest if batch < 2 else _longest(described, wanted, capacity, laid, expert, 1, options)
-        tokens = None if alone is None else alone.context
-        given = GivenChips(wanted.target, chips, left, each_has, room, tokens, wanted.pooled > 1)
-    if longest is not None and longest.context == 0 and layout and max(layout.values()) > chips:
-        sized = with_chips(machine, max(layout.values()))
-        longest = (
-            longest if sized is None else _longest(described, sized, capacity, layout, expert, max(batch, 1), options)
+        alone = own if batch < 2 else _own(described, wanted, replace(demand, batch=1), laid, bool(expert))
+        given = GivenChips(
+            wanted.target, chips, left, each_has, room, None if alone is None else alone.longest, wanted.pooled > 1
         )
+    if laid and own is not None and own.fits and (split is None or own.chips <= split.chips):
+        split = own
+    placed = own if own is None or own.fits or (laid and own.longest) else split or own
     asked = (batch, context) if batch and context else (0, context)
-    return FewestChips(described, machine, needed, capacity, least, sequences, split, each, given, *asked, longest)
+    return FewestChips(described, machine, needed, capacity, least, sequences, split, given, *asked, placed)
 
 
-def _longest(
-    model: Model, wanted: Machine, capacity: float, laid: Mapping[str, Any], expert: int, batch: int,
-    options: Mapping[str, Any],
-) -> LongestContext | None:  # fmt: skip
-    """The longest context on a target's chips: laid out as given, or the way of splitting it that leaves most room.
+def _own(model: Model, wanted: Machine, demand: Demand, laid: Mapping[str, Any], experts: bool) -> PlacedModel | None:
+    """A model on a target's own chips: laid out as given, or in the way that leaves most room, or sharing evenly.
 
     None over stages of layers.
     """
-
-    def found(local: Model, room: float, layout: Mapping[str, int], count: int) -> LongestContext:
-        try:
-            most: int | None = _largest(
-                lambda tokens: float(decode_footprint(local, batch, tokens + 1, options).total) <= room
-            )
-        except SizeError:
-            most = None
-        where = f"{count} x {wanted.target}" if count > 1 and not wanted.shape else wanted.target
-        return LongestContext(where, count, layout, batch, most, model.context)
-
-    def on_ways(**layout: Any) -> LongestContext | None:
-        ways = Parallelism.on(wanted, **{OPTIONS[name]: value for name, value in layout.items()})
-        if ways.pipeline > 1:
-            return None
-        return found(local_model(model, wanted, ways)[0], capacity, layout, ways.chips)
-
+    if wanted.pooled == 1 and laid:
+        ways = Parallelism.on(wanted, **{OPTIONS[name]: value for name, value in laid.items()})
+        sized = wanted if wanted.shape else with_chips(wanted, ways.chips) or wanted
+        return None if ways.pipeline > 1 else lay_out(model, sized, ways, demand)
     chips = product(wanted.shape) * wanted.slices
-    if expert > 1:
-        laid = {"expert": expert, **laid}
-    if wanted.pooled > 1 or (chips == 1 and not laid):
-        return found(model, capacity * wanted.pooled, {}, wanted.pooled)
-    if laid:
-        return on_ways(**laid)
-    best = None
-    for shared in range(1, chips + 1):
-        if chips % shared:
-            continue
-        layout = {"tensor": chips, "expert": chips if expert else 1, "kv_parallel": shared}
-        try:
-            tried = on_ways(**{name: ways for name, ways in layout.items() if ways > 1})
-        except InputError:
-            break
-        if tried is None or (best is not None and (tried.context or 0) <= (best.context or 0)):
-            break
-        best = tried
-    return best or found(model, capacity * chips, {}, chips)
-
-
-def single_chip(machine: Machine) -> Machine:
-    """One chip of a target of several, or of a pool."""
-    machine = machine.alone or machine
-    return replace(machine, shape=(), slices=1, mesh=None) if machine.shape else machine
-
-
-def memory_capacity(machine: Machine) -> float:
-    """Capacity in bytes of the level that a model's data lies in; an error where it is not known."""
-    level = data_level(machine)
-    if level.capacity is None:
-        raise HardwareError(
-            f"the capacity of {level.name} of {machine.name} is not known", hint=f"give it: {level.name}.capacity=80e9"
-        )
-    return level.capacity.value
-
-
-def decode_footprint(model: Model, batch: int, context: int, options: Mapping[str, Any]) -> Footprint:
-    """Memory of a decode step after which each sequence has ``context`` tokens. With no batch: of the weights alone."""
-    if not batch or not context:
-        stored = model.in_format(options.get("activations") or model.dtype)
-        return Footprint({"weights": stored.weight_bytes(options.get("weights")), "kv": 0, "activations": 0})
-    past = context - 1
-    return needs(model, decode(model, batch=batch, context=past, **options), context, batch, options)
-
-
-def _step_footprint(
-    model: Model, batch: int, tokens: int, options: Mapping[str, Any], prompt: Mapping[str, Any] | None
-) -> Footprint:
-    """Memory of the larger step of two: decoding up to ``tokens`` a sequence, and a prefill of no more before it."""
-    decoding = decode_footprint(model, batch, tokens, options)
-    if prompt is None:
-        return decoding
-    past = prompt.get("past", 0)
-    length = max(1, min(prompt["prompt"], tokens - 1 - past))
-    ops = prefill(model, batch=batch, **{**options, **prompt, "prompt": length})
-    return max(decoding, needs(model, ops, past + length, batch, options), key=lambda each: float(each.total))
-
-
-def _least_layout(
-    model: Model, machine: Machine, capacity: float, batch: int, context: int, expert: bool, options: Mapping[str, Any],
-    held: Callable[[Model, int, int, Mapping[str, Any]], Footprint] = decode_footprint,
-) -> tuple[dict[str, int], Footprint | None]:  # fmt: skip
-    """The options that lay a model over the fewest chips whose shares fit, and a share; no options where none do.
-
-    Layers are split by heads and columns, or whole experts spread over all chips. Numbers that the model does not
-    divide into are passed over.
-    """
-    from roofline.models.parallelism.block_splitting import divides
-
-    for ways in range(1, MOST_WAYS + 1):
-        chips = with_chips(machine, ways)
-        if chips is None:
-            continue
-        layouts: list[dict[str, Any]] = [{"tensor": ways, "expert": ways}, {"expert": ways}] if expert else []
-        for layout in layouts or [{"tensor": ways}]:
-            if not divides(model, layout.get("tensor", 1), layout.get("expert", 1)):
-                continue
-            try:
-                local, _ = local_model(model, chips, **layout)
-            except SizeError:
-                continue
-            except InputError:
-                return {}, None
-            each = held(local, batch, context, options)
-            if float(each.total) <= capacity:
-                return layout, each
-    return {}, None
+    for asked in (demand, replace(demand, tokens=0)) if chips > 1 else ():
+        found = most_room(model, wanted, asked, experts=experts)
+        if found is not None:
+            return replace(found, demand=demand)
+    return PlacedModel(wanted, ONE_CHIP, model, demand, memory_capacity(wanted) * chips)

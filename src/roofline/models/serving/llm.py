@@ -22,7 +22,7 @@ from roofline.models.config import load
 from roofline.models.description import Model
 from roofline.models.operation_builder import PREFILL_ONLY
 from roofline.models.operations import check_options
-from roofline.models.parallelism.layout import OPTIONS, TARGET_OPTIONS, is_several
+from roofline.models.parallelism.layout import CHIPS, OPTIONS, TARGET_OPTIONS, is_several
 from roofline.models.parallelism.layout import pool as chips_sharing
 from roofline.models.serving.answer import FurtherAnswer, Serving, serve
 from roofline.quantity import Figure, figure, format_amount, format_number, parse, whole_number
@@ -46,6 +46,7 @@ class ServingQuestion:
     sizes: dict[str, Any]
     arguments: dict[str, Any]
     wanted: dict[str, Any]
+    fewest: FewestChips | None = None
 
     @property
     def decoding(self) -> dict[str, Any]:
@@ -185,7 +186,8 @@ def _disaggregation(asked: ServingQuestion, found: Any) -> FurtherAnswer:
     return _answer("disaggregation", answer)
 
 
-def _fewest(asked: ServingQuestion, found: Any) -> FurtherAnswer:
+def _with_fewest(asked: ServingQuestion) -> ServingQuestion:
+    """The question with the fewest chips worked out; where no layout was given, the step is laid out as found there."""
     from roofline.models.serving.fit import fewest
 
     several = next(iter(_listed(asked.arguments)), None)
@@ -198,22 +200,32 @@ def _fewest(asked: ServingQuestion, found: Any) -> FurtherAnswer:
     sizes: dict[str, Any] = {"batch": batch}
     if asked.context is not None:
         (context,) = asked.need("fit", "context")
-        # the token that a decode step adds needs memory too
-        adds = 0 if found is not None and found.decode is None else 1
-        sizes["context"] = context + adds
+        # tokens that decoding adds need memory too
+        sizes["context"] = context + (asked.wanted["output"] or 1 if asked.model.causal else 0)
+    if asked.sizes["prompt"] is not None:
+        of_prompt = {name: value for name, value in asked.arguments.items() if name in PREFILL_ONLY}
+        sizes["prompt"] = {**of_prompt, "prompt": asked.sizes["prompt"]}
     kept = {k: v for k, v in asked.decoding.items() if k not in ("algorithm", *OF_OPERATIONS)}
     answer = fewest(asked.model, **sizes, **kept)
     if asked.context is not None:
         answer = replace(answer, context=context)
+    placed = answer.placed
+    is_given = getattr(asked.arguments["on"], "pooled", 1) > 1 or any(name in asked.arguments for name in CHIPS)
+    if is_given or placed is None or not placed.fits:
+        return replace(asked, fewest=answer)
+    where = {name: value for name, value in asked.arguments.items() if name not in TARGET_OPTIONS}
+    return replace(asked, fewest=answer, arguments={**where, "on": placed.machine, **placed.layout})
+
+
+def _fewest(asked: ServingQuestion, found: Any) -> FurtherAnswer:
+    answer: Any = asked.fewest
     most, lead = None if found is None else found.full_from(), answer.lead
     if most is not None and answer.given is not None and answer.given.sequences != most:
         laid = ", ".join(f"{name} {ways}" for name, ways in found.ways.sizes().items())
         each = f", {most // found.ways.data:,} on each copy" if found.ways.data > 1 and most else ""
-        whole = (
-            f"{answer.given.sequences:,} split evenly" if answer.given.sequences is not None else "more split evenly"
-        )
-        lead = f"{answer.given.target} holds {most:,} sequences of this context as laid out ({laid}{each}), {whole}"
-        lead += f"; the model {answer.least}"
+        even = "more" if answer.given.sequences is None else f"{answer.given.sequences:,}"
+        lead = f"{answer.least}; {answer.given.target} holds {most:,} sequences of this context as laid out"
+        lead += f" ({laid}{each}), {even} if memory were one"
     return FurtherAnswer("fewest", answer, answer.details, "\n".join([lead, *answer.longest_context()]), first=True)
 
 
@@ -391,9 +403,11 @@ def llm(
     asked = ServingQuestion(described, sizes, arguments, wanted)
     is_front = tpot is not None or front
     _check(asked, tpot, is_front)
+    if fit:
+        asked = _with_fewest(asked)
     if fit and prompt is None and context is None:
         return _fit_alone(asked)
-    found = serve(described, **sizes, **_laid_across(arguments, sizes))
+    found = serve(described, **sizes, **_laid_across(asked.arguments, sizes))
     if is_usual:
         found = replace(found, decode=_of_usual_length(found.decode))
     front_of = _front(asked, tpot) if is_front else None

@@ -31,7 +31,7 @@ from roofline.hardware.machine import Machine
 from roofline.hardware.mesh import Slice, smallest_slice
 from roofline.models.config import load
 from roofline.models.description import Model
-from roofline.models.serving.fit import memory_capacity, single_chip
+from roofline.models.serving.layouts import memory_capacity, single_chip
 from roofline.models.training.stage import kept_bytes, states
 from roofline.quantity import format_amount, format_count, format_number
 from roofline.sections import Section, word_pairs

@@ -1,0 +1,253 @@
+"""The layouts that are tried for what fits: every way to lay a model over so many chips, and the one with most room.
+
+All that says what would fit asks here: the nearest that fits, the fewest chips, the longest context.
+
+>>> from roofline.hardware import chip
+>>> from roofline.models import load
+>>> found = least_chips(load("deepseek-v3"), chip("h200"), Demand(batch=32, tokens=32001, options={"weights": "fp8"}))
+>>> found.chips, found.layout
+(8, {'tensor': 8, 'kv_parallel': 8})
+>>> found.longest
+198781
+
+Tried are all equal parts: chips that split heads and columns, of these or beside them chips that share the keys and
+values of each sequence, experts over any of them, and copies with a part of the batch each. Stages of layers are not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+from roofline.bounds.footprint import Footprint
+from roofline.errors import HardwareError, RooflineError, SizeError
+from roofline.hardware.machine import Machine
+from roofline.hardware.mesh import with_chips
+from roofline.hardware.rate import data_level
+from roofline.models.description import Model
+from roofline.models.operations import decode, prefill
+from roofline.models.parallelism.layout import Parallelism
+from roofline.models.parallelism.splitting import local_stages
+from roofline.models.serving.step import needs
+from roofline.sizes import product
+
+#: Chips over which a model is laid at most.
+MOST_CHIPS = 1024
+
+#: The search for a batch or context stops here; no chip holds as much.
+_MOST = 1 << 40
+
+#: A layout that is less simple has to hold a longer context by this factor.
+_LONGER = 1.02
+
+
+@dataclass(frozen=True)
+class Demand:
+    """What has to fit: ``batch`` sequences of ``tokens`` each after a decode step. With no batch the weights alone.
+
+    ``options`` are those of :func:`roofline.models.decode`. ``prompt`` are the sizes and options of a prefill that has
+    to fit too, those of :func:`roofline.models.prefill`.
+    """
+
+    batch: int
+    tokens: int
+    options: Mapping[str, Any] = field(default_factory=dict)
+    prompt: Mapping[str, Any] | None = None
+
+    def footprint(self, model: Model, **changed: Any) -> Footprint:
+        """Memory of one chip's part of a model, by part in the larger step; ``changed`` are other sizes and options."""
+        batch, tokens = changed.pop("batch", self.batch), changed.pop("tokens", self.tokens)
+        options = {**self.options, **changed}
+        decoding = decode_footprint(model, batch, tokens, options)
+        if self.prompt is None or not batch or not tokens:
+            return decoding
+        past = self.prompt.get("past", 0)
+        length = max(1, min(self.prompt["prompt"], tokens - 1 - past))
+        ops = prefill(model, batch=batch, **{**options, **self.prompt, "prompt": length})
+        before = needs(model, ops, past + length, batch, options)
+        return Footprint({part: max(size, before.parts[part]) for part, size in decoding.parts.items()})
+
+    def fits(self, model: Model, capacity: float, **changed: Any) -> bool:
+        """Whether a chip has room; weights and cache are seen to first, which needs no operations."""
+        batch, tokens = changed.get("batch", self.batch), changed.get("tokens", self.tokens)
+        if batch and tokens and float(needs(model, (), tokens, batch, {**self.options, **changed}).total) > capacity:
+            return False
+        return float(self.footprint(model, **changed).total) <= capacity
+
+    def longest(self, model: Model, capacity: float) -> int | None:
+        """The most cached tokens that each sequence has room for, of one where none are asked; 0: none; None: no limit.
+
+        A step adds a token to them.
+        """
+        batch = max(self.batch, 1)
+
+        def kept(past: int) -> bool:
+            return float(needs(model, (), past + 1, batch, self.options).total) <= capacity
+
+        try:
+            most = largest(kept)
+        except SizeError:
+            return None
+        # activations take a little of it
+        return most - largest(
+            lambda less: less <= most and not self.fits(model, capacity, batch=batch, tokens=most + 2 - less)
+        )
+
+
+@dataclass(frozen=True)
+class PlacedModel:
+    """A model on the chips of a ``machine``: the options that lay it there, one chip's part of it, what that needs."""
+
+    machine: Machine
+    ways: Parallelism
+    local: Model
+    demand: Demand
+    capacity: float
+
+    @property
+    def chips(self) -> int:
+        """Chips in all, those of a pool as well."""
+        machine = self.machine
+        return product(machine.shape) * machine.slices if machine.shape else self.ways.chips * machine.pooled
+
+    @property
+    def target(self) -> str:
+        """The chips, as a question names them."""
+        is_sized = self.chips == 1 or self.machine.shape
+        return self.machine.target if is_sized else f"{self.chips} x {self.machine.target}"
+
+    @property
+    def layout(self) -> dict[str, int]:
+        """Options of a step on this machine; the copies follow from its chips."""
+        return {name: ways for name, ways in self.ways.sizes().items() if name != "data"}
+
+    @cached_property
+    def each(self) -> Footprint:
+        """What one chip needs."""
+        return self.demand.footprint(self.local)
+
+    @property
+    def fits(self) -> bool:
+        """Whether one chip has room for it."""
+        return self.demand.fits(self.local, self.capacity)
+
+    @cached_property
+    def longest(self) -> int | None:
+        """The longest context, as :meth:`Demand.longest` has it."""
+        return self.demand.longest(self.local, self.capacity)
+
+    def holds(self, past: int) -> bool:
+        """Whether one chip has room for sequences of so many cached tokens."""
+        return self.demand.fits(self.local, self.capacity, batch=max(self.demand.batch, 1), tokens=past + 1)
+
+
+def lay_out(model: Model, machine: Machine, ways: Parallelism, demand: Demand) -> PlacedModel:
+    """A model on a machine in one layout, without stages."""
+    local = local_stages(model, machine, ways, compares=False)[0][0]
+    return PlacedModel(machine, ways, local, demand, memory_capacity(machine))
+
+
+def most_room(
+    model: Model, machine: Machine, demand: Demand, *, experts: bool = False, kept: Mapping[str, Any] | None = None
+) -> PlacedModel | None:
+    """The layout over all chips of a machine that fits and holds the longest context, the simplest of equals.
+
+    ``experts``: only those with whole experts over all chips. ``kept`` are fields of a layout that are no numbers.
+    """
+    capacity, best = memory_capacity(machine), None
+    weights = demand.footprint(model, batch=0).parts["weights"]
+    for ways in _every_layout(model, product(machine.shape) * machine.slices, experts):
+        if weights > capacity * max(ways["tensor"], ways["expert"]):
+            continue
+        try:
+            found = lay_out(model, machine, Parallelism.on(machine, **(kept or {}), **ways), demand)
+            if not found.fits:
+                continue
+        except RooflineError:
+            continue
+        if best is None or (best.longest is not None and found.holds(int(best.longest * _LONGER) + 1)):
+            best = found
+    return best
+
+
+def least_chips(
+    model: Model, machine: Machine, demand: Demand, *, experts: bool = False, kept: Mapping[str, Any] | None = None
+) -> PlacedModel | None:
+    """The fewest chips of a kind over which a model can be laid so that it fits, and the layout; None: none were found.
+
+    ``machine`` is one chip.
+    """
+    needed = demand.footprint(model)
+    at_least = (float(needed.parts["weights"]) + float(needed.parts["kv"])) / memory_capacity(machine)
+    for count in range(max(1, int(at_least)), MOST_CHIPS + 1):
+        chips = with_chips(machine, count)
+        found = None if chips is None else most_room(model, chips, demand, experts=experts, kept=kept)
+        if found is not None:
+            return found
+    return None
+
+
+def _every_layout(model: Model, chips: int, experts: bool) -> Iterator[dict[str, int]]:
+    """Every way to lay equal parts of a model over so many chips, the simplest first: few kinds, few copies."""
+    from roofline.models.parallelism.block_splitting import divides, has_experts
+
+    parts = [count for count in range(1, chips + 1) if chips % count == 0]
+    mixture = has_experts(model)
+    found = []
+    for tensor in parts:
+        for context in parts:
+            if chips % (tensor * context):
+                continue
+            wholes = [chips] if experts and mixture else parts if mixture else [1]
+            for expert in (each for each in wholes if divides(model, tensor, each)):
+                shared = [1] if context > 1 else [each for each in parts if tensor % each == 0]
+                found += [{"tensor": tensor, "context": context, "kv": kv, "expert": expert} for kv in shared]
+    simple = ("tensor", "expert", "kv", "context")
+
+    def effort(ways: Mapping[str, int]) -> tuple[Any, ...]:
+        used = [name for name in simple if ways[name] > 1]
+        return len(used), -ways["tensor"] * ways["context"], [simple.index(name) for name in used], *ways.values()
+
+    yield from sorted(found, key=effort)
+
+
+def single_chip(machine: Machine) -> Machine:
+    """One chip of a target of several, or of a pool."""
+    machine = machine.alone or machine
+    return replace(machine, shape=(), slices=1, mesh=None) if machine.shape else machine
+
+
+def largest(fits: Callable[[int], bool]) -> int:
+    """The largest whole number that fits, given that all smaller ones do; 0 if none."""
+    if not fits(1):
+        return 0
+    low, high = 1, 2
+    while fits(high):
+        low, high = high, high * 2
+        if high > _MOST:
+            raise SizeError("there is no largest one: nothing grows with it")
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if fits(middle) else (low, middle)
+    return low
+
+
+def memory_capacity(machine: Machine) -> float:
+    """Capacity in bytes of the level that a model's data lies in; an error where it is not known."""
+    level = data_level(machine)
+    if level.capacity is None:
+        raise HardwareError(
+            f"the capacity of {level.name} of {machine.name} is not known", hint=f"give it: {level.name}.capacity=80e9"
+        )
+    return level.capacity.value
+
+
+def decode_footprint(model: Model, batch: int, context: int, options: Mapping[str, Any]) -> Footprint:
+    """Memory of a decode step after which each sequence has ``context`` tokens. With no batch: of the weights alone."""
+    if not batch or not context:
+        stored = model.in_format(options.get("activations") or model.dtype)
+        return Footprint({"weights": stored.weight_bytes(options.get("weights")), "kv": 0, "activations": 0})
+    past = context - 1
+    return needs(model, decode(model, batch=batch, context=past, **options), context, batch, options)

@@ -1,0 +1,138 @@
+"""Which layout is named for what fits: against every layout there is, and in one answer always the same."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import product
+from typing import Any
+
+import pytest
+
+from roofline import llm
+from roofline.errors import RooflineError
+from roofline.hardware import chip
+from roofline.hardware.mesh import with_chips
+from roofline.models import load
+from roofline.models.description import Model
+from roofline.models.parallelism.block_splitting import divides
+from roofline.models.parallelism.layout import Parallelism
+from roofline.models.parallelism.splitting import local_model
+from roofline.models.serving.fit import fewest
+from roofline.models.serving.layouts import decode_footprint, memory_capacity
+from tests.models.test_commands import Capture, as_json, run
+
+CASES: list[tuple[str, str, int, int, dict[str, Any]]] = [
+    ("llama-3-70b", "h100", 32, 8000, {}),
+    ("mixtral-8x7b", "a100", 32, 32000, {}),
+    ("deepseek-v3", "h200", 32, 32000, {"weights": "fp8"}),
+    ("gpt-oss-120b", "l4", 8, 60000, {}),
+    ("qwen3-235b-a22b", "h100", 16, 32000, {}),
+    ("llama-3-8b", "l4", 64, 4000, {"kv": "fp8"}),
+]
+
+
+def _laid_out(model: Model, on: str, chips: int) -> Iterator[Model]:
+    """One chip's part of a model in every layout over so many chips without stages, of equal parts."""
+    machine = with_chips(chip(on), chips)
+    ways = [n for n in range(1, chips + 1) if chips % n == 0]
+    for tensor, context, kv, expert in product(ways, repeat=4) if machine is not None else ():
+        if divides(model, tensor, expert):
+            try:
+                laid = Parallelism.on(machine, tensor=tensor, context=context, kv=kv, expert=expert)
+                yield local_model(model, machine, laid)[0]
+            except RooflineError:
+                continue
+
+
+@pytest.mark.parametrize(("name", "on", "batch", "context", "formats"), CASES)
+def test_no_layout_holds_it_on_fewer_chips_or_holds_more(
+    name: str, on: str, batch: int, context: int, formats: dict[str, Any]
+) -> None:
+    model, capacity = load(name), memory_capacity(chip(on))
+
+    def holds(local: Model, past: int) -> bool:
+        return float(decode_footprint(local, batch, past + 1, formats).total) <= capacity
+
+    found = fewest(name, on=on, batch=batch, context=context + 1, **formats)
+    assert found.split is not None
+    assert found.longest is not None
+    assert found.longest.context is not None
+    for chips in range(found.chips, found.split):
+        assert not any(holds(local, context) for local in _laid_out(model, on, chips))
+    every = list(_laid_out(model, on, found.split))
+    assert any(holds(local, context) for local in every)
+    assert not any(holds(local, int(found.longest.context * 1.02) + 2) for local in every)
+    asked = {"batch": batch, **found.longest.layout, **formats}
+    steps = [llm(name, on=found.longest.target, context=found.longest.context + more, **asked) for more in (0, 1)]
+    assert [step.fits for step in steps] == [True, False]
+
+
+@pytest.mark.parametrize("on", ["h200", "h200:8"])
+def test_one_answer_names_one_layout(on: str, capsys: Capture) -> None:
+    """The nearest fit, the fewest chips, the longest context and the step that is shown have the same layout."""
+    words = ("llm", "deepseek-v3", "--on", on, "--batch", "32", "--context", "32k", "--weights", "fp8")
+    layout = {"tensor": 8, "kv_parallel": 8}
+    near = as_json(capsys, *words)["memory"]["nearest"]
+    assert near["split_as"] == layout
+    assert near["layouts"] == ([layout] if ":" in on else [])
+    found = as_json(capsys, *words, "--fit")
+    assert (found["fewest"]["split"], found["fewest"]["layout"]) == (8, layout)
+    assert found["fewest"]["longest"]["layout"] == layout
+    assert found["memory"]["fits"] is True
+    assert found["parallelism"] == {"chips": 8, **layout}
+    text = " ".join(run(capsys, *words, "--fit").split())
+    assert "DOES NOT FIT" not in text
+    assert "fits on h200:8 with --tensor 8 --kv-parallel 8 (batch 32, context 32,000)" in text
+    assert text.count("longest context") == 1
+    split = " ".join(run(capsys, *words).split())
+    assert split.count("(--tensor 8 --kv-parallel 8)") == 2  # the headline, and beside the memory
+    assert "2 such chips" not in split
+
+
+def test_a_layout_that_was_given_stays() -> None:
+    found = llm("deepseek-v3", on="h200", batch=32, context=32000, weights="fp8", expert=8, fit=True)
+    fit = found.further["fewest"]
+    assert found.ways.sizes() == {"data": 8, "expert": 8}
+    assert (fit.split, fit.layout, fit.longest.layout) == (8, {"expert": 8}, {"expert": 8})
+    short = llm("deepseek-v3", on="h200:8", batch=32, context=32000, weights="fp8", tensor=8, fit=True)
+    assert short.fits is False
+    near = short.nearest()
+    assert near is not None
+    assert near.layouts == (short.further["fewest"].layout,)
+    assert short.further["fewest"].longest.layout == {"tensor": 8}
+
+
+def test_the_fewest_chips_hold_the_prompt_too() -> None:
+    found = llm("llama-3-8b", on="l4", batch=64, prompt=8000, fit=True, price=0.5)
+    assert found.fits is True
+    assert found.chips == found.further["fewest"].split
+    assert found.cost["output"].dollars > 0
+
+
+def test_several_machines_on_the_fewest_chips_each(capsys: Capture) -> None:
+    """Which chip is cheapest, on how many: a column a machine, laid out as it fits there."""
+    on, prices = ("h100", "h200", "mi300x", "b200"), (2.5, 3.5, 2.2, 5)
+    found = llm("llama-3-70b", on=on, batch=32, context=8000, price=list(prices), fit=True)
+    assert [fact.value for fact in found.facts["chips"]] == [4, 2, 2, 2]
+    assert [fact.value for fact in found.facts["laid out"]] == ["tensor 4", "tensor 2", "tensor 2", "tensor 2"]
+    costs = [fact.value for fact in found.facts["$ a million output tokens"]]
+    for name, price, chips, cost, longest in zip(
+        on, prices, (4, 2, 2, 2), costs, found.facts["longest context"], strict=True
+    ):
+        alone = llm("llama-3-70b", on=f"{name}:{chips}", tensor=chips, batch=32, context=8000, price=price)
+        assert alone.cost["output"].dollars == cost
+        assert longest.value == fewest("llama-3-70b", on=f"{name}:{chips}", batch=32).longest.context
+    words = ("llm", "llama-3-70b", "--on", ",".join(on), "--batch", "32", "--context", "8k", "--fit")
+    text = " ".join(run(capsys, *words, "--price", ",".join(map(str, prices))).split())
+    assert f"mi300x is the cheapest on 2 chips: ${min(costs):.4g} a million output tokens" in text
+    assert found.to_pandas()["chips"].tolist() == [4, 2, 2, 2]
+    with pytest.raises(RooflineError, match="FewestChips do not compare; give context="):
+        llm("llama-3-70b", on=on, fit=True)
+
+
+def test_a_price_of_what_does_not_fit_is_said_to_be_none(capsys: Capture) -> None:
+    words = ("llm", "llama-3-70b", "--on", "h100:4,h200:2", "--tensor", "2", "--batch", "32", "--context", "8k")
+    text = run(capsys, *words, "--price", "2.5,3.5")
+    row = next(line for line in text.splitlines() if "$ a million output" in line)
+    assert "none: does not fit" in row
+    assert "1.411" in row
