@@ -291,3 +291,24 @@ def test_elements_that_read_and_write_memory_are_kernels_of_their_own() -> None:
     assert fused.expectation is not None
     assert apart.expectation.low < apart.expectation.high
     assert fused.expectation.value < apart.expectation.value
+
+
+#: Softmax of PyTorch along 4,096 rows that others measured, GB/s at two passes: fp32 on H100 (triton-lang/triton, pull
+#: request 3766) and A100 (pytorch/pytorch, pull request 122970), fp16 on A10G (resume-site-4js). None was fitted.
+SOFTMAX = {
+    ("h100", "fp32", 512): 1225, ("h100", "fp32", 768): 1462, ("h100", "fp32", 12160): 1668,
+    ("a100", "fp32", 256): 596, ("a10g", "fp16", 1024): 334,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("on", "dtype", "columns"), SOFTMAX)
+def test_a_softmax_takes_the_time_of_rows_that_are_reduced(on: str, dtype: str, columns: int) -> None:
+    answer = estimated(bound(f"softmax({dtype}[4096, {columns}])", on=on))
+    (one,) = answer.expectation.kernels
+    measured = one.run.bytes / (1e9 * SOFTMAX[on, dtype, columns])
+    assert one.value == pytest.approx(measured, rel=0.33)
+    assert one.low < measured < one.high
+    assert one.high > 2 * one.low, "constants of norms are no surer than those of another generation"
+    assert one.source is not None
+    assert "norms" in one.source.transferred_from
+    assert any("softmax by constants of" in line for line in answer.assumptions)

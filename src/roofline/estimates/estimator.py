@@ -72,6 +72,9 @@ MOST_UNKNOWN = 0.1
 WITH_GRAPHS = ("NVIDIA",)
 #: Kernels that a library runs for operations of elements.
 ELEMENT_KINDS = ("elementwise", "embedding", "reduction", "copy")
+#: Kernels whose constants, of a path, stand in for a kind without any: a softmax reads, reduces and writes rows as a
+#: norm does.
+STAND_INS = {"softmax": ("norm", "input_layernorm")}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -391,7 +394,18 @@ class Estimator:
         return sources[0][0] if sources else None
 
     def sources(self, run: KernelRun, machine: Machine) -> list[tuple[KernelConstants, float]]:
-        """The constants for a kernel, with their weights: those of this chip, or of its generation, or of others.
+        """The constants for a kernel, with their weights: of its kind, or of the kind that stands in for it."""
+        found = self._sources(run, machine)
+        kernel, path = STAND_INS.get(run.kernel, ("", ""))
+        if found or not kernel:
+            return found
+        return [
+            (_standing_in(one, run.kernel), share)
+            for one, share in self._sources(replace(run, kernel=kernel, path=path), machine)
+        ]
+
+    def _sources(self, run: KernelRun, machine: Machine) -> list[tuple[KernelConstants, float]]:
+        """The constants of a kind of kernel: those of this chip, or of its generation, or of others.
 
         A chip of another vendor runs other kernels on other units: nothing is promised of it. Nor is it of another
         generation where one chip alone was measured, or where no chip was left out to see how far off that is.
@@ -504,6 +518,16 @@ def _transferred(record: KernelConstants, run: KernelRun, machine: Machine) -> K
         near = transfer(record.kernel, SAME) or seen
         return replace(moved, interval=((min(low, near.interval[0]), max(high, near.interval[1])),), edges=())
     return replace(moved, interval=tuple((min(ends[0], low), max(ends[1], high)) for ends in record.interval))
+
+
+def _standing_in(record: KernelConstants, kernel: str) -> KernelConstants:
+    """Constants of another kind of kernel, no surer than on a chip of another generation."""
+    seen = transfer(record.kernel, OTHER)
+    low, high = seen.interval if seen is not None else record.interval[0]
+    interval = ((min(low, *(ends[0] for ends in record.interval)), max(high, *(ends[1] for ends in record.interval))),)
+    error = seen.error if seen is not None else record.error
+    known = replace(record, kernel=kernel, interval=interval, edges=(), error=error)
+    return replace(known, transferred_from=", ".join(filter(None, (f"{record.kernel}s", record.transferred_from))))
 
 
 def _plain(value: Any) -> Any:
@@ -751,6 +775,13 @@ def _rows_run(group: tuple[OpBound, ...]) -> KernelRun:
     )
 
 
+def _softmax_run(group: tuple[OpBound, ...]) -> KernelRun:
+    """A softmax; its gradient, whose rows are not known, as elements."""
+    if "rows" not in group[-1].op.dims:
+        return _element_run(group)
+    return replace(_rows_run(group), kernel="softmax", path="")
+
+
 def _element_run(group: tuple[OpBound, ...]) -> KernelRun:
     if group[-1].op.kind == "norm":
         return _rows_run(group)
@@ -778,4 +809,5 @@ KERNEL_RUNS = {
     "experts": _experts_run,
     "collective": _collective_run,
     "norm": _rows_run,
+    "softmax": _softmax_run,
 }
