@@ -16,7 +16,7 @@ array([2., 3.])
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, wraps
@@ -559,10 +559,14 @@ def product(values: Iterable[Size]) -> Size:
 class Codes:
     """Which resource binds, for arrays: small integers and the names they stand for.
 
+    It compares, indexes and counts as an array of the names does.
+
     >>> import numpy as np
     >>> codes = Codes.of({"mxu": np.array([1.0, 3.0]), "hbm": np.array([2.0, 2.0])})
-    >>> codes.codes.tolist(), codes.names, codes.decode()
+    >>> codes.codes.tolist(), codes.names, codes.tolist()
     ([1, 0], ('mxu', 'hbm'), ['hbm', 'mxu'])
+    >>> codes[0], codes == "mxu", np.unique(codes).tolist()
+    ('hbm', array([False,  True]), ['hbm', 'mxu'])
     """
 
     codes: Any
@@ -583,6 +587,36 @@ class Codes:
 
     def __len__(self) -> int:
         return len(self.codes)
+
+    def __getitem__(self, which: Any) -> Any:
+        return self.as_names()[which]
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.as_names())
+
+    def __eq__(self, other: object) -> Any:
+        return self.as_names() == (other.as_names() if isinstance(other, Codes) else other)
+
+    def __ne__(self, other: object) -> Any:
+        return self.as_names() != (other.as_names() if isinstance(other, Codes) else other)
+
+    __hash__ = object.__hash__
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        return self.as_names() if dtype is None else self.as_names().astype(dtype)
+
+    def __repr__(self) -> str:
+        return repr(self.as_names())
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """That of the array."""
+        found: tuple[int, ...] = self.codes.shape
+        return found
+
+    def tolist(self) -> Any:
+        """The names, in lists as deep as the array."""
+        return self.as_names().tolist()
 
     def decode(self) -> list[str]:
         """Names in flat order."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import sympy
 
@@ -58,3 +59,39 @@ def test_what_methods_do_not_know_is_an_error_that_says_what_they_do(tmp_path: P
     chart: Any = beside.answers[0].plot()
     with pytest.raises(InputError, match="the width of a chart is 'wide'; a number of pixels, as in width=1200"):
         chart.save(tmp_path / "a.svg", width="wide")
+
+
+@pytest.mark.parametrize("rows", [1000, 20_000])
+def test_what_binds_over_arrays_is_an_array_of_names(rows: int) -> None:
+    line, sizes = "bf16[B, D] * bf16[D, F]", {"D": 8192, "F": 8192}
+    several = roofline.bound(line, on="h100", B=np.arange(1, rows + 1), **sizes)
+    first = int((several.bound_by == "tensor").argmax()) + 1
+    assert first == 319
+    assert [several.bound_by[first - 2], several.bound_by[first - 1]] == ["hbm", "tensor"]
+    alone = [roofline.bound(line, on="h100", B=batch, **sizes) for batch in (1, 318, 319, 1000)]
+    assert [several.kind[int(each.sizes["B"]) - 1] for each in alone] == [each.kind for each in alone]
+    assert ((several.kind == "compute-bound") == (several.bound_by == "tensor")).all()
+    assert (several.bound_by != "tensor").sum() == 318
+    assert np.unique(several.bound_by).tolist() == ["hbm", "tensor"]
+    assert (
+        several.bound_by.tolist() == roofline.sweep(line, on="h100", B=range(1, rows + 1), **sizes)["bound_by"].tolist()
+    )
+    assert several.to_dict()["kind"] is None
+
+
+def test_what_binds_on_many_chips_has_its_kind() -> None:
+    line = "bf16[B, D_X] * bf16[D_X, F] -> bf16[B, F]"
+    sizes = {"D": 8192, "F": 8192}
+    several = roofline.bound(line, on="h100:8", B=np.array([8, 65536]), **sizes)
+    alone = [roofline.bound(line, on="h100:8", B=batch, **sizes).kind for batch in (8, 65536)]
+    assert several.kind.tolist() == alone
+
+
+@pytest.mark.parametrize("over", [None, "warm"])
+def test_a_question_over_many_rows_keeps_its_sizes_and_draws(over: str | None) -> None:
+    line, batches = "bf16[B, D] * bf16[D, F]", np.arange(1, 100_001)
+    several = roofline.bound(line, on="h100", B=batches, D=8192, F=8192, over=over)
+    assert several.question.sizes["B"].size == batches.size
+    drawn = several.plot("throughput")
+    assert drawn.title == "Attainable throughput over B"
+    assert max(len(each.x) for each in drawn.lines) < 1000

@@ -16,6 +16,7 @@ from charts_to_draw import (
     times_of_step,
 )
 
+from roofline import llm, sweep
 from roofline.charts.bars import bars_chart
 from roofline.charts.drawing import drawn_layout
 from roofline.charts.model_charts import front_chart, memory_by_part, serving_roofline, time_by_operation
@@ -153,3 +154,25 @@ def test_a_chart_is_saved_as_wide_as_asked(tmp_path):
     chart.save(file, width=1200)
     assert 'width="1200" ' in file.read_text(encoding="utf-8")
     assert chart.width != 1200
+
+
+def test_the_front_is_the_picture_of_an_answer_that_was_asked_for_one(tmp_path):
+    batches = [1, 2, 4, 8, 16, 32, 64, 128, 256]
+    found = llm("llama-3-70b", on="h200", tensor=[2, 4, 8], batch=batches, context=8192, front=True)
+    assert found.plot().to_dict() == found.front.plot().to_dict()
+    found.save(tmp_path / "front.svg")
+    assert "Latency and throughput" in (tmp_path / "front.svg").read_text()
+    found.save(tmp_path / "front.html")
+    assert "Latency and throughput" in (tmp_path / "front.html").read_text()
+    frame = found.to_pandas("front")
+    assert len(frame) == len(found.front.fitting)
+    assert frame["best"].sum() == len(found.front.best)
+    assert found.plot("memory").notes[0] == "16 of 27 configurations are drawn"
+
+
+def test_a_picture_of_some_steps_says_how_many_there_are():
+    table = sweep("llama-3-8b", on=["h100", "h200"], batch=8, context=1024, kv=["bf16", "fp8"])
+    assert not any("are drawn" in note for note in table.plot().notes)
+    weights, kv = ["bf16", "fp8", "int8", "int4"], ["bf16", "fp8", "int8"]
+    table = sweep("llama-3-8b", on=["h100", "h200"], batch=8, context=1024, weights=weights, kv=kv)
+    assert "16 of 24 choices are drawn" in table.plot().notes

@@ -157,8 +157,8 @@ def bound(expression: str | None = None, **arguments: Any) -> Bound | SideBySide
 
     >>> import numpy as np
     >>> many = bound("bf16[B, D] * bf16[D, F]", on="h100", B=np.array([64, 4096]), D=8192, F=8192)
-    >>> many.bound_by.decode()
-    ['hbm', 'tensor']
+    >>> many.bound_by.tolist(), many.kind == "compute-bound"
+    (['hbm', 'tensor'], array([False,  True]))
     >>> bound("bf16[B, D] * bf16[D, F]", on="h100").intensity
     B*D*F/(B*D + B*F + D*F)
 

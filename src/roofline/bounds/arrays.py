@@ -191,7 +191,9 @@ class ArrayBound(Bound):
             value = getattr(sample, each.name)
             pending = each.name in SCALARS or each.name in TABLES
             object.__setattr__(found, each.name, _Pending(columns, value) if pending else value)
-        for name, value in {"sizes": dict(sizes), "uses": (), "ops": (), "footprint": needed}.items():
+        asked = sample.question and sample.question.vary(sizes=dict(sizes))
+        whole = {"sizes": dict(sizes), "question": asked, "uses": (), "ops": (), "footprint": needed}
+        for name, value in whole.items():
             object.__setattr__(found, name, value)
         object.__setattr__(found, "assumptions", said_of_all(sample, columns))
         return found
@@ -225,8 +227,9 @@ def _join(parts: list[Bound], sizes: Mapping[str, Any], rows: int, shape: tuple[
     tables = {name: each(lambda part, name=name: getattr(part, name)) for name in TABLES}  # type: ignore[misc]
     scalars = {name: joined([getattr(p, name) for p in parts]) for name in SCALARS if name != "bound_by"}
     codes = None if parts[0].bound_by is None else Codes.of(tables["times"])
-    changed = {**tables, **scalars, "sizes": sizes, "bound_by": codes, "uses": (), "ops": (), "footprint": None}
-    return replace(parts[0], **changed)
+    asked = parts[0].question and parts[0].question.vary(sizes=sizes)
+    whole = {"sizes": sizes, "question": asked, "uses": (), "ops": (), "footprint": None}
+    return replace(parts[0], **tables, **scalars, **whole, bound_by=codes)
 
 
 __all__ = ["ArrayBound", "bound_arrays", "evaluated", "no_closed_form", "said_of_all"]

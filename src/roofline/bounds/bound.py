@@ -386,9 +386,20 @@ class Bound(Measurable, Comparable):
         return ratio(self.comms, self.math)
 
     @property
-    def kind(self) -> str | None:
-        """``compute-bound``, ``memory-bound``, ``network-bound`` or ``latency-bound``; None unless a plain number."""
-        if not isinstance(self.bound_by, str):
+    def kind(self) -> Any:
+        """``compute-bound``, ``memory-bound``, ``network-bound`` or ``latency-bound``: of arrays one an entry.
+
+        None of a formula.
+        """
+        if isinstance(self.bound_by, Codes):
+            quantities = {
+                **dict.fromkeys(self.wire, "wire"),
+                **dict.fromkeys(self.bytes, "bytes"),
+                **{name.partition("/")[0]: "flops" for name in self.flops_by},
+            }
+            kinds = (BOUND_KINDS[quantities.get(name, "hops")] for name in self.bound_by.names)
+            return Codes(self.bound_by.codes, tuple(kinds))
+        if self.bound_by is None:
             return None
         return BOUND_KINDS[next(u.quantity for u in self.uses if u.resource == self.bound_by)]
 
@@ -702,7 +713,7 @@ def _ridge(answer: Bound) -> list[str]:
         return []
     intensity, ridge = (format_amount(x, "FLOP/B") for x in (answer.intensity, answer.critical_intensity))
     words = f"{intensity} against a ridge of {ridge}"
-    return [f"{words}: {answer.kind}" if answer.kind else words]
+    return [f"{words}: {answer.kind}" if isinstance(answer.kind, str) else words]
 
 
 def _resources(answer: Bound) -> Table:
@@ -924,7 +935,7 @@ def _record(answer: Bound) -> dict[str, Any]:
         "sizes": {name: plain_data(whole(size)) for name, size in answer.sizes.items()},
         **{name: value(name, getattr(answer, name)) for name in (*_SCALARS, *_TABLES)},
         "bound_by": decoded(answer.bound_by),
-        "kind": answer.kind,
+        "kind": answer.kind if isinstance(answer.kind, str) else None,
         "ops": [value(f"ops.{index}", _operation_record(part)) for index, part in enumerate(answer.ops)],
         "footprint": value("footprint", answer.footprint and answer.footprint.to_dict()),
         "rates": [_rate_record(use) for use in answer.uses],

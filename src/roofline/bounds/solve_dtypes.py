@@ -138,7 +138,7 @@ def solve_dtypes(expression: str, operand: int = 0, **arguments: Any) -> DTypeSo
             if asked.conventions.compute
             else _kept(asked, inputs[operand].ident, name)
         )
-        if answer.kind is None:
+        if not isinstance(answer.kind, str):
             raise InputError("a choice of dtypes needs plain numbers", hint="give every size one value")
         rows.append(FormatBound(name, answer))
     return DTypeSolution(asked, inputs[operand].written, tuple(rows))

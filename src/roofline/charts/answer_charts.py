@@ -17,7 +17,7 @@ from typing import Any
 from roofline.answers import Answer
 from roofline.bounds.bound import Bound
 from roofline.bounds.comparison import SideBySide
-from roofline.charts.bars import MOST_ROWS, bars_chart, split_chart
+from roofline.charts.bars import MOST_ROWS, bars_chart, left_out, split_chart
 from roofline.charts.chart import Chart, charts_of
 from roofline.charts.measurement_charts import bandwidth_chart, measured_chart
 from roofline.charts.plot import plot
@@ -31,8 +31,8 @@ Picture = Callable[[], Chart]
 #: The most operations of a bound that are points of their own.
 MOST_POINTS = 12
 
-#: Sizes at which a curve is drawn.
-POINTS_OF_CURVE = 120
+#: Sizes at which a curve is drawn, beside those that were asked where they are not too many.
+POINTS_OF_CURVE, MOST_SIZES = 120, 1000
 
 
 def plot_answer(answer: Any, kind: str | None = None, *, theme: str = "light") -> Chart:
@@ -95,7 +95,7 @@ def _between(sizes: Sequence[int]) -> list[int]:
     least, most = sizes[0], sizes[-1]
     ratio = most / least
     more = (round(least * ratio ** (at / POINTS_OF_CURVE)) for at in range(POINTS_OF_CURVE + 1))
-    return sorted({*sizes, *more})
+    return sorted({*(sizes if len(sizes) <= MOST_SIZES else ()), *more})
 
 
 def _of_sweep(table: Any, machines: Sequence[Any] = ()) -> dict[str, Picture]:
@@ -129,7 +129,8 @@ def _bars_of_steps(table: Any) -> Chart:
             rows.append((which + beyond, [("a step at best", float(lower))]))
     sizes = ", ".join(f"{name} {table.plain(name)[0]:,}" for name in table.sizes)
     title = f"Time of {table.model.name} {table.phase}, {sizes}"
-    return bars_chart(rows[:MOST_ROWS], title=title, label="a step at best", unit="s")
+    notes = left_out(len(rows), "choices")
+    return bars_chart(rows[:MOST_ROWS], title=title, label="a step at best", unit="s", notes=notes)
 
 
 def _of_serving(answer: Any) -> dict[str, Picture]:
@@ -138,11 +139,13 @@ def _of_serving(answer: Any) -> dict[str, Picture]:
     if open_:
         return {}
     kinds = charts_of("model")
-    return {name: partial(kinds[name], answer) for name in (("memory",) if several else ("roofline", "time", "memory"))}
+    front = {} if answer.front is None else {"front": partial(kinds["front"], answer.front)}
+    names = ("memory",) if several else ("roofline", "time", "memory")
+    return {**front, **{name: partial(kinds[name], answer) for name in names}}
 
 
 def _of_training(answer: Any) -> dict[str, Picture]:
-    if answer.bound.kind is None:
+    if not isinstance(answer.bound.kind, str):
         return {}
     return {"roofline": partial(program_roofline, answer.bound), "memory": partial(_memory_of_training, answer)}
 
@@ -162,7 +165,8 @@ def _memory_of_training(answer: Any) -> Chart:
         rows.append((name, [(part, float(size)) for part, size in stage.memory.parts.items()]))
     memory = answer.memory
     limit = None if memory.capacity is None else (memory.level, float(memory.capacity))
-    return bars_chart(rows, title=f"Memory of {answer.model.name} in training", label="memory", unit="B", limit=limit)
+    title, notes = f"Memory of {answer.model.name} in training", left_out(len(answer.stages), "stages")
+    return bars_chart(rows, title=title, label="memory", unit="B", limit=limit, notes=notes)
 
 
 def _of_comparison(answer: SideBySide) -> dict[str, Picture]:

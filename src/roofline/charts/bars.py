@@ -38,6 +38,15 @@ LEAST, REST, RULELESS = "the least its roof allows", "the rest", "no rule"
 BESIDE = 0.25
 
 
+def left_out(rows: int, what: str) -> tuple[str, ...]:
+    """A note on rows that a chart of bars has no room for.
+
+    >>> left_out(40, "configurations"), left_out(16, "configurations")
+    (('16 of 40 configurations are drawn',), ())
+    """
+    return (f"{MOST_ROWS} of {rows:,} {what} are drawn",) if rows > MOST_ROWS else ()
+
+
 def bars_chart(
     rows: Sequence[Row],
     *,

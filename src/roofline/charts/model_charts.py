@@ -12,13 +12,13 @@ To add one, write a function here and register it with :func:`~roofline.charts.c
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 from roofline.bounds.bound import Bound, OpBound
 from roofline.charts.axes import log_axis
-from roofline.charts.bars import MOST_ROWS, Row, bars_chart
+from roofline.charts.bars import MOST_ROWS, Row, bars_chart, left_out
 from roofline.charts.chart import Chart, draws
 from roofline.charts.roofline_charts import gathered_roofline
 from roofline.charts.series import MOST_CURVES
@@ -101,6 +101,7 @@ def memory_by_part(found: Serving, *, phase: str | None = None, theme: str = "li
     """Weights, keys and values and activations against what the chip holds, for each configuration asked for."""
     phases = _phases(found, phase)
     needed = found.memory
+    asked = 1
     if not is_array(needed.total):
         rows: list[Row] = [
             (_sizes(name, phase), [(part, float(size)) for part, size in phase.footprint.parts.items()])
@@ -108,7 +109,7 @@ def memory_by_part(found: Serving, *, phase: str | None = None, theme: str = "li
             if phase.footprint is not None
         ]
     else:
-        rows = list(_configurations(found, phases))
+        rows, asked = _configurations(found, phases)
     capacity = needed.capacity
     return bars_chart(
         rows,
@@ -117,13 +118,13 @@ def memory_by_part(found: Serving, *, phase: str | None = None, theme: str = "li
         label="memory",
         unit="B",
         limit=None if capacity is None else (needed.level, float(capacity)),
-        notes=phases[-1][1].assumptions,
+        notes=(*left_out(asked, "configurations"), *phases[-1][1].assumptions),
         theme=theme,
     )
 
 
-def _configurations(found: Serving, phases: Sequence[tuple[str, Bound]]) -> Iterator[Row]:
-    """A row a configuration, spread evenly where they are many."""
+def _configurations(found: Serving, phases: Sequence[tuple[str, Bound]]) -> tuple[list[Row], int]:
+    """A row a configuration, spread evenly where they are many, and how many there are."""
     import numpy as np
 
     needed = found.memory
@@ -134,10 +135,12 @@ def _configurations(found: Serving, phases: Sequence[tuple[str, Bound]]) -> Iter
     kept = range(count)
     if count > MOST_ROWS:
         kept = sorted({round(i * (count - 1) / (MOST_ROWS - 1)) for i in range(MOST_ROWS)})  # type: ignore[assignment]
+    rows: list[Row] = []
     for index in kept:
         name = ", ".join(f"{name} {int(array[index]):,}" for name, array in zip(varying, flat, strict=False))
         parts = zip(needed.parts, flat[len(varying) :], strict=True)
-        yield name, [(part, float(array[index])) for part, array in parts]
+        rows.append((name, [(part, float(array[index])) for part, array in parts]))
+    return rows, count
 
 
 def _phases(found: Serving, phase: str | None) -> list[tuple[str, Bound]]:

@@ -18,7 +18,7 @@ from itertools import product
 from math import prod
 from typing import Any
 
-from roofline.answers import estimable, machines_in
+from roofline.answers import FORMATS, estimable, machines_in
 from roofline.bounds.sweep import sweep as sweep_line
 from roofline.errors import HardwareError, InputError, SizeError, suggest
 from roofline.formulas.compiled import Compiled, Evaluated
@@ -50,8 +50,11 @@ DERIVED = {"fits": ("memory",), "throughput": ("lower",)}
 #: Parts that a training step is done in, where nobody gave their number: one, or as many as :func:`train` takes.
 PARTS = "microbatches"
 
-#: What of a training step may be a list here, and is one value there.
-_LISTED = optional(fsdp="int | Sequence[int]", checkpoint="str | int | Sequence[str]", microbatches="Size")
+#: What of a step may be a list here, and is one value there.
+_LISTED = optional(
+    fsdp="int | Sequence[int]", checkpoint="str | int | Sequence[str]", microbatches="Size",
+    **dict.fromkeys((*FORMATS, "gradients", "moments", "saved_activations"), "str | Sequence[str]"),
+)  # fmt: skip
 
 #: Sizes whose product is the tokens of a step.
 TOKENS = {"decode": ("batch",), "prefill": ("batch", "prompt"), "train": ("batch_tokens",)}

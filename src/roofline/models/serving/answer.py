@@ -131,6 +131,7 @@ class Serving(Comparable):
         yield from self._of_steps()
         for each in self.worked_out:
             yield from () if each.first or each.over else each.sections()
+        yield from () if self.front is None else self.front.sections()
 
     def sections(self) -> Iterator[Section]:
         """What each phase takes at best, what binds, the operations that cost most; memory; what was assumed.

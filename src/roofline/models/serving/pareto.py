@@ -182,7 +182,7 @@ class ParetoFront(Answer):
         binds = Column("bound by", wrap="anywhere")
         columns = (Column(meaning="best"), *amounts, binds, *figures("memory", wrap="anywhere"))
         rows = [row(fitting[index]) for index in spread(len(fitting), MOST_ROWS)]
-        return Table(columns, rows, "choices", indent=0, every=lambda: [row(choice) for choice in fitting])
+        return Table(columns, rows, "front", indent=0, every=lambda: [row(choice) for choice in fitting])
 
     def _most_in_time(self) -> list[str]:
         """What makes the most of a chip in the time that a token may take."""

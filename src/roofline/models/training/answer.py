@@ -231,7 +231,7 @@ class Training(Measurable, Comparable):
     def one_line(self) -> str:
         """The time of a step at best, and what binds."""
         chips = f"{self.chips} x " if self.chips > 1 else ""
-        kind = f", {self.bound.kind}" if self.bound.kind else ""
+        kind = f", {self.bound.kind}" if isinstance(self.bound.kind, str) else ""
         time = f"{format_amount(self.lower, 's')} a step at best"
         time += "" if self.expectation is None else f", expected {format_amount(self.expectation.value, 's')}"
         return f"Training {self.model.name}: {time} on {chips}{self.bound.target}{kind}"
@@ -292,7 +292,7 @@ class Training(Measurable, Comparable):
     def sections(self) -> Iterator[Section]:
         """The step, what binds it, memory, the token budget, operations; how it scales and what would be faster."""
         bound = self.bound
-        if bound.kind is None:
+        if not isinstance(bound.kind, str):
             yield from bound.sections()
             return
         ways = ", ".join(f"{name} {size}" for name, size in self.ways.items() if size > 1)
