@@ -482,3 +482,20 @@ def test_listed_prices_take_ones_own_on_top_and_a_chip_without_a_price_is_an_err
     assert "price='table,l4=" in str(listed.value.hint)
     with pytest.raises(InputError, match="not one price for each of h100, h200: 1 given"):
         plan("llama-3-8b", **{**EIGHT, "price": {"h100": 2.5}})
+
+
+def test_what_is_rejected_is_a_frame_with_the_reason_of_each() -> None:
+    found = plan("llama-3-8b", **EIGHT)
+    frame = found.to_pandas("rejected")
+    assert found.best is not None
+    assert str(found.best.deployment) not in set(frame["deployment"])
+    groups = {(each.chip, each.formats) for each in found.search.replicas}
+    assert len(frame) == len(groups) * len(found.asked.counts) - 1
+    for row in frame.iloc[:: max(1, len(frame) // 4)].itertuples():
+        reason = found.why(f"{row.chip}:{row.chips} {row.formats}")
+        assert reason is not None
+        assert (row.reason, row.text) == (reason.kind, reason.text)
+    order = [KINDS.index(kind) for kind in frame["reason"]]
+    assert order == sorted(order, reverse=True)
+    with pytest.raises(InputError, match="no table 'refused'; tables are: choices, rejected"):
+        found.to_pandas("refused")

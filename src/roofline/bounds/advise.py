@@ -301,7 +301,7 @@ def _first_compute_bound(asked: Question, label: str, now: int) -> int | None:
     """Double until another kind of resource binds, then halve the stretch: the smallest size that its axes divide."""
     each = asked.multiple_of(label) if asked.conventions.uneven == "error" and not label.startswith("#") else 1
 
-    def kind(count: int) -> str | None:
+    def kind(count: int) -> Any:
         return resize(asked, label, count * each).answer().kind
 
     start, low, high = resize(asked, label, now).answer().kind, now // each, now * 2 // each

@@ -228,8 +228,8 @@ def _join(parts: list[Bound], sizes: Mapping[str, Any], rows: int, shape: tuple[
     scalars = {name: joined([getattr(p, name) for p in parts]) for name in SCALARS if name != "bound_by"}
     codes = None if parts[0].bound_by is None else Codes.of(tables["times"])
     asked = parts[0].question and parts[0].question.vary(sizes=sizes)
-    whole = {"sizes": sizes, "question": asked, "uses": (), "ops": (), "footprint": None}
-    return replace(parts[0], **tables, **scalars, **whole, bound_by=codes)
+    changed: dict[str, Any] = {**tables, **scalars, "sizes": sizes, "question": asked, "bound_by": codes}
+    return replace(parts[0], **{**changed, "uses": (), "ops": (), "footprint": None})
 
 
 __all__ = ["ArrayBound", "bound_arrays", "evaluated", "no_closed_form", "said_of_all"]

@@ -12,9 +12,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import product
 from typing import Any
 
-from roofline.answers import Answer, Part, attributes, plain_data, price_of_each
+from roofline.answers import Answer, Part, attributes, chosen_table, plain_data, plain_table, price_of_each
 from roofline.bounds.api import target as resolve
 from roofline.counts import typed_size
 from roofline.errors import InputError, suggest
@@ -53,7 +54,20 @@ from roofline.plans.simulation import simulation_sections
 from roofline.plans.speculation import Acceptance, Speculating
 from roofline.progress import counted, stopped, tell
 from roofline.quantity import Figure, figure, format_amount, format_number, format_percent
-from roofline.sections import BLANK, Amount, Column, Headline, Pairs, Row, Section, Sentences, Table, assumes, figures
+from roofline.sections import (
+    BLANK,
+    Amount,
+    Column,
+    Headline,
+    Pairs,
+    Row,
+    Section,
+    Sentences,
+    Table,
+    assumes,
+    figures,
+    spread,
+)
 from roofline.signatures import listed_names, spelled, takes
 from roofline.sizes import Size, array_of, check, plain_numbers
 
@@ -64,6 +78,9 @@ MOST_COUNTS = 10_000
 
 #: Rows of choices that are shown.
 MOST_ROWS = 12
+
+#: Numbers of chips of each kind and format for which it is said why they are not taken.
+MOST_REJECTED = 12
 
 #: The library whose measured times stand beside a plan by floors.
 MEASURED = "vllm"
@@ -223,6 +240,43 @@ class DeploymentPlan(Answer):
         else:
             found = best_of_words(DeploymentWords.read(spec, self.asked), self.search)
         return found if found.reason is not None else replace(found, reason=self._beaten(found))
+
+    def rejected(self) -> list[Assessment]:
+        """What is not taken, with why: the best of each chip, number of chips and formats, the nearest miss first.
+
+        Of many numbers of chips some, spread evenly.
+
+        >>> from roofline import plan
+        >>> found = plan("llama-3-8b", on="h100,v5e", count=[1, 2], rate=4, prompt=1024, output=128, formats="bf16")
+        >>> [(each.chip, each.chips, each.reason.kind) for each in found.rejected()]
+        [('h100', 2, 'beaten'), ('v5e', 2, 'rate'), ('v5e', 1, 'fit')]
+        """
+        asked = self.asked
+        formats = dict.fromkeys((each.chip, each.formats) for each in self.search.replicas)
+        counts = sorted(set(asked.counts))
+        several = [counts[at] for at in spread(len(counts), MOST_REJECTED)]
+        found = []
+        for (chip, each), count in counted(list(product(formats, several))):
+            words = DeploymentWords(chip, count, formats=each)
+            if words.replicas(asked):
+                best = best_of_words(words, self.search)
+                found.append(best if best.reason is not None else replace(best, reason=self._beaten(best)))
+        return sorted((each for each in found if each.reason is not None), key=lambda each: each.miss)
+
+    def plain_table(self, table: str | None = None) -> tuple[list[str], list[list[Any]], dict[str, str]]:
+        """The choices, or ``rejected``: what is not taken, a row each, with the reason.
+
+        >>> from roofline import plan
+        >>> found = plan("llama-3-8b", on="v5e", count=[1, 2], rate=4, prompt=1024, output=128, formats="bf16")
+        >>> found.to_pandas("rejected")[["chip", "chips", "formats", "reason"]].values.tolist()
+        [['v5e', 2, 'bf16', 'rate'], ['v5e', 1, 'bf16', 'fit']]
+        """
+        if table != "rejected":
+            own = [each.name for each in self.table().tables()] if self.choices else []
+            return Answer.plain_table(self, table and chosen_table(table, [*own, "rejected"]))
+        times = ("first_token", "per_token")
+        names = ("chip", "chips", "formats", "reason", "text", "excess", "deployment", "cost_per_hour", *times)
+        return plain_table(Table(list(map(Column, names)), list(map(_rejected_row, self.rejected()))))
 
     def _beaten(self, found: Assessment) -> Reason | None:
         """Why a deployment that keeps the limits is not taken; None where it is the one to take."""
@@ -696,6 +750,18 @@ def answer(asked: PlanQuestion, search: Search | None = None, cluster: Cluster |
     nearest = None if found else search.nearest_miss()
     reasons = search.tally(found[0] if found else None, (each for number in bests for each in work.groups[number]))
     return DeploymentPlan(asked, search, tuple(found), nearest, reasons, intervals, said)
+
+
+def _rejected_row(found: Assessment) -> Row:
+    each, reason = found.deployment, found.reason
+    assert reason is not None
+    excess = reason.excess if reason.excess < float("inf") else float("nan")
+    hourly = float("nan") if found.cost_per_hour is None else found.cost_per_hour
+    times = (float("nan") if time is None else time.percentile for time in (found.first_token, found.per_token))
+    return Row((
+        found.chip, Amount(found.chips, ""), each.replica.formats, reason.kind, reason.text, Amount(excess, ""),
+        str(each), Amount(hourly, "USD/h"), *(Amount(time, "s") for time in times),
+    ))  # fmt: skip
 
 
 def _bests(search: Search, work: GroupSearch, cluster: Cluster | None) -> Iterator[tuple[int, Assessment | None]]:
