@@ -14,9 +14,10 @@ from functools import wraps
 from importlib import import_module
 from inspect import signature
 from itertools import product
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from roofline.errors import InputError
+from roofline.frozen import NamedTuple
 from roofline.sections import Amount, CrossTable, Headline, Section, ShareBar, Table, YesNo, joined
 from roofline.signatures import SAID_IN_PYTHON, described, spelled, with_named, wrong_kind
 from roofline.sizes import is_array, is_symbol

@@ -23,9 +23,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any
 
 from roofline.errors import DTypeError, did_you_mean, quoted, suggest
+from roofline.frozen import NamedTuple
 
 
 class DType(NamedTuple):

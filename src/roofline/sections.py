@@ -16,8 +16,9 @@ no answer. Figures in tables keep their value and unit, so that a page can sort,
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, TypeAlias
 
+from roofline.frozen import NamedTuple
 from roofline.quantity import format_amount, format_percent
 from roofline.statements import HEADLINE_GAPS, kind_of
 

@@ -18,13 +18,13 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import cache, wraps
 from types import ModuleType
 from typing import Any, TypeAlias, TypeVar, cast
 
 from roofline.counts import COUNTS, typed_size
 from roofline.errors import SizeError, quoted
+from roofline.frozen import dataclass
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 

@@ -13,10 +13,11 @@ True
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from dataclasses import field
+from typing import Any
 
 from roofline import dtypes
+from roofline.frozen import NamedTuple, dataclass
 from roofline.sizes import Size, is_array, product
 
 

@@ -17,12 +17,12 @@ The same question with one thing changed: another storage format, another size, 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
-from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from roofline import dtypes
 from roofline.bounds.question import Question
 from roofline.errors import RooflineError
+from roofline.frozen import NamedTuple, dataclass
 from roofline.notation import canonical, program
 from roofline.notation.scope import show_axes
 from roofline.notation.structure import Shape

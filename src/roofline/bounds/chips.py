@@ -12,14 +12,14 @@ import operator
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
-from dataclasses import dataclass
-from typing import Any, NamedTuple, SupportsIndex, overload
+from typing import Any, SupportsIndex, overload
 
 from roofline import dtypes
 from roofline.answers import Answer, Fact
 from roofline.bounds.comparison import MARK, aligned, fact_row
 from roofline.bounds.ridges import rules_of_thumb
 from roofline.errors import HardwareError, InputError, did_you_mean, suggest
+from roofline.frozen import NamedTuple, dataclass
 from roofline.hardware import chip
 from roofline.hardware.catalog import chips_called, is_chip
 from roofline.hardware.figures import LISTED_PRICE, listed_prices, ratio_unit, verdicts

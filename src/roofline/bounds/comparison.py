@@ -13,13 +13,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 from roofline.answers import OPERATIONS, Answer, Comparable, Fact, plain_data, plain_table
 from roofline.bounds.bound import ALL_IN_TURN, fusing_in_words, named_place
 from roofline.errors import InputError, suggest
+from roofline.frozen import NamedTuple, dataclass
 from roofline.hardware.figures import told_apart
 from roofline.quantity import UNITS, format_amount, format_count, format_number, format_percent
 from roofline.sections import (

@@ -12,10 +12,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from roofline.answers import Fact
+from roofline.frozen import dataclass
 from roofline.quantity import format_amount
 from roofline.sections import BLANK, Section, Sentences
 from roofline.sizes import Size, is_array, is_symbol, maximum, of_largest, undominated

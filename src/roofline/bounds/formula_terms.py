@@ -9,12 +9,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 from roofline.bounds.bound import UNITS, Bound, OpBound, Use
 from roofline.bounds.traffic import moved_tensors
 from roofline.errors import InputError
 from roofline.formulas.printers import text
+from roofline.frozen import NamedTuple
 from roofline.sizes import is_symbol
 
 #: What tensors of each role are called in a term.

@@ -9,7 +9,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import takewhile
 from typing import Any
 
@@ -18,6 +17,7 @@ from roofline.bounds.api import question
 from roofline.bounds.question import Question
 from roofline.bounds.sharding_plans import RankedPlan, ranked
 from roofline.errors import InputError
+from roofline.frozen import dataclass
 from roofline.hardware.axes import MeshAxis
 from roofline.notation import program
 from roofline.sections import BLANK, Amount, Cell, Column, Headline, Row, Section, Sentences, Table, figures

@@ -22,7 +22,6 @@ where D is 2·B, and takes as long for large batches where D is 2·P/W:
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from roofline.answers import Comparable, Fact, attributes, on_several, plain_data
@@ -30,6 +29,7 @@ from roofline.bounds.api import question
 from roofline.bounds.crossing import free_symbols, positive_number, put_numbers, roots_of
 from roofline.bounds.question import Question
 from roofline.errors import InputError, SizeError, suggest
+from roofline.frozen import dataclass
 from roofline.notation import program
 from roofline.quantity import format_number
 from roofline.sections import Section, word_pairs

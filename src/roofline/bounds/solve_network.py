@@ -14,13 +14,13 @@ direct: D = 245,156
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from roofline.bounds.bound import Bound
 from roofline.bounds.crossing import free_symbols, positive_number, put_numbers, roots_of
 from roofline.bounds.question import Question
 from roofline.errors import InputError
+from roofline.frozen import dataclass
 from roofline.quantity import format_number
 from roofline.work import Op
 

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from roofline.answers import attributes, estimable, heading
@@ -26,6 +25,7 @@ from roofline.counts import typed_size, typed_sizes
 from roofline.errors import InputError, SizeError, suggest
 from roofline.formulas.compiled import Compiled, Evaluated
 from roofline.formulas.tables import Columns, integers, stacked
+from roofline.frozen import dataclass
 from roofline.grids.answer import RUN_WORDS, GridRun, ReducedGrid, reduce_grid
 from roofline.grids.blocks import BlockTable
 from roofline.hardware.figures import told_apart

@@ -21,9 +21,9 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import NamedTuple
 
 from roofline.errors import InputError, suggest
+from roofline.frozen import NamedTuple
 from roofline.ops import tiled_traffic
 from roofline.sizes import Size, is_zero
 from roofline.work import Op, Tensor, Work

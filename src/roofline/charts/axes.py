@@ -14,9 +14,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Literal
 
+from roofline.frozen import dataclass
 from roofline.quantity import format_quantity
 
 Scale = Literal["log", "linear"]

@@ -15,7 +15,6 @@ import math
 import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import cache, lru_cache
 from threading import RLock
 from typing import Any
@@ -26,6 +25,7 @@ from roofline.charts.placement import Vertex
 from roofline.charts.specification import Bar, Line, Mark, Point, Region, Ridge, Specification
 from roofline.charts.text import BLOCK, LINE_SPACING, STRIPES, SWATCH, SWATCH_GAP, Text
 from roofline.files import replaced
+from roofline.frozen import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,10 +16,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 from typing import Any
+
+from roofline.frozen import dataclass
 
 Vertex = tuple[float, float]
 Segment = tuple[Vertex, Vertex]

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from roofline.bounds.bound import Bound
 from roofline.bounds.sweep import Sweep, sweep_on_one
 from roofline.errors import SizeError, did_you_mean
+from roofline.frozen import dataclass
 from roofline.quantity import format_number
 
 COLUMNS = ("flops", "lower", "upper", "attainable", "times", "bound_by")

@@ -15,11 +15,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import fields, is_dataclass
 from typing import Any, Literal, TypeVar
 
 from roofline.charts.axes import Axis
 from roofline.errors import InputError, suggest
+from roofline.frozen import dataclass
 
 #: The colour (``series``) of what belongs to no machine or curve in particular.
 NEUTRAL = 5

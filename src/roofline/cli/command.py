@@ -13,9 +13,11 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Sequence
 from inspect import cleandoc
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import click
+
+from roofline.frozen import NamedTuple
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem

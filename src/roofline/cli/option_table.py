@@ -10,7 +10,7 @@ with ``help`` what the meaning comes to there. Help, the reference and completio
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import click
 
@@ -18,6 +18,7 @@ from roofline.bounds.conventions import settings
 from roofline.cli.command import Option
 from roofline.cli.option_values import FRACTION, prices, targets
 from roofline.errors import InputError
+from roofline.frozen import NamedTuple
 from roofline.signatures import MEANINGS, MEANINGS_OF
 
 Function = TypeVar("Function", bound=Callable[..., Any])

@@ -17,12 +17,13 @@ import unicodedata
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any, NamedTuple
+from typing import Any
 
 import click
 
 from roofline.errors import InputError
 from roofline.files import check_place
+from roofline.frozen import NamedTuple
 
 
 class KeptAnswers(NamedTuple):

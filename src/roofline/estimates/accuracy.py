@@ -11,11 +11,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
 from statistics import median
-from typing import Any, NamedTuple
+from typing import Any
 
 from roofline.answers import Answer
 from roofline.errors import InputError, suggest
@@ -24,6 +23,7 @@ from roofline.estimates.constants import KernelConstants, overlaid, read_files, 
 from roofline.estimates.estimator import Estimator
 from roofline.estimates.fitting import Errors
 from roofline.estimates.own_runs import MeasuredKernel, by_kind, kernels_from, left_out, plausible
+from roofline.frozen import NamedTuple, dataclass
 from roofline.hardware import chip
 from roofline.hardware.machine import Machine
 from roofline.progress import counted, stopped
@@ -163,7 +163,7 @@ class Accuracy(Answer):
 
     def plain_table(self, table: str | None = None) -> tuple[list[str], list[list[Any]], dict[str, str]]:
         """The records, a row each, or the table named; ``kinds`` has the median errors alone."""
-        return super(Accuracy, self).plain_table("accuracy" if table is None else table)
+        return super().plain_table("accuracy" if table is None else table)
 
     def one_line(self) -> str:
         """How many records, and the range of their median errors."""

@@ -16,11 +16,11 @@ True
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from roofline.bounds.api import bound
 from roofline.errors import InputError
 from roofline.estimates.estimator import Estimator, KernelEstimate
+from roofline.frozen import dataclass
 from roofline.hardware import chip
 from roofline.hardware.machine import Machine
 from roofline.signatures import takes

@@ -21,8 +21,10 @@ Every formula works on arrays: one entry a kernel. It returns its parts, which a
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple, TypeAlias
+from dataclasses import field
+from typing import Any, TypeAlias
+
+from roofline.frozen import NamedTuple, dataclass
 
 Array: TypeAlias = Any
 Shapes: TypeAlias = "Mapping[str, Array]"

@@ -17,7 +17,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from roofline import dtypes
 from roofline.answers import capability
@@ -28,6 +28,7 @@ from roofline.estimates.estimator import PRODUCT_FORMATS, Estimator, KernelRun, 
 from roofline.estimates.kernel_model import data_sheet_bound, data_sheet_times
 from roofline.estimates.kernel_registry import KERNELS
 from roofline.files import MOST_SAMPLES, as_text, read_bytes, table_rows
+from roofline.frozen import NamedTuple
 from roofline.hardware.machine import Machine
 
 #: Units of times by the word in a column's name, and the other words that such a name may have.

@@ -37,7 +37,6 @@ comes from it. A kind of kernel that was measured on one chip alone says nothing
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -45,6 +44,7 @@ from typing import Any
 from roofline.estimates.constants import four_digits
 from roofline.estimates.kernel_model import ChipFigures, KernelModel, Values
 from roofline.files import read_toml, toml_value, write_text
+from roofline.frozen import dataclass
 from roofline.hardware import chip
 from roofline.hardware.machine import Machine
 

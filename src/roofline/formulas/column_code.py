@@ -33,9 +33,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import reduce
-from typing import Any, NamedTuple
+from typing import Any
 
 from roofline.formulas.printers import binary_logarithms, check_names, printer
+from roofline.frozen import NamedTuple
 from roofline.sizes import undominated
 
 #: Axes of arrays that all have the same rows.

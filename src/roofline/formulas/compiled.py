@@ -21,16 +21,17 @@ What stands for no size, or breaks a condition of the formula, is NaN, and is co
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import product as combinations
 from math import prod
 from threading import local
-from typing import Any, NamedTuple
+from typing import Any
 
 from roofline.errors import InputError, SizeError, suggest
 from roofline.formulas.column_code import Code, ColumnForms, Printed, column_code
 from roofline.formulas.printers import printer
 from roofline.formulas.tables import Columns
+from roofline.frozen import NamedTuple, dataclass
 from roofline.sizes import BLOCK, LARGEST, Codes, common_shape, is_array
 
 #: Columns that follow from the times of the resources.

@@ -17,7 +17,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import Any
+
+from roofline.frozen import NamedTuple
 
 #: Times that differ by less than this share are equally long.
 EQUAL = 1e-12

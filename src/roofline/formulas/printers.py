@@ -18,9 +18,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any
 
 from roofline.errors import InputError, SizeError, suggest
+from roofline.frozen import NamedTuple
 
 #: The largest integer up to which a float holds every integer.
 EXACT = 2**53

@@ -17,7 +17,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields, is_dataclass
+from dataclasses import field, fields, is_dataclass
 from hashlib import sha256
 from typing import Any
 
@@ -25,6 +25,7 @@ from roofline.answers import Answer
 from roofline.errors import InputError, SizeError, load_extra
 from roofline.files import read_json, replaced, write_text
 from roofline.formulas.tables import REMARKS, UNITS, Columns
+from roofline.frozen import dataclass
 from roofline.grids.block_worker import Reduced, Reducing, row_parts
 from roofline.grids.blocks import BLOCK_ROWS, BlockTable, RowBlock
 from roofline.grids.reductions import Histogram, KeepRequest, State, bin_edges

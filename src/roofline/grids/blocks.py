@@ -14,8 +14,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 from math import prod
-from typing import Any, NamedTuple
+from typing import Any
 
+from roofline.frozen import NamedTuple
 from roofline.sizes import Codes
 
 #: Rows of a block where nothing is said: a task of about a second, which no scheduler is busy with.

@@ -20,11 +20,11 @@ Each is a function of sets of rows: numbers are compared and counted, never adde
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import reduce
 from typing import Any, Protocol
 
 from roofline.errors import InputError, suggest
+from roofline.frozen import dataclass
 from roofline.quantity import whole_number
 from roofline.signatures import spelled
 from roofline.sizes import Codes

@@ -9,11 +9,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 from roofline import dtypes
 from roofline.errors import HardwareError
+from roofline.frozen import NamedTuple, dataclass
 from roofline.sizes import Size, is_array, is_one, is_symbol, maximum, minimum, product
 from roofline.statements import Assumption
 

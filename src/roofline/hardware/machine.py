@@ -7,11 +7,10 @@ neutral words of Work (``matrix``, ``vector``, ``main``) into its own units and 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from roofline.answers import Answer, Part, capability
-from roofline.frozen import Frozen
+from roofline.frozen import Frozen, NamedTuple, dataclass
 from roofline.sections import Section
 from roofline.sizes import Size, is_symbol
 from roofline.statements import Assumption

@@ -6,11 +6,11 @@ A kind of step is a registered function for each library; what has none cannot b
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from roofline import dtypes
 from roofline.errors import InputError, MissingExtraError, load_extra
+from roofline.frozen import dataclass
 from roofline.measurement.library import thread_setter
 from roofline.measurement.processor import available_cores
 from roofline.measurement.threads import LibraryThreads, core_watch

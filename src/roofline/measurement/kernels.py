@@ -18,11 +18,10 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import partial
 from math import factorial
-from typing import NamedTuple
 
+from roofline.frozen import NamedTuple, dataclass
 from roofline.measurement.processor import Processor
 
 #: The signature all bodies share.

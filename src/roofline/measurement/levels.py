@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
 from statistics import median, median_low
+
+from roofline.frozen import dataclass
 
 #: Levels below the main memory, innermost first.
 INNER = ("l1", "l2", "l3", "l4")

@@ -12,10 +12,11 @@ import math
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import fields
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 from roofline.errors import HardwareError, InputError, quoted
 from roofline.files import is_replaced, read_toml, replaced, toml_value, write_text
+from roofline.frozen import NamedTuple
 from roofline.hardware import chip
 from roofline.hardware.catalog import chip_of_device, shipped_chip, user_file
 from roofline.hardware.machine import Machine

@@ -9,13 +9,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from roofline.answers import Answer, plain_table
 from roofline.bounds.api import bound
 from roofline.bounds.bound import Bound
 from roofline.errors import InputError
+from roofline.frozen import dataclass
 from roofline.hardware import chip
 from roofline.hardware.machine import Machine
 from roofline.hardware.rate import WARM, bandwidth_on_curve, main_level, resting_level, with_choices

@@ -8,10 +8,11 @@ import os
 import platform
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
 from time import monotonic
+
+from roofline.frozen import dataclass
 
 #: Where Linux keeps the limits of groups of processes, and says which groups this one is in.
 GROUPS, OWN_GROUPS = "/sys/fs/cgroup", "/proc/self/cgroup"

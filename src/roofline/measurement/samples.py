@@ -18,11 +18,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from statistics import median
-from typing import NamedTuple
 
+from roofline.frozen import NamedTuple, dataclass
 from roofline.quantity import format_percent
 
 #: The least share of the wall time that every thread must have run for a window to count.

@@ -12,7 +12,6 @@ import mmap
 import os
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import cache, partial
 from queue import Empty, SimpleQueue
 from statistics import fmean
@@ -20,6 +19,7 @@ from time import sleep
 from typing import Any
 
 from roofline.errors import RooflineError
+from roofline.frozen import dataclass
 from roofline.measurement.kernels import LINE
 from roofline.measurement.machine_code import BARRIER, CHAIN_STEPS, CHAIN_TURNS, FIELDS, HALF, LOWER, Compiler
 from roofline.measurement.processor import thread_ids

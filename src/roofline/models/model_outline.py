@@ -15,9 +15,8 @@ True
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from roofline import dtypes
+from roofline.frozen import dataclass
 from roofline.models.description import Block, Cached, Layer, Model
 from roofline.models.operation_builder import OperationBuilder
 from roofline.models.weights import Weight

@@ -8,10 +8,11 @@ place in the model, and gives its tensors identities, so that byte policies can 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from roofline import dtypes
 from roofline.errors import InputError
+from roofline.frozen import dataclass
 from roofline.models.weights import Storage, Weight, join_path
 from roofline.ops.contraction import contraction
 from roofline.ops.elementwise import elementwise

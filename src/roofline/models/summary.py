@@ -9,13 +9,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from roofline.answers import attributes
 from roofline.bounds.conventions import taken_from
 from roofline.bounds.footprint import Footprint
 from roofline.bounds.traffic import BYTE_POLICIES, traffic
+from roofline.frozen import dataclass
 from roofline.models.blocks.attention import Attention
 from roofline.models.blocks.experts import MixtureOfExperts
 from roofline.models.blocks.latent_attention import CompressedAttention, LatentAttention

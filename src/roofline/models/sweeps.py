@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import product
 from math import prod
 from typing import Any
@@ -23,6 +22,7 @@ from roofline.bounds.sweep import sweep as sweep_line
 from roofline.errors import HardwareError, InputError, SizeError, suggest
 from roofline.formulas.compiled import Compiled, Evaluated
 from roofline.formulas.tables import Columns, integers, stacked
+from roofline.frozen import dataclass
 from roofline.grids.answer import GridRun, reduce_grid
 from roofline.grids.blocks import BlockTable
 from roofline.hardware.figures import told_apart

@@ -10,13 +10,13 @@ True
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from math import prod
-from typing import NamedTuple
 
 from roofline import dtypes
 from roofline.errors import InputError, quoted
+from roofline.frozen import NamedTuple, dataclass
 from roofline.sizes import Size
 
 

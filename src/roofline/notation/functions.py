@@ -11,9 +11,8 @@ two agree.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from roofline.errors import did_you_mean
+from roofline.frozen import NamedTuple
 
 
 class Function(NamedTuple):

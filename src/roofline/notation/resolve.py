@@ -34,11 +34,10 @@ Of products of two tensors some labels are contracted, some are batch, the other
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from roofline import dtypes
 from roofline.errors import NotationError
-from roofline.frozen import Frozen
+from roofline.frozen import Frozen, NamedTuple
 from roofline.notation.calls import OPERAND_DTYPES, check_words, resolve_call
 from roofline.notation.canonical import step_text
 from roofline.notation.functions import FUNCTIONS

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from roofline import dtypes
 from roofline.errors import DTypeError, NotationError, did_you_mean
-from roofline.frozen import Frozen
+from roofline.frozen import Frozen, NamedTuple
 from roofline.notation.structure import Dim, Shape, Span, Step, TensorDim, TensorNode
 
 DEFAULT_DTYPE = "bf16"

@@ -8,9 +8,9 @@ label classified as contracted, batch or kept. Costs are built from steps alone.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
-from roofline.frozen import Frozen
+from roofline.frozen import Frozen, NamedTuple
 from roofline.sizes import Size, ceil_div, product
 
 _NO_OPTIONS: Mapping[str, Any] = Frozen({})

@@ -14,9 +14,9 @@ What a book or a paper pastes reads too: ``\\cdot``, ``\\times``, ``\\rightarrow
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
 
 from roofline.errors import NotationError
+from roofline.frozen import NamedTuple
 from roofline.letters import plain
 from roofline.notation.structure import Span
 

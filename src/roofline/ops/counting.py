@@ -15,9 +15,9 @@ two for a multiply-add, masked scores counted or not, padding counted or not, bi
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import NamedTuple
 
 from roofline.errors import InputError, suggest
+from roofline.frozen import NamedTuple
 from roofline.ops.basic import written_elements
 from roofline.sizes import Size, product
 from roofline.work import Op

@@ -21,8 +21,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations
-from typing import NamedTuple
 
+from roofline.frozen import NamedTuple
 from roofline.ops import pricing
 from roofline.sizes import Size, product
 from roofline.work import Op, Tensor

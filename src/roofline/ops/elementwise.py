@@ -16,10 +16,10 @@ a special unit or by a polynomial: how many there are stands in ``dims`` as ``tr
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from roofline import dtypes
 from roofline.errors import InputError, SizeError, suggest
+from roofline.frozen import NamedTuple
 from roofline.notation.structure import Step
 from roofline.ops.basic import vector
 from roofline.ops.rules import Context, register

@@ -31,9 +31,10 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from roofline.errors import NotationError, quoted, suggest
+from roofline.frozen import NamedTuple
 from roofline.letters import plain, powers
 from roofline.signatures import takes
 from roofline.sizes import (

@@ -14,8 +14,8 @@ function of their own. Sizes may be ints, arrays or symbols.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
+from roofline.frozen import NamedTuple
 from roofline.sizes import Size, exact_div, floor_div, is_number, is_zero, maximum, minimum
 
 

@@ -21,8 +21,8 @@ True
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
+from roofline.frozen import NamedTuple
 from roofline.ops.basic import arithmetic
 from roofline.sizes import Size
 from roofline.work import Op, Tensor, Work

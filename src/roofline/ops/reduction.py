@@ -25,10 +25,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import NamedTuple
 
 from roofline import dtypes
 from roofline.errors import InputError, suggest
+from roofline.frozen import NamedTuple
 from roofline.notation.structure import Step
 from roofline.ops.basic import vector
 from roofline.ops.rules import Context, register, require_multiple, show_size

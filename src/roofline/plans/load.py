@@ -34,7 +34,7 @@ Sources: L. Kleinrock, "Queueing Systems" vol. 2 (1976), chapter 4 (processor sh
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache, cached_property
 from typing import Any
 
@@ -42,6 +42,7 @@ import numpy as np
 
 from roofline.answers import attributes
 from roofline.errors import InputError
+from roofline.frozen import dataclass
 from roofline.plans.queueing import (
     POINTS,
     BirthDeathChain,

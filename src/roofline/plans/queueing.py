@@ -32,12 +32,12 @@ decompositions in the M/G/1 queue with generalized vacations", Operations Resear
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from roofline.errors import InputError
+from roofline.frozen import NamedTuple, dataclass
 
 #: Points of a lattice on which distributions of times are added up.
 POINTS = 2048

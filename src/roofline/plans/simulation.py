@@ -10,12 +10,12 @@ from __future__ import annotations
 import heapq
 from collections import deque
 from collections.abc import Generator
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from roofline.errors import InputError
+from roofline.frozen import dataclass
 from roofline.plans.load import LENGTHS, LatencyUnderLoad, ServerTimes
 from roofline.plans.queueing import weighted_percentile
 from roofline.quantity import format_percent

@@ -14,14 +14,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from itertools import product
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from roofline.answers import Answer, attributes
 from roofline.errors import InputError, RooflineError
+from roofline.frozen import NamedTuple, dataclass
 from roofline.models.config import load
 from roofline.models.description import Model
 from roofline.models.parallelism.block_splitting import has_experts

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from importlib import import_module
 from inspect import signature
-from typing import TYPE_CHECKING, Any, NamedTuple, overload
+from typing import TYPE_CHECKING, Any, overload
 
 from roofline.answers import on_several
 from roofline.bounds.api import target
 from roofline.bounds.conventions import OF_OPERATIONS, Conventions
 from roofline.counts import typed_sizes
 from roofline.errors import InputError, did_you_mean, load_extra, suggest
+from roofline.frozen import NamedTuple
 from roofline.programs.traced import Traced
 from roofline.signatures import optional, renamed, takes
 

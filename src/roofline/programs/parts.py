@@ -25,10 +25,11 @@ from collections.abc import Mapping, Sequence, Set
 from dataclasses import replace
 from itertools import pairwise
 from math import prod
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
+from roofline.frozen import NamedTuple
 from roofline.sizes import Size, product
 from roofline.work import Op, Tensor
 

@@ -13,10 +13,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from roofline import dtypes
 from roofline.errors import InputError, NotationError, RooflineError, SizeError
+from roofline.frozen import NamedTuple
 from roofline.notation import parse
 from roofline.notation.structure import TensorNode
 from roofline.quantity import whole_number

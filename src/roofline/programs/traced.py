@@ -32,14 +32,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from roofline import dtypes
 from roofline.answers import Answer, Part, estimable, measurable
 from roofline.bounds.traffic import traffic
 from roofline.errors import HardwareError, InputError, suggest
+from roofline.frozen import NamedTuple, dataclass
 from roofline.hardware.axes import AXIS_NAMES, SLICE_AXIS, MeshAxis
 from roofline.hardware.machine import Machine
 from roofline.hardware.mesh import with_mesh

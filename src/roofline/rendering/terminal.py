@@ -15,12 +15,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any
 
 from rich.console import Group
 from rich.padding import Padding
 from rich.text import Text
 
+from roofline.frozen import NamedTuple
 from roofline.sections import (
     Blank,
     Cell,

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import islice, takewhile
-from typing import Any, NamedTuple
+from typing import Any
 
 from roofline.answers import plain_data
 from roofline.bounds.bound import Bound
@@ -24,6 +24,7 @@ from roofline.bounds.comparison import SideBySide
 from roofline.errors import RooflineError
 from roofline.formulas.printers import text
 from roofline.formulas.tables import Columns
+from roofline.frozen import NamedTuple
 from roofline.hardware.figures import LISTED_PRICE
 from roofline.rendering.data import plain_sections
 from roofline.sections import Headline, Section

@@ -24,7 +24,7 @@ import math
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from itertools import zip_longest
 from typing import Any
@@ -32,6 +32,7 @@ from typing import Any
 from roofline.bounds.traffic import traffic
 from roofline.errors import InputError
 from roofline.files import read_json
+from roofline.frozen import dataclass
 from roofline.measurement.runs import AROUND, Measured, Profile, not_of_torch
 from roofline.programs.pytorch.profiled_results import SIGNATURES, with_results
 from roofline.programs.pytorch.registry import UNTOLD, Call, TensorOperand, price

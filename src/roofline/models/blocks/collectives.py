@@ -14,10 +14,11 @@ Tensor-parallel chips may hold the same keys and values. With ``kv`` they split 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, ClassVar
 
 from roofline import dtypes
+from roofline.frozen import dataclass
 from roofline.hardware.axes import MeshAxis
 from roofline.models.description import Block, Cached
 from roofline.models.operation_builder import OperationBuilder

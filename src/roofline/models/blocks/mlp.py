@@ -6,8 +6,9 @@ True
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from roofline.frozen import dataclass
 from roofline.models.description import Block
 from roofline.models.operation_builder import OperationBuilder
 from roofline.models.weights import Weight, join_path

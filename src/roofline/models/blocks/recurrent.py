@@ -16,9 +16,9 @@ not grow with the sequence.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from roofline.frozen import dataclass
 from roofline.models.blocks.mlp import ACTIVATIONS
 from roofline.models.description import Block, Cached
 from roofline.models.operation_builder import OperationBuilder

@@ -16,9 +16,9 @@ Mixing ``n`` numbers is arithmetic of the vector unit.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
+from roofline.frozen import dataclass
 from roofline.models.blocks.mlp import ACTIVATIONS
 from roofline.models.description import Block
 from roofline.models.operation_builder import OperationBuilder

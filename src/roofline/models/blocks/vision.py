@@ -6,9 +6,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import isqrt
 
+from roofline.frozen import dataclass
 from roofline.models.description import Block
 from roofline.models.operation_builder import OperationBuilder
 from roofline.models.weights import Weight

@@ -31,9 +31,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 
 from roofline.errors import InputError, SizeError, suggest
+from roofline.frozen import dataclass
 from roofline.sizes import Size, exact_div, is_array, is_symbol, maximum, minimum, round_up
 
 

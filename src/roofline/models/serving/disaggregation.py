@@ -18,13 +18,13 @@ Source: "How To Scale Your Model", chapter 8.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from math import ceil
 from typing import Any
 
 from roofline.answers import Answer, attributes
 from roofline.bounds.api import target
 from roofline.errors import HardwareError, InputError
+from roofline.frozen import dataclass
 from roofline.hardware.machine import Machine
 from roofline.hardware.network import links_inside_out
 from roofline.models.config import load

@@ -29,13 +29,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 from roofline import dtypes
 from roofline.answers import Answer, attributes
 from roofline.bounds.api import target
 from roofline.bounds.footprint import Footprint
+from roofline.frozen import dataclass
 from roofline.hardware import chip
 from roofline.hardware.catalog import summaries
 from roofline.hardware.machine import Machine

@@ -20,13 +20,13 @@ Source: A. Agrawal et al., "Sarathi-Serve", arXiv:2403.02310.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from roofline.answers import Answer, attributes
 from roofline.bounds.bound import Bound
 from roofline.bounds.footprint import Footprint
 from roofline.errors import InputError, SizeError
+from roofline.frozen import dataclass
 from roofline.models.config import load
 from roofline.models.description import Model
 from roofline.models.operation_builder import PREFILL_ONLY

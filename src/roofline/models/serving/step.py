@@ -18,8 +18,8 @@ Source: A. Agrawal et al., "Sarathi-Serve", arXiv:2403.02310.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from dataclasses import replace
+from typing import Any
 
 from roofline import dtypes
 from roofline.bounds.bound import Bound
@@ -27,6 +27,7 @@ from roofline.bounds.case import Case
 from roofline.bounds.conventions import Conventions
 from roofline.bounds.footprint import Footprint
 from roofline.bounds.traffic import BYTE_POLICIES
+from roofline.frozen import NamedTuple, dataclass
 from roofline.hardware.machine import Machine
 from roofline.models.blocks.attention import attention_format_said
 from roofline.models.blocks.key_selection import selection_said

@@ -21,12 +21,12 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from roofline.answers import Answer, attributes
 from roofline.bounds.api import target
 from roofline.errors import InputError
+from roofline.frozen import dataclass
 from roofline.hardware.machine import Machine
 from roofline.hardware.mesh import Slice, smallest_slice
 from roofline.models.config import load

@@ -19,7 +19,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any
 
 from roofline import dtypes
 from roofline.answers import estimable
@@ -29,6 +29,7 @@ from roofline.bounds.case import Case
 from roofline.bounds.conventions import OF_OPERATIONS, Conventions, taken_from
 from roofline.bounds.traffic import BYTE_POLICIES
 from roofline.errors import InputError, SizeError
+from roofline.frozen import NamedTuple
 from roofline.hardware.figures import hourly_price
 from roofline.hardware.machine import Machine
 from roofline.hardware.rate import rate

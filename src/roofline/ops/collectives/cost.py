@@ -28,10 +28,10 @@ Without ``algorithm``, the one that is the fastest for large arrays is taken (:f
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
 from roofline.errors import InputError, suggest
+from roofline.frozen import dataclass
 from roofline.hardware.axes import MeshAxis
 from roofline.hardware.machine import Machine
 from roofline.hardware.rate import rate

@@ -23,12 +23,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from math import comb, inf, isfinite, log
 from typing import Any, TypeAlias
 
 from roofline.errors import SizeError
+from roofline.frozen import dataclass
 from roofline.sizes import Size
 
 

@@ -35,11 +35,10 @@ True
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from functools import lru_cache
-from typing import NamedTuple
 
 from roofline.errors import InputError, SizeError, suggest
+from roofline.frozen import NamedTuple, dataclass
 from roofline.notation.scope import show_axes
 from roofline.notation.structure import Shape, TensorDim
 from roofline.signatures import either, spelled

@@ -26,8 +26,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import Any
 
+from roofline.frozen import NamedTuple
 from roofline.hardware.axes import Mesh
 from roofline.notation.scope import is_unnamed
 from roofline.notation.structure import Shape, Step

@@ -23,8 +23,8 @@ query is the last position, which sees every key, so its keys may be sharded.)
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
 
+from roofline.frozen import NamedTuple
 from roofline.notation.functions import FUNCTIONS
 from roofline.notation.structure import Step
 from roofline.ops.sharding.layout import UNREDUCED, State

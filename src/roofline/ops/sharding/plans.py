@@ -44,8 +44,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache, lru_cache
 from heapq import heappop, heappush
 from itertools import count, islice, product
-from typing import Any, NamedTuple, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
+from roofline.frozen import NamedTuple
 from roofline.notation.structure import Step
 from roofline.ops.sharding.layout import UNREDUCED, Layout, Move, State, layout_of, moves
 from roofline.ops.sharding.loops import NO_SUMS, Loop, loops_of, stays_partial

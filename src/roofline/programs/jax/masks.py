@@ -12,8 +12,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
+from roofline.frozen import NamedTuple
 from roofline.ops.masks import BandMask
 from roofline.programs.jax.registry import scanned, size_of, value_of
 from roofline.sizes import Size, exact_div, is_symbol, product

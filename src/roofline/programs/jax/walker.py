@@ -11,8 +11,9 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any
 
+from roofline.frozen import NamedTuple
 from roofline.ops import pricing
 from roofline.ops.counting import count
 from roofline.programs.jax.registry import Call, Value, find, mesh_axes, value_of

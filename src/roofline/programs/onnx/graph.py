@@ -19,7 +19,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import zip_longest
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import onnx
@@ -30,6 +30,7 @@ from onnx import TensorProto, helper, numpy_helper
 from roofline import dtypes
 from roofline.errors import InputError, NotationError, SizeError, quoted, suggest
 from roofline.files import read_bytes
+from roofline.frozen import NamedTuple
 from roofline.ops.formula import formula, formula_names
 from roofline.programs.onnx.standins import copies, replace_all, restored, standing_in
 from roofline.programs.specs import one_size

@@ -10,9 +10,10 @@ True
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, TypeAlias
 
+from roofline.frozen import dataclass
 from roofline.ops import pricing
 from roofline.programs.rule_table import Priced, PricedCall, RuleTable
 from roofline.sizes import Size, exact_div, minimum

@@ -12,11 +12,12 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from types import FunctionType
-from typing import Any, NamedTuple
+from typing import Any
 from unittest import mock
 
 import torch
 
+from roofline.frozen import NamedTuple
 from roofline.programs.pytorch.tensors import map_tensors
 
 #: Operations that make a constant out of nothing.

@@ -12,13 +12,14 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from types import CodeType
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from roofline.errors import InputError, RooflineError
+from roofline.frozen import NamedTuple
 from roofline.programs.pytorch.open_sizes import OpenSizes
 from roofline.programs.pytorch.operators import CONSTANT_FACTORIES, MIDDLES, Autocast, OperatorTraits, opened, traits_of
 from roofline.programs.pytorch.registry import (

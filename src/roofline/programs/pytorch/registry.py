@@ -17,11 +17,11 @@ Work(flops/vector/fp32: 2048)
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 from roofline import dtypes
 from roofline.errors import InputError
+from roofline.frozen import NamedTuple, dataclass
 from roofline.ops import pricing
 from roofline.programs.rule_table import Priced, PricedCall, RuleTable
 from roofline.sizes import Size, maximum, product

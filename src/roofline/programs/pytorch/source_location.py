@@ -6,9 +6,11 @@ import os
 import sys
 from collections.abc import Mapping
 from types import CodeType, FrameType
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
+
+from roofline.frozen import NamedTuple
 
 
 class SourceLocation(NamedTuple):

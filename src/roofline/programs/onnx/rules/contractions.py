@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
+from roofline.frozen import NamedTuple
 from roofline.ops.einsum import einsum_operations
 from roofline.ops.elementwise import PER_ELEMENT, PerElement
 from roofline.ops.masks import FULL, BandMask
