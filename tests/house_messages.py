@@ -148,7 +148,7 @@ WITHOUT_WORDS: dict[str, tuple[str, ...]] = {
     "models.parallelism.layout.on": ("fsdp 8 · tensor 3 is 24 chips, and h100:8 has 8",),
     "models.sweeps.whole": ("tensor 3 is 3 chips, of which h100:8 with its 8 has no whole number",),
     "notation.calls.check_words": ("did you mean 'causal'",),
-    "notation.resolve._unequal": ("[2, 3] @ [4, 5]: 3 and 4 differ",),
+    "notation.resolver._unequal": ("[2, 3] @ [4, 5]: 3 and 4 differ",),
     "notation.parse_operands._wrong_count": ("attention takes 3 operands, not 2", "did you mean 'causal'"),
     "notation.parse_operands._arguments": ("relu takes 1 operand",),
     "notation.parse_operands.read_whole_number": ("stride is a whole number of steps, not 2.5",),

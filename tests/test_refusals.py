@@ -500,7 +500,7 @@ def test_two_dimensions_of_one_name_are_not_made_by_pairing() -> None:
     )  # fmt: skip
     node, wanted = SimpleNamespace(over=None, position=0), Wanted()
     with pytest.raises(InputError, match="would hold one label twice; name the dimensions that differ"):
-        within("notation.resolve", "_pair_numbers")(scope, node, left, right, wanted)
+        within("notation.resolver", "_pair_numbers")(scope, node, left, right, wanted)
 
 
 def test_a_search_of_training_that_finds_no_layout_says_why() -> None:

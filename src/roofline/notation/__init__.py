@@ -10,13 +10,19 @@
 from __future__ import annotations
 
 from functools import lru_cache
+from typing import TYPE_CHECKING, Any
 
 from roofline.errors import DTypeError, NotationError, quoted
 from roofline.notation.canonical import canonical
-from roofline.notation.parser import parse
-from roofline.notation.resolve import resolve
 from roofline.notation.structure import Program
 from roofline.signatures import takes
+
+if TYPE_CHECKING:
+    from roofline.notation.parser import parse
+    from roofline.notation.resolver import resolve
+
+#: Steps that a model's operations need not: their modules are loaded when a text is read.
+_HOME = {"parse": "parser", "resolve": "resolver"}
 
 __all__ = ["canonical", "parse", "program", "resolve"]
 
@@ -44,4 +50,15 @@ def program(text: str, compute: str | None = None) -> Program:
 
 @lru_cache(maxsize=1024)
 def _program(text: str, compute: str | None) -> Program:
+    from roofline.notation.parser import parse
+    from roofline.notation.resolver import resolve
+
     return resolve(parse(text), compute)
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)

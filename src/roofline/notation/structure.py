@@ -1,7 +1,7 @@
 """What a line of notation means, before any size or machine is known: immutable values, nothing else.
 
 Two stages. ``Node`` values mirror the text (:mod:`roofline.notation.parser` makes them). ``Step`` values are the
-resolved meaning (:mod:`roofline.notation.resolve` makes them): every tensor typed, every dimension labelled, every
+resolved meaning (:mod:`roofline.notation.resolver` makes them): every tensor typed, every dimension labelled, every
 label classified as contracted, batch or kept. Costs are built from steps alone.
 """
 
