@@ -1,15 +1,21 @@
-"""Values that stay as they were made: dataclasses, mappings (the peaks of a unit), a value as part of a key."""
+"""Values that stay as they were made: dataclasses, named tuples, mappings (the peaks of a unit), parts of a cache key.
+
+Dataclasses and named tuples are those of the standard library, which a type checker takes them for. Their methods are
+written when they are first asked for: a command defines a hundred such classes, and compares or prints few of them.
+"""
 
 from __future__ import annotations
 
 import dataclasses
 from collections import namedtuple
 from collections.abc import Callable
-from dataclasses import MISSING, FrozenInstanceError, fields
+from dataclasses import MISSING, FrozenInstanceError, field, fields, replace
 from functools import partial
 from threading import RLock
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar
+
+__all__ = ["Frozen", "NamedTuple", "Same", "dataclass", "field", "fields", "replace"]
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -239,7 +245,7 @@ class _LateNamedTuple(metaclass=_NamedTupleMaker):
 
 
 if TYPE_CHECKING:
-    from dataclasses import dataclass as dataclass
-    from typing import NamedTuple as NamedTuple
+    from dataclasses import dataclass
+    from typing import NamedTuple
 else:
     dataclass, NamedTuple = _late_dataclass, _LateNamedTuple

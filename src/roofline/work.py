@@ -13,11 +13,10 @@ True
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import field
 from typing import Any
 
 from roofline import dtypes
-from roofline.frozen import NamedTuple, dataclass
+from roofline.frozen import NamedTuple, dataclass, field
 from roofline.sizes import Size, is_array, product
 
 

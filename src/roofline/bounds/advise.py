@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import fields
 from typing import Any
 
 from roofline import dtypes
@@ -36,7 +35,7 @@ from roofline.bounds.api import bound, question
 from roofline.bounds.bound import Bound
 from roofline.bounds.question import Question
 from roofline.errors import HardwareError, InputError, RooflineError
-from roofline.frozen import dataclass
+from roofline.frozen import dataclass, fields
 from roofline.hardware import chip, override, with_choices
 from roofline.hardware.overrides import changed_figures
 from roofline.hardware.rate import figure_value, main_level

@@ -7,7 +7,6 @@ Every field may hold a number, an array (one entry a configuration) or a symboli
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any
 
 from roofline.answers import (
@@ -22,7 +21,7 @@ from roofline.answers import (
     whole,
 )
 from roofline.errors import InputError, SizeError, quoted, suggest
-from roofline.frozen import dataclass
+from roofline.frozen import dataclass, field, replace
 from roofline.quantity import format_amount, format_number, format_percent, parse
 from roofline.sections import (
     BLANK,

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import field
 from typing import Any
 
 from roofline import dtypes
@@ -26,7 +25,7 @@ from roofline.bounds.conventions import DEFAULT, Conventions, measured_of
 from roofline.bounds.evaluate import bound_of_work, price_op, symbolic_rate
 from roofline.bounds.footprint import Footprint, footprint
 from roofline.bounds.traffic import traffic
-from roofline.frozen import dataclass
+from roofline.frozen import dataclass, field
 from roofline.hardware.machine import Machine
 from roofline.hardware.overrides import describe_given
 from roofline.hardware.rate import data_level, rate

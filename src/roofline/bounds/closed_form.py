@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import field, replace
 from typing import Any
 
 from roofline.answers import Answer, heading
@@ -38,7 +37,7 @@ from roofline.errors import InputError, SizeError
 from roofline.formulas.compiled import Compiled, Evaluated, ValidRange
 from roofline.formulas.elasticity import Elasticity, elasticities, stepped, values_at
 from roofline.formulas.printers import Combined, fastest_source, javascript_source, python_source, text
-from roofline.frozen import NamedTuple, dataclass
+from roofline.frozen import NamedTuple, dataclass, field, replace
 from roofline.hardware.machine import Machine
 from roofline.quantity import format_amount, format_number
 from roofline.sections import (

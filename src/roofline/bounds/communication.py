@@ -21,7 +21,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any, overload
 
 from roofline import dtypes
@@ -31,7 +30,7 @@ from roofline.bounds.bound import Bound, measured_in_words, ratio
 from roofline.bounds.question import Question
 from roofline.bounds.sharding_plans import lay_out
 from roofline.errors import InputError, quoted, suggest
-from roofline.frozen import dataclass
+from roofline.frozen import dataclass, field, replace
 from roofline.hardware import chip
 from roofline.hardware.mesh import shape_axes
 from roofline.hardware.rate import rate

@@ -15,13 +15,12 @@ roofline.errors.InputError: overlap 2 is not a fraction; 0 is no overlap, 1 is a
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import field, fields
 from functools import cache
 from typing import Any
 
 from roofline.bounds.traffic import BYTE_POLICIES, Tile, check_policy
 from roofline.errors import InputError, quoted
-from roofline.frozen import NamedTuple, dataclass
+from roofline.frozen import NamedTuple, dataclass, field, fields
 from roofline.hardware.machine import Machine
 from roofline.hardware.rate import WARM, data_level
 from roofline.quantity import Figure, format_percent, format_quantity, parse

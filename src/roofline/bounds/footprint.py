@@ -12,11 +12,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from roofline.answers import Fact
-from roofline.frozen import dataclass
+from roofline.frozen import dataclass, replace
 from roofline.quantity import format_amount
 from roofline.sections import BLANK, Section, Sentences
 from roofline.sizes import Size, is_array, is_symbol, maximum, of_largest, undominated

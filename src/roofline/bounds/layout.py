@@ -16,7 +16,6 @@ Partial sums ``{U_X}`` are held whole by every chip along X: that is no copy, bu
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from roofline import dtypes
@@ -26,7 +25,7 @@ from roofline.bounds.conventions import named_axes
 from roofline.bounds.question import axis_size, resolve_sizes
 from roofline.counts import typed_sizes
 from roofline.errors import InputError, NotationError, SizeError, suggest
-from roofline.frozen import dataclass
+from roofline.frozen import dataclass, replace
 from roofline.notation import parse
 from roofline.notation.scope import DEFAULT_DTYPE
 from roofline.notation.structure import MemoryLayout, TensorNode, tiled_elements

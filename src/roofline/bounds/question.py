@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any
 
 from roofline.bounds.bound import Bound
 from roofline.bounds.case import Case
 from roofline.bounds.conventions import DEFAULT, NAMES, Conventions
 from roofline.errors import InputError, QuantityError, SizeError, suggest
-from roofline.frozen import dataclass
+from roofline.frozen import dataclass, field, replace
 from roofline.hardware.machine import Machine
 from roofline.hardware.rate import unit_for
 from roofline.notation import canonical, program

@@ -20,14 +20,13 @@ The red, yellow and green zones of the book, for several bandwidths:
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from typing import Any
 
 from roofline.answers import Comparable, Fact, attributes, heading, on_several
 from roofline.bounds.api import question, target
 from roofline.bounds.question import Question
 from roofline.errors import HardwareError, InputError
-from roofline.frozen import dataclass
+from roofline.frozen import dataclass, replace
 from roofline.hardware import override
 from roofline.hardware.machine import Machine
 from roofline.hardware.rate import data_level, find_link, main_level, ridge

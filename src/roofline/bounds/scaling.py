@@ -24,7 +24,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from roofline.answers import on_several
@@ -49,7 +48,7 @@ from roofline.bounds.scaling_conditions import (
 )
 from roofline.bounds.solve_network import hidden_from
 from roofline.errors import InputError, SizeError, quoted, suggest
-from roofline.frozen import dataclass
+from roofline.frozen import dataclass, replace
 from roofline.hardware.axes import SLICE_AXIS
 from roofline.hardware.machine import TORUS_DIMENSIONS
 from roofline.hardware.network import domain_of, links_inside_out

@@ -12,7 +12,6 @@ and 12 (GPUs, experts).
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import field
 from itertools import pairwise
 from typing import Any
 
@@ -21,7 +20,7 @@ from roofline.bounds.bound import UNITS, Bound
 from roofline.bounds.crossing import free_symbols, positive_number, put_numbers
 from roofline.bounds.question import Question
 from roofline.errors import InputError, SizeError, suggest
-from roofline.frozen import dataclass
+from roofline.frozen import dataclass, field
 from roofline.hardware.machine import TORUS_DIMENSIONS, Machine
 from roofline.hardware.network import domain_of, links_inside_out
 from roofline.quantity import format_number, format_quantity

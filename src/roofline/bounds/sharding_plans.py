@@ -16,7 +16,6 @@ the one that sends over the fewest mesh axes, which is the rule of the book's fo
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import field, replace
 from functools import lru_cache, partial
 from itertools import islice
 from typing import Any, Protocol, overload
@@ -26,7 +25,7 @@ from roofline.bounds.bound import Bound, decoded
 from roofline.bounds.case import Case
 from roofline.bounds.conventions import Conventions
 from roofline.errors import HardwareError, InputError, NotationError
-from roofline.frozen import dataclass
+from roofline.frozen import dataclass, field, replace
 from roofline.hardware.axes import Mesh
 from roofline.hardware.machine import Machine
 from roofline.hardware.mesh import with_mesh

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import field, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, overload
 
@@ -45,7 +44,7 @@ from roofline.bounds.evaluate import values_of
 from roofline.bounds.question import Question, has_arrays, of_several_chips
 from roofline.bounds.solve_network import Crossing, busiest_crossing, by_algorithm, network_pairs
 from roofline.errors import HardwareError, InputError, SizeError, quoted, suggest
-from roofline.frozen import dataclass
+from roofline.frozen import dataclass, field, replace
 from roofline.hardware.rate import WARM
 from roofline.notation import program
 from roofline.quantity import format_amount, format_number, format_percent, format_quantity

@@ -10,7 +10,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
 from roofline import dtypes
@@ -20,7 +19,7 @@ from roofline.bounds.api import question
 from roofline.bounds.bound import Bound
 from roofline.bounds.question import Question, of_several_chips
 from roofline.errors import InputError
-from roofline.frozen import dataclass
+from roofline.frozen import dataclass, replace
 from roofline.notation import program
 from roofline.quantity import format_amount
 from roofline.sections import Section, named, word_pairs

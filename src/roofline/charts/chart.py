@@ -25,7 +25,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
 from importlib import import_module
 from typing import Any, TypeVar
 
@@ -34,7 +33,7 @@ from roofline.charts.drawing import THEMES
 from roofline.charts.specification import Specification
 from roofline.errors import InputError, suggest
 from roofline.files import check_place
-from roofline.frozen import dataclass
+from roofline.frozen import dataclass, replace
 from roofline.hardware.machine import Machine
 
 #: File endings a chart can be saved under.

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from itertools import pairwise
 
 from roofline.charts.axes import Axis, axis_title, ticks
@@ -46,7 +45,7 @@ from roofline.charts.text import (
     words,
     wrap,
 )
-from roofline.frozen import dataclass
+from roofline.frozen import dataclass, replace
 
 MARKER = 11.0
 

@@ -11,14 +11,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
 
 from roofline.bounds.bound import Bound
 from roofline.charts.axes import Axis
 from roofline.charts.chart import joined
 from roofline.charts.specification import NEUTRAL, Line, Ridge
 from roofline.errors import InputError, suggest
-from roofline.frozen import dataclass
+from roofline.frozen import dataclass, replace
 from roofline.hardware.machine import Machine
 from roofline.hardware.rate import WARM, find_level, level, rate, ridge
 from roofline.quantity import format_number, format_quantity

@@ -21,11 +21,10 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 
 from roofline.charts.placement import Box, Segment
 from roofline.charts.specification import NEUTRAL, Line, Ridge, Specification
-from roofline.frozen import dataclass
+from roofline.frozen import dataclass, replace
 
 #: Sizes of text in pixels.
 TITLE, SUBTITLE, TEXT, SMALL = 15.0, 11.5, 11.0, 9.5

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import field
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -24,7 +23,7 @@ from roofline.errors import InputError, quoted, suggest
 from roofline.estimates.kernel_model import KernelModel
 from roofline.estimates.kernel_registry import KERNELS
 from roofline.files import read_toml, toml_value, write_text
-from roofline.frozen import dataclass
+from roofline.frozen import dataclass, field
 from roofline.quantity import format_percent
 from roofline.signatures import takes
 

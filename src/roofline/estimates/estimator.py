@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import field, replace
 from functools import cache
 from os import PathLike
 from typing import Any
@@ -33,7 +32,7 @@ from roofline.estimates.kernel_model import BESIDE, FROM_HOST, ChipFigures, Part
 from roofline.estimates.kernel_registry import KERNELS
 from roofline.estimates.steps import sum_in_words, with_floor
 from roofline.estimates.transfer import OTHER, SAME, distance, mixed, on_another_chip, transfer, weights, widened
-from roofline.frozen import dataclass
+from roofline.frozen import dataclass, field, replace
 from roofline.hardware import chip
 from roofline.hardware.machine import Machine
 from roofline.hardware.rate import data_level, rate

@@ -11,12 +11,11 @@ A family of groups (chips and libraries of one operation and format) shares the 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from roofline.estimates.kernel_model import FROM_HOST, ChipFigures, KernelModel, ModelConstant
 from roofline.estimates.transfer import mixed
-from roofline.frozen import dataclass
+from roofline.frozen import dataclass, replace
 
 #: Logarithm beyond which a residual counts less than by its square.
 SOFT = 0.07

@@ -21,10 +21,9 @@ Every formula works on arrays: one entry a kernel. It returns its parts, which a
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import field
 from typing import Any, TypeAlias
 
-from roofline.frozen import NamedTuple, dataclass
+from roofline.frozen import NamedTuple, dataclass, field
 
 Array: TypeAlias = Any
 Shapes: TypeAlias = "Mapping[str, Array]"

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 from roofline.bounds.bound import Bound
@@ -25,7 +24,7 @@ from roofline.estimates.kernel_model import ChipFigures
 from roofline.estimates.kernel_registry import KERNELS
 from roofline.estimates.steps import sum_in_words, with_floor
 from roofline.estimates.transfer import OTHER_FORMAT, OTHER_MODEL, transfer, widened
-from roofline.frozen import dataclass
+from roofline.frozen import dataclass, replace
 from roofline.models.operation_builder import PREFILL_ONLY
 from roofline.models.serving.answer import Serving
 from roofline.models.serving.bound import serve_bound

@@ -21,7 +21,6 @@ What stands for no size, or breaks a condition of the formula, is NaN, and is co
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import field
 from itertools import product as combinations
 from math import prod
 from threading import local
@@ -31,7 +30,7 @@ from roofline.errors import InputError, SizeError, suggest
 from roofline.formulas.column_code import Code, ColumnForms, Printed, column_code
 from roofline.formulas.printers import printer
 from roofline.formulas.tables import Columns
-from roofline.frozen import NamedTuple, dataclass
+from roofline.frozen import NamedTuple, dataclass, field
 from roofline.sizes import BLOCK, LARGEST, Codes, common_shape, is_array
 
 #: Columns that follow from the times of the resources.

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import field
 from typing import Any
 
 from roofline.errors import RooflineError, load_extra
-from roofline.frozen import dataclass
+from roofline.frozen import dataclass, field
 from roofline.grids.blocks import BlockTable, RowBlock
 from roofline.grids.reductions import KeepRequest, State
 from roofline.sizes import Codes

@@ -16,12 +16,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import field
 from typing import Any, Protocol
 
 from roofline.errors import BlockError, InputError, RooflineError, load_extra
 from roofline.files import read_json
-from roofline.frozen import dataclass
+from roofline.frozen import dataclass, field
 from roofline.grids.blocks import RowBlock
 from roofline.signatures import either, spelled
 

@@ -24,11 +24,10 @@ roofline.errors.HardwareError: a mesh of 2048 chips is larger than dgx-h100, whi
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from roofline.errors import HardwareError
-from roofline.frozen import dataclass
+from roofline.frozen import dataclass, replace
 from roofline.hardware.axes import AxisSegment, MeshAxis
 from roofline.hardware.machine import Link, Machine
 from roofline.sizes import Size, ceil_div, floor_div, is_array, is_one, is_symbol, maximum, product

@@ -5,11 +5,10 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from typing import Any
 
 from roofline.answers import Answer
-from roofline.frozen import dataclass
+from roofline.frozen import dataclass, replace
 from roofline.measurement.levels import Level, agreed_curve, extended_capacity, find_levels
 from roofline.measurement.samples import CHANGED, CONFIRMED, SampleSummary, kind_of_doubt
 from roofline.quantity import format_number, format_percent, format_quantity

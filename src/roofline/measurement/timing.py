@@ -12,7 +12,6 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from time import perf_counter, process_time
 from typing import Any
 
@@ -22,7 +21,7 @@ from roofline.bounds.api import question
 from roofline.bounds.case import Case
 from roofline.bounds.question import names_in
 from roofline.errors import InputError, SizeError
-from roofline.frozen import dataclass
+from roofline.frozen import dataclass, replace
 from roofline.hardware import chip
 from roofline.hardware.machine import Machine
 from roofline.hardware.rate import WARM, bandwidth_on_curve, rate, with_choices

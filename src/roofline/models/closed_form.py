@@ -17,7 +17,6 @@ Millions of configurations are priced by it too, compiled once and evaluated blo
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
@@ -28,7 +27,7 @@ from roofline.bounds.closed_form import Formula, fastest, formula_of, question_f
 from roofline.errors import InputError, RooflineError, SizeError, suggest
 from roofline.formulas.compiled import Compiled, ValidRange
 from roofline.formulas.tables import Columns
-from roofline.frozen import Frozen, dataclass
+from roofline.frozen import Frozen, dataclass, replace
 from roofline.hardware.machine import Machine
 from roofline.models.config import is_model, load
 from roofline.models.description import Model

@@ -9,14 +9,13 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
 from functools import lru_cache
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from roofline import dtypes
 from roofline.answers import Answer, capability
-from roofline.frozen import NamedTuple, Same, dataclass
+from roofline.frozen import NamedTuple, Same, dataclass, replace
 from roofline.models.operation_builder import OperationBuilder, StorageOf
 from roofline.models.weights import Storage, Weight, join_path
 from roofline.sections import Section

@@ -8,11 +8,10 @@ place in the model, and gives its tensors identities, so that byte policies can 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
 
 from roofline import dtypes
 from roofline.errors import InputError
-from roofline.frozen import dataclass
+from roofline.frozen import dataclass, replace
 from roofline.models.weights import Storage, Weight, join_path
 from roofline.ops.contraction import contraction
 from roofline.ops.elementwise import elementwise

@@ -17,12 +17,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import field, replace
 from typing import Any
 
 from roofline.errors import InputError, quoted, suggest
 from roofline.files import MOST_LAYERS, MOST_PATTERNS, checked_expression
-from roofline.frozen import dataclass
+from roofline.frozen import dataclass, field, replace
 from roofline.models.weights import Storage
 
 #: A section of a configuration, or a part of it.

@@ -10,13 +10,12 @@ True
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import cache
 from math import prod
 
 from roofline import dtypes
 from roofline.errors import InputError, quoted
-from roofline.frozen import NamedTuple, dataclass
+from roofline.frozen import NamedTuple, dataclass, replace
 from roofline.sizes import Size
 
 

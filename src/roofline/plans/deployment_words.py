@@ -38,13 +38,12 @@ from __future__ import annotations
 import itertools
 import os
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import field, replace
 from functools import cache
 from typing import Any
 
 from roofline.errors import InputError, suggest
 from roofline.files import read_toml
-from roofline.frozen import dataclass
+from roofline.frozen import dataclass, field, replace
 from roofline.plans.question import PlanQuestion
 from roofline.plans.replicas import FORMATS, Replica, replicas
 from roofline.plans.search import Assessment, Deployment, Search

@@ -14,14 +14,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
 from roofline.answers import attributes
 from roofline.errors import InputError
 from roofline.files import MOST_ROWS, as_text, read_bytes, table_rows
-from roofline.frozen import dataclass
+from roofline.frozen import dataclass, replace
 from roofline.quantity import format_amount, format_number
 from roofline.sections import Section, paragraph
 from roofline.signatures import either

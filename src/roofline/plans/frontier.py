@@ -22,13 +22,12 @@ arithmetic at P::
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from roofline.answers import attributes
-from roofline.frozen import dataclass
+from roofline.frozen import dataclass, replace
 from roofline.hardware import chip
 from roofline.hardware.rate import data_level
 from roofline.models.serving import serve_bound

@@ -34,7 +34,6 @@ Sources: L. Kleinrock, "Queueing Systems" vol. 2 (1976), chapter 4 (processor sh
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import cache, cached_property
 from typing import Any
 
@@ -42,7 +41,7 @@ import numpy as np
 
 from roofline.answers import attributes
 from roofline.errors import InputError
-from roofline.frozen import dataclass
+from roofline.frozen import dataclass, replace
 from roofline.plans.queueing import (
     POINTS,
     BirthDeathChain,

@@ -10,13 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import field
 from typing import Any
 
 from roofline.answers import attributes
 from roofline.bounds.api import target as resolve
 from roofline.errors import InputError, QuantityError, quoted
-from roofline.frozen import dataclass
+from roofline.frozen import dataclass, field
 from roofline.hardware.machine import Machine
 from roofline.models.description import Model
 from roofline.plans.load import LENGTHS

@@ -26,13 +26,12 @@ import heapq
 import itertools
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from roofline.frozen import NamedTuple, dataclass
+from roofline.frozen import NamedTuple, dataclass, replace
 from roofline.grids.blocks import RowBlock
 from roofline.hardware import chip
 from roofline.models.serving.disaggregation import link_bandwidth

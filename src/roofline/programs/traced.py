@@ -32,7 +32,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import field, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -40,7 +39,7 @@ from roofline import dtypes
 from roofline.answers import Answer, Part, estimable, measurable
 from roofline.bounds.traffic import traffic
 from roofline.errors import HardwareError, InputError, suggest
-from roofline.frozen import NamedTuple, dataclass
+from roofline.frozen import NamedTuple, dataclass, field, replace
 from roofline.hardware.axes import AXIS_NAMES, SLICE_AXIS, MeshAxis
 from roofline.hardware.machine import Machine
 from roofline.hardware.mesh import with_mesh

@@ -24,7 +24,6 @@ import math
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import lru_cache
 from itertools import zip_longest
 from typing import Any
@@ -32,7 +31,7 @@ from typing import Any
 from roofline.bounds.traffic import traffic
 from roofline.errors import InputError
 from roofline.files import read_json
-from roofline.frozen import dataclass
+from roofline.frozen import dataclass, replace
 from roofline.measurement.runs import AROUND, Measured, Profile, not_of_torch
 from roofline.programs.pytorch.profiled_results import SIGNATURES, with_results
 from roofline.programs.pytorch.registry import UNTOLD, Call, TensorOperand, price

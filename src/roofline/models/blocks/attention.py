@@ -10,11 +10,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import ClassVar
 
 from roofline import dtypes
-from roofline.frozen import dataclass
+from roofline.frozen import dataclass, replace
 from roofline.models.blocks.key_selection import BlockIndexer, cached_index_keys, index_keys, score_keys
 from roofline.models.description import Block, Cached
 from roofline.models.operation_builder import OperationBuilder

@@ -14,11 +14,10 @@ Tensor-parallel chips may hold the same keys and values. With ``kv`` they split 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any, ClassVar
 
 from roofline import dtypes
-from roofline.frozen import dataclass
+from roofline.frozen import dataclass, replace
 from roofline.hardware.axes import MeshAxis
 from roofline.models.description import Block, Cached
 from roofline.models.operation_builder import OperationBuilder

@@ -9,11 +9,10 @@ True
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from roofline import dtypes
 from roofline.errors import SizeError
-from roofline.frozen import dataclass
+from roofline.frozen import dataclass, replace
 from roofline.hardware.axes import MeshAxis
 from roofline.models.blocks.collectives import Algorithm, collective_operation
 from roofline.models.blocks.mlp import Mlp, activate

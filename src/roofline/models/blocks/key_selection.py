@@ -8,12 +8,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from operator import is_
 from typing import Any, ClassVar
 
 from roofline import dtypes
-from roofline.frozen import dataclass
+from roofline.frozen import dataclass, replace
 from roofline.hardware.machine import Machine
 from roofline.models.description import Cached, Layer, Model
 from roofline.models.operation_builder import OperationBuilder

@@ -9,10 +9,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import ClassVar
 
-from roofline.frozen import dataclass
+from roofline.frozen import dataclass, replace
 from roofline.models.blocks.attention import attention_core, rotate
 from roofline.models.blocks.key_selection import Indexer, cached_index_keys, index_keys, score_keys
 from roofline.models.description import Block, Cached

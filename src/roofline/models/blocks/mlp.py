@@ -6,9 +6,7 @@ True
 
 from __future__ import annotations
 
-from dataclasses import replace
-
-from roofline.frozen import dataclass
+from roofline.frozen import dataclass, replace
 from roofline.models.description import Block
 from roofline.models.operation_builder import OperationBuilder
 from roofline.models.weights import Weight, join_path

@@ -6,10 +6,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from math import isqrt
 
-from roofline.frozen import dataclass
+from roofline.frozen import dataclass, replace
 from roofline.models.description import Block
 from roofline.models.operation_builder import OperationBuilder
 from roofline.models.weights import Weight

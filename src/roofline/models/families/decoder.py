@@ -8,12 +8,11 @@ file adds its rows with :func:`add`.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import field
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from roofline.errors import InputError
-from roofline.frozen import dataclass
+from roofline.frozen import dataclass, field
 from roofline.models.blocks.attention import Attention
 from roofline.models.blocks.mlp import Mlp
 from roofline.models.blocks.residual import Norm, ParallelBranches, ResidualAdd

@@ -16,12 +16,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import field, fields, replace
 from typing import Any
 
 from roofline import dtypes
 from roofline.errors import HardwareError, InputError, suggest
-from roofline.frozen import dataclass
+from roofline.frozen import dataclass, field, fields, replace
 from roofline.hardware.machine import Figure, Machine
 from roofline.hardware.mesh import with_mesh
 from roofline.signatures import takes

@@ -14,7 +14,6 @@ not listed.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from roofline import dtypes
@@ -22,7 +21,7 @@ from roofline.answers import Answer
 from roofline.bounds.advice_engine import OTHER_CHIPS, Proposal, changed_words, helpful, standing_of
 from roofline.bounds.bound import Bound
 from roofline.errors import InputError
-from roofline.frozen import dataclass
+from roofline.frozen import dataclass, replace
 from roofline.hardware import chip
 from roofline.hardware.catalog import behind_colon
 from roofline.hardware.machine import Machine

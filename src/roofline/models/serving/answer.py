@@ -8,14 +8,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import field, replace
 from typing import Any
 
 from roofline.answers import Comparable, Fact, capability, plain_data, whole, with_formulas
 from roofline.bounds.bound import Bound, measured_in_words
 from roofline.bounds.footprint import Footprint
 from roofline.errors import InputError
-from roofline.frozen import dataclass
+from roofline.frozen import dataclass, field, replace
 from roofline.models.config import load
 from roofline.models.description import Model
 from roofline.models.operation_builder import PREFILL_ONLY

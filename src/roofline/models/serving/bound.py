@@ -25,7 +25,6 @@ Source: Narayanan et al., "Efficient large-scale language model training on GPU 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import fields, replace
 from itertools import pairwise
 from typing import Any
 
@@ -37,7 +36,7 @@ from roofline.bounds.case import Case
 from roofline.bounds.conventions import OF_OPERATIONS, Conventions, taken_from
 from roofline.bounds.footprint import fullest
 from roofline.errors import InputError, SizeError, suggest
-from roofline.frozen import dataclass
+from roofline.frozen import dataclass, fields, replace
 from roofline.hardware.machine import Machine
 from roofline.models.config import load
 from roofline.models.description import Model

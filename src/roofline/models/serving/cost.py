@@ -10,13 +10,12 @@ Time at the floor makes this the least cost at this price, and the least energy 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from roofline.answers import attributes
 from roofline.bounds.footprint import Footprint
 from roofline.errors import InputError, quoted
-from roofline.frozen import dataclass
+from roofline.frozen import dataclass, replace
 from roofline.hardware.machine import Machine
 from roofline.quantity import format_number, format_quantity
 from roofline.sections import Section, paragraph

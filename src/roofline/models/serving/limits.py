@@ -25,13 +25,12 @@ Source: "How To Scale Your Model", chapters 5, 7 and 12.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any
 
 from roofline.bounds.bound import Bound
 from roofline.bounds.traffic import Tile, check_policy, traffic
 from roofline.errors import InputError, RooflineError, suggest
-from roofline.frozen import dataclass
+from roofline.frozen import dataclass, replace
 from roofline.hardware import chip
 from roofline.hardware.machine import TORUS_DIMENSIONS, Machine
 from roofline.hardware.network import links_inside_out

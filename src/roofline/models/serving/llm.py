@@ -11,13 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, overload
 
 from roofline.answers import estimable, measurable, on_several
 from roofline.bounds.conventions import OF_OPERATIONS
 from roofline.errors import InputError, SizeError
-from roofline.frozen import dataclass
+from roofline.frozen import dataclass, replace
 from roofline.hardware.figures import hourly_price, price_source
 from roofline.models.config import load
 from roofline.models.description import Model

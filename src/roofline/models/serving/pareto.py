@@ -10,14 +10,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from typing import Any
 
 from roofline.answers import Answer, attributes
 from roofline.bounds.api import target
 from roofline.bounds.bound import Bound
 from roofline.errors import HardwareError, InputError
-from roofline.frozen import dataclass
+from roofline.frozen import dataclass, replace
 from roofline.hardware.machine import Machine
 from roofline.hardware.mesh import with_chips
 from roofline.models.config import load

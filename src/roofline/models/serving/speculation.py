@@ -19,13 +19,12 @@ arXiv:2211.17192, equation 1 and theorem 3.8.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field, replace
 from typing import Any
 
 from roofline.answers import Answer, attributes
 from roofline.bounds.footprint import Footprint
 from roofline.errors import InputError
-from roofline.frozen import dataclass
+from roofline.frozen import dataclass, field, replace
 from roofline.models.blocks.residual import Norm
 from roofline.models.config import load
 from roofline.models.description import Layer, Model

@@ -18,7 +18,6 @@ Source: A. Agrawal et al., "Sarathi-Serve", arXiv:2403.02310.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from roofline import dtypes
@@ -27,7 +26,7 @@ from roofline.bounds.case import Case
 from roofline.bounds.conventions import Conventions
 from roofline.bounds.footprint import Footprint
 from roofline.bounds.traffic import BYTE_POLICIES
-from roofline.frozen import NamedTuple, dataclass
+from roofline.frozen import NamedTuple, dataclass, replace
 from roofline.hardware.machine import Machine
 from roofline.models.blocks.attention import attention_format_said
 from roofline.models.blocks.key_selection import selection_said

@@ -30,7 +30,6 @@ Source: "How To Scale Your Model", chapter 5: B/X > C/W for data and fully shard
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
 from roofline import dtypes
@@ -38,7 +37,7 @@ from roofline.answers import attributes
 from roofline.bounds.advice_engine import OTHER_CHIPS, Proposal, Standing, helpful
 from roofline.bounds.bound import Bound
 from roofline.errors import RooflineError
-from roofline.frozen import dataclass
+from roofline.frozen import dataclass, replace
 from roofline.hardware import chip
 from roofline.hardware.machine import Machine
 from roofline.hardware.network import links_inside_out

@@ -17,14 +17,13 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from typing import Any
 
 from roofline import dtypes
 from roofline.answers import Comparable, Fact, attributes, heading
 from roofline.bounds.api import target
 from roofline.errors import HardwareError, InputError, quoted
-from roofline.frozen import dataclass
+from roofline.frozen import dataclass, replace
 from roofline.hardware.figures import hourly_price, price_source
 from roofline.hardware.machine import Machine
 from roofline.hardware.rate import rate

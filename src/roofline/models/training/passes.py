@@ -17,11 +17,10 @@ Sources: Korthikanti et al., arXiv:2205.05198, sections 3 to 5; Dao, "FlashAtten
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 
 from roofline import dtypes
 from roofline.errors import InputError, quoted, suggest
-from roofline.frozen import NamedTuple, dataclass
+from roofline.frozen import NamedTuple, dataclass, replace
 from roofline.hardware.axes import Mesh
 from roofline.models.blocks.collectives import Algorithm, collective_operation
 from roofline.ops.collectives.routing import TopKRouting

@@ -23,7 +23,6 @@ Source: Rajbhandari et al., "ZeRO", arXiv:1910.02054, section 3; "How To Scale Y
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from itertools import accumulate
 from typing import Any
 
@@ -31,7 +30,7 @@ from roofline import dtypes
 from roofline.bounds.bound import Bound
 from roofline.bounds.footprint import Footprint
 from roofline.errors import InputError, suggest
-from roofline.frozen import NamedTuple, dataclass
+from roofline.frozen import NamedTuple, dataclass, replace
 from roofline.models.blocks.collectives import Algorithm, collective_operation
 from roofline.models.description import Model, block_parameters
 from roofline.models.parallelism.splitting import balance_layers as even

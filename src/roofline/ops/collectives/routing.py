@@ -23,13 +23,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from functools import lru_cache
 from math import comb, inf, isfinite, log
 from typing import Any, TypeAlias
 
 from roofline.errors import SizeError
-from roofline.frozen import dataclass
+from roofline.frozen import dataclass, replace
 from roofline.sizes import Size
 
 

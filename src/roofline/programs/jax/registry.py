@@ -18,13 +18,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import field, replace
 from functools import cache
 from math import prod
 from typing import Any, TypeAlias
 
 from roofline import dtypes
-from roofline.frozen import NamedTuple, dataclass
+from roofline.frozen import NamedTuple, dataclass, field, replace
 from roofline.ops import pricing
 from roofline.programs.rule_table import Priced, PricedCall, RuleTable
 from roofline.sizes import Size, ceil_div, exact_div, floor_div, maximum, minimum, product, symbol

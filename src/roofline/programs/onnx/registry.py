@@ -10,10 +10,9 @@ True
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import Any, TypeAlias
 
-from roofline.frozen import dataclass
+from roofline.frozen import dataclass, replace
 from roofline.ops import pricing
 from roofline.programs.rule_table import Priced, PricedCall, RuleTable
 from roofline.sizes import Size, exact_div, minimum

@@ -7,10 +7,9 @@ and plain recurrent layers stand whole: two matmuls a step for every layer and d
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
-from roofline.frozen import NamedTuple, dataclass
+from roofline.frozen import NamedTuple, dataclass, replace
 from roofline.ops.masks import TOP_LEFT, BandMask, packed_pairs
 from roofline.ops.recurrent import CELLS
 from roofline.programs.pytorch.price_tables import ATTENTION_BACKWARD
