@@ -17,8 +17,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import Any
 
+from rich.cells import cell_len
 from rich.console import Group
 from rich.padding import Padding
+from rich.segment import Segment
 from rich.text import Text
 
 from roofline.frozen import NamedTuple
@@ -91,8 +93,6 @@ class _Page(NamedTuple):
         return Measurement.get(console, options, self.whole)
 
     def __rich_console__(self, console: Any, options: Any) -> Iterator[Any]:
-        from rich.segment import Segment
-
         for line in Segment.split_lines(console.render(self.whole, options)):
             parts = [part._replace(text=part.text.replace(_JOINT, " ")) for part in line]
             while parts and not parts[-1].text.strip():
@@ -165,7 +165,7 @@ def _table(section: Table) -> Iterator[Any]:
         drawn = [_cell(cells[i] if i < len(cells) else "", section.columns[i]) for i in kept]
         lines.append(_Line(drawn, STYLES[row.tone]))
     if lines and kept:
-        yield _indented(_FittedTable(columns, lines, section.gap, section.headed), section.indent)
+        yield _FittedTable(columns, lines, section.gap, section.headed, section.indent)
 
 
 class _Line(NamedTuple):
@@ -195,16 +195,18 @@ class _FittedTable(NamedTuple):
     lines: Sequence[_Line]
     gap: int
     headed: bool
+    indent: int
 
     def __rich_measure__(self, console: Any, options: Any) -> Any:
         from rich.measure import Measurement
 
         widths = self._needs(console, options)
         gaps = self.gap * (len(widths) - 1)
-        return Measurement(max(width.least for width in widths), sum(width.most for width in widths) + gaps)
+        least, most = max(width.least for width in widths), sum(width.most for width in widths) + gaps
+        return Measurement(least + self.indent, most + self.indent)
 
     def __rich_console__(self, console: Any, options: Any) -> Iterator[Any]:
-        needs = self._needs(console, options)
+        needs, options = self._needs(console, options), options.update_width(options.max_width - self.indent)
         if sum(need.most for need in needs) + self.gap * (len(needs) - 1) <= options.max_width:
             yield from self._drawn(console, options, needs, self.gap)
             return
@@ -212,8 +214,6 @@ class _FittedTable(NamedTuple):
         yield from narrow._drawn(console, options, narrow._needs(console, options), 2)
 
     def _drawn(self, console: Any, options: Any, needs: Sequence[_Width], gap: int) -> Iterator[Any]:
-        from rich.segment import Segment
-
         parts = self._parts(needs, gap, options.max_width)
         for at_once in parts:
             widths = [_shared([needs[i] for i in group], options.max_width - set_in, gap) for set_in, group in at_once]
@@ -234,16 +234,20 @@ class _FittedTable(NamedTuple):
                         blank = [[Segment(" " * width)]] * (tall - len(block))
                         block[:] = blank + block if line.at_bottom else block + blank
                     for row in zip(*drawn, strict=True):
-                        yield Segment(" " * set_in)
+                        yield Segment(" " * (self.indent + set_in))
                         for number, segments in enumerate(row):
                             yield from (Segment(" " * (gap if number else 0)), *segments)
                         yield Segment.line()
 
     def _block(self, console: Any, options: Any, cell: Any, index: int, width: int, style: Any) -> Any:
         """A cell as lines of so many characters."""
-        column = self.columns[index]
+        column, style = self.columns[index], console.get_style(STYLES[self.columns[index].tone]) + style
+        blank = width - cell_len(cell.plain) if isinstance(cell, Text) and not {*"\n\t"} & {*cell.plain} else -1
+        if blank >= 0:  # as rich draws it, which takes ten times as long
+            text = " " * blank + cell.plain if column.align == "right" else cell.plain + " " * blank
+            return [[Segment(text, style + console.get_style(cell.style))]]
         room = options.update(width=width, justify=column.align, overflow="fold", no_wrap=False, height=None)
-        return console.render_lines(cell, room, style=console.get_style(STYLES[column.tone]) + style, pad=True)
+        return console.render_lines(cell, room, style=style, pad=True)
 
     def _needs(self, console: Any, options: Any) -> list[_Width]:
         """What each column needs."""
@@ -251,7 +255,13 @@ class _FittedTable(NamedTuple):
 
         wide, found = options.update(width=10_000), []
         for index, column in enumerate(self.columns):
-            needs = [Measurement.get(console, wide, line.cells[index]) for line in self.lines]
+            cells = [line.cells[index] for line in self.lines]
+            needs = [
+                cell.__rich_measure__(console, wide)
+                if isinstance(cell, Text | _DottedName)
+                else Measurement.get(console, wide, cell)
+                for cell in cells
+            ]
             most = max(need.maximum for need in needs)
             most = max(min(most, column.most or most), column.least)
             figures = max(
