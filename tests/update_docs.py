@@ -29,6 +29,8 @@ def elided(written: Sequence[str], shown: Sequence[str]) -> list[str]:
     >>> elided(["a plan for 1/s", "  take one", "..."], ["a plan for 2/s", "in 3 ms", "  take two", "more"])
     ['a plan for 2/s', 'in 3 ms', '  take two', '...']
     """
+    if not written:
+        return list(shown)
     pieces: list[list[str]] = [[]]
     for line in written:
         if line.strip() == "...":

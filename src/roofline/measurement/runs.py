@@ -19,13 +19,12 @@ import csv
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import field, replace
 from typing import Any
 
 from roofline import dtypes
 from roofline.errors import InputError, SizeError, quoted, suggest
 from roofline.files import as_text, read_bytes, replaced, table_rows
-from roofline.frozen import dataclass
+from roofline.frozen import dataclass, field, replace
 from roofline.notation import program
 from roofline.ops.build import build
 from roofline.quantity import LEAST, MOST, parse

@@ -11,7 +11,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import field, replace
 from itertools import product
 from typing import Any
 
@@ -19,7 +18,7 @@ from roofline.answers import Answer, Part, attributes, chosen_table, plain_data,
 from roofline.bounds.api import target as resolve
 from roofline.counts import typed_size
 from roofline.errors import InputError, suggest
-from roofline.frozen import dataclass
+from roofline.frozen import dataclass, field, replace
 from roofline.grids.runs import Cluster, done_blocks
 from roofline.hardware.figures import TABLE, hourly_price, price_source
 from roofline.models.config import load

@@ -29,14 +29,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import field, replace
 from typing import Any
 
 from roofline import dtypes
 from roofline.answers import Answer, attributes
 from roofline.bounds.api import target
 from roofline.bounds.footprint import Footprint
-from roofline.frozen import dataclass
+from roofline.frozen import dataclass, field, replace
 from roofline.hardware import chip
 from roofline.hardware.catalog import summaries
 from roofline.hardware.machine import Machine
