@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import jax
+import jax.numpy as jnp
 import pytest
 from onnx import TensorProto, helper
 
@@ -67,6 +69,48 @@ def test_unrolled_is_scanned(batch):
     assert looped.flops("all") == unrolled.flops("all")
     assert looped.flops() == 5 * 2 * batch * 16 * 16
     assert looped.bytes() == unrolled.bytes()
+
+
+@pytest.mark.parametrize("times", [1, 2, 3, 7])
+def test_the_floor_of_a_loop_reads_its_weights_once_and_none_of_what_it_carries(times):
+    scalars = [helper.make_tensor_value_info(name, kind, []) for name, kind in (("i", 7), ("on", 9), ("go", 9))]
+    nodes = [*_layer([])[0], helper.make_node("Identity", ["on"], ["go"])]
+    body = helper.make_graph(nodes, "body", [*scalars[:2], value("c", 8, 16)], [scalars[2], value("d", 8, 16)])
+    loop = helper.make_node("Loop", ["many", "", "x"], ["h"], body=body)
+    many = helper.make_tensor("many", TensorProto.INT64, [], [times])
+    held = [many, weight("w", 16, 16)]
+    last = helper.make_node("Relu", ["h"], ["y"])
+    traced = trace(model([loop, last], [value("x", 8, 16)], [value("y", 8, 16)], held))
+    assert traced.flops() == times * 2 * 8 * 16 * 16
+    assert traced.bytes("minimal") == 4 * (8 * 16 + 16 * 16 + 8 * 16)
+    alone = trace(model([loop], [value("x", 8, 16)], [value("h", 8, 16)], held))
+    assert alone.bytes("minimal") == traced.bytes("minimal")
+
+
+@pytest.mark.parametrize("stacked", ["Relu", "Identity"])
+def test_a_recurrence_is_scanned_in_onnx_as_in_jax(stacked):
+    nodes = [
+        helper.make_node("MatMul", ["h", "w"], ["m"]),
+        helper.make_node("Add", ["m", "row"], ["a"]),
+        helper.make_node("Tanh", ["a"], ["d"]),
+        helper.make_node(stacked, ["d"], ["out"]),
+    ]
+    inputs, outputs = [value("h", 4, 16), value("row", 4, 16)], [value("d", 4, 16), value("out", 4, 16)]
+    body = helper.make_graph(nodes, "cell", inputs, outputs)
+    scan = helper.make_node("Scan", ["first", "rows"], ["last", "ys"], body=body, num_scan_inputs=1)
+    given = [value("first", 4, 16), value("rows", 10, 4, 16)]
+    ours = trace(model([scan], given, [value("last", 4, 16), value("ys", 10, 4, 16)], [weight("w", 16, 16)]))
+
+    def recurrence(w, first, rows):
+        def cell(h, row):
+            d = jnp.tanh(h @ w + row)
+            return d, jax.nn.relu(d) if stacked == "Relu" else d
+
+        return jax.lax.scan(cell, first, rows)
+
+    other = trace_any(recurrence, "fp32[16, 16]", "fp32[4, 16]", "fp32[10, 4, 16]", frontend="jax")
+    assert ours.flops() == other.flops() == 10 * 2 * 4 * 16 * 16
+    assert ours.bytes("minimal") == other.bytes("minimal") == 4 * (16 * 16 + 2 * 4 * 16 + 2 * 10 * 4 * 16)
 
 
 @pytest.mark.parametrize(("which", "taken"), [(1, 2 * 8**3), (0, 0)])

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import operator
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from math import prod
@@ -106,12 +106,19 @@ class GraphWalker:
     lengths: dict[str, int] = field(default_factory=dict)
     taken: dict[str, tuple[str, bool]] = field(default_factory=dict)
 
-    def graph(self, graph: Any, scope: str, repeat: Size) -> None:
-        """GraphWalker a graph: name its tensors, then price its nodes in order."""
+    def graph(self, graph: Any, scope: str, repeat: Size, given: Mapping[str, Tensor] = {}, apart: str = "") -> None:
+        """Walk a graph: name its tensors, then price its nodes in order.
+
+        ``given`` are inputs that are tensors from outside; ``apart`` tells other inputs and results from those of
+        another walk.
+        """
+        own = {item.name for item in (*graph.input, *graph.output)} if apart else ()
         for item in (*graph.input, *graph.value_info, *graph.output):
             dims, dtype = dims_of(item), dtype_of(item.type.tensor_type.elem_type)
             if dims is not None and dtype is not None:
-                self.known[item.name] = Tensor(_ident(item.name), put(dims, self.solved), dtype)
+                ident = _ident(item.name) + (apart if item.name in own else "")
+                self.known[item.name] = Tensor(ident, put(dims, self.solved), dtype)
+        self.known |= given
         norms = [node for node in graph.node if node.op_type == "BatchNormalization"]
         self.buffers |= {word for node in norms for word in node.input[3:5]}
         for item in graph.initializer:
@@ -342,8 +349,7 @@ def _loop(walk: GraphWalker, node: Any, attributes: Mapping[str, Any], scope: st
     found = walk.number(node, 0)
     unknown = found is None or found > 2**31  # exporters write the largest integer for "until told"
     times = stated(walk.trips, name, "how often this Loop runs is not in the file") if unknown else found
-    _carry(walk, attributes["body"], node.input[2:], 2)
-    walk.graph(attributes["body"], scope, repeat * times)
+    _repeat(walk, node, attributes["body"], (2, 2, len(node.input)), times, scope, repeat)
     walk.assumptions[f"{name}: a Loop runs {times} times"] = None
 
 
@@ -353,14 +359,45 @@ def _scan(walk: GraphWalker, node: Any, attributes: Mapping[str, Any], scope: st
     if scanned is None:
         raise InputError(f"{label(node)}: the length of this Scan is not known", hint="give the sizes")
     axes = attributes.get("scan_input_axes") or [0]
-    walk.graph(attributes["body"], scope, repeat * scanned.dims[axes[-1]])
+    carried = len(node.input) - attributes["num_scan_inputs"]
+    _repeat(walk, node, attributes["body"], (0, 0, carried), scanned.dims[axes[-1]], scope, repeat)
 
 
-def _carry(walk: GraphWalker, body: Any, given: Sequence[str], skipped: int) -> None:
-    """Name what a loop carries after what it starts from, where the body leaves its shape open."""
-    for item, word in zip(body.input[skipped:], given, strict=False):
-        if word in walk.known and dims_of(item) is None:
-            walk.known[item.name] = replace(walk.known[word], ident=_ident(item.name))
+def _repeat(
+    walk: GraphWalker, node: Any, body: Any, places: tuple[int, int, int], times: Size, scope: str, repeat: Size
+) -> None:
+    """Walk a body ``times`` times: a step reads what the one before wrote, the first what the loop is given.
+
+    ``places`` are where what is carried begins among the inputs of the body and of the node, and where it ends there.
+    The first and the last step are written apart, so that the floor counts what all steps read once, and what is given
+    back once.
+    """
+    inside, outside, end = places
+    given = node.input[outside:end]
+    into = [item.name for item in body.input[inside : inside + len(given)]]
+    back = [item.name for item in body.output[inside // 2 : inside // 2 + len(given)]]
+    carried = [walk.known.get(word) for word in given]
+    counts = [1, times - 2, 1] if is_symbol(times) or times > 2 else [1] * int(times)
+    rows: set[str] = set()
+    for place, steps in enumerate(counts):
+        starts = {name: tensor for name, tensor in zip(into, carried, strict=True) if tensor is not None}
+        before = len(walk.ops)
+        walk.graph(body, scope, repeat * steps, starts, f"({place})" if place else "")
+        carried = [walk.known.get(name) for name in back]
+        stacked = [walk.known.get(item.name) for item in body.output[inside // 2 + len(given) :]]
+        rows = {t.ident for t in stacked if t is not None} & {t.ident for t in carried if t is not None}
+        walk.ops[before:] = [_kept(op, rows) for op in walk.ops[before:]] if rows else walk.ops[before:]
+    for word, tensor in zip(node.output, carried, strict=False):
+        if tensor is not None and tensor.ident in rows:
+            result = replace(tensor, ident=_ident(word))
+            walk._emit(pricing.move(node.op_type, (tensor,), (result,)), node, scope, repeat)
+        elif tensor is not None:
+            walk.known[word] = tensor
+
+
+def _kept(op: Op, rows: Set[str]) -> Op:
+    """An operation with those of its results marked that the next step reads and the loop gives back too."""
+    return replace(op, writes=tuple(replace(t, role="state") if t.ident in rows else t for t in op.writes))
 
 
 def _dropout(walk: GraphWalker, node: Any, attributes: Mapping[str, Any], scope: str, repeat: Size) -> None:
