@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import roofline
 from roofline.errors import DTypeError, NotationError
-from roofline.notation import program
+from roofline.notation import canonical, program
 
 
 def only(text, compute=None):
@@ -124,6 +125,24 @@ def test_broadcasting_of_numbers_agrees_with_numpy(left, right):
             program(text)
         return
     assert shape(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "flops", "bytes_"),
+    [
+        ("x = bf16[64, 64]; x @ x", 2 * 64**3, 2 * 2 * 64**2),
+        ("x = bf16[4, 64, 64]; x @ x", 4 * 2 * 64**3, 2 * 2 * 4 * 64**2),
+        ("x = bf16[64]; x · x", 2 * 64, 2 * 65),
+        ("A = bf16[64, 64]; (A @ A) @ A", 2 * 2 * 64**3, 2 * 5 * 64**2),
+        ("x = bf16[8, 64]; w = bf16[64, 64]; relu(x @ w) @ w", 2 * 2 * 8 * 64**2, 2 * (2 * 64**2 + 6 * 8 * 64)),
+    ],
+)
+def test_a_square_of_numbers_may_meet_itself_again(text, flops, bytes_):
+    answer = roofline.bound(text, on="h100")
+    assert answer.flops == flops or answer.flops_by == {"cuda/bf16": flops}
+    assert sum(answer.bytes.values()) == bytes_
+    assert roofline.bound(canonical(program(text)), on="h100").lower == answer.lower
+    assert answer.advise() is not None
 
 
 def test_numbers_and_names_meet_by_position():

@@ -286,13 +286,20 @@ def _larger_batch(asked: Question, answer: Bound) -> Iterator[Proposal[Bound]]:
 
 
 def _batch_labels(asked: Question) -> list[str]:
-    """Labels of an activation that no weight carries and that the result keeps."""
+    """Labels of an activation that no weight carries and that the result keeps.
+
+    Those of a tensor that stands under other labels elsewhere, as a square that meets itself, are tied to these.
+    """
     found: dict[str, None] = {}
     roles = {o.ident: o.role for o in operands(asked)}
-    for step in program(asked.text, asked.conventions.compute).steps:
+    steps = program(asked.text, asked.conventions.compute).steps
+    once = {s.ident: s.labels for step in steps for s in step.inputs}
+    again = {s.ident for step in steps for s in step.inputs if s.labels != once[s.ident]}
+    tied = {label for step in steps for s in step.inputs if s.ident in again for label in s.labels}
+    for step in steps:
         weights = {label for s in step.inputs if roles.get(s.ident) == "weight" for label in s.labels}
         if weights:
-            kept = [x for s in step.inputs for x in s.labels if x not in weights and x in step.output.labels]
+            kept = [x for s in step.inputs for x in s.labels if x not in weights | tied and x in step.output.labels]
             found.update(dict.fromkeys(kept))
     return list(found)
 

@@ -126,6 +126,9 @@ def _pair_numbers(scope: Scope, node: BinaryNode, left: Shape, right: Shape, wan
     if not any(is_unnamed(label) for label in labels) or not (left.axes and right.axes):
         return _Paired(left, right)
     numeric = all(is_unnamed(label) for label in labels)
+    if numeric:  # of numbers only places count, so that a square may meet itself again
+        shared_numbers = [label for label in left.labels if label in right.labels]
+        right = rename(right, {label: scope.number(scope.sizes.get(label)) for label in shared_numbers})
     written = {dim.name for dim in wanted.dims or () if dim.name}
     shared = {label for label in left.labels if label in right.labels and not is_unnamed(label)}
     inner_at = (len(left.axes) - 1, max(0, len(right.axes) - 2))
