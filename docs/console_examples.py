@@ -48,6 +48,7 @@ _INLINE = re.compile(
     r"|(?P<warning>^\s*(?:warning|note):)"
     r"|(?P<strong>(?:(?<=at best )|(?<=expect )|(?<=measured ))[~]?[\d,.]+ ?[\wµ/%]+)"
     r"|(?P<gain>(?<![\w.])\d[\d,.]*x(?!\w| the (?:cost|chips)))"
+    r"|(?P<option>(?<![\w-])--[a-z][\w-]*)"
 )
 _KINDS = {
     "bar": Comment.Special,
@@ -55,6 +56,7 @@ _KINDS = {
     "warning": Generic.Traceback,
     "strong": Generic.Strong,
     "gain": Generic.Inserted,
+    "option": Name.Tag,
 }
 _Token = tuple[int, _TokenType, str]
 
@@ -283,20 +285,29 @@ def elided(expected: Sequence[str], wide: Sequence[str], lines: Sequence[str]) -
 def _votes(words: Sequence[tuple[str, bool]], lines: Sequence[str]) -> dict[int, int]:
     """How many more words of each line are kept than are not.
 
-    Words stand in the same order, but for a table that goes on below: what finds no words is looked for again.
+    Words stand in the same order, but for a table that goes on below or a cell that does: what finds no words is looked
+    for again among those that nothing has found, and at last among all.
+
+    >>> said = [("keys", True), ("values", True), ("2x", True), ("why", True), ("values", False)]
+    >>> _votes(said, ["keys 2x", "values", "why"])
+    {0: 1, 1: 1, 2: 1}
     """
     votes: dict[int, int] = {}
+    left = [*words]
     while True:
-        left = [(word, number) for number, line in enumerate(lines) if number not in votes for word in _words(line)]
-        matched = difflib.SequenceMatcher(None, [word for word, _ in words], [word for word, _ in left], autojunk=False)
+        sought = [(word, number) for number, line in enumerate(lines) if number not in votes for word in _words(line)]
+        pair = ([word for word, _ in left], [word for word, _ in sought])
+        blocks = difflib.SequenceMatcher(None, *pair, autojunk=False).get_matching_blocks()
+        taken = [(a + place, b + place) for a, b, size in blocks for place in range(size)]
         found: dict[int, int] = {}
-        for a, b, size in matched.get_matching_blocks():
-            for place in range(size):
-                number = left[b + place][1]
-                found[number] = found.get(number, 0) + (1 if words[a + place][1] else -1)
-        if not found:
-            return {number: votes.get(number, 0) for number in range(len(lines))}
+        for one, other in taken:
+            number = sought[other][1]
+            found[number] = found.get(number, 0) + (1 if left[one][1] else -1)
         votes |= found
+        if not found and left == [*words]:
+            return {number: votes.get(number, 0) for number in range(len(lines))}
+        gone = {one for one, _ in taken}
+        left = [each for place, each in enumerate(left) if place not in gone] if found else [*words]
 
 
 def _words(line: str) -> list[str]:
@@ -446,13 +457,17 @@ def _columns_of_names(rows: Sequence[Sequence[str]]) -> int:
 
 
 def _row_in_words(head: Sequence[str], row: Sequence[Any], names: int) -> nodes.list_item:
-    """A row as an item of a list: its names strong, then what stands in each column that is not empty."""
+    """A row as an item of a list: its names strong, then what stands in each column that is not empty.
+
+    The column's name stands before it, but for one such as ``what it is``.
+    """
     parts = [[part.deepcopy() for inner in e.children for part in inner.children] for e in row[:names] if e.astext()]
     joined = [part for number, each in enumerate(parts) for part in (*[nodes.Text(", ")] * bool(number), *each)]
     said = nodes.paragraph("", "", nodes.strong("", "", *joined))
     for name, entry in zip(head[names:], row[names:], strict=True):
         if entry.astext():
-            said += [nodes.Text(" · "), nodes.inline("", f"{name}: ", classes=["column"])]
+            named = [] if name.startswith("what ") else [nodes.inline("", f"{name}: ", classes=["column"])]
+            said += [nodes.Text(" · "), *named]
             said += [part.deepcopy() for inner in entry.children for part in inner.children]
     return nodes.list_item("", said)
 

@@ -296,6 +296,23 @@ def test_names_in_a_picture_cover_no_line_and_no_other(tab: Tab, tmp_path: Path)
             assert many >= least, (width, which)
 
 
+def test_an_option_and_a_figure_with_its_unit_stand_on_one_line_each(tab: Tab, tmp_path: Path) -> None:
+    asked = "plan llama-3-8b --on h100 --count 1 --rate 4/s --prompt 1024 --output 128 --tpot 30ms --formats bf16"
+    assert main([*asked.split(), "-o", str(tmp_path / "plan.html")]) == 0
+    tab.page.set_viewport_size({"width": 390, "height": 844})
+    opened(tab, (tmp_path / "plan.html").read_text(), tmp_path)
+    parts = (
+        "[...document.querySelectorAll('.said .whole')].map((each) => [each.innerText, each.getClientRects().length])"
+    )
+    shown = dict(tab.page.evaluate(parts))
+    assert {"--price", "--estimate"} <= {*shown}
+    assert {*shown.values()} == {1}
+    bold = tab.page.evaluate(
+        "[...document.querySelectorAll('.said')].map((p) => Number(getComputedStyle(p).fontWeight))"
+    )
+    assert [weight > 500 for weight in bold[:2]] == [True, False]
+
+
 def test_names_of_strangers_stay_text(tab: Tab, tmp_path: Path) -> None:
     fields: dict[str, Any] = {"model_type": "llama", "hidden_size": 64, "num_hidden_layers": 2, "vocab_size": 100}
     fields |= {

@@ -14,6 +14,12 @@ const [WORDY, LONG] = [10, 40];
 /** Letters of a cell that a row shows, of a name without words fewer on a phone; the rest is said where the pointer rests on it. */
 const mostLetters = (text: string): number => (width.value < 560 && /\S{40}/.test(text) ? 70 : 240);
 
+/** An option, or a figure with its unit. */
+const WHOLE = /(--[a-z][\w-]*|\d[\d.,]* [kMGTPEmnpµ]?(?:FLOPs?|B|s|Hz|Wh?|J)(?:\/[sB])?\b)/;
+
+/** A sentence whose options and figures stand on one line each. */
+const sentence = (text: string) => text.split(WHOLE).map((part, i) => (i % 2 ? <span class="whole">{part}</span> : part));
+
 /** All sections but the answer's own headline; assumptions stand in a drawer at the end. */
 export function Sections({ sections }: { sections: Section[] }) {
   return <>{sections.map((each, i) => (i === 0 && each.kind === "headline" ? null : <One section={each} />))}</>;
@@ -24,14 +30,14 @@ function One({ section }: { section: Section }) {
     case "headline":
       return section.level === 1 ? <h2>{section.subject} <small>{section.beside}</small></h2> : <h3>{section.subject} <small>{section.beside}</small></h3>;
     case "sentences":
-      return <>{section.lines.map((line) => <p class={`said ${section.tone}`}>{line}</p>)}</>;
+      return <>{section.lines.map((line) => <p class={`said ${section.tone}`}>{sentence(line)}</p>)}</>;
     case "pairs":
       return <dl class="pairs">{section.pairs.map(([name, text]) => <><dt>{name}</dt><dd>{text}</dd></>)}</dl>;
     case "listing":
       return (
         <details class={`drawer ${section.tone}`} open={section.tone !== "quiet"}>
           <summary>{section.name}{section.tone === "quiet" ? ` (${section.items.length})` : ""}</summary>
-          <ul>{section.items.map((item) => <li>{item}</li>)}</ul>
+          <ul>{section.items.map((item) => <li>{sentence(item)}</li>)}</ul>
         </details>);
     case "table":
       return <Sortable columns={section.columns} rows={section.rows} name={section.name} />;

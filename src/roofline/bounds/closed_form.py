@@ -423,8 +423,8 @@ class Formula(Answer):
         longest = min(max(len(written_amount(part.amount)) for term in self.terms for part in term.parts), 14)
         columns = (
             Column("T"), Column(wrap="words", meaning="part"), Column("amount", wrap="words", least=longest),
-            Column("over"), *figures("time"), Column(wrap="words", meaning="total"),
-            *([Column("from", wrap="words", least=28, spare=1)] if self._has_several_operations else []),
+            Column("over"), *figures("time"), Column(wrap="words", meaning="total", spare=1),
+            *([Column("from", wrap="words", least=28, spare=2)] if self._has_several_operations else []),
         )  # fmt: skip
         rows = []
         values = self.values() if self.is_numeric else {}

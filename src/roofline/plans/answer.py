@@ -311,7 +311,9 @@ class DeploymentPlan(Answer):
         asked = self.asked
         within = f", within {asked.limits.said}" if asked.limits.said else ""
         yield from (Headline(asked.model.name, f"for {asked.load.said}{within}"), BLANK)
-        yield Sentences(self._answer(), "strong" if self.best is not None else "alert")
+        first, *rest = self._answer()
+        yield Sentences([first], "strong" if self.best is not None else "alert")
+        yield Sentences(rest)
         if self.choices:
             yield from (BLANK, self._table())
         if self.stopped:

@@ -219,7 +219,8 @@ class _FittedTable(NamedTuple):
             widths = [_shared([needs[i] for i in group], options.max_width - set_in, gap) for set_in, group in at_once]
             for line in self.lines:
                 style = console.get_style(line.style)
-                if self.headed and not _says_something(line, [i for _, group in at_once for i in group], len(parts)):
+                own = [i for _, group in at_once for i in group if at_once is parts[0] or i not in parts[0][0][1]]
+                if self.headed and not _says_something(line, own, len(parts)):
                     continue
                 for (set_in, group), given in zip(at_once, widths, strict=True):
                     drawn = [
@@ -289,7 +290,7 @@ class _FittedTable(NamedTuple):
                 kept.remove(index)
         sentences, last = [], self.columns[kept[-1]]
         if self.headed and len(kept) > 2 and last.wrap in ("words", "anywhere"):
-            beside = room - sum(needs[i].least + gap for i in kept[:-1])
+            beside = _shared([needs[i] for i in kept], room, gap)[-1]
             sentences = [kept.pop()] if beside < COMFORT_OF_SENTENCES < needs[kept[-1]].most else []
         named = sum(bool(str(line.cells[kept[0]]).strip()) for line in self.lines)
         below = 0 if self.headed else needs[kept[0]].most + gap if 2 * named < len(self.lines) else SET_IN
