@@ -218,6 +218,9 @@ def test_nothing_scrolls_sideways(tab: Tab, explorer: str, width: int, theme: st
     box = tab.page.locator("#lower").bounding_box()
     assert box["y"] + box["height"] < 844, "the answer stands above the fold"
     assert tab.page.locator(".knob .figure", has_text="TB/s").is_visible(), "a rate has its unit"
+    tab.page.wait_for_selector(".advice td")
+    beyond = "(([each]) => each.scrollWidth - each.clientWidth)(document.querySelectorAll('.advice .scroll'))"
+    assert tab.page.evaluate(beyond) == 0, "a reason stands below its row, and its button beside it"
     more = ("model", "training", "plan", "sharding", "chips?pick=h100,a100") if LONG else ()
     for page in ("measured", *more):
         shown(tab, f"{explorer}#/{page}", "main[aria-busy=false]")
