@@ -66,7 +66,7 @@ export const ROUTES: Route[] = [
       { key: "prices", label: "prices an hour", size: 22, hint: "h100=2.5,h200=3.1" }, { key: "formats", label: "formats", size: 10, hint: "bf16,fp8" }, MORE,
     ],
     start: { model: "llama-3-8b", on: "l4,a100,h100", rate: "4/s", prompt: "1024", output: "128", prices: "l4=0.7,a100=1.8,h100=2.5" },
-    ask: (state) => (state.model && state.on && state.rate ? { words: [state.model], options: { on: state.on, ...options(state, "rate", "prompt", "output", "ttft", "tpot", "formats"), prices: list(state.prices) }, more: state.more } : null),
+    ask: (state) => (state.model && state.on && state.rate ? { words: [state.model], options: { on: state.on, ...options(state, "rate", "prompt", "output", "ttft", "tpot", "formats", "prices") }, more: state.more } : null),
   },
   {
     key: "sharding", title: "Sharding", command: "shard",
