@@ -196,7 +196,7 @@ def nearest(
     local = local_model(model, machine, ways)[0]
 
     def fits(**changed: Any) -> bool:
-        return float(demand.footprint(local, **changed).total) <= capacity
+        return demand.fits(local, capacity, **changed)
 
     most = largest(lambda batch: fits(batch=batch))
     longest = None if most else largest(lambda tokens: fits(tokens=tokens + 1))
@@ -209,10 +209,12 @@ def nearest(
     if here is not None and ways.chips > 1:
         is_least = least is not None and least.machine.shape == here.shape
         own = least if is_least else most_room(model, here, demand, experts=ways.expert > 1, kept=kept)
+    needed = float(demand.footprint(local).total)
+    whole = needed if local is model else float(demand.footprint(model).total)
     return NearestFit(
         most or None, longest or None, formats,
-        -int(-float(demand.footprint(model).total) // memory_capacity(alone)), None if least is None else least.chips,
-        _larger_chip(machine, float(demand.footprint(local).total) / machine.pooled), ways.chips * machine.pooled,
+        -int(-whole // memory_capacity(alone)), None if least is None else least.chips,
+        _larger_chip(machine, needed / machine.pooled), ways.chips * machine.pooled,
         () if own is None else (own.layout,), together, {} if least is None else least.layout,
     )  # fmt: skip
 
