@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from itertools import islice
 from typing import Any
 
 import click
@@ -134,8 +133,9 @@ def _show_reason(found: Any, why: str, as_json: bool) -> None:
         plain = None if reason is None else reason._asdict()
         show_json({"asked": why, "deployment": name, "reason": plain})
         return
-    sections = iter(found.sections())
-    show([*islice(sections, 3), BLANK, *_why(why, name, reason), *sections], of=found)
+    sections = [*found.sections()]
+    _, end, *_ = (number for number, each in enumerate(sections) if each == BLANK)  # below the answer in sentences
+    show([*sections[:end], BLANK, *_why(why, name, reason), *sections[end:]], of=found)
 
 
 def _whole_numbers(name: str, text: str, what: str, hint: str) -> list[int]:
