@@ -339,6 +339,14 @@ def test_what_confirms_a_figure():
         assert verdicts(machine)["tensor.bf16"] == verdict
 
 
+def test_an_answer_says_what_others_give():
+    asked = "bf16[16, 8192] * bf16[8192, 8192]"
+    for name, said in (("b200", "others give 7.7 TB/s, 7.67 TB/s"), ("gaudi3", "others give 1.68 PFLOP/s")):
+        assert said in bound(asked, on=name).explain()
+    for mine in (bound(asked, on="b200", set={"hbm": "8 TB/s"}), bound(asked, on="h100")):
+        assert "others give" not in mine.explain()
+
+
 def test_what_other_sources_say_is_kept():
     v5e = BY_KEY["v5e"]
     said = {a.figure.value: a.rejected for a in v5e.alternates if a.of == "hbm.bandwidth"}

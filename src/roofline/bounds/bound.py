@@ -22,6 +22,7 @@ from roofline.answers import (
 )
 from roofline.errors import InputError, SizeError, quoted, suggest
 from roofline.frozen import dataclass, field, replace
+from roofline.hardware.figures import said_elsewhere
 from roofline.quantity import format_amount, format_number, format_percent, parse
 from roofline.sections import (
     BLANK,
@@ -903,19 +904,21 @@ def _explanation(answer: Bound) -> Iterator[str]:
         yield measured_in_words(answer)
     if answer.expectation is not None:
         yield from ("", "expected", *(f"  {line}" for line in answer.expectation.explanation()))
-    yield from ("", "figures", *dict.fromkeys(map(_source, answer.uses)))
+    yield from ("", "figures", *dict.fromkeys(_source(answer.machine, use) for use in answer.uses))
     yield from ("", "assumed", *(f"  {item}" for item in answer.assumptions))
     if answer.incomplete:
         yield from ("", "incomplete", *(f"  {item}" for item in answer.incomplete))
 
 
-def _source(use: Use) -> str:
-    """The rate of a resource, and the source of the figure."""
+def _source(machine: Machine, use: Use) -> str:
+    """The rate of a resource, the source of the figure, and what other sources give instead."""
     figure, value = use.rate.figure, use.rate.value if use.rate.plain is None else use.rate.plain
     text = f"  {use.resource} {use.dtype}".rstrip() + f" {format_amount(value, UNITS[use.quantity][1])}"
     if figure is None:
         return text
-    return f"{text}  [{', '.join(filter(None, (figure.basis, figure.source, figure.date, figure.note)))}]"
+    others = [format_amount(value, UNITS[use.quantity][1]) for value in said_elsewhere(machine, figure)]
+    said = f"; others give {', '.join(dict.fromkeys(others))}" if others else ""
+    return f"{text}  [{', '.join(filter(None, (figure.basis, figure.source, figure.date, figure.note)))}{said}]"
 
 
 _SCALARS = (

@@ -253,13 +253,34 @@ def verdicts(machine: Machine) -> dict[str, str]:
     >>> [said[path] for path in ("tensor.bf16", "hbm.capacity", "tensor.fp64", "nic.bandwidth")]
     ['confirmed', 'confirmed', 'conflict', 'one source']
     """
+    return {path: _verdict(machine, path, figure) for path, figure in _taken(machine).items() if figure is not None}
+
+
+def said_elsewhere(machine: Machine, taken: Figure) -> tuple[float, ...]:
+    """The values that other credible sources give for a peak, a bandwidth or a capacity of a machine, highest first.
+
+    None for one that was given by hand. What differs by rounding alone is left out, as are measurements.
+
+    >>> from roofline.hardware import chip
+    >>> said_elsewhere(chip("gaudi3"), chip("gaudi3").units[0].peaks["bf16"])
+    (1677000000000000.0,)
+    """
+    path = next((path for path, figure in _taken(machine).items() if figure is taken), None)
+    if path is None or path in machine.given:
+        return ()
+    others = (each.figure for each in machine.alternates if each.of == path and not each.rejected)
+    values = {figure.value for figure in others if figure.basis != "measured"}
+    return tuple(sorted((value for value in values if abs(value / taken.value - 1) > _AGREES[""]), reverse=True))
+
+
+def _taken(machine: Machine) -> dict[str, Figure | None]:
+    """The peaks, bandwidths and capacities of a machine by their paths."""
     taken: dict[str, Figure | None] = {}
     for unit in machine.units:
         taken |= {f"{unit.name}.{dtype}": figure for dtype, figure in unit.peaks.items()}
     for memory in machine.memories:
         taken |= {f"{memory.name}.bandwidth": memory.bandwidth, f"{memory.name}.capacity": memory.capacity}
-    taken |= {f"{link.name}.bandwidth": link.bandwidth for link in machine.links}
-    return {path: _verdict(machine, path, figure) for path, figure in taken.items() if figure is not None}
+    return taken | {f"{link.name}.bandwidth": link.bandwidth for link in machine.links}
 
 
 def _verdict(machine: Machine, path: str, taken: Figure) -> str:
