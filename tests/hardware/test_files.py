@@ -81,6 +81,13 @@ def test_a_file_is_a_target_by_path_and_name(write):
         chip(f"{path}#othr")
 
 
+def test_a_file_beside_one_is_named_where_its_chip_is_meant(write, monkeypatch, tmp_path):
+    write(MINIMAL)
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(HardwareError, match=r"on='mine\.toml' asks about that file; one in ~/\.config/roofline/chips/"):
+        bound("bf16[8, 8] @ bf16[8, 8]", on="mine")
+
+
 def test_a_file_among_chips_stands_for_its_own(write):
     path = write(MINIMAL + "[chip.other]\n[chip.other.unit.tensor]\npeak.bf16 = 1e12\n")
     assert [machine.key for machine in listed(path)] == ["mine", "other"]

@@ -65,6 +65,14 @@ def test_main_memory_is_never_slower_than_on_fewer_threads():
     assert 'source = "load, 1 thread, ' in to_toml(contended).partition("[chip.this-core]")[0]
 
 
+def test_a_peak_is_never_lower_than_on_fewer_threads():
+    measured = made()
+    slow = [replace(c, summary=summary(1e9)) if c.threads == 2 else c for c in measured.ceilings]
+    written = to_toml(replace(measured, ceilings=tuple(slow))).partition("[chip.this-core]")[0]
+    assert "peak.fp32 = { value = 2.56e+11" in written
+    assert "peak.bf16 = { value = 5.12e+11" in written
+
+
 def test_two_compute_roofs(path):
     register = bound("bf16[1024, 1024] @ bf16[1024, 1024]", on="this", files=[path])
     library = bound("bf16[1024, 1024] @ bf16[1024, 1024]", on="this", files=[path], achievable=True)

@@ -76,8 +76,14 @@ def _levels_toml(
 
 
 def _unit(key: str, unit: str, name: str, measured: Measurement, threads: int) -> Iterator[str]:
-    """Write a unit: register or tile ceilings as peaks, the library's products as achievable fractions of them."""
-    peaks = {c.dtype: c for c in measured.ceilings if c.name == f"{name} {c.dtype}" and c.threads == threads}
+    """Write a unit: register or tile ceilings as peaks, the library's products as achievable fractions of them.
+
+    More threads can do what fewer can: a peak is the highest of those on at most so many threads.
+    """
+    found = {
+        c.dtype: measured.best_ceiling(c.name, threads) for c in measured.ceilings if c.name == f"{name} {c.dtype}"
+    }
+    peaks = {dtype: ceiling for dtype, ceiling in found.items() if ceiling is not None}
     if not peaks:
         return
     tiled = {c.dtype for c in measured.ceilings if c.name == f"tile {c.dtype}"}
