@@ -52,6 +52,7 @@ SAID_OTHERWISE = {
     "model": {
         **dict.fromkeys(
             ("batch", "prompt", "weights", "activations", "kv", "compute", "policy", "tile"), "llm(name, prompt=…)"),
+        "context": "model.cache_bytes(context)",
         "names": "source", "modules": "model.parameters_by_module()", "parts": "model.parameters_by_module()",
     },
     "plan": {"why": "plan.why(deployment)", "simulate": "plan.simulated()"},

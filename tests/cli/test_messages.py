@@ -198,6 +198,7 @@ MESSAGES = [
         "several steps are compared side by side, without --output; one machine, formats without commas",
     ),
     ([*PLAN, "--on", "h100", "--formats", "q4_k"], "no format 'q4_k' of a plan"),
+    (["model", "llama-3-8b", "--prompt", "1,2"], "--prompt '1,2' is not one number of tokens or sequences; for"),
     (["llm", "llama-3-8b", "--on", "h100", "--fit", "--price", "2"], "error: --price without a step to price; give"),
     (["llm", "llama-3-8b", "--on", "h100", "--fit", "--advise"], "--advise needs a step to move; give --prompt or"),
     (

@@ -88,7 +88,7 @@ def test_serving_as_json(capsys: Capture) -> None:
 def test_a_table_over_batches(capsys: Capture) -> None:
     text = run(capsys, "llm", "mixtral-8x7b", "--on", "h200", "--batch", "1:64:*2", "--context", "4096")
     assert "all of them fit" in text
-    assert text.count("best") == 7
+    assert "compute-bound at no batch: keys and values grow with it" in text
     found = as_json(capsys, "llm", "mixtral-8x7b", "--on", "h200", "--batch", "1,64", "--context", "4096")
     assert len(found["time_per_token"]) == len(found["front"]["choices"]) == 2
     assert found["decode"]["bound_by"] == ["hbm", "hbm"]

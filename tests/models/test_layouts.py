@@ -136,3 +136,37 @@ def test_a_price_of_what_does_not_fit_is_said_to_be_none(capsys: Capture) -> Non
     row = next(line for line in text.splitlines() if "$ a million output" in line)
     assert "none: does not fit" in row
     assert "1.411" in row
+
+
+def test_copies_that_wait_are_said(capsys: Capture) -> None:
+    words = ("llm", "gpt-oss-120b", "--context", "8k", "--on")
+    split = as_json(capsys, *words, "h200:8", "--tensor", "8")["time_per_token"]
+    said = "1 of 8 copies of the model works at batch 1, the others wait: --tensor 8 splits the model over them"
+    text = " ".join(run(capsys, *words, "h200:8").split())
+    assert f"{said}, {split * 1e6:.3g} µs a token at best" in text
+    assert "on each of 8 copies" in text
+    assert f"h200:8: {said}" in " ".join(run(capsys, *words, "h200:8,h100:8").split())
+    assert "wait" not in run(capsys, *words, "h200:8", "--batch", "8")
+
+
+def test_a_table_of_batches_says_where_it_flips(capsys: Capture) -> None:
+    words = ("llm", "llama-3-8b", "--on", "l40s", "--context", "4k", "--weights", "fp8", "--batch")
+    flips = "compute-bound at no batch: keys and values grow with it; the matrices alone from 230"
+    assert flips in " ".join(run(capsys, *words, "64").split())
+    table = run(capsys, *words, "1:1024:*2")
+    assert flips in " ".join(table.split())
+    assert "best" not in table.split("bound by")[1].split("compute-bound")[0]  # a mark on every row marks none
+
+
+def test_keys_and_values_of_a_context(capsys: Capture) -> None:
+    """Half of the layers of gpt-oss-120b keep 128 tokens: 36 layers, 2 x 8 heads of 64, 2 bytes."""
+    names = ("deepseek-v3", "qwen3-32b", "gpt-oss-120b")
+    found = as_json(capsys, "model", *names, "--context", "128k", "--prompt", "1k")["models"]
+    layer = 2 * 8 * 64 * 2
+    by_hand = [61 * (512 + 64) * 2 * 128_000, 64 * 2 * 8 * 128 * 2 * 128_000, 18 * layer * (128_000 + 128)]
+    assert [each["kv_bytes_of_context"] for each in found] == pytest.approx(by_hand, rel=1e-3)
+    assert [each["kv_bytes_per_late_token"] for each in found][1:] == [64 * 2 * 8 * 128 * 2, 18 * layer]
+    text = " ".join(run(capsys, "model", *names).split())
+    assert "gpt-oss-120b: a token adds 36.9 kB of keys and values once windows are full" in text
+    assert "qwen3-32b: a token adds" not in text
+    assert "4.72 GB" in run(capsys, "model", "gpt-oss-120b", "--context", "128k")

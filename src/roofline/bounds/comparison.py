@@ -167,6 +167,10 @@ class SideBySide(Answer):
                 instead = fitting() if fitting is not None else None
                 would = f" · would fit: {instead}" if instead else ""
                 yield Sentences([f"DOES NOT FIT on {who}: needs {needs}, {memory.level} has {has}{would}"], "alert")
+            idle = getattr(answer, "idle_copies", None)
+            said = "" if idle is None else idle()
+            if said:
+                yield Sentences([f"{who}: {said}"])
         if self.ranked:
             yield from (Sentences([self._verdict(), *self._cheapest()]), BLANK)
         columns = [Column(wrap="words"), *(Column(who, "right", wrap="words") for who in self.names)]

@@ -10,9 +10,11 @@ from roofline.cli.model_options import formats
 from roofline.cli.option_table import FORMATS, option, options, with_options
 from roofline.cli.option_values import convention_arguments
 from roofline.cli.output import show, show_json
+from roofline.counts import parse_size
 from roofline.errors import InputError
 from roofline.quantity import format_count
 from roofline.sections import BLANK, Amount, Column, Row, Section, Sentences, Table, figures
+from roofline.sizes import check
 
 if TYPE_CHECKING:
     from roofline.models.description import Model
@@ -21,15 +23,17 @@ if TYPE_CHECKING:
 @command_named("model")
 @argument("names", nargs=-1, metavar="[MODEL]...", values="model")
 @with_options(
-    option("batch", type=int, default=1, help="Sequences of the prefill."),
-    option("prompt", type=int, help="Tokens of each (default 1024, or the most it takes)."),
+    option("batch", default="1", help="Sequences of the prefill."),
+    option("prompt", help="Tokens of each (default 1024, or the most it takes)."),
+    option("context", help="Tokens of a sequence whose keys and values are shown."),
     *FORMATS,
     *options("modules parts json"),
 )
 def command(
     names: tuple[str, ...],
-    batch: int,
-    prompt: int | None,
+    batch: str,
+    prompt: str | None,
+    context: str | None,
     modules: bool,
     parts: bool,
     as_json: bool,
@@ -41,6 +45,7 @@ def command(
 
     \b
     roofline model llama-2-7b llama-2-13b llama-2-70b gpt-3 --batch 8
+    roofline model deepseek-v3 qwen3-32b gpt-oss-120b --context 128k
     roofline model deepseek-v3 --modules
     roofline model llama-2-13b llama-3-405b --parts
     """
@@ -60,12 +65,12 @@ def command(
         show(part_sections(models))
         return
     conventions = convention_arguments(options, OF_OPERATIONS)
+    sizes = {name: _size(name, text) for name, text in (("batch", batch), ("prompt", prompt), ("context", context))}
     asked = formats(options)
     found = [
         summary(
             model,
-            batch=batch,
-            prompt=min(1024, model.context or 1024) if prompt is None else prompt,
+            **{**sizes, "prompt": sizes["prompt"] or min(1024, model.context or 1024)},
             **conventions,
             **asked,
         )
@@ -75,6 +80,14 @@ def command(
         show_json({"schema": "roofline/model/1", "models": [each.to_dict() for each in found]})
     else:
         show(summary_sections(found))
+
+
+def _size(name: str, text: str | None) -> Any:
+    """One number, written as people write it."""
+    size = None if text is None else check(name, parse_size(name, text))
+    if size is not None and not isinstance(size, int):
+        raise InputError(f"--{name} {text!r} is not one number of tokens or sequences", hint="for instance 8k")
+    return size
 
 
 def _catalog() -> list[Section]:

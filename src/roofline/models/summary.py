@@ -32,7 +32,7 @@ from roofline.models.blocks.residual import ParallelBranches
 from roofline.models.description import Block, Model
 from roofline.models.operations import prefill
 from roofline.models.serving.step import needs
-from roofline.quantity import format_count, format_number
+from roofline.quantity import format_amount, format_count, format_number
 from roofline.sections import (
     BLANK,
     Amount,
@@ -60,8 +60,9 @@ class Summary:
     """One model's prefill of ``batch`` sequences of ``prompt`` tokens.
 
     ``flops`` are those of matrix products; ``bytes`` move under ``policy``; ``memory`` is needed at once;
-    ``kv_per_token`` bytes are added by each token of a sequence while no attention window is full. ``flops_by_part``
-    are those of :func:`flops_by_part`.
+    ``kv_per_token`` bytes are added by each token of a sequence while no attention window is full,
+    ``kv_per_late_token`` by one after all windows are; ``kv_of_context`` are those that a sequence of ``context``
+    tokens keeps. ``flops_by_part`` are those of :func:`flops_by_part`.
     """
 
     model: Model
@@ -75,6 +76,9 @@ class Summary:
     memory: Footprint
     kv_per_token: float
     flops_by_part: Mapping[str, Size]
+    context: int | None = None
+    kv_of_context: float | None = None
+    kv_per_late_token: float | None = None
 
     @property
     def training_flops_by_part(self) -> dict[str, Size]:
@@ -107,6 +111,9 @@ class Summary:
         return {
             **attributes(self, "model", "batch", "prompt", "policy", "flops", "bytes", "intensity", "memory"),
             "kv_bytes_per_token": self.kv_per_token,
+            "kv_bytes_per_late_token": self.kv_per_late_token,
+            "context": self.context,
+            "kv_bytes_of_context": self.kv_of_context,
             "parameters_by_part": self.parts,
             **attributes(self, "flops_by_part", "training_flops_by_part"),
             "parameters_without_norms": self.parameters_without_norms,
@@ -128,6 +135,8 @@ def summary_sections(found: Sequence[Summary]) -> Iterator[Section]:
     yield from caveats(gaps)
     names = ("parameters", *(["active"] if some_active else []), *(["prompt"] if prompts else []))
     columns = figures(*names, "FLOPs", "memory", "bytes\nmoved", "FLOP/B", "KV per\ntoken")
+    if first.context is not None:
+        columns += figures(f"KV of\n{first.context:,}")
     columns = tuple(column._replace(spare=column.name == "FLOP/B") for column in columns)
     rows = [Row(tuple(_row(each, some_active, prompts))) for each in found]
     yield Table((Column("model", wrap="anywhere"), *columns), rows, "models", indent=0)
@@ -136,9 +145,18 @@ def summary_sections(found: Sequence[Summary]) -> Iterator[Section]:
         + ("; active: parameters one token uses" if some_active else ""),
         f"bytes moved: {BYTE_POLICIES[first.policy].text}",
         *(f"{each.model.name}: {each.model.vision.parameters_sentence()}" for each in found if each.model.vision),
+        *(f"{each.model.name}: {line}" for each in found for line in _late_tokens(each)),
         *dict.fromkeys(f"{each.model.name}: {note}" for each in found for note in each.model.notes),
     ]
     yield from (BLANK, assumes(said), incomplete(gaps))
+
+
+def _late_tokens(found: Summary) -> Iterator[str]:
+    """A word where later tokens add less than the first, whose bytes times a context would be too many."""
+    late = found.kv_per_late_token
+    if late is not None and late < found.kv_per_token * 0.999:
+        adds = f"adds {format_amount(late, 'B')} of keys and values" if late else "adds no keys and values"
+        yield f"a token {adds} once windows are full, fewer than its first ones do"
 
 
 def model_card(model: Model) -> Iterator[Section]:
@@ -176,6 +194,8 @@ def _row(found: Summary, some_active: bool, prompts: bool) -> Iterator[Cell]:
     yield from (Amount(found.flops, "FLOP"), Amount(found.memory.total, "B"), Amount(found.bytes, "B"))
     intensity = float(found.intensity)
     yield from (Amount(intensity, "FLOP/B", format_number(intensity)), Amount(found.kv_per_token, "B"))
+    if found.kv_of_context is not None:
+        yield Amount(found.kv_of_context, "B")
 
 
 #: The part of a model that the matrices of a block belong to.
@@ -248,8 +268,18 @@ def _part_of(op: Op, named: Mapping[str, str]) -> str:
     return part
 
 
-def summary(model: Model, *, batch: Size = 1, prompt: Size = 1024, **options: Any) -> Summary:
-    """Work one prefill out; ``options`` are those of :func:`roofline.models.prefill`."""
+def summary(
+    model: Model, *, batch: Size = 1, prompt: Size = 1024, context: int | None = None, **options: Any
+) -> Summary:
+    """Work one prefill out; ``options`` are those of :func:`roofline.models.prefill`.
+
+    ``context`` are tokens of a sequence whose keys and values are asked for: windows keep fewer than all of them.
+
+    >>> from roofline.models import load
+    >>> found = summary(load("gpt-oss-120b"), context=128_000)
+    >>> found.kv_per_token, found.kv_per_late_token, round(found.kv_of_context / 1e9, 2)
+    (73728, 36864.0, 4.72)
+    """
     conventions = taken_from(options, "minimal")
     ops = prefill(model, batch=batch, prompt=prompt, **options)
     moved = traffic(ops, conventions.policy, conventions.tile)
@@ -268,4 +298,14 @@ def summary(model: Model, *, batch: Size = 1, prompt: Size = 1024, **options: An
         memory=needs(stored, ops, prompt + options.get("past", 0), batch, options),
         kv_per_token=stored.kv_bytes_per_token(options.get("kv")),
         flops_by_part=flops_by_part(model, ops),
+        context=context,
+        kv_of_context=None if context is None else float(stored.cache_bytes(context, dtype=options.get("kv"))),
+        kv_per_late_token=_late_bytes(stored, options.get("kv")),
     )
+
+
+def _late_bytes(model: Model, kv: str | None) -> float:
+    """Bytes that a token adds after some hundred thousand, when windows are full."""
+    full = max(model.context or 0, 1 << 17)
+    first, last = (float(model.cache_bytes(tokens, dtype=kv)) for tokens in (full, 2 * full))
+    return (last - first) / full

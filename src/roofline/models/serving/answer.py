@@ -23,6 +23,7 @@ from roofline.models.parallelism.layout import CHIPS, ONE_CHIP, Parallelism, has
 from roofline.models.parallelism.splitting import local_stages
 from roofline.models.serving.bound import Pipelined, as_size, names_that_bind, serve_bound
 from roofline.models.serving.fit import NearestFit, nearest
+from roofline.models.serving.layouts import Demand, most_room
 from roofline.models.serving.limits import NetworkLimit, compute_bound_batch, network_limit
 from roofline.quantity import format_amount, format_number, format_percent
 from roofline.sections import (
@@ -154,6 +155,8 @@ class Serving(Comparable):
         yield from (Headline(self.model.name, f"on {self.target}"), BLANK)
         near = self.nearest()
         yield from self.memory.misfit(near.said[0] if near and near.said else "")
+        idle = self.idle_copies()
+        yield from (Sentences([idle]), BLANK) if idle else ()
         yield from caveats(item for phase in phases for item in phase.incomplete)
         told = sorted(self.worked_out, key=lambda each: not each.first)
         lead = [line for each in told for line in each.lead.splitlines()]
@@ -318,6 +321,38 @@ class Serving(Comparable):
             for name, attention in (("whole", True), ("matrices", False))
         }
 
+    def idle_copies(self) -> str:
+        """A word where fewer sequences decode than there are copies of the model, with what one copy over all takes."""
+        batch, copies = self.batch, self.ways.copies
+        if self.decode is None or not isinstance(batch, int) or batch >= copies or not self.memory.fits:
+            return ""
+        machine, sizes = self.decode.machine, self.decode.sizes
+        laid = most_room(self.model, machine, Demand(batch, sizes["context"] + 1, self.formats))
+        said = f"{batch:,} of {copies:,} copies of the model {'works' if batch == 1 else 'work'} at batch {batch:,}"
+        if laid is None or laid.ways.copies >= copies:
+            return f"{said}; the others wait"
+        asked = {**self.asked_of("decode"), **laid.layout}
+        asked = {name: value for name, value in asked.items() if name not in CHIPS or name in laid.layout}
+        time = format_amount(serve_bound(self.model, "decode", **asked).lower, "s")
+        ways = " ".join(spelled(name, ways) for name, ways in laid.layout.items())
+        return f"{said}, the others wait: {ways} splits the model over them, {time} a token at best"
+
+    def where_it_flips(self) -> list[str]:
+        """A line of the batches from which decode is compute-bound, and how many memory holds, where that is known."""
+        flips = self.compute_bound_from()
+        if flips is None:
+            return []
+        kept, copies = self.memory.parts.get("kv", 0), self.ways.copies
+        grows = "keys and values grow" if is_array(kept) or kept else "what a sequence keeps grows"
+        whole = f"at no batch: {grows} with it" if flips["whole"] is None else f"from batch {flips['whole']:,}"
+        alone = "at none"
+        if flips["matrices"] is not None:
+            each = f", {ceil_div(flips['matrices'], copies):,} on each of {copies:,} copies" if copies > 1 else ""
+            alone = f"from {flips['matrices']:,}{each}"
+        full = self.full_from()
+        memory = f"; memory holds batches up to about {full:,}" if full and self.memory.fits is True else ""
+        return [f"compute-bound {whole}; the matrices alone {alone}{memory}"]
+
     def full_from(self) -> int | None:
         """About the batch at which decoding at this context fills a chip's memory; None where that is not known.
 
@@ -444,14 +479,7 @@ def _phase_in_words(name: str, phase: Bound, found: Serving) -> Iterator[Section
         *off_matrix_unit(phase, "activations"),
         *_over_several_chips(phase, found, name),
     ]
-    flips = found.compute_bound_from() if name == "decode" else None
-    if flips is not None:
-        grows = "keys and values grow" if found.memory.parts.get("kv") else "what a sequence keeps grows"
-        whole = f"at no batch: {grows} with it" if flips["whole"] is None else f"from batch {flips['whole']:,}"
-        alone = "at none" if flips["matrices"] is None else f"from {flips['matrices']:,}"
-        full = found.full_from()
-        memory = f"; memory holds batches up to about {full:,}" if full and found.memory.fits else ""
-        lines.append(f"compute-bound {whole}; the matrices alone {alone}{memory}")
+    lines += found.where_it_flips() if name == "decode" else []
     lines.append(shares_of_modules(phase))
     yield Sentences(lines, indent=4)
 

@@ -410,7 +410,7 @@ def llm(
     found = serve(described, **sizes, **_laid_across(asked.arguments, sizes))
     if is_usual:
         found = replace(found, decode=_of_usual_length(found.decode))
-    front_of = _front(asked, tpot) if is_front else None
+    front_of = replace(_front(asked, tpot), flips=tuple(found.where_it_flips())) if is_front else None
     return replace(found, worked_out=tuple(further_answers(asked, found)), front=front_of)
 
 

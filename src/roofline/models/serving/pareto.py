@@ -103,6 +103,7 @@ class ParetoFront(Answer):
     assumptions: tuple[str, ...]
     incomplete: tuple[str, ...]
     most_time: float | None = None
+    flips: tuple[str, ...] = ()
 
     @property
     def within(self) -> tuple[ServingChoice, ...]:
@@ -157,7 +158,7 @@ class ParetoFront(Answer):
         yield Sentences(head)
         yield self._table(fitting)
         left = self.said or (() if self.capacity is None else ("all of them fit",))
-        yield Sentences([*left, *self._most_in_time()])
+        yield Sentences([*left, *self.flips, *self._most_in_time()])
         yield from (BLANK, assumes(self.assumptions), incomplete(self.incomplete))
 
     def _table(self, fitting: Sequence[ServingChoice]) -> Table:
@@ -165,10 +166,12 @@ class ParetoFront(Answer):
         if "chips" in varies and "tensor" in varies:
             varies.remove("tensor")
 
+        mark = "" if all(choice.best for choice in fitting) else "best"
+
         def row(choice: ServingChoice) -> Row:
             user, chip = choice.tokens_per_second_per_user, choice.tokens_per_second_per_chip
             cells: tuple[Cell, ...] = (
-                YesNo(choice.best, "best", ""),
+                YesNo(choice.best, mark, ""),
                 *(Amount(size, "", f"{size:,}") for size in (getattr(choice, name) for name in ("batch", *varies))),
                 Amount(user, "token/s", f"{format_number(user)}/s"),
                 Amount(choice.time_per_token, "s"),
