@@ -18,7 +18,19 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from roofline.errors import InputError
 from roofline.frozen import NamedTuple
-from roofline.sections import Amount, CrossTable, Headline, Section, ShareBar, Table, YesNo, joined
+from roofline.sections import (
+    Amount,
+    Column,
+    CrossTable,
+    Headline,
+    Row,
+    Section,
+    ShareBar,
+    Table,
+    YesNo,
+    figures,
+    joined,
+)
 from roofline.signatures import SAID_IN_PYTHON, described, spelled, with_named, wrong_kind
 from roofline.sizes import is_array, is_symbol
 
@@ -255,6 +267,22 @@ class Comparable(Answer):
         """The operations of each step, a row each."""
         found: Table | None = capability("Comparable.operations")(self.steps())
         return found
+
+    def plain_table(self, table: str | None = None) -> tuple[list[str], list[list[Any]], dict[str, str]]:
+        """As every answer has it; ``memory`` is what a chip holds, a row a part.
+
+        >>> from roofline import llm
+        >>> llm("llama-3-8b", on="h100", context=8192).to_pandas("memory")["part"].tolist()
+        ['weights', 'kv', 'activations']
+        """
+        needed = self.needed() if table == "memory" else None
+        if needed is None or is_array(needed.total) or is_symbol(needed.total):
+            return super().plain_table(table)
+        has = needed.capacity
+        rows = [
+            Row((part, Amount(size, "B"), ShareBar(size / has) if has else "")) for part, size in needed.parts.items()
+        ]
+        return plain_table(Table([Column("part"), *figures("bytes", "share")], rows))
 
     def needed(self) -> Any:
         """The memory that it needs on each chip, a :class:`~roofline.bounds.footprint.Footprint`; None: not asked."""

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import roofline
 from roofline.errors import InputError
 from roofline.models import advise_step
 from roofline.models.parallelism.schedules import schedule
@@ -320,3 +321,40 @@ def test_the_least_chips_hold_whole_sequences(tokens: int) -> None:
 
 def test_no_number_of_chips_holds_less_than_a_sequence() -> None:
     assert train("llama-3-70b", on="h100:512", batch_tokens=4 * 10**6, sequence=8192).least_chips is None
+
+
+def test_a_measured_step_is_taken_in_the_microbatches_of_one_that_is_not() -> None:
+    from tests.models.test_answers_in_full import drawn
+
+    asked: dict[str, Any] = {"on": "h100:32", "batch_tokens": "1M"}
+    floor, ran = roofline.train("llama-3-8b", **asked), roofline.train("llama-3-8b", **asked, measured="5.2 s")
+    assert (ran.microbatches, ran.lower, ran.fits) == (floor.microbatches, floor.lower, True)
+    assert ran.microbatches > 1
+    said = drawn(ran, 200)
+    assert "DOES NOT FIT" not in said
+    # 5.2 s less the floor; what nothing overlaps takes above it; the floor at 80% of peak above the floor
+    above, apart, slow = (
+        5.2 - ran.lower,
+        ran.upper - ran.lower,
+        ran.lower / ran.bound.machine.units[0].achievable["bf16"].value - ran.lower,
+    )
+    assert f"of {above:.3g} s above the floor, times that do not overlap explain {apart * 1e3:.0f} ms" in said
+    assert f"that was measured explain {slow * 1e3:.0f} ms at most; {above - apart - slow:.3g} s are left" in said
+    near = drawn(roofline.train("llama-3-8b", **asked, measured=float(ran.lower) * 1.1), 200)
+    assert "are left: slower kernels" not in near
+
+
+def test_advice_for_a_step_has_the_words_that_advice_has_elsewhere() -> None:
+    found = roofline.train("llama-3-8b", on="h100:32", batch_tokens="1M")
+    for each in found.advise():
+        assert each.more == each.after.batch_tokens / each.before.batch_tokens
+        assert each.reason
+        assert each.effect.endswith(each.reason)
+
+
+def test_memory_by_part_is_a_table() -> None:
+    found = roofline.train("llama-3-8b", on="h100:32", batch_tokens="1M")
+    frame = found.to_pandas("memory")
+    assert dict(zip(frame["part"], frame["bytes"], strict=True)) == dict(found.memory.parts)
+    assert frame["bytes"].sum() == pytest.approx(float(found.memory.total))
+    assert frame["share"].sum() == pytest.approx(float(found.memory.total) / found.memory.capacity)

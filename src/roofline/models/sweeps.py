@@ -233,7 +233,7 @@ class StepTable(BlockTable):
     def _splits(self, number: int) -> bool:
         """Whether a choice is a training step in one part or more, as fits, since nobody gave their number."""
         asked = {**self.fixed, **self.choice(number)}
-        given = asked.get(PARTS) is not None or asked.get("measured") is not None
+        given = asked.get(PARTS) is not None
         return self.phase == "train" and not given and asked.get("pipeline") in (None, 1)
 
     def function(self, number: int) -> Compiled:

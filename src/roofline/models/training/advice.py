@@ -286,6 +286,16 @@ class TrainingAdvice:
         """Whether it makes a step fit that did not."""
         return self.before.fits is False and self.after.fits is True
 
+    @property
+    def more(self) -> float:
+        """How many times as many tokens the changed step trains on."""
+        return float(self.after.batch_tokens / self.before.batch_tokens)
+
+    @property
+    def reason(self) -> str:
+        """What binds then, and whether it fits, in words."""
+        return self.effect.partition("x, ")[2]
+
     def to_dict(self) -> dict[str, Any]:
         """The line as plain data in SI units."""
         return {

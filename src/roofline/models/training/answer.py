@@ -431,13 +431,14 @@ def _step_in_words(found: Training) -> Iterator[Section]:
 
 
 def _flops_in_words(found: Training) -> str:
-    of_six, computed = float(found.model_flops / found.six), float(found.flops / found.model_flops)
-    said = f"{format_amount(found.model_flops, 'FLOP')} forward and backward ({of_six:.3g} × 6·parameters·tokens)"
+    of_six = f"{float(found.model_flops / found.six):.3g}"
+    times = "" if of_six == "1" else f"{of_six} times "
+    said = f"{format_amount(found.model_flops, 'FLOP')} forward and backward, {times}6·parameters·tokens"
     if found.flops <= found.model_flops * 1.0001:
         return said
     alone = found.checkpoint in ("none", "selective") and not found.question.unfused
-    how = "attention's scores alone are made again" if alone else "with recomputation"
-    return f"{said}; {how}{':' if alone else ''} {computed:.3g} times that"
+    how = "attention's scores made again" if alone else "what is recomputed"
+    return f"{said}; {format_amount(found.flops, 'FLOP')} with {how}"
 
 
 def _rate_in_words(found: Training) -> str:
@@ -493,8 +494,29 @@ def _reached_in_words(found: Training) -> Iterator[Section]:
     yield Sentences([_rate_in_words(found)], "strong")
     why = "other work, chips or formats ran than asked about"
     line = from_the_floor(found.measured, float(found.lower), float(found.upper), why)
-    lost = [loss_of_each_said()] if found.measured >= float(found.lower) else []
+    lost = [*_loss_in_words(found), loss_of_each_said()] if found.measured >= float(found.lower) else []
     yield from (Sentences([line, *lost], indent=4), BLANK)
+
+
+def _loss_in_words(found: Training) -> list[str]:
+    """What may explain a measured step above its floor: times that do not overlap, and matmuls below their peak."""
+    floor, above = float(found.lower), float(found.measured or 0) - float(found.lower)
+    causes = [("times that do not overlap", float(found.upper) - floor)]
+    peaks = [use for use in found.bound.uses if use.quantity == "flops" and use.resource == found.bound.bound_by]
+    units = {unit.name: unit for unit in found.bound.machine.units}
+    reached = units[peaks[0].resource].achievable.get(peaks[0].dtype) if peaks else None
+    if reached is not None and not found.bound.machine.use_achievable:
+        causes.append(
+            (f"matmuls at the {format_percent(reached.value)} of peak that was measured", floor / reached.value - floor)
+        )
+    left = above - sum(seconds for _, seconds in causes)
+    if left <= 0:
+        return []
+    said = " and ".join(f"{name} explain {format_amount(seconds, 's')}" for name, seconds in causes)
+    return [
+        f"of {format_amount(above, 's')} above the floor, {said} at most; {format_amount(left, 's')} are left: slower "
+        "kernels, waits for data or other chips, or another layout than asked"
+    ]
 
 
 def _budget_in_words(found: Training) -> Iterator[Section]:

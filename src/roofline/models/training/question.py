@@ -99,7 +99,7 @@ def train(
 def _microbatches_that_fit(found: Training) -> int | None:
     """Microbatches with which a step fits that does not fit as one, where nobody gave their number; None: none do."""
     asked = found.question
-    given = asked.microbatches is not None or asked.measured is not None or asked.pipeline > 1
+    given = asked.microbatches is not None or asked.pipeline > 1
     if given or found.memory.fits is not False:
         return None
     most = int(found.sequences)
