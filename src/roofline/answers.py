@@ -396,7 +396,7 @@ EXPECTATION = {"estimate": False, "library": "vllm", "constants": (), "eager": F
 
 EXPECTED_KINDS = {
     "estimate": "bool | str | Estimator | None", "library": "str", "eager": "bool",
-    "constants": "str | PathLike | Sequence[str | PathLike]",
+    "constants": "str | PathLike | Calibration | Sequence[str | PathLike | Calibration]",
 }  # fmt: skip
 
 

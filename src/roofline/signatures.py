@@ -65,7 +65,10 @@ class ShortSignature(Signature):
 
 
 #: Arguments by names that they had before, which are taken too.
-OLDER_NAMES = {"acceptance": "accept", "micro_batches": "microbatches", "most_sequences": "most", "prices": "price"}
+OLDER_NAMES = {
+    "acceptance": "accept", "data": "runs", "files": "constants", "kernel": "op", "micro_batches": "microbatches",
+    "most_sequences": "most", "prices": "price",
+}  # fmt: skip
 
 
 def takes(
@@ -95,7 +98,7 @@ def takes(
         @wraps(function)
         def asked(*given: Any, **named: Any) -> Any:
             for name in OLDER_NAMES.keys() & named.keys():
-                if OLDER_NAMES[name] in kept and named.get(OLDER_NAMES[name]) is None:
+                if name not in kept and OLDER_NAMES[name] in kept and named.get(OLDER_NAMES[name]) is None:
                     named[OLDER_NAMES[name]] = named.pop(name)
             kinds = [annotations[name] for name in positional] + [""] * (len(given) - len(positional))
             given = tuple(map(_plain, given, kinds))
@@ -470,7 +473,7 @@ MEANINGS = {
     "shared": "Share of each prompt that is cached already (80%).",
     "lengths": "How lengths of answers are spread.",
     "filter": "Only chips with this in a name, maker or family; a format, or a figure: 'fp8, memory>=80GB'.",
-    "kernel": "A kind of kernel: gemm, attention, prefill, decode, moe, collective …",
+    "op": "A kind of kernel: gemm, attention, prefill, decode, moe, collective …",
     "threads": "Threads; by default one a core.",
     "seconds": "Seconds of sampling: more confirm more on a shared machine.",
     "quick": "At most ten seconds: fewer working sets and windows.",
@@ -560,7 +563,7 @@ MEANINGS = {
 
 #: What parameters of single functions mean, where that differs.
 MEANINGS_OF = {
-    **{key: {"data": "Measured runs: a list of dicts, or a CSV."} for key in ("accuracy", "held_accuracy")},
+    **{key: {"runs": "Measured runs: a list of dicts, or a CSV."} for key in ("accuracy", "held_accuracy")},
     "budget": {"tokens": "Tokens to train on, as in 15T."},
     "chips": {"top": "Only so many: the first in the order."},
     "expected_roof": {"dtype": "Format of the products."},

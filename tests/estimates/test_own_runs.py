@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
+import roofline
 from roofline import bound
 from roofline.cli.accuracy import command as accuracy_command
 from roofline.cli.calibrate import command as calibrate_command
@@ -369,3 +370,24 @@ def test_an_expectation_says_that_its_constants_are_of_own_runs(tmp_path: Path) 
     found.save(str(tmp_path / "mine.toml"))
     asked = bound("bf16[64, 8192] @ bf16[8192, 8192]", on="h200", estimate=True, constants=str(tmp_path / "mine.toml"))
     assert f"constants of h200 vllm, from {len(SHAPES)} runs of your own; " in asked.explain()
+
+
+def test_constants_are_taken_as_they_were_fitted_or_from_their_file(tmp_path: Path) -> None:
+    rows = [{"m": m, "n": 4096, "k": 4096, "us": 900 + m * 2.1} for m in (64, 128, 256, 512, 1024, 2048)]
+    found, file, line = calibrate(rows, "t4"), tmp_path / "mine.toml", "fp16[1024, 4096] * fp16[4096, 4096]"
+    found.save(file)
+    shipped = roofline.bound(line, on="t4", estimate=True).estimate
+    for own in (found, [found], [str(file), found]):
+        estimate = roofline.bound(line, on="t4", estimate=True, constants=own).estimate
+        assert estimate == pytest.approx(
+            roofline.bound(line, on="t4", estimate=True, constants=file).estimate, rel=1e-3
+        )
+        assert estimate != pytest.approx(shipped, rel=0.1)
+    assert roofline.plot(line, on="t4", estimate=True, constants=found).lines
+    told = roofline.accuracy("t4", constants=found, runs=rows)
+    assert str(told) == str(roofline.accuracy("t4", files=[found], data=rows))  # words that it had before
+    assert str(roofline.accuracy("h100", op="gemm")) == str(roofline.accuracy("h100", kernel="gemm"))
+    with pytest.raises(InputError, match="3 holds no constants; a file that roofline calibrate wrote, or what"):
+        roofline.accuracy("t4", constants=3)
+    with pytest.raises(InputError, match="constants is 3, and takes text or PathLike or Calibration or a list of text"):
+        roofline.bound(line, on="t4", estimate=True, constants=3)

@@ -75,8 +75,8 @@ def plot(
     measured: Any = None,
     theme: str = "light",
     title: str = "",
-    estimate: str = "",
-    constants: Sequence[str] = (),
+    estimate: str | bool = "",
+    constants: Any = (),
     eager: bool = False,
     **arguments: Any,
 ) -> Chart:
@@ -130,13 +130,13 @@ def plot(
     return with_expected_curves(chart, curves, expects)
 
 
-def _estimator(library: str, files: Sequence[str], eager: bool) -> Any:
+def _estimator(library: str | bool, files: Any, eager: bool) -> Any:
     """Constants of a library, where it was asked what to expect."""
     if not library:
         return None
     from roofline.estimates import Estimator
 
-    return Estimator(library, files, eager)
+    return Estimator("vllm" if library is True else library, files, eager)
 
 
 class _PlotRequest:

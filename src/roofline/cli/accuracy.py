@@ -13,19 +13,19 @@ from roofline.cli.progress import working
 @with_options(
     option("op"),
     option("library", default=None, show_default=False, help="A library: vllm, trtllm, sglang, nccl, torch."),
-    option("constants", name="files"),
+    option("constants"),
     option(
         "constants",
         words="--runs",
         older="--data",
-        name="data",
+        name="runs",
         multiple=False,
         help="Your own runs, to hold constants against.",
     ),
     option("json"),
 )
 def command(
-    chip: str | None, kernel: str | None, library: str | None, files: tuple[str, ...], data: str | None, as_json: bool
+    chip: str | None, op: str | None, library: str | None, constants: tuple[str, ...], runs: str | None, as_json: bool
 ) -> None:
     """How far estimates are from measurements that were not fitted, by chip, library, kind of kernel and format.
 
@@ -37,7 +37,7 @@ def command(
     from roofline.estimates import accuracy
 
     with working("reading runs"):
-        found = accuracy(chip and chip.lower(), kernel=kernel, library=library, files=files, data=data)
+        found = accuracy(chip and chip.lower(), op=op, library=library, constants=constants, runs=runs)
     if as_json:
         show_json(found.to_dict())
     else:

@@ -128,7 +128,7 @@ GROUPS: dict[str, tuple[OptionRow | str, ...]] = {
         ),
         _row("--why", "DEPLOYMENT", "Why not this one: h100, 'tensor 4', 'h100:8 tensor 8 fp8'."),
         _row("--filter", "TEXT", MEANINGS["filter"], name="filter_"),
-        _row("--op", "KIND", MEANINGS["kernel"], "kernel", name="kernel"),
+        _row("--op", "KIND", MEANINGS["op"], "kernel"),
         _row("--threads", "N", MEANINGS["threads"], type=click.IntRange(1, 4096)),
         _row("--seconds", "N", MEANINGS["seconds"], type=float),
         _flag("--quick", MEANINGS["quick"]),

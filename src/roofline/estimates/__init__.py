@@ -9,8 +9,6 @@ True
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from os import PathLike
 from typing import Any
 
 from roofline.estimates.accuracy import Accuracy, HeldAccuracy, accuracy, held_accuracy
@@ -30,7 +28,7 @@ MOST_ROWS = 20_000
 def estimated(
     answer: Any,
     library: str | Estimator = "vllm",
-    files: str | PathLike[str] | Sequence[str | PathLike[str]] = (),
+    files: Any = (),
     output: int | None = None,
     eager: bool = False,
 ) -> Any:

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from os import PathLike
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -29,7 +28,7 @@ from roofline.hardware.machine import Machine
 from roofline.progress import counted, stopped
 from roofline.quantity import format_percent
 from roofline.sections import BLANK, Amount, Column, Headline, Listing, Row, Section, Sentences, Table, percentage
-from roofline.signatures import either, takes
+from roofline.signatures import either, spelled, takes
 
 #: Words that users have for kernels.
 MEANT = {
@@ -213,27 +212,26 @@ def _sources(records: Sequence[KernelConstants]) -> list[str]:
 def accuracy(
     on: str | None = None,
     *,
-    kernel: str | None = None,
+    op: str | None = None,
     library: str | None = None,
-    files: str | PathLike[str] | Sequence[str | PathLike[str]] = (),
-    data: str | Path | Sequence[MeasuredKernel | Mapping[str, Any]] | None = None,
+    constants: Any = (),
+    runs: str | Path | Sequence[MeasuredKernel | Mapping[str, Any]] | None = None,
 ) -> Any:
     """How far estimates are from measurements, by chip, library, kind of kernel and format.
 
-    ``on`` names a chip, ``kernel`` a kind (``contraction``, ``attention``, ``experts`` …), ``library`` a library;
-    ``files`` hold constants of one's own, as ``calibrate`` writes them. ``data`` are runs of one's own to hold them
-    against (:func:`held_accuracy`), of the chip ``on``.
+    ``on`` names a chip, ``op`` a kind of kernel (``contraction``, ``attention``, ``experts`` …), ``library`` a library;
+    ``constants`` are one's own, from ``calibrate`` or a file that it wrote. ``runs`` are those of one's own to hold
+    them against (:func:`held_accuracy`), of the chip ``on``.
     """
-    if data is not None and (on is None or kernel is not None):
-        runs, picks = either("--runs", "data="), either("--op", "kernel=")
-        own = f"{runs} has its own rows"
-        said = f"{runs} has rows of one chip" if on is None else f"{picks} picks shipped errors, {own}"
+    if runs is not None and (on is None or op is not None):
+        own, picks = spelled("runs"), spelled("op")
+        said = f"{own} has rows of one chip" if on is None else f"{picks} picks shipped errors, {own} has its own rows"
         chip = on or "h100"
-        hint = either(f"roofline accuracy {chip} --runs {data}", f"accuracy({chip!r}, data=…)")
+        hint = either(f"roofline accuracy {chip} --runs {runs}", f"accuracy({chip!r}, runs=…)")
         raise InputError(said, hint=hint)
-    if data is not None and on is not None:
-        return held_accuracy(data, on, library=library or "vllm", files=files)
-    records = overlaid(shipped(), read_files(files))
+    if runs is not None and on is not None:
+        return held_accuracy(runs, on, library=library or "vllm", constants=constants)
+    records = overlaid(shipped(), read_files(constants))
     asked = []
     if on is not None:
         asked.append(on)
@@ -241,14 +239,14 @@ def accuracy(
     if library is not None:
         asked.append(library)
         records = _only(records, "library", library)
-    if kernel is not None:
-        word = kernel.lower().strip().replace(" ", "_").replace("-", "_")
+    if op is not None:
+        word = op.lower().strip().replace(" ", "_").replace("-", "_")
         wanted = MEANT.get(word, word)
         asked.append(_in_words(wanted))
         elsewhere = {one.chip for one in shipped() if wanted in one.kernel}
         if on is not None and elsewhere and on not in elsewhere:
             said = f"{on} has no constants of its own for {asked[-1]}; those of other chips are taken"
-            asks = either(f"roofline accuracy --op {kernel}", f"accuracy(kernel={kernel!r})")
+            asks = either(f"roofline accuracy --op {op}", f"accuracy(op={op!r})")
             raise InputError(said, hint=f"{asks} shows them")
         records = _only(records, "kernel", wanted)
     ordered = sorted(records, key=lambda one: (one.chip, one.kernel, one.dtype, one.library, one.path))
@@ -315,24 +313,24 @@ def _held_row(one: Held) -> Row:
 
 @takes()
 def held_accuracy(
-    data: str | Path | Sequence[MeasuredKernel | Mapping[str, Any]],
+    runs: str | Path | Sequence[MeasuredKernel | Mapping[str, Any]],
     on: str | Machine,
     *,
     library: str = "vllm",
-    files: str | PathLike[str] | Sequence[str | PathLike[str]] = (),
+    constants: Any = (),
 ) -> HeldAccuracy:
     """Hold constants against one's own runs, without fitting.
 
-    ``data`` are runs as ``calibrate`` takes them, ``on`` the chip they are of; ``library`` names what ran where rows do
+    ``runs`` are as ``calibrate`` takes them, ``on`` the chip they are of; ``library`` names what ran where rows do
     not.
     """
     machine = chip(on)
     rejected: dict[str, int] = defaultdict(int)
     kinds: list[Held] = []
-    grouped = by_kind(kernels_from(data, machine), library, rejected)
+    grouped = by_kind(kernels_from(runs, machine), library, rejected)
     try:
         for key, members in counted(grouped.items()):
-            _hold(key, members, machine, files, kinds, rejected)
+            _hold(key, members, machine, constants, kinds, rejected)
     except KeyboardInterrupt:
         if not kinds:
             raise
@@ -340,7 +338,7 @@ def held_accuracy(
     if not kinds:
         why = "; ".join(left_out(rejected)) or "the file has no rows"
         raise InputError(f"nothing can be held against constants: {why}", hint="a row a kernel, with its time")
-    whose = f" · {data}" if isinstance(data, str | Path) else ""
+    whose = f" · {runs}" if isinstance(runs, str | Path) else ""
     return HeldAccuracy(tuple(kinds), dict(rejected), f"accuracy of estimates · {machine.key}{whose}")
 
 

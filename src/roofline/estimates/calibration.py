@@ -78,6 +78,11 @@ class Calibration(Answer):
     rejected: Mapping[str, int]
     started_from: tuple[str, ...] = ()
 
+    @property
+    def constants(self) -> tuple[KernelConstants, ...]:
+        """The new constants, which ``constants=`` takes."""
+        return tuple(one.constants for one in self.fitted)
+
     def sections(self) -> Iterable[Section]:
         """A row a kind of kernel, then what was left out."""
         yield Headline(f"calibration of {self.target}", f"for {self.library}")

@@ -277,10 +277,19 @@ def shipped() -> tuple[KernelConstants, ...]:
     return tuple(record for path in sorted(folder.glob("*.toml")) for record in read_constants(path))
 
 
-def read_files(files: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]) -> list[KernelConstants]:
-    """The constants of one file, or of several."""
-    paths = (files,) if isinstance(files, str | os.PathLike) else files
-    return [record for path in paths for record in read_constants(path)]
+def read_files(files: Any) -> list[KernelConstants]:
+    """The constants of one file, or of what ``calibrate`` gave; or of several."""
+    several = files if isinstance(files, list | tuple) else (files,)
+    found: list[KernelConstants] = []
+    for each in several:
+        if isinstance(each, str | os.PathLike):
+            found += read_constants(each)
+        elif isinstance(own := getattr(each, "constants", None), tuple):
+            found += own
+        else:
+            hint = "a file that roofline calibrate wrote, or what roofline.calibrate gives"
+            raise InputError(f"{quoted(each)} holds no constants", hint=hint)
+    return found
 
 
 def overlaid(records: Iterable[KernelConstants], own: Iterable[KernelConstants]) -> tuple[KernelConstants, ...]:

@@ -19,7 +19,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
-from os import PathLike
 from typing import Any
 
 from roofline import dtypes
@@ -309,7 +308,7 @@ class Estimator:
     def __init__(
         self,
         library: str = "vllm",
-        files: str | PathLike[str] | Sequence[str | PathLike[str]] = (),
+        files: Any = (),
         eager: bool = False,
     ) -> None:
         self.eager = eager
