@@ -709,11 +709,51 @@ def test_an_error_names_the_argument_and_what_it_takes() -> None:
         roofline.chips(no_such=1)  # type: ignore[call-arg]
     with pytest.raises(InputError, match=r"missing a required argument: 'on'; the call is zones\(on, bandwidths="):
         roofline.zones()  # type: ignore[call-arg]
-    with pytest.raises(InputError, match=r"too many positional arguments; the call is bound\(expression=None, \*, on="):
+    with pytest.raises(
+        InputError, match=r"too many positional arguments; give on='h100'; the call is bound\(expression=None, \*, on="
+    ):
         roofline.bound(LINE, "h100")  # type: ignore[call-arg]
     ops = roofline.build(roofline.program(LINE), {"B": 8, "D": 8, "F": 8})
     with pytest.raises(InputError, match=r"there is no argument 'question'; arguments are: expression, sizes"):
         roofline.evaluate(ops, [op.work for op in ops], roofline.chip("h100"), question=3)  # type: ignore[call-arg]
+
+
+@pytest.mark.parametrize("word", ["chip", "device", "gpu", "machine", "hardware", "target"])
+def test_other_words_for_a_machine_are_told_ours(word: str) -> None:
+    asked: dict[str, Any] = {word: "h100"}
+    for ask in (
+        lambda: roofline.bound(LINE, **asked, B=8, D=8, F=8),
+        lambda: roofline.sweep(LINE, **asked, B=8, D=8, F=8),
+        lambda: roofline.sweep("llama-3-8b", **asked, batch=1, context=64),
+        lambda: roofline.llm("llama-3-8b", **asked),
+    ):
+        with pytest.raises(InputError, match=f"there is no argument {word!r}; did you mean 'on'?"):
+            ask()
+    with pytest.raises(InputError, match="too many positional arguments; give on='h100'; the call is llm"):
+        roofline.llm("llama-3-8b", "h100")  # type: ignore[misc]
+
+
+def test_a_series_is_an_array_and_a_count_may_have_a_space() -> None:
+    pandas = pytest.importorskip("pandas")
+    sizes = {"D": 8192, "F": 8192}
+    several = roofline.bound(LINE, on="h100", B=pandas.Series([8, 16], index=[5, 3]), **sizes)
+    assert several.lower.tolist() == roofline.bound(LINE, on="h100", B=np.array([8, 16]), **sizes).lower.tolist()
+    table = roofline.sweep(LINE, on="h100", B=pandas.Series([8, 16]), **sizes)
+    assert table["B"].tolist() == [8, 16]
+    served = roofline.llm("llama-3-8b", on="h100", batch=pandas.Series([1, 2]), context="8 k")
+    assert served.decode.sizes["batch"].tolist() == [1, 2]
+    assert served.decode.sizes["context"] == 8000
+    with pytest.raises(InputError, match="size B is 0 at index 0; a size is a whole number of at least 1"):
+        roofline.sweep(LINE, on="h100", B=np.arange(3), **sizes)
+
+
+def test_a_peak_of_a_chip_that_is_described_has_a_format() -> None:
+    with pytest.raises(
+        RooflineError, match=r"a peak is that of a format; name the format, as in \{'bf16': '4 TFLOP/s'\}"
+    ):
+        roofline.chip({"name": "X", "peak": "4 TFLOP/s", "hbm": "3 TB/s"})
+    mine = roofline.chip({"peak": {"bf16": 4e14}, "hbm": "3 TB/s"})
+    assert mine.figure("bf16").value == 4e14
 
 
 def test_the_functions_of_rooms_name_a_wrong_argument_as_those_of_the_package_do() -> None:

@@ -41,10 +41,10 @@ def count(text: str, billion: bool = False) -> int | float | None:
 
     >>> count("8k"), count("128Ki"), count("4M"), count("1.5e3"), count("1_000"), count("0.5")
     (8000, 131072, 4000000, 1500, 1000, 0.5)
-    >>> count("300B", billion=True), count("15T"), count("300B"), count("8*k")
-    (300000000000, 15000000000000, None, None)
+    >>> count("300B", billion=True), count("15T"), count("300B"), count("8*k"), count("8 k")
+    (300000000000, 15000000000000, None, None, 8000)
     """
-    found = re.fullmatch(r"([+-]?[\d._]+(?:[eE][+-]?\d+)?)(?:([kKMGT]|B)|([KMGT]i))?", plain(text).strip())
+    found = re.fullmatch(r"([+-]?[\d._]+(?:[eE][+-]?\d+)?)(?:\s*(?:([kKMGT]|B)|([KMGT]i)))?", plain(text).strip())
     if found is None:
         return float(text) if text.strip().lower().lstrip("+-") in ("nan", "inf", "infinity") else None
     if found[2] == "B" and not billion:

@@ -122,7 +122,9 @@ def takes(
             except RooflineError:
                 raise
             except Exception as error:  # of whatever kind: a value's own methods may raise what they like
-                if (known := wrong() or _misplaced(own, f"{function.__name__}{short}", given, named)) is None:
+                if (
+                    known := wrong() or _misplaced(own, f"{function.__name__}{short}", given, named, "on" in kept)
+                ) is None:
                     raise
                 raise known from error
             # what a function took in silence may end in an error of Python's when the answer is looked at
@@ -159,12 +161,16 @@ def _plain(value: Any, annotation: str) -> Any:
         return value
 
 
-def _misplaced(own: Signature, call: str, given: Sequence[Any], named: Mapping[str, Any]) -> InputError | None:
-    """An error about an argument too many, or one that is missing."""
+def _misplaced(
+    own: Signature, call: str, given: Sequence[Any], named: Mapping[str, Any], on: bool
+) -> InputError | None:
+    """An error about an argument too many, or one that is missing; ``on`` says that a machine is taken by name."""
     try:
         own.bind(*given, **named)
     except TypeError as error:
-        return InputError(str(error), hint=f"the call is {call}")
+        is_machine = on and "on" not in named and len(given) > 1 and isinstance(given[-1], str)
+        hint = f"give {spelled('on', given[-1])}; " if is_machine and str(error).startswith("too many") else ""
+        return InputError(str(error), hint=f"{hint}the call is {call}")
     return None
 
 
@@ -616,6 +622,7 @@ SAID_IN_PYTHON = {
 
 #: Arguments of models, by the words that other libraries have for them.
 _MEANT = {
+    "on": "chip chips device gpu tpu machine hardware target accelerator",
     "tensor": "tp tp_size tensor_parallel tensor_parallel_size",
     "pipeline": "pp pp_size pipeline_parallel pipeline_parallel_size stages",
     "data": "dp dp_size data_parallel data_parallel_size replicas",

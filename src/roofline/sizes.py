@@ -86,6 +86,8 @@ def plain_number(value: Any) -> Any:
         return value
     if is_array(value) and not value.ndim:
         value = value[()]
+    if hasattr(value, "to_numpy") and len(value.shape) == 1:  # a series or an index of a data frame
+        return value.to_numpy()
     if isinstance(value, vars(sys.modules.get("numpy", _ABSENT)).get("generic", ())):
         value = _item(value)
     elif is_symbol(value):
@@ -132,9 +134,10 @@ def plain_numbers(function: Function) -> Function:
 
 def _bordered(name: str, value: Any) -> Any:
     """A value as it passes the border: numbers as Python's, arrays in float64, whose products do not overflow."""
+    value = plain_number(value)
     if is_array(value) and value.ndim and value.dtype.kind in "iuf":
         return array_of(name, value)
-    return plain_number(value)
+    return value
 
 
 def own_array(value: Any) -> Any:
@@ -332,7 +335,7 @@ def _are_sizes(array: Any) -> bool:
 
 
 def _short(value: Any) -> str:
-    text = repr(value.item() if hasattr(value, "item") else value)
+    text = repr(plain_number(value))
     return text if len(text) <= 32 else f"{float(value):.6g}" if len(text) < 300 else "a number of over 300 digits"
 
 

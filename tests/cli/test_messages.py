@@ -31,7 +31,7 @@ MESSAGES = [
     (["bound", MATMUL, "--on", "v5e", "B=nan"], "size B is nan; a size is a whole number of at least 1"),
     (["bound", MATMUL, "--on", "v5e", "B=1e400"], "size B is inf; a size is a whole number of at least 1"),
     (["bound", MATMUL, "--on", "v5e", "B=2e30"], "sizes go up to 1e30"),
-    (["bound", MATMUL, "--on", "v5e", "B=1,0"], "size B is 0.0 at index 1; a size is a whole number of at least 1"),
+    (["bound", MATMUL, "--on", "v5e", "B=1,0"], "size B is 0 at index 1; a size is a whole number of at least 1"),
     (["bound", MATMUL, "--on", "v5e", "B=x"], "size B is a formula of x, which has no value"),
     (["bound", MATMUL, "--on", "v5e", "B=D", "D=B"], "size B depends on itself (B = D)"),
     (["bound", MATMUL, "--on", "v5e", "B="], "size B has no value; for instance B=64"),

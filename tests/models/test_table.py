@@ -78,7 +78,7 @@ MESSAGES: list[tuple[dict[str, Any], str]] = [
     ({"context": 5}, "no size is an array; serve_bound answers a single configuration"),
     ({"context": [1, 2], "batch": [1, 2, 3]}, "the sizes do not broadcast: batch (3,), context (2,)"),
     ({"context": [1, 2], "columns": ("lowr",)}, "no column 'lowr'; did you mean 'lower'?"),
-    ({"context": [1, 2], "batch": [0, 1]}, "size batch is 0.0 at index 0"),
+    ({"context": [1, 2], "batch": [0, 1]}, "size batch is 0 at index 0"),
     ({"context": [1, 2.5]}, "at index 1"),
 ]
 

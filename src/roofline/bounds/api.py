@@ -26,7 +26,7 @@ from roofline.notation import program
 from roofline.notation.structure import Program
 from roofline.ops import formula_names, read_names
 from roofline.quantity import kind_of
-from roofline.signatures import NAMED_SIZES, SAID_IN_PYTHON, spelled, takes, wrong_kind
+from roofline.signatures import NAMED_SIZES, SAID_IN_PYTHON, meant, spelled, takes, wrong_kind
 from roofline.sizes import Size, is_array, plain_number
 
 if TYPE_CHECKING:
@@ -258,7 +258,9 @@ def _no_slip(named: Mapping[str, Any], names: Sequence[str], given: Mapping[str,
     helpers = {name for value in given.values() if isinstance(value, str) for name in formula_names(value)}
     for word in named.keys() - {*names, *helpers}:
         near = did_you_mean(word, ARGUMENTS) if len(word) > 2 else None
-        said = _SAID_IN_A_LINE.get(word) or SAID_IN_PYTHON.get(word) or (near and f"did you mean {near!r}?")
+        said = _SAID_IN_A_LINE.get(word) or SAID_IN_PYTHON.get(word) or meant(word, ("on",))
+        if not said and near:
+            said = f"did you mean {near!r}?"
         if said:
             raise InputError(f"there is no argument {word!r}", hint=said)
         if isinstance(given[word], str):

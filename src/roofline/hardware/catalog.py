@@ -597,6 +597,11 @@ def described_machine(
     if "inherits" not in own:
         if "unit" not in own:
             peaks = {name: figures.pop(name) for name in [*figures] if dtypes.is_dtype(name)}
+            if (peak := figures.pop("peak", None)) is not None:
+                if not isinstance(peak, Mapping):
+                    hint = f"name the format, as in {{'bf16': {peak!r}}}"
+                    raise HardwareError("chip({…}): a peak is that of a format", hint=hint)
+                peaks |= peak
             own["unit"] = {"matrix": {"peak": peaks}} if peaks else {}
         if "memory" not in own:
             tables = {name: figures.pop(name) for name in [*figures] if not dtypes.is_dtype(name)}

@@ -35,7 +35,7 @@ from roofline.models.serving import serve_bound
 from roofline.models.serving.step import PHASES
 from roofline.models.training.step import training_question
 from roofline.progress import stopped
-from roofline.signatures import listed_names, optional, takes
+from roofline.signatures import listed_names, meant, optional, takes, unknown_argument
 from roofline.sizes import Codes, array_of, check, plain_numbers, symbol
 
 #: Columns that a sweep of steps may have, beside ``time.<resource>`` and ``memory.<part>``.
@@ -109,8 +109,10 @@ def sweep(expression: Model | str | None = None, phase: str = "decode", **argume
     >>> sweep("llama-3-8b", on="h100", batch=range(1, 513), context=4096)
     <StepSweep of 512 rows, llama-3-8b decode: batch, context, lower, upper, bound_by, memory, fits>
     """
-    if "on" in arguments:
-        arguments["on"] = machines_in(arguments["on"])
+    arguments["on"] = machines_in(arguments.get("on"))
+    slip = next((name for name in arguments if arguments["on"] is None and meant(name, ("on",))), None)
+    if slip is not None:
+        raise unknown_argument(slip, ("on",))
     if expression is not None and (not isinstance(expression, str) or is_model(expression)):
         raw = ("flops", "bytes", "intensity", "dtype")
         idle = next((name for name in raw if arguments.get(name) is not None), None)
