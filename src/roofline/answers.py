@@ -227,7 +227,7 @@ class Answer(ABC):
 class Fact(NamedTuple):
     """One thing that answers of a kind say: a number in ``unit`` or words; comparisons align facts by ``name``.
 
-    ``source`` says where a figure of a chip is from.
+    ``source`` says where a figure of a chip is from, ``data`` is what a data frame has in place of words.
     """
 
     name: str
@@ -235,6 +235,7 @@ class Fact(NamedTuple):
     unit: str = ""
     better: Literal["", "less", "more"] = ""
     source: str = ""
+    data: str | None = None
 
 
 class Comparable(Answer):
@@ -325,7 +326,13 @@ class Part(Answer):
 #: The names of columns as data, those of an answer's own attributes, by what a reader sees.
 NAMES_AS_DATA = {
     "FLOPs": "flops", "FLOP/B": "intensity", "at best": "lower", "at worst": "upper", "op by op": "op_by_op",
-    "bound by": "bound_by",
+    "bound by": "bound_by", "at most": "upper", "ridge": "critical_intensity", "memory needed": "memory",
+    "memory there": "capacity", "a step at best": "lower", "MFU at most": "most_mfu", "tokens a day": "tokens_per_day",
+    "a token at best": "time_per_token", "TPOT": "time_per_token", "first tokens at best": "time_to_first_token",
+    "decode bound by": "decode_bound_by", "prefill bound by": "prefill_bound_by", "tokens/s": "tokens_per_second",
+    "tokens/s at best": "tokens_per_second", "each user": "tokens_per_second_per_user",
+    "each chip": "tokens_per_second_per_chip", "tokens/s a chip": "tokens_per_second_per_chip",
+    "an hour": "cost_per_hour",
 }  # fmt: skip
 
 

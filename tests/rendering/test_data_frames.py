@@ -246,3 +246,36 @@ def test_a_sweep_of_steps_has_its_picture() -> None:
     bars = chosen.plot().bars
     assert [bar.label for bar in bars] == ["h100:2, does not fit: a step at best", "h200:4: a step at best"]
     assert [bar.x1 for bar in bars] == chosen.plain("lower")
+
+
+def test_columns_of_answers_side_by_side_have_the_names_of_attributes() -> None:
+    beside = roofline.bound(LINE, on="h100,a100")
+    frame = beside.to_pandas()
+    for name in ("lower", "upper", "bound_by", "intensity", "critical_intensity"):
+        assert frame[name].tolist() == [getattr(answer, name) for answer in beside.answers]
+    assert frame["memory"].tolist() == [answer.footprint.total for answer in beside.answers]
+    served = roofline.llm("llama-3-8b", on="h100,a100", prompt=64)
+    frame = served.to_pandas()
+    for name in ("time_per_token", "time_to_first_token", "tokens_per_second"):
+        assert frame[name].tolist() == [getattr(answer, name) for answer in served.answers]
+    assert frame["decode_bound_by"].tolist() == [answer.decode.bound_by for answer in served.answers]
+    trained = roofline.train("llama-3-8b", on="h100:8,a100:8", batch_tokens=65536)
+    frame = trained.to_pandas()
+    for name in ("lower", "most_mfu", "tokens_per_day"):
+        assert frame[name].tolist() == [getattr(answer, name) for answer in trained.answers]
+
+
+def test_columns_of_configurations_and_plans_have_the_names_of_attributes() -> None:
+    several = roofline.llm("llama-3-8b", on="h100", batch=[1, 2], prompt=64, front=True)
+    frame = several.to_pandas()
+    for name in ("time_per_token", "time_to_first_token", "tokens_per_second"):
+        assert frame[name].tolist() == getattr(several, name).tolist()
+    assert frame["decode_bound_by"].tolist() == several.decode.bound_by.tolist()
+    assert frame["prefill_bound_by"].tolist() == several.prefill.bound_by.tolist()
+    front = several.to_pandas("front")
+    for name in ("time_per_token", "tokens_per_second_per_user", "tokens_per_second_per_chip"):
+        assert sorted(front[name]) == sorted(getattr(choice, name) for choice in several.front.fitting)
+    plan = roofline.plan("llama-3-8b", on="h100", rate="1/s", prompt=100, output=100, count=1, price=2)
+    frame = plan.to_pandas()
+    assert frame["cost_per_hour"].tolist() == [choice.cost_per_hour for choice in plan.choices]
+    assert frame["bound_by"].tolist() == [choice.bound_by for choice in plan.choices]

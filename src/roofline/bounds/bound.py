@@ -521,7 +521,7 @@ class Bound(Measurable, Comparable):
             yield Fact("expected", self.estimate, "s", "less")
         if self.measured is not None:
             yield Fact("measured", self.measured, "s", "less")
-        yield Fact("bound by", self.kind and f"{self.kind} ({self.bound_by})")
+        yield Fact("bound by", self.kind and f"{self.kind} ({self.bound_by})", data=self.bound_by)
         yield Fact("intensity", self.intensity, "FLOP/B")
         yield Fact("ridge", self.critical_intensity, "FLOP/B")
         yield from self.rates_used()

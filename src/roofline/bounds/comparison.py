@@ -289,6 +289,8 @@ def _as_cell(fact: Fact | None) -> Any:
     """A fact as data: a number with its unit, or words."""
     if fact is None or fact.value is None:
         return ""
+    if fact.data is not None:
+        return str(fact.data)
     return Amount(float(fact.value), fact.unit) if is_number(fact.value) else str(fact.value)
 
 

@@ -419,7 +419,7 @@ class DeploymentPlan(Answer):
             Column("deployment", wrap="words", least=20),
             Column("prompts", wrap="words", spare=2),
             *numbers,
-            Column("bound by", meaning="binds", spare=1),
+            Column("bound by", spare=1),
             Column("why", wrap="words"),
         )
         rows = [row(choice) for choice in self.choices[:MOST_ROWS]]

@@ -217,7 +217,7 @@ class Serving(Comparable):
             yield Fact(each, phase.lower, "s", "less")
             if phase.expectation is not None:
                 yield Fact(f"{name}, expected", phase.estimate, "s", "less")
-            yield Fact(f"{name} bound by", phase.kind and f"{phase.kind} ({phase.bound_by})")
+            yield Fact(f"{name} bound by", phase.kind and f"{phase.kind} ({phase.bound_by})", data=phase.bound_by)
         if self.decode is not None:
             rate = self.tokens_per_second
             yield Fact("tokens/s at best", rate, "token/s", "more")
@@ -554,10 +554,14 @@ def _configurations(found: Serving) -> Table:
             for index in spread(len(flat[0]), most)
         ]
 
+    as_data = {"prefill": "time_to_first_token", "decode": "time_per_token"}
+    for at, (name, _, _) in enumerate(columns):  # each time stands before what binds it
+        as_data |= {f"{at}": f"{columns[at - 1][0]} {name}"} if name == "bound by" and len(asked) > 1 else {}
     shown = [
         Column(f"{name} at best" if name in asked else name, "left" if name in ("bound by", "fits") else "right",
-               "words" if name == "bound by" else "never", meaning=name, spare=_SPARE.get(name, 0))
-        for name, _, _ in columns
+               "words" if name == "bound by" else "never", meaning=as_data.get(str(at), as_data.get(name, name)),
+               spare=_SPARE.get(name, 0))
+        for at, (name, _, _) in enumerate(columns)
     ]  # fmt: skip
     return Table(shown, rows(MOST_ROWS), "configurations", indent=0, every=lambda: rows(len(flat[0])))
 

@@ -213,7 +213,9 @@ class Training(Measurable, Comparable):
     def facts(self) -> Iterator[Fact]:
         """The step, what binds it, MFU, the token budget, the rates that were used, memory, for a comparison."""
         yield Fact("a step at best", self.lower, "s", "less")
-        yield Fact("bound by", self.bound.kind and f"{self.bound.kind} ({self.bound.bound_by})")
+        yield Fact(
+            "bound by", self.bound.kind and f"{self.bound.kind} ({self.bound.bound_by})", data=self.bound.bound_by
+        )
         yield Fact("MFU at most", self.most_mfu, "share", "more")
         yield Fact("tokens a day", self.tokens_per_day, "token", "more")
         if self.tokens is not None:
