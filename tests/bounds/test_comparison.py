@@ -210,7 +210,7 @@ def test_a_frame_has_a_row_a_machine() -> None:
     frame = bound(LINE, on="a100,h100").to_pandas()
     assert list(frame["on"]) == ["a100", "h100"]
     assert frame["lower"].dtype.kind == "f"
-    assert list(frame["bound_by"]) == ["memory-bound (hbm)"] * 2
+    assert list(frame["bound_by"]) == ["hbm"] * 2
     with pytest.raises(InputError, match="these answers have no operations; their table is comparison"):
         scaling("tp", on=["v5p", "v6e"], unknown="Y", F=30000).to_pandas("operations")
 
@@ -293,3 +293,16 @@ def test_a_description_of_a_chip_is_a_machine_wherever_one_is_asked_for() -> Non
     assert advise(line, on=FIGURES)
     with pytest.raises(RooflineError, match="'4 TB/s' is a bandwidth in bytes per second"):
         bound(line, on=[{"name": "Mine", "bf16": "4 TB/s", "hbm": "3 TB/s"}, "h100"])
+
+
+def test_answers_on_one_chip_are_named_by_what_is_asked_and_ranked_where_the_work_is_one() -> None:
+    asked = [
+        bound(line, on="h100") for line in (LINE, "bf16[64, 8192] * fp8[8192, 8192]", "bf16[9, 8192] * bf16[8192, 9]")
+    ]
+    same, other = compare(*asked[:2]), compare(asked[0], asked[2])
+    assert same.names == tuple(answer.expression for answer in asked[:2])
+    assert (same.subject, same.is_one_work, other.is_one_work) == ("2 questions", True, False)
+    assert "has the lowest floor" in str(same)
+    assert "times the least" in str(same)
+    assert "lowest floor" not in str(other)
+    assert "times the least" not in str(other)

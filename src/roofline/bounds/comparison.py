@@ -152,8 +152,13 @@ class SideBySide(Answer):
     @property
     def subject(self) -> str:
         """What the answers are about."""
-        subject: str = self.answers[0].subject
-        return subject
+        several = dict.fromkeys(answer.subject for answer in self.answers)
+        return next(iter(several)) if len(several) == 1 else f"{len(several)} questions"
+
+    @property
+    def is_one_work(self) -> bool:
+        """Whether the answers are about as much arithmetic, so that their times rank them."""
+        return len({getattr(answer, "flops", None) for answer in self.answers}) == 1
 
     def sections(self, *, operations: bool = True) -> Iterator[Section]:
         """What does not fit; the fastest; a row a fact, a column an answer; the same of the ``operations``."""
@@ -171,11 +176,12 @@ class SideBySide(Answer):
             said = "" if idle is None else idle()
             if said:
                 yield Sentences([f"{who}: {said}"])
-        if self.ranked:
+        ranks = bool(self.ranked) and self.is_one_work
+        if ranks:
             yield from (Sentences([self._verdict(), *self._cheapest()]), BLANK)
         columns = [Column(wrap="words"), *(Column(who, "right", wrap="words") for who in self.names)]
         rows = [fact_row(self.names, name, facts) for name, facts in self.facts.items()]
-        if len(self.names) > 1 and self.ranked:
+        if len(self.names) > 1 and ranks:
             mark = "" if self._more else MARK
             over = [
                 "" if times is None else Amount(times, "", f"{times:.3g}x{mark if times == 1 else ''}")
@@ -413,6 +419,9 @@ def compare(*answers: Any, names: Sequence[str] = (), **asked: Any) -> SideBySid
             hint = "sweep takes several machines, formats and sizes, and draws them"
             raise InputError(f"side by side {several} has one value, and several are given", hint=hint)
     chosen = list(names) or told_apart(list(map(_machine, answers)), [answer.target for answer in answers])
+    subjects = [answer.subject for answer in answers]
+    if not names and len(set(chosen)) < len(chosen) and len(set(subjects)) == len(subjects):
+        chosen = subjects
     if len(chosen) != len(answers):
         raise InputError(f"{len(chosen)} names for {len(answers)} answers", hint="give one for each")
     numbered = [
