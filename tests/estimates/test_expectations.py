@@ -248,6 +248,9 @@ def test_nothing_is_expected_below_its_bound(data: st.DataObject) -> None:
     assert answer.op_by_op <= found.value * (1 + 1e-12), line
     assert found.low <= found.value <= found.high
     assert all(one.low >= one.run.floor * (1 - 1e-12) for one in found.kernels)
+    for one in found.kernels:
+        if one.source is not None:
+            assert sum(one.parts.values()) == pytest.approx(one.value / one.run.repeat)
 
 
 def test_a_convolution_is_its_implicit_product_and_says_so() -> None:
@@ -312,3 +315,11 @@ def test_a_softmax_takes_the_time_of_rows_that_are_reduced(on: str, dtype: str, 
     assert one.source is not None
     assert "norms" in one.source.transferred_from
     assert any("softmax by constants of" in line for line in answer.assumptions)
+
+
+def test_a_norm_is_within_what_was_measured_by_its_bytes() -> None:
+    (inside,) = estimated(bound("rms_norm(bf16[512, 4096])", on="a100")).expectation.kernels
+    (outside,) = estimated(bound("rms_norm(bf16[262144, 8192])", on="a100")).expectation.kernels
+    assert inside.extrapolated == ()
+    assert outside.extrapolated == ("bytes",)
+    assert outside.high / outside.value > inside.high / inside.value

@@ -141,6 +141,25 @@ def test_cache_and_clock() -> None:
     assert warm_share(1e12, 1.0, 1e6) < 1e-9
     assert slowed(1e-6, 0.1) < 1.001e-6
     assert slowed(1.0, 0.1) == pytest.approx(1.1, rel=1e-3)
+    assert slowed(1.0, 0.1, busy=0.1) == pytest.approx(1.001, rel=1e-3)
+
+
+def test_power_slows_products_that_keep_the_units_busy_and_leaves_those_that_wait_for_memory() -> None:
+    model = KERNELS["contraction"]
+    cool, hot = ({**model.defaults(), "throttle": slowing} for slowing in (0.001, 0.4))
+    shapes = {"m": np.array([8192.0, 8.0]), "n": 16384.0, "k": np.array([8192.0, 524288.0])}
+    shapes = {**shapes, "a_bytes": 2.0, "b_bytes": 2.0, "out_bytes": 2.0}
+    long, streaming = model.times(shapes, CHIP, hot, "search") / model.times(shapes, CHIP, cool, "search")
+    assert long > 1.1
+    assert streaming < 1.002
+
+
+@given(st.floats(0.0, 2.0), st.floats(1.0, 1.5))
+def test_a_slowed_kernel_takes_longer_the_longer_it_waits(arithmetic: float, longer: float) -> None:
+    """More time beside the same arithmetic lets the clock rise, but never by as much."""
+    time = max(arithmetic, 1e-6)
+    one, other = (slowed(each, 0.6, min(arithmetic / each, 1.0)) for each in (time, time * longer))
+    assert one <= other * (1 + 1e-12)
 
 
 def test_a_fit_finds_the_constants_that_made_the_times() -> None:
@@ -208,6 +227,27 @@ def test_few_rows_of_a_product_leave_other_sizes_where_the_starts_are() -> None:
     assert everywhere is not None
     assert all(low <= everywhere[name].min() < everywhere[name].max() <= high for name, (low, high) in limits.items())
     assert elsewhere(rows, {"length": (1.0, 2.0)}) is None
+
+
+def test_starts_hold_a_constant_as_far_as_they_agree_on_it() -> None:
+    """Ten rows that ask for other efficiencies move the one that chips differ in."""
+    model = KERNELS["contraction"]
+    values = [{**model.defaults(), "memory_efficiency": share} for share in (0.4, 0.9)]
+    own = [one.name for one in model.constants if one.own]
+    m = np.geomspace(4, 64, 10)
+    shapes = {
+        "m": m,
+        "n": 8192 + 0 * m,
+        "k": 8192 + 0 * m,
+        **dict.fromkeys(("a_bytes", "b_bytes", "out_bytes"), 2.0 + 0 * m),
+    }
+    slow = {**model.defaults(), "memory_efficiency": 0.5}
+    rows = Rows(shapes, model.times(shapes, CHIP, slow, "search"), CHIP)
+    limits = {"m": (4.0, 64.0), "n": (8192.0, 8200.0), "k": (8192.0, 8200.0)}
+    found = fit_from_few(model, rows, [(each, "search") for each in values], own, 0.5, limits=limits)
+    assert found.values["memory_efficiency"] == pytest.approx(0.5, rel=0.06)
+    kept = [name for name in model.defaults() if name != "memory_efficiency"]
+    assert all(abs(np.log(found.values[name] / values[0][name])) < 0.3 for name in kept)
 
 
 def test_ten_rows_of_a_product_overrule_starts_that_are_far_off() -> None:

@@ -81,7 +81,8 @@ def contraction(s: Numbers, c: Numbers) -> float:
     least, width = min(times), c["choice_width"]
     soft = least * (1 - width * math.log(sum(math.exp(-(each / least - 1) / width) for each in times)))
     soft = max(soft, least / 2)
-    return soft * (1 + c["throttle"] * soft / (soft + 600e-6)) + c["launch_time"]
+    working = min(2 * m * n * k / CHIP.matrix_peak / c["compute_efficiency"] / soft, 1)
+    return soft * (1 + c["throttle"] * working**2 * soft / (soft + 600e-6)) + c["launch_time"]
 
 
 def prefill(s: Numbers, c: Numbers) -> float:

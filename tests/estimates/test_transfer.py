@@ -137,6 +137,19 @@ def test_rates_that_feed_the_arithmetic_grow_with_it() -> None:
     assert moved == values
 
 
+def test_power_slows_long_products_of_another_generation_too() -> None:
+    model = KERNELS["contraction"]
+    values = model.defaults()
+    a100, l40s = ChipFigures(108, 312e12, 2.039e12, 40e6), ChipFigures(142, 362e12, 864e9, 96e6)
+    there = on_another_chip(model, values, a100, l40s, chip("a100"), chip("l40s"))
+    assert 1 + there["throttle"] == pytest.approx((1 + values["throttle"]) / sustained(chip("l40s")) ** 0.5)
+    back = on_another_chip(model, there, l40s, a100, chip("l40s"), chip("a100"))
+    assert back["throttle"] == pytest.approx(values["throttle"])
+    # within a generation the clock that power holds says it all
+    near = on_another_chip(model, values, l40s, l40s, chip("l40s"), chip("l4"))
+    assert near["throttle"] == values["throttle"]
+
+
 #: BF16 products of PyTorch of 4,096 and 8,192 on a side, TFLOP/s, that others measured
 #: (zzc0721/torch-performance-test-data, issues 120, 107, 78, 108, 77, 112): nothing was fitted to them.
 MEASURED = {

@@ -11,7 +11,12 @@ pieces. For every choice of tile and split::
     memory = cold bytes / min(memory_efficiency · B/s, tiles · core_memory_rate)
     T      = ((waves · tile)^p + memory^p)^(1/p) + split cost
 
-The time is the soft minimum over the choices, slowed in long kernels, plus the launch. ``policy`` says which choices a
+The time is the soft minimum over the choices, plus the launch. Long kernels are slower as far as they keep the units
+busy, which is what takes power::
+
+    T · (1 + throttle · busy² · T / (T + 600 µs)),    busy = FLOPs / (peak · compute_efficiency · T), at most 1
+
+``policy`` says which choices a
 library has: ``search`` (all), ``nosplit``, ``bucket`` (the tile's rows follow from m), ``big`` (large tiles only), or
 ``128x128`` (one tile for all shapes, as CUTLASS on consumer Blackwell). ``from the host`` no graph was timed.
 
@@ -77,7 +82,7 @@ CONSTANTS = (
     ModelConstant("weight_cache_share", "", "cache that keeps B, as a share", 0.06, 0.003, 20.0, own=True),
     ModelConstant("overlap_exponent", "", "how well tiles and memory overlap", 4.0, 1.0, 12.0),
     ModelConstant("choice_width", "", "how sharply the best tile is chosen", 0.04, 0.001, 0.5),
-    ModelConstant("throttle", "", "lower clock in long kernels", 0.05, 0.001, 0.6),
+    ModelConstant("throttle", "", "lower clock in long and busy kernels", 0.05, 0.001, 0.6, moves_with="slowing"),
     ModelConstant("split_overhead", "s", "time to add up the pieces of a split", 2e-6, 1e-8, 2e-5),
     ModelConstant("shortest_depth", "", "depth below which a tile takes no less time", 40.0, 8.0, 512.0),
 )
@@ -144,7 +149,9 @@ def contraction_parts(shapes: Shapes, chip: ChipFigures, c: Values, policy: str 
     least = time.min(axis=1, keepdims=True)
     width = c["choice_width"]
     soft = least[:, 0] * (1 - width * np.log(np.exp(-(time / least - 1) / width).sum(axis=1)))
-    soft = slowed(np.maximum(soft, 0.5 * least[:, 0]), c["throttle"])
+    soft = np.maximum(soft, 0.5 * least[:, 0])
+    arithmetic = (2 * batch * m * n * k)[:, 0] / (chip.matrix_peak * c["compute_efficiency"])
+    soft = slowed(soft, c["throttle"], np.minimum(arithmetic / soft, 1.0))
     at_best = np.take_along_axis(np.broadcast_to(memory, time.shape), best[:, None], 1)[:, 0]
     found = launched(soft, at_best, c["launch_time"], policy).seconds
     return Parts({name: value.reshape(given[0].shape) for name, value in found.items()})

@@ -382,6 +382,8 @@ class Estimator:
         value = np.maximum(time * run.repeat, run.floor)
         low, high = (np.maximum(value * end / time, run.floor) for end in (low, high))
         plain = {name: _plain(seconds / each[0].time * time) for name, seconds in each[0].seconds.items()}
+        once = _plain(value / run.repeat)
+        plain = with_floor(plain, once) if isinstance(once, float) else plain
         basis = f"{' and '.join(one.chip for one, _ in sources)} {record.library}"
         return KernelEstimate(
             run, _plain(value), _plain(low), _plain(high), plain, basis, record, record.outside(run.shapes)

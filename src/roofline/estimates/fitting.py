@@ -29,6 +29,8 @@ LOOK, MUCH_LESS = 8, 1.15
 #: beyond which it counts less, how many sizes, by how much less a start costs that counts e times as much, steps of the
 #: fit to both.
 ELSEWHERE, FAR_OFF, SIZES, TELLS, STEPS = 0.2, 0.1, 60, 0.03, 15
+#: Least logarithm by which a constant is taken to differ from chip to chip.
+LEAST_SPREAD = 0.15
 #: Sizes that starts speak of: those of products. Of attention, starts of other chips' kernels are too far off.
 PRODUCT_SIZES = ("m", "n", "k")
 
@@ -100,7 +102,8 @@ def fit_from_few(
     Of products all constants move, and not the ``free`` ones alone: they follow the rows and, with less weight, the
     mean of the starts over the sizes that these were measured at, the ``limits``. It holds them where rows tell
     nothing. A start counts by its share and by how well the rows fit it. The mean counts less where it is far off the
-    rows: by the inverse of its variance there.
+    rows: by the inverse of its variance there. Each constant is drawn to the mean of the starts as far as these agree
+    on it, as an empirical Bayes prior does.
     """
     import numpy as np
 
@@ -128,8 +131,28 @@ def fit_from_few(
 
     off = float(np.median(np.abs(np.log(mean(rows.shapes) / rows.seconds))))
     count = FAR_OFF / max(FAR_OFF, off) * (ELSEWHERE * len(rows) / SIZES) ** 0.5
-    groups, begin = [rows, Rows(sizes, mean(sizes), rows.chip)], [dict(first.values)] * 2
-    return _solve(model, groups, begin, None, [first.policy] * 2, PRIOR, STEPS, (1.0, count))[0]
+    begin, widths = dict(first.values), None
+    if len(starts) > 1:
+        names = [constant.name for constant in model.constants]
+        logs = np.log([[start[name] for name in names] for start, _ in starts])
+        begin = {**begin, **dict(zip(names, np.exp(told @ logs).tolist(), strict=True))}
+        widths = apart(logs, np.array(shares or [1.0] * len(starts)))
+    groups = [rows, Rows(sizes, mean(sizes), rows.chip)]
+    return _solve(model, groups, [begin] * 2, None, [first.policy] * 2, PRIOR, STEPS, (1.0, count), widths)[0]
+
+
+def apart(logs: Any, shares: Any) -> Any:
+    """By how much chips differ in each constant: the logarithm between two of them, from their spread by shares.
+
+    >>> import numpy as np
+    >>> apart(np.log([[1.0, 2.0], [1.0, 4.0]]), np.array([0.5, 0.5])).round(2).tolist()
+    [0.15, 0.69]
+    """
+    import numpy as np
+
+    shares = shares / shares.sum()
+    off = (logs - shares @ logs) ** 2
+    return np.maximum(np.sqrt(2 * (shares @ off) * len(logs) / (len(logs) - 1)), LEAST_SPREAD)
 
 
 def elsewhere(rows: Rows, limits: Mapping[str, tuple[float, float]]) -> dict[str, Any] | None:
@@ -198,8 +221,12 @@ def _solve(
     prior: float,
     most: int,
     counts: Sequence[float] = (),
+    widths: Any = None,
 ) -> list[Fitted]:
-    """Move the free constants of all groups together to where the residuals are least; a group ``counts`` so much."""
+    """Move the free constants of all groups together to where the residuals are least; a group ``counts`` so much.
+
+    ``widths`` are how far each constant may be from its start, as a logarithm, at the price of one row.
+    """
     import numpy as np
     from scipy.optimize import least_squares
 
@@ -208,7 +235,7 @@ def _solve(
     low = np.log([known[name].low for name in names])
     high = np.log([known[name].high for name in names])
     first = np.clip(np.log([starts[0][name] for name in names]), low + 1e-6, high - 1e-6)
-    weight = prior * np.sqrt(sum(len(rows) for rows in groups) / 50)
+    weight = prior * np.sqrt(sum(len(rows) for rows in groups) / 50) if widths is None else SOFT / widths
 
     def residuals(place: Any) -> Any:
         moved = dict(zip(names, np.exp(place).tolist(), strict=True))

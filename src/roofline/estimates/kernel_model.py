@@ -13,7 +13,7 @@ Every formula works on arrays: one entry a kernel. It returns its parts, which a
 >>> shapes = {"m": np.array([64.0, 8192.0]), "n": 8192.0, "k": 8192.0, "a_bytes": 2.0, "b_bytes": 2.0, "out_bytes": 2.0}
 >>> parts = model.parts(shapes, chip, model.defaults(), "search")
 >>> [round(float(t) * 1e6) for t in parts.time]
-[49, 1598]
+[49, 1578]
 >>> sorted(parts.seconds)
 ['launch', 'memory', 'waves']
 """
@@ -43,9 +43,9 @@ class ModelConstant(NamedTuple):
     """One constant of a kernel model: its unit, what it means, a typical value, and the range a fit may take.
 
     ``own`` tells a constant that each chip and library has from one that chips share. ``moves_with`` says what it goes
-    with from one chip to another: the ``peak`` of a core, which a rate feeds, the ``power`` that holds that peak, all
-    ``cores`` at once, ``traffic`` of cache and memory, or the ``start`` of a kernel by the chip or its host. Times of a
-    core, in seconds, go with its clock, or the inverse of such a rate.
+    with from one chip to another: the ``peak`` of a core, which a rate feeds, the ``power`` that holds that peak, the
+    ``slowing`` of long kernels by power, all ``cores`` at once, ``traffic`` of cache and memory, or the ``start`` of a
+    kernel by the chip or its host. Times of a core, in seconds, go with its clock, or the inverse of such a rate.
     """
 
     name: str
@@ -167,6 +167,9 @@ def launched(time: Array, memory: Array, launch: float, policy: str = "") -> Par
     return Parts({"memory": hidden, "waves": time - hidden, "launch": start})
 
 
-def slowed(time: Array, throttle: float) -> Array:
-    """Time with the clock lowered in long kernels: ``T · (1 + throttle · T / (T + 600 µs))``."""
-    return time * (1 + throttle * time / (time + 600e-6))
+def slowed(time: Array, throttle: float, busy: Array = 1.0) -> Array:
+    """Time with the clock lowered in long kernels: ``T · (1 + throttle · busy² · T / (T + 600 µs))``.
+
+    ``busy`` is the share of the time that arithmetic units work. Power limits a clock where they nearly always do.
+    """
+    return time * (1 + throttle * busy**2 * time / (time + 600e-6))

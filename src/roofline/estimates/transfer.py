@@ -8,6 +8,7 @@ Figures of the data sheet move constants from chip to chip, memory is that of th
                             within a generation √(watts / (peak · 1.6 energy)), at most 1, for both
     time of all cores     · cores · clock there / here
     rate of a quantiser   · √(cores · clock here / there · bandwidth here / there)
+    1 + slowing of long products    · √(sustained there / here),    of another generation
 
 A launch of a product takes some 5,000 cycles on every chip that was measured. One of more than 10,000 is the host's
 time and stays. What a quantiser reads and writes is in part in cache, which keeps up with cores, and in part in memory.
@@ -245,6 +246,10 @@ def on_another_chip(
     factors = {"peak": grown * power, "power": power, "cores": chips, "traffic": traffic, "start": 1 / cycle, "": 1.0}
     moved = {}
     for one in model.constants:
+        if one.moves_with == "slowing":
+            more = 0.0 if alike else power**-0.5 - 1
+            moved[one.name] = min(max(values[one.name] + (1 + values[one.name]) * more, one.low), one.high)
+            continue
         factor = factors[one.moves_with]
         if one.moves_with == "start" and values[one.name] * (clocks[0] or 0.0) > HOST_CYCLES:
             factor = 1.0

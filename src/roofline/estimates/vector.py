@@ -61,7 +61,7 @@ def rows_parts(shapes: Shapes, chip: ChipFigures, c: Values, policy: str = "") -
 MODELS = (
     KernelModel("elementwise", ("bytes",), ELEMENTWISE, elementwise_parts, sorted_by=("bytes",)),
     *(
-        KernelModel(name, ("bytes", "rows", "columns"), ROWS, rows_parts, sorted_by=("rows", "columns"))
+        KernelModel(name, ("bytes", "rows", "columns"), ROWS, rows_parts, sorted_by=("bytes",))
         for name in ("norm", "softmax")
     ),
 )
