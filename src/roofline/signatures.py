@@ -204,7 +204,7 @@ _NUMBER, _NUMBERS = ("int", "float", "Figure"), ("Size",)
 _LARGEST = 10**308
 
 #: Annotations of what is checked where it is read.
-_OPEN = ("Any", "Targets", "Tile", str(Parameter.empty))
+_OPEN = ("Any", "Device", "Targets", "Tile", str(Parameter.empty))
 
 
 def wrong_kind(

@@ -20,13 +20,13 @@ from functools import partial
 from math import floor, log2, prod
 from pathlib import Path
 from time import monotonic, perf_counter
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
-from roofline.errors import InputError, load_extra
+from roofline.errors import InputError, load_extra, quoted
 from roofline.measurement.probes import Probe, Progress, collect, failures
 from roofline.measurement.result import COLD, Ceiling, Conditions, Measurement
 from roofline.measurement.samples import Sample, SampleSummary, summarise
-from roofline.signatures import takes
+from roofline.signatures import spelled, takes
 
 #: Something to enqueue on a device.
 Enqueue = Callable[[], object]
@@ -69,6 +69,7 @@ WARM_UP = 0.2
 TENSORS, PATIENCE = tuple(2**power for power in range(10, 29, 3)), 120
 
 
+@runtime_checkable
 class Device(Protocol):
     """One accelerator as a library drives it. Everything enqueued runs in order."""
 
@@ -108,6 +109,8 @@ def measure_device(device: Device, *, quick: bool = False, progress: Progress | 
 
     Stopped by Ctrl-C it returns what it has and says so.
     """
+    if not isinstance(device, Device):
+        raise InputError(f"{quoted(device)} drives no device", hint=f"{spelled('device', 'cuda')} of measure makes one")
     start = monotonic()
     work = list(_probes(device, quick))
     probes = [probe for probe, _ in work]
