@@ -187,6 +187,25 @@ REFUSED: list[tuple[Callable[[], Any], str]] = [
         "<lambda> raised ZeroDivisionError: integer division or modulo by zero; it is called without arguments",
     ),
     (lambda: measurement.run_function(int, on="h100", flops=1, bytes=1, threads=None), "threads is None, and takes a"),
+    (lambda: _bound().save(3), "path is 3, and takes text"),
+    (lambda: _bound().to_pandas(np.array([1, 2])), "table is array([1, 2]), and takes text"),
+    (lambda: _bound().interactive(height=None), "height is None, and takes a whole number"),
+    (lambda: _bound().throughput(), "missing a required argument: 'size'; the call is throughput(size)"),
+    (lambda: _bound().plot().with_title(np.nan), "title is nan, and takes text"),
+    (lambda: _bound().plot().with_width(10**9), "a chart of 1000000000 × 100000 pixels; at most 100,000 of each"),
+    (lambda: _bound().plot().to_text(10**9), "a chart of 1000000000 columns and 24 rows; at most 1,000 of each"),
+    (lambda: _bound().chips_for(5e-324), "no number of chips does this in 5e-324 seconds; give a longer time"),
+    (lambda: roofline.bound(LINE, on="h100", B=[8, 16], D=8, F=8).chips_for(1), "chips_for is of one configuration"),
+    (lambda: roofline.model("llama-2-7b").cache_bytes(float("inf")), "length is inf; a number of tokens, an array or"),
+    (lambda: roofline.model("llama-2-7b", name="\ud800"), "name has a character that is no text, U+D800; leave it out"),
+    (lambda: estimates.expected_roof("h100,h200"), "unknown chip 'h100,h200'"),
+    (lambda: models.expected_tokens("", 0.5), "size length"),
+    (lambda: models.advise_step("llama-2-7b", "decode", on="h100", context="x"), "size context is 'x'"),
+    (lambda: models.nearest("llama-2-7b", "h100", batch=1, context=9, prompt={"x": 1}), "there is no argument 'x'"),
+    (lambda: models.nearest("llama-2-7b", "h100", batch=1, context=9, prompt={"prompt": None}), "sizes of a prefill"),
+    (lambda: models.decode("llama-2-7b", context=9, skew=[1, 2]), "llama-2-7b has no experts that tokens could prefer"),
+    (lambda: roofline.shard("bf16[B, D_X] * bf16[D_X, F]", on="v5e:4", B=8, D=8, F=8, algorithm="tree"),
+     "tree does not do AllGather over X"),
     (lambda: _roof(_bare()), "no roof to draw: NVIDIA H100 SXM5 80GB needs a peak and a bandwidth; give both"),
     (
         lambda: _roof(roofline.chip("h100"), bounds=[roofline.bound(LINE, on="h100", B=[8, 16], D=8, F=8)]),
@@ -357,7 +376,7 @@ REFUSED: list[tuple[Callable[[], Any], str]] = [
      "softmax along 2 dimensions cannot be run here; one can"),
     (lambda: within("measurement.timing", "time_call")(bool, rounds=0), "nothing was timed; give at least one round"),
     (lambda: within("models.serving.cost", "token_cost")(time=1.0, tokens=1, price=-1), "price is -1; dollars a ch"),
-    (lambda: within("models.serving.fit", "_largest")(lambda count: True), "there is no largest one: nothing grows"),
+    (lambda: within("models.serving.layouts", "largest")(lambda count: True), "there is no largest one: nothing grows"),
     (lambda: within("models.parallelism.layout", "Parallelism").on(roofline.chip("h100:8"), tensor=[1, 2]),
      "tensor is a plain number of chips; several layouts make a table"),
     (lambda: within("programs.pytorch.rules.contractions", "stored_elements")(SimpleNamespace(values=None, shape=(4,))),
@@ -792,3 +811,96 @@ def test_what_says_nothing_of_a_model_is_refused_in_its_sweep() -> None:
     asked = {"on": "h100", "context": 100, "draft": 4, "accept": 0.5}
     with pytest.raises(InputError, match="draft_by= has several values; a model, mtp, or a fraction of a step"):
         roofline.llm("llama-3-8b", **asked, draft_by=np.array([0.1, 0.2]))
+
+
+STEP: dict[str, Any] = {"on": "h100", "batch": 8, "context": 64}
+TRAINED: dict[str, Any] = {"on": "h100:8", "batch_tokens": 65536}
+PLANNED: dict[str, Any] = {"on": "h100", "rate": 1, "prompt": 8, "output": 8}
+LLAMA = "llama-2-7b"
+
+#: Arguments that have nothing to act on, and what is said of them.
+IDLE: list[tuple[Callable[[], Any], str]] = [
+    *(
+        (lambda name=name, value=value: roofline.llm(LLAMA, **STEP, **{name: value}), f"{name}= says nothing {why}")
+        for name, value, why in (
+            ("accept", 0.5, "without draft="),
+            ("draft_by", "mtp", "without draft="),
+            ("draft_weights", "int4", "without draft_by="),
+            ("prefill_tensor", 2, "without prefill_on="),
+            ("prefill_batch", 2, "without prefill_on="),
+            ("prefill_link", 1e9, "without prefill_on="),
+            ("algorithm", "nonsense", "without tensor= or expert= or context_parallel="),
+            ("sequence_parallel", True, "without tensor="),
+            ("balance", "time", "without pipeline="),
+            ("microbatches", 2, "without pipeline="),
+            ("absorbed", True, "of llama-2-7b, which has no latent attention"),
+            ("expert_exchange", "per-expert", "of llama-2-7b, which has no experts"),
+            ("dispatch", "fp8", "of llama-2-7b, which has no experts"),
+            ("combine", "fp8", "of llama-2-7b, which has no experts"),
+            ("shared_experts", "split", "of llama-2-7b, which has no experts"),
+        )
+    ),
+    (lambda: roofline.llm("mixtral-8x7b", on="h100:8", tensor=8, context=64, dispatch="fp8"), "without expert="),
+    (lambda: roofline.llm(LLAMA, on="h100", prompt=64, image_size=(64, 64)), "image_size= says nothing without"),
+    (lambda: roofline.llm(LLAMA, on="h100", fit=True, overlap=0.5), "overlap= is of a step, and fit= alone is"),
+    (lambda: models.generation(LLAMA, on="h100", prompt=8, output=8, absorbed=True), "absorbed= says nothing of"),
+    (lambda: models.chunked(LLAMA, on="h100", prompt=8, chunk=4, balance="time"), "balance= says nothing without"),
+    (lambda: models.serve(LLAMA, **STEP, dispatch="fp8"), "dispatch= says nothing of llama-2-7b"),
+    (lambda: models.latency_throughput(LLAMA, **STEP, algorithm="tree"), "algorithm= says nothing without"),
+    (
+        lambda: models.speculate(LLAMA, on="h100", context=64, acceptance=0.8, draft=2, by=0.1, microbatches=2),
+        "microbatches= says nothing without",
+    ),
+    (
+        lambda: models.disaggregate(LLAMA, prompt=8, output=8, prefill={"on": "h100"}, decode={"on": "h100"},
+                                    algorithm="tree"),
+        "algorithm= says nothing without",
+    ),
+    (lambda: roofline.train(LLAMA, **TRAINED, price=2), "price= says nothing without tokens="),
+    (lambda: roofline.train(LLAMA, **TRAINED, power=2, search=True), "power= says nothing without tokens="),
+    (lambda: roofline.train(LLAMA, **TRAINED, expert_exchange="all-to-all"), "expert_exchange= says nothing of"),
+    (lambda: roofline.train(LLAMA, **TRAINED, schedule="gpipe"), "schedule= says nothing without pipeline="),
+    (lambda: roofline.train(LLAMA, **TRAINED, sequence_parallel=False), "sequence_parallel= says nothing without"),
+    (lambda: roofline.train(LLAMA, on="h100", memory=True, tokens=8), "tokens= is of a budget"),
+    (lambda: roofline.train(7e9, on="h100", tokens=1e9, search=True), "search= tries layouts of a step"),
+    (lambda: roofline.formula(LINE, "prefill", on="h100"), "phase= is of a model, and this is a line"),
+    (lambda: roofline.formula(LINE, on="h100", density=0.5), "density= has no effect: nothing is sharded here"),
+    (lambda: roofline.formula(LLAMA, on="h100", balance="time"), "balance= says nothing without pipeline="),
+    (lambda: roofline.formula(LLAMA, "train", on="h100:8", mfu=0.4), "mfu= is of a budget, and stands in no formula"),
+    (lambda: roofline.sweep(LINE, "train", on="h100", **SIZES), "phase= is of a model, and this is a line"),
+    (lambda: roofline.sweep(LLAMA, on="h100", context=[8, 9], overlap=0.5), "overlap= makes an estimate, and a table"),
+    (lambda: roofline.sweep(LLAMA, on="h100", context=[8, 9], absorbed=True), "absorbed= says nothing of llama-2-7b"),
+    (lambda: roofline.plan(LLAMA, **PLANNED, accept=0.5), "accept= says nothing without draft="),
+    (lambda: roofline.plan(LLAMA, **PLANNED, dispatch="fp8"), "dispatch= says nothing of llama-2-7b"),
+    (lambda: roofline.plan(LLAMA, **PLANNED, overhead="5us"), "overhead= is no choice of a plan"),
+    (lambda: roofline.plan(LLAMA, **PLANNED, activations="fp8"), "activations= is said by formats"),
+    (lambda: roofline.plot(LINE, on="h100", **SIZES, eager=True), "eager= goes with estimate="),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("ask", "message"), IDLE, ids=[message[:50] for _, message in IDLE])
+def test_an_argument_that_has_no_meaning_is_an_error(ask: Callable[[], Any], message: str) -> None:
+    with pytest.raises(InputError) as caught:
+        ask()
+    assert message in str(caught.value)
+
+
+def test_an_argument_is_taken_where_one_of_several_layouts_has_a_use_for_it() -> None:
+    answer = roofline.llm(LLAMA, on="h100", batch=8, context=64, tensor=[1, 2], algorithm="two-shot")
+    assert answer.decode.lower.shape == (2,)
+    assert roofline.llm(LLAMA, **STEP, balance="layers", shared_experts="replicated").decode is not None
+
+
+def test_keys_and_values_are_held_in_the_format_of_the_activations_that_make_them() -> None:
+    for format_ in ("bf16", "fp8"):
+        kept = roofline.llm("llama-3-8b", **STEP, activations=format_).decode.footprint.parts["kv"]
+        assert kept == roofline.llm("llama-3-8b", **STEP, kv=format_).decode.footprint.parts["kv"]
+
+
+def test_a_plan_may_have_its_data_in_another_level_of_memory() -> None:
+    assert roofline.plan(LLAMA, **PLANNED, over="l2").best is not None
+
+
+def test_inputs_of_a_program_may_be_a_list() -> None:
+    pytest.importorskip("torch")
+    assert len(roofline.trace(abs, inputs=["fp32[4]"]).ops) == 1

@@ -7,6 +7,7 @@ nothing that stands above it: what it offers from there stands in :data:`CAPABIL
 from __future__ import annotations
 
 import math
+import os
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -31,7 +32,7 @@ from roofline.sections import (
     figures,
     joined,
 )
-from roofline.signatures import SAID_IN_PYTHON, described, spelled, with_named, wrong_kind
+from roofline.signatures import SAID_IN_PYTHON, check_methods, described, spelled, with_named, wrong_kind
 from roofline.sizes import is_array, is_symbol
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -97,6 +98,10 @@ class Answer(ABC):
     """An answer: ``sections`` are what a reader sees, ``one_line`` what a prompt shows."""
 
     __slots__ = ()
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        check_methods(cls)
 
     @abstractmethod
     def sections(self) -> Iterable[Section]:
@@ -165,7 +170,7 @@ class Answer(ABC):
         """
         return capability("Answer.plot")(self, kind, theme=theme)
 
-    def save(self, path: Any, table: str | None = None, *, width: int | None = None) -> None:
+    def save(self, path: str | os.PathLike[str], table: str | None = None, *, width: int | None = None) -> None:
         """Write it; the ending says how.
 
         ``.html`` is a report with sliders, ``.json`` plain data, ``.txt`` what a terminal shows, ``.csv`` the
@@ -222,6 +227,9 @@ class Answer(ABC):
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
         """What a notebook shows, once: what it says with what would be faster, and its picture."""
         return {"text/html": capability("Answer.notebook")(self), "text/plain": repr(self)}
+
+
+check_methods(Answer)
 
 
 class Fact(NamedTuple):

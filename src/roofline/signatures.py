@@ -20,13 +20,15 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import MISSING, fields, is_dataclass
 from functools import lru_cache, wraps
-from inspect import Parameter, Signature, signature
+from inspect import CO_VARARGS, CO_VARKEYWORDS, Parameter, Signature, signature
+from types import FunctionType
 from typing import Any, TypeVar, cast
 
 from roofline.errors import InputError, RooflineError, quoted, suggest
 from roofline.sizes import check_number_of, is_array, is_real, is_symbol, plain_number
 
 Function = TypeVar("Function", bound=Callable[..., Any])
+Class = TypeVar("Class", bound=type)
 
 #: Sizes that a question takes by names of the caller's own, and figures of a machine by theirs.
 NAMED_SIZES = Parameter("named_sizes", Parameter.VAR_KEYWORD, annotation="Any")
@@ -117,6 +119,7 @@ def takes(
 
             for name, value in arguments.items():
                 check_number_of(name, value)
+                check_text(name, value)
             try:
                 answer = function(*given, **named)
             except RooflineError:
@@ -139,6 +142,82 @@ def takes(
         return cast("Function", asked)
 
     return shown
+
+
+def checked(method: Function) -> Function:
+    """The border of a method: an argument of a wrong kind is an error that names it, as with :func:`takes`.
+
+    >>> class Table:
+    ...     def rows(self, most: int = 40): ...
+    >>> checked(Table.rows)(Table(), most="many")
+    Traceback (most recent call last):
+    roofline.errors.InputError: most is 'many', and takes a whole number; Sequences at once
+    """
+
+    @wraps(method)
+    def asked(self: Any, *given: Any, **named: Any) -> Any:
+        given = tuple(_plain(each, "") for each in given)
+        named = {name: _plain(each, "") for name, each in named.items()}
+        for name, value in (*zip(_kinds_of(method), given, strict=False), *named.items()):
+            check_number_of(name, value)
+        try:
+            answer = method(self, *given, **named)
+        except RooflineError:
+            raise
+        except Exception as error:  # of whatever kind: a value's own methods may raise what they like
+            if (known := _wrong_of_method(method, self, given, named, _kinds_of(method))) is None:
+                raise
+            raise known from error
+        # what it gives may fail only when it is looked at
+        kinds = _plain_kinds_of(method) if given or named else {}
+        if kinds and (known := _wrong_of_method(method, self, given, named, kinds)) is not None:
+            raise known
+        return answer
+
+    asked.is_checked = True  # type: ignore[attr-defined]
+    return cast("Function", asked)
+
+
+def check_methods(owner: Class) -> Class:
+    """Put the border of :func:`checked` around the public methods of a class that take arguments; return the class."""
+    for name, method in list(vars(owner).items()):
+        function = method.__wrapped__ if hasattr(method, "cache_info") else method
+        if name.startswith("_") or not isinstance(function, FunctionType) or hasattr(method, "is_checked"):
+            continue
+        code = function.__code__
+        if code.co_argcount + code.co_kwonlyargcount > 1 or code.co_flags & (CO_VARARGS | CO_VARKEYWORDS):
+            setattr(owner, name, checked(method))
+    return owner
+
+
+_signature_of = lru_cache(maxsize=1024)(signature)
+
+
+@lru_cache(maxsize=1024)
+def _kinds_of(method: Callable[..., Any]) -> dict[str, str]:
+    """The annotations of a method's arguments."""
+    single = [each for each in _signature_of(method).parameters.values() if "VAR" not in each.kind.name]
+    return {each.name: f"{each.annotation}{' | None' * (each.default is None)}" for each in single[1:]}
+
+
+@lru_cache(maxsize=1024)
+def _plain_kinds_of(method: Callable[..., Any]) -> dict[str, str]:
+    """Those of arguments that are one number, a word, yes or no, or a list."""
+    plain = {"str", "int", "float", "bool", "None", "Sequence"}
+    kinds = {name: {each.partition("[")[0] for each in _alternatives(kind)} for name, kind in _kinds_of(method).items()}
+    return {name: kind for name, kind in _kinds_of(method).items() if kinds[name] <= plain}
+
+
+def _wrong_of_method(
+    method: Callable[..., Any], owner: Any, given: Sequence[Any], named: Mapping[str, Any], kinds: Mapping[str, str]
+) -> InputError | None:
+    own = _signature_of(method)
+    try:
+        taken = own.bind(owner, *given, **named).arguments
+    except TypeError as error:
+        call = f"{method.__name__}{ShortSignature([*own.parameters.values()][1:])}"
+        return InputError(str(error), hint=f"the call is {call}")
+    return wrong_kind({name: taken[name] for name in kinds if name in taken}, kinds, function=method.__name__)
 
 
 def _plain(value: Any, annotation: str) -> Any:
@@ -204,7 +283,7 @@ _NUMBER, _NUMBERS = ("int", "float", "Figure"), ("Size",)
 _LARGEST = 10**308
 
 #: Annotations of what is checked where it is read.
-_OPEN = ("Any", "Device", "Targets", "Tile", str(Parameter.empty))
+_OPEN = ("Any", "Device", "Section", "Targets", "Tile", str(Parameter.empty))
 
 
 def wrong_kind(
@@ -325,6 +404,17 @@ def _in_words(kind: str) -> str:
     head, _, inside = kind.partition("[")
     words = _KINDS.get(head, ((), head.rpartition(".")[2]))[1]
     return f"{words} of text" if inside.startswith("str") and words == "a list" else words
+
+
+def check_text(name: str, value: Any) -> None:
+    """Refuse text with half a character, which no file and no terminal can hold.
+
+    >>> check_text("name", chr(0xD800))
+    Traceback (most recent call last):
+    roofline.errors.InputError: name has a character that is no text, U+D800; leave it out
+    """
+    if value.__class__ is str and not value.isascii() and (half := re.search("[\ud800-\udfff]", value)):
+        raise InputError(f"{name} has a character that is no text, U+{ord(half[0]):X}", hint="leave it out")
 
 
 def check_top(top: Any, of: str) -> None:

@@ -260,6 +260,8 @@ def methods(name: str) -> dict[str, Question]:
             if method.startswith("_") or not callable(getattr(type(answer), method, None)):
                 continue
             asked = getattr(answer, method)
+            if not str(asked.__module__).startswith("roofline"):  # a list's or a dictionary's own
+                continue
             found.setdefault(f"{type(answer).__name__}.{method} of {name}", Question(asked))
     return found
 

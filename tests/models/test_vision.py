@@ -217,7 +217,7 @@ def test_images_on_the_command_line(capsys: pytest.CaptureFixture[str]) -> None:
         ((QWEN, "--prompt", "64", "--images", "1"), "image tokens are part of the prompt: 576 or more"),
         ((QWEN, "--prompt", "4096", "--images", "x"), "--images 'x' is not a number of images"),
         ((QWEN, "--prompt", "4096", "--images", "1", "--image-size", "7"), "--image-size '7' is not understood"),
-        ((QWEN, "--prompt", "4096", "--image-size", "32x32"), "--image-size without images"),
+        ((QWEN, "--prompt", "4096", "--image-size", "32x32"), "--image-size says nothing without --images"),
         ((QWEN, "--context", "4096", "--images", "1"), "images are seen in prefill"),
         (
             (QWEN, "--prompt", "4096", "--images", "1", "--output", "9", "--prefill-on", "h100"),

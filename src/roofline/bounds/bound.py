@@ -43,7 +43,19 @@ from roofline.sections import (
     incomplete,
 )
 from roofline.signatures import either, spelled
-from roofline.sizes import Codes, Size, ceil_div, is_array, is_number, is_one, is_symbol, is_zero, maximum, read_only
+from roofline.sizes import (
+    LARGEST,
+    Codes,
+    Size,
+    ceil_div,
+    is_array,
+    is_number,
+    is_one,
+    is_symbol,
+    is_zero,
+    maximum,
+    read_only,
+)
 from roofline.statements import kind_of, without
 from roofline.work import Op
 
@@ -326,6 +338,10 @@ class Bound(Measurable, Comparable):
             raise InputError("chips_for shares the work of one chip", hint="ask about one chip, without a shape")
         if not isinstance(time, int | float) or not 0 < time < float("inf"):
             raise InputError(f"a time of {quoted(time)}", hint="seconds, above 0")
+        if not isinstance(self.lower, int | float):
+            raise InputError("chips_for is of one configuration", hint="give each size one number")
+        if self.lower / time > LARGEST:
+            raise InputError(f"no number of chips does this in {quoted(time)} seconds", hint="give a longer time")
         return int(ceil_div(self.lower, time)) * self.machine.pooled
 
     @property

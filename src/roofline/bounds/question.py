@@ -20,6 +20,7 @@ from roofline.hardware.rate import unit_for
 from roofline.notation import canonical, program
 from roofline.ops import build, formula, formula_names, padded, raw
 from roofline.quantity import kind_of, parse, typed
+from roofline.signatures import check_methods
 from roofline.sizes import check, is_array, is_symbol, own_array, plain_number, product, symbol
 from roofline.statements import Assumption, assume, without
 from roofline.work import Op
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 AMOUNT_UNITS = {"flops": "FLOP", "bytes": "B", "intensity": "FLOP/B"}
 
 
+@check_methods
 @dataclass(frozen=True, slots=True, eq=False)
 class Question:
     """What is asked: a line of notation or raw work, on a machine, at given sizes, under stated conventions.

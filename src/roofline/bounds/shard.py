@@ -175,4 +175,6 @@ def shard(expression: str, **arguments: Any) -> ShardPlans:
     if not asked.is_sharded:
         mesh = asked.on_mesh().mesh
         asked = asked.vary(use=tuple(mesh.sizes) if mesh is not None else ())
-    return ShardPlans(asked, ranked(asked))
+    found = ShardPlans(asked, ranked(asked))
+    _ = found.best  # what is wrong with the question is said here, not where the answer is shown
+    return found

@@ -31,16 +31,20 @@ from typing import Any, TypeVar
 from roofline.charts import drawing, terminal
 from roofline.charts.drawing import THEMES
 from roofline.charts.specification import Specification
-from roofline.errors import InputError, suggest
+from roofline.errors import InputError, quoted, suggest
 from roofline.files import check_place
 from roofline.frozen import dataclass, replace
 from roofline.hardware.machine import Machine
+from roofline.signatures import check_methods
 
 #: File endings a chart can be saved under.
 FORMATS = ("svg", "png", "pdf")
 
 #: The smallest picture, in pixels, whose title and ticks still have room.
-SMALLEST = (320, 240)
+SMALLEST, LARGEST = (320, 240), 100_000
+
+#: The most columns, or rows, of a chart in a terminal.
+MOST_CHARACTERS = 1000
 
 
 #: The height of a picture of the usual width; what is higher has rows of a key.
@@ -50,6 +54,7 @@ PLOT_HEIGHT = 480
 MOST_IN_TITLE = 3
 
 
+@check_methods
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Chart(Specification):
     """A :class:`~roofline.charts.specification.Specification` that can be drawn: saved, shown, printed as text."""
@@ -70,6 +75,9 @@ class Chart(Specification):
         if width < SMALLEST[0] or height < SMALLEST[1]:
             hint = f"at least {SMALLEST[0]} × {SMALLEST[1]}"
             raise InputError(f"a chart of {width} × {height} pixels has no room for its text", hint=hint)
+        if max(width, height) > LARGEST:
+            most = f"at most {LARGEST:,} of each"
+            raise InputError(f"a chart of {quoted(width)} × {quoted(height)} pixels", hint=most)
         return replace(self, width=int(width), height=int(height))
 
     def with_width(self, width: int) -> Chart:
@@ -83,7 +91,7 @@ class Chart(Specification):
         if not isinstance(width, int | float):
             raise InputError(f"the width of a chart is {width!r}", hint="a number of pixels, as in width=1200")
         plot = min(self.height, PLOT_HEIGHT)
-        scaled = round(width * plot / self.width) + self.height - plot
+        scaled = min(round(min(width, 2 * LARGEST) * plot / self.width) + self.height - plot, LARGEST)
         return self.with_size(width, self.height if self.bars else max(SMALLEST[1], scaled))
 
     def with_theme(self, theme: str) -> Chart:
@@ -102,6 +110,9 @@ class Chart(Specification):
 
     def to_text(self, width: int = 80, height: int = 24, *, color: bool = False) -> str:
         """Draw for a terminal: ``width`` columns, about ``height`` rows and a key below; ``color`` uses ANSI codes."""
+        if max(width, height) > MOST_CHARACTERS:
+            most = f"at most {MOST_CHARACTERS:,} of each"
+            raise InputError(f"a chart of {quoted(width)} columns and {quoted(height)} rows", hint=most)
         return terminal.to_text(self, width, height, color=color)
 
     def _repr_svg_(self) -> str:

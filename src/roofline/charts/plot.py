@@ -133,6 +133,11 @@ def plot(
 def _estimator(library: str | bool, files: Any, eager: bool) -> Any:
     """Constants of a library, where it was asked what to expect."""
     if not library:
+        given = next((name for name, value in (("constants", files), ("eager", eager)) if value), None)
+        if given is not None:
+            raise InputError(
+                f"{spelled(given)} goes with {spelled('estimate')}", hint=f"add {spelled('estimate', 'vllm')}"
+            )
         return None
     from roofline.estimates import Estimator
 

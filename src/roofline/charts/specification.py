@@ -21,6 +21,7 @@ from typing import Any, Literal, TypeVar
 from roofline.charts.axes import Axis
 from roofline.errors import InputError, suggest
 from roofline.frozen import dataclass
+from roofline.signatures import check_methods
 
 #: The colour (``series``) of what belongs to no machine or curve in particular.
 NEUTRAL = 5
@@ -148,6 +149,7 @@ MARK_NAMES: dict[type[Mark], str] = {
 AnyMark = TypeVar("AnyMark", Line, Point, Region, Ridge, Bar)
 
 
+@check_methods
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Specification:
     """All that a chart shows.

@@ -12,9 +12,9 @@ from roofline.answers import format_choices
 from roofline.bounds.conventions import OF_OPERATIONS
 from roofline.cli.command import argument, command_named, word_of
 from roofline.cli.model_options import (
-    BESIDE,
     PICTURE_NAMES,
     WORKED_OUT_NAMES,
+    beside_of_serving,
     formats,
     images,
     not_alone,
@@ -83,7 +83,7 @@ def command(model: str, explain: bool, as_json: bool, **options: Any) -> None:
     from roofline.models.config import load
     from roofline.models.serving.llm import decodes_several, llm
 
-    not_alone(BESIDE)
+    not_alone(beside_of_serving())
     wanted, described = expectation_wanted(options), load(model)
     machines = targets(options["on"])
     if len(machines) * len(format_choices(options)) > 1:

@@ -66,8 +66,6 @@ def formats(options: dict[str, Any]) -> dict[str, Any]:
 def images(options: dict[str, Any], model: Any) -> dict[str, Any]:
     """Turn the options about images in a prompt into arguments of the library; ``options`` loses them."""
     count, size = options.pop("images"), options.pop("image_size")
-    if count is None and size is not None:
-        raise InputError("--image-size without images", hint="say how many with --images")
     if count is None:
         return {}
     images = whole_number(count)
@@ -187,19 +185,22 @@ def _model_size(name: str, text: str | None) -> Any:
     return value
 
 
-#: Options that say nothing without another, and which: one of them is enough.
-BESIDE = {
+#: Options of the command that say nothing without another, and which: one of them is enough.
+BESIDE: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("past", "all_logits"), ("prompt",)),
-    **dict.fromkeys(("accept", "draft_by"), ("draft",)),
-    "draft_weights": ("draft_by",),
-    **dict.fromkeys(("prefill_tensor", "prefill_batch", "link"), ("prefill_on",)),
-    **dict.fromkeys(("microbatches", "balance"), ("pipeline",)),
-    **dict.fromkeys(("expert_exchange", "dispatch", "combine", "shared_experts"), ("expert",)),
-    **dict.fromkeys(("kv_parallel", "sequence_parallel"), ("tensor",)),
-    "algorithm": ("tensor", "expert", "context_parallel", "pipeline"),
+    "kv_parallel": ("tensor",),
     "phase": ("view",),
     **dict.fromkeys(("dark", "width"), ("file", "view")),
 }
+
+
+def beside_of_serving() -> dict[str, tuple[str, ...]]:
+    """Those, and what the library says of its own options."""
+    from roofline.models.idle import SERVING, WAYS_OF_SERVING
+
+    uses = {**SERVING, **WAYS_OF_SERVING}
+    return BESIDE | {{"prefill_link": "link"}.get(name, name): use.beside for name, use in uses.items() if use.beside}
+
 
 PICTURE_NAMES = ("view", "phase", "file", "dark", "width")
 WORKED_OUT_NAMES = (

@@ -10,6 +10,7 @@ taken by leaving out one row in five at a time.
 
 from __future__ import annotations
 
+import os
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -133,12 +134,12 @@ class Calibration(Answer):
             "rejected": dict(self.rejected),
         }
 
-    def save(self, path: str | Path, table: str | None = None, *, width: int | None = None) -> None:
+    def save(self, path: str | os.PathLike[str], table: str | None = None, *, width: int | None = None) -> None:
         """Write the constants to a file that ``files=`` and ``--constants`` take, or a ``table`` to CSV."""
         if table is not None or width is not None:
             super().save(path, table, width=width)
             return
-        write_constants([one.constants for one in self.fitted], path, f"Calibrated for {self.target}.")
+        write_constants([one.constants for one in self.fitted], Path(path), f"Calibrated for {self.target}.")
 
 
 @takes()

@@ -38,7 +38,7 @@ from roofline.hardware.rate import data_level, rate
 from roofline.ops.collectives.registry import LIKE
 from roofline.quantity import format_quantity
 from roofline.sections import Amount, Column, Row, Section, Table, figures
-from roofline.signatures import spelled, takes
+from roofline.signatures import check_methods, spelled, takes
 from roofline.sizes import Size, is_array, is_symbol
 from roofline.statements import Assumption
 from roofline.work import Key, Op
@@ -298,6 +298,7 @@ def libraries(records: Iterable[KernelConstants]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(one.library for one in records if one.kernel == "contraction"))
 
 
+@check_methods
 class Estimator:
     """Constants of one library, from the shipped records and a user's own files, and what follows for operations.
 

@@ -61,7 +61,7 @@ def expected_roof(
     on: str | Machine, *, dtype: str = "bf16", library: str | Estimator = "vllm", files: Sequence[str] = ()
 ) -> ExpectedRoof:
     """The roof of a chip in practice; an error where no constants are known of its products in a format."""
-    estimator = library if isinstance(library, Estimator) else Estimator(library, files)
+    estimator, on = library if isinstance(library, Estimator) else Estimator(library, files), chip(on)
     found = [_product(estimator, on, dtype, *sides) for sides in ((LARGE,) * 3, (FLAT, LARGE, LARGE), (NOTHING,) * 3)]
     if any(one.source is None for one in found):
         name = chip(on).target

@@ -31,6 +31,7 @@ from roofline.formulas.column_code import Code, ColumnForms, Printed, column_cod
 from roofline.formulas.printers import printer
 from roofline.formulas.tables import Columns
 from roofline.frozen import NamedTuple, dataclass, field
+from roofline.signatures import check_methods
 from roofline.sizes import BLOCK, LARGEST, Codes, common_shape, is_array
 
 #: Columns that follow from the times of the resources.
@@ -48,6 +49,7 @@ class ValidRange(NamedTuple):
     reason: str
 
 
+@check_methods
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Compiled:
     """A function of sizes: ``f(B=…, D=…)`` gives columns, of numbers, arrays that broadcast, or both.

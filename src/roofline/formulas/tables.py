@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
@@ -140,14 +141,14 @@ class Columns(Answer, dict):  # type: ignore[type-arg]
         shown = {name: self.flat(name)[:most] for name in self.columns}
         return [[_cell(name, column[index]) for name, column in shown.items()] for index in range(min(len(self), most))]
 
-    def save(self, path: str, table: str | None = None, *, width: int | None = None) -> None:
+    def save(self, path: str | os.PathLike[str], table: str | None = None, *, width: int | None = None) -> None:
         """Write the table: ``.csv``, ``.json``, ``.npz``, or ``.parquet`` (needs pyarrow), in SI units.
 
         ``.svg``, ``.png`` and ``.pdf`` draw it, ``.txt`` is what a terminal shows.
         """
         chosen_table(table, ("rows",))
         is_shown = width is not None or Path(path).suffix.lower() in PICTURED
-        super().save(path, width=width) if is_shown else write_table(self, path)
+        super().save(path, width=width) if is_shown else write_table(self, os.fspath(path))
 
     @abstractmethod
     def to_dict(self) -> dict[str, Any]:

@@ -24,6 +24,7 @@ from roofline.bounds.api import question, target
 from roofline.bounds.arrays import ArrayBound
 from roofline.bounds.bound import Bound
 from roofline.bounds.closed_form import Formula, fastest, formula_of, question_formula
+from roofline.bounds.question import of_several_chips
 from roofline.errors import InputError, RooflineError, SizeError, suggest
 from roofline.formulas.compiled import Compiled, ValidRange
 from roofline.formulas.tables import Columns
@@ -31,6 +32,7 @@ from roofline.frozen import Frozen, dataclass, replace
 from roofline.hardware.machine import Machine
 from roofline.models.config import is_model, load
 from roofline.models.description import Model
+from roofline.models.idle import SERVING, TRAINING, refuse_idle
 from roofline.models.parallelism.layout import TARGET_OPTIONS, is_several
 from roofline.models.parallelism.schedules import schedule
 from roofline.models.serving.answer import Serving
@@ -38,7 +40,7 @@ from roofline.models.serving.bound import Pipelined, serve_bound
 from roofline.models.serving.step import PHASES, latent_attention_ways
 from roofline.models.training.answer import Training
 from roofline.models.training.step import training_question
-from roofline.signatures import optional, takes
+from roofline.signatures import optional, spelled, takes
 from roofline.sizes import Codes, Size, check, common_shape, is_array, plain_numbers, product, symbol
 
 #: A number of tokens to show a formula at, where none is given.
@@ -102,8 +104,15 @@ def formula(subject: Model | str, phase: str = "decode", **arguments: Any) -> Fo
     :func:`roofline.llm` and :func:`roofline.train`.
     """
     if isinstance(subject, str) and not is_model(subject):
-        return question_formula(question(subject, **arguments), every=True)
-    return model_formula(subject, phase, **arguments)
+        if phase != "decode":
+            raise InputError(f"{spelled('phase')} is of a model, and this is a line", hint="leave it out")
+        return question_formula(of_several_chips(question(subject, **arguments)), every=True)
+    described = load(subject)
+    refuse_idle(arguments, TRAINING if phase == "train" else SERVING, described)
+    idle = next((name for name in ("price", "power", "tokens", "mfu") if phase == "train" and name in arguments), None)
+    if idle is not None:
+        raise InputError(f"{spelled(idle)} is of a budget, and stands in no formula of a step", hint="leave it out")
+    return model_formula(described, phase, **arguments)
 
 
 def step_function(model: Model | str, phase: str = "decode", *, on: str | Machine, **options: Any) -> Compiled:

@@ -15,11 +15,12 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from roofline import dtypes
 from roofline.answers import Answer, capability
+from roofline.errors import SizeError, quoted
 from roofline.frozen import NamedTuple, Same, dataclass, replace
 from roofline.models.operation_builder import OperationBuilder, StorageOf
 from roofline.models.weights import Storage, Weight, join_path
 from roofline.sections import Section
-from roofline.sizes import Size, ceil_div, check, exact_div, is_array, is_symbol, is_zero
+from roofline.sizes import Size, ceil_div, check, exact_div, is_array, is_number, is_symbol, is_zero
 from roofline.work import Tensor
 
 if TYPE_CHECKING:
@@ -311,9 +312,15 @@ class Model(Answer):
         counts = Counter(map(id, self.layers))
         return tuple((layer, counts[key]) for key, layer in {id(layer): layer for layer in self.layers}.items())
 
-    def cache_bytes(self, length: Size, *, batch: Size = 1, dtype: str | None = None) -> Size:
-        """Bytes that ``batch`` sequences of ``length`` tokens keep: keys and values (in ``dtype``) and states."""
-        kv = self._cache_format(dtype)
+    def cache_bytes(
+        self, length: Size, *, batch: Size = 1, dtype: str | None = None, activations: str | None = None
+    ) -> Size:
+        """Bytes that ``batch`` sequences of ``length`` tokens keep: keys and values (in ``dtype``) and states.
+
+        Where neither says the checkpoint nor ``dtype`` how keys and values are stored, they are as ``activations``.
+        """
+        _check_length(length)
+        kv = self._cache_format(dtype, activations)
         total: Size = 0
         for layer, count in self.layer_counts():
             for block in layer.blocks:
@@ -377,6 +384,7 @@ class Model(Answer):
         >>> load("llama-2-7b").beyond_training(4000)
         ['4,000 tokens, as k is a thousand; the 4,096 that llama-2-7b was trained on are 4Ki']
         """
+        _check_length(length)
         if self.context is None or is_symbol(length):
             return []
         longest = int(length.max() if is_array(length) else length)
@@ -388,8 +396,9 @@ class Model(Answer):
             return []
         return [f"sequences of {longest:,} tokens are longer than the {self.context:,} that {self.name} was trained on"]
 
-    def _cache_format(self, dtype: str | None) -> dtypes.DType:
-        return dtypes.get(dtype or (self.quantisation.kv if self.quantisation else None) or self.dtype)
+    def _cache_format(self, dtype: str | None, activations: str | None = None) -> dtypes.DType:
+        stored = self.quantisation.kv if self.quantisation else None
+        return dtypes.get(dtype or stored or activations or self.dtype)
 
     def sections(self) -> Iterator[Section]:
         """Parameters, FLOPs, memory and bytes of one prefill, keys and values of a token; its parts."""
@@ -438,6 +447,12 @@ def _storages(
         return of
 
     return within
+
+
+def _check_length(length: Size) -> None:
+    """Refuse a number of tokens that is none."""
+    if not (is_array(length) or is_symbol(length) or (is_number(length) and 0 <= length < math.inf)):
+        raise SizeError(f"length is {quoted(length)}", hint="a number of tokens, an array or a symbol")
 
 
 def converts_all(weights: str) -> bool:

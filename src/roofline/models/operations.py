@@ -74,6 +74,7 @@ def prefill(
     Sizes may be numbers, arrays or symbols.
     """
     model = load(model)
+    _check_skew(model, skew)
     wanted = {"last": 1, "all": prompt, "none": 0}.get(logits)
     if wanted is None:
         raise InputError(f"logits {logits!r} is not understood", hint="'last', 'all' or 'none'")
@@ -113,10 +114,17 @@ def decode(
     model = load(model)
     if not model.causal:
         raise InputError(f"{model.name} does not generate: it has no decode step", hint="ask for prefill")
+    _check_skew(model, skew)
     step = _step(
         model, batch, ("tokens", tokens), ("context", context), activations, kv, count, unfused, absorbed, skew
     )
     return forward_pass(model, replace(step, wanted=step.new, decoding=True), weights, compute)
+
+
+def _check_skew(model: Model, skew: Sequence[float] | None) -> None:
+    """Refuse a skew of a whole model without experts; a stage of a pipeline may have none where others do."""
+    if skew is not None and model.sparsity is None and model.embeds and model.head:
+        raise InputError(f"{model.name} has no experts that tokens could prefer", hint="leave skew out")
 
 
 def stepped(

@@ -31,11 +31,12 @@ from roofline.hardware.rate import data_level
 from roofline.models.closed_form import ALL_PHASES, OF_TRAINING, TRAINING_SIZES, step_function
 from roofline.models.config import is_model, load
 from roofline.models.description import Model
+from roofline.models.idle import SERVING, TRAINING, refuse_idle
 from roofline.models.serving import serve_bound
 from roofline.models.serving.step import PHASES
 from roofline.models.training.step import training_question
 from roofline.progress import stopped
-from roofline.signatures import listed_names, meant, optional, takes, unknown_argument
+from roofline.signatures import listed_names, meant, optional, spelled, takes, unknown_argument
 from roofline.sizes import Codes, array_of, check, plain_numbers, symbol
 
 #: Columns that a sweep of steps may have, beside ``time.<resource>`` and ``memory.<part>``.
@@ -118,7 +119,11 @@ def sweep(expression: Model | str | None = None, phase: str = "decode", **argume
         idle = next((name for name in raw if arguments.get(name) is not None), None)
         if idle is not None:
             raise InputError(f"{idle} is of raw work, and this sweeps steps of a model", hint="leave it out")
-        return sweep_steps(expression, phase, **arguments)
+        described = load(expression)
+        refuse_idle(arguments, TRAINING if phase == "train" else SERVING, described)
+        return sweep_steps(described, phase, **arguments)
+    if phase != "decode":
+        raise InputError(f"{spelled('phase')} is of a model, and this is a line", hint="leave it out")
     return sweep_line(expression, **arguments)
 
 
@@ -148,6 +153,10 @@ def sweep_steps(
     """
     run = GridRun.taken_from(options, progress)
     described = load(model)
+    idle = next((name for name in ("overlap", "overhead") if options.get(name) is not None), None)
+    if idle is not None:
+        hint = "estimate=True adds columns of what to expect, and roofline.llm one step's estimate"
+        raise InputError(f"{spelled(idle)} makes an estimate, and a table of steps has no column of it", hint=hint)
     if phase not in ALL_PHASES:
         raise InputError(f"no phase {phase!r}", hint=suggest(str(phase), ALL_PHASES, what="phases"))
     shown = (*USUAL, "throughput") if run is not None and phase in TOKENS else USUAL

@@ -23,6 +23,7 @@ from roofline.grids.runs import Cluster, done_blocks
 from roofline.hardware.figures import TABLE, hourly_price, price_source
 from roofline.models.config import load
 from roofline.models.description import Model
+from roofline.models.idle import PLANNED, refuse_idle
 from roofline.models.operation_builder import PREFILL_ONLY
 from roofline.models.operations import check_options
 from roofline.models.parallelism.layout import is_several
@@ -656,11 +657,20 @@ def plan(
         raise InputError(
             f"{spelled(named)} is no choice of a plan", hint="it asks each layout; shared is what is cached"
         )
+    described = load(model)
+    refuse_idle(
+        {**options, "draft": draft, "accept": accept, "draft_by": draft_by, "draft_weights": draft_weights},
+        PLANNED,
+        described,
+    )
+    if options.get("activations") is not None and "stored" not in formats:
+        said = f"{spelled('activations')} is said by formats"
+        raise InputError(said, hint=f"{spelled('formats', 'stored')} leaves it open, or leave it out")
     objective = objective or ("chips" if price is None else "cost")
     _check(on, count, formats, objective, estimate, draft)
     drafts_by = draft_by if draft_by == "mtp" or isinstance(draft_by, int | float) else load(draft_by)
     asked = PlanQuestion(
-        load(model), Load(read_rate(rate), prompt, output, shared, lengths, arrival_variation),
+        described, Load(read_rate(rate), prompt, output, shared, lengths, arrival_variation),
         Limits.read(percentile, first_token=ttft, per_token=tpot, end_to_end=e2e),
         tuple(dict.fromkeys(on)), tuple(count), _prices(on, price, objective, options.get("set")), objective,
         tuple(formats), disaggregate, most, memory_share, estimate,
@@ -671,7 +681,7 @@ def plan(
 
 
 #: Sizes of a step that a plan sets itself, and what its prompts of text have not.
-SET_BY_PLAN = (*PREFILL_ONLY, "batch", "context", "tokens", "chunk", "prompts", "last")
+SET_BY_PLAN = (*PREFILL_ONLY, "batch", "context", "tokens", "chunk", "prompts", "last", "overlap", "overhead")
 
 
 def _is_narrow(choice: Assessment) -> bool:

@@ -87,7 +87,8 @@ class StepLine:
     @property
     def tends_to(self) -> float:
         """Tokens a second as sequences grow without end."""
-        return min(self.rate / self.kept if self.kept else float("inf"), self.peak / self.flops)
+        limits = ((self.rate, self.kept), (self.peak, self.flops))
+        return min((rate / each for rate, each in limits if each), default=float("inf"))
 
     def within(self, limit: float) -> float:
         """Sequences whose step memory lets end within a limit."""
@@ -103,7 +104,7 @@ def step_line(times: UnloadedReplica, about: int = 1) -> StepLine:
     step = serve_bound(
         asked.model, "decode", on=replica.target, batch=numbers, context=asked.load.mean_context, **options
     )  # fmt: skip
-    level = times.memory.level
+    level = step.machine.over or times.memory.level
     moved = np.broadcast_to(np.asarray(step.bytes[level], dtype=np.float64), 2)
     rate = float(moved[0] / np.broadcast_to(step.times[level], 2)[0])
     flops = np.broadcast_to(np.asarray(step.flops, dtype=np.float64), 2)

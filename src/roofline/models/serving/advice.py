@@ -34,6 +34,7 @@ from roofline.models.serving.bound import serve_bound
 from roofline.quantity import format_amount, format_percent
 from roofline.sections import BLANK, Amount, Column, Headline, Row, Section, Table, paragraph
 from roofline.signatures import spelled, takes
+from roofline.sizes import check
 
 #: Narrower formats worth trying for weights and for keys and values, by the bits they have now.
 NARROWER = {32: ("bf16", "fp8", "int4"), 16: ("fp8", "int4"), 8: ("int4",)}
@@ -93,6 +94,10 @@ class StepAdvice:
         }
 
 
+#: Sizes of a step, which may be said in words.
+_SIZES = ("batch", "prompt", "past", "context", "tokens", "chunk", "prompts")
+
+
 @takes(serve_bound)
 def advise_step(
     model: Model | str, phase: str, *, chips: Sequence[str] = OTHER_CHIPS, **arguments: Any
@@ -103,6 +108,7 @@ def advise_step(
     with, where the step runs on one chip or on chips named by their number alone.
     """
     described = load(model)
+    arguments |= {name: check(name, arguments[name]) for name in _SIZES if isinstance(arguments.get(name), str)}
     if isinstance(arguments.get("on"), str):
         arguments["on"] = behind_colon(arguments["on"])
     before = serve_bound(described, phase, **arguments)

@@ -17,6 +17,7 @@ from roofline.errors import InputError
 from roofline.frozen import dataclass, field, replace
 from roofline.models.config import load
 from roofline.models.description import Model
+from roofline.models.idle import SERVING, refuse_idle
 from roofline.models.operation_builder import PREFILL_ONLY
 from roofline.models.operations_table import longest_operations, off_matrix_unit, shares_of_modules
 from roofline.models.parallelism.layout import CHIPS, ONE_CHIP, Parallelism, has_several_layouts, take_layout_options
@@ -594,6 +595,7 @@ def serve(
     if alone is not None:
         raise InputError(f"{spelled(alone)} says nothing without {spelled('prompt')}", hint="add it, or leave it out")
     described = load(model)
+    refuse_idle(options, SERVING, described)
     later = {name: value for name, value in options.items() if name not in PREFILL_ONLY}
     prefill = None if prompt is None else serve_bound(described, "prefill", batch=batch, prompt=prompt, **options)
     if prompt is None and not described.causal:

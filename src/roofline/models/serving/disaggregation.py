@@ -29,6 +29,7 @@ from roofline.hardware.machine import Machine
 from roofline.hardware.network import links_inside_out
 from roofline.models.config import load
 from roofline.models.description import Model
+from roofline.models.idle import SERVING, refuse_idle
 from roofline.models.parallelism.layout import Parallelism, take_layout_options
 from roofline.models.serving import serve_bound
 from roofline.models.serving.cost import check_amounts
@@ -226,6 +227,7 @@ def disaggregate(
     is the one-way bandwidth from one prefill chip to the decode servers; by default the outermost link of its machine.
     """
     described = load(model)
+    refuse_idle(options, SERVING, described, prefill, decode)
     prompt, output, batch = single_size("prompt", prompt), single_size("output", output), single_size("batch", batch)
     prefill_batch = single_size("prefill batch", prefill_batch)
     form = check_form(form, {**options, **prefill, **decode})
@@ -250,7 +252,7 @@ def disaggregate(
         batch=batch,
         prefill_chips=chips,
         decode_chips=_chips(later.machine, {**options, **decode}),
-        cache_bytes=float(stored.cache_bytes(prompt, dtype=options.get("kv"))),
+        cache_bytes=float(stored.cache_bytes(prompt, dtype=options.get("kv"), activations=options.get("activations"))),
         link=rate,
         links=chips,
         prefill_target=first.target,

@@ -29,6 +29,7 @@ from roofline.errors import InputError, SizeError
 from roofline.frozen import dataclass
 from roofline.models.config import load
 from roofline.models.description import Model
+from roofline.models.idle import SERVING, refuse_idle
 from roofline.models.operation_builder import PREFILL_ONLY
 from roofline.models.serving.bound import names_that_bind, serve_bound
 from roofline.quantity import format_amount, format_number
@@ -153,6 +154,7 @@ def generation(
     ``overlap`` or ``overhead`` makes it the ``estimate``. ``options`` are those of :func:`roofline.models.serve_bound`.
     """
     described = load(model)
+    refuse_idle(options, SERVING, described)
     sizes = {"batch": batch, "prompt": prompt, "output": output}
     batch, prompt, output = (single_size(name, value) for name, value in sizes.items())
     _check_steps(output, "an output", "tokens")
@@ -296,6 +298,7 @@ def chunked(
     those of :func:`roofline.models.generation`.
     """
     described = load(model)
+    refuse_idle(options, SERVING, described)
     prompt, chunk = single_size("prompt", prompt), single_size("chunk", chunk)
     form = check_form(form, options)
     batch = single_size("batch", batch, zero=True)

@@ -22,12 +22,12 @@ from functools import cached_property
 from typing import Any
 
 from roofline.bounds.footprint import Footprint
-from roofline.errors import HardwareError, RooflineError, SizeError
+from roofline.errors import HardwareError, InputError, RooflineError, SizeError, quoted
 from roofline.hardware.machine import Machine
 from roofline.hardware.mesh import with_chips
 from roofline.hardware.rate import data_level
 from roofline.models.description import Model
-from roofline.models.operations import decode, prefill
+from roofline.models.operations import check_options, decode, prefill
 from roofline.models.parallelism.layout import Parallelism
 from roofline.models.parallelism.splitting import local_stages
 from roofline.models.serving.step import needs
@@ -55,6 +55,14 @@ class Demand:
     tokens: int
     options: Mapping[str, Any] = field(default_factory=dict)
     prompt: Mapping[str, Any] | None = None
+
+    def __post_init__(self) -> None:
+        """Check what is said of the prefill."""
+        if self.prompt is not None:
+            check_options(self.prompt, prefill)
+            if not isinstance(self.prompt.get("prompt"), int | float):
+                hint = "sizes of a prefill, as in prompt={'prompt': 2048}"
+                raise InputError(f"prompt is {quoted(self.prompt)}", hint=hint)
 
     def footprint(self, model: Model, **changed: Any) -> Footprint:
         """Memory of one chip's part of a model, by part in the larger step; ``changed`` are other sizes and options."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from inspect import signature
 from typing import TYPE_CHECKING, Any, overload
 
 from roofline.answers import estimable, measurable, on_several
@@ -20,6 +21,7 @@ from roofline.frozen import dataclass, replace
 from roofline.hardware.figures import hourly_price, price_source
 from roofline.models.config import load
 from roofline.models.description import Model
+from roofline.models.idle import SERVING, WAYS_OF_SERVING, refuse_idle
 from roofline.models.operation_builder import PREFILL_ONLY
 from roofline.models.operations import check_options
 from roofline.models.parallelism.layout import CHIPS, OPTIONS, TARGET_OPTIONS, is_several
@@ -353,7 +355,7 @@ def llm(
     power: float | str | None = None,
     draft: int | None = None,
     accept: Figure = 0.8,
-    draft_by: Any = None,
+    draft_by: Model | str | float | None = None,
     draft_weights: str | None = None,
     prefill_on: str | None = None,
     prefill_tensor: int | None = None,
@@ -398,6 +400,8 @@ def llm(
     options |= {} if algorithm is None else {"algorithm": algorithm}
     check_options(options, llm, serve)
     described, arguments = load(model), _pooled(options, pool)
+    refuse_idle(wanted, WAYS_OF_SERVING)
+    refuse_idle(arguments, SERVING, described)
     is_usual = prompt is None and context is None and not fit
     sizes = {"batch": batch, "prompt": prompt, "context": described.usual_length if is_usual else context}
     asked = ServingQuestion(described, sizes, arguments, wanted)
@@ -462,8 +466,19 @@ def _check(asked: ServingQuestion, tpot: Any, is_front: bool) -> None:
         )
 
 
+#: Arguments of a step that say how much memory there is, and what is in it.
+_OF_MEMORY = ("on", "set", "files", "over", "weights", "activations", "kv")
+
+
 def _fit_alone(asked: ServingQuestion) -> FewestChips:
     """The fewest chips; what is of a step is refused."""
+    takes_by_name = signature(serve).parameters
+    given = {name: value for name, value in asked.arguments.items() if name not in (*_OF_MEMORY, *OPTIONS)}
+    usual = {name: (None, "minimal", takes_by_name[name].default) for name in given}
+    idle = next((name for name, value in given.items() if is_array(value) or value not in usual[name]), None)
+    if idle is not None:
+        hint = f"add {spelled('context', 8192)}, or leave {spelled(idle)} out"
+        raise InputError(f"{spelled(idle)} is of a step, and {spelled('fit')} alone is of memory", hint=hint)
     found = {each.key: each for each in further_answers(asked, None)}
     fewest: FewestChips = found["fewest"].answer
     return fewest

@@ -21,6 +21,7 @@ from roofline.hardware.machine import Machine
 from roofline.hardware.mesh import with_chips
 from roofline.models.config import load
 from roofline.models.description import Model
+from roofline.models.idle import SERVING, refuse_idle
 from roofline.models.parallelism.layout import Parallelism, take_layout_options, take_target_options
 from roofline.models.parallelism.layout import pool as pooled
 from roofline.models.serving.bound import names_that_bind, serve_bound
@@ -244,6 +245,7 @@ def latency_throughput(
     ServingChoice(batch=64, context=8192, tensor=4, chips=4, ...)
     """
     described = load(model)
+    refuse_idle({**options, "tensor": tensor}, SERVING, described)
     form = check_form(form, options)
     most_time = None if tpot is None else parse(tpot, "s")
     machine = target(on, **take_target_options(options))

@@ -28,12 +28,13 @@ from roofline.frozen import dataclass, field, replace
 from roofline.models.blocks.residual import Norm
 from roofline.models.config import load
 from roofline.models.description import Layer, Model
+from roofline.models.idle import SERVING, refuse_idle
 from roofline.models.serving import serve_bound
 from roofline.models.serving.generation import FORM_TEXT, check_form, single_size, time_in_form
 from roofline.quantity import format_amount, format_number, format_percent
 from roofline.sections import Section, paragraph
 from roofline.signatures import spelled, takes
-from roofline.sizes import Size, plain_numbers
+from roofline.sizes import Size, check, plain_numbers
 
 #: Blocks around a prediction layer: two norms and the projection before it, a norm after.
 _AROUND = 4
@@ -144,6 +145,7 @@ def expected_tokens(length: Size, acceptance: Size) -> Size:
     >>> round(sum(0.7**accepted for accepted in range(6)), 9) == round(expected_tokens(5, 0.7), 9)
     True
     """
+    length = check("length", length) if isinstance(length, str) else length
     if isinstance(acceptance, int | float):
         _check_acceptance(acceptance)
         if acceptance == 1:
@@ -176,6 +178,7 @@ def speculate(
     :func:`roofline.models.serve_bound`.
     """
     described = load(model)
+    refuse_idle(options, SERVING, described)
     batch, context, draft = single_size("batch", batch), single_size("context", context), single_size("draft", draft)
     form = check_form(form, options)
     _check_acceptance(acceptance)

@@ -315,9 +315,10 @@ def needs(
 
     ``beside`` lists the lengths and numbers of further sequences.
     """
-    model = model.in_format(options.get("activations") or model.dtype)
-    lengths = ((length, batch), *beside)
-    first, *rest = (model.cache_bytes(tokens, batch=count, dtype=options.get("kv")) for tokens, count in lengths)
+    activations = options.get("activations")
+    model = model.in_format(activations or model.dtype)
+    formats = {"dtype": options.get("kv"), "activations": activations}
+    first, *rest = (model.cache_bytes(tokens, batch=count, **formats) for tokens, count in ((length, batch), *beside))
     weights = model.weight_bytes(options.get("weights"))
     return Footprint({"weights": weights, "kv": sum(rest, first), "activations": activation_bytes(ops)})
 

@@ -156,6 +156,8 @@ def training_memory(
     count = check("parameters", model) if described is None else described.parameters
     if described is not None and described.width:  # a model in outline has none
         width, layers = width or described.width, layers or len(described.layers)
+    if tokens:
+        tokens = check("tokens", tokens)
     parts = states(count, weights=weights, gradients=gradients, moments=moments, master=master, using=using)
     if tokens and (width is None or layers is None):
         raise InputError("hidden states of tokens need a width and layers", hint="as in width=8192, layers=80")

@@ -18,7 +18,9 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 from roofline.answers import Answer, capability, on_several
 from roofline.errors import InputError
 from roofline.hardware.machine import Machine
+from roofline.models.config import load
 from roofline.models.description import Model
+from roofline.models.idle import SEARCHED, TRAINING, refuse_idle
 from roofline.models.operations import check_options
 from roofline.models.training.answer import Training
 from roofline.models.training.budget import TokenBudget, budget
@@ -69,7 +71,11 @@ def train(
     that fits (:func:`roofline.plans.training.search_training`). A step that does not fit as one, and of which no
     ``microbatches`` are given, is taken in the first of 2, 4, 8 … with which it fits.
     """
+    if search and (memory or batch_tokens is None):
+        raise InputError(f"{spelled('search')} tries layouts of a step", hint="give batch_tokens, and no memory")
     if memory:
+        if options.get("tokens") is not None:
+            raise InputError(f"{spelled('tokens')} is of a budget", hint="tokens of a step are batch_tokens")
         check_options(options, training_memory, also=("on",))
         return training_memory(model, tokens=batch_tokens or 0, on=on, **options)  # type: ignore[arg-type]
     if batch_tokens is None:
@@ -82,6 +88,8 @@ def train(
     idle = next((name for name in ("days", "chip_hours") if options.pop(name, None) is not None), None)
     if idle is not None:
         raise InputError(f"{spelled(idle)} is of a budget", hint="leave batch_tokens out, and give tokens")
+    described = None if isinstance(model, int | float) else load(model)
+    refuse_idle(options, SEARCHED if search else TRAINING, described)
     if search:
         found: Answer = capability("search_training")(model, on=on, batch_tokens=batch_tokens, **options)
         return found

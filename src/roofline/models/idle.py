@@ -1,0 +1,113 @@
+"""Options that say nothing of a model or its layout: an error that says what they go with.
+
+>>> from roofline.models import load
+>>> refuse_idle({"expert_exchange": "per-expert"}, SERVING, load("llama-2-7b"))
+Traceback (most recent call last):
+roofline.errors.InputError: expert_exchange= says nothing of llama-2-7b, which has no experts; leave it out
+>>> refuse_idle({"balance": "time"}, SERVING, load("llama-2-7b"))
+Traceback (most recent call last):
+roofline.errors.InputError: balance= says nothing without pipeline=; add it, or leave balance= out
+>>> refuse_idle({"balance": "time", "pipeline": [1, 2]}, SERVING, load("llama-2-7b"))
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from roofline.errors import InputError
+from roofline.frozen import NamedTuple
+from roofline.models.description import Model
+from roofline.models.parallelism.block_splitting import has_experts
+from roofline.models.parallelism.layout import CHIPS
+from roofline.signatures import spelled
+from roofline.sizes import is_array
+
+
+def _attends_to_latents(model: Model) -> bool:
+    return any(block.is_latent for layer, _ in model.layer_counts() for block in layer.blocks)
+
+
+#: What a model may have, and how it is found.
+HAS: dict[str, Callable[[Model], bool]] = {"experts": has_experts, "latent attention": _attends_to_latents}
+
+
+class OptionUse(NamedTuple):
+    """The ``usual`` value of an option, the options of which it needs one, and what the model must have for it."""
+
+    usual: Any = None
+    beside: tuple[str, ...] = ()
+    has: str = ""
+
+
+Rules = Mapping[str, OptionUse]
+
+#: Options of a step of serving.
+SERVING: Rules = {
+    "sequence_parallel": OptionUse(False, ("tensor",)),
+    "balance": OptionUse("layers", ("pipeline",)),
+    "microbatches": OptionUse(None, ("pipeline",)),
+    "algorithm": OptionUse(None, ("tensor", "expert", "context_parallel")),
+    **dict.fromkeys(("expert_exchange", "dispatch", "combine"), OptionUse(None, ("expert",), "experts")),
+    "shared_experts": OptionUse("replicated", ("expert",), "experts"),
+    "absorbed": OptionUse(None, (), "latent attention"),
+    "image_size": OptionUse(None, ("images",)),
+}
+#: Options of ways of serving.
+WAYS_OF_SERVING: Rules = {
+    "accept": OptionUse(0.8, ("draft",)),
+    "draft_by": OptionUse(None, ("draft",)),
+    "draft_weights": OptionUse(None, ("draft_by",)),
+    "prefill_tensor": OptionUse(None, ("prefill_on",)),
+    "prefill_batch": OptionUse(1, ("prefill_on",)),
+    "prefill_link": OptionUse(None, ("prefill_on",)),
+}
+#: Options of a plan, which tries layouts.
+PLANNED: Rules = {
+    **{name: use._replace(beside=()) for name, use in SERVING.items() if use.has},
+    **{name: use._replace(beside=("draft",)) for name, use in WAYS_OF_SERVING.items() if "draft" in use.beside[0]},
+    "draft_by": OptionUse(0.1, ("draft",)),
+}
+#: Options of a training step, and those of a search, which tries layouts.
+SEARCHED: Rules = {
+    "expert_exchange": OptionUse(None, (), "experts"),
+    **dict.fromkeys(("price", "power"), OptionUse(None, ("tokens",))),
+}
+TRAINING: Rules = {
+    **SEARCHED,
+    "expert_exchange": OptionUse(None, ("expert",), "experts"),
+    "sequence_parallel": OptionUse(True, ("tensor",)),
+    "schedule": OptionUse("1f1b", ("pipeline",)),
+}
+
+
+def refuse_idle(options: Mapping[str, Any], rules: Rules, model: Model | None = None, *more: Mapping[str, Any]) -> None:
+    """Refuse the first option that has no effect; of several layouts, one in which it has one is enough.
+
+    ``more`` are the options of further steps of the same question.
+    """
+    every = (options, *({**options, **each} for each in more))
+    for name, (usual, beside, has) in rules.items():
+        if not any(_is_other(each.get(name), usual) for each in every):
+            continue
+        if has and model is not None and not HAS[has](model):
+            raise InputError(f"{spelled(name)} says nothing of {model.name}, which has no {has}", hint="leave it out")
+        if beside and not any(_is_there(other, each.get(other)) for each in every for other in beside):
+            needed = " or ".join(map(spelled, beside))
+            hint = f"add {'it' if len(beside) == 1 else 'one of them'}, or leave {spelled(name)} out"
+            raise InputError(f"{spelled(name)} says nothing without {needed}", hint=hint)
+
+
+def _is_other(value: Any, usual: Any) -> bool:
+    return value is not None and (is_array(value) or bool(value != usual))
+
+
+def _is_there(name: str, value: Any) -> bool:
+    """Whether an option is given, a number of chips above 1, or several of which one is."""
+    if is_array(value):
+        return bool((value > (name in CHIPS)).any())
+    if isinstance(value, list | tuple | range):
+        return any(_is_there(name, each) for each in value)
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return value > (name in CHIPS)
+    return value is not None and value is not False
