@@ -204,6 +204,7 @@ def _late_dataclass(*, frozen: bool, slots: bool, eq: bool = True, repr: bool = 
         found = type(written)(written.__name__, written.__bases__, methods | own | slotted)
         found.__qualname__ = written.__qualname__
         for part in own.values():
+            part = getattr(part, "__wrapped__", part)  # a method stands behind its border
             if isinstance(part, FunctionType) and "__class__" in part.__code__.co_freevars:  # it says super()
                 (part.__closure__ or ())[part.__code__.co_freevars.index("__class__")].cell_contents = found
         return found
