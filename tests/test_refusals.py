@@ -188,6 +188,7 @@ REFUSED: list[tuple[Callable[[], Any], str]] = [
     ),
     (lambda: measurement.run_function(int, on="h100", flops=1, bytes=1, threads=None), "threads is None, and takes a"),
     (lambda: _bound().save(3), "path is 3, and takes text"),
+    (lambda: measurement.measure_device("cuda"), "'cuda' drives no device; device='cuda' of measure makes one"),
     (lambda: _bound().to_pandas(np.array([1, 2])), "table is array([1, 2]), and takes text"),
     (lambda: _bound().interactive(height=None), "height is None, and takes a whole number"),
     (lambda: _bound().throughput(), "missing a required argument: 'size'; the call is throughput(size)"),
