@@ -245,7 +245,7 @@ def test_a_sweep_is_saved(tmp_path: Path, suffix: str) -> None:
 def test_arrays_that_do_not_fit_together() -> None:
     with pytest.raises(SizeError, match="the sizes do not broadcast"):
         bound(MATMUL, on="v5e", B=np.arange(1, 3), D=np.arange(1, 4), F=4)
-    with pytest.raises(SizeError, match=r"size B is 0\.0 at index 20001"):
+    with pytest.raises(SizeError, match=r"size B is 0 at index 20001"):
         bound(MATMUL, on="v5e", B=np.where(np.arange(30_000) == 20_001, 0, 8), D=8, F=8)
     with pytest.raises(SizeError, match="size F has no value while B is an array"):
         bound(MATMUL, on="v5e", B=np.arange(1, 3), D=4)
