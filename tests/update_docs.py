@@ -63,6 +63,8 @@ def updated(page: str, name: str) -> str:
     lines = page.splitlines()
     edits = [(c.start, len(c.expected), elided(c.expected, shown.lines)) for c, shown in differences(main, page)]
     for line, example, got in python_differences(page, name):
+        if got.startswith("Traceback") and not example.want.startswith("Traceback"):
+            raise SystemExit(f"{name}:{line + 1}: >>> {example.source}{got}")
         after = line + example.source.count("\n")
         edits.append((after, example.want.count("\n"), [text or "<BLANKLINE>" for text in got.splitlines()]))
     indents = {block.start + i: block.indent for block in blocks(page) for i in range(len(block.lines) + 1)}

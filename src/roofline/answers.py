@@ -506,7 +506,7 @@ def machines_in(on: Any) -> Any:
     """Several machines in a text as a list, a description of a chip as that machine; anything else as it is.
 
     >>> machines_in("h100, a100:8"), machines_in("h100"), machines_in(["h100", {"bf16": 4e14, "hbm": 3e12}])
-    (['h100', 'a100:8'], 'h100', ['h100', Machine(mine)])
+    (['h100', 'a100:8'], 'h100', ['h100', Machine(chip)])
     """
     if isinstance(on, list | tuple) and any(isinstance(each, Mapping) for each in on):
         return [machines_in(each) for each in on]

@@ -45,6 +45,7 @@ ASSUMPTION_KINDS: Mapping[str, str] = MappingProxyType(
 GAP_KINDS: Mapping[str, str] = MappingProxyType(
     {
         "rate": "an amount of work that the machine has no rate for",
+        "latency": "steps over a network whose latency is not known",
         "operation": "an operation of a program without a rule",
         "field": "a field of a model's configuration without a rule",
         "format": "a number format that a model's name promises and its configuration does not describe",

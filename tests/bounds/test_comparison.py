@@ -306,3 +306,17 @@ def test_answers_on_one_chip_are_named_by_what_is_asked_and_ranked_where_the_wor
     assert "times the least" in str(same)
     assert "lowest floor" not in str(other)
     assert "times the least" not in str(other)
+
+
+def test_what_is_not_all_timed_is_not_ranked_and_has_no_time() -> None:
+    sizes = {"B": 4096, "D": 8192, "F": 8192}
+    found = bound("fp64[B, D] * fp64[D, F]", on=["h100", "v5e", "l4"], **sizes)
+    assert (found.fastest, found.best("at best")) == ("h100", ("h100",))
+    assert found.facts["at best"][1].value is None
+    said = " ".join(str(found).split())
+    assert "NOT RANKED: v5e not timed: flops on matrix in fp64 (550 GFLOP); TPU v5e has no figure for it" in said
+    assert found.to_pandas()["lower"].isna().tolist() == [False, True, False]
+    assert "INCOMPLETE: not all is timed" in repr(bound("fp64[B, D] * fp64[D, F]", on="v5e", **sizes))
+    nowhere = bound("fp64[B, D] * fp64[D, F]", on=["v5e", "v5p"], **sizes)
+    assert nowhere.fastest is None
+    assert "lowest floor" not in str(nowhere)

@@ -591,7 +591,8 @@ class Bound(Measurable, Comparable):
             times = f"{format_amount(self.attainable, 'FLOP/s')} attainable"
         if self.expectation is not None and self.expectation.is_known:
             times += f", expected {format_amount(self.expectation.value, 's')}"
-        return f"Bound: {times} on {self.target}, {self.kind} ({self.bound_by})"
+        partly = ", INCOMPLETE: not all is timed" if any(kind_of(gap) == "rate" for gap in self.incomplete) else ""
+        return f"Bound: {times} on {self.target}, {self.kind} ({self.bound_by}){partly}"
 
 
 def headline_flops(work: Any) -> Size:

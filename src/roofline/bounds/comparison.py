@@ -38,7 +38,7 @@ from roofline.sections import (
 )
 from roofline.signatures import spelled, takes
 from roofline.sizes import is_array, is_number
-from roofline.statements import without
+from roofline.statements import kind_of, without
 
 #: Marks the best of a row.
 MARK = "*"
@@ -65,8 +65,18 @@ class SideBySide(Answer):
 
     @property
     def facts(self) -> dict[str, tuple[Fact | None, ...]]:
-        """Each fact by its name, one an answer; None where an answer does not have it."""
-        return aligned([answer.facts() for answer in self.answers])
+        """Each fact by its name, one an answer; None where an answer does not have it.
+
+        What follows from a time is not known where some of the work has no rate there.
+        """
+        pairs = zip(self.answers, self.untimed, strict=True)
+        return aligned([map(_without_time, answer.facts()) if gaps else answer.facts() for answer, gaps in pairs])
+
+    @property
+    def untimed(self) -> list[list[str]]:
+        """Of each answer what its machine has no rate for: times without it are of a part of the work."""
+        gaps = (getattr(answer, "incomplete", ()) for answer in self.answers)
+        return [[gap for gap in each if kind_of(gap) == "rate"] for each in gaps]
 
     def best(self, name: str) -> tuple[str, ...]:
         """Names of the answers that are best in one of :attr:`facts`; none where no value is better, or all are equal.
@@ -176,9 +186,14 @@ class SideBySide(Answer):
             said = "" if idle is None else idle()
             if said:
                 yield Sentences([f"{who}: {said}"])
+        for who, gaps in zip(self.names, self.untimed, strict=True):
+            if gaps:
+                yield Sentences([f"NOT RANKED: {who}", *gaps], "alert")
         ranks = bool(self.ranked) and self.is_one_work
         if ranks:
-            yield from (Sentences([self._verdict(), *self._cheapest()]), BLANK)
+            yield Sentences([self._verdict(), *self._cheapest()])
+        if ranks or any(self.untimed):
+            yield BLANK
         columns = [Column(wrap="words"), *(Column(who, "right", wrap="words") for who in self.names)]
         rows = [fact_row(self.names, name, facts) for name, facts in self.facts.items()]
         if len(self.names) > 1 and ranks:
@@ -443,6 +458,12 @@ def aligned(said: Sequence[Iterable[Fact]]) -> dict[str, tuple[Fact | None, ...]
     for each in found:
         names |= dict.fromkeys(each)
     return {name: tuple(each.get(name) for each in found) for name in names}
+
+
+def _without_time(fact: Fact) -> Fact:
+    """A fact without its value, where that is worked out of a time of the work; a figure of a chip has a source."""
+    timed = fact.better and not fact.source and (fact.unit in ("s", "token/s", "FLOP/s") or fact.name.startswith("$"))
+    return fact._replace(value=None) if timed else fact
 
 
 def best_of(names: Sequence[str], facts: Sequence[Fact | None]) -> tuple[str, ...]:

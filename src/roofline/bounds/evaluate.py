@@ -239,7 +239,8 @@ def untimed(machine: Machine, key: Key, amount: Size | None = None) -> Gap:
         if isinstance(amount, int | float)
         else f" ({amount})"
     )
-    return Gap("rate", f"not timed: {what}{given}{count}; {machine.name} has no figure for it")
+    kind = "latency" if key.quantity == "hops" else "rate"
+    return Gap(kind, f"not timed: {what}{given}{count}; {machine.name} has no figure for it")
 
 
 def _nothing_timed(machine: Machine, missing: Mapping[Key, Size]) -> str:

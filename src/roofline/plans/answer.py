@@ -250,7 +250,7 @@ class DeploymentPlan(Answer):
         >>> from roofline import plan
         >>> found = plan("llama-3-8b", on="h100,v5e", count=[1, 2], rate=4, prompt=1024, output=128, formats="bf16")
         >>> [(each.chip, each.chips, each.reason.kind) for each in found.rejected()]
-        [('h100', 2, 'beaten'), ('v5e', 2, 'rate'), ('v5e', 1, 'fit')]
+        [('h100', 2, 'beaten'), ('v5e', 2, 'beaten'), ('v5e', 1, 'fit')]
         """
         asked = self.asked
         formats = dict.fromkeys((each.chip, each.formats) for each in self.search.replicas)
@@ -268,7 +268,7 @@ class DeploymentPlan(Answer):
         """The choices, or ``rejected``: what is not taken, a row each, with the reason.
 
         >>> from roofline import plan
-        >>> found = plan("llama-3-8b", on="v5e", count=[1, 2], rate=4, prompt=1024, output=128, formats="bf16")
+        >>> found = plan("llama-3-8b", on="v5e", count=[1, 2], rate=40, prompt=1024, output=128, formats="bf16")
         >>> found.to_pandas("rejected")[["chip", "chips", "formats", "reason"]].values.tolist()
         [['v5e', 2, 'bf16', 'rate'], ['v5e', 1, 'bf16', 'fit']]
         """

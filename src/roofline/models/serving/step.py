@@ -359,7 +359,7 @@ def _assumptions(step: ServingStep, ops: Sequence[Op]) -> list[Assumption]:
 
 
 def _formats_said(model: Model, ops: Sequence[Op], options: Mapping[str, Any], attends: bool) -> str:
-    """How weights, activations, keys and values, and states are stored."""
+    """How weights, activations, keys and values, and states are stored, and what products other than these run in."""
     section = model.quantisation
     activations = options.get("activations") or model.dtype
     stored = f"as the {section.method} section says" if section else model.dtype
@@ -369,6 +369,9 @@ def _formats_said(model: Model, ops: Sequence[Op], options: Mapping[str, Any], a
         stored = f"{_without_scales(options['weights'])}{kept}"
     kv = _without_scales(options.get("kv") or (section.kv if section else None) or activations)
     formats = [f"weights {stored}", f"activations {activations}", *([f"keys and values {kv}"] if attends else [])]
+    products = {key.dtype for op in ops for key, _ in op.work.items() if key.place == "matrix"}
+    if products - {activations}:
+        formats.append(f"products in {' and '.join(sorted(products))}")
     states = {t.dtype for op in ops if op.kind == "recurrence" for t in op.writes if t.role == "state"}
     return ", ".join([*formats, *(f"states {dtype}" for dtype in sorted(states))])
 
