@@ -194,7 +194,11 @@ def _show_error(text: str) -> None:
 
 def run() -> None:
     """Entry point of the installed command."""
+    import atexit
     import gc
+    import os
+    import threading
+    from contextlib import suppress
 
     from roofline.cli.output import never_fail
 
@@ -202,4 +206,11 @@ def run() -> None:
     never_fail()
     code = main()
     gc.freeze()  # the process ends: a search for cycles in all that it loaded takes a sixth of a command
+    if (
+        not atexit._ncallbacks() and threading.active_count() == 1
+    ):  # nothing waits for the end
+        with suppress(OSError, ValueError):
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(code)
     sys.exit(code)

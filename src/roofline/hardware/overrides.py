@@ -80,10 +80,10 @@ _NETWORKS = ("nic", "dcn")
 GIVEN = "given by the caller"
 
 #: So many times another figure, as in ``22x hbm``, or the figure itself: ``1.2x``.
-_TIMES = re.compile(r"(?P<times>[0-9.]+(e[+-]?[0-9]+)?)\s*[x×]\s*(?P<of>[A-Za-z][\w.]*)?", re.IGNORECASE)
+_TIMES = r"(?i:(?P<times>[0-9.]+(e[+-]?[0-9]+)?)\s*[x×]\s*(?P<of>[A-Za-z][\w.]*)?)"
 
 #: So much more or less than the figure itself, ``+20%``, or a part of it: ``90%``.
-_PERCENT = re.compile(r"(?P<sign>[+-]?)(?P<number>[0-9.]+)\s*%")
+_PERCENT = r"(?P<sign>[+-]?)(?P<number>[0-9.]+)\s*%"
 
 _SCALE_UP = ("link", "nvlink", "ici", "xgmi", "neuronlink", "ethernet", "hccs", "ualink")
 
@@ -335,9 +335,9 @@ def _given(machine: Machine, path: str, key: str, value: Any, unit: str) -> Figu
 def _factor(text: str) -> tuple[float, str] | None:
     """How many times which figure a text says, the figure itself where it names none."""
     with suppress(ValueError):  # 1.2.3 is no number
-        if (times := _TIMES.fullmatch(text)) is not None:
+        if (times := re.fullmatch(_TIMES, text)) is not None:
             return float(times["times"]), times["of"] or ""
-        if (percent := _PERCENT.fullmatch(text)) is not None:
+        if (percent := re.fullmatch(_PERCENT, text)) is not None:
             share = float(percent["number"]) / 100
             return {"+": 1 + share, "-": 1 - share, "": share}[percent["sign"]], ""
     return None
