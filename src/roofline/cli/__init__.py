@@ -206,9 +206,7 @@ def run() -> None:
     never_fail()
     code = main()
     gc.freeze()  # the process ends: a search for cycles in all that it loaded takes a sixth of a command
-    if (
-        not atexit._ncallbacks() and threading.active_count() == 1
-    ):  # nothing waits for the end
+    if not atexit._ncallbacks() and threading.active_count() == 1:  # nothing waits for the end
         with suppress(OSError, ValueError):
             sys.stdout.flush()
             sys.stderr.flush()
