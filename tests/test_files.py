@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import os
+import re
 import stat
 from collections.abc import Callable
 from pathlib import Path
@@ -52,6 +53,17 @@ def test_json_of_many_small_lists_would_take_too_much_memory(tmp_path: Path, mon
     monkeypatch.setattr(files, "MOST_MEMORY", 10_000_000)
     with pytest.raises(InputError, match=r"would take 0.0 GB of memory; at most 0 GB is read"):
         read_json(path, "trace")
+
+
+@pytest.mark.parametrize("before", ["", " ", "a", "_", "\n", '"'])
+@pytest.mark.parametrize("digits", [300, 301, 302])
+def test_a_number_is_as_long_as_its_word(before: str, digits: int) -> None:
+    plain, hexadecimal = f"{before}{'7' * digits} 1", f"{before}0x{'f' * (digits - 51)}"
+    too_long = digits + (before == "_") > 300
+    assert any(re.search(long, plain) for long in files._LONG_NUMBERS) == too_long
+    assert any(re.search(long, hexadecimal) for long in files._LONG_NUMBERS) == (
+        digits > 300 and before not in ("a", "_")
+    )
 
 
 @pytest.mark.parametrize(

@@ -24,6 +24,7 @@ import sympy
 
 import roofline
 from roofline import estimates, measurement, models
+from roofline.charts.roofline_charts import roofline_chart
 from roofline.cli import main
 from roofline.errors import BlockError, InputError, RooflineError, quoted
 from roofline.work import Work
@@ -189,6 +190,8 @@ REFUSED: list[tuple[Callable[[], Any], str]] = [
     (lambda: measurement.run_function(int, on="h100", flops=1, bytes=1, threads=None), "threads is None, and takes a"),
     (lambda: _bound().save(3), "path is 3, and takes text"),
     (lambda: measurement.measure_device("cuda"), "'cuda' drives no device; device='cuda' of measure makes one"),
+    (lambda: roofline.hardware.override({"x": None}, {}), "machine is {'x': None}, and takes Machine"),
+    (lambda: roofline_chart("B=8"), "machines is 'B=8', and takes a list"),
     (lambda: _bound().to_pandas(np.array([1, 2])), "table is array([1, 2]), and takes text"),
     (lambda: _bound().interactive(height=None), "height is None, and takes a whole number"),
     (lambda: _bound().throughput(), "missing a required argument: 'size'; the call is throughput(size)"),

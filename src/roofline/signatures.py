@@ -272,7 +272,6 @@ _KINDS: dict[str, tuple[tuple[Any, ...], str]] = {
     "Callable": ((Callable,), "a function"),
     "Progress": ((Callable,), "a function"),
     "RateOf": ((Callable,), "a function"),
-    "Machine": ((Mapping,), "Machine"),
     "On": ((str, Mapping, list, tuple, type(None)), "a chip's name, its figures or a machine"),
 }
 
