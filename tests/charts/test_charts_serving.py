@@ -16,7 +16,7 @@ from charts_to_draw import (
     times_of_step,
 )
 
-from roofline import llm, sweep
+from roofline import chip, llm, sweep
 from roofline.charts.bars import bars_chart
 from roofline.charts.drawing import drawn_layout
 from roofline.charts.model_charts import front_chart, memory_by_part, serving_roofline, time_by_operation
@@ -176,3 +176,20 @@ def test_a_picture_of_some_steps_says_how_many_there_are():
     weights, kv = ["bf16", "fp8", "int8", "int4"], ["bf16", "fp8", "int8"]
     table = sweep("llama-3-8b", on=["h100", "h200"], batch=8, context=1024, weights=weights, kv=kv)
     assert "16 of 24 choices are drawn" in table.plot().notes
+
+
+def test_a_picture_of_a_sweep_says_what_is_the_same_in_all_and_leaves_out_what_does_not_fit() -> None:
+    asked = {"on": "h200:2", "tensor": 2, "batch": range(1, 257), "context": 8000, "weights": ["fp8", "bf16"]}
+    table = sweep("qwen3-32b", **asked)
+    chart = table.plot()
+    assert chart.subtitle == "h200:2, tensor 2, context = 8000"
+    assert chart.x.label == "batch"
+    fits = table["fits"].tolist()
+    assert sum(len(line.x) for line in chart.lines) == sum(fits) < len(fits)
+    assert f"{fits.count(False)} of 512 steps do not fit the memory and are not drawn" in chart.notes
+    mine = sweep("qwen3-32b", **{**asked, "on": chip({"name": "Mine", "bf16": 1e15, "hbm": 4e12}), "tensor": 1})
+    assert mine.same_in_all == "Mine, tensor 1"
+
+
+def test_a_sweep_without_a_context_is_after_the_usual_one() -> None:
+    assert sweep("llama-3-8b", on="h100", batch=[1, 2])["context"].tolist() == [4096, 4096]

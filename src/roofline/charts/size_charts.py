@@ -36,6 +36,7 @@ from roofline.charts.roofline_charts import why_no_rate
 from roofline.charts.series import Series
 from roofline.charts.specification import NEUTRAL, Line, Ridge, Role
 from roofline.errors import InputError
+from roofline.frozen import replace
 from roofline.quantity import format_quantity
 from roofline.signatures import takes
 
@@ -139,18 +140,22 @@ def step_time_chart(table: StepSweep, *, theme: str = "light") -> Chart:
     kept = {name: table.plain(name) for name in [*others, over, "lower"]}
     told = [name for name in others if len(set(map(str, kept[name]))) > 1]
     curves: dict[str, list[tuple[float, float]]] = {}
+    fits = table.plain("fits") if "fits" in table.columns else []
+    drawn_all = not any(fits)
     for row in range(len(table)):
-        if kept["lower"][row] is not None:
+        if kept["lower"][row] is not None and (drawn_all or fits[row] is not False):
             label = ", ".join(f"{name} = {kept[name][row]}" for name in told) or "lower"
             curves.setdefault(label, []).append((float(kept[over][row]), float(kept["lower"][row])))
     drawn = {label: tuple(zip(*sorted(points), strict=True)) for label, points in list(curves.items())[:MOST_CURVES]}
     marks = [Line(label, x, y, "curve", at, at, label) for at, (label, (x, y)) in enumerate(drawn.items())]
     left = len(curves) - len(drawn)
-    x = size_axis(over, [line.x for line in marks])
+    x = replace(size_axis(over, [line.x for line in marks]), label=over.replace("_", " "))
     return Chart(
         kind="time",
         title=f"Time of {table.model.name} {table.phase} over {over}",
-        subtitle=", ".join(f"{name} = {kept[name][0]}" for name in others if name not in told),
+        subtitle=", ".join(
+            filter(None, [table.same_in_all, *(f"{name} = {kept[name][0]}" for name in others if name not in told)])
+        ),
         x=x,
         y=rising_axis([value for line in marks for value in line.y], x.scale, "time of a step at best", "s"),
         marks=tuple(marks),
@@ -167,7 +172,8 @@ def _not_fitting(table: StepSweep) -> list[str]:
     """How many steps do not fit, where that is known."""
     fits = table.plain("fits") if "fits" in table.columns else []
     out = sum(each is not None and not each for each in fits)
-    return [f"{out:,} of {len(fits):,} steps do not fit the memory"] if out else []
+    left = " and are not drawn" if any(fits) else ""
+    return [f"{out:,} of {len(fits):,} steps do not fit the memory{left}"] if out else []
 
 
 def _peaks(curves: Sequence[Series]) -> Iterator[Line]:

@@ -22,7 +22,7 @@ from roofline.bounds.sweep import sweep as sweep_line
 from roofline.errors import HardwareError, InputError, SizeError, suggest
 from roofline.formulas.compiled import Compiled, Evaluated
 from roofline.formulas.tables import Columns, integers, stacked
-from roofline.frozen import dataclass
+from roofline.frozen import dataclass, field
 from roofline.grids.answer import GridRun, reduce_grid
 from roofline.grids.blocks import BlockTable
 from roofline.hardware.figures import told_apart
@@ -76,6 +76,15 @@ class StepSweep(Columns):
     columns: Mapping[str, Any]
     sizes: tuple[str, ...]
     incomplete: tuple[str, ...] = ()
+    asked: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def same_in_all(self) -> str:
+        """What is the same in all rows, of the machine, the layout and the formats, in a phrase."""
+        told = ((name, value) for name, value in self.asked.items() if isinstance(value, str | int | Machine))
+        named = {name: getattr(value, "name", value) for name, value in told if not isinstance(value, bool)}
+        where = [str(named.pop("on"))] if "on" in named else []
+        return ", ".join([*where, *(f"{name} {each}" for name, each in named.items())])
 
     @property
     def whole(self) -> tuple[str, ...]:
@@ -142,6 +151,7 @@ def sweep_steps(
 
     ``options`` are those of a step (:func:`roofline.models.serve_bound`, :func:`roofline.models.train`); each may be a
     list. A training step takes ``microbatches`` as :func:`roofline.train` does: where none are given, as many as fit.
+    Decode without a ``context`` is after the 4,096 tokens that :func:`roofline.llm` takes, or as many as the model can.
     ``columns`` are some of :data:`COLUMNS`; ``throughput`` is tokens a second for each chip. ``progress`` is told
     of the rows that are done and of all. The answer is a :class:`StepSweep`, or what was kept of the grid where
     ``keep``, ``out``, ``workers`` and the like are given, as in :func:`roofline.sweep`.
@@ -174,10 +184,12 @@ def sweep_steps(
     if phase == "train" and "sequence" not in axes:
         usual = OF_TRAINING["sequence"]
         axes["sequence"] = _axis("sequence", min(usual, described.context or usual))
+    if phase == "decode" and "context" not in axes:
+        axes["context"] = _axis("context", described.usual_length)
     needed = ("batch_tokens",) if phase == "train" else PHASES[phase].required
     missing = next((name for name in needed if name not in axes), None)
     if missing is not None:
-        raise SizeError(f"size {missing} has no value", hint=f"a table needs numbers, as in {missing}=1024")
+        raise SizeError(f"size {missing} has no value", hint=f"a table needs numbers, as in {spelled(missing, 1024)}")
     if phase != "train":
         axes = {"batch": axes.get("batch", _axis("batch", 1)), **axes}
     chips = list(on) if isinstance(on, list | tuple) else [on]
@@ -374,7 +386,8 @@ class StepTable(BlockTable):
         for name in self.columns:
             parts = [None if columns is None else columns.get(name) for columns in found]
             table[name] = stacked(parts, [grid] * len(parts))
-        return StepSweep(self.model, self.phase, table, tuple(self.axes), said)
+        single = {name: values[0] for name, values in self.picks.items() if len(values) == 1}
+        return StepSweep(self.model, self.phase, table, tuple(self.axes), said, {**single, **self.fixed})
 
     def _over_grid(self, number: int, reasons: Counter[str]) -> dict[str, Any] | None:
         """The columns of one choice over all sizes; None where it is not possible. ``reasons`` count rows left out."""
