@@ -100,16 +100,19 @@ class MeshAxis:
     segments: tuple[AxisSegment, ...] = ()
 
     def __str__(self) -> str:
-        several = len(self.segments) > 1 or is_array(self.size)
-        parts = [f"{x.link} {x.shape}" + (f" {_show(x.size)}" if several else "") for x in self.segments]
+        parts = [" ".join(filter(None, tier)) for tier in self._tiers()]
         return f"{self.name}={_show(self.size)}" + (f" {', '.join(parts)}" if parts else "")
 
     @property
     def in_words(self) -> str:
         """``X=64 over nvlink (switch of 8) and nic (switch of 8)``."""
-        several = len(self.segments) > 1 or is_array(self.size)
-        parts = [f"{x.link} ({x.shape}{f' of {_show(x.size)}' if several else ''})" for x in self.segments]
+        parts = [f"{link} ({shape}{size and f' of {size}'})" for link, shape, size in self._tiers()]
         return f"{self.name}={_show(self.size)}" + (f" over {' and '.join(parts)}" if parts else "")
+
+    def _tiers(self) -> list[tuple[str, str, str]]:
+        """The link, the shape and the size of each tier it runs over; no size where it is that of the axis."""
+        several = len(self.segments) > 1 or is_array(self.size)
+        return [(x.link, x.shape, _show(x.size) if several else "") for x in self.segments]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
