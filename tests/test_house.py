@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import os
+import pkgutil
 import re
 import shutil
 import subprocess
@@ -205,3 +206,13 @@ def test_the_check_for_forbidden_words_can_fail(line: str) -> None:
 @pytest.mark.parametrize("line", ["https://example.org/work/paper", "src/root/x", "framework/main", "/tmp/x"])
 def test_the_check_for_forbidden_words_lets_ordinary_text_pass(line: str) -> None:
     assert not FORBIDDEN.search(line)
+
+
+def test_the_corpus_of_questions_asks_for_what_there_is() -> None:
+    from tests.corpus import answers, questions
+
+    asked = [*questions.of_the_docs(), *questions.recorded(), *questions._notation(), *questions._collectives()]
+    names = {question["ask"] for question in asked if "ask" in question} | {"roofline.models.serve_bound"}
+    assert all(callable(pkgutil.resolve_name(name)) for name in names)
+    first = next(question for question in questions._notation() if question["show"] == ["json"])
+    assert answers.answer(first)["json"]["code"] == 0

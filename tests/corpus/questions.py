@@ -106,7 +106,7 @@ def _notation() -> list[Question]:
         "conv_transpose": (", stride=2",),
     }
     lines = []
-    for name, function in functions.canonical().items():
+    for name, function in functions.canonical_functions().items():
         if function.family == "collective":
             continue
         if name in several:
