@@ -17,7 +17,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 import pytest
 
 from roofline import frozen
-from roofline.frozen import dataclass
+from roofline.frozen import dataclass, once
 
 V = TypeVar("V")
 
@@ -116,6 +116,37 @@ class Kept:
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Kept) and super().__hash__() is not None and self.value == other.value
+
+
+class Base:
+    __slots__ = ()
+
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError(f"there is no {name}")
+
+
+@dataclass(frozen=True, slots=True)
+class Counted(Base):
+    """A class with a property that is worked out once."""
+
+    asked: list[int]
+
+    @once
+    def total(self) -> int:
+        """What it is."""
+        self.asked.append(1)
+        return len(self.asked)
+
+
+def test_what_is_worked_out_once_is_kept_with_the_value_and_is_no_part_of_it() -> None:
+    value = Counted([])
+    assert (value.total, value.total, value.asked, [each.name for each in fields(value)]) == (1, 1, [1], ["asked"])
+    assert value == Counted([1])
+    assert repr(value) == "Counted(asked=[1])"
+    assert (pickle.loads(pickle.dumps(value)).total, replace(value, asked=[]).total) == (2, 1)
+    assert Counted.total.__doc__ == "What it is."
+    with pytest.raises(AttributeError, match="there is no other"):
+        value.other
 
 
 def named_tuples(base: Any) -> Iterator[Any]:

@@ -9,13 +9,13 @@ from __future__ import annotations
 import dataclasses
 from collections import namedtuple
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import MISSING, FrozenInstanceError, field, fields, replace
 from functools import partial
 from threading import RLock
-from types import FunctionType
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar
 
-__all__ = ["Frozen", "NamedTuple", "Same", "dataclass", "field", "fields", "replace"]
+__all__ = ["Frozen", "NamedTuple", "Same", "dataclass", "field", "fields", "once", "replace"]
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -69,6 +69,22 @@ class Same(Generic[V]):
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Same) and self.value is other.value
+
+
+class _Once:
+    """A property of a frozen value that is worked out when it is first asked for, and kept with the value."""
+
+    def __init__(self, work: Callable[[Any], Any]) -> None:
+        self.work, self.slot, self.__doc__ = work, f"_once_{work.__name__}", work.__doc__
+
+    def __get__(self, value: Any, owner: type | None = None) -> Any:
+        if value is None:
+            return self
+        try:
+            return object.__getattribute__(value, self.slot)
+        except AttributeError:
+            object.__setattr__(value, self.slot, found := self.work(value))
+            return found
 
 
 class _Factory:
@@ -200,13 +216,16 @@ def _late_dataclass(*, frozen: bool, slots: bool, eq: bool = True, repr: bool = 
         own = {name: part for name, part in vars(written).items() if name not in ("__dict__", "__weakref__", *named)}
         if eq and own.get("__hash__", 0) is None:  # as Python sets it beside an __eq__
             del own["__hash__"]
-        slotted = {"__slots__": tuple(name for name in named if name not in inherited)}
+        kept = (part.slot for part in own.values() if isinstance(part, _Once))
+        slotted = {"__slots__": (*(name for name in named if name not in inherited), *kept)}
         found = type(written)(written.__name__, written.__bases__, methods | own | slotted)
         found.__qualname__ = written.__qualname__
         for part in own.values():
             part = getattr(part, "__wrapped__", part)  # a method stands behind its border
-            if isinstance(part, FunctionType) and "__class__" in part.__code__.co_freevars:  # it says super()
-                (part.__closure__ or ())[part.__code__.co_freevars.index("__class__")].cell_contents = found
+            for cell in getattr(part, "__closure__", None) or ():
+                with suppress(ValueError):  # a cell of a local name may hold nothing yet
+                    if cell.cell_contents is written:  # it says super()
+                        cell.cell_contents = found
         return found
 
     return made
@@ -247,6 +266,7 @@ class _LateNamedTuple(metaclass=_NamedTupleMaker):
 
 if TYPE_CHECKING:
     from dataclasses import dataclass
+    from functools import cached_property as once
     from typing import NamedTuple
 else:
-    dataclass, NamedTuple = _late_dataclass, _LateNamedTuple
+    dataclass, NamedTuple, once = _late_dataclass, _LateNamedTuple, _Once

@@ -19,7 +19,7 @@ from typing import Any
 from roofline.answers import OPERATIONS, Answer, Comparable, Fact, plain_data, plain_table
 from roofline.bounds.bound import ALL_IN_TURN, fusing_in_words, named_place
 from roofline.errors import InputError, suggest
-from roofline.frozen import NamedTuple, dataclass
+from roofline.frozen import NamedTuple, dataclass, once
 from roofline.hardware.figures import told_apart
 from roofline.quantity import UNITS, format_amount, format_count, format_number, format_percent
 from roofline.sections import (
@@ -63,7 +63,7 @@ class SideBySide(Answer):
     names: tuple[str, ...]
     answers: tuple[Any, ...]
 
-    @property
+    @once
     def facts(self) -> dict[str, tuple[Fact | None, ...]]:
         """Each fact by its name, one an answer; None where an answer does not have it.
 
@@ -72,7 +72,7 @@ class SideBySide(Answer):
         pairs = zip(self.answers, self.untimed, strict=True)
         return aligned([map(_without_time, answer.facts()) if gaps else answer.facts() for answer, gaps in pairs])
 
-    @property
+    @once
     def untimed(self) -> list[list[str]]:
         """Of each answer what its machine has no rate for: times without it are of a part of the work."""
         gaps = (getattr(answer, "incomplete", ()) for answer in self.answers)

@@ -133,9 +133,7 @@ def _show_reason(found: Any, why: str, as_json: bool) -> None:
         plain = None if reason is None else reason._asdict()
         show_json({"asked": why, "deployment": name, "reason": plain})
         return
-    sections = [*found.sections()]
-    _, end, *_ = (number for number, each in enumerate(sections) if each == BLANK)  # below the answer in sentences
-    show([*sections[:end], BLANK, *_why(why, name, reason), *sections[end:]], of=found)
+    show(found.sections(BLANK, *_why(why, name, reason)), of=found)
 
 
 def _whole_numbers(name: str, text: str, what: str, hint: str) -> list[int]:

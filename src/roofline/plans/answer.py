@@ -307,14 +307,18 @@ class DeploymentPlan(Answer):
             return None
         return None if each.replica.chip in best.deployment.numbers else best.cost / each.chips
 
-    def sections(self) -> Iterator[Section]:
-        """What to take in a line; the best of each chip and format with what decides; what was turned down."""
+    def sections(self, *about: Section) -> Iterator[Section]:
+        """What to take in a line; the best of each chip and format with what decides; what was turned down.
+
+        ``about`` are sections about a part of the answer, which stand below it and above its table.
+        """
         asked = self.asked
         within = f", within {asked.limits.said}" if asked.limits.said else ""
         yield from (Headline(asked.model.name, f"for {asked.load.said}{within}"), BLANK)
         first, *rest = self._answer()
         yield Sentences([first], "strong" if self.best is not None else "alert")
         yield Sentences(rest)
+        yield from about
         if self.choices:
             yield from (BLANK, self._table())
         if self.stopped:

@@ -14,7 +14,7 @@ from roofline.answers import Comparable, Fact, capability, plain_data, whole, wi
 from roofline.bounds.bound import Bound, measured_in_words
 from roofline.bounds.footprint import Footprint
 from roofline.errors import InputError
-from roofline.frozen import dataclass, field, replace
+from roofline.frozen import dataclass, field, once, replace
 from roofline.models.config import load
 from roofline.models.description import Model
 from roofline.models.idle import SERVING, refuse_idle
@@ -390,6 +390,10 @@ class Serving(Comparable):
 
     def nearest(self) -> NearestFit | None:
         """What would fit where this does not: a batch, a context, a format, a number of chips, another chip."""
+        return self._nearest
+
+    @once
+    def _nearest(self) -> NearestFit | None:
         needed = self.memory
         if needed.fits is not False or self.decode is None or self.ways.pipeline > 1:
             return None
