@@ -387,6 +387,9 @@ def test_constants_are_taken_as_they_were_fitted_or_from_their_file(tmp_path: Pa
     told = roofline.accuracy("t4", constants=found, runs=rows)
     assert str(told) == str(roofline.accuracy("t4", files=[found], data=rows))  # words that it had before
     assert str(roofline.accuracy("h100", op="gemm")) == str(roofline.accuracy("h100", kernel="gemm"))
+    told = str(roofline.accuracy("t4", constants=found, op="gemm"))
+    assert "vllm, your own" in told
+    assert "your own constants, from 6 runs, m 64 to 2048" in told
     with pytest.raises(InputError, match="3 holds no constants; a file that roofline calibrate wrote, or what"):
         roofline.accuracy("t4", constants=3)
     with pytest.raises(InputError, match="constants is 3, and takes text or PathLike or Calibration or a list of text"):

@@ -37,7 +37,7 @@ def command(
     from roofline.estimates import accuracy
 
     with working("reading runs"):
-        found = accuracy(chip and chip.lower(), op=op, library=library, constants=constants, runs=runs)
+        found = accuracy(chip, op=op, library=library, constants=constants, runs=runs)
     if as_json:
         show_json(found.to_dict())
     else:

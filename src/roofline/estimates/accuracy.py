@@ -18,17 +18,21 @@ from typing import Any
 from roofline.answers import Answer
 from roofline.errors import InputError, suggest
 from roofline.estimates.attention import BEYOND
-from roofline.estimates.constants import KernelConstants, overlaid, read_files, shipped
-from roofline.estimates.estimator import Estimator
+from roofline.estimates.constants import OWN_RUNS, KernelConstants, overlaid, read_files, shipped
+from roofline.estimates.estimator import Estimator, KernelRun, libraries
 from roofline.estimates.fitting import Errors
+from roofline.estimates.kernel_registry import KERNELS
 from roofline.estimates.own_runs import MeasuredKernel, by_kind, kernels_from, left_out, plausible
+from roofline.estimates.transfer import Transfer, transfer
 from roofline.frozen import NamedTuple, dataclass
 from roofline.hardware import chip
 from roofline.hardware.machine import Machine
+from roofline.hardware.rate import rate
 from roofline.progress import counted, stopped
 from roofline.quantity import format_percent
 from roofline.sections import BLANK, Amount, Column, Headline, Listing, Row, Section, Sentences, Table, percentage
 from roofline.signatures import either, spelled, takes
+from roofline.work import Key
 
 #: Words that users have for kernels.
 MEANT = {
@@ -46,6 +50,8 @@ MEANT = {
 CALLED = {"contraction": "matmul (contraction)", "quantised_contraction": "quantised matmul"}
 #: Steps, whose errors are those of folds or sources that were left out.
 WITHOUT_HALVES = ("served_step", "first_token", "training_step")
+#: Kinds that a library's own constants alone speak of, and kinds whose constants go by the link between chips.
+OF_A_FRAMEWORK, LINKED = ("served_step", "first_token", "eager_kernel", "all_reduce"), ("collective", "all_reduce")
 
 
 class KernelKind(NamedTuple):
@@ -102,12 +108,28 @@ KINDS = (
 _NAMED = 2
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Borrowed:
+    """A kind of kernel that a chip takes other chips' constants for, and how far off such constants were."""
+
+    kernel: str
+    formats: tuple[str, ...]
+    libraries: tuple[str, ...]
+    chips: tuple[str, ...]
+    seen: Transfer
+
+
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Accuracy(Answer):
-    """Records of constants with their errors; ``subject`` says what was asked."""
+    """Records of constants with their errors, and kinds of kernels that other chips' constants stand for.
+
+    ``subject`` says what was asked. Of kinds ``without`` constants only bounds are known on the chip.
+    """
 
     records: tuple[KernelConstants, ...]
     subject: str
+    borrowed: tuple[Borrowed, ...] = ()
+    without: tuple[str, ...] = ()
 
     def sections(self) -> Iterable[Section]:
         """What kinds of kernels are off, a table with a row a record, and how the errors were taken."""
@@ -115,6 +137,23 @@ class Accuracy(Answer):
         yield BLANK
         yield Sentences([self._lead()], tone="strong")
         yield BLANK
+        if self.records:
+            yield from self._of_records()
+        if self.borrowed:
+            yield from self._of_other_chips()
+        yield Listing(
+            "errors", ["of estimates against measurements: median, mean and 90th percentile of their size; bias"]
+        )
+        if any(one.version for one in self.records):
+            yield Listing("versions", ["a library without a version: runs of all its versions together"])
+        yield Listing("measured", _sources(self.records, self.borrowed), "quiet")
+        if self.without:
+            kinds = ", ".join(map(_in_words, self.without))
+            makes = f"{either('roofline calibrate', 'roofline.calibrate')} makes constants from ten runs of a kind"
+            yield Listing("bounds only", [f"{kinds}: {makes}"])
+
+    def _of_records(self) -> Iterable[Section]:
+        """The chip's own constants."""
         if self.kinds:
             yield from (self._by_kind(), Sentences(["middle of the median errors (largest 90th percentile)"], "quiet"))
             yield BLANK
@@ -123,12 +162,18 @@ class Accuracy(Answer):
         columns = [column._replace(spare=1) if column.name == "mean" else column for column in columns]
         yield Table(columns, [_row(one) for one in self.records], name="accuracy")
         yield BLANK
-        yield Listing(
-            "errors", ["of estimates against measurements: median, mean and 90th percentile of their size; bias"]
+
+    def _of_other_chips(self) -> Iterable[Section]:
+        """The constants of other chips, moved by figures of data sheets."""
+        columns = [Column(name, wrap="words") for name in ("kernel", "formats", "libraries", "constants of")]
+        columns += [Column(name, align="right") for name in ("rows", "median", "mean", "p90", "bias", "80%")]
+        columns = [column._replace(spare=1) if column.name == "mean" else column for column in columns]
+        yield Sentences(["without constants of its own: those of other chips, moved by figures of the data sheets"])
+        yield Table(columns, [_borrowed_row(one) for one in self.borrowed], name="borrowed")
+        yield Sentences(
+            ["errors of chips that such constants were not fitted to; 80%: measured ÷ expected time"], "quiet"
         )
-        if any(one.version for one in self.records):
-            yield Listing("versions", ["a library without a version: runs of all its versions together"])
-        yield Listing("measured", _sources(self.records), "quiet")
+        yield BLANK
 
     @property
     def kinds(self) -> dict[str, dict[str, tuple[float, float]]]:
@@ -149,6 +194,10 @@ class Accuracy(Answer):
         """The error of each kind where there are few, else from which to which; how many intervals hold."""
         held = [one.error["coverage"] for one in self.records if "coverage" in one.error]
         errors = {(name, chip): each[0] for name, row in self.kinds.items() for chip, each in row.items()}
+        if not self.records:
+            known = sorted(one.seen.error["mdape"] for one in self.borrowed)
+            said = " to ".join(dict.fromkeys(format_percent(error) for error in (known[0], known[-1])))
+            return f"no constants of its own: by those of other chips, median error {said}"
         if not errors:
             known = sorted(one.error["mdape"] for one in self.records if "mdape" in one.error)
             said = " to ".join(dict.fromkeys(format_percent(error) for error in (known[0], known[-1])))
@@ -166,9 +215,11 @@ class Accuracy(Answer):
 
     def one_line(self) -> str:
         """How many records, and the range of their median errors."""
-        errors = sorted(one.error.get("mdape", 0.0) for one in self.records)
+        errors = sorted(
+            [one.error.get("mdape", 0.0) for one in self.records] + [one.seen.error["mdape"] for one in self.borrowed]
+        )
         ends = dict.fromkeys(format_percent(error) for error in (errors[0], errors[-1]))
-        return f"Accuracy: {len(self.records)} kinds of kernel, median error {' to '.join(ends)}"
+        return f"Accuracy: {len(errors)} kinds of kernel, median error {' to '.join(ends)}"
 
     def to_dict(self) -> dict[str, Any]:
         """The records under stable keys (schema ``roofline/accuracy/1``)."""
@@ -177,7 +228,25 @@ class Accuracy(Answer):
             for name, row in self.kinds.items()
             for chip, (middle, largest) in row.items()
         ]
-        return {"schema": "roofline/accuracy/1", "kinds": kinds, "records": [one.to_dict() for one in self.records]}
+        return {
+            "schema": "roofline/accuracy/1",
+            "kinds": kinds,
+            "records": [one.to_dict() for one in self.records],
+            "borrowed": [
+                {
+                    "kernel": one.kernel,
+                    "formats": list(one.formats),
+                    "libraries": list(one.libraries),
+                    "chips": list(one.chips),
+                    "basis": one.seen.to,
+                    "interval": list(one.seen.interval),
+                    "error": dict(one.seen.error),
+                    "source": one.seen.source,
+                }
+                for one in self.borrowed
+            ],
+            "without": list(self.without),
+        }
 
 
 def _of_kind(errors: tuple[float, float] | None) -> Amount | str:
@@ -191,9 +260,28 @@ def _row(one: KernelConstants) -> Row:
     figures = [percentage(abs(error[name])) if name in error else "" for name in ("mdape", "mape", "p90")]
     bias = percentage(error["bias"], signed=True) if "bias" in error else ""
     kind = f"{_in_words(one.kernel)}{', ' if one.path else ''}{one.path}"
-    library = f"{one.library} {one.version}".strip()
+    library = f"{one.library} {one.version}".strip() + ", your own" * (one.source == OWN_RUNS)
     rows = error.get("n_test", 0)
     return Row((one.chip, library, kind, one.dtype, Amount(rows, "", f"{rows:g}"), *figures, bias))
+
+
+def _borrowed_row(one: Borrowed) -> Row:
+    error = one.seen.error
+    figures = [percentage(error[name]) for name in ("mdape", "mape", "p90")]
+    ends = " to ".join(f"{end:.2f}" for end in one.seen.interval)
+    words = (", ".join(each) for each in (one.formats, one.libraries))
+    whose = f"{' and '.join(one.chips)} ({one.seen.to})"
+    count = Amount(error["n_test"], "", f"{error['n_test']:g}")
+    return Row((_in_words(one.kernel), *words, whose, count, *figures, percentage(error["bias"], signed=True), ends))
+
+
+def _own_runs(one: KernelConstants) -> str:
+    """On how many runs of one's own constants rest, over which sizes."""
+    sizes = [f"{name} {low:g} to {high:g}" for name, (low, high) in one.valid.items()]
+    over = f", {', '.join(sizes)}" if sizes else ""
+    kind = f"{one.chip} {one.library} {_in_words(one.kernel)} {one.dtype}".removesuffix(" any")
+    how = "errors are of a fifth of the runs at a time, by constants of the others"
+    return f"{kind}: your own constants, from {one.error.get('n_fit', 0):g} runs{over}; {how}"
 
 
 def _in_words(kernel: str) -> str:
@@ -201,16 +289,25 @@ def _in_words(kernel: str) -> str:
     return CALLED.get(kernel, kernel).replace("_", " ")
 
 
-def _sources(records: Sequence[KernelConstants]) -> list[str]:
+def _sources(records: Sequence[KernelConstants], borrowed: Sequence[Borrowed] = ()) -> list[str]:
     halves = any(one.state and one.kernel not in WITHOUT_HALVES for one in records)
     said = ["constants from one random half of the measured kernels, errors from the other half"] if halves else []
-    told = (f"{one.source}: {one.state}" if one.state else one.source for one in records if one.source)
+    told = [_own_runs(one) for one in records if one.source == OWN_RUNS]
+    others = [one for one in records if one.source not in ("", OWN_RUNS)]
+    told += [f"{one.source}: {one.state}" if one.state else one.source for one in others]
+    told += [f"{_in_words(one.seen.kernel)}, {one.seen.to}: {one.seen.source}" for one in borrowed]
+    strange: dict[str, list[str]] = defaultdict(list)
+    for one in borrowed:
+        if one.kernel != one.seen.kernel:
+            tried = f"not tried with constants of {one.seen.to}, the errors are those of {_in_words(one.seen.kernel)}"
+            strange[tried].append(_in_words(one.kernel))
+    told += [f"{', '.join(dict.fromkeys(kernels))}: {tried}" for tried, kernels in strange.items()]
     return [*said, *dict.fromkeys(told)]
 
 
 @takes()
 def accuracy(
-    on: str | None = None,
+    on: str | Machine | None = None,
     *,
     op: str | None = None,
     library: str | None = None,
@@ -219,38 +316,86 @@ def accuracy(
 ) -> Any:
     """How far estimates are from measurements, by chip, library, kind of kernel and format.
 
-    ``on`` names a chip, ``op`` a kind of kernel (``contraction``, ``attention``, ``experts`` …), ``library`` a library;
-    ``constants`` are one's own, from ``calibrate`` or a file that it wrote. ``runs`` are those of one's own to hold
-    them against (:func:`held_accuracy`), of the chip ``on``.
+    ``on`` is a chip: its own constants, and those of other chips that stand for it. ``op`` is a kind of kernel
+    (``contraction``, ``attention``, ``experts`` …), ``library`` a library; ``constants`` are one's own, from
+    ``calibrate`` or a file that it wrote. ``runs`` are those of one's own to hold them against
+    (:func:`held_accuracy`), of the chip ``on``.
     """
     if runs is not None and (on is None or op is not None):
         own, picks = spelled("runs"), spelled("op")
         said = f"{own} has rows of one chip" if on is None else f"{picks} picks shipped errors, {own} has its own rows"
-        chip = on or "h100"
-        hint = either(f"roofline accuracy {chip} --runs {runs}", f"accuracy({chip!r}, runs=…)")
+        key = chip(on or "h100").key
+        hint = either(f"roofline accuracy {key} --runs {runs}", f"accuracy({key!r}, runs=…)")
         raise InputError(said, hint=hint)
     if runs is not None and on is not None:
         return held_accuracy(runs, on, library=library or "vllm", constants=constants)
-    records = overlaid(shipped(), read_files(constants))
-    asked = []
+    everything = overlaid(shipped(), read_files(constants))
+    records, machine, asked, wanted = everything, None, [], ""
     if on is not None:
-        asked.append(on)
-        records = _only(records, "chip", on)
-    if library is not None:
-        asked.append(library)
-        records = _only(records, "library", library)
+        machine = chip(on)
+        asked.append(machine.key)
+        records = tuple(one for one in records if one.chip in (machine.key, "any"))
     if op is not None:
         word = op.lower().strip().replace(" ", "_").replace("-", "_")
         wanted = MEANT.get(word, word)
+        if not any(wanted in kernel for kernel in KERNELS):
+            raise InputError(f"no constants of {op!r}", hint=suggest(op, (*KERNELS, *MEANT), what="kernels"))
+        records = tuple(one for one in records if wanted in one.kernel)
+    if library is not None:
+        asked.append(library)
+        records = tuple(one for one in records if one.library == _library(library, everything))
+    if op is not None:
         asked.append(_in_words(wanted))
-        elsewhere = {one.chip for one in shipped() if wanted in one.kernel}
-        if on is not None and elsewhere and on not in elsewhere:
-            said = f"{on} has no constants of its own for {asked[-1]}; those of other chips are taken"
-            asks = either(f"roofline accuracy --op {op}", f"accuracy(op={op!r})")
-            raise InputError(said, hint=f"{asks} shows them")
-        records = _only(records, "kernel", wanted)
+    borrowed = () if machine is None else _borrowed(machine, wanted, library, constants)
+    if machine is not None and not records and not borrowed:
+        said = f"no constants{' of ' * (len(asked) > 1)}{' '.join(asked[1:])} stand for {machine.key}"
+        hint = either(f"roofline calibrate runs.csv --on {machine.key}", f"calibrate('runs.csv', {machine.key!r})")
+        raise InputError(f"{said}, so only bounds hold", hint=f"{hint} makes them from ten runs of a kind of kernel")
+    known = {one.kernel for one in records} | {one.kernel for one in borrowed}
+    alone = machine is not None and library is None
+    kinds = {one.kernel for one in shipped() if alone and wanted in one.kernel and one.kernel != "eager_kernel"}
+    without = tuple(sorted(kinds - known))
     ordered = sorted(records, key=lambda one: (one.chip, one.kernel, one.dtype, one.library, one.path))
-    return Accuracy(tuple(ordered), " · ".join(["accuracy of estimates", *asked]))
+    return Accuracy(tuple(ordered), " · ".join(["accuracy of estimates", *asked]), borrowed, without)
+
+
+def _library(wanted: str, records: Iterable[KernelConstants]) -> str:
+    """A library that has constants; another word is an error that lists those there are."""
+    known = dict.fromkeys(one.library for one in records)
+    if wanted not in known:
+        raise InputError(f"no constants of {wanted!r}", hint=suggest(wanted, known, what="libraries"))
+    return wanted
+
+
+def _borrowed(machine: Machine, wanted: str, library: str | None, files: Any) -> tuple[Borrowed, ...]:
+    """Kinds of kernels that a chip takes other chips' constants for, as estimates of each library take them."""
+    link = next(({"link": each.bandwidth.value * (each.links or 1)} for each in machine.links if each.bandwidth), None)
+    found: dict[tuple[str, tuple[str, ...], str], tuple[set[str], dict[str, None]]] = {}
+    half = rate(machine, Key("flops", "matrix", "bf16"))
+    alike = {"bf16": "fp16"} if half is None or half.dtype != "bf16" else {}  # constants are of both
+    for name in libraries(shipped()):
+        estimator = Estimator(name, files)
+        kinds = dict.fromkeys((one.kernel, one.dtype, one.path) for one in estimator.records if wanted in one.kernel)
+        for kernel, dtype, path in kinds:
+            own = {one.library for one in estimator.records if one.kernel == kernel and one.dtype == dtype}
+            linked = kernel in LINKED
+            if (kernel in OF_A_FRAMEWORK and name not in own) or (linked and link is None):
+                continue
+            sources = estimator.sources(KernelRun(kernel, dtype, path, link or {} if linked else {}, ()), machine)
+            first = sources[0][0] if sources else None
+            seen = first and transfer(first.kernel, first.transferred_from)
+            if first is None or seen is None or library not in (None, first.library):
+                continue
+            key = kernel, tuple(one.chip for one, _ in sources), first.transferred_from
+            formats, names = found.setdefault(key, (set(), {}))
+            formats.add(alike.get(dtype, dtype))
+            names[first.library] = None
+    rows = sorted(found.items())
+    return tuple(
+        Borrowed(kernel, tuple(sorted(formats)), tuple(sorted(names)), chips, seen)
+        for (kernel, chips, to), (formats, names) in rows
+        if (seen := transfer(kernel, to)) is not None
+    )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -360,12 +505,3 @@ def _hold(
         inside = [float(one.low) <= took <= float(one.high) for one, took in known]
         errors = Errors.of(np.array([float(one.value) for one, _ in known]), seconds)
         kinds.append(Held(key[0], key[1], key[3], known[0][0].basis, errors, float(np.mean(inside))))
-
-
-def _only(records: Sequence[KernelConstants], name: str, wanted: str) -> tuple[KernelConstants, ...]:
-    """Records of one chip, library or kernel; a word that none has is an error that lists those there are."""
-    found = tuple(one for one in records if getattr(one, name) == wanted or (name == "kernel" and wanted in one.kernel))
-    if not found:
-        known = dict.fromkeys(getattr(one, name) for one in records)
-        raise InputError(f"no constants of {wanted!r}", hint=suggest(wanted, known, what=f"{name}s"))
-    return found

@@ -179,6 +179,10 @@ class Expectation:
                 said[f"expected: {one.run.kernel.replace('_', ' ')} by constants of {whose}"] = None
         if any(_kind(part.op) == "convolution" for one in self.kernels if one.source for part in one.run.parts):
             said["expected: convolutions as their implicit products; the error is that of products"] = None
+        before = sum(float(one.parts.get("quantise", 0.0) * one.run.repeat) for one in self.kernels if one.source)
+        if before:
+            each = format_quantity(before, "s")
+            said[f"expected: the kernel before each product that quantises its activations, {each} of the time"] = None
         if self.host is not None:
             each = format_quantity(self.host, "s")
             said[f"expected: no CUDA graph: the host starts a kernel in {each}, or waits for the kernels"] = None
