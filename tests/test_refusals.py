@@ -172,7 +172,7 @@ REFUSED: list[tuple[Callable[[], Any], str]] = [
     (lambda: roofline.advise(_bound(), B=3), "a bound already has its machine and sizes; give an expression to ask"),
     (lambda: roofline.comm("AllReduce", bytes="1GB", on="v5e", mesh={"X": "n"}), "bytes go with a number of chips"),
     (lambda: roofline.solve_dtypes(LINE, 5, on="v5e", B=1, D=1, F=1), "there is no operand 5; operands are: 0"),
-    (lambda: roofline.plan("llama-3-8b", **ASKED, objective="speed"), "no objective 'speed'; cost or chips"),
+    (lambda: roofline.plan("llama-3-8b", **ASKED, objective="speed"), "no objective 'speed'; one of cost, chips"),
     (lambda: roofline.plan("llama-3-8b", **ASKED, lengths="even"), "no lengths 'even'; one of geometric, fixed"),
     (lambda: _load(lengths="even"), "no lengths 'even'; one of geometric, fixed"),
     (lambda: _load().under(1e9), "1e+09 requests/s are not below the "),
@@ -489,7 +489,7 @@ def test_a_draft_that_cannot_be_split_is_named(monkeypatch: pytest.MonkeyPatch) 
     drafting = SimpleNamespace(model=SimpleNamespace(name="small", after=()), options={})
     monkeypatch.setattr("roofline.plans.replicas.drafter", lambda *given: drafting)
     monkeypatch.setattr("roofline.plans.replicas.local_stages", refuse)
-    monkeypatch.setattr("roofline.plans.replicas._options", lambda *given: {})
+    monkeypatch.setattr("roofline.plans.replicas.step_options", lambda *given: {})
     asked = SimpleNamespace(model=None, drafts=SimpleNamespace(by="small", weights=None))
     with pytest.raises(InputError, match="what drafts, small: not so"):
         within("plans.replicas", "DraftSteps").of(asked, None, roofline.chip("h100"))

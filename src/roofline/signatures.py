@@ -627,7 +627,7 @@ MEANINGS = {
     "percentile": "Of requests in limits.",
     "price": "Of one chip for an hour; one for each, h200=3.5,b200=6; or as listed: table, table,l4=0.8.",
     "power": "Of one chip.",
-    "objective": "What is least (cost, where there are prices).",
+    "objective": "What is least: chips (without prices), cost (with them), energy (power of data sheets).",
     "most": "Sequences at once.",
     "fit": "The fewest chips that hold model and sequences, how many these hold, and the longest context.",
     "draft": "Speculative decoding with drafts of N tokens.",
@@ -752,7 +752,7 @@ def unknown_argument(name: str, known: Collection[str]) -> InputError:
     return InputError(f"there is no argument {name!r}", hint=hint)
 
 
-def listed_names(names: Sequence[str]) -> list[str]:
+def listed_names(names: Any) -> list[Any]:
     """Names of a list, or of one text with commas between them.
 
     >>> listed_names("h100, a100"), listed_names(["h100"])

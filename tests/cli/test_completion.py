@@ -52,7 +52,7 @@ CASES = [
     ("roofline train x --checkpoint ", {"none", "selective", "matmuls", "full"}, set()),
     ("roofline trace m.py:build --convention ", {"flops", "macs"}, set()),
     ("roofline completion ", set(SHELLS), set()),
-    ("roofline plan x --objective ", {"cost", "chips"}, set()),
+    ("roofline plan x --objective ", {"cost", "chips", "energy"}, set()),
     ("roofline scaling ", {"dp", "fsdp", "tp"}, set()),
     ("roofline chips --sort ", {"peak", "ridge"}, set()),
 ]

@@ -286,7 +286,6 @@ MESSAGES = [
     ),
     ([*PLAN, "--on", "h100,h200", "--price", "h100=2"], "not one price for each of h100, h200: 1 given; one for all"),
     ([*PLAN, "--on", "h100,h200", "--price", "h100=2"], "by name: --price h100=2.5; table takes those that are listed"),
-    ([*PLAN, "--on", "h100,l4", "--price", "table"], "no price of l4 is listed; listed are those of a100, b200"),
     *(
         ([*PLAN, "--on", "h100", "--count", "1", "--why", words], said)
         for words, said in (
@@ -300,7 +299,6 @@ MESSAGES = [
             ("prefill h100, decode h100:1", "pool 'h100' has no number of chips; as in h100:8"),
         )
     ),
-    ([*PLAN, "--on", "h100,l4", "--objective", "cost"], "give yours: --price table,l4=3"),
 ]
 
 RECORD = '[[constants]]\nchip = "h100"\nkernel = "eager_kernel"\ndtype = "any"\nlibrary = "x"\n'

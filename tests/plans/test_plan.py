@@ -12,7 +12,7 @@ import pytest
 from roofline.charts.chart import charts_of
 from roofline.charts.plan_charts import CROSS, DOTTED
 from roofline.cli import main
-from roofline.errors import HardwareError, InputError
+from roofline.errors import InputError
 from roofline.hardware import chip
 from roofline.models import load
 from roofline.models.closed_form import step_function
@@ -464,7 +464,7 @@ def test_a_model_in_fp16_is_served_in_bf16() -> None:
     assert found.best.deployment.replica.formats == "bf16"
 
 
-def test_listed_prices_take_ones_own_on_top_and_a_chip_without_a_price_is_an_error() -> None:
+def test_listed_prices_take_ones_own_on_top_and_a_chip_without_a_price_is_not_ranked() -> None:
     asked = {"on": "h100,h200,l4", "count": 1, "rate": "1/s", "prompt": 64, "output": 16, "formats": "fp8"}
 
     def prices(price: Any, **changed: Any) -> dict[str, float]:
@@ -477,11 +477,47 @@ def test_listed_prices_take_ones_own_on_top_and_a_chip_without_a_price_is_an_err
     assert prices(None, prices="table,l4=0.8") == prices("table,l4=0.8")
     found = plan("llama-3-8b", **{**asked, "price": "table,l4=0.8"})
     assert any(each.startswith("price of h100: RunPod on demand, 2026 (https") for each in found.assumptions)
-    with pytest.raises(HardwareError, match="no price of l4 is listed") as listed:
-        prices("table,h100=2")
-    assert "price='table,l4=" in str(listed.value.hint)
+    found = plan("llama-3-8b", **{**asked, "price": "table,h100=2"})
+    assert "l4" not in found.asked.prices
+    assert [each.is_ranked for each in found.choices] == [True, True, False]
+    last, dollars = found.choices[-1], found.choices[0].cost_per_hour
+    assert (last.chip, last.cost_per_hour, last.deployment.chips) == ("l4", None, 1)
+    said = f"no price of l4 is listed, so it is not ranked: its best is {last.deployment}, which costs less below "
+    assert f"{said}${dollars:g} a chip an hour (price='table,l4=1')" in " ".join(str(found).split())
+    assert "it would cost less with l4 below" in str(found.why("l4").text)
+    assert found.to_dict()["choices"][-1]["is_ranked"] is False
     with pytest.raises(InputError, match="not one price for each of h100, h200: 1 given"):
         plan("llama-3-8b", **{**EIGHT, "price": {"h100": 2.5}})
+
+
+def test_without_prices_the_answer_says_what_the_cheapest_is_and_what_ranks_otherwise() -> None:
+    asked = {"on": "h100,l40s", "count": [1, 2], "rate": "20/s", "prompt": 1000, "output": 300, "formats": "fp8"}
+    found = plan("llama-3-8b", **asked)
+    said = " ".join(str(found).split())
+    assert "cheapest is taken as fewest chips (chip-hours a token), as there are no prices: " in said
+    assert "price='table,l40s=1' ranks by dollars, objective='energy' by energy" in said
+    unlisted = plan("llama-3-8b", **{**asked, "on": "l40s"}, price="table")
+    assert (unlisted.asked.objective, unlisted.asked.price_words) == ("chips", "l40s=1")
+    drawn = plan("llama-3-8b", **asked, objective="energy")
+    watts = [each.cost for each in drawn.choices]
+    assert watts == sorted(watts)
+    assert all(each.cost == each.deployment.chips * {"h100": 700, "l40s": 350}[each.chip] for each in drawn.choices)
+
+
+def test_a_plan_takes_machines_and_figures_as_a_bound_does() -> None:
+    asked = {"count": [1, 2], "rate": "1/s", "prompt": 100, "output": 100, "formats": "bf16"}
+    mine = {"name": "my chip", "bf16": 1e14, "hbm": {"bandwidth": 1e12, "capacity": 32e9}}
+    faster = chip("h100", hbm="4 TB/s")
+    assert plan("llama-3-8b", on=chip("h100"), **asked).best.cost == plan("llama-3-8b", on="h100", **asked).best.cost
+    found = plan("llama-3-8b", on=["h100", faster, mine], **asked)
+    names = [each.chip for each in found.choices]
+    assert names == ["h100-hbm-4-TB/s", "h100", "mychip"]
+    assert found.why("mychip").kind == "beaten"
+    assert found.to_pandas()["chip"].tolist() == names
+    alone = plan("llama-3-8b", on=faster, **asked).best
+    assert alone.per_token == found.best.per_token
+    with pytest.raises(InputError, match="'h100:8' is a number of chips"):
+        plan("llama-3-8b", on=chip("h100:8"), **asked)
 
 
 def test_what_is_rejected_is_a_frame_with_the_reason_of_each() -> None:

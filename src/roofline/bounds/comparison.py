@@ -237,6 +237,10 @@ class SideBySide(Answer):
                 chips = getattr(self.answers[at], "chips", 1)
                 count = f" on {chips:,} chips" if chips > 1 else ""
                 yield f"{self.names[at]} is the cheapest{count}: ${format_number(least)} {name.removeprefix('$ ')}"
+            lacking = [self.names[at] for at, fact in enumerate(facts) if fact is None and self.fitting[at]]
+            if name.startswith("$") and found and lacking:
+                given = spelled("price", ",".join(["table", *(f"{who.partition(':')[0]}=1" for who in lacking)]))
+                yield f"no price of {', '.join(lacking)} is listed: {given} gives yours"
 
     def _why(self) -> str:
         """What decides, where the same binds everywhere and the fastest has the most of it."""

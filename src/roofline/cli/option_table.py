@@ -242,7 +242,7 @@ GROUPS: dict[str, tuple[OptionRow | str, ...]] = {
         _row("--percentile", "P", MEANINGS["percentile"], type=float, default=95.0),
         _row("--price|--prices", "DOLLARS", MEANINGS["price"], callback=prices),
         _row("--power", "WATTS", MEANINGS["power"]),
-        _row("--objective", "", MEANINGS["objective"], type=click.Choice(["cost", "chips"])),
+        _row("--objective", "", MEANINGS["objective"], type=click.Choice(["cost", "chips", "energy"])),
         _row("--most", "N", MEANINGS["most"], type=click.IntRange(1), default=1024),
         _flag("--fit", MEANINGS["fit"]),
     ),

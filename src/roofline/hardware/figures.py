@@ -54,8 +54,7 @@ TABLE = "table"
 def listed_price(machine: Machine) -> Figure:
     """The price of an hour on demand that the catalog has of a chip; an error where it has none."""
     if LISTED_PRICE not in machine.prices:
-        listed = f"listed are those of {', '.join(listed_prices())}"
-        hint = f"{listed}; give yours: {spelled('price', f'table,{machine.key}=3')}"
+        hint = f"listed are those of {', '.join(listed_prices())}"
         raise HardwareError(f"no price of {machine.key} is listed", hint=hint)
     return machine.prices[LISTED_PRICE]
 
@@ -72,24 +71,47 @@ def listed_prices() -> dict[str, Figure]:
 
 
 def hourly_price(machine: Machine, price: Any) -> Any:
-    """Dollars of one chip for an hour, as given, or ``"table"``: as the catalog lists it.
+    """Dollars of one chip for an hour, as given, or ``"table"``: as the catalog lists it, None where it does not.
 
     >>> from roofline.hardware import chip
     >>> hourly_price(chip("h100"), "table"), hourly_price(chip("h100"), "$3/h"), hourly_price(chip("h100"), None)
     (2.69, 3.0, None)
+    >>> hourly_price(chip("l40s"), "table")
     """
-    dollars = listed_price(machine).value if price == TABLE else figure(price, "USD/h")
+    if price == TABLE:
+        listed = machine.prices.get(LISTED_PRICE)
+        return None if listed is None else float(listed.value)
+    dollars = figure(price, "USD/h")
     if isinstance(dollars, int | float) and not 0 <= dollars <= LARGEST:
         raise InputError(f"price is {dollars}", hint="dollars for a chip-hour, as in 2.5")
     return float(dollars) if isinstance(dollars, int) else dollars
 
 
-def price_source(machine: Machine, price: float | None) -> list[str]:
-    """Where a price is from, where it is that of the catalog."""
+def price_source(machine: Machine, price: float | None, asked: Any = None) -> list[str]:
+    """Where a price is from, where it is that of the catalog; or that it has none, where the listed one was ``asked``.
+
+    >>> from roofline.hardware import chip
+    >>> price_source(chip("l40s"), None, "table")
+    ["no price of l40s is listed: price='l40s=1' gives yours"]
+    """
     listed = machine.prices.get(LISTED_PRICE)
+    if listed is None and price is None and asked == TABLE:
+        return [f"no price of {machine.key} is listed: {spelled('price', price_words([machine]))} gives yours"]
     if listed is None or price != listed.value:
         return []
     return [f"price of {machine.key}: {listed.note}, {listed.date} ({listed.source})"]
+
+
+def price_words(machines: Sequence[Machine], names: Sequence[str] = ()) -> str:
+    """What gives a price to each of some machines: the table, and a place for a price of those that it does not list.
+
+    >>> from roofline.hardware import chip
+    >>> price_words([chip("h100"), chip("l40s")]), price_words([chip("h100")]), price_words([chip("l40s")])
+    ('table,l40s=1', 'table', 'l40s=1')
+    """
+    lacking = [name for name, each in zip(names or [each.key for each in machines], machines, strict=True)
+               if LISTED_PRICE not in each.prices]  # fmt: skip
+    return ",".join([TABLE] * (len(lacking) < len(machines)) + [f"{name}=1" for name in lacking])
 
 
 def ratio(machine: Machine, name: str, other: str, of: Machine | None = None) -> float:

@@ -168,6 +168,17 @@ def with_chips(machine: Machine, chips: int) -> Machine | None:
     return with_mesh(sized)
 
 
+def with_count(machine: Machine, count: int) -> Machine:
+    """Make a machine of so many chips in a row, as ``chip("v5e:8")`` is.
+
+    >>> from roofline.hardware import chip
+    >>> with_count(chip("h100", hbm="4 TB/s"), 8).target, with_count(chip("v5e"), 8).shape == chip("v5e:8").shape
+    ('h100:8', True)
+    """
+    sized = replace(machine, shape=(count,), slices=1)
+    return with_mesh(sized) if sized.links else sized
+
+
 def _text(shape: tuple[int, ...]) -> str:
     return "x".join(map(str, shape))
 

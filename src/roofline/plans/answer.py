@@ -15,12 +15,14 @@ from itertools import product
 from typing import Any
 
 from roofline.answers import Answer, Part, attributes, chosen_table, plain_data, plain_table, price_of_each
+from roofline.bounds.api import On
 from roofline.bounds.api import target as resolve
 from roofline.counts import typed_size
 from roofline.errors import InputError, suggest
 from roofline.frozen import dataclass, field, replace
 from roofline.grids.runs import Cluster, done_blocks
-from roofline.hardware.figures import TABLE, hourly_price, price_source
+from roofline.hardware.figures import TABLE, hourly_price, price_source, told_apart
+from roofline.hardware.machine import Machine
 from roofline.models.config import load
 from roofline.models.description import Model
 from roofline.models.idle import PLANNED, refuse_idle
@@ -44,6 +46,7 @@ from roofline.plans.question import (
     LIMIT_NAMES,
     MEMORY_SHARE,
     MOST_SEQUENCES,
+    OBJECTIVES,
     Limits,
     Load,
     PlanQuestion,
@@ -58,6 +61,7 @@ from roofline.quantity import Figure, figure, format_amount, format_number, form
 from roofline.sections import (
     BLANK,
     Amount,
+    Cell,
     Column,
     Headline,
     Pairs,
@@ -130,9 +134,11 @@ class DeploymentPlan(Answer):
         return f"Plan for {self.asked.model.name}: {self.best.deployment}, {self._cost(self.best)}"
 
     def _cost(self, choice: Assessment) -> str:
-        if self.asked.objective == "cost":
-            return f"${format_number(choice.cost)} an hour"
-        return f"{format_number(choice.cost)} chips" if choice.cost > 1 else "1 chip"
+        if not choice.is_ranked or self.asked.objective == "chips":
+            return f"{format_number(choice.cost)} chips" if choice.cost > 1 else "1 chip"
+        if self.asked.objective == "energy":
+            return f"{format_number(choice.cost)} W"
+        return f"${format_number(choice.cost)} an hour"
 
     def curves(self) -> list[ServingCurve]:
         """What the best replica of each chip, or format of one, can give, and at how many sequences what binds."""
@@ -265,23 +271,33 @@ class DeploymentPlan(Answer):
         return sorted((each for each in found if each.reason is not None), key=lambda each: each.miss)
 
     def plain_table(self, table: str | None = None) -> tuple[list[str], list[list[Any]], dict[str, str]]:
-        """The choices, or ``rejected``: what is not taken, a row each, with the reason.
+        """The choices, or ``rejected``: what is not taken, a row each, with the reason; times at the percentile.
 
         >>> from roofline import plan
         >>> found = plan("llama-3-8b", on="v5e", count=[1, 2], rate=40, prompt=1024, output=128, formats="bf16")
         >>> found.to_pandas("rejected")[["chip", "chips", "formats", "reason"]].values.tolist()
         [['v5e', 2, 'bf16', 'rate'], ['v5e', 1, 'bf16', 'fit']]
+        >>> plan("llama-3-8b", on="h100", rate=40, prompt=1024, output=128, formats="bf16").to_pandas().columns.tolist()
+        ['chip', 'chips', 'formats', 'prompts', 'load', 'bound_by', 'why', 'deployment', 'cost_per_hour', ...]
         """
-        if table != "rejected":
-            own = [each.name for each in self.table().tables()] if self.choices else []
-            return Answer.plain_table(self, table and chosen_table(table, [*own, "rejected"]))
-        times = ("first_token", "per_token")
-        names = ("chip", "chips", "formats", "reason", "text", "excess", "deployment", "cost_per_hour", *times)
-        return plain_table(Table(list(map(Column, names)), list(map(_rejected_row, self.rejected()))))
+        if chosen_table(table or "choices", ["choices", "rejected"]) == "choices":
+            own, rows = "prompts load bound_by why", list(map(self._choice_row, self.choices))
+        else:
+            own, rows = "reason text excess", list(map(_rejected_row, self.rejected()))
+        names = f"chip chips formats {own} deployment cost_per_hour first_token per_token".split()
+        return plain_table(Table(list(map(Column, names)), rows))
+
+    def _choice_row(self, found: Assessment) -> Row:
+        load = self.asked.load.rate / found.largest_rate
+        own = (found.deployment.takes_prompts, Amount(load, ""), found.bound_by, self._against(found))
+        return _plain_row(found, *own)
 
     def _beaten(self, found: Assessment) -> Reason | None:
         """Why a deployment that keeps the limits is not taken; None where it is the one to take."""
         best = self.best
+        if best is not None and best.is_ranked and not found.is_ranked:
+            text = f"no {self._weight} of {found.chip} is known, and {best.deployment} takes {self._cost(best)}"
+            return Reason("beaten", f"{text}{self._cheaper_below(found)}; it keeps the limits itself")
         if best is None or found.cost < best.cost:
             text = f"keeps the limits with {self._cost(found)}, but these numbers or formats were not asked for"
             return Reason("legal", text, 1.0)
@@ -295,6 +311,10 @@ class DeploymentPlan(Answer):
         text += f"rate it can serve against {format_percent(best.tightness)}"
         return Reason("beaten", text + self._cheaper_below(found), found.tightness / best.tightness)
 
+    @property
+    def _weight(self) -> str:
+        return "power" if self.asked.objective == "energy" else "price"
+
     def _cheaper_below(self, found: Assessment) -> str:
         """The price of a chip below which its deployment costs less than the best, which is of another chip."""
         price, name = self._even_price(found), found.deployment.replica.chip
@@ -303,7 +323,7 @@ class DeploymentPlan(Answer):
     def _even_price(self, choice: Assessment) -> float | None:
         """The price of a chip at which its deployment costs as much as the best; None of pools, or of a chip of its."""
         best, each = self.best, choice.deployment
-        if best is None or self.asked.objective != "cost" or each.prefill is not None:
+        if best is None or not best.is_ranked or self.asked.objective != "cost" or each.prefill is not None:
             return None
         return None if each.replica.chip in best.deployment.numbers else best.cost / each.chips
 
@@ -335,15 +355,33 @@ class DeploymentPlan(Answer):
                     f"nearest: {self.nearest.deployment}, {self._cost(self.nearest)}: {self.nearest.reason.text}"
                 )
             return lines
-        why = "" if self.asked.prices else f", as no prices are given ({spelled('price', 'h100=3')}, or table)"
-        ranked = "" if self.asked.objective == "cost" else f", the fewest{why}"
+        ranked = {"cost": "", "chips": ", the fewest", "energy": ", the least"}[self.asked.objective]
         lead = "by floors, take" if self.asked.library is None else "take"
-        lines = [f"{lead} {self._in_words(best.deployment)}: {self._cost(best)}{ranked}"]
+        lines = [f"{lead} {self._in_words(best.deployment)}: {self._cost(best)}{ranked if best.is_ranked else ''}"]
+        lines += self._ranked_by()
         if self.is_narrowed:
             lines.append(f"{best.deployment.replica.formats} was not asked for: {self._narrows}")
         lines.append(f"{self._times(best)} of the {format_number(best.largest_rate)}/s it can serve")
         lines += self._margin(best)
         return [*lines, *cost_lines(self.asked, best)]
+
+    def _ranked_by(self) -> Iterator[str]:
+        """What the cheapest is the cheapest by, where there are no prices, and the chips that have none."""
+        asked, priced = self.asked, spelled("price", self.asked.price_words)
+        if asked.objective == "chips" and not asked.prices:
+            yield (
+                "cheapest is taken as fewest chips (chip-hours a token), as there are no prices: "
+                f"{priced} ranks by dollars, {spelled('objective', 'energy')} by energy"
+            )
+        for name in asked.unweighted:
+            of = next((each for each in self.choices if each.deployment.replica.chip == name), None)
+            reached = "none of its deployments meets the limits" if of is None else f"its best is {of.deployment}"
+            if asked.objective == "energy":
+                yield f"no power of {name} is known, so it is not ranked: {reached}"
+                continue
+            even = None if of is None else self._even_price(of)
+            below = "" if even is None else f", which costs less below ${format_number(even)} a chip an hour"
+            yield f"no price of {name} is listed, so it is not ranked: {reached}{below} ({priced})"
 
     def _times(self, choice: Assessment) -> str:
         """The times of requests at the percentile, and the share of the rate that can be served."""
@@ -410,7 +448,8 @@ class DeploymentPlan(Answer):
             each, times = choice.deployment, (choice.first_token, choice.per_token)
             load = self.asked.load.rate / choice.largest_rate
             cells = (
-                str(each), each.takes_prompts, Amount(choice.cost, "", self._cost(choice).partition(" ")[0]),
+                str(each), each.takes_prompts,
+                Amount(choice.cost, "", self._cost(choice).partition(" ")[0]) if choice.is_ranked else "",
                 *(Amount(time.percentile, "s") if time is not None and time.mean else "" for time in times),
                 Amount(load, "", format_percent(load)),
                 choice.bound_by, self._against(choice),
@@ -418,7 +457,7 @@ class DeploymentPlan(Answer):
             return Row(cells, "strong" if choice is self.best else "")
 
         share = f"p{self.asked.limits.percentile:g}"
-        cost = "an hour" if self.asked.objective == "cost" else "chips"
+        cost = {"cost": "an hour", "chips": "chips", "energy": "watts"}[self.asked.objective]
         numbers = figures(cost, f"TTFT {share}", f"TPOT {share}", "load")
         columns = (
             Column("deployment", wrap="words", least=20),
@@ -433,11 +472,14 @@ class DeploymentPlan(Answer):
     def _against(self, choice: Assessment) -> str:
         best = self.best
         assert best is not None
+        named = {"cost": "cost", "chips": "chips", "energy": "power"}[self.asked.objective]
+        if choice.is_ranked is not best.is_ranked:
+            return f"no {self._weight}"
         if choice is best:
-            return "least cost" if self.asked.objective == "cost" else "fewest"
+            return "fewest" if self.asked.objective == "chips" or not best.is_ranked else f"least {named}"
         near = ", its interval overlaps" if self.is_indistinguishable(choice) else ""
         if choice.cost > best.cost:
-            return f"{choice.cost / best.cost:.2f}x the {'cost' if self.asked.objective == 'cost' else 'chips'}{near}"
+            return f"{choice.cost / best.cost:.2f}x the {named if choice.is_ranked else 'chips'}{near}"
         return f"nearer to its limits{near}"
 
     def is_indistinguishable(self, choice: Assessment) -> bool:
@@ -579,6 +621,7 @@ class DeploymentPlan(Answer):
             "chunk": each.chunk or None,
             "most_sequences": each.most,
             "cost_per_hour": choice.cost_per_hour,
+            "is_ranked": choice.is_ranked,
             "cost_interval": None if low is None else [low, None if high == float("inf") else high],
             "indistinguishable": self.is_indistinguishable(choice),
             **plain_costs(self.asked, choice),
@@ -598,7 +641,7 @@ class DeploymentPlan(Answer):
 def plan(
     model: Model | str,
     *,
-    on: Sequence[str],
+    on: On | Sequence[On],
     rate: str | float,
     prompt: Size,
     output: Size,
@@ -637,12 +680,14 @@ def plan(
     >>> found.why("h100").text
     'beaten by l4:1 fp8 kv fp8: $2.5 an hour against $0.8 an hour; it would cost less with h100 below $0.8 an hour; ...'
 
-    ``on`` names chips (``"h100,h200"`` or a list), ``count`` how many of one kind may be used, a number or several;
+    ``on`` names chips (``"h100,h200"`` or a list, machines and dictionaries of figures among them), ``count`` how many
+    of one kind may be used, a number or several;
     ``rate`` is requests a second (``"12/s"``), each of ``prompt`` and ``output`` tokens. ``ttft``, ``tpot`` and
     ``e2e`` are the longest times allowed at ``percentile``.
     ``price`` is dollars of a chip for an hour: of all, of each in their order, by chip, or ``"table"`` for what the
-    catalog lists, with your own on top as in ``"table,l4=0.8"``; without it the fewest chips are best, or with
-    ``objective="cost"`` those that are listed are taken. ``formats`` are those of
+    catalog lists, with your own on top as in ``"table,l4=0.8"``; chips without a price are answered and not ranked.
+    Without ``price`` the fewest chips are best; ``objective`` says so: ``"chips"``, ``"cost"`` or ``"energy"``, the
+    least power of data sheets. ``formats`` are those of
     :data:`roofline.plans.replicas.FORMATS`; ``estimate`` names the library whose expected times stand in place of
     floors; all others are options of a step.
     ``draft`` is a length of drafts, or several, tried beside none, with ``accept``, ``draft_by`` and
@@ -651,7 +696,8 @@ def plan(
     ``announce`` is told the address of its dashboard.
     """
     check_options(options, plan, serve_bound)
-    on, formats = listed_names(on), listed_names(formats)
+    on = [on] if on is None or isinstance(on, Machine | Mapping) else listed_names(on)
+    formats = listed_names(formats)
     shared, accept, memory_share = (figure(value, "") for value in (shared, accept, memory_share))
     estimate = "vllm" if estimate is True else estimate or None
     count, draft = (_numbers_of(name, each) for name, each in (("count", count), ("draft", draft)))
@@ -672,13 +718,16 @@ def plan(
         raise InputError(said, hint=f"{spelled('formats', 'stored')} leaves it open, or leave it out")
     objective = objective or ("chips" if price is None else "cost")
     _check(on, count, formats, objective, estimate, draft)
+    on, machines = _named_machines(on)
+    prices = _prices(on, machines, price, objective, options.get("set"))
+    objective = "chips" if objective == "cost" and not prices else objective
     drafts_by = draft_by if draft_by == "mtp" or isinstance(draft_by, int | float) else load(draft_by)
     asked = PlanQuestion(
         described, Load(read_rate(rate), prompt, output, shared, lengths, arrival_variation),
         Limits.read(percentile, first_token=ttft, per_token=tpot, end_to_end=e2e),
-        tuple(dict.fromkeys(on)), tuple(count), _prices(on, price, objective, options.get("set")), objective,
+        tuple(dict.fromkeys(on)), tuple(count), prices, objective,
         tuple(formats), disaggregate, most, memory_share, estimate,
-        Speculating(tuple(draft), accept, drafts_by, draft_weights), options,
+        Speculating(tuple(draft), accept, drafts_by, draft_weights), options, machines,
     )  # fmt: skip
     cluster = Cluster(workers, scheduler, scheduler_file, client, announce)
     return answer(asked, cluster=None if cluster == Cluster() else cluster)
@@ -692,14 +741,28 @@ def _is_narrow(choice: Assessment) -> bool:
     return choice.deployment.replica.formats not in ("bf16", "fp16", "stored")
 
 
-def _prices(on: Sequence[str], price: Any, objective: str, set_: Any) -> dict[str, float]:
-    """Dollars of each chip for an hour; none where chips are counted and no price is given."""
+def _named_machines(on: Sequence[Any]) -> tuple[list[str], dict[str, Machine]]:
+    """The chips to choose from by name, and those of them that are machines or figures of one's own."""
+    resolved = [each if isinstance(each, str) else resolve(each) for each in on]
+    names = ["-".join(name.split()) for name in told_apart(resolved)]
+    named = zip(names, resolved, strict=True)
+    return names, {name: each for name, each in named if isinstance(each, Machine)}
+
+
+def _prices(
+    on: Sequence[str], machines: Mapping[str, Machine], price: Any, objective: str, set_: Any
+) -> dict[str, float]:
+    """Dollars of each chip for an hour, where known; none where chips are counted and no price is given."""
     price = TABLE if price is None and objective == "cost" else price
     if price is None:
         return {}
     chips = dict.fromkeys(on)
     each = price_of_each(price, list(chips))
-    return {name: hourly_price(resolve(name, set=set_), one) for name, one in zip(chips, each, strict=True)}
+    found = {
+        name: hourly_price(resolve(machines.get(name, name), set=set_), one)
+        for name, one in zip(chips, each, strict=True)
+    }
+    return {name: value for name, value in found.items() if value is not None}
 
 
 def _numbers_of(name: str, value: Any) -> tuple[int, ...]:
@@ -710,20 +773,21 @@ def _numbers_of(name: str, value: Any) -> tuple[int, ...]:
 
 
 def _check(
-    on: Sequence[str], count: Sequence[int], formats: Sequence[str], objective: str, estimate: str | None,
+    on: Sequence[Any], count: Sequence[int], formats: Sequence[str], objective: str, estimate: str | None,
     draft: Sequence[int],
 ) -> None:  # fmt: skip
     """Refuse what no plan can be made of."""
     unknown = [name for name in formats if name not in FORMATS]
     if unknown:
         raise InputError(f"no format {unknown[0]!r} of a plan", hint=suggest(unknown[0], FORMATS, what="formats"))
-    if objective not in ("cost", "chips"):
-        raise InputError(f"no objective {objective!r}", hint="cost or chips")
+    if objective not in OBJECTIVES:
+        raise InputError(f"no objective {objective!r}", hint=f"one of {', '.join(OBJECTIVES)}")
     if not count or min(count) < 1:
         raise InputError("a plan of no chips", hint=f"numbers from 1, as in {spelled('count', '8,16')} or 1:64")
     if len(count) > MOST_COUNTS:
         raise InputError(f"a plan of {len(count):,} numbers of chips", hint=f"at most {MOST_COUNTS:,}, as in 8:4096:*2")
-    counted = next((name for name in on if ":" in name), None)
+    targets = (each if isinstance(each, str) else getattr(each, "target", "") for each in on)
+    counted = next((name for name in targets if ":" in name), None)
     if counted is not None:
         hint = f"name the kind, {counted.partition(':')[0]}; {spelled('count')} says how many"
         raise InputError(f"{counted!r} is a number of chips", hint=hint)
@@ -758,24 +822,30 @@ def answer(asked: PlanQuestion, search: Search | None = None, cluster: Cluster |
     intervals = {}
     if asked.library is not None and not said:
         for number, best in bests.items():
-            if best is not None:
+            if best is not None and best.is_ranked:
                 intervals[best.deployment] = cost_interval(search, work.groups[number])
     if asked.disaggregate and not said and (both := best_apart(search)) is not None:
         found.append(both)
     found.sort(key=lambda each: each.order)
     nearest = None if found else search.nearest_miss()
-    reasons = search.tally(found[0] if found else None, (each for number in bests for each in work.groups[number]))
+    reasons = search.tally(found, (each for number in bests for each in work.groups[number]))
     return DeploymentPlan(asked, search, tuple(found), nearest, reasons, intervals, said)
 
 
 def _rejected_row(found: Assessment) -> Row:
-    each, reason = found.deployment, found.reason
+    reason = found.reason
     assert reason is not None
     excess = reason.excess if reason.excess < float("inf") else float("nan")
+    return _plain_row(found, reason.kind, reason.text, Amount(excess, ""))
+
+
+def _plain_row(found: Assessment, *own: Cell) -> Row:
+    """A deployment as a row of a frame, with columns of its ``own`` kind."""
+    each = found.deployment
     hourly = float("nan") if found.cost_per_hour is None else found.cost_per_hour
     times = (float("nan") if time is None else time.percentile for time in (found.first_token, found.per_token))
     return Row((
-        found.chip, Amount(found.chips, ""), each.replica.formats, reason.kind, reason.text, Amount(excess, ""),
+        found.chip, Amount(found.chips, ""), each.replica.formats, *own,
         str(each), Amount(hourly, "USD/h"), *(Amount(time, "s") for time in times),
     ))  # fmt: skip
 

@@ -46,7 +46,7 @@ def million_tokens(asked: PlanQuestion, choice: Assessment) -> dict[str, TokenCo
 
     Answers of one token are prefill's: then there are costs of input tokens alone.
     """
-    hourly = choice.cost if asked.objective == "cost" else None
+    hourly = choice.cost_per_hour
     watts, load, share = power(asked, choice.deployment), asked.load, choice.prefill_share
     made = {"input": (share, load.prompt), "output": (1 - share, load.output)}
     return {
@@ -82,15 +82,17 @@ def cost_lines(asked: PlanQuestion, choice: Assessment) -> Iterator[str]:
 def cost_sections(asked: PlanQuestion, choices: Sequence[Assessment], most: int) -> tuple[Section, ...]:
     """Dollars and energy of a million tokens of each choice, as a table whose first ``most`` rows are shown."""
     names = ["input"] + ["output"] * (asked.load.output > 1)
-    heads = [f"$ {name}" for name in names if asked.objective == "cost"]
+    heads = [f"$ {name}" for name in names if asked.prices]
     heads += [*(f"kWh {name}" for name in names), f"an {names[-1]} token"]
 
     def row(choice: Assessment) -> Row:
         costs = million_tokens(asked, choice)
         joules = costs[names[-1]].joules_per_token
-        dollars = [costs[name].dollars for name in names]
+        dollars = [costs[name].dollars for name in names if asked.prices]
         energy = [costs[name].kilowatt_hours for name in names]
-        cells: list[Cell] = [Amount(each, "", f"${format_number(float(each))}") for each in dollars if each is not None]
+        cells: list[Cell] = [
+            "" if each is None else Amount(each, "", f"${format_number(float(each))}") for each in dollars
+        ]
         cells += ["" if each is None else Amount(each, "", format_number(float(each))) for each in energy]
         return Row((str(choice.deployment), *cells, "" if joules is None else Amount(joules, "J")))
 

@@ -28,12 +28,11 @@ import numpy as np
 
 from roofline.answers import attributes
 from roofline.frozen import dataclass, replace
-from roofline.hardware import chip
 from roofline.hardware.rate import data_level
 from roofline.models.serving import serve_bound
 from roofline.plans.load import ServerTimes
 from roofline.plans.question import PlanQuestion
-from roofline.plans.replicas import FORMATS, Replica, UnloadedReplica, divides
+from roofline.plans.replicas import FORMATS, Replica, UnloadedReplica, divides, step_options
 from roofline.quantity import format_amount, format_number
 from roofline.sections import BLANK, Column, Headline, Row, Section, Sentences, Table, figures
 
@@ -100,10 +99,9 @@ def step_line(times: UnloadedReplica, about: int = 1) -> StepLine:
     asked, replica = times.asked, times.replica
     copies = replica.copies
     numbers = np.array([about, 2 * about], dtype=np.float64) * copies
-    options = {**asked.options, **FORMATS[replica.formats], **replica.ways}
-    step = serve_bound(
-        asked.model, "decode", on=replica.target, batch=numbers, context=asked.load.mean_context, **options
-    )  # fmt: skip
+    options = step_options(asked, replica)
+    machine, context = asked.machine(replica.target), asked.load.mean_context
+    step = serve_bound(asked.model, "decode", on=machine, batch=numbers, context=context, **options)
     level = step.machine.over or times.memory.level
     moved = np.broadcast_to(np.asarray(step.bytes[level], dtype=np.float64), 2)
     rate = float(moved[0] / np.broadcast_to(step.times[level], 2)[0])
@@ -122,7 +120,7 @@ def corners(times: UnloadedReplica) -> ReplicaCorners:
     within = None if quick is None else int(quick.max()) + 1 if len(quick) else 0
     memory = times.memory.level
     names = times.step_bound_by
-    units = {unit.name for unit in chip(times.replica.target).units}
+    units = {unit.name for unit in times.asked.machine(times.replica.target).units}
     from_here = next((n for n in range(1, times.most + 1) if names[n] in units and names[n] != memory), None)
     half = max(1, times.most // 2)
     if times.replica.draft:  # of drafts and checks together: along their last steps

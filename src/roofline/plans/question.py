@@ -16,8 +16,11 @@ from roofline.answers import attributes
 from roofline.bounds.api import target as resolve
 from roofline.errors import InputError, QuantityError, quoted
 from roofline.frozen import dataclass, field
+from roofline.hardware.figures import price_words
 from roofline.hardware.machine import Machine
+from roofline.hardware.mesh import with_count
 from roofline.models.description import Model
+from roofline.models.serving.cost import chip_power
 from roofline.plans.load import LENGTHS
 from roofline.plans.speculation import Speculating
 from roofline.quantity import format_amount, format_number, format_percent, kind_of, parse
@@ -171,6 +174,9 @@ class Limits:
         return tuple((name, value) for name, value in named if value is not None)
 
 
+#: What the best plan may have least of.
+OBJECTIVES = ("cost", "chips", "energy")
+
 #: Limits by name, as they are written.
 LIMIT_NAMES = {"first_token": "TTFT", "per_token": "TPOT", "end_to_end": "end to end"}
 
@@ -182,7 +188,8 @@ _DOUBTFUL = {"first_token": 60.0, "per_token": 5.0, "end_to_end": 600.0}
 class PlanQuestion:
     """A plan asked for. ``prices`` are dollars of a chip for an hour, ``counts`` the numbers of chips allowed.
 
-    ``objective`` is what the best plan has least of: ``cost`` (with prices) or ``chips``.
+    ``objective`` is what the best plan has least of: ``cost`` (with prices), ``chips`` or ``energy``. ``machines`` are
+    those of ``chips`` that a caller gave as a machine.
     """
 
     model: Model
@@ -199,6 +206,7 @@ class PlanQuestion:
     library: str | None = None
     drafts: Speculating = field(default_factory=Speculating)
     options: Mapping[str, Any] = field(default_factory=dict)
+    machines: Mapping[str, Machine] = field(default_factory=dict)
     _machines: dict[str, Machine] = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -209,12 +217,27 @@ class PlanQuestion:
     def machine(self, target: str) -> Machine:
         """The machine of a target with the caller's figures: one for all layouts on it."""
         if target not in self._machines:
-            self._machines[target] = resolve(target, set=self.options.get("set"))
+            name, _, count = target.partition(":")
+            own = self.machines.get(name)
+            where = target if own is None else with_count(own, int(count)) if count else own
+            self._machines[target] = resolve(where, set=self.options.get("set"))
         return self._machines[target]
 
-    def price(self, chip: str) -> float:
-        """What the objective counts for one chip: dollars an hour, or 1 where chips are counted."""
-        return self.prices[chip] if self.objective == "cost" else 1.0
+    def weight(self, chip: str) -> float | None:
+        """What the objective counts for one chip: dollars an hour, 1 or watts; None where it is not known."""
+        if self.objective == "energy":
+            return chip_power(self.machine(chip))
+        return self.prices.get(chip) if self.objective == "cost" else 1.0
+
+    @property
+    def unweighted(self) -> tuple[str, ...]:
+        """The chips whose price, or power, is not known: they are answered and not ranked against the others."""
+        return tuple(chip for chip in self.chips if self.weight(chip) is None)
+
+    @property
+    def price_words(self) -> str:
+        """What gives a price to every chip that is asked about."""
+        return price_words([self.machine(chip) for chip in self.chips], self.chips)
 
     def dollars(self, numbers: Mapping[str, int]) -> float | None:
         """What so many chips of each kind cost an hour; None without their prices."""

@@ -263,7 +263,7 @@ class UnloadedReplica:
         if not self.replica.draft:
             return kept
         by = drafter(
-            self.asked.model, self.asked.drafts.by, _options(self.asked, self.replica), self.asked.drafts.weights
+            self.asked.model, self.asked.drafts.by, step_options(self.asked, self.replica), self.asked.drafts.weights
         )
         drafted = 0.0 if by.model is None else by.model.cache_bytes(self.asked.load.prompt, dtype=by.options.get("kv"))
         return kept + float(drafted)
@@ -324,7 +324,7 @@ def unloaded(asked: PlanQuestion, replica: Replica) -> UnloadedReplica:
     copies = replica.copies
     first = serve_bound(
         asked.model, "prefill", on=machine, batch=copies, prompt=load.new_tokens, past=load.cached_tokens,
-        **_options(asked, replica),
+        **step_options(asked, replica),
     )  # fmt: skip
     needed = first.footprint
     # engines prefill no more tokens at once than the largest chunk
@@ -351,7 +351,7 @@ def unloaded(asked: PlanQuestion, replica: Replica) -> UnloadedReplica:
 
         def decode(n: int) -> Any:
             return serve_bound(
-                asked.model, "decode", on=machine, batch=n, context=load.mean_context, **_options(asked, replica)
+                asked.model, "decode", on=machine, batch=n, context=load.mean_context, **step_options(asked, replica)
             )
 
         found = expected_steps(
@@ -364,7 +364,8 @@ def unloaded(asked: PlanQuestion, replica: Replica) -> UnloadedReplica:
     )  # fmt: skip
 
 
-def _options(asked: PlanQuestion, replica: Replica) -> dict[str, Any]:
+def step_options(asked: PlanQuestion, replica: Replica) -> dict[str, Any]:
+    """The options of a step of a replica, on the machine of the question."""
     given = {name: value for name, value in asked.options.items() if name != "set"}
     return {**given, **FORMATS[replica.formats], **replica.ways}
 
@@ -385,7 +386,7 @@ def _by_sequences(
         name: np.repeat(size, len(numbers)) if np.ndim(size) else size for name, size in sizes.items()
     }
     model, options = (
-        (asked.model, _options(asked, replica)) if by is None or by.model is None else (by.model, by.options)
+        (asked.model, step_options(asked, replica)) if by is None or by.model is None else (by.model, by.options)
     )
     answer = serve_bound(
         model, phase, on=asked.machine(replica.target), batch=np.tile(numbers, rows), **flat, **options
@@ -415,7 +416,7 @@ class DraftSteps:
     @classmethod
     def of(cls, asked: PlanQuestion, replica: Replica, machine: Machine) -> DraftSteps:
         """Find what drafts, and what it holds. A share of a step holds nothing that is known."""
-        by = drafter(asked.model, asked.drafts.by, _options(asked, replica), asked.drafts.weights)
+        by = drafter(asked.model, asked.drafts.by, step_options(asked, replica), asked.drafts.weights)
         if by.model is None:
             return cls(asked, replica, by)
         options = dict(by.options)

@@ -33,7 +33,6 @@ import numpy as np
 
 from roofline.frozen import NamedTuple, dataclass, replace
 from roofline.grids.blocks import RowBlock
-from roofline.hardware import chip
 from roofline.models.serving.disaggregation import link_bandwidth
 from roofline.plans.load import LatencyUnderLoad, LoadedServer, ServerTimes
 from roofline.plans.question import LIMIT_NAMES, PlanQuestion
@@ -114,8 +113,10 @@ class Assessment:
     """A deployment on the question's load: what it costs and takes, and why it is not taken; None: it meets all.
 
     Attributes
-        ``cost``          what the best plan has least of: dollars an hour, or without prices the number of chips
+        ``cost``          what the best plan has least of: dollars an hour, watts, or without prices the number of chips
         ``cost_per_hour`` dollars an hour; None without prices
+        ``is_ranked``     whether the price, or power, of its chips is known; without it ``cost`` is chips, and it comes
+                          after all others
         ``first_token``, ``per_token``, ``token_gap``, ``end_to_end``  seconds of a request, mean and percentile
         ``largest_rate``  requests a second that it keeps up with; ``in_flight`` those that a replica decodes at once
         ``prefill_share`` of the chips' time that prefill takes (0 to 1)
@@ -138,6 +139,7 @@ class Assessment:
     token_gap: LatencyUnderLoad | None = None
     interval: tuple[float, float] = (1.0, 1.0)
     cost_per_hour: float | None = None
+    is_ranked: bool = True
 
     @property
     def chip(self) -> str:
@@ -150,9 +152,9 @@ class Assessment:
         return self.deployment.chips
 
     @property
-    def order(self) -> tuple[float, float]:
-        """Cost first, then how near the nearest limit is."""
-        return (self.cost, self.tightness)
+    def order(self) -> tuple[bool, float, float]:
+        """What is ranked first, then cost, then how near the nearest limit is."""
+        return (not self.is_ranked, self.cost, self.tightness)
 
     @property
     def miss(self) -> tuple[int, float, float]:
@@ -226,20 +228,19 @@ class Search:
         return Search(self.asked)
 
     def cost(self, deployment: Deployment) -> float:
-        """Dollars an hour, or chips."""
-        price = self.asked.price
-        found = price(deployment.replica.chip) * deployment.replica.chips * deployment.copies
-        if deployment.prefill is not None:
-            found += price(deployment.prefill.chip) * deployment.prefill.chips * deployment.prefill_copies
-        return found
+        """What the objective counts: dollars an hour, chips or watts; chips where those of a kind are not known."""
+        weights = {chip: self.asked.weight(chip) for chip in deployment.numbers}
+        if None in weights.values():
+            return float(deployment.chips)
+        return sum((weights[chip] or 0.0) * many for chip, many in deployment.numbers.items())
 
     def assess(self, deployment: Deployment) -> Assessment:
         """A deployment against the limits, whatever others there are."""
         if deployment not in self._assessed:
             found = self._assess(deployment)
-            in_dollars = self.asked.objective == "cost"
-            hourly = found.cost if in_dollars else self.asked.dollars(deployment.numbers)
-            self._assessed[deployment] = replace(found, cost_per_hour=hourly)
+            numbers = deployment.numbers
+            ranked = not any(chip in self.asked.unweighted for chip in numbers)
+            self._assessed[deployment] = replace(found, cost_per_hour=self.asked.dollars(numbers), is_ranked=ranked)
         return self._assessed[deployment]
 
     def _assess(self, deployment: Deployment) -> Assessment:
@@ -339,7 +340,7 @@ class Search:
         times = self.priced(twin) if twin in self.replicas else ""
         if isinstance(times, str) or times.most < 1:
             return False
-        links = {link.name for link in chip(twin.target).links}
+        links = {link.name for link in self.asked.machine(twin.target).links}
         if links & {*times.step_bound_by, times.prompt_bound_by}:
             return False
         if times.most == self.asked.most_sequences * twin.copies:
@@ -433,11 +434,13 @@ class Search:
         """Numbers of chips that are allowed, the least first."""
         return tuple(sorted(set(self.asked.counts)))
 
-    def tally(self, best: Assessment | None, searched: Iterable[Replica]) -> Counter[str]:
+    def tally(self, bests: Sequence[Assessment], searched: Iterable[Replica]) -> Counter[str]:
         """How many deployments there are for each reason: every number of chips, chunk and number of sequences."""
         found: Counter[str] = Counter()
-        limit = float("inf") if best is None else best.cost
+        limits = {ranked: min((each.cost for each in bests if each.is_ranked is ranked), default=float("inf"))
+                  for ranked in (True, False)}  # fmt: skip
         for replica in searched:
+            limit = limits[replica.chip not in self.asked.unweighted]
             counts = np.array([count // replica.chips for count in self.counts if count % replica.chips == 0])
             if not len(counts):
                 continue
@@ -477,7 +480,7 @@ def _assess_apart(search: Search, deployment: Deployment, times: UnloadedReplica
     prompts = search.priced(before)
     if reason is not None or isinstance(prompts, str):
         return Assessment(deployment, cost, reason)
-    bandwidth = link_bandwidth(chip(before.chip))
+    bandwidth = link_bandwidth(asked.machine(before.chip))
     if bandwidth is None:
         text = f"no link of {before.chip} is known that keys and values could go over"
         return Assessment(deployment, cost, Reason("legal", text))
@@ -495,7 +498,8 @@ def _assess_apart(search: Search, deployment: Deployment, times: UnloadedReplica
     gap = loaded.time_per_token
     gap = LatencyUnderLoad(gap.mean + (sent + wait.mean) / steps, gap.percentile + (sent + wait.percentile) / steps)
     found = search.under_load(deployment, first, gap, loaded, times)
-    own = search.cost(replace(deployment, prefill=None))
+    is_ranked = not any(chip in asked.unweighted for chip in deployment.numbers)
+    own = search.cost(replace(deployment, prefill=None)) if is_ranked else deployment.replica.chips * deployment.copies
     largest = min(first_server.largest_rate * deployment.prefill_copies, server.largest_rate * deployment.copies)
     busy = asked.load.rate / largest
     return replace(
@@ -536,7 +540,7 @@ def best_apart(search: Search) -> Assessment | None:
     if search.asked.load.output == 1:
         return None  # nothing is left to decode
     alike: dict[tuple[Any, int], list[Replica]] = {}
-    for replica in search.replicas:
+    for replica in (each for each in search.replicas if each.chip not in search.asked.unweighted):
         alike.setdefault((FORMATS[replica.formats].get("kv"), replica.draft), []).append(replica)
     for group in alike.values():
         for pair in _pairs(search, group):

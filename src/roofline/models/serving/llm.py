@@ -246,10 +246,11 @@ def _cost(asked: ServingQuestion, found: Any) -> FurtherAnswer:
         )
     price, text = asked.wanted["price"], asked.wanted["power"]
     machine = (found.decode or found.prefill).machine
-    price = hourly_price(machine, price)
+    dollars = hourly_price(machine, price)
     form = check_form(asked.wanted["form"], asked.arguments)
     floor = "at the floor: a real run takes longer and costs as many times more"
-    said = [floor if form == "lower" else FORM_TEXT[form], *price_source(machine, price)]
+    source = price_source(machine, dollars, price)
+    said = [floor if form == "lower" else FORM_TEXT[form], *source]
     power = None
     if text is not None:
         is_tdp = str(text).lower() == "tdp"
@@ -266,7 +267,7 @@ def _cost(asked: ServingQuestion, found: Any) -> FurtherAnswer:
         if phase is not None:
             made = phase.sizes["batch"] * tokens
             time = time_in_form(phase, form) if name == "input" or mean is None else mean
-            costs[name] = token_cost(time=time, tokens=made, chips=found.chips, price=price, power=power)
+            costs[name] = token_cost(time=time, tokens=made, chips=found.chips, price=dollars, power=power)
     for name, cost in costs.items():
         if hasattr(cost.chip_hours, "shape"):
             costs[name], among = cost.least(found.memory)
@@ -276,10 +277,10 @@ def _cost(asked: ServingQuestion, found: Any) -> FurtherAnswer:
         return FurtherAnswer("cost", costs, tuple, "no cost of tokens, as it does not fit")
     if is_array(fits) and not fits.any():
         return FurtherAnswer("cost", costs, lambda: paragraph("cost", ["no cost of tokens, as none of these fits"]))
-    dollars = {name: cost.dollars for name, cost in costs.items() if cost.dollars is not None}
-    lead = ", ".join(f"${format_number(float(each))} a million {name} tokens" for name, each in dollars.items())
+    by_name = {name: cost.dollars for name, cost in costs.items() if cost.dollars is not None}
+    lead = ", ".join(f"${format_number(float(each))} a million {name} tokens" for name, each in by_name.items())
     least = "at least " if form == "lower" else ""
-    told = f"{least}{lead}: {FORM_TEXT[form]}" if lead else ""
+    told = f"{least}{lead}: {FORM_TEXT[form]}" if lead else "".join(source)
     return FurtherAnswer("cost", costs, lambda: cost_section(costs, said), told)
 
 

@@ -530,7 +530,7 @@ def _budget_in_words(found: Training) -> Iterator[Section]:
     if found.energy is not None:
         energy, power = format_number(float(found.energy) / 3.6e9), format_number(float(found.power or 0))
         line += f", {energy} MWh at {power} W a chip"
-    yield from (Sentences([line, *price_source(found.fullest.bound.machine, found.price)]), BLANK)
+    yield from (Sentences([line, *price_source(found.fullest.bound.machine, found.price, found.question.price)]), BLANK)
 
 
 def _memory_in_words(found: Training) -> Iterator[Section]:

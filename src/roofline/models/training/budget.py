@@ -56,7 +56,7 @@ class TokenBudget(Comparable):
         ``peak``         FLOP/s of one chip in ``dtype``
         ``mfu``          the share of the peak that is stated or follows; 1 where nothing is stated: the floor
         ``chip_hours``   hours of one chip; ``chips`` how many share them, ``days`` how long they take together
-        ``price``        dollars of a chip-hour; ``power`` watts of a chip
+        ``price``        dollars of a chip-hour, ``asked_price`` as it was given; ``power`` watts of a chip
         ``again``        FLOPs a parameter and token that are run again: 2 where layers keep their input alone
     """
 
@@ -74,6 +74,7 @@ class TokenBudget(Comparable):
     price: float | None = None
     power: float | None = None
     again: int = 0
+    asked_price: Any = None
 
     @property
     def flops_run(self) -> float:
@@ -186,7 +187,7 @@ class TokenBudget(Comparable):
         if self.energy is not None:
             lines.append(("energy", f"{format_number(self.energy / 3.6e9)} MWh at {format_number(self.power or 0)} W"))
         lines += [("or", said) for said in _with_attention(self)]
-        lines.append(("assumes", "; ".join([ASSUMED, *price_source(self.machine, self.price)])))
+        lines.append(("assumes", "; ".join([ASSUMED, *price_source(self.machine, self.price, self.asked_price)])))
         subject = f"{format_count(int(self.tokens))} tokens for {self.model.name}"
         return word_pairs(subject, self.machine.name, lines)
 
@@ -246,7 +247,7 @@ def budget(
             hint="give one: " + either(f"--set {dtype}=…", f"set={{{dtype!r}: …}}"),
         )
     mfu, days, chip_hours = (figure(value, "") for value in (mfu, days, chip_hours))
-    price, power = hourly_price(machine, price), figure(power, "W")
+    asked_price, price, power = price, hourly_price(machine, price), figure(power, "W")
     figures = {"tokens": tokens, "mfu": mfu, "days": days, "chip_hours": chip_hours, "chips": chips, "price": price}
     for name, value in {**figures, "power": power}.items():
         if value is not None and not (isinstance(value, int | float) and 0 < value <= LARGEST):
@@ -270,7 +271,7 @@ def budget(
     return TokenBudget(
         model=described, machine=machine, parameters=used, tokens=tokens, dtype=dtype, peak=float(peak.value),
         mfu=share, chip_hours=hours, chips=several, days=None if several is None else hours / 24 / several,
-        follows=follows, price=price, power=power, again=again,
+        follows=follows, price=price, power=power, again=again, asked_price=asked_price,
     )  # fmt: skip
 
 
