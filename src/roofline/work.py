@@ -108,7 +108,8 @@ class Tensor:
     intermediate. ``role`` is one of activation, weight, kv, gradient, index, state, raw. ``touched`` counts the
     elements that move where that is not all of them (the rows of a lookup); of an ``average`` of them the bytes are not
     rounded. ``storage`` names the memory it lies in where that is another tensor's: a weight before and after its
-    update. ``stored`` counts the elements in memory, where padding makes them more than there are.
+    update. ``stored`` counts the elements in memory, where padding makes them more than there are. ``given`` counts
+    those that a program gives back of what it wrote, where that is a part of them.
     """
 
     ident: str
@@ -120,6 +121,7 @@ class Tensor:
     storage: str = ""
     average: bool = False
     stored: Size | None = None
+    given: Size | None = None
 
     @property
     def elements(self) -> Size:

@@ -71,3 +71,17 @@ def _jacobi(u):
 def test_parts_that_overlap_are_read_once(program, shape, elements):
     traced = trace(program, jax.ShapeDtypeStruct(shape, "float32"), frontend="jax")
     assert traced.bytes("minimal") == 4 * elements
+
+
+@pytest.mark.parametrize(
+    ("program", "elements"),
+    [
+        (lambda x: jax.image.resize(x, (8, 16, 32, 64), "nearest"), 2 * 8 * 16 * 32 * 64),
+        (lambda x: jax.image.resize(x, (8, 128, 128, 64), "nearest"), 8 * 64 * 64 * 64 * (1 + 4)),
+        (lambda x: x[::2][:, ::2][:, :, 3], 2 * 4 * 32 * 64),
+        (lambda x: (y := x[::2], y[:, 0]), 2 * 4 * 64 * 64 * 64 + 4 * 64 * 64),
+    ],
+)
+def test_what_is_picked_from_what_was_picked_is_read_once(program, elements):
+    traced = trace(program, jax.ShapeDtypeStruct((8, 64, 64, 64), "bfloat16"), frontend="jax")
+    assert 0 <= traced.bytes("minimal") - 2 * elements <= 2048  # and the places that are picked

@@ -177,11 +177,22 @@ def test_what_is_given_back_is_written_though_it_is_read_too(hold):
         assert trace(both, "fp32[8, 64]").bytes(policy) == 4 * (8 * 64 + 64 * 32 + 2 * 8 * 32)
 
 
-def test_a_row_of_what_is_read_is_no_result_of_its_own():
+def test_of_what_is_seen_in_part_the_floor_writes_that_part():
     layer = nn.Linear(64, 32, bias=False)
-
-    def last(x):
-        h = layer(x)
-        return h[-1], torch.relu(h)
-
-    assert trace(last, "fp32[8, 64]").bytes("minimal") == 4 * (8 * 64 + 64 * 32 + 8 * 32)
+    read = 8 * 64 + 64 * 32
+    whole = 4 * (read + 8 * 32)
+    for picked, elements in (
+        (lambda h: (h[-1], torch.relu(h)), 32 + 8 * 32),
+        (lambda h: h[:, :4], 8 * 4),
+        (lambda h: (h[:, :4], h[:, 2:6]), 8 * 6),
+        (lambda h: (h[:, :4], h), 8 * 32),
+        (lambda h: (h[:, :4], h.sum()), 8 * 4 + 1),
+        (lambda h: h[0, 0].expand(8, 8), 1),
+        (lambda h: h.T[4:8], 8 * 4),
+    ):
+        found = trace(lambda x, picked=picked: picked(layer(x)), "fp32[8, 64]")
+        assert found.bytes("minimal") == 4 * (read + elements)
+        assert found.bytes("minimal") <= found.bytes("fused") <= found.bytes()
+    assert trace(lambda x: layer(x)[:, :4], "fp32[8, 64]").bytes() == whole  # the kernel makes all of it
+    opened = trace(lambda x: layer(x)[:, :4], "fp32[B, 64]").bytes("minimal")
+    assert opened == 4 * (64 * symbol("B") + 64 * 32 + 4 * symbol("B"))

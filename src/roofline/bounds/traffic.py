@@ -19,7 +19,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from roofline.errors import InputError, suggest
@@ -89,7 +89,10 @@ def _fused(ops: Sequence[Op]) -> Keep:
     }
     return lambda index, op: (
         [t for t in _once(op.reads) if t.ident not in inside],
-        [t for t in _once(op.writes) if t.role in _KEPT or t.ident not in inside],
+        [
+            *(t for t in _once(op.writes) if t.role in _KEPT or t.ident not in inside),
+            *(_given(t) for t in _once(op.writes) if t.ident in inside and t.given is not None),
+        ],
     )
 
 
@@ -100,6 +103,7 @@ def _joins(op: Op) -> bool:
 
 def _minimal(ops: Sequence[Op]) -> Keep:
     producer, consumers, whole = _producers(ops), _consumers(ops), _written_whole(ops)
+    ops = _moving_what_is_read(ops, consumers)
     payer = {ident: _largest_read(ops, ident, users) for ident, users in consumers.items() if ident not in producer}
 
     def stays(index: int, ident: str) -> bool:
@@ -107,9 +111,38 @@ def _minimal(ops: Sequence[Op]) -> Keep:
         return adding and whole.get(ident, index) == index
 
     return lambda index, op: (
-        [t for t in _once(op.reads) if payer.get(t.ident) == index],
-        [t for t in _once(op.writes) if t.role in _KEPT or stays(index, t.ident)],
+        [t for t in _once(ops[index].reads) if payer.get(t.ident) == index],
+        [_given(t) for t in _once(op.writes) if t.role in _KEPT or t.given is not None or stays(index, t.ident)],
     )
+
+
+#: Kinds of operations that take each element of their results from one element of what they read.
+_MOVING = ("copy", "gather")
+
+
+def _moving_what_is_read(ops: Sequence[Op], consumers: Mapping[str, Sequence[int]]) -> Sequence[Op]:
+    """The operations; one that picks elements for others that pick among them reads no more than those take."""
+    found = list(ops)
+    for index, op in reversed(list(enumerate(ops))):
+        only = op.writes[0] if op.kind in _MOVING and len(op.writes) == 1 else None
+        users = [] if only is None else [found[user] for user in consumers.get(only.ident, ())]
+        if only is None or not users or only.role in _KEPT or any(user.kind not in _MOVING for user in users):
+            continue
+        taken = [t.touched for user in users for t in user.reads if t.ident == only.ident]
+        if all(isinstance(amount, int) for amount in taken):
+            most = sum(amount for amount in taken if isinstance(amount, int))
+            found[index] = replace(op, reads=tuple(_at_most(t, most) for t in op.reads))
+    return found
+
+
+def _at_most(tensor: Tensor, elements: int) -> Tensor:
+    held = tensor.elements if tensor.touched is None else tensor.touched
+    return replace(tensor, touched=elements) if isinstance(held, int) and held > elements else tensor
+
+
+def _given(tensor: Tensor) -> Tensor:
+    """The tensor with so much of it moved as the program gives back."""
+    return tensor if tensor.given is None else replace(tensor, touched=tensor.given)
 
 
 def _written_whole(ops: Sequence[Op]) -> dict[str, int]:

@@ -25,6 +25,7 @@ from collections.abc import Mapping, Sequence, Set
 from dataclasses import replace
 from itertools import pairwise
 from math import prod
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -221,21 +222,32 @@ def _stretches(tensor: Tensor) -> Stretches | None:
     return Stretches(start, tuple(sorted(kept, key=lambda step: -step[1])))
 
 
-def given_back(ops: Sequence[Op], results: Set[str]) -> tuple[Op, ...]:
+def given_back(
+    ops: Sequence[Op], results: Set[str], parts: Mapping[str, Tensor] = MappingProxyType({})
+) -> tuple[Op, ...]:
     """The operations, what they give back written for good though the program reads it too.
+
+    Of some tensors only ``parts`` are given back: as many elements as each of these holds.
 
     >>> h, y = Tensor("h", (8,), "fp32"), Tensor("y", (8,), "fp32")
     >>> ops = [Op("linear", "contraction", writes=(h,)), Op("relu", "elementwise", reads=(h,), writes=(y,))]
     >>> [t.role for op in given_back(ops, {"h", "y"}) for t in op.writes]
     ['state', 'activation']
+    >>> [t.given for op in given_back(ops, {"h"}, {"y": replace(y, dims=(2,))}) for t in op.writes]
+    [None, 2]
     """
     read = {t.ident for op in ops for t in op.reads} & results
-    last = {t.ident: place for place, op in enumerate(ops) for t in op.writes if t.ident in read and t.touched is None}
+    asked = read | parts.keys()
+    last = {t.ident: place for place, op in enumerate(ops) for t in op.writes if t.ident in asked and t.touched is None}
 
     def kept(place: int, tensor: Tensor) -> Tensor:
+        part = parts.get(tensor.ident)
+        if part is not None:
+            is_last = last.get(tensor.ident) == place and tensor.dtype == part.dtype
+            return replace(tensor, given=part.elements) if is_last else tensor
         stays = tensor.ident in read and tensor.role == "activation" and last.get(tensor.ident, place) == place
         return replace(tensor, role="state") if stays else tensor
 
     return tuple(
-        replace(op, writes=tuple(kept(place, t) for t in op.writes)) if read else op for place, op in enumerate(ops)
+        replace(op, writes=tuple(kept(place, t) for t in op.writes)) if asked else op for place, op in enumerate(ops)
     )

@@ -70,8 +70,8 @@ class OpenSizes:
         return replace(
             op,
             work=Work({key: self.plain(amount) for key, amount in op.work.items()}),
-            reads=tuple(self._tensor(t) for t in op.reads),
-            writes=tuple(self._tensor(t) for t in op.writes),
+            reads=tuple(self.plain_tensor(t) for t in op.reads),
+            writes=tuple(self.plain_tensor(t) for t in op.writes),
             dims={name: self.plain(size) for name, size in op.dims.items()},
             options={name: self.plain(value) for name, value in op.options.items()},
         )
@@ -109,7 +109,8 @@ class OpenSizes:
         message = f"{line}{name} cannot stay open: {needed}"
         self._error = self._error or SizeError(message, hint=f"give it a number: {name}=…")
 
-    def _tensor(self, tensor: Tensor) -> Tensor:
+    def plain_tensor(self, tensor: Tensor) -> Tensor:
+        """The tensor with every size a number or a formula."""
         return replace(tensor, dims=tuple(map(self.plain, tensor.dims)), touched=self.plain(tensor.touched))
 
 

@@ -157,10 +157,23 @@ class TensorIdentities:
         return written
 
     def made_whole(self, tensors: Sequence[Any]) -> set[str]:
-        """Names of the tensors that the program made and that are seen whole."""
-        plain = [tensor for tensor in tensors if tensor.layout == torch.strided and _covers(tensor)]
-        found = [self._of(tensor) for tensor in plain]
-        return {storage.ident for storage in found if storage is not None and storage.made}
+        """Names of the tensors that the program made and of which one of these shows all."""
+        return {name for name, views in self._made(tensors).items() if any(map(_covers, views))}
+
+    def made_in_part(self, tensors: Sequence[Any]) -> dict[str, Tensor]:
+        """By the name of each other tensor that the program made: as many elements as these show of it."""
+        made = {name: views for name, views in self._made(tensors).items() if not any(map(_covers, views))}
+        shown = {name: _shown(views) for name, views in made.items() if len({view.dtype for view in views}) == 1}
+        return {name: Tensor(name, dims, dtype_name(made[name][0].dtype)) for name, dims in shown.items() if dims}
+
+    def _made(self, tensors: Sequence[Any]) -> Mapping[str, list[Any]]:
+        """The tensors by the name of what they show, where the program made it."""
+        views: dict[str, list[Any]] = defaultdict(list)
+        for tensor in tensors:
+            storage = self._of(tensor) if tensor.layout == torch.strided else None
+            if storage is not None and storage.made:
+                views[storage.ident].append(tensor)
+        return views
 
     def settle(self, ops: Sequence[Op], results: Set[str] = frozenset()) -> tuple[Op, ...]:
         """Say what each operation reads of a tensor through its views, and give its last version a role that stays.
@@ -239,6 +252,18 @@ def _covers(tensor: Any) -> bool:
     held = tensor.untyped_storage().nbytes() // max(1, tensor.element_size())
     reached = product(n for n, stride in zip(tensor.shape, tensor.stride(), strict=True) if stride != 0)
     return bool(reached >= held)
+
+
+def _shown(views: Sequence[Any]) -> tuple[Size, ...]:
+    """Sizes of what views of one tensor show together; none where several have open sizes."""
+    regions = {region_of(view): view for view in views}
+    if len(regions) == 1:
+        return tuple(n for n, stride in zip(views[0].shape, views[0].stride(), strict=True) if stride != 0) or (1,)
+    if is_open(views):
+        return ()
+    cut = pieces(list(regions))
+    reached = max(region.size for region in regions) if cut is None else cut.union(range(len(regions)))
+    return (reached // views[0].element_size(),)
 
 
 def region_of(tensor: Any) -> Stretches:

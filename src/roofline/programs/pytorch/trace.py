@@ -156,12 +156,17 @@ def _traced(
         try:
             with sending:
                 result = run_program(program, values, named, backward, stepper)
-            results = recorder.identities.made_whole([] if backward else tensors_given_back(result))
+            tensors = [] if backward else tensors_given_back(result)
+            results = recorder.identities.made_whole(tensors)
+            parts = {
+                name: recorder.open.plain_tensor(t) for name, t in recorder.identities.made_in_part(tensors).items()
+            }
             recorder.open.check()
         except KeyboardInterrupt:
             if not recorder.ops:
                 raise
-            results, cut = set(), [f"{stopped(len(recorder.ops), None, 'operations')}: the rest is not counted"]
+            results, parts = set(), {}
+            cut = [f"{stopped(len(recorder.ops), None, 'operations')}: the rest is not counted"]
         except RooflineError:
             raise
         except Exception as error:
@@ -172,7 +177,7 @@ def _traced(
             if recorder.float_constants and "expected device cpu but got meta" in str(error):
                 raise _GradientOfAConstant from error
             raise _explained(recorder, error, _other_dtype(roots, values)) from error
-    ops = given_back(recorder.identities.settle(recorder.ops, results), results)
+    ops = given_back(recorder.identities.settle(recorder.ops, results | parts.keys()), results, parts)
     return Traced(
         name or _name(program),
         ops,
