@@ -62,6 +62,51 @@ def test_the_command_holds_and_says_what_is_missing(tmp_path: Path) -> None:
         CliRunner().invoke(accuracy_command, ["--data", path], catch_exceptions=False)
 
 
+def test_tables_as_people_have_them_are_read(tmp_path: Path) -> None:
+    """Rows of other chips, libraries' own names, commas between thousands, units in cells, repeats."""
+    path = tmp_path / "mine.csv"
+    rows = list(zip(SHAPES, times("h100"), strict=True))
+    lines = [f'NVIDIA H100 80GB HBM3,vLLM 0.24.0,{m},"{n:,}",{k},bf16,{time * 1e6:.3f} us' for (m, n, k), time in rows]
+    lines += [f"A100-SXM4-80GB,vLLM 0.24.0,{m},{n},{k},bf16,{time * 2e6:.3f} us" for (m, n, k), time in rows]
+    lines += [lines[0].replace(f"{rows[0][1] * 1e6:.3f} us", f"{rows[0][1] * 1.1e6:.3f}us")]
+    path.write_text("gpu,backend,m,n,k,dtype,latency\n" + "\n".join(lines) + "\n")
+    (one,) = (found := held_accuracy(path, "h100")).kinds
+    assert (one.library, one.errors.count) == ("vllm", len(SHAPES))
+    assert abs(one.errors.bias) < 0.06
+    assert found.rejected == {
+        "measured on another chip, a100": len(SHAPES),
+        "the same shape again: the median of its times is taken": 1,
+    }
+    (constants,) = calibrate(path, "h100").constants
+    assert constants.library == "vllm"
+    path.write_text(path.read_text().replace("vLLM 0.24.0", "cuBLAS"))
+    assert [(each.library, each.basis) for each in held_accuracy(path, "h100").kinds] == [("cublas", "h100 vllm")]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("64,8192,8192,bf16,51.2\n64,4096,4096,bf16,20.1\n", "the first line of .* is a row, not names"),
+        ("m,n,k,dtype,time\n64,8192,8192,bf16,51.2\n", "line 2: time has no unit"),
+        ("gpu,m,n,k,us\nA100,64,8192,8192,51.2\n", "line 2: measured on another chip, a100; rows of h100, or on="),
+        (
+            "m,n,k,dtype,us\n64,8192,8192,bf16,51.2\n64,8192,8192,bf16,91.2\n",
+            "nothing can be fitted: 2 rows: one shape",
+        ),
+    ],
+)
+def test_a_table_that_cannot_be_read_says_what_is_in_the_way(text: str, said: str, tmp_path: Path) -> None:
+    (path := tmp_path / "mine.csv").write_text(text)
+    with pytest.raises(InputError, match=said) as wrong:
+        calibrate(path, "h100")
+    assert "0 rows" not in wrong.value.message
+
+
+def test_rows_of_another_chip_are_not_taken() -> None:
+    with pytest.raises(InputError, match="measured on another chip, a100"):
+        calibrate([{"gpu": "a100", "m": 64, "n": 8192, "k": 8192, "us": 51.2}], "h100")
+
+
 def test_rows_that_cannot_be_are_counted_by_reason(tmp_path: Path) -> None:
     odd = [
         "8192,8192,8192,bf16,1e-5",  # over the peak
@@ -119,7 +164,8 @@ def test_rows_that_cannot_be_read_are_counted_unless_none_can(tmp_path: Path) ->
     assert found.kinds[0].errors.count == len(SHAPES)
     path = tmp_path / "none.csv"
     path.write_text("m,n,k,time\n1,2,3,4\n")
-    with pytest.raises(InputError, match=r"none.csv, line 2: no time; a column seconds, ms or us, as in latency_us"):
+    said = r"none.csv, line 2: time has no unit; a column seconds, ms or us, as in latency_us"
+    with pytest.raises(InputError, match=said):
         held_accuracy(path, "h100")
 
 

@@ -18,7 +18,7 @@ from typing import Any
 from roofline.answers import Answer
 from roofline.errors import InputError, suggest
 from roofline.estimates.attention import BEYOND
-from roofline.estimates.constants import OWN_RUNS, KernelConstants, overlaid, read_files, shipped
+from roofline.estimates.constants import OWN_RUNS, KernelConstants, kernel_in_words, overlaid, read_files, shipped
 from roofline.estimates.estimator import Estimator, KernelRun, libraries
 from roofline.estimates.fitting import Errors
 from roofline.estimates.kernel_registry import KERNELS
@@ -46,8 +46,6 @@ MEANT = {
     "allreduce": "collective",
     "softmax": "norm",
 }
-#: Names that users have for kernels, in what they read.
-CALLED = {"contraction": "matmul (contraction)", "quantised_contraction": "quantised matmul"}
 #: Steps, whose errors are those of folds or sources that were left out.
 WITHOUT_HALVES = ("served_step", "first_token", "training_step")
 #: Kinds that a library's own constants alone speak of, and kinds whose constants go by the link between chips.
@@ -148,7 +146,7 @@ class Accuracy(Answer):
             yield Listing("versions", ["a library without a version: runs of all its versions together"])
         yield Listing("measured", _sources(self.records, self.borrowed), "quiet")
         if self.without:
-            kinds = ", ".join(map(_in_words, self.without))
+            kinds = ", ".join(map(kernel_in_words, self.without))
             makes = f"{either('roofline calibrate', 'roofline.calibrate')} makes constants from ten runs of a kind"
             yield Listing("bounds only", [f"{kinds}: {makes}"])
 
@@ -259,7 +257,7 @@ def _row(one: KernelConstants) -> Row:
     error = one.error
     figures = [percentage(abs(error[name])) if name in error else "" for name in ("mdape", "mape", "p90")]
     bias = percentage(error["bias"], signed=True) if "bias" in error else ""
-    kind = f"{_in_words(one.kernel)}{', ' if one.path else ''}{one.path}"
+    kind = kernel_in_words(one.kernel, one.path)
     library = f"{one.library} {one.version}".strip() + ", your own" * (one.source == OWN_RUNS)
     rows = error.get("n_test", 0)
     return Row((one.chip, library, kind, one.dtype, Amount(rows, "", f"{rows:g}"), *figures, bias))
@@ -269,24 +267,19 @@ def _borrowed_row(one: Borrowed) -> Row:
     error = one.seen.error
     figures = [percentage(error[name]) for name in ("mdape", "mape", "p90")]
     ends = " to ".join(f"{end:.2f}" for end in one.seen.interval)
-    words = (", ".join(each) for each in (one.formats, one.libraries))
+    kind = (kernel_in_words(one.kernel), *(", ".join(each) for each in (one.formats, one.libraries)))
     whose = f"{' and '.join(one.chips)} ({one.seen.to})"
     count = Amount(error["n_test"], "", f"{error['n_test']:g}")
-    return Row((_in_words(one.kernel), *words, whose, count, *figures, percentage(error["bias"], signed=True), ends))
+    return Row((*kind, whose, count, *figures, percentage(error["bias"], signed=True), ends))
 
 
 def _own_runs(one: KernelConstants) -> str:
     """On how many runs of one's own constants rest, over which sizes."""
     sizes = [f"{name} {low:g} to {high:g}" for name, (low, high) in one.valid.items()]
     over = f", {', '.join(sizes)}" if sizes else ""
-    kind = f"{one.chip} {one.library} {_in_words(one.kernel)} {one.dtype}".removesuffix(" any")
+    kind = f"{one.chip} {one.library} {kernel_in_words(one.kernel)} {one.dtype}".removesuffix(" any")
     how = "errors are of a fifth of the runs at a time, by constants of the others"
     return f"{kind}: your own constants, from {one.error.get('n_fit', 0):g} runs{over}; {how}"
-
-
-def _in_words(kernel: str) -> str:
-    """A kind of kernel, products with the name that users have for them."""
-    return CALLED.get(kernel, kernel).replace("_", " ")
 
 
 def _sources(records: Sequence[KernelConstants], borrowed: Sequence[Borrowed] = ()) -> list[str]:
@@ -295,12 +288,13 @@ def _sources(records: Sequence[KernelConstants], borrowed: Sequence[Borrowed] = 
     told = [_own_runs(one) for one in records if one.source == OWN_RUNS]
     others = [one for one in records if one.source not in ("", OWN_RUNS)]
     told += [f"{one.source}: {one.state}" if one.state else one.source for one in others]
-    told += [f"{_in_words(one.seen.kernel)}, {one.seen.to}: {one.seen.source}" for one in borrowed]
+    told += [f"{kernel_in_words(one.seen.kernel)}, {one.seen.to}: {one.seen.source}" for one in borrowed]
     strange: dict[str, list[str]] = defaultdict(list)
     for one in borrowed:
         if one.kernel != one.seen.kernel:
-            tried = f"not tried with constants of {one.seen.to}, the errors are those of {_in_words(one.seen.kernel)}"
-            strange[tried].append(_in_words(one.kernel))
+            stands = kernel_in_words(one.seen.kernel)
+            tried = f"not tried with constants of {one.seen.to}, the errors are those of {stands}"
+            strange[tried].append(kernel_in_words(one.kernel))
     told += [f"{', '.join(dict.fromkeys(kernels))}: {tried}" for tried, kernels in strange.items()]
     return [*said, *dict.fromkeys(told)]
 
@@ -345,7 +339,7 @@ def accuracy(
         asked.append(library)
         records = tuple(one for one in records if one.library == _library(library, everything))
     if op is not None:
-        asked.append(_in_words(wanted))
+        asked.append(kernel_in_words(wanted))
     borrowed = () if machine is None else _borrowed(machine, wanted, library, constants)
     if machine is not None and not records and not borrowed:
         said = f"no constants{' of ' * (len(asked) > 1)}{' '.join(asked[1:])} stand for {machine.key}"
@@ -405,6 +399,7 @@ class Held:
     kernel: str
     dtype: str
     library: str
+    path: str
     basis: str
     errors: Errors
     coverage: float
@@ -440,7 +435,7 @@ class HeldAccuracy(Answer):
         names = ("mdape", "mape", "p90", "bias", "count")
         kinds = [
             {
-                **{name: getattr(one, name) for name in ("kernel", "dtype", "library", "basis", "coverage")},
+                **{name: getattr(one, name) for name in ("kernel", "dtype", "library", "path", "basis", "coverage")},
                 **{name: getattr(one.errors, name) for name in names},
             }
             for one in self.kinds
@@ -453,7 +448,7 @@ def _held_row(one: Held) -> Row:
     figures = [percentage(share) for share in (errors.mdape, errors.mape, errors.p90)]
     figures += [percentage(errors.bias, signed=True), percentage(one.coverage)]
     count = Amount(errors.count, "", str(errors.count))
-    return Row((one.library, _in_words(one.kernel), one.dtype, one.basis, count, *figures))
+    return Row((one.library, kernel_in_words(one.kernel, one.path), one.dtype, one.basis, count, *figures))
 
 
 @takes()
@@ -475,7 +470,7 @@ def held_accuracy(
     grouped = by_kind(kernels_from(runs, machine), library, rejected)
     try:
         for key, members in counted(grouped.items()):
-            _hold(key, members, machine, constants, kinds, rejected)
+            _hold(key, members, machine, constants, library, kinds, rejected)
     except KeyboardInterrupt:
         if not kinds:
             raise
@@ -488,13 +483,14 @@ def held_accuracy(
 
 
 def _hold(
-    key: tuple[str, str, str, str], members: Sequence[MeasuredKernel], machine: Machine, files: Any,
+    key: tuple[str, str, str, str], members: Sequence[MeasuredKernel], machine: Machine, files: Any, library: str,
     kinds: list[Held], rejected: dict[str, int],
 ) -> None:  # fmt: skip
-    """Hold the constants of one kind of kernel against its runs."""
+    """Hold the constants of one kind of kernel against its runs; of a library without any those of ``library``."""
     import numpy as np
 
-    estimator = Estimator(key[3], files)
+    named = library if key[3] not in libraries(overlaid(shipped(), read_files(files))) else key[3]
+    estimator = Estimator(named, files)
     kept = plausible(members, machine, estimator, rejected)
     found = [estimator.kernel(estimator.own_kernel(one.run), machine) for one in kept]
     known = [(each, one.seconds) for each, one in zip(found, kept, strict=True) if each.source is not None]
@@ -504,4 +500,4 @@ def _hold(
         seconds = np.array([each for _, each in known])
         inside = [float(one.low) <= took <= float(one.high) for one, took in known]
         errors = Errors.of(np.array([float(one.value) for one, _ in known]), seconds)
-        kinds.append(Held(key[0], key[1], key[3], known[0][0].basis, errors, float(np.mean(inside))))
+        kinds.append(Held(key[0], key[1], key[3], key[2], known[0][0].basis, errors, float(np.mean(inside))))

@@ -18,7 +18,14 @@ from typing import Any
 
 from roofline.answers import Answer
 from roofline.errors import InputError
-from roofline.estimates.constants import OWN_RUNS, TAILS, KernelConstants, shipped, write_constants
+from roofline.estimates.constants import (
+    OWN_RUNS,
+    TAILS,
+    KernelConstants,
+    kernel_in_words,
+    shipped,
+    write_constants,
+)
 from roofline.estimates.estimator import Estimator, chip_figures, libraries
 from roofline.estimates.fitting import Errors, Fitted, Rows, fit, fit_from_few
 from roofline.estimates.kernel_registry import KERNELS
@@ -89,7 +96,8 @@ class Calibration(Answer):
         yield Headline(f"calibration of {self.target}", f"for {self.library}")
         yield BLANK
         columns = [
-            Column("kernel"),
+            Column("library"),
+            Column("kernel", wrap="words"),
             Column("format"),
             *figures("rows", "error before"),
             *(Column("after", align="right", meaning="error after"), *figures("bias before")),
@@ -98,7 +106,8 @@ class Calibration(Answer):
         rows = [
             Row(
                 (
-                    one.constants.kernel.replace("_", " "),
+                    one.constants.library,
+                    kernel_in_words(one.constants.kernel, one.constants.path),
                     one.constants.dtype,
                     Amount(one.after.count, "", str(one.after.count)),
                     percentage(one.before.mdape),
@@ -168,7 +177,9 @@ def calibrate(
             estimator = estimators.setdefault(named, Estimator(named))
             kept = plausible(members, machine, estimator, rejected)
             if len(kept) < LEAST_ROWS:
-                rejected[f"fewer than {LEAST_ROWS} rows: {key[0].replace('_', ' ')} {key[1]}"] += len(kept)
+                kind = f"{kernel_in_words(key[0], key[2])} in {key[1]} of {key[3]}"
+                if kept:
+                    rejected[f"fewer than {LEAST_ROWS} of a kind: {kind}"] += len(kept)
                 continue
             known = estimator.sources(kept[0].run, machine)
             if estimator.only and not known:

@@ -50,6 +50,19 @@ def in_words(sizes: Sequence[str]) -> str:
     return ", ".join(_IN_WORDS.get(name, name) for name in sizes)
 
 
+#: Names that users have for kernels, in what they read.
+CALLED = {"contraction": "matmul (contraction)", "quantised_contraction": "quantised matmul"}
+
+
+def kernel_in_words(kernel: str, path: str = "") -> str:
+    """A kind of kernel, products with the name that users have for them, and which of a library's kernels of it.
+
+    >>> kernel_in_words("contraction"), kernel_in_words("decode_attention", "shared key heads")
+    ('matmul (contraction)', 'decode attention, shared key heads')
+    """
+    return ", ".join(filter(None, (CALLED.get(kernel, kernel).replace("_", " "), path)))
+
+
 def error_told(error: float | None, outside: Sequence[str], of: str = "", stand_in: Sequence[str] = ()) -> str:
     """How far estimates of a kind were off, and whether this one lies outside what was measured.
 

@@ -13,15 +13,17 @@ read, are left out and counted by their reason.
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from roofline import dtypes
 from roofline.answers import capability
-from roofline.errors import InputError, quoted
+from roofline.errors import HardwareError, InputError, quoted
 from roofline.estimates.attention import attention_path
 from roofline.estimates.constants import KernelConstants
 from roofline.estimates.estimator import PRODUCT_FORMATS, Estimator, KernelRun, chip_figures, kernels_of
@@ -29,7 +31,9 @@ from roofline.estimates.kernel_model import data_sheet_bound, data_sheet_times
 from roofline.estimates.kernel_registry import KERNELS
 from roofline.files import MOST_SAMPLES, as_text, read_bytes, table_rows
 from roofline.frozen import NamedTuple
+from roofline.hardware import chip
 from roofline.hardware.machine import Machine
+from roofline.signatures import spelled
 
 #: Units of times by the word in a column's name, and the other words that such a name may have.
 _SECONDS = {
@@ -50,8 +54,11 @@ _ALSO = {
     "window": "sliding_window window_size",
     "dtype": "type data_type datatype precision format",
     "library": "backend framework",
+    "chip": "gpu device gpu_name device_name gpu_type accelerator hardware",
     "expression": "name",
 }
+#: What others call the libraries.
+_LIBRARIES = {"tensorrt-llm": "trtllm", "tensorrt_llm": "trtllm", "trt-llm": "trtllm", "trt_llm": "trtllm"}
 _OURS = {name: ours for ours, names in _ALSO.items() for name in names.split()}
 #: Where a row's time and its unit stand, whatever its column is called.
 _TIME, _UNIT = "time", "unit of time"
@@ -65,6 +72,8 @@ STEPS = 20
 SLOW, SLOW_SECONDS = 50, 50e-6
 
 
+#: A number with commas between its thousands.
+_THOUSANDS = re.compile(r"\d{1,3}(,\d{3})+(\.\d*)?")
 _NOTHING = KernelRun("", "", "", {}, ())
 
 
@@ -90,13 +99,23 @@ def read_kernels(runs: str | Path | Iterable[Any], machine: Machine) -> list[Mea
     found, first = [], None
     for where, row in rows_of(runs, A_KERNEL):
         try:
-            found.append(_read(row, machine))
+            found.append(_read(row, machine, _other_chip(row.get("chip", ""), machine)))
         except InputError as wrong:
             first = first or (where, wrong)
             found.append(MeasuredKernel(_NOTHING, 0.0, "", wrong.message))
     if first is not None and all(one.wrong for one in found):
         raise InputError(f"{first[0]}: {first[1].message}", hint=first[1].hint)
     return found
+
+
+@lru_cache(maxsize=64)
+def _other_chip(name: str, machine: Machine) -> str:
+    """The chip that a row names, where it is another than the one asked for; nothing of a name that no chip has."""
+    try:
+        key = chip(name).key if name else machine.key
+    except HardwareError:
+        return ""
+    return "" if key == machine.key else key
 
 
 def kernels_from(
@@ -128,8 +147,21 @@ def by_kind(
         if one.wrong:
             rejected[one.wrong] += 1
             continue
-        found[one.run.kernel, one.run.dtype, one.run.path, one.library or library].append(one)
+        found[one.run.kernel, one.run.dtype, one.run.path, named_library(one.library) or library].append(one)
     return found
+
+
+def named_library(name: str) -> str:
+    """The library of a row by the name that constants have for it, without its version.
+
+    >>> named_library("vLLM 0.24.0"), named_library("TensorRT-LLM"), named_library("cuBLAS"), named_library("sglang")
+    ('vllm', 'trtllm', 'cublas', 'sglang')
+    """
+    words = name.lower().split()
+    while len(words) > 1 and words[-1].lstrip("v")[:1].isdigit():
+        words.pop()
+    word = " ".join(words)
+    return _LIBRARIES.get(word, word)
 
 
 def plausible(
@@ -152,9 +184,9 @@ def plausible(
         elif one.seconds < STEPS * step:
             rejected[f"under {STEPS} steps of a timer of {step * 1e6:g} µs"] += 1
         elif key in kept:
-            rejected["the same shape again: the first is taken"] += 1
+            rejected["the same shape again: the median of its times is taken"] += 1
         else:
-            kept[key] = one
+            kept[key] = one._replace(seconds=median(every))
     return list(kept.values())
 
 
@@ -233,9 +265,23 @@ def _csv_rows(path: str | Path) -> Iterator[tuple[str, dict[str, str]]]:
     rows = table_rows(text, name, hint, most=MOST_SAMPLES, between=between)
     _, header = next(rows, (0, []))
     names = [word.strip().lower() for word in header]
+    if any(_is_number(word) for word in names):
+        raise InputError(f"the first line of {name} is a row, not names", hint="names first: m,n,k,dtype,us")
     for line, row in rows:
-        cells = [value.strip().replace(",", ".") if between == ";" else value.strip() for value in row]
+        cells = [value.strip().replace(",", ".") if between == ";" else _plain(value.strip()) for value in row]
         yield f"{path}, line {line}", _named(names, cells)
+
+
+def _plain(cell: str) -> str:
+    """A cell, a number in it without commas between its thousands."""
+    return cell.replace(",", "") if "," in cell and _THOUSANDS.fullmatch(cell) else cell
+
+
+def _is_number(word: str) -> bool:
+    try:
+        return float(word) >= 0
+    except ValueError:
+        return False
 
 
 def _named(names: Sequence[str], cells: Sequence[str]) -> dict[str, str]:
@@ -243,8 +289,26 @@ def _named(names: Sequence[str], cells: Sequence[str]) -> dict[str, str]:
     held = dict(zip(names, cells, strict=False))
     held |= {_OURS[word]: held[word] for word in held if word in _OURS and not held.get(_OURS[word])}
     times = ((value, unit) for word, value in zip(names, cells, strict=False) if value and (unit := time_unit(word)))
-    value, unit = next(times, ("", 0.0))
+    within = (_with_unit(value) for word, value in zip(names, cells, strict=False) if value and _says_time(word))
+    value, unit = next(times, None) or next(filter(None, within), ("", 0.0))
     return {**held, **({_TIME: value, _UNIT: repr(unit)} if value else {})}
+
+
+def _says_time(name: str) -> bool:
+    """Whether a column is of times, whatever their unit: time, latency, mean time."""
+    words = name.replace("_", " ").split()
+    return bool(words) and all(word in _OF_TIMES for word in words)
+
+
+def _with_unit(cell: str) -> tuple[str, float] | None:
+    """A time with its unit in the cell: its number, and the seconds of the unit.
+
+    >>> _with_unit("16.4 us"), _with_unit("2ms"), _with_unit("16.4")
+    (('16.4', 1e-06), ('2', 0.001), None)
+    """
+    number = cell.rstrip("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZµμ")
+    unit = _SECONDS.get(cell[len(number) :].lower())
+    return (number.strip(), unit) if unit else None
 
 
 @lru_cache(maxsize=1024)
@@ -301,12 +365,16 @@ def row_expression(row: Mapping[str, str]) -> str:
 def row_time(row: Mapping[str, str]) -> tuple[str, float]:
     """The time of a row as it is written, and the seconds of its unit."""
     if _UNIT not in row:
-        raise InputError("no time", hint="a column seconds, ms or us, as in latency_us")
+        bare = next((name for name in row if row[name] and _says_time(name)), None)
+        said = f"{bare} has no unit" if bare else "no time"
+        raise InputError(said, hint="a column seconds, ms or us, as in latency_us")
     return row[_TIME], float(row[_UNIT])
 
 
-def _read(row: Mapping[str, str], machine: Machine) -> MeasuredKernel:
-    """One row as a kernel, its seconds, and the library it names."""
+def _read(row: Mapping[str, str], machine: Machine, other: str = "") -> MeasuredKernel:
+    """One row as a kernel, its seconds, and the library it names; one of another chip is none."""
+    if other:
+        raise InputError(f"measured on another chip, {other}", hint=f"rows of {machine.key}, or {spelled('on')} {other}")
     seconds = row_time(row)[1] * row_number(row, _TIME)
     expression = row.get("expression")
     if expression and "[" in expression:
