@@ -374,7 +374,8 @@ def row_time(row: Mapping[str, str]) -> tuple[str, float]:
 def _read(row: Mapping[str, str], machine: Machine, other: str = "") -> MeasuredKernel:
     """One row as a kernel, its seconds, and the library it names; one of another chip is none."""
     if other:
-        raise InputError(f"measured on another chip, {other}", hint=f"rows of {machine.key}, or {spelled('on')} {other}")
+        hint = f"rows of {machine.key}, or {spelled('on')} {other}"
+        raise InputError(f"measured on another chip, {other}", hint=hint)
     seconds = row_time(row)[1] * row_number(row, _TIME)
     expression = row.get("expression")
     if expression and "[" in expression:
