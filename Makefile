@@ -11,7 +11,7 @@ N      := 100000
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help accuracy agreement demo test test-long pytest lint types bench fuzz laws lowest docs docs-check docs-update web clean
+.PHONY: help accuracy agreement demo test test-long pytest lint types bench fuzz laws lowest docs docs-check docs-faults docs-update web clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -46,6 +46,9 @@ docs: $(VENV)/ready-dev  ## build the documentation into docs/_build/html; a war
 
 docs-check: $(VENV)/ready-dev  ## the same, without running every example for a phone's width once more
 	$(BIN)/sphinx-build --quiet --fail-on-warning --keep-going --jobs auto --tag check docs docs/_build/check
+
+docs-faults: docs  ## hold every page against what a reader needs, at five widths in both themes; needs Chromium
+	$(BIN)/python -m tests.web.site docs/_build/html
 
 docs-update: $(VENV)/ready-dev  ## run every example of the README and the docs, put its output in place
 	$(BIN)/python -m tests.update_docs

@@ -50,6 +50,7 @@ pygments_dark_style = "github-dark"
 
 _HEADING = re.compile(r"(?P<indent> *)(Parameters|Attributes|Options)$")
 _NAMES = re.compile(r"(?P<indent> *)    (?P<names>``[^`]+``(?:, ``[^`]+``)*) +(?P<text>\S.*)")
+_ADDRESS = re.compile(r"\btcp://[\w.:]*\w")  # no page of the web
 
 # The report that a reader can try, made afresh with the documentation.
 _made = Path(__file__).parent / "_build" / "made"
@@ -84,7 +85,8 @@ def as_lists(app, what, name, obj, options, lines):
             indent = None
         row = _NAMES.match(line) if indent is not None else None
         if row and row["indent"] == indent:
-            fresh.append(f"{indent}- {row['names']}: {row['text']}")
+            text = _ADDRESS.sub(r"``\g<0>``", row["text"])
+            fresh.append(f"{indent}- {row['names']}: {text}")
         elif indent is not None and line.strip():
             fresh.append(f"{indent}  {line.strip()}")
         else:

@@ -35,6 +35,9 @@ SET_IN = 8
 _BAR = "█▉▊▋▌▍▎▏▐░▒▓"
 _WORD = re.compile(r"(?P<option>(?<!\S)-{1,2}[\w-]+)|(?P<string>\"[^\"]*\"|'[^']*')|(?P<plain>\s+|[^\s\"']+|.)")
 
+#: What is said behind a command.
+_REMARK = re.compile(r"(?<=\s)# .*")
+
 #: Parts of an answer that stand in a tone of their own, by the word before them.
 _LISTS = {
     "assumes": Comment, "measured": Comment, "started from": Comment,
@@ -133,12 +136,17 @@ def _command(line: str, at: int, prompt: _TokenType) -> Iterator[_Token]:
     if start:
         yield at, prompt, line[:2]
     program = bool(start)
-    for word in _WORD.finditer(line, start):
+    said = _REMARK.search(line)
+    end = said.start() if said else len(line)
+    for word in _WORD.finditer(line, start, end):
         kind = Name.Attribute if word["option"] else String if word["string"] else Name
         if program and not word[0].isspace():
             kind, program = Keyword, False
         for part in re.finditer(r"\s+|\S+", word[0]):
             yield at + word.start() + part.start(), Text if part[0].isspace() else kind, part[0]
+    if said:
+        yield at + end, Comment.Single, said[0]
+        yield at + said.end(), Text, line[said.end() :]
 
 
 def _output(line: str, at: int, first: bool, listed: _TokenType, gains: bool) -> Iterator[_Token]:
@@ -378,6 +386,9 @@ LONGEST_WORDS, LONGEST_WORD = {2: 22, 3: 14, 4: 12}, 8
 #: Letters of the longest words of all columns that stand beside each other on a phone, by the number of columns.
 ROOM, SHORTEST_COLUMN = {2: 42, 3: 37, 4: 40}, 6
 
+#: Letters that the edges of a piece of code are as wide as.
+EDGES = 2
+
 #: Letters of an entry, such as a figure with its unit, that stays on one line of a desk's table.
 SHORT = 10
 
@@ -428,9 +439,15 @@ def have_room(rows: Sequence[Sequence[Sequence[str]]]) -> bool:
 
 
 def _words_that_stay(entry: nodes.Element) -> list[str]:
-    """The words of an entry that do not break: all but those of long code, and what is set between as HTML."""
-    said = (text for text in entry.findall(nodes.Text) if not isinstance(text.parent, nodes.raw))
-    return [word for text in said if "long" not in text.parent["classes"] for word in text.split()]
+    """The words of an entry that do not break, those of code with its edges; none of what is set between as HTML."""
+    found = []
+    for text in entry.findall(nodes.Text):
+        if isinstance(text.parent, nodes.literal):
+            words = _BREAKS.split(text) if "long" in text.parent["classes"] else text.split()
+            found += [word + " " * EDGES for word in words]
+        elif not isinstance(text.parent, nodes.raw):
+            found += text.split()
+    return found
 
 
 _BREAKS = re.compile(r"(?<=[._/,=:|])(?=[A-Za-z])|(?<=[a-z])(?=[A-Z][a-z])")

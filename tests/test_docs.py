@@ -322,6 +322,41 @@ def test_on_a_phone_a_wide_table_is_a_list_and_long_code_may_break() -> None:
     assert [code["classes"] for code in before.findall(nodes.literal)] == [["long"], []]
 
 
+def test_what_is_said_behind_a_command_is_one_word_of_it() -> None:
+    pytest.importorskip("docutils")
+    from docs.console_examples import CommandLexer, ConsoleLexer
+    from pygments.token import Comment
+
+    for lexer, line in (
+        (CommandLexer(), "roofline run a#b   # so 'long'"),
+        (ConsoleLexer(), "$ roofline run   # so 'long'"),
+    ):
+        tokens = list(lexer.get_tokens(line))
+        assert [said for kind, said in tokens if kind is Comment.Single] == ["# so 'long'"]
+        assert "".join(said for _, said in tokens).rstrip("\n") == line
+
+
+def test_on_a_phone_words_of_code_take_room_with_their_edges() -> None:
+    pytest.importorskip("docutils")
+    from docs.console_examples import tables_for_a_phone
+    from docutils import nodes
+    from docutils.core import publish_doctree
+
+    def is_a_list(word: str) -> bool:
+        rule = " ".join(["=" * 40] * 3)
+        rows = (("class", "what it is", "given by"), ("``Quantisation``", "a checkpoint", word))
+        lines = [" ".join(f"{cell:40}" for cell in row) for row in rows]
+        page = publish_doctree("\n".join([rule, lines[0], rule, lines[1], rule, ""]))
+        tables_for_a_phone(None, page)
+        return "whole-words" not in next(page.findall(nodes.table))["classes"]
+
+    assert [is_a_list(word) for word in ("``Model``", "``Quantisation.storage``", "``Model.part.of.a.name``")] == [
+        False,
+        True,
+        False,
+    ]
+
+
 def test_an_example_in_python_ends_with_its_last_line() -> None:
     pytest.importorskip("docutils")
     from docs.console_examples import without_blank_ends

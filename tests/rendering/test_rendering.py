@@ -138,3 +138,19 @@ def test_sentences_without_comfort_beside_a_row_stand_below_it() -> None:
         "    memory-bound",
     ]
     assert shown([table], width=60)[1] == "int4 weights   2.14x  weights are 72% of the bytes: still"
+
+
+def test_a_path_breaks_behind_its_signs_and_makes_its_column_no_wider_than_there_is_room() -> None:
+    said = "spec, stas00/ml-engineering@744d01e:compute/accelerator/README.md (hwLat in microseconds)"
+    assert shown([Pairs([("W_hbm", said)])], width=44) == [
+        "  W_hbm  spec,",
+        "         stas00/ml-engineering@744d01e:",
+        "         compute/accelerator/README.md",
+        "         (hwLat in microseconds)",
+    ]
+    table = Table((Column("a"), Column("b", wrap="words")), [Row(("x", said))], indent=0)
+    for width in range(34, 120):
+        for section in (Pairs([("W_hbm", said)]), table):
+            lines = shown([section], width)
+            assert max(map(len, lines)) <= width
+            assert said.replace(" ", "") in "".join(lines).replace(" ", "")

@@ -622,7 +622,7 @@ def listing(machines: Sequence[Machine], dtype: str, order: str | None = None) -
         cells = ["" if row[name] is None else Amount(row[name], _UNITS[name], texts[name]) for name in shown]
         rows.append(Row((machine.key, machine.name, *cells)))
     named = (Column("chip", wrap="anywhere"), Column("name", wrap="anywhere"))
-    figured = figures(*names, wrap="anywhere")
+    figured = figures(*names, wrap="words")
     yield Table((*named, *figured[:3], figured[3]._replace(spare=1), *figured[4:]), rows, "chips", indent=0)
     yield BLANK
     priced = ""

@@ -247,6 +247,8 @@ class _FittedTable(NamedTuple):
         if blank >= 0:  # as rich draws it, which takes ten times as long
             text = " " * blank + cell.plain if column.align == "right" else cell.plain + " " * blank
             return [[Segment(text, style + console.get_style(cell.style))]]
+        if isinstance(cell, Text):
+            cell = Text(_broken(cell.plain, width), cell.style)
         room = options.update(width=width, justify=column.align, overflow="fold", no_wrap=False, height=None)
         return console.render_lines(cell, room, style=style, pad=True)
 
@@ -351,6 +353,11 @@ def _shared(needs: Sequence[_Width], room: int, gap: int) -> list[int]:
 
     >>> _shared([_Width(5, 5), _Width(4, 30), _Width(6, 20)], 40, 2)
     [5, 16, 15]
+
+    A path in a column makes it no wider than there is room.
+
+    >>> _shared([_Width(5, 5), _Width(60, 80)], 50, 2)
+    [5, 43]
     """
     room -= gap * (len(needs) - 1)
     level = max((need.most for need in needs), default=0)
@@ -363,9 +370,30 @@ def _shared(needs: Sequence[_Width], room: int, gap: int) -> list[int]:
     found = widths()
     for index, need in enumerate(needs):
         found[index] += min(max(room - sum(found), 0), need.most - found[index])
-    if len(found) == 1:
-        found[0] = min(found[0], room)
+    widest = max(found, default=0)
+    if (beyond := sum(found) - room) > 0 and widest > COMFORT_OF_SENTENCES:
+        found[found.index(widest)] = max(widest - beyond, COMFORT_OF_SENTENCES)
     return found
+
+
+_PIECES = re.compile(r"[^/:@._,=&?-]+[/:@._,=&?-]*|[/:@._,=&?-]+")
+
+
+def _broken(text: str, width: int) -> str:
+    """A text in which a word that is longer than a line, such as a path or an address, breaks behind its signs.
+
+    >>> _broken("in NVIDIA/nccl:src/graph/tuning.cc (hwLat)", 20)
+    'in NVIDIA/nccl:src/\\ngraph/tuning.cc (hwLat)'
+    """
+
+    def lines(word: re.Match[str]) -> str:
+        found = [""]
+        for piece in _PIECES.findall(word[0]):
+            found += [""] if found[-1] and len(found[-1]) + len(piece) > width else []
+            found[-1] += piece
+        return "\n".join(found)
+
+    return re.sub(rf"\S{{{width + 1},}}", lines, text)
 
 
 def _set_in(row: Row) -> Sequence[Cell]:

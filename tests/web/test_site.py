@@ -1,0 +1,65 @@
+"""The finder of faults on the pages of the documentation finds each kind, and none on a page that has none."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.web.conftest import Tab
+from tests.web.site import FINDER, dead_links
+
+PAGE = """<!doctype html><html lang="en"><title>t</title><meta name="viewport" content="width=device-width">
+<body style="margin: 8px; font: 16px sans-serif"><article><h1>t</h1>{}</article></body></html>"""
+
+FAULTS = {
+    "the page scrolls sideways": "<div style='width: 900px'>wide</div>",
+    "scrolls sideways": "<div style='overflow: auto'><div style='width: 900px'>wide</div></div>",
+    "cut": "<div style='overflow: hidden; white-space: nowrap'>" + "words " * 99 + "</div>",
+    "too little contrast": "<p style='color: #aaa'>faint</p>",
+    "small letters": "<p style='font-size: 9px'>small</p>",
+    "lies over other text": "<p>one</p><p style='margin-top: -34px'>two</p>",
+    "too close for a finger": "<a href='#a'>a</a><br><a href='#b'>b</a>",
+    "a picture that is not there": "<img src='data:,' alt='a'>",
+    "a picture without words": "<img src='data:,'>",
+    "a name given twice": "<p id='a'>a</p><p id='a'>b</p>",
+    "a heading that skips a level": "<h3>deep</h3>",
+    "a link without words": "<a href='#a'></a>",
+}
+FINE = """<h2>b</h2><p id="a">A sentence with <a href="#a">a link</a> in it, and <button>a button</button>.</p>
+<div style="overflow: auto; color: #fff; background: #333">light on dark</div>
+<div style="position: fixed; left: -300px; width: 200px">a drawer beside the window</div>"""
+
+
+def found(tab: Tab, body: str) -> set[str]:
+    tab.page.set_viewport_size({"width": 390, "height": 844})
+    tab.page.set_content(PAGE.replace("{}", body))
+    tab.page.add_script_tag(path=FINDER)
+    return {fault for fault, *_ in tab.page.evaluate("[...faults(), ...facts().faults]")}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_fault_of_a_page_is_found(tab: Tab, fault: str) -> None:
+    assert fault in found(tab, FAULTS[fault])
+
+
+def test_a_page_without_faults_has_none(tab: Tab) -> None:
+    assert found(tab, FINE) == set()
+
+
+def test_a_link_to_nowhere_is_found(tmp_path: Path) -> None:
+    (tmp_path / "a.html").touch()
+    (tmp_path / "b.html").touch()
+    links = [
+        "b.html#there",
+        "b.html#gone",
+        "c.html",
+        "../b.html",
+        "#top",
+        "#bottom",
+        "https://example.org",
+        "tcp://host:1",
+    ]
+    facts = {"a.html": {"ids": ["top"], "links": links}, "b.html": {"ids": ["there"], "links": []}}
+    dead = ["b.html#gone", "c.html", "../b.html", "#bottom", "tcp://host:1"]
+    assert list(dead_links(tmp_path.resolve(), "a.html", facts)) == dead
