@@ -25,6 +25,17 @@ def test_the_answer_and_its_table_are_files_of_every_answer(words: list[str], tm
     assert len(list(csv.DictReader((tmp_path / "x.csv").read_text().splitlines()))) >= 1
 
 
+def test_two_files_are_written_by_one_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    table, picture = tmp_path / "x.csv", tmp_path / "x.svg"
+    assert main([*LLM, "--batch", "1:8:*2", "-o", str(table), "--output-file", str(picture)]) == 0
+    assert len(list(csv.DictReader(table.read_text().splitlines()))) == 4
+    assert picture.read_text().startswith("<?xml")
+    capsys.readouterr()
+    for words in ([*LLM, "-o", "x.csv", "-o", "x.csv"], ["measure", "-o", "a.toml", "-o", "b.toml"]):
+        assert main(words) == 2
+        assert "-o is given 2 times; give it once" in capsys.readouterr().err
+
+
 def test_json_is_not_written_into_a_page_or_a_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for name in ("x.html", "x.csv"):
         assert main([*BOUND, "--json", "-o", str(tmp_path / name)]) == 2

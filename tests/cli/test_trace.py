@@ -154,6 +154,29 @@ def test_trips_of_a_loop(capsys, loop, trips):
     assert json.loads(said.out)["flops"]["flops"] == 7 * 2 * 8**3
 
 
+def test_a_function_that_names_jax_alone_is_traced_as_one_of_jax(capsys, loop):
+    code, said = run(capsys, f"{loop}:run", "--input", "fp32[8, 8]", "--json", "--trips", "7")
+    assert (code, json.loads(said.out)["flops"]["flops"]) == (0, 7 * 2 * 8**3)
+
+
+def test_what_the_backward_pass_adds_stands_in_a_line_and_its_products_name_their_layers(capsys, tmp_path):
+    """By hand: y = x W, then dW and, below the first layer, dx: three more products of 2·32·16·64 FLOPs."""
+    path = tmp_path / "net.py"
+    path.write_text(
+        "from torch import nn\n\n\nclass Net(nn.Module):\n    def __init__(self):\n        super().__init__()\n"
+        "        self.up, self.down = nn.Linear(16, 64, bias=False), nn.Linear(64, 16, bias=False)\n\n"
+        "    def forward(self, x):\n        return self.down(self.up(x))\n"
+    )
+    words = [f"{path}:Net", "--input", "fp32[32, 16]", "--backward"]
+    code, said = run(capsys, *words, "--on", "t4")
+    line = next(line for line in said.out.splitlines() if "backward adds" in line)
+    assert code == 0
+    assert f"backward adds {3 * 2 * 32 * 16 * 64 / 1e3:.0f} kFLOP and" in line
+    assert "op by op" in line
+    assert "mm (down x2, up)" in said.out
+    assert "backward adds 197 kFLOP and" in run(capsys, *words)[1].out
+
+
 @pytest.mark.parametrize(("program", "words", "message"), [
     ("run", ["--jax", "--input", "fp32[8, 8]"], "say --trips 10, or --trips"),
     ("run", ["--jax", "--input", "fp32[8, 8]", "--trips", "-1"], "--trips '-1' is not N or PLACE=N"),
@@ -169,7 +192,6 @@ def test_trips_of_a_loop(capsys, loop, trips):
     ("plain", [], "give one input for each argument"),
     ("run", ["--jax"], "give one input for each argument"),
     ("plain", ["--jax", "--input", "fp32[8]"], "trace PyTorch without --jax"),
-    ("run", ["--input", "fp32[8, 8]"], "trace a function of JAX with --jax"),
     ("build", ["--input", "fp32[8]"], "loop.py:11: "),
 ])  # fmt: skip
 def test_what_to_do_about_it(capsys, loop, program, words, message):

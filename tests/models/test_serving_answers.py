@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import roofline
 from roofline.errors import InputError, RooflineError
 from roofline.models import (
     answer_rate,
@@ -103,6 +104,24 @@ def test_a_draft_is_its_steps_and_a_check_of_all_its_tokens() -> None:
     assert found.asked.drafting == pytest.approx(sum(steps), rel=1e-12)
     assert found.asked.checking == check
     assert found.speedup == pytest.approx(plain * expected_tokens(3, 0.7) / (sum(steps) + check), rel=1e-12)
+
+
+def test_a_draft_at_several_batches_is_that_of_each() -> None:
+    asked: dict[str, Any] = {"on": "h100:4", "tensor": 4, "context": 8000}
+    draft = {"draft": 4, "draft_by": "llama-3-8b", "accept": 0.7}
+    found = roofline.llm("llama-3-70b", **asked, **draft, batch=[1, 64])
+    several = found.further["speculations"]
+    for each in several.each:
+        alone = roofline.llm("llama-3-70b", **asked, **draft, batch=each.batch).further["speculation"]
+        assert each.to_dict() == alone.to_dict()
+    said = " ".join(str(found).split())
+    first, last = (each.speedup for each in several.each)
+    assert f"with drafts of 4: {first:.2f} times as fast at batch 1, {last:.2f} times as fast at batch 64" in said
+    assert several.each[1].fits is False
+    assert "WHERE IT DOES NOT FIT" in said
+    assert [each["batch"] for each in found.to_dict()["speculations"]["batches"]] == [1, 64]
+    with pytest.raises(InputError, match="a cost with draft= is that of one batch"):
+        roofline.llm("llama-3-70b", **asked, **draft, batch=[1, 64], price=2)
 
 
 def test_a_model_drafts_in_its_own_formats_or_in_those_asked_for() -> None:

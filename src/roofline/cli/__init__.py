@@ -155,8 +155,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _run(arguments: Sequence[str] | None) -> int:
     """Run the command line, errors as lines of text."""
     try:
-        words = None if arguments is None else list(arguments)
-        code = cli.main(args=words, prog_name="roofline", standalone_mode=False)
+        code = 0
+        for words in _by_file(sys.argv[1:] if arguments is None else list(arguments)):
+            ended = cli.main(args=words, prog_name="roofline", standalone_mode=False)
+            code = max(code, ended if isinstance(ended, int) else 0)
     except RooflineError as error:
         _show_error(f"error: {error}")
         return 2
@@ -183,7 +185,25 @@ def _run(arguments: Sequence[str] | None) -> int:
         place = f" {error.filename}" if error.filename else " the answer"
         _show_error(f"error: cannot read or write{place}: {error.strerror or error}")
         return 2
-    return code if isinstance(code, int) else 0
+    return code
+
+
+def _by_file(words: list[str]) -> list[list[str]]:
+    """The words of a command once for each file, where ``-o`` names several: each is written as it would be alone.
+
+    >>> _by_file(["llm", "llama-3-8b", "-o", "a.csv", "--on", "h100", "-o", "a.png"])
+    [['llm', 'llama-3-8b', '-o', 'a.csv', '--on', 'h100'], ['llm', 'llama-3-8b', '--on', 'h100', '-o', 'a.png']]
+    """
+    places = [at for at, word in enumerate(words[:-1]) if word in ("-o", "--output-file")]
+    files = {words[at + 1] for at in places}
+    if len(places) < 2 or len(files) < len(places) or words[0].lower() in _ONE_FILE:
+        return [words]
+    dropped = [{at + more for at in places if at != kept for more in (0, 1)} for kept in places]
+    return [[word for at, word in enumerate(words) if at not in others] for others in dropped]
+
+
+#: Commands that make their file by work of their own, which is done once.
+_ONE_FILE = ("measure", "calibrate")
 
 
 def _show_error(text: str) -> None:

@@ -178,7 +178,7 @@ def _check_output(output: str | None, machines: Sequence[str | None], as_json: b
 
 def _traced(program: str, frontend: str | None, inputs: Sequence[str], given: dict[str, Any]) -> Any:
     """Load a program and find its operations; ``given`` is what trace was asked with."""
-    from roofline.programs.api import front_end, trace
+    from roofline.programs.api import front_end, guess, trace
 
     value: Any = program
     if program.endswith(".onnx"):
@@ -186,10 +186,13 @@ def _traced(program: str, frontend: str | None, inputs: Sequence[str], given: di
         frontend = "onnx"
     else:
         _check_words(given, inputs)
-        frontend = frontend or "torch"
         _named(program)
+        if frontend is not None:
+            front_end(frontend)
+        value = load_program(program, build=False)
+        frontend = frontend or (guess(value, ()) if callable(value) else "torch")
         front_end(frontend)
-        value = load_program(program, build=frontend == "torch")
+        value = _built(value, program) if frontend == "torch" else value
     if "trips" in given:
         if frontend == "torch":
             raise InputError("--trips is for JAX and ONNX", hint="a PyTorch loop runs as written")
@@ -326,6 +329,10 @@ def _module(path: str) -> Any:
     except SystemExit as stop:
         raise InputError(f"{path} ends with sys.exit({stop.code!r})", hint=_NO_EXIT) from None
     except Exception as error:
+        if isinstance(error, ModuleNotFoundError) and error.name in ("torch", "jax"):
+            from roofline.programs.api import front_end
+
+            front_end(error.name)  # says which extra brings it
         said = f"{_line_of(error, path)}the file does not run: {type(error).__name__}: {error}"
         raise InputError(said, hint="trace imports it first, as python does") from error
     finally:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 from importlib import import_module
-from inspect import signature
+from inspect import signature, unwrap
+from types import CodeType, ModuleType
 from typing import TYPE_CHECKING, Any, overload
 
 from roofline.answers import on_several
@@ -61,9 +63,9 @@ def trace(program: Any, *inputs: Any, frontend: str | None = None, on: None = No
 def trace(program: Any, *inputs: Any, frontend: str | None = None, **options: Any) -> Any:
     """Find every operation of a module, a function or a file; no weights and no accelerator are needed.
 
-    ``program`` is a torch module or function, a JAX function (``frontend="jax"``, or found by its inputs), or an ONNX
-    file, its path or loaded. ``inputs`` are example tensors or specifications in the notation
-    (``"bf16[1, 3, 224, 224]"``), one after the other or as a list, ``inputs=[…]``.
+    ``program`` is a torch module or function, a JAX function (``frontend="jax"``, or found by its inputs and by what
+    its code names), or an ONNX file, its path or loaded. ``inputs`` are example tensors or specifications in the
+    notation (``"bf16[1, 3, 224, 224]"``), one after the other or as a list, ``inputs=[…]``.
     With ``on``, a machine, the answer is that of :meth:`Traced.bound`, which takes ``set``, ``policy``, ``estimate`` …
     ``sizes`` are those of named dimensions. A front end refuses an option that it does not take.
 
@@ -105,7 +107,7 @@ def front_end(name: str) -> Any:
 def guess(program: Any, inputs: tuple[Any, ...]) -> str:
     """Tell which front end a program belongs to: a path by its ending, a callable by the library of its inputs.
 
-    A loaded file is its own sign.
+    Else by its own class, or by what its code names. A loaded file is its own sign.
 
     >>> guess("resnet50.onnx", ()), guess(len, ("bf16[8]",))
     ('onnx', 'torch')
@@ -122,8 +124,44 @@ def guess(program: Any, inputs: tuple[Any, ...]) -> str:
             hint="give a module, a function, or the path of a .onnx file",
         )
     libraries = {type(value).__module__.partition(".")[0] for value in _leaves(inputs)}
-    libraries |= {cls.__module__.partition(".")[0] for cls in type(program).__mro__}
-    return "jax" if libraries & {"jax", "jaxlib"} and "torch" not in libraries else "torch"
+    kind = program if isinstance(program, type) else type(program)
+    libraries |= {cls.__module__.partition(".")[0] for cls in kind.__mro__}
+    if not libraries & {*_OF_JAX, "torch"}:
+        libraries |= _named_in(program, {})
+    return "jax" if libraries & _OF_JAX and "torch" not in libraries else "torch"
+
+
+#: Libraries whose objects are programs of JAX.
+_OF_JAX = {"jax", "jaxlib", "flax"}
+
+
+def _named_in(function: Any, seen: dict[int, None]) -> set[str]:
+    """The libraries of what a function's code names, and of the functions of its own that it calls.
+
+    >>> "inspect" in _named_in(signature, {}), _named_in(len, {})
+    (True, set())
+    """
+    function = unwrap(getattr(function, "func", function))  # of a partial, and below decorators
+    code = getattr(function, "__code__", None)
+    if code is None or id(code) in seen:
+        return set()
+    seen[id(code)] = None
+    codes, names = [code], set()
+    while codes:
+        each = codes.pop()
+        names |= set(each.co_names)
+        codes += [inner for inner in each.co_consts if isinstance(inner, CodeType)]
+    known = [function.__globals__[name] for name in names if name in function.__globals__]
+    for cell in function.__closure__ or ():
+        with suppress(ValueError):  # a cell that is still empty
+            known.append(cell.cell_contents)
+    found = set()
+    for value in known:
+        module = value.__name__ if isinstance(value, ModuleType) else str(getattr(value, "__module__", ""))
+        library = module.partition(".")[0]
+        found |= {library}
+        found |= _named_in(value, seen) if library not in ("jax", "torch") and callable(value) else set()
+    return found
 
 
 def _leaves(value: Any) -> list[Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
@@ -149,7 +150,17 @@ def under_the_roof(answer: Bound, most: int | None = 15) -> Iterator[Section]:
         time, counted = sum(part.lower for part in parts), _counted(parts[0].op, flops)
         times = (Amount(time, "s"), share_of(time, answer.op_by_op))
         rows.append(
-            Row((_named(name, parts), str(len(parts)), counted, Amount(moved, "B"), intensity, *times, resource))
+            Row(
+                (
+                    _named(name, parts),
+                    str(sum(part.op.repeat for part in parts)),
+                    counted,
+                    Amount(moved, "B"),
+                    intensity,
+                    *times,
+                    resource,
+                )
+            )
         )
     together = format_amount(answer.op_by_op, "s")
     yield BLANK
@@ -164,11 +175,36 @@ def under_the_roof(answer: Bound, most: int | None = 15) -> Iterator[Section]:
     yield from fusing_in_words(answer)
 
 
+def added_by_phases(ops: Sequence[Op], roofs: Mapping[str, Bound]) -> Iterator[str]:
+    """What each phase after the forward one adds, in a line: FLOPs, bytes and under roofs the time op by op."""
+    moved = [load.total("bytes") * op.repeat for op, load in zip(ops, traffic(ops), strict=True)]
+    sums: dict[str, list[Size]] = {}
+    for op, load in zip(ops, moved, strict=True):
+        flops, held = sums.setdefault(op.phase, [0, 0])
+        sums[op.phase] = [flops + count_operation(op, "all"), held + load]
+    timed = {who: roof for who, roof in roofs.items() if not is_symbol(roof.op_by_op)}
+    for phase, (flops, held) in sums.items() if "forward" in sums else ():
+        if phase in ("forward", ""):
+            continue
+        said = f"{phase} adds {format_amount(flops, 'FLOP')} and {format_amount(held, 'B')}"
+        times = []
+        for who, roof in timed.items():
+            time = sum(part.lower for part in roof.ops if part.op.phase == phase)
+            on = f" on {who}" if len(timed) > 1 else ""
+            share = format_percent(float(time) / float(roof.op_by_op))
+            times.append(f"{format_amount(time, 's')} of {format_amount(roof.op_by_op, 's')}{on} ({share})")
+        yield said + (f": {', '.join(times)} op by op" if times else "")
+
+
 def _named(name: str, parts: Sequence[OpBound]) -> str:
-    """An operation, and which ones of the program they are, where they are few."""
-    places = dict.fromkeys(part.op.where or str(part.op.options.get("source", "")) for part in parts)
-    is_told = len(places) == len(parts) <= MOST_PLACES and all(places)
-    return f"{name} ({', '.join(places)})" if is_told else name
+    """An operation, and which ones of the program they are, where they are few; how many of each where not one."""
+    places: Counter[str] = Counter()
+    for part in parts:
+        places[part.op.where or str(part.op.options.get("source", ""))] += part.op.repeat
+    if len(places) > MOST_PLACES or not all(places):
+        return name
+    alone = len(places) == 1  # the count stands beside it
+    return f"{name} ({', '.join(f'{place} x{n}' if n != 1 and not alone else place for place, n in places.items())})"
 
 
 def _share(flops: Size, whole: Size) -> Cell:

@@ -46,7 +46,7 @@ from roofline.hardware.mesh import with_mesh
 from roofline.ops.collectives.registry import KINDS
 from roofline.ops.counting import CONVENTIONS, count_operation
 from roofline.ops.pricing import LEAST_SENT_NOTE, UNKNOWN, DeviceGroup
-from roofline.programs.outline import GAP, module_table, operation_table, parameters_of
+from roofline.programs.outline import GAP, added_by_phases, module_table, operation_table, parameters_of
 from roofline.quantity import format_amount
 from roofline.sections import (
     BLANK,
@@ -260,16 +260,17 @@ class Traced(Answer):
         """The modules as a tree, ``depth`` levels deep, with their times ``under`` roofs; then totals and gaps."""
         yield Headline(self.name, ", ".join(self.inputs))
         yield from (BLANK, module_table(self.name, self.ops, self.modules, self.weights, depth, under or {}), BLANK)
-        yield from self._totals()
+        yield from self._totals(under or {})
 
     def operation_sections(
         self, most: int | None = None, under: Mapping[str, Bound] | None = None
     ) -> Iterator[Section]:
         """The operations as a flat list, the first ``most``, with their times ``under`` roofs; totals and gaps."""
         yield from (Headline(self.name), BLANK, *operation_table(self.ops, most, under or {}), BLANK)
-        yield from self._totals()
+        yield from self._totals(under or {})
 
-    def _totals(self) -> Iterator[Section]:
+    def _totals(self, under: Mapping[str, Bound]) -> Iterator[Section]:
+        yield Sentences(list(added_by_phases(self.ops, under)))
         kinds = ", ".join(f"{kind} {format_amount(amount, 'FLOP')}" for kind, amount in self.totals("all").items())
         moved = ", ".join(f"{policy} {format_amount(self.bytes(policy), 'B')}" for policy in SHOWN_POLICIES)
         whole = f"{format_amount(self.flops(), 'FLOP')} in matmuls (2 per multiply-add); all work: {kinds or 'none'}"

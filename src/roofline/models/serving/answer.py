@@ -142,7 +142,12 @@ class Serving(Comparable):
         tables of operations. Of several configurations
         the front stands in place of the phases, where it was asked for.
         """
-        yield from self._of_steps() if self.front is None else self.front.sections()
+        if self.front is None:
+            yield from self._of_steps()
+        else:
+            lead = [line for each in self.worked_out for line in each.lead.splitlines()]
+            head, blank, *rest = self.front.sections()
+            yield from (head, blank, *((Sentences(lead), BLANK) if lead else ()), *rest)
         for each in self.worked_out:
             yield from () if (each.first or each.over) and self.front is None else each.sections()
 

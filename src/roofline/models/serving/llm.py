@@ -30,7 +30,7 @@ from roofline.models.serving.answer import FurtherAnswer, Serving, serve
 from roofline.quantity import Figure, figure, format_amount, format_number, parse, whole_number
 from roofline.sections import paragraph
 from roofline.signatures import spelled, takes
-from roofline.sizes import Size, check, is_array, is_zero, plain_numbers
+from roofline.sizes import Size, array_of, check, is_array, is_zero, plain_numbers
 from roofline.statements import Assumption
 
 if TYPE_CHECKING:
@@ -131,18 +131,28 @@ def _chunked(asked: ServingQuestion, found: Any) -> FurtherAnswer:
 
 def _speculation(asked: ServingQuestion, found: Any) -> FurtherAnswer:
     from roofline.models.serving.generation import FORM_TEXT
-    from roofline.models.serving.speculation import speculate
+    from roofline.models.serving.speculation import SpeculationByBatch, speculate
 
-    batch, context = asked.need("draft", "batch", "context")
+    batches = asked.sizes["batch"]
+    (context,) = asked.need("draft", "context")
     by: Any = 0.1 if asked.wanted["draft_by"] is None else asked.wanted["draft_by"]
     if is_array(by) or isinstance(by, list | tuple):
         raise InputError(f"{spelled('draft_by')} has several values", hint="a model, mtp, or a fraction of a step")
     with suppress(ValueError):
         by = float(by)
-    sizes = {"batch": batch, "context": context, "draft": asked.wanted["draft"], "form": asked.wanted["form"]}
+    sizes = {"context": context, "draft": asked.wanted["draft"], "form": asked.wanted["form"]}
     weights, acceptance = asked.wanted["draft_weights"], figure(asked.wanted["accept"], "")
     drafter = {"by": by, "draft_weights": weights, "acceptance": acceptance}
-    answer = speculate(asked.model, **drafter, **sizes, **asked.decoding)
+
+    def at(batch: Any) -> Any:
+        return speculate(asked.model, batch=batch, **drafter, **sizes, **asked.decoding)
+
+    if is_several(batches):
+        several = SpeculationByBatch(tuple(map(at, array_of("batch", batches).ravel().tolist())))
+        of = several.each[0]
+        lead = f"with drafts of {of.asked.length:,}: {several.said}, {FORM_TEXT[of.form]}"
+        return _answer("speculations", several, lead)
+    answer = at(batches)
     each = format_amount(answer.asked.time_per_token, "s")
     drafts = f"drafts of {answer.asked.length:,} token{'s' if answer.asked.length > 1 else ''}"
     lead = f"with {drafts}: {each} a token, {answer.speedup:.2f} times as fast, {FORM_TEXT[answer.form]}"
@@ -243,6 +253,10 @@ def _cost(asked: ServingQuestion, found: Any) -> FurtherAnswer:
         raise InputError(
             f"{given} without a step to price",
             hint=f"give {spelled('prompt')} or {spelled('context')}",
+        )
+    if "speculations" in found.further:
+        raise InputError(
+            f"a cost with {spelled('draft')} is that of one batch", hint=f"give {spelled('batch')} one value"
         )
     price, text = asked.wanted["price"], asked.wanted["power"]
     machine = (found.decode or found.prefill).machine

@@ -32,7 +32,7 @@ from roofline.models.idle import SERVING, refuse_idle
 from roofline.models.serving import serve_bound
 from roofline.models.serving.generation import FORM_TEXT, check_form, single_size, time_in_form
 from roofline.quantity import format_amount, format_number, format_percent
-from roofline.sections import Section, paragraph
+from roofline.sections import BLANK, Amount, Headline, Row, Section, Sentences, Table, figures, paragraph
 from roofline.signatures import spelled, takes
 from roofline.sizes import Size, check, plain_numbers
 
@@ -83,6 +83,11 @@ class Speculation(Answer):
         return min(self.drafts, key=lambda draft: draft.time_per_token)
 
     @property
+    def fits(self) -> bool:
+        """Whether both models fit together, as far as is known."""
+        return self.memory is None or self.memory.fits is not False
+
+    @property
     def speedup(self) -> float:
         """How many times faster than plain decoding the draft asked for is."""
         return self.plain / self.asked.time_per_token
@@ -128,6 +133,51 @@ class Speculation(Answer):
             "best_speedup": self.best_speedup,
             "memory": None if self.memory is None else self.memory.to_dict(),
         }
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class SpeculationByBatch(Answer):
+    """Speculation at several batches: ``each`` is that of one, in their order."""
+
+    each: tuple[Speculation, ...]
+
+    def one_line(self) -> str:
+        """What the draft gains at each batch."""
+        return f"Speculation by {self.each[0].by}: {self.said}"
+
+    @property
+    def said(self) -> str:
+        """How many times as fast as plain decoding the draft asked for is at each batch, in words."""
+        found = [
+            f"{each.speedup:.2f} times as fast at batch {each.batch:,}"
+            + (", WHERE IT DOES NOT FIT with the draft model" if not each.fits else "")
+            for each in self.each
+        ]
+        return ", ".join(found if len(found) < 4 else [found[0], f"{found[-1]}, and between"])
+
+    def sections(self) -> tuple[Section, ...]:
+        """A row a batch: plain decoding, the draft asked for, and the best length."""
+        first = self.each[0]
+        head = (
+            f"{first.asked.length} by {first.by}, {format_percent(first.acceptance)} accepted, {FORM_TEXT[first.form]}"
+        )
+        names = figures("batch", "plain", "with drafts", "times as fast", "best length", "a token then", "times then")
+
+        def row(each: Speculation) -> Row:
+            return Row((
+                Amount(each.batch, ""), Amount(each.plain, "s"), Amount(each.asked.time_per_token, "s"),
+                Amount(each.speedup, "", f"{each.speedup:.2f}x"), Amount(each.best.length, ""),
+                Amount(each.best.time_per_token, "s"), Amount(each.best_speedup, "", f"{each.best_speedup:.2f}x"),
+            ), "" if each.fits else "quiet")  # fmt: skip
+
+        table = Table(names, list(map(row, self.each)), "speculation", indent=4)
+        over = [f"{each.batch:,}" for each in self.each if not each.fits]
+        said = [Sentences([f"does not fit with the draft model at batch {', '.join(over)}"], "alert", indent=4)]
+        return (BLANK, Headline("speculative decoding", head, level=2), table, *said * bool(over))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Each batch's under the keys of one."""
+        return {"batches": [each.to_dict() for each in self.each]}
 
 
 @plain_numbers

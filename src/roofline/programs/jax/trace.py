@@ -291,7 +291,7 @@ def scan(walker: JaxprWalker, eqn: Any, operands: list[Operand], context: JaxprC
     slices = [value_of(var.aval) for var in body.invars[carried:]]
     stacks = [walker.tensor(value_of(var.aval)) for var in eqn.outvars[len(state) :]]
     anew = any(t is not None and t.dims for t in consts) or _begins_apart(walker, state, body.invars[shared:carried])
-    for name, times in _steps(length, anew):
+    for name, times in _steps(length, anew, walker, f"{context.source}: a scan"):
         seen = [
             None if row is None else walker.part(row, name, (times, *value.shape), value.shape)
             for row, value in zip(rows, slices, strict=True)
@@ -307,9 +307,14 @@ def scan(walker: JaxprWalker, eqn: Any, operands: list[Operand], context: JaxprC
     return [*state, *stacks]
 
 
-def _steps(times: Size, apart: bool) -> list[tuple[str, Size]]:
-    """All steps of a loop at once, or the first apart from the others."""
-    return [("0", 1), ("1:", times - 1)] if apart and (is_symbol(times) or times > 1) else [("", times)]
+def _steps(times: Size, apart: bool, walker: JaxprWalker, loop: str) -> list[tuple[str, Size]]:
+    """All steps of a loop at once, or the first apart from the others, which is said."""
+    if not apart or not (is_symbol(times) or times > 1):
+        return [("", times)]
+    walker.assume(
+        f"{loop} of {times} steps stands as its first and {times - 1} more: the first reads what is outside the loop"
+    )
+    return [("0", 1), ("1:", times - 1)]
 
 
 def _begins_apart(walker: JaxprWalker, state: Sequence[Operand], carried: Sequence[Any]) -> bool:
@@ -352,7 +357,8 @@ def while_loop(walker: JaxprWalker, eqn: Any, operands: list[Operand], context: 
     consts, state = operands[first:second], operands[second:]
     body_program, _ = open_jaxpr(params["body_jaxpr"])
     carried = body_program.invars[len(body_program.invars) - len(state) :]
-    for name, times in _steps(trips, _begins_apart(walker, state, carried)):
+    apart = _begins_apart(walker, state, carried)
+    for name, times in _steps(trips, apart, walker, f"{context.source}: a while loop"):
         if name != "0":
             state = _loop_state(walker, state)
         body = context._replace(repeat=context.repeat * times)
