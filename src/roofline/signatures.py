@@ -309,8 +309,9 @@ def wrong_kind(
 
 
 def _meaning(name: str, function: str) -> str:
-    """What an argument of a function means."""
-    return MEANINGS_OF.get(function, {}).get(name) or MEANINGS.get(name, "")
+    """What an argument of a function means, as the caller writes it."""
+    meaning = MEANINGS_OF.get(function, {}).get(name) or MEANINGS.get(name, "")
+    return meaning if _COMMAND_LINE.get() else _in_python(meaning)
 
 
 @lru_cache(maxsize=1024)
@@ -436,8 +437,8 @@ def described(doc: str | None, names: Collection[str], function: str = "") -> st
     <BLANKLINE>
         Options
             ``batch``  Sequences at once (default 1); a list or range gives a table.
-    >>> "a TOML file (roofline chips --template)" in str(described("Ask.", ["on"]))
-    True
+    >>> print(str(described("Ask.", ["on"])).splitlines()[-2].strip())
+    ``on``  h100, h100:8, v5e:4x4, a TOML file, a dictionary of figures.
 
     A method's docstring is set in further, and stays one text:
 
@@ -449,7 +450,7 @@ def described(doc: str | None, names: Collection[str], function: str = "") -> st
     left = [name for name in names if name in meanings and doc is not None and f"``{name}``" not in doc]
     if doc is None or not left:
         return doc
-    said = ((name, re.sub(r"(roofline \w+ )?--([a-z][a-z-]*)", _as_parameter, meanings[name])) for name in left)
+    said = ((name, re.sub(r"--([a-z][a-z-]*)", _as_parameter, _in_python(meanings[name]))) for name in left)
     below = [line for line in doc.splitlines()[1:] if line.strip()]
     set_in = " " * min((len(line) - len(line.lstrip()) for line in below), default=4)
     lines = (f"{set_in}    ``{name}``  {meaning}" for name, meaning in said)
@@ -458,8 +459,22 @@ def described(doc: str | None, names: Collection[str], function: str = "") -> st
 
 
 def _as_parameter(word: re.Match[str]) -> str:
-    """An option as the parameter it is; that of a command that stands before it stays one."""
-    return word[0] if word[1] else f"``{word[2].replace('-', '_')}``"
+    """An option as the parameter it is."""
+    return f"``{word[1].replace('-', '_')}``"
+
+
+def _in_python(meaning: str) -> str:
+    """What an option means, its commands as the calls that they are in Python."""
+    for command, said in _COMMANDS_IN_PYTHON.items():
+        meaning = meaning.replace(command, said)
+    return meaning
+
+
+#: Commands in the meaning of options, and what a Python user takes in their place.
+_COMMANDS_IN_PYTHON = {
+    "a TOML file (roofline chips --template)": "a TOML file, a dictionary of figures",
+    "roofline chips h100": "roofline.chip('h100')",
+}
 
 
 _COMMAND_LINE: ContextVar[bool] = ContextVar("command line", default=False)
@@ -487,6 +502,20 @@ def spelled(name: str, value: Any = None) -> str:
     if _COMMAND_LINE.get():
         return f"--{name.replace('_', '-')}" + ("" if value is None or value is True else f" {value}")
     return f"{name}=" + ("" if value is None else f"{value!r}")
+
+
+def call(command: str, *given: str, **options: Any) -> str:
+    """A command as the caller writes it: a line to paste into a terminal, or the function of its name.
+
+    >>> call("chips", "h100"), call("chips", filter="hopper"), call("chips")
+    ("roofline.chips('h100')", "roofline.chips(filter='hopper')", 'roofline.chips()')
+    >>> with on_command_line():
+    ...     call("chips", "h100"), call("chips", filter="hopper")
+    ('`roofline chips h100`', '`roofline chips --filter hopper`')
+    """
+    if _COMMAND_LINE.get():
+        return f"`{' '.join(['roofline', command, *given, *(spelled(*each) for each in options.items())])}`"
+    return f"roofline.{command}({', '.join([*map(repr, given), *(spelled(*each) for each in options.items())])})"
 
 
 def either(option: str, keyword: str) -> str:

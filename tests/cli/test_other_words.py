@@ -16,6 +16,13 @@ IN_A_LINE = "a matmul is written with *, as in bf16[B, D] * bf16[D, F] -> bf16[B
 LABELS = "an einsum is written with its labels, as in bf16[B, D] * bf16[D, F] -> bf16[B, F]"
 
 MESSAGES = [
+    (
+        ["bound", "bf16[8, 8] @ bf16[8, 8]", "--on", "h100", "--took", "2us"],
+        "what it takes in reality is --measured 60us",
+    ),
+    (["measure", "--fast"], "a measurement of ten seconds is --quick"),
+    (["accuracy", "h100", "--kind", "attention"], "a kind of kernel is --op"),
+    (["llm", "llama-3-8b", "--on", "h100", "--max-batch"], "what holds a model, and with how much left, is --fit"),
     (["bound", MATMUL, "--gpu", "h100"], "No such option '--gpu'; the machine is --on TARGET."),
     (["run", MATMUL, "--on", "this"], "No such option '--on'; operations run on this machine, whose measurement is"),
     (["bound", MATMUL, "--batch-size", "8"], "No such option '--batch-size'; sizes are given by name: B=64."),
@@ -48,7 +55,10 @@ MESSAGES = [
     (["bound", MATMUL, "--compare", "a100"], "several machines stand behind one --on: --on h100,a100."),
     (["bound", MATMUL, "--verbose"], "where each figure comes from is --explain."),
     (["plot", MATMUL, "--svg", "a.svg"], "a file is -o FILE."),
-    (["bound", "1024x1024x1024", "--on", "h100"], f"the number 1024 is not an operand; {IN_A_LINE}"),
+    (
+        ["bound", "1024x1024x1024", "--on", "h100"],
+        "are the sizes m, n, k of a matmul; write them as 'bf16[1024, 1024] * bf16",
+    ),
     (["bound", "(M,K)x(K,N)", "--on", "h100"], f"round brackets hold an expression; {IN_A_LINE}"),
     (["bound", "matmul(bf16[2, 3], bf16[3, 4])", "--on", "h100"], f"unknown function 'matmul'; {IN_A_LINE}"),
     (["bound", "swish(bf16[B])", "--on", "h100"], "unknown function 'swish'; did you mean 'silu'?"),

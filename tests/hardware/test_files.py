@@ -102,7 +102,7 @@ def test_files_and_folders_lie_over_the_catalog(write, tmp_path):
     assert chip("h100", files=[tmp_path]).name == "NVIDIA H100 SXM5 80GB"
     assert "My chip" in {machine.name for machine in chips([tmp_path])}
     with pytest.raises(
-        HardwareError, match=r"unknown chip 'prototyp'; did you mean 'mine'|'prototype'|`roofline chips`"
+        HardwareError, match=r"unknown chip 'prototyp'; did you mean 'mine'|'prototype'|roofline.chips()"
     ):
         chip("prototyp", files=[tmp_path])
 

@@ -80,7 +80,7 @@ def test_shapes():
     assert chip(" v5e : 16×16".replace(" : ", ":")).shape == (16, 16)
 
 
-OWN = "for a chip of your own `roofline chips --template` prints a file to edit"
+OWN = "for a chip of your own roofline.chip({…}) takes its figures"
 
 
 @pytest.mark.parametrize("shape", ["0x4", "4xx4", "x4", "4x", "-4", "4.5", "a", "", " ", "4 x", "99999999", "1" * 5000])
@@ -105,21 +105,21 @@ def test_a_number_of_chips_as_people_write_it(written, target):
 @pytest.mark.parametrize(
     ("target", "message"),
     [
-        ("h10", "unknown chip 'h10'; did you mean 'h100'? (`roofline chips` lists all)"),
-        ("v6f", "unknown chip 'v6f'; did you mean 'v6e'? (`roofline chips` lists all)"),
-        ("tpu-v5ee", "unknown chip 'tpu-v5ee'; did you mean 'v5e'? (`roofline chips` lists all)"),
+        ("h10", "unknown chip 'h10'; did you mean 'h100'? (roofline.chips() lists all)"),
+        ("v6f", "unknown chip 'v6f'; did you mean 'v6e'? (roofline.chips() lists all)"),
+        ("tpu-v5ee", "unknown chip 'tpu-v5ee'; did you mean 'v5e'? (roofline.chips() lists all)"),
         ("h100,A100", "unknown chip 'h100,A100'; chips are named one by one: 'h100' and 'A100'"),
-        ("8 x dgx-h100", "unknown chip '8 x dgx-h100'; did you mean 'dgx-h100'? (`roofline chips` lists all)"),
+        ("8 x dgx-h100", "unknown chip '8 x dgx-h100'; did you mean 'dgx-h100'? (roofline.chips() lists all)"),
         ("h100:8 h200:8", "shape '8 h200:8' of 'h100:8 h200:8' does not read; name machines one by one"),
         ("h100 h200", "unknown chip 'h100 h200'; chips are named one by one: 'h100' and 'h200'"),
         ("v5e-16", "unknown chip 'v5e-16'; several chips stand behind a colon: 'v5e:16'"),
         ("v5p-128", "unknown chip 'v5p-128'; Google counts its TensorCores, two a chip: write 'v5p:64' for 64 chips"),
         ("my.json", "'my.json' is no machine file; one is TOML, and its name ends in .toml"),
         ("/", "'/' is a folder; lay its files over the catalog with files="),
-        ("A100 40", "unknown chip 'A100 40'; did you mean 'a100-40gb'? (`roofline chips` lists all)"),
-        ("h100 sxm 80g", "unknown chip 'h100 sxm 80g'; did you mean 'h100'? (`roofline chips` lists all)"),
+        ("A100 40", "unknown chip 'A100 40'; did you mean 'a100-40gb'? (roofline.chips() lists all)"),
+        ("h100 sxm 80g", "unknown chip 'h100 sxm 80g'; did you mean 'h100'? (roofline.chips() lists all)"),
         ("Volta", "unknown chip 'Volta'; chips of that family are: v100, v100-pcie, v100s"),
-        ("quantum", "unknown chip 'quantum'; `roofline chips` lists all; " + OWN),
+        ("quantum", "unknown chip 'quantum'; roofline.chips() lists all; " + OWN),
         ("", "'' is not a chip; name one, such as 'h100', or give a TOML file"),
         ("  ", "'  ' is not a chip; name one, such as 'h100', or give a TOML file"),
         (None, "None is not a chip; name one, such as 'h100', or give a TOML file"),
@@ -127,7 +127,7 @@ def test_a_number_of_chips_as_people_write_it(written, target):
         ("this", "no measurement of this machine is known; make one with `roofline measure`, or name a chip"),
         ("THIS:4", "no measurement of this machine is known; make one with `roofline measure`, or name a chip"),
         ("nowhere/x.toml", "cannot read 'nowhere/x.toml': No such file or directory; check the path"),
-        (":8", "unknown chip ''; `roofline chips` lists all; " + OWN),
+        (":8", "unknown chip ''; roofline.chips() lists all; " + OWN),
     ],
 )
 def test_what_does_not_resolve(target, message):
@@ -151,7 +151,7 @@ def test_the_name_a_driver_reports_is_a_target(name, key):
 
 
 def test_a_maker_of_many_chips_is_told_how_to_list_them():
-    with pytest.raises(HardwareError, match=r"`roofline chips --filter nvidia` lists its \d\d chips"):
+    with pytest.raises(HardwareError, match=r"roofline.chips\(filter='nvidia'\) lists its \d\d chips"):
         chip("nvidia")
 
 
@@ -230,4 +230,4 @@ capacity = 3
     assert "chip.mine: unknown keys 'bf16', 'speed'; keys are: name, inherits" in caught.value.message
     assert "chip.mine.unit.matrix: unknown key 'bf16'; a peak is written peak.bf16" in caught.value.message
     assert "expected a list of tables, [[chip.mine.memory]]" in caught.value.message
-    assert caught.value.hint == "`roofline chips --template` prints a file to edit"
+    assert caught.value.hint == "roofline.chip({…}) takes its figures"

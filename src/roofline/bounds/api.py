@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, overload
 
+from roofline import dtypes
 from roofline.answers import capability, estimable, measurable, on_several
 from roofline.bounds.bound import Bound
 from roofline.bounds.conventions import DEFAULT, NAMES, Conventions, settings
@@ -26,7 +28,7 @@ from roofline.notation import program
 from roofline.notation.structure import Program
 from roofline.ops import formula_names, read_names
 from roofline.quantity import kind_of
-from roofline.signatures import NAMED_SIZES, SAID_IN_PYTHON, meant, spelled, takes, wrong_kind
+from roofline.signatures import NAMED_SIZES, SAID_IN_PYTHON, call, meant, spelled, takes, wrong_kind
 from roofline.sizes import Size, is_array, plain_number
 
 if TYPE_CHECKING:
@@ -121,12 +123,24 @@ def _parsed(text: str, compute: Any) -> Program:
         return program(text, compute)
     except NotationError:
         name = text.strip().lower().rpartition("/")[2]
+        product = _PRODUCT.fullmatch(name)
+        if product is not None and dtypes.is_dtype(product["dtype"] or "bf16"):
+            m, n, k, dtype = product["m"], product["n"], product["k"], product["dtype"] or "bf16"
+            hint = f"write them as '{dtype}[{m}, {k}] * {dtype}[{k}, {n}]'"
+            raise InputError(f"{text.strip()} are the sizes m, n, k of a matmul", hint=hint) from None
         if name not in capability("model_names")():
             raise
+        asked = f"{call('llm', text.strip(), on='h100')}, with {spelled('advise', True)} for what would move it"
         raise InputError(
             f"{text.strip()} is a model, and this is about a line of notation",
-            hint="ask llm, train, formula, sweep or model about it",
+            hint=f"ask llm, as in {asked}; or train, formula, sweep or model",
         ) from None
+
+
+#: Sizes of a matmul as they stand in tables: ``4096x4096x4096``, ``gemm 64 4096 4096 bf16``.
+_PRODUCT = re.compile(
+    r"(?:(?:matmul|gemm|mm)[\s:(]*)?(?P<m>\d+)[\sx×*,]+(?P<n>\d+)[\sx×*,]+(?P<k>\d+)\)?(?:[\s,]+(?P<dtype>\w+))?"
+)
 
 
 @overload
@@ -211,7 +225,7 @@ def target(
 ) -> Machine:
     """Resolve a target and the choices that go with it."""
     if on is None:
-        hint = f"name one: {spelled('on', 'h100')} (roofline chips lists them), or a file of your own figures, my.toml"
+        hint = f"name one: {spelled('on', 'h100')} ({call('chips')} lists them), or a file of your own figures, my.toml"
         raise InputError("no machine to run on", hint=hint)
     if not isinstance(on, str | Machine | Mapping):
         several = isinstance(on, list | tuple) and len(on) > 1

@@ -42,7 +42,7 @@ from roofline.sections import (
     figures,
     incomplete,
 )
-from roofline.signatures import either, spelled
+from roofline.signatures import call, either, spelled
 from roofline.sizes import (
     LARGEST,
     Codes,
@@ -646,7 +646,7 @@ def bounds_in_words(answer: Bound) -> list[str]:
         lines.append(measured_in_words(answer))
     if is_array(answer.lower):
         fit = answer.footprint.of_which() if answer.footprint else ""
-        lines.append(f"{answer.lower.size} configurations{fit}; roofline sweep lists each")
+        lines.append(f"{answer.lower.size} configurations{fit}; {call('sweep')} lists each")
     return [*lines, *_communication_against_arithmetic(answer), *_ridge(answer)]
 
 
@@ -888,7 +888,7 @@ def _plans(answer: Bound) -> Table:
         rows.append(Row((label, *(Words(str(cell), tone) for cell in (f"{plan.rank}.", plan.name, _at_best(plan))))))
     rest = len(plans) - len(listed)
     if rest > 0:
-        rows.append(Row(("", "", Words(f"… and {rest} more: roofline shard lists them", "quiet"), "")))
+        rows.append(Row(("", "", Words(f"… and {rest} more: {call('shard')} lists them", "quiet"), "")))
 
     def every() -> list[Row]:
         return [Row(("", Amount(each.rank), each.name, _at_best(each))) for each in listed]

@@ -30,7 +30,7 @@ from roofline.hardware.targets import chips as all_chips
 from roofline.hardware.targets import chips_in
 from roofline.quantity import format_number, format_percent, format_quantity, parse
 from roofline.sections import BLANK, Amount, Column, CrossTable, Headline, Row, Section, Sentences, Table, figures
-from roofline.signatures import check_top, takes
+from roofline.signatures import check_top, either, spelled, takes
 from roofline.work import Key
 
 
@@ -521,6 +521,8 @@ def order_meant(text: str) -> str:
     if found is None:
         near = did_you_mean(text, meant)
         hint = f"did you mean {near!r}?" if near else suggest(text, ORDERS, what="orders")
+        if dtypes.is_dtype(text):
+            hint = f"the peak of a format is {spelled('sort', 'peak')} with {spelled('dtype', text)}"
         raise InputError(f"no order {text!r} of chips", hint=hint)
     return found
 
@@ -631,7 +633,8 @@ def listing(machines: Sequence[Machine], dtype: str, order: str | None = None) -
         priced = f"; prices of an hour on demand; listed are those of {known}"
     note = (
         f"{_many(machines)}; dense peaks, one-way bandwidths; blank: no source; another dtype: what it runs as{priced}"
-        "; a chip that is not here: `roofline chips --template`."
+        "; a chip that is not here: "
+        f"{either('`roofline chips --template`', 'roofline.chip({…})')}."
     )
     yield Sentences((note,), indent=0)
 

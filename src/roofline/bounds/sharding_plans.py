@@ -38,6 +38,7 @@ from roofline.ops.sharding.layout import axis_hint, check_uneven, divides, local
 from roofline.ops.sharding.local import MeshPlacement, PlanTime, TimeCosts, operations, sizes_of_all
 from roofline.ops.sharding.plans import Costs, Found, MaySplit, Plan, assumes_any_axis_order, plans
 from roofline.quantity import format_amount, whole_number
+from roofline.signatures import call
 from roofline.sizes import Size, is_array, is_one, is_symbol, product
 from roofline.statements import Assumption
 from roofline.work import Op, Work
@@ -225,7 +226,7 @@ def lay_out(asked: Sharded) -> LaidOut:
     at = 1 if rank is None else rank
     listed = search.ranked()
     if not 1 <= at <= len(listed[:at]):
-        raise InputError(f"there is no plan {at}", hint=f"there are {len(listed)}; 'roofline shard' lists them")
+        raise InputError(f"there is no plan {at}", hint=f"there are {len(listed)}; {call('shard')} lists them")
     chosen = listed[at - 1].plan
     return search.laid_out(chosen, search.build(chosen), listed)
 
@@ -361,7 +362,7 @@ class _Search:
         if matching:
             return matching[0]
         listed = "; or ".join(f"'{plan.name}'" for plan in found[:4]) + (
-            " …; roofline shard lists all" if len(found) > 4 else ""
+            f" …; {call('shard')} lists all" if len(found) > 4 else ""
         )
         raise InputError(f"no plan with {wanted!r}", hint=f"plans are: {listed}")
 

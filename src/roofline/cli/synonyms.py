@@ -69,6 +69,13 @@ _MODEL = ("a model is a word without dashes: roofline llm llama-3-8b", "--tensor
 _EPOCH = ("what it takes in reality is --measured 60us", "--measured")
 _RUN = ("a measured run beside its floor is a row of a CSV: roofline profile FILE, with name,dtype,seconds", "--over")
 _VARY = ("the unknown is --for", "--for")
+_LEAST = ("raw work is --flops 100e9 --bytes 2GB", "--flops")
+_QUICK = ("a measurement of ten seconds is --quick", "--quick")
+_LANGUAGE = ("a formula in another language is --python, --js or --latex", "--latex")
+_KERNEL = ("a kind of kernel is --op", "--op")
+_INPUT = ("an input is --input 'bf16[8, 512]', once for each argument", "--input")
+_GOAL = ("what a wanted time takes is told by --measured: how far off the floor it is", "--measured")
+_SPENDING = ("a plan takes the price of a chip for an hour, --price, and how many there may be, --count", "--count")
 
 #: For each answer, or several to try in turn, the words that mean it.
 _ANSWERS: tuple[tuple[tuple[tuple[str, str], ...], str], ...] = (
@@ -83,15 +90,23 @@ _ANSWERS: tuple[tuple[tuple[tuple[str, str], ...], str], ...] = (
     ((_EXPERTS,), "ep expert-parallel expert-parallel-size enable-expert-parallel"),
     ((_RINGS,), "cp context-parallel-size ring"),
     ((_SHARDED,), "zero3 shard"),
+    ((_INPUT, _SIZES), "shape shapes input-shape example"),
+    ((_LEAST,), "gflops gflop flop mflops pflops gb mb gbytes byte"),
+    ((_QUICK,), "fast short brief"),
+    ((_LANGUAGE,), "language lang js-code javascript"),
+    ((_KERNEL,), "kind kernel operation"),
+    ((_SPENDING,), "budget max-cost max-price"),
+    ((_FITS,), "max-batch max-concurrency largest-batch max-sequences"),
+    ((_GOAL,), "within deadline goal"),
     ((_PROMPT,), "input input-len input-length isl prefill prompt-len prompt-length prompt-tokens"),
     (
         (_PROMPT, _LENGTH, _SIZES),
         "seq-len seq seqlen sequence-length seq-length ctx context-length max-model-len decode",
     ),
     ((_OUTPUT,), "output-len output-length osl output-tokens generate max-tokens"),
-    ((_BATCH, _TOKENS, _SIZES), "batch-size bs b users concurrency global-batch-size batch"),
+    ((_BATCH, _TOKENS, _SIZES), "batch-size bs b users concurrency global-batch global-batch-size batch"),
     ((_ARRAY, _SIZES), "size message-size msg-size buffer"),
-    ((_SIZES,), "m n k d f sizes shape"),
+    ((_SIZES,), "m n k d f sizes"),
     ((_GRADIENT, _TRAIN_STEP), "train training grad gradient gradients bwd backward"),
     ((_JSON,), "format output-json as-json"),
     ((_LAYOUT,), "parallel parallelism layout split"),
@@ -114,7 +129,7 @@ _ANSWERS: tuple[tuple[tuple[tuple[str, str], ...], str], ...] = (
     ((_HALF,), "derate sustained"),
     ((_SPENT,), "token-budget train-tokens total-tokens num-tokens"),
     ((_MODEL,), "model model-name name"),
-    ((_EPOCH, _RUN), "step-time actual observed measured"),
+    ((_EPOCH, _RUN), "step-time time took runtime elapsed duration actual observed measured"),
     ((_VARY,), "solve-for unknown"),
     ((_SLO,), "slo sla itl tbt latency max-latency time-per-token"),
 )

@@ -239,7 +239,7 @@ def _budget(model: str, as_json: bool, options: dict[str, Any]) -> None:
     if tokens is None:
         raise InputError(
             "--batch-tokens is missing",
-            hint="tokens of one step over all chips, as in 4e6; or --tokens alone, a budget by 6·parameters·tokens",
+            hint="tokens of one step over all chips, as in --batch-tokens 4M; or --tokens alone: a budget",
         )
     not_alone({name: ("batch_tokens",) for name in options if name not in (*_OF_BUDGETS, "batch_tokens")})
     from roofline.models.training.budget import budget

@@ -38,7 +38,7 @@ from roofline.hardware.rate import data_level, rate
 from roofline.ops.collectives.registry import LIKE
 from roofline.quantity import format_quantity
 from roofline.sections import Amount, Column, Row, Section, Table, figures
-from roofline.signatures import check_methods, spelled, takes
+from roofline.signatures import call, check_methods, spelled, takes
 from roofline.sizes import Size, is_array, is_symbol
 from roofline.statements import Assumption
 from roofline.work import Key, Op
@@ -223,7 +223,7 @@ class Expectation:
         if not self.is_known:
             kinds = " and ".join(dict.fromkeys(one.run.kind for one in self.unknown)) or "it"
             why = f"no constants of {self.library} are known for {kinds}, so only the bound holds"
-            return f"no expectation: {why}; roofline calibrate makes constants from ten runs"
+            return f"no expectation: {why}; {call('calibrate')} makes constants from ten runs"
         known = [one for one in self.kernels if one.source is not None]
         main = max(known, key=lambda one: float(one.value))
         error, moved = (main.source.error.get("mdape"), main.source.transferred_from) if main.source else (None, "")

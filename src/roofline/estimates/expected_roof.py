@@ -23,7 +23,7 @@ from roofline.estimates.estimator import Estimator, KernelEstimate
 from roofline.frozen import dataclass
 from roofline.hardware import chip
 from roofline.hardware.machine import Machine
-from roofline.signatures import takes
+from roofline.signatures import call, takes
 
 #: Sides of the large product, rows of the one that streams, and sides of the one of nothing.
 LARGE, FLAT, NOTHING = 16_384, 16, 16
@@ -66,7 +66,7 @@ def expected_roof(
     if any(one.source is None for one in found):
         name = chip(on).target
         wrong = f"no constants of {estimator.library} are known for {dtype} products on {name}"
-        raise InputError(wrong, hint="roofline calibrate makes some from ten runs")
+        raise InputError(wrong, hint=f"{call('calibrate')} makes some from ten runs")
     large, flat, start = (float(one.value) for one in found)
     tensors = (*found[1].run.parts[0].op.reads, *found[1].run.parts[0].op.writes)
     moved = float(sum(tensor.traffic_bytes for tensor in tensors))

@@ -47,9 +47,9 @@ from roofline.files import read_toml
 from roofline.frozen import NamedTuple
 from roofline.hardware.machine import Machine, Unit
 from roofline.hardware.schema import CHIP_KEYS, build_chip, build_system, check_file, names_of
-from roofline.hardware.toml_fields import TEMPLATE, FieldPath, is_text_list
+from roofline.hardware.toml_fields import FieldPath, is_text_list, template
 from roofline.quantity import format_quantity, whole_number
-from roofline.signatures import either, spelled
+from roofline.signatures import call, either, spelled
 from roofline.statements import Assumption, assume
 
 #: How far a peak may lie from what it is held against.
@@ -438,7 +438,7 @@ def find_machine(name: str, layers: Sequence[CatalogLayer] = ()) -> Machine:
     'v100'
     >>> find_machine("h10")
     Traceback (most recent call last):
-    roofline.errors.HardwareError: unknown chip 'h10'; did you mean 'h100'? (`roofline chips` lists all)
+    roofline.errors.HardwareError: unknown chip 'h10'; did you mean 'h100'? (roofline.chips() lists all)
     """
     squashed = normalise(name)
     for position in range(len(layers) - 1, -1, -1):
@@ -459,7 +459,7 @@ def find_machine(name: str, layers: Sequence[CatalogLayer] = ()) -> Machine:
 
 
 #: Words for kinds of machines, and how to list those of the kind.
-_KINDS = {"gpu": "chips", "cuda": "chips nvidia", "rocm": "chips amd"}
+_KINDS = {"gpu": (), "cuda": ("nvidia",), "rocm": ("amd",)}
 
 #: Words for the machine one sits at.
 _HERE = ("cpu", "local", "localhost", "here", "host")
@@ -478,7 +478,7 @@ def unknown_chip(name: str, layers: Sequence[CatalogLayer] = ()) -> HardwareErro
         return HardwareError(f"unknown chip {name!r}", hint=hint)
     larger = read_index().aliases.get(normalise(name) + "gb")
     if larger is not None:
-        return HardwareError(f"unknown chip {name!r}", hint=f"did you mean {larger!r}? (`roofline chips` lists all)")
+        return HardwareError(f"unknown chip {name!r}", hint=f"did you mean {larger!r}? ({call('chips')} lists all)")
     several = _several(name, layers)
     if several:
         return HardwareError(f"unknown chip {name!r}", hint=several)
@@ -491,25 +491,25 @@ def unknown_chip(name: str, layers: Sequence[CatalogLayer] = ()) -> HardwareErro
     family = chips_of_family(squashed)
     called = chips_called(name)
     if squashed in _HERE:
-        hint = f"measure this machine with `roofline measure`, then {spelled('on', 'this')}; "
-        hint += "`roofline chips` lists data sheets"
+        measured = either("`roofline measure`", "`roofline measure` in a terminal")
+        hint = f"measure this machine with {measured}, then {spelled('on', 'this')}; {call('chips')} lists data sheets"
     elif len(family) > MOST_LISTED:
-        hint = f"`roofline chips --filter {squashed}` lists its {len(family)} chips"
+        hint = f"{call('chips', filter=squashed)} lists its {len(family)} chips"
     elif family:
         hint = f"chips of that family are: {', '.join(family)}"
     elif called:
         names = [f"{key} ({read_index().summaries[key][0]})" for key in called[:MOST_LISTED]]
-        hint = f"of that name the catalog has {', '.join(names)} alone; for another chip {TEMPLATE}"
+        hint = f"of that name the catalog has {', '.join(names)} alone; for another chip {template()}"
     elif squashed in _KINDS:
-        hint = f"name one: `roofline {_KINDS[squashed]}` lists them"
+        hint = f"name one: {call('chips', *_KINDS[squashed])} lists them"
     elif near:
         key = own.get(near) or read_index().aliases[near]
         meant = key if near in own or near == key.replace("-", "") else min(key, near, key=len)
-        hint = f"did you mean {meant!r}? (`roofline chips` lists all)"
+        hint = f"did you mean {meant!r}? ({call('chips')} lists all)"
     elif "/" in name or "\\" in name or re.search(r"\.\w+$", name):
         hint = "the name of a machine file ends in .toml"
     else:
-        hint = f"`roofline chips` lists all; for a chip of your own {TEMPLATE}"
+        hint = f"{call('chips')} lists all; for a chip of your own {template()}"
     return HardwareError(f"unknown chip {name!r}", hint=hint)
 
 

@@ -18,11 +18,15 @@ from roofline import dtypes, quantity
 from roofline.errors import HardwareError, QuantityError, quoted, suggest
 from roofline.frozen import Frozen
 from roofline.hardware.machine import Figure
+from roofline.signatures import either
 
 Made = TypeVar("Made")
 
-#: Said where a machine file is not understood.
-TEMPLATE = "`roofline chips --template` prints a file to edit"
+
+def template() -> str:
+    """Where the caller finds how a chip of its own is written."""
+    return either("`roofline chips --template` prints a file to edit", "roofline.chip({…}) takes its figures")
+
 
 BASES = ("spec", "derived", "measured", "table", "given")
 
@@ -123,7 +127,7 @@ def known_keys(raw: Mapping[str, Any], known: Iterable[str], place: FieldPath) -
     if unknown:
         many = "keys" if len(unknown) > 1 else "key"
         hint = suggest(unknown[0], known, what="keys", limit=20)
-        hint += "" if hint.endswith("?") else f"; {TEMPLATE}"
+        hint += "" if hint.endswith("?") else f"; {template()}"
         place.fail(f"unknown {many} {', '.join(map(repr, unknown))}", hint)
 
 
@@ -138,8 +142,10 @@ def together(makers: Iterable[Callable[[], Made]], place: FieldPath) -> list[Mad
     if len(wrong) == 1:
         raise wrong[0]
     if wrong:
-        said = [f"  {e.message.removeprefix(f'{place.file}: ')}; {e.hint.removesuffix(f'; {TEMPLATE}')}" for e in wrong]
-        raise HardwareError("\n".join([f"{place.file}: {len(wrong)} things are wrong", *said]), hint=TEMPLATE)
+        said = [
+            f"  {e.message.removeprefix(f'{place.file}: ')}; {e.hint.removesuffix(f'; {template()}')}" for e in wrong
+        ]
+        raise HardwareError("\n".join([f"{place.file}: {len(wrong)} things are wrong", *said]), hint=template())
     return made
 
 

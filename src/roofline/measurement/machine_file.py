@@ -33,7 +33,7 @@ from roofline.measurement.result import (
 )
 from roofline.measurement.samples import SampleSummary
 from roofline.quantity import format_percent, format_quantity
-from roofline.signatures import takes
+from roofline.signatures import either, takes
 
 #: The chip that stands for all threads, the one for a single thread, and the one for an accelerator.
 ALL, ONE, DEVICE = "this", "this-core", "this-device"
@@ -217,10 +217,10 @@ def read_machine_file(path: str | os.PathLike[str], *, device: str | None = None
     ``device`` is the one to measure where there is no such file, which the error says.
     """
     name = os.fspath(path)
-    made = "roofline measure" if device is None else f"roofline measure --device {device}"
-    data = read_toml(name, "machine file", error=HardwareError, hint=f"make it with `{made}`").get("measurement")
+    made = _measured_by(**({} if device is None else {"device": device}))
+    data = read_toml(name, "machine file", error=HardwareError, hint=f"make it with {made}").get("measurement")
     if not isinstance(data, dict):
-        raise HardwareError(f"{name} holds no measurement", hint="make one with `roofline measure`")
+        raise HardwareError(f"{name} holds no measurement", hint=f"make one with {_measured_by()}")
     if data.get("version") != VERSION:
         raise HardwareError(
             f"{name}: the measurement is of version {data.get('version')!r}, this reads {VERSION}", hint="measure again"
@@ -373,6 +373,19 @@ class MeasuredMachine(NamedTuple):
 
 
 @takes()
+def _measured_by(**options: str) -> str:
+    """What makes a machine file of a measurement, as the caller writes it; ``o`` is a file of one's own.
+
+    >>> _measured_by(), _measured_by(o="mine.toml")
+    ('`roofline measure` in a terminal', "roofline.write_machine_file(roofline.measure(), 'mine.toml')")
+    """
+    words = "".join(f" -{'-' * (len(name) > 1)}{name} {value}" for name, value in options.items())
+    written = f"roofline.write_machine_file(roofline.measure(), {options.get('o')!r})"
+    return either(
+        f"`roofline measure{words}`", written if "o" in options else f"`roofline measure{words}` in a terminal"
+    )
+
+
 def this_machine(machine: str | os.PathLike[str] | None = None, threads: int | None = None) -> MeasuredMachine:
     """Load a machine file of ``roofline measure``, by default the one that ``--on this`` reads.
 
@@ -380,9 +393,9 @@ def this_machine(machine: str | os.PathLike[str] | None = None, threads: int | N
     """
     path = os.fspath(machine) if machine is not None else user_file("this.toml")
     if machine is not None and not os.path.isfile(path):
-        raise InputError(f"there is no file {path!r}", hint=f"make it with `roofline measure -o {path}`")
+        raise InputError(f"there is no file {path!r}", hint=f"make it with {_measured_by(o=path)}")
     if not os.path.isfile(path):
-        raise InputError("no measurement of this machine is known", hint="make one with `roofline measure`")
+        raise InputError("no measurement of this machine is known", hint=f"make one with {_measured_by()}")
     measured = read_machine_file(path)
     several = len(measured.thread_counts()) > 1
     one = chip(f"{path}#{ONE if several else ALL}")

@@ -36,7 +36,7 @@ from roofline.sections import (
     figures,
     percentage,
 )
-from roofline.signatures import spelled, takes
+from roofline.signatures import call, spelled, takes
 
 if TYPE_CHECKING:
     from roofline.estimates.estimator import Estimator, Expectation
@@ -342,7 +342,7 @@ def expected_sections(points: Sequence[MeasuredPoint], library: str) -> Iterator
     if missing := len(points) - len(known):
         which = f"{missing} of {len(points)} runs" if known else "these runs"
         why = f"nothing is expected of {which}: their shapes, or constants of {library} for them, are not known"
-        yield Sentences([f"{why}; roofline calibrate makes them from ten runs"], "quiet", name="not expected")
+        yield Sentences([f"{why}; {call('calibrate')} makes them from ten runs"], "quiet", name="not expected")
 
 
 def _row_as_data(point: MeasuredPoint) -> Row:

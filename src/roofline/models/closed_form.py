@@ -89,6 +89,10 @@ def serving_formula(found: Serving, phase: str = "decode") -> Formula:
 def formula(subject: Model | str, phase: str = "decode", **arguments: Any) -> Formula:
     """The closed form of a line of notation, or of a step of a model: terms, what binds, where that flips.
 
+    It is a function of its sizes; ``compile()`` makes one of arrays (also of rates, for millions of rows),
+    ``elasticities()`` says which size or figure moves it most, ``flips()`` where another resource binds, and
+    ``printed(language)`` is a program.
+
     >>> found = formula("bf16[B, D] * bf16[D, F]", on="h100", B=64, D=8192, F=8192)
     >>> found.binding, [name for name in found.times]
     ('hbm', ['tensor', 'hbm'])
@@ -96,8 +100,11 @@ def formula(subject: Model | str, phase: str = "decode", **arguments: Any) -> Fo
     [4.06...e-05, 6.94...e-05]
     >>> print(found.printed("python").splitlines()[0])        # a program; also "latex", "javascript"
     def bound(B, D, F, P_bf16=989400000000000.0, W_hbm=3352320000000.0):
-    >>> formula("llama-3-8b", on="h100", batch=8, context=8192).binding
-    'hbm'
+    >>> step = formula("llama-3-8b", on="h100", batch=8, context=8192)
+    >>> step.compile()(batch=[1, 8], context=8192)["lower"].tolist()
+    [0.00479..., 0.00704...]
+    >>> step.binding, {name: round(each.at, 2) for name, each in step.elasticities()["lower"].items()}
+    ('hbm', {'batch': 0.36, 'context': 0.36, 'W_hbm': -1.0, 'P_bf16_cuda': 0.0, 'P_bf16': 0.0})
 
     ``phase`` is that of a model: prefill, decode, mixed or train, ``count`` says which pairs of query and key count,
     ``causal`` or ``full``. The rest is as in :func:`roofline.bound`, or as in

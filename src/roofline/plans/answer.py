@@ -789,7 +789,9 @@ def _check(
     targets = (each if isinstance(each, str) else getattr(each, "target", "") for each in on)
     counted = next((name for name in targets if ":" in name), None)
     if counted is not None:
-        hint = f"name the kind, {counted.partition(':')[0]}; {spelled('count')} says how many"
+        name, _, many = counted.partition(":")
+        said = f"{spelled('on', name)} and {spelled('count', int(many))}" if many.isdigit() else spelled("count")
+        hint = f"name the kind, {name}, and how many there may be: {said}"
         raise InputError(f"{counted!r} is a number of chips", hint=hint)
     if estimate is not None:
         estimator_of(estimate)

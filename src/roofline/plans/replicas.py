@@ -42,7 +42,7 @@ from roofline.models.serving import serve_bound
 from roofline.models.serving.speculation import Drafter, drafter
 from roofline.plans.load import ServerTimes
 from roofline.plans.question import PlanQuestion
-from roofline.signatures import spelled
+from roofline.signatures import call, spelled
 from roofline.sizes import Codes
 
 #: Formats that are tried, as options of a step: matrices and their arithmetic, then keys and values too.
@@ -505,7 +505,7 @@ def expected_steps(
             kind = unknown.unknown[0].run.kind
             raise InputError(
                 f"no constants of {library} are known for {kind} on {machine.name}",
-                hint=f"leave {spelled('estimate')} out for a plan by floors; roofline calibrate makes constants",
+                hint=f"leave {spelled('estimate')} out for a plan by floors; {call('calibrate')} makes constants",
             )
         said.append(f"expected: kernels alone, as {library} has no constants of steps on this chip in this format")
         return ExpectedSteps(

@@ -80,7 +80,7 @@ def train(
         return training_memory(model, tokens=batch_tokens or 0, on=on, **options)  # type: ignore[arg-type]
     if batch_tokens is None:
         if "tokens" not in options:
-            hint = "tokens of one step over all chips, as in batch_tokens=4e6; or tokens= alone, a budget"
+            hint = "tokens of one step over all chips, as in batch_tokens='4M'; or tokens= alone, a budget"
             raise InputError("batch_tokens= is missing", hint=hint)
         check_options(options, budget)
         return budget(model, on=on, **options)

@@ -311,9 +311,8 @@ def _steps(times: Size, apart: bool, walker: JaxprWalker, loop: str) -> list[tup
     """All steps of a loop at once, or the first apart from the others, which is said."""
     if not apart or not (is_symbol(times) or times > 1):
         return [("", times)]
-    walker.assume(
-        f"{loop} of {times} steps stands as its first and {times - 1} more: the first reads what is outside the loop"
-    )
+    said = f"{loop.removeprefix(': ')} of {times} steps stands as its first and {times - 1} more"
+    walker.assume(f"{said}: the first reads what is outside the loop")
     return [("0", 1), ("1:", times - 1)]
 
 
