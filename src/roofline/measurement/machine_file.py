@@ -372,7 +372,6 @@ class MeasuredMachine(NamedTuple):
     one_thread: Machine
 
 
-@takes()
 def _measured_by(**options: str) -> str:
     """What makes a machine file of a measurement, as the caller writes it; ``o`` is a file of one's own.
 
@@ -386,6 +385,7 @@ def _measured_by(**options: str) -> str:
     )
 
 
+@takes()
 def this_machine(machine: str | os.PathLike[str] | None = None, threads: int | None = None) -> MeasuredMachine:
     """Load a machine file of ``roofline measure``, by default the one that ``--on this`` reads.
 
