@@ -25,7 +25,7 @@ from benchmarks.estimates.rows import KEPT, LEAST, Group
 from roofline.estimates import fitting, kernel_model, transfer
 from roofline.estimates.calibration import PRIOR
 from roofline.estimates.constants import TAILS, KernelConstants
-from roofline.estimates.fitting import Errors, Fitted, Rows, fit, fit_family, fit_from_few
+from roofline.estimates.fitting import Errors, Fitted, Rows, fit, fit_family, fit_from_few, most_telling
 from roofline.estimates.kernel_model import KernelModel
 from roofline.estimates.kernel_registry import KERNELS
 from roofline.estimates.transfer import distance, mixed, on_another_chip, weights
@@ -45,6 +45,8 @@ LEAST_FOR_THIRDS = 240
 TEN, FEW = 10, 150
 #: How often ten rows are drawn, where there is a goal for what they give; once elsewhere.
 DRAWS, WITH_GOALS = 3, ("contraction", "quantised_contraction", "prefill_attention", "decode_attention")
+#: Kinds of kernels whose ten rows can be advised.
+ADVISED = ("contraction", "quantised_contraction")
 #: Doublings outside the inner sizes from which a row counts as outer.
 LEAST_OUTSIDE = 0.5
 #: Chips whose kernels were timed without a graph, as the data's README says.
@@ -206,7 +208,6 @@ def left_out(kernel: str, done: Sequence[Outcome], train: Sequence[Rows], test: 
     ``roofline.estimates.transfer`` makes constants from them.
     """
     model = KERNELS[kernel]
-    own = [constant.name for constant in model.constants if constant.own]
     few = [rows.take(np.arange(0, len(rows), max(1, len(rows) // FEW))) for rows in train]
     alone = [] if len(done) < 2 else [_alone(model, rows, one) for rows, one in zip(few, done, strict=True)]
     found = []
@@ -232,18 +233,34 @@ def left_out(kernel: str, done: Sequence[Outcome], train: Sequence[Rows], test: 
             / mixed([model.times(rows.shapes, rows.chip, *starts[key]) for key in shares], list(shares.values()))
             for rows in (train[number], test[number])
         )
-        after, rows = [], test[number]
-        for draw in range(DRAWS if kernel in WITH_GOALS else 1):
-            ten = np.random.default_rng([SEED, number, draw]).permutation(len(train[number]))[:TEN]
-            few_rows, begin = train[number].take(ten), [starts[key] for key in shares]
-            again = fit_from_few(
-                model, few_rows, begin, own, PRIOR, shares=list(shares.values()), limits=measured[next(iter(shares))]
-            )
-            after.append(Errors.of(model.times(rows.shapes, rows.chip, again.values, again.policy), rows.seconds).mdape)
+        rows, begin = test[number], [starts[key] for key in shares]
+        after = [
+            _from_ten(model, train[number], ten, begin, list(shares.values()), measured[next(iter(shares))], rows)
+            for ten in tens(number, len(train[number]), kernel)
+        ]
         errors = {"unseen": _middle(1 / ratios[1]), "ten_rows": float(np.mean(after)), **_why(model, rows, starts, one)}
+        if kernel in ADVISED:
+            told = (list(shares.values()), measured[next(iter(shares))])
+            ten = most_telling(model, train[number], begin, *told)
+            errors["ten_advised"] = _from_ten(model, train[number], np.array(ten), begin, *told, rows)
         object.__setattr__(one.constants, "error", {**one.constants.error, **errors})
         found.append(replace(one, left_out=(ratios[0], ratios[1])))
     return found
+
+
+def tens(number: int, count: int, kernel: str) -> list[Any]:
+    """Random draws of ten rows."""
+    draws = range(DRAWS if kernel in WITH_GOALS else 1)
+    return [np.random.default_rng([SEED, number, draw]).permutation(count)[:TEN] for draw in draws]
+
+
+def _from_ten(
+    model: KernelModel, rows: Rows, ten: Any, starts: Sequence[Any], shares: list[float], limits: Any, test: Rows
+) -> float:
+    """The median error on other rows after a fit to ten."""
+    own = [constant.name for constant in model.constants if constant.own]
+    again = fit_from_few(model, rows.take(ten), starts, own, PRIOR, shares=shares, limits=limits)
+    return Errors.of(model.times(test.shapes, test.chip, again.values, again.policy), test.seconds).mdape
 
 
 def _middle(ratios: Any) -> float:

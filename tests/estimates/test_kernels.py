@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from roofline.estimates.constants import shipped
-from roofline.estimates.fitting import Rows, elsewhere, fit, fit_from_few
+from roofline.estimates.fitting import Rows, elsewhere, fit, fit_from_few, most_telling, spread_evenly
 from roofline.estimates.kernel_model import ChipFigures, slowed, together, warm_share
 from roofline.estimates.kernel_registry import KERNELS
 
@@ -248,6 +250,22 @@ def test_starts_hold_a_constant_as_far_as_they_agree_on_it() -> None:
     assert found.values["memory_efficiency"] == pytest.approx(0.5, rel=0.06)
     kept = [name for name in model.defaults() if name != "memory_efficiency"]
     assert all(abs(np.log(found.values[name] / values[0][name])) < 0.3 for name in kept)
+
+
+def test_the_rows_that_tell_most_are_chosen_by_their_sizes_alone() -> None:
+    """Those whose times depend on constants that starts do not agree on; no row twice, whatever their times are."""
+    model = KERNELS["contraction"]
+    sizes = spread_evenly({"m": (1, 8192), "n": (128, 65536), "k": (128, 65536)}, 80)
+    shapes = {**sizes, **{name: np.full(80, 2.0) for name in ("a_bytes", "b_bytes", "out_bytes")}, "batch": np.ones(80)}
+    rows = Rows(shapes, np.ones(80), ChipFigures(132, 989e12, 3.35e12, 5e7))
+    first = model.defaults()
+    starts = [(first, "search"), ({**first, "launch_time": 4 * first["launch_time"]}, "search")]
+    limits = {name: (float(sizes[name].min()), float(sizes[name].max())) for name in sizes}
+    told = most_telling(model, rows, starts, [0.5, 0.5], limits)
+    assert len(set(told)) == 10
+    assert told == most_telling(model, replace(rows, seconds=np.arange(1.0, 81.0)), starts, [0.5, 0.5], limits)
+    times = model.times(shapes, rows.chip, first, "search")
+    assert times[told[0]] < np.median(times)  # the launch is what they differ in
 
 
 def test_ten_rows_of_a_product_overrule_starts_that_are_far_off() -> None:

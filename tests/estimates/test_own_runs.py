@@ -102,6 +102,27 @@ def test_a_table_that_cannot_be_read_says_what_is_in_the_way(text: str, said: st
     assert "0 rows" not in wrong.value.message
 
 
+def test_runs_to_measure_are_advised_and_read_when_they_are_filled_in(tmp_path: Path) -> None:
+    path = tmp_path / "runs.csv"
+    answered = CliRunner().invoke(calibrate_command, ["--on", "h200", "-o", str(path)], catch_exceptions=False)
+    assert "runs to measure on h200" in answered.output
+    header, *rows = path.read_text().splitlines()
+    cells = [dict(zip(header.split(","), row.split(","), strict=True)) for row in rows]
+    assert Counter(row["dtype"] for row in cells) == {"bf16": 10, "fp8": 10}
+    filled = [{**row, "us": f"{1.2e6 * float(row['expected'])}"} for row in cells]
+    found = calibrate(filled, "h200")
+    assert [len(found.fitted), dict(found.rejected)] == [2, {}]
+    assert all(one.before.bias == pytest.approx(1 / 1.2 - 1, abs=0.01) for one in found.fitted)
+    assert roofline.calibrate(on="t4").to_dict()["runs"][0]["dtype"] == "fp16"
+    assert all(one.expected is None for one in roofline.calibrate(on="mi300x").runs)
+    with pytest.raises(InputError, match="has no matrix units in bf16, fp16, fp8, nvfp4, so no products are advised"):
+        roofline.calibrate(on="genoa")
+    with pytest.raises(InputError, match="runs are of a chip, which on= names"):
+        roofline.calibrate()
+    with pytest.raises(InputError, match="served runs are needed to fit steps"):
+        roofline.calibrate(on="h100", model="llama-3-8b")
+
+
 def test_rows_of_another_chip_are_not_taken() -> None:
     with pytest.raises(InputError, match="measured on another chip, a100"):
         calibrate([{"gpu": "a100", "m": 64, "n": 8192, "k": 8192, "us": 51.2}], "h100")

@@ -11,7 +11,7 @@ from roofline.cli.progress import working
 
 
 @command_named("calibrate")
-@argument("file")
+@argument("file", required=False)
 @with_options(
     option("on", required=True, multiple=False, metavar="TARGET", help="The chip the runs are of."),
     option("library", help="What ran, where rows do not say so."),
@@ -19,11 +19,16 @@ from roofline.cli.progress import working
     option("model"),
     *options("tensor data expert", type=int, metavar="N"),
     *options("weights activations kv"),
-    option("output-file", name="output", older="--output", help="Write the constants to a file for --constants."),
+    option(
+        "output-file",
+        name="output",
+        older="--output",
+        help="Write the constants to a file for --constants, or the runs to measure.",
+    ),
     option("json"),
 )
 def command(
-    file: str,
+    file: str | None,
     on: str,
     library: str,
     start: str | None,
@@ -34,11 +39,14 @@ def command(
 ) -> None:
     """Fit the constants of estimates to your own runs; ten runs of each kind of kernel suffice.
 
+    Without FILE the answer is a table of products to measure, those that tell most of the chip's constants.
+
     FILE is a CSV, a trace of torch.profiler (record_shapes=True), or a machine file of roofline measure.
     A row is an expression or m, n, k, or batch, heads, kv_heads, head_size, length, with dtype and seconds, ms or us.
     With --model a row is a served run: batch, prompt, output, tpot_ms and, where known, ttft_ms.
 
     \b
+    roofline calibrate --on h200 -o my_runs.csv
     roofline calibrate my_runs.csv --on h100 -o mine.toml
     roofline calibrate trace.json --on h100 -o mine.toml
     roofline calibrate served.csv --model llama-3-70b --on h200:8 --tensor 8 --weights fp8 -o mine.toml

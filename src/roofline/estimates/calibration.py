@@ -26,8 +26,9 @@ from roofline.estimates.constants import (
     shipped,
     write_constants,
 )
-from roofline.estimates.estimator import Estimator, chip_figures, libraries
+from roofline.estimates.estimator import Estimator, KernelRun, chip_figures, libraries
 from roofline.estimates.fitting import Errors, Fitted, Rows, fit, fit_from_few
+from roofline.estimates.kernel_model import ChipFigures
 from roofline.estimates.kernel_registry import KERNELS
 from roofline.estimates.own_runs import (
     TYPICAL,
@@ -181,11 +182,12 @@ def calibrate(
                 if kept:
                     rejected[f"fewer than {LEAST_ROWS} of a kind: {kind}"] += len(kept)
                 continue
-            known = estimator.sources(kept[0].run, machine)
+            sources = start_for(estimator, kept[0].run, machine, key[3])
+            known = [] if sources[0][0].transferred_from == TYPICAL else sources
             if estimator.only and not known:
                 said = f"constants of {named} say nothing of {key[0].replace('_', ' ')} on {machine.key}"
                 raise InputError(said, hint="start from a chip of the same vendor that has them")
-            fitted.append(_fitted(known or [(typical(kept[0].run, machine, key[3]), 1.0)], kept, machine, key[3]))
+            fitted.append(_fitted(sources, kept, machine, key[3]))
             whose = " and ".join(f"{one.chip} {one.library}" for one, _ in known) or "typical values"
             where = f" ({known[0][0].transferred_from or 'this chip'})" if known else ""
             starts.append(f"{whose}{where}")
@@ -199,14 +201,24 @@ def calibrate(
     return Calibration(machine.key, library, tuple(fitted), dict(rejected), tuple(starts))
 
 
-def _fitted(sources: Sources, kept: Sequence[MeasuredKernel], machine: Machine, library: str) -> Calibrated:
-    """Fit one kind of kernel."""
+def start_for(estimator: Estimator | None, run: KernelRun, machine: Machine, library: str) -> Sources:
+    """The constants that a fit starts from: of the nearest chips, or typical values where none has any."""
+    known = estimator.sources(run, machine) if estimator is not None else []
+    return known or [(typical(run, machine, library), 1.0)]
+
+
+def as_rows(kernels: Sequence[MeasuredKernel], figures: ChipFigures) -> Rows:
+    """Kernels of one kind as arrays of shapes and seconds."""
     import numpy as np
 
-    names = sorted({name for one in kept for name in one.run.shapes})
-    shapes = {name: np.array([float(one.run.shapes.get(name, 0.0)) for one in kept]) for name in names}
-    seconds = np.array([one.seconds for one in kept])
-    rows = Rows(shapes, seconds, chip_figures(machine, sources[0][0], kept[0].run))
+    names = sorted({name for one in kernels for name in one.run.shapes})
+    shapes = {name: np.array([float(one.run.shapes.get(name, 0.0)) for one in kernels]) for name in names}
+    return Rows(shapes, np.array([one.seconds for one in kernels]), figures)
+
+
+def _fitted(sources: Sources, kept: Sequence[MeasuredKernel], machine: Machine, library: str) -> Calibrated:
+    """Fit one kind of kernel."""
+    rows = as_rows(kept, chip_figures(machine, sources[0][0], kept[0].run))
     return refitted(sources, rows, machine.key, library)
 
 

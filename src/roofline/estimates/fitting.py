@@ -31,6 +31,8 @@ LOOK, MUCH_LESS = 8, 1.15
 ELSEWHERE, FAR_OFF, SIZES, TELLS, STEPS = 0.2, 0.1, 60, 0.03, 15
 #: Least logarithm by which a constant is taken to differ from chip to chip.
 LEAST_SPREAD = 0.15
+#: Logarithm beyond which no constant is taken to be unknown, and by which it moves to see what it does.
+WIDEST, STEP = 2.0, 0.05
 #: Sizes that starts speak of: those of products. Of attention, starts of other chips' kernels are too far off.
 PRODUCT_SIZES = ("m", "n", "k")
 
@@ -155,25 +157,84 @@ def apart(logs: Any, shares: Any) -> Any:
     return np.maximum(np.sqrt(2 * (shares @ off) * len(logs) / (len(logs) - 1)), LEAST_SPREAD)
 
 
-def elsewhere(rows: Rows, limits: Mapping[str, tuple[float, float]]) -> dict[str, Any] | None:
-    """Sizes spread evenly, on a logarithmic scale, over what was measured, all else as in the rows; None without any.
+def most_telling(
+    model: KernelModel,
+    rows: Rows,
+    starts: Sequence[tuple[Mapping[str, float], str]],
+    shares: Sequence[float],
+    limits: Mapping[str, tuple[float, float]],
+    count: int = 10,
+) -> list[int]:
+    """Which rows tell most of a chip, the first first: their sizes count, their times are not looked at.
 
-    They are the points of an additive recurrence with the roots of ``x^(d + 1) = x + 1`` (Roberts' R sequence).
+    Each next row is the one that lessens most the mean variance of the logarithm of estimates over the sizes within
+    ``limits`` (:func:`elsewhere`), where constants are known as far as the starts agree on them and a measured time has
+    an error of its own: a Bayesian design of the fit of :func:`fit_from_few`, linear at each start.
     """
+    import numpy as np
+
+    names = [constant.name for constant in model.constants]
+    logs = np.log([[start[name] for name in names] for start, _ in starts])
+    widths = np.minimum(apart(logs, np.array(shares)), WIDEST) if len(starts) > 1 else np.full(len(names), WIDEST)
+    sizes = elsewhere(rows, limits)
+    over = rows if sizes is None else Rows(sizes, rows.seconds, rows.chip)
+    told = [_sensitivity(model, rows, *start) for start in starts]
+    wanted = [_sensitivity(model, over, *start) for start in starts]
+    spread = [np.diag(widths**2) for _ in starts]
+    found: list[int] = []
+    for _ in range(min(count, len(rows))):
+        gains = np.zeros(len(rows))
+        for each, there, known in zip(told, wanted, spread, strict=True):
+            moved = known @ each.T
+            less = ((there @ moved) ** 2).mean(axis=0) / (SOFT**2 + (each.T * moved).sum(axis=0))
+            gains += less / np.einsum("ij,jk,ik->i", there, known, there).mean()
+        gains[found] = -1.0
+        found.append(int(gains.argmax()))
+        for at, each in enumerate(told):
+            moved = spread[at] @ each[found[-1]]
+            spread[at] = spread[at] - np.outer(moved, moved) / (SOFT**2 + each[found[-1]] @ moved)
+    return found
+
+
+def _sensitivity(model: KernelModel, rows: Rows, values: Mapping[str, float], policy: str) -> Any:
+    """By how much the logarithm of each row's time grows with that of each constant."""
+    import numpy as np
+
+    base = np.log(model.times(rows.shapes, rows.chip, values, policy))
+    moved = ({**values, one.name: values[one.name] * np.exp(STEP)} for one in model.constants)
+    return np.stack([(np.log(model.times(rows.shapes, rows.chip, each, policy)) - base) / STEP for each in moved], 1)
+
+
+def elsewhere(rows: Rows, limits: Mapping[str, tuple[float, float]]) -> dict[str, Any] | None:
+    """Sizes spread evenly over what was measured, all else as in the rows; None without any."""
     import numpy as np
 
     names = [name for name in PRODUCT_SIZES if name in limits and name in rows.shapes]
     if not names:
         return None
-    root = 2.0
-    for _ in range(30):
-        root = (1 + root) ** (1 / (len(names) + 1))
     number = np.arange(SIZES)
     sizes = {name: np.asarray(value, float)[number % len(rows)] for name, value in rows.shapes.items()}
-    for place, name in enumerate(names, 1):
-        low, high = limits[name]
-        sizes[name] = np.round(low * (high / low) ** ((0.5 + number * root**-place) % 1))
-    return sizes
+    return {**sizes, **spread_evenly({name: limits[name] for name in names}, SIZES)}
+
+
+def spread_evenly(limits: Mapping[str, tuple[float, float]], count: int) -> dict[str, Any]:
+    """So many sizes within limits, spread evenly on a logarithmic scale.
+
+    They are the points of an additive recurrence with the roots of ``x^(d + 1) = x + 1`` (Roberts' R sequence).
+
+    >>> [sizes.tolist() for sizes in spread_evenly({"m": (1, 64), "n": (1, 4096)}, 3).values()]
+    [[8.0, 3.0, 1.0], [64.0, 2.0, 205.0]]
+    """
+    import numpy as np
+
+    root = 2.0
+    for _ in range(30):
+        root = (1 + root) ** (1 / (len(limits) + 1))
+    number = np.arange(count)
+    return {
+        name: np.round(low * (high / low) ** ((0.5 + number * root**-place) % 1))
+        for place, (name, (low, high)) in enumerate(limits.items(), 1)
+    }
 
 
 def fit_family(model: KernelModel, groups: Sequence[Rows], turns: int = 3) -> list[Fitted]:

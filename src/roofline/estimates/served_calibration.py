@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from roofline.errors import InputError
+from roofline.estimates.advised_runs import AdvisedRuns, advised_runs
 from roofline.estimates.calibration import Calibrated, Calibration, refitted
 from roofline.estimates.calibration import calibrate as calibrate_kernels
 from roofline.estimates.estimator import Estimator
@@ -43,8 +44,8 @@ Run = tuple[Mapping[str, float], float]
 
 @takes()
 def calibrate(
-    runs: str | Path | Sequence[MeasuredKernel | Mapping[str, Any]],
-    on: str | Machine,
+    runs: str | Path | Sequence[MeasuredKernel | Mapping[str, Any]] | None = None,
+    on: str | Machine | None = None,
     *,
     library: str = "vllm",
     start: str | None = None,
@@ -55,13 +56,14 @@ def calibrate(
     weights: str | None = None,
     activations: str | None = None,
     kv: str | None = None,
-) -> Calibration:
+) -> Calibration | AdvisedRuns:
     """Fit constants of a chip to measured kernels, or with a ``model`` those of a framework's steps to served runs.
 
     ``runs`` is a CSV file, a trace of torch.profiler, a machine file, or a list of rows: ``{"m": 64, "n": 8192, "k":
     8192, "dtype": "bf16", "us": 51.2}``, of served runs ``{"batch": 16, "prompt": 1024, "output": 1024, "tpot_ms":
     9.4}``. ``library`` names what ran, unless rows say so. ``start`` names the library whose constants are the prior.
     With ``model``, ``tensor``, ``data``, ``expert``, ``weights``, ``activations`` and ``kv`` say how it is served.
+    Without ``runs`` the answer is a table of products to measure first.
     """
     served = {
         "tensor": tensor, "data": data, "expert": expert, "weights": weights, "activations": activations, "kv": kv
@@ -71,6 +73,12 @@ def calibrate(
         raise InputError(
             f"{spelled(next(iter(given)))} is of a model that is served", hint=f"name it with {spelled('model')}"
         )
+    if on is None:
+        raise InputError(f"runs are of a chip, which {spelled('on')} names", hint=spelled("on", "h100"))
+    if runs is None and model is not None:
+        raise InputError("served runs are needed to fit steps", hint=A_SERVED_RUN)
+    if runs is None:
+        return advised_runs(on, library=library, start=start)
     if model is None:
         return calibrate_kernels(runs, on, library=library, start=start)
     if start is not None:
