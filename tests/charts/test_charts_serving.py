@@ -193,3 +193,14 @@ def test_a_picture_of_a_sweep_says_what_is_the_same_in_all_and_leaves_out_what_d
 
 def test_a_sweep_without_a_context_is_after_the_usual_one() -> None:
     assert sweep("llama-3-8b", on="h100", batch=[1, 2])["context"].tolist() == [4096, 4096]
+
+
+def test_memory_of_one_configuration_is_named_below_the_title_and_its_rows_are_never_cut():
+    found = serve("llama-3-70b", on="h200:8", tensor=8, batch=64, prompt=2048, context=8192)
+    chart = memory_by_part(found)
+    assert chart.y.names == ("prefill", "decode")
+    assert chart.subtitle.split(" · ") == [
+        "of each of 8 chips",
+        "prefill (batch 64, prompt 2,048, tensor 8)",
+        "decode (batch 64, context 8,192, tensor 8)",
+    ]

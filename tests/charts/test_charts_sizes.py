@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.strategies import few
 
+import roofline
 from roofline.bounds.api import bound
 from roofline.bounds.solve import solve
 from roofline.charts import plot
@@ -205,3 +206,12 @@ def test_sizes_are_marked_at_whole_numbers():
 def test_sizes_beyond_64_bits_are_drawn(sizes):
     chart = plot("bf16[B, D] * bf16[D, F]", on="h100", vary="B", D=512, **sizes)
     assert chart.lines[0].x[0] == pytest.approx(float(min(sizes["B"])))
+
+
+def test_bounds_of_several_machines_are_told_by_their_lines_and_chips_by_themselves():
+    several = roofline.sweep("bf16[B, D] * bf16[D, F]", on=["h100", "h200"], B="1:512", D=8192, F=8192).plot("time")
+    assert several.notes[0] == "solid: everything overlaps; dotted: nothing does"
+    alone = roofline.sweep("bf16[B, D] * bf16[D, F]", on="h100", B="1:512", D=8192, F=8192).plot("time")
+    assert alone.notes[0] == "lower: everything overlaps; upper: nothing does"
+    steps = roofline.sweep("llama-3-8b", on=["h100", "h200"], batch=[1, 8, 64], context=8192).plot("time")
+    assert [line.label for line in steps.lines] == ["h100", "h200"]

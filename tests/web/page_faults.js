@@ -95,9 +95,14 @@ window.faults = () => {
     if (size < 10.9) say("small letters", e, `${size.toFixed(1)} px ${said}`);
     range.selectNodeContents(text);
     const isFixed = upwards(e).some((x) => ["fixed", "sticky"].includes(style(x).position));
-    for (const { left, right, top, bottom, height } of range.getClientRects()) {
-      const edge = height * 0.2; // lines of text touch
-      if (right - left > 2 && height > 2) lines.push({ left, right, top: top + edge, bottom: bottom - edge, e, said, isFixed });
+    const frames = upwards(e).filter((x) => style(x).overflowY !== "visible").map((x) => x.getBoundingClientRect());
+    for (const box of range.getClientRects()) {
+      const edge = box.height * 0.2; // lines of text touch
+      const left = Math.max(box.left, ...frames.map((f) => f.left));
+      const right = Math.min(box.right, ...frames.map((f) => f.right));
+      const top = Math.max(box.top + edge, ...frames.map((f) => f.top));
+      const bottom = Math.min(box.bottom - edge, ...frames.map((f) => f.bottom));
+      if (right - left > 2 && bottom - top > 1) lines.push({ left, right, top, bottom, e, said, isFixed });
     }
   }
   lines.sort((x, y) => x.top - y.top);

@@ -436,3 +436,27 @@ def test_powers_are_raised_whatever_their_exponent(tab: Tab, tmp_path: Path) -> 
     formula = tab.page.locator(".formula:has(sup)").first
     assert formula.locator("sup").first.inner_text() == "batch"
     assert "2554954752\u2009·\u20090.96875batch" in formula.inner_text()
+
+
+def test_an_arrow_stays_whole_and_a_path_breaks_behind_its_slashes(tab: Tab, tmp_path: Path) -> None:
+    tab.page.set_viewport_size({"width": 390, "height": 844})
+    opened(tab, report(solve("bf16[B, D] * bf16[D, F] -> bf16[B, F]", "B", on="h100", D=4096, F=4096)), tmp_path)
+    assert tab.page.locator("h1 .whole").all_inner_texts() == ["->"]
+    assert "->" in tab.text("h1")
+    source = tab.page.locator("section[aria-label='Time on each resource'] p.quiet").first
+    assert re.search(r"\S{24,}", source.inner_text())
+    assert "/<wbr>" in source.inner_html()
+
+
+def test_a_figure_at_the_line_of_what_there_is_stands_behind_it(tab: Tab, tmp_path: Path) -> None:
+    opened(tab, report(train("llama-3-8b", on="h100:64", batch_tokens="4M", tensor=4)), tmp_path)
+    for width in (390, 768, 1280):
+        tab.page.set_viewport_size({"width": width, "height": 844})
+        tab.page.wait_for_timeout(60)
+        memory = tab.page.locator("section.chart:has(.capacity)").first
+        line = memory.locator(".capacity line").bounding_box()
+        for figure in memory.locator("text.end").all():
+            box = figure.bounding_box()
+            assert line is not None
+            assert box is not None
+            assert not box["x"] < line["x"] < box["x"] + box["width"], width

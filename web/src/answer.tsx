@@ -6,7 +6,7 @@ import { Draft } from "./draft";
 import { copy, give } from "./exports";
 import { isOf, STYLES } from "./marks";
 import { count, parse, percent, quantity, short } from "./quantity";
-import { Sections } from "./sections";
+import { sentence, Sections } from "./sections";
 import { isSharded, Sharding } from "./sharding";
 import { nextFlips, passing, SizeChart, tradeOff } from "./sizechart";
 import {
@@ -184,7 +184,7 @@ function Resources() {
             </summary>
             <ul>{term.parts.map((part, k) => <li><b>{part.label}</b> {quantity(parts[i][k], "s")} = <span class="formula"><span class="top">{mathematics(part.amount)}</span><span class="under"><Symbol name={part.rate} /></span></span>
               <small> {part.unit}{part.operations.length ? ` · ${part.operations.slice(0, 6).join(", ")}${part.operations.length > 6 ? ` and ${part.operations.length - 6} more` : ""}` : ""}</small></li>)}</ul>
-            <p class="quiet">{it.rates.filter((rate) => term.parts.some((part) => part.rate === rate.name)).map((rate) => `${rate.name} = ${quantity(now.value[rate.name], rate.unit)}${rate.unit === "hops/s" ? ` (${rateText(now.value[rate.name], rate.unit)})` : ""}${rate.source ? `, ${rate.source}` : ""}`).join("; ")}</p>
+            <p class="quiet">{sentence(it.rates.filter((rate) => term.parts.some((part) => part.rate === rate.name)).map((rate) => `${rate.name} = ${quantity(now.value[rate.name], rate.unit)}${rate.unit === "hops/s" ? ` (${rateText(now.value[rate.name], rate.unit)})` : ""}${rate.source ? `, ${rate.source}` : ""}`).join("; "))}</p>
           </details>
         );
       })}
@@ -346,7 +346,7 @@ export function AnswerView({ advice }: { advice?: JSX.Element }) {
   const rest = it.sections.filter((each) => ![...lists, ...found, ...lead].includes(each));
   return (
     <>
-      <header><h1>{it.title}</h1><p>{it.beside}</p>
+      <header><h1>{sentence(it.title)}</h1><p>{it.beside}</p>
         {(phases.value.length > 1 || beside.value.length > 1) && live.value && <div class="tabs">
           {phases.value.length > 1 && phases.value.map((name) => <button aria-pressed={name === step.value.name} onClick={() => choose(name)}>{name}</button>)}
           {beside.value.length > 1 && beside.value.map((i, k) => <button aria-pressed={i === index.value} onClick={() => choose(step.value.name, k)}>{it.steps[i].on}</button>)}</div>}

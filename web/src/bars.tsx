@@ -1,6 +1,6 @@
 // Rows of bars: parts one after the other or beside each other, against what there is at most; a key, a table, files.
 import { useId, useRef, useState } from "preact/hooks";
-import { colorOf, nameOf, STYLES } from "./marks";
+import { colorOf, nameOf, STYLES, widthOf } from "./marks";
 import { quantity } from "./quantity";
 import { pinned, type ChartSpec, type Mark } from "./state";
 import { Exports, Key, width } from "./tools";
@@ -34,6 +34,8 @@ export function Bars({ spec }: { spec: ChartSpec }) {
           {rows.map((row, k) => {
             const top = k * high, own = shown.filter((bar) => bar.row === row), end = Math.max(0, ...own.map((bar) => (beside ? size(bar) : bar.x1!)));
             const over = limit && !beside && end > most, excess = over ? `, ${quantity(end - most, spec.x.unit)} too much` : "";
+            const total = own.reduce((sum, bar) => sum + size(bar), 0), said = `${quantity(total, spec.x.unit)}${excess}`, begin = x(total) + 6;
+            const crossed = limit && x(most) > begin - 3 && x(most) < begin + widthOf(said, true) + 3;  // the line of what there is
             let at = 0;
             return <g class={pinned.value && pinned.value === rowName(row) ? "pinned" : ""} onClick={() => { pinned.value = pinned.value === rowName(row) ? "" : rowName(row); }}>
               <rect class="rowback" x="0" y={top} width={WIDTH} height={high - 2} />
@@ -46,7 +48,7 @@ export function Bars({ spec }: { spec: ChartSpec }) {
                 return <g class="part" onPointerMove={() => say(bar)}><rect {...box} style={{ fill: colorOf(bar) }} /><rect {...box} style={{ fill: `url(#stripe${parts.indexOf(bar.part ?? "")}${id})` }} />
                   {beside && <text class="small" x={x(from + long) + 5} y={y + tall}>{quantity(long, spec.x.unit)}</text>}<title>{`${bar.part} ${quantity(long, spec.x.unit)}`}</title></g>;
               })}
-              {!beside && <text class={over ? "end over" : "end"} x={x(at) + 6} y={top + NAME + 13}>{quantity(at, spec.x.unit)}{excess}</text>}
+              {!beside && <text class={over ? "end over" : "end"} x={crossed ? x(most) + 6 : begin} y={top + NAME + 13}>{said}</text>}
             </g>;
           })}
           {limit && <g class="capacity"><line x1={x(most)} x2={x(most)} y1="2" y2={HEIGHT - 16} />

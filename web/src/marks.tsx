@@ -119,8 +119,10 @@ function one(mark: Mark, x: Place, y: Place, right: number, WIDTH: number, label
     const points = (mark.x as number[]).map((value, i) => [x(value), y((mark.y as number[])[i])] as [number, number])
       .filter(([px, py]) => Number.isFinite(px) && Number.isFinite(py));
     const last = points[points.length - 1], text = textOf(mark);
+    const wide = widthOf(text), beside = ([px, py]: [number, number]) => [[px + 6, py + 4], [px - wide / 2, py - 8], [px - wide - 6, py - 2], [px + 6, py + 16], [px - wide - 6, py + 12], [px + 6, py - 10]] as [number, number][];
     const at = (share: number): [number, number] => [points[0][0] + share * (last[0] - points[0][0]), points[0][1] + share * (last[1] - points[0][1])];
     if (text && last) labels.push(mark.role === "slope" ? { spare: true, places: [0.3, 0.4, 0.5, 0.2, 0.6, 0.7, 0.8, 0.9, 0.1].map(at).flatMap(([px, py]) => [[px + 10, py + 16], [px - 8 - widthOf(text), py - 4]] as [number, number][]), text, color }
+      : last[0] < right - 40 ? { places: beside(last), text, color, spare: WIDTH < 560 }
       : { places: [[Math.min(last[0], right) + 6, Math.max(TOP + 8, Math.min(last[1] + 4, HEIGHT - BOTTOM))]], text, color, end: true });
     return <Curve mark={mark} d={line()(points) ?? ""} />;
   }
@@ -158,7 +160,7 @@ const widths = new Map<string, number>();
 let pen: CanvasRenderingContext2D | null = null;
 
 /** Pixels that a text takes, those of names of lines, which are bold, included. */
-function widthOf(text: string, bold = false): number {
+export function widthOf(text: string, bold = false): number {
   const known = widths.get(text + bold);
   if (known !== undefined) return known;
   pen ??= document.createElement("canvas").getContext("2d")!;

@@ -14,11 +14,17 @@ const [WORDY, LONG] = [10, 40];
 /** Letters of a cell that a row shows, of a name without words fewer on a phone; the rest is said where the pointer rests on it. */
 const mostLetters = (text: string): number => (width.value < 560 && /\S{40}/.test(text) ? 70 : 240);
 
-/** An option, or a figure with its unit. */
-const WHOLE = /(--[a-z][\w-]*|\d[\d.,]* [kMGTPEmnpµ]?(?:FLOPs?|B|s|Hz|Wh?|J)(?:\/[sB])?\b)/;
+/** An option, an arrow, or a figure with its unit. */
+const WHOLE = /(--[a-z][\w-]*|->|\d[\d.,]* [kMGTPEmnpµ]?(?:FLOPs?|B|s|Hz|Wh?|J)(?:\/[sB])?\b)/;
 
-/** A sentence whose options and figures stand on one line each. */
-const sentence = (text: string) => text.split(WHOLE).map((part, i) => (i % 2 ? <span class="whole">{part}</span> : part));
+/** A path or an address as long as a line. */
+const PATH = /(\S{24,})/;
+
+const pieces = (path: string) => (path.match(/[^/]+\/*|\/+/g) ?? []).map((piece, i) => <>{i > 0 && <wbr />}{piece}</>);
+
+/** A sentence whose options, arrows and figures stand on one line each, and whose paths break behind their slashes. */
+export const sentence = (text: string) => text.split(WHOLE).map((part, i) =>
+  i % 2 ? <span class="whole">{part}</span> : part.split(PATH).map((words, k) => (k % 2 ? pieces(words) : words)));
 
 /** All sections but the answer's own headline; assumptions stand in a drawer at the end. */
 export function Sections({ sections }: { sections: Section[] }) {

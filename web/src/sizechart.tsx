@@ -3,6 +3,7 @@ import { useMemo } from "preact/hooks";
 import { Chart } from "./chart";
 import { answer, beside, binding, bindingOf, functions, index, measure as chosenMeasure, now, nowOf, over, page, partsAt, settle, step, timesAt, type ChartSpec, type Mark, type Size, type Step, type Values } from "./state";
 import { count, quantity } from "./quantity";
+import { sentence } from "./sections";
 
 const POINTS = 220;
 
@@ -178,7 +179,7 @@ export function SizeChart() {
     const per = chosen === "time" ? quantity(times.lower, "s") : quantity(made.amount(times.lower, whole), MEASURES[chosen].unit);
     return <><p>at {size.name} = {count(whole)}: <b>{per}</b> {chosen === "time" ? "at best" : chosen === "throughput" ? "at most" : `${chosen} at most`}, {binding(times)} binds{made.full !== null && whole >= made.full && <b class="alert">, does not fit (needs {quantity(times.memory, "B")})</b>}
       {" · "}{it.terms.map((term) => `${term.resource} ${quantity(times[`time_${term.resource}`], "s")}`).join(" · ")}</p>
-      <p class="quiet">{formulaOf(binding(times), it)}</p>
+      <p class="quiet">{sentence(formulaOf(binding(times), it))}</p>
       <p class="quiet">{made.found.length ? made.found.map((f) => `${f.from} → ${f.to} at ${size.name} = ${count(f.x)}`).join("; ")
         : `${binding(times)} binds at every ${size.name} shown`}</p></>;
   };

@@ -282,18 +282,19 @@ def _row_names(
 ) -> tuple[tuple[float, str], ...]:
     """Names of rows, cut to the room there is; of rows that are too narrow for text, every so many.
 
-    A path is cut at its front, as its end says more; words at their end.
+    A path is cut at its front, at a dot where it has one, as its end says more; words at their end.
 
     >>> short = _row_names([(0, "layers.0.up_proj"), (1, "decode (batch 600)")], 99.0, 12.0, lambda t, s, b: len(t))
     >>> [name for _, name in short]
-    ['…s.0.up_proj', 'decode (bat…']
+    ['…0.up_proj', 'decode (bat…']
     """
     every = max(1, math.ceil(TEXT * LINE_SPACING * len(names) / height))
     found = []
     for row, name in names[::every]:
         shown = name
         while len(shown) > 4 and measure(shown, TEXT, False) > room:
-            shown = f"{shown[:-2]}…" if " " in name else f"…{shown[2:]}"
+            path = "" if " " in name else shown.partition(".")[2]
+            shown = f"…{path}" if path else f"{shown[:-2]}…" if " " in name else f"…{shown[2:]}"
         found.append((row, shown))
     return tuple(found)
 

@@ -104,17 +104,19 @@ def memory_by_part(found: Serving, *, phase: str | None = None, theme: str = "li
     asked = 1
     if not is_array(needed.total):
         rows: list[Row] = [
-            (_sizes(name, phase), [(part, float(size)) for part, size in phase.footprint.parts.items()])
+            (name, [(part, float(size)) for part, size in phase.footprint.parts.items()])
             for name, phase in phases
             if phase.footprint is not None
         ]
     else:
         rows, asked = _configurations(found, phases)
+    each = [] if found.ways.chips == 1 else [f"of each of {found.ways.chips} chips"]
+    configurations = [_sizes(name, phase) for name, phase in phases if not is_array(needed.total)]
     capacity = needed.capacity
     return bars_chart(
         rows,
         title=f"Memory of {found.model.name} on {phases[0][1].target}",
-        subtitle="" if found.ways.chips == 1 else f"of each of {found.ways.chips} chips",
+        subtitle=" · ".join([*each, *configurations]),
         label="memory",
         unit="B",
         limit=None if capacity is None else (needed.level, float(capacity)),

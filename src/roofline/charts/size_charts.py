@@ -27,7 +27,7 @@ To add a chart over a size, write a function here and register it with :func:`~r
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from roofline.bounds.bound import BOUND_KINDS
 from roofline.charts.axes import Scale, rising_axis, size_axis
@@ -80,7 +80,8 @@ def throughput_chart(curves: Mapping[str, Series], *, title: str = "", theme: st
 def time_chart(curves: Mapping[str, Series], *, title: str = "", theme: str = "light") -> Chart:
     """Draw the time of one curve resource by resource with both bounds, or of several curves with both bounds each."""
     marks = _one_in_detail(*curves.values()) if len(curves) == 1 else _side_by_side(curves)
-    said = "lower: everything overlaps; upper: nothing does"
+    bounds = ("lower", "upper") if len(curves) == 1 else ("solid", "dotted")
+    said = f"{bounds[0]}: everything overlaps; {bounds[1]}: nothing does"
     return _over_size("time", ("Time", "time at best", "s"), curves, marks, said, title=title, theme=theme)
 
 
@@ -144,7 +145,7 @@ def step_time_chart(table: StepSweep, *, theme: str = "light") -> Chart:
     drawn_all = not any(fits)
     for row in range(len(table)):
         if kept["lower"][row] is not None and (drawn_all or fits[row] is not False):
-            label = ", ".join(f"{name} = {kept[name][row]}" for name in told) or "lower"
+            label = ", ".join(_named(name, kept[name][row]) for name in told) or "lower"
             curves.setdefault(label, []).append((float(kept[over][row]), float(kept["lower"][row])))
     drawn = {label: tuple(zip(*sorted(points), strict=True)) for label, points in list(curves.items())[:MOST_CURVES]}
     marks = [Line(label, x, y, "curve", at, at, label) for at, (label, (x, y)) in enumerate(drawn.items())]
@@ -154,7 +155,7 @@ def step_time_chart(table: StepSweep, *, theme: str = "light") -> Chart:
         kind="time",
         title=f"Time of {table.model.name} {table.phase} over {over}",
         subtitle=", ".join(
-            filter(None, [table.same_in_all, *(f"{name} = {kept[name][0]}" for name in others if name not in told)])
+            filter(None, [table.same_in_all, *(_named(name, kept[name][0]) for name in others if name not in told)])
         ),
         x=x,
         y=rising_axis([value for line in marks for value in line.y], x.scale, "time of a step at best", "s"),
@@ -166,6 +167,11 @@ def step_time_chart(table: StepSweep, *, theme: str = "light") -> Chart:
         ),
         theme=theme,
     )
+
+
+def _named(name: str, value: Any) -> str:
+    """A size or a choice with its name; chips say by themselves what they are."""
+    return str(value) if name == "on" else f"{name} = {value}"
 
 
 def _not_fitting(table: StepSweep) -> list[str]:
