@@ -17,7 +17,7 @@ from inspect import signature
 from itertools import product
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
-from roofline.errors import InputError
+from roofline.errors import InputError, a_or_an
 from roofline.frozen import NamedTuple
 from roofline.sections import (
     Amount,
@@ -126,7 +126,7 @@ class Answer(ABC):
         said = list(self.sections_in_full())
         tables = [each.in_full() if isinstance(each, Table) else each for each in said if isinstance(each, _TABLES)]
         if not tables:
-            raise InputError(f"a {type(self).__name__} has no table", hint="to_dict() gives its figures")
+            raise InputError(f"{a_or_an(type(self).__name__)} has no table", hint="to_dict() gives its figures")
         return Part([*(each for each in said[:1] if isinstance(each, Headline)), *tables])
 
     def to_pandas(self, table: str | None = None) -> Any:
@@ -192,13 +192,13 @@ class Answer(ABC):
 
         def __getattr__(self, name: str) -> Any:
             if name in ONLY_SOME:
-                raise AttributeError(f"a {type(self).__name__} has no {name}(): {ONLY_SOME[name]}")
+                raise AttributeError(f"{a_or_an(type(self).__name__)} has no {name}(): {ONLY_SOME[name]}")
             if name in _TIME_WORDS:
                 there = [each for each in _TIMES if each in dir(type(self))]
                 hint = f"its times are {', '.join(there)}" if there else "table() has its times"
-                raise AttributeError(f"a {type(self).__name__} has no {name}: {hint}")
+                raise AttributeError(f"{a_or_an(type(self).__name__)} has no {name}: {hint}")
             if name in SAID_IN_PYTHON:
-                raise AttributeError(f"a {type(self).__name__} has no {name}: {SAID_IN_PYTHON[name]}")
+                raise AttributeError(f"{a_or_an(type(self).__name__)} has no {name}: {SAID_IN_PYTHON[name]}")
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)
 
     def __repr__(self) -> str:

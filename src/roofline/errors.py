@@ -207,6 +207,15 @@ def suggest(word: str, known: Iterable[str], *, what: str, limit: int = 12) -> s
     return f"{what} are: {listed}" if choices else f"there are no {what}"
 
 
+def a_or_an(name: str) -> str:
+    """A name behind its article.
+
+    >>> a_or_an("Sweep"), a_or_an("Accuracy")
+    ('a Sweep', 'an Accuracy')
+    """
+    return f"{'an' if name[:1] in 'AEIOaeio' else 'a'} {name}"
+
+
 def _brief(text: str) -> str:
     if len(text) <= _LONGEST:
         return text

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import subprocess
 import sys
@@ -32,6 +33,17 @@ def test_models_side_by_side(capsys: Capture) -> None:
     for word in ("llama-2-7b", "gpt-3", "6.74B", "175B", "524 kB", "parameters", "FLOP/B", "KV per"):
         assert word in text
     assert "…" not in text
+
+
+def test_models_say_their_formats_and_what_is_beyond_their_training(capsys: Capture, tmp_path: Path) -> None:
+    words = ["model", "deepseek-v3", "qwen3-32b", "--context", "256k"]
+    text = " ".join(run(capsys, *words, "--kv", "fp8").split())
+    assert "qwen3-32b: weights bf16, activations bf16, keys and values fp8" in text
+    assert "256,000 tokens are longer than the 163,840 that deepseek-v3 was trained on" in text
+    run(capsys, *words, "-o", str(tmp_path / "x.csv"))
+    rows = list(csv.DictReader((tmp_path / "x.csv").read_text().splitlines()))
+    assert [row["model"] for row in rows] == ["deepseek-v3", "qwen3-32b"]
+    assert float(rows[1]["KV of 256,000"]) == 64 * 2 * 8 * 128 * 2 * 256_000
 
 
 def test_the_table_as_json(capsys: Capture) -> None:

@@ -22,7 +22,7 @@ from roofline.charts.chart import Chart, charts_of
 from roofline.charts.measurement_charts import bandwidth_chart, measured_chart
 from roofline.charts.plot import plot
 from roofline.charts.roofline_charts import program_roofline, roofline_chart
-from roofline.errors import InputError, suggest
+from roofline.errors import InputError, a_or_an, suggest
 from roofline.sizes import is_array, is_symbol
 
 #: Draws one picture of an answer.
@@ -41,10 +41,10 @@ def plot_answer(answer: Any, kind: str | None = None, *, theme: str = "light") -
     if not found:
         what = type(answer).__name__
         hint = _INSTEAD.get(what, "its table() and to_dict() hold its figures")
-        raise InputError(f"there is no picture of a {what}", hint=hint)
+        raise InputError(f"there is no picture of {a_or_an(what)}", hint=hint)
     if kind is not None and kind not in found:
         raise InputError(
-            f"no picture {kind!r} of a {type(answer).__name__}", hint=suggest(kind, found, what="pictures")
+            f"no picture {kind!r} of {a_or_an(type(answer).__name__)}", hint=suggest(kind, found, what="pictures")
         )
     return found[kind or next(iter(found))]().with_theme(theme)
 

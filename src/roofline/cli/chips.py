@@ -65,7 +65,7 @@ def command(
     if as_json:
         show_json(answer.to_dict())
     elif answer is found and sources and found.beside:
-        show([section for machine in found for section in detail(machine, sources=True)])
+        show([section for machine in found for section in detail(machine, sources=True)], of=found)
     else:
         show(answer, whole=found.beside)
 

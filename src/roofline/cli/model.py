@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from roofline.answers import Part
 from roofline.bounds.conventions import OF_OPERATIONS
 from roofline.cli.command import argument, command_named
 from roofline.cli.model_options import formats
@@ -53,7 +54,7 @@ def command(
     from roofline.models.config import names as shipped
 
     if not names:
-        show_json(shipped()) if as_json else show(_catalog(), whole=True)
+        show_json(shipped()) if as_json else show(Part(_catalog()), whole=True)
         return
     models = [load(name) for name in names]
     if modules:
@@ -62,7 +63,7 @@ def command(
     from roofline.models.summary import part_sections, summary, summary_sections
 
     if parts and not as_json:
-        show(part_sections(models))
+        show(Part(part_sections(models)))
         return
     conventions = convention_arguments(options, OF_OPERATIONS)
     sizes = {name: _size(name, text) for name, text in (("batch", batch), ("prompt", prompt), ("context", context))}
@@ -79,7 +80,7 @@ def command(
     if as_json:
         show_json({"schema": "roofline/model/1", "models": [each.to_dict() for each in found]})
     else:
-        show(summary_sections(found))
+        show(Part(summary_sections(found)))
 
 
 def _size(name: str, text: str | None) -> Any:
@@ -130,4 +131,4 @@ def _show_modules(models: list[Model], as_json: bool) -> None:
         show_json(counts)
         return
     rows = [Row((name, Amount(count, "", f"{count:,}"))) for name, count in counts.items()]
-    show([Table((Column("module"), *figures("parameters")), rows, "modules", indent=0, headed=False)])
+    show(Part([Table((Column("module"), *figures("parameters")), rows, "modules", indent=0, headed=False)]))

@@ -41,7 +41,10 @@ MOST_JSON = 100_000
 @with_options(
     option("columns"),
     option(
-        "output-file", name="output", older="--output", help="Write .csv, .json, .npz or .parquet; blocks to grid/."
+        "output-file",
+        name="output",
+        older="--output",
+        help="Write a table (.csv, .json, .npz, .parquet) or a picture (.svg, .png, .pdf); blocks to grid/.",
     ),
     BLOCKS,
     option("json"),

@@ -31,7 +31,7 @@ from roofline.models.blocks.recurrent import (
 from roofline.models.blocks.residual import ParallelBranches
 from roofline.models.description import Block, Model
 from roofline.models.operations import prefill
-from roofline.models.serving.step import needs
+from roofline.models.serving.step import formats_in_words, needs
 from roofline.quantity import format_amount, format_count, format_number
 from roofline.sections import (
     BLANK,
@@ -62,7 +62,8 @@ class Summary:
     ``flops`` are those of matrix products; ``bytes`` move under ``policy``; ``memory`` is needed at once;
     ``kv_per_token`` bytes are added by each token of a sequence while no attention window is full,
     ``kv_per_late_token`` by one after all windows are; ``kv_of_context`` are those that a sequence of ``context``
-    tokens keeps. ``flops_by_part`` are those of :func:`flops_by_part`.
+    tokens keeps. ``flops_by_part`` are those of :func:`flops_by_part`; ``formats`` say how weights and the rest are
+    stored.
     """
 
     model: Model
@@ -79,6 +80,7 @@ class Summary:
     context: int | None = None
     kv_of_context: float | None = None
     kv_per_late_token: float | None = None
+    formats: str = ""
 
     @property
     def training_flops_by_part(self) -> dict[str, Size]:
@@ -144,11 +146,21 @@ def summary_sections(found: Sequence[Summary]) -> Iterator[Section]:
         "memory: weights, keys and values, activations"
         + ("; active: parameters one token uses" if some_active else ""),
         f"bytes moved: {BYTE_POLICIES[first.policy].text}",
+        *_formats(found),
         *(f"{each.model.name}: {each.model.vision.parameters_sentence()}" for each in found if each.model.vision),
         *(f"{each.model.name}: {line}" for each in found for line in _late_tokens(each)),
+        *(line for each in found for line in each.model.beyond_training(each.context or each.prompt)),
         *dict.fromkeys(f"{each.model.name}: {note}" for each in found for note in each.model.notes),
     ]
     yield from (BLANK, assumes(said), incomplete(gaps))
+
+
+def _formats(found: Sequence[Summary]) -> Iterator[str]:
+    """How weights, activations, keys and values are stored: once where all models agree."""
+    if len({each.formats for each in found}) == 1:
+        yield found[0].formats
+    else:
+        yield from (f"{each.model.name}: {each.formats}" for each in found)
 
 
 def _late_tokens(found: Summary) -> Iterator[str]:
@@ -301,6 +313,7 @@ def summary(
         context=context,
         kv_of_context=None if context is None else float(stored.cache_bytes(context, dtype=options.get("kv"))),
         kv_per_late_token=_late_bytes(stored, options.get("kv")),
+        formats=formats_in_words(model, ops, options, any(op.kind == "attention" for op in ops)),
     )
 
 

@@ -13,7 +13,7 @@ from roofline.answers import on_several
 from roofline.bounds.api import target
 from roofline.bounds.conventions import OF_OPERATIONS, Conventions
 from roofline.counts import typed_sizes
-from roofline.errors import InputError, did_you_mean, load_extra, suggest
+from roofline.errors import InputError, a_or_an, did_you_mean, load_extra, suggest
 from roofline.frozen import NamedTuple
 from roofline.programs.traced import Traced
 from roofline.signatures import optional, renamed, takes
@@ -120,7 +120,7 @@ def guess(program: Any, inputs: tuple[Any, ...]) -> str:
         return "onnx"
     if not callable(program):
         raise InputError(
-            f"a {type(program).__name__} cannot be traced",
+            f"{a_or_an(type(program).__name__)} cannot be traced",
             hint="give a module, a function, or the path of a .onnx file",
         )
     libraries = {type(value).__module__.partition(".")[0] for value in _leaves(inputs)}

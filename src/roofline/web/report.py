@@ -21,7 +21,7 @@ from html import escape
 from io import StringIO
 from typing import Any
 
-from roofline.answers import plain_data
+from roofline.answers import Part, plain_data
 from roofline.errors import InputError
 from roofline.files import write_text
 from roofline.web.page import Shown, page_of
@@ -139,9 +139,12 @@ def _save_picture(shown: list[Shown], name: str, command: Sequence[str]) -> None
 
 def _method(shown: list[Shown], word: str, name: str) -> Callable[[], Any]:
     """What makes another form of an answer; text that stands for none has no other."""
-    found: Callable[[], Any] | None = getattr(shown[0][0], word, None) if shown else None
+    answer: Any = shown[0][0] if shown else None
+    drawn_sections = isinstance(answer, Part) and word == "plot"
+    found: Callable[[], Any] | None = None if drawn_sections else getattr(answer, word, None)
     if found is None:
-        raise InputError(f"what this says cannot be saved as {name!r}", hint="end the name in .html, .json or .txt")
+        last = ".txt or .csv" if drawn_sections and answer.tables() else ".txt"
+        raise InputError(f"what this says cannot be saved as {name!r}", hint=f"end the name in .html, .json, {last}")
     return found
 
 

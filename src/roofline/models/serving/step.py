@@ -332,7 +332,7 @@ def _assumptions(step: ServingStep, ops: Sequence[Op]) -> list[Assumption]:
     said = [counting, Assumption("plan", chips) if machine.pooled == 1 else Assumption("machine", pooled)]
     said += [Assumption("bytes", BYTE_POLICIES[step.conventions.policy].text), rates]
     attends = any(op.kind == "attention" for op in ops)
-    said.append(Assumption("formats", _formats_said(model, ops, options, attends)))
+    said.append(Assumption("formats", formats_in_words(model, ops, options, attends)))
     if model.causal and attends:
         every, seen = options.get("count") == "full", "each token sees itself and what came before"
         counted = "every pair of query and key is counted, masked or not" if every else f"causal attention: {seen}"
@@ -358,7 +358,7 @@ def _assumptions(step: ServingStep, ops: Sequence[Op]) -> list[Assumption]:
     return [*said, *assume("model", model.notes)]
 
 
-def _formats_said(model: Model, ops: Sequence[Op], options: Mapping[str, Any], attends: bool) -> str:
+def formats_in_words(model: Model, ops: Sequence[Op], options: Mapping[str, Any], attends: bool) -> str:
     """How weights, activations, keys and values, and states are stored, and what products other than these run in."""
     section = model.quantisation
     activations = options.get("activations") or model.dtype

@@ -35,7 +35,7 @@ import numpy as np
 from jax.interpreters.partial_eval import dce_jaxpr
 
 from roofline import dtypes
-from roofline.errors import DTypeError, InputError
+from roofline.errors import DTypeError, InputError, a_or_an
 from roofline.ops import pricing
 from roofline.programs.jax.masks import MaskFinder, constant
 from roofline.programs.jax.registry import Value, automatic, mesh_axes, scanned, size_of, value_of
@@ -84,7 +84,7 @@ def trace(
     What no result depends on is left out, as XLA leaves it out. Gradients may be taken in the function itself.
     """
     if not callable(program):
-        raise InputError(f"a {type(program).__name__} cannot be traced", hint="give a function")
+        raise InputError(f"{a_or_an(type(program).__name__)} cannot be traced", hint="give a function")
     if optimizer is not None:
         raise InputError(
             "a JAX optimizer is part of the function",

@@ -33,7 +33,7 @@ from unittest import mock
 import torch
 from torch._dispatch.python import enable_python_dispatcher
 
-from roofline.errors import InputError, RooflineError, quoted, suggest
+from roofline.errors import InputError, RooflineError, a_or_an, quoted, suggest
 from roofline.programs.parts import given_back
 from roofline.programs.pytorch.functions.attention import on_shapes
 from roofline.programs.pytorch.operators import autocast_without_a_device
@@ -89,7 +89,7 @@ def trace(
     if isinstance(program, torch.export.ExportedProgram):
         program = program.module()
     if not callable(program):
-        raise InputError(f"a {type(program).__name__} cannot be traced", hint="give a module or a function")
+        raise InputError(f"{a_or_an(type(program).__name__)} cannot be traced", hint="give a module or a function")
     given = (inputs, backward or optimizer is not None, optimizer, sizes, name, kwargs)
     roots = find_modules(program, inputs)
 
