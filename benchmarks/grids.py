@@ -21,8 +21,7 @@ import numpy as np
 
 from roofline import __version__
 from roofline.grids.answer import ReducedGrid
-from roofline.grids.block_worker import Reducing
-from roofline.grids.blocks import BLOCK_ROWS
+from roofline.grids.blocks import BLOCK_ROWS, Reducing
 from roofline.grids.reductions import KeepRequest
 from roofline.grids.runs import Cluster
 from roofline.models.config import load

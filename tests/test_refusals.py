@@ -147,7 +147,7 @@ def _travelled() -> Any:
 
 def _resized() -> Any:
     asked = roofline.bound("AllReduce_X(bf16[B])", on="v5e:4", mesh={"X": 4}, B=8).question
-    return within("bounds.advise_network", "_resized")(asked, (), "X", 8)
+    return within("bounds.advise", "_resized")(asked, (), "X", 8)
 
 
 def _hybrid() -> Any:
@@ -369,10 +369,10 @@ REFUSED: list[tuple[Callable[[], Any], str]] = [
     (lambda: within("estimates.own_runs", "_attention")(
         {"batch": "1", "heads": "8", "head_size": "64", "length": "8", "q_length": "9", "dtype": "bf16"}),
      "q_length is above length; length counts the keys, new ones among them"),
-    (lambda: within("estimates.served_calibration", "_seconds")({}, "tpot", "a.csv, line 2"),
+    (lambda: within("estimates.served", "_seconds")({}, "tpot", "a.csv, line 2"),
      "a.csv, line 2 has no time between tokens; a column tpot_ms or tpot_s"),
     (lambda: within("grids.runs", "Cluster")(workers=-1), "-1 workers; 0 for this process, or a number of them"),
-    (lambda: within("grids.block_worker", "Reducing")(None, None, version="0").prepared(0),
+    (lambda: within("grids.blocks", "Reducing")(None, None, version="0").prepared(0),
      "the workers have roofline "),
     (lambda: within("measurement.accelerator", "_summary")([]), "no all-reduce was timed"),
     (lambda: within("measurement.devices", "JaxDevice")(99), "there is no device 99; JAX sees "),

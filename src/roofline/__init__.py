@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from roofline.errors import RooflineError
     from roofline.estimates import estimated
     from roofline.estimates.accuracy import accuracy
-    from roofline.estimates.served_calibration import calibrate
+    from roofline.estimates.served import calibrate
     from roofline.hardware import Machine, chip
     from roofline.measurement import (
         MeasuredPoints,

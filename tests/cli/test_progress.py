@@ -18,8 +18,8 @@ from typing import Any
 import pytest
 
 from roofline.cli import main
-from roofline.cli import progress as module
-from roofline.cli.progress import working
+from roofline.cli import output as module
+from roofline.cli.output import working
 
 ROOT = Path(__file__).parents[2]
 

@@ -102,7 +102,7 @@ def alone() -> Iterator[None]:
     from roofline import measurement
     from roofline.bounds.chips import chip_data
     from roofline.errors import InputError
-    from roofline.web.workers import Workers
+    from roofline.web.server import Workers
 
     def refused(*_: Any, **__: Any) -> Any:
         raise InputError("nothing is measured, served or sent to others here")

@@ -13,8 +13,8 @@ from roofline.bounds.traffic import traffic
 from roofline.measurement import read_profile
 from roofline.measurement.profiles.torch_profiler import ProfiledCall, price_profiled_call
 from roofline.programs import trace
-from roofline.programs.pytorch.price_tables import FUNCTIONS
 from roofline.programs.pytorch.profiled_results import SIGNATURES, known_operations
+from roofline.programs.pytorch.registry import FUNCTIONS
 
 torch = pytest.importorskip("torch")
 aten = torch.ops.aten

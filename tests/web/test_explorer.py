@@ -27,7 +27,7 @@ from roofline.cli.questions import ASKED, answer_question, command_words
 from roofline.errors import InputError
 from roofline.models import generation, serve_bound
 from roofline.quantity import format_quantity
-from roofline.web.workers import TookTooLong, Workers
+from roofline.web.server import TookTooLong, Workers
 from tests.web.conftest import Tab, exploring
 
 LONG = os.environ.get("ROOFLINE_LONG") == "1"

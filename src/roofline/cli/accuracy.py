@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from roofline.cli.command import argument, command_named
 from roofline.cli.option_table import option, with_options
-from roofline.cli.output import show, show_json
-from roofline.cli.progress import working
+from roofline.cli.output import show, show_json, working
 
 
 @command_named("accuracy")

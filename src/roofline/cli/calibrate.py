@@ -6,8 +6,7 @@ from typing import Any
 
 from roofline.cli.command import argument, command_named
 from roofline.cli.option_table import option, options, with_options
-from roofline.cli.output import show, show_json
-from roofline.cli.progress import working
+from roofline.cli.output import show, show_json, working
 
 
 @command_named("calibrate")

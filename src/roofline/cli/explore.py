@@ -12,7 +12,7 @@ import click
 from roofline.cli.command import argument, command_named
 from roofline.cli.option_table import option, options, with_options
 from roofline.cli.option_values import one_expression, split_words
-from roofline.cli.progress import working
+from roofline.cli.output import working
 from roofline.errors import InputError
 from roofline.hardware import chip
 from roofline.models.config import is_model, load
@@ -59,8 +59,7 @@ def command(
     import secrets
     import socket
 
-    from roofline.web.server import Explorer
-    from roofline.web.workers import Workers
+    from roofline.web.server import Explorer, Workers
 
     listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

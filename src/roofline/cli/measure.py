@@ -150,7 +150,7 @@ def _written(
 
 def _measured(quick: bool, library: bool, seconds: float | None, device: str | None) -> Measurement:
     """Measure under a progress bar, which only a terminal shows."""
-    from roofline.cli.progress import working
+    from roofline.cli.output import working
     from roofline.measurement import measure
 
     with working("measuring") as report:

@@ -7,8 +7,7 @@ from typing import Any
 from roofline.cli.command import argument, command_named
 from roofline.cli.option_table import EXPECT, TARGET, options, with_options
 from roofline.cli.option_values import expectation_wanted, target_arguments
-from roofline.cli.output import check_files, show, show_json
-from roofline.cli.progress import working
+from roofline.cli.output import check_files, show, show_json, working
 from roofline.errors import InputError
 
 

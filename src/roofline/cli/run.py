@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 from roofline.cli.command import argument, command_named
 from roofline.cli.option_table import EXPECT, option, options, with_options
 from roofline.cli.option_values import expectation_wanted, split_words
-from roofline.cli.output import check_files, show, show_json
-from roofline.cli.progress import working
+from roofline.cli.output import check_files, show, show_json, working
 from roofline.errors import InputError
 
 if TYPE_CHECKING:

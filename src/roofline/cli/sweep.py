@@ -27,8 +27,7 @@ from roofline.cli.option_values import (
     split_words,
     targets,
 )
-from roofline.cli.output import show, show_json, wrote
-from roofline.cli.progress import working
+from roofline.cli.output import show, show_json, working, wrote
 from roofline.errors import InputError
 
 #: Rows above which JSON gives way to a file.

@@ -17,8 +17,7 @@ from roofline.cli.option_values import (
     target_arguments,
     targets,
 )
-from roofline.cli.output import is_kept, show, show_chart, show_explained, show_json, wrote
-from roofline.cli.progress import working
+from roofline.cli.output import is_kept, show, show_chart, show_explained, show_json, working, wrote
 from roofline.counts import parse_size
 from roofline.errors import InputError, SizeError, quoted, suggest
 from roofline.files import write_text

@@ -19,8 +19,7 @@ from roofline.cli.option_values import (
     on_each,
     target_arguments,
 )
-from roofline.cli.output import show, show_changed, show_explained, show_json
-from roofline.cli.progress import working
+from roofline.cli.output import show, show_changed, show_explained, show_json, working
 from roofline.counts import count
 from roofline.errors import InputError
 from roofline.signatures import MEANINGS

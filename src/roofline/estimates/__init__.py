@@ -16,8 +16,7 @@ from roofline.estimates.calibration import Calibration
 from roofline.estimates.constants import KernelConstants, read_constants
 from roofline.estimates.estimator import Estimator, Expectation
 from roofline.estimates.expected_roof import ExpectedRoof, expected_roof
-from roofline.estimates.served import expect_training, with_expectation
-from roofline.estimates.served_calibration import calibrate, calibrate_served
+from roofline.estimates.served import calibrate, calibrate_served, expect_training, with_expectation
 from roofline.signatures import takes
 
 #: Rows of a sweep that are estimated: each is answered in full.

@@ -26,8 +26,7 @@ from roofline.errors import InputError, SizeError, load_extra
 from roofline.files import read_json, replaced, write_text
 from roofline.formulas.tables import REMARKS, UNITS, Columns
 from roofline.frozen import dataclass
-from roofline.grids.block_worker import Reduced, Reducing, row_parts
-from roofline.grids.blocks import BLOCK_ROWS, BlockTable, RowBlock
+from roofline.grids.blocks import BLOCK_ROWS, BlockTable, Reduced, Reducing, RowBlock, row_parts
 from roofline.grids.reductions import Histogram, KeepRequest, State, bin_edges
 from roofline.grids.runs import Cluster, done_blocks
 from roofline.progress import stopped

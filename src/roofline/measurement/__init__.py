@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from roofline.measurement.accelerator import measure_device
     from roofline.measurement.cpu import measure
-    from roofline.measurement.expected import measured_kernels
     from roofline.measurement.machine_file import (
         MeasuredMachine,
         read_machine_file,
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
         to_toml,
         write_machine_file,
     )
-    from roofline.measurement.points import MeasuredPoint, MeasuredPoints, points_of
+    from roofline.measurement.points import MeasuredPoint, MeasuredPoints, measured_kernels, points_of
     from roofline.measurement.profiles.reader import profile, read_profile
     from roofline.measurement.result import Ceiling, Curve, Measurement
     from roofline.measurement.runs import Measured, read_measured
@@ -35,9 +34,8 @@ __all__ = [
 _NAMES = {
     "accelerator": ("measure_device",),
     "cpu": ("measure",),
-    "expected": ("measured_kernels",),
     "machine_file": ("MeasuredMachine", "read_machine_file", "this_machine", "to_toml", "write_machine_file"),
-    "points": ("MeasuredPoint", "MeasuredPoints", "points_of"),
+    "points": ("MeasuredPoint", "MeasuredPoints", "measured_kernels", "points_of"),
     "profiles.reader": ("profile", "read_profile"),
     "result": ("Ceiling", "Curve", "Measurement"),
     "runs": ("Measured", "read_measured"),

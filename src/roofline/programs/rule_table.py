@@ -1,6 +1,7 @@
 """The rules of a front end by name, and what the rules of several front ends share.
 
-A table is filled by the files of one folder the first time it is asked. A rule of one's own stands before these.
+A table is filled the first time it is asked, by the files of one folder or by a single one. A rule of one's own stands
+before these.
 
 >>> table: RuleTable[str] = RuleTable("roofline.programs")
 >>> table.rule("add", "sub")("elementwise")
@@ -74,7 +75,7 @@ class PricedCall:
 
 
 class RuleTable(Generic[Rule]):
-    """Rules by the name of what they price, or by the function itself; ``package`` holds the files that register them.
+    """Rules by the name of what they price, or by the function itself; importing ``package`` and its files fills it.
 
     A name without a dot is of the namespace ``space``.
     """
@@ -112,7 +113,7 @@ class RuleTable(Generic[Rule]):
         from pkgutil import iter_modules
 
         own = dict(self._rules)
-        for found in iter_modules(import_module(self._package).__path__):
+        for found in iter_modules(getattr(import_module(self._package), "__path__", ())):
             import_module(f"{self._package}.{found.name}")
         self._rules.update(own)
         self._loaded = True

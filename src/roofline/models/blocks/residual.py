@@ -1,16 +1,31 @@
-"""Norms, residual additions and branches that run side by side."""
+"""The residual stream: norms, additions, branches side by side; several streams, and further inputs of each layer.
+
+- hyper-connections (DeepSeek-V4): streams are mixed before and after each block. Source: DeepSeek-V4 technical report,
+  section 2.2, and the transformers implementation (modular_deepseek_v4.py)
+- AltUp and LAuReL (Gemma 3n): a layer predicts all streams, computes one, and corrects the others by the difference.
+  Sources: Baykal et al., arXiv:2301.13310; Menghani et al., arXiv:2411.07501; modular_gemma3n.py of transformers
+- per-layer embeddings (Gemma 3n and 4): each layer reads rows of a table of its own. All layers' tables lie side by
+  side in one, of which only the tokens' rows move
+
+Mixing ``n`` numbers is arithmetic of the vector unit.
+
+>>> table = PerLayerEmbedding("", 100, 64, 8, 3)
+>>> [weight.shape for weight in table.weights()], table.active()
+([(100, 24), (24, 64), (8,)], 1568)
+"""
 
 from __future__ import annotations
 
 from typing import ClassVar
 
 from roofline.frozen import dataclass
+from roofline.models.blocks.mlp import ACTIVATIONS
 from roofline.models.description import Block, Cached
 from roofline.models.operation_builder import OperationBuilder
 from roofline.models.weights import Weight, join_path
 from roofline.ops.basic import embedding
 from roofline.sizes import Size
-from roofline.work import Tensor
+from roofline.work import Op, Tensor, Work
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,3 +193,273 @@ class Linear(Block):
         if self.restarts:
             builder.stream = out
         return out
+
+
+@dataclass(frozen=True, slots=True)
+class StreamBlock(Block):
+    """A block of ``streams`` residual streams, each ``width`` wide, that every chip runs whole."""
+
+    runs_whole: ClassVar[bool] = True
+    streams: int
+    width: int
+
+
+@dataclass(frozen=True, slots=True)
+class CopyToStreams(StreamBlock):
+    """Copy the embedding into every stream."""
+
+    def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
+        builder.stream = builder.output("", x.dims[0], self.streams * self.width)
+        builder.add(Op("", "copy", Work(), (x,), (builder.stream,), {"elements": builder.stream.elements}), "")
+        return builder.stream
+
+
+@dataclass(frozen=True, slots=True)
+class CollapseStreams(StreamBlock):
+    """Compute the mixing weights from all streams and collapse them into a block's input.
+
+    ``outputs`` are the weights for each token: n before the block, n after it, n·n between streams where ``mixed`` (n
+    alone at the end of the model). They are kept in fp32 and multiplied as tf32, which matrix units take.
+    """
+
+    last: bool = False
+    mixed: bool = True
+
+    def weights(self) -> tuple[Weight, ...]:
+        n = self.streams
+        rows = n if self.last else (2 + n * self.mixed) * n
+        names = ("hc_fn", "hc_base", "hc_scale") if self.last else ("fn", "base", "scale")
+        shapes = ((rows, n * self.width), (rows,), (1 if self.last else 2 + self.mixed,))
+        return tuple(Weight(name, shape, "other", "fp32") for name, shape in zip(names, shapes, strict=True))
+
+    def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
+        streams = builder.stream
+        rows = streams.dims[0]
+        flat = builder.norm("rms_norm", streams, "norm", rows, self.streams * self.width)
+        fn, base, scale = self.weights()
+        mixed = builder.linear(fn, flat, rows, compute="tf32")
+        out = builder.output("collapse", rows, self.width)
+        read = (streams, mixed, *builder.read_weight(base)[0], *builder.read_weight(scale)[0])
+        elements = rows * self.streams * self.width
+        return builder.vector("reduction", read, out, "collapse", flops=2 * elements, elements=elements, compute="fp32")
+
+
+@dataclass(frozen=True, slots=True)
+class ExpandStreams(StreamBlock):
+    """Add a block's result to every stream; where ``mixed``, an n x n matrix of the token's own mixes the streams."""
+
+    mixed: bool = True
+
+    def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
+        before = builder.stream
+        out = builder.output("mix", *before.dims)
+        elements: Size = before.elements
+        flops = 2 * elements * ((self.streams if self.mixed else 0) + 1)
+        builder.stream = builder.vector("elementwise", (x, before), out, "mix", flops=flops, elements=elements)
+        return builder.stream
+
+
+_PREDICTED, _CORRECTED = "predictions", "corrected streams"
+
+
+@dataclass(frozen=True, slots=True)
+class StreamProjections(StreamBlock):
+    """Make the streams of one hidden state, or ``back`` one of the streams: a matrix for each but the first.
+
+    Each is brought to the magnitude of the first; ``back`` takes their mean.
+    """
+
+    back: bool = False
+
+    def weights(self) -> tuple[Weight, ...]:
+        return tuple(Weight(str(number), (self.width, self.width)) for number in range(self.streams - 1))
+
+    def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
+        count, wide = x.dims[0], self.streams * self.width
+        part = Tensor(x.ident, (count, self.width), x.dtype, x.role)
+        parts = [builder.linear(weight, part, count) for weight in self.weights()]
+        out = builder.output("streams", count, self.width if self.back else wide)
+        # a square and a sum for each magnitude, a product to scale by it, a sum for the mean
+        flops = count * self.width * (2 * self.streams + (2 if self.back else 1) * (self.streams - 1))
+        builder.stream = builder.vector("reduction", (part, *parts), out, "streams", flops=flops, elements=count * wide)
+        return builder.stream
+
+
+@dataclass(frozen=True, slots=True)
+class AltUpPredict(StreamBlock):
+    """Predict every stream as a mixture of all, by weights of each token; the layer computes the first one."""
+
+    def weights(self) -> tuple[Weight, ...]:
+        n = self.streams
+        return (
+            Weight("router_norm", (self.width,), "norm"),
+            Weight("modality_router", (n, self.width), "router"),
+            Weight("prediction_coefs", (n * n, n), "other"),
+        )
+
+    def route(self, builder: OperationBuilder, x: Tensor, part: str) -> Tensor:
+        """Compute the token's weights of the streams from ``x``."""
+        scale, router, _ = self.weights()
+        count = x.dims[0]
+        seen = builder.norm("rms_norm", x, scale, count, self.width, part=f"{part}.{scale.name}")
+        found = builder.linear(router, seen, count)
+        return builder.elementwise("tanh", (found,), f"{part}.modalities")
+
+    def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
+        streams, n = builder.stream, self.streams
+        count = streams.dims[0]
+        active = Tensor(streams.ident, (count, self.width), streams.dtype, streams.role)
+        weights = builder.linear(self.weights()[2], self.route(builder, active, "predict"), count)
+        out = builder.output("predictions", count, n * self.width)
+        elements = count * n * self.width
+        flops = (2 * n + 1) * elements
+        builder.vector("elementwise", (streams, weights), out, "predictions", flops=flops, elements=elements)
+        builder.kept[_PREDICTED] = [out]
+        builder.stream = Tensor(out.ident, (count, self.width), out.dtype)
+        return builder.stream
+
+
+@dataclass(frozen=True, slots=True)
+class AltUpCorrect(StreamBlock):
+    """Correct every stream by the difference between computed and predicted; returns the first, scaled."""
+
+    def weights(self) -> tuple[Weight, ...]:
+        n = self.streams
+        return Weight("correction_coefs", (n, n), "other"), Weight("correct_output_scale", (self.width,), "other")
+
+    def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
+        coefficients, scale = self.weights()
+        count, n = x.dims[0], self.streams
+        before = builder.from_earlier(_PREDICTED)[0]
+        routed = AltUpPredict(self.name, n, self.width).route(builder, x, "correct")
+        weights = builder.linear(coefficients, routed, count)
+        out = builder.output("corrected", count, n * self.width)
+        elements, flops = count * n * self.width, count * self.width * (2 * n + 1)
+        builder.vector("elementwise", (x, before, weights), out, "corrected", flops=flops, elements=elements)
+        builder.kept[_CORRECTED] = [out]
+        first = Tensor(out.ident, (count, self.width), out.dtype)
+        return builder.elementwise("multiply", (first, *builder.read_weight(scale)[0]), "scaled", like=first)
+
+
+@dataclass(frozen=True, slots=True)
+class AddToOtherStreams(StreamBlock):
+    """Add a result to every stream but the first."""
+
+    def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
+        before = builder.from_earlier(_CORRECTED)[0]
+        out = builder.output("", *before.dims)
+        elements = before.dims[0] * (self.streams - 1) * self.width
+        builder.stream = builder.vector("elementwise", (x, before), out, "", flops=elements, elements=elements)
+        return builder.stream
+
+
+@dataclass(frozen=True, slots=True)
+class LowRankResidual(Block):
+    """A low-rank residual: the input plus two narrow matrices and a norm of it."""
+
+    runs_whole: ClassVar[bool] = True
+    width: int
+    rank: int
+
+    def weights(self) -> tuple[Weight, ...]:
+        return (
+            Weight("linear_left", (self.rank, self.width)),
+            Weight("linear_right", (self.width, self.rank)),
+            Weight("post_laurel_norm", (self.width,), "norm"),
+        )
+
+    def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
+        left, right, scale = self.weights()
+        count = x.dims[0]
+        narrow = builder.linear(left, x, count)
+        wide = builder.linear(right, narrow, count)
+        wide = builder.norm("rms_norm", wide, scale, count, self.width)
+        return builder.elementwise("add", (wide, x), "add")
+
+
+@dataclass(frozen=True, slots=True)
+class AttentionResidual(Block):
+    """Mix the hidden state with those of earlier blocks of layers: a softmax over ``states`` of norm(state)·proj.
+
+    Source: Kimi K3 technical report, arXiv:2607.24653 (block attention residuals).
+    """
+
+    runs_whole: ClassVar[bool] = True
+    width: int
+    states: int
+
+    def weights(self) -> tuple[Weight, ...]:
+        return Weight(f"{self.name}_norm", (self.width,), "norm"), Weight(f"{self.name}_proj", (1, self.width), "other")
+
+    def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
+        """Add the mixture: 4 FLOPs an element for the norm, 2 for its score, 2 for the sum."""
+        rows = x.dims[0]
+        others = builder.output(f"{self.name}.states", rows, (self.states - 1) * self.width)
+        read = [x, *([others] if self.states > 1 else []), *builder.read_weights(*builder.weights)]
+        out, elements = builder.output(self.name, rows, self.width), rows * self.states * self.width
+        builder.stream = builder.vector("softmax", read, out, self.name, flops=8 * elements, elements=elements)
+        return builder.stream
+
+
+_HANDED = "the inputs of its layers"
+
+
+@dataclass(frozen=True, slots=True)
+class PerLayerEmbedding(Block):
+    """Look the inputs of all ``layers`` up, ``each`` wide, and add a projection of the embedding to them."""
+
+    runs_whole: ClassVar[bool] = True
+    rows: int
+    width: int
+    each: int
+    layers: int
+
+    def weights(self) -> tuple[Weight, ...]:
+        wide = self.layers * self.each
+        return (
+            Weight("embed_tokens_per_layer", (self.rows, wide), "embedding"),
+            Weight("per_layer_model_projection", (wide, self.width)),
+            Weight("per_layer_projection_norm", (self.each,), "norm"),
+        )
+
+    def active(self) -> int:
+        return sum(weight.elements // (self.rows if weight.kind == "embedding" else 1) for weight in self.weights())
+
+    def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
+        table, projection, scale = self.weights()
+        step, count = builder.step, x.dims[0]
+        tokens = Tensor("tokens", (step.own, step.new), "int32", "index")
+        found = builder.output("rows", count, self.layers * self.each)
+        builder.add(embedding("", (builder.read_weight(table)[0][0], tokens), (found,)), table.name)
+        made = builder.linear(projection, x, count)
+        made = builder.norm("rms_norm", made, scale, count * self.layers, self.each)
+        builder.kept[_HANDED] = [builder.elementwise("add", (made, found), "per_layer_inputs", like=found)]
+        return x
+
+
+@dataclass(frozen=True, slots=True)
+class PerLayerInput(Block):
+    """Multiply a narrow projection of the hidden state by the layer's own input, and widen the result again."""
+
+    runs_whole: ClassVar[bool] = True
+    width: int
+    each: int
+    activation: str
+
+    def weights(self) -> tuple[Weight, ...]:
+        return (
+            Weight("per_layer_input_gate", (self.each, self.width)),
+            Weight("per_layer_projection", (self.width, self.each)),
+            Weight("post_per_layer_input_norm", (self.width,), "norm"),
+        )
+
+    def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
+        gate, projection, scale = self.weights()
+        count = x.dims[0]
+        every = builder.from_earlier(_HANDED)[0]
+        narrow = builder.linear(gate, x, count)
+        narrow = builder.elementwise(ACTIVATIONS[self.activation], (narrow,), "per_layer_act")
+        own = Tensor(every.ident, (count, self.each), every.dtype)
+        narrow = builder.elementwise("multiply", (narrow, own), "per_layer_multiply")
+        wide = builder.linear(projection, narrow, count)
+        return builder.norm("rms_norm", wide, scale, count, self.width)

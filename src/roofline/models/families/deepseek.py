@@ -11,8 +11,15 @@ from roofline.models.blocks.key_selection import Indexer
 from roofline.models.blocks.latent_attention import CompressedAttention, LatentAttention
 from roofline.models.blocks.mlp import Mlp
 from roofline.models.blocks.recurrent import KimiDeltaAttention
-from roofline.models.blocks.residual import Norm, ParallelBranches, ResidualAdd
-from roofline.models.blocks.residual_streams import AttentionResidual, CollapseStreams, CopyToStreams, ExpandStreams
+from roofline.models.blocks.residual import (
+    AttentionResidual,
+    CollapseStreams,
+    CopyToStreams,
+    ExpandStreams,
+    Norm,
+    ParallelBranches,
+    ResidualAdd,
+)
 from roofline.models.description import Block, Layer, Model
 from roofline.models.families import family
 from roofline.models.families.decoder import Decoder, Routing, add, after_first, read

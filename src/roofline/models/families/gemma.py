@@ -8,14 +8,16 @@ from roofline.errors import InputError
 from roofline.models.blocks.attention import Attention
 from roofline.models.blocks.experts import MixtureOfExperts
 from roofline.models.blocks.mlp import Mlp
-from roofline.models.blocks.residual import Norm, ParallelBranches, ResidualAdd
-from roofline.models.blocks.residual_streams import (
+from roofline.models.blocks.residual import (
     AddToOtherStreams,
     AltUpCorrect,
     AltUpPredict,
     LowRankResidual,
+    Norm,
+    ParallelBranches,
     PerLayerEmbedding,
     PerLayerInput,
+    ResidualAdd,
     StreamProjections,
 )
 from roofline.models.description import Block, Layer, Model

@@ -60,7 +60,7 @@ def split_into_stages(
             f"{model.name} has {len(model.layers)} layers, too few for {count} stages",
             hint=f"a pipeline of at most {len(model.layers)}",
         )
-    from roofline.models.blocks.residual_streams import CopyToStreams
+    from roofline.models.blocks.residual import CopyToStreams
 
     streams = next((block.streams for block in model.before if isinstance(block, CopyToStreams)), 1)
     held = (

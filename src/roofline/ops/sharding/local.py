@@ -35,8 +35,7 @@ from roofline.notation.structure import Shape, Step
 from roofline.ops.collectives.choice import Chooser
 from roofline.ops.collectives.cost import collective
 from roofline.ops.rules import Context, family_of, rule_for
-from roofline.ops.sharding.layout import Layout, Move, layout_of, local_size
-from roofline.ops.sharding.loops import STATISTICS
+from roofline.ops.sharding.layout import STATISTICS, Layout, Move, layout_of, local_size
 from roofline.ops.sharding.plans import Choice, MaySplit, Plan, Score, choices, describe, empty, key_of, moved
 from roofline.sizes import Size, is_array, minimum, product
 from roofline.work import Op, Tensor

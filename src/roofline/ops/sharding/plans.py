@@ -48,8 +48,18 @@ from typing import Any, Protocol, TypeAlias
 
 from roofline.frozen import NamedTuple
 from roofline.notation.structure import Step
-from roofline.ops.sharding.layout import UNREDUCED, Layout, Move, State, layout_of, moves
-from roofline.ops.sharding.loops import NO_SUMS, Loop, loops_of, stays_partial
+from roofline.ops.sharding.layout import (
+    NO_SUMS,
+    UNREDUCED,
+    Layout,
+    Loop,
+    Move,
+    State,
+    layout_of,
+    loops_of,
+    moves,
+    stays_partial,
+)
 
 #: Says whether a label may be split over mesh axes, which have to divide its size.
 MaySplit = Callable[[str, tuple[str, ...]], bool]

@@ -1,4 +1,4 @@
-"""Which rule prices which JAX primitive. A family of rules is one file of ``jax/rules``.
+"""Which rule prices which JAX primitive. The rules stand in ``jax/rules.py``.
 
 A rule gets a :class:`Call` and gives operations, or None for what costs nothing. Adding a primitive touches one file:
 

@@ -39,7 +39,7 @@ from roofline.errors import DTypeError, InputError, a_or_an
 from roofline.ops import pricing
 from roofline.programs.jax.masks import MaskFinder, constant
 from roofline.programs.jax.registry import Value, automatic, mesh_axes, scanned, size_of, value_of
-from roofline.programs.jax.rules.contractions import without_a_device
+from roofline.programs.jax.rules import without_a_device
 from roofline.programs.jax.walker import (
     JaxprContext,
     JaxprWalker,

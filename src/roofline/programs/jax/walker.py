@@ -1,7 +1,7 @@
 """Walk a jaxpr: name its tensors, price its primitives by rule, follow what it calls.
 
 What repeats, branches or calls (``scan``, ``cond``, ``while``, ``jit`` …) is a region of
-:mod:`~roofline.programs.jax.trace`; every other primitive is a rule of ``jax/rules``.
+:mod:`~roofline.programs.jax.trace`; every other primitive is a rule of ``jax/rules.py``.
 """
 
 from __future__ import annotations

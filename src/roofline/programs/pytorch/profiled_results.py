@@ -18,8 +18,15 @@ from typing import Any, TypeAlias
 from roofline import dtypes
 from roofline.errors import InputError
 from roofline.ops.convolution import Window
-from roofline.programs.pytorch.price_tables import FUNCTIONS, OPTIMIZERS, REDUCTIONS
-from roofline.programs.pytorch.registry import UNTOLD, Call, TensorOperand, operands_in
+from roofline.programs.pytorch.registry import (
+    FUNCTIONS,
+    OPTIMIZERS,
+    REDUCTIONS,
+    UNTOLD,
+    Call,
+    TensorOperand,
+    operands_in,
+)
 from roofline.programs.pytorch.rules.sequences import broadcast, recurrence_of
 from roofline.sizes import ceil_div
 from roofline.work import Tensor

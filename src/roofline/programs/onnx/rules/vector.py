@@ -8,7 +8,7 @@ from typing import Any
 from roofline.ops import linear_algebra
 from roofline.ops.reduction import SOFTMAX_PER_ELEMENT as SOFTMAX
 from roofline.programs.onnx.registry import Call, Priced, pricing, rule
-from roofline.programs.pytorch.price_tables import OPTIMIZERS
+from roofline.programs.pytorch.registry import OPTIMIZERS
 from roofline.programs.rule_table import levels_of
 from roofline.sizes import exact_div, product
 from roofline.work import Op, Work

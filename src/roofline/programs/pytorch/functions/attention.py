@@ -15,9 +15,8 @@ from torch.nested._internal.nested_tensor import NestedTensor, nested_view_from_
 from torch.utils._python_dispatch import _disable_current_modes
 
 from roofline.ops.masks import CAUSAL
-from roofline.programs.pytorch.price_tables import ATTENTION_BACKWARD
 from roofline.programs.pytorch.recorder import Recorder, WholeOperation, run_whole
-from roofline.programs.pytorch.registry import function
+from roofline.programs.pytorch.registry import ATTENTION_BACKWARD, function
 from roofline.programs.pytorch.rules.sequences import AttentionSizes, attention_sizes, operation
 from roofline.sizes import Size, exact_div
 from roofline.work import Op

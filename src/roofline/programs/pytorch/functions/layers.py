@@ -1,4 +1,7 @@
-"""Layers that are taken whole: products, norms, poolings, dropout, recurrent layers, packed sequences, transforms."""
+"""Layers that are taken whole: products, norms, poolings, dropout, recurrent layers, packed sequences, transforms.
+
+Control flow as one operation: torch.cond, while_loop, scan and map run what they hold, as often as it runs.
+"""
 
 from __future__ import annotations
 
@@ -8,17 +11,23 @@ from math import log, pi, prod
 from typing import Any
 
 import torch
+import torch._higher_order_ops.map
+import torch._higher_order_ops.scan
 import torch.nn.functional as F
+from torch._higher_order_ops.map import map_impl
 from torch._higher_order_ops.out_dtype import out_dtype
+from torch._higher_order_ops.scan import scan_op
 from torch.utils._python_dispatch import _disable_current_modes
 
+from roofline.errors import InputError
 from roofline.ops import pricing
 from roofline.ops.einsum import einsum_operations, operand_letters
 from roofline.programs.pytorch.recorder import Recorder, WholeOperation, run_whole
 from roofline.programs.pytorch.registry import function, price
 from roofline.programs.pytorch.rules.sequences import forward as recurrent_forward
 from roofline.programs.pytorch.rules.sequences import recurrence_of
-from roofline.programs.pytorch.tensors import map_tensors
+from roofline.programs.pytorch.tensors import map_tensors, tensors_in
+from roofline.programs.rule_table import branch_cost
 from roofline.sizes import product
 from roofline.work import Op, Tensor
 
@@ -311,3 +320,64 @@ def istft(recorder: Recorder, func: Any, args: Sequence[Any], kwargs: dict[str, 
     frames = torch.fft.irfft(x.transpose(-1, -2), n=n, norm="ortho" if given.get("normalized") else "backward")
     result = added(frames * window) / added((window**2).expand(x.shape[-1], n))
     return F.pad(result, (0, wanted - result.shape[-1])) if result.shape[-1] < wanted else result
+
+
+_LARGER = "the larger branch of torch.cond is counted where its condition is not known"
+
+
+@function(torch.ops.higher_order.cond)
+def cond(recorder: Recorder, func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    """The branch that is taken where the condition is known, else the larger one."""
+    chosen, yes, no, operands = args
+    if not isinstance(chosen, torch.Tensor) or recorder.known(chosen):
+        return (yes if chosen else no)(*operands)
+    before = len(recorder.ops)
+    tried = []
+    for branch in (yes, no):
+        result = branch(*operands)
+        tried.append((recorder.ops[before:], result))
+        del recorder.ops[before:]
+    ops, result = max(tried, key=lambda found: branch_cost(found[0]))
+    if ops:
+        recorder.ops += [replace(ops[0], note=ops[0].note or _LARGER), *ops[1:]]
+    return result
+
+
+@function(torch.ops.higher_order.while_loop)
+def while_loop(recorder: Recorder, func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    """The body as often as a condition on known values holds."""
+    test, body, carried, others = (*args, ())[:4]
+    carried = tuple(carried)
+    while True:
+        more = test(*carried, *others)
+        if isinstance(more, torch.Tensor) and not recorder.known(more):
+            raise InputError(
+                f"{recorder.locations.line()}: how often this while_loop runs depends on its data",
+                hint="count its steps in an integer that starts as a constant, or write a for loop",
+            )
+        if not more:
+            return carried
+        carried = tuple(body(*carried, *others))
+
+
+@function(scan_op)
+def scan(recorder: Recorder, func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    """The body once for every slice; what each step gives is put together."""
+    step, carried, sliced, others = (*args, ())[:4]
+    carried, gathered = list(carried), []
+    for place in range(tensors_in(sliced)[0].shape[0]):
+        made = step(*carried, *(x[place] for x in sliced), *others)
+        carried, given = list(made[: len(carried)]), made[len(carried) :]
+        gathered.append(given)
+    return (*carried, *(torch.stack(list(parts)) for parts in zip(*gathered, strict=True)))
+
+
+@function(map_impl)
+def mapped(recorder: Recorder, func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    """The body once for every slice."""
+    body, sliced, others = args
+    steps = range(tensors_in(sliced)[0].shape[0])
+    gathered = [body(*(x[place] for x in sliced), *others) for place in steps]
+    if isinstance(gathered[0], torch.Tensor):
+        return torch.stack(gathered)
+    return tuple(torch.stack(list(parts)) for parts in zip(*gathered, strict=True))

@@ -14,8 +14,16 @@ from typing import Any
 from roofline.errors import InputError
 from roofline.ops import linear_algebra
 from roofline.ops.elementwise import PER_ELEMENT
-from roofline.programs.pytorch.price_tables import FUNCTIONS
-from roofline.programs.pytorch.registry import Call, PackedWeights, Priced, TensorOperand, is_operand, pricing, rule
+from roofline.programs.pytorch.registry import (
+    FUNCTIONS,
+    Call,
+    PackedWeights,
+    Priced,
+    TensorOperand,
+    is_operand,
+    pricing,
+    rule,
+)
 from roofline.programs.pytorch.rules.windows import convolution, pool
 from roofline.sizes import Size, exact_div, is_symbol, log2, maximum, minimum, product
 from roofline.work import Op, Tensor, Work

@@ -12,8 +12,15 @@ from typing import Any
 from roofline.frozen import NamedTuple, dataclass, replace
 from roofline.ops.masks import TOP_LEFT, BandMask, packed_pairs
 from roofline.ops.recurrent import CELLS
-from roofline.programs.pytorch.price_tables import ATTENTION_BACKWARD
-from roofline.programs.pytorch.registry import Call, Priced, TensorOperand, operands_in, pricing, rule
+from roofline.programs.pytorch.registry import (
+    ATTENTION_BACKWARD,
+    Call,
+    Priced,
+    TensorOperand,
+    operands_in,
+    pricing,
+    rule,
+)
 from roofline.sizes import Size, exact_div, is_symbol, product
 from roofline.work import Op, Tensor
 

@@ -9,8 +9,20 @@ from dataclasses import replace
 from typing import Any
 
 from roofline.ops.elementwise import PER_ELEMENT
-from roofline.programs.pytorch.price_tables import ELEMENT_OF_LOSS, FUNCTIONS, OPTIMIZERS, REDUCTIONS, STATED_FORMULAS
-from roofline.programs.pytorch.registry import Call, Priced, TensorOperand, is_operand, operands_in, pricing, rule
+from roofline.programs.pytorch.registry import (
+    ELEMENT_OF_LOSS,
+    FUNCTIONS,
+    OPTIMIZERS,
+    REDUCTIONS,
+    STATED_FORMULAS,
+    Call,
+    Priced,
+    TensorOperand,
+    is_operand,
+    operands_in,
+    pricing,
+    rule,
+)
 from roofline.sizes import Size, exact_div, maximum, minimum, product
 from roofline.work import Op, Work
 
@@ -39,7 +51,7 @@ def known(call: Call) -> Priced:
 
 @rule(*STATED_FORMULAS)
 def other(call: Call) -> Priced:
-    """A function that stands in :data:`~roofline.programs.pytorch.price_tables.STATED_FORMULAS` with its formula."""
+    """A function that stands in :data:`~roofline.programs.pytorch.registry.STATED_FORMULAS` with its formula."""
     plain, special, _ = STATED_FORMULAS[call.name]
     note = _RANDOM_NOTE if call.name in ("native_dropout", "_fused_dropout") else ""
     return call.for_each("elementwise", call.results[0].elements, plain + special, special, note=note)

@@ -7,8 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from roofline.ops.pricing import Reach, adaptive_windows, valid_taps_of
-from roofline.programs.pytorch.price_tables import TAPS
-from roofline.programs.pytorch.registry import UNTOLD, Call, Priced, TensorOperand, pricing, rule
+from roofline.programs.pytorch.registry import TAPS, UNTOLD, Call, Priced, TensorOperand, pricing, rule
 from roofline.sizes import Size, exact_div, floor_div, maximum, minimum, product
 from roofline.work import Op, Tensor, Work
 
