@@ -33,8 +33,7 @@ if TYPE_CHECKING:
     from roofline.bounds.scaling import scaling
     from roofline.bounds.scaling_conditions import Scaling
     from roofline.bounds.shard import ShardPlans, shard
-    from roofline.bounds.solve import Solution, solve
-    from roofline.bounds.solve_dtypes import solve_dtypes
+    from roofline.bounds.solve import Solution, solve, solve_dtypes
     from roofline.bounds.solve_equal import solve_equal
     from roofline.bounds.sweep import Sweep
     from roofline.charts.chart import Chart
@@ -82,8 +81,7 @@ _WHERE = {
     "roofline.bounds.scaling": ("scaling",),
     "roofline.bounds.scaling_conditions": ("Scaling",),
     "roofline.bounds.shard": ("ShardPlans", "shard"),
-    "roofline.bounds.solve": ("Solution", "solve"),
-    "roofline.bounds.solve_dtypes": ("solve_dtypes",),
+    "roofline.bounds.solve": ("Solution", "solve", "solve_dtypes"),
     "roofline.bounds.solve_equal": ("solve_equal",),
     "roofline.bounds.sweep": ("Sweep",),
     "roofline.charts.chart": ("Chart",),

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from roofline import bound, solve, sweep
-from roofline.bounds.solve_dtypes import solve_dtypes
+from roofline.bounds.solve import solve_dtypes
 from roofline.cli import main
 from roofline.errors import InputError
 

@@ -12,7 +12,7 @@ import roofline
 from roofline.bounds.api import bound
 from roofline.bounds.solve import solve
 from roofline.charts import plot
-from roofline.charts.axes import ticks
+from roofline.charts.specification import ticks
 from roofline.errors import InputError, SizeError
 
 

@@ -11,9 +11,9 @@ from charts_to_draw import ALL, exercise_3, two_bandwidths, two_chips
 from roofline import bound
 from roofline.charts import Axis, plot, throughput_chart
 from roofline.charts import chart as registry
-from roofline.charts.axes import ticks
 from roofline.charts.chart import draws
 from roofline.charts.roofline_charts import roofline_chart
+from roofline.charts.specification import ticks
 from roofline.cli import main
 from roofline.errors import InputError
 

@@ -12,7 +12,7 @@ import pytest
 from roofline.cli import main
 from roofline.errors import SizeError
 from roofline.models import advise_step, latency_throughput, load, serve, serve_bound, serve_table
-from roofline.models.operations_table import longest_operations
+from roofline.models.operations import longest_operations
 from roofline.models.summary import summary, summary_sections
 from roofline.models.training import train
 from roofline.models.training.advice import best_mix

@@ -13,7 +13,7 @@ import pytest
 
 import roofline
 from roofline.bounds.footprint import Footprint
-from roofline.models.model_outline import outline
+from roofline.models.config import outline
 from roofline.plans.answer import answer
 from roofline.plans.load import ServerTimes
 from roofline.plans.question import Limits, Load, PlanQuestion

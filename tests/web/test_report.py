@@ -17,9 +17,8 @@ from typing import Any
 import pytest
 
 from roofline import bound, compare, estimated, plot, solve, sweep
-from roofline.charts.axes import Axis, Scale
 from roofline.charts.chart import Chart
-from roofline.charts.specification import Point
+from roofline.charts.specification import Axis, Point, Scale
 from roofline.cli import main
 from roofline.errors import InputError
 from roofline.models import serve_bound

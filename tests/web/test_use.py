@@ -12,9 +12,8 @@ from urllib.parse import urlencode
 import pytest
 
 from roofline import bound
-from roofline.charts.axes import log_axis
 from roofline.charts.chart import Chart
-from roofline.charts.specification import Line, Point
+from roofline.charts.specification import Line, Point, log_axis
 from roofline.quantity import format_quantity, parse
 from roofline.web.report import report
 from tests.web.conftest import Tab

@@ -30,7 +30,7 @@ from roofline.answers import on_several
 from roofline.bounds.api import question
 from roofline.bounds.bound import Bound
 from roofline.bounds.conventions import named_axes
-from roofline.bounds.crossing import rises, roots_of
+from roofline.bounds.crossing import hidden_from, rises, roots_of
 from roofline.bounds.evaluate import values_of
 from roofline.bounds.question import Question, has_arrays, names_in
 from roofline.bounds.scaling_conditions import (
@@ -46,7 +46,6 @@ from roofline.bounds.scaling_conditions import (
     evaluate_form,
     inner_link_limit,
 )
-from roofline.bounds.solve_network import hidden_from
 from roofline.errors import InputError, SizeError, quoted, suggest
 from roofline.frozen import dataclass, replace
 from roofline.hardware.axes import SLICE_AXIS

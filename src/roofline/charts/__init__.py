@@ -7,12 +7,11 @@
 
 from __future__ import annotations
 
-from roofline.charts.axes import Axis
 from roofline.charts.chart import Chart
 from roofline.charts.plot import plot
 from roofline.charts.roofline_charts import roofline_chart
 from roofline.charts.size_charts import throughput_chart, time_chart
-from roofline.charts.specification import Line, Point, Region, Ridge
+from roofline.charts.specification import Axis, Line, Point, Region, Ridge
 from roofline.measurement.runs import Measured, read_measured
 
 __all__ = [

@@ -12,9 +12,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from roofline.charts.axes import Axis
 from roofline.charts.chart import Chart
-from roofline.charts.specification import Bar, Line
+from roofline.charts.specification import Axis, Bar, Line
 from roofline.errors import InputError
 from roofline.measurement.points import MeasuredPoint, time_by_operation
 from roofline.quantity import format_percent, format_quantity

@@ -1,6 +1,6 @@
 """Chart: a picture as a value. It can be inspected, changed by copies, and is drawn when it is saved or shown.
 
->>> from roofline.charts.axes import Axis
+>>> from roofline.charts.specification import Axis
 >>> from roofline.charts.specification import Line, Ridge
 >>> roof = Chart(
 ...     kind="roofline",
@@ -66,7 +66,7 @@ class Chart(Specification):
     def with_size(self, width: int, height: int) -> Chart:
         """Return the chart in another size, in pixels.
 
-        >>> from roofline.charts.axes import Axis
+        >>> from roofline.charts.specification import Axis
         >>> axis = Axis("", "", "linear", (0, 1))
         >>> Chart("time", "", axis, axis, ()).with_size(90, 60)
         Traceback (most recent call last):
@@ -83,7 +83,7 @@ class Chart(Specification):
     def with_width(self, width: int) -> Chart:
         """Return the chart as wide as that: a plot keeps its proportions, rows of bars and of a key their height.
 
-        >>> from roofline.charts.axes import Axis
+        >>> from roofline.charts.specification import Axis
         >>> axis = Axis("", "", "linear", (0, 1))
         >>> [Chart("time", "", axis, axis, (), height=height).with_width(600).height for height in (300, 480, 680)]
         [250, 400, 600]

@@ -19,10 +19,9 @@ from functools import cache, lru_cache
 from threading import RLock
 from typing import Any
 
-from roofline.charts.axes import minor_ticks
 from roofline.charts.layout import BAND, ChartLayout, Frame, layout, ridge_drop
 from roofline.charts.placement import Vertex
-from roofline.charts.specification import Bar, Line, Mark, Point, Region, Ridge, Specification
+from roofline.charts.specification import Bar, Line, Mark, Point, Region, Ridge, Specification, minor_ticks
 from roofline.charts.text import BLOCK, LINE_SPACING, STRIPES, SWATCH, SWATCH_GAP, Text
 from roofline.files import replaced
 from roofline.frozen import dataclass

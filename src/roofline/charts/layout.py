@@ -10,7 +10,6 @@ import math
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
-from roofline.charts.axes import Axis, axis_title, ticks
 from roofline.charts.placement import (
     Box,
     Boxes,
@@ -23,7 +22,7 @@ from roofline.charts.placement import (
     places_beside,
     segment_box,
 )
-from roofline.charts.specification import Line, Mark, Point, Region, Ridge, Specification
+from roofline.charts.specification import Axis, Line, Mark, Point, Region, Ridge, Specification, axis_title, ticks
 from roofline.charts.text import (
     GAP,
     LINE_SPACING,

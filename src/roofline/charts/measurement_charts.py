@@ -10,11 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from roofline.charts.axes import Axis, log_axis
 from roofline.charts.chart import Chart
 from roofline.charts.roofline_charts import run_point
 from roofline.charts.roofs import ceiling_line, machine_roof, slope_line
-from roofline.charts.specification import NEUTRAL, Line, Mark, Point, Ridge
+from roofline.charts.specification import NEUTRAL, Axis, Line, Mark, Point, Ridge, log_axis
 from roofline.errors import InputError
 from roofline.hardware.machine import Machine
 from roofline.measurement import points as measured_points

@@ -17,12 +17,11 @@ from dataclasses import replace
 from typing import Any
 
 from roofline.bounds.bound import Bound, OpBound
-from roofline.charts.axes import log_axis
 from roofline.charts.bars import MOST_ROWS, Row, bars_chart, left_out
 from roofline.charts.chart import Chart, draws
 from roofline.charts.roofline_charts import gathered_roofline
 from roofline.charts.series import MOST_CURVES
-from roofline.charts.specification import Line, Mark, Point, Role
+from roofline.charts.specification import Line, Mark, Point, Role, log_axis
 from roofline.errors import InputError
 from roofline.models.serving.answer import Serving
 from roofline.models.serving.generation import FORM_TEXT

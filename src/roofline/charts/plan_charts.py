@@ -13,9 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from roofline.charts.axes import log_axis
 from roofline.charts.chart import Chart, draws
-from roofline.charts.specification import NEUTRAL, Line, Mark, Point, Region, Ridge
+from roofline.charts.specification import NEUTRAL, Line, Mark, Point, Region, Ridge, log_axis
 from roofline.errors import InputError
 from roofline.plans.answer import DeploymentPlan
 from roofline.plans.frontier import LoadedCurve

@@ -21,7 +21,6 @@ from typing import Any
 
 from roofline.bounds.bound import Bound, OpBound
 from roofline.bounds.ridges import Zones
-from roofline.charts.axes import Axis
 from roofline.charts.chart import Chart, draws, joined, machines_said, ordered_notes
 from roofline.charts.roofs import (
     RidgePoint,
@@ -34,7 +33,7 @@ from roofline.charts.roofs import (
     with_styles,
     without_slope,
 )
-from roofline.charts.specification import Mark, Point, Region
+from roofline.charts.specification import Axis, Mark, Point, Region
 from roofline.errors import InputError, SizeError, suggest
 from roofline.hardware.machine import Machine
 from roofline.hardware.overrides import describe_given

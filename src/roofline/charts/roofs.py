@@ -13,9 +13,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from roofline.bounds.bound import Bound
-from roofline.charts.axes import Axis
 from roofline.charts.chart import joined
-from roofline.charts.specification import NEUTRAL, Line, Ridge
+from roofline.charts.specification import NEUTRAL, Axis, Line, Ridge
 from roofline.errors import InputError, suggest
 from roofline.frozen import dataclass, replace
 from roofline.hardware.machine import Machine

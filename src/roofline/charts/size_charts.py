@@ -30,11 +30,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from roofline.bounds.bound import BOUND_KINDS
-from roofline.charts.axes import Scale, rising_axis, size_axis
 from roofline.charts.chart import Chart, draws, machines_said, ordered_notes
 from roofline.charts.roofline_charts import why_no_rate
 from roofline.charts.series import Series
-from roofline.charts.specification import NEUTRAL, Line, Ridge, Role
+from roofline.charts.specification import NEUTRAL, Line, Ridge, Role, Scale, rising_axis, size_axis
 from roofline.errors import InputError
 from roofline.frozen import replace
 from roofline.quantity import format_quantity

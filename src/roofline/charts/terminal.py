@@ -2,7 +2,7 @@
 
 Bars are rows of block characters, another character for each part.
 
->>> from roofline.charts.axes import Axis
+>>> from roofline.charts.specification import Axis
 >>> from roofline.charts.specification import Line, Ridge, Specification
 >>> roof = Specification(
 ...     kind="roofline", title="TPU v5e",
@@ -39,9 +39,8 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
-from roofline.charts.axes import axis_title, ticks
 from roofline.charts.layout import NAMES_SHARE
-from roofline.charts.specification import Line, Point, Region, Specification
+from roofline.charts.specification import Line, Point, Region, Specification, axis_title, ticks
 from roofline.errors import InputError
 from roofline.quantity import format_percent, format_quantity
 

@@ -7,7 +7,7 @@ The key says which stroke is which chip, which number which operation, and holds
 
 >>> roof = [Line("h100 hbm", (1.0, 2.0), (1.0, 2.0), "slope", 0, 0, "hbm 3.35 TB/s", "h100"),
 ...         Line("a100 hbm", (1.0, 2.0), (1.0, 2.0), "slope", 1, 1, "hbm 2.04 TB/s", "a100")]
->>> from roofline.charts.axes import Axis
+>>> from roofline.charts.specification import Axis
 >>> axis = Axis("", "", "log", (1.0, 2.0))
 >>> chips = chart_key(Specification("roofline", "", axis, axis, tuple(roof)))
 >>> [(entry.group, entry.series, entry.dash) for entry in chips]

@@ -98,7 +98,7 @@ def _zones(arguments: dict[str, Any], bandwidths: tuple[str, ...]) -> Any:
 
 
 def _dtypes(expression: str, for_: str, sizes: dict[str, Any], arguments: dict[str, Any]) -> Any:
-    from roofline.bounds.solve_dtypes import solve_dtypes
+    from roofline.bounds.solve import solve_dtypes
 
     text = for_.partition(":")[2] or "0"
     operand = whole_number(text)

@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from roofline.models.closed_form import serve_table
-    from roofline.models.config import load, names
+    from roofline.models.config import load, names, outline
     from roofline.models.description import Model
-    from roofline.models.model_outline import outline
     from roofline.models.operations import decode, prefill
     from roofline.models.parallelism.layout import Parallelism, pool
     from roofline.models.serving import serve_bound
@@ -33,9 +32,8 @@ if TYPE_CHECKING:
 
 _NAMES = {
     "closed_form": ("serve_table",),
-    "config": ("load", "names"),
+    "config": ("load", "names", "outline"),
     "description": ("Model",),
-    "model_outline": ("outline",),
     "operations": ("decode", "prefill"),
     "parallelism.layout": ("Parallelism", "pool"),
     "serving": ("serve_bound",),

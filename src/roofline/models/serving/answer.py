@@ -19,7 +19,7 @@ from roofline.models.config import load
 from roofline.models.description import Model
 from roofline.models.idle import SERVING, refuse_idle
 from roofline.models.operation_builder import PREFILL_ONLY
-from roofline.models.operations_table import longest_operations, off_matrix_unit, shares_of_modules
+from roofline.models.operations import longest_operations, off_matrix_unit, shares_of_modules
 from roofline.models.parallelism.layout import CHIPS, ONE_CHIP, Parallelism, has_several_layouts, take_layout_options
 from roofline.models.parallelism.splitting import local_stages
 from roofline.models.serving.bound import Pipelined, as_size, names_that_bind, serve_bound

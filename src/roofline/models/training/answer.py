@@ -14,7 +14,7 @@ from roofline.frozen import dataclass, field
 from roofline.hardware.figures import price_source
 from roofline.hardware.network import domain_of, links_inside_out
 from roofline.models.description import Model
-from roofline.models.operations_table import longest_operations, off_matrix_unit
+from roofline.models.operations import longest_operations, off_matrix_unit
 from roofline.models.training.stage import Stage
 from roofline.quantity import format_amount, format_count, format_number, format_percent
 from roofline.sections import BLANK, Headline, Listing, Section, Sentences, assumes, incomplete

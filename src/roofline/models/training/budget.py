@@ -27,9 +27,8 @@ from roofline.frozen import dataclass, replace
 from roofline.hardware.figures import hourly_price, price_source
 from roofline.hardware.machine import Machine
 from roofline.hardware.rate import rate
-from roofline.models.config import load
+from roofline.models.config import load, outline
 from roofline.models.description import Model
-from roofline.models.model_outline import outline
 from roofline.models.operation_builder import ForwardPass
 from roofline.models.operations import forward_pass
 from roofline.models.training.passes import forward

@@ -37,6 +37,7 @@ from jax.interpreters.partial_eval import dce_jaxpr
 from roofline import dtypes
 from roofline.errors import DTypeError, InputError, a_or_an
 from roofline.ops import pricing
+from roofline.programs.api import Spec, call_hint, check_values, is_call, own_error, spec, stated_values
 from roofline.programs.jax.masks import MaskFinder, constant
 from roofline.programs.jax.registry import Value, automatic, mesh_axes, scanned, size_of, value_of
 from roofline.programs.jax.rules import without_a_device
@@ -51,7 +52,6 @@ from roofline.programs.jax.walker import (
     source_line,
 )
 from roofline.programs.rule_table import RuleTable, branch_cost, stated
-from roofline.programs.specs import Spec, call_hint, check_values, is_call, own_error, spec, stated_values
 from roofline.programs.traced import Traced
 from roofline.progress import stopped
 from roofline.quantity import format_amount as show

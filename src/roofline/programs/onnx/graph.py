@@ -32,8 +32,8 @@ from roofline.errors import InputError, NotationError, SizeError, quoted, sugges
 from roofline.files import read_bytes
 from roofline.frozen import NamedTuple
 from roofline.ops.formula import formula, formula_names
+from roofline.programs.api import one_size
 from roofline.programs.onnx.standins import copies, replace_all, restored, standing_in
-from roofline.programs.specs import one_size
 from roofline.sizes import Size, floor_div, is_symbol, product, symbol
 
 Dims = Sequence[Size]

@@ -13,11 +13,11 @@ import torch
 from torch.fx.experimental.symbolic_shapes import is_nested_int
 
 from roofline.errors import InputError
+from roofline.programs.api import Spec, check_values, stated_values
+from roofline.programs.api import spec as read_spec
 from roofline.programs.pytorch.functions.attention import nested_input
 from roofline.programs.pytorch.open_sizes import OpenSizes
 from roofline.programs.pytorch.tensors import LARGEST_CONSTANT, dtype_name
-from roofline.programs.specs import Spec, check_values, stated_values
-from roofline.programs.specs import spec as read_spec
 from roofline.sizes import Size, is_symbol, product
 
 TORCH_DTYPES = {
