@@ -93,23 +93,11 @@ def trace(
     given, names = _leaves(inputs, kwargs or {}, sizes or {})
     leaves, tree = jax.tree.flatten(given)
     slots = [place for place, leaf in enumerate(leaves) if hasattr(leaf, "shape") and hasattr(leaf, "dtype")]
-
-    def called(*values: Any) -> Any:
-        filled = [leaf.array if isinstance(leaf, _Stated) else leaf for leaf in leaves]
-        for place, value in zip(slots, values, strict=True):
-            filled[place] = value
-        args, named = jax.tree.unflatten(tree, filled)
-        return program(*args, **named)
-
     given_values = {i: leaf.written for i, leaf in enumerate(leaves) if isinstance(leaf, _Stated)}
     seen = [leaves[i] for i in slots]
     stated = [leaf.sharding if isinstance(leaf, jax.ShapeDtypeStruct) else None for leaf in seen]
     shapes = [jax.ShapeDtypeStruct(v.shape, v.dtype, sharding=s) for v, s in zip(seen, stated, strict=True)]
-    try:
-        with without_a_device():
-            closed = jax.make_jaxpr(_both(called) if backward else called)(*shapes)
-    except Exception as error:
-        raise own_error(error) or _explained(error) from error
+    closed = _jaxpr(program, leaves, tree, dict(zip(slots, shapes, strict=True)), backward)
     pruned, _ = dce_jaxpr(closed.jaxpr, [True] * len(closed.jaxpr.outvars), instantiate=True)
     walker = JaxprWalker(REGIONS.find, trips)
     held = {weights} if isinstance(weights, int) else set(weights)
@@ -215,6 +203,23 @@ def _dtype(name: str) -> Any:
         return jnp.dtype(_DTYPES.get(name, name))
     except TypeError:
         raise DTypeError(f"JAX has no dtype for {name}", hint="give an array, or a dtype that JAX has") from None
+
+
+def _jaxpr(program: Any, leaves: Sequence[Any], tree: Any, shapes: Mapping[int, Any], backward: bool) -> Any:
+    """The function as JAX writes it down: of inputs of these shapes, by their positions among all leaves."""
+
+    def called(*values: Any) -> Any:
+        filled = [leaf.array if isinstance(leaf, _Stated) else leaf for leaf in leaves]
+        for place, value in zip(shapes, values, strict=True):
+            filled[place] = value
+        args, named = jax.tree.unflatten(tree, filled)
+        return program(*args, **named)
+
+    try:
+        with without_a_device():
+            return jax.make_jaxpr(_both(called) if backward else called)(*shapes.values())
+    except Exception as error:
+        raise own_error(error) or _explained(error) from error
 
 
 def _both(called: Any) -> Any:
