@@ -110,6 +110,20 @@ def test_the_guide_for_contributors_is_under_a_page() -> None:
     assert len((ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8").splitlines()) <= LONGEST_GUIDE
 
 
+def files_named(guide: str) -> list[str]:
+    """The files and folders that a guide names in backquotes."""
+    return re.findall(r"`((?:\w+/)+|(?:\w+/)*\w+\.(?:py|toml))`", guide)
+
+
+def test_the_guide_for_contributors_names_files_that_there_are() -> None:
+    there = {f"/{path.relative_to(LIBRARY)}" for path in LIBRARY.rglob("*")}
+    there |= {f"{path}/" for path in there} | {"/pyproject.toml", "/docs/"}
+    named = files_named((ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8"))
+    assert len(named) > 20
+    assert [name for name in named if not any(path.endswith(f"/{name}") for path in there)] == []
+    assert files_named("`ops/no_such.py` and `cli/`, not `x.y`") == ["ops/no_such.py", "cli/"]
+
+
 def documented_methods(sources: Iterable[str]) -> dict[str, set[str]]:
     """The methods of each class, by its name, that have a docstring, or had one in a class that it derives from."""
     own: dict[str, set[str]] = {}

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from roofline.bounds.advise import Advice, advise
     from roofline.bounds.api import bound, question
     from roofline.bounds.bound import Bound
-    from roofline.bounds.chips import chips
+    from roofline.bounds.chip_list import chips
     from roofline.bounds.communication import Communication, comm
     from roofline.bounds.comparison import SideBySide, compare
     from roofline.bounds.evaluate import evaluate
@@ -72,7 +72,7 @@ _WHERE = {
     "roofline.bounds.advise": ("Advice", "advise"),
     "roofline.bounds.api": ("bound", "question"),
     "roofline.bounds.bound": ("Bound",),
-    "roofline.bounds.chips": ("chips",),
+    "roofline.bounds.chip_list": ("chips",),
     "roofline.bounds.communication": ("Communication", "comm"),
     "roofline.bounds.comparison": ("SideBySide", "compare"),
     "roofline.bounds.evaluate": ("evaluate",),

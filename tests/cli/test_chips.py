@@ -8,7 +8,7 @@ import re
 import pytest
 from rich.console import Console
 
-from roofline.bounds.chips import _figures as machine_figures
+from roofline.bounds.chip_list import _figures as machine_figures
 from roofline.bounds.ridges import rules_of_thumb
 from roofline.cli import chips, main
 from roofline.hardware import chip

@@ -100,7 +100,7 @@ def alone() -> Iterator[None]:
     import uvicorn
 
     from roofline import measurement
-    from roofline.bounds.chips import chip_data
+    from roofline.bounds.chip_list import chip_data
     from roofline.errors import InputError
     from roofline.web.server import Workers
 
@@ -124,7 +124,7 @@ def alone() -> Iterator[None]:
             held.enter_context(patch.object(owner, name, lambda *_, **__: None))
         held.enter_context(patch.object(import_module("roofline.grids.runs"), "load_extra", lambda *_: dask))
         held.enter_context(patch.object(import_module("roofline.grids.runs"), "_local", refused))
-        held.enter_context(patch.object(import_module("roofline.bounds.chips"), "chip_data", once))
+        held.enter_context(patch.object(import_module("roofline.bounds.chip_list"), "chip_data", once))
         yield
 
 

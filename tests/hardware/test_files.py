@@ -5,7 +5,7 @@ import re
 import pytest
 
 from roofline import bound
-from roofline.bounds.chips import chips as listed
+from roofline.bounds.chip_list import chips as listed
 from roofline.errors import HardwareError
 from roofline.hardware import chip, chips
 from roofline.hardware.rate import find_level

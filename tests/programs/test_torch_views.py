@@ -7,8 +7,8 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from roofline import trace  # noqa: E402
-from roofline.programs.parts import pieces  # noqa: E402
 from roofline.programs.pytorch.tensors import region_of  # noqa: E402
+from roofline.programs.tensor_parts import pieces  # noqa: E402
 
 
 def _bytes(program, *inputs, policy="each-op"):

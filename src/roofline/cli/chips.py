@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from roofline.bounds.chips import ChipList, chips, detail
+from roofline.bounds.chip_list import ChipList, chips, detail
 from roofline.cli.command import argument, command_named
 from roofline.cli.option_table import option, options, with_options
 from roofline.cli.option_values import machine_files, parse_set

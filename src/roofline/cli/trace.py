@@ -239,7 +239,7 @@ def _roof(bound: Any, several: bool, output: str | None) -> Iterator[Section]:
     if several:
         yield from bound.sections(operations=False)
         return
-    from roofline.programs.outline import under_the_roof
+    from roofline.programs.tables import under_the_roof
 
     yield from under_the_roof(bound, None if output or is_kept() else 15)
 

@@ -46,7 +46,7 @@ from roofline.hardware.mesh import with_mesh
 from roofline.ops.collectives.registry import KINDS
 from roofline.ops.counting import CONVENTIONS, count_operation
 from roofline.ops.pricing import LEAST_SENT_NOTE, UNKNOWN, DeviceGroup
-from roofline.programs.outline import GAP, added_by_phases, module_table, operation_table, parameters_of
+from roofline.programs.tables import GAP, added_by_phases, module_table, operation_table, parameters_of
 from roofline.quantity import format_amount
 from roofline.sections import (
     BLANK,

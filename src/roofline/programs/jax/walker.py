@@ -17,7 +17,7 @@ from roofline.frozen import NamedTuple
 from roofline.ops import pricing
 from roofline.ops.counting import count
 from roofline.programs.jax.registry import Call, Value, find, mesh_axes, value_of
-from roofline.programs.parts import named_apart
+from roofline.programs.tensor_parts import named_apart
 from roofline.programs.traced import UncountedOperation, enter, gaps_of
 from roofline.progress import counted
 from roofline.sizes import Size, is_symbol, product

@@ -30,8 +30,8 @@ from roofline.ops.counting import count
 from roofline.programs.onnx.graph import dims_of, dtype_of, inferred, put, read, solved
 from roofline.programs.onnx.registry import UPDATES, Call, find
 from roofline.programs.onnx.standins import DOMAIN
-from roofline.programs.parts import given_back, named_apart
 from roofline.programs.rule_table import branch_cost, stated
+from roofline.programs.tensor_parts import given_back, named_apart
 from roofline.programs.traced import Traced, enter
 from roofline.progress import counted, stopped
 from roofline.quantity import format_amount as show
@@ -303,7 +303,7 @@ class GraphWalker:
 
 
 def _ident(name: str) -> str:
-    """A tensor under its name in the file; a bracket in it is not that of a part (:mod:`roofline.programs.parts`)."""
+    """A tensor under its name in the file; a bracket in it is not that of a part (``programs.tensor_parts``)."""
     return name.replace("[", "(")
 
 

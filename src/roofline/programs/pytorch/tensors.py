@@ -14,8 +14,8 @@ from typing import Any
 import torch
 
 from roofline import dtypes
-from roofline.programs.parts import Pieces, Stretches, in_one_stretch, pieces
 from roofline.programs.pytorch.open_sizes import hinted_size
+from roofline.programs.tensor_parts import Pieces, Stretches, in_one_stretch, pieces
 from roofline.sizes import Size, product
 from roofline.work import Op, Tensor
 

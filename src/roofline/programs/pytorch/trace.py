@@ -35,7 +35,6 @@ from torch._dispatch.python import enable_python_dispatcher
 
 from roofline.errors import InputError, RooflineError, a_or_an, quoted, suggest
 from roofline.programs.api import call_hint, is_call, own_error
-from roofline.programs.parts import given_back
 from roofline.programs.pytorch.functions.attention import on_shapes
 from roofline.programs.pytorch.operators import autocast_without_a_device
 from roofline.programs.pytorch.recorder import DispatchWatcher, FunctionWatcher, LocationFinder, Recorder, module_paths
@@ -49,6 +48,7 @@ from roofline.programs.pytorch.standins import (
     written,
 )
 from roofline.programs.pytorch.tensors import dtype_name, tensors_given_back
+from roofline.programs.tensor_parts import given_back
 from roofline.programs.traced import Traced
 from roofline.progress import stopped
 from roofline.signatures import either
