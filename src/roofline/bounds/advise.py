@@ -24,7 +24,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -49,7 +48,7 @@ from roofline.bounds.api import bound, question
 from roofline.bounds.bound import Bound, Use
 from roofline.bounds.question import Question
 from roofline.errors import HardwareError, InputError, RooflineError
-from roofline.frozen import dataclass, fields
+from roofline.frozen import dataclass, fields, replace
 from roofline.hardware import chip, override, with_choices
 from roofline.hardware.axes import Mesh
 from roofline.hardware.overrides import changed_figures

@@ -20,10 +20,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 
 from roofline.errors import InputError, suggest
-from roofline.frozen import NamedTuple
+from roofline.frozen import NamedTuple, replace
 from roofline.ops import tiled_traffic
 from roofline.sizes import Size, is_zero
 from roofline.work import Op, Tensor, Work

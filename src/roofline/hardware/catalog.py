@@ -37,14 +37,13 @@ import json
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import cache
 from typing import Any
 
 from roofline import dtypes, letters
 from roofline.errors import HardwareError, did_you_mean, quoted
 from roofline.files import read_toml
-from roofline.frozen import NamedTuple
+from roofline.frozen import NamedTuple, replace
 from roofline.hardware.machine import Machine, Unit
 from roofline.hardware.schema import CHIP_KEYS, build_chip, build_system, check_file, names_of
 from roofline.hardware.toml_fields import FieldPath, is_text_list, template

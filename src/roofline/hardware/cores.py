@@ -12,10 +12,8 @@ True
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from roofline.errors import HardwareError
-from roofline.frozen import Frozen
+from roofline.frozen import Frozen, replace
 from roofline.hardware.machine import Figure, Machine, Memory, Unit
 from roofline.hardware.rate import unit_words
 

@@ -44,11 +44,10 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from roofline.errors import HardwareError
-from roofline.frozen import NamedTuple
+from roofline.frozen import NamedTuple, replace
 from roofline.hardware.axes import AXIS_NAMES, SLICE_AXIS, AxisSegment, Mesh, MeshAxis
 from roofline.hardware.machine import SLICE_RULES, TORUS_DIMENSIONS, WRAP_RULES, Link, Machine
 from roofline.hardware.network import links_inside_out, segment_over, switch_axes

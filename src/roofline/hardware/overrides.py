@@ -45,12 +45,11 @@ import math
 import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import replace
 from typing import Any
 
 from roofline import dtypes, quantity
 from roofline.errors import HardwareError, QuantityError, suggest
-from roofline.frozen import Frozen
+from roofline.frozen import Frozen, replace
 from roofline.hardware.cores import capacity_of, peak_at, peak_at_other_clock
 from roofline.hardware.machine import (
     LEVEL_NAMES,

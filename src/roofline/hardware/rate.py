@@ -17,13 +17,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
 from roofline import dtypes
 from roofline.errors import DTypeError, HardwareError, suggest
-from roofline.frozen import NamedTuple
+from roofline.frozen import NamedTuple, replace
 from roofline.hardware.machine import Figure, Link, Machine, Memory, Rate, Unit
 from roofline.quantity import format_quantity
 from roofline.signatures import takes

@@ -29,13 +29,12 @@ Mesh(X=64 nvlink switch 8, ib switch 8)
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar
 
 from roofline import dtypes
 from roofline.errors import suggest
-from roofline.frozen import Frozen
+from roofline.frozen import Frozen, replace
 from roofline.hardware.axes import Reduction
 from roofline.hardware.cores import with_derived_figures
 from roofline.hardware.machine import (

@@ -27,14 +27,13 @@ import json
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
 from roofline import dtypes
 from roofline.errors import InputError, did_you_mean, quoted
 from roofline.files import read_json
-from roofline.frozen import dataclass
+from roofline.frozen import dataclass, replace
 from roofline.models.description import Block, Cached, Layer, Model
 from roofline.models.families import language_part, reader_for, with_defaults
 from roofline.models.fields import Fields

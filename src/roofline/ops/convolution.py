@@ -18,12 +18,11 @@ element when it is in 0 … L − 1 and padding otherwise.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from math import gcd
 from typing import Any, Literal, TypeAlias
 
 from roofline.errors import InputError, SizeError
-from roofline.frozen import NamedTuple
+from roofline.frozen import NamedTuple, replace
 from roofline.notation.structure import Step
 from roofline.ops.basic import arithmetic
 from roofline.ops.rules import Context, register, require, require_equal, require_multiple, show_size

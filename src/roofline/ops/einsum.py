@@ -19,10 +19,9 @@ True
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from itertools import combinations
 
-from roofline.frozen import NamedTuple
+from roofline.frozen import NamedTuple, replace
 from roofline.ops import pricing
 from roofline.sizes import Size, product
 from roofline.work import Op, Tensor

@@ -24,11 +24,10 @@ True
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 
 from roofline import dtypes
 from roofline.errors import InputError, suggest
-from roofline.frozen import NamedTuple
+from roofline.frozen import NamedTuple, replace
 from roofline.notation.structure import Step
 from roofline.ops.basic import vector
 from roofline.ops.rules import Context, register, require_multiple, show_size

@@ -18,12 +18,11 @@ True
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
 from importlib import import_module
 from typing import Any, TypeAlias
 
 from roofline.errors import InputError, SizeError
-from roofline.frozen import Frozen, NamedTuple
+from roofline.frozen import Frozen, NamedTuple, replace
 from roofline.notation.functions import FUNCTIONS
 from roofline.notation.structure import Shape, Step, tiled_elements
 from roofline.sizes import Size, is_array, is_symbol, product

@@ -22,7 +22,6 @@ Pieces(sizes=(64, 32), of=((0,), (0, 1)))
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence, Set
-from dataclasses import replace
 from itertools import pairwise
 from math import prod
 from types import MappingProxyType
@@ -30,7 +29,7 @@ from typing import Any
 
 import numpy as np
 
-from roofline.frozen import NamedTuple
+from roofline.frozen import NamedTuple, replace
 from roofline.sizes import Size, product
 from roofline.work import Op, Tensor
 

@@ -29,11 +29,10 @@ collectives it does and why a network may not fit:
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from functools import lru_cache
 from typing import TypeAlias
 
-from roofline.frozen import NamedTuple
+from roofline.frozen import NamedTuple, replace
 from roofline.hardware.axes import AxisSegment, MeshAxis, Reduction
 from roofline.ops.collectives.routing import Density, TopKRouting
 from roofline.sizes import (

@@ -14,7 +14,6 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from types import CodeType, FrameType
 from typing import Any
 
@@ -23,7 +22,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from roofline.errors import InputError, RooflineError
-from roofline.frozen import NamedTuple
+from roofline.frozen import NamedTuple, replace
 from roofline.programs.pytorch.open_sizes import OpenSizes
 from roofline.programs.pytorch.operators import CONSTANT_FACTORIES, MIDDLES, Autocast, OperatorTraits, opened, traits_of
 from roofline.programs.pytorch.registry import (

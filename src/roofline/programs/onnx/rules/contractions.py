@@ -7,10 +7,9 @@ operators are of the domain ``com.microsoft``.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
-from roofline.frozen import NamedTuple
+from roofline.frozen import NamedTuple, replace
 from roofline.ops.einsum import einsum_operations
 from roofline.ops.elementwise import PER_ELEMENT, PerElement
 from roofline.ops.masks import FULL, BandMask
