@@ -43,23 +43,6 @@ def laid_out(name, size):
     return drawn_layout(ALL[name]().with_size(*size))
 
 
-@pytest.mark.parametrize(("name", "size"), SIZED, ids=str)
-def test_no_text_covers_another_or_leaves_the_picture(name, size):
-    found = laid_out(name, size)
-    for first, second in combinations((*found.around, *found.labels), 2):
-        assert not overlap(first.box, second.box), (first.lines, second.lines)
-    for text in (*found.around, *found.labels):
-        assert inside(text.box, *size), text.lines
-
-
-@pytest.mark.parametrize(("name", "size"), SIZED, ids=str)
-def test_no_label_covers_a_marker(name, size):
-    chart, found = ALL[name](), laid_out(name, size)
-    markers = [Box(*found.frame.at(mark.x, mark.y), MARKER, MARKER) for mark in (*chart.points, *chart.ridges)]
-    for label in found.labels:
-        assert not any(overlap(label.box, marker) for marker in markers), label.lines
-
-
 def without_chip(text, chart):
     """A label without the chip that it may name: the rest is the text of its line."""
     chip, _, rest = text.partition(" ")
@@ -78,22 +61,50 @@ CROWDED = ("fifteen_matmuls", "roofs_of_four", "operations_of_both", "operations
 WITH_LIMITS = ("bars", "memory_of_batches")
 
 
-@pytest.mark.parametrize("name", [name for name in ALL if name not in (*CROWDED, *WITH_LIMITS)])
-def test_every_label_finds_a_place_at_600_pixels(name):
-    chart = ALL[name]().with_size(600, 400)
-    wanted = sorted(m.text for m in (*chart.lines, *chart.points, *chart.ridges) if m.text)
-    drawn = [without_chip(" ".join(t.lines), chart) for t in laid_out(name, (600, 400)).labels if t.series is not None]
-    assert sorted(drawn) == [text.replace("\n", " ") for text in wanted]
+def no_text_covers_another_or_leaves_the_picture(chart, found):
+    for first, second in combinations((*found.around, *found.labels), 2):
+        assert not overlap(first.box, second.box), (first.lines, second.lines)
+    for text in (*found.around, *found.labels):
+        assert inside(text.box, chart.width, chart.height), text.lines
 
 
-@pytest.mark.parametrize(("name", "size"), SIZED, ids=str)
-def test_a_line_is_labelled_where_it_is_or_in_the_key_with_its_figure_and_its_stroke(name, size):
-    found = laid_out(name, size)
-    chart = ALL[name]()
+def no_label_covers_a_marker(chart, found):
+    markers = [Box(*found.frame.at(mark.x, mark.y), MARKER, MARKER) for mark in (*chart.points, *chart.ridges)]
+    for label in found.labels:
+        assert not any(overlap(label.box, marker) for marker in markers), label.lines
+
+
+def a_line_is_labelled_where_it_is_or_in_the_key_with_its_figure_and_its_stroke(chart, found):
     beside = {(without_chip(text.lines[0], chart), text.series) for text in found.labels}
     for line in chart.lines:
         keyed = [t for t in found.around if t.swatch == (line.series, line.dash) and line.text in t.lines[0]]
         assert (line.text, line.series) in beside or keyed or not line.text, line.label
+
+
+def no_thin_line_runs_through_another_label(chart, found):
+    names = {point.text for point in chart.points}
+    for text in found.labels:
+        if text.leader is not None and "\n".join(text.lines) in names:
+            others = [other.box for other in found.labels]
+            assert not Boxes.of(others).overlap(segment_box(text.leader)).any(), text.lines
+
+
+def every_label_finds_a_place(chart, found):
+    wanted = sorted(m.text for m in (*chart.lines, *chart.points, *chart.ridges) if m.text)
+    drawn = [without_chip(" ".join(t.lines), chart) for t in found.labels if t.series is not None]
+    assert sorted(drawn) == [text.replace("\n", " ") for text in wanted]
+
+
+@pytest.mark.parametrize(("name", "size"), SIZED, ids=str)
+def test_texts_of_a_picture_keep_apart_and_name_what_they_stand_beside(name, size):
+    """Placing labels takes longest, so one test has all checks of a picture."""
+    chart, found = ALL[name]().with_size(*size), laid_out(name, size)
+    no_text_covers_another_or_leaves_the_picture(chart, found)
+    no_label_covers_a_marker(chart, found)
+    a_line_is_labelled_where_it_is_or_in_the_key_with_its_figure_and_its_stroke(chart, found)
+    no_thin_line_runs_through_another_label(chart, found)
+    if size == SIZES[0] and name not in (*CROWDED, *WITH_LIMITS):
+        every_label_finds_a_place(chart, found)
 
 
 @pytest.mark.parametrize("size", SIZES[::2], ids=str)
@@ -367,17 +378,6 @@ def test_the_lines_that_join_labels_to_their_points_do_not_cross():
     leaders = [text.leader for text in drawn_layout(serving_roofline(found).with_width(600)).labels if text.leader]
     assert len(leaders) > 1
     assert not any(Segments(leaders).cross(leader).any() for leader in leaders)
-
-
-@pytest.mark.parametrize("name", ALL)
-@pytest.mark.parametrize("width", [600, 1200])
-def test_no_thin_line_runs_through_another_label(name, width):
-    chart = ALL[name]().with_width(width)
-    names = {point.text for point in chart.points}
-    labels = drawn_layout(chart).labels
-    for text in labels:
-        if text.leader is not None and "\n".join(text.lines) in names:
-            assert not Boxes.of([other.box for other in labels]).overlap(segment_box(text.leader)).any(), text.lines
 
 
 def test_the_letters_of_a_row_stand_on_one_height():

@@ -37,8 +37,14 @@ EIGHT: dict[str, Any] = {
 }
 
 
+@cache
+def eight() -> DeploymentPlan:
+    """One or two of two chips, in one format; an answer is not changed, so tests share it."""
+    return plan("llama-3-8b", **EIGHT)
+
+
 def test_no_deployment_of_the_space_is_cheaper() -> None:
-    found = plan("llama-3-8b", **EIGHT)
+    found = eight()
     assert found.best is not None
     search = Search(found.asked)
     for replica in search.replicas:
@@ -54,7 +60,7 @@ def test_no_deployment_of_the_space_is_cheaper() -> None:
 
 
 def test_why_not_is_asked_afresh() -> None:
-    found = plan("llama-3-8b", **EIGHT)
+    found = eight()
     assert found.best is not None
     assert found.why(found.best.deployment) is None
     dear = found.why("h200:2 tensor 2 bf16")
@@ -194,7 +200,7 @@ def test_the_reply_names_the_deployment_that_words_mean(capsys: pytest.CaptureFi
 
 @pytest.mark.parametrize("change", [{"ttft": "600 ms"}, {"tpot": "40 ms"}, {"price": {"h100": 2.5, "h200": 2.4}}])
 def test_a_looser_limit_or_a_cheaper_chip_is_never_worse(change: dict[str, Any]) -> None:
-    tight, loose = plan("llama-3-8b", **EIGHT), plan("llama-3-8b", **{**EIGHT, **change})
+    tight, loose = eight(), plan("llama-3-8b", **{**EIGHT, **change})
     assert tight.best is not None
     assert loose.best is not None
     assert loose.best.cost <= tight.best.cost
@@ -301,7 +307,7 @@ def test_workers_find_the_same_plan() -> None:
         distributed.Client(cluster) as client,
     ):
         found = plan("llama-3-8b", **EIGHT, client=client)
-    assert found.to_dict() == plan("llama-3-8b", **EIGHT).to_dict()
+    assert found.to_dict() == eight().to_dict()
 
 
 def test_a_load_that_misses_the_time_to_first_token_is_seen_to_miss_it() -> None:
@@ -521,7 +527,7 @@ def test_a_plan_takes_machines_and_figures_as_a_bound_does() -> None:
 
 
 def test_what_is_rejected_is_a_frame_with_the_reason_of_each() -> None:
-    found = plan("llama-3-8b", **EIGHT)
+    found = eight()
     frame = found.to_pandas("rejected")
     assert found.best is not None
     assert str(found.best.deployment) not in set(frame["deployment"])
