@@ -22,7 +22,7 @@ from roofline.errors import InputError
 from roofline.measurement.machine_file import write_machine_file
 from roofline.measurement.points import points_of
 from roofline.sections import Sentences
-from roofline.signatures import SAID_IN_PYTHON, ShortSignature
+from roofline.signatures import SAID_IN_PYTHON, ShortSignature, check_methods
 from tests.test_house_values import ANSWERS, LINE, SIZES, VALUES
 
 #: Commands that have no function: they open or serve a page.
@@ -91,6 +91,55 @@ def test_every_public_function_checks_the_kinds_of_its_arguments(room: str) -> N
     functions = [each for each in (getattr(home, name) for name in home.__all__) if inspect.isfunction(each)]
     taking = [each for each in functions if inspect.signature(each).parameters]
     assert [each.__name__ for each in taking if not isinstance(inspect.signature(each), ShortSignature)] == []
+
+
+#: What prices are made of: amounts may be sizes of PyTorch's or JAX's own, and errors are Python's.
+PARTS = {"Work.bytes", "Work.flops", "Work.hops", "Work.wire"}
+
+ROOMS = [
+    "",
+    "bounds",
+    "charts",
+    "estimates",
+    "hardware",
+    "measurement",
+    "models",
+    "notation",
+    "ops",
+    "plans",
+    "programs",
+]
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_every_method_of_a_public_class_checks_the_kinds_of_its_arguments(room: str) -> None:
+    home = import_module(f"roofline.{room}" if room else "roofline")
+    assert [each for name in getattr(home, "__all__", ()) for each in _unchecked(getattr(home, name))] == []
+
+
+def _unchecked(owner: Any) -> list[str]:
+    """The public methods of a class, its own or of a class of the package that it is of, without a border."""
+    found = []
+    for name in dir(owner) if inspect.isclass(owner) else ():
+        method = inspect.getattr_static(owner, name)
+        method = getattr(method, "__func__", method)
+        function = method.__wrapped__ if hasattr(method, "cache_info") else method
+        if name.startswith("_") or not inspect.isfunction(function) or not function.__module__.startswith("roofline"):
+            continue
+        if f"{owner.__name__}.{name}" in PARTS:
+            continue
+        if len(inspect.signature(function).parameters) > 1 and not hasattr(method, "is_checked"):
+            found.append(f"{owner.__name__}.{name}")
+    return found
+
+
+def test_a_method_without_a_border_is_found() -> None:
+    class Mine:
+        def rows(self, most: int) -> None: ...
+
+    Mine.rows.__module__ = "roofline.mine"
+    assert _unchecked(Mine) == ["Mine.rows"]
+    assert _unchecked(check_methods(Mine)) == []
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)

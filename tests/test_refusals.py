@@ -908,3 +908,92 @@ def test_a_plan_may_have_its_data_in_another_level_of_memory() -> None:
 def test_inputs_of_a_program_may_be_a_list() -> None:
     pytest.importorskip("torch")
     assert len(roofline.trace(abs, inputs=["fp32[4]"]).ops) == 1
+
+
+def test_a_method_takes_whole_numbers_and_says_which_rows_there_are() -> None:
+    table = roofline.sweep(LINE, on="h100", B=[8, 16, 32], D=64, F=64)
+    both = roofline.sweep(LINE, on="h100,h200", B=[8, 16, 32], D=64, F=64)
+    assert table.row(np.int64(1)).sizes["B"] == table.row(1.0).sizes["B"] == 16  # type: ignore[arg-type]
+    assert [both.row(at).sizes["B"] for at in (-1, 3, 2)] == [32, 8, 32]
+    assert both.row(-1).machine.key == "h200"
+    for one, index in ((table, 3), (table, -4), (both, 6), (both, -7), (table, 10**30)):
+        with pytest.raises(InputError, match="there is no row"):
+            one.row(index)
+    with pytest.raises(InputError, match=r"index is 0\.5, and takes a whole number"):
+        table.row(0.5)  # type: ignore[arg-type]
+    assert len(table.rows(10**30)) == len(table.rows(40.0)) == 3  # type: ignore[arg-type]
+    assert table.rows(-1) == []
+
+
+def test_a_method_names_an_argument_that_is_missing_or_has_half_a_character() -> None:
+    with pytest.raises(
+        InputError, match=r"missing a required argument: 'other'; the call is crossing\(size, one, other\)"
+    ):
+        roofline.formula(LINE, on="h100").crossing("B", "hbm")  # type: ignore[call-arg]
+    with pytest.raises(InputError, match="quantity is 3, and takes text"):
+        Work().total(3)  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="path has a character that is no text"):
+        _bound().save("\ud800.html")
+    with pytest.raises(InputError, match="tensor is 'x', and takes a whole number"):
+        models.Parallelism(tensor="x")  # type: ignore[arg-type]
+    assert models.Parallelism(tensor=np.int8(2)).tensor.__class__ is int
+
+
+def test_a_function_that_is_called_with_other_arguments_is_refused_and_its_own_error_comes_out() -> None:
+    def raising(*_: Any) -> Any:
+        raise ZeroDivisionError
+
+    asked: dict[str, Any] = {"on": "h100", "batch": [8, 16], "context": 64}
+    with pytest.raises(InputError, match="takes a function of 2 arguments"):
+        roofline.sweep("llama-2-7b", progress=lambda: None, **asked)
+    with pytest.raises(ZeroDivisionError):
+        roofline.sweep("llama-2-7b", progress=raising, **asked)
+
+
+@pytest.mark.parametrize("name", ["a\0", "a\ud800"])
+def test_a_name_that_no_file_has_is_refused_wherever_files_are_written(name: str) -> None:
+    from roofline.files import replaced
+
+    table = roofline.sweep(LINE, on="h100", B=[8, 16], D=64, F=64)
+    writers: dict[str, list[Callable[[str], Any]]] = {
+        ".csv": [table.save, _bound().save], ".svg": [table.save, _bound().save, _bound().plot().save],
+        ".html": [_bound().save], "": [lambda path: replaced(path).__enter__()],
+    }  # fmt: skip
+    for ending, each in writers.items():
+        for write in each:
+            with pytest.raises(RooflineError, match=r"no file has such a name|is no text"):
+                write(f"{name}{ending}")
+
+
+@pytest.mark.parametrize("size", [[1, 2], roofline.formula(LINE, on="h100").sizes["B"]])
+def test_what_an_answer_of_arrays_or_formulas_says_is_plain_data(size: Any) -> None:
+    served = models.serve("llama-2-7b", on="h100", batch=size, context=128)
+    trained = models.train("llama-2-7b", on="h100:8", batch_tokens=np.array(size) * 4096, fsdp=8)
+    for answer in (served, trained):
+        needed = answer.needed()
+        assert needed is not None
+        json.dumps(needed.to_dict(), allow_nan=False)
+        assert next(fact.name for fact in answer.facts())
+        assert "iframe" in answer.interactive()._repr_html_()
+    assert len(served.needed().to_dict()) == 5 + isinstance(size, sympy.Symbol)  # type: ignore[union-attr]
+
+
+def test_a_formula_without_a_point_says_which_sizes_it_lacks() -> None:
+    with pytest.raises(RooflineError, match=r"no value of D, F; give sizes"):
+        roofline.formula(LINE, on="h100", B=8).values()
+    found = roofline.formula(LINE, on="h100", **SIZES)
+    for wrong in (lambda: found.crossing("B", "tensor", "x"), lambda: found.bound_form("x")):
+        with pytest.raises(InputError, match="the formula has no 'x'"):
+            wrong()
+    with pytest.raises(RooflineError, match="batch_tokens has several values"):
+        models.train("llama-2-7b", on="h100:8", batch_tokens=[2**20, 2**21], fsdp=8).formula()
+
+
+def test_a_simulation_has_limits() -> None:
+    plan = roofline.plan("llama-3-8b", **ASKED, count=[1])
+    for wrong, said in (
+        ({"requests": 39}, "requests is 39; from 40 to 200,000"),
+        ({"seed": -1}, "seed is -1; a whole"),
+    ):
+        with pytest.raises(InputError, match=said):
+            plan.simulated(**wrong)

@@ -232,7 +232,9 @@ def replaced(
     Until then the file stays as it was. A link stays a link, and what is no file but a device or a pipe is written to.
     Without ``keep`` nothing is replaced: a test of whether it could be. With ``folder`` its folder is made.
     """
-    name, own = os.fspath(path), is_replaced(path)
+    name = os.fspath(path)
+    check_path(name, error)
+    own = is_replaced(name)
     target = os.path.realpath(name) if own else name
     stem, ending = os.path.splitext(target)
     part = f"{stem}.{os.getpid()}.part{ending}" if own else target
@@ -251,8 +253,24 @@ def replaced(
             os.unlink(part)
 
 
+def check_path(path: str | bytes, error: type[InputError] = InputError) -> None:
+    """Refuse a path that no file can have: with a null character, or half a character.
+
+    >>> check_path("a" + chr(0))
+    Traceback (most recent call last):
+    roofline.errors.InputError: cannot write 'a\\x00': no file has such a name; name another file: -o FILE
+    """
+    try:
+        if b"\0" not in os.fsencode(path):
+            return
+    except UnicodeEncodeError:
+        pass
+    raise error(f"cannot write {quoted(path)}: no file has such a name", hint="name another file: -o FILE")
+
+
 def check_place(path: str) -> None:
     """Refuse a file whose folder is not there, or that is a folder itself."""
+    check_path(path)
     folder = os.path.dirname(path)
     if folder and not os.path.isdir(folder):
         raise InputError(f"there is no folder {folder!r} to write {path!r} in", hint="make it first")

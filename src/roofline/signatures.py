@@ -21,6 +21,7 @@ from contextvars import ContextVar
 from dataclasses import MISSING, fields, is_dataclass
 from functools import lru_cache, wraps
 from inspect import CO_VARARGS, CO_VARKEYWORDS, Parameter, Signature, signature
+from itertools import zip_longest
 from types import FunctionType
 from typing import Any, TypeVar, cast
 
@@ -34,6 +35,9 @@ Class = TypeVar("Class", bound=type)
 NAMED_SIZES = Parameter("named_sizes", Parameter.VAR_KEYWORD, annotation="Any")
 NAMED_FIGURES = Parameter("overrides", Parameter.VAR_KEYWORD, annotation="Any")
 
+
+#: Letters of a name or a title.
+MOST_LETTERS = 1_000
 
 #: Parameters from which on ``help()`` leaves out those that a docstring does not explain in its own words.
 LONG = 16
@@ -151,26 +155,32 @@ def checked(method: Function) -> Function:
     ...     def rows(self, most: int = 40): ...
     >>> checked(Table.rows)(Table(), most="many")
     Traceback (most recent call last):
-    roofline.errors.InputError: most is 'many', and takes a whole number; Sequences at once
+    roofline.errors.InputError: most is 'many', and takes a whole number; How many rows
     """
 
     @wraps(method)
     def asked(self: Any, *given: Any, **named: Any) -> Any:
-        given = tuple(_plain(each, "") for each in given)
-        named = {name: _plain(each, "") for name, each in named.items()}
-        for name, value in (*zip(_kinds_of(method), given, strict=False), *named.items()):
+        kinds, positional, classes = _kinds_of(method)
+        is_plain = len(given) <= len(positional) and all(map(_is_plainly, given, classes.values()))
+        if named or not is_plain:
+            places = zip_longest(positional, given)
+            given = tuple(_plain(each, kinds.get(name, "")) for name, each in places)[: len(given)]
+            named = {name: _plain(each, kinds.get(name, "")) for name, each in named.items()}
+        further = {} if is_plain else dict(zip(positional, given, strict=False))
+        further |= {name: each for name, each in named.items() if not _is_plainly(each, classes.get(name, ()))}
+        for name, value in further.items():
             check_number_of(name, value)
+            check_text(name, value)
         try:
             answer = method(self, *given, **named)
         except RooflineError:
             raise
         except Exception as error:  # of whatever kind: a value's own methods may raise what they like
-            if (known := _wrong_of_method(method, self, given, named, _kinds_of(method))) is None:
+            if (known := _wrong_of_method(method, self, given, named)) is None:
                 raise
             raise known from error
         # what it gives may fail only when it is looked at
-        kinds = _plain_kinds_of(method) if given or named else {}
-        if kinds and (known := _wrong_of_method(method, self, given, named, kinds)) is not None:
+        if further and (known := wrong_kind(further, kinds, function=method.__name__)) is not None:
             raise known
         return answer
 
@@ -181,37 +191,31 @@ def checked(method: Function) -> Function:
 def check_methods(owner: Class) -> Class:
     """Put the border of :func:`checked` around the public methods of a class that take arguments; return the class."""
     for name, method in list(vars(owner).items()):
-        function = method.__wrapped__ if hasattr(method, "cache_info") else method
-        if name.startswith("_") or not isinstance(function, FunctionType) or hasattr(method, "is_checked"):
+        made = isinstance(method, classmethod)
+        own = method.__func__ if made else method
+        function = own.__wrapped__ if hasattr(own, "cache_info") else own
+        if name.startswith("_") or not isinstance(function, FunctionType) or hasattr(own, "is_checked"):
             continue
         code = function.__code__
         if code.co_argcount + code.co_kwonlyargcount > 1 or code.co_flags & (CO_VARARGS | CO_VARKEYWORDS):
-            setattr(owner, name, checked(method))
+            setattr(owner, name, classmethod(checked(own)) if made else checked(own))
     return owner
 
 
-_signature_of = lru_cache(maxsize=1024)(signature)
-
-
 @lru_cache(maxsize=1024)
-def _kinds_of(method: Callable[..., Any]) -> dict[str, str]:
-    """The annotations of a method's arguments."""
-    single = [each for each in _signature_of(method).parameters.values() if "VAR" not in each.kind.name]
-    return {each.name: f"{each.annotation}{' | None' * (each.default is None)}" for each in single[1:]}
-
-
-@lru_cache(maxsize=1024)
-def _plain_kinds_of(method: Callable[..., Any]) -> dict[str, str]:
-    """Those of arguments that are one number, a word, yes or no, or a list."""
-    plain = {"str", "int", "float", "bool", "None", "Sequence"}
-    kinds = {name: {each.partition("[")[0] for each in _alternatives(kind)} for name, kind in _kinds_of(method).items()}
-    return {name: kind for name, kind in _kinds_of(method).items() if kinds[name] <= plain}
+def _kinds_of(method: Callable[..., Any]) -> tuple[dict[str, str], tuple[str, ...], dict[str, frozenset[type]]]:
+    """The annotations of a method's arguments, the names of those by position, and classes that are plainly right."""
+    single = [each for each in signature(method).parameters.values() if "VAR" not in each.kind.name][1:]
+    kinds = {each.name: f"{each.annotation}{' | None' * (each.default is None)}" for each in single}
+    positional = tuple(each.name for each in single if each.kind is not Parameter.KEYWORD_ONLY)
+    return kinds, positional, {name: _plain_classes(kind) for name, kind in kinds.items()}
 
 
 def _wrong_of_method(
-    method: Callable[..., Any], owner: Any, given: Sequence[Any], named: Mapping[str, Any], kinds: Mapping[str, str]
+    method: Callable[..., Any], owner: Any, given: Sequence[Any], named: Mapping[str, Any]
 ) -> InputError | None:
-    own = _signature_of(method)
+    """An error about an argument of a method that is missing, too many or of a wrong kind, or None."""
+    own, (kinds, *_) = signature(method), _kinds_of(method)
     try:
         taken = own.bind(owner, *given, **named).arguments
     except TypeError as error:
@@ -282,7 +286,13 @@ _NUMBER, _NUMBERS = ("int", "float", "Figure"), ("Size",)
 _LARGEST = 10**308
 
 #: Annotations of what is checked where it is read.
-_OPEN = ("Any", "Device", "Section", "Targets", "Tile", str(Parameter.empty))
+_OPEN = ("Any", "Device", "Targets", "Tile", str(Parameter.empty))
+
+#: How many arguments functions are called with, by the names of their kinds; ``Callable[[…], …]`` says it itself.
+_CALLED_WITH = {"Progress": 2, "RateOf": 3}
+
+#: Names of several classes, and the module that these are of.
+_MODULES = {"Section": "roofline.sections"}
 
 
 def wrong_kind(
@@ -328,9 +338,29 @@ def _alternatives(annotation: str) -> list[str]:
     return found[1:]
 
 
+#: Python's own classes whose values are of a kind, whatever they are.
+_PLAINLY: dict[str, tuple[type, ...]] = {
+    "str": (str,), "bool": (bool,), "None": (type(None),), "int": (int,), "float": (int, float), "Size": (int, float),
+}  # fmt: skip
+
+
+@lru_cache(maxsize=1024)
+def _plain_classes(annotation: str) -> frozenset[type]:
+    return frozenset(each for kind in _alternatives(annotation) for each in _PLAINLY.get(kind, ()))
+
+
+def _is_plainly(value: Any, classes: Container[type]) -> bool:
+    """Whether a value is right at first sight."""
+    own = value.__class__
+    if own not in classes:
+        return False
+    return value.isascii() if own is str else own is not int or -_LARGEST <= value <= _LARGEST
+
+
 def _is_any_of(value: Any, annotation: str) -> bool:
     try:
-        return any(_is_of(value, kind) for kind in _alternatives(annotation))
+        classes = _plain_classes(annotation)
+        return _is_plainly(value, classes) or any(_is_of(value, kind) for kind in _alternatives(annotation))
     except Exception:  # raised by a method of the value's own
         return False
 
@@ -343,6 +373,10 @@ def _is_of(value: Any, kind: str) -> bool:
     known, classes = _KINDS.get(head, ((), ""))[0], {each.__name__ for each in type(value).__mro__}
     if isinstance(value, bool):
         return head == "bool"
+    if head in _MODULES:
+        return type(value).__module__ == _MODULES[head]
+    if head in _CALLED_WITH or head == "Callable":
+        return callable(value) and _takes_so_many(value, _called_with(kind))
     if head in (*_NUMBER, *_NUMBERS) and not isinstance(value, known):
         whole = head != "int" or isinstance(value, int) or not _is_number(value) or float(value).is_integer()
         return (_is_number(value) and whole) or (head in _NUMBERS and _are_numbers(value))
@@ -366,6 +400,30 @@ def _is_of(value: Any, kind: str) -> bool:
     if head == "Model" and hasattr(value, "model_type"):  # a configuration of transformers
         return True
     return name in classes or (name in ("Path", "PathLike") and isinstance(value, str | os.PathLike))
+
+
+def _called_with(kind: str) -> int | None:
+    """How many arguments functions of a kind are called with, None where it leaves that open.
+
+    >>> _called_with("Callable[[int, str], None]"), _called_with("Callable[..., Any]"), _called_with("Progress")
+    (2, None, 2)
+    """
+    head, _, inside = kind.partition("[")
+    listed = re.match(r"\[([^\[\]]*)\]", inside)
+    return _CALLED_WITH.get(head) if listed is None else len([each for each in listed[1].split(",") if each])
+
+
+def _takes_so_many(function: Callable[..., Any], count: int | None) -> bool:
+    """Whether a function can be called with so many arguments; one that does not say takes any."""
+    try:
+        own = signature(function)
+    except (TypeError, ValueError):
+        return True
+    try:
+        own.bind(*range(count or 0))
+    except TypeError:
+        return count is None
+    return True
 
 
 def _is_number(value: Any) -> bool:
@@ -403,7 +461,25 @@ def _shape(value: Any) -> tuple[int, ...]:
 def _in_words(kind: str) -> str:
     head, _, inside = kind.partition("[")
     words = _KINDS.get(head, ((), head.rpartition(".")[2]))[1]
+    if words == "a function" and (count := _called_with(kind)):
+        return f"{words} of {count} argument{'s' * (count > 1)}"
     return f"{words} of text" if inside.startswith("str") and words == "a list" else words
+
+
+def check_fields(value: Any) -> None:
+    """The border of a dataclass that callers make: a field of a wrong kind is an error that names it.
+
+    Numbers of other libraries become Python's.
+    """
+    for each in fields(value):
+        given, kind = getattr(value, each.name), str(each.type)
+        if _is_plainly(given, _plain_classes(kind)):
+            continue
+        plain = _plain(given, kind)
+        check_text(each.name, plain)
+        if (wrong := wrong_kind({each.name: plain}, {each.name: kind})) is not None:
+            raise wrong
+        object.__setattr__(value, each.name, plain)
 
 
 def check_text(name: str, value: Any) -> None:
@@ -415,6 +491,8 @@ def check_text(name: str, value: Any) -> None:
     """
     if value.__class__ is str and not value.isascii() and (half := re.search("[\ud800-\udfff]", value)):
         raise InputError(f"{name} has a character that is no text, U+{ord(half[0]):X}", hint="leave it out")
+    if name in ("name", "title") and value.__class__ is str and len(value) > MOST_LETTERS:
+        raise InputError(f"{name} has {len(value):,} letters", hint=f"at most {MOST_LETTERS:,}")
 
 
 def check_top(top: Any, of: str) -> None:
@@ -687,6 +765,7 @@ MEANINGS = {
 
 #: What parameters of single functions mean, where that differs.
 MEANINGS_OF = {
+    **{key: {"most": "How many rows."} for key in ("rows", "sections")},
     **{key: {"runs": "Measured runs: a list of dicts, or a CSV."} for key in ("accuracy", "held_accuracy")},
     "budget": {"tokens": "Tokens to train on, as in 15T."},
     "chips": {"top": "Only so many: the first in the order."},

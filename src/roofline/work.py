@@ -17,6 +17,7 @@ from typing import Any
 
 from roofline import dtypes
 from roofline.frozen import NamedTuple, dataclass, field
+from roofline.signatures import checked
 from roofline.sizes import Size, is_array, product
 
 
@@ -90,6 +91,7 @@ class Work:
         """Pairs of key and amount."""
         return iter(self._items.items())
 
+    @checked
     def total(self, quantity: str, place: str | None = None) -> Size:
         """Sum the amounts of one quantity, over all places and dtypes or at one place."""
         amounts = [v for k, v in self._items.items() if k.quantity == quantity and place in (None, k.place)]

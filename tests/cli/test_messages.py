@@ -101,7 +101,7 @@ MESSAGES = [
     ),
     (["sweep", MATMUL, "--on", "v5e", "B=1:2:3:4"], "size B is '1:2:3:4'; a range is B=1:512, B=1:512:8 or B=1:512:*2"),
     (["sweep", MATMUL, "--on", "v5e", "B=1:2.5"], "size B has a range of 1:2.5, and sizes are whole numbers"),
-    (["sweep", MATMUL, "--on", "v5e", *SIZES, "-o", "/dev/null/a.csv"], "cannot write '/dev/null/a.csv'"),
+    (["sweep", MATMUL, "--on", "v5e", *SIZES, "-o", "/dev/null/a.csv"], "there is no folder '/dev/null'"),
     (
         ["plot", MATMUL, "--on", "v5e", "--vary", "B"],
         "size B is not given; give it several values, as in B=",
@@ -132,7 +132,7 @@ MESSAGES = [
     (["bound", MATMUL, "--on", "v5e", "F=round_up(D, 256)", "D=3"], "a formula of sizes is made with max, min, ceil"),
     (["sweep", MATMUL, "--on", "v5e", "--columns", "lowr", *SIZES], "no column 'lowr'; did you mean 'lower'?"),
     (["sweep", MATMUL, "--on", "v5e", "-o", "x.xls", *SIZES], "cannot write a table to 'x.xls'"),
-    (["sweep", MATMUL, "--on", "v5e", "-o", "no/x.csv", *SIZES], "the folder no does not exist"),
+    (["sweep", MATMUL, "--on", "v5e", "-o", "no/x.csv", *SIZES], "there is no folder 'no'"),
     (
         ["plot", MATMUL, "--on", "v5e", "-o", "x.gif", *SIZES],
         "a chart cannot be saved as .gif; end the name in .svg, .png or .pdf",

@@ -37,7 +37,22 @@ def test_no_input_of_a_kind_is_a_defect(kind: str, tmp_path: Path) -> None:
 def test_no_hostile_argument_of_a_function_is_a_defect() -> None:
     for name in calls.QUESTIONS:
         if "calibrate" not in name and name != "measurement.run_function":
-            assert [found for found in calls.some(name, 4) if found[2]] == [], name
+            assert [found for found in calls.some(name, calls.QUESTIONS[name], 4) if found[2]] == [], name
+
+
+#: Answers whose methods are asked in a short run: together they are of most classes.
+ASKED = (
+    "bound", "bound of arrays", "bound in formulas", "sweep of machines", "table", "serving in formulas",
+    "training of arrays", "formula", "compiled", "plan", "collective", "comparison", "chart", "points", "work",
+    "memory of a bound", "layout of chips", "estimator",
+)  # fmt: skip
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", ASKED)
+def test_no_hostile_argument_of_a_method_is_a_defect(name: str) -> None:
+    for method, question in calls.methods(name).items():
+        assert [found for found in calls.some(method, question, 3) if found[2]] == [], method
 
 
 def test_every_function_of_the_package_is_asked() -> None:

@@ -552,7 +552,7 @@ class Bound(Measurable, Comparable):
         """
         links = {link.name: link.links or 1 for link in self.machine.links}
         hops = [1 / float(use.rate.value) for use in self.uses if use.quantity == "hops"]
-        for use in sorted(self.uses, key=lambda use: use.place == "vector" and float(use.time)):
+        for use in sorted(self.uses, key=lambda use: use.place == "vector" and _longest(use.time)):
             if use.quantity == "flops" and use.place == "vector":
                 yield Fact("vector", use.rate.value, "FLOP/s", "more")
             elif use.quantity == "flops":
@@ -593,6 +593,11 @@ class Bound(Measurable, Comparable):
             times += f", expected {format_amount(self.expectation.value, 's')}"
         partly = ", INCOMPLETE: not all is timed" if any(kind_of(gap) == "rate" for gap in self.incomplete) else ""
         return f"Bound: {times} on {self.target}, {self.kind} ({self.bound_by}){partly}"
+
+
+def _longest(time: Size) -> float:
+    """The longest of times; of formulas, which have no order, none."""
+    return 0.0 if is_symbol(time) else float(time.max() if is_array(time) else time)
 
 
 def headline_flops(work: Any) -> Size:
@@ -957,7 +962,7 @@ def _record(answer: Bound) -> dict[str, Any]:
         "bound_by": decoded(answer.bound_by),
         "kind": answer.kind if isinstance(answer.kind, str) else None,
         "ops": [value(f"ops.{index}", _operation_record(part)) for index, part in enumerate(answer.ops)],
-        "footprint": value("footprint", answer.footprint and answer.footprint.to_dict()),
+        "footprint": value("footprint", answer.footprint and answer.footprint.amounts()),
         "rates": [_rate_record(use) for use in answer.uses],
         "options": plain_data(dict(answer.request)),
     }

@@ -33,7 +33,7 @@ from roofline.bounds.formula_terms import (
     terms_of,
     written_amount,
 )
-from roofline.errors import InputError, SizeError
+from roofline.errors import InputError, SizeError, suggest
 from roofline.formulas.compiled import Compiled, Evaluated, ValidRange
 from roofline.formulas.elasticity import Elasticity, elasticities, stepped, values_at
 from roofline.formulas.printers import Combined, fastest_source, javascript_source, python_source, text
@@ -178,7 +178,10 @@ class Formula(Answer):
         return reasons
 
     def values(self) -> dict[str, float]:
-        """Every column but what binds, at the point."""
+        """Every column but what binds, at the point, which has a value for each size."""
+        missing = ", ".join(name for name in self.sizes if name not in self.point)
+        if missing:
+            raise SizeError(f"the formula has no value of {missing}", hint="give sizes: found(B=64)['lower']")
         if "values" not in self._kept:
             self._kept["values"] = self._values()
         values: dict[str, float] = self._kept["values"]
@@ -205,11 +208,14 @@ class Formula(Answer):
         return max(self.times, key=lambda name: self.values()[f"time.{name}"])
 
     def bound_form(self, name: str) -> Any:
-        """One of the three bounds as one expression."""
+        """One of the three bounds, or another column, as one expression."""
         import sympy
 
         if name in self.forms:
             return self.forms[name]
+        if name not in BOUNDS:
+            hint = suggest(name, [*BOUNDS, *self.forms], what="forms")
+            raise InputError(f"the formula has no {name!r}", hint=hint)
         times = list(self.times.values())
         return sympy.Add(*times) if name == "upper" else sympy.Max(*times, evaluate=False) if times[1:] else times[0]
 
@@ -262,6 +268,13 @@ class Formula(Answer):
 
     def crossing(self, size: str, one: str, other: str) -> Any:
         """The value of a size at which two resources take equally long, in the other symbols; None without a form."""
+        for name, known, what in (
+            (size, self.sizes, "sizes"),
+            (one, self.times, "resources"),
+            (other, self.times, "resources"),
+        ):
+            if name not in known:
+                raise InputError(f"the formula has no {name!r}", hint=suggest(name, known, what=what))
         roots = roots_of(self.times[one], self.times[other], self.sizes[size])
         return roots[0] if roots else None
 

@@ -135,10 +135,6 @@ class Communication(Comparable):
     density: Size = 1
     reducing: tuple[str, ...] = ()
 
-    def expected_by(self, estimator: Any) -> Communication:
-        """The collective with what an estimator expects of it."""
-        return replace(self, bound=estimator.estimated(self.bound))
-
     def beside(self, measured: float | str) -> Communication:
         """The collective beside what it takes in reality, in seconds or as text with a unit.
 

@@ -14,14 +14,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from roofline.answers import Fact
+from roofline.answers import Fact, with_formulas
 from roofline.frozen import dataclass, replace
 from roofline.quantity import format_amount
 from roofline.sections import BLANK, Section, Sentences
+from roofline.signatures import check_methods
 from roofline.sizes import Size, is_array, is_symbol, maximum, of_largest, undominated
 from roofline.work import Op, Tensor
 
 
+@check_methods
 @dataclass(frozen=True, slots=True, eq=False)
 class Footprint:
     """Bytes by part: tensors that come from outside stay for the whole time, intermediates while they are needed.
@@ -92,7 +94,16 @@ class Footprint:
         return f"needs {format_amount(self.total, 'B')} of memory at once ({parts}){there}"
 
     def to_dict(self) -> dict[str, Any]:
-        """What is needed, part by part, and what there is, under the keys that every answer has it under."""
+        """What is needed, part by part, and what there is, under the keys that every answer has it under.
+
+        >>> from roofline.sizes import symbol
+        >>> Footprint({"kv": 2 * symbol("B")}).to_dict()["formulas"]
+        {'parts.kv': '2*B', 'total': '2*B'}
+        """
+        return with_formulas(self.amounts())
+
+    def amounts(self) -> dict[str, Any]:
+        """The same as a part of an answer, whose formulas stand under paths of its own."""
         return {
             "level": self.level,
             "parts": dict(self.parts),

@@ -12,7 +12,9 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import accumulate
 from typing import Any
 
 from roofline.answers import attributes, estimable, heading
@@ -80,6 +82,7 @@ class Sweep(Columns):
 
     def row(self, index: int) -> Bound:
         """Answer one row afresh, with every detail."""
+        index = self.row_number(index)
         own = [name for name in self.question.size_names if name in self.names]
         raw = {name: float(self.columns[name][index]) for name in self.question.raw if name in self.names}
         sizes = {name: int(self.columns[name][index]) for name in own}
@@ -121,11 +124,10 @@ class MachineSweep(Columns):
 
     def row(self, index: int) -> Bound:
         """Answer one row afresh, with every detail."""
-        for part in self.parts:
-            if index < len(part):
-                return part.row(index)
-            index -= len(part)
-        raise InputError(f"no row {index + sum(map(len, self.parts))}", hint=f"there are {len(self)}")
+        index = self.row_number(index)
+        starts = [0, *accumulate(map(len, self.parts))]
+        at = bisect(starts, index) - 1
+        return self.parts[at].row(index - starts[at])
 
     def remarks(self) -> list[tuple[str, str]]:
         """What is assumed in these tables but not in every answer, and what is not timed."""

@@ -42,6 +42,7 @@ Scale = Literal["log", "linear"]
 _BARE_UNITS = frozenset({"FLOP/B", ""})
 
 
+@check_methods
 @dataclass(frozen=True, slots=True)
 class Axis:
     """One axis: what it shows, the unit of its numbers, log or linear, and its lower and upper limit.

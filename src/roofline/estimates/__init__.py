@@ -39,6 +39,7 @@ def estimated(
     """
     from dataclasses import replace
 
+    from roofline.bounds.communication import Communication
     from roofline.bounds.sweep import MachineSweep, Sweep
     from roofline.models.serving.answer import Serving
     from roofline.models.training.answer import Training
@@ -48,6 +49,8 @@ def estimated(
         return answer.expected_by(estimator)
     if isinstance(answer, Sweep | MachineSweep):
         return _of_sweep(answer, estimator)
+    if isinstance(answer, Communication):
+        return replace(answer, bound=estimator.estimated(answer.bound))
     if isinstance(answer, Training):
         return replace(answer, expectation=expect_training(estimator, answer))
     if isinstance(answer, Serving):

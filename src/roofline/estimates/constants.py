@@ -25,7 +25,7 @@ from roofline.estimates.kernel_registry import KERNELS
 from roofline.files import read_toml, toml_value, write_text
 from roofline.frozen import dataclass, field
 from roofline.quantity import format_percent
-from roofline.signatures import takes
+from roofline.signatures import check_methods, takes
 
 #: Shares of measurements that an interval leaves out below and above: 80% lie within.
 TAILS = (0.1, 0.9)
@@ -85,6 +85,7 @@ def error_told(error: float | None, outside: Sequence[str], of: str = "", stand_
     return f"; median error{of} {shown}"
 
 
+@check_methods
 @dataclass(frozen=True, slots=True, eq=False)
 class KernelConstants:
     """The constants of one kind of kernel on one chip with one library.

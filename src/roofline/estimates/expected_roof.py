@@ -23,12 +23,13 @@ from roofline.estimates.estimator import Estimator, KernelEstimate
 from roofline.frozen import dataclass
 from roofline.hardware import chip
 from roofline.hardware.machine import Machine
-from roofline.signatures import call, takes
+from roofline.signatures import call, check_methods, takes
 
 #: Sides of the large product, rows of the one that streams, and sides of the one of nothing.
 LARGE, FLAT, NOTHING = 16_384, 16, 16
 
 
+@check_methods
 @dataclass(frozen=True, slots=True)
 class ExpectedRoof:
     """FLOP/s, B/s and a start in seconds that products reach; 80 % of rates are ``low`` to ``high`` times these."""

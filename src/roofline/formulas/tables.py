@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from roofline.answers import Answer, chosen_table
-from roofline.errors import InputError, load_extra, suggest
-from roofline.files import replaced, write_text
+from roofline.errors import InputError, load_extra, quoted, suggest
+from roofline.files import check_place, replaced, write_text
 from roofline.sections import Amount, Cell, Column, Row, Section, Sentences, Table, Tone, YesNo
 from roofline.sizes import Codes
 
@@ -91,6 +91,12 @@ class Columns(Answer, dict):  # type: ignore[type-arg]
         column = self.columns[name]
         return column.as_names() if isinstance(column, Codes) else column
 
+    def row_number(self, index: int) -> int:
+        """Which row an index means, from the end where it is negative; one that is not there is an error."""
+        if not -len(self) <= index < len(self):
+            raise InputError(f"there is no row {quoted(index)}", hint=f"of {len(self):,} rows the first is 0")
+        return int(index) % len(self)
+
     def flat(self, name: str) -> Any:
         """One column in one dimension, the columns of whole numbers as integers."""
         values = self[name].reshape(-1)
@@ -138,8 +144,9 @@ class Columns(Answer, dict):  # type: ignore[type-arg]
 
     def rows(self, most: int) -> list[list[Cell]]:
         """The first rows, figures with their units."""
+        most = min(max(most, 0), len(self))
         shown = {name: self.flat(name)[:most] for name in self.columns}
-        return [[_cell(name, column[index]) for name, column in shown.items()] for index in range(min(len(self), most))]
+        return [[_cell(name, column[index]) for name, column in shown.items()] for index in range(most)]
 
     def save(self, path: str | os.PathLike[str], table: str | None = None, *, width: int | None = None) -> None:
         """Write the table: ``.csv``, ``.json``, ``.npz``, or ``.parquet`` (needs pyarrow), in SI units.
@@ -193,8 +200,7 @@ def write_table(table: Columns, path: str) -> None:
     suffix = Path(path).suffix.lower()
     if suffix not in _WRITERS:
         raise InputError(f"cannot write a table to {path!r}", hint=suggest(suffix, _WRITERS, what="table formats"))
-    if not Path(path).resolve().parent.is_dir():
-        raise InputError(f"cannot write {path!r}", hint=f"the folder {Path(path).parent} does not exist")
+    check_place(path)
     with replaced(path) as part:
         _WRITERS[suffix](table, part)
 

@@ -54,7 +54,7 @@ from roofline.sections import (
     figures,
     percentage,
 )
-from roofline.signatures import call, spelled, takes
+from roofline.signatures import call, check_top, spelled, takes
 
 if TYPE_CHECKING:
     from roofline.estimates.estimator import Estimator, Expectation
@@ -202,6 +202,7 @@ class MeasuredPoints(Answer, list[MeasuredPoint]):
 
     def longest(self, top: int) -> MeasuredPoints:
         """The first points, which in a profile took longest."""
+        check_top(top, "points")
         return MeasuredPoints(self[:top], self.machine, self.profile, self.library)
 
     def expected_by(self, estimator: Estimator) -> MeasuredPoints:

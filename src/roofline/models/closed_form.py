@@ -41,7 +41,7 @@ from roofline.models.serving.step import PHASES, latent_attention_ways
 from roofline.models.training.answer import Training
 from roofline.models.training.step import training_question
 from roofline.signatures import optional, spelled, takes
-from roofline.sizes import Codes, Size, check, common_shape, is_array, plain_numbers, product, symbol
+from roofline.sizes import Codes, Size, check, common_shape, is_array, is_symbol, plain_numbers, product, symbol
 
 #: A number of tokens to show a formula at, where none is given.
 EXAMPLE = 8192
@@ -69,11 +69,15 @@ def model_formula(model: Model | str, phase: str = "decode", *, on: str | Machin
     """
     if phase not in ALL_PHASES:
         raise InputError(f"no phase {phase!r}", hint=suggest(str(phase), ALL_PHASES, what="phases"))
+    _check_single(options)
+    described = load(model)
+    return fastest(_ways(described, phase, on, options))
+
+
+def _check_single(options: Mapping[str, Any]) -> None:
     several = [name for name, value in options.items() if is_array(value) or (name in SIZES and _is_list(value))]
     if several:
         raise SizeError(f"size {several[0]} has several values", hint="leave it open, or give one of them")
-    described = load(model)
-    return fastest(_ways(described, phase, on, options))
 
 
 def _is_list(value: Any) -> bool:
@@ -232,7 +236,9 @@ def _training(model: Model, on: str | Machine, options: Mapping[str, Any]) -> Fo
 
 def training_formula(answer: Training) -> Formula:
     """The closed form of the step that an answer is about, at its sizes."""
-    point = {name: getattr(answer, name) for name in OF_TRAINING}
+    given = {name: getattr(answer, name) for name in OF_TRAINING}
+    _check_single(given)
+    point = {name: size for name, size in given.items() if not is_symbol(size)}
     sizes = {name: symbol(name, exact=True) for name in OF_TRAINING}
     found = answer.question.vary(symbolic=True, measured=None, **sizes).answer()
     return _training_form(found, sizes, point, (), {"microbatches": answer.question.microbatches})

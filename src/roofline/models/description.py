@@ -451,7 +451,8 @@ def _storages(
 
 def _check_length(length: Size) -> None:
     """Refuse a number of tokens that is none."""
-    if not (is_array(length) or is_symbol(length) or (is_number(length) and 0 <= length < math.inf)):
+    ends = (float(length.min()), float(length.max())) if is_array(length) and length.size else (length,)
+    if not (is_symbol(length) or all(is_number(each) and 0 <= each < math.inf for each in ends)):
         raise SizeError(f"length is {quoted(length)}", hint="a number of tokens, an array or a symbol")
 
 

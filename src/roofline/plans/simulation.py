@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from roofline.errors import InputError
+from roofline.errors import InputError, quoted
 from roofline.frozen import dataclass
 from roofline.plans.load import LENGTHS, LatencyUnderLoad, ServerTimes
 from roofline.plans.queueing import weighted_percentile
@@ -23,6 +23,9 @@ from roofline.sections import BLANK, Amount, Column, Headline, Row, Section, Tab
 
 #: Groups of consecutive requests, whose means say how sure the mean of all is.
 GROUPS = 20
+
+#: The fewest and the most requests: each group has two, and a process holds all.
+REQUESTS = (2 * GROUPS, 200_000)
 
 #: The part of the requests that only warms up.
 WARMING = 0.1
@@ -69,6 +72,11 @@ def simulate(
     server: ServerTimes, rate: float, *, requests: int = 4000, percentile: float = 0.95, seed: int = 0
 ) -> SimulatedServer:
     """Run so many requests through a server at a rate of requests a second."""
+    fewest, most = REQUESTS
+    if not fewest <= requests <= most:
+        raise InputError(f"requests is {quoted(requests)}", hint=f"from {fewest:,} to {most:,} are simulated")
+    if seed < 0:
+        raise InputError(f"seed is {quoted(seed)}", hint="a whole number from 0 on")
     try:
         import simpy
     except ImportError:

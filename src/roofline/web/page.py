@@ -179,6 +179,8 @@ def _chips_text(target: str, chips: int) -> str:
 def _of_training(answer: Any) -> Iterator[LiveStep]:
     from roofline.models.closed_form import training_formula
 
+    if is_symbol(answer.bound.lower):
+        return
     formula, chips = training_formula(answer), int(answer.chips)
     on = _chips_text(answer.bound.machine.target, chips)
     yield LiveStep("train", formula, answer.bound, answer.expectation, answer.memory, on, chips)

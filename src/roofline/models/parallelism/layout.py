@@ -19,11 +19,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from roofline import dtypes
-from roofline.errors import HardwareError, InputError, suggest
+from roofline.errors import HardwareError, InputError, SizeError, suggest
 from roofline.frozen import dataclass, field, fields, replace
 from roofline.hardware.machine import Figure, Machine
 from roofline.hardware.mesh import with_mesh
-from roofline.signatures import takes
+from roofline.signatures import check_fields, check_methods, takes
 from roofline.sizes import Size, ceil_div, check, is_array
 
 #: Ways in which chips with whole experts get tokens and give results.
@@ -67,6 +67,7 @@ TARGET_OPTIONS = ("set", "files", "unit", "over", "achievable")
 CHIPS = ("data", "pipeline", "context_parallel", "tensor", "kv_parallel", "expert")
 
 
+@check_methods
 @dataclass(frozen=True, slots=True, repr=False)
 class Parallelism:
     """``data`` copies of ``pipeline`` stages of ``context`` · ``tensor`` chips each.
@@ -100,6 +101,9 @@ class Parallelism:
     shared: str = "replicated"
     algorithm: str | None = None
     notes: tuple[str, ...] = field(default=(), compare=False)
+
+    def __post_init__(self) -> None:
+        check_fields(self)
 
     @classmethod
     def on(cls, machine: Machine, *, data: int | None = None, **ways: Any) -> Parallelism:
@@ -275,6 +279,13 @@ def is_several(value: Any) -> bool:
 def has_several_layouts(options: Mapping[str, Any]) -> bool:
     """Say whether any number of chips among a step's options is an array or a list."""
     return any(is_several(value) for name, value in options.items() if name in OPTIONS)
+
+
+def check_one_layout(options: Mapping[str, Any]) -> None:
+    """Refuse several numbers of chips in a question about one configuration."""
+    several = next((name for name, value in options.items() if name in OPTIONS and is_several(value)), None)
+    if several is not None:
+        raise SizeError(f"{several} has several values", hint="give one: this answer is about one configuration")
 
 
 def _number(name: str, value: Any) -> int:

@@ -449,7 +449,7 @@ class Serving(Comparable):
                 "tokens_per_second": self.tokens_per_second,
                 "tokens_per_second_per_user": None if self.decode is None else 1 / self.decode.lower,
                 "memory": {
-                    **self.memory.to_dict(),
+                    **self.memory.amounts(),
                     "instead": None if near is None else _choices(near),
                     "nearest": None if near is None else near.to_dict(),
                 },

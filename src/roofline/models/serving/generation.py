@@ -31,6 +31,7 @@ from roofline.models.config import load
 from roofline.models.description import Model
 from roofline.models.idle import SERVING, refuse_idle
 from roofline.models.operation_builder import PREFILL_ONLY
+from roofline.models.parallelism.layout import check_one_layout
 from roofline.models.serving.bound import names_that_bind, serve_bound
 from roofline.quantity import format_amount, format_number
 from roofline.sections import Section, paragraph
@@ -155,6 +156,7 @@ def generation(
     """
     described = load(model)
     refuse_idle(options, SERVING, described)
+    check_one_layout(options)
     sizes = {"batch": batch, "prompt": prompt, "output": output}
     batch, prompt, output = (single_size(name, value) for name, value in sizes.items())
     _check_steps(output, "an output", "tokens")
@@ -299,6 +301,7 @@ def chunked(
     """
     described = load(model)
     refuse_idle(options, SERVING, described)
+    check_one_layout(options)
     prompt, chunk = single_size("prompt", prompt), single_size("chunk", chunk)
     form = check_form(form, options)
     batch = single_size("batch", batch, zero=True)

@@ -138,7 +138,7 @@ def _speculation(asked: ServingQuestion, found: Any) -> FurtherAnswer:
     by: Any = 0.1 if asked.wanted["draft_by"] is None else asked.wanted["draft_by"]
     if is_array(by) or isinstance(by, list | tuple):
         raise InputError(f"{spelled('draft_by')} has several values", hint="a model, mtp, or a fraction of a step")
-    with suppress(ValueError):
+    with suppress(ValueError, TypeError):
         by = float(by)
     sizes = {"context": context, "draft": asked.wanted["draft"], "form": asked.wanted["form"]}
     weights, acceptance = asked.wanted["draft_weights"], figure(asked.wanted["accept"], "")

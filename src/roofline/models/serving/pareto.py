@@ -250,6 +250,8 @@ def latency_throughput(
     most_time = None if tpot is None else parse(tpot, "s")
     machine = target(on, **take_target_options(options))
     several = [check("tensor", ways) for ways in ([tensor] if isinstance(tensor, int | float) else tensor)]
+    if not several:
+        raise InputError("tensor is an empty list", hint="give at least one number of chips")
     if pool > 1 and several != [1]:
         raise InputError("a pool of chips is not split by tensor too", hint="give one of the two")
     choices: list[ServingChoice] = []

@@ -29,9 +29,10 @@ from roofline.models.blocks.residual import Norm
 from roofline.models.config import load
 from roofline.models.description import Layer, Model
 from roofline.models.idle import SERVING, refuse_idle
+from roofline.models.parallelism.layout import check_one_layout
 from roofline.models.serving import serve_bound
 from roofline.models.serving.generation import FORM_TEXT, check_form, single_size, time_in_form
-from roofline.quantity import format_amount, format_number, format_percent
+from roofline.quantity import figure, format_amount, format_number, format_percent
 from roofline.sections import BLANK, Amount, Headline, Row, Section, Sentences, Table, figures, paragraph
 from roofline.signatures import spelled, takes
 from roofline.sizes import Size, check, plain_numbers
@@ -131,7 +132,7 @@ class Speculation(Answer):
             "speedup": self.speedup,
             "best": attributes(self.best, *named),
             "best_speedup": self.best_speedup,
-            "memory": None if self.memory is None else self.memory.to_dict(),
+            "memory": None if self.memory is None else self.memory.amounts(),
         }
 
 
@@ -186,6 +187,7 @@ def _check_acceptance(acceptance: float) -> None:
         raise InputError(f"an acceptance of {acceptance} is no probability", hint="from 0 to 1, as in 0.8")
 
 
+@plain_numbers
 @takes()
 def expected_tokens(length: Size, acceptance: Size) -> Size:
     """Mean tokens a check of ``length`` drafted ones gives, the model's own included.
@@ -196,6 +198,7 @@ def expected_tokens(length: Size, acceptance: Size) -> Size:
     True
     """
     length = check("length", length) if isinstance(length, str) else length
+    acceptance = figure(acceptance, "") if isinstance(acceptance, str) else acceptance
     if isinstance(acceptance, int | float):
         _check_acceptance(acceptance)
         if acceptance == 1:
@@ -229,6 +232,7 @@ def speculate(
     """
     described = load(model)
     refuse_idle(options, SERVING, described)
+    check_one_layout(options)
     batch, context, draft = single_size("batch", batch), single_size("context", context), single_size("draft", draft)
     form = check_form(form, options)
     _check_acceptance(acceptance)

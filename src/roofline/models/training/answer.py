@@ -332,7 +332,7 @@ class Training(Measurable, Comparable):
             return {name: getattr(self, name) for name in names}
 
         def stage(found: Stage) -> dict[str, Any]:
-            memory = found.memory.to_dict()
+            memory = found.memory.amounts()
             return {
                 "numbers": list(found.numbers), "layers": found.layers, "lower": found.bound.lower, "memory": memory
             }  # fmt: skip
@@ -349,7 +349,7 @@ class Training(Measurable, Comparable):
             **values(*times),
             "stated_mfu": self.stated,
             **values(*reached),
-            "memory": self.memory.to_dict(),
+            "memory": self.memory.amounts(),
             "stages": [stage(each) for each in self.stages],
             "least_chips": self.least_chips,
         }
