@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from roofline import bound, plot, solve
@@ -37,3 +39,12 @@ def test_time_over_a_size_that_must_divide() -> None:
     assert crossing.x == pytest.approx(8 * 197e12 / 4.5e10, abs=8)
     exact = solve(TEXT, on="v5e:8", link=4.5e10, for_="D", B=4096, F=8192).value
     assert crossing.x == pytest.approx(exact, abs=8)
+
+
+def test_a_note_that_holds_at_one_end_of_a_size_names_that_end() -> None:
+    asked: dict[str, Any] = {"B": 4096, "D": 8192, "F": 8192, "mesh": {"X": "n"}, "kind": "time", "vary": "n"}
+    notes = plot("bf16[B, D_X] * bf16[D_X, F] -> bf16[B, F]", on="h100", n=[1, 8, 512], **asked).notes
+    assert "dense data-sheet peaks and one-way bandwidths" in notes
+    assert "at n = 1: every figure is one chip's, of 1: X=1" in notes
+    assert any(each.startswith("at n = 512: AllReduce over X (512 chips): in-switch") for each in notes)
+    assert not any(each.startswith("every figure is one chip's") for each in notes)

@@ -74,3 +74,9 @@ def test_the_command_draws_it_and_refuses_what_has_no_meaning() -> None:
     assert "h100 expected bf16" in [mark["label"] for mark in data["marks"]]
     with pytest.raises(InputError, match="go with --estimate"):
         CliRunner().invoke(command, [LINES[0], "--on", "h100", "--library", "trtllm"], catch_exceptions=False)
+
+
+def test_what_is_expected_on_several_machines_names_the_machine() -> None:
+    chart = plot(LINES[0], on=["a100", "h100"], estimate="vllm")
+    whiskers = [line.label for line in chart.lines if line.label.startswith("expected: ")]
+    assert [f" on {name}: " in text for name, text in zip(("a100", "h100"), whiskers, strict=True)] == [True, True]

@@ -453,7 +453,7 @@ def with_expected_roofs(chart: Chart, machines: Sequence[Machine], answers: Sequ
             marks.append(ceiling_line(label, roof.peak, (max(at, low), high), number, DASH, peak, group))
             small = f"{format_quantity(roof.half_bytes, 'B')} or {format_quantity(roof.half_flops, 'FLOP')}"
             notes.append(f"{label}: launch-bound below n½ = {small}: as long as a start of {_seconds(roof.start)}")
-    whiskers = [line for answer in answers for line in _whiskers(answer, machine_index(answer.machine, machines), by)]
+    whiskers = [line for answer in answers for line in _whiskers(answer, machines, by)]
     lowest = min([chart.y.limits[0], *(line.y[0] / ROUND for line in whiskers)])
     said = f"dashed: what products of {by.library} reach; whiskers: 80% of what is expected of an operation"
     axis = replace(chart.y, limits=(lowest, chart.y.limits[1]))
@@ -501,8 +501,10 @@ def _roof(machine: Machine, dtype: str, by: Estimator) -> ExpectedRoof | None:
         return None
 
 
-def _whiskers(answer: Bound, number: int, by: Estimator) -> Iterator[Line]:
+def _whiskers(answer: Bound, machines: Sequence[Machine], by: Estimator) -> Iterator[Line]:
     """From the least to the most FLOP/s that are expected of an operation, at its intensity."""
+    number = machine_index(answer.machine, machines)
+    on = f" on {answer.machine.key}" if len(machines) > 1 else ""
     for one in by.expect(answer).kernels:
         flops = float(sum(part.flops for part in one.run.parts))
         parts = [part for part in one.run.parts if part.intensity]
@@ -510,7 +512,7 @@ def _whiskers(answer: Bound, number: int, by: Estimator) -> Iterator[Line]:
             continue
         x = flops / sum(float(part.flops) / float(part.intensity or 1.0) for part in parts)
         ends = (flops / float(one.high), flops / float(one.low))
-        said = f"expected: {one.run.name}: {format_quantity(flops / float(one.value), 'FLOP/s')}, {_interval(one)}"
+        said = f"expected: {one.run.name}{on}: {format_quantity(flops / float(one.value), 'FLOP/s')}, {_interval(one)}"
         yield Line(said, (x, x), ends, "resource", number, SOLID)
 
 

@@ -17,6 +17,7 @@ from roofline.bounds.sweep import Sweep, sweep_on_one
 from roofline.errors import SizeError, did_you_mean
 from roofline.frozen import dataclass
 from roofline.quantity import format_number
+from roofline.statements import Assumption
 
 COLUMNS = ("flops", "lower", "upper", "attainable", "times", "bound_by")
 
@@ -71,8 +72,8 @@ class Knee:
 class Series:
     """One curve: sizes in rising order, its knees among them, and for each what is attainable and how long it takes.
 
-    ``answer`` is the whole bound at the largest size, for its rates and assumptions; ``sizes`` are the other sizes
-    that differ between curves.
+    ``answer`` is the whole bound at the largest size, for its rates and assumptions, ``smallest`` that at the smallest;
+    ``sizes`` are the other sizes that differ between curves.
     """
 
     expression: str
@@ -85,6 +86,23 @@ class Series:
     times: Mapping[str, tuple[float, ...]]
     knees: tuple[Knee, ...]
     answer: Bound
+    smallest: Bound | None = None
+
+    @property
+    def said(self) -> list[str]:
+        """What was assumed and left out over all sizes, and of what differs at which end."""
+        last = _said_of(self.answer)
+        if self.smallest is None:
+            return last
+        first = _said_of(self.smallest)
+        ends = ((self.x[0], first, last), (self.x[-1], last, first))
+        only = [
+            _at_size(note, f"{self.unknown} = {size:g}")
+            for size, own, other in ends
+            for note in own
+            if note not in other
+        ]
+        return [note for note in last if note in first] + only
 
     @property
     def label(self) -> str:
@@ -93,6 +111,16 @@ class Series:
         for name, value in self.sizes.items():
             by_value.setdefault(value, []).append(name)
         return ", ".join(" = ".join([*names, str(value)]) for value, names in by_value.items())
+
+
+def _said_of(answer: Bound) -> list[str]:
+    return [*answer.assumptions, *answer.incomplete]
+
+
+def _at_size(note: str, size: str) -> str:
+    """A statement with the size that it is of."""
+    text = f"at {size}: {note}"
+    return Assumption(note.kind, text) if isinstance(note, Assumption) else text
 
 
 def series(expression: str | None, unknown: str, *, sizes: Mapping[str, Any], **arguments: Any) -> list[Series]:
@@ -185,6 +213,7 @@ def _curve(
         times={name: column(f"time.{name}", [knee.times.get(name, 0.0) for knee in knees]) for name in resources},
         knees=tuple(knees),
         answer=table.row(int(rows[-1])),
+        smallest=table.row(first),
     )
 
 

@@ -109,7 +109,7 @@ def _over_size(
     name, label, unit = quantity
     x = size_axis(unknown, [curve.x for curve in listed])
     values = [value for mark in marks if isinstance(mark, Line) for value in mark.y]
-    conventions = [note for curve in listed for note in (*curve.answer.assumptions, *curve.answer.incomplete)]
+    conventions = [note for curve in listed for note in curve.said]
     expressions = dict.fromkeys(curve.expression for curve in listed)
     return Chart(
         kind=kind,
