@@ -340,7 +340,9 @@ NAMES_AS_DATA = {
     "decode bound by": "decode_bound_by", "prefill bound by": "prefill_bound_by", "tokens/s": "tokens_per_second",
     "tokens/s at best": "tokens_per_second", "each user": "tokens_per_second_per_user",
     "each chip": "tokens_per_second_per_chip", "tokens/s a chip": "tokens_per_second_per_chip",
-    "an hour": "cost_per_hour",
+    "an hour": "cost_per_hour", "all overlaps": "lower", "none does": "upper", "needs": "memory", "each link": "sent",
+    "bytes take": "wire_time", "hops take": "hop_time", "how": "says", "bytes moved": "bytes",
+    "KV per token": "kv_per_token", "peak of": "peak_of",
 }  # fmt: skip
 
 

@@ -279,3 +279,21 @@ def test_columns_of_configurations_and_plans_have_the_names_of_attributes() -> N
     frame = plan.to_pandas()
     assert frame["cost_per_hour"].tolist() == [choice.cost_per_hour for choice in plan.choices]
     assert frame["bound_by"].tolist() == [choice.bound_by for choice in plan.choices]
+
+
+def test_frames_of_all_answers_call_a_thing_by_one_name_and_give_its_unit() -> None:
+    plans = roofline.shard("bf16[B, D_X] * bf16[D_X, F] -> bf16[B, F]", on="v5e:8", B=512, D=8192, F=32768)
+    assert {"lower", "upper", "memory"} <= set(plans.to_pandas().columns)
+    sent = roofline.comm("allreduce", bytes=1e9, on="h100:8").to_pandas()
+    assert sent.columns.tolist() == ["algorithm", "sent", "hops", "wire_time", "hop_time", "says"]
+    assert sent.attrs["units"] == {"sent": "B", "wire_time": "s", "hop_time": "s"}
+    assert {"bytes", "kv_per_token"} <= set(roofline.model("llama-3-8b").to_pandas().columns)
+    batches = roofline.llm("llama-3-8b", on="h100", batch=[1, 8], context=8192).to_pandas()
+    assert batches.attrs["units"]["tokens_per_second"] == "token/s"
+
+
+def test_collectives_of_a_training_step_name_the_layers_that_they_belong_to() -> None:
+    frame = roofline.train("llama-3-8b", on="h100:32", batch_tokens=4e6).to_pandas()
+    collectives = frame[frame["kind"] == "collective"]
+    assert set(collectives["module"]) == {"layers.0-31", "other weights"}
+    assert set(collectives["operation"]) >= {"weights for forward", "gradients"}

@@ -841,7 +841,7 @@ def is_in_model(op: Op) -> bool:
 
 def named_place(op: Op) -> tuple[str, str]:
     """The name of an operation and where in a program it stands; that of a model's operation says both."""
-    return (op.where, "") if is_in_model(op) else (op.name, op.where)
+    return (op.where, "") if is_in_model(op) else (op.name, op.where.removesuffix(f": {op.name}"))
 
 
 def module_of(op: Op) -> str:

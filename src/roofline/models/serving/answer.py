@@ -552,7 +552,7 @@ def _configurations(found: Serving) -> Table:
     for name, phase in asked.items():
         columns += [(name, phase.lower, "s"), ("bound by", names_that_bind(phase), "")]
     if found.decode is not None:
-        columns += [("tokens/s", found.tokens_per_second, ""), ("each user", 1 / found.decode.lower, "")]
+        columns += [("tokens/s", found.tokens_per_second, "token/s"), ("each user", 1 / found.decode.lower, "token/s")]
     columns.append(("memory", found.memory.total, "B"))
     if found.memory.fits is not None:
         columns.append(("fits", found.memory.fits, ""))
@@ -584,7 +584,7 @@ def _cell(value: Any, unit: str) -> Cell:
     if unit == "size" and float(value).is_integer():
         return Amount(int(value), "", format_number(float(value)))
     unit = unit.removeprefix("size")
-    return Amount(float(value), unit, "" if unit else format_number(float(value)))
+    return Amount(float(value), unit, "" if unit not in ("", "token/s") else format_number(float(value)))
 
 
 @plain_numbers
