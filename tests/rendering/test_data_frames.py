@@ -237,7 +237,7 @@ def test_a_sweep_takes_machines_by_commas_as_a_bound_does() -> None:
 def test_a_sweep_of_steps_has_its_picture() -> None:
     table = roofline.sweep("llama-3-8b", on=["h100", "a100"], batch=[1, 8, 64], context=[1024, 8192])
     lines = table.plot().lines
-    assert [line.label for line in lines][:2] == ["on = h100, context = 1024", "on = h100, context = 8192"]
+    assert [line.label for line in lines][:2] == ["h100, context = 1024", "h100, context = 8192"]
     alone = roofline.llm("llama-3-8b", on="a100", batch=64, context=8192)
     assert (lines[3].x[-1], lines[3].y[-1]) == (64, pytest.approx(alone.decode.lower))
     with pytest.raises(InputError, match="a picture is of the column lower, of two rows or more"):
