@@ -456,11 +456,24 @@ _CODE = re.compile(r'<code class="(?:[^"]* )?(?:long|xref)\b[^"]*">.*?</code>', 
 
 def names_that_break(app: Any, page: str, template: str, context: dict[str, Any], doctree: Any) -> None:
     """Let a path or a dotted name that is wider than its column break between its words."""
+    for number, (letter, entries) in enumerate(context.get("genindexentries", ())):
+        context["genindexentries"][number] = (letter, [_with_breaks(entry) for entry in entries])
     if "body" in context:
         word = re.compile(r'(?<=<span class="pre">)[^<]+')
         context["body"] = _CODE.sub(
             lambda code: word.sub(lambda found: _BREAKS.sub("<wbr>", found[0]), code[0]), context["body"]
         )
+
+
+def _with_breaks(entry: Sequence[Any]) -> tuple[Any, ...]:
+    """An entry of the index, and what stands below it, whose dotted names may break behind their dots.
+
+    >>> _with_breaks(("lower (roofline.bounds.Bound attribute)", ([], [], None)))[0].split("\\u200b")
+    ['lower (roofline.', 'bounds.', 'Bound attribute)']
+    """
+    name, (links, below, key) = entry
+    below = [(re.sub(r"\.(?=\w)", ".\u200b", each), *rest) for each, *rest in below]
+    return re.sub(r"\.(?=\w)", ".\u200b", name), (links, below, key)
 
 
 def _columns_of_names(rows: Sequence[Sequence[str]]) -> int:
