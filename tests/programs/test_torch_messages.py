@@ -97,7 +97,7 @@ def test_backward_needs_something_to_differentiate():
 
 
 def test_what_cannot_be_traced():
-    with pytest.raises(InputError, match="a int cannot be traced; give a module, a function, or the path"):
+    with pytest.raises(InputError, match="an int cannot be traced; give a module, a function, or the path"):
         trace(3, "fp32[3]")
     with pytest.raises(InputError, match=r"'model\.pt' is not an ONNX file"):
         trace("model.pt")
