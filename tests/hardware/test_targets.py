@@ -231,3 +231,14 @@ capacity = 3
     assert "chip.mine.unit.matrix: unknown key 'bf16'; a peak is written peak.bf16" in caught.value.message
     assert "expected a list of tables, [[chip.mine.memory]]" in caught.value.message
     assert caught.value.hint == "roofline.chip({…}) takes its figures"
+
+
+@pytest.mark.parametrize("figures", [
+    {"bf16": 1e14, "hbm": 1e12, "hbm.capacity": "32 GB"}, {"hbm.capacity": 32e9, "bf16": 1e14, "hbm": "1 TB/s"},
+    {"bf16": 1e14, "hbm": {"bandwidth": 1e12, "capacity": 32e9}},
+    {"bf16": 1e14, "hbm": {"bandwidth": 1e12}, "hbm.capacity": 32e9},
+])  # fmt: skip
+def test_a_figure_of_a_described_chip_may_stand_behind_a_dot(figures):
+    memory = chip(figures).memories[0]
+    assert (memory.name, memory.bandwidth.value, memory.capacity.value) == ("hbm", 1e12, 32e9)
+    assert chip({"inherits": "h100", "hbm.capacity": 32e9}).figure("hbm.capacity").value == 32e9

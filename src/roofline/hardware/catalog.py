@@ -590,9 +590,12 @@ def described_machine(
     >>> machine, _ = described_machine({"bf16": 3e14, "hbm": {"bandwidth": 2e12, "capacity": 80e9}, "l2": 8e12})
     >>> [unit.peaks["bf16"].value for unit in machine.units], [memory.name for memory in machine.memories]
     ([300000000000000.0], ['hbm', 'l2'])
+    >>> machine, _ = described_machine({"bf16": 3e14, "hbm": 2e12, "hbm.capacity": 80e9})
+    >>> machine.memories[0].capacity.value
+    80000000000.0
     """
     own = {name: value for name, value in described.items() if name in CHIP_KEYS}
-    figures = {name: value for name, value in described.items() if name not in CHIP_KEYS}
+    figures = _nested({name: value for name, value in described.items() if name not in CHIP_KEYS})
     if "inherits" not in own:
         if "unit" not in own:
             peaks = {name: figures.pop(name) for name in [*figures] if dtypes.is_dtype(name)}
@@ -611,6 +614,21 @@ def described_machine(
     key = normalise(str(own.get("name", ""))) or "chip"
     layer = CatalogLayer({key: own}, FieldPath("chip({…})", "", {}), "", {})
     return _build(key, layer, [*layers, layer], ()), figures
+
+
+def _nested(figures: Mapping[str, Any]) -> dict[str, Any]:
+    """Figures of a level under one name, as a table of it has them: those behind a dot go into its dictionary."""
+    found: dict[str, Any] = {}
+    for name, value in figures.items():
+        level, dot, part = name.partition(".")
+        if not dot and name not in found:
+            found[name] = value
+            continue
+        held = found.get(level, {})
+        table = dict(held) if isinstance(held, Mapping) else {"bandwidth": held}
+        more = {part: value} if dot else dict(value) if isinstance(value, Mapping) else {"bandwidth": value}
+        found[level] = table | more
+    return found
 
 
 def _build_system(key: str, layer: CatalogLayer, layers: Sequence[CatalogLayer]) -> Machine:
