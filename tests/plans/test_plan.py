@@ -142,18 +142,27 @@ def test_a_plan_by_floors_says_so_first_and_how_it_does_as_a_library_is_measured
     asked = {"on": "h100,h200", "rate": "5/s", "prompt": 3000, "output": 300, "ttft": "1s", "tpot": "40ms"}
     found = plan("llama-3-70b", **asked)
     said = str(found)
-    assert "by floors, take h200:2 as 1 replica of tensor 2, fp8 kv fp8" in said
+    assert "by floors, no less than h200:2 as 1 replica of tensor 2, fp8 kv fp8" in said
     assert "fp8 kv fp8 was not asked for: narrower formats change what a model answers" in said
     real = found.as_measured()
     assert real is not None
     assert real.reason is not None
     line = f"with the step times measured on vllm it falls short: {real.reason.text}; estimate='vllm' plans with them"
     assert line in " ".join(said.split())
+    assert said.index("falls short") < said.index("TTFT p95")  # what is known to be too little is said before its times
     own = plan("llama-3-70b", **asked, count=2, formats="fp8 kv fp8", estimate=True)
     assert own.assess(real.deployment).reason == real.reason
     easy = plan("llama-3-8b", on="h100", rate=1, prompt=300, output=100, formats="bf16")
     assert "with the step times measured on vllm it keeps the limits: TTFT p95" in " ".join(str(easy).split())
+    assert "by floors, take h100:1" in str(easy)
     assert "was not asked for" not in str(easy)
+
+
+def test_what_is_extrapolated_is_said_once() -> None:
+    found = plan("llama-3-8b", **{**TWO, "price": 2, "estimate": "vllm"})
+    outside = [said for said in found.assumptions if "extrapolated" in said]
+    assert len(outside) == 1
+    assert "lm_head" in outside[0]
 
 
 def test_a_plan_repeats_its_limits_and_asks_about_one_that_was_meant_in_milliseconds() -> None:

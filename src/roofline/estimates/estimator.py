@@ -169,28 +169,7 @@ class Expectation:
     @property
     def assumptions(self) -> tuple[Assumption, ...]:
         """What the expectation rests on, in sentences."""
-        said: dict[str, None] = {}
-        for one in self.kernels:
-            if one.source is None:
-                what = ": its bound is taken" if self.is_known else ""
-                said[f"expected: no constants for {one.run.kind}{what}"] = None
-            elif one.source.transferred_from:
-                whose = f"{one.basis} ({one.source.transferred_from})"
-                said[f"expected: {one.run.kernel.replace('_', ' ')} by constants of {whose}"] = None
-        if any(_kind(part.op) == "convolution" for one in self.kernels if one.source for part in one.run.parts):
-            said["expected: convolutions as their implicit products; the error is that of products"] = None
-        before = sum(float(one.parts.get("quantise", 0.0) * one.run.repeat) for one in self.kernels if one.source)
-        if before:
-            each = format_quantity(before, "s")
-            said[f"expected: the kernel before each product that quantises its activations, {each} of the time"] = None
-        if self.host is not None:
-            each = format_quantity(self.host, "s")
-            said[f"expected: no CUDA graph: the host starts a kernel in {each}, or waits for the kernels"] = None
-        outside = dict.fromkeys(one.run.name for one in self.kernels if one.extrapolated)
-        if outside:
-            names = ", ".join(outside)
-            said[f"expected: extrapolated, outside the sizes that were measured, with a wider interval: {names}"] = None
-        return tuple(Assumption("estimate", text) for text in said)
+        return assumptions_of([self])
 
     @property
     def unknown(self) -> tuple[KernelEstimate, ...]:
@@ -295,6 +274,33 @@ class Expectation:
             "kernels": kernels,
             "assumptions": list(self.assumptions),
         }
+
+
+def assumptions_of(expected: Sequence[Expectation]) -> tuple[Assumption, ...]:
+    """What expectations of one library on one chip rest on, in sentences: each once, whichever of them need it."""
+    said: dict[str, None] = {}
+    kernels = [(each, one) for each in expected for one in each.kernels]
+    for each, one in kernels:
+        if one.source is None:
+            what = ": its bound is taken" if each.is_known else ""
+            said[f"expected: no constants for {one.run.kind}{what}"] = None
+        elif one.source.transferred_from:
+            whose = f"{one.basis} ({one.source.transferred_from})"
+            said[f"expected: {one.run.kernel.replace('_', ' ')} by constants of {whose}"] = None
+    if any(_kind(part.op) == "convolution" for _, one in kernels if one.source for part in one.run.parts):
+        said["expected: convolutions as their implicit products; the error is that of products"] = None
+    before = sum(float(one.parts.get("quantise", 0.0) * one.run.repeat) for _, one in kernels if one.source)
+    if before:
+        part = f", {format_quantity(before, 's')} of the time" if len(expected) == 1 else ""
+        said[f"expected: the kernel before each product that quantises its activations{part}"] = None
+    for host in (each.host for each in expected if each.host is not None):
+        took = format_quantity(host, "s")
+        said[f"expected: no CUDA graph: the host starts a kernel in {took}, or waits for the kernels"] = None
+    outside = dict.fromkeys(one.run.name for _, one in kernels if one.extrapolated)
+    if outside:
+        names = ", ".join(outside)
+        said[f"expected: extrapolated, outside the sizes that were measured, with a wider interval: {names}"] = None
+    return tuple(Assumption("estimate", text) for text in said)
 
 
 def libraries(records: Iterable[KernelConstants]) -> tuple[str, ...]:

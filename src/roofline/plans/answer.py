@@ -43,6 +43,7 @@ from roofline.plans.frontier import (
     serving_curve,
 )
 from roofline.plans.question import (
+    BLOCK_TOKENS,
     LIMIT_NAMES,
     MEMORY_SHARE,
     MOST_SEQUENCES,
@@ -359,8 +360,14 @@ class DeploymentPlan(Answer):
                 )
             return lines
         ranked = {"cost": "", "chips": ", the fewest", "energy": ", the least"}[self.asked.objective]
-        lead = "by floors, take" if self.asked.library is None else "take"
-        lines = [f"{lead} {self._in_words(best.deployment)}: {self._cost(best)}{ranked if best.is_ranked else ''}"]
+        found = f"{self._in_words(best.deployment)}: {self._cost(best)}{ranked if best.is_ranked else ''}"
+        real = self.as_measured()
+        if self.asked.library is not None:
+            lines = [f"take {found}"]
+        elif real is None or real.reason is None:
+            lines = [f"by floors, take {found}"]
+        else:  # what is known to be too little is not what to take
+            lines = [f"by floors, no less than {found}", self._on_measured(real)]
         lines += self._ranked_by()
         if self.is_narrowed:
             lines.append(f"{best.deployment.replica.formats} was not asked for: {self._narrows}")
@@ -403,16 +410,22 @@ class DeploymentPlan(Answer):
             if ends is None:
                 return [said]
             least, most = (self._cost(replace(best, cost=each)) for each in ends)
-            return [f"{said}: {least} to {most if ends[1] < float('inf') else 'more than is allowed'}"]
+            over = most if ends[1] < float("inf") else "more than is allowed"
+            return [f"{said}: {least} either way" if least == over else f"{said}: {least} to {over}"]
         close, named, asked = self.floor_only(best), "real steps take longer", spelled("estimate", MEASURED)
         said = f"floor only: {' and '.join(close)} kept by less than a factor of two, and {named}"
         lines = [said if close else f"floors are the least there can be: {named}"]
         real = self.as_measured()
         if real is None:
             return [f"{lines[0]} ({asked})"] if self._whole is None else lines
+        return lines if real.reason is not None else [*lines, self._on_measured(real)]
+
+    def _on_measured(self, real: Assessment) -> str:
+        """Whether a plan by floors keeps the limits with times that were measured."""
         kept = f"it keeps the limits: {self._times(real)} of the rate it can serve"
         found = kept if real.reason is None else f"it falls short: {real.reason.text}"
-        return [*lines, f"with the step times measured on {MEASURED} {found}; {asked} plans with them"]
+        asked = spelled("estimate", MEASURED)
+        return f"with the step times measured on {MEASURED} {found}; {asked} plans with them"
 
     def as_measured(self) -> Assessment | None:
         """The chips and layout of a plan by floors, with the times that a library is expected to take.
@@ -515,8 +528,9 @@ class DeploymentPlan(Answer):
         said = [
             floors if asked.library is None else expected,
             f"{arrivals}; lengths of answers {lengths}; each replica has an even share of the requests",
-            f"engines use {format_percent(asked.memory_share)} of a chip's memory; a sequence keeps "
-            f"{asked.load.peak_context:,} tokens at its longest and has {asked.load.mean_context:,} on average",
+            f"engines use {format_percent(asked.memory_share)} of a chip's memory; a sequence has room "
+            f"for {asked.load.peak_context:,} tokens, its prompt and a mean answer in blocks of {BLOCK_TOKENS}, and "
+            f"holds {asked.load.mean_context:,} on average",
             "TTFT: the waits for a place and for prefill, and prefill; TPOT: a request's mean gap between tokens; ITL: "
             "the gap between any two tokens",
         ]

@@ -30,7 +30,7 @@ import numpy as np
 from roofline.bounds.bound import Bound
 from roofline.bounds.footprint import Footprint
 from roofline.errors import InputError, RooflineError
-from roofline.estimates.estimator import Estimator
+from roofline.estimates.estimator import Estimator, assumptions_of
 from roofline.estimates.served import step_times
 from roofline.hardware.machine import Machine
 from roofline.hardware.rate import data_level
@@ -498,7 +498,7 @@ def expected_steps(
     step, first = (estimator.step_record(name, dtype, path, machine) for name in ("served_step", "first_token"))
     value = float(values[-1])
     low, high = float(kernels[-1].low) / value, float(kernels[-1].high) / value
-    said: list[str] = [text for each in (*kernels, prompt) for text in each.assumptions]
+    said: list[str] = [*assumptions_of([*kernels, prompt])]
     if step is None:
         unknown = next((each for each in (*kernels, prompt) if not each.is_known), None)
         if unknown is not None:
