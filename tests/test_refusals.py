@@ -369,8 +369,6 @@ REFUSED: list[tuple[Callable[[], Any], str]] = [
     (lambda: within("estimates.own_runs", "_attention")(
         {"batch": "1", "heads": "8", "head_size": "64", "length": "8", "q_length": "9", "dtype": "bf16"}),
      "q_length is above length; length counts the keys, new ones among them"),
-    (lambda: within("estimates.served", "_seconds")({}, "tpot", "a.csv, line 2"),
-     "a.csv, line 2 has no time between tokens; a column tpot_ms or tpot_s"),
     (lambda: within("grids.runs", "Cluster")(workers=-1), "-1 workers; 0 for this process, or a number of them"),
     (lambda: within("grids.blocks", "Reducing")(None, None, version="0").prepared(0),
      "the workers have roofline "),

@@ -270,7 +270,33 @@ def test_steps_of_a_framework_move_to_served_runs(tmp_path: Path) -> None:
     token = estimated(asked, "vllm", files=[str(tmp_path / "mine.toml")], output=1024).expectation.time_per_token
     assert token.value == pytest.approx(11.2e-3, rel=0.1)
     path.write_text("batch,prompt,tpot_ms\n4,1024,9.1\n")
-    with pytest.raises(InputError, match="line 2 has no output"):
+    with pytest.raises(InputError, match="line 2: a served run has no output; a column output or osl"):
+        calibrate_served(path, "llama-3.1-70b", **LAYOUT)
+
+
+def test_served_runs_as_people_have_them_are_read(tmp_path: Path) -> None:
+    """Columns of a benchmark, rows of other chips and models, rows that cannot be read, times in another unit."""
+    path = tmp_path / "served.csv"
+    rows = [f"H100 SXM,llama-3.1-70b,{n},1024,1024,{9 + n / 8}" for n in (1, 4, 16, 32)]
+    odd = ["A100,llama-3.1-70b,1,1024,1024,19", "H100 SXM,llama-3-8b,1,1024,1024,2", "H100 SXM,,x,1024,1024,9"]
+    odd.append("H100 SXM,,8,1024,1024,9400")
+    path.write_text("gpu,model,max_concurrency,input_len,output_len,Mean TPOT (ms)\n" + "\n".join([*rows, *odd]) + "\n")
+    found = calibrate_served(path, "llama-3.1-70b", **LAYOUT)
+    assert found.fitted[0].after.count == 4
+    assert found.rejected == {
+        "measured on another chip, a100": 1,
+        "measured with another model, llama-3-8b": 1,
+        "max_concurrency is no number above 0": 1,
+        "served step over 50 times its bound: another unit": 1,
+    }
+    path.write_text("gpu,batch,prompt,output,tpot_ms\nA100,1,1024,1024,9\n")
+    with pytest.raises(InputError, match="line 2: measured on another chip, a100; rows of h100"):
+        calibrate_served(path, "llama-3.1-70b", **LAYOUT)
+    path.write_text("batch,prompt,output,tpot\n1,1024,1024,9\n")
+    with pytest.raises(InputError, match="line 2: no time between tokens; a column tpot_ms or tpot_s"):
+        calibrate_served(path, "llama-3.1-70b", **LAYOUT)
+    path.write_text("model,batch,prompt,output,tpot_ms\nllama-3-8b,1,1024,1024,9\n")
+    with pytest.raises(InputError, match=r"line 2: measured with another model, llama-3-8b; rows of llama-3.1-70b"):
         calibrate_served(path, "llama-3.1-70b", **LAYOUT)
 
 

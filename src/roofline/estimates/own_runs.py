@@ -99,7 +99,7 @@ def read_kernels(runs: str | Path | Iterable[Any], machine: Machine) -> list[Mea
     found, first = [], None
     for where, row in rows_of(runs, A_KERNEL):
         try:
-            found.append(_read(row, machine, _other_chip(row.get("chip", ""), machine)))
+            found.append(_read(row, machine, other_chip(row.get("chip", ""), machine)))
         except InputError as wrong:
             first = first or (where, wrong)
             found.append(MeasuredKernel(_NOTHING, 0.0, "", wrong.message))
@@ -109,7 +109,7 @@ def read_kernels(runs: str | Path | Iterable[Any], machine: Machine) -> list[Mea
 
 
 @lru_cache(maxsize=64)
-def _other_chip(name: str, machine: Machine) -> str:
+def other_chip(name: str, machine: Machine) -> str:
     """The chip that a row names, where it is another than the one asked for; nothing of a name that no chip has."""
     try:
         key = chip(name).key if name else machine.key
@@ -391,7 +391,7 @@ def _read(row: Mapping[str, str], machine: Machine, other: str = "") -> Measured
     raise InputError("no kernel is named", hint="an expression, or m, n, k, or batch, heads, head_size, length")
 
 
-def row_number(row: Mapping[str, str], name: str, where: str = "", default: float | None = None) -> float:
+def row_number(row: Mapping[str, str], name: str, default: float | None = None) -> float:
     """A figure of a row, above zero."""
     text = row.get(name, "")
     if not text and default is not None:
@@ -401,8 +401,7 @@ def row_number(row: Mapping[str, str], name: str, where: str = "", default: floa
     except ValueError:
         value = float("nan")
     if not 0 < value < 1e18:
-        wrong = f"{where}: {name} is {quoted(text)}" if where else f"{name} is no number above 0"
-        raise InputError(wrong, hint="a number above 0")
+        raise InputError(f"{name} is no number above 0", hint="a number above 0")
     return value
 
 

@@ -17,20 +17,22 @@ A row is one run at one load: sequences at once, tokens of a prompt and of an an
     batch,prompt,output,tpot_ms,ttft_ms
     16,1024,1024,9.4,71
 
-``concurrency``, ``isl`` and ``osl`` may stand for ``batch``, ``prompt`` and ``output``, ``tpot_s`` for ``tpot_ms``;
-``ttft`` may be left out, and counts where nothing waits: at four sequences a copy or fewer. ``tensor``, ``data`` and
-``expert`` may be columns where runs differ in them. Runs faster than the bound of their step are left out.
+``concurrency``, ``isl`` and ``osl`` may stand for ``batch``, ``prompt`` and ``output``, ``tpot_s`` or ``mean TPOT (s)``
+for ``tpot_ms``; ``ttft`` may be left out, and counts where nothing waits: at four sequences a copy or fewer.
+``tensor``, ``data`` and ``expert`` may be columns where runs differ in them. Left out and counted are rows of another
+``gpu`` or ``model``, rows that cannot be read, and times below the bound of their step or far above it.
 """
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from roofline.bounds.bound import Bound
-from roofline.errors import InputError
+from roofline.errors import InputError, RooflineError
 from roofline.estimates.advised_runs import AdvisedRuns, advised_runs
 from roofline.estimates.calibration import Calibrated, Calibration, refitted
 from roofline.estimates.calibration import calibrate as calibrate_kernels
@@ -39,11 +41,13 @@ from roofline.estimates.estimator import PRODUCT_FORMATS, Estimator
 from roofline.estimates.fitting import Rows
 from roofline.estimates.kernel_model import ChipFigures
 from roofline.estimates.kernel_registry import KERNELS
-from roofline.estimates.own_runs import MeasuredKernel, left_out, row_number, rows_of
+from roofline.estimates.own_runs import MeasuredKernel, left_out, other_chip, row_number, rows_of, time_unit
 from roofline.estimates.steps import sum_in_words, with_floor
 from roofline.estimates.transfer import OTHER_FORMAT, OTHER_MODEL, transfer, widened
-from roofline.frozen import dataclass, replace
+from roofline.frozen import NamedTuple, dataclass, replace
+from roofline.hardware import chip
 from roofline.hardware.machine import Machine
+from roofline.models.config import load
 from roofline.models.operation_builder import PREFILL_ONLY
 from roofline.models.serving.answer import Serving, serve
 from roofline.models.serving.bound import serve_bound
@@ -323,8 +327,13 @@ def with_expectation(serving: Serving, estimator: Estimator, output: int | None)
 
 
 #: Names of a column.
-NAMES = {"batch": ("batch", "concurrency"), "prompt": ("prompt", "isl"), "output": ("output", "osl")}
-UNITS = {"_ms": 1e-3, "_s": 1.0}
+NAMES = {
+    "batch": ("batch", "concurrency", "max_concurrency"),
+    "prompt": ("prompt", "isl", "input_len", "input_length"),
+    "output": ("output", "osl", "output_len", "output_length"),
+}
+#: A time over so many bounds, and over so many seconds, is in another unit.
+SLOW, SLOW_SECONDS = 50, 0.1
 #: Fewest runs that constants are fitted to, and most sequences of a copy at which nothing waits before its prefill.
 LEAST_RUNS, UNLOADED = 3, 4
 #: A row of a served run, for instance.
@@ -391,40 +400,48 @@ def calibrate_served(
 
     ``options`` are those of serving: ``tensor``, ``data``, ``expert``, ``weights``, ``activations``, ``kv``.
     """
-    estimator = Estimator(library)
+    estimator, machine = Estimator(library), chip(on)
     rejected: dict[str, int] = defaultdict(int)
     groups: dict[tuple[str, str, str], list[Run]] = defaultdict(list)
-    machine = None
+    first = None
     for where, row in rows_of(runs, A_SERVED_RUN):
-        batch, prompt, output = (int(_figure(row, name, where)) for name in NAMES)
-        ways = {name: int(row_number(row, name, where)) for name in ("tensor", "data", "expert") if row.get(name)}
-        context = prompt + output // 2
-        asked = serve(model, on=on, batch=batch, prompt=prompt, context=context, **{**options, **ways})
-        shapes = served_shapes(estimator, asked, output)
+        try:
+            read = _read(row, machine, model)
+        except InputError as wrong:
+            first = first or InputError(f"{where}: {wrong.message}", hint=wrong.hint)
+            rejected[wrong.message] += 1
+            continue
+        context = read.prompt + read.output // 2
+        sizes = {"batch": read.batch, "prompt": read.prompt, "context": context}
+        asked = serve(model, on=on, **{**options, **read.ways}, **sizes)
+        shapes = served_shapes(estimator, asked, read.output)
         if shapes is None or asked.decode is None:
             raise InputError(f"{where}: no step of {model} is modelled", hint="tensor, data and expert ways are")
-        machine = asked.decode.machine
-        kind = (shapes.dtype, shapes.path)
-        taken = {"served_step": (_seconds(row, "tpot", where), shapes.of_step(), shapes.floor)}
+        taken: dict[str, tuple[float | None, dict[str, float], float]]
+        taken = {"served_step": (read.token, shapes.of_step(), shapes.floor)}
         if shapes.batch <= UNLOADED:
-            taken["first_token"] = (_seconds(row, "ttft", where), shapes.of_first_token(), shapes.first_floor)
+            taken["first_token"] = (read.first, shapes.of_first_token(), shapes.first_floor)
         for kernel, (seconds, given, floor) in taken.items():
             if seconds is not None and seconds < floor:
                 rejected[f"{kernel.replace('_', ' ')} faster than its bound: another layout, format or unit"] += 1
+            elif seconds is not None and seconds > SLOW * floor + SLOW_SECONDS:
+                rejected[f"{kernel.replace('_', ' ')} over {SLOW} times its bound: another unit"] += 1
             elif seconds is not None:
-                groups[kernel, *kind].append((given, seconds))
+                groups[kernel, shapes.dtype, shapes.path].append((given, seconds))
+    if first is not None and not groups:
+        raise first
     fitted: list[Calibrated] = []
     starts = []
     for (kernel, dtype, kind_of_model), members in groups.items():
-        record = estimator.step_record(kernel, dtype, kind_of_model, machine) if machine is not None else None
-        if record is None or len(members) < LEAST_RUNS or machine is None:
+        record = estimator.step_record(kernel, dtype, kind_of_model, machine)
+        if record is None or len(members) < LEAST_RUNS:
             why = f"no constants to start from, or fewer than {LEAST_RUNS}: {kernel.replace('_', ' ')}"
             rejected[why] += len(members)
             continue
         ours = replace(record, dtype="any" if record.dtype == "any" else dtype, stand_in=())
         fitted.append(refitted([(ours, 1.0)], _rows(members), machine.key, library))
         starts.append(f"{record.chip} {record.library} ({record.transferred_from or 'this chip'})")
-    if not fitted or machine is None:
+    if not fitted:
         why = "; ".join(left_out(rejected, "run")) or "the file has no rows"
         whose = runs if isinstance(runs, str | Path) else "runs"
         raise InputError(
@@ -440,16 +457,51 @@ def _rows(runs: list[Run]) -> Rows:
     return Rows(shapes, np.array([seconds for _, seconds in runs]), ChipFigures(1, 1, 1, 1))
 
 
-def _figure(row: Mapping[str, str], name: str, where: str) -> float:
+class ServedRun(NamedTuple):
+    """A served run: sequences at once, tokens, ways that differ from run to run, seconds a token and to the first."""
+
+    batch: int
+    prompt: int
+    output: int
+    ways: Mapping[str, int]
+    token: float
+    first: float | None
+
+
+def _read(row: Mapping[str, str], machine: Machine, model: str) -> ServedRun:
+    """One row; of another chip or model it is none."""
+    if other := other_chip(row.get("chip", ""), machine):
+        raise InputError(f"measured on another chip, {other}", hint=f"rows of {machine.key}")
+    if other := _other_model(row.get("model", ""), model):
+        raise InputError(f"measured with another model, {other}", hint=f"rows of {model}")
+    batch, prompt, output = (int(_figure(row, name)) for name in NAMES)
+    ways = {name: int(row_number(row, name)) for name in ("tensor", "data", "expert") if row.get(name)}
+    token = _seconds(row, "tpot")
+    if token is None:
+        raise InputError("no time between tokens", hint="a column tpot_ms or tpot_s")
+    return ServedRun(batch, prompt, output, ways, token, _seconds(row, "ttft"))
+
+
+@lru_cache(maxsize=64)
+def _other_model(name: str, model: str) -> str:
+    """The model that a row names, where it is a known one and not the one asked for."""
+    try:
+        found = load(name).name if name else model
+    except RooflineError:
+        return ""
+    return "" if found in (model, load(model).name) else found
+
+
+def _figure(row: Mapping[str, str], name: str) -> float:
     """A figure under one of the names of its column."""
     found = next((column for column in NAMES[name] if row.get(column)), None)
     if found is None:
-        raise InputError(f"{where} has no {name}", hint=f"a column {' or '.join(NAMES[name])}")
-    return row_number(row, found, where)
+        raise InputError(f"a served run has no {name}", hint=f"a column {' or '.join(NAMES[name])}")
+    return row_number(row, found)
 
 
-def _seconds(row: Mapping[str, str], name: str, where: str) -> float | None:
-    found = next((unit for unit in UNITS if row.get(name + unit)), None)
-    if found is None and name == "tpot":
-        raise InputError(f"{where} has no time between tokens", hint="a column tpot_ms or tpot_s")
-    return None if found is None else row_number(row, name + found, where) * UNITS[found]
+def _seconds(row: Mapping[str, str], name: str) -> float | None:
+    """Seconds of a column of this time, whatever its unit and statistic: ``tpot_ms``, ``mean TPOT (s)``."""
+    units = ((column, time_unit(column.replace(name, "time"))) for column in row if name in column and row[column])
+    column, unit = next((each for each in units if each[1]), ("", None))
+    return None if unit is None else row_number(row, column) * unit
