@@ -316,7 +316,7 @@ def test_an_svg_names_the_same_fonts_on_every_machine(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "said", ["T" * 300, "a very long title " * 30, "a\nb\tc", "nul\0 and \udc80", "矩阵 $x_1$ <b>&"]
+    "said", ["T" * 300, "a very long title " * 30, "a\nb\tc", "nul\0 and bell\a", "矩阵 $x_1$ <b>&"]
 )
 def test_whatever_a_title_holds_stays_in_the_picture_and_is_xml(said):
     chart = two_chips().with_title(said, said).with_width(600)
@@ -327,6 +327,8 @@ def test_whatever_a_title_holds_stays_in_the_picture_and_is_xml(said):
     heading = [text.lines[0] for text in found.around if text.align == "left" and text.size > SMALL]
     assert "\n" not in "".join(heading)
     assert any(line.endswith(" …") for line in heading) == (len(said) >= 300)
+    with pytest.raises(InputError, match=r"title has a character that is no text, U\+DC80; leave it out"):
+        chart.with_title("\udc80")
 
 
 def test_many_chips_are_counted_and_their_picture_is_higher():
