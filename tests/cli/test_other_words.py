@@ -16,6 +16,8 @@ IN_A_LINE = "a matmul is written with *, as in bf16[B, D] * bf16[D, F] -> bf16[B
 LABELS = "an einsum is written with its labels, as in bf16[B, D] * bf16[D, F] -> bf16[B, F]"
 
 MESSAGES = [
+    (["llm", "--on", "h100"], "as in: roofline llm llama-3-8b --on h100, and roofline model lists them"),
+    (["solve", MATMUL, "--for", "B,D", "--on", "h100"], "one unknown at a time: --for B"),
     (
         ["bound", "bf16[8, 8] @ bf16[8, 8]", "--on", "h100", "--took", "2us"],
         "what it takes in reality is --measured 60us",

@@ -309,6 +309,9 @@ def solve(expression: str | None = None, for_: str = "", **arguments: Any) -> So
     if for_ not in names and for_ not in rates:
         meant = _MEANT.get(str(for_).lower())
         hint = f"did you mean {meant!r}?" if meant else suggest(for_, [*names, *rates], what="unknowns")
+        first = str(for_).partition(",")[0].strip()
+        if first in (*names, *rates):
+            hint = f"one unknown at a time: {either(f'--for {first}', f'for_={first!r}')}"
         raise SizeError(f"nothing here is called {for_!r}", hint=hint)
     asked = asked.with_sizes(**{for_: None}) if for_ in names else asked
     several = next(

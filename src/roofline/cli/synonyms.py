@@ -10,6 +10,7 @@ An option that a command does not have is an error that names the one that is me
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
@@ -189,6 +190,8 @@ def _right(error: click.UsageError, words: Sequence[str], commands: Callable[[],
         return meant(error.option_name, known) or near or _elsewhere(error.option_name, commands)
     if isinstance(error, click.MissingParameter) and isinstance(error.param, click.Option) and error.param.help:
         return (error.param.help[0].lower() + error.param.help[1:]).rstrip(".")
+    if isinstance(error, click.MissingParameter) and error.param is not None and error.param.name == "model":
+        return f"as in: roofline {shlex.join([words[0], 'llama-3-8b', *words[1:]])}, and roofline model lists them"
     if isinstance(error, click.BadParameter) and isinstance(error.param, click.Option):
         if isinstance(error.param.type, click.types.FloatParamType):
             return "a plain number is meant, as in 0.8"

@@ -391,7 +391,8 @@ class DeploymentPlan(Answer):
                 continue
             even = None if of is None else self._even_price(of)
             below = "" if even is None else f", which costs less below ${format_number(even)} a chip an hour"
-            yield f"no price of {name} is listed, so it is not ranked: {reached}{below} ({priced})"
+            given = f"{below} ({priced})" if of is not None else ""
+            yield f"no price of {name} is listed, so it is not ranked: {reached}{given}"
 
     def _times(self, choice: Assessment) -> str:
         """The times of requests at the percentile, and the share of the rate that can be served."""
