@@ -33,7 +33,7 @@ JSON_PAGES: dict[str, tuple[str, tuple[str, ...]]] = {
     "training": ("training", ("train", "budget", "training-memory", "train-search")),
     "programs": ("programs and profiles", ("trace", "points")),
     "machines": ("chips and this machine", ("chips", "ratios", "measurement")),
-    "accuracy": ("accuracy", ("accuracy", "held-accuracy", "calibration")),
+    "accuracy": ("accuracy", ("accuracy", "held-accuracy", "calibration", "advised-runs")),
 }
 
 #: A picture of a page, and a command that writes a file of the same name.

@@ -62,8 +62,10 @@ train llama-3-8b --on h100 --tokens 15T --mfu 0.4 --days 30
 train llama-3-8b --on h100 --memory
 train llama-3-8b --on h100:8 --batch-tokens 64k --search --tensor 8 --checkpoint full
 accuracy h100 --op gemm
+accuracy h200 --op gemm
 accuracy h100 --runs {{runs}}
 calibrate {{runs}} --on h100
+calibrate --on h200
 profile {ROOT}/docs/examples/profile.csv --on {ROOT}/docs/examples/measured.toml#this
 plot {LINE} --on h100 B=64 D=64 F=64
 trace {{program}} --on h100
