@@ -6,12 +6,14 @@ BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --quiet --disable-pip-version-check
 OUT    := out
 SEEDS  := 0:10000
+SEED   :=
+MOST   := 2500
 N      := 100000
 # Tests start many processes: each reads the bytecode that the first one wrote.
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help accuracy agreement demo test test-long pytest lint types bench fuzz laws lowest docs docs-check docs-faults docs-update web clean
+.PHONY: help accuracy agreement demo test test-long pytest lint types bench calls fuzz laws lowest docs docs-check docs-faults docs-update web clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -58,6 +60,9 @@ bench: $(VENV)/ready  ## measure against the budgets
 
 fuzz: $(VENV)/ready-dev  ## hostile input by seed, limits of 2 GB and 10 s each; goes on where it was stopped: make fuzz SEEDS=0:100000
 	nice $(BIN)/python -m tests.fuzz --seeds $(SEEDS)
+
+calls: $(VENV)/ready-dev  ## hostile arguments of every function and of methods of answers: make calls SEED=1 MOST=60
+	nice $(BIN)/python -m tests.fuzz.calls --seed "$(SEED)" --most $(MOST)
 
 laws: $(VENV)/ready-dev  ## the laws of an answer on random questions, with the number of checks: make laws N=100000
 	nice $(BIN)/python -m tests.laws --checks $(N)

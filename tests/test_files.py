@@ -5,7 +5,10 @@ from __future__ import annotations
 import gzip
 import os
 import re
+import signal
 import stat
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,7 +16,7 @@ import pytest
 
 from roofline import files
 from roofline.errors import InputError
-from roofline.files import read_bytes, read_json, read_toml, replaced, table_rows, write_text
+from roofline.files import is_left_over, read_bytes, read_json, read_toml, replaced, table_rows, write_text
 
 DEEP = "[" * 200_000
 
@@ -182,3 +185,49 @@ def test_a_file_is_held_once_while_it_is_read(tmp_path: Path) -> None:
         assert tracemalloc.get_traced_memory()[1] < 60_000_000
     finally:
         tracemalloc.stop()
+
+
+#: Writes half of a file, says so, and waits to be ended.
+_HALF = """
+import sys, time
+from roofline.files import is_left_over, replaced
+with replaced(sys.argv[1]) as part, open(part, "w") as file:
+    file.write("half")
+    file.flush()
+    print("half", flush=True)
+    time.sleep(600)
+"""
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+def test_a_process_that_ends_while_it_writes_leaves_the_old_file(tmp_path: Path, how: signal.Signals) -> None:
+    path = tmp_path / "x.txt"
+    path.write_text("before")
+    writing = subprocess.Popen(
+        [sys.executable, "-c", _HALF, str(path)], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    )
+    assert writing.stdout is not None
+    assert writing.stdout.readline() == "half\n"
+    writing.send_signal(how)
+    writing.communicate()
+    assert path.read_text() == "before"
+    left = [name for name in os.listdir(tmp_path) if name != "x.txt"]
+    assert len(left) == (how is not signal.SIGINT)
+    assert all(map(is_left_over, left))
+    # a process of the same number finds it there, and may not write to it
+    for name in left:
+        (tmp_path / name).rename(tmp_path / f"x.{os.getpid()}.part.txt")
+        (tmp_path / f"x.{os.getpid()}.part.txt").chmod(0o400)
+    write_text(path, "after")
+    assert path.read_text() == "after"
+    assert os.listdir(tmp_path) == ["x.txt"]
+
+
+def test_a_grid_goes_on_in_a_folder_where_the_first_file_was_left_half_written(tmp_path: Path) -> None:
+    import roofline
+
+    folder = tmp_path / "grid"
+    folder.mkdir()
+    (folder / "grid.123.part.json").write_text("{")
+    asked = {"on": "h100", "B": [8, 16], "D": 64, "F": 64, "keep": "front"}
+    assert len(roofline.sweep("bf16[B, D] * bf16[D, F]", out=str(folder), **asked).to_dict())

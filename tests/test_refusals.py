@@ -995,3 +995,29 @@ def test_a_simulation_has_limits() -> None:
     ):
         with pytest.raises(InputError, match=said):
             plan.simulated(**wrong)
+
+
+def test_what_would_end_in_an_error_of_pythons_further_in_is_refused() -> None:
+    from roofline.bounds.bound import Bound
+
+    small = {"model": "llama-2-7b", "on": "h100", "context": 64}
+    asks: list[tuple[Callable[[], Any], str]] = [
+        (lambda: models.serve_table("llama-2-7b", "decode", on="h100", batch=[1, 2], context=64, tile=slice(1)),
+         "tile is slice"),
+        (lambda: models.speculate(**small, acceptance=0.8, draft=2, by=0.1, longest=-1), "longest is -1"),
+        (lambda: models.disaggregate("llama-2-7b", prompt=64, output=10**30, prefill={"on": "h100"},
+                                     decode={"on": "h200"}), "are timed"),
+        (lambda: models.expected_tokens(4, "(("), "does not start with a number"),
+        (lambda: models.expected_tokens([None], 0.8), "size length"),
+        (lambda: roofline.formula(LINE, on="h100").compile().code(("x",), frozenset(), True), "there is no column 'x'"),
+        (lambda: estimates.Estimator().records[0].limits("x"), "size seconds"),
+        (lambda: roofline.train("llama-2-7b", on="h100:8", batch_tokens=2**20, mfu=5e-324), "is not a fraction"),
+        (lambda: roofline.plan("llama-3-8b", **ASKED, arrival_variation=1e308), "a variance of arrivals"),
+        (lambda: roofline.sweep("llama-2-7b", on="h100", batch=[8, 16], context=64, progress=int), "takes a function"),
+        (lambda: roofline.model("llama-2-7b", name="x" * 1001), "name has 1,001 letters"),
+        (lambda: Bound.sections(_bound(), [[]]), "takes a list"),
+        (lambda: models.latency_throughput("llama-2-7b", on="h100", context=64, tensor=()), "tensor is an empty list"),
+    ]  # fmt: skip
+    for ask, said in asks:
+        with pytest.raises(RooflineError, match=said):
+            ask()

@@ -223,6 +223,15 @@ def is_replaced(path: str | os.PathLike[str]) -> bool:
     return os.path.isfile(path) or not os.path.exists(path)
 
 
+def is_left_over(name: str) -> bool:
+    """Whether a file is the part of one whose writing did not end.
+
+    >>> is_left_over("grid.123.part.json"), is_left_over("part.json")
+    (True, False)
+    """
+    return re.search(r"\.\d+\.part(\.\w+)?$", name) is not None
+
+
 @contextmanager
 def replaced(
     path: str | os.PathLike[str], *, error: type[InputError] = InputError, keep: bool = True, folder: bool = False
@@ -241,6 +250,8 @@ def replaced(
     try:
         if folder:
             os.makedirs(os.path.dirname(target) or ".", exist_ok=True)
+        if own and os.path.lexists(part):  # of a process of this number that was killed
+            os.unlink(part)
         yield part
         if own and keep:
             if os.path.exists(target):

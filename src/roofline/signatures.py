@@ -160,7 +160,7 @@ def checked(method: Function) -> Function:
 
     @wraps(method)
     def asked(self: Any, *given: Any, **named: Any) -> Any:
-        kinds, positional, classes = _kinds_of(method)
+        kinds, positional, classes, rest = _kinds_of(method)
         is_plain = len(given) <= len(positional) and all(map(_is_plainly, given, classes.values()))
         if named or not is_plain:
             places = zip_longest(positional, given)
@@ -182,6 +182,9 @@ def checked(method: Function) -> Function:
         # what it gives may fail only when it is looked at
         if further and (known := wrong_kind(further, kinds, function=method.__name__)) is not None:
             raise known
+        for each in given[len(positional) :]:
+            if (known := wrong_kind(dict.fromkeys(rest, each), rest, function=method.__name__)) is not None:
+                raise known
         return answer
 
     asked.is_checked = True  # type: ignore[attr-defined]
@@ -203,12 +206,19 @@ def check_methods(owner: Class) -> Class:
 
 
 @lru_cache(maxsize=1024)
-def _kinds_of(method: Callable[..., Any]) -> tuple[dict[str, str], tuple[str, ...], dict[str, frozenset[type]]]:
-    """The annotations of a method's arguments, the names of those by position, and classes that are plainly right."""
-    single = [each for each in signature(method).parameters.values() if "VAR" not in each.kind.name][1:]
+def _kinds_of(
+    method: Callable[..., Any],
+) -> tuple[dict[str, str], tuple[str, ...], dict[str, frozenset[type]], dict[str, str]]:
+    """The annotations of a method's arguments, the names of those by position, and classes that are plainly right.
+
+    Last is the annotation of any further ones.
+    """
+    own = signature(method).parameters.values()
+    single = [each for each in own if "VAR" not in each.kind.name][1:]
     kinds = {each.name: f"{each.annotation}{' | None' * (each.default is None)}" for each in single}
     positional = tuple(each.name for each in single if each.kind is not Parameter.KEYWORD_ONLY)
-    return kinds, positional, {name: _plain_classes(kind) for name, kind in kinds.items()}
+    rest = {each.name: str(each.annotation) for each in own if each.kind is Parameter.VAR_POSITIONAL}
+    return kinds, positional, {name: _plain_classes(kind) for name, kind in kinds.items()}, rest
 
 
 def _wrong_of_method(
@@ -418,7 +428,7 @@ def _takes_so_many(function: Callable[..., Any], count: int | None) -> bool:
     try:
         own = signature(function)
     except (TypeError, ValueError):
-        return True
+        return not isinstance(function, type)
     try:
         own.bind(*range(count or 0))
     except TypeError:

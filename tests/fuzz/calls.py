@@ -270,8 +270,8 @@ ANSWERS: dict[str, Callable[[], Any]] = {
     "profile": lambda: roofline.read_profile(EXAMPLES / "profile.csv"),
 }  # fmt: skip
 
-#: Arguments that start processes or talk to others, and methods that only show.
-NOT_ASKED = {"workers", "scheduler", "scheduler_file", "client", "over_dask"}
+#: Arguments that start processes or talk to others, and one that is given back as it is.
+NOT_ASKED = {"workers", "scheduler", "scheduler_file", "client", "over_dask", "default"}
 
 
 #: Right values of arguments that a method must have, by the heads of their kinds.

@@ -26,6 +26,7 @@ from roofline.files import read_toml, toml_value, write_text
 from roofline.frozen import dataclass, field
 from roofline.quantity import format_percent
 from roofline.signatures import check_methods, takes
+from roofline.sizes import array_of
 
 #: Shares of measurements that an interval leaves out below and above: 80% lie within.
 TAILS = (0.1, 0.9)
@@ -137,7 +138,8 @@ class KernelConstants:
         """Low and high ends of the interval around estimated seconds."""
         import numpy as np
 
-        which = np.searchsorted(np.asarray(self.edges), np.asarray(seconds, float))
+        seconds = seconds if isinstance(seconds, float) else array_of("seconds", seconds)
+        which = np.searchsorted(np.asarray(self.edges), seconds)
         ends = np.asarray(self.interval)[which]
         return seconds * ends[..., 0], seconds * ends[..., 1]
 

@@ -35,6 +35,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import reduce
 from typing import Any
 
+from roofline.errors import InputError
 from roofline.formulas.printers import binary_logarithms, check_names, printer
 from roofline.frozen import NamedTuple
 from roofline.sizes import undominated
@@ -363,7 +364,10 @@ class _Result:
         elif self.name == "upper":
             forms, self.how = times, "sum"
         else:
-            forms = [function.times[self.name.removeprefix("time.")]]
+            time = function.times.get(self.name.removeprefix("time."))
+            if time is None:
+                raise InputError(f"there is no column {self.name!r}", hint=f"{', '.join(function.forms)}, lower, upper")
+            forms = [time]
         simple = [simplified(form, values) for form in forms]
         simple = undominated(simple) if self.how == "largest" else simple
         for form in simple:

@@ -23,7 +23,7 @@ from typing import Any
 
 from roofline.answers import Answer
 from roofline.errors import InputError, SizeError, load_extra
-from roofline.files import read_json, replaced, write_text
+from roofline.files import is_left_over, read_json, replaced, write_text
 from roofline.formulas.tables import REMARKS, UNITS, Columns
 from roofline.frozen import dataclass
 from roofline.grids.blocks import BLOCK_ROWS, BlockTable, Reduced, Reducing, RowBlock, row_parts
@@ -87,7 +87,7 @@ class GridFolder:
                 asked = found.get("question") if isinstance(found, dict) else None
                 said = f": {asked.get('of', 'unknown')!s:.80}" if isinstance(asked, dict) else ""
                 raise InputError(f"{path!r} holds a grid of another question{said}", hint="name another folder")
-        elif os.path.isdir(name) and os.listdir(name):
+        elif os.path.isdir(name) and not all(map(is_left_over, os.listdir(name))):
             raise InputError(f"{path!r} is not empty and holds no grid", hint="name a new or an empty folder")
         elif os.path.exists(name) and not os.path.isdir(name):
             raise InputError(f"{path!r} is a file", hint="a grid in blocks is written to a folder")

@@ -25,7 +25,7 @@ from roofline.bounds.arrays import ArrayBound
 from roofline.bounds.bound import Bound
 from roofline.bounds.closed_form import Formula, fastest, formula_of, question_formula
 from roofline.bounds.question import of_several_chips
-from roofline.errors import InputError, RooflineError, SizeError, suggest
+from roofline.errors import InputError, RooflineError, SizeError, quoted, suggest
 from roofline.formulas.compiled import Compiled, ValidRange
 from roofline.formulas.tables import Columns
 from roofline.frozen import Frozen, dataclass, replace
@@ -136,7 +136,7 @@ def step_function(model: Model | str, phase: str = "decode", *, on: str | Machin
     several = next((name for name, value in given.items() if is_array(value) and name not in SIZES), None)
     if several is not None:
         raise InputError(f"{several} is an array", hint="give its values in a list")
-    kept = {name: 1 if name in SIZES else _fixed(value) for name, value in given.items()}
+    kept = {name: 1 if name in SIZES else _fixed(name, value) for name, value in given.items()}
     found = _function(load(model), phase, on, tuple(sorted(kept.items())))
     if isinstance(found, RooflineError):
         raise found.with_traceback(None)
@@ -174,9 +174,14 @@ def step_over_arrays(model: Model, phase: str, sizes: Mapping[str, Any], asked: 
     return ArrayBound.of(sample, columns, sizes, replace(sample.footprint, parts=parts))
 
 
-def _fixed(value: Any) -> Any:
+def _fixed(name: str, value: Any) -> Any:
     """An option that can be looked up."""
-    return Frozen(value) if isinstance(value, dict) else tuple(value) if isinstance(value, list) else value
+    found = Frozen(value) if isinstance(value, dict) else tuple(value) if isinstance(value, list) else value
+    try:
+        hash(found)
+    except Exception:  # of whatever kind: a value's own method may raise what it likes
+        raise InputError(f"{name} is {quoted(value)}", hint="one value of its kind in a table") from None
+    return found
 
 
 def _ways(model: Model, phase: str, on: str | Machine, options: Mapping[str, Any]) -> list[Formula]:

@@ -74,8 +74,8 @@ class Load:
             check(name, tokens)
         if not 0 <= self.shared < 1:
             raise InputError(f"{self.shared:g} of each prompt shared", hint="a share of 0 to below 1, as in 80%")
-        if not 0 < self.arrival_variation < float("inf"):
-            hint = "above 0; 1 for Poisson arrivals, more for bursts"
+        if not 0 < self.arrival_variation <= 1e6:  # above, a queue has no end
+            hint = "above 0, up to 1e6; 1 for Poisson arrivals, more for bursts"
             raise InputError(f"a variance of arrivals of {self.arrival_variation:g}", hint=hint)
         if self.lengths not in LENGTHS:
             raise InputError(f"no lengths {self.lengths!r}", hint=f"one of {', '.join(LENGTHS)}")

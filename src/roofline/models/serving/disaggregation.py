@@ -33,7 +33,7 @@ from roofline.models.idle import SERVING, refuse_idle
 from roofline.models.parallelism.layout import Parallelism, take_layout_options
 from roofline.models.serving import serve_bound
 from roofline.models.serving.cost import check_amounts
-from roofline.models.serving.generation import check_form, single_size, time_in_form
+from roofline.models.serving.generation import check_form, check_steps, single_size, time_in_form
 from roofline.quantity import format_amount, format_number, parse
 from roofline.sections import Section, paragraph
 from roofline.signatures import takes
@@ -231,6 +231,7 @@ def disaggregate(
     prompt, output, batch = single_size("prompt", prompt), single_size("output", output), single_size("batch", batch)
     prefill_batch = single_size("prefill batch", prefill_batch)
     form = check_form(form, {**options, **prefill, **decode})
+    check_steps(output, "an output", "tokens")
     if output < 2:
         raise InputError("an answer of one token takes no decode step", hint="ask for an output of 2 tokens or more")
     first = serve_bound(described, "prefill", prompt=prompt, batch=prefill_batch, **{**options, **prefill})

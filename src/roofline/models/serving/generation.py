@@ -159,7 +159,7 @@ def generation(
     check_one_layout(options)
     sizes = {"batch": batch, "prompt": prompt, "output": output}
     batch, prompt, output = (single_size(name, value) for name, value in sizes.items())
-    _check_steps(output, "an output", "tokens")
+    check_steps(output, "an output", "tokens")
     form = check_form(form, options)
     before = single_size("past", options.get("past", 0), zero=True)
     later = {name: value for name, value in options.items() if name not in PREFILL_ONLY}
@@ -314,7 +314,7 @@ def chunked(
         raise InputError("images in a chunked prefill are not modelled", hint="leave the images or the chunks out")
     options.pop("image_size", None)
     before, chunk = single_size("past", options.pop("past", 0), zero=True), min(chunk, prompt)
-    earlier = _check_steps(-(-prompt // chunk), "a prompt in chunks", "steps") - 1
+    earlier = check_steps(-(-prompt // chunk), "a prompt in chunks", "steps") - 1
 
     def step(new: int, past: Any, last: bool) -> Bound:
         """The step of one chunk, or with an array ``past`` those of all chunks of one length."""
@@ -339,7 +339,7 @@ def chunked(
     )  # fmt: skip
 
 
-def _check_steps(count: int, whose: str, unit: str) -> int:
+def check_steps(count: int, whose: str, unit: str) -> int:
     if count > MOST_STEPS:
         hint = "each is timed apart; ask for fewer"
         raise SizeError(f"{whose} of {format_number(count)} {unit}, and at most {MOST_STEPS:,} are timed", hint=hint)

@@ -75,7 +75,7 @@ class ServingQuestion:
                 raise InputError(
                     f"{spelled(option)} is about one configuration", hint=f"give {spelled(name)} one value"
                 )
-            found.append(value)
+            found.append(check(name, value) if isinstance(value, str) else value)
         several = next(iter(_listed(self.arguments)), None)
         if several is not None:
             raise InputError(f"{spelled(option)} is about one configuration", hint=f"give {spelled(several)} one value")

@@ -23,7 +23,7 @@ from typing import Any
 
 from roofline.answers import Answer, attributes
 from roofline.bounds.footprint import Footprint
-from roofline.errors import InputError
+from roofline.errors import InputError, quoted
 from roofline.frozen import dataclass, field, replace
 from roofline.models.blocks.residual import Norm
 from roofline.models.config import load
@@ -35,7 +35,7 @@ from roofline.models.serving.generation import FORM_TEXT, check_form, single_siz
 from roofline.quantity import figure, format_amount, format_number, format_percent
 from roofline.sections import BLANK, Amount, Headline, Row, Section, Sentences, Table, figures, paragraph
 from roofline.signatures import spelled, takes
-from roofline.sizes import Size, check, plain_numbers
+from roofline.sizes import Size, array_of, check, plain_numbers
 
 #: Blocks around a prediction layer: two norms and the projection before it, a norm after.
 _AROUND = 4
@@ -197,8 +197,9 @@ def expected_tokens(length: Size, acceptance: Size) -> Size:
     >>> round(sum(0.7**accepted for accepted in range(6)), 9) == round(expected_tokens(5, 0.7), 9)
     True
     """
-    length = check("length", length) if isinstance(length, str) else length
+    length = check("length", length) if isinstance(length, str | list | tuple | range) else length
     acceptance = figure(acceptance, "") if isinstance(acceptance, str) else acceptance
+    acceptance = array_of("acceptance", acceptance) if isinstance(acceptance, list | tuple | range) else acceptance
     if isinstance(acceptance, int | float):
         _check_acceptance(acceptance)
         if acceptance == 1:
@@ -237,6 +238,8 @@ def speculate(
     form = check_form(form, options)
     _check_acceptance(acceptance)
     check_draft(max(draft, longest))
+    if longest < 0:
+        raise InputError(f"longest is {quoted(longest)}", hint="the longest draft that is tried: 0 or more")
 
     def step(runs: Model, after: int, tokens: int = 1, **formats: Any) -> float:
         if tokens > 1:

@@ -71,6 +71,7 @@ def mixed(
     """
     model = load(model)
     chunk, batch, prompts = check("chunk", chunk), check("batch", batch), check("prompts", prompts)
+    tokens = check("tokens", tokens)
     absorbed = {} if "absorbed" not in options else {"absorbed": options.pop("absorbed")}
     first = prefill(model, batch=prompts, prompt=chunk, past=past, **absorbed, **options)
     other = decode(model, batch=batch, context=context, tokens=tokens, **absorbed, **options)

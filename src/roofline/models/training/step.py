@@ -365,7 +365,7 @@ def _checked(asked: TrainingQuestion) -> tuple[Recomputation, Schedule]:
     optimizer(asked.using)
     if not asked.model.head:
         raise InputError(f"{asked.model.name} has no output head to train", hint="a model that predicts tokens")
-    if mfu is not None and not 0 < mfu <= 1:
+    if mfu is not None and not 1e-6 <= mfu <= 1:  # below, times have no number
         raise InputError(f"mfu {mfu} is not a fraction", hint="0.4 is 40% of the chips' peak")
     if asked.tokens is not None:
         check("tokens", asked.tokens)
