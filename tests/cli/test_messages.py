@@ -174,7 +174,7 @@ MESSAGES = [
     ),
     (
         ["bound", MATMUL, "--on", "h100,a100", "B=8,16", "D=8", "F=8"],
-        "side by side size B has one value, and several are given; sweep takes several",
+        "answers side by side take one value of size B, and several are given; sweep takes several",
     ),
     (["plan", "llama-3-8b", "--on", "h100", "--rate", "1/s", "--output", "1"], "a plan needs --prompt; tokens, as in"),
     (

@@ -436,7 +436,7 @@ def compare(*answers: Any, names: Sequence[str] = (), **asked: Any) -> SideBySid
                 hint = "give every size one value; sweep takes several"
                 raise InputError("a comparison is of plain numbers", hint=hint)
             hint = "sweep takes several machines, formats and sizes, and draws them"
-            raise InputError(f"side by side {several} has one value, and several are given", hint=hint)
+            raise InputError(f"answers side by side take one value of {several}, and several are given", hint=hint)
     chosen = list(names) or told_apart(list(map(_machine, answers)), [answer.target for answer in answers])
     subjects = [answer.subject for answer in answers]
     if not names and len(set(chosen)) < len(chosen) and len(set(subjects)) == len(subjects):

@@ -44,7 +44,7 @@ from roofline.sections import (
     spread,
 )
 from roofline.signatures import spelled, takes
-from roofline.sizes import Size, ceil_div, is_array, is_symbol, maximum, plain_numbers, product
+from roofline.sizes import Size, ceil_div, is_array, is_number, is_symbol, maximum, plain_numbers, product
 from roofline.statements import HEADLINE_GAPS, without
 
 #: Configurations that are shown.
@@ -350,7 +350,8 @@ class Serving(Comparable):
             return []
         kept, copies = self.memory.parts.get("kv", 0), self.ways.copies
         grows = "keys and values grow" if is_array(kept) or kept else "what a sequence keeps grows"
-        whole = f"at no batch: {grows} with it" if flips["whole"] is None else f"from batch {flips['whole']:,}"
+        never = f"at no batch: {grows} with it{self._attention_against_ridge()}"
+        whole = never if flips["whole"] is None else f"from batch {flips['whole']:,}"
         alone = "at none"
         if flips["matrices"] is not None:
             each = f", {ceil_div(flips['matrices'], copies):,} on each of {copies:,} copies" if copies > 1 else ""
@@ -358,6 +359,19 @@ class Serving(Comparable):
         full = self.full_from()
         memory = f"; memory holds batches up to about {full:,}" if full and self.memory.fits is True else ""
         return [f"compute-bound {whole}; the matrices alone {alone}{memory}"]
+
+    def _attention_against_ridge(self) -> str:
+        """FLOPs a byte of the attention of a decode step, which no batch moves, where they are below the ridge."""
+        step = self.decode
+        ridge: Any = None if step is None else step.critical_intensity
+        parts = [] if step is None else [part for part in step.ops if part.op.kind == "attention"]
+        flops, moved = (sum(getattr(part, name) for part in parts) for name in ("flops", "bytes"))
+        intensity: Any = flops / moved if parts else 0
+        intensity, ridge = (each.max() if is_array(each) else each for each in (intensity, ridge))
+        if not (is_number(intensity) and is_number(ridge) and 0 < intensity < ridge):
+            return ""
+        said, ridge = (format_amount(each, "FLOP/B") for each in (intensity, ridge))
+        return f", {said} in attention against a ridge of {ridge}"
 
     def full_from(self) -> int | None:
         """About the batch at which decoding at this context fills a chip's memory; None where that is not known.
