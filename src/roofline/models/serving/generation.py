@@ -340,6 +340,7 @@ def chunked(
 
 
 def check_steps(count: int, whose: str, unit: str) -> int:
+    """The count of steps that are each timed, refused where there are too many."""
     if count > MOST_STEPS:
         hint = "each is timed apart; ask for fewer"
         raise SizeError(f"{whose} of {format_number(count)} {unit}, and at most {MOST_STEPS:,} are timed", hint=hint)
