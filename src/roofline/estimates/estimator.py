@@ -26,7 +26,7 @@ from roofline.bounds.bound import Bound, OpBound
 from roofline.errors import HardwareError, InputError, suggest
 from roofline.estimates.attention import BEYOND, DECODE_ROWS, attention_path
 from roofline.estimates.communication import runs_own_all_reduce
-from roofline.estimates.constants import KernelConstants, error_told, overlaid, read_files, shipped
+from roofline.estimates.constants import KernelConstants, error_told, kernel_in_words, overlaid, read_files, shipped
 from roofline.estimates.kernel_model import BESIDE, FROM_HOST, ChipFigures, Parts
 from roofline.estimates.kernel_registry import KERNELS
 from roofline.estimates.steps import sum_in_words, with_floor
@@ -210,6 +210,9 @@ class Expectation:
         stand_in = () if measured in (main.run.dtype, "any") else (measured, main.run.dtype)
         told = error_told(error, main.extrapolated, " of its main kernel", stand_in)
         own = main.source.told if main.source else ""
+        seen = transfer(main.source.kernel, moved) if main.source and told else None
+        if seen is not None and seen.kernel != main.run.kernel:  # a kind that was not tried on other chips
+            told += f", measured of {kernel_in_words(seen.kernel)} only"
         return f"{times} ({ends}, 80%; constants of {main.basis}{own}{moved and f' ({moved})'}{told})"
 
     def explanation(self) -> list[str]:
