@@ -24,6 +24,7 @@ import sympy
 
 import roofline
 from roofline import estimates, measurement, models
+from roofline.bounds.solve_equal import solve_equal
 from roofline.charts.roofline_charts import roofline_chart
 from roofline.cli import main
 from roofline.errors import BlockError, InputError, RooflineError, quoted
@@ -868,7 +869,7 @@ IDLE: list[tuple[Callable[[], Any], str]] = [
     (lambda: roofline.formula(LINE, "prefill", on="h100"), "phase= is of a model, and this is a line"),
     (lambda: roofline.formula(LINE, on="h100", density=0.5), "density= has no effect: nothing is sharded here"),
     (lambda: roofline.formula(LLAMA, on="h100", balance="time"), "balance= says nothing without pipeline="),
-    (lambda: roofline.formula(LLAMA, "train", on="h100:8", mfu=0.4), "mfu= is of a budget, and stands in no formula"),
+    (lambda: roofline.formula(LLAMA, "train", on="h100:8", mfu=0.4), "mfu= is of a budget, and this is a step"),
     (lambda: roofline.sweep(LINE, "train", on="h100", **SIZES), "phase= is of a model, and this is a line"),
     (lambda: roofline.sweep(LLAMA, on="h100", context=[8, 9], overlap=0.5), "overlap= makes an estimate, and a table"),
     (lambda: roofline.sweep(LLAMA, on="h100", context=[8, 9], absorbed=True), "absorbed= says nothing of llama-2-7b"),
@@ -877,6 +878,32 @@ IDLE: list[tuple[Callable[[], Any], str]] = [
     (lambda: roofline.plan(LLAMA, **PLANNED, overhead="5us"), "overhead= is no choice of a plan"),
     (lambda: roofline.plan(LLAMA, **PLANNED, activations="fp8"), "activations= is said by formats"),
     (lambda: roofline.plot(LINE, on="h100", **SIZES, eager=True), "eager= goes with estimate="),
+    (lambda: roofline.bound("AllReduce_X(bf16[8])", on="h100:8", density=0.5), "density= has no effect: nothing here"),
+    (lambda: roofline.bound("AllReduce_X(bf16[8])", on="h100:8", wrap=True), "wrap= has no effect: no axis here is o"),
+    (lambda: roofline.bound("AllReduce_X(bf16[8])", on="h100:8", compute="fp32"), "compute= has no effect: nothing h"),
+    (lambda: roofline.bound(LINE, on="h100", **SIZES, count_padding=False), "count_padding= has no effect: nothing"),
+    (lambda: roofline.sweep("gelu(bf16[B])", on="v5e", B=[8], pad=True), "pad= has no effect: nothing here runs on t"),
+    (lambda: roofline.plot("gelu(bf16[8])", on="v5e", pad=True), "pad= has no effect: nothing here runs on the matrix"),
+    (lambda: roofline.shard("bf16[B, D_X] * bf16[D_X, F]", on="v5e:4", B=8, D=8, F=8, count_padding=False),
+     "count_padding= has no effect: nothing here is a convolution"),
+    (lambda: solve_equal(LINE, "bf16[B, D] * int8[D, F]", "B", set={"hbm": 1e12}), "set= says nothing of FLOPs"),
+    (lambda: solve_equal(LINE, "bf16[B, D] * int8[D, F]", "B", quantity="bytes", unit="vector"), "unit= says nothing"),
+    (lambda: solve_equal(LINE, "bf16[B, D] * int8[D, F]", "B", density=0.5), "density= has no effect: nothing is sha"),
+    (lambda: roofline.comm("AllReduce_X(bf16[8])", on="h100:8", dtype="fp8"), "dtype= is of bytes, and a line says i"),
+    (lambda: roofline.sweep(LLAMA, "train", on="h100:8", tokens=1e12), "tokens= is of a budget, and this is a step"),
+    (lambda: roofline.train(LLAMA, **TRAINED, data=8, zero=1), "zero= says nothing where fsdp is 1"),
+    (lambda: roofline.train(LLAMA, **TRAINED, estimate=True, eager=True), "eager= is of kernels, and a training step"),
+    (lambda: roofline.train(LLAMA, **TRAINED, estimate=True, library="trtllm"), "library= is of kernels, and a train"),
+    (lambda: roofline.train(LLAMA, **TRAINED, search=True, estimate=True), "search= compares floors, and estimate= m"),
+    (lambda: models.training_memory(LLAMA, layers=3), "layers= is of hidden states, and there are no tokens"),
+    (lambda: models.chunked(LLAMA, on="h100", prompt=64, chunk=8, context=9), "context= is of sequences that decode"),
+    (lambda: models.outline(7e9, queries=8), "queries share keys, and there are none"),
+    (
+        lambda: models.disaggregate(LLAMA, prompt=8, output=8, prefill={"on": "h100"}, decode={"on": "h100"}, on="a1"),
+        "on= is given for prefill and for decode too",
+    ),
+    (lambda: estimates.estimated(_bound(), output=5), "output= is the length of answers that a model serves"),
+    (lambda: roofline.llm(LLAMA, on="h100", fit=True, unit="vector"), "unit= is of a step, and fit= alone is of memo"),
 ]  # fmt: skip
 
 

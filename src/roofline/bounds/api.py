@@ -11,11 +11,11 @@ from roofline import dtypes
 from roofline.answers import capability, estimable, measurable, on_several
 from roofline.bounds.bound import Bound
 from roofline.bounds.conventions import DEFAULT, NAMES, Conventions, settings
+from roofline.bounds.idle import refuse_idle
 from roofline.bounds.question import (
     Question,
     has_arrays,
     names_in,
-    of_several_chips,
     resolve_sizes,
     several_amounts,
     without_helpers,
@@ -206,7 +206,8 @@ def bound(expression: str | None = None, **arguments: Any) -> Bound | SideBySide
     Times are seconds, sizes elements, rates FLOP/s and bytes/s. Bad input raises
     :class:`~roofline.errors.InputError` with a message that says what would be right.
     """
-    asked = of_several_chips(question(expression, **arguments))
+    asked = question(expression, **arguments)
+    refuse_idle(asked)
     if has_arrays(asked.sizes):
         from roofline.bounds.arrays import bound_arrays
 

@@ -499,6 +499,8 @@ def comm(
         expression, bytes = name, amount.strip()
     if bytes is not None or bytes_per_chip is not None:
         expression = _line(expression, bytes, bytes_per_chip, dtype, arguments)
+    elif dtype != "bf16":
+        raise InputError(f"{spelled('dtype')} is of bytes, and a line says its own formats", hint="leave it out")
     asked = question(expression, **arguments)
     steps = program(asked.text, asked.conventions.compute).steps
     if len(steps) != 1 or steps[0].kind != "collective":

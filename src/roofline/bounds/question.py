@@ -97,7 +97,7 @@ class Question:
             self.conventions,
             name=self.expression,
             sizes=self.sizes,
-            assumptions=[*self._read_as(), *said, *self._not_sharded(), *notes_of(ops)],
+            assumptions=[*self._read_as(), *said, *self._not_sharded(), *self._without_arithmetic(ops), *notes_of(ops)],
             request=self.changes(),
             question=self,
         ).answer(symbolic=symbolic or None)
@@ -113,6 +113,12 @@ class Question:
             return []
         each = f"each of the {product(chips)} chips" if all(isinstance(n, int) for n in chips) else "each chip"
         return [Assumption("alike", f"nothing is sharded: {each} does all of this")]
+
+    def _without_arithmetic(self, ops: Sequence[Op]) -> list[Assumption]:
+        """Say where a unit was asked for, and nothing is arithmetic that would run on it."""
+        if self.machine.unit is None or any(key.quantity == "flops" for op in ops for key in op.work):
+            return []
+        return [Assumption("rates", f"nothing here is arithmetic that {self.machine.unit} would do")]
 
     @property
     def expression(self) -> str:
@@ -299,30 +305,6 @@ def notes_of(ops: Sequence[Op]) -> list[Assumption]:
 def has_arrays(sizes: Mapping[str, Any]) -> bool:
     """Say whether any size holds several values."""
     return any(is_array(v) or isinstance(v, list | tuple | range) for v in sizes.values())
-
-
-def of_several_chips(asked: Question) -> Question:
-    """Refuse options about several chips beside a line that has no use for them; return the question.
-
-    A mesh is none of them: every chip of it may do all there is to do, which the answer says.
-
-    >>> from roofline.bounds.api import question
-    >>> of_several_chips(question("bf16[B, D] * bf16[D, F]", on="h100", density=0.5))
-    Traceback (most recent call last):
-    roofline.errors.InputError: density= has no effect: nothing is sharded here, and nothing is a collective; shard ...
-    """
-    said = {
-        "plan": asked.conventions.plan is not None,
-        "density": asked.conventions.density != 1,
-        "algorithm= (or sharp)": asked.conventions.algorithm,
-        "wrap": asked.conventions.wrap is not None,
-        "uneven": asked.conventions.uneven != "error",
-    }
-    idle = next((name if "=" in name else f"{name}=" for name, given in said.items() if given), None)
-    if asked.raw or idle is None or asked.is_sharded:
-        return asked
-    hint = "shard a dimension, as in bf16[B_X, D], or leave it out"
-    raise InputError(f"{idle} has no effect: nothing is sharded here, and nothing is a collective", hint=hint)
 
 
 def names_in(amounts: Mapping[str, Any]) -> list[str]:

@@ -14,6 +14,7 @@ from typing import Any
 
 from roofline.answers import Answer, plain_data
 from roofline.bounds.api import question
+from roofline.bounds.idle import refuse_idle
 from roofline.bounds.question import Question
 from roofline.bounds.sharding_plans import RankedPlan, ranked
 from roofline.errors import InputError
@@ -175,6 +176,7 @@ def shard(expression: str, **arguments: Any) -> ShardPlans:
     if not asked.is_sharded:
         mesh = asked.on_mesh().mesh
         asked = asked.vary(use=tuple(mesh.sizes) if mesh is not None else ())
+    refuse_idle(asked)
     found = ShardPlans(asked, ranked(asked))
     _ = found.best  # what is wrong with the question is said here, not where the answer is shown
     return found

@@ -55,7 +55,8 @@ from roofline.bounds.crossing import (
     validity_of,
 )
 from roofline.bounds.evaluate import values_of
-from roofline.bounds.question import Question, has_arrays, of_several_chips
+from roofline.bounds.idle import refuse_idle
+from roofline.bounds.question import Question, has_arrays
 from roofline.errors import HardwareError, InputError, SizeError, quoted, suggest
 from roofline.frozen import dataclass, field, replace
 from roofline.hardware.rate import WARM
@@ -294,7 +295,8 @@ def solve(expression: str | None = None, for_: str = "", **arguments: Any) -> So
     """
     if not (isinstance(for_, str) and for_):
         raise InputError(f"{quoted(for_)} is nothing to solve for", hint="name one unknown, as in for_='B'")
-    asked = of_several_chips(question(expression, **arguments))
+    asked = question(expression, **arguments)
+    refuse_idle(asked)
     names, rates = asked.size_names, _rate_names(asked)
     for_ = for_.lower() if for_ not in names and for_.lower() in rates else for_
     if (
@@ -731,7 +733,8 @@ def solve_dtypes(expression: str, operand: int = 0, **arguments: Any) -> DTypeSo
 
     Sizes must be plain numbers.
     """
-    asked = of_several_chips(question(expression, **arguments))
+    asked = question(expression, **arguments)
+    refuse_idle(asked)
     kinds = (
         {asked.conventions.compute}
         if asked.conventions.compute

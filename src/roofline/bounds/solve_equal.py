@@ -27,13 +27,14 @@ from typing import Any
 from roofline.answers import Comparable, Fact, attributes, on_several, plain_data
 from roofline.bounds.api import question
 from roofline.bounds.crossing import free_symbols, positive_number, put_numbers, roots_of
+from roofline.bounds.idle import refuse_idle
 from roofline.bounds.question import Question
 from roofline.errors import InputError, SizeError, suggest
 from roofline.frozen import dataclass
 from roofline.notation import program
 from roofline.quantity import format_number
 from roofline.sections import Section, word_pairs
-from roofline.signatures import takes
+from roofline.signatures import either, spelled, takes
 from roofline.sizes import is_array, is_symbol, symbol
 
 #: What may be equal, with its name in words.
@@ -148,7 +149,9 @@ def solve_equal(
     given |= names
     if for_ not in labels:
         raise SizeError(f"nothing here is called {for_!r}", hint=suggest(for_, dict.fromkeys(labels), what="sizes"))
+    _refuse_figures(quantity, arguments)
     asked = [_without(question(text, on=on, sizes=given, **arguments), for_) for text in (first, second)]
+    refuse_idle(*asked)
     for each in asked:
         several = next((name for name, size in each.sizes.items() if is_array(size)), None)
         if several is not None:
@@ -178,6 +181,25 @@ def solve_equal(
         first=costs[0], second=costs[1], less_below=None if value is None else _less(costs, known, for_, value),
         target=asked[0].machine.name,
     )  # fmt: skip
+
+
+#: Arguments that say nothing of FLOPs, bytes or bytes sent, by what is compared.
+_FIGURES = ("set", "link", "unit", "over", "achievable", "overlap", "overhead")
+_SAY_NOTHING_OF: dict[str, tuple[str, ...]] = {
+    "flops": (*_FIGURES, "policy", "tile", "compute"),
+    "bytes": (*_FIGURES, "exact", "count_padding", "compute"),
+    "sent": (*(name for name in _FIGURES if name not in ("set", "link")), "policy", "tile", "exact", "count_padding"),
+    "time": ("overlap", "overhead"),
+}
+
+
+def _refuse_figures(quantity: str, arguments: Mapping[str, Any]) -> None:
+    """Refuse an argument that says nothing of what is compared."""
+    idle = next((name for name in _SAY_NOTHING_OF[quantity] if arguments.get(name) not in (None, False, {})), None)
+    if idle is not None:
+        hint = either("--equal time compares times", "quantity='time' compares times")
+        hint = "leave it out" if quantity == "time" else f"{hint}, or leave it out"
+        raise InputError(f"{spelled(idle)} says nothing of {QUANTITIES[quantity]}", hint=hint)
 
 
 def _without(asked: Question, name: str) -> Question:

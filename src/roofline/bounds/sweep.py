@@ -22,7 +22,8 @@ from roofline.bounds.api import question
 from roofline.bounds.arrays import evaluated, no_closed_form, said_of_all
 from roofline.bounds.bound import Bound
 from roofline.bounds.conventions import NAMES
-from roofline.bounds.question import Question, of_several_chips, resolve_sizes, without_helpers
+from roofline.bounds.idle import refuse_idle
+from roofline.bounds.question import Question, resolve_sizes, without_helpers
 from roofline.counts import typed_size, typed_sizes
 from roofline.errors import InputError, SizeError, suggest
 from roofline.formulas.compiled import Compiled, Evaluated
@@ -242,7 +243,8 @@ def _asked(
     plain = {k: v for k, v in arguments.items() if k not in formulas}
     if plain.get("sizes"):
         plain["sizes"] = {k: v for k, v in plain["sizes"].items() if k not in formulas}
-    asked = of_several_chips(question(expression, **plain)).one_plan()
+    asked = question(expression, **plain).one_plan()
+    refuse_idle(asked)
     for name in asked.size_names:
         if asked.sizes.get(name) is None and name not in formulas:
             raise SizeError(f"size {name} has no value", hint=f"a table needs numbers, as in {name}=1024")

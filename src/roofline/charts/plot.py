@@ -27,6 +27,7 @@ from typing import Any
 from roofline.answers import machines_in
 from roofline.bounds.api import ARGUMENTS, question, target
 from roofline.bounds.bound import Bound
+from roofline.bounds.idle import refuse_idle
 from roofline.bounds.question import resolve_sizes
 from roofline.bounds.ridges import Zones, zones
 from roofline.charts.chart import Chart, charts_of
@@ -209,6 +210,11 @@ class _PlotRequest:
         if extra is not None:
             raise SizeError(f"size {extra} is used by none of the expressions", hint=suggest(extra, used, what="sizes"))
 
+    def refuse_idle(self, machine: Machine) -> None:
+        """Refuse a choice that has no effect on any of the lines."""
+        lines = [(index, line) for index, line in enumerate(self.lines) if line is not None]
+        refuse_idle(*(question(line, on=machine, **self.choices_on(index)) for index, line in lines))
+
     def answers(self, machine: Machine) -> Iterator[tuple[Bound, str | None]]:
         """A bound, with its name, for every line and combination of sizes."""
         for index, line in enumerate(self.lines):
@@ -342,6 +348,7 @@ def _roofline(
 ) -> Chart:
     machines = asked.machines()
     asked.check_sizes()
+    asked.refuse_idle(machines[0])
     took = _one_time(given["measured"])
     runs = read_measured(given["measured"]) if took is None and given["measured"] is not None else ()
     for run in runs:
@@ -407,6 +414,7 @@ def _curves(asked: _PlotRequest, unknown: str) -> dict[str, Series]:
         raise InputError("nothing to draw over a size", hint="give an expression such as 'bf16[B, D] * bf16[D, F]'")
     asked.check_sizes()
     machines = asked.machines()
+    asked.refuse_idle(machines[0])
     found: list[tuple[list[str], Series]] = []
     for index, line in enumerate(asked.lines):
         if unknown not in asked.sizes_of(line) and unknown in asked.sizes:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from roofline.cli.command import argument, command_named
+from roofline.cli.command import argument, command_named, not_default
 from roofline.cli.option_table import EXPECT, MESH, SEVERAL, option, options, with_options
 from roofline.cli.option_values import (
     convention_arguments,
@@ -57,7 +57,7 @@ def command(
         raise InputError("the collective is missing", hint="for instance 'AllGather_X(bf16[B_X, D])'")
     amounts = {"bytes": bytes, "bytes_per_chip": bytes_per_chip}
     given: dict[str, Any] = {name: amount for name, amount in amounts.items() if amount is not None}
-    given |= {"dtype": dtype} if given else {}
+    given |= {"dtype": dtype} if given or not_default("dtype") else {}
 
     wanted = expectation_wanted(options)
 

@@ -21,6 +21,7 @@ from inspect import cleandoc
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from roofline.frozen import NamedTuple
 
@@ -104,6 +105,11 @@ class Option(click.Option):
         if not self.values or self.is_flag:
             return super().shell_complete(ctx, incomplete)
         return offered(self.values, incomplete)
+
+
+def not_default(name: str) -> bool:
+    """Whether an option was given."""
+    return click.get_current_context().get_parameter_source(name) != ParameterSource.DEFAULT
 
 
 def word_of(parameter: click.Parameter) -> str:

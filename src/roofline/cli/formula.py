@@ -79,15 +79,18 @@ def _formula(text: str | None, on: str | None, sizes: dict[str, Any], options: d
     from roofline.models.config import is_model
 
     if text is not None and is_model(text):
-        from roofline.models.closed_form import model_formula
+        from roofline.models.closed_form import formula
 
         if sizes:
             name = next(iter(sizes))
             raise InputError(f"{name}= is no size of a model", hint="sizes are options: --batch, --context, --prompt …")
         phase, arguments = model_arguments(options, several=False)
-        return model_formula(text, phase, **arguments)
+        return formula(text, phase, **arguments)
     from roofline.bounds.api import question
     from roofline.bounds.closed_form import question_formula
+    from roofline.bounds.idle import refuse_idle
 
     without_model(options)
-    return question_formula(question(text, sizes=sizes, **question_arguments(options, sizes)), every=True)
+    asked = question(text, sizes=sizes, **question_arguments(options, sizes))
+    refuse_idle(asked)
+    return question_formula(asked, every=True)

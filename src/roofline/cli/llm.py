@@ -96,7 +96,7 @@ def command(model: str, explain: bool, as_json: bool, **options: Any) -> None:
         raise InputError("--json and a picture are two answers", hint="leave --json or --view and -o out")
     front = decodes_several(asked, asked) or picture["view"] == "front"
     alone = asked["fit"] and asked["prompt"] is None and asked["context"] is None
-    found = llm(described, **asked, front=front, **({} if alone else wanted))
+    found = llm(described, **asked, front=front, **wanted)
     if picture["view"] or picture["file"]:
         _draw(found, picture)
         for each in found.worked_out:

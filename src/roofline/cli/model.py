@@ -65,6 +65,8 @@ def command(
     if parts and not as_json:
         show(Part(part_sections(models)))
         return
+    if options["compute"] is not None:
+        raise InputError("--compute says nothing of FLOPs and bytes, and there are no times here", hint="leave it out")
     conventions = convention_arguments(options, OF_OPERATIONS)
     sizes = {name: _size(name, text) for name, text in (("batch", batch), ("prompt", prompt), ("context", context))}
     asked = formats(options)

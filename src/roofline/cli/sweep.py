@@ -101,7 +101,7 @@ def _sweep(
     from roofline.models.config import is_model
 
     if text is not None and is_model(text):
-        from roofline.models.sweeps import sweep_steps
+        from roofline.models.sweeps import sweep as sweep_model
 
         if sizes:
             name = next(iter(sizes))
@@ -110,7 +110,7 @@ def _sweep(
         arguments |= {"on": chips if None not in chips else None}
         lists = {name: arguments[name].split(",") for name in ("weights", "kv") if "," in (arguments.get(name) or "")}
         arguments |= {name: [each.strip() for each in several] for name, several in lists.items()}
-        return sweep_steps(text, phase, columns=columns, **run, **arguments)
+        return sweep_model(text, phase, columns=columns, **run, **arguments)
     from roofline.bounds.sweep import sweep
 
     without_model(options)

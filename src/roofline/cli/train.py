@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import click
-from click.core import ParameterSource
 
 from roofline.bounds.conventions import OF_OPERATIONS
-from roofline.cli.command import argument, command_named
+from roofline.cli.command import argument, command_named, not_default
 from roofline.cli.model_options import kept, not_alone
 from roofline.cli.option_table import BYTES, ESTIMATE, EXPECT, SEVERAL, option, options, with_options
 from roofline.cli.option_values import (
@@ -253,11 +252,6 @@ def _budget(model: str, as_json: bool, options: dict[str, Any]) -> None:
 
     found = on_each(options, ask)
     show_json(found.to_dict()) if as_json else show(found)
-
-
-def not_default(name: str) -> bool:
-    """Whether an option was given."""
-    return click.get_current_context().get_parameter_source(name) != ParameterSource.DEFAULT
 
 
 def _count(name: str, text: str | None) -> int | None:

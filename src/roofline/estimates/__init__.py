@@ -11,13 +11,14 @@ from __future__ import annotations
 
 from typing import Any
 
+from roofline.errors import InputError
 from roofline.estimates.accuracy import Accuracy, HeldAccuracy, accuracy, held_accuracy
 from roofline.estimates.calibration import Calibration
 from roofline.estimates.constants import KernelConstants, read_constants
 from roofline.estimates.estimator import Estimator, Expectation
 from roofline.estimates.expected_roof import ExpectedRoof, expected_roof
 from roofline.estimates.served import calibrate, calibrate_served, expect_training, with_expectation
-from roofline.signatures import takes
+from roofline.signatures import spelled, takes
 
 #: Rows of a sweep that are estimated: each is answered in full.
 MOST_ROWS = 20_000
@@ -45,6 +46,11 @@ def estimated(
     from roofline.models.training.answer import Training
 
     estimator = library if isinstance(library, Estimator) else Estimator(library, files, eager)
+    if output is not None and not isinstance(answer, Serving):
+        raise InputError(f"{spelled('output')} is the length of answers that a model serves", hint="leave it out")
+    if isinstance(answer, Training) and (eager or library != "vllm"):
+        idle = spelled("eager" if eager else "library")
+        raise InputError(f"{idle} is of kernels, and a training step is expected as a whole", hint="leave it out")
     if hasattr(answer, "expected_by"):
         return answer.expected_by(estimator)
     if isinstance(answer, Sweep | MachineSweep):

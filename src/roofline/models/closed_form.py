@@ -24,7 +24,7 @@ from roofline.bounds.api import question, target
 from roofline.bounds.arrays import ArrayBound
 from roofline.bounds.bound import Bound
 from roofline.bounds.closed_form import Formula, fastest, formula_of, question_formula
-from roofline.bounds.question import of_several_chips
+from roofline.bounds.idle import refuse_idle
 from roofline.errors import InputError, RooflineError, SizeError, quoted, suggest
 from roofline.formulas.compiled import Compiled, ValidRange
 from roofline.formulas.tables import Columns
@@ -32,7 +32,7 @@ from roofline.frozen import Frozen, dataclass, replace
 from roofline.hardware.machine import Machine
 from roofline.models.config import is_model, load
 from roofline.models.description import Model
-from roofline.models.idle import SERVING, TRAINING, refuse_idle
+from roofline.models.idle import refuse_idle_of_step
 from roofline.models.parallelism.layout import TARGET_OPTIONS, is_several
 from roofline.models.parallelism.schedules import schedule
 from roofline.models.serving.answer import Serving
@@ -117,12 +117,11 @@ def formula(subject: Model | str, phase: str = "decode", **arguments: Any) -> Fo
     if isinstance(subject, str) and not is_model(subject):
         if phase != "decode":
             raise InputError(f"{spelled('phase')} is of a model, and this is a line", hint="leave it out")
-        return question_formula(of_several_chips(question(subject, **arguments)), every=True)
+        asked = question(subject, **arguments)
+        refuse_idle(asked)
+        return question_formula(asked, every=True)
     described = load(subject)
-    refuse_idle(arguments, TRAINING if phase == "train" else SERVING, described)
-    idle = next((name for name in ("price", "power", "tokens", "mfu") if phase == "train" and name in arguments), None)
-    if idle is not None:
-        raise InputError(f"{spelled(idle)} is of a budget, and stands in no formula of a step", hint="leave it out")
+    refuse_idle_of_step(arguments, phase, described)
     return model_formula(described, phase, **arguments)
 
 

@@ -374,6 +374,8 @@ def outline(
     """
     blocks: list[Block] = [Parameters("parameters", check("parameters", parameters))]
     gaps: tuple[str, ...] = ()
+    if queries is not None and not kv:
+        raise InputError("queries share keys, and there are none", hint="add kv=, or leave queries out")
     if kv:
         heads = None if queries is None else check("queries", queries)
         blocks.append(Cache("attention", check("kv", kv), heads))

@@ -79,6 +79,8 @@ TRAINING: Rules = {
     "sequence_parallel": OptionUse(True, ("tensor",)),
     "schedule": OptionUse("1f1b", ("pipeline",)),
 }
+#: Options of a budget, which say nothing of a step.
+OF_A_BUDGET = ("price", "power", "tokens", "mfu")
 
 
 def refuse_idle(options: Mapping[str, Any], rules: Rules, model: Model | None = None, *more: Mapping[str, Any]) -> None:
@@ -96,6 +98,20 @@ def refuse_idle(options: Mapping[str, Any], rules: Rules, model: Model | None = 
             needed = " or ".join(map(spelled, beside))
             hint = f"add {'it' if len(beside) == 1 else 'one of them'}, or leave {spelled(name)} out"
             raise InputError(f"{spelled(name)} says nothing without {needed}", hint=hint)
+
+
+def refuse_idle_of_step(options: Mapping[str, Any], phase: str, model: Model) -> None:
+    """Refuse an option that has no effect on a step, of serving or of training, nor on a table of steps.
+
+    >>> from roofline.models import load
+    >>> refuse_idle_of_step({"tokens": 1e12}, "train", load("llama-2-7b"))
+    Traceback (most recent call last):
+    roofline.errors.InputError: tokens= is of a budget, and this is a step; leave it out
+    """
+    refuse_idle(options, TRAINING if phase == "train" else SERVING, model)
+    idle = next((name for name in OF_A_BUDGET if phase == "train" and options.get(name) is not None), None)
+    if idle is not None:
+        raise InputError(f"{spelled(idle)} is of a budget, and this is a step", hint="leave it out")
 
 
 def _is_other(value: Any, usual: Any) -> bool:

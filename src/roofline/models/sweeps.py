@@ -31,7 +31,7 @@ from roofline.hardware.rate import data_level
 from roofline.models.closed_form import ALL_PHASES, OF_TRAINING, TRAINING_SIZES, step_function
 from roofline.models.config import is_model, load
 from roofline.models.description import Model
-from roofline.models.idle import SERVING, TRAINING, refuse_idle
+from roofline.models.idle import refuse_idle_of_step
 from roofline.models.serving import serve_bound
 from roofline.models.serving.step import PHASES
 from roofline.models.training.step import training_question
@@ -129,7 +129,7 @@ def sweep(expression: Model | str | None = None, phase: str = "decode", **argume
         if idle is not None:
             raise InputError(f"{idle} is of raw work, and this sweeps steps of a model", hint="leave it out")
         described = load(expression)
-        refuse_idle(arguments, TRAINING if phase == "train" else SERVING, described)
+        refuse_idle_of_step(arguments, phase, described)
         return sweep_steps(described, phase, **arguments)
     if phase != "decode":
         raise InputError(f"{spelled('phase')} is of a model, and this is a line", hint="leave it out")

@@ -36,7 +36,7 @@ from roofline.models.serving.cost import check_amounts
 from roofline.models.serving.generation import check_form, check_steps, single_size, time_in_form
 from roofline.quantity import format_amount, format_number, parse
 from roofline.sections import Section, paragraph
-from roofline.signatures import takes
+from roofline.signatures import spelled, takes
 from roofline.sizes import Size, plain_numbers
 
 #: The most decode servers in a ratio of whole numbers.
@@ -228,6 +228,9 @@ def disaggregate(
     """
     described = load(model)
     refuse_idle(options, SERVING, described, prefill, decode)
+    idle = next((name for name in options if name in prefill and name in decode), None)
+    if idle is not None:
+        raise InputError(f"{spelled(idle)} is given for prefill and for decode too", hint="leave it out of one place")
     prompt, output, batch = single_size("prompt", prompt), single_size("output", output), single_size("batch", batch)
     prefill_batch = single_size("prefill batch", prefill_batch)
     form = check_form(form, {**options, **prefill, **decode})

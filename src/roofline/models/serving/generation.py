@@ -35,7 +35,7 @@ from roofline.models.parallelism.layout import check_one_layout
 from roofline.models.serving.bound import names_that_bind, serve_bound
 from roofline.quantity import format_amount, format_number
 from roofline.sections import Section, paragraph
-from roofline.signatures import takes
+from roofline.signatures import spelled, takes
 from roofline.sizes import Size, check, is_zero, plain_numbers
 
 #: Steps that one answer times one by one: no published model holds more tokens than ten million, five to a step.
@@ -308,6 +308,8 @@ def chunked(
     context = None if context is None else single_size("context", context)
     if batch and context is None:
         raise InputError("sequences that decode need a context", hint="for instance context=4096")
+    if context is not None and not batch:
+        raise InputError(f"{spelled('context')} is of sequences that decode", hint="add batch=8, or leave it out")
     if options.pop("logits", "last") != "last":
         raise InputError("a chunked prefill gives the last token alone", hint="leave the logits out")
     if not is_zero(options.pop("images", 0)):

@@ -422,10 +422,10 @@ def llm(
     asked = ServingQuestion(described, sizes, arguments, wanted)
     is_front = tpot is not None or front
     _check(asked, tpot, is_front)
-    if fit:
-        asked = _with_fewest(asked)
     if fit and prompt is None and context is None:
         return _fit_alone(asked)
+    if fit:
+        asked = _with_fewest(asked)
     found = serve(described, **sizes, **_laid_across(asked.arguments, sizes))
     if is_usual:
         found = replace(found, decode=_of_usual_length(found.decode))
@@ -494,7 +494,7 @@ def _fit_alone(asked: ServingQuestion) -> FewestChips:
     if idle is not None:
         hint = f"add {spelled('context', 8192)}, or leave {spelled(idle)} out"
         raise InputError(f"{spelled(idle)} is of a step, and {spelled('fit')} alone is of memory", hint=hint)
-    found = {each.key: each for each in further_answers(asked, None)}
+    found = {each.key: each for each in further_answers(_with_fewest(asked), None)}
     fewest: FewestChips = found["fewest"].answer
     return fewest
 

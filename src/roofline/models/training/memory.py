@@ -35,7 +35,7 @@ from roofline.models.serving.layouts import memory_capacity, single_chip
 from roofline.models.training.stage import kept_bytes, states
 from roofline.quantity import format_amount, format_count, format_number
 from roofline.sections import Section, word_pairs
-from roofline.signatures import takes
+from roofline.signatures import spelled, takes
 from roofline.sizes import check, product
 
 
@@ -154,10 +154,17 @@ def training_memory(
     """
     described = None if isinstance(model, int | float) else load(model)
     count = check("parameters", model) if described is None else described.parameters
+    given = width, layers
     if described is not None and described.width:  # a model in outline has none
         width, layers = width or described.width, layers or len(described.layers)
     if tokens:
         tokens = check("tokens", tokens)
+    else:
+        said = {"width": given[0] is not None, "layers": given[1] is not None, "checkpoint": checkpoint != "full"}
+        idle = next((name for name, is_given in said.items() if is_given), None)
+        if idle is not None:
+            hint = "say how many tokens, or leave it out"
+            raise InputError(f"{spelled(idle)} is of hidden states, and there are no tokens", hint=hint)
     parts = states(count, weights=weights, gradients=gradients, moments=moments, master=master, using=using)
     if tokens and (width is None or layers is None):
         raise InputError("hidden states of tokens need a width and layers", hint="as in width=8192, layers=80")

@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, overload
 
-from roofline.answers import Answer, capability, on_several
+from roofline.answers import EXPECTATION, Answer, capability, on_several
 from roofline.errors import InputError
 from roofline.hardware.machine import Machine
 from roofline.models.config import load
@@ -27,7 +27,7 @@ from roofline.models.training.budget import TokenBudget, budget
 from roofline.models.training.memory import TrainingMemory, training_memory
 from roofline.models.training.step import train as train_step
 from roofline.signatures import optional, spelled, takes
-from roofline.sizes import Size, plain_numbers
+from roofline.sizes import Size, is_one, plain_numbers
 from roofline.statements import Assumption
 
 if TYPE_CHECKING:
@@ -90,10 +90,17 @@ def train(
         raise InputError(f"{spelled(idle)} is of a budget", hint="leave batch_tokens out, and give tokens")
     described = None if isinstance(model, int | float) else load(model)
     refuse_idle(options, SEARCHED if search else TRAINING, described)
+    expected = next((name for name in EXPECTATION if search and options.get(name)), None)
+    if expected is not None:
+        hint = "estimate the layout that it finds, in a question of its own"
+        raise InputError(f"{spelled('search')} compares floors, and {spelled(expected)} makes an estimate", hint=hint)
     if search:
         found: Answer = capability("search_training")(model, on=on, batch_tokens=batch_tokens, **options)
         return found
     found = train_step(model, on=on, batch_tokens=batch_tokens, **options)  # type: ignore[arg-type]
+    alone = all(is_one(found.ways[name]) for name in ("fsdp", "expert", "context"))
+    if options.get("zero", 3) != 3 and alone:
+        raise InputError(f"{spelled('zero')} says nothing where fsdp is 1: no chips share a copy", hint="leave it out")
     parts = _microbatches_that_fit(found)
     if parts is None:
         return found

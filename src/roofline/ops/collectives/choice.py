@@ -101,7 +101,7 @@ class Chooser:
         if isinstance(self.wanted, str) and _only_others(self.wanted, kind, axes, dtype):
             name = None
         if name is None and self.machine is not None:
-            return self._fastest(kind, axes, nbytes, density, dtype)
+            return self._passed_over(self._fastest(kind, axes, nbytes, density, dtype))
         found = cost(kind, axes, nbytes, algorithm=name, density=density, dtype=dtype)
         return found if name is None else self._compared(found, axes, density, dtype)
 
@@ -117,6 +117,13 @@ class Chooser:
             return cost(kind, axes, nbytes, algorithm=name, density=density, dtype=dtype)
 
         return _of_each_size(by_size, nbytes, count, self.machine)
+
+    def _passed_over(self, found: CollectiveCost) -> CollectiveCost:
+        """Say of a collective which algorithm was asked for that does no such collective here."""
+        wanted = self.wanted if isinstance(self.wanted, str) else AUTO
+        if wanted.strip().lower() == AUTO or not self.compares or not found.note:
+            return found
+        return replace(found, note=f"{found.note}; {wanted} does no {found.kind} here")
 
     def _compared(
         self, found: CollectiveCost, axes: Sequence[MeshAxis], density: Density, dtype: str
