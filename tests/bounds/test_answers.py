@@ -298,7 +298,8 @@ def test_a_bare_intensity_shows_what_it_attains() -> None:
 
 
 def test_padding_leaves_vector_work_alone() -> None:
-    plain, padded = (bound("softmax(bf16[4, 8])", on="v5e", pad=pad) for pad in (False, True))
+    line = "h = bf16[128, 128] * bf16[128, 128]; softmax(bf16[4, 8])"
+    plain, padded = (bound(line, on="v5e", pad=pad) for pad in (False, True))
     assert padded.lower == plain.lower
 
 

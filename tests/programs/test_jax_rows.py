@@ -85,3 +85,8 @@ def test_parts_that_overlap_are_read_once(program, shape, elements):
 def test_what_is_picked_from_what_was_picked_is_read_once(program, elements):
     traced = trace(program, jax.ShapeDtypeStruct((8, 64, 64, 64), "bfloat16"), frontend="jax")
     assert 0 <= traced.bytes("minimal") - 2 * elements <= 2048  # and the places that are picked
+
+
+def test_a_result_that_nothing_uses_is_no_part_of_the_floor():
+    found = trace(lambda x: lax.top_k(x, 3)[0], ONE, frontend="jax")
+    assert (found.bytes(), found.bytes("minimal")) == (ROW + 64 * 3 * 8, ROW + 64 * 3 * 4)

@@ -196,3 +196,28 @@ def test_of_what_is_seen_in_part_the_floor_writes_that_part():
     assert trace(lambda x: layer(x)[:, :4], "fp32[8, 64]").bytes() == whole  # the kernel makes all of it
     opened = trace(lambda x: layer(x)[:, :4], "fp32[B, 64]").bytes("minimal")
     assert opened == 4 * (64 * symbol("B") + 64 * 32 + 4 * symbol("B"))
+
+
+@pytest.mark.parametrize(
+    ("program", "each_op", "floor"),
+    [
+        (lambda x: torch.argsort(x, 1), 64 * 16 * (4 + 4 + 8), 64 * 16 * (4 + 8)),
+        (lambda x: torch.max(x, 1)[0], 64 * (16 * 4 + 4 + 8), 64 * (16 * 4 + 4)),
+        (lambda x: torch.topk(x, 3, 1)[1], 64 * (16 * 4 + 3 * 12), 64 * (16 * 4 + 3 * 8)),
+        (lambda x: torch.trace(x), 16 * 4 + 4, 16 * 4 + 4),
+    ],
+)
+def test_a_result_that_nothing_uses_is_no_part_of_the_floor(program, each_op, floor):
+    traced = trace(program, "fp32[64, 16]")
+    assert (traced.bytes(), traced.bytes("minimal")) == (each_op, floor)
+
+
+def test_what_a_program_keeps_of_its_own_backward_pass_is_part_of_the_floor():
+    layer = nn.Linear(16, 16, bias=False)
+
+    def step(x):
+        loss = layer(x).max(1)[0].sum()
+        loss.backward()
+        return loss
+
+    assert trace(step, "fp32[64, 16]").bytes("minimal") == 4 * (64 * 16 + 2 * 16 * 16 + 1)

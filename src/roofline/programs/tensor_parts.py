@@ -221,6 +221,26 @@ def _stretches(tensor: Tensor) -> Stretches | None:
     return Stretches(start, tuple(sorted(kept, key=lambda step: -step[1])))
 
 
+def without_unused(ops: Sequence[Op], results: Set[str]) -> tuple[Op, ...]:
+    """The operations; of a result that nothing uses, beside others of its operation, nothing is given back.
+
+    The values of a sort of which the order alone is taken are written by its kernel, and are no part of the floor.
+
+    >>> values, order = Tensor("v", (8,), "fp32"), Tensor("o", (8,), "int64")
+    >>> [t.given for op in without_unused([Op("sort", "sort", writes=(values, order))], {"o"}) for t in op.writes]
+    [0, None]
+    """
+    used = {t.ident for op in ops for t in op.reads} | results
+
+    def written(op: Op) -> Op:
+        spare = [t.ident not in used and t.role == "activation" for t in op.writes]
+        if all(spare) or not any(spare) or op.name.endswith("backward"):
+            return op
+        return replace(op, writes=tuple(replace(t, given=0) if s else t for t, s in zip(op.writes, spare, strict=True)))
+
+    return tuple(map(written, ops))
+
+
 def given_back(
     ops: Sequence[Op], results: Set[str], parts: Mapping[str, Tensor] = MappingProxyType({})
 ) -> tuple[Op, ...]:
@@ -237,6 +257,7 @@ def given_back(
     """
     read = {t.ident for op in ops for t in op.reads} & results
     asked = read | parts.keys()
+    ops = without_unused(ops, results | parts.keys()) if results or parts else ops
     last = {t.ident: place for place, op in enumerate(ops) for t in op.writes if t.ident in asked and t.touched is None}
 
     def kept(place: int, tensor: Tensor) -> Tensor:

@@ -17,7 +17,7 @@ from roofline.frozen import NamedTuple
 from roofline.ops import pricing
 from roofline.ops.counting import count
 from roofline.programs.jax.registry import Call, Value, find, mesh_axes, value_of
-from roofline.programs.tensor_parts import named_apart
+from roofline.programs.tensor_parts import named_apart, without_unused
 from roofline.programs.traced import UncountedOperation, enter, gaps_of
 from roofline.progress import counted
 from roofline.sizes import Size, is_symbol, product
@@ -220,8 +220,8 @@ class JaxprWalker:
             replace(op, reads=tuple(map(self.settle, op.reads)), writes=tuple(map(self.settle, op.writes)))
             for op in self.ops
         ]
-        ops = named_apart(ops)
         given = {self.settle(result).ident for result in results if result is not None}
+        ops = without_unused(named_apart(ops), given)
         rows = {t.ident for op in ops for t in op.writes if self._stored(t).touched is not None} & given
         from_outside = {t.ident for op in ops for t in op.reads if self._stored(t).touched is not None}
         whole_reads = {t.ident for op in ops for t in op.reads if self._stored(t).touched is None}

@@ -188,8 +188,16 @@ def margins(call: Call) -> Priced:
     return call.for_each("reduction", scores.elements * labels, 4)
 
 
+@rule("trace")
+def trace(call: Call) -> Priced:
+    """The sum of a diagonal, of which alone it reads."""
+    (matrix,) = call.reads
+    size = minimum(*call.args[0].shape)
+    return call.for_each("reduction", size, reads=(replace(matrix, touched=size),))
+
+
 # Sums of few products: 3 FLOPs for each result.
-rule("trace", "diff", "cross", "linalg_cross")(lambda call: call.for_each("reduction", call.results[0].elements, 3))
+rule("diff", "cross", "linalg_cross")(lambda call: call.for_each("reduction", call.results[0].elements, 3))
 
 
 @rule("_cdist_forward", "_pdist_forward", "_cdist_backward", "_pdist_backward")
