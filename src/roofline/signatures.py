@@ -687,6 +687,7 @@ MEANINGS = {
     "filter": "Only chips with this in a name, maker or family; a format, or a figure: 'fp8, memory>=80GB'.",
     "op": "A kind of kernel: gemm, attention, prefill, decode, moe, collective …",
     "threads": "Threads; by default one a core.",
+    "backend": "What runs operations here: torch or numpy; by default PyTorch where it is installed.",
     "seconds": "Seconds of sampling: more confirm more on a shared machine.",
     "quick": "At most ten seconds: fewer working sets and windows.",
     "device": "Measure an accelerator through PyTorch or JAX instead.",

@@ -205,6 +205,14 @@ def test_numpy_runs_what_it_can(machine):
     assert "dispatch" in rendered(point_sections(points, "on x"))
 
 
+def test_what_runs_operations_is_chosen_by_name(machine):
+    here = {"at": MeasuredMachine(made(), machine, machine)}
+    [point] = run("fp32[64, 128] @ fp32[128, 32]", backend="numpy", **here)
+    assert "numpy" in point.how
+    with pytest.raises(InputError, match="no backend 'nump'; did you mean 'numpy'"):
+        run("fp32[64, 128] @ fp32[128, 32]", backend="nump", **here)
+
+
 def test_bytes_are_those_of_the_result_that_the_library_gives(machine):
     """It gives no fp64 for a sum of fp32, nor int8 for a product of int8; the bytes were those of the line."""
     given = {"at": MeasuredMachine(made(), machine, machine), "library": numpy_library()}

@@ -130,6 +130,7 @@ GROUPS: dict[str, tuple[OptionRow | str, ...]] = {
         _row("--filter", "TEXT", MEANINGS["filter"], name="filter_"),
         _row("--op", "KIND", MEANINGS["op"], "kernel"),
         _row("--threads", "N", MEANINGS["threads"], type=click.IntRange(1, 4096)),
+        _row("--backend", "", MEANINGS["backend"], type=click.Choice(["torch", "numpy"])),
         _row("--seconds", "N", MEANINGS["seconds"], type=float),
         _flag("--quick", MEANINGS["quick"]),
         _row("--device", "cuda[:N]|jax[:N]", MEANINGS["device"]),

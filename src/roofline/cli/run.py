@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 @command_named("run")
 @argument("words", nargs=-1, metavar="EXPRESSION... [SIZE=VALUE]...")
 @with_options(
-    options("machine threads"),
+    options("machine threads backend"),
     option(
         "cold",
         words="--cold/--warm",
@@ -35,6 +35,7 @@ def command(
     machine: str | None,
     threads: int | None,
     cold: bool,
+    backend: str | None,
     chart: str | None,
     split: str | None,
     csv_file: str | None,
@@ -47,6 +48,7 @@ def command(
     roofline run "bf16[256, 4096] @ bf16[4096, 4096]" "softmax(fp32[8, 32, 512, 512])"
     roofline run "bf16[256, 4096] @ bf16[4096, 4096]" --chart roof.svg --split split.svg --csv runs.csv
     roofline run "fp32[M, K] * fp32[K, N]" M=64 K=4096 N=4096 --threads 1 --cold
+    roofline run "fp32[1024, 1024] @ fp32[1024, 1024]" --backend numpy
     """
     from roofline.measurement import run
     from roofline.measurement.machine_file import this_machine
@@ -58,7 +60,7 @@ def command(
     check_files((chart, split), (csv_file,))
     found = this_machine(machine, threads)
     with working("timing"):
-        points = run(*expressions, at=found, sizes=sizes, threads=threads, cold=cold, **wanted)
+        points = run(*expressions, at=found, sizes=sizes, threads=threads, cold=cold, backend=backend, **wanted)
     if csv_file is not None:
         from roofline.measurement.runs import write_runs
 

@@ -5,11 +5,11 @@ A kind of step is a registered function for each library; what has none cannot b
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from roofline import dtypes
-from roofline.errors import InputError, MissingExtraError, load_extra
+from roofline.errors import InputError, MissingExtraError, load_extra, quoted, suggest
 from roofline.frozen import dataclass
 from roofline.measurement.library import thread_setter
 from roofline.measurement.processor import available_cores
@@ -97,8 +97,16 @@ def numpy_library() -> Library:
     return Library(f"numpy {np.__version__}", np, NUMPY, make, lambda count: None, lambda: None)
 
 
-def any_library() -> Library:
-    """Use PyTorch where it is installed, else NumPy."""
+#: What runs operations, by name.
+BACKENDS: Mapping[str, Callable[[], Library]] = {"torch": torch_library, "numpy": numpy_library}
+
+
+def any_library(backend: str | None = None) -> Library:
+    """Use the library of a name: ``torch`` or ``numpy``; without one PyTorch where it is installed, else NumPy."""
+    if backend is not None:
+        if backend not in BACKENDS:
+            raise InputError(f"no backend {quoted(backend)}", hint=suggest(backend, BACKENDS, what="backends"))
+        return BACKENDS[backend]()
     try:
         return torch_library()
     except MissingExtraError:

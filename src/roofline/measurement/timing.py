@@ -278,6 +278,7 @@ def run(
     sizes: Mapping[str, Any] | None = None,
     threads: int | None = None,
     cold: bool = False,
+    backend: str | None = None,
     library: Library | None = None,
     progress: Callable[[str], None] | None = None,
     **more_sizes: Any,
@@ -285,12 +286,13 @@ def run(
     """Time every operation of some lines here, and put it under the roof of this machine as it was measured.
 
     ``at`` is that machine (:func:`~roofline.measurement.machine_file.this_machine`), or ``machine`` its file, by
-    default the one ``--on this`` reads. ``cold`` empties the caches before every run. Sizes come by name too
+    default the one ``--on this`` reads. ``cold`` empties the caches before every run. ``backend`` is what runs them:
+    ``torch`` or ``numpy``, by default PyTorch where it is installed. Sizes come by name too
     (``M=64``); one without a value is an error, as is a machine nobody has measured.
     """
     measured, on, one_thread = at or this_machine(machine, threads)
     sizes = {**(sizes or {}), **more_sizes}
-    chosen = library or any_library()
+    chosen = library or any_library(backend)
     cores = measured.conditions.cores
     count = cores if threads is None else threads
     if not 1 <= count <= cores:
