@@ -44,7 +44,7 @@ from roofline.sections import (
     spread,
 )
 from roofline.signatures import spelled, takes
-from roofline.sizes import Size, ceil_div, is_array, is_number, is_symbol, maximum, plain_numbers, product
+from roofline.sizes import Size, ceil_div, is_array, is_number, is_symbol, is_zero, maximum, plain_numbers, product
 from roofline.statements import HEADLINE_GAPS, without
 
 #: Configurations that are shown.
@@ -366,7 +366,7 @@ class Serving(Comparable):
         ridge: Any = None if step is None else step.critical_intensity
         parts = [] if step is None else [part for part in step.ops if part.op.kind == "attention"]
         flops, moved = (sum(getattr(part, name) for part in parts) for name in ("flops", "bytes"))
-        intensity: Any = flops / moved if parts else 0
+        intensity: Any = flops / moved if parts and not is_zero(moved) else 0
         intensity, ridge = (each.max() if is_array(each) else each for each in (intensity, ridge))
         if not (is_number(intensity) and is_number(ridge) and 0 < intensity < ridge):
             return ""
