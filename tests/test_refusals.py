@@ -188,7 +188,7 @@ REFUSED: list[tuple[Callable[[], Any], str]] = [
         lambda: measurement.run_function(lambda: 1 // 0, on="h100", flops=1e9, bytes=1e9),
         "<lambda> raised ZeroDivisionError: integer division or modulo by zero; it is called without arguments",
     ),
-    (lambda: measurement.run_function(print, on="h100", flops=1, bytes=1, threads=None), "threads is None, and takes a"),
+    (lambda: measurement.run_function(print, on="h100", flops=1, bytes=1, threads=None), "threads is None, and takes"),
     (lambda: _bound().save(3), "path is 3, and takes text"),
     (lambda: measurement.measure_device("cuda"), "'cuda' drives no device; device='cuda' of measure makes one"),
     (lambda: roofline.hardware.override({"x": None}, {}), "machine is {'x': None}, and takes Machine"),
