@@ -130,7 +130,7 @@ def figure(value: Any, unit: str) -> Any:
     if not isinstance(value, str):
         return value
     plain_count = count(value) if not unit and value.strip()[:1].isdigit() else None
-    return parse(value, unit, zero=True) if plain_count is None else plain_count
+    return parse(value, unit, zero=True) if plain_count is None or plain_count > MOST else plain_count
 
 
 def kind_of(text: str) -> str | None:

@@ -312,6 +312,7 @@ def places(question: Question) -> list[int | str]:
     shown = inspect.signature(question.ask).parameters.values()
     named = [each.name for each in shown if each.kind is each.KEYWORD_ONLY and each.name not in NOT_ASKED]
     further = [each.name for each in shown if each.kind is each.POSITIONAL_OR_KEYWORD][len(question.given) :]
+    further = [name for name in further if name not in NOT_ASKED]
     several = [each for each in shown if each.kind is each.VAR_POSITIONAL]
     at = [len(question.given)] if several else []
     return list(dict.fromkeys([*range(len(question.given)), *at, *question.named, *named, *further]))

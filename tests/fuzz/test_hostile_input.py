@@ -37,7 +37,7 @@ def test_no_input_of_a_kind_is_a_defect(kind: str, tmp_path: Path) -> None:
 def test_no_hostile_argument_of_a_function_is_a_defect() -> None:
     for name in calls.QUESTIONS:
         if "calibrate" not in name and name != "measurement.run_function":
-            assert [found for found in calls.some(name, calls.QUESTIONS[name], 4) if found[2]] == [], name
+            assert [found for found in calls.some(name, calls.QUESTIONS[name], 2) if found[2]] == [], name
 
 
 #: Answers whose methods are asked in a short run: together they are of most classes.
@@ -52,7 +52,7 @@ ASKED = (
 @pytest.mark.parametrize("name", ASKED)
 def test_no_hostile_argument_of_a_method_is_a_defect(name: str) -> None:
     for method, question in calls.methods(name).items():
-        assert [found for found in calls.some(method, question, 3) if found[2]] == [], method
+        assert [found for found in calls.some(method, question, 1) if found[2]] == [], method
 
 
 def test_every_function_of_the_package_is_asked() -> None:

@@ -24,7 +24,7 @@ from dataclasses import replace
 from itertools import pairwise, product
 from typing import Any
 
-from roofline.answers import machines_in
+from roofline.answers import EXPECTED_KINDS, machines_in
 from roofline.bounds.api import ARGUMENTS, question, target
 from roofline.bounds.bound import Bound
 from roofline.bounds.idle import refuse_idle
@@ -47,7 +47,7 @@ from roofline.measurement.runs import Measured, read_measured
 from roofline.notation import program
 from roofline.ops import formula_names
 from roofline.quantity import format_quantity, parse
-from roofline.signatures import spelled, takes
+from roofline.signatures import spelled, takes, wrong_kind
 from roofline.sizes import check
 
 Targets = str | Machine | Sequence[str | Machine] | None
@@ -134,7 +134,10 @@ def plot(
 def _estimator(library: str | bool, files: Any, eager: bool) -> Any:
     """Constants of a library, where it was asked what to expect."""
     if not library:
-        given = next((name for name, value in (("constants", files), ("eager", eager)) if value), None)
+        chosen = {"constants": files, "eager": eager}
+        if (wrong := wrong_kind(chosen, EXPECTED_KINDS)) is not None:
+            raise wrong
+        given = next((name for name, value in chosen.items() if value), None)
         if given is not None:
             raise InputError(
                 f"{spelled(given)} goes with {spelled('estimate')}", hint=f"add {spelled('estimate', 'vllm')}"

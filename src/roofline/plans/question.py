@@ -23,7 +23,7 @@ from roofline.models.description import Model
 from roofline.models.serving.cost import chip_power
 from roofline.plans.load import LENGTHS
 from roofline.plans.speculation import Speculating
-from roofline.quantity import format_amount, format_number, format_percent, kind_of, parse
+from roofline.quantity import LEAST, MOST, format_amount, format_number, format_percent, kind_of, parse
 from roofline.sizes import check
 
 #: Seconds of the units a rate may be given in.
@@ -63,8 +63,8 @@ class Load:
     arrival_variation: float = 1.0
 
     def __post_init__(self) -> None:
-        if not 0 < self.rate < float("inf"):
-            raise InputError(f"a rate of {self.rate:g} requests/s", hint="requests a second, as in 12/s")
+        if not LEAST <= self.rate <= MOST:
+            raise InputError(f"a rate of {quoted(self.rate)} requests/s", hint="requests a second, as in 12/s")
         for name in ("prompt", "output"):
             tokens = getattr(self, name)
             if not isinstance(tokens, int | float):

@@ -17,7 +17,7 @@ from roofline.bounds.footprint import Footprint
 from roofline.errors import InputError, quoted
 from roofline.frozen import dataclass, replace
 from roofline.hardware.machine import Machine
-from roofline.quantity import format_number, format_quantity
+from roofline.quantity import LEAST, MOST, format_number, format_quantity
 from roofline.sections import Section, paragraph
 from roofline.signatures import takes
 from roofline.sizes import Size, is_array, is_number, is_symbol, plain_numbers
@@ -90,10 +90,15 @@ def cost_section(costs: Mapping[str, TokenCost], said: Sequence[str]) -> tuple[S
 
 
 def check_amounts(**amounts: Size) -> None:
-    """Refuse an amount that is no number above 0, no array and no symbol."""
+    """Refuse an amount that is no number above 0, no array of them and no symbol."""
     for name, value in amounts.items():
-        if not (is_array(value) or is_symbol(value) or (is_number(value) and 0 < value < float("inf"))):
-            raise InputError(f"{name} is {quoted(value)}", hint="a number above 0, an array or a symbol")
+        if is_symbol(value):
+            continue
+        several = value.ravel() if is_array(value) else [value]
+        if not all(is_number(each) and LEAST <= each <= MOST for each in several):
+            raise InputError(
+                f"{name} is {quoted(value)}", hint=f"a number above 0, an array or a symbol; {LEAST:g} to {MOST:g}"
+            )
 
 
 @plain_numbers

@@ -22,6 +22,7 @@ from roofline.models.config import load
 from roofline.models.description import Model
 from roofline.models.idle import SEARCHED, TRAINING, refuse_idle
 from roofline.models.operations import check_options
+from roofline.models.parallelism.layout import is_several
 from roofline.models.training.answer import Training
 from roofline.models.training.budget import TokenBudget, budget
 from roofline.models.training.memory import TrainingMemory, training_memory
@@ -77,6 +78,8 @@ def train(
         if options.get("tokens") is not None:
             raise InputError(f"{spelled('tokens')} is of a budget", hint="tokens of a step are batch_tokens")
         check_options(options, training_memory, also=("on",))
+        if is_several(batch_tokens):
+            raise InputError("batch_tokens has several values", hint="give one: memory is of one step")
         return training_memory(model, tokens=batch_tokens or 0, on=on, **options)  # type: ignore[arg-type]
     if batch_tokens is None:
         if "tokens" not in options:
