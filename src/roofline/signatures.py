@@ -689,7 +689,7 @@ MEANINGS = {
     "threads": "Threads; by default one a core.",
     "backend": "What runs operations here: torch or numpy; by default PyTorch where it is installed.",
     "seconds": "Seconds of sampling: more confirm more on a shared machine.",
-    "quick": "At most ten seconds: fewer working sets and windows.",
+    "quick": "About ten seconds where the cores are free: fewer working sets and windows.",
     "device": "Measure an accelerator through PyTorch or JAX instead.",
     "on": "h100, h100:8, v5e:4x4, a TOML file (roofline chips --template).",
     "set": "Override a figure of the chip: hbm=4TB/s, hbm=+20%, bf16=2e15, link=9e10 (names: roofline chips h100).",

@@ -133,6 +133,10 @@ def test_what_comes_from_another_chip_or_has_no_constants_is_said() -> None:
     assert found.kernels[0].source is not None
     assert found.kernels[0].source.transferred_from == "its generation"
     assert "only" not in found.in_words()
+    told = "the error of matmul (contraction) is of 78 runs that such constants were not fitted to, baidu-research/"
+    assert told in str(found.assumptions)
+    own = Estimator().expect(bound("bf16[64, 8192] @ bf16[8192, 8192]", on="h100")).assumptions
+    assert "is of 350 runs that such constants were not fitted to, ai-dynamo/aiconfigurator" in str(own)
     eight = Estimator().expect(bound("fp8[64, 8192] @ fp8[8192, 8192]", on="h200"))
     assert "median error of its main kernel 8.7%, measured of matmul (contraction) only" in eight.in_words()
     elsewhere = Estimator().expect(bound("bf16[64, 8192] @ bf16[8192, 8192]", on="b200"))

@@ -88,9 +88,12 @@ def test_ten_thousand_kernels_take_a_fraction_of_a_second() -> None:
     for name, rate in least.items():
         model, count = KERNELS[name], 10_000
         shapes = {**SHAPES[name], MORE[name]: np.geomspace(1, 1000, count)}
-        start = time.perf_counter()
-        model.times(shapes, chip, model.defaults(), model.policies[0])
-        assert count / (time.perf_counter() - start) > rate / 10, name
+        took = []
+        for _ in range(3):  # of the processor, not of a clock: others use the machine too
+            start = time.process_time()
+            model.times(shapes, chip, model.defaults(), model.policies[0])
+            took.append(time.process_time() - start)
+        assert count > rate / 10 * min(took), name
 
 
 def test_a_bound_that_is_estimated_keeps_its_bound() -> None:

@@ -203,8 +203,7 @@ class Expectation:
             kinds = " and ".join(dict.fromkeys(one.run.kind for one in self.unknown)) or "it"
             why = f"no constants of {self.library} are known for {kinds}, so only the bound holds"
             return f"no expectation: {why}; {call('calibrate')} makes constants from ten runs"
-        known = [one for one in self.kernels if one.source is not None]
-        main = max(known, key=lambda one: float(one.value))
+        main = self._main
         error, moved = (main.source.error.get("mdape"), main.source.transferred_from) if main.source else (None, "")
         measured = "" if main.source is None else main.source.dtype
         stand_in = () if measured in (main.run.dtype, "any") else (measured, main.run.dtype)
@@ -214,6 +213,27 @@ class Expectation:
         if seen is not None and seen.kernel != main.run.kernel:  # a kind that was not tried on other chips
             told += f", measured of {kernel_in_words(seen.kernel)} only"
         return f"{times} ({ends}, 80%; constants of {main.basis}{own}{moved and f' ({moved})'}{told})"
+
+    @property
+    def _main(self) -> KernelEstimate:
+        """The kernel that takes longest of those that constants are known for."""
+        return max((one for one in self.kernels if one.source is not None), key=lambda one: float(one.value))
+
+    def measured_on(self) -> str:
+        """Where the error of its main kernel was measured; empty of a framework's step and where nothing is known."""
+        if self.framework or not self.is_known:
+            return ""
+        source = self._main.source
+        if source is None:
+            return ""
+        seen = transfer(source.kernel, source.transferred_from)
+        error, told = (source.error, source.source) if seen is None else (seen.error, seen.source)
+        runs = error.get("n_test")
+        if not runs or not told:
+            return ""
+        kind = kernel_in_words(source.kernel if seen is None else seen.kernel)
+        of = f"the error of {kind} is of {runs:,.0f} runs that such constants were not fitted to"
+        return f"{of}, {told}; {call('accuracy')} has all errors"
 
     def explanation(self) -> list[str]:
         """Lines that say where it comes from: each kernel's time, its interval, whose constants, and their source."""
@@ -296,6 +316,8 @@ def assumptions_of(expected: Sequence[Expectation]) -> tuple[Assumption, ...]:
     if before:
         part = f", {format_quantity(before, 's')} of the time" if len(expected) == 1 else ""
         said[f"expected: the kernel before each product that quantises its activations{part}"] = None
+    if len(expected) == 1 and (measured := expected[0].measured_on()):
+        said[f"expected: {measured}"] = None
     for host in (each.host for each in expected if each.host is not None):
         took = format_quantity(host, "s")
         said[f"expected: no CUDA graph: the host starts a kernel in {took}, or waits for the kernels"] = None
