@@ -56,6 +56,7 @@ def test_a_table_of_numbers_says_their_units(tmp_path: Path, capsys: pytest.Capt
     assert main(["sweep", "llama-3-8b", "--on", "h100", "--batch", "1,2", "--context", "64", "-o", str(grid)]) == 0
     assert capsys.readouterr().out == f"wrote 2 rows to {grid}: lower, upper in s; memory in B\n"
     assert main([*LLM, "--batch", "1,2", "--context", "64", "-o", str(steps)]) == 0
-    assert capsys.readouterr().out == f"wrote {steps}: time_per_token in s; memory in B\n"
+    rates = "tokens_per_second, tokens_per_second_per_user in token/s"
+    assert capsys.readouterr().out == f"wrote {steps}: time_per_token in s; {rates}; memory in B\n"
     frame = sweep("llama-3-8b", on="h100", batch=[1, 2], context=64).to_pandas()
     assert frame.attrs["units"] == {"lower": "s", "upper": "s", "memory": "B"}

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from rich.console import Console
 
+from roofline import solve
 from roofline.answers import Answer
 from roofline.rendering.html import html
 from roofline.rendering.terminal import as_text, terminal
@@ -154,3 +155,12 @@ def test_a_path_breaks_behind_its_signs_and_makes_its_column_no_wider_than_there
             lines = shown([section], width)
             assert max(map(len, lines)) <= width
             assert said.replace(" ", "") in "".join(lines).replace(" ", "")
+
+
+def test_in_a_narrow_terminal_each_machine_stands_over_its_own_figures() -> None:
+    answers = solve("bf16[B, D] * bf16[D, F]", "B", on="v5e,v5p,v6e", D=8192, F=8192)
+    lines = as_text(answers.sections(), 56).splitlines()
+    heads = [line.strip() for line in lines if line.strip() in ("v5e", "v5p", "v6e")]
+    assert heads == ["v5e", "v5p", "v6e"]
+    ridges = [line.split()[-1] for line in lines if line.strip().startswith("ridge")]
+    assert len(ridges) == len(set(ridges)) == 3

@@ -291,7 +291,7 @@ class _FittedTable(NamedTuple):
             if not fits(kept) and (self._is_bar(index) or self.columns[index].spare):
                 kept.remove(index)
         sentences, last = [], self.columns[kept[-1]]
-        if self.headed and len(kept) > 2 and last.wrap in ("words", "anywhere"):
+        if self.headed and len(kept) > 2 and last.align == "left" and last.wrap in ("words", "anywhere"):
             beside = _shared([needs[i] for i in kept], room, gap)[-1]
             sentences = [kept.pop()] if beside < COMFORT_OF_SENTENCES < needs[kept[-1]].most else []
         named = sum(bool(str(line.cells[kept[0]]).strip()) for line in self.lines)
