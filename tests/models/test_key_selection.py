@@ -6,6 +6,7 @@ import json
 from importlib.resources import files
 from typing import Any
 
+import numpy as np
 import pytest
 
 from roofline import dtypes
@@ -60,6 +61,9 @@ def test_narrower_keys_take_less_memory() -> None:
     assert narrow.kv_bytes_per_token() == 78 * (2 * 576 + 128)
     assert narrow.kv_bytes_per_token("bf16") == plain.kv_bytes_per_token()
     assert narrow.cache_bytes(1000) == 1000 * narrow.kv_bytes_per_token()
+    for kind in (np.uint8, np.int64):
+        several = narrow.cache_bytes(1000, batch=np.array([2, 200], kind))
+        assert several.tolist() == [2000 * narrow.kv_bytes_per_token(), 200_000 * narrow.kv_bytes_per_token()]
     found = serve_bound(GLM, "decode", on="h200:8", tensor=8, batch=1, context=999)
     assert found.footprint is not None
     assert found.footprint.parts["kv"] == narrow.cache_bytes(1000)

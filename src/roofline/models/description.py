@@ -20,7 +20,7 @@ from roofline.frozen import NamedTuple, Same, dataclass, replace
 from roofline.models.operation_builder import OperationBuilder, StorageOf
 from roofline.models.weights import Storage, Weight, join_path
 from roofline.sections import Section
-from roofline.sizes import Size, ceil_div, check, exact_div, is_array, is_number, is_symbol, is_zero
+from roofline.sizes import Size, array_of, ceil_div, check, exact_div, is_array, is_number, is_symbol, is_zero
 from roofline.work import Tensor
 
 if TYPE_CHECKING:
@@ -328,6 +328,8 @@ class Model(Answer):
                     is_kv = part.role == "kv" and (dtype or not part.dtype)
                     format_ = kv if is_kv else dtypes.get(part.dtype or self.dtype)
                     total = total + count * format_.nbytes(part.elements)
+        if is_array(batch) and batch.dtype.kind in "iu":  # whose products overflow
+            batch = array_of("batch", batch)
         sequences = self.share.local(self.share.group(batch))
         return total * (sequences if self.share.context == 1 else exact_div(sequences, self.share.context))
 

@@ -40,7 +40,7 @@ from roofline.models.description import Model
 from roofline.models.operations import decode
 from roofline.models.serving import serve_bound
 from roofline.signatures import takes
-from roofline.sizes import Size
+from roofline.sizes import Size, is_array
 from roofline.work import Op, Work
 
 #: Kinds of split.
@@ -179,12 +179,15 @@ def network_limit(
         try:
             total = batch if kind == "tensor" else batch * middle
             asked: dict[str, Any] = {**options, kind: middle, "batch": total}
-            ratio = network_share(serve_bound(model, phase, on=bare, **asked))
+            found = serve_bound(model, phase, on=bare, **asked)
         except RooflineError:
             # no such chips are joined
             ways.remove(middle)
             refused.append(middle)
             continue
+        if is_array(found.lower):
+            raise InputError("a limit of the network is of one step, and this has several values", hint="give one size")
+        ratio = network_share(found)
         if ratio >= 1:
             beyond, ways = (middle, ratio), [n for n in ways if n < middle]
         else:
