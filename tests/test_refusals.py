@@ -1049,6 +1049,8 @@ def test_what_would_end_in_an_error_of_pythons_further_in_is_refused() -> None:
         (lambda: models.servers_ratio(prefill_time=0.1, step_time=0.01, steps=5e-324), "steps is 5e-324; a number"),
         (lambda: models.answer_rate(step_time=np.array([0.1, 0.0]), steps=9), "step_time is array"),
         (lambda: models.token_cost(time=0.1, tokens=5e-324), "tokens is 5e-324; a number above 0"),
+        (lambda: solve_equal(LINE, "relu(bf16[B, D])", "B", on="h100", D=8, F=8, quantity="flops", tile=np.ones(3)),
+         "tile= says nothing of"),
         (lambda: models.network_limit("llama-2-7b", "decode", "h100:8", context=range(3)),
          "a limit of the network is of one step, and this has several values"),
         (lambda: roofline.sweep("llama-2-7b", on="h100", batch=[8, 16], context=64, progress=int), "takes a function"),

@@ -195,7 +195,8 @@ _SAY_NOTHING_OF: dict[str, tuple[str, ...]] = {
 
 def _refuse_figures(quantity: str, arguments: Mapping[str, Any]) -> None:
     """Refuse an argument that says nothing of what is compared."""
-    idle = next((name for name in _SAY_NOTHING_OF[quantity] if arguments.get(name) not in (None, False, {})), None)
+    given = {name: arguments.get(name) for name in _SAY_NOTHING_OF[quantity]}
+    idle = next((name for name, value in given.items() if is_array(value) or value not in (None, False, {})), None)
     if idle is not None:
         hint = either("--equal time compares times", "quantity='time' compares times")
         hint = "leave it out" if quantity == "time" else f"{hint}, or leave it out"
