@@ -1051,6 +1051,8 @@ def test_what_would_end_in_an_error_of_pythons_further_in_is_refused() -> None:
         (lambda: models.token_cost(time=0.1, tokens=5e-324), "tokens is 5e-324; a number above 0"),
         (lambda: solve_equal(LINE, "relu(bf16[B, D])", "B", on="h100", D=8, F=8, quantity="flops", tile=np.ones(3)),
          "tile= says nothing of"),
+        (lambda: models.latency_throughput("llama-2-7b", on="h100", batch=[1, 2], context=sympy.Symbol("x")),
+         "latency and throughput are of numbers"),
         (lambda: models.network_limit("llama-2-7b", "decode", "h100:8", context=range(3)),
          "a limit of the network is of one step, and this has several values"),
         (lambda: roofline.sweep("llama-2-7b", on="h100", batch=[8, 16], context=64, progress=int), "takes a function"),

@@ -45,7 +45,7 @@ from roofline.sections import (
     spread,
 )
 from roofline.signatures import takes
-from roofline.sizes import Size, check, plain_numbers
+from roofline.sizes import Size, check, is_symbol, plain_numbers
 from roofline.statements import without
 
 #: Rows of choices that are shown.
@@ -248,6 +248,8 @@ def latency_throughput(
     refuse_idle({**options, "tensor": tensor}, SERVING, described)
     form = check_form(form, options)
     most_time = None if tpot is None else parse(tpot, "s")
+    if is_symbol(batch) or is_symbol(context):
+        raise InputError("latency and throughput are of numbers", hint="give batch and context without open sizes")
     machine = target(on, **take_target_options(options))
     several = [check("tensor", ways) for ways in ([tensor] if isinstance(tensor, int | float) else tensor)]
     if not several:
