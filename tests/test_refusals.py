@@ -28,6 +28,7 @@ from roofline.bounds.solve_equal import solve_equal
 from roofline.charts.roofline_charts import roofline_chart
 from roofline.cli import main
 from roofline.errors import BlockError, InputError, RooflineError, quoted
+from roofline.sizes import array_of
 from roofline.work import Work
 
 LINE = "bf16[B, D] * bf16[D, F]"
@@ -796,6 +797,7 @@ def test_the_functions_of_rooms_name_a_wrong_argument_as_those_of_the_package_do
         (lambda: estimates.read_constants(None), "path is None, and takes text or "),
         (lambda: roofline.bound(LINE, on="h100", link=_FloatRaises(), B=8, D=8, F=8), "link: .*_FloatRaises"),
         (lambda: roofline.bound(LINE, on="h100", B=_FloatRaises(), D=8, F=8), "B is .*_FloatRaises"),
+        (lambda: array_of("seconds", [_FloatRaises()]), "size seconds is not an array of numbers; give ints"),
     ):
         with pytest.raises(InputError, match=said):
             ask()

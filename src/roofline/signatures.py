@@ -795,6 +795,7 @@ MEANINGS_OF = {
         "prefill_batch": "Prompts that a prefill server takes at once.",
     },
     "train": {"tokens": "A token budget, as in 15T."},
+    "training_memory": {"tokens": "Tokens whose hidden states layers keep."},
     "trace": {
         "batch": "The first size of every input that an ONNX file leaves open.",
         "device": "What a torch program is told when it asks a tensor for its device (default: the module's, or cpu).",

@@ -295,7 +295,7 @@ def array_of(name: str, value: Any) -> Any:
     check_number_of(name, value)
     try:
         return own_array(value)
-    except (TypeError, ValueError, OverflowError):
+    except Exception:  # of the value itself, whatever it raises
         raise SizeError(f"size {name} is not an array of numbers", hint="give ints") from None
 
 
