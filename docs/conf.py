@@ -25,7 +25,8 @@ html_math_renderer = "drawn"
 
 autodoc_member_order = "bysource"
 autodoc_typehints = "signature"
-autodoc_default_options = {"members": True, "undoc-members": False}
+autodoc_default_options = {"members": True, "undoc-members": False, "exclude-members": "KINDS"}
+toc_object_entries_show_parents = "hide"  # the contents at the side have little room
 python_use_unqualified_type_names = True
 python_maximum_signature_line_length = 90
 
