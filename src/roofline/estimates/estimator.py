@@ -203,29 +203,26 @@ class Expectation:
             kinds = " and ".join(dict.fromkeys(one.run.kind for one in self.unknown)) or "it"
             why = f"no constants of {self.library} are known for {kinds}, so only the bound holds"
             return f"no expectation: {why}; {call('calibrate')} makes constants from ten runs"
-        main = self._main
-        error, moved = (main.source.error.get("mdape"), main.source.transferred_from) if main.source else (None, "")
-        measured = "" if main.source is None else main.source.dtype
-        stand_in = () if measured in (main.run.dtype, "any") else (measured, main.run.dtype)
-        told = error_told(error, main.extrapolated, " of its main kernel", stand_in)
-        own = main.source.told if main.source else ""
-        seen = transfer(main.source.kernel, moved) if main.source and told else None
-        if seen is not None and seen.kernel != main.run.kernel:  # a kind that was not tried on other chips
+        main, source = self._main
+        moved = source.transferred_from
+        stand_in = () if source.dtype in (main.run.dtype, "any") else (source.dtype, main.run.dtype)
+        told = error_told(source.error.get("mdape"), main.extrapolated, " of its main kernel", stand_in)
+        seen = transfer(source.kernel, moved)
+        if told and seen is not None and seen.kernel != main.run.kernel:  # a kind that was not tried on other chips
             told += f", measured of {kernel_in_words(seen.kernel)} only"
-        return f"{times} ({ends}, 80%; constants of {main.basis}{own}{moved and f' ({moved})'}{told})"
+        return f"{times} ({ends}, 80%; constants of {main.basis}{source.told}{moved and f' ({moved})'}{told})"
 
     @property
-    def _main(self) -> KernelEstimate:
-        """The kernel that takes longest of those that constants are known for."""
-        return max((one for one in self.kernels if one.source is not None), key=lambda one: float(one.value))
+    def _main(self) -> tuple[KernelEstimate, KernelConstants]:
+        """The kernel that takes longest of those that constants are known for, and these."""
+        known = [(one, one.source) for one in self.kernels if one.source is not None]
+        return max(known, key=lambda each: float(each[0].value))
 
     def measured_on(self) -> str:
         """Where the error of its main kernel was measured; empty of a framework's step and where nothing is known."""
         if self.framework or not self.is_known:
             return ""
-        source = self._main.source
-        if source is None:
-            return ""
+        _, source = self._main
         seen = transfer(source.kernel, source.transferred_from)
         error, told = (source.error, source.source) if seen is None else (seen.error, seen.source)
         runs = error.get("n_test")
