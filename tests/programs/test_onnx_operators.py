@@ -292,3 +292,13 @@ def test_sequences_hold_tensors_as_they_are():
     assert found.only(name="SplitToSequence").bytes() == 2 * 8 * 16 * 4
     assert found.only(name="ConcatFromSequence").bytes() != 0
     assert found.complete
+
+
+def test_a_clip_with_one_bound_is_one_comparison():
+    both, one = (
+        _node("Clip", {"x": (64,)}, constants={"a": 0.0, "b": 1.0}),
+        _node("Clip", {"x": (64,)}, constants={"a": 0.0}),
+    )
+    upper = _node("Clip", {"x": (64,)}, constants={"b": 1.0}, order=["x", "", "b"])
+    old = _node("Clip", {"x": (64,)}, opset=6, min=0.0)
+    assert [found.flops("all") for found in (both, one, upper, old)] == [128, 64, 64, 64]

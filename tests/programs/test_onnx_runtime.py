@@ -75,6 +75,29 @@ def test_grouped_queries_over_a_cache(packed, kept):
     assert written == (2 * B * KV * S * H * 4 if kept else 0)
 
 
+@pytest.mark.parametrize("window", [-1, 3])
+def test_a_cache_shared_with_the_result_gets_new_rows_alone(window):
+    """A result as long as the cache is the cache: the new keys lie in its last places, and what no query sees stays."""
+    names, given = (
+        ["q", "k", "v", "pk", "pv"],
+        [value("q", B, 1, D), value("k", B, 1, KV * H), value("v", B, 1, KV * H)],
+    )
+    facts = {"num_heads": HEADS, "kv_num_heads": KV, "local_window_size": window}
+    node = runtime("GroupQueryAttention", names, ["y", "nk", "nv"], **facts)
+    past, seen = [value(name, B, KV, P, H) for name in ("pk", "pv")], P if window < 0 else window
+    shared = trace(model([node], [*given, *past], [value("y"), *(value(n, B, KV, P, H) for n in ("nk", "nv"))]))
+    assert shared.macs() == B * HEADS * seen * 2 * H
+    row = 2 * B * KV * H * 4
+    assert sum(t.traffic_bytes for op in shared.ops for t in op.writes if t.role == "kv") == row
+    assert shared.bytes("minimal") == 2 * B * D * 4 + row * (seen - 1) + 2 * row
+    apart = trace(model([node], [*given, *past], [value("y"), *(value(n, B, KV, P + 1, H) for n in ("nk", "nv"))]))
+    assert apart.bytes("minimal") == 2 * B * D * 4 + row * P + row * (P + 1) + row  # copied whole
+    node = runtime("MultiHeadAttention", ["q", "k", "v", "", "", "", "pk", "pv"], ["y", "nk", "nv"], num_heads=HEADS)
+    inputs = [value(name, B, 1, D) for name in "qkv"] + [value(name, B, HEADS, P, H) for name in ("pk", "pv")]
+    found = trace(model([node], inputs, [value("y"), *(value(n, B, HEADS, P, H) for n in ("nk", "nv"))]))
+    assert sum(t.traffic_bytes for op in found.ops for t in op.writes if t.role == "kv") == 2 * B * D * 4
+
+
 def test_a_window_and_turned_queries():
     names = ["q", "k", "v", "", "", "", "", "cos", "sin"]
     node = runtime("GroupQueryAttention", names, num_heads=HEADS, kv_num_heads=KV, do_rotary=1, local_window_size=3)

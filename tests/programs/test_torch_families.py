@@ -100,6 +100,22 @@ def test_embedding_bags_read_rows(mode):
     found = trace(nn.EmbeddingBag(100, 16, mode=mode), torch.tensor(ids), torch.tensor(starts))
     assert found.bytes() == 4 * 16 * len(ids) + 8 * len(ids) + 8 * len(starts) + 4 * 16 * len(starts)
     assert found.complete
+    divisions = 3 if mode == "mean" else 0
+    assert found.flops("all") == 16 * (len(ids) - 3 + divisions)
+
+
+def test_a_bag_with_weights_has_a_product_for_each_row():
+    def bag(table, ids, weights):
+        return torch.nn.functional.embedding_bag(ids, table, per_sample_weights=weights, mode="sum")
+
+    assert trace(bag, "fp32[64, 32]", "int64[5, 4]", "fp32[5, 4]").flops("all") == 32 * (20 + 20 - 5)
+
+
+def test_a_clamp_with_one_bound_is_one_comparison():
+    x = "fp32[64]"
+    for one in (lambda x: x.clamp(min=0), lambda x: x.clamp(max=1), lambda x: x.clamp_min(0)):
+        assert trace(one, x).flops("all") == 64
+    assert trace(lambda x: x.clamp(0, 1), x).flops("all") == 128
 
 
 @few(30)

@@ -29,8 +29,13 @@ def test_products_with_a_sparse_side_on_either_side_or_both(m, k, n, seed, layou
     left, right = _matrix(2 * m, 2 * k, seed), _matrix(2 * k, 2 * n, seed + 1)
     a, b = getattr(left, layout)(), getattr(right, layout)()
     stored = int(right.sum())
-    assert trace(lambda x: x @ b, f"fp32[{2 * m}, {2 * k}]").macs() == 2 * m * stored
-    assert trace(lambda x: F.linear(x, a), f"fp32[3, {2 * k}]").macs() == 3 * int(left.sum())
+    found = trace(lambda x: x @ b, f"fp32[{2 * m}, {2 * k}]")
+    assert found.macs() == 2 * m * stored
+    assert found.ops[0].reads[0].touched == 2 * m * int(right.any(1).sum())  # columns that no stored element meets stay
+    found = trace(lambda x: F.linear(x, a), f"fp32[3, {2 * k}]")
+    assert found.macs() == 3 * int(left.sum())
+    assert found.ops[0].reads[0].touched == 3 * int(left.any(0).sum())
+    assert trace(lambda x: a @ x, f"fp32[{2 * k}, 3]").ops[0].reads[1].touched == 3 * int(left.any(0).sum())
     meetings = sum(
         int(left[i, j] != 0 and right[j, c] != 0) for i in range(2 * m) for j in range(2 * k) for c in range(2 * n)
     )

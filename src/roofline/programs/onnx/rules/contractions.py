@@ -16,7 +16,7 @@ from roofline.ops.masks import FULL, BandMask
 from roofline.ops.pricing import Reach, valid_taps_of
 from roofline.programs.onnx.registry import Call, Priced, pricing, rule
 from roofline.programs.onnx.rules.vector import NAMES
-from roofline.sizes import Size, exact_div, floor_div, is_zero, product
+from roofline.sizes import Size, exact_div, floor_div, is_zero, maximum, product
 from roofline.work import Op, Tensor, Work
 
 
@@ -220,9 +220,10 @@ def multi_head(call: Call) -> Priced:
         sizes = HeadSizes(q[0], heads, heads, q[1], k[2], k[3], v[3])
     else:
         sizes = HeadSizes(q[0], heads, heads, q[1], k[1], call.share(q[2], "num_heads"), call.share(v[2], "num_heads"))
-    if call.has(6):
-        sizes = sizes._replace(kept=call.shape(6)[2])
+    kept, presents = _cache(call, 6, sizes.T, length=2)
+    sizes = sizes._replace(kept=kept)
     found = _attend(call, sizes, call.reads, bool(call.get("unidirectional", 0)))
+    found = _in_place(found, presents, sizes.T, length=2)
     return [*_bias(call, 3, sizes.batch * sizes.S * call.shape(3)[0] if call.has(3) else 0), found]
 
 
@@ -236,20 +237,47 @@ def grouped_query(call: Call) -> Priced:
     q, heads, kv_heads = call.shape(0), call.count("num_heads"), call.count("kv_num_heads")
     packed = not call.has(1)
     h = exact_div(q[2], heads + 2 * kv_heads) if packed else call.share(q[2], "num_heads")
-    kept = call.shape(3)[2] if call.has(3) else 0
+    kept, presents = _cache(call, 3, q[1], length=2)
     sizes = HeadSizes(q[0], heads, kv_heads, q[1], q[1], h, h, kept)
-    window = call.get("local_window_size", -1)
+    window = width if (width := call.get("local_window_size", -1)) > 0 else None
     made: list[Op] = []
     if call.get("do_rotary", 0):
         turned = q[0] * q[1] * (heads + kv_heads) * h
         each = (Tensor(f"{call.writes[0].ident}.turned", (turned,), call.writes[0].dtype),)
         rows = tuple(replace(t, touched=q[1] * t.dims[-1]) for t in call.read(7, 8))
         made.append(pricing.elementwise("rope", (*call.read(0, 1), *rows), each, name="RotaryEmbedding"))
-    found = _attend(call, sizes, call.read(0, 1, 2, 3, 4), True, window if window > 0 else None)
-    note = "a cache is full: all its positions are seen, and the new ones after them" if call.has(3) else ""
-    written = tuple(_row(t, sizes.batch * kv_heads * q[1] * h, found) for t in call.read(3, 4))
-    kept_writes = written if len(call.writes) < 3 else ()
-    return [*made, replace(found, note=note, writes=(*found.writes, *kept_writes))]
+    if not call.has(3):
+        return [*made, _attend(call, sizes, call.read(0, 1, 2), True, window)]
+    in_place, caches = presents or len(call.writes) < 3, call.read(3, 4)
+    if in_place:  # else it is copied whole
+        seen = mask_of(sizes, True, window).keys(q[1], kept + q[1]) - q[1]
+        caches = tuple(replace(t, touched=sizes.batch * kv_heads * h * seen) for t in caches)
+    found = _attend(call, sizes, (*call.read(0, 1, 2), *caches), True, window)
+    written = () if presents or not in_place else caches
+    rows = tuple(_row(t, sizes.batch * kv_heads * q[1] * h, found) for t in written)
+    found = _in_place(found, presents, q[1], length=2)
+    where = "in its last places" if presents else "after them"
+    note = f"a cache is full: all its positions are seen, and the new ones {where}"
+    return [*made, replace(found, note=note, writes=(*found.writes, *rows))]
+
+
+def _cache(call: Call, past: int, new: Size, *, length: int) -> tuple[Size, tuple[Tensor, ...]]:
+    """Positions kept of a cache beside ``new`` ones, and the results that share its memory.
+
+    A result as long as the cache is the cache (``past_present_share_buffer`` of ONNX Runtime): of it only the new rows
+    are written, in its last places.
+    """
+    if not call.has(past):
+        return 0, ()
+    shared = tuple(t for t in call.writes[1:] if t.dims == call.shape(past))
+    kept = call.shape(past)[length]
+    return (maximum(0, kept - new) if shared else kept), shared
+
+
+def _in_place(op: Op, presents: Sequence[Tensor], new: Size, *, length: int) -> Op:
+    """An attention that writes ``new`` positions of ``presents``, not all of them."""
+    written = (replace(t, role="kv", touched=exact_div(t.elements, t.dims[length]) * new) for t in presents)
+    return replace(op, writes=(*(t for t in op.writes if t not in presents), *written))
 
 
 def _row(cache: Tensor, amount: Size, op: Op) -> Tensor:
@@ -273,9 +301,10 @@ def projected(call: Call) -> Priced:
     sizes = HeadSizes(
         x[0], heads, heads, x[1], x[1], call.share(parts[0], "num_heads"), call.share(parts[2], "num_heads")
     )
-    if call.has(past):
-        sizes = sizes._replace(kept=call.shape(past)[3])
-    return [project, _attend(call, sizes, (made, *call.read(*rest)), bool(call.get("unidirectional", 0)))]
+    kept, presents = _cache(call, past, x[1], length=3)
+    sizes = sizes._replace(kept=kept)
+    found = _attend(call, sizes, (made, *call.read(*rest)), bool(call.get("unidirectional", 0)))
+    return [project, _in_place(found, presents, x[1], length=3)]
 
 
 def _bias(call: Call, place: int, size: Size) -> list[Op]:

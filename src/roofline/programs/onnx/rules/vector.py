@@ -38,7 +38,14 @@ _POWERS: dict[Any, str] = {2: "square", 0.5: "sqrt", -0.5: "rsqrt", -1: "recipro
 def known(call: Call) -> Priced:
     """A function that the notation has too."""
     power = call.constant(1) if call.name == "Pow" else None
+    if call.name == "Clip" and _bounds(call) == 1:
+        return call.elementwise("maximum")
     return call.elementwise(_POWERS.get(power, NAMES[call.name]))
+
+
+def _bounds(call: Call) -> int:
+    """Bounds that a clip has: inputs, attributes before opset 11."""
+    return call.has(1) + call.has(2) or ("min" in call.attributes) + ("max" in call.attributes)
 
 
 @rule("SwiGLU")

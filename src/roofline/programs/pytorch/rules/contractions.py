@@ -121,7 +121,7 @@ def grouped_mm(call: Call) -> Priced:
 
 
 def _met(matrices: Tensor, rows: Size, each: Size) -> Tensor:
-    """Matrices of ``each`` elements, at most one for every row of the other operand."""
+    """Matrices, or rows of one, of ``each`` elements, at most one for each that the other operand has to meet it."""
     return replace(matrices, touched=minimum(rows * each, matrices.elements))
 
 
@@ -148,6 +148,10 @@ def sparse_product(call: Call, left: TensorOperand, right: TensorOperand, *added
     bias = call.read(*added) if call.get("beta", 1) != 0 else ()
     rows, columns = _meetings(left, right)
     reads = (*call.read(left, right), *bias)
+    if not right.is_sparse and right.tensor is not None:
+        reads = (reads[0], _met(reads[1], _places(left, 1), columns), *reads[2:])
+    elif not left.is_sparse and left.tensor is not None:
+        reads = (_met(reads[0], _places(right, 0), rows), *reads[1:])
     op = pricing.contraction(call.name.strip("_"), reads[:2], call.writes, m=rows, n=columns, k=1)
     if not bias:
         return op
@@ -165,6 +169,12 @@ def _meetings(left: TensorOperand, right: TensorOperand) -> tuple[Size, Size]:
     columns = left.values.to_sparse_coo()._indices()[1].bincount(minlength=left.shape[1])
     rows = right.values.to_sparse_coo()._indices()[0].bincount(minlength=right.shape[0])
     return int((columns * rows).sum()), 1
+
+
+def _places(operand: TensorOperand, dim: int) -> int:
+    """Rows (0) or columns (1) of a sparse matrix that store an element: what meets the others is not read."""
+    stored_elements(operand)
+    return int(operand.values.to_sparse_coo()._indices()[dim].unique().numel())
 
 
 def stored_elements(operand: TensorOperand) -> int:

@@ -179,9 +179,11 @@ def embedding(call: Call) -> Priced:
 
 @rule("_embedding_bag", "_embedding_bag_forward_only", "embedding_bag")
 def embedding_bag(call: Call) -> Priced:
-    """Gather rows and add them up bag by bag."""
+    """Gather rows and add them up: n − 1 sums for a bag of n, a product each with weights; a mean divides."""
     table, indices = call.operands(0, 1)
-    flops = indices.elements * table.shape[-1]
+    bags = 0 if call.get("mode", 0) == 1 else call.results[0].shape[0]
+    weighted = indices.elements if call.operand("per_sample_weights") is not None else 0
+    flops = maximum(0, indices.elements - bags + weighted) * table.shape[-1]
     reads = (_rows(call.read(table)[0], indices), *call.read_without(table))
     bag = replace(call, name="embedding_bag")
     return bag.for_each("embedding", flops, reads=reads, writes=call.writes[:1], note=_ROWS_NOTE)
