@@ -391,6 +391,9 @@ REFUSED: list[tuple[Callable[[], Any], str]] = [
      "a.py:3: a scan without a length cannot be counted; give it a length"),
     (lambda: within("programs.onnx.trace", "_scan")(SimpleNamespace(known={}), _node(), {}, "", 1),
      "y: the length of this Scan is not known; give the sizes"),
+    (lambda: roofline.llm("7e9", on="h100", context=64, estimate=True),
+     "nothing is expected of layers.0.parameters, whose shapes are not known; name a model, or give its config.json"),
+    (lambda: roofline.llm(models.outline(7e9, kv=4096), on="h100", context=64, estimate=True), "shapes are not known"),
     (lambda: within("cli.report", "write")(SimpleNamespace(data=[], shown=[]), "x.html", []),
      "what this prints is no answer that a file could hold; leave -o out"),
 ]  # fmt: skip

@@ -265,7 +265,7 @@ def replaced(
 
 
 def check_path(path: str | bytes, error: type[InputError] = InputError) -> None:
-    """Refuse a path that no file can have: with a null character, or half a character.
+    """Refuse a path that no file can have: with a null character, or half a character; or in a folder that is gone.
 
     >>> check_path("a" + chr(0))
     Traceback (most recent call last):
@@ -273,9 +273,14 @@ def check_path(path: str | bytes, error: type[InputError] = InputError) -> None:
     """
     try:
         if b"\0" not in os.fsencode(path):
+            os.path.abspath(path)
             return
     except UnicodeEncodeError:
         pass
+    except FileNotFoundError:
+        raise error(
+            f"cannot write {quoted(path)}: the folder that this runs in is gone", hint="go to another"
+        ) from None
     raise error(f"cannot write {quoted(path)}: no file has such a name", hint="name another file: -o FILE")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -229,6 +230,25 @@ def test_the_users_settings_change_nothing_and_are_left_alone():
         assert two_chips()._repr_svg_() == plain
         assert matplotlib.rcParams["font.size"] == 30
         assert matplotlib.rcParams["svg.hashsalt"] == "mine"
+
+
+def test_a_date_of_the_environment_that_is_no_number_is_said(tmp_path, monkeypatch):
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", "abc")
+    with pytest.raises(InputError, match="SOURCE_DATE_EPOCH is 'abc', and takes seconds since 1970; unset it"):
+        two_chips().save(tmp_path / "x.pdf")
+
+
+def test_a_backend_of_the_environment_that_there_is_not_is_said():
+    told = {**os.environ, "MPLBACKEND": "bogus"}
+    ended = subprocess.run(
+        [sys.executable, "-m", "roofline", "plot", "--on", "h100", "-o", "a.png"],
+        env=told,
+        capture_output=True,
+        text=True,
+    )
+    assert ended.returncode == 2
+    assert ended.stderr.startswith("error: matplotlib does not load: Key backend: 'bogus'")
+    assert ended.stderr.endswith("; unset MPLBACKEND, or set it to agg\n")
 
 
 def test_a_png_has_the_pixels_asked_for(tmp_path):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import errno
 import io
+import os
+import subprocess
 import sys
 
 import pytest
@@ -63,3 +65,37 @@ def test_an_answer_that_cannot_be_printed_is_an_error(monkeypatch, capsys, words
     monkeypatch.setattr(sys, "stdout", Full())
     assert main(words) == 2
     assert "cannot read or write the answer: No space left on device" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "closed", "code"),
+    [
+        (["chips", "h100"], ">&-", 0),
+        (["chips", "h100"], "2>&-", 0),
+        (["chips", "h100"], "<&- >&- 2>&-", 0),
+        (["chips", "h999"], "2>&-", 2),
+        (["chips", "h999"], "2>/dev/full", 2),
+        (["chips", "--nope"], "2>/dev/full", 2),
+        (["chips", "h100"], ">/dev/full", 2),
+    ],
+    ids=str,
+)
+def test_a_closed_or_full_output_changes_no_exit_code_but_of_an_answer_that_is_lost(words, closed, code):
+    command = [sys.executable, "-m", "roofline", *words]
+    ended = subprocess.run(["sh", "-c", f'exec "$@" {closed}', "sh", *command], capture_output=True, text=True)
+    assert ended.returncode == code
+    assert "Traceback" not in ended.stderr
+    assert bool(ended.stdout) == (not code and ">&-" not in closed.replace("2>&-", ""))
+
+
+@pytest.mark.parametrize("words", [["bound", *PLOT[1:], "-o", "a.html"], [*PLOT, "-o", "a.svg"]], ids=str)
+def test_a_folder_that_is_gone_is_said(tmp_path, monkeypatch, capsys, words):
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    try:
+        assert main(words) == 2
+    finally:
+        os.chdir(tmp_path)
+    assert "the folder that this runs in is gone; go to another" in capsys.readouterr().err

@@ -187,6 +187,15 @@ def test_chips_without_constants_have_no_plan_of_what_to_expect() -> None:
     assert "vllm" not in str(floors)
 
 
+def test_a_plan_of_a_number_of_parameters_is_by_floors_alone() -> None:
+    asked: dict[str, Any] = {"on": ["h100"], "rate": 1, "prompt": 64, "output": 16, "count": [1], "formats": "bf16"}
+    found = plan("7e9", **asked)
+    assert found.best is not None
+    assert found.as_measured() is None
+    assert "measured on" not in str(found)
+    assert "whose shapes are not known" in " ".join(str(plan("7e9", **asked, estimate=True)).split())
+
+
 def test_gaps_shorter_than_the_mean_gap_are_explained() -> None:
     found = plan("llama-3-8b", on="h100", count="1", rate=1, prompt=3000, output=300, estimate=True, formats="bf16")
     assert found.best.token_gap.percentile < found.best.per_token.percentile

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import io
 import math
+import os
 import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -23,6 +24,7 @@ from roofline.charts.layout import BAND, ChartLayout, Frame, layout, ridge_drop
 from roofline.charts.placement import Vertex
 from roofline.charts.specification import Bar, Line, Mark, Point, Region, Ridge, Specification, minor_ticks
 from roofline.charts.text import BLOCK, LINE_SPACING, STRIPES, SWATCH, SWATCH_GAP, Text
+from roofline.errors import InputError
 from roofline.files import replaced
 from roofline.frozen import dataclass
 
@@ -147,7 +149,12 @@ def render(chart: Specification, ending: str, scale: float) -> bytes:
     with _settled():
         figure = _figure(chart, as_text=ending == "svg")
         buffer = io.BytesIO()
-        figure.savefig(buffer, format=ending, dpi=DPI * scale, metadata=_NO_DATES[ending])
+        try:
+            figure.savefig(buffer, format=ending, dpi=DPI * scale, metadata=_NO_DATES[ending])
+        except (ValueError, OverflowError):
+            if (date := os.environ.get("SOURCE_DATE_EPOCH")) is None:
+                raise
+            raise InputError(f"SOURCE_DATE_EPOCH is {date!r}, and takes seconds since 1970", hint="unset it") from None
         drawn = buffer.getvalue()
         return drawn if ending != "svg" else _described(chart, drawn.decode()).encode()
 
@@ -190,7 +197,10 @@ def _settled() -> Iterator[None]:
     """Work under matplotlib's own defaults and put the user's settings back. One thread at a time: both are global."""
     import warnings
 
-    import matplotlib
+    try:
+        import matplotlib
+    except ValueError as wrong:  # of MPLBACKEND
+        raise InputError(f"matplotlib does not load: {wrong}", hint="unset MPLBACKEND, or set it to agg") from None
 
     with _ONE_THREAD, matplotlib.rc_context(), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Glyph .* missing")  # a box in the picture says it better

@@ -168,9 +168,8 @@ def _run(arguments: Sequence[str] | None) -> int:
         from roofline.cli.synonyms import explained
 
         said = explained(error, sys.argv[1:] if arguments is None else list(arguments), reference)
-        if said.ctx is not None:
-            click.echo(f"{said.ctx.get_usage()}\nTry '{said.ctx.command_path} --help' for help.\n", err=True)
-        _show_error(f"Error: {said.format_message()}")
+        usage = said.ctx and f"{said.ctx.get_usage()}\nTry '{said.ctx.command_path} --help' for help.\n"
+        _show_error(f"Error: {said.format_message()}", usage or "")
         return error.exit_code
     except click.ClickException as error:
         _show_error(f"Error: {error.format_message()}")
@@ -206,10 +205,10 @@ def _by_file(words: list[str]) -> list[list[str]]:
 _ONE_FILE = ("measure", "calibrate")
 
 
-def _show_error(text: str) -> None:
+def _show_error(text: str, usage: str = "") -> None:
     from roofline.cli.output import show_error
 
-    show_error(text)
+    show_error(text, usage)
 
 
 def run() -> None:
@@ -227,8 +226,8 @@ def run() -> None:
     code = main()
     gc.freeze()  # the process ends: a search for cycles in all that it loaded takes a sixth of a command
     if not atexit._ncallbacks() and threading.active_count() == 1:  # nothing waits for the end
-        with suppress(OSError, ValueError):
-            sys.stdout.flush()
-            sys.stderr.flush()
-            os._exit(code)
+        for stream in (sys.stdout, sys.stderr):
+            with suppress(OSError, ValueError):
+                stream.flush()
+        os._exit(code)
     sys.exit(code)

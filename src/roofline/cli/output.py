@@ -19,7 +19,7 @@ import sys
 import threading
 import unicodedata
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from time import monotonic
 from typing import Any
@@ -201,15 +201,21 @@ class ChartKind(click.ParamType):  # type: ignore[type-arg]
         return self.kinds().convert(value, param, ctx)
 
 
-def show_error(text: str) -> None:
-    """Print an error on standard error, a long word of the input cut short: on a terminal its first word is red."""
+def show_error(text: str, usage: str = "") -> None:
+    """Print an error on standard error, a long word of the input cut short: on a terminal its first word is red.
+
+    Nobody is told where standard error is full; the exit code says it. ``usage`` stands before it.
+    """
     import re
     import sys
 
     head, colon, rest = re.sub(r"\S{500,}", lambda long: f"{long[0][:200]}…", text).partition(":")
-    click.echo(
-        (click.style(head + colon, fg="red", bold=True) if _colors(sys.stderr) else head + colon) + rest, err=True
-    )
+    with suppress(OSError):
+        if usage:
+            click.echo(usage, err=True)
+        click.echo(
+            (click.style(head + colon, fg="red", bold=True) if _colors(sys.stderr) else head + colon) + rest, err=True
+        )
 
 
 def _colors(stream: Any = None) -> bool:
@@ -264,8 +270,11 @@ def _plain(character: str) -> str:
 
 
 def never_fail() -> None:
-    """Let standard output and error write ASCII for what their encoding lacks."""
+    """Let standard output and error write ASCII for what their encoding lacks, and nowhere where they are closed."""
     codecs.register_error(_HANDLER, _replaced)
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115
     for stream in (sys.stdout, sys.stderr):
         reconfigure = getattr(stream, "reconfigure", None)
         if reconfigure is not None:

@@ -602,8 +602,11 @@ def kernels_of(answer: Bound) -> list[KernelRun]:
     runs: list[KernelRun] = []
     apart = answer.request.get("policy", "each-op") == "each-op"
     for group in _groups([part for part in answer.ops if part.times], apart):
-        op = group[0].op
-        make = KERNEL_RUNS.get(_kind(op))
+        op, kind = group[0].op, _kind(group[0].op)
+        if _SHAPED.get(kind, "") not in ("", *op.dims):
+            wrong = f"nothing is expected of {op.where or op.name}, whose shapes are not known"
+            raise InputError(wrong, hint="name a model, or give its config.json")
+        make = KERNEL_RUNS.get(kind)
         runs.append(_element_run(group) if make is None else make(group))
     moved = sum(run.bytes * run.repeat for run in runs)
     if moved == max((run.bytes for run in runs), default=0):  # one kernel, once
@@ -835,6 +838,9 @@ def _moved(group: tuple[OpBound, ...]) -> Size:
     writes = list(group[-1].op.writes) + [t for part in group[:-1] for t in part.op.writes if t.ident not in taken]
     return sum(t.traffic_bytes for t in (*reads.values(), *writes))
 
+
+#: A dimension that a kind of operation has wherever its shapes are known: a number of parameters has none.
+_SHAPED = {"contraction": "m", "attention": "q_length"}
 
 KERNEL_RUNS = {
     "contraction": _product_run,
