@@ -97,3 +97,15 @@ def test_older_words_are_taken(older: list[str], newer: str, tmp_path, monkeypat
         written.append(path.read_text())
         path.unlink()
     assert written[0] == written[1] == written[2]
+
+
+def test_help_says_what_may_be_repeated(capsys: pytest.CaptureFixture[str]) -> None:
+    """An option that takes several values has commas in its form, or says that it may stand several times."""
+    for name in NAMES:
+        for each in command(name).params:
+            if isinstance(each, Option) and each.multiple:
+                assert "," in (each.metavar or "") or "repeat" in each.says, (name, each.word)
+    listed = {entry.name: option.says for entry in ENTRIES for each in entry.groups.values() for option in each
+              if "-o" in option.words}  # fmt: skip
+    assert {name for name, says in listed.items() if "May be repeated." not in says} == {"measure", "calibrate"}
+    assert " ".join(shown(["bound", "--help"], capsys).split()).count("its table (.csv). May be repeated.") == 1

@@ -63,3 +63,17 @@ def test_a_link_to_nowhere_is_found(tmp_path: Path) -> None:
     facts = {"a.html": {"ids": ["top"], "links": links}, "b.html": {"ids": ["there"], "links": []}}
     dead = ["b.html#gone", "c.html", "../b.html", "#bottom", "tcp://host:1"]
     assert list(dead_links(tmp_path.resolve(), "a.html", facts)) == dead
+
+
+def test_an_option_of_a_table_stands_on_one_line(tab: Tab) -> None:
+    """Also where the column of what it says would take its room."""
+    css = (Path(__file__).parents[2] / "docs" / "_static" / "pages.css").read_text(encoding="utf-8")
+    option = '<code class="literal"><span class="pre">--mesh</span> <span class="pre">AXIS=SIZE,…</span></code>'
+    row = f"<tr><td><p>mesh</p></td><td><p>{option}</p></td><td></td><td><p>{'words ' * 99}</p></td></tr>"
+    head = "<tr><th>argument</th><th>option</th><th>default</th><th>what it says</th></tr>"
+    body = f'<style>{css}</style><article><table class="docutils">{head}{row}</table></article>'
+    for width in (768, 1280):
+        tab.page.set_viewport_size({"width": width, "height": 900})
+        tab.page.set_content(body)
+        lines = "new Set([...document.querySelector('td code').getClientRects()].map((box) => box.top)).size"
+        assert tab.page.evaluate(lines) == 1

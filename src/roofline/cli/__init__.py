@@ -195,14 +195,14 @@ def _by_file(words: list[str]) -> list[list[str]]:
     """
     places = [at for at, word in enumerate(words[:-1]) if word in ("-o", "--output-file")]
     files = {words[at + 1] for at in places}
-    if len(places) < 2 or len(files) < len(places) or words[0].lower() in _ONE_FILE:
+    if len(places) < 2 or len(files) < len(places):
+        return [words]
+    from roofline.cli.report import ONE_FILE
+
+    if words[0].lower() in ONE_FILE:
         return [words]
     dropped = [{at + more for at in places if at != kept for more in (0, 1)} for kept in places]
     return [[word for at, word in enumerate(words) if at not in others] for others in dropped]
-
-
-#: Commands that make their file by work of their own, which is done once.
-_ONE_FILE = ("measure", "calibrate")
 
 
 def _show_error(text: str, usage: str = "") -> None:

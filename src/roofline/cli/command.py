@@ -47,6 +47,9 @@ _FOLDED = ("dtype", "policy", "library", "convention", "kernel", "chip")
 #: The widest column of options with their values.
 WIDEST = 26
 
+#: What help says of an option that may stand several times, where no comma in its form says so.
+REPEATED = "May be repeated."
+
 #: Examples that short help shows.
 FIRST_EXAMPLES = 4
 
@@ -68,6 +71,7 @@ class Option(click.Option):
     ) -> None:
         super().__init__(*words, **more)
         self.group, self.rank, self.values, self.accepted = group, rank, values, tuple(older)
+        self.repeats = self.multiple and "," not in (self.metavar or "") and "repeat" not in (self.help or "")
 
     @property
     def words(self) -> list[str]:
@@ -86,6 +90,11 @@ class Option(click.Option):
         said = ", ".join([*short, self.word])
         return said + (f"/{self.secondary_opts[0]}" if self.secondary_opts else "")
 
+    @property
+    def says(self) -> str:
+        """What it means, and whether it may stand several times."""
+        return f"{self.help or ''} {REPEATED if self.repeats else ''}".strip()
+
     def type_cast_value(self, ctx: click.Context, value: Any) -> Any:
         """The value as its type, in small letters where its kind has no capitals."""
         found = super().type_cast_value(ctx, value)
@@ -98,7 +107,7 @@ class Option(click.Option):
         if record is None:
             return None
         form = "" if self.is_flag else f" {self.make_metavar(ctx)}"
-        return self.shown + form, record[1]
+        return self.shown + form, record[1].replace(self.help or "", self.says, 1)
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """What may stand here."""
@@ -287,7 +296,7 @@ def _entry(option: Option, command: Any, context: click.Context) -> OptionEntry:
     words = (*option.words, *option.secondary_opts)
     form = "" if option.is_flag else option.make_metavar(context)
     common = not command.common or option.word in command.common
-    return OptionEntry(words, form, option.help or "", default, option.accepted, common)
+    return OptionEntry(words, form, option.says, default, option.accepted, common)
 
 
 def offered(kind: str, incomplete: str) -> list[CompletionItem]:

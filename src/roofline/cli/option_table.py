@@ -69,7 +69,7 @@ GROUPS: dict[str, tuple[OptionRow | str, ...]] = {
             multiple=True,
             name="others",
         ),
-        _row("--vary", "SIZE[=VALUES]", MEANINGS["vary"], multiple=True),
+        _row("--vary", "SIZE[=VALUES]", MEANINGS["vary"]),
         _row("--kind", "", "What to draw; found by itself."),
         _row(
             "--phase",

@@ -34,8 +34,13 @@ _SIZE = re.compile(SIZE, re.DOTALL)
 _LIST = r"(\s*[^\W\d]\w*\s*=\s*)[\[(]([\d\s,._e]*,[\d\s,._e]*\d)[\])]\s*"
 #: What reads as one number with separators of thousands, and as a list.
 _SEPARATED = r"\d{1,3}(?:,[1-9]\d{2})+"
-#: Options whose value may be a list.
-_LISTS = {"flops": "--flops 1e9,2e9", "bytes_": "--bytes 1e9,2e9", "intensity": "--intensity 7,25"}
+#: What to write where an option that takes one value is given several times.
+_ONCE = {
+    "flops": "a list is one word: --flops 1e9,2e9",
+    "bytes_": "a list is one word: --bytes 1e9,2e9",
+    "intensity": "a list is one word: --intensity 7,25",
+    "vary": "one size goes along the axis; several values of another, as in D=1024,4096, are curves",
+}
 
 
 def targets(words: Sequence[str]) -> list[str | None]:
@@ -406,8 +411,7 @@ def check_once(command: click.Command, words: Sequence[str]) -> None:
         words = list(dict.fromkeys(option.opts[0] for option in options))
         if len(words) > 1:
             raise InputError(f"{' and '.join(words)} exclude each other", hint="give one of them")
-        hint = f"a list is one word: {_LISTS[name]}" if name in _LISTS else "give it once"
-        raise InputError(f"{words[0]} is given {len(options)} times", hint=hint)
+        raise InputError(f"{words[0]} is given {len(options)} times", hint=_ONCE.get(name, "give it once"))
 
 
 def _is_switch(command: click.Command, option: click.Option) -> bool:

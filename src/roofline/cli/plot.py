@@ -35,7 +35,7 @@ from roofline.errors import InputError
 )
 def command(
     words: tuple[str, ...],
-    vary: tuple[str, ...],
+    vary: str | None,
     output: str | None,
     width: int | None,
     as_json: bool,
@@ -73,14 +73,10 @@ def command(
         show_chart(chart, output, width)
 
 
-def _vary(texts: tuple[str, ...], sizes: dict[str, Any]) -> str | None:
+def _vary(text: str | None, sizes: dict[str, Any]) -> str | None:
     """Read ``--vary B=1:511`` into the sizes and return the name."""
-    if not texts:
+    if text is None:
         return None
-    if len(texts) > 1:
-        hint = "one size goes along the axis; several values of another, as in D=1024,4096, are curves"
-        raise InputError(f"--vary is given {len(texts)} times", hint=hint)
-    text = texts[0]
     _, given = split_words([text], lists=True) if "=" in text else ([], {text: None})
     if not given:
         raise InputError(f"--vary {text!r} is not a size", hint="for instance --vary B=1:511")

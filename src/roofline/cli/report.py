@@ -15,6 +15,7 @@ from typing import Any
 
 import click
 
+from roofline.cli.command import Option
 from roofline.cli.option_table import option
 from roofline.cli.output import KeptAnswers, check_files, keep, wrote
 from roofline.errors import InputError
@@ -43,9 +44,15 @@ def with_report(command: click.Command) -> click.Command:
     elif isinstance(own, click.Option):
         own.callback = _page_or(own.callback)
         own.help = f"{own.help} With .html: a page with sliders."
+    written = next(each for each in command.params if "-o" in each.opts)
+    if isinstance(written, Option):
+        written.repeats = command.name not in ONE_FILE
     command.callback = _kept(command.callback)
     return command
 
+
+#: Commands that make their file by work of their own, which is done once.
+ONE_FILE = ("measure", "calibrate")
 
 #: Commands whose file is something else than what they say (constants), and those that serve.
 _OWN_FILES = ("calibrate", "explore", "completion")
