@@ -277,7 +277,7 @@ MESSAGES = [
     ([*TRAIN, "--estimate"], "what to expect is that of a step; give --batch-tokens"),
     (
         ["bound", MATMUL, "--on", "h100", "--estimate", "D=8", "F=8"],
-        "what to expect is worked out for one configuration",
+        "what to expect is worked out for numbers; give each size a number, or an array",
     ),
     (["bound", "AllReduce_X(bf16[B])", "--on", "v5e", "--mesh", "X=0", "B=8"], "size X is 0; a size is a whole number"),
     (

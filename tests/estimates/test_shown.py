@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 from typing import Any
 
+import numpy as np
 import pytest
 from click.testing import CliRunner
 
@@ -28,6 +30,70 @@ def test_rows_of_a_sweep_are_what_bounds_of_them_say() -> None:
         one = Estimator().expect(table.row(index))
         assert table["expected"][index] == pytest.approx(one.value)
         assert table["lower"][index] <= table["low"][index] <= table["expected"][index] <= table["high"][index]
+
+
+@pytest.mark.parametrize(
+    ("line", "on", "sizes", "options"),
+    [
+        ("bf16[B, D] * bf16[D, F]", "h100", {"B": [1, 100, 8192], "D": [7, 4096], "F": [64, 8192]}, {}),
+        ("fp8[B, D] * fp8[D, F]", "h200", {"B": [1, 100, 8192], "D": [7, 4096], "F": [64, 8192]}, {}),
+        ("bf16[B, D] * bf16[D, F]", "a100", {"B": [1, 100, 8192], "D": [7, 4096], "F": [64, 8192]}, {"eager": True}),
+        (
+            "h = bf16[B, D] * bf16[D, F]; gelu(h); h * bf16[F, D]",
+            "h100",
+            {"B": [1, 512], "D": [64, 512], "F": [256]},
+            {},
+        ),
+        (
+            "attention(bf16[B, S, N, 128], bf16[B, T, K, 128], bf16[B, T, K, 128], causal)",
+            "h100",
+            {"B": [1, 8], "S": [1, 2, 512], "T": [512, 4096], "N": [32], "K": [1, 8, 32]},
+            {},
+        ),
+        (
+            "attention(bf16[B, S, N, H], bf16[B, T, N, H], bf16[B, T, N, V], causal)",
+            "h100",
+            {"B": [1, 8], "S": [1, 512], "T": [512, 4096], "N": [32], "H": [64, 128], "V": [64, 128]},
+            {},
+        ),
+        ("rmsnorm_D(bf16[B, D])", "h100", {"B": [1, 4096], "D": [64, 8192]}, {}),
+        ("softmax_T(fp32[B, T])", "h100", {"B": [1, 4096], "T": [64, 8192]}, {}),
+        (
+            "bf16[B, D_X] * bf16[D_X, F] -> bf16[B, F]",
+            "h100",
+            {"B": [8, 4096], "D": [1024], "F": [256, 8192], "n": [2, 8, 64]},
+            {"mesh": {"X": "n"}, "plan": "fewest"},
+        ),
+        ("bf16[B, D] * bf16[D, F]", "mi300x", {"B": [1, 64], "D": [64], "F": [64]}, {}),
+    ],
+)
+def test_arrays_are_expected_to_take_what_their_numbers_are(
+    line: str, on: str, sizes: dict[str, Any], options: dict[str, Any]
+) -> None:
+    """Kernels differ from row to row, as a decode from a prefill, and some rows have no constants."""
+    every = [dict(zip(sizes, row, strict=True)) for row in itertools.product(*sizes.values())]
+    arrays = {name: np.array([row[name] for row in every]) for name in sizes}
+    found = bound(line, on=on, sizes=arrays, estimate=True, **options)
+    alone = [bound(line, on=on, sizes=row, estimate=True, **options) for row in every]
+    each = [one.expectation for one in alone]
+    wanted = [(o.value, o.low, o.high) if o.is_known else (np.nan,) * 3 for o in each]
+    expected = found.expectation
+    np.testing.assert_allclose(np.stack([expected.value, expected.low, expected.high], axis=1), wanted, rtol=1e-12)
+    assert found.estimate is None if np.isnan(wanted).all() else found.estimate is expected.value
+    assert [one.estimate is not None for one in alone] == expected.is_known.tolist()
+    told = Estimator(eager=options.pop("eager", False)).expect(bound(line, on=on, sizes=arrays, **options))
+    np.testing.assert_array_equal(told.value, expected.value)
+
+
+def test_an_array_says_what_to_expect_in_words_in_json_and_in_its_table() -> None:
+    found = bound(LINE, on="h100", B=[64, 4096], D=8192, F=8192, estimate=True)
+    low, high = (format_quantity(time, "s") for time in found.estimate)
+    assert f"expect {low} … {high}, each with an interval of 80% of its own" in str(found)
+    assert found.to_dict()["expectation"]["time"] == found.estimate.tolist()
+    assert found.to_pandas()["expected"].tolist() == found.estimate.tolist()
+    nothing = bound(LINE, on="mi300x", B=[64, 4096], D=8192, F=8192, estimate=True)
+    assert "no constants of vllm are known for these rows, so only their bounds hold" in str(nothing)
+    assert nothing.to_dict()["expectation"]["time"] == [None, None]
 
 
 def test_the_command_of_sweeps_shows_columns_with_units() -> None:

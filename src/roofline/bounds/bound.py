@@ -521,6 +521,9 @@ class Bound(Measurable, Comparable):
 
         sizes = {name: whole(value) for name, value in self.sizes.items() if is_array(value)}
         times = {"lower": self.lower, "op_by_op": self.op_by_op, "upper": self.upper}
+        expected = self.expectation
+        found = {} if expected is None else {"expected": expected.value, "low": expected.low, "high": expected.high}
+        times |= found
         columns = {**sizes, **times, "bound_by": self.bound_by.as_names()}
         rows = np.broadcast_arrays(*columns.values())
         return (

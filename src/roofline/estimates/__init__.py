@@ -20,9 +20,6 @@ from roofline.estimates.expected_roof import ExpectedRoof, expected_roof
 from roofline.estimates.served import calibrate, calibrate_served, expect_training, with_expectation
 from roofline.signatures import spelled, takes
 
-#: Rows of a sweep that are estimated: each is answered in full.
-MOST_ROWS = 20_000
-
 
 @takes()
 def estimated(
@@ -68,22 +65,18 @@ def estimated(
 
 
 def _of_sweep(table: Any, estimator: Estimator) -> Any:
-    """The table with columns of what to expect, row by row."""
+    """The table with columns of what to expect in its rows."""
     from dataclasses import replace
 
     import numpy as np
 
-    from roofline.errors import InputError
-
-    if len(table) > MOST_ROWS:
-        raise InputError(f"what to expect is worked out for {MOST_ROWS:,} rows, not {len(table):,}", hint="sweep fewer")
-    found = [estimator.expect(table.row(index)) for index in range(len(table))]
-    names = {"expected": "value", "low": "low", "high": "high"}
+    parts = getattr(table, "parts", (table,))
+    found = [estimator.expect_rows(one.question, {name: one.columns[name] for name in one.names}) for one in parts]
     columns = dict(table.columns)
-    for name, at in names.items():
-        columns[name] = np.array([float(getattr(one, at)) if one.is_known else np.nan for one in found])
-    said = dict.fromkeys(str(line) for one in found for line in one.assumptions if one.is_known)
-    unknown, lines = sum(not one.is_known for one in found), table.incomplete
+    for name, at in {"expected": "value", "low": "low", "high": "high"}.items():
+        columns[name] = np.concatenate([getattr(each, at) for each in found])
+    said = dict.fromkeys(str(line) for each in found for line in each.assumptions)
+    unknown, lines = int(np.isnan(columns["expected"]).sum()), table.incomplete
     if unknown:
         why = f"no constants of {estimator.library} are known for them, so only their bounds hold"
         lines = (*lines, f"nothing is expected of {unknown:,} of {len(table):,} rows: {why}")

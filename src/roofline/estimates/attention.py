@@ -39,6 +39,8 @@ from roofline.estimates.kernel_model import (
     together,
     warm_share,
 )
+from roofline.estimates.row_expectations import decided
+from roofline.sizes import Size
 
 PREFILL_POLICIES = ("128x128", "64x64", "128x64", "64x64 packed", "128x128 packed", f"128x128 {FROM_HOST}")
 #: Whether a decode kernel cuts sequences into pieces. FlashAttention-2 does not where every head has keys of its own.
@@ -109,7 +111,7 @@ BEYOND = "windows, wide heads or large groups"
 
 
 def attention_path(
-    kernel: str, kv_bytes: float, heads: float, kv_heads: float, head_size: float = 128, window: float = 0
+    kernel: str, kv_bytes: float, heads: Size, kv_heads: Size, head_size: Size = 128, window: Size = 0
 ) -> str:
     """What tells kernels of attention apart beside their format: the cache's format, whether heads share keys, width.
 
@@ -120,8 +122,8 @@ def attention_path(
     """
     words = ["fp8 cache"] if kv_bytes == 1 else []
     if kernel == "decode_attention":
-        words.append("a key head for each head" if heads == kv_heads else "shared key heads")
-    if window or head_size > WIDEST_HEAD or heads / kv_heads > LARGEST_GROUP:
+        words.append("a key head for each head" if decided(heads == kv_heads) else "shared key heads")
+    if any(map(decided, (window > 0, head_size > WIDEST_HEAD, heads / kv_heads > LARGEST_GROUP))):
         words.append(BEYOND)
     return ", ".join(words)
 

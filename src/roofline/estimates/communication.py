@@ -31,6 +31,7 @@ from roofline.estimates.kernel_model import (
     Shapes,
     Values,
 )
+from roofline.estimates.row_expectations import decided
 
 _LINK = (
     ModelConstant("start", "s", "time of a collective of no bytes", 1e-5, 5e-7, 5e-4, own=True),
@@ -63,13 +64,13 @@ FRAMEWORKS = ("vllm", "sglang", "trtllm")
 NODE = 8
 
 
-def runs_own_all_reduce(library: str, chips: float) -> bool:
+def runs_own_all_reduce(library: str, chips: Array) -> bool:
     """Whether a serving framework reduces over these chips with a kernel of its own.
 
     >>> runs_own_all_reduce("vllm", 8), runs_own_all_reduce("vllm", 16), runs_own_all_reduce("nccl", 8)
     (True, False, False)
     """
-    return library in FRAMEWORKS and chips <= NODE
+    return library in FRAMEWORKS and decided(chips <= NODE)
 
 
 def _rate(c: Values, link: Array, chips: Array) -> Array:

@@ -23,12 +23,14 @@ from typing import Any
 
 from roofline import dtypes
 from roofline.bounds.bound import Bound, OpBound
+from roofline.bounds.question import Question
 from roofline.errors import HardwareError, InputError, suggest
 from roofline.estimates.attention import BEYOND, DECODE_ROWS, attention_path
 from roofline.estimates.communication import runs_own_all_reduce
 from roofline.estimates.constants import KernelConstants, error_told, kernel_in_words, overlaid, read_files, shipped
 from roofline.estimates.kernel_model import BESIDE, FROM_HOST, ChipFigures, Parts
 from roofline.estimates.kernel_registry import KERNELS
+from roofline.estimates.row_expectations import RowExpectations, columns_of, decided, expect_rows, of_one_value
 from roofline.estimates.steps import sum_in_words, with_floor
 from roofline.estimates.transfer import OTHER, SAME, distance, mixed, on_another_chip, transfer, weights, widened
 from roofline.frozen import dataclass, field, replace
@@ -39,7 +41,7 @@ from roofline.ops.collectives.registry import LIKE
 from roofline.quantity import format_quantity
 from roofline.sections import Amount, Column, Row, Section, Table, figures
 from roofline.signatures import call, check_methods, spelled, takes
-from roofline.sizes import Size, is_array, is_symbol
+from roofline.sizes import Size, is_array, is_symbol, maximum, minimum, sqrt
 from roofline.statements import Assumption
 from roofline.work import Key, Op
 
@@ -152,19 +154,19 @@ class Expectation:
     step: Mapping[str, float] = field(default_factory=dict)
 
     @property
-    def kernel_time(self) -> float:
+    def kernel_time(self) -> Size:
         """Seconds of the kernels alone, one after the other."""
-        return float(sum(one.value for one in self.kernels))
+        return _plain(sum(one.value for one in self.kernels))
 
     @property
     def parts(self) -> Mapping[str, float]:
         """Seconds that add up to the time: of a framework's step, or of the kernels and of a host that is slower."""
-        return self.step or with_floor({"kernels": self.kernel_time}, float(self.value))
+        return self.step or with_floor({"kernels": float(self.kernel_time)}, float(self.value))
 
     @property
-    def runs(self) -> float:
+    def runs(self) -> Size:
         """How many kernels run, each as often as it repeats."""
-        return float(sum(one.run.repeat for one in self.kernels))
+        return _plain(1.0 * sum(one.run.repeat for one in self.kernels))
 
     @property
     def assumptions(self) -> tuple[Assumption, ...]:
@@ -174,15 +176,15 @@ class Expectation:
     @property
     def unknown(self) -> tuple[KernelEstimate, ...]:
         """Kernels that no constants are known for, the longest first."""
-        return tuple(sorted((one for one in self.kernels if one.source is None), key=lambda one: -float(one.value)))
+        return tuple(sorted((one for one in self.kernels if one.source is None), key=lambda one: -_longest(one.value)))
 
     @property
-    def is_known(self) -> bool:
+    def is_known(self) -> Any:
         """Whether it rests on constants: with none for over a tenth of its time the bound alone holds."""
         if self.framework:
             return True
-        missing = sum(float(one.value) for one in self.unknown)
-        return len(self.unknown) < len(self.kernels) and missing <= MOST_UNKNOWN * self.kernel_time
+        missing = [one.value for one in self.kernels if one.source is None]
+        return len(missing) < len(self.kernels) and sum(missing) <= MOST_UNKNOWN * self.kernel_time
 
     @property
     def basis(self) -> str:
@@ -302,18 +304,19 @@ def assumptions_of(expected: Sequence[Expectation]) -> tuple[Assumption, ...]:
     kernels = [(each, one) for each in expected for one in each.kernels]
     for each, one in kernels:
         if one.source is None:
-            what = ": its bound is taken" if each.is_known else ""
+            what = ": its bound is taken" if decided(each.is_known) else ""
             said[f"expected: no constants for {one.run.kind}{what}"] = None
         elif one.source.transferred_from:
             whose = f"{one.basis} ({one.source.transferred_from})"
             said[f"expected: {one.run.kernel.replace('_', ' ')} by constants of {whose}"] = None
     if any(_kind(part.op) == "convolution" for _, one in kernels if one.source for part in one.run.parts):
         said["expected: convolutions as their implicit products; the error is that of products"] = None
-    before = sum(float(one.parts.get("quantise", 0.0) * one.run.repeat) for _, one in kernels if one.source)
+    before = sum(_longest(one.parts.get("quantise", 0.0) * one.run.repeat) for _, one in kernels if one.source)
     if before:
-        part = f", {format_quantity(before, 's')} of the time" if len(expected) == 1 else ""
+        alone = len(expected) == 1 and not is_array(expected[0].value)
+        part = f", {format_quantity(before, 's')} of the time" if alone else ""
         said[f"expected: the kernel before each product that quantises its activations{part}"] = None
-    if len(expected) == 1 and (measured := expected[0].measured_on()):
+    if len(expected) == 1 and not is_array(expected[0].value) and (measured := expected[0].measured_on()):
         said[f"expected: {measured}"] = None
     for host in (each.host for each in expected if each.host is not None):
         took = format_quantity(host, "s")
@@ -364,16 +367,36 @@ class Estimator:
                 )
             self.records = tuple(one for one in self.records if one.chip == self.only)
 
-    def expect(self, answer: Bound) -> Expectation:
-        """What to expect of an answer's operations, one after the other."""
+    def expect(self, answer: Bound) -> Any:
+        """What to expect of an answer's operations, one after the other: an :class:`Expectation`.
+
+        Of sizes that are arrays it is the :class:`~roofline.estimates.row_expectations.RowExpectations` of all rows.
+        """
+        if is_symbol(answer.lower):
+            raise InputError("what to expect is worked out for numbers", hint="give each size a number, or an array")
+        asked = answer.question
+        if asked is not None and (columns := columns_of(asked)):
+            return self.expect_rows(asked, columns)
+        if is_array(answer.lower):
+            raise InputError("what to expect is worked out for one configuration", hint="give each size one number")
+        return self._of_operations(answer)
+
+    def expect_rows(self, asked: Question, columns: Mapping[str, Any]) -> RowExpectations:
+        """What to expect of a question in every row of columns of its sizes."""
+        return expect_rows(asked, columns, self._of_operations, assumptions_of, self.library)
+
+    def _of_operations(self, answer: Bound) -> Expectation:
         found = tuple(self.kernel(self.own_kernel(run), answer.machine) for run in kernels_of(answer))
+        if not found:
+            wrong = f"nothing is expected of {answer.expression}"
+            raise InputError(wrong, hint="it holds no operations that take time")
         value, low, high = (sum(getattr(one, name) for one in found) for name in ("value", "low", "high"))
         whole = Expectation(value, low, high, found, self.library)
-        if not self.eager or not found:
+        if not self.eager:
             return whole
         host = self.host_time(answer.machine)
-        longer = max(float(value), whole.runs * host)
-        low, high = (max(longer * float(end / value), whole.runs * host) for end in (low, high))
+        longer = maximum(value, whole.runs * host)
+        low, high = (maximum(longer * end / value, whole.runs * host) for end in (low, high))
         return replace(whole, value=longer, low=low, high=high, host=host)
 
     def host_time(self, machine: Machine) -> float:
@@ -386,17 +409,16 @@ class Estimator:
 
     def estimated(self, answer: Bound) -> Bound:
         """The answer with what to expect; a stated overlap or overhead keeps its own estimate."""
-        if is_array(answer.lower) or is_symbol(answer.lower):
-            raise InputError("what to expect is worked out for one configuration", hint="give each size one number")
         found = self.expect(answer)
-        expected = found.value if found.is_known else None
+        known = found.is_known
+        expected = found.value if (known.any() if is_array(known) else known) else None
         estimate = expected if answer.estimate is None else answer.estimate
         said = (*answer.assumptions, *found.assumptions)
         return replace(answer, estimate=estimate, expectation=found, assumptions=said)
 
     def own_kernel(self, run: KernelRun) -> KernelRun:
         """The kernel that this library runs instead, where it has its own: an all-reduce over the chips of a node."""
-        if run.path == "all-reduce" and runs_own_all_reduce(self.library, float(run.shapes["chips"])):
+        if run.path == "all-reduce" and runs_own_all_reduce(self.library, run.shapes["chips"]):
             return replace(run, kernel="all_reduce", dtype="bf16", path="")
         return run
 
@@ -450,10 +472,10 @@ class Estimator:
             return [(min(mine, key=self._distance), 1.0)] if mine else []
         if run.kernel.endswith(_IN_FORMATS) and matrix_peak(machine, run) is None:
             return []  # without units of the format other kernels run
-        link = run.shapes.get("link")
+        link = None if "link" not in run.shapes else of_one_value(run.shapes["link"])
         if link is not None:
             # links tell more of a collective than the generation of a chip
-            ranked = sorted(same, key=lambda one: (_ratio(one.figures.get("link"), float(link)), self._distance(one)))
+            ranked = sorted(same, key=lambda one: (_ratio(one.figures.get("link"), link), self._distance(one)))
             shares = {ranked[0].chip: 1.0}
         else:
             shares = weights(machine, dict.fromkeys(one.chip for one in same))
@@ -564,9 +586,14 @@ def _standing_in(record: KernelConstants, kernel: str) -> KernelConstants:
     return replace(known, transferred_from=", ".join(filter(None, (f"{record.kernel}s", record.transferred_from))))
 
 
+def _longest(time: Any) -> float:
+    """A time as a number; of several rows that of the longest."""
+    return float(time.max() if is_array(time) else time)
+
+
 def _plain(value: Any) -> Any:
-    """A zero-dimensional array as a number."""
-    return float(value) if getattr(value, "ndim", 1) == 0 or getattr(value, "size", 0) == 1 else value
+    """An array of one number as that number."""
+    return float(value.item()) if getattr(value, "size", 0) == 1 else value
 
 
 def chip_figures(machine: Machine, record: KernelConstants, run: KernelRun) -> ChipFigures:
@@ -609,7 +636,7 @@ def kernels_of(answer: Bound) -> list[KernelRun]:
         make = KERNEL_RUNS.get(kind)
         runs.append(_element_run(group) if make is None else make(group))
     moved = sum(run.bytes * run.repeat for run in runs)
-    if moved == max((run.bytes for run in runs), default=0):  # one kernel, once
+    if not runs or decided(moved == maximum(*(run.bytes for run in runs))):  # one kernel, once
         return runs
     return [replace(run, shapes={**run.shapes, BESIDE: moved - run.bytes}) for run in runs]
 
@@ -635,13 +662,13 @@ def _groups(parts: Sequence[OpBound], apart: bool) -> list[tuple[OpBound, ...]]:
 
 def _joins(before: Op, op: Op, apart: bool) -> bool:
     """Whether an operation runs in the kernel of the one before it."""
-    if before.repeat is not op.repeat and before.repeat != op.repeat:
+    if before.repeat is not op.repeat and decided(before.repeat != op.repeat):
         return False
     if _in_experts(before) and _in_experts(op):
         return True
     if before.kind == op.kind == "contraction" and "groups" not in op.dims:
         same = before.reads and op.reads and before.reads[0].ident == op.reads[0].ident
-        return bool(same) and all(before.dims[name] == op.dims[name] for name in ("m", "k", "batch"))
+        return bool(same) and all(decided(before.dims[name] == op.dims[name]) for name in ("m", "k", "batch"))
     both = (
         not apart
         and before.kind in ELEMENT_KINDS
@@ -703,12 +730,12 @@ def _attention_run(group: tuple[OpBound, ...]) -> KernelRun:
         "head_size": dims["head_size"],
         "kv_bytes": kv_bytes,
     }
-    one = isinstance(dims["q_length"], int) and dims["q_length"] <= 1
+    one = decided(dims["q_length"] <= 1)
     value_size = dims.get("v_head_size", dims["head_size"])
-    if value_size != dims["head_size"]:
+    if decided(value_size != dims["head_size"]):
         return _latent_run(group, dtype, shapes, value_size, one)
     past = dims["kv_length"] - dims["q_length"]
-    few = past > 0 and dims["q_length"] * dims["heads"] / dims["kv_heads"] <= DECODE_ROWS
+    few = decided((past > 0) & (dims["q_length"] * dims["heads"] / dims["kv_heads"] <= DECODE_ROWS))
     kernel = "decode_attention" if one or few else "prefill_attention"
     seen = _mask_shapes(dims)
     path = attention_path(kernel, kv_bytes, dims["heads"], dims["kv_heads"], dims["head_size"], seen.get("window", 0))
@@ -719,7 +746,7 @@ def _attention_run(group: tuple[OpBound, ...]) -> KernelRun:
     return KernelRun(kernel, dtype, path, {**shapes, "length": dims["q_length"], "past": past}, group)
 
 
-def _mask_shapes(dims: Mapping[str, Size]) -> dict[str, float]:
+def _mask_shapes(dims: Mapping[str, Size]) -> dict[str, Size]:
     """What the number of visible pairs tells of a mask: a window, or the share of later keys that are seen too.
 
     After ``p`` tokens a causal mask with a window of ``p + x`` keys leaves ``S`` queries ``(p + x)·S − x(x − 1)/2``
@@ -731,17 +758,17 @@ def _mask_shapes(dims: Mapping[str, Size]) -> dict[str, float]:
     >>> _mask_shapes({"q_length": 1, "kv_length": 99, "pairs": 8})
     {'window': 8.0}
     """
-    queries, keys, pairs = (float(dims[name]) for name in ("q_length", "kv_length", "pairs"))
+    queries, keys, pairs = (dims[name] for name in ("q_length", "kv_length", "pairs"))
     past = keys - queries
     causal = queries * (past + (queries + 1) / 2)
-    if past < 0 or pairs > causal * (1 + 1e-9):
-        return {"later": 1.0 if past < 0 else (pairs - causal) / (queries * keys - causal)}
-    if pairs >= causal * (1 - 1e-9):
+    if decided((past < 0) | (pairs > causal * (1 + 1e-9))):
+        return {"later": 1.0 if decided(past < 0) else (pairs - causal) / (queries * keys - causal)}
+    if decided(pairs >= causal * (1 - 1e-9)):
         return {}
     inside = pairs - past * queries
-    if inside <= 0:
+    if decided(inside <= 0):
         return {"window": pairs / queries}
-    return {"window": past + queries + 0.5 - math.sqrt((queries + 0.5) ** 2 - 2 * inside)}
+    return {"window": past + queries + 0.5 - sqrt((queries + 0.5) ** 2 - 2 * inside)}
 
 
 def _latent_run(
@@ -751,7 +778,7 @@ def _latent_run(
     dims = group[0].op.dims
     path = "fp8 cache" if shapes["kv_bytes"] == 1 else ""
     past = dims["kv_length"] - dims["q_length"]
-    if dims["kv_heads"] == 1 and (one or past > 0):  # tokens are rows beside the heads: all read the same latents
+    if decided(dims["kv_heads"] == 1) and (one or decided(past > 0)):  # tokens are rows beside the heads
         seen = _mask_shapes(dims).get("window", dims["kv_length"])  # no kernel reads latents that are not chosen
         shapes |= {"heads": dims["heads"] * dims["q_length"], "value_size": value_size, "length": seen}
         return KernelRun("latent_decode", dtype, path, shapes, group)
@@ -763,7 +790,7 @@ def _experts_run(group: tuple[OpBound, ...]) -> KernelRun:
     products = [part.op for part in group if "groups" in part.op.dims]
     op = products[0]
     a, b = op.reads[0].dtype, op.reads[1].dtype
-    wide = [one for one in products if one.dims["k"] == op.dims["k"]]
+    wide = [one for one in products if decided(one.dims["k"] == op.dims["k"])]
     down = products[-1]
     shapes = {
         "picks": op.dims["m"],
@@ -796,9 +823,9 @@ def _collective_run(group: tuple[OpBound, ...]) -> KernelRun:
     times = 2 if kind == "AllReduce" else 1 / chips if kind == "AllToAll" else 1
     sent = times * (chips - 1) / chips * size
     wires = [use for use in part.uses if use.quantity == "wire"]
-    link = max((use.rate.value for use in wires), default=1e11)
+    link = maximum(*(use.rate.value for use in wires)) if wires else 1e11
     if len(wires) > 1:  # over tiers each chip sends as fast as the tier that takes longest lets it
-        link = min(link, sent * op.repeat / max(use.time for use in wires))
+        link = minimum(link, sent * op.repeat / maximum(*(use.time for use in wires)))
     shapes = {"sent": sent, "chips": chips, "link": link}
     return KernelRun("collective", "any", path.get(LIKE.get(kind, kind), kind), shapes, group)
 

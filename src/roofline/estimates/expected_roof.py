@@ -83,4 +83,5 @@ def expected_roof(
 
 
 def _product(estimator: Estimator, on: str | Machine, dtype: str, m: int, n: int, k: int) -> KernelEstimate:
-    return estimator.expect(bound(f"{dtype}[{m}, {k}] @ {dtype}[{k}, {n}]", on=on)).kernels[0]
+    found: KernelEstimate = estimator.expect(bound(f"{dtype}[{m}, {k}] @ {dtype}[{k}, {n}]", on=on)).kernels[0]
+    return found

@@ -1,0 +1,147 @@
+"""What to expect of many rows at once: sizes that are arrays, and the rows of a sweep.
+
+Rows that run as the same kernels are worked out together. Where a choice of kernels depends on the sizes, ``decided``
+says which rows go apart, and each part is asked again.
+
+>>> import roofline
+>>> found = roofline.bound("bf16[B, D] * bf16[D, F]", on="h100", B=[8, 4096], D=8192, F=8192, estimate=True)
+>>> one = roofline.bound("bf16[B, D] * bf16[D, F]", on="h100", B=4096, D=8192, F=8192, estimate=True)
+>>> bool(abs(found.estimate[1] / one.estimate - 1) < 1e-12), found.expectation.low.shape
+(True, (2,))
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from roofline.answers import plain_data
+from roofline.bounds.bound import Bound
+from roofline.bounds.question import Question
+from roofline.frozen import dataclass, field
+from roofline.quantity import format_amount
+from roofline.sizes import common_shape, is_array
+from roofline.statements import Assumption
+
+#: Rows that are worked out at once: so many keep the choices of a product's tiles in a core's cache.
+ROWS_AT_ONCE = 1024
+
+
+class DecidedApart(Exception):
+    """Some rows run as other kernels than the rest; ``holds`` says for each row on which side it is."""
+
+    def __init__(self, holds: Any) -> None:
+        super().__init__()
+        self.holds = holds
+
+
+def decided(holds: Any) -> bool:
+    """Whether a condition holds; over rows where it holds for all or for none, else these go apart.
+
+    >>> import numpy as np
+    >>> decided(3 > 2), decided(np.array([3, 4]) > 2)
+    (True, True)
+    """
+    if not is_array(holds) or holds.size == 1:
+        return bool(holds)
+    if holds.all() or not holds.any():
+        return bool(holds.flat[0])
+    raise DecidedApart(holds)
+
+
+def of_one_value(value: Any) -> float:
+    """A figure as a number; rows in which it is another go apart."""
+    if is_array(value) and value.size > 1:
+        middle = value.min() / 2 + value.max() / 2
+        decided(value <= middle if value.min() < value.max() else value == value)
+        value = value.flat[0]
+    return float(value)
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class RowExpectations:
+    """Expected seconds of every row with an interval of 80%; NaN where no constants are known, ``is_known`` says where.
+
+    ``value``, ``low`` and ``high`` have the shape that the sizes broadcast to.
+    """
+
+    value: Any
+    low: Any
+    high: Any
+    library: str
+    assumptions: tuple[Assumption, ...] = ()
+    kernels: tuple[Any, ...] = field(default=())
+
+    @property
+    def is_known(self) -> Any:
+        """In which rows it rests on constants."""
+        return self.value == self.value
+
+    def __repr__(self) -> str:
+        return f"<RowExpectations: {self.in_words()}>"
+
+    def in_words(self) -> str:
+        """The expected times, and of how many rows they are known."""
+        known = self.is_known
+        if not known.any():
+            return f"no expectation: no constants of {self.library} are known for these rows, so only their bounds hold"
+        some = "" if known.all() else f" in {int(known.sum()):,} of {known.size:,} rows"
+        return f"expect {format_amount(self.value, 's')}{some}, each with an interval of 80% of its own"
+
+    def explanation(self) -> list[str]:
+        """The expected times in words."""
+        return [self.in_words()]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The times of all rows, None where nothing is known (schema ``roofline/expectation/1``)."""
+        times = {"time": self.value, "low": self.low, "high": self.high}
+        return {
+            "schema": "roofline/expectation/1",
+            "known": plain_data(self.is_known),
+            **{name: plain_data(each) for name, each in times.items()},
+            "coverage": 0.8,
+            "parts": {},
+            "library": self.library,
+            "kernels": [],
+            "assumptions": list(self.assumptions),
+        }
+
+
+def expect_rows(
+    asked: Question,
+    columns: Mapping[str, Any],
+    of_operations: Callable[[Bound], Any],
+    in_sentences: Callable[[list[Any]], tuple[Assumption, ...]],
+    library: str,
+) -> RowExpectations:
+    """What to expect of a question at columns of its sizes and amounts, which broadcast against each other."""
+    import numpy as np
+
+    shape = common_shape(columns)
+    flat = {name: np.broadcast_to(np.asarray(each, np.float64), shape).reshape(-1) for name, each in columns.items()}
+    every = np.arange(int(np.prod(shape)))
+    found = np.full((3, every.size), np.nan)
+    parts: list[Any] = []
+    waiting = [every[start : start + ROWS_AT_ONCE] for start in range(0, every.size, ROWS_AT_ONCE)][::-1]
+    while waiting:
+        rows = waiting.pop()
+        here = {name: each[rows] for name, each in flat.items()}
+        sizes = {**asked.sizes, **{name: here[name] for name in asked.size_names if name in here}}
+        raw = {name: here.get(name, amount) for name, amount in asked.raw.items()}
+        try:
+            one = of_operations(asked.vary(sizes=sizes, raw=raw).answer())
+            decided(one.is_known)
+        except DecidedApart as apart:
+            holds = np.broadcast_to(apart.holds, rows.shape)
+            waiting += [rows[~holds], rows[holds]]
+            continue
+        if decided(one.is_known):
+            found[:, rows] = np.stack([np.broadcast_to(each, rows.shape) for each in (one.value, one.low, one.high)])
+            parts.append(one)
+    value, low, high = (each.reshape(shape) for each in found)
+    return RowExpectations(value, low, high, library, in_sentences(parts))
+
+
+def columns_of(asked: Question) -> dict[str, Any]:
+    """The sizes and amounts of a question that are arrays."""
+    return {name: each for name, each in {**asked.sizes, **asked.raw}.items() if is_array(each)}
