@@ -327,7 +327,9 @@ REFUSED: list[tuple[Callable[[], Any], str]] = [
         lambda: roofline.models.budget("llama-3-8b", on="h100:8", tokens=1e12, mfu=0.8, checkpoint="full"),
         "an MFU of 80% with a forward pass run again; at most 75%: 6 of 8 FLOPs",
     ),
-    (lambda: within("plans.fleet", "Trace").of((0, 1, 2), (1, -1)), "a rate of -1 requests/s in a trace; rates of"),
+    (lambda: within("plans.fleet", "Trace").of((0, 1, 2), (1, -1)), "a rate of -1 requests/s in a trace; rates are 0"),
+    (lambda: within("plans.fleet", "Trace").of((0, 1), (1e-70,)), "a rate of 1e-70 requests/s in a trace; rates are"),
+    (lambda: within("plans.fleet", "Trace").of((0, float("inf")), (1,)), "a time of inf s in a trace; seconds from 0"),
     (lambda: within("models.quantisation", "modules")("x"), "modules are 'x'; a list of texts, such as ['lm_head']"),
     (lambda: within("plans.speculation", "Acceptance")(0, 0.8), "a draft of 0 tokens; from 1 to 128, as in draft=4"),
     (
@@ -1029,6 +1031,15 @@ def test_a_simulation_has_limits() -> None:
             plan.simulated(**wrong)
 
 
+def _unequal() -> Any:
+    """A value that cannot be compared."""
+
+    def wrong(*_: Any) -> bool:
+        raise RuntimeError("not compared")
+
+    return type("Unequal", (), {"__eq__": wrong, "__hash__": object.__hash__})()
+
+
 def test_what_would_end_in_an_error_of_pythons_further_in_is_refused() -> None:
     from roofline.bounds.bound import Bound
 
@@ -1056,6 +1067,11 @@ def test_what_would_end_in_an_error_of_pythons_further_in_is_refused() -> None:
         (lambda: models.token_cost(time=0.1, tokens=5e-324), "tokens is 5e-324; a number above 0"),
         (lambda: solve_equal(LINE, "relu(bf16[B, D])", "B", on="h100", D=8, F=8, quantity="flops", tile=np.ones(3)),
          "tile= says nothing of"),
+        (lambda: models.load("llama-2-7b").cache_bytes(64, batch="x"), "batch is 'x'; a number of sequences"),
+        (lambda: roofline.formula(LINE, on="h100").compile().code(["x"], frozenset(), True), "there is no column 'x'"),
+        (lambda: roofline.llm("llama-2-7b", on="h100", fit=True, tile=_unequal()), "tile is .* and takes three sizes"),
+        (lambda: models.serve_table("llama-2-7b", "decode", on="h100", batch=[1, 2], context=8, tile=_unequal()),
+         "tile is .* and takes three sizes"),
         (lambda: models.latency_throughput("llama-2-7b", on="h100", batch=[1, 2], context=sympy.Symbol("x")),
          "latency and throughput are of numbers"),
         (lambda: models.network_limit("llama-2-7b", "decode", "h100:8", context=range(3)),

@@ -140,6 +140,14 @@ def test_no_product_of_numpy_scalars_overflows() -> None:
     )
 
 
+@pytest.mark.parametrize("batch", [np.array([100, 120], dtype=np.int8), [100, 120], range(100, 121, 20), "100,120"])
+def test_no_product_of_several_sizes_of_a_method_overflows(batch: Any) -> None:
+    model = roofline.model("llama-2-7b")
+    each = [model.cache_bytes(2**20, batch=sequences) for sequences in (100, 120)]
+    assert model.cache_bytes(2**20, batch=batch).tolist() == each
+    assert model.cache_bytes(batch).tolist() == [model.cache_bytes(length) for length in (100, 120)]
+
+
 def test_arrays_are_copied_in_and_results_are_read_only() -> None:
     sizes = np.array([64.0, 128.0])
     found = roofline.bound("bf16[B, D] * bf16[D, F]", on="h100", B=sizes, D=64, F=64)

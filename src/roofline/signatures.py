@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Collection, Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterator, Mapping, Sequence, Sized
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import MISSING, fields, is_dataclass
@@ -25,8 +25,9 @@ from itertools import zip_longest
 from types import FunctionType
 from typing import Any, TypeVar, cast
 
+from roofline.counts import typed_size
 from roofline.errors import InputError, RooflineError, quoted, suggest
-from roofline.sizes import check_number_of, is_array, is_real, is_symbol, plain_number
+from roofline.sizes import array_of, check_number_of, is_array, is_real, is_symbol, plain_number
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 Class = TypeVar("Class", bound=type)
@@ -164,8 +165,8 @@ def checked(method: Function) -> Function:
         is_plain = len(given) <= len(positional) and all(map(_is_plainly, given, classes.values()))
         if named or not is_plain:
             places = zip_longest(positional, given)
-            given = tuple(_plain(each, kinds.get(name, "")) for name, each in places)[: len(given)]
-            named = {name: _plain(each, kinds.get(name, "")) for name, each in named.items()}
+            given = tuple(_at_border(name or "", each, kinds.get(name, "")) for name, each in places)[: len(given)]
+            named = {name: _at_border(name, each, kinds.get(name, "")) for name, each in named.items()}
         further = {} if is_plain else dict(zip(positional, given, strict=False))
         further |= {name: each for name, each in named.items() if not _is_plainly(each, classes.get(name, ()))}
         for name, value in further.items():
@@ -254,6 +255,19 @@ def _plain(value: Any, annotation: str) -> Any:
         return value
 
 
+def _at_border(name: str, value: Any, annotation: str) -> Any:
+    """An argument of a method as its function takes it: several sizes are an array in float64, which does not overflow.
+
+    >>> _at_border("batch", range(1, 3), "Size"), _at_border("batch", "8k", "Size"), _at_border("of", [1], "tuple[int]")
+    (array([1., 2.]), 8000, (1,))
+    """
+    plain = _plain(value, annotation)
+    if "Size" in _alternatives(annotation):
+        plain = typed_size(name, plain)
+        return array_of(name, plain) if isinstance(plain, list | tuple | range) or is_array(plain) else plain
+    return tuple(plain) if isinstance(plain, list) and annotation.startswith("tuple[") else plain
+
+
 def _misplaced(
     own: Signature, call: str, given: Sequence[Any], named: Mapping[str, Any], on: bool
 ) -> InputError | None:
@@ -279,6 +293,7 @@ _KINDS: dict[str, tuple[tuple[Any, ...], str]] = {
     "Sequence": ((list, tuple, range, str), "a list"),
     "Iterable": ((list, tuple, range, str, Iterator), "a list"),
     "tuple": ((list, tuple, str), "a list"),
+    "Tile": ((Sized,), "three sizes"),
     "Mapping": ((Mapping,), "a dict"),
     "dict": ((Mapping,), "a dict"),
     "Model": ((Mapping, os.PathLike), "a model"),
@@ -296,7 +311,7 @@ _NUMBER, _NUMBERS = ("int", "float", "Figure"), ("Size",)
 _LARGEST = 10**308
 
 #: Annotations of what is checked where it is read.
-_OPEN = ("Any", "Device", "Targets", "Tile", str(Parameter.empty))
+_OPEN = ("Any", "Device", "Targets", str(Parameter.empty))
 
 #: How many arguments functions are called with, by the names of their kinds; ``Callable[[…], …]`` says it itself.
 _CALLED_WITH = {"Progress": 2, "RateOf": 3}

@@ -327,7 +327,7 @@ FILES = [
     ("rate.csv", "time,rate\n0,1\n5,2\n3,1\n", "plan llama-3-8b --on h100 --rate FILE --prompt 64 --output 8",
      "times of a trace do not rise; one row a moment, in order"),
     ("rate.csv", "time,rate\n0,0\n5,0\n", "plan llama-3-8b --on h100 --rate FILE --prompt 64 --output 8",
-     "a trace without requests; rates of 0 or more requests a second, one of them above 0"),
+     "a trace without requests; rates are 0 or from 1e-60 to 1e+60 requests a second, one of them above 0"),
     ("runs.csv", "expression,seconds\n", "accuracy h100 --runs FILE", "can be held against constants: the file"),
     ("runs.csv", "name,seconds\n,1\n", "accuracy h100 --runs FILE", "line 2: no kernel is named; an expression, or m"),
     ("runs.csv", "expression\nx\n", "accuracy h100 --runs FILE", "line 2: no time; a column seconds, ms or us"),

@@ -1,5 +1,6 @@
 """Machine files of the user's own: what they may say, how they lie over the catalog, each message if one is wrong."""
 
+import os
 import re
 
 import pytest
@@ -112,6 +113,34 @@ def test_the_later_file_wins(write):
     second = write('[chip.one]\nname = "second"\n[chip.one.unit.tensor]\npeak.bf16 = 1e12\n', "b.toml")
     assert chip("one", files=[first, second]).name == "second"
     assert chip("one", files=[second, first]).name == "first"
+
+
+def test_a_file_in_place_of_a_shipped_chip_is_said(write, tmp_path, monkeypatch):
+    path = write(MINIMAL.replace("chip.mine", "chip.h100"))
+    monkeypatch.setenv("HOME", str(tmp_path))
+    said = bound("bf16[8, 8] * bf16[8, 8]", on="H100", files=[path]).assumptions
+    assert f"h100 is as ~/{os.path.basename(path)} describes it, in place of the catalog" in said
+    mine = bound("bf16[8, 8] * bf16[8, 8]", on="mine", files=[write(MINIMAL)]).assumptions
+    assert not [each for each in mine if "in place of" in each]
+
+
+def test_two_chips_of_one_name_in_a_folder_are_an_error(write, tmp_path):
+    write(MINIMAL, "a.toml")
+    write(MINIMAL.replace("chip.mine", "chip.yours").replace('"my chip", "prototype"', '"Proto-Type"'), "b.toml")
+    with pytest.raises(HardwareError, match=r"the name 'prototype' belongs to both .*a.toml and .*b.toml; keep it in"):
+        chip("h100", files=[tmp_path])
+
+
+@pytest.mark.parametrize("name", ["a,b", "a:8", "x=1", "--"])
+def test_a_name_that_no_target_can_have_is_refused(write, name):
+    with pytest.raises(HardwareError, match="is no name of a chip; letters, digits and dashes, as in my-chip"):
+        chip("h100", files=[write(MINIMAL.replace("chip.mine", f'chip."{name}"'))])
+
+
+def test_two_chips_of_one_name_in_a_file_are_an_error(write):
+    path = write("[chip.one]\ncores = 1\n[chip.O-ne]\ncores = 2\n")
+    with pytest.raises(HardwareError, match="one and O-ne have one name; case and dashes make no other name; keep one"):
+        chip("h100", files=[path])
 
 
 def test_a_chip_inherits_and_says_only_what_differs(write):

@@ -354,14 +354,15 @@ class CatalogLayer(NamedTuple):
     family: str
     systems: Mapping[str, dict[str, Any]]
 
-    def key(self, squashed: str) -> str | None:
-        """Return the key of the chip with this name, or None."""
+    def names(self) -> Iterator[tuple[str, str]]:
+        """Every name of every chip as names are compared, with the chip's key."""
         for key, raw in self.chips.items():
             aliases = raw.get("aliases", [])
-            listed = aliases if is_text_list(aliases) else []
-            if squashed in (normalise(key), *map(normalise, listed)):
-                return key
-        return None
+            yield from ((normalise(name), key) for name in (key, *(aliases if is_text_list(aliases) else [])))
+
+    def key(self, squashed: str) -> str | None:
+        """Return the key of the chip with this name, or None."""
+        return next((key for name, key in self.names() if name == squashed), None)
 
     def system(self, squashed: str) -> str | None:
         """Return the key of the system with this name, or None."""
@@ -376,17 +377,38 @@ def read_layer(path: str, part: Callable[[str], str] = str) -> CatalogLayer:
     path = os.path.expanduser(path)
     data = read_toml(path, "machine file", error=HardwareError, part=part)
     chips, place = check_file(data, path)
-    return CatalogLayer(chips, place, data.get("family", ""), data.get("system", {}))
+    layer = CatalogLayer(chips, place, data.get("family", ""), data.get("system", {}))
+    taken: dict[str, str] = {}
+    for name, key in layer.names():
+        if not name or set(key) & set(",:="):
+            place.fail(f"{quoted(key)} is no name of a chip", "letters, digits and dashes, as in my-chip")
+        if (other := taken.setdefault(name, key)) != key:
+            place.fail(f"{other} and {key} have one name", "case and dashes make no other name; keep one")
+    return layer
+
+
+def _from_home(path: str) -> str:
+    """A path as one types it: from ``~`` on where it is in there."""
+    home = os.path.join(os.path.expanduser("~"), "")
+    return path.replace(home, os.path.join("~", ""), 1) if path.startswith(home) and home != os.sep else path
 
 
 def read_layers(files: Iterable[str | os.PathLike[str]]) -> list[CatalogLayer]:
-    """Read the user's files and the ``*.toml`` files of the user's folders, in order."""
+    """Read the user's files and the ``*.toml`` files of the user's folders, in order.
+
+    Two files of one folder that describe a chip of one name are an error.
+    """
     layers = []
     for item in [files] if isinstance(files, (str, os.PathLike)) else files:
         if not isinstance(item, str | os.PathLike):
             raise HardwareError(f"{quoted(item)} is no file", hint="files are paths, as in files=['my.toml']")
         path = os.path.expanduser(os.fspath(item))
-        layers += [read_layer(file) for file in (_inside(path) if os.path.isdir(path) else [path])]
+        read = [read_layer(file) for file in (_inside(path) if os.path.isdir(path) else [path])]
+        taken: dict[str, str] = {}
+        for layer in read:
+            for name, _ in layer.names():
+                _claim(taken, name, layer.place.file, "name")
+        layers += read
     return layers
 
 
@@ -444,7 +466,9 @@ def find_machine(name: str, layers: Sequence[CatalogLayer] = ()) -> Machine:
         key, system = layers[position].key(squashed), layers[position].system(squashed)
         if key is not None:
             machine = _from_layers(key, layers, ())
-            return replace(machine, warnings=doubtful_figures(machine, _base(key, layers)))
+            whose = f"{key} is as {_from_home(layers[position].place.file)} describes it, in place of the catalog"
+            said = assume("machine", [whose] if squashed in read_index().aliases else ())
+            return replace(machine, warnings=(*said, *doubtful_figures(machine, _base(key, layers))))
         if system is not None:
             return _build_system(system, layers[position], layers[: position + 1])
     shipped_key, shipped_system = read_index().aliases.get(squashed), read_index().system_aliases.get(squashed)

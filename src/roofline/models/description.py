@@ -20,7 +20,7 @@ from roofline.frozen import NamedTuple, Same, dataclass, replace
 from roofline.models.operation_builder import OperationBuilder, StorageOf
 from roofline.models.weights import Storage, Weight, join_path
 from roofline.sections import Section
-from roofline.sizes import Size, array_of, ceil_div, check, exact_div, is_array, is_number, is_symbol, is_zero
+from roofline.sizes import Size, ceil_div, check, exact_div, is_array, is_number, is_symbol, is_zero
 from roofline.work import Tensor
 
 if TYPE_CHECKING:
@@ -319,7 +319,8 @@ class Model(Answer):
 
         Where neither says the checkpoint nor ``dtype`` how keys and values are stored, they are as ``activations``.
         """
-        _check_length(length)
+        _check_amount("length", length)
+        _check_amount("batch", batch)
         kv = self._cache_format(dtype, activations)
         total: Size = 0
         for layer, count in self.layer_counts():
@@ -328,8 +329,6 @@ class Model(Answer):
                     is_kv = part.role == "kv" and (dtype or not part.dtype)
                     format_ = kv if is_kv else dtypes.get(part.dtype or self.dtype)
                     total = total + count * format_.nbytes(part.elements)
-        if is_array(batch) and batch.dtype.kind in "iu":  # whose products overflow
-            batch = array_of("batch", batch)
         sequences = self.share.local(self.share.group(batch))
         return total * (sequences if self.share.context == 1 else exact_div(sequences, self.share.context))
 
@@ -386,7 +385,7 @@ class Model(Answer):
         >>> load("llama-2-7b").beyond_training(4000)
         ['4,000 tokens, as k is a thousand; the 4,096 that llama-2-7b was trained on are 4Ki']
         """
-        _check_length(length)
+        _check_amount("length", length)
         if self.context is None or is_symbol(length):
             return []
         longest = int(length.max() if is_array(length) else length)
@@ -451,11 +450,12 @@ def _storages(
     return within
 
 
-def _check_length(length: Size) -> None:
-    """Refuse a number of tokens that is none."""
-    ends = (float(length.min()), float(length.max())) if is_array(length) and length.size else (length,)
-    if not (is_symbol(length) or all(is_number(each) and 0 <= each < math.inf for each in ends)):
-        raise SizeError(f"length is {quoted(length)}", hint="a number of tokens, an array or a symbol")
+def _check_amount(name: str, amount: Size) -> None:
+    """Refuse a number of tokens or sequences that is none."""
+    ends = (float(amount.min()), float(amount.max())) if is_array(amount) and amount.size else (amount,)
+    if not (is_symbol(amount) or all(is_number(each) and 0 <= each < math.inf for each in ends)):
+        what = "tokens" if name == "length" else "sequences"
+        raise SizeError(f"{name} is {quoted(amount)}", hint=f"a number of {what}, an array or a symbol")
 
 
 def converts_all(weights: str) -> bool:

@@ -21,7 +21,7 @@ from roofline.answers import attributes
 from roofline.errors import InputError
 from roofline.files import MOST_ROWS, as_text, read_bytes, table_rows
 from roofline.frozen import dataclass, replace
-from roofline.quantity import format_amount, format_number
+from roofline.quantity import LEAST, MOST, format_amount, format_number
 from roofline.sections import Section, paragraph
 from roofline.signatures import either
 
@@ -43,10 +43,11 @@ class Trace:
         """Make a trace: as many rates as stretches of time."""
         if len(times) != len(rates) + 1 or any(later <= first for first, later in pairwise(times)):
             raise InputError("times of a trace do not rise", hint="one row a moment, in order")
-        if times[0] < 0:
-            raise InputError(f"a time of {times[0]:g} s in a trace", hint="seconds from 0 on, in order")
-        hint = "rates of 0 or more requests a second, one of them above 0"
-        wrong = next((rate for rate in rates if not 0 <= rate < math.inf), None)
+        wrong = next((time for time in times if not 0 <= time <= MOST), None)
+        if wrong is not None:
+            raise InputError(f"a time of {wrong:g} s in a trace", hint="seconds from 0 on, in order")
+        hint = f"rates are 0 or from {LEAST:g} to {MOST:g} requests a second, one of them above 0"
+        wrong = next((rate for rate in rates if rate and not LEAST <= rate <= MOST), None)
         if wrong is not None:
             raise InputError(f"a rate of {wrong:g} requests/s in a trace", hint=hint)
         if not rates or max(rates) <= 0:
