@@ -901,7 +901,7 @@ IDLE: list[tuple[Callable[[], Any], str]] = [
     (lambda: roofline.train(LLAMA, **TRAINED, data=8, zero=1), "zero= says nothing where fsdp is 1"),
     (lambda: roofline.train(LLAMA, **TRAINED, estimate=True, eager=True), "eager= is of kernels, and a training step"),
     (lambda: roofline.train(LLAMA, **TRAINED, estimate=True, library="trtllm"), "library= is of kernels, and a train"),
-    (lambda: roofline.train(LLAMA, **TRAINED, search=True, estimate=True), "search= compares floors, and estimate= m"),
+    (lambda: roofline.train(LLAMA, **TRAINED, search=True, estimate=True), "search= compares floors, and estimate= is"),
     (lambda: models.training_memory(LLAMA, layers=3), "layers= is of hidden states, and there are no tokens"),
     (lambda: models.chunked(LLAMA, on="h100", prompt=64, chunk=8, context=9), "context= is of sequences that decode"),
     (lambda: models.outline(7e9, queries=8), "queries share keys, and there are none"),

@@ -271,7 +271,7 @@ MESSAGES = [
     (["trace", "a.py:b", "-o", "x.gif"], "x.gif is no kind of file that trace writes; end it in .html, .json"),
     (
         [*TRAIN, "--batch-tokens", "1M", "--search", "--estimate"],
-        "--search compares floors; estimate the layout that it",
+        "--search compares floors, and --estimate is of one layout",
     ),
     ([*TRAIN, "--search"], "--search is about a step; add --batch-tokens, as in --batch-tokens 4M"),
     ([*TRAIN, "--estimate"], "what to expect is that of a step; give --batch-tokens"),

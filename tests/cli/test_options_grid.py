@@ -62,7 +62,10 @@ def test_what_figures_of_ones_own_change_is_said(capsys: pytest.CaptureFixture[s
     said = "at best: 22.4 µs with the catalog's figures, 18.7 µs with yours, 1.20x"
     assert said in " ".join(capsys.readouterr().out.split())
     assert main(["llm", "llama-3-8b", "--on", "h100", "--context", "1000", "--set", "hbm=1.2x"]) == 0
-    assert "with yours, 1.20x" in " ".join(capsys.readouterr().out.split())
+    assert "with yours, 1.20x" in capsys.readouterr().out.splitlines()[2]
+    assert main(["llm", "llama-3-70b", "--on", "h100", "--context", "1000", "--set", "hbm=1.2x"]) == 0
+    shown = capsys.readouterr().out
+    assert shown.index("DOES NOT FIT") < shown.index("with yours, 1.20x") < shown.index("decode (batch")
     assert main(["train", "llama-3-8b", "--on", "h100:64", "--batch-tokens", "4M", "--set", "bf16=-10%"]) == 0
     assert "with yours, 0.90x" in " ".join(capsys.readouterr().out.split())
     for words in (line, [*line[:3], "a100,h100", "--set", "hbm=+20%"], [*line, "--set", "hbm=+20%", "--json"]):
@@ -87,3 +90,23 @@ def test_a_measured_step_of_a_model_says_its_bandwidth_and_likely_causes(capsys:
     assert "a shorter context, a smaller batch, narrower formats or another chip ran" in " ".join(
         capsys.readouterr().out.split()
     )
+
+
+@pytest.mark.parametrize("option", [["--output", "64"], ["--chunk", "512"], ["--draft", "4"], ["--price", "2"]])
+def test_beside_an_expectation_what_is_a_bound_is_said(option: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    line = ["llm", "llama-3-8b", "--on", "h100", "--prompt", "1k", *option]
+    said = "these are bounds: what to expect (--estimate) is said of each step alone"
+    assert main([*line, "--estimate"]) == 0
+    assert said in " ".join(capsys.readouterr().out.split())
+    assert main(line) == 0
+    assert said not in " ".join(capsys.readouterr().out.split())
+
+
+def test_side_by_side_no_option_is_dropped(capsys: pytest.CaptureFixture[str]) -> None:
+    line = ["llm", "llama-3-8b", "--on", "h100"]
+    assert main([*line, "--on", "h200", "--power", "700"]) == 0
+    assert "kWh a million output tokens" in capsys.readouterr().out
+    assert main([*line, "--kv", "bf16,fp8", "--measured", "9ms"]) == 2
+    assert "--measured is a time of one choice of formats" in capsys.readouterr().err
+    assert main([*line, "--fit", "--view", "time"]) == 2
+    assert "a picture is of a step, and --fit alone is of memory; add --context 8k" in capsys.readouterr().err

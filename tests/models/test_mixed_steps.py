@@ -135,6 +135,10 @@ def test_chunks_load_weights_and_the_cache_again() -> None:
     again = sum(sum(step.bytes.values()) for step in steps) - sum(whole.bytes.values())
     assert again == 3 * layers + (250 + 500 + 750) * 524288
     assert sum(step.flops for step in steps) == whole.flops
+    found = chunked("llama-2-7b", prompt=1000, chunk=250, **sizes)
+    assert found.moved - found.whole_moved == again
+    assert found.times_at_worst == pytest.approx(sum(step.upper for step in steps) / whole.upper, rel=1e-12)
+    assert "more: weights and earlier keys again for each" in found.said
 
 
 @pytest.mark.parametrize(("name", "beside"), [("llama-3-8b", {}), ("deepseek-v3", {"batch": 3, "context": 900})])

@@ -118,3 +118,39 @@ def test_ctrl_c_keeps_the_layouts_that_were_tried(monkeypatch: pytest.MonkeyPatc
     assert found.best is not None
     assert found.stopped.startswith("stopped after 9 of 32 layouts")
     assert found.to_dict()["stopped"] == found.stopped
+
+
+SEARCHED = ["train", "llama-3-8b", "--on", "h100:8", "--batch-tokens", "65536", "--pipeline", "1", "--data", "1"]
+
+
+def test_a_search_says_the_budget_and_the_step_to_ask_by_itself(capsys: pytest.CaptureFixture[str]) -> None:
+    budget = ["--tokens", "300B", "--price", "1.5"]
+    assert main([*SEARCHED, *budget, "--search"]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    _, _, options = said.partition("the step by itself, without --search: ")
+    alone = options.partition(" 300B tokens take")[0].split()
+    assert main([*SEARCHED, *budget, *alone]) == 0
+    step = " ".join(capsys.readouterr().out.split())
+    cost = said[said.index("300B tokens take") :].partition(" a chip")[0]
+    assert "cost $" in cost
+    assert cost in step
+    assert main([*SEARCHED, *budget, "--search", "--json"]) == 0
+    first = json.loads(capsys.readouterr().out)["choices"][0]
+    assert first["cost"] == pytest.approx(first["days"] * 24 * 8 * 1.5)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--mfu", "0.4"], "--search compares floors, and --mfu is of one layout"),
+        (["--measured", "3s"], "--search compares floors, and --measured is of one layout"),
+        (["--estimate"], "--search compares floors, and --estimate is of one layout"),
+        (["--memory"], "--search and --memory are two answers"),
+        (["--on", "a100:8"], "--search is on one machine"),
+    ],
+)
+def test_a_search_refuses_what_it_would_drop(
+    words: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*SEARCHED, "--search", *words]) == 2
+    assert message in capsys.readouterr().err

@@ -87,6 +87,8 @@ def command(model: str, explain: bool, as_json: bool, **options: Any) -> None:
     wanted, described = expectation_wanted(options), load(model)
     machines = targets(options["on"])
     if len(machines) * len(format_choices(options)) > 1:
+        if "measured" in wanted:
+            raise InputError("--measured is a time of one choice of formats", hint="name those that it was measured in")
         found: Any = on_each(options, lambda of_one: _step_alone(described, of_one, wanted))
         shown = show_explained if explain else show
         show_json(found.to_dict()) if as_json else shown(found)
@@ -96,6 +98,8 @@ def command(model: str, explain: bool, as_json: bool, **options: Any) -> None:
         raise InputError("--json and a picture are two answers", hint="leave --json or --view and -o out")
     front = decodes_several(asked, asked) or picture["view"] == "front"
     alone = asked["fit"] and asked["prompt"] is None and asked["context"] is None
+    if alone and (picture["view"] or picture["file"]):
+        raise InputError("a picture is of a step, and --fit alone is of memory", hint="add --context 8k")
     found = llm(described, **asked, front=front, **wanted)
     if picture["view"] or picture["file"]:
         _draw(found, picture)
@@ -106,12 +110,11 @@ def command(model: str, explain: bool, as_json: bool, **options: Any) -> None:
     elif explain:
         show_explained(found)
     else:
-        show(found)
 
         def ask(of_one: dict[str, Any]) -> Any:
             return llm(described, **_asked(described, of_one)[0], **wanted)
 
-        show_changed(against_catalog(found, {**options, "on": machines[0]}, ask), found)
+        show_changed(found, against_catalog(found, {**options, "on": machines[0]}, ask))
 
 
 def _asked(described: Model, options: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:

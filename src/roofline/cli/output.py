@@ -97,12 +97,16 @@ def show(answer: Any, *, whole: bool = False, of: Any = None, charts: Callable[[
     console.print(renderable, crop=False)
 
 
-def show_changed(lines: Sequence[str], answer: Any) -> None:
-    """Print behind an answer what figures of one's own change."""
+def show_changed(answer: Any, lines: Sequence[str]) -> None:
+    """Print an answer, and under its headline, and what does not fit, what figures of one's own change."""
     from roofline.sections import BLANK, Sentences
 
-    if lines and not is_kept():
-        show([BLANK, Sentences(lines, "strong")], of=answer)
+    if not lines or is_kept():
+        show(answer)
+        return
+    head, *rest = answer.sections()
+    at = next((at for at, part in enumerate(rest) if part is not BLANK and getattr(part, "tone", "") != "alert"), 0)
+    show([head, *rest[:at], Sentences(lines, "strong"), BLANK, *rest[at:]], of=answer)
 
 
 def _piped() -> int:

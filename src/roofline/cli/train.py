@@ -17,6 +17,7 @@ from roofline.cli.option_values import (
     expectation_wanted,
     on_each,
     target_arguments,
+    targets,
 )
 from roofline.cli.output import show, show_changed, show_explained, show_json, working
 from roofline.counts import count
@@ -104,16 +105,16 @@ def command(model: str, explain: bool, as_json: bool, search: bool, memory: bool
     from roofline.models.parallelism.schedules import schedule
     from roofline.models.training.question import train
 
+    if search and memory:
+        raise InputError("--search and --memory are two answers", hint="leave one of them out")
     if explain and (search or memory or options["batch_tokens"] is None):
         raise InputError("--explain is of a step", hint="add --batch-tokens, as in --batch-tokens 4M")
     schedule(options["schedule"])  # a wrong name is said before that it takes --pipeline
     not_alone(_BESIDE)
     wanted = expectation_wanted(options)
     options["measured"] = wanted.pop("measured", None)
-    if search and wanted:
-        raise InputError("--search compares floors", hint="estimate the layout that it finds, without --search")
     if search:
-        _search(model, as_json, options)
+        _search(model, as_json, {**options, **wanted})
         return
     if memory:
         _memory(model, as_json, options)
@@ -161,8 +162,7 @@ def command(model: str, explain: bool, as_json: bool, search: bool, memory: bool
     if explain:
         show_explained(found)
         return
-    show(found)
-    show_changed(against_catalog(found, options, ask), found)
+    show_changed(found, against_catalog(found, options, ask))
 
 
 def _search(model: str, as_json: bool, options: dict[str, Any]) -> None:
@@ -172,6 +172,8 @@ def _search(model: str, as_json: bool, options: dict[str, Any]) -> None:
     context = click.get_current_context()
     if options["batch_tokens"] is None:
         raise InputError("--search is about a step", hint="add --batch-tokens, as in --batch-tokens 4M")
+    if len(targets(options["on"])) > 1:
+        raise InputError("--search is on one machine", hint="ask once for each")
     for name in ("days", "chip_hours"):
         options.pop(name)
     for name in ("batch_tokens", "sequence", "tokens"):

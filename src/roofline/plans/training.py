@@ -19,18 +19,18 @@ from typing import Any
 
 import numpy as np
 
-from roofline.answers import Answer, attributes
+from roofline.answers import EXPECTATION, Answer, attributes
 from roofline.errors import InputError, RooflineError
 from roofline.frozen import NamedTuple, dataclass
 from roofline.models.config import load
 from roofline.models.description import Model
 from roofline.models.parallelism.block_splitting import has_experts
 from roofline.models.training import train
-from roofline.models.training.answer import Training, network
+from roofline.models.training.answer import Training, budget_in_words, network
 from roofline.progress import counted, stopped
 from roofline.quantity import format_amount, format_percent
 from roofline.sections import BLANK, Amount, Column, Headline, Row, Section, Sentences, Table, figures
-from roofline.signatures import takes
+from roofline.signatures import spelled, takes
 from roofline.sizes import product as product_of
 
 SCHEMA = "roofline/train-search/1"
@@ -123,7 +123,10 @@ class TrainingPlan(Answer):
                 yield Sentences([f"nearest: {self._in_words(nearest)}: {nearest.reason}"])
         else:
             yield Sentences([f"take {self._in_words(self.fitting[0])}"], "strong")
-            yield from (BLANK, self._table())
+            yield Sentences(
+                [f"the step by itself, without {spelled('search')}: {_asked_alone(self.fitting[0])}"], indent=4
+            )
+            yield from (BLANK, *budget_in_words(self.best), self._table())
         if self.stopped:
             yield from (BLANK, Sentences([self.stopped], "alert"))
         counts = Counter(each.kind for each in self.choices)
@@ -166,13 +169,26 @@ class TrainingPlan(Answer):
         }
 
 
+def _asked_alone(choice: TrainingChoice) -> str:
+    """The options with which :func:`roofline.train` answers this layout's step."""
+    found = choice.answer
+    assert found is not None
+    given = {**choice.options, "fsdp": found.ways["fsdp"]}
+    ways = {name: size for name, size in given.items() if name not in ("checkpoint", "data") and size != 1}
+    if found.bound.machine.slices > 1 or found.ways["data"] > 1:
+        ways["data"] = found.ways["data"]
+    said = {**ways, "checkpoint": found.checkpoint, "microbatches": found.microbatches}
+    between = " " if spelled("fsdp").startswith("-") else ", "
+    return between.join(spelled(name, value) for name, value in said.items())
+
+
 def _plain(choice: TrainingChoice) -> dict[str, Any]:
     found, reason = choice.answer, {"kind": choice.kind or None, "reason": choice.reason or None}
     if found is None:
         return {"layout": dict(choice.options), **reason}
     return {
         "layout": dict(found.ways),
-        **attributes(found, "checkpoint", "microbatches", "time", "mfu"),
+        **attributes(found, "checkpoint", "microbatches", "time", "mfu", "days", "cost", "energy"),
         "op_by_op": float(found.op_by_op),
         "network": _network_time(found),
         "memory": float(found.memory.total),
@@ -187,6 +203,10 @@ def search_training(model: Model | str, *, on: str, batch_tokens: int, **options
 
     Times are floors, or estimates where ``overlap`` or ``overhead`` is stated.
     """
+    alone = next((name for name in (*EXPECTATION, "mfu", "measured") if options.get(name)), None)
+    if alone is not None:
+        hint = "give it with the layout that is found, in a question of its own"
+        raise InputError(f"{spelled('search')} compares floors, and {spelled(alone)} is of one layout", hint=hint)
     described = load(model)
     tried = {name: values for name, values in TRIED.items() if options.get(name) is None}
     if not has_experts(described):

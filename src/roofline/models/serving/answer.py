@@ -167,6 +167,8 @@ class Serving(Comparable):
         told = sorted(self.worked_out, key=lambda each: not each.first)
         lead = [line for each in told for line in each.lead.splitlines()]
         first = [section for each in self.worked_out if each.first for section in each.sections()]
+        if self.expects_steps_alone():
+            lead.append(f"these are bounds: what to expect ({spelled('estimate')}) is said of each step alone")
         yield from (Sentences(lead), *first, BLANK) if lead else ()
         if any(is_array(phase.lower) for phase in phases):
             yield _configurations(self)
@@ -188,6 +190,11 @@ class Serving(Comparable):
         if self.expectation is not None:
             said = [*said, *self.expectation.assumptions]
         yield from (BLANK, assumes(dict.fromkeys(said)), incomplete(self.incomplete))
+
+    def expects_steps_alone(self) -> bool:
+        """Whether an expectation was asked for beside something longer than a step, which is a bound."""
+        longer = any(each.lead and not (each.first or each.over) for each in self.worked_out)
+        return longer and any(phase.expectation is not None for phase in self.phases.values())
 
     def steps(self) -> dict[str, Bound]:
         return self.phases
@@ -231,9 +238,11 @@ class Serving(Comparable):
         ends = [self.memory, *(each.memory for name, each in self.further.items() if name == "generation")]
         fits = all(each.fits is not False for each in ends)
         for name, cost in self.further.get("cost", {}).items():
-            if cost.dollars is not None:
-                dollars = Fact("", cost.dollars, "", "less") if fits else Fact("", "none: does not fit")
-                yield dollars._replace(name=f"$ a million {name} tokens")
+            each_way = (("$ a million {} tokens", cost.dollars), ("kWh a million {} tokens", cost.kilowatt_hours))
+            for said, amount in each_way:
+                if amount is not None:
+                    fact = Fact("", amount, "", "less") if fits else Fact("", "none: does not fit")
+                    yield fact._replace(name=said.format(name))
         if self.ways.chips > 1 or "fewest" in self.further:
             laid = ", ".join(f"{name} {ways}" for name, ways in self.ways.sizes().items())
             yield from (Fact("chips", self.chips, "", "less"), Fact("laid out", laid or "one chip"))

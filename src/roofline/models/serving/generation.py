@@ -19,7 +19,7 @@ Source: A. Agrawal et al., "Sarathi-Serve", arXiv:2403.02310.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from roofline.answers import Answer, attributes
@@ -212,7 +212,9 @@ class ChunkedPrefill(Answer):
     """The steps of one prompt's prefill, ``chunk`` tokens each, beside ``batch`` sequences that decode (0: none).
 
     ``times`` are the steps' seconds in order; ``whole`` is the prefill in one piece, ``alone`` a decode step without a
-    chunk (None where nothing decodes).
+    chunk (None where nothing decodes). ``moved`` are the bytes of main memory that a chip moves in all steps,
+    ``whole_moved`` those of one piece; ``times_at_worst`` is how many times as long as one piece all steps take where
+    nothing overlaps.
     """
 
     prompt: int
@@ -223,6 +225,9 @@ class ChunkedPrefill(Answer):
     binds: tuple[str, ...]
     whole: float
     alone: float | None
+    moved: float
+    whole_moved: float
+    times_at_worst: float
 
     @property
     def steps(self) -> int:
@@ -253,12 +258,29 @@ class ChunkedPrefill(Answer):
 
     def sections(self) -> tuple[Section, ...]:
         """The prefill in chunks against one in a piece, and what the sequences beside it wait."""
+        return paragraph(f"a prompt of {self.prompt:,} in chunks", [self.said, *self._details()])
+
+    def details(self) -> tuple[Section, ...]:
+        """What :attr:`said` leaves out."""
+        return paragraph(f"a prompt of {self.prompt:,} in chunks", self._details())
+
+    @property
+    def said(self) -> str:
+        """When the first token is there, and what it costs to take the prompt in chunks."""
+        first = format_amount(self.time_to_first_token, "s")
         beside = f" beside {self.batch:,} that decode" if self.batch else ""
-        longer = format_number(self.time_to_first_token / self.whole)
-        lines = [
-            f"{self.steps:,} steps of {self.chunk:,} tokens{beside}, {FORM_TEXT[self.form]}: first token after "
-            f"{format_amount(self.time_to_first_token, 's')}, {longer} times a prefill in one piece"
-        ]
+        ratio = f"{self.time_to_first_token / self.whole:.4g}x a prefill in one piece {FORM_TEXT[self.form]}"
+        if self.form == "lower":
+            ratio += f", {self.times_at_worst:.4g}x if nothing does"
+        if not self.batch and self.moved > self.whole_moved:
+            more = format_amount(self.moved - self.whole_moved, "B")
+            ratio += f"; a chip moves {more} more: weights and earlier keys again for each"
+        many = "1 chunk" if self.steps == 1 else f"{self.steps:,} chunks"
+        return f"first token after {first} in {many} of {self.chunk:,}{beside}: {ratio}"
+
+    def _details(self) -> list[str]:
+        """What the sequences beside it wait, and what binds the steps."""
+        lines = []
         if self.alone is not None:
             mean, most = format_amount(self.mean_step, "s"), format_amount(self.longest_step, "s")
             alone, whole = format_amount(self.alone, "s"), format_amount(self.whole + self.alone, "s")
@@ -268,7 +290,7 @@ class ChunkedPrefill(Answer):
             )
         counts = {name: self.binds.count(name) for name in dict.fromkeys(self.binds)}
         lines.append("bound by " + ", ".join(f"{name} in {count} of {self.steps}" for name, count in counts.items()))
-        return paragraph(f"a prompt of {self.prompt:,} in chunks", lines)
+        return lines
 
     def to_dict(self) -> dict[str, Any]:
         """The answer under stable keys, in SI units."""
@@ -277,6 +299,9 @@ class ChunkedPrefill(Answer):
             "whole_prefill": self.whole,
             **attributes(self, "longest_step", "mean_step"),
             "decode_alone": self.alone,
+            "bytes": self.moved,
+            "whole_bytes": self.whole_moved,
+            "times_at_worst": self.times_at_worst,
             "times": list(self.times),
             "bound_by": list(self.binds),
         }
@@ -299,6 +324,8 @@ def chunked(
     ``batch`` sequences with ``context`` tokens in the cache decode in each of the steps. ``form`` and ``options`` are
     those of :func:`roofline.models.generation`.
     """
+    import numpy as np
+
     described = load(model)
     refuse_idle(options, SERVING, described)
     check_one_layout(options)
@@ -325,19 +352,21 @@ def chunked(
             return serve_bound(described, "mixed", last=last, **sizes, **options)
         return serve_bound(described, "prefill", prompt=new, past=past, logits="last" if last else "none", **options)
 
-    end = step(prompt - earlier * chunk, before + earlier * chunk, last=True)
-    times, binds = [float(time_in_form(end, form))], [str(end.bound_by)]
+    steps = [(step(prompt - earlier * chunk, before + earlier * chunk, last=True), 1)]
     if earlier:
-        import numpy as np
-
-        all_but_last = step(chunk, before + chunk * np.arange(earlier, dtype=np.float64), last=False)
-        times = np.broadcast_to(time_in_form(all_but_last, form), earlier).tolist() + times
-        binds = np.broadcast_to(names_that_bind(all_but_last), earlier).tolist() + binds
+        steps.insert(0, (step(chunk, before + chunk * np.arange(earlier, dtype=np.float64), last=False), earlier))
     whole = serve_bound(described, "prefill", prompt=prompt, past=before, **options)
     alone = serve_bound(described, "decode", batch=batch, context=context, **options) if batch else None
+
+    def each(value: Callable[[Bound], Any]) -> list[Any]:
+        """A value of every step in order."""
+        return [one for found, count in steps for one in np.broadcast_to(value(found), count).tolist()]
+
+    times, worst = each(lambda found: time_in_form(found, form)), each(lambda found: found.upper)
     return ChunkedPrefill(
-        prompt, chunk, batch, form, tuple(times), tuple(binds), float(time_in_form(whole, form)),
-        None if alone is None else float(time_in_form(alone, form)),
+        prompt, chunk, batch, form, tuple(map(float, times)), tuple(map(str, each(names_that_bind))),
+        float(time_in_form(whole, form)), None if alone is None else float(time_in_form(alone, form)),
+        float(sum(each(lambda found: found.total_bytes))), float(whole.total_bytes), float(sum(worst) / whole.upper),
     )  # fmt: skip
 
 

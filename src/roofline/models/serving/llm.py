@@ -115,7 +115,7 @@ def _generation(asked: ServingQuestion, found: Any) -> FurtherAnswer:
 
 
 def _chunked(asked: ServingQuestion, found: Any) -> FurtherAnswer:
-    from roofline.models.serving.generation import FORM_TEXT, chunked
+    from roofline.models.serving.generation import chunked
 
     (prompt,) = asked.need("chunk", "prompt")
     beside: dict[str, Any] = {}
@@ -124,9 +124,7 @@ def _chunked(asked: ServingQuestion, found: Any) -> FurtherAnswer:
         beside = {"batch": batch, "context": context}
     sizes = {"prompt": prompt, "chunk": asked.wanted["chunk"], "form": asked.wanted["form"]}
     answer = chunked(asked.model, **sizes, **beside, **asked.arguments)
-    first = format_amount(answer.time_to_first_token, "s")
-    lead = f"first token after {first} in {answer.steps:,} chunks of {answer.chunk:,}: {FORM_TEXT[answer.form]}"
-    return _answer("chunked", answer, lead)
+    return FurtherAnswer("chunked", answer, answer.details, answer.said)
 
 
 def _speculation(asked: ServingQuestion, found: Any) -> FurtherAnswer:

@@ -302,7 +302,7 @@ class Training(Measurable, Comparable):
         advice = capability("Training.advise")(self)
         # what was measured ran: nothing has to make it fit
         to_fit = [line for line in advice if self.measured is None and (line.fits or line.gain < LEAST_GAIN)]
-        yield from (BLANK, *_reached_in_words(self), *_misfit_in_words(self, to_fit), *_budget_in_words(self))
+        yield from (BLANK, *_reached_in_words(self), *_misfit_in_words(self, to_fit), *budget_in_words(self))
         rate = [_rate_in_words(self)] if self.measured is None else []
         yield from (*_step_in_words(self), Sentences([_flops_in_words(self), *rate]))
         if self.expectation is not None:
@@ -521,7 +521,8 @@ def _loss_in_words(found: Training) -> list[str]:
     ]
 
 
-def _budget_in_words(found: Training) -> Iterator[Section]:
+def budget_in_words(found: Training) -> Iterator[Section]:
+    """Days, cost and energy of the tokens to train on, where they were given."""
     if found.tokens is None or found.days is None:
         return
     line = f"{format_count(int(found.tokens))} tokens take {format_number(float(found.days))} days"

@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, overload
 
-from roofline.answers import EXPECTATION, Answer, capability, on_several
+from roofline.answers import Answer, capability, on_several
 from roofline.errors import InputError
 from roofline.hardware.machine import Machine
 from roofline.models.config import load
@@ -93,10 +93,6 @@ def train(
         raise InputError(f"{spelled(idle)} is of a budget", hint="leave batch_tokens out, and give tokens")
     described = None if isinstance(model, int | float) else load(model)
     refuse_idle(options, SEARCHED if search else TRAINING, described)
-    expected = next((name for name in EXPECTATION if search and options.get(name)), None)
-    if expected is not None:
-        hint = "estimate the layout that it finds, in a question of its own"
-        raise InputError(f"{spelled('search')} compares floors, and {spelled(expected)} makes an estimate", hint=hint)
     if search:
         found: Answer = capability("search_training")(model, on=on, batch_tokens=batch_tokens, **options)
         return found
