@@ -61,6 +61,15 @@ def test_a_number_of_chips_is_right_for_those_that_there_can_be(on: str, depth: 
             assert (kind == "compute-bound") == (after in ("mxu", "tensor")), chips
 
 
+def test_one_chip_sends_nothing_whatever_the_plan_of_several() -> None:
+    """Two v5e wait for their link, one computes: the answer is no *always*."""
+    sizes = {"B": 4096, "D": 8192, "F": 8192}
+    found = solve(SPLIT, "X", on="v5e", mesh={"X": "X"}, sizes=sizes)
+    assert (found.verdict, found.pick) == ("compute-bound below, network-bound from X = 2", 2)
+    kinds = [bound(SPLIT, on="v5e", mesh={"X": chips}, sizes=sizes).kind for chips in (1, 2)]
+    assert kinds == ["compute-bound", "network-bound"]
+
+
 def test_the_crossing_that_is_told_first_is_the_one_to_computing() -> None:
     line = "In[B, D_Y] * Wi[D, F_Y] * Wo[F_Y, D] -> Out[B, D_Y]"
     found = solve(line, "D", on="h100:8", mesh={"Y": 8}, B=8192, F="4*D")

@@ -302,3 +302,11 @@ def test_a_clip_with_one_bound_is_one_comparison():
     upper = _node("Clip", {"x": (64,)}, constants={"b": 1.0}, order=["x", "", "b"])
     old = _node("Clip", {"x": (64,)}, opset=6, min=0.0)
     assert [found.flops("all") for found in (both, one, upper, old)] == [128, 64, 64, 64]
+
+
+def test_a_triangle_is_read_alone_and_what_is_cut_off_is_not_read():
+    upper, lower = np.triu(np.ones((5, 7)), 1).sum(), np.tril(np.ones((5, 7)), -1).sum()
+    assert _node("Trilu", {"x": (2, 5, 7)}, constants={"k": 1}).bytes() == 4 * 2 * (upper + 35)
+    assert _node("Trilu", {"x": (2, 5, 7)}, constants={"k": -1}, upper=0).bytes() == 4 * 2 * (lower + 35)
+    assert _node("Trilu", {"x": (5, 5)}).bytes() == 4 * (15 + 25)
+    assert _node("Pad", {"x": (8, 64)}, constants={"p": [2, -1, -3, 1]}).bytes() == 4 * (5 * 63 + 7 * 64)

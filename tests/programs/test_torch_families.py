@@ -278,3 +278,46 @@ def test_max_pooling_writes_which_element_it_took_only_for_those_who_ask(pool, a
     model = nn.Sequential(nn.Conv2d(3, 3, 1, bias=False), pool)
     (forward,) = trace(model, "fp32[2, 3, 12, 12]", backward=True).only(kind="pooling", phase="forward").ops
     assert len(forward.writes) == 2
+
+
+@few(25)
+@given(m=COUNTS, n=COUNTS, diagonal=st.integers(-13, 13), upper=st.booleans())
+def test_a_triangle_is_read_alone(m, n, diagonal, upper):
+    function = torch.triu if upper else torch.tril
+    kept = int(function(torch.ones(m, n), diagonal).sum())
+    found = trace(lambda x: function(x, diagonal), f"fp32[3, {m}, {n}]")
+    assert found.bytes() == 4 * 3 * (kept + m * n)
+    inside = trace(lambda x: (x.triu_ if upper else x.tril_)(diagonal), f"fp32[{m}, {n}]")
+    assert inside.bytes() == 4 * (m * n - kept)
+
+
+def test_factors_and_symmetric_matrices_are_read_by_half():
+    n, half = 64, 64 * 65 // 2
+    square, tall = f"fp32[{n}, {n}]", f"fp32[{n}, 2]"
+    for program, given_, moved in (
+        (lambda a, b: torch.linalg.solve_triangular(a, b, upper=True), (square, tall), half + 4 * n),
+        (
+            lambda a, b: torch.linalg.solve_triangular(a, b, upper=False, unitriangular=True),
+            (square, tall),
+            half + 3 * n,
+        ),
+        (lambda b, a: torch.cholesky_solve(b, a), (tall, square), half + 4 * n),
+        (torch.linalg.cholesky, (square,), half + n * n),
+        (torch.cholesky_inverse, (square,), half + n * n),
+    ):
+        assert trace(program, *given_).bytes("minimal") == 4 * moved
+
+
+def test_a_search_looks_at_few_places():
+    found = trace(lambda rows, x: torch.searchsorted(rows, x), "fp32[1000000]", "fp32[10]")
+    assert found.bytes() == 4 * 10 * 20 + 4 * 10 + 8 * 10
+    assert trace(lambda rows, x: torch.bucketize(x, rows), "fp32[1000000]", "fp32[10]").bytes() == found.bytes()
+    many = trace(lambda rows, x: torch.searchsorted(rows, x), "fp32[8]", "fp32[1000]")
+    assert many.bytes() == 4 * 8 + 4 * 1000 + 8 * 1000
+
+
+def test_what_is_cut_off_or_lies_between_windows_is_not_read():
+    pad = torch.nn.functional.pad
+    assert trace(lambda x: pad(x, (-1, 1, 2, -3)), "fp32[8, 64]").bytes() == 4 * (5 * 63 + 7 * 64)
+    apart = trace(lambda x: torch.nn.functional.unfold(x, 2, stride=4), "fp32[1, 2, 16, 16]")
+    assert apart.bytes() == 4 * 2 * (2 * 64)

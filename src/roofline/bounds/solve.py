@@ -553,8 +553,11 @@ class _Search:
 
         def at(size: int) -> str | None:
             if size not in found:
+                asked = self.asked.with_sizes(**{self.name: size})
+                if size == 1 and self.name in asked.mesh_names:
+                    asked = asked.vary(plan=None)  # one chip sends nothing, whatever the plan of several is
                 try:
-                    answer = self.asked.with_sizes(**{self.name: size}).answer()
+                    answer = asked.answer()
                 except (InputError, HardwareError):
                     found[size] = None
                 else:

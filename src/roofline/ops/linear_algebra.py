@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from roofline.ops.basic import vector
+from roofline.ops.masks import BandMask
 from roofline.sizes import Size, exact_div, is_one
 from roofline.work import Op, Tensor
 
@@ -36,6 +37,16 @@ def qr(m: Size, n: Size) -> Size:
 def square_q(m: Size, n: Size) -> Size:
     """4·(m²·n − m·n² + n³/3) for all m orthogonal columns."""
     return exact_div(12 * (m * m * n - m * n * n) + 4 * n * n * n, 3)
+
+
+def triangle(m: Size, n: Size, diagonal: Size = 0, *, upper: bool = False) -> Size:
+    """Elements of a matrix of m rows and n columns on a diagonal and below it, or above it: what a triangle holds.
+
+    >>> triangle(3, 3), triangle(3, 3, -1), triangle(2, 4, upper=True), triangle(2, 4, 3, upper=True)
+    (6, 3, 7, 1)
+    """
+    band = BandMask(offset=0, before=-diagonal, after=None) if upper else BandMask(offset=0, after=diagonal)
+    return band.pairs(m, n)
 
 
 def triangular_solve(n: Size, k: Size) -> Size:

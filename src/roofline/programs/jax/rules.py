@@ -195,7 +195,19 @@ _OF_ONE: dict[str, Callable[[Size, Size], Size]] = {
     "tridiagonal": lambda m, n: exact_div(4 * n * n * n, 3),
 }
 
-rule(*_OF_ONE)(lambda call: _counted(call, _OF_ONE[call.name](*call.ins[0].shape[-2:])))
+
+@rule(*_OF_ONE)
+def factorised(call: Call) -> Priced:
+    """One matrix, or a batch of them; of a symmetric one a triangle is read."""
+    op = _counted(call, _OF_ONE[call.name](*call.ins[0].shape[-2:]))
+    return replace(op, reads=_triangular(call)) if call.name in ("cholesky", "tridiagonal") else op
+
+
+def _triangular(call: Call, *, diagonal: bool = True) -> tuple[Tensor, ...]:
+    """What a call reads that looks at one triangle of its first operand, or of each of a batch."""
+    *batch, n, _ = call.ins[0].shape
+    halves = call.touch(0, product(batch) * counts.triangle(n, n, 0 if diagonal else -1))
+    return (*halves, *(t for t in call.reads if t.ident not in {half.ident for half in halves}))
 
 
 @rule("qr")
@@ -220,7 +232,9 @@ def householder(call: Call) -> Priced:
 def triangular_solve(call: Call) -> Priced:
     """Each right-hand side of each matrix."""
     n = call.ins[0].shape[-1]
-    return call.vector("linalg", counts.triangular_solve(n, exact_div(call.ins[1].size, n)), call.outs[0].size)
+    each = counts.triangular_solve(n, exact_div(call.ins[1].size, n))
+    reads = _triangular(call, diagonal=not call.params.get("unit_diagonal"))
+    return call.vector("linalg", each, call.outs[0].size, reads=reads)
 
 
 @rule("tridiagonal_solve")
@@ -258,7 +272,7 @@ def transform(call: Call) -> Priced:
     return pricing.fourier(call.name, call.reads, call.writes, rows=rows, n=n, levels=log2(n), real=real)
 
 
-def _counted(call: Call, each: Size) -> Priced:
+def _counted(call: Call, each: Size) -> Op:
     """A count for each matrix of a batch."""
     return call.vector("linalg", product(call.ins[0].shape[:-2]) * each, call.outs[0].size)
 
@@ -399,8 +413,20 @@ rule(
 
 # What goes in is read, what comes out is written, be it several parts or something for the host.
 rule(
-    "copy", "concatenate", "pad", "rev", "tile", "stack", "split", "unstack", "debug_callback", "debug_print",
+    "copy", "concatenate", "rev", "tile", "stack", "split", "unstack", "debug_callback", "debug_print",
 )(lambda call: call.move())  # fmt: skip
+
+
+@rule("pad")
+def padded(call: Call) -> Priced:
+    """Write an array among a constant. What a negative padding cuts off is not read."""
+    sizes = zip(call.ins[0].shape, call.params["padding_config"], strict=True)
+    kept = product(
+        maximum(0, size + minimum(0, low) // (between + 1) + minimum(0, high) // (between + 1))
+        for size, (low, high, between) in sizes
+    )
+    return call.move(reads=(*call.touch(0, kept), *call.read(1)))
+
 
 # A constant is written.
 rule("iota")(lambda call: call.move(reads=()))

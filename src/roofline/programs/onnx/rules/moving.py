@@ -8,15 +8,39 @@ from typing import Any
 
 import numpy as np
 
+from roofline.ops import linear_algebra
 from roofline.programs.onnx.registry import UPDATES, Call, Priced, pricing, rule
-from roofline.sizes import Size, exact_div, minimum, product
+from roofline.sizes import Size, exact_div, maximum, minimum, product
 from roofline.work import Tensor
 
 # What goes in is read, what comes out is written.
 rule(
-    "Concat", "Pad", "Tile", "DepthToSpace", "SpaceToDepth", "ReverseSequence", "Trilu", "OneHot", "EyeLike",
+    "Concat", "Tile", "DepthToSpace", "SpaceToDepth", "ReverseSequence", "OneHot", "EyeLike",
     "CenterCropPad", "MaxUnpool",
 )(lambda call: call.move())  # fmt: skip
+
+
+@rule("Trilu")
+def triangle(call: Call) -> Priced:
+    """Read a triangle, the upper one unless the file says other, and write it among zeros."""
+    *batch, m, n = call.shape(0)
+    if call.has(1) and call.constants[1] is None:
+        return call.move()
+    kept = linear_algebra.triangle(m, n, int(call.constant(1, 0)), upper=bool(call.get("upper", 1)))
+    return call.move(reads=call.touch(0, product(batch) * kept))
+
+
+@rule("Pad")
+def padded(call: Call) -> Priced:
+    """Write a tensor among others. What a negative padding cuts off is not read."""
+    rank, pads = len(call.shape(0)), call.get("pads") or (call.constants[1] if call.has(1) else None)
+    if pads is None or call.has(3) or call.get("mode", "constant") != "constant":
+        return call.move()
+    cut = [minimum(0, int(pad)) for pad in pads]
+    sizes = zip(call.shape(0), cut[:rank], cut[rank:], strict=True)
+    (kept,) = call.touch(0, product(maximum(0, size + low + high) for size, low, high in sizes))
+    return call.move(reads=(kept, *(t for t in call.reads if t.ident != kept.ident)))
+
 
 # Everything is read, what is chosen is counted and written.
 rule("Compress", "NonZero")(lambda call: call.for_each("gather", product(call.shape(0))))

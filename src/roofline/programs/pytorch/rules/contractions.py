@@ -202,11 +202,16 @@ _OF_ONE: dict[str, Callable[[Size, Size], Size]] = {
 }
 
 
+#: Those that read one triangle of their matrix, which is symmetric or its factor.
+_ONE_TRIANGLE = ("linalg_cholesky_ex", "cholesky", "linalg_ldl_factor_ex", "cholesky_inverse")
+
+
 @rule(*_OF_ONE)
 def factorised(call: Call) -> Priced:
     """One matrix, or a batch of them."""
     *batch, m, n = call.args[0].shape
-    return _counted(call, product(batch) * _OF_ONE[call.name](m, n))
+    reads = _triangular(call, call.args[0]) if call.name in _ONE_TRIANGLE else call.reads
+    return _counted(call, product(batch) * _OF_ONE[call.name](m, n), reads)
 
 
 @rule("linalg_qr")
@@ -226,7 +231,9 @@ def solved(call: Call) -> Priced:
     square = call.args[1 if call.name in ("cholesky_solve", "triangular_solve") else 0]
     each = square.shape[-1] * call.results[0].elements
     if "triangular" in call.name:
-        return _counted(call, each)
+        return _counted(call, each, _triangular(call, square, diagonal=not call.get("unitriangular", False)))
+    if call.name == "cholesky_solve":
+        return _counted(call, 2 * each, _triangular(call, square))
     matrix = call.args[0].shape
     first = product(matrix[:-2]) * linear_algebra.solve(matrix[-1], 0) if call.name == "_linalg_solve_ex" else 0
     return _counted(call, first + 2 * each)
@@ -238,8 +245,16 @@ rule(
 )(lambda call: call.unknown(linear_algebra.ITERATES))  # fmt: skip
 
 
-def _counted(call: Call, flops: Size) -> Priced:
-    return call.vector("linalg", flops, call.results[0].elements)
+def _triangular(call: Call, matrix: TensorOperand, *, diagonal: bool = True) -> tuple[Tensor, ...]:
+    """What a call reads that looks at one triangle of a matrix, or of each of a batch."""
+    *batch, n, _ = matrix.shape
+    kept = product(batch) * linear_algebra.triangle(n, n, 0 if diagonal else -1)
+    halves = (replace(t, touched=minimum(kept, t.elements)) for t in call.read(matrix))
+    return (*halves, *call.read_without(matrix))
+
+
+def _counted(call: Call, flops: Size, reads: tuple[Tensor, ...] | None = None) -> Priced:
+    return call.vector("linalg", flops, call.results[0].elements, reads=call.reads if reads is None else reads)
 
 
 @rule("_fft_c2c", "_fft_r2c", "_fft_c2r")

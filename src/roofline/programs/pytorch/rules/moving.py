@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from roofline.ops import linear_algebra
+from roofline.ops.convolution import Window, read_by_windows
 from roofline.programs.pytorch.registry import Call, Priced, TensorOperand, is_operand, pricing, rule
 from roofline.programs.pytorch.rules.sequences import broadcast
 from roofline.programs.rule_table import levels_of
@@ -14,10 +16,10 @@ from roofline.work import Op, Tensor
 # What goes in is read, what comes out is written: copies, tensors with a part of them replaced, and the gradients of
 # views, which are zero outside it.
 rule(
-    "clone", "contiguous", "cat", "stack", "constant_pad_nd",
+    "clone", "contiguous", "cat", "stack",
     "reflection_pad1d", "reflection_pad2d", "reflection_pad3d",
-    "replication_pad1d", "replication_pad2d", "replication_pad3d", "roll", "flip", "repeat", "tril", "triu",
-    "_reshape_copy", "view_copy", "permute_copy", "unfold_copy", "diag_embed", "diagonal_copy", "im2col", "unfold",
+    "replication_pad1d", "replication_pad2d", "replication_pad3d", "roll", "flip", "repeat",
+    "_reshape_copy", "view_copy", "permute_copy", "unfold_copy", "diag_embed", "diagonal_copy", "unfold",
     "channel_shuffle", "pixel_shuffle", "pixel_unshuffle", "_pin_memory", "_conj_physical", "resolve_conj",
     "block_diag", "_chunk_cat",
     "repeat_interleave", "expand_copy", "slice_copy", "select_copy", "split_copy", "_unsafe_index", "_to_dense",
@@ -33,6 +35,41 @@ rule(
     "slice_scatter", "select_scatter", "diagonal_scatter", "as_strided_scatter", "slice_backward", "select_backward",
     "diagonal_backward", "unfold_backward", "_reshape_alias", "as_strided_backward",
 )(lambda call: call.move())  # fmt: skip
+
+
+@rule("tril", "triu")
+def triangle(call: Call) -> Priced:
+    """Read a triangle and write it among zeros; in place the zeros alone are written."""
+    *batch, m, n = call.operands(0)[0].shape
+    kept = product(batch) * linear_algebra.triangle(m, n, call.get("diagonal", 0), upper=call.name == "triu")
+    if call.in_place:
+        zeros = product(batch) * m * n - kept
+        return call.move(reads=(), writes=tuple(_part(t, zeros) for t in call.writes))
+    return call.move(reads=tuple(_touch(t, kept) for t in call.reads))
+
+
+@rule("constant_pad_nd")
+def padded(call: Call) -> Priced:
+    """Write a tensor among a constant. What a negative padding cuts off is not read."""
+    (x,), pads = call.operands(0), call.get("pad", ())
+    cut = {x.rank - 1 - place // 2: 0 for place in range(len(pads))}
+    for place, pad in enumerate(pads):
+        cut[x.rank - 1 - place // 2] += minimum(0, pad)
+    kept = product(maximum(0, size + cut.get(place, 0)) for place, size in enumerate(x.shape))
+    return call.move(reads=tuple(_touch(t, kept) for t in call.reads))
+
+
+@rule("im2col")
+def windows_apart(call: Call) -> Priced:
+    """Lay windows side by side; what lies between windows that stand apart is not read."""
+    (x,), kernel = call.operands(0), call.args[1]
+    dilation, pad, stride = (call.stated(word, (default,) * 2) for word, default in _IM2COL)
+    places = []
+    for d, size in enumerate(x.shape[-2:]):
+        window = Window(kernel[d], stride[d], pad[d], dilation[d])
+        places.append(window.reach(size, window.results(size)))
+    return call.move(reads=read_by_windows(call.reads, places)[0])
+
 
 # A view under another name.
 rule("unsafe_split", "unsafe_split_with_sizes", "unsafe_chunk", "_unsafe_view")(lambda call: None)
@@ -52,6 +89,9 @@ def converted(call: Call) -> Priced:
     same = [t.dtype for t in call.reads] == [t.dtype for t in call.writes]
     return pricing.elementwise("copy" if same else "cast", call.reads, call.writes, name=None if same else "cast")
 
+
+#: Options of windows that are laid side by side, and what they are where none is given.
+_IM2COL = (("dilation", 1), ("padding", 0), ("stride", 1))
 
 #: Random numbers whose probabilities or rates are a tensor.
 _OF_CHANCES = ("bernoulli", "multinomial", "poisson", "binomial", "_standard_gamma", "_sample_dirichlet")
@@ -130,9 +170,12 @@ def sorted_(call: Call) -> Priced:
 
 @rule("searchsorted", "bucketize")
 def looked_up(call: Call) -> Priced:
-    """Find the place of each value among n that are sorted: ⌈log₂(n + 1)⌉ comparisons each."""
+    """Find the place of each value among n that are sorted: ⌈log₂(n + 1)⌉ comparisons each, with as many elements."""
     row, values = call.args[:2] if call.name == "searchsorted" else (call.args[1], call.args[0])
-    return call.for_each("sort", values.elements if is_operand(values) else 1, levels_of(row.shape[-1] + 1))
+    sought, levels = values.elements if is_operand(values) else 1, levels_of(row.shape[-1] + 1)
+    sorted_rows = tuple(_touch(t, sought * levels) for t in call.read(row, call.operand("sorter")))
+    reads = (*sorted_rows, *(call.read(values) if is_operand(values) else ()))
+    return call.for_each("sort", sought, levels, reads=reads)
 
 
 def _indexed(target: TensorOperand, indices: Sequence[TensorOperand | None]) -> Size:

@@ -42,7 +42,7 @@ def known(call: Call) -> Priced:
         function = "gelu_tanh"
     if call.name == "pow" and is_number:
         function = _POWERS.get(second, "power")
-    if call.name == "clamp" and None in (call.get("min"), call.get("max")):
+    if call.name == "clamp" and None in (*call.args, None, None)[1:3]:  # one bound; what is not told is no None
         function = "maximum"
     if function in ("multiply", "divide") and call.results[0].is_complex and is_number:
         return call.for_each("elementwise", call.results[0].elements, 2)
