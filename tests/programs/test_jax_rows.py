@@ -90,3 +90,25 @@ def test_what_is_picked_from_what_was_picked_is_read_once(program, elements):
 def test_a_result_that_nothing_uses_is_no_part_of_the_floor():
     found = trace(lambda x: lax.top_k(x, 3)[0], ONE, frontend="jax")
     assert (found.bytes(), found.bytes("minimal")) == (ROW + 64 * 3 * 8, ROW + 64 * 3 * 4)
+
+
+@pytest.mark.parametrize(
+    ("program", "layers"),
+    [
+        (lambda x, w: lax.fori_loop(0, 6, lambda i, x: x @ w[i], x), 6),
+        (lambda x, w: lax.fori_loop(0, 3, lambda i, x: x @ lax.dynamic_index_in_dim(w, i, 0, False), x), 3),
+        (lambda x, w: lax.fori_loop(0, 6, lambda i, x: x @ w[i] @ w[i], x), 6),
+        (lambda x, w: lax.fori_loop(0, 6, lambda i, x: x @ w[2], x), 1),
+        (lambda x, w: lax.scan(lambda x, i: (x @ w[i], None), x, jnp.arange(6))[0], 6),
+        (lambda x, w: lax.while_loop(lambda c: c[0] < 6, lambda c: (c[0] + 1, c[1] @ w[c[0]]), (0, x))[1], 6),
+        (lambda x, w: lax.fori_loop(0, 3, lambda _, x: lax.fori_loop(0, 4, lambda i, x: x @ w[i], x), x), 4),
+    ],
+)
+def test_layers_that_a_loop_picks_by_its_counter_are_read_each_once(program, layers):
+    traced = trace(program, "fp32[8, 16]", "fp32[6, 16, 16]", frontend="jax")
+    assert 0 <= traced.bytes("minimal") - 4 * (2 * 8 * 16 + layers * 16 * 16) <= 256  # and counters
+
+
+def test_a_binary_search_reads_an_element_a_step():
+    found = trace(lambda rows, x: jnp.searchsorted(rows, x), "fp32[1000000]", "fp32[10]", frontend="jax")
+    assert 4 * 10 * 19 <= found.bytes("minimal") - 2 * 4 * 10 <= 4 * 10 * 21

@@ -44,10 +44,12 @@ from roofline.programs.jax.rules import without_a_device
 from roofline.programs.jax.walker import (
     JaxprContext,
     JaxprWalker,
+    LoopSteps,
     Operand,
     Region,
     called_program,
     failing_line,
+    first_part,
     open_jaxpr,
     source_line,
 )
@@ -296,6 +298,7 @@ def scan(walker: JaxprWalker, eqn: Any, operands: list[Operand], context: JaxprC
     slices = [value_of(var.aval) for var in body.invars[carried:]]
     stacks = [walker.tensor(value_of(var.aval)) for var in eqn.outvars[len(state) :]]
     anew = any(t is not None and t.dims for t in consts) or _begins_apart(walker, state, body.invars[shared:carried])
+    begun = len(walker.ops)
     for name, times in _steps(length, anew, walker, f"{context.source}: a scan"):
         seen = [
             None if row is None else walker.part(row, name, (times, *value.shape), value.shape)
@@ -303,12 +306,13 @@ def scan(walker: JaxprWalker, eqn: Any, operands: list[Operand], context: JaxprC
         ]
         if name != "0" and (is_symbol(times) or times > 1):
             state = _loop_state(walker, state)
-        before, step = len(walker.ops), context._replace(repeat=context.repeat * times)
+        before, step = len(walker.ops), _inside(context, times, [*state, *seen], name)
         found = walker.inline(params["jaxpr"], [*consts, *state, *seen], step)
         fresh = {t.ident for op in walker.ops[before:] for t in map(walker.settle, op.writes)}
         for stack, made in zip(stacks, found[len(state) :], strict=True):
             walker.stack(made, stack, fresh, step)
         state = _carry(walker, state, found[: len(state)], name != "0")
+        _first_parts(walker, begun, step)
     return [*state, *stacks]
 
 
@@ -319,6 +323,19 @@ def _steps(times: Size, apart: bool, walker: JaxprWalker, loop: str) -> list[tup
     said = f"{loop.removeprefix(': ')} of {times} steps stands as its first and {times - 1} more"
     walker.assume(f"{said}: the first reads what is outside the loop")
     return [("0", 1), ("1:", times - 1)]
+
+
+def _inside(context: JaxprContext, times: Size, differ: Sequence[Operand], name: str) -> JaxprContext:
+    """The body of a loop, and which operands differ from step to step."""
+    again, before = is_symbol(context.repeat) or context.repeat > 1, int(name == "1:")
+    steps = LoopSteps(times, {t.ident for t in differ if t is not None}, set(), before, again)
+    return context._replace(repeat=context.repeat * times, steps=None if name == "0" else steps)
+
+
+def _first_parts(walker: JaxprWalker, first: int, step: JaxprContext) -> None:
+    """Name what the first step, from this operation on, reads of arrays that the others read part by part."""
+    if step.steps is not None and step.steps.in_parts:
+        walker.ops[first:] = [first_part(op, step.steps.in_parts) for op in walker.ops[first:]]
 
 
 def _begins_apart(walker: JaxprWalker, state: Sequence[Operand], carried: Sequence[Any]) -> bool:
@@ -362,12 +379,14 @@ def while_loop(walker: JaxprWalker, eqn: Any, operands: list[Operand], context: 
     body_program, _ = open_jaxpr(params["body_jaxpr"])
     carried = body_program.invars[len(body_program.invars) - len(state) :]
     apart = _begins_apart(walker, state, carried)
+    begun = len(walker.ops)
     for name, times in _steps(trips, apart, walker, f"{context.source}: a while loop"):
         if name != "0":
             state = _loop_state(walker, state)
-        body = context._replace(repeat=context.repeat * times)
+        body = _inside(context, times, state, name)
         after = walker.inline(params["body_jaxpr"], [*consts, *state], body)
         state = _carry(walker, state, after, name != "0")
+        _first_parts(walker, begun, body)
     checked = context._replace(repeat=context.repeat * (trips + 1))
     walker.inline(params["cond_jaxpr"], [*operands[:first], *state], checked)
     if counted is None:

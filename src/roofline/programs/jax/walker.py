@@ -20,21 +20,38 @@ from roofline.programs.jax.registry import Call, Value, find, mesh_axes, value_o
 from roofline.programs.tensor_parts import named_apart, without_unused
 from roofline.programs.traced import UncountedOperation, enter, gaps_of
 from roofline.progress import counted
-from roofline.sizes import Size, is_symbol, product
+from roofline.sizes import Size, floor_div, is_symbol, minimum, product
 from roofline.work import Op, Tensor
 
 #: A tensor, or None for a constant that the program holds itself.
 Operand = Tensor | None
 
 
+class LoopSteps(NamedTuple):
+    """Steps of a loop that are walked as one: tensors that differ from step to step, and arrays read part by part.
+
+    ``before`` steps stand apart before them. ``again`` says that an outer loop runs through them more than once.
+    """
+
+    times: Size
+    differ: set[str]
+    in_parts: set[str]
+    before: int
+    again: bool
+
+
 class JaxprContext(NamedTuple):
-    """Where the walk is: how often what it meets happens, under which scope, in which pass, over which mesh."""
+    """Where the walk is: how often what it meets happens, under which scope, in which pass, over which mesh.
+
+    ``steps`` are those of the innermost loop.
+    """
 
     repeat: Size = 1
     scope: str = ""
     backward: bool = False
     source: str = ""
     axes: Mapping[str, int] = {}
+    steps: LoopSteps | None = None
 
 
 Region = Callable[["JaxprWalker", Any, list[Operand], JaxprContext], "list[Operand]"]
@@ -54,6 +71,7 @@ class JaxprWalker:
     written: set[str] = field(default_factory=set)
     used: set[Any] = field(default_factory=set)
     sharded: list[UncountedOperation] = field(default_factory=list)
+    parts: set[str] = field(default_factory=set)
     made: int = 0
 
     def tensor(self, value: Value, role: str = "activation", label: str = "") -> Tensor:
@@ -131,12 +149,34 @@ class JaxprWalker:
         elif not empty:
             priced = chosen(call)
             for op in () if priced is None else (priced,) if isinstance(priced, Op) else priced:
-                self.emit(op, context)
+                self.emit(self._part_by_part(op, call, context.steps), context)
+        if context.steps is not None and _any_of(operands, context.steps.differ):
+            context.steps.differ.update(tensor.ident for tensor in writes)
         results: list[Operand] = list(call.writes)
         for result, operand in call.aliases.items():
             source = operands[operand]
             results[result] = None if source is None else seen_as(source, outs[result])
         return results
+
+    def _part_by_part(self, op: Op, call: Call, steps: LoopSteps | None) -> Op:
+        """The operation; where each step of a loop takes another part of an array from outside, it reads these parts.
+
+        An outer loop that runs through them again reads no more.
+        """
+        source = call.operands[0] if call.name in _PARTS else None
+        if steps is None or source is None or source.ident in steps.differ:
+            return op
+        name = f"{source.ident}[1:]"
+        if (steps.again and name not in self.parts) or not _any_of(call.operands[1:], steps.differ):
+            return op
+        taken = next(t for t in op.reads if t.ident == source.ident)
+        size = taken.touched
+        if not (isinstance(size, int) and isinstance(source.elements, int) and isinstance(steps.times, int)):
+            return op
+        steps.in_parts.add(source.ident)
+        self.parts.add(name)
+        rest = minimum(size, floor_div(source.elements - size * steps.before, steps.times))
+        return replace(op, reads=tuple(replace(t, ident=name, touched=rest) if t is taken else t for t in op.reads))
 
     def emit(self, op: Op, context: JaxprContext) -> None:
         """Write an operation down with its place."""
@@ -270,6 +310,21 @@ class JaxprWalker:
         jaxpr, _ = open_jaxpr(program)
         ops, _ = self.branch(program, [None] * len(jaxpr.invars), JaxprContext())
         return count(ops, "all")
+
+
+#: Primitives that read a part of an array where indices say.
+_PARTS = ("dynamic_slice", "gather")
+
+
+def _any_of(operands: Sequence[Operand], idents: set[str]) -> bool:
+    return any(tensor is not None and tensor.ident in idents for tensor in operands)
+
+
+def first_part(op: Op, in_parts: set[str]) -> Op:
+    """An operation of a loop's first step, its part of an array that later steps read part by part named as such."""
+    if op.name not in _PARTS or not op.reads or op.reads[0].ident not in in_parts:
+        return op
+    return replace(op, reads=(replace(op.reads[0], ident=f"{op.reads[0].ident}[0]"), *op.reads[1:]))
 
 
 def seen_as(tensor: Tensor, value: Value) -> Tensor:
