@@ -269,3 +269,23 @@ def test_a_cache_in_a_wider_format_than_the_weights_says_what_a_narrower_one_giv
     assert format_amount(llm("llama-3.1-70b", **asked, kv="fp8").time_per_token, "s") == "8.05 ms"
     for other in ({"kv": "fp8"}, {"context": 100}, {"weights": None}):
         assert "keys and values stay" not in drawn(llm("llama-3.1-70b", **{**asked, **other}), 200)
+
+
+def test_a_decode_step_says_what_it_moves_and_the_share_of_experts_it_touches() -> None:
+    """Each of 256 experts is chosen by a token with probability 8/256, and 256 tokens choose."""
+    found = roofline.llm("deepseek-v3", on="h200:8", expert=8, batch=256, context=4096)
+    assert found.to_dict()["experts_touched"] == pytest.approx(1 - (1 - 8 / 256) ** 256, rel=1e-9)
+    moved = found.moved
+    assert moved is not None
+    assert sum(moved.values()) == pytest.approx(found.decode.total_bytes, rel=1e-12)
+    # latents of 512 and rotary keys of 64 in bf16, of 61 layers, 32 sequences on each chip
+    assert moved["kv"] == pytest.approx(32 * 4097 * 61 * 576 * 2, rel=1e-3)
+    assert moved["weights"] < found.memory.parts["weights"]
+    said = " ".join(str(found).split())
+    assert "weights 99 GB (99.97% of its experts), keys and values 9.21 GB, rest" in said
+    assert "kv 9.21 GB (70.3 kB a token over all chips)" in said
+    windows = " ".join(str(roofline.llm("gpt-oss-120b", on="h100", context=4096)).split())
+    assert "(73.7 kB a token, until windows are full)" in windows
+    dense = roofline.llm("llama-3-8b", on="h100", context=4096)
+    assert dense.to_dict()["experts_touched"] is None
+    assert roofline.llm("llama-3-8b", on="h100:2", pipeline=2, context=4096).to_dict()["moved"] is None

@@ -22,6 +22,7 @@ from typing import Any
 
 from roofline import dtypes
 from roofline.bounds.bound import Bound, OpBound, amount_cells, amount_columns, module_of, sends_anything, share_of
+from roofline.bounds.traffic import moved_tensors
 from roofline.errors import InputError, SizeError
 from roofline.hardware.rate import rate
 from roofline.models.config import load
@@ -29,7 +30,7 @@ from roofline.models.description import WHOLE_BATCH, ImageSize, Model
 from roofline.models.operation_builder import ForwardPass, OperationBuilder, StorageOf
 from roofline.models.weights import Weight
 from roofline.ops.basic import embedding
-from roofline.quantity import format_percent
+from roofline.quantity import format_amount, format_percent
 from roofline.sections import Amount, Column, Row, Table
 from roofline.signatures import spelled, takes, unknown_argument
 from roofline.sizes import Size, array_of, check, is_array, is_symbol, is_zero, maximum, plain_numbers
@@ -365,6 +366,55 @@ def shares_of_modules(step: Bound) -> str:
     whole = sum(times.values())
     longest = sorted((name for name in times if times[name] > LITTLE * whole), key=lambda name: -times[name])[:MODULES]
     return ", ".join(f"{name} {format_percent(times[name] / whole)}" for name in longest) + " of the time"
+
+
+#: What of a step's bytes tensors of a role are; of all others they are the rest.
+_MOVED = {"weight": "weights", "kv": "kv", "state": "states"}
+
+
+def moved_by_part(step: Bound) -> dict[str, Size]:
+    """Bytes that one chip moves in a step: weights, keys and values, states, and the rest.
+
+    >>> from roofline.models import serve_bound
+    >>> moved_by_part(serve_bound("llama-3-8b", "decode", on="h100", batch=8, context=4096))
+    {'weights': 15009914880, 'kv': 4296015872, 'states': 0, 'rest': 2052128}
+    """
+    ops = [part.op for part in step.ops]
+    tensors = moved_tensors(ops, step.request.get("policy", "each-op"), step.request.get("tile"))
+    found: dict[str, Size] = dict.fromkeys(_MOVED.values(), 0)
+    for op, moved in zip(ops, tensors, strict=True):
+        for role, amount in moved:
+            if role in _MOVED:
+                found[_MOVED[role]] += amount * op.repeat
+    return found | {"rest": step.total_bytes - sum(found.values())}
+
+
+def share_of_experts(step: Bound) -> Size | None:
+    """The share of its experts' weights that a chip reads in a step, where tokens choose among experts.
+
+    >>> from roofline.models import serve_bound
+    >>> share_of_experts(serve_bound("mixtral-8x7b", "decode", on="h200", batch=2, context=4096))
+    0.4375
+    """
+    experts = [
+        (tensor.touched * part.op.repeat, tensor.elements * part.op.repeat)
+        for part in step.ops
+        for tensor in part.op.reads
+        if tensor.average and tensor.touched is not None
+    ]
+    read, held = (sum(each) for each in zip(*experts, strict=True)) if experts else (0, 0)
+    return read / held if experts else None
+
+
+def moved_in_words(step: Bound) -> str:
+    """The bytes of :func:`moved_by_part`, and the share of experts that are read."""
+    parts, share = moved_by_part(step), share_of_experts(step)
+    total = format_amount(step.total_bytes, "B")
+    names = {"kv": "keys and values"}
+    said = [f"{names.get(name, name)} {format_amount(amount, 'B')}" for name, amount in parts.items() if amount]
+    if share is not None:
+        said[0] += f" ({100 * float(share):.4g}% of its experts)"
+    return f"a chip moves {total}: {', '.join(said)}"
 
 
 def off_matrix_unit(step: Bound, option: str) -> list[str]:

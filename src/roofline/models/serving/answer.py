@@ -19,7 +19,14 @@ from roofline.models.config import load
 from roofline.models.description import Model
 from roofline.models.idle import SERVING, refuse_idle
 from roofline.models.operation_builder import PREFILL_ONLY
-from roofline.models.operations import longest_operations, off_matrix_unit, shares_of_modules
+from roofline.models.operations import (
+    longest_operations,
+    moved_by_part,
+    moved_in_words,
+    off_matrix_unit,
+    share_of_experts,
+    shares_of_modules,
+)
 from roofline.models.parallelism.layout import CHIPS, ONE_CHIP, Parallelism, has_several_layouts, take_layout_options
 from roofline.models.parallelism.splitting import local_stages
 from roofline.models.serving.bound import Pipelined, as_size, names_that_bind, serve_bound
@@ -336,6 +343,15 @@ class Serving(Comparable):
             for name, attention in (("whole", True), ("matrices", False))
         }
 
+    @property
+    def moved(self) -> dict[str, Size] | None:
+        """Bytes that one chip moves in a decode step: ``weights``, ``kv``, ``states``, ``rest``; None over stages.
+
+        >>> round(serve("llama-3-8b", on="h100", batch=8, context=4096).moved["kv"] / 1e9, 2)
+        4.3
+        """
+        return None if self.decode is None or isinstance(self.decode, Pipelined) else moved_by_part(self.decode)
+
     def idle_copies(self) -> str:
         """A word where fewer sequences decode than there are copies of the model, with what one copy over all takes."""
         batch, copies = self.batch, self.ways.copies
@@ -477,6 +493,8 @@ class Serving(Comparable):
                     "nearest": None if near is None else near.to_dict(),
                 },
                 "compute_bound_from": self.compute_bound_from(),
+                "moved": self.moved,
+                "experts_touched": None if self.moved is None else share_of_experts(self.decode),
             }
         )
         phases = {name: self.phases[name].to_dict() if name in self.phases else None for name in ("prefill", "decode")}
@@ -512,7 +530,8 @@ def _phase_in_words(name: str, phase: Bound, found: Serving) -> Iterator[Section
         *off_matrix_unit(phase, "activations"),
         *_over_several_chips(phase, found, name),
     ]
-    lines += found.where_it_flips() if name == "decode" else []
+    if name == "decode":
+        lines += [*([] if isinstance(phase, Pipelined) else [moved_in_words(phase)]), *found.where_it_flips()]
     lines.append(shares_of_modules(phase))
     yield Sentences(lines, indent=4)
 
@@ -536,10 +555,20 @@ def _choices(near: NearestFit) -> str:
     return "; or ".join(near.said) or "nothing near"
 
 
+def _each_token_keeps(found: Serving) -> str:
+    """The bytes of keys and values of one more token, in brackets; nothing where it keeps none."""
+    each = found.model.kv_bytes_per_token(found.formats.get("kv"))
+    windows = any(getattr(block, "window", None) for layer in found.model.layers for block in layer.blocks)
+    over = "" if is_number(found.chips) and found.chips == 1 else " over all chips"
+    until = ", until windows are full" if windows else ""
+    return f" ({format_amount(each, 'B')} a token{over}{until})" if each else ""
+
+
 def _memory_in_words(found: Serving, near: NearestFit | None) -> Iterator[Section]:
     """The memory of the larger step by part, whether it fits, and what would fit."""
     needed = found.memory
-    parts = ", ".join(f"{name} {format_amount(value, 'B')}" for name, value in needed.parts.items())
+    said = {"kv": _each_token_keeps(found)}
+    parts = ", ".join(f"{name} {format_amount(value, 'B')}{said.get(name, '')}" for name, value in needed.parts.items())
     line = f"memory {format_amount(needed.total, 'B')}: {parts}"
     if needed.capacity is None:
         yield Sentences([f"{line}; the chip's capacity is not known"])
