@@ -234,7 +234,7 @@ PRINTED = {
         "first tokens of 16 prompts, read",
         "answers/s with 16 at once",
     ),
-    "chunked": ("4 steps of 256 tokens beside 16 that decode", "with no chunk", "bound by"),
+    "chunked": ("in 4 chunks of 256 beside 16 that decode", "with no chunk", "bound by"),
     "speculation": (
         "3 tokens by llama-3-8b, each accepted with probability 70% if all before it are",
         "2.533 tokens a check",
