@@ -28,7 +28,7 @@ from roofline.estimates.constants import TAILS, KernelConstants
 from roofline.estimates.fitting import Errors, Fitted, Rows, fit, fit_family, fit_from_few, most_telling
 from roofline.estimates.kernel_model import KernelModel
 from roofline.estimates.kernel_registry import KERNELS
-from roofline.estimates.transfer import distance, mixed, on_another_chip, weights
+from roofline.estimates.transfer import distance, mixed, on_another_chip, stated_policy, weights
 from roofline.hardware import chip
 from roofline.hardware.machine import Machine
 
@@ -142,10 +142,12 @@ def fitted_family(kernel: str, groups: Mapping[Group, Rows], versions: Versions)
     ]
     test = [rows.take(parts[group][1]) for group, rows in groups.items()]
     version = [versions.get((group.chip, kernel, group.library), "") for group in groups]
+    stated = [stated_for(group) for group in groups]
     found: dict[int, Fitted] = {}
     for this in dict.fromkeys(version):
         which = [number for number, other in enumerate(version) if other == this]
-        found.update(zip(which, fit_family(model, [train[number] for number in which]), strict=True))
+        fitted = fit_family(model, [train[number] for number in which], policies=[stated[number] for number in which])
+        found.update(zip(which, fitted, strict=True))
     checks = [residuals(kernel, rows, spare[number], found[number]) for number, rows in enumerate(train)]
     every = tuple(np.concatenate(each) for each in zip(*checks, strict=True))
     done = []
@@ -154,6 +156,11 @@ def fitted_family(kernel: str, groups: Mapping[Group, Rows], versions: Versions)
         one = outcome(group, train[number], test[number], found[number], check)
         done.append(replace(one, outer=outer_sizes(model, train[number], test[number], found[number].policy)))
     return left_out(kernel, done, train, test)
+
+
+def stated_for(group: Group) -> str:
+    """The policy that the library's code states for a group's kernels; empty where none is known."""
+    return stated_policy(KERNELS[group.kernel], group.library, group.dtype, group.path, chip(group.chip))
 
 
 def outer_sizes(model: KernelModel, train: Rows, test: Rows, policy: str) -> tuple[Any, Any, Any] | None:
@@ -224,7 +231,7 @@ def left_out(kernel: str, done: Sequence[Outcome], train: Sequence[Rows], test: 
                 on_another_chip(
                     model, alone[i].values, few[i].chip, train[number].chip, chip(done[i].group.chip), target
                 ),
-                alone[i].policy,
+                stated_for(one.group) or alone[i].policy,
             )
             for i in others
         }

@@ -1,12 +1,19 @@
-"""Policies of kernels: what the host hides, one tile for all shapes, sequences that pairs of blocks share."""
+"""Policies of kernels: what the host hides, tiles that code states, sequences that pairs of blocks share."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
+from roofline import bound
+from roofline.estimates.constants import shipped
+from roofline.estimates.contraction import STATED_TILES
+from roofline.estimates.estimator import Estimator, kernels_of
+from roofline.estimates.fitting import Rows, fit_family, fit_from_few
 from roofline.estimates.kernel_model import FROM_HOST, ChipFigures, launched
 from roofline.estimates.kernel_registry import KERNELS
+from roofline.estimates.transfer import CORES, stated_policy
+from roofline.hardware import chip
 
 A100 = ChipFigures(108, 312e12, 2.039e12, 42e6)
 
@@ -43,6 +50,75 @@ def test_one_tile_takes_as_long_for_one_row_as_for_all_of_its_rows() -> None:
     assert full == pytest.approx(one, rel=0.02)
     assert two > full
     assert model.times(shapes, A100, values, "nosplit")[0] < one
+
+
+@pytest.mark.parametrize(
+    ("policy", "m", "n", "rows", "columns"),
+    [
+        ("vllm fp8 sm89", 16, 8192, 16, 64),
+        ("vllm fp8 sm89", 17, 8193, 32, 128),
+        ("vllm fp8 sm89", 300, 8192, 256, 128),
+        ("vllm fp8 sm90", 17, 1280, 16, 64),
+        ("vllm fp8 sm90", 17, 1281, 64, 64),
+        ("vllm fp8 sm120", 256, 65536, 64, 64),
+        ("sglang fp8 sm89", 1, 8193, 32, 64),
+        ("sglang fp8 sm89", 256, 16384, 64, 128),
+        ("sglang fp8 sm120", 1, 64, 128, 128),
+    ],
+)
+def test_a_product_runs_the_tile_that_the_librarys_code_states(
+    policy: str, m: int, n: int, rows: int, columns: int
+) -> None:
+    """Where nothing but arithmetic counts, the time is that of whole tiles in whole waves."""
+    model = KERNELS["quantised_contraction"]
+    fast = {"core_l2_rate": 2e12, "core_memory_rate": 2e12, "quantise.rate": 5e13, "quantise.row_time": 1e-13}
+    none = {
+        "launch_time": 3e-7,
+        "tile_overhead": 1e-8,
+        "epilogue": 1e-13,
+        "throttle": 1e-3,
+        "quantise.launch_time": 1e-8,
+    }
+    values = {**model.defaults(), **fast, **none, "wave_quantisation": 1.0, "overlap_exponent": 12.0}
+    one = ChipFigures(4, 1e12, 1e14, 1e9)
+    shapes = {"m": m, "n": n, "k": 65536.0, "a_bytes": 1.0, "b_bytes": 1.0}
+    waves = np.ceil(np.ceil(m / rows) * np.ceil(n / columns) / one.cores)
+    tile = 2 * rows * columns * 65536 / (one.matrix_peak / one.cores * values["compute_efficiency"])
+    assert float(model.times(shapes, one, values, policy)) == pytest.approx(waves * tile, rel=0.02)
+
+
+def test_every_product_has_a_stated_tile_and_every_table_a_chip() -> None:
+    assert {name.rpartition(" ")[2] for name in STATED_TILES} == set(CORES.values())
+    assert KERNELS["quantised_contraction"].stated == tuple(STATED_TILES)
+    for name, lines in STATED_TILES.items():
+        assert lines[-1][:2] == (float("inf"), float("inf")), name
+        assert [line[:2] for line in lines] == sorted(line[:2] for line in lines), name
+    for record in (one for one in shipped() if one.kernel == "quantised_contraction"):
+        if stated := stated_policy(
+            KERNELS[record.kernel], record.library, record.dtype, record.path, chip(record.chip)
+        ):
+            assert record.policy == stated, record.name
+
+
+@pytest.mark.parametrize(
+    ("on", "policy"), [("h200", "vllm fp8 sm90"), ("l4", "vllm fp8 sm89"), ("rtx-5090", "vllm fp8 sm120")]
+)
+def test_constants_for_another_chip_take_the_tiles_that_are_stated_for_it(on: str, policy: str) -> None:
+    line = bound("fp8[64, 4096] @ fp8[4096, 4096]", on=on)
+    sources = Estimator("vllm").sources(kernels_of(line)[0], chip(on))
+    assert {one.policy for one, _ in sources} == {policy}
+
+
+def test_a_stated_tile_is_kept_whatever_rows_say() -> None:
+    """Rows that one tile of 128 x 128 made are fitted by the constants alone."""
+    model = KERNELS["quantised_contraction"]
+    figures = ChipFigures(132, 1979e12, 3.35e12, 5e7)
+    m = np.geomspace(1, 4096, 12).round()
+    shapes = {"m": m, **dict.fromkeys(("n", "k"), 4096 + 0 * m), **dict.fromkeys(("a_bytes", "b_bytes"), 1 + 0 * m)}
+    rows = Rows(shapes, model.times(shapes, figures, model.defaults(), "128x128"), figures)
+    starts = [(model.defaults(), "vllm fp8 sm90")] * 2
+    assert fit_from_few(model, rows, starts, ["launch_time"]).policy == "vllm fp8 sm90"
+    assert fit_family(model, [rows], policies=["vllm fp8 sm90"])[0].policy == "vllm fp8 sm90"
 
 
 def test_a_pair_of_blocks_walks_over_a_whole_sequence() -> None:

@@ -233,8 +233,9 @@ def _record(entry: Any, models: Mapping[str, KernelModel], where: str) -> Kernel
     if missing:
         raise InputError(f"{where} lacks {missing[0]}", hint=f"{kernel} has {', '.join(known)}")
     policy = entry.get("policy", "")
-    if policy not in model.policies:
-        raise InputError(f"{where}: policy {quoted(policy)}", hint=f"one of {', '.join(map(repr, model.policies))}")
+    policies = (*model.policies, *model.stated)
+    if policy not in policies:
+        raise InputError(f"{where}: policy {quoted(policy)}", hint=f"one of {', '.join(map(repr, policies))}")
     interval = _pairs(entry.get("interval", [[1.0, 1.0]]), where, "interval")
     edges = _figures(entry.get("edges", []), where, "edges")
     if len(interval) != len(edges) + 1:

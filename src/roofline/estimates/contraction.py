@@ -18,9 +18,12 @@ busy, which is what takes power::
 
 ``policy`` says which choices a
 library has: ``search`` (all), ``nosplit``, ``bucket`` (the tile's rows follow from m), ``big`` (large tiles only), or
-``128x128`` (one tile for all shapes, as CUTLASS on consumer Blackwell). ``from the host`` no graph was timed.
+``128x128`` (one tile for all shapes, as CUTLASS on consumer Blackwell). ``from the host`` no graph was timed. Where a
+library's code states the tile of a product, that tile is the only choice: :data:`STATED_TILES`.
 
-Source: a model of our own; tiles, waves and split-k as in NVIDIA, "Matrix Multiplication Background User's Guide".
+Sources: a model of our own; tiles, waves and split-k as in NVIDIA, "Matrix Multiplication Background User's Guide";
+stated tiles from the code of vLLM and SGLang (Apache-2.0), ``cutlass_gemm_sm…_fp8_dispatch`` and
+``sm…_fp8_dispatch_shape``.
 """
 
 from __future__ import annotations
@@ -65,6 +68,35 @@ TILES = (
 SPLITS = (1, 2, 4, 8, 16)
 #: How sharply a repeated call loses operands that its cache cannot hold.
 SHARPNESS = 8.0
+ANY = float("inf")
+_HOPPER = (
+    *((16, ANY, (16, 64)), (64, 1280, (16, 64)), (64, ANY, (64, 64))),
+    *((128, ANY, (64, 128)), (ANY, ANY, (128, 128))),
+)
+#: Tiles of products in fp8, as libraries' code states them, by library, format and generation of cores: that of the
+#: first line that a product's rows and columns do not exceed. Small products on Hopper run transposed: 16 rows fill a
+#: tile.
+STATED_TILES: dict[str, tuple[tuple[float, float, tuple[int, int]], ...]] = {
+    "vllm fp8 sm89": (
+        *((16, 8192, (16, 64)), (16, 16384, (16, 128)), (16, ANY, (32, 64))),
+        *((32, 8192, (32, 64)), (32, 16384, (32, 128)), (32, ANY, (32, 64))),
+        *((64, 8192, (64, 64)), (64, 16384, (64, 128)), (64, ANY, (64, 64))),
+        *((128, 8192, (64, 128)), (128, 16384, (128, 128)), (128, ANY, (128, 64))),
+        *((256, 4096, (64, 128)), (256, ANY, (128, 128))),
+        *((ANY, 4096, (128, 128)), (ANY, 8192, (256, 128)), (ANY, ANY, (128, 128))),
+    ),
+    "vllm fp8 sm90": _HOPPER,
+    "vllm fp8 sm120": ((16, ANY, (16, 64)), (32, ANY, (32, 64)), (256, ANY, (64, 64)), (ANY, ANY, (128, 128))),
+    "sglang fp8 sm89": (
+        *((1, 8192, (16, 64)), (1, ANY, (32, 64))),
+        *((16, 8192, (16, 64)), (16, 16384, (32, 64)), (16, ANY, (16, 64))),
+        *((64, 16384, (32, 64)), (64, ANY, (16, 64))),
+        *((128, 16384, (64, 64)), (128, ANY, (32, 64))),
+        *((256, 8192, (128, 64)), (256, 16384, (64, 128)), (256, ANY, (128, 64)), (ANY, ANY, (128, 128))),
+    ),
+    "sglang fp8 sm90": _HOPPER,
+    "sglang fp8 sm120": ((ANY, ANY, (128, 128)),),
+}
 PRODUCT_POLICIES = ("search", "nosplit", "bucket", "big", "128x128", f"search {FROM_HOST}")
 
 CONSTANTS = (
@@ -99,6 +131,16 @@ def _choices(policy: str) -> tuple[Any, Any, Any]:
     return every[:, 0][None, :], every[:, 1][None, :], every[:, 2][None, :]
 
 
+def _stated(policy: str, m: Array, n: Array) -> tuple[Any, Any, Any]:
+    """Tile rows, tile columns and splits of the one choice that a library's code states for each product."""
+    import numpy as np
+
+    lines = STATED_TILES[policy]
+    first = [(m <= most_rows) & (n <= most_columns) for most_rows, most_columns, _ in lines]
+    rows, columns = (np.select(first, [float(tile[side]) for *_, tile in lines]) for side in (0, 1))
+    return rows, columns, np.ones_like(rows)
+
+
 def _legal(policy: str, m: Array, n: Array, choices: tuple[Any, Any, Any]) -> Any:
     """Which choices a policy leaves for each product."""
     import numpy as np
@@ -123,7 +165,7 @@ def contraction_parts(shapes: Shapes, chip: ChipFigures, c: Values, policy: str 
     given = np.broadcast_arrays(*(np.asarray(shapes.get(name, 1.0), float) for name in names))
     m, n, k, batch, a_bytes, b_bytes, out_bytes = (value.reshape(-1, 1) for value in given)
     beside = np.broadcast_to(np.asarray(shapes.get(BESIDE, 0.0), float), given[0].shape).reshape(-1, 1)
-    choices = rows, columns, split = _choices(policy)
+    choices = rows, columns, split = _stated(policy, m, n) if policy in STATED_TILES else _choices(policy)
     tiles = np.ceil(m / rows) * np.ceil(n / columns) * batch * split
     busy = np.minimum(tiles, chip.cores)
     depth = np.maximum(k / split, c["shortest_depth"])
@@ -206,5 +248,6 @@ MODELS = (
         quantised_parts,
         PRODUCT_POLICIES,
         ("m", "n", "k"),
+        stated=tuple(STATED_TILES),
     ),
 )

@@ -32,7 +32,17 @@ from roofline.estimates.kernel_model import BESIDE, FROM_HOST, ChipFigures, Part
 from roofline.estimates.kernel_registry import KERNELS
 from roofline.estimates.row_expectations import RowExpectations, columns_of, decided, expect_rows, of_one_value
 from roofline.estimates.steps import sum_in_words, with_floor
-from roofline.estimates.transfer import OTHER, SAME, distance, mixed, on_another_chip, transfer, weights, widened
+from roofline.estimates.transfer import (
+    OTHER,
+    SAME,
+    distance,
+    mixed,
+    on_another_chip,
+    stated_policy,
+    transfer,
+    weights,
+    widened,
+)
 from roofline.frozen import dataclass, field, replace
 from roofline.hardware import chip
 from roofline.hardware.machine import Machine
@@ -567,8 +577,10 @@ def _transferred(record: KernelConstants, run: KernelRun, machine: Machine) -> K
         return None
     source = ChipFigures(*(record.figures.get(name, 0.0) for name in ChipFigures._fields))
     target = chip_figures(machine, record, run)
-    values = on_another_chip(KERNELS[record.kernel], record.values, source, target, here, machine)
-    moved = replace(record, values=values, error=seen.error, transferred_from=to)
+    model = KERNELS[record.kernel]
+    values = on_another_chip(model, record.values, source, target, here, machine)
+    policy = stated_policy(model, record.library, record.dtype, record.path, machine) or record.policy
+    moved = replace(record, values=values, policy=policy, error=seen.error, transferred_from=to)
     low, high = seen.interval
     if to == OTHER:  # never surer than within a generation
         near = transfer(record.kernel, SAME) or seen

@@ -100,7 +100,8 @@ def fit_from_few(
 ) -> Fitted:
     """Fit few rows of a chip from the constants of several others: the start that they fit best, and its policy.
 
-    Another policy than a start's own is taken where its cost is clearly less. No policy without a graph is tried.
+    Another policy than a start's own is taken where its cost is clearly less, but none in the place of one that the
+    library's code states. No policy without a graph is tried.
     Of products all constants move, and not the ``free`` ones alone: they follow the rows and, with less weight, the
     mean of the starts over the sizes that these were measured at, the ``limits``. It holds them where rows tell
     nothing. A start counts by its share and by how well the rows fit it. The mean counts less where it is far off the
@@ -115,7 +116,8 @@ def fit_from_few(
     tried = [look(values, policy) for values, policy in starts]
     first = min(tried, key=lambda one: one.cost)
     values, own = starts[tried.index(first)]
-    others = [look(values, policy) for policy in model.policies if FROM_HOST not in policy and policy != own]
+    free_to = () if own in model.stated else model.policies
+    others = [look(values, policy) for policy in free_to if FROM_HOST not in policy and policy != own]
     best = min(others, key=lambda one: one.cost) if others else first
     if best.cost * MUCH_LESS < first.cost:
         tried = [look(values, best.policy) for values, _ in starts]
@@ -237,13 +239,17 @@ def spread_evenly(limits: Mapping[str, tuple[float, float]], count: int) -> dict
     }
 
 
-def fit_family(model: KernelModel, groups: Sequence[Rows], turns: int = 3) -> list[Fitted]:
+def fit_family(
+    model: KernelModel, groups: Sequence[Rows], turns: int = 3, policies: Sequence[str] = ()
+) -> list[Fitted]:
     """Fit groups that share the constants which are not their own.
 
-    First every group alone, which also chooses its policy. Groups of one policy then share: by turns the shared
-    constants of all, with the own ones fixed, and the own ones of each, with the shared ones fixed.
+    First every group alone, which also chooses its policy, where none of the ``policies`` is known of it. Groups of one
+    policy then share: by turns the shared constants of all, with the own ones fixed, and the own ones of each, with the
+    shared ones fixed.
     """
-    alone = [_alone(model, rows) for rows in groups]
+    known = policies or [""] * len(groups)
+    alone = [_alone(model, rows, policy) for rows, policy in zip(groups, known, strict=True)]
     found = list(alone)
     for policy in dict.fromkeys(one.policy for one in alone):
         which = [i for i, one in enumerate(alone) if one.policy == policy]
@@ -253,8 +259,8 @@ def fit_family(model: KernelModel, groups: Sequence[Rows], turns: int = 3) -> li
     return found
 
 
-def _alone(model: KernelModel, rows: Rows) -> Fitted:
-    return fit(model, rows, policy=chosen_policy(model, rows), most=40)
+def _alone(model: KernelModel, rows: Rows, policy: str) -> Fitted:
+    return fit(model, rows, policy=policy or chosen_policy(model, rows), most=40)
 
 
 def _sharing(model: KernelModel, groups: Sequence[Rows], alone: Sequence[Fitted], turns: int) -> list[Fitted]:

@@ -74,7 +74,8 @@ class Parts:
 class KernelModel:
     """The model of one kind of kernel: the shapes it takes, its constants, its policies, its formula.
 
-    Another policy than the first is taken where its cost is below ``clearly_less`` of the first one's.
+    Another policy than the first is taken where its cost is below ``clearly_less`` of the first one's. ``stated`` ones
+    are those that a library's code states, by its name, format and generation of cores: they are taken and not tried.
     """
 
     name: str
@@ -84,6 +85,7 @@ class KernelModel:
     policies: tuple[str, ...] = ("",)
     sorted_by: tuple[str, ...] = field(default=())
     clearly_less: float = 1.0
+    stated: tuple[str, ...] = ()
 
     def defaults(self) -> dict[str, float]:
         """Typical values of all constants, for a first look and as the start of a fit."""

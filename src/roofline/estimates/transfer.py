@@ -72,6 +72,8 @@ ENERGY = {
     ("nvidia-blackwell", "dram"): _REGISTERS,
     ("nvidia-hopper", "hbm"): _SHARED,
 }
+#: Generations of cores by the names that libraries' code has for them, by family and main memory.
+CORES = {("nvidia-ada", "dram"): "sm89", ("nvidia-hopper", "hbm"): "sm90", ("nvidia-blackwell", "dram"): "sm120"}
 #: Energy of a FLOP at the full clock, against that of the leanest chip.
 FULL_CLOCK = 1.6
 #: Cycles beyond which a launch is the time of the host.
@@ -227,6 +229,21 @@ def clock(machine: Machine, cores: float) -> float | None:
             fewer = (machine.family, machine.memories[0].name) in FEWER_LANES
             return float(unit.peaks["fp32"].value) / (cores * LANES / (2 if fewer else 1))
     return None
+
+
+def stated_policy(model: KernelModel, library: str, dtype: str, path: str, machine: Machine) -> str:
+    """The policy that a library's code states for its kernels on a chip; empty where none is known.
+
+    >>> from roofline.estimates.kernel_registry import KERNELS
+    >>> from roofline.hardware import chip
+    >>> stated_policy(KERNELS["quantised_contraction"], "vllm", "fp8", "", chip("h200"))
+    'vllm fp8 sm90'
+    >>> stated_policy(KERNELS["quantised_contraction"], "trtllm", "fp8", "", chip("h200"))
+    ''
+    """
+    cores = CORES.get((machine.family, machine.memories[0].name), "")
+    named = " ".join(filter(None, (library, dtype, path, cores)))
+    return named if named in model.stated else ""
 
 
 def on_another_chip(
