@@ -122,6 +122,7 @@ class Case:
         if measured_of(self.machine) == "bandwidth":
             said.append(Assumption("machine", f"the bandwidth of {data_level(self.machine).name} is a measured one"))
         said += own
+        said += _conversions_said(self.ops)
         said += describe_given(self.machine)
         said += self.machine.warnings
         said += self.conventions.estimate_said()
@@ -150,6 +151,25 @@ _UNREAD = {
     "between": "between windows are not read",
     "beyond": "past the last windows count as read, and need not be",
 }
+
+
+def _conversions_said(ops: Sequence[Op]) -> list[Assumption]:
+    """Say which operands of products are stored in other formats than the products run in: converting is not counted.
+
+    >>> from roofline.ops.contraction import matmul
+    >>> _conversions_said([matmul(8, 16, 32, b="int8")])
+    ['converting operands while they are read costs nothing: int8 to bf16']
+    """
+    pairs: dict[str, None] = {}
+    for op in ops:
+        used = {key.dtype for key, _ in op.work.items() if (key.quantity, key.place) == ("flops", "matrix")}
+        if len(used) == 1 and op.kind in ("contraction", "convolution", "attention"):
+            into = dtypes.get(used.pop().partition("_acc")[0])
+            stored = [dtypes.get(t.dtype) for t in op.reads]
+            others = [each for each in stored if each.arithmetic != into.arithmetic and each.bits <= 16]
+            pairs |= dict.fromkeys(f"{each.name} to {into.name}" for each in others)
+    text = f"converting operands while they are read costs nothing: {', '.join(pairs)}"
+    return [Assumption("counting", text)] if pairs else []
 
 
 def _fit_said(needed: Footprint) -> list[Assumption]:

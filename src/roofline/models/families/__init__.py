@@ -12,7 +12,7 @@ from collections.abc import Callable
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from roofline.errors import InputError, suggest
+from roofline.errors import InputError, did_you_mean
 
 if TYPE_CHECKING:
     from roofline.models.description import Model
@@ -54,6 +54,13 @@ def family(*model_types: str) -> Callable[[Reader], Reader]:
     return register
 
 
+#: What to do with a type that no reader knows.
+_LIKE_A_KNOWN_ONE = (
+    "if its layers are those of one of the {} known types (llama, mixtral …), say that one as its model_type; "
+    "docs/models lists them all"
+)
+
+
 def reader_of(model_type: str) -> Reader:
     """The reader of a model type, or an error that names the nearest known ones."""
     readers = _found(model_type)
@@ -64,8 +71,10 @@ def reader_of(model_type: str) -> Reader:
             hint="decoders and a few encoders are read; docs/models lists the types",
         )
     if model_type not in readers:
+        near = did_you_mean(model_type, sorted(readers))
         raise InputError(
-            f"no reader for model_type {model_type!r}", hint=suggest(model_type, sorted(readers), what="known types")
+            f"no reader for model_type {model_type!r}",
+            hint=f"did you mean {near!r}?" if near else _LIKE_A_KNOWN_ONE.format(len(readers)),
         )
     return readers[model_type]
 
