@@ -155,7 +155,15 @@ class Answer(ABC):
     def plain_table(self, table: str | None = None) -> tuple[list[str], list[list[Any]], dict[str, str]]:
         """Names, rows and units of a table as a data frame and a CSV file have them: as :meth:`to_pandas` chooses."""
         own = self.operations_as_data() if table in (None, OPERATIONS) else None
-        return plain_table(self.table().named(table) if own is None else own)
+        if own is not None:
+            return plain_table(own)
+        more = self.tables_as_data()
+        chosen = more.get(table or "")
+        return plain_table(self.table().named(table, tuple(more)) if chosen is None else chosen)
+
+    def tables_as_data(self) -> Mapping[str, Table]:
+        """Tables of a data frame, by name, beside those that are shown."""
+        return {}
 
     def operations_as_data(self) -> Table | None:
         """Every operation with all that is known of it, in the same columns for all answers; None of one without."""
@@ -277,21 +285,21 @@ class Comparable(Answer):
         found: Table | None = capability("Comparable.operations")(self.steps())
         return found
 
-    def plain_table(self, table: str | None = None) -> tuple[list[str], list[list[Any]], dict[str, str]]:
-        """As every answer has it; ``memory`` is what a chip holds, a row a part.
+    def tables_as_data(self) -> Mapping[str, Table]:
+        """``memory`` is what a chip holds, a row a part.
 
         >>> from roofline import llm
         >>> llm("llama-3-8b", on="h100", context=8192).to_pandas("memory")["part"].tolist()
         ['weights', 'kv', 'activations']
         """
-        needed = self.needed() if table == "memory" else None
+        needed = self.needed()
         if needed is None or is_array(needed.total) or is_symbol(needed.total):
-            return super().plain_table(table)
+            return {}
         has = needed.capacity
         rows = [
             Row((part, Amount(size, "B"), ShareBar(size / has) if has else "")) for part, size in needed.parts.items()
         ]
-        return plain_table(Table([Column("part"), *figures("bytes", "share")], rows))
+        return {"memory": Table([Column("part"), *figures("bytes", "share")], rows)}
 
     def needed(self) -> Any:
         """The memory that it needs on each chip, a :class:`~roofline.bounds.footprint.Footprint`; None: not asked."""
@@ -323,12 +331,15 @@ class Part(Answer):
         found = (each.table() if isinstance(each, CrossTable) else each for each in self._sections)
         return [each for each in found if isinstance(each, Table)]
 
-    def named(self, name: str | None = None) -> Table:
-        """The table of a name, that of the first where none is said; those of one name are one, under each other."""
+    def named(self, name: str | None = None, more: Iterable[str] = ()) -> Table:
+        """The table of a name, that of the first where none is said; those of one name are one, under each other.
+
+        ``more`` are the names of other tables, which an error names too.
+        """
         found: dict[str, list[Table]] = {}
         for each in self.tables():
             found.setdefault(each.name, []).append(each)
-        return joined(found[chosen_table(name, found)])
+        return joined(found[chosen_table(name, [*found, *more])])
 
 
 #: The names of columns as data, those of an answer's own attributes, by what a reader sees.

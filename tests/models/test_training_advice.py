@@ -11,7 +11,6 @@ import pytest
 import roofline
 from roofline.errors import InputError
 from roofline.models import advise_step
-from roofline.models.parallelism.schedules import schedule
 from roofline.models.training import train
 from roofline.models.training.advice import BUBBLE, advise, again, axis_times, computing, layouts_over_slices, limits
 from roofline.models.training.memory import training_memory
@@ -56,7 +55,7 @@ def test_limits_hold_on_both_sides(name: str) -> None:
     if "pipeline" in lines:
         fewest = lines["pipeline"].value
         assert fewest
-        bubbles = [schedule("1f1b").bubble(stages=4, microbatches=int(fewest) - n) for n in (0, 1)]
+        bubbles = [again(found, microbatches=int(fewest) - n).bubble for n in (0, 1)]
         assert bubbles[0] <= BUBBLE < bubbles[1]
 
 

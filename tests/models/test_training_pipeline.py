@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from roofline.cli import main
+from roofline.errors import RooflineError
 from roofline.models import load
 from roofline.models.parallelism.schedules import SCHEDULES
 from roofline.models.training import train
@@ -193,3 +194,46 @@ MESSAGES = [
 def test_messages(words: str, message: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["train", "llama-2-7b", "--on", "h100:8", "--batch-tokens", "65536", *words.split()]) == 2
     assert message in capsys.readouterr().err
+
+
+SPLIT: dict[str, Any] = {"on": "h100:64", "pipeline": 8, "tensor": 8, "batch_tokens": 10**6}
+
+
+def test_lists_of_microbatches_print_a_row_each_with_its_waits() -> None:
+    """What print says as time at best is that of `lower`, waits of the pipeline included."""
+    counts = [16, 32, 64, 128]
+    found = train("llama-3-70b", **SPLIT, microbatches=counts)
+    alone = [train("llama-3-70b", **SPLIT, microbatches=count) for count in counts]
+    frame = found.to_pandas()
+    for name in ("lower", "bubble", "most_mfu", "tokens_per_day", "fits"):
+        assert frame[name].tolist() == pytest.approx([getattr(each, name) for each in alone])
+    assert frame["memory"].tolist() == pytest.approx([each.memory.total for each in alone])
+    assert frame["microbatches"].tolist() == counts
+    text = " ".join(str(found).split())
+    assert "4 configurations: at best 7.95 s … 10.5 s a step; of those that fit, most tokens a day with" in text
+    assert "microbatches 128 microbatches" in text  # the head of the table follows
+    assert "10.5 s 28% tensor 65%" in text
+    assert "2 of 4 configurations fit 84.9 GB" in text
+    assert "sweep()" not in text
+    none = " ".join(str(train("llama-3-70b", **SPLIT, microbatches=[8, 16])).split())
+    assert "DOES NOT FIT: needs 192 GB … 364 GB, hbm has 84.9 GB" in none
+
+
+def test_a_pipeline_has_a_table_of_stages_and_an_error_names_every_table() -> None:
+    found = train("llama-3-70b", **SPLIT, microbatches=128)
+    frame = found.to_pandas("stages")
+    assert frame["stage"].tolist() == list(range(8))
+    assert frame["layers"].sum() == len(found.model.layers)
+    assert frame["memory"].max() == found.memory.total
+    assert frame["lower"].max() == found.bound.lower
+    with pytest.raises(RooflineError, match="no table 'parts'; tables are: operations, memory, stages"):
+        found.to_pandas("parts")
+    with pytest.raises(RooflineError, match="no table 'stages'; tables are: operations, memory"):
+        train("llama-3-8b", on="h100:8", batch_tokens=2**19).to_pandas("stages")
+
+
+def test_a_change_that_costs_nothing_stands_before_other_chips_and_once() -> None:
+    found = train("llama-3-70b", **SPLIT, microbatches=32)
+    assert found.fitting() == "64 microbatches, in 8.32 s a step; b200 chips, in 3.99 s a step; or 128 such chips"
+    changes = [line.change for line in found.advise()]
+    assert len(changes) == len(set(changes))

@@ -71,12 +71,14 @@ class Footprint:
         return Fact("memory there", self.capacity, "B", "more")
 
     def misfit(self, instead: str = "") -> list[Section]:
-        """The first line of an answer whose data do not fit, with what would; nothing where they do.
+        """The first line of an answer whose data do not fit, with what would; nothing where one configuration does.
 
         >>> Footprint({"weight": 144e9}, "hbm", 84.9e9).misfit("fp8 weights")[0].lines
         ['DOES NOT FIT: needs 144 GB, hbm has 84.9 GB · would fit: fp8 weights']
         """
-        return [Sentences([self.misfit_in_words(instead)], "alert"), BLANK] if self.fits is False else []
+        fits = self.fits
+        none = not fits.any() if is_array(fits) else fits is False
+        return [Sentences([self.misfit_in_words(instead)], "alert"), BLANK] if none else []
 
     def misfit_in_words(self, instead: str = "") -> str:
         """What is needed against what there is, and what would fit."""

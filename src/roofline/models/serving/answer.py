@@ -16,6 +16,7 @@ from roofline.bounds.footprint import Footprint
 from roofline.errors import InputError
 from roofline.frozen import dataclass, field, once, replace
 from roofline.models.config import load
+from roofline.models.configurations import SizeColumn, configurations
 from roofline.models.description import Model
 from roofline.models.idle import SERVING, refuse_idle
 from roofline.models.operation_builder import PREFILL_ONLY
@@ -36,29 +37,17 @@ from roofline.models.serving.limits import NetworkLimit, compute_bound_batch, ne
 from roofline.quantity import format_amount, format_number, format_percent
 from roofline.sections import (
     BLANK,
-    Amount,
-    Cell,
-    Column,
     Headline,
-    Row,
     Section,
     Sentences,
     Table,
-    YesNo,
     assumes,
     caveats,
     incomplete,
-    spread,
 )
 from roofline.signatures import spelled, takes
 from roofline.sizes import Size, ceil_div, is_array, is_number, is_symbol, is_zero, maximum, plain_numbers, product
 from roofline.statements import HEADLINE_GAPS, without
-
-#: Configurations that are shown.
-MOST_ROWS = 40
-
-#: Columns that a narrow terminal leaves out of a table of configurations, the highest first.
-_SPARE = {"each user": 2, "bound by": 1}
 
 SCHEMA = "roofline/llm/1"
 
@@ -592,51 +581,26 @@ def _memory_in_words(found: Serving, near: NearestFit | None) -> Iterator[Sectio
 
 def _configurations(found: Serving) -> Table:
     """One row a configuration where sizes are arrays."""
-    import numpy as np
-
     phases = {"prefill": found.prefill, "decode": found.decode}
     asked = {name: phase for name, phase in phases.items() if phase is not None}
     sizes: dict[str, Any] = {}
     for phase in asked.values():
         sizes |= {key: value for key, value in phase.sizes.items() if is_array(value)}
-    shape = np.broadcast_shapes(*(value.shape for value in sizes.values()))
-    columns: list[tuple[str, Any, str]] = [(key, value, "size") for key, value in sizes.items()]
+    columns = [SizeColumn(key, value, "size") for key, value in sizes.items()]
+    times = {"prefill": "time_to_first_token", "decode": "time_per_token"}
     for name, phase in asked.items():
-        columns += [(name, phase.lower, "s"), ("bound by", names_that_bind(phase), "")]
-    if found.decode is not None:
-        columns += [("tokens/s", found.tokens_per_second, "token/s"), ("each user", 1 / found.decode.lower, "token/s")]
-    columns.append(("memory", found.memory.total, "B"))
-    if found.memory.fits is not None:
-        columns.append(("fits", found.memory.fits, ""))
-    flat = [np.broadcast_to(np.asarray(values), shape).ravel() for _, values, _ in columns]
-
-    def rows(most: int) -> list[Row]:
-        return [
-            Row([_cell(column[index], unit) for column, (_, _, unit) in zip(flat, columns, strict=True)])
-            for index in spread(len(flat[0]), most)
+        whose = f"{name} " if len(asked) > 1 else ""
+        columns += [
+            SizeColumn(f"{name} at best", phase.lower, "s", times[name]),
+            SizeColumn("bound by", names_that_bind(phase), meaning=f"{whose}bound by"),
         ]
-
-    as_data = {"prefill": "time_to_first_token", "decode": "time_per_token"}
-    for at, (name, _, _) in enumerate(columns):  # each time stands before what binds it
-        as_data |= {f"{at}": f"{columns[at - 1][0]} {name}"} if name == "bound by" and len(asked) > 1 else {}
-    shown = [
-        Column(f"{name} at best" if name in asked else name, "left" if name in ("bound by", "fits") else "right",
-               "words" if name == "bound by" else "never", meaning=as_data.get(str(at), as_data.get(name, name)),
-               spare=_SPARE.get(name, 0))
-        for at, (name, _, _) in enumerate(columns)
-    ]  # fmt: skip
-    return Table(shown, rows(MOST_ROWS), "configurations", indent=0, every=lambda: rows(len(flat[0])))
-
-
-def _cell(value: Any, unit: str) -> Cell:
-    if isinstance(value, str):
-        return value
-    if value.dtype == bool:
-        return YesNo(bool(value))
-    if unit == "size" and float(value).is_integer():
-        return Amount(int(value), "", format_number(float(value)))
-    unit = unit.removeprefix("size")
-    return Amount(float(value), unit, "" if unit not in ("", "token/s") else format_number(float(value)))
+    if found.decode is not None:
+        made = {"tokens/s": found.tokens_per_second, "each user": 1 / found.decode.lower}
+        columns += [SizeColumn(name, rate, "token/s") for name, rate in made.items()]
+    columns.append(SizeColumn("memory", found.memory.total, "B"))
+    if found.memory.fits is not None:
+        columns.append(SizeColumn("fits", found.memory.fits))
+    return configurations(columns)
 
 
 @plain_numbers

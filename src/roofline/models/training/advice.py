@@ -29,6 +29,7 @@ Source: "How To Scale Your Model", chapter 5: B/X > C/W for data and fully shard
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -192,9 +193,33 @@ def _limits(found: Training) -> Iterator[Limit]:
     if found.ways["tensor"] > 1:
         yield _tensor(found)
     if found.ways["pipeline"] > 1:
-        order, chunks = schedule(found.schedule), int(found.question.chunks)
-        fewest = order.microbatches(BUBBLE, stages=found.ways["pipeline"], chunks=chunks)
+        fewest = _fewest_microbatches(found)
         yield Limit("pipeline", int(found.ways["pipeline"]), "microbatches", fewest, float(found.microbatches), True)
+
+
+def _fewest_microbatches(found: Training) -> int:
+    """From how many microbatches on this step waits little: stages are not alike, as the textbook's are.
+
+    The waits hardly change with the microbatches, the rest grows with them, which tells where to look.
+    """
+    order, stages = schedule(found.schedule), int(found.ways["pipeline"])
+    step = stages if order.splits else 1
+    textbook = int(order.microbatches(BUBBLE, stages=stages, chunks=int(found.question.chunks)))
+
+    def waits(count: int) -> float:
+        return float(again(found, microbatches=count).bubble)
+
+    try:
+        share = waits(textbook)
+        near = textbook * share / (1 - share) * (1 - BUBBLE) / BUBBLE
+        count = max(-(-math.ceil(near) // step) * step, stages)
+        while waits(count) > BUBBLE:
+            count += step
+        while count > stages and waits(count - step) <= BUBBLE:
+            count -= step
+    except RooflineError:
+        return textbook
+    return count
 
 
 def again(found: Training, **changes: Any) -> Training:
@@ -334,7 +359,7 @@ def advise(found: Training) -> tuple[TrainingAdvice, ...]:
     if is_array(found.lower) or is_symbol(found.lower):
         return ()
     found = replace(found, measured=None)
-    proposals = [Proposal(change, "", ChangedStep(found, changes)) for change, changes in _ideas(found)]
+    proposals = [Proposal(change, "", ChangedStep(found, changes)) for change, changes in dict(_ideas(found)).items()]
     return tuple(
         TrainingAdvice(kept.proposal.change, kept.proposal.question.changes, found, kept.after)
         for kept in helpful(proposals, found, _standing, smaller=SMALLER)

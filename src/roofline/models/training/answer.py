@@ -13,13 +13,28 @@ from roofline.bounds.footprint import Footprint, fullest
 from roofline.frozen import dataclass, field
 from roofline.hardware.figures import price_source
 from roofline.hardware.network import domain_of, links_inside_out
+from roofline.models.configurations import SizeColumn, configurations
 from roofline.models.description import Model
 from roofline.models.operations import longest_operations, off_matrix_unit
 from roofline.models.training.stage import Stage
 from roofline.quantity import format_amount, format_count, format_number, format_percent
-from roofline.sections import BLANK, Headline, Listing, Section, Sentences, assumes, incomplete
+from roofline.sections import (
+    BLANK,
+    Amount,
+    Column,
+    Headline,
+    Listing,
+    Row,
+    Section,
+    Sentences,
+    Table,
+    YesNo,
+    assumes,
+    figures,
+    incomplete,
+)  # fmt: skip
 from roofline.signatures import spelled
-from roofline.sizes import Size, ceil_div, exact_div, is_array, is_symbol, maximum, product
+from roofline.sizes import Codes, Size, ceil_div, exact_div, is_array, is_number, is_symbol, maximum, product
 from roofline.statements import HEADLINE_GAPS, without
 
 SCHEMA = "roofline/train/1"
@@ -27,6 +42,8 @@ DAY = 86400.0
 
 #: Lines of advice shown.
 MOST_ADVICE = 6
+#: Changes that take other chips, other numbers or another batch.
+_AT_A_PRICE = {"on", "weights", "gradients", "batch_tokens"}
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -294,11 +311,15 @@ class Training(Measurable, Comparable):
     def sections(self) -> Iterator[Section]:
         """The step, what binds it, memory, the token budget, operations; how it scales and what would be faster."""
         bound = self.bound
-        if not isinstance(bound.kind, str):
+        if is_symbol(self.lower):
             yield from bound.sections()
             return
         ways = ", ".join(f"{name} {size}" for name, size in self.ways.items() if size > 1)
         yield Headline(self.model.name, f"on {self.target}" + (f"  ({ways})" if ways else ""))
+        if is_array(self.lower):
+            yield from (BLANK, *self.memory.misfit(), *_several_in_words(self), BLANK)
+            yield from (assumes(without(bound.assumptions, ("fit",))), incomplete(bound.incomplete))
+            return
         advice = capability("Training.advise")(self)
         # what was measured ran: nothing has to make it fit
         to_fit = [line for line in advice if self.measured is None and (line.fits or line.gain < LEAST_GAIN)]
@@ -321,6 +342,19 @@ class Training(Measurable, Comparable):
         yield from (BLANK, longest_operations(bound), BLANK)
         # the lines about memory say what does not fit
         yield from (assumes(without(bound.assumptions, ("fit",))), incomplete(bound.incomplete))
+
+    def tables_as_data(self) -> Mapping[str, Table]:
+        """``memory`` is what a chip of the fullest stage holds, ``stages`` each stage of a pipeline, a row each.
+
+        >>> from roofline import train
+        >>> step = train("llama-3-8b", on="h100:16", pipeline=4, tensor=4, batch_tokens=2**19)
+        >>> step.to_pandas("stages")["layers"].tolist(), step.to_pandas("stages")["lower"].max() == step.bound.lower
+        ([8, 8, 8, 8], True)
+        """
+        found = dict(Comparable.tables_as_data(self))
+        if len(self.stages) > 1 and is_number(self.lower):
+            found["stages"] = _stages(self)
+        return found
 
     def to_dict(self) -> dict[str, Any]:
         """The answer under stable keys in SI units (schema ``roofline/train/1``)."""
@@ -355,6 +389,81 @@ class Training(Measurable, Comparable):
         }
         expected = {} if self.expectation is None else {"expectation": self.expectation.to_dict()}
         return with_formulas(body) | {"step": self.bound.to_dict(), **expected}
+
+
+def _stages(found: Training) -> Table:
+    """Each stage of a pipeline: its layers, a chip's step without waits, what binds it, what a chip holds."""
+    parts = list(found.memory.parts)
+
+    def row(number: int, stage: Stage) -> Row:
+        needed = stage.memory
+        held = (Amount(bytes, "B") for bytes in (*(needed.parts[part] for part in parts), needed.total))
+        fits = "" if needed.fits is None else YesNo(bool(needed.fits))
+        floor = Amount(stage.bound.lower, "s")
+        return Row((Amount(number), Amount(stage.layers), floor, str(stage.bound.bound_by), *held, fits))
+
+    each = sorted((number, index) for index, stage in enumerate(found.stages) for number in stage.numbers)
+    columns = (*figures("stage", "layers", "at best"), Column("bound by"), *figures(*parts, "memory"), Column("fits"))
+    return Table(columns, [row(number, found.stages[index]) for number, index in each], "stages")
+
+
+def _several_in_words(found: Training) -> Iterator[Section]:
+    """Of lists of sizes: which of those that fit is the quickest, a row a configuration, memory."""
+    varying = {name: getattr(found, name) for name in ("batch_tokens", "sequence", "microbatches", "tokens")}
+    varying = {name: size for name, size in varying.items() if is_array(size)}
+    binds = found.bound.bound_by
+    columns = [
+        *(SizeColumn(name, size, "size") for name, size in varying.items()),
+        SizeColumn("a step at best", found.lower, "s"),
+        *([SizeColumn("waiting", found.bubble, "share", "bubble")] if found.ways["pipeline"] > 1 else []),
+        SizeColumn("bound by", binds.as_names() if isinstance(binds, Codes) else binds),
+        SizeColumn("MFU at most", found.most_mfu, "share"),
+        SizeColumn("tokens a day", found.tokens_per_day, "token"),
+        *([] if found.days is None else [SizeColumn("days", found.days)]),
+        *([] if found.cost is None else [SizeColumn("cost", found.cost, "USD")]),
+        SizeColumn("memory", found.memory.total, "B"),
+        *([] if found.fits is None else [SizeColumn("fits", found.fits)]),
+    ]
+    table, needed = configurations(columns), found.memory
+    said = f"{_count(found):,} configurations: at best {format_amount(found.lower, 's')} a step"
+    best = _quickest(found, varying)
+    yield Sentences([f"{said}; {best}" if best else said])
+    yield from (BLANK, table)
+    parts = ", ".join(f"{name} {format_amount(value, 'B')}" for name, value in needed.parts.items())
+    whose = " of the fullest stage" if len(found.stages) > 1 else ""
+    lines = [f"memory of a chip{whose} {format_amount(needed.total, 'B')}: {parts}"]
+    if needed.capacity is not None:
+        fitting = int(_of_each(found, found.fits).sum())
+        lines.append(f"{fitting:,} of {_count(found):,} configurations fit {format_amount(needed.capacity, 'B')}")
+    yield Sentences(lines)
+
+
+def _of_each(found: Training, value: Any) -> Any:
+    """A value of every configuration."""
+    import numpy as np
+
+    return np.broadcast_to(np.asarray(value), np.shape(found.lower))
+
+
+def _count(found: Training) -> int:
+    return int(found.lower.size)
+
+
+def _quickest(found: Training, varying: Mapping[str, Any]) -> str:
+    """The configuration that fits and trains on most tokens in a time, in words; empty where none fits."""
+    import numpy as np
+
+    fits = _of_each(found, True if found.fits is None else found.fits)
+    if not fits.any():
+        return ""
+    rate = np.where(fits, _of_each(found, found.batch_tokens / found.lower), 0.0)
+    at = int(rate.argmax())
+    named = ", ".join(
+        f"{name.replace('_', ' ')} {format_number(float(_of_each(found, size).flat[at]))}"
+        for name, size in varying.items()
+        if name != "tokens" and size.min() < size.max()
+    )
+    return f"of those that fit, most tokens a day with {named}" if named else ""
 
 
 def _folded(advice: Sequence[Any]) -> list[str]:
@@ -482,11 +591,17 @@ def _misfit_in_words(found: Training, to_fit: Sequence[Any]) -> list[Section]:
 
 
 def _instead(found: Training, to_fit: Sequence[Any]) -> str:
-    """The change after which a step fits and takes least, and on how many chips it fits as it is."""
-    first = next((line for line in to_fit if line.fits), None)
-    ways = [] if first is None else [f"{first.change}, in {format_amount(first.after.time, 's')} a step"]
+    """The changes after which a step fits and takes least, and on how many chips it fits as it is.
+
+    The same chips, formats and batch stand first: they cost nothing.
+    """
+    fitting = [line for line in to_fit if line.fits]
+    free = [line for line in fitting if not _AT_A_PRICE.intersection(line.arguments)]
+    chosen = dict.fromkeys([*free[:1], *fitting[:1]])
+    ways = [f"{line.change}, in {format_amount(line.after.time, 's')} a step" for line in chosen]
     least = None if found.sequences < 1 else found.least_chips
-    return "; or ".join([*ways, *([] if least is None else [f"{least:,} such chips"])])
+    ways += [] if least is None else [f"{least:,} such chips"]
+    return "; ".join([*ways[:-1], *(f"or {way}" if len(ways) > 1 else way for way in ways[-1:])])
 
 
 def _reached_in_words(found: Training) -> Iterator[Section]:

@@ -56,7 +56,7 @@ from roofline.models.training.stage import (
     repeated,
 )
 from roofline.ops.collectives.choice import Chooser
-from roofline.quantity import Figure, figure, parse
+from roofline.quantity import Figure, figure, format_amount, parse
 from roofline.signatures import renamed, takes
 from roofline.sizes import (
     Definitions,
@@ -533,7 +533,8 @@ def _assumptions(laid: _LaidOutStep) -> list[Assumption]:
         if model.tied:
             said.append("the tied table is held by the first and the last stage, which exchange its gradients")
     if not is_one(plan.microbatches):
-        said.append(f"{plan.microbatches} microbatches one after the other: weights are read for each")
+        parts = format_amount(plan.microbatches) if is_array(plan.microbatches) else plan.microbatches
+        said.append(f"{parts} microbatches one after the other: weights are read for each")
     if not (is_array(laid.share) or is_symbol(laid.share)) and laid.share != int(laid.share):
         on_average = f"{laid.share:.4g} sequences for each copy of the model on average"
         said.append(f"{on_average}; memory is that of {math.ceil(laid.share):,} whole ones")
