@@ -711,6 +711,14 @@ def test_what_is_given_as_it_is_by_default_changes_nothing() -> None:
                 assert repr(ask(*given, **named, **{each.name: each.default})) == usual, each.name
 
 
+def test_tokens_of_none_are_left_out_of_training() -> None:
+    assert repr(roofline.train("llama-2-7b", memory=True, tokens=None)) == repr(
+        roofline.train("llama-2-7b", memory=True)
+    )
+    with pytest.raises(InputError, match="batch_tokens= is missing"):
+        roofline.train("llama-2-7b", on="h100", tokens=None)
+
+
 def test_lots_of_raw_work_have_one_formula() -> None:
     form = roofline.bound(on="h100", flops=[1e12, 2e12], bytes=1e9).formula()
     assert str(form.lower) == "Max(1000000000/W_hbm, flops/P_bf16)"
@@ -896,6 +904,19 @@ IDLE: list[tuple[Callable[[], Any], str]] = [
     (lambda: solve_equal(LINE, "bf16[B, D] * int8[D, F]", "B", set={"hbm": 1e12}), "set= says nothing of FLOPs"),
     (lambda: solve_equal(LINE, "bf16[B, D] * int8[D, F]", "B", quantity="bytes", unit="vector"), "unit= says nothing"),
     (lambda: solve_equal(LINE, "bf16[B, D] * int8[D, F]", "B", density=0.5), "density= has no effect: nothing is sha"),
+    (lambda: solve_equal(LINE, "relu(bf16[B, D])", "B", on="v5e", mesh={"X": 2}), "mesh= has no effect: nothing is"),
+    (lambda: roofline.scaling("tp", on="h100", wrap=True), "wrap= has no effect: no axis here is one of a torus"),
+    (lambda: roofline.scaling("2d", on="h100", wrap=True), "wrap= has no effect: no axis here is one of a torus"),
+    (lambda: roofline.scaling("mixed", on="h100", wrap=True), "wrap= has no effect: no axis here is one of a torus"),
+    (lambda: roofline.scaling("tp", on="v5p", density=0.5), "density= has no effect: the plan for all sizes, "),
+    *(
+        (lambda ask=ask, name=name, value=value: ask("bf16[B, D_X] * bf16[D_X, F]", **{name: value}, on="v5e:4"),
+         f"{name}={' (or sharp)' * (name == 'algorithm')} has no effect: the plan for all sizes, "
+         "no communication, sends nothing; give all sizes numbers, or another plan, or leave it out")
+        for ask in (roofline.formula, lambda line, **asked: roofline.solve(line, "B", D=64, F=64, **asked),
+                    lambda line, **asked: roofline.sweep(line, B=[64, 128], D=64, F=64, **asked))
+        for name, value in (("density", 0.5), ("algorithm", "tree"))
+    ),
     (lambda: roofline.comm("AllReduce_X(bf16[8])", on="h100:8", dtype="fp8"), "dtype= is of bytes, and a line says i"),
     (lambda: roofline.sweep(LLAMA, "train", on="h100:8", tokens=1e12), "tokens= is of a budget, and this is a step"),
     (lambda: roofline.train(LLAMA, **TRAINED, data=8, zero=1), "zero= says nothing where fsdp is 1"),

@@ -55,6 +55,15 @@ def test_every_option_answers_or_says_what_is_wrong(name: str, tmp_path: Path, m
     assert [defect for defect in defects if defect] == []
 
 
+#: Short questions that need no file, no measurement and no server.
+ANSWERED = [line for line in SHORT if line[0] not in ("measure", "run", "explore") and "given" not in " ".join(line)]
+
+
+@pytest.mark.parametrize("line", ANSWERED, ids=" ".join)
+def test_the_questions_that_options_are_added_to_are_answered(line: tuple[str, ...]) -> None:
+    assert main([*line]) == 0
+
+
 def test_what_figures_of_ones_own_change_is_said(capsys: pytest.CaptureFixture[str]) -> None:
     """The question behind --set is how much faster it would be: both times, and their ratio."""
     line = ["bound", "int8[40, 4096] @ int8[4096, 11008]", "--on", "a100"]

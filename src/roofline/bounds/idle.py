@@ -12,6 +12,7 @@ roofline.errors.InputError: pad= has no effect: nothing here runs on the matrix 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from roofline.bounds.question import Question
 from roofline.errors import InputError
@@ -21,8 +22,15 @@ from roofline.notation.structure import Step
 from roofline.ops.rules import family_of
 from roofline.signatures import spelled
 
+if TYPE_CHECKING:
+    from roofline.bounds.bound import Bound
+
 _SHARDED = "nothing is sharded here, and nothing is a collective"
+_SHARD_ONE = "shard a dimension, as in bf16[B_X, D], or leave it out"
 _LEFT_OUT = "leave it out"
+
+#: What options are called in messages where that is not their own name: two of the command line set one convention.
+_SAID = {"algorithm": "algorithm= (or sharp)"}
 
 #: Families of operations that run on the matrix unit, and those that slide a window over what may be padded.
 _ON_THE_MATRIX_UNIT = ("contraction", "convolution", "attention")
@@ -66,10 +74,7 @@ def _of_families(*families: str) -> Callable[[Question], bool]:
 
 #: In the order in which they are refused.
 USES: tuple[Use, ...] = (
-    *(
-        Use(name, _is_sharded, _SHARDED, "shard a dimension, as in bf16[B_X, D], or leave it out")
-        for name in ("plan", "density", "algorithm", "wrap", "uneven")
-    ),
+    *(Use(name, _is_sharded, _SHARDED, _SHARD_ONE) for name in ("plan", "density", "algorithm", "wrap", "uneven")),
     Use("density", _exchanges, "nothing here is an AllToAll"),
     Use("wrap", _on_a_torus, "no axis here is one of a torus"),
     Use("count_padding", _of_families(*_WINDOWS), "nothing here is a convolution or a pooling"),
@@ -78,14 +83,31 @@ USES: tuple[Use, ...] = (
 )
 
 
-def refuse_idle(*asked: Question) -> None:
-    """Refuse a convention that has no effect on any of these questions.
+#: Where an answer says that every chip of a mesh does all there is to do, a mesh is none of these.
+MESH = Use("mesh", _is_sharded, _SHARDED, _SHARD_ONE)
 
-    A mesh is none of them: every chip of it may do all there is to do, which the answer says. Raw work refuses its own.
-    """
+
+def refuse_idle(*asked: Question, uses: tuple[Use, ...] = USES) -> None:
+    """Refuse a convention that has no effect on any of these questions. Raw work refuses its own."""
     lines = [each for each in asked if not each.raw]
-    for name, acts, lacks, hint in USES:
+    for name, acts, lacks, hint in uses:
         given = [each for each in lines if name in each.conventions.changes()]
         if given and not any(map(acts, given)):
-            said = "algorithm= (or sharp)" if name == "algorithm" else spelled(name)
-            raise InputError(f"{said} has no effect: {lacks}", hint=hint)
+            raise InputError(f"{_SAID.get(name, spelled(name))} has no effect: {lacks}", hint=hint)
+
+
+def refuse_idle_on_plan(asked: Question, symbolic: Bound | None = None) -> None:
+    """Refuse a convention of collectives where one plan is taken for all sizes, and that has none of them.
+
+    ``symbolic`` is the answer on this plan where sizes are open; without it, it is made where it is needed.
+    """
+    given = {"algorithm", "density"} & asked.conventions.changes().keys() if asked.is_sharded else set()
+    if not given:
+        return
+    taken = asked.vary(sizes={}).one_plan().answer(symbolic=True) if symbolic is None else symbolic
+    sent = {part.op.options["collective"] for part in taken.ops if part.op.kind == "collective"}
+    idle = [name for name in sorted(given) if not sent or (name == "density" and "AllToAll" not in sent)]
+    if idle:
+        said, nothing = _SAID.get(idle[0], spelled(idle[0])), "has no AllToAll" if sent else "sends nothing"
+        hint = f"give all sizes numbers, or another {spelled('plan').rstrip('=')}, or {_LEFT_OUT}"
+        raise InputError(f"{said} has no effect: the plan for all sizes, {taken.plan}, {nothing}", hint=hint)

@@ -29,9 +29,10 @@ from typing import TYPE_CHECKING, Any
 from roofline.answers import on_several
 from roofline.bounds.api import question
 from roofline.bounds.bound import Bound
-from roofline.bounds.conventions import named_axes
+from roofline.bounds.conventions import Conventions, named_axes
 from roofline.bounds.crossing import hidden_from, rises, roots_of
 from roofline.bounds.evaluate import values_of
+from roofline.bounds.idle import refuse_idle, refuse_idle_on_plan
 from roofline.bounds.question import Question, has_arrays, names_in
 from roofline.bounds.scaling_conditions import (
     SPLITS,
@@ -143,7 +144,7 @@ def scaling(
     if unit > 1:
         asked = asked.vary(mesh={**axes, opened[0]: f"{unit}*{_UNITS}"})
     kept = _sizes_of_axes(sizes, axes)
-    symbolic = asked.vary(sizes=kept).answer(symbolic=True)
+    symbolic = _in_symbols(asked.vary(sizes=kept))
     _crosses_slices(asked.vary(sizes=kept), condition)
     asked = asked.vary(sizes=sizes, plan=symbolic.plan)
     known = {**_numbers(symbolic), **{symbol(key): size for key, size in sizes.items()}}
@@ -270,6 +271,15 @@ def _sent_once(form: Any, picks: int, chips: Any, machine: Machine) -> tuple[Any
     return form * groups / symbol("k"), (said,)
 
 
+def _in_symbols(asked: Question) -> Bound:
+    """The answer in symbols; what has no effect on it is refused, but for the algorithm, which is always named."""
+    found = asked.answer(symbolic=True)
+    unnamed = asked.vary(algorithm=Conventions().algorithm)
+    refuse_idle(unnamed)
+    refuse_idle_on_plan(unnamed, found)
+    return found
+
+
 def _mixed(
     on: Any,
     formats: tuple[str, str],
@@ -287,7 +297,7 @@ def _mixed(
     asked = question(_spread(_MIXED.format(*formats), several), on=on, algorithm=algorithm, **given)
     asked = asked.vary(mesh={axis: axis for axis in _all(("X", "Y"), several)})
     sizes = {**_chips(asked.machine, asked.sizes.get("N")), **_sizes(asked, None, ["B", "D", "F", "N"])}
-    symbolic = asked.vary(sizes={}).answer(symbolic=True)
+    symbolic = _in_symbols(asked.vary(sizes={}))
     known = {**_numbers(symbolic), **{symbol(key): size for key, size in sizes.items()}}
     x, n = symbol("X"), symbol("N")
     split = {symbol("Y"): n / x}
@@ -334,7 +344,7 @@ def _two_dimensions(
     for line, spread, axes in lines:
         asked = question(_spread(line.format(*formats), spread), on=on, algorithm=algorithm, **given)
         asked = asked.vary(mesh={axis: axis for axis in _all(axes, spread)})
-        symbolic = asked.vary(sizes={}).answer(symbolic=True)
+        symbolic = _in_symbols(asked.vary(sizes={}))
         busiest = {u.place.partition(".")[0]: u.time for u in symbolic.uses if u.quantity == "wire"}
         times = [busiest[axis] for axis in dict.fromkeys(("X", "Y")) if axis in busiest]
         sent.append(_together(sum(times[1:], times[0]), spread).subs(symbol("Y"), n / x))

@@ -55,7 +55,7 @@ from roofline.bounds.crossing import (
     validity_of,
 )
 from roofline.bounds.evaluate import values_of
-from roofline.bounds.idle import refuse_idle
+from roofline.bounds.idle import refuse_idle, refuse_idle_on_plan
 from roofline.bounds.question import Question, has_arrays
 from roofline.errors import HardwareError, InputError, SizeError, quoted, suggest
 from roofline.frozen import dataclass, field, replace
@@ -323,6 +323,7 @@ def solve(expression: str | None = None, for_: str = "", **arguments: Any) -> So
         hint = "ask at one value after another, or draw a curve for each with roofline plot"
         raise InputError(f"{several} has several values, and an answer is for one set of sizes", hint=hint)
     symbolic = asked.vary(sizes=_beside(asked)).answer(symbolic=True)
+    refuse_idle_on_plan(asked, symbolic)
     pieces = symbolic.times
     symbolic = replace(symbolic, times={name: last_piece(time) for name, time in pieces.items()})
     asked = asked if symbolic.plan is None else asked.vary(plan=symbolic.plan)

@@ -22,7 +22,7 @@ from roofline.bounds.api import question
 from roofline.bounds.arrays import evaluated, no_closed_form, said_of_all
 from roofline.bounds.bound import Bound
 from roofline.bounds.conventions import NAMES
-from roofline.bounds.idle import refuse_idle
+from roofline.bounds.idle import refuse_idle, refuse_idle_on_plan
 from roofline.bounds.question import Question, resolve_sizes, without_helpers
 from roofline.counts import typed_size, typed_sizes
 from roofline.errors import InputError, SizeError, suggest
@@ -245,6 +245,7 @@ def _asked(
         plain["sizes"] = {k: v for k, v in plain["sizes"].items() if k not in formulas}
     asked = question(expression, **plain).one_plan()
     refuse_idle(asked)
+    refuse_idle_on_plan(asked)
     for name in asked.size_names:
         if asked.sizes.get(name) is None and name not in formulas:
             raise SizeError(f"size {name} has no value", hint=f"a table needs numbers, as in {name}=1024")

@@ -62,7 +62,7 @@ def command(words: tuple[str, ...], columns: str | None, output: str | None, as_
     run = blocks_asked(options, output)
     if output is not None and as_json and not run:
         raise InputError("--json prints the table and -o writes it", hint="give one of them; -o grid.json writes JSON")
-    expressions, sizes = split_words(words)
+    expressions, sizes = split_words(words, lists=True)
     if run and options["estimate"]:
         raise InputError("--estimate is not worked out in blocks", hint="leave it out, or sweep in memory: -o grid.csv")
     text, chips = one_expression(expressions), targets(options.pop("on"))

@@ -24,7 +24,7 @@ from roofline.bounds.api import question, target
 from roofline.bounds.arrays import ArrayBound
 from roofline.bounds.bound import Bound
 from roofline.bounds.closed_form import Formula, fastest, formula_of, question_formula
-from roofline.bounds.idle import refuse_idle
+from roofline.bounds.idle import refuse_idle, refuse_idle_on_plan
 from roofline.errors import InputError, RooflineError, SizeError, quoted, suggest
 from roofline.formulas.compiled import Compiled, ValidRange
 from roofline.formulas.tables import Columns
@@ -119,6 +119,7 @@ def formula(subject: Model | str, phase: str = "decode", **arguments: Any) -> Fo
             raise InputError(f"{spelled('phase')} is of a model, and this is a line", hint="leave it out")
         asked = question(subject, **arguments)
         refuse_idle(asked)
+        refuse_idle_on_plan(asked)
         return question_formula(asked, every=True)
     described = load(subject)
     refuse_idle_of_step(arguments, phase, described)
