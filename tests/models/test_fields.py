@@ -123,6 +123,38 @@ def test_what_transformers_saves_is_read(parameters: int, fields: dict[str, Any]
     assert (model.parameters, model.gaps) == (parameters, ())
 
 
+@pytest.mark.parametrize(
+    ("kind", "other"),
+    [("qwen3_vl_text", "qwen3"), ("hunyuan_vl_text", "hunyuan_v1_dense"), ("granite_docling_text", "granite"),
+     ("deepseek_ocr2_text", "deepseek"), ("hy_v4_vl_text", "hy_v4")],
+)  # fmt: skip
+def test_language_parts_are_read_by_themselves_and_in_any_type(kind: str, other: str) -> None:
+    fields = {**TINY.get(other, TINY["dots1"] if other == "deepseek" else LLAMA), "model_type": other}
+    model = load({**fields, "model_type": kind})
+    assert (model.parameters, model.family, model.gaps) == (load(fields).parameters, kind, ())
+    inside = load({"model_type": "seen_by_nobody", "text_config": {**fields, "model_type": kind}})
+    assert inside.parameters == model.parameters
+
+
+def test_what_changes_nothing_is_no_gap() -> None:
+    """Experts that are switched off, a window that no layer has, biases that the code of a type leaves out."""
+    experts = {"num_experts": 6, "top_k_experts": 2, "moe_intermediate_size": 24, "enable_moe_block": False}
+    assert load({**TINY["gemma4_text"], **experts}).gaps == ()
+    assert load({**TINY["jamba"], "num_experts": 1}).gaps == ()
+    assert load({**TINY["cohere2"], "layer_types": ["full_attention"] * 3}).gaps == ()
+    biased = load({**TINY["deepseek_v3"], "mlp_bias": True})
+    assert (biased.parameters, biased.gaps) == (load(TINY["deepseek_v3"]).parameters, ())
+    first = load({**TINY["deepseek_v2"], "mlp_bias": True}).parameters - load(TINY["deepseek_v2"]).parameters
+    assert first == (48 + 48 + 64) + 2 * (24 + 24 + 64)
+
+
+def test_the_head_may_say_fewer_words_than_are_read() -> None:
+    model = load(TINY["apertus1p5_text"])
+    assert (model.vocabulary, model.parameters_by_module()["lm_head"]) == (80, 80 * 64)
+    with pytest.raises(InputError, match=r"output_vocab_size of .* is 97 and its vocab_size 96"):
+        load({**TINY["apertus1p5_text"], "output_vocab_size": 97})
+
+
 def test_biases_are_those_of_shared_experts_and_of_the_head_too() -> None:
     plain, biased = (load({**TINY["ernie4_5_moe"], "use_bias": use}) for use in (False, True))
     attention, dense, shared, head = 3 * (64 + 32 + 32 + 64), 48 + 48 + 64, 2 * (24 + 24 + 64), 96

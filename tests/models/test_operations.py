@@ -113,6 +113,7 @@ EXPLAINED: dict[str, tuple[int | None, int]] = {
     "qwen3_5_text with biases": DELTA,
     "qwen3_5_moe_text": DELTA,
     "qwen3_next": DELTA,
+    "lara_mini": DELTA,
     # the same, and state · C as a product, which is half of our recurrence
     "nemotron_h": (None, 2 * (2 * 2 * 4 * (6 * 8 + 2 * 2 * 10) * 2) + 2 * 2 * 2 * 6 * 8 * 10),
     # every expert runs on every token there and is multiplied by 0: 5 of 6 for nothing, in 2 layers; the cache holds a

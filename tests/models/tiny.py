@@ -9,6 +9,7 @@ from tests.models.tiny_latest import LATEST
 from tests.models.tiny_listed import LISTED
 from tests.models.tiny_more import MORE
 from tests.models.tiny_newer import NEWER
+from tests.models.tiny_rows import ROWS
 
 _LATENT: dict[str, Any] = {
     "head_dim": ...,
@@ -226,4 +227,5 @@ TINY: dict[str, dict[str, Any]] = {
     **NEWER,
     **LATEST,
     **LISTED,
+    **ROWS,
 }

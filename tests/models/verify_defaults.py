@@ -27,6 +27,8 @@ LEFT = {
 #: Fields without which a type's class describes nothing that can be read.
 MORE = {
     "deepseek_v2": {"num_experts_per_tok": 6, "n_routed_experts": 64},
+    "sarvam_mla": {"n_routed_experts": 128, "n_shared_experts": 1},
+    "sarvam_moe": {"n_routed_experts": 128, "n_shared_experts": 1},
     "dots1": {"num_experts_per_tok": 6, "n_routed_experts": 64, "n_shared_experts": 2},
 }
 
@@ -34,11 +36,10 @@ MORE = {
 def seen(kind, data):
     """What a reader makes of the fields: a figure that changes with whatever changes a cost."""
     from roofline.errors import RooflineError
-    from roofline.models.families import reader_of
-    from roofline.models.families.multimodal import _SAME
+    from roofline.models.families import read_as, reader_of
     from roofline.models.fields import Fields
 
-    kind = _SAME.get(kind, kind)
+    kind = read_as(kind)
     try:
         fields = Fields({**data, "model_type": kind}, kind)
         model = reader_of(kind)(fields)
@@ -57,11 +58,11 @@ def main():
     import transformers
 
     from roofline.models.families import known_types
-    from roofline.models.families.multimodal import _SAME, _TEXT
+    from roofline.models.families.multimodal import _TEXT
 
     warnings.filterwarnings("ignore")
     found = {}
-    for kind in sorted({*known_types(), *_SAME} - set(_TEXT) - LEFT):
+    for kind in sorted({*known_types()} - set(_TEXT) - LEFT):
         if kind not in transformers.CONFIG_MAPPING:
             continue
         config = transformers.CONFIG_MAPPING[kind]
@@ -76,7 +77,8 @@ def main():
         bases = [whole, {**whole, **{name: 3 * values[name] for name in ("hidden_size",) if name in values}}]
         bases.append({**bases[1], **{name: 2 * values[name] for name in ("num_attention_heads",) if name in values}})
         bases += [{k: v for k, v in whole.items() if k not in listed}]
-        kept = {name: value for name, value in values.items() if name not in two and matters(kind, bases, name)}
+        one = {name for name in values if name not in two or name in MORE.get(kind, {})}
+        kept = {name: value for name, value in values.items() if name in one and matters(kind, bases, name)}
         found[kind] = kept
         sys.stdout.write(f"{kind} {kept} {[b for b in map(partial(seen, kind), bases) if len(b) < 200]}\n")
     lines = ",\n".join(f" {json.dumps(kind)}: {json.dumps(kept)}" for kind, kept in found.items() if kept)

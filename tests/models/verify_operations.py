@@ -24,6 +24,32 @@ NO_CACHE = (
 )  # fmt: skip
 
 
+def built(config, data):
+    """The model; a language part that stands in no model of its own gets a head."""
+    import torch
+    import transformers
+
+    if "architectures" in data:
+        return getattr(transformers, data["architectures"][0])(config)
+    if data["model_type"] == "bert":
+        return transformers.BertModel(config)
+    if type(config) in transformers.AutoModelForCausalLM._model_mapping:
+        return transformers.AutoModelForCausalLM.from_config(config)
+
+    class WithHead(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.model = transformers.AutoModel.from_config(config)
+            self.lm_head = torch.nn.Linear(config.hidden_size, config.vocab_size, bias=False)
+
+        def forward(self, tokens, **more):
+            out = self.model(tokens, **more)
+            self.lm_head(out.last_hidden_state)
+            return out
+
+    return WithHead()
+
+
 def main():
     """Run every small model and store what the counter saw."""
     import torch
@@ -40,12 +66,7 @@ def main():
         config = transformers.CONFIG_MAPPING[data["model_type"]].from_dict(dict(data))
         config._attn_implementation = "eager"
         config._experts_implementation = "eager"
-        if "architectures" in data:
-            model = getattr(transformers, data["architectures"][0])(config).eval().requires_grad_(False)
-        elif data["model_type"] == "bert":
-            model = transformers.BertModel(config).eval().requires_grad_(False)
-        else:
-            model = transformers.AutoModelForCausalLM.from_config(config).eval().requires_grad_(False)
+        model = built(config, data).eval().requires_grad_(False)
         tokens = torch.randint(3, 90, (BATCH, PROMPT))
         counts = {"parameters": sum(p.numel() for p in model.parameters())}
         with torch.no_grad():
@@ -53,7 +74,7 @@ def main():
                 out = model(tokens) if data["model_type"] in NO_CACHE else model(tokens, use_cache=True)
             counts["prefill"] = counter.get_total_flops()
             if data["model_type"] not in NO_CACHE:
-                kept = next(name for name in ("cache_params", "state", "past_key_values") if name in out)
+                kept = next(name for name in ("cache", "cache_params", "state", "past_key_values") if name in out)
                 with FlopCounterMode(display=False) as counter:
                     model(tokens[:, :1], use_cache=True, **{kept: out[kept]})
                 counts["decode"] = counter.get_total_flops()

@@ -35,7 +35,7 @@ from roofline.errors import InputError, did_you_mean, quoted
 from roofline.files import read_json
 from roofline.frozen import dataclass, replace
 from roofline.models.description import Block, Cached, Layer, Model
-from roofline.models.families import language_part, reader_for, with_defaults
+from roofline.models.families import language_part, read_as, reader_for, with_defaults
 from roofline.models.fields import Fields
 from roofline.models.operation_builder import OperationBuilder
 from roofline.models.weights import Weight
@@ -125,7 +125,9 @@ def from_fields(data: Mapping[str, Any], name: str) -> Model:
     if not fields.kind:
         raise InputError(f"{name} has no model_type", hint="a config.json names its family there")
     _check_sections(data, name)
+    kind = fields.kind
     fields, left = with_defaults(fields)
+    fields = fields.with_values(model_type=read_as(kind))
     fields.ignore_inert()
     model = reader_for(fields)(fields)
     text = language_part(fields) or {}
@@ -152,6 +154,7 @@ def from_fields(data: Mapping[str, Any], name: str) -> Model:
     return replace(
         model,
         name=name,
+        family=kind,
         # a table that is quantised apart from the head is no longer the head's
         tied=model.tied and not (isinstance(section, Mapping) and section.get("untie_embedding_weights")),
         dtype=dtype,

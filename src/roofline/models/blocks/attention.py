@@ -45,7 +45,8 @@ class Attention(Block):
         ``differential``  the result is the difference of two maps, each over the values of two heads, and normalised
         ``kv_kernel``     tokens of a short convolution over the channels of keys and values; 0: there is none
         ``relative``      width of what a query makes a bias for each distance of, and the distances; 0: there is none
-        ``names``         the projections' names; ``out_norm``: a norm before the last one
+        ``names``         the projections' names; ``out_norm``: a norm before the last one, ``full`` (over all heads
+                          together) or ``plain`` (head by head, no scale)
     """
 
     keeps: ClassVar[str] = "keys"
@@ -69,7 +70,7 @@ class Attention(Block):
     rotary: int = 0
     causal: bool = True
     indexer: BlockIndexer | None = None
-    out_norm: bool = False
+    out_norm: str | None = None
     shares_kv_as: str = ""
     reads_kv_of: str = ""
     query_rank: int = 0
@@ -101,7 +102,7 @@ class Attention(Block):
                 found.append(Weight(each, (count * self.key,), "norm"))
                 if self.norm_shift:
                     found.append(Weight(f"{each}.bias", (count * self.key,), "norm"))
-        if self.out_norm:
+        if self.out_norm == "full":
             found.append(Weight("attn_sub_norm", (self.heads * self.value,), "norm"))
         if self.sinks:
             found.append(Weight("sinks", (self.heads,), "other"))
@@ -179,8 +180,10 @@ class Attention(Block):
             opened = builder.elementwise("sigmoid", (gate,), "gate")
             out = builder.elementwise("multiply", (out, opened), "gated", like=out)
         if self.out_norm:
+            parts = 1 if self.out_norm == "full" else self.heads
             width = self.heads * self.value
-            out = builder.norm("rms_norm", out, "attn_sub_norm", step.tokens, width)
+            out = builder.norm("rms_norm", out, "attn_sub_norm", step.tokens * parts, width // parts)
+            out = Tensor(out.ident, (step.tokens, width), out.dtype)
         o = self.names[3]
         return builder.linear(o, out, step.tokens)
 

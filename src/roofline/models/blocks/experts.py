@@ -139,7 +139,8 @@ class MixtureOfExperts(Block):
         ``router_bias``    whether the router has a trained bias; ``router_scales`` its further vectors (name, size)
         ``expert_bias``    whether the experts' matrices have biases
         ``latent``         width of the space the routed experts run in, between the projections ``latent_names``;
-                           ``latent_norm`` is a norm before the second
+                           ``latent_norms`` are norms behind the first and before the second
+        ``expert_norm``    a norm of the row that an expert returns
         ``scoring``        the router's function
         ``group_limit``    how many groups a token's experts may be of, and how many there are; the experts of a group
                            lie together
@@ -163,7 +164,8 @@ class MixtureOfExperts(Block):
     expert_bias: bool = False
     latent: int | None = None
     latent_names: tuple[str, str] = ("fc1_latent_proj", "fc2_latent_proj")
-    latent_norm: str = ""
+    latent_norms: tuple[str, str] = ("", "")
+    expert_norm: str = ""
     scoring: str = "softmax"
     group_limit: tuple[int, int] = (1, 1)
     shared_scored: int = 0
@@ -183,7 +185,7 @@ class MixtureOfExperts(Block):
         if self.latent:
             into, back = self.latent_names
             found += [Weight(into, (self.latent, self.inputs)), Weight(back, (self.inputs, self.latent))]
-            found += [Weight(self.latent_norm, (self.latent,), "norm")] if self.latent_norm else []
+        found += [Weight(norm, (width,), "norm") for norm in (*self.latent_norms, self.expert_norm) if norm]
         for name in ("gate_proj", "up_proj") if self.gated else ("up_proj",):
             found.append(Weight(join_path(experts, name), (held, self.hidden, width), "expert"))
         found.append(Weight(join_path(experts, "down_proj"), (held, width, self.hidden), "expert"))
@@ -210,14 +212,16 @@ class MixtureOfExperts(Block):
         logits = builder.linear(router, x, tokens)
         chosen = self._choose(builder, logits, tokens)
         routed = builder.linear(self.latent_names[0], x, tokens) if self.latent else x
+        if self.latent and self.latent_norms[0]:
+            routed = builder.norm("rms_norm", routed, self.latent_norms[0], tokens, self.latent)
         out = self._experts(builder, routed, tokens, chosen, experts)
         if self.idle:
             whole = builder.output("idle", tokens, self.inputs)
             flops = 2 * tokens * self.inputs
             out = builder.vector("reduction", (x, chosen, out), whole, "idle", flops=flops, elements=whole.elements)
         if self.latent:
-            if self.latent_norm:
-                out = builder.norm("rms_norm", out, self.latent_norm, tokens, self.latent)
+            if self.latent_norms[1]:
+                out = builder.norm("rms_norm", out, self.latent_norms[1], tokens, self.latent)
             out = builder.linear(self.latent_names[1], out, tokens)
         if self.shared is not None:
             beside = self._shared(builder, self.shared, x, every, tokens)
@@ -317,7 +321,10 @@ class MixtureOfExperts(Block):
         up = self._grouped(builder, join_path(module, "up_proj"), x, rows, touched)
         gate = self._grouped(builder, join_path(module, "gate_proj"), x, rows, touched) if self.gated else None
         hidden = activate(builder, self.activation, up, gate, join_path(module, "act"))
-        return self._grouped(builder, join_path(module, "down_proj"), hidden, rows, touched)
+        found = self._grouped(builder, join_path(module, "down_proj"), hidden, rows, touched)
+        if self.expert_norm:
+            found = builder.norm("rms_norm", found, self.expert_norm, rows, self.latent or self.inputs)
+        return found
 
     def _weighted(
         self, builder: OperationBuilder, x: Tensor, chosen: Tensor, rows: Size, tokens: Size, module: str

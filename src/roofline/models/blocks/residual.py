@@ -69,12 +69,23 @@ class Norm(Block):
 
 @dataclass(frozen=True, slots=True)
 class ResidualAdd(Block):
-    """Add a branch's result to the residual stream."""
+    """Add a branch's result to the residual stream.
+
+    With ``gated`` channels each of the two is multiplied by a number for each channel first, made of one vector.
+    """
 
     runs_whole: ClassVar[bool] = True
+    gated: int = 0
+
+    def weights(self) -> tuple[Weight, ...]:
+        return (Weight("gate", (self.gated,), "other"),) if self.gated else ()
 
     def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
-        builder.stream = builder.elementwise("add", (x, builder.stream), "")
+        if self.gated:
+            read, out = (x, builder.stream, *builder.read_weights("gate")), builder.output("", *x.dims)
+            builder.stream = builder.vector("elementwise", read, out, "", 3 * out.elements, out.elements)
+        else:
+            builder.stream = builder.elementwise("add", (x, builder.stream), "")
         return builder.stream
 
 

@@ -32,6 +32,24 @@ _OTHERS = {
     ),
 }  # fmt: skip
 
+#: Types that are read as another: language parts of models of several, and types whose code is the other's.
+_READ_AS = {
+    kind: reader
+    for reader, kinds in {
+        "qwen2": "qwen2_vl_text qwen2_5_vl_text qwen2_5_omni_text",
+        "qwen3": "qwen3_vl_text",
+        "qwen3_moe": "qwen3_vl_moe_text qwen3_omni_moe_text",
+        "glm4": "glm_ocr_text",
+        "glm4_moe": "glm4v_moe_text",
+        "deepseek": "deepseek_ocr2_text",
+        "granite": "granite4_vision_text granite_docling_text",
+        "hunyuan_v1_dense": "hunyuan_vl_text",
+        "ernie4_5": "paddleocr_vl_text",
+        "hy_v4": "hy_v4_vl_text",
+    }.items()
+    for kind in kinds.split()
+}
+
 #: What a configuration of its own has to say.
 _SIZES = ("hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size", "vocab_size")
 
@@ -87,7 +105,7 @@ def reader_for(fields: Fields) -> Reader:
     >>> reader_for(Fields({"model_type": "seen_by_nobody", **inner}, "a model")).__module__
     'roofline.models.families.multimodal'
     """
-    kind = str((language_part(fields) or {}).get("model_type", ""))
+    kind = read_as(str((language_part(fields) or {}).get("model_type", "")))
     is_refused = any(fields.kind in types for types in _OTHERS.values())
     is_nested = (
         bool(kind) and kind in _found(kind) and ("hidden_size" not in fields or fields.kind not in _found(fields.kind))
@@ -120,9 +138,18 @@ def with_defaults(fields: Fields, sizes: bool = False) -> tuple[Fields, list[str
     ] if left else []
 
 
+def read_as(model_type: str) -> str:
+    """The type whose reader reads a type: mostly its own.
+
+    >>> read_as("qwen3_vl_text"), read_as("qwen3")
+    ('qwen3', 'qwen3')
+    """
+    return _READ_AS.get(model_type, model_type)
+
+
 def known_types() -> list[str]:
     """Every model type that can be read."""
-    return sorted(_all())
+    return sorted({*_all(), *_READ_AS})
 
 
 @cache

@@ -175,6 +175,14 @@ def after_first(first: int, name: str = "") -> Callable[[Fields, int], list[bool
     return sparse
 
 
+#: Names of DeepSeek's fields under which others publish them.
+EXPERT_NAMES = {
+    "num_experts": "n_routed_experts",
+    "num_shared_experts": "n_shared_experts",
+    "num_mtp_layers": "num_nextn_predict_layers",
+}
+
+
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Routing:
     """The experts of a type: fields of the configuration, and facts that stand in no field.
@@ -211,6 +219,13 @@ class Routing:
     names: tuple[str, str, str] = ("gate", "experts", "shared_experts")
     layers: Callable[[Fields, int], list[bool]] = every_layer
     when: Callable[[Fields], bool] = lambda fields: True
+
+    def read(self, fields: Fields, width: int, act: str) -> MixtureOfExperts | None:
+        """The experts of a configuration, where it has any; else what it says of them changes nothing."""
+        if self.when(fields):
+            return self.block(fields, width, act)
+        fields.ignore(*self.experts, *self.top_k, *self.hidden, *self.shared_width)
+        return None
 
     def block(self, fields: Fields, width: int, act: str) -> MixtureOfExperts:
         """The experts of a configuration."""
@@ -256,7 +271,7 @@ class Decoder:
         ``bias``         whether queries, keys and values have biases; ``out_bias``: the output, None: as these
         ``kv_heads``     number of heads of keys, where it is not in ``num_key_value_heads``
         ``causal``       whether a token sees only those up to itself; ``sinks``: whether each head has a trained sink
-        ``out_norm``     whether what attention gives is normalised before its output matrix
+        ``out_norm``     how what attention gives is normalised before its output matrix: ``full``, ``plain``
         ``qk_norm``      norm of queries and keys (see :class:`~roofline.models.blocks.attention.Attention`) where
                          ``qk_switch`` is on; ``qk_function`` and ``qk_shift`` say which
         ``rotary``       how much of a head is rotated, ``rotates`` in which layers
@@ -294,7 +309,7 @@ class Decoder:
     kv_heads: Callable[[Fields, DecoderSizes], int] = lambda fields, shape: shape.kv_heads
     causal: bool = True
     sinks: bool = False
-    out_norm: bool = False
+    out_norm: str | None = None
     qk_norm: str | None = None
     qk_switch: Flag = True
     qk_function: str = "rms_norm"
@@ -385,8 +400,7 @@ class _Layers:
             "causal": row.causal,
             "names": row.projections,
         }
-        routing = row.routing
-        self.experts = routing.block(fields, shape.width, self.act) if routing and routing.when(fields) else None
+        self.experts = row.routing.read(fields, shape.width, self.act) if row.routing else None
         self._dense: Mlp | None = None
         self._made: dict[Any, Layer] = {}
 
@@ -394,6 +408,8 @@ class _Layers:
         """Every layer, in order."""
         row, fields, count = self.row, self.fields, self.shape.layers
         kinds = row.kinds(fields, count)
+        if row.kinds is not all_full:
+            fields.ignore(row.window[0])  # a window that no layer has changes nothing
         turned = row.rotates(fields, kinds)
         sparse = row.routing.layers(fields, count) if row.routing else [False] * count
         return [

@@ -22,7 +22,7 @@ from roofline.models.blocks.residual import (
 )
 from roofline.models.description import Block, Layer, Model
 from roofline.models.families import family
-from roofline.models.families.decoder import Decoder, Routing, add, after_first, read
+from roofline.models.families.decoder import EXPERT_NAMES, Decoder, Routing, add, after_first, read
 from roofline.models.families.parts import (
     DecoderSizes,
     activation,
@@ -73,7 +73,7 @@ def _indexers(fields: Fields, layers: int) -> list[Indexer | None]:
 
 _ROUTING = Routing(scored=("scoring_func", "softmax"), limited=True, layers=expert_layers)
 _DEEPSEEK = Decoder(
-    prepare=_latent_sizes, mixer=_latent, routing=_ROUTING,
+    prepare=_latent_sizes, mixer=_latent, mlp_bias=False, routing=_ROUTING,
     predicts=("num_nextn_predict_layers",), predicted="full",
 )  # fmt: skip
 
@@ -138,7 +138,9 @@ def read_kimi(fields: Fields) -> Model:
         for each in layer.blocks:
             if latent and isinstance(each, MixtureOfExperts):
                 names = "routed_expert_down_proj", "routed_expert_up_proj"
-                each = replace(each, name="block_sparse_moe", latent=latent, latent_names=names, latent_norm=norm)
+                each = replace(
+                    each, name="block_sparse_moe", latent=latent, latent_names=names, latent_norms=("", norm)
+                )
             if block and each.name in _RESIDUALS:
                 blocks.append(AttentionResidual(_RESIDUALS[each.name], model.width, states))
             blocks.append(each)
@@ -165,11 +167,15 @@ _RESIDUALS = {"input_layernorm": "self_attention_res", "post_attention_layernorm
 
 
 add({
-    "deepseek_v2 deepseek_v3 kimi_k2 glm_moe_dsa deepseek_v32 glm4_moe_lite mistral4": _DEEPSEEK,
+    "deepseek_v2": replace(
+        _DEEPSEEK, mlp_bias=("mlp_bias", False), routing=replace(_ROUTING, shared_bias=("mlp_bias", False))
+    ),
+    "deepseek_v3 kimi_k2 glm_moe_dsa deepseek_v32 glm4_moe_lite mistral4": _DEEPSEEK,
     "axk1": replace(
         _DEEPSEEK, order="experts normed",
         norms=("input_layernorm", "post_attention_layernorm", "mlp.post_mlp_layernorm"),
     ),
+    "sarvam_mla": replace(_DEEPSEEK, renames=EXPERT_NAMES),
     "minicpm3": replace(_TIED, prepare=_minicpm), "youtu": _TIED,
 })  # fmt: skip
 
@@ -329,7 +335,7 @@ def read_longcat(fields: Fields) -> Model:
 
 #: Compression rates by the names newer configurations give the layers.
 _RATES = {"sliding_attention": 0, "compressed_sparse_attention": 4, "heavily_compressed_attention": 128}
-_EXPERTS = Routing(module="ffn", scored=("scoring_func", "sqrtsoftplus"))
+_EXPERTS = Routing(module="ffn", shared_bias=("mlp_bias", False), scored=("scoring_func", "sqrtsoftplus"))
 
 
 @family("deepseek_v4", "deepseek_ref")

@@ -20,7 +20,7 @@ from roofline.models.families.decoder import (
     rotary_part,
     switched,
 )
-from roofline.models.families.parts import DecoderSizes, activation
+from roofline.models.families.parts import DecoderSizes, activation, rows_beyond_the_head
 from roofline.models.fields import Fields, divide_evenly
 
 _SHIFTED = ("layer_norm", True)
@@ -61,6 +61,10 @@ add({
 # norms elsewhere, or of another kind
 
 _GLM = Decoder(out_bias=False, mlp_bias=False, rotary=rotary_part(2))
+_GLM4 = replace(
+    _GLM, order="around",
+    norms=("input_layernorm", "post_self_attn_layernorm", "post_attention_layernorm", "post_mlp_layernorm"),
+)  # fmt: skip
 _OLMO2 = Decoder(
     order="after", norms=("post_attention_layernorm", "post_feedforward_layernorm"), qk_norm="full", mlp_bias=False,
     kinds=patterned,
@@ -79,13 +83,11 @@ add({
     "olmo2": replace(_OLMO2, kinds=listed()),
     "olmo3": _OLMO2,
     "exaone4": replace(_OLMO2, qk_norm="head", rotates=in_windows_if_any),
-    "bitnet": Decoder(out_norm=True, mlp_norm=True, mlp_bias=False, act="relu2"),
+    "bitnet": Decoder(out_norm="full", mlp_norm=True, mlp_bias=False, act="relu2"),
     "hyperclovax": Decoder(arrange=_hyperclova_order),
     "glm": _GLM,
-    "glm4": replace(
-        _GLM, order="around",
-        norms=("input_layernorm", "post_self_attn_layernorm", "post_attention_layernorm", "post_mlp_layernorm"),
-    ),
+    "glm4": _GLM4,
+    "glm4v_text": replace(_GLM4, bias=True),
     "ernie4_5": Decoder(bias=_USE_BIAS, mlp_bias=_USE_BIAS, tied=True),
     "hunyuan_v1_dense": Decoder(qk_norm="head", mlp_bias=False),
 })  # fmt: skip
@@ -98,14 +100,43 @@ def _compass_rotates(fields: Fields, kinds: Any) -> list[bool]:
     return [not by_kind or given.get(f"{kind}_attention") is not None for kind in kinds]
 
 
-add(
-    {
-        "emu3_text_model": LLAMA,
-        "diffllama": Decoder(attend=lambda *asked: {"differential": True}, mlp_bias=False),
-    }
-)
+def _molmo_order(fields: Fields) -> tuple[str, tuple[str, ...]]:
+    order = "after" if fields.flag("norm_after", False) else "before"
+    return order, ("input_layernorm", "post_attention_layernorm")
+
+
+def _molmo_norm(fields: Fields, shape: DecoderSizes, kind: str, number: int) -> dict[str, Any]:
+    """Norms of queries and keys: head by head as in Qwen 3, or over all heads as in OLMo 2."""
+    return {"norm": {"qwen3": "head", "olmo": "full"}[fields.choice("qk_norm_type", ("qwen3", "olmo"), "qwen3")]}
+
+
+def _molmo_ends(fields: Fields, shape: DecoderSizes) -> dict[str, Any]:
+    rows = fields.count("additional_vocab_size") if "additional_vocab_size" in fields else 128
+    return {"before": rows_beyond_the_head(shape.width, rows)}
+
+
+add({
+    "emu3_text_model": LLAMA,
+    "diffllama": Decoder(attend=lambda *asked: {"differential": True}, mlp_bias=False),
+    "molmo2_text": Decoder(
+        renames={"qkv_bias": "attention_bias"}, arrange=_molmo_order, out_bias=False, attend=_molmo_norm,
+        mlp_bias=False, ends=_molmo_ends,
+    ),
+})  # fmt: skip
 
 # MLPs without a gate
+
+
+def _fewer_said(fields: Fields, shape: DecoderSizes) -> dict[str, Any]:
+    """Apertus 1.5's head has rows for the words that it says alone, and not for pictures and sounds."""
+    said = fields.size("output_vocab_size", default=shape.vocabulary)
+    if said > shape.vocabulary:
+        raise InputError(
+            f"output_vocab_size of {fields.name} is {said} and its vocab_size {shape.vocabulary}",
+            hint="the head says words of the vocabulary",
+        )
+    return {"vocabulary": said, "before": rows_beyond_the_head(shape.width, shape.vocabulary - said)}
+
 
 _UNGATED = Decoder(gated=False, mlp_names=_TWO, act="relu2")
 
@@ -117,7 +148,10 @@ add({
         _UNGATED, norm=_SHIFTED, bias=("attention_bias", ("use_bias", True)), mlp_bias=("mlp_bias", ("use_bias", True)),
         mlp_names=_C_FC, act="gelu_pytorch_tanh", kinds=all_sliding, tied=True,
     ),
-    "apertus": replace(_UNGATED, norms=("attention_layernorm", "feedforward_layernorm"), qk_norm="head", act="xielu"),
+    "cosmos3_edge_text": replace(_UNGATED, mlp_names=_FC),
+    "apertus apertus1p5_text": replace(
+        _UNGATED, norms=("attention_layernorm", "feedforward_layernorm"), qk_norm="head", act="xielu", ends=_fewer_said,
+    ),
     "nanochat": replace(
         _UNGATED, scaled=False, qk_norm="plain", mlp_names=_FC, mlp_bias=False,
         ends=lambda fields, shape: {"before": (Norm("norm", shape.width, restarts=True, scaled=False),)},

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from roofline.errors import InputError
 from roofline.models.blocks.attention import Attention
@@ -22,12 +23,12 @@ from roofline.models.blocks.residual import (
 )
 from roofline.models.description import Block, Layer, Model
 from roofline.models.families import family
+from roofline.models.families.decoder import Routing
 from roofline.models.families.parts import (
     DecoderSizes,
     activation,
     build_model,
     by_layer,
-    experts_per_token,
     layer_types,
 )
 from roofline.models.fields import Fields
@@ -51,7 +52,7 @@ def read(fields: Fields) -> Model:
         kinds = ["full" if (i + 1) % every == 0 else "sliding" for i in range(shape.layers)]
     borrows = _borrowing(fields, kinds)
     hidden, doubled = fields.size("intermediate_size"), fields.flag("use_double_wide_mlp", False)
-    experts = _experts(fields, width, act) if fields.flag("enable_moe_block", False) else None
+    experts = _experts(fields, width, act)
     layers = [
         Layer(
             (
@@ -132,13 +133,17 @@ def _attention(fields: Fields, shape: DecoderSizes, kind: str, borrowed: bool, l
     )  # fmt: skip
 
 
-def _experts(fields: Fields, width: int, act: str) -> MixtureOfExperts:
-    count = fields.size("num_experts")
-    return MixtureOfExperts(
-        "", width, fields.size("moe_intermediate_size"), count, experts_per_token(fields, count, "top_k_experts"),
-        activation=act, router_scales=(("router.scale", width), ("router.per_expert_scale", count)),
-        names=("router.proj", "experts", ""),
-    )  # fmt: skip
+_ROUTING = Routing(
+    module="", experts=("num_experts",), top_k=("top_k_experts",), shared_count=0, names=("router.proj", "experts", ""),
+    when=lambda fields: fields.flag("enable_moe_block", False),
+)  # fmt: skip
+
+
+def _experts(fields: Fields, width: int, act: str) -> MixtureOfExperts | None:
+    found = _ROUTING.read(fields, width, act)
+    if found is None:
+        return None
+    return replace(found, router_scales=(("router.scale", width), ("router.per_expert_scale", found.count)))
 
 
 def _feed_forward(width: int, mlp: Mlp, experts: MixtureOfExperts | None) -> tuple[Block, ...]:

@@ -33,12 +33,14 @@ from roofline.models.families.decoder import (
     add,
     after_first,
     all_full,
+    in_windows,
     read,
     rotary_by_kind,
     rotary_part,
 )
 from roofline.models.families.parts import (
     FULL_OR_LINEAR,
+    FULL_OR_SLIDING,
     STATE_FORMATS,
     DecoderSizes,
     activation,
@@ -191,6 +193,13 @@ def _qwen_kinds(fields: Fields, layers: int) -> list[str]:
     return ["linear" if (number + 1) % every else "full" for number in range(layers)]
 
 
+def _lara_kinds(fields: Fields, layers: int) -> list[str]:
+    """Kinds as listed, else in fives: a state, a window, a state, everything, a window."""
+    if "layer_types" in fields:
+        return layer_types(fields, layers, {**FULL_OR_SLIDING, **FULL_OR_LINEAR})
+    return (["linear", "sliding", "linear", "full", "sliding"] * layers)[:layers]
+
+
 def _minimax_kinds(fields: Fields, layers: int) -> list[str]:
     """Kinds as listed, or numbers of them: 1 where a layer attends to everything, 0 where it keeps a state."""
     numbers = fields.listed("attn_type_list", layers)
@@ -274,6 +283,16 @@ _LFM2 = Decoder(
     last_norm="embedding_norm",
 )  # fmt: skip
 
+_QWEN_ROUTING = Routing(
+    experts=("num_experts",), shared_width=("shared_expert_intermediate_size",), shared_count=1, shared_gate=True,
+    names=("gate", "experts", "shared_expert"), layers=expert_layers, when=lambda fields: "num_experts" in fields,
+)  # fmt: skip
+_QWEN = Decoder(
+    qk_norm="head", mlp_bias=False, kinds=_qwen_kinds,
+    attend=lambda fields, *of: {"gate": "query" if fields.flag("attn_output_gate", True) else None},
+    mixer=_mixers(_delta_net), routing=_QWEN_ROUTING, predicts=("mtp_num_hidden_layers",), predicted="full",
+)  # fmt: skip
+
 add({
     "jamba": replace(
         _HYBRID, bias=False, rotary=lambda fields, shape: 0,
@@ -296,16 +315,10 @@ add({
         ),
         last_norm="norm",
     ),
-    "qwen3_5_text qwen3_5_moe_text qwen3_next": Decoder(
-        qk_norm="head", mlp_bias=False, kinds=_qwen_kinds,
-        attend=lambda fields, *of: {"gate": "query" if fields.flag("attn_output_gate", True) else None},
-        mixer=_mixers(_delta_net),
-        routing=Routing(
-            experts=("num_experts",), shared_width=("shared_expert_intermediate_size",), shared_count=1,
-            shared_gate=True, names=("gate", "experts", "shared_expert"), layers=expert_layers,
-            when=lambda fields: "num_experts" in fields,
-        ),
-        predicts=("mtp_num_hidden_layers",), predicted="full",
+    "qwen3_5_text qwen3_5_moe_text qwen3_next": _QWEN,
+    "lara_mini": replace(
+        _QWEN, kinds=_lara_kinds, rotates=in_windows, attend=None, window=("sliding_window", 512),
+        routing=replace(_QWEN_ROUTING, experts=("num_experts", "num_local_experts"), shared_gate=False), predicts=(),
     ),
     "olmo_hybrid": Decoder(
         order="after attention", qk_norm="full", mlp_bias=False, kinds=_qwen_kinds, mixer=_mixers(_delta_net),

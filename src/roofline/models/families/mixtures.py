@@ -6,8 +6,13 @@ from dataclasses import replace
 from typing import Any
 
 from roofline.errors import InputError
+from roofline.models.blocks.experts import MixtureOfExperts
 from roofline.models.blocks.key_selection import BlockIndexer
+from roofline.models.blocks.residual import Norm, ResidualAdd
+from roofline.models.description import Block, Layer, Model
+from roofline.models.families import family
 from roofline.models.families.decoder import (
+    EXPERT_NAMES,
     Decoder,
     Routing,
     add,
@@ -18,6 +23,7 @@ from roofline.models.families.decoder import (
     in_windows_if_any,
     listed,
     patterned,
+    read,
     rotary_by_kind,
     switched,
 )
@@ -235,6 +241,9 @@ add({
         kinds=_qwen_kinds(older=True), routing=replace(_QWEN_ROUTING, shared_gate=True),
     ),
     "glm4_moe": _GLM,
+    "sarvam_moe": replace(
+        _GLM, renames={**EXPERT_NAMES, "use_qkv_bias": "attention_bias"}, qk_switch=("use_qk_norm", True),
+    ),
     # the first DeepSeek, and Ling
     "deepseek": Decoder(mlp_bias=False, routing=Routing(layers=expert_layers)),
     "bailing_moe bailing_moe_v2": Decoder(
@@ -335,7 +344,8 @@ def _minimax_m3(fields: Fields, shape: DecoderSizes, kind: str, number: int) -> 
         names = names if frequency[number] else ()
     elif kind == "sparse":  # as transformers writes it
         sparse, names = fields, ("index_n_heads", "index_head_dim", "index_block_size", "index_topk_blocks")
-    fields.ignore("index_local_blocks")  # they are among those that are picked
+    # local blocks are among those that are picked; the rest has no meaning where no layer picks any
+    fields.ignore("index_local_blocks", "index_n_heads", "index_head_dim", "index_block_size", "index_topk_blocks")
     if sparse is not None and names:
         heads, width, block, blocks = map(sparse.size, names)
         found["indexer"] = BlockIndexer(heads, width, block, blocks)
@@ -429,7 +439,8 @@ add({
     "hy_v3": Decoder(
         qk_norm="head",
         routing=Routing(
-            experts=("num_experts",), shared_count=("num_shared_experts", 0), scored="sigmoid", layers=after_first(1),
+            experts=("num_experts",), shared_count=("num_shared_experts", 0), shared_bias=("mlp_bias", False),
+            scored="sigmoid", layers=after_first(1),
         ),
         predicts=("num_nextn_predict_layers",), predicted="full",
     ),
@@ -451,6 +462,7 @@ add({
     ),
     "aria_text": Decoder(
         routing=Routing(
+            shared_bias=("mlp_bias", False),
             experts=("moe_num_experts",), top_k=("moe_topk",), hidden=("intermediate_size",),
             shared_count=("moe_num_shared_experts", 2), names=("router", "experts", "shared_experts"),
         ),
@@ -492,3 +504,57 @@ add({
         tied=True,
     ),
 })  # fmt: skip
+
+# Muse: norms around both blocks, gates of attention; the open Spark has experts in a latent space and gated sums
+
+
+def _every_fourth_from_the_end(fields: Fields, layers: int) -> list[str]:
+    if "layer_types" in fields:
+        return layer_types(fields, layers)
+    return ["sliding" if (layers - 1 - number) % 4 else "full" for number in range(layers)]
+
+
+def _muse_rotates(fields: Fields, kinds: Any) -> list[bool]:
+    if "layer_rope_theta" in fields:
+        return by_list(fields, kinds)
+    return [kind == "sliding" for kind in _every_fourth_from_the_end(fields.with_values(layer_types=None), len(kinds))]
+
+
+_MUSE = Decoder(
+    order="around", qk_norm="plain", mlp_bias=False, kinds=_every_fourth_from_the_end, rotates=_muse_rotates,
+    norms=("input_layernorm", "post_attention_layernorm", "pre_feedforward_layernorm", "post_feedforward_layernorm"),
+    window=("sliding_window", 2048), attend=lambda *asked: {"gate": "full"}, act_fields=("hidden_activation",),
+    ends=lambda fields, shape: {
+        "before": (Norm("embed_tokens.embed_norm", shape.width, restarts=True, scaled=False),)
+    },
+)  # fmt: skip
+_SPARK = replace(
+    _MUSE, out_norm="plain", act_fields=("hidden_act",),
+    routing=Routing(experts=("num_local_experts",), shared_count=0, scored="sigmoid", layers=expert_layers),
+)  # fmt: skip
+
+add({"muse_glimmer_text": _MUSE})
+
+
+@family("muse_spark_text")
+def read_spark(fields: Fields) -> Model:
+    """Read Muse Spark: experts between two projections, a norm of what each returns, gates on both of what is added."""
+    latent, model = fields.size("moe_hidden_size", default=4096), read(_SPARK, fields)
+    names = "pre_expert_proj", "post_expert_proj"
+
+    def changed(layer: Layer) -> Layer:
+        blocks: list[Block] = []
+        for block in layer.blocks:
+            if isinstance(block, MixtureOfExperts):
+                block = replace(
+                    block, latent=latent, latent_names=names, latent_norms=("pre_expert_norm", ""),
+                    expert_norm="experts.post_expert_norm",
+                )  # fmt: skip
+            elif isinstance(block, ResidualAdd):
+                block = replace(block, gated=model.width)
+            elif isinstance(block, Norm) and block.name == "post_attention_layernorm":
+                block = replace(block, scaled=False)
+            blocks.append(block)
+        return Layer(tuple(blocks))
+
+    return model.with_layers(changed)

@@ -15,13 +15,13 @@ from roofline import dtypes
 from roofline.errors import InputError
 from roofline.models.blocks.attention import Attention
 from roofline.models.blocks.mlp import Mlp
-from roofline.models.blocks.residual import IdleBlocks, Linear, Norm, PositionEmbedding, ResidualAdd
+from roofline.models.blocks.residual import IdleBlocks, Linear, Norm, ResidualAdd
 from roofline.models.blocks.vision import DeepStackAdd, GridPositionEmbedding, MergePatches, PoolPatches
 from roofline.models.description import Block, Layer, Model, Vision
-from roofline.models.families import family, language_part, reader_of, with_defaults
+from roofline.models.families import family, language_part, read_as, reader_of, with_defaults
 from roofline.models.families.decoder import Decoder
 from roofline.models.families.decoder import read as read_decoder
-from roofline.models.families.parts import activation
+from roofline.models.families.parts import activation, rows_beyond_the_head
 from roofline.models.fields import Fields, divide_evenly, inert_fields
 
 _HEADS = "a vision tower {total} wide does not divide into {parts} heads"
@@ -224,13 +224,17 @@ _TEXT = {
     kind: (reader, prefix)
     for prefix, readers in {
         "model.language_model.": {
-            "qwen3": "qwen3_vl", "qwen3_moe": "qwen3_vl_moe", "qwen3_5_text": "qwen3_5 minicpmv4_6",
+            "qwen3": "qwen3_vl", "qwen3_moe": "qwen3_vl_moe", "qwen3_5_text": "qwen3_5 minicpmv4_6 minicpmv4_7",
             "qwen3_5_moe_text": "qwen3_5_moe", "gemma4_text": "gemma4", "gemma3n_text": "gemma3n",
             "mllama_text_model": "mllama", "lfm2": "lfm2_vl", "glm4v_text": "glm4v glm46v",
             "glm4v_moe_text": "glm4v_moe", "exaone4": "exaone4_5", "hyperclovax": "hyperclovax_vision_v2",
             "gemma4_unified_text": "gemma4_unified", "minimax_m3_vl_text": "minimax_m3_vl", "aria_text": "aria",
             "dots3_note_text": "dots3_note", "cohere_compass_text": "cohere_compass",
-            "inkling_text": "inkling_mm_model",
+            "inkling_text": "inkling_mm_model", "glm_ocr_text": "glm_ocr", "hunyuan_vl_text": "hunyuan_vl",
+            "paddleocr_vl_text": "paddleocr_vl", "muse_glimmer_text": "muse_glimmer", "muse_spark_text": "muse_spark",
+            "molmo2_text": "molmo2", "cosmos3_edge_text": "cosmos3_edge", "apertus1p5_text": "apertus1p5",
+            "hy_v4_vl_text": "hy_v4_vl", "granite4_vision_text": "granite4_vision", "lfm3": "lfm3_vl",
+            "granite_docling_text": "granite_docling", "deepseek_ocr2_text": "deepseek_ocr2",
             "qwen2": "video_llama_3", "qwen2_vl_text": "qwen2_vl", "qwen2_5_vl_text": "qwen2_5_vl",
         },
         "language_model.model.": {
@@ -252,20 +256,6 @@ _TEXT = {
     for reader, kinds in readers.items()
     for kind in kinds.split()
 }  # fmt: skip
-#: Types of language parts that are read as another's.
-_SAME = {
-    "qwen3_vl_text": "qwen3",
-    "qwen3_vl_moe_text": "qwen3_moe",
-    "kimi_k2": "deepseek_v3",
-    "qwen2_vl_text": "qwen2",
-    "qwen2_5_vl_text": "qwen2",
-    "qwen2_5_omni_text": "qwen2",
-    "qwen3_omni_moe_text": "qwen3_moe",
-    "glm4v_text": "glm4",
-    "glm4v_moe_text": "glm4_moe",
-}
-#: What the code of a type does whatever its configuration says.
-_ALWAYS = {"glm4v_text": {"attention_bias": True}}
 #: Types whose published configurations hold the language model's fields beside ``vision_config``.
 _FLAT = ("qwen2_vl", "qwen2_5_vl")
 #: The parts of a model that make speech of what its language part (``thinker_config``) says.
@@ -293,7 +283,7 @@ def read(fields: Fields) -> Model:
     tied = fields.get("tie_word_embeddings", text.get("tie_word_embeddings"))
     own = Fields({**text, "model_type": named, **({} if tied is None else {"tie_word_embeddings": tied})}, fields.name)
     inner, left = with_defaults(own, sizes=True)
-    inner = inner.with_values(model_type=_SAME.get(named, named), **_ALWAYS.get(named, {}))
+    inner = inner.with_values(model_type=read_as(named))
     inner.ignore_inert()
     model = reader_of(inner.kind)(inner)
     fields.ignore(*inner.unread(), *inert_fields("vision"))
@@ -333,7 +323,5 @@ def read_mllama(fields: Fields) -> Model:
     layers = tuple(idle if number in numbers else layer for number, layer in enumerate(model.layers))
     skipped = sum(layer is idle for layer in layers)
     said = f"{skipped} layers that attend to pictures are in memory and not run: pictures are not modelled"
-    special = PositionEmbedding("", _SPECIAL_WORDS, model.width)
-    return replace(
-        model, layers=layers, before=(IdleBlocks("embed_tokens.special", (special,)),), notes=(said,) if skipped else ()
-    )
+    special = rows_beyond_the_head(model.width, _SPECIAL_WORDS)
+    return replace(model, layers=layers, before=special, notes=(said,) if skipped else ())

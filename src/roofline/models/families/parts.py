@@ -7,7 +7,7 @@ from typing import Any
 
 from roofline.errors import InputError, quoted, suggest
 from roofline.models.blocks.mlp import ACTIVATIONS
-from roofline.models.blocks.residual import Linear, Norm
+from roofline.models.blocks.residual import IdleBlocks, Linear, Norm, PositionEmbedding
 from roofline.models.description import Block, Layer, Model
 from roofline.models.fields import Fields, divide_evenly
 
@@ -157,6 +157,11 @@ def prediction(width: int, layers: Sequence[Layer]) -> dict[str, Any]:
     return {"extra": tuple(layers), "extra_blocks": tuple(blocks)}
 
 
+def rows_beyond_the_head(width: int, rows: int) -> tuple[Block, ...]:
+    """Rows of the embedding table for words that the head never says: pictures, sounds."""
+    return (IdleBlocks("embed_tokens.special", (PositionEmbedding("", rows, width),)),) if rows else ()
+
+
 def build_model(
     fields: Fields, shape: DecoderSizes, layers: Sequence[Layer], norm: tuple[str, bool] = ("rms_norm", False),
     tied: bool = False, last_norm: str = "norm", **more: Any,
@@ -167,11 +172,11 @@ def build_model(
     """
     usual: dict[str, Any] = {
         "width": shape.width,
+        "vocabulary": shape.vocabulary,
         "after": (Norm(last_norm, shape.width, *norm),),
         "tied": fields.flag("tie_word_embeddings", tied),
         "context": shape.context if isinstance(shape.context, int) else None,
     }
     return Model(
-        name=fields.name, family=fields.kind, vocabulary=shape.vocabulary, layers=tuple(layers), dtype="",
-        **{**usual, **more},
+        name=fields.name, family=fields.kind, layers=tuple(layers), dtype="", **{**usual, **more},
     )  # fmt: skip

@@ -202,7 +202,7 @@ _OVER_ALL_HEADS = "the norm over all heads: its sums are exchanged between chips
 def _attention(splitter: BlockSplitter, block: Any) -> Any:
     heads = splitter.divide_or_pad("heads", block.heads)
     kv_heads = splitter.divide_or_share("heads of keys and values", block.kv_heads)
-    if block.norm == "full" or block.out_norm:
+    if "full" in (block.norm, block.out_norm):
         splitter.gap(_OVER_ALL_HEADS)
     if block.indexer is not None:
         splitter.note("every chip selects keys by itself")
@@ -256,6 +256,8 @@ def _experts(splitter: BlockSplitter, block: Any) -> Any:
     splitter.note("every chip routes all tokens")
     if splitter.expert > 1:
         splitter.note("each chip holds whole experts and gets its share of the tokens, all experts alike")
+    if slices > 1 and block.expert_norm:
+        splitter.gap("the norm of what an expert returns: its parts are added up between chips first, not counted")
     if slices > 1 and splitter.expert > 1:
         splitter.note(f"each expert is split over {slices} chips")
     hidden = splitter.divide_or_pad("hidden columns of an expert", block.hidden, slices)
