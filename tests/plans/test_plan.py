@@ -267,6 +267,24 @@ def test_nothing_meets_the_limits_with_code_3_and_the_nearest_miss(capsys: pytes
     assert "nearest: h100:2 tensor 2 bf16, 2 chips: TPOT without load" in shown
 
 
+def test_chips_without_constants_stay_in_an_estimate_with_that_reason(capsys: pytest.CaptureFixture[str]) -> None:
+    asked = ["plan", "llama-3-8b", "--count", "1,2", "--rate", "1/s", "--prompt", "512", "--output", "64"]
+    asked += ["--formats", "bf16", "--estimate", "--on"]
+    assert main([*asked, "h100,mi300x"]) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "take h100:1" in shown
+    assert "mi300x no constants of vllm" in shown
+    assert main([*asked, "mi300x", "--json"]) == 3
+    answer = json.loads(capsys.readouterr().out)
+    assert "no constants of vllm are known" in answer["without_constants"]["mi300x"]
+    assert main([*asked, "mi300x"]) == 3
+    shown = capsys.readouterr().out
+    assert "NO CHIP HAS CONSTANTS FOR AN ESTIMATE" in shown
+    assert "NOTHING MEETS" not in shown
+    assert main([*(word for word in asked if word != "--estimate"), "mi300x"]) == 0
+    assert "by floors, no less than mi300x:1" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(
     ("words", "text"),
     [
@@ -479,7 +497,7 @@ def test_a_figure_that_is_not_known_may_be_set(capsys: pytest.CaptureFixture[str
     words = [*WORDS, "--rate", "0.1/s", "--set", "dram.capacity=64GB"]
     words[words.index("h100")], words[words.index("bf16")] = "m4_max", "fp16"
     assert main(words) == 0
-    assert "take m4_max:1 as 1 replica, fp16" in " ".join(capsys.readouterr().out.split())
+    assert "no less than m4_max:1 as 1 replica, fp16" in " ".join(capsys.readouterr().out.split())
 
 
 def test_a_model_in_fp16_is_served_in_bf16() -> None:

@@ -131,7 +131,7 @@ class DeploymentPlan(Answer):
     def one_line(self) -> str:
         """What to take, and what it costs."""
         if self.best is None:
-            return f"Plan for {self.asked.model.name}: nothing meets the limits"
+            return f"Plan for {self.asked.model.name}: {self._nothing.lower()}"
         return f"Plan for {self.asked.model.name}: {self.best.deployment}, {self._cost(self.best)}"
 
     def _cost(self, choice: Assessment) -> str:
@@ -353,8 +353,8 @@ class DeploymentPlan(Answer):
     def _answer(self) -> list[str]:
         best = self.best
         if best is None:
-            lines = ["NOTHING MEETS THE LIMITS"]
-            if self.nearest is not None and self.nearest.reason is not None:
+            lines = [self._nothing, *self.search.without_constants().values()]
+            if not self._is_unknown and self.nearest is not None and self.nearest.reason is not None:
                 lines.append(
                     f"nearest: {self.nearest.deployment}, {self._cost(self.nearest)}: {self.nearest.reason.text}"
                 )
@@ -364,16 +364,25 @@ class DeploymentPlan(Answer):
         real = self.as_measured()
         if self.asked.library is not None:
             lines = [f"take {found}"]
-        elif real is None or real.reason is None:
+        elif real is not None and real.reason is None:
             lines = [f"by floors, take {found}"]
-        else:  # what is known to be too little is not what to take
-            lines = [f"by floors, no less than {found}", self._on_measured(real)]
+        else:  # what is too little, or may be, is not what to take
+            lines = [f"by floors, no less than {found}", *([] if real is None else [self._on_measured(real)])]
         lines += self._ranked_by()
         if self.is_narrowed:
             lines.append(f"{best.deployment.replica.formats} was not asked for: {self._narrows}")
         lines.append(f"{self._times(best)} of the {format_number(best.largest_rate)}/s it can serve")
         lines += self._margin(best)
         return [*lines, *cost_lines(self.asked, best)]
+
+    @property
+    def _is_unknown(self) -> bool:
+        """Whether no chip that is asked about has constants."""
+        return set(self.search.without_constants()) >= set(self.asked.chips)
+
+    @property
+    def _nothing(self) -> str:
+        return "NO CHIP HAS CONSTANTS FOR AN ESTIMATE" if self._is_unknown else "NOTHING MEETS THE LIMITS"
 
     def _ranked_by(self) -> Iterator[str]:
         """What the cheapest is the cheapest by, where there are no prices, and the chips that have none."""
@@ -483,8 +492,13 @@ class DeploymentPlan(Answer):
             Column("bound by", spare=1),
             Column("why", wrap="words"),
         )
-        rows = [row(choice) for choice in self.choices[:MOST_ROWS]]
-        return Table(columns, rows, "choices", every=lambda: [row(choice) for choice in self.choices])
+        why = f"no constants of {self.asked.library}"
+        unknown = [Row((chip, *[""] * (len(columns) - 2), why)) for chip in self.search.without_constants()]
+
+        def rows(most: int | None = None) -> list[Row]:
+            return [*(row(choice) for choice in self.choices[:most]), *unknown]
+
+        return Table(columns, rows(MOST_ROWS), "choices", every=rows)
 
     def _against(self, choice: Assessment) -> str:
         best = self.best
@@ -612,6 +626,7 @@ class DeploymentPlan(Answer):
                 for curve in self.curves()
             ],
             "reasons": dict(self.reasons),
+            "without_constants": self.search.without_constants(),
             "settings": self.settings(),
             "assumptions": list(self.assumptions),
         }

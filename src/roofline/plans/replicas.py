@@ -447,10 +447,22 @@ class DraftSteps:
         return each.sum(axis=0), float(first.lower)
 
 
+class UnknownConstantsError(InputError):
+    """Constants that an expectation needs and nobody measured."""
+
+
+class WithoutConstants(str):
+    """Why the times of a replica are not known: the constants that nobody measured."""
+
+    __slots__ = ()
+
+
 def divides(asked: PlanQuestion, replica: Replica) -> UnloadedReplica | str:
     """Price a replica, or say why there is none such."""
     try:
         return unloaded(asked, replica)
+    except UnknownConstantsError as error:
+        return WithoutConstants(error)
     except RooflineError as error:
         return str(error)
 
@@ -503,7 +515,7 @@ def expected_steps(
         unknown = next((each for each in (*kernels, prompt) if not each.is_known), None)
         if unknown is not None:
             kind = unknown.unknown[0].run.kind
-            raise InputError(
+            raise UnknownConstantsError(
                 f"no constants of {library} are known for {kind} on {machine.name}",
                 hint=f"leave {spelled('estimate')} out for a plan by floors; {call('calibrate')} makes constants",
             )

@@ -36,7 +36,7 @@ from roofline.grids.blocks import RowBlock
 from roofline.models.serving.disaggregation import link_bandwidth
 from roofline.plans.load import LatencyUnderLoad, LoadedServer, ServerTimes
 from roofline.plans.question import LIMIT_NAMES, PlanQuestion
-from roofline.plans.replicas import FORMATS, Replica, UnloadedReplica, divides, replicas
+from roofline.plans.replicas import FORMATS, Replica, UnloadedReplica, WithoutConstants, divides, replicas
 from roofline.quantity import format_amount, format_number, format_percent
 
 #: Reasons in the order in which they are looked for.
@@ -206,6 +206,15 @@ class Search:
         if replica not in self._priced:
             self._priced[replica] = divides(self.asked, replica)
         return self._priced[replica]
+
+    def without_constants(self) -> dict[str, str]:
+        """The chips none of whose replicas has times, as constants are not known, with the reason."""
+        found: dict[str, str] = {}
+        for replica, times in self._priced.items():
+            if isinstance(times, WithoutConstants):
+                found.setdefault(replica.chip, times)
+        known = {replica.chip for replica, times in self._priced.items() if not isinstance(times, str)}
+        return {chip: text for chip, text in found.items() if chip not in known}
 
     def times(self, replica: Replica) -> UnloadedReplica:
         """What a replica takes without load that is known to be legal."""
