@@ -785,7 +785,8 @@ MEANINGS = {
     "sort": "Order the list: peak, bandwidth, capacity, ridge, power (largest first), price, name.",
     "columns": (
         "Columns, comma-separated: lower, op_by_op, upper, bound_by, fits, flops, bytes, intensity, utilisation; "
-        "of lines attainable, critical_intensity, estimate, times; of models throughput, memory, memory.kv, time.hbm."
+        "of lines attainable, critical_intensity, estimate, times; of models throughput, tokens_per_second, "
+        "cost_per_million, memory, memory.kv, time.hbm."
     ),
 }
 

@@ -339,7 +339,9 @@ def _short(value: Any) -> str:
     return text if len(text) <= 32 else f"{float(value):.6g}" if len(text) < 300 else "a number of over 300 digits"
 
 
-def common_shape(sizes: Mapping[str, Any], hint: str = "make them of one shape") -> tuple[int, ...]:
+def common_shape(
+    sizes: Mapping[str, Any], hint: str = "make them of one length; sweep() takes all combinations"
+) -> tuple[int, ...]:
     """Return the shape that arrays broadcast to; an error naming them where they do not."""
     import numpy as np
 

@@ -214,6 +214,38 @@ def test_a_sweep_of_steps_is_what_each_step_gives() -> None:
         assert bool(table["fits"][row]) == number.footprint.fits
 
 
+def test_a_price_adds_a_cost_and_names_the_cheapest_row_that_fits() -> None:
+    """Every row costs, and makes, what an answer of its own says; chips are those of the layout."""
+    names = "cost_per_million,tokens_per_second,tokens_per_second_per_chip,throughput,time_per_token,fits"
+    sizes: dict[str, Any] = {"batch": [16, 128], "context": [2048, 8192], "tensor": [1, 2, 4]}
+    table = roofline.sweep("qwen3-32b", on=["h100", "h200:4"], price=[2.5, 4], columns=names, **sizes)
+    for at in range(len(table)):
+        on, tensor, batch, context = (table.plain(name)[at] for name in ("on", "tensor", "batch", "context"))
+        asked = {"tensor": tensor, "batch": batch, "context": context, "price": 2.5 if on == "h100" else 4}
+        one = roofline.llm("qwen3-32b", on=on, **asked)
+        assert table["tokens_per_second"][at] == pytest.approx(one.tokens_per_second)
+        assert table["throughput"][at] == table["tokens_per_second_per_chip"][at]
+        assert table["throughput"][at] == pytest.approx(one.tokens_per_second / one.chips)
+        assert table["time_per_token"][at] == pytest.approx(one.decode.lower)
+        wanted = one.cost_per_million if one.memory.fits else float("nan")
+        assert table["cost_per_million"][at] == pytest.approx(wanted, nan_ok=True)
+    usual = roofline.sweep("qwen3-32b", on="h100", price=2.5, **sizes)
+    assert list(usual)[-1] == "cost_per_million"
+    assert "cheapest  $0.2149 a million tokens: tensor 2, batch 128, context 2,048" in str(usual)
+    with pytest.raises(InputError, match="cost_per_million needs the price of a chip; give price="):
+        sweep_steps("llama-3-8b", on="h100", batch=[1], columns="cost_per_million")
+    with pytest.raises(InputError, match="price= is of a model's tokens, and this is a line"):
+        roofline.sweep("bf16[B, D] * bf16[D, F]", on="h100", B=[1], D=8, F=8, price=2)
+
+
+def test_the_command_prices_the_steps_of_a_model(capsys: pytest.CaptureFixture[str]) -> None:
+    asked = ["sweep", "qwen3-32b", "--on", "h100", "--batch", "16,128", "--context", "2048", "--tensor", "1,2"]
+    assert main([*asked, "--price", "2.5"]) == 0
+    assert "cheapest  $0.2149 a million tokens: tensor 2, batch 128, context 2,048" in capsys.readouterr().out
+    assert main(["sweep", "bf16[B] + bf16[B]", "--on", "h100", "B=1,2", "--price", "2"]) == 2
+    assert "--price is about a model, and this is a line of notation" in capsys.readouterr().err
+
+
 def test_choices_that_are_not_possible_are_left_out_and_counted() -> None:
     table = sweep_steps("llama-2-7b", on="h100:4", tensor=[4, 8], batch=[1, 2], context=64)
     assert np.isnan(table["lower"]).tolist() == [False, False, True, True]

@@ -74,7 +74,7 @@ ARRAYS = {"batch": np.array([1, 2, 3]), "context": np.array([64, 128])}
     ],
 )
 def test_sizes_that_do_not_broadcast(ask: Any) -> None:
-    with pytest.raises(SizeError, match=r"the sizes do not broadcast: .* \(\d,\).* \(\d,\); make them of one shape"):
+    with pytest.raises(SizeError, match=r"do not broadcast: .* \(\d,\).* \(\d,\); make them of one length; sweep"):
         ask()
 
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from roofline.errors import RooflineError
+import roofline
+from roofline.cli import main
+from roofline.errors import RooflineError, SizeError
 from roofline.hardware import chip, chips
 from roofline.hardware.mesh import smallest_slice, with_chips
 from roofline.models import (
@@ -497,3 +500,35 @@ def test_a_draft_model_takes_memory_beside_the_model() -> None:
     assert found.memory.parts["llama-3-8b"] == pytest.approx(alone.total)
     assert found.memory.total == sum(found.memory.parts.values())
     assert speculate("llama-3-70b", acceptance=0.7, by=0.1, draft=4, **asked).memory is None
+
+
+def test_lists_of_choices_have_a_cost_each_and_name_the_cheapest_that_fits() -> None:
+    asked: dict[str, Any] = {"on": "h100", "context": 2048, "price": 2.5}
+    found = roofline.llm("qwen3-32b", batch=[16, 128], tensor=[1, 2], **asked)
+    frame = found.to_pandas()
+    for row in frame.to_dict("records"):
+        one = roofline.llm("qwen3-32b", batch=row["batch"], tensor=row["tensor"], **asked)
+        if one.memory.fits:
+            assert row["cost_per_million"] == pytest.approx(one.cost["output"].dollars)
+    assert found.cost["output"].dollars == frame[frame["fits"]]["cost_per_million"].min()
+    assert "at least $0.2149 a million output tokens (batch 128, tensor 2): if all overlaps" in str(found)
+    both = roofline.llm("llama-3-8b", on="h100", batch=[1, 8], prompt=512, price=2.5).to_pandas()
+    assert {"input_cost_per_million", "output_cost_per_million"} <= set(both)
+
+
+def test_the_front_of_the_command_has_a_cost_of_each_choice(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["llm", "qwen3-32b", "--on", "h100", "--batch", "16,128", "--context", "2048,4096", "--tensor", "2,4"]
+    assert main([*words, "--price", "2.5"]) == 0
+    text = capsys.readouterr().out
+    assert "at least $0.2149 a million output tokens (batch 128, context 2,048, tensor 2)" in text
+    assert "$ a million" in text
+    assert main([*words, "--price", "2.5", "--json"]) == 0
+    front = json.loads(capsys.readouterr().out)["front"]
+    costs = [cost for cost in front["cost_per_million"] if cost is not None]
+    assert min(costs) == pytest.approx(0.2149, rel=1e-3)
+    assert [cost is not None for cost in front["cost_per_million"]] == [each["fits"] for each in front["choices"]]
+
+
+def test_lists_of_two_lengths_name_what_combines_them() -> None:
+    with pytest.raises(SizeError, match=r"do not broadcast: .*; make them of one length; sweep\(\) takes all"):
+        roofline.llm("llama-3-8b", on="h100", batch=[1, 8], context=[1024, 2048, 4096])

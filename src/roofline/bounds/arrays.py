@@ -43,7 +43,7 @@ def bound_arrays(asked: Question) -> Bound:
     asked = asked.one_plan()
     sizes = {name: _array(name, value) for name, value in asked.sizes.items()}
     arrays = {name: value for name, value in sizes.items() if is_array(value)}
-    shape = common_shape(arrays, hint="use sweep() for all combinations")
+    shape = common_shape(arrays)
     rows = int(np.prod(shape))
     said = no_closed_form(asked, arrays) if rows > BLOCK else ()
     if rows > BLOCK and not said:

@@ -95,9 +95,9 @@ _CHOICES = (
 )  # fmt: skip
 
 
-def without_model(options: dict[str, Any]) -> None:
-    """Refuse the options about a model beside a line of notation; ``options`` loses them."""
-    for name in dict.fromkeys((*MODEL_SIZES, *_CHOICES)):
+def without_model(options: dict[str, Any], *also: str) -> None:
+    """Refuse the options about a model, and others, beside a line of notation; ``options`` loses them."""
+    for name in dict.fromkeys((*MODEL_SIZES, *_CHOICES, *also)):
         if options.pop(name) not in (None, False):
             raise InputError(
                 f"--{name.replace('_', '-')} is about a model, and this is a line of notation",

@@ -38,6 +38,7 @@ MOST_JSON = 100_000
 @argument("words", nargs=-1, metavar="[EXPRESSION|MODEL] [SIZE=VALUES]...", values="model")
 @with_options(SEVERAL, MODEL_QUESTION, MESH, WORK, ESTIMATE, EXPECT)
 @with_options(
+    option("price"),
     option("columns"),
     option(
         "output-file",
@@ -106,14 +107,15 @@ def _sweep(
         if sizes:
             name = next(iter(sizes))
             raise InputError(f"{name}= is no size of a model", hint="sizes are options: --batch, --context, --prompt …")
+        price = options.pop("price")
         phase, arguments = model_arguments({**options, "on": chips[0]}, several=True)
         arguments |= {"on": chips if None not in chips else None}
         lists = {name: arguments[name].split(",") for name in ("weights", "kv") if "," in (arguments.get(name) or "")}
         arguments |= {name: [each.strip() for each in several] for name, several in lists.items()}
-        return sweep_model(text, phase, columns=columns, **run, **arguments)
+        return sweep_model(text, phase, columns=columns, price=price, **run, **arguments)
     from roofline.bounds.sweep import sweep
 
-    without_model(options)
+    without_model(options, "price")
     asked = question_arguments({**options, "on": chips[0]}, sizes)
     asked |= {"on": chips} if len(chips) > 1 else {}
     return sweep(text, columns=columns, sizes=sizes, **run, **asked)

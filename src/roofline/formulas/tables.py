@@ -13,17 +13,24 @@ from typing import Any
 from roofline.answers import Answer, chosen_table
 from roofline.errors import InputError, load_extra, quoted, suggest
 from roofline.files import check_place, replaced, write_text
+from roofline.quantity import format_number
 from roofline.sections import Amount, Cell, Column, Row, Section, Sentences, Table, Tone, YesNo
 from roofline.sizes import Codes
 
 #: What a reader sees in place of a column's name; files and data keep the name.
-READ_AS = {"lower": "at best", "op_by_op": "op by op", "upper": "at worst", "bound_by": "bound by"}
+READ_AS = {
+    "lower": "at best", "op_by_op": "op by op", "upper": "at worst", "bound_by": "bound by", "time_per_token": "TPOT",
+    "tokens_per_second": "tokens/s", "tokens_per_second_per_user": "each user",
+    "tokens_per_second_per_chip": "each chip", "cost_per_million": "$ a million",
+}  # fmt: skip
 
 #: The unit of each column; sizes have none. ``time.hbm`` and the like are times.
 UNITS = {
     "flops": "FLOP", "bytes": "B", "intensity": "FLOP/B", "critical_intensity": "FLOP/B", "lower": "s",
     "op_by_op": "s", "upper": "s", "estimate": "s", "expected": "s", "low": "s", "high": "s", "time": "s",
-    "attainable": "FLOP/s", "throughput": "token/s", "utilisation": "", "memory": "B",
+    "attainable": "FLOP/s", "throughput": "token/s", "utilisation": "", "memory": "B", "time_per_token": "s",
+    "tokens_per_second": "token/s", "tokens_per_second_per_user": "token/s", "tokens_per_second_per_chip": "token/s",
+    "cost_per_million": "USD",
 }  # fmt: skip
 
 #: Rows a terminal and a notebook show.
@@ -33,7 +40,7 @@ SHOWN = 40
 PICTURED = (".svg", ".png", ".pdf", ".txt")
 
 #: How each kind of remark under a table looks.
-REMARKS: dict[str, Tone] = {"assumes": "quiet", "incomplete": "gap"}
+REMARKS: dict[str, Tone] = {"cheapest": "strong", "assumes": "quiet", "incomplete": "gap"}
 
 
 class Columns(Answer, dict):  # type: ignore[type-arg]
@@ -188,6 +195,8 @@ def _cell(name: str, value: Any) -> Cell:
         return ""
     if name == "fits":
         return YesNo(bool(value))
+    if unit == "USD":
+        return Amount(float(value), unit, format_number(float(value)))
     return Amount(int(value), "", str(int(value))) if unit is None else Amount(float(value), unit)
 
 

@@ -64,6 +64,8 @@ def configurations(columns: Sequence[SizeColumn]) -> Table:
 def _cell(value: Any, unit: str) -> Cell:
     if isinstance(value, str):
         return value
+    if value != value:
+        return ""
     if value.dtype == bool:
         return YesNo(bool(value))
     if unit == "size" and float(value).is_integer():

@@ -17,7 +17,7 @@ from itertools import product
 from math import prod
 from typing import Any
 
-from roofline.answers import FORMATS, estimable, machines_in
+from roofline.answers import FORMATS, estimable, machines_in, price_of_each
 from roofline.bounds.sweep import sweep as sweep_line
 from roofline.errors import HardwareError, InputError, SizeError, suggest
 from roofline.formulas.compiled import Compiled, Evaluated
@@ -25,34 +25,43 @@ from roofline.formulas.tables import Columns, integers, stacked
 from roofline.frozen import dataclass, field
 from roofline.grids.answer import GridRun, reduce_grid
 from roofline.grids.blocks import BlockTable
-from roofline.hardware.figures import told_apart
+from roofline.hardware.figures import hourly_price, told_apart
 from roofline.hardware.machine import Machine
 from roofline.hardware.rate import data_level
 from roofline.models.closed_form import ALL_PHASES, OF_TRAINING, TRAINING_SIZES, step_function
 from roofline.models.config import is_model, load
 from roofline.models.description import Model
 from roofline.models.idle import refuse_idle_of_step
+from roofline.models.parallelism.layout import Parallelism, take_layout_options
 from roofline.models.serving import serve_bound
+from roofline.models.serving.cost import COST, HOUR, MILLION
 from roofline.models.serving.step import PHASES
 from roofline.models.training.step import training_question
 from roofline.progress import stopped
+from roofline.quantity import format_number
 from roofline.signatures import listed_names, meant, optional, spelled, takes, unknown_argument
 from roofline.sizes import Codes, array_of, check, plain_numbers, symbol
 
+#: Columns that follow from the time of a step, under the names that an answer of ``llm`` has them by.
+OF_TIME = (
+    "throughput", "time_per_token", "tokens_per_second", "tokens_per_second_per_user", "tokens_per_second_per_chip",
+    COST,
+)  # fmt: skip
+
 #: Columns that a sweep of steps may have, beside ``time.<resource>`` and ``memory.<part>``.
 COLUMNS = (
-    "lower", "op_by_op", "upper", "bound_by", "flops", "bytes", "memory", "fits", "intensity", "utilisation",
-    "throughput",
+    "lower", "op_by_op", "upper", "bound_by", "flops", "bytes", "memory", "fits", "intensity", "utilisation", *OF_TIME,
 )  # fmt: skip
 
 #: Columns that follow from others.
-DERIVED = {"fits": ("memory",), "throughput": ("lower",)}
+DERIVED = {"fits": ("memory",), **dict.fromkeys(OF_TIME, ("lower",)), COST: ("lower", "memory")}
 
 #: Parts that a training step is done in, where nobody gave their number: one, or as many as :func:`train` takes.
 PARTS = "microbatches"
 
 #: What of a step may be a list here, and is one value there.
 _LISTED = optional(
+    price="float | str | Sequence | Mapping",
     fsdp="int | Sequence[int]", checkpoint="str | int | Sequence[str]", microbatches="Size",
     **dict.fromkeys((*FORMATS, "gradients", "moments", "saved_activations"), "str | Sequence[str]"),
 )  # fmt: skip
@@ -77,6 +86,32 @@ class StepSweep(Columns):
     sizes: tuple[str, ...]
     incomplete: tuple[str, ...] = ()
     asked: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def cheapest(self) -> int | None:
+        """The row that fits with the least cost of a token; None without a price, or where nothing fits.
+
+        >>> grid = sweep_steps("llama-3-8b", on="h100", batch=[1, 64, 4096], context=8192, price=2.5)
+        >>> grid.cheapest, grid.remarks()
+        (1, [('cheapest', '$0.2711 a million tokens: batch 64, context 8,192')])
+        """
+        import numpy as np
+
+        if COST not in self.columns:
+            return None
+        cost = self[COST]
+        return None if np.isnan(cost).all() else int(np.nanargmin(cost))
+
+    def remarks(self) -> list[tuple[str, str]]:
+        """Which row is the cheapest, and what is not timed."""
+        at = self.cheapest
+        if at is None:
+            return Columns.remarks(self)
+        before = list(self)[: list(self).index(self.sizes[-1]) + 1]
+        row = {name: self[name][at] for name in before}
+        named = ", ".join(f"{name} {v if isinstance(v, str) else format(v, ',')}" for name, v in row.items())
+        said = f"${format_number(float(self[COST][at]))} a million tokens: {named}"
+        return [("cheapest", said), *Columns.remarks(self)]
 
     @property
     def same_in_all(self) -> str:
@@ -133,6 +168,8 @@ def sweep(expression: Model | str | None = None, phase: str = "decode", **argume
         return sweep_steps(described, phase, **arguments)
     if phase != "decode":
         raise InputError(f"{spelled('phase')} is of a model, and this is a line", hint="leave it out")
+    if arguments.pop("price", None) is not None:
+        raise InputError(f"{spelled('price')} is of a model's tokens, and this is a line", hint="leave it out")
     return sweep_line(expression, **arguments)
 
 
@@ -145,6 +182,7 @@ def sweep_steps(
     on: str | Machine | Sequence[str | Machine],
     columns: str | Sequence[str] | None = None,
     progress: Callable[[int, int], None] | None = None,
+    price: Any = None,
     **options: Any,
 ) -> Any:
     """Evaluate a step for every combination of what is listed: chips, layouts, formats, and sizes.
@@ -152,9 +190,11 @@ def sweep_steps(
     ``options`` are those of a step (:func:`roofline.models.serve_bound`, :func:`roofline.models.train`); each may be a
     list. A training step takes ``microbatches`` as :func:`roofline.train` does: where none are given, as many as fit.
     Decode without a ``context`` is after the 4,096 tokens that :func:`roofline.llm` takes, or as many as the model can.
-    ``columns`` are some of :data:`COLUMNS`; ``throughput`` is tokens a second for each chip. ``progress`` is told
-    of the rows that are done and of all. The answer is a :class:`StepSweep`, or what was kept of the grid where
-    ``keep``, ``out``, ``workers`` and the like are given, as in :func:`roofline.sweep`.
+    ``columns`` are some of :data:`COLUMNS`; ``throughput`` is tokens a second for each chip, ``memory`` bytes of one
+    chip. ``price``, dollars of one chip for an hour (one of each machine, or ``"table"``), adds ``cost_per_million``,
+    dollars of a million tokens where the step fits, and the cheapest row is named. ``progress`` is told of the rows
+    that are done and of all. The answer is a :class:`StepSweep`, or what was kept of the grid where ``keep``, ``out``,
+    ``workers`` and the like are given, as in :func:`roofline.sweep`.
 
     >>> sizes = {"batch": range(1, 257), "context": 8192}
     >>> front = sweep_steps("llama-3-70b", on=["h100:8", "h200:8"], tensor=8, keep="front", **sizes)["front"]
@@ -170,9 +210,9 @@ def sweep_steps(
     if phase not in ALL_PHASES:
         raise InputError(f"no phase {phase!r}", hint=suggest(str(phase), ALL_PHASES, what="phases"))
     shown = (*USUAL, "throughput") if run is not None and phase in TOKENS else USUAL
+    shown = shown if price is None else (*shown, COST)
     names = listed_names(columns if isinstance(columns, str) else columns or shown)
-    if "throughput" in names and phase not in TOKENS:
-        raise InputError(f"no throughput of {phase} steps", hint=f"of {', '.join(TOKENS)}")
+    _check_of_time(names, phase, price)
     unknown = next((n for n in names if n not in COLUMNS and not n.startswith(("time.", "memory."))), None)
     if unknown is not None:
         raise InputError(
@@ -195,7 +235,7 @@ def sweep_steps(
     chips = list(on) if isinstance(on, list | tuple) else [on]
     choices = {"on": chips, **{name: values for name, values in options.items() if _is_choice(name, values)}}
     fixed = {name: value for name, value in options.items() if name not in choices}
-    table = StepTable(described, phase, choices, fixed, axes, names)
+    table = StepTable(described, phase, choices, fixed, axes, names, price_of_each(price, chips))
     if run is None:
         return table.whole(progress)
     question = {
@@ -204,9 +244,22 @@ def sweep_steps(
         "choices": _machines(choices, fixed),
         "fixed": fixed,
         "columns": names,
+        **({} if price is None else {"price": price}),
     }
     front = tuple(name for name in ("lower", "throughput") if name in names)
     return reduce_grid(table, f"{described.name} {phase}", question, run, front or ("lower",))
+
+
+def _check_of_time(names: Sequence[str], phase: str, price: Any) -> None:
+    """Refuse rates of steps that make no tokens, and a cost without a price."""
+    rate = next((name for name in names if name in OF_TIME), None)
+    if rate is not None and phase not in TOKENS:
+        raise InputError(f"no {rate} of {phase} steps", hint=f"of {', '.join(TOKENS)}")
+    user = next((name for name in names if name in ("time_per_token", "tokens_per_second_per_user")), None)
+    if user is not None and phase != "decode":
+        raise InputError(f"{user} is of decode, and this is {phase}", hint="lower is the time of a step")
+    if COST in names and price is None:
+        raise InputError(f"{COST} needs the price of a chip", hint=f"give {spelled('price', 2.5)}, dollars an hour")
 
 
 def _machines(choices: Mapping[str, Any], fixed: Mapping[str, Any]) -> dict[str, Any]:
@@ -233,9 +286,10 @@ class StepTable(BlockTable):
 
     def __init__(
         self, model: Model, phase: str, picks: dict[str, Any], fixed: dict[str, Any], axes: dict[str, Any],
-        columns: list[str],
+        columns: list[str], prices: Sequence[Any] = (None,),
     ) -> None:  # fmt: skip
         self.model, self.phase, self.picks, self.fixed = model, phase, picks, fixed
+        self.prices = dict(zip(picks["on"], prices, strict=False))
         self.every = list(product(*picks.values()))
         self.choices = len(self.every)
         splits = phase == "train" and all(map(self._splits, range(self.choices)))
@@ -341,9 +395,33 @@ class StepTable(BlockTable):
             if self.phase != "train" or parts is None:
                 return fits
             return np.where(np.isnan(fits), np.nan, (fits == 1) & (self._sequences(choice, sizes) >= parts))
-        if name == "throughput":
-            return _throughput(found, self._machine(choice), self.phase, sizes)
+        if name in OF_TIME:
+            return self._of_time(found, name, choice, sizes)
         return found.whole_column(name) if name in found.function.columns else np.full(found.shape, np.nan)
+
+    def _of_time(self, found: Evaluated, name: str, choice: int, sizes: Mapping[str, Any]) -> Any:
+        """A time, a rate or a cost of tokens, from the time of a step."""
+        import numpy as np
+
+        made = prod(sizes[each] for each in TOKENS[self.phase]) / found["lower"]
+        of_chip = made / self._chips(choice)
+        if name == COST:
+            machine = self._machine(choice)
+            price = hourly_price(machine, self.prices[self.every[choice][0]])
+            cost = MILLION / of_chip / HOUR * (np.nan if price is None else price)  # no price is listed
+            return np.where(_fits(found, machine) == 0, np.nan, cost)
+        if name == "time_per_token":
+            return found["lower"]
+        whole = {"tokens_per_second": made, "tokens_per_second_per_user": 1 / found["lower"]}
+        return whole.get(name, of_chip)
+
+    def _chips(self, choice: int) -> int:
+        """The chips of a choice: those of the target, or as many as its layout takes of a kind of chip."""
+        machine = self._machine(choice)
+        if machine.shape or self.phase == "train":
+            return prod((*machine.shape, machine.slices))
+        asked = {**self.fixed, **self.choice(choice)}
+        return Parallelism.on(machine, **take_layout_options(asked)).chips * machine.pooled
 
     def _machine(self, choice: int) -> Machine:
         if choice not in self._machines:
@@ -424,12 +502,6 @@ def _fits(found: Evaluated, machine: Machine) -> Any:
     memory = found["memory"]
     fits = memory <= capacity.value
     return np.where(np.isnan(memory), np.nan, fits) if found.invalid else fits
-
-
-def _throughput(found: Evaluated, machine: Machine, phase: str, sizes: Mapping[str, Any]) -> Any:
-    """Tokens a second for each chip: ``batch·prompt/(lower·chips)``, of decode and training its tokens a step."""
-    tokens = prod(sizes[name] for name in TOKENS[phase])
-    return tokens / prod((*machine.shape, machine.slices)) / found["lower"]
 
 
 def _as_column(values: Sequence[Any]) -> Any:

@@ -31,6 +31,7 @@ from roofline.models.operations import (
 from roofline.models.parallelism.layout import CHIPS, ONE_CHIP, Parallelism, has_several_layouts, take_layout_options
 from roofline.models.parallelism.splitting import local_stages
 from roofline.models.serving.bound import Pipelined, as_size, names_that_bind, serve_bound
+from roofline.models.serving.cost import COST, DOLLARS
 from roofline.models.serving.fit import NearestFit, nearest
 from roofline.models.serving.layouts import Demand, most_room
 from roofline.models.serving.limits import NetworkLimit, compute_bound_batch, network_limit
@@ -112,6 +113,17 @@ class Serving(Comparable):
             raise InputError("what it costs was not asked for", hint="give price=, dollars of a chip for an hour")
         found: dict[str, Any] = self.further["cost"]
         return found
+
+    @property
+    def cost_per_million(self) -> Any:
+        """Dollars of a million output tokens at the price that was given; of several configurations an array.
+
+        >>> from roofline import llm
+        >>> llm("llama-3-8b", on="h100", batch=[8, 64], context=8192, price=3).cost_per_million.round(3).tolist()
+        [0.733, 0.325]
+        """
+        cost = self.cost["output"]
+        return (cost.each or cost).dollars
 
     def beside(self, measured: float | str) -> Serving:
         """The answer beside what a step takes in reality: of decode, or of prefill where nothing decodes."""
@@ -212,6 +224,27 @@ class Serving(Comparable):
         kept = {name: value for name, value in options.items() if phase == "prefill" or name not in PREFILL_ONLY}
         sizes = self.phases[phase].sizes
         return kept | {name: sizes[name] for name in ("batch", "prompt", "context", "past") if name in sizes}
+
+    @property
+    def varying(self) -> dict[str, Any]:
+        """The sizes and numbers of chips that are arrays."""
+        return {key: value for phase in self.phases.values() for key, value in phase.sizes.items() if is_array(value)}
+
+    def configuration(self, index: int) -> str:
+        """One of several configurations in words, by its place: the sizes and numbers of chips that differ.
+
+        >>> serve("llama-3-8b", on="h100", batch=[1, 8], context=8192).configuration(1)
+        'batch 8'
+        """
+        import numpy as np
+
+        varying = self.varying
+        shape = np.broadcast_shapes(*(value.shape for value in varying.values()))
+        return ", ".join(
+            f"{name} {format_number(float(np.broadcast_to(value, shape).flat[index]))}"
+            for name, value in varying.items()
+            if value.min() < value.max()
+        )
 
     @property
     def target(self) -> str:
@@ -581,12 +614,11 @@ def _memory_in_words(found: Serving, near: NearestFit | None) -> Iterator[Sectio
 
 def _configurations(found: Serving) -> Table:
     """One row a configuration where sizes are arrays."""
+    import numpy as np
+
     phases = {"prefill": found.prefill, "decode": found.decode}
     asked = {name: phase for name, phase in phases.items() if phase is not None}
-    sizes: dict[str, Any] = {}
-    for phase in asked.values():
-        sizes |= {key: value for key, value in phase.sizes.items() if is_array(value)}
-    columns = [SizeColumn(key, value, "size") for key, value in sizes.items()]
+    columns = [SizeColumn(key, value, "size") for key, value in found.varying.items()]
     times = {"prefill": "time_to_first_token", "decode": "time_per_token"}
     for name, phase in asked.items():
         whose = f"{name} " if len(asked) > 1 else ""
@@ -597,6 +629,13 @@ def _configurations(found: Serving) -> Table:
     if found.decode is not None:
         made = {"tokens/s": found.tokens_per_second, "each user": 1 / found.decode.lower}
         columns += [SizeColumn(name, rate, "token/s") for name, rate in made.items()]
+    prices = {name: cost.each.dollars for name, cost in found.further.get("cost", {}).items() if cost.each is not None}
+    fits = found.memory.fits
+    for name, dollars in prices.items():  # what does not fit has no cost
+        if dollars is not None and (fits is None or fits.any()):
+            dollars = dollars if fits is None else np.where(fits, dollars, np.nan)
+            told, meant = (f"{DOLLARS} {name}", f"{name}_{COST}") if len(prices) > 1 else (DOLLARS, COST)
+            columns.append(SizeColumn(told, dollars, "USD", meant))
     columns.append(SizeColumn("memory", found.memory.total, "B"))
     if found.memory.fits is not None:
         columns.append(SizeColumn("fits", found.memory.fits))

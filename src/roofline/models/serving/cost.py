@@ -27,14 +27,21 @@ HOUR = 3600.0
 MILLION = 1e6
 KILOWATT_HOUR = 3.6e6
 
+#: Dollars of a million output tokens: the head of a column, and its name as data.
+DOLLARS, COST = "$ a million", "cost_per_million"
+
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class TokenCost:
-    """Cost of a million tokens: ``chip_hours``, ``dollars`` where a price is known, joules where a power is known."""
+    """Cost of a million tokens: ``chip_hours``, ``dollars`` where a price is known, joules where a power is known.
+
+    Where it is the least of several configurations, ``each`` is the cost of every one of them, in arrays.
+    """
 
     chip_hours: Size
     price: float | None
     power: float | None
+    each: TokenCost | None = None
 
     def __repr__(self) -> str:
         found = {name: value for name, value in self.to_dict().items() if value is not None}
@@ -55,8 +62,8 @@ class TokenCost:
         """Kilowatt-hours a million tokens."""
         return None if self.power is None else self.chip_hours * HOUR * self.power / KILOWATT_HOUR
 
-    def least(self, memory: Footprint) -> tuple[TokenCost, str]:
-        """The least of several configurations whose ``memory`` fits, and a word on those that do not.
+    def least(self, memory: Footprint) -> tuple[TokenCost, str, int]:
+        """The least of several configurations whose ``memory`` fits, a word on those that do not, and which it is.
 
         >>> import numpy as np
         >>> memory = Footprint({"weights": np.array([10e9, 30e9])}, "hbm", 20e9)
@@ -68,7 +75,8 @@ class TokenCost:
         hours, total = np.broadcast_arrays(self.chip_hours, memory.total)
         fitting = total <= (np.inf if memory.capacity is None else memory.capacity)
         among = "" if fitting.all() else " that fit" if fitting.any() else ", none of which fits"
-        return replace(self, chip_hours=float(hours[fitting].min() if fitting.any() else hours.min())), among
+        at = int(np.where(fitting, hours, np.inf).argmin() if fitting.any() else hours.argmin())
+        return replace(self, chip_hours=float(hours.flat[at]), each=self), among, at
 
     def to_dict(self) -> dict[str, Any]:
         """The cost under stable keys; arrays are lists."""

@@ -280,9 +280,11 @@ def _cost(asked: ServingQuestion, found: Any) -> FurtherAnswer:
             made = phase.sizes["batch"] * tokens
             time = time_in_form(phase, form) if name == "input" or mean is None else mean
             costs[name] = token_cost(time=time, tokens=made, chips=found.chips, price=dollars, power=power)
+    which = {}
     for name, cost in costs.items():
         if hasattr(cost.chip_hours, "shape"):
-            costs[name], among = cost.least(found.memory)
+            costs[name], among, at = cost.least(found.memory)
+            which[name] = f" ({found.configuration(at)})"
             said.append(f"{name}: the least of the configurations{among}")
     fits = memory.fits
     if fits is False:
@@ -290,7 +292,9 @@ def _cost(asked: ServingQuestion, found: Any) -> FurtherAnswer:
     if is_array(fits) and not fits.any():
         return FurtherAnswer("cost", costs, lambda: paragraph("cost", ["no cost of tokens, as none of these fits"]))
     by_name = {name: cost.dollars for name, cost in costs.items() if cost.dollars is not None}
-    lead = ", ".join(f"${format_number(float(each))} a million {name} tokens" for name, each in by_name.items())
+    lead = ", ".join(
+        f"${format_number(float(each))} a million {name} tokens{which.get(name, '')}" for name, each in by_name.items()
+    )
     least = "at least " if form == "lower" else ""
     told = f"{least}{lead}: {FORM_TEXT[form]}" if lead else "".join(source)
     return FurtherAnswer("cost", costs, lambda: cost_section(costs, said), told)
@@ -427,8 +431,12 @@ def llm(
     found = serve(described, **sizes, **_laid_across(asked.arguments, sizes))
     if is_usual:
         found = replace(found, decode=_of_usual_length(found.decode))
-    front_of = replace(_front(asked, tpot), flips=tuple(found.where_it_flips())) if is_front else None
-    return replace(found, worked_out=tuple(further_answers(asked, found)), front=front_of)
+    found = replace(found, worked_out=tuple(further_answers(asked, found)))
+    if not is_front:
+        return found
+    priced = found.further.get("cost", {}).get("output")
+    price = None if priced is None else priced.price
+    return replace(found, front=replace(_front(asked, tpot), flips=tuple(found.where_it_flips()), price=price))
 
 
 def _of_usual_length(decode: Bound) -> Bound:

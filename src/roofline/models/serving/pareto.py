@@ -25,6 +25,7 @@ from roofline.models.idle import SERVING, refuse_idle
 from roofline.models.parallelism.layout import Parallelism, take_layout_options, take_target_options
 from roofline.models.parallelism.layout import pool as pooled
 from roofline.models.serving.bound import names_that_bind, serve_bound
+from roofline.models.serving.cost import COST, DOLLARS, HOUR, MILLION
 from roofline.models.serving.generation import FORM_TEXT, check_form, time_in_form
 from roofline.quantity import format_amount, format_number, format_quantity, parse
 from roofline.sections import (
@@ -93,6 +94,7 @@ class ParetoFront(Answer):
     """Every choice in the order asked for; ``best`` are those of the front, the fastest for a user first.
 
     ``most_time`` are the seconds a token may take at most, where that was asked for: :attr:`within` are the choices.
+    ``price`` are the dollars of one chip for an hour, where they are known.
     """
 
     model: Model
@@ -105,6 +107,7 @@ class ParetoFront(Answer):
     incomplete: tuple[str, ...]
     most_time: float | None = None
     flips: tuple[str, ...] = ()
+    price: float | None = None
 
     @property
     def within(self) -> tuple[ServingChoice, ...]:
@@ -119,6 +122,12 @@ class ParetoFront(Answer):
     def best(self) -> tuple[ServingChoice, ...]:
         """The choices that no other beats, from the fastest for a user to the most tokens a chip."""
         return tuple(sorted((c for c in self.choices if c.best), key=lambda c: c.time_per_token))
+
+    def cost_per_million(self, choice: ServingChoice) -> float | None:
+        """Dollars of a million output tokens of a choice; None without a price, and where it does not fit."""
+        if self.price is None or choice.fits is False:
+            return None
+        return MILLION / choice.tokens_per_second_per_chip / HOUR * self.price
 
     @property
     def fitting(self) -> tuple[ServingChoice, ...]:
@@ -171,6 +180,7 @@ class ParetoFront(Answer):
 
         def row(choice: ServingChoice) -> Row:
             user, chip = choice.tokens_per_second_per_user, choice.tokens_per_second_per_chip
+            priced = self.cost_per_million(choice)
             cells: tuple[Cell, ...] = (
                 YesNo(choice.best, mark, ""),
                 *(Amount(size, "", f"{size:,}") for size in (getattr(choice, name) for name in ("batch", *varies))),
@@ -179,12 +189,14 @@ class ParetoFront(Answer):
                 Amount(chip, "token/s", f"{format_number(chip)}/s"),
                 choice.bound_by,
                 Amount(choice.memory, "B"),
+                *([] if priced is None else [Amount(priced, "USD", format_number(priced))]),
             )
             return Row(cells, "" if choice.best else "quiet")
 
         amounts = figures("batch", *varies, "each user", "TPOT", "each chip", wrap="anywhere")
         binds = Column("bound by", wrap="anywhere")
-        columns = (Column(meaning="best"), *amounts, binds, *figures("memory", wrap="anywhere"))
+        dollars = [] if self.price is None else [Column(DOLLARS, "right", meaning=COST)]
+        columns = (Column(meaning="best"), *amounts, binds, *figures("memory", wrap="anywhere"), *dollars)
         rows = [row(fitting[index]) for index in spread(len(fitting), MOST_ROWS)]
         return Table(columns, rows, "front", indent=0, every=lambda: [row(choice) for choice in fitting])
 
@@ -213,6 +225,7 @@ class ParetoFront(Answer):
             "target": self.machine.name,
             "machine": self.machine.key,
             **attributes(self, "form", "capacity", "most_time", "within", "choices"),
+            **({} if self.price is None else {COST: [self.cost_per_million(choice) for choice in self.choices]}),
             "left_out": list(self.said),
             **attributes(self, "assumptions", "incomplete"),
         }
