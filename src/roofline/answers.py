@@ -77,7 +77,7 @@ ONLY_SOME = {
     "advise": "bounds, answers of llm and training steps say what would be faster",
     "compare": "bounds, and answers of llm, train, comm and solve, stand beside others of their kind",
     "explain": "bounds, machines, plans, answers of comm, llm and training steps say where figures come from",
-    "formula": "bounds, answers of llm and training steps have a closed form",
+    "formula": "bounds, answers of llm and training steps have a closed form; a solution has form and printed('latex')",
 }
 
 

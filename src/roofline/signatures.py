@@ -838,9 +838,11 @@ SAID_IN_PYTHON = {
     "view": "a picture is answer.plot()",
     "json": "plain data are answer.to_dict()",
     "expected": "what it will take is answer.estimate, with its interval answer.expectation, where estimate=True",
+    "solve": "where it flips is roofline.solve(line, 'B', on=...)",
+    "closed_form": "a closed form is answer.formula(), of a solution its form and printed('latex')",
     **dict.fromkeys(
         ("python", "javascript", "latex", "language"),
-        "a program or LaTeX is formula.printed('python'), formula.printed('latex'); name= is that of the function",
+        "a program or LaTeX is formula.printed('python'), formula.printed('latex'); name= is the function's",
     ),
 }
 

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from roofline import bound, chip, solve, solve_dtypes, zones
 from roofline.bounds.solve import solution_pairs
+from roofline.cli import main
 from roofline.errors import InputError, SizeError
 from tests.strategies import few
 
@@ -260,3 +261,28 @@ def test_a_closed_form_stands_upright_whatever_its_names(names: tuple[str, str, 
     top, _, bottom = str(found.form).partition("/")
     assert set(top.split("*")) == {"P_bf16", d, f}
     assert str(found.valid) == f"{bottom.strip('()')} > 0"
+
+
+def test_a_solution_is_printed_in_other_languages(capsys: pytest.CaptureFixture[str]) -> None:
+    line = "bf16[B, D] * int8[D, F]"
+    found = solve(line, "B", on="v5e")
+    space = {"D": 4096, "F": 8192, "P_bf16": 1.97e14, "W_hbm": 8.2e11}
+    exec(found.printed("python"), space)
+    assert space["B"] == pytest.approx(solve(line, "B", on="v5e", set={"hbm": 8.2e11}, D=4096, F=8192).value)
+    latex = found.printed("latex")
+    assert latex.startswith("\\begin{aligned}\nB &= \\frac{D \\, F \\, P_{\\mathrm{bf16}}}{2")
+    assert "\\text{while }" in latex
+    assert "& \\to \\frac{P_{\\mathrm{bf16}}}{2 \\, W_{\\mathrm{hbm}}} \\quad \\text{for large sizes}" in latex
+    assert found._repr_latex_() == f"$${latex}$$"
+    assert main(["solve", line, "--for", "B", "--on", "v5e", "--latex"]) == 0
+    assert capsys.readouterr().out == latex + "\n"
+    assert main(["solve", line, "--for", "B", "--on", "v5e,h100", "--latex"]) == 0
+    assert capsys.readouterr().out.startswith(f"% {line} -> bf16[B, F] on TPU v5e\n{latex}\n% ")
+    assert main(["solve", "--for", "intensity", "--on", "v5e", "--latex"]) == 2
+    assert "only where one line flips is a formula; leave the language out" in capsys.readouterr().err
+    never = solve("int8[B, D] * int8[B, D, F] -> int8[B, F]", "B", on="v5e", D=4096, F=4096)
+    assert never._repr_latex_() is None
+    with pytest.raises(InputError, match="there is no closed form of B: always memory-bound; nothing flips"):
+        never.printed("latex")
+    with pytest.raises(InputError, match="a solution is not printed in 'c'; one of python, javascript, latex"):
+        found.printed("c")

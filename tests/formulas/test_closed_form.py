@@ -21,7 +21,7 @@ from roofline.bounds.closed_form import BOUNDS, Formula, question_formula
 from roofline.bounds.solve import solve
 from roofline.cli import main
 from roofline.cli.trace import load_program
-from roofline.errors import SizeError, UntimedError
+from roofline.errors import InputError, SizeError, UntimedError
 from roofline.hardware import Machine
 from roofline.models import load, serve_bound, train
 from roofline.models.closed_form import formula, model_formula, step_function
@@ -306,10 +306,25 @@ def test_a_sweep_of_training_steps_takes_their_options_and_the_usual_sequence() 
         assert lower == pytest.approx(train("llama-3-8b", **asked, batch_tokens=tokens).lower, **EQUAL)
 
 
+def test_a_flip_of_open_sizes_is_that_of_solve() -> None:
+    line = "bf16[B, D] * fp8[D, F] -> bf16[B, F]"
+    found = formula(line, on="h100")
+    (flip,) = found.flips()
+    solved = solve(line, "B", on="h100")
+    assert (flip.size, flip.value, flip.before, flip.after) == ("B", None, "hbm", "tensor")
+    assert str(flip.form) == str(solved.form)
+    assert "% tensor and hbm: both take equally long at B = \\frac{D" in found.printed("latex")
+    assert found.to_dict()["flips"][0]["form"] == solved.printed("python").removeprefix("B = ")
+    assert found._repr_latex_().startswith("$$\\begin{aligned}T_")
+    with pytest.raises(InputError, match=r"no size 'tensor'; the size stands first: crossing\('B', 'tensor', 'hbm'\)"):
+        found.crossing("tensor", "hbm", "B")
+
+
 def test_a_flip_is_a_number_where_one_size_is_open(capsys: pytest.CaptureFixture[str]) -> None:
     asked = ["bf16[B, 8192] * bf16[8192, 8192]", "--on", "h100"]
     (flip,) = formula(asked[0], on="h100").flips()
-    assert flip == ("B", ceil(solve(asked[0], "B", on="h100").value), "hbm", "tensor")
+    found = solve(asked[0], "B", on="h100")
+    assert flip[:4] == ("B", ceil(found.value), "hbm", "tensor")
     assert main(["formula", *asked]) == 0
     assert "tensor binds from B 319 on, hbm before" in capsys.readouterr().out
     assert main(["formula", *asked, "--latex"]) == 0

@@ -234,6 +234,8 @@ def test_a_price_adds_a_cost_and_names_the_cheapest_row_that_fits() -> None:
     assert "cheapest  $0.2149 a million tokens: tensor 2, batch 128, context 2,048" in str(usual)
     with pytest.raises(InputError, match="cost_per_million needs the price of a chip; give price="):
         sweep_steps("llama-3-8b", on="h100", batch=[1], columns="cost_per_million")
+    with pytest.raises(InputError, match="time_per_token is of decode, and this is prefill; lower is the"):
+        sweep_steps("llama-3-8b", "prefill", on="h100", prompt=[512], columns="time_per_token")
     with pytest.raises(InputError, match="price= is of a model's tokens, and this is a line"):
         roofline.sweep("bf16[B, D] * bf16[D, F]", on="h100", B=[1], D=8, F=8, price=2)
 

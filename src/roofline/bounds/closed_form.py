@@ -9,7 +9,7 @@ network) with the operations they come from. It can be compiled, printed in othe
 [('mxu', '2*B*D*F/P_bf16'), ('hbm', '2*B*(D + F)/W_hbm + D*F/W_hbm')]
 >>> found.binding, {name: round(each.at, 3) for name, each in found.elasticities()["lower"].items()}
 ('hbm', {'B': 0.03, 'D': 0.985, 'F': 0.985, 'P_bf16': 0.0, 'W_hbm': -1.0})
->>> [(size, round(value), before, after) for size, value, before, after in found.flips()][:1]
+>>> [(flip.size, round(flip.value), flip.before, flip.after) for flip in found.flips()][:1]
 [('B', 128, 'hbm', 'mxu')]
 >>> found.compile()(B=[1, 512], D=8192, F=8192)["bound_by"].tolist()
 ['hbm', 'mxu']
@@ -19,11 +19,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import combinations
 from typing import Any
 
 from roofline.answers import Answer, heading
 from roofline.bounds.bound import Bound
-from roofline.bounds.crossing import roots_of
+from roofline.bounds.crossing import rises, roots_of
 from roofline.bounds.formula_terms import (
     FormulaTerm,
     RateSymbol,
@@ -36,7 +37,7 @@ from roofline.bounds.formula_terms import (
 from roofline.errors import InputError, SizeError, suggest
 from roofline.formulas.compiled import Compiled, Evaluated, ValidRange
 from roofline.formulas.elasticity import Elasticity, elasticities, stepped, values_at
-from roofline.formulas.printers import Combined, fastest_source, javascript_source, python_source, text
+from roofline.formulas.printers import PRINTED, Combined, fastest_source, javascript_source, python_source, text
 from roofline.frozen import NamedTuple, dataclass, field, replace
 from roofline.hardware.machine import Machine
 from roofline.quantity import format_amount, format_number
@@ -64,9 +65,6 @@ SCHEMA = "roofline/formula/1"
 #: The three bounds.
 BOUNDS = ("lower", "op_by_op", "upper")
 
-#: The languages that a whole formula is printed in.
-PRINTED = ("python", "javascript", "latex")
-
 #: The largest size at which flips are looked for, and how many sizes are looked at before the search closes in.
 LARGEST_SIZE, LOOKED_AT = 2**40, 3000
 
@@ -75,12 +73,16 @@ LONGEST_FORM = 200
 
 
 class FormulaFlip(NamedTuple):
-    """From which value of a size on, the others as they are, another resource binds; its formula where there is one."""
+    """From which value of a size on, the others as they are, another resource binds; its formula where there is one.
+
+    ``value`` is None where other sizes are open; ``form`` then says from where on, in symbols.
+    """
 
     size: str
-    value: float
+    value: float | None
     before: str
     after: str
+    form: Any = None
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -240,10 +242,19 @@ class Formula(Answer):
         return tuple(name for name in self.sizes if name in found)
 
     def flips(self) -> tuple[FormulaFlip, ...]:
-        """Where another resource binds as each size grows from 1, the others as they are at the point."""
+        """Where another resource binds as each size grows from 1, the others as they are at the point.
+
+        Where several sizes are open, every pair of resources that take equally long at a value of the first of them.
+
+        >>> from roofline import formula
+        >>> (flip,) = formula("bf16[B, D] * int8[D, F]", on="v5e").flips()
+        >>> flip.before, flip.after, flip.form
+        ('hbm', 'mxu', D*F*P_bf16/(2*(D*F*W_hbm - D*P_bf16 - F*P_bf16)))
+        """
         if "flips" not in self._kept:
             known = [name for name in self.sizes if all(size in self.point for size in self.sizes if size != name)]
-            self._kept["flips"] = tuple(flip for name in known for flip in self._flips_of(name))
+            found = [flip for name in known for flip in self._flips_of(name)]
+            self._kept["flips"] = (*found, *(self._open_flips() if not known else ()))
         flips: tuple[FormulaFlip, ...] = self._kept["flips"]
         return flips
 
@@ -264,7 +275,18 @@ class Formula(Answer):
             while high - low > 1:
                 middle = (low + high) // 2
                 low, high = (middle, high) if codes(np.array([float(middle)]))[0] == seen[place] else (low, middle)
-            yield FormulaFlip(name, high, names[seen[place]], names[int(codes(np.array([float(high)]))[0])])
+            before, after = names[seen[place]], names[int(codes(np.array([float(high)]))[0])]
+            yield FormulaFlip(name, high, before, after, self.crossing(name, before, after))
+
+    def _open_flips(self) -> Iterator[FormulaFlip]:
+        """Where two terms take equally long, at the first size that is open: the one that grows with it binds after."""
+        for size in [name for name in self.sizes if name not in self.point][:1]:
+            for one, other in combinations(self.times, 2):
+                exact = self.crossing(size, one, other)
+                if exact is not None:
+                    grows = rises(self.times[one] / self.times[other], self.sizes[size])
+                    before, after = (other, one) if grows else (one, other)
+                    yield FormulaFlip(size, None, before, after, exact)
 
     def crossing(self, size: str, one: str, other: str) -> Any:
         """The value of a size at which two resources take equally long, in the other symbols; None without a form."""
@@ -274,7 +296,11 @@ class Formula(Answer):
             (other, self.times, "resources"),
         ):
             if name not in known:
-                raise InputError(f"the formula has no {name!r}", hint=suggest(name, known, what=what))
+                hint = suggest(name, known, what=what)
+                if name == size and name in self.times:
+                    first = next(iter(self.sizes), "B")
+                    hint = f"the size stands first: crossing({first!r}, {', '.join(map(repr, list(self.times)[:2]))})"
+                raise InputError(f"the formula has no {what[:-1]} {name!r}", hint=hint)
         roots = roots_of(self.times[one], self.times[other], self.sizes[size])
         return roots[0] if roots else None
 
@@ -324,15 +350,25 @@ class Formula(Answer):
 
     def _latex(self) -> Iterator[str]:
         yield r"\begin{aligned}"
-        yield " \\\\\n".join(rf"{name} &= {form}" for name, form in self._latex_lines())
+        yield self._aligned()
         yield r"\end{aligned}"
         for rate in self.rates.values():
             yield f"% {text(rate.symbol, 'latex')} = {format_amount(rate.value, rate.unit)} ({rate.resource})"
         for flip in self.flips():
-            exact = self.crossing(flip.size, flip.before, flip.after)
             size = text(self.sizes[flip.size], "latex")
-            form = "" if exact is None else f": both take equally long at {size} = {text(exact, 'latex')}"
-            yield f"% {flip.after} binds from {size} = {format_number(flip.value)} on, {flip.before} before{form}"
+            form = "" if flip.form is None else f"both take equally long at {size} = {text(flip.form, 'latex')}"
+            if flip.value is None:
+                yield f"% {flip.after} and {flip.before}: {form}"
+                continue
+            told = f": {form}" if form else ""
+            yield f"% {flip.after} binds from {size} = {format_number(flip.value)} on, {flip.before} before{told}"
+
+    def _repr_latex_(self) -> str:
+        """What a notebook sets as a formula."""
+        return rf"$$\begin{{aligned}}{self._aligned()}\end{{aligned}}$$"
+
+    def _aligned(self) -> str:
+        return " \\\\\n".join(rf"{name} &= {form}" for name, form in self._latex_lines())
 
     def _latex_lines(self) -> Iterator[tuple[str, str]]:
         """What each line defines, and as what."""
@@ -366,7 +402,10 @@ class Formula(Answer):
                 for name, form in self.forms.items()
                 if name not in BOUNDS
             },
-            "flips": [flip._asdict() for flip in self.flips()],
+            "flips": [
+                {**flip._asdict(), "form": None if flip.form is None else text(flip.form, "python")}
+                for flip in self.flips()
+            ],
             "elasticities": {
                 name: {x: each._asdict() for x, each in found.items()} for name, found in self.elasticities().items()
             }
@@ -472,27 +511,20 @@ class Formula(Answer):
     def _flips_in_words(self) -> list[str]:
         lines = []
         for flip in self.flips():
-            exact = self.crossing(flip.size, flip.before, flip.after)
-            form = "" if exact is None or len(str(exact)) > 60 else f"  ({flip.size} = {exact})"
+            if flip.value is None:
+                lines.append(f"{flip.after} and {flip.before} take equally long at {flip.size} = {flip.form}")
+                continue
+            form = "" if flip.form is None or len(str(flip.form)) > 60 else f"  ({flip.size} = {flip.form})"
             place = f"{flip.size} {format_number(flip.value)}"
             lines.append(f"{flip.after} binds from {place} on, {flip.before} before{form}")
         if not self.is_numeric:
-            return lines or list(self._open_flips()) or ["give sizes to see where another term binds"]
+            open_sizes = [name for name in self.sizes if name not in self.point]
+            if not lines and len(open_sizes) == 1:
+                (size,) = open_sizes
+                return [f"{self(['bound_by'], **{size: 1})['bound_by']} binds at every {size}"]
+            return lines or ["give sizes to see where another term binds"]
         kept = [name for name in self.sizes if not any(flip.size == name for flip in self.flips())]
         return [*lines, *([f"{self.binding} binds at every {' and '.join(kept)}, the rest as it is"] if kept else [])]
-
-    def _open_flips(self) -> Iterator[str]:
-        names = [term.resource for term in self.terms]
-        open_sizes = [name for name in self.sizes if name not in self.point]
-        for size in open_sizes[:1]:
-            if len(open_sizes) == 1:
-                yield f"{self(['bound_by'], **{size: 1})['bound_by']} binds at every {size}"
-                continue
-            for index, one in enumerate(names):
-                for other in names[index + 1 :]:
-                    exact = self.crossing(size, one, other)
-                    if exact is not None:
-                        yield f"{one} and {other} take equally long at {size} = {exact}"
 
     def _elasticity_table(self) -> Table:
         """∂ln t/∂ln x by size and rate for the three bounds; two figures at a tie."""

@@ -58,6 +58,7 @@ from roofline.bounds.evaluate import values_of
 from roofline.bounds.idle import refuse_idle, refuse_idle_on_plan
 from roofline.bounds.question import Question, has_arrays
 from roofline.errors import HardwareError, InputError, SizeError, quoted, suggest
+from roofline.formulas.printers import PRINTED, text
 from roofline.frozen import dataclass, field, replace
 from roofline.hardware.rate import WARM
 from roofline.notation import program
@@ -169,6 +170,39 @@ class Solution(Comparable):
         if self.pick is None:
             return None
         return self.question.with_sizes(**{self.unknown: self.pick}).answer()
+
+    def printed(self, language: str) -> str:
+        """The closed form in ``python``, ``javascript`` or ``latex``, there with what it holds for and its limit.
+
+        >>> from roofline import solve
+        >>> found = solve("bf16[B, D] * int8[D, F]", "B", on="v5e")
+        >>> print(found.printed("latex"))
+        \\begin{aligned}
+        B &= \\frac{D \\, F \\, P_{\\mathrm{bf16}}}{2 \\, \\left(D \\, F \\, W_{\\mathrm{hbm}} - ... \\\\
+        & \\quad \\text{while } 2 \\, D \\, F \\, W_{\\mathrm{hbm}} - ... > 0 \\\\
+        & \\to \\frac{P_{\\mathrm{bf16}}}{2 \\, W_{\\mathrm{hbm}}} \\quad \\text{for large sizes}
+        \\end{aligned}
+        >>> found.printed("python")
+        'B = (D*F*P_bf16/(D*F*W_hbm - D*P_bf16 - F*P_bf16))/2'
+        """
+        if language not in PRINTED:
+            raise InputError(f"a solution is not printed in {language!r}", hint=f"one of {', '.join(PRINTED)}")
+        if self.form is None:
+            hint = "open the other sizes" if self.value is not None else "nothing flips"
+            raise InputError(f"there is no closed form of {self.unknown}: {self.verdict}", hint=hint)
+        unknown, form = (text(each, language) for each in (symbol(self.unknown), self.form))
+        if language != "latex":
+            return f"{unknown} = {form}"
+        lines = [f"{unknown} &= {form}"]
+        if self.valid is not True:
+            lines.append(rf"& \quad \text{{while }} {text(self.valid, language)}")
+        if self.limit_form is not None:
+            lines.append(rf"& \to {text(self.limit_form, language)} \quad \text{{for large sizes}}")
+        return "\n".join([r"\begin{aligned}", " \\\\\n".join(lines), r"\end{aligned}"])
+
+    def _repr_latex_(self) -> str | None:
+        """What a notebook sets as a formula; nothing without a closed form."""
+        return None if self.form is None else f"$${self.printed('latex')}$$"
 
     def to_dict(self) -> dict[str, Any]:
         """The answer under stable keys (schema ``roofline/solution/1``)."""

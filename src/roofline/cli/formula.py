@@ -44,7 +44,7 @@ def check_one_answer(language: str | None, as_json: bool) -> None:
 
 
 #: How a comment begins in each language.
-_COMMENT = {"python": "#", "javascript": "//", "latex": "%"}
+COMMENT = {"python": "#", "javascript": "//", "latex": "%"}
 
 
 def show_formulas(found: Sequence[Any], language: str | None, as_json: bool) -> None:
@@ -59,7 +59,7 @@ def show_formulas(found: Sequence[Any], language: str | None, as_json: bool) -> 
             show(each)
             continue
         if len(found) > 1:
-            click.echo(f"{_COMMENT[language]} {each.expression} on {each.machine.name}")
+            click.echo(f"{COMMENT[language]} {each.expression} on {each.machine.name}")
         click.echo(each.printed(language, "bound" if len(found) == 1 else _name_of(each, index)))
 
 

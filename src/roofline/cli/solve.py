@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
+import click
+
 from roofline.cli.command import argument, command_named
-from roofline.cli.option_table import MESH, SEVERAL, WORK, option, with_options
+from roofline.cli.formula import COMMENT, check_one_answer
+from roofline.cli.option_table import MESH, SEVERAL, WORK, option, options, with_options
 from roofline.cli.option_values import on_each, one_expression, question_arguments, split_words
 from roofline.cli.output import show, show_json
 from roofline.errors import InputError
 from roofline.quantity import whole_number
 
 
-@command_named("solve", "for equal bandwidth on set over flops bytes dtype policy json")
+@command_named("solve", "for equal bandwidth on set over flops bytes dtype policy latex json")
 @argument("words", nargs=-1, metavar="[EXPRESSION]... [SIZE=VALUE]...")
 @with_options(
     option(
@@ -25,10 +28,16 @@ from roofline.quantity import whole_number
     *SEVERAL,
     *MESH,
     *WORK,
-    option("json"),
+    options("latex js python json"),
 )
 def command(
-    words: tuple[str, ...], for_: str, bandwidths: tuple[str, ...], equal: str | None, as_json: bool, **options: Any
+    words: tuple[str, ...],
+    for_: str,
+    bandwidths: tuple[str, ...],
+    equal: str | None,
+    language: str | None,
+    as_json: bool,
+    **options: Any,
 ) -> None:
     """At which size, bandwidth, peak or dtype does the bottleneck flip? Where do two expressions cost the same?
 
@@ -38,6 +47,7 @@ def command(
     roofline solve --for intensity --on v5e --bandwidth 4.1e11 --bandwidth 8.2e11
     roofline solve "bf16[B, D] * bf16[D, F]" "bf16[B, D] * bf16[D, M]; bf16[B, M] * bf16[M, F]" --for M
     """
+    check_one_answer(language, as_json)
     expressions, sizes = split_words(words)
     compared = _two(expressions, equal)
     expression = None if compared else one_expression(expressions)
@@ -50,7 +60,15 @@ def command(
         return _found(compared, expression, for_, equal, sizes, bandwidths, question_arguments(asked, sizes))
 
     found = on_each(options, ask)
-    if as_json:
+    if language is not None:
+        answers = getattr(found, "answers", [found])
+        if not hasattr(answers[0], "printed"):
+            raise InputError("only where one line flips is a formula", hint="leave the language out")
+        for each in answers:
+            if len(answers) > 1:
+                click.echo(f"{COMMENT[language]} {each.question.expression} on {each.target}")
+            click.echo(each.printed(language))
+    elif as_json:
         show_json(found.to_dict())
     else:
         show(found)

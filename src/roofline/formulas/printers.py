@@ -29,6 +29,9 @@ EXACT = 2**53
 #: Languages of :func:`text`.
 LANGUAGES = ("python", "javascript", "latex", "numpy", "words")
 
+#: Languages that a whole formula is printed in.
+PRINTED = LANGUAGES[:3]
+
 
 def text(form: Any, language: str) -> str:
     """Print a closed form, or a number, in one of :data:`LANGUAGES`."""
