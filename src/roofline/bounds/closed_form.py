@@ -227,18 +227,23 @@ class Formula(Answer):
             if not self.is_numeric:
                 missing = next((f"size {name} has no value" for name in self.sizes if name not in self.point), "")
                 raise SizeError(missing or self.invalid[0], hint="an elasticity is that at a point")
-            point = {self.sizes[name]: self.point[name] for name in self.sizes}
-            point |= {rate.symbol: rate.value for rate in self.rates.values()}
+            forms = {name: self.bound_form(name) for name in BOUNDS}
             self._kept["elasticities"] = {
-                name: {str(x): each for x, each in elasticities(self.bound_form(name), point, self.definitions).items()}
-                for name in BOUNDS
+                name: {str(x): each for x, each in elasticities(form, self._at_point(), self.definitions).items()}
+                for name, form in forms.items()
             }
         found: dict[str, dict[str, Elasticity]] = self._kept["elasticities"]
         return found
 
-    def steps(self) -> tuple[str, ...]:
-        """The sizes in which its times have steps."""
-        found = {str(each) for time in self.times.values() for each in stepped(time)}
+    def _at_point(self) -> dict[Any, float]:
+        """Sizes and rates at the point."""
+        point = {self.sizes[name]: self.point[name] for name in self.sizes}
+        return point | {rate.symbol: rate.value for rate in self.rates.values()}
+
+    def steps(self, *, wide: bool = False) -> tuple[str, ...]:
+        """The sizes in which its times have steps, or those alone whose steps are ``wide`` at the point."""
+        at = (self._at_point(), self.definitions) if wide else ()
+        found = {str(each) for time in self.times.values() for each in stepped(time, *at)}
         return tuple(name for name in self.sizes if name in found)
 
     def flips(self) -> tuple[FormulaFlip, ...]:
@@ -528,12 +533,12 @@ class Formula(Answer):
 
     def _elasticity_table(self) -> Table:
         """∂ln t/∂ln x by size and rate for the three bounds; two figures at a tie."""
-        found = self.elasticities()
+        found, wide = self.elasticities(), self.steps(wide=True)
         rows = []
         for x in found["lower"]:
             cells = [found[name][x] for name in BOUNDS]
             if any(abs(value) > 5e-4 for each in cells for value in each):
-                note = "between its steps" if x in self.steps() else ""
+                note = "between its steps" if x in wide else ""
                 rows.append(Row((x, *(_both_sides(each) for each in cells), note)))
         columns = (Column("∂ln t/∂ln x"), *figures("lower", "op by op", "upper"), Column(meaning="note"))
         return Table(columns, rows, "elasticities")

@@ -1,7 +1,8 @@
 """Elasticities ∂ln t/∂ln x of a closed form at a point, term by term: the terms are differentiated, not the maximum.
 
 A maximum has the derivative of its largest term. Where several are equally large, it has another one on each side: the
-larger of theirs above, the smaller below. Between its steps a ceiling does not change.
+larger of theirs above, the smaller below. Between its steps a ceiling does not change; where these are less than a
+thousandth of it, as those of whole bytes are, it changes as what stands under it.
 
 >>> import sympy
 >>> from roofline.sizes import symbol
@@ -9,8 +10,8 @@ larger of theirs above, the smaller below. Between its steps a ceiling does not 
 >>> found = elasticities(sympy.Max((B + 1) / W, B**2 / P), {B: 3, W: 4.0, P: 9.0})
 >>> {str(x): (each.at, each.below, each.above) for x, each in found.items()}
 {'B': (0.75, 0.75, 2.0), 'W': (-1.0, -1.0, 0.0), 'P': (0.0, -1.0, 0.0)}
->>> elasticities(sympy.ceiling(B / 2) * B, {B: 3})[B].at
-1.0
+>>> [round(elasticities(sympy.ceiling(B / 2) * B, {B: n})[B].at, 2) for n in (3, 4001)]
+[1.0, 2.0]
 """
 
 from __future__ import annotations
@@ -23,6 +24,9 @@ from roofline.frozen import NamedTuple
 
 #: Times that differ by less than this share are equally long.
 EQUAL = 1e-12
+
+#: A ceiling of at least so many is no stair: one step less or more is a thousandth of it.
+MANY_STEPS = 1000
 
 
 class Elasticity(NamedTuple):
@@ -85,12 +89,25 @@ def values_at(
     return {name: value(form) for name, form in forms.items()}
 
 
-def stepped(form: Any) -> set[Any]:
-    """The symbols in which a closed form has steps."""
+def stepped(
+    form: Any, point: Mapping[Any, float] | None = None, definitions: Mapping[Any, Any] | None = None
+) -> set[Any]:
+    """The symbols in which a closed form has steps; at a point those whose steps are wide.
+
+    >>> import sympy
+    >>> from roofline.sizes import symbol
+    >>> form = sympy.ceiling(symbol("B") / 2)
+    >>> stepped(form), stepped(form, {symbol("B"): 3}), stepped(form, {symbol("B"): 4001})
+    ({B}, {B}, set())
+    """
     import sympy
 
     conditions = {case.cond for part in form.atoms(sympy.Piecewise) for case in part.args}
-    return {symbol for part in {*form.atoms(sympy.ceiling, sympy.floor), *conditions} for symbol in part.free_symbols}
+    stairs = form.atoms(sympy.ceiling, sympy.floor)
+    if point is not None:
+        counts = values_at({str(part): part for part in stairs}, point, definitions)
+        stairs = {part for part in stairs if not counts[str(part)] >= MANY_STEPS}
+    return {symbol for part in stairs | conditions for symbol in part.free_symbols}
 
 
 class _Walk:
@@ -159,12 +176,14 @@ class _Walk:
         return value, slope
 
     def step(self, form: Any) -> tuple[float, Any]:
-        """A ceiling or floor, which does not change between its steps."""
-        value, _ = self.of(form.args[0])
+        """A ceiling or floor, which does not change between its steps unless there are :data:`MANY_STEPS`."""
+        value, slope = self.of(form.args[0])
         nearest = round(value)
         exact = abs(value - nearest) <= EQUAL * max(abs(value), 1.0)
         up = type(form).__name__ == "ceiling"
-        return float(nearest if exact else math.ceil(value) if up else math.floor(value)), self.zero
+        return float(nearest if exact else math.ceil(value) if up else math.floor(value)), (
+            slope if value >= MANY_STEPS else self.zero
+        )
 
     def cases(self, form: Any) -> tuple[float, Any]:
         """The case that holds."""
