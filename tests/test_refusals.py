@@ -396,6 +396,8 @@ REFUSED: list[tuple[Callable[[], Any], str]] = [
     (lambda: roofline.llm("7e9", on="h100", context=64, estimate=True),
      "nothing is expected of layers.0.parameters, whose shapes are not known; name a model, or give its config.json"),
     (lambda: roofline.llm(models.outline(7e9, kv=4096), on="h100", context=64, estimate=True), "shapes are not known"),
+    (lambda: roofline.plot(on="h100", bytes="N"), "size N has no value; a point needs numbers, as in N=64"),
+    (lambda: roofline.plan("llama-3-8b", **{**ASKED, "price": range(3)}), "not one price for each of h100: 3 given"),
     (lambda: within("cli.report", "write")(SimpleNamespace(data=[], shown=[]), "x.html", []),
      "what this prints is no answer that a file could hold; leave -o out"),
 ]  # fmt: skip
@@ -711,12 +713,16 @@ def test_what_is_given_as_it_is_by_default_changes_nothing() -> None:
                 assert repr(ask(*given, **named, **{each.name: each.default})) == usual, each.name
 
 
-def test_tokens_of_none_are_left_out_of_training() -> None:
-    assert repr(roofline.train("llama-2-7b", memory=True, tokens=None)) == repr(
-        roofline.train("llama-2-7b", memory=True)
+def test_none_is_what_it_is_where_it_is_left_out() -> None:
+    assert repr(roofline.train(LLAMA, memory=True, tokens=None)) == repr(roofline.train(LLAMA, memory=True))
+    assert repr(roofline.llm(LLAMA, on="h100", fit=True, absorbed=None)) == repr(
+        roofline.llm(LLAMA, on="h100", fit=True)
     )
+    assert repr(roofline.formula(LINE, on="h100", prompt=None)) == repr(roofline.formula(LINE, on="h100"))
     with pytest.raises(InputError, match="batch_tokens= is missing"):
-        roofline.train("llama-2-7b", on="h100", tokens=None)
+        roofline.train(LLAMA, on="h100", tokens=None)
+    with pytest.raises(InputError, match="D has no value"):
+        roofline.sweep(LINE, on="h100", B=[8], D=None, F=8)
 
 
 def test_lots_of_raw_work_have_one_formula() -> None:
@@ -888,6 +894,8 @@ IDLE: list[tuple[Callable[[], Any], str]] = [
     (lambda: roofline.sweep(LINE, "train", on="h100", **SIZES), "phase= is of a model, and this is a line"),
     (lambda: roofline.sweep(LLAMA, on="h100", context=[8, 9], overlap=0.5), "overlap= makes an estimate, and a table"),
     (lambda: roofline.sweep(LLAMA, on="h100", context=[8, 9], absorbed=True), "absorbed= says nothing of llama-2-7b"),
+    (lambda: roofline.sweep(LLAMA, "prefill", on="h100", prompt=[8, 9], columns="time_per_token"),
+     "time_per_token is of decode, and this is prefill; lower is the time of a step"),
     (lambda: roofline.plan(LLAMA, **PLANNED, accept=0.5), "accept= says nothing without draft="),
     (lambda: roofline.plan(LLAMA, **PLANNED, dispatch="fp8"), "dispatch= says nothing of llama-2-7b"),
     (lambda: roofline.plan(LLAMA, **PLANNED, overhead="5us"), "overhead= is no choice of a plan"),

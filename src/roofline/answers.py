@@ -578,7 +578,7 @@ def price_of_each(price: Any, machines: Sequence[Any]) -> list[Any]:
     >>> price_of_each("2, 3", ["h100", "h200"]), price_of_each("table, l4=0.8", ["h100", "l4"])
     (['2', '3'], ['table', '0.8'])
     """
-    price = prices_in(price)
+    price = list(price) if isinstance(price, range) else prices_in(price)
     if isinstance(price, list | tuple) and len(price) == len(machines):
         return list(price)
     if isinstance(price, Mapping):

@@ -100,6 +100,7 @@ def takes(
         positional = [name for name, each in own.parameters.items() if each.kind is Parameter.POSITIONAL_OR_KEYWORD]
         rest_of = next((each for each in own.parameters.values() if each.kind is Parameter.VAR_POSITIONAL), None)
         by_name = [name for name, each in kept.items() if each.kind is Parameter.KEYWORD_ONLY]
+        open_by_default = {each.name for each in kept.values() if each.default is None}
         takes_any = last or (not sources and len(kept) < len(own.parameters))
 
         @wraps(function)
@@ -110,6 +111,8 @@ def takes(
             kinds = [annotations[name] for name in positional] + [""] * (len(given) - len(positional))
             given = tuple(map(_plain, given, kinds))
             named = {name: _plain(each, annotations.get(name, "")) for name, each in named.items()}
+            # None is what it is where it is left out, also where one of several functions inside takes it
+            named = {name: each for name, each in named.items() if each is not None or name not in open_by_default}
             arguments = {**dict(zip(positional, given, strict=False)), **named}
 
             def wrong() -> InputError | None:

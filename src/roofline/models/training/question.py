@@ -75,14 +75,14 @@ def train(
     if search and (memory or batch_tokens is None):
         raise InputError(f"{spelled('search')} tries layouts of a step", hint="give batch_tokens, and no memory")
     if memory:
-        if options.pop("tokens", None) is not None:
+        if "tokens" in options:
             raise InputError(f"{spelled('tokens')} is of a budget", hint="tokens of a step are batch_tokens")
         check_options(options, training_memory, also=("on",))
         if is_several(batch_tokens):
             raise InputError("batch_tokens has several values", hint="give one: memory is of one step")
         return training_memory(model, tokens=batch_tokens or 0, on=on, **options)  # type: ignore[arg-type]
     if batch_tokens is None:
-        if options.get("tokens") is None:
+        if "tokens" not in options:
             hint = "tokens of one step over all chips, as in batch_tokens='4M'; or tokens= alone, a budget"
             raise InputError("batch_tokens= is missing", hint=hint)
         check_options(options, budget)
