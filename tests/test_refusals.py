@@ -220,7 +220,7 @@ REFUSED: list[tuple[Callable[[], Any], str]] = [
     (lambda: roofline.zones(_bare()), "has no bandwidth at hbm; give one, as in bandwidths=[8.2e11]"),
     (lambda: _limit("sideways"), "no limit of 'sideways'; kinds are: "),
     (lambda: _swept(columns=["throughput"]),
-     "no throughput of mixed steps; of decode, prefill, train"),
+     "no throughput: a table of mixed steps counts no tokens; of decode, prefill, train"),
     (
         lambda: roofline.models.budget("llama-3-8b", on="h100:8", tokens=1e12, days=30, chip_hours=1e5),
         "chip-hours, days and chips are given, and each follows; leave one out",

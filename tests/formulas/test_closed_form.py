@@ -330,7 +330,7 @@ def test_a_flip_of_open_sizes_is_that_of_solve() -> None:
     assert "% tensor and hbm: both take equally long at B = \\frac{D" in found.printed("latex")
     assert found.to_dict()["flips"][0]["form"] == solved.printed("python").removeprefix("B = ")
     assert found._repr_latex_().startswith("$$\\begin{aligned}T_")
-    with pytest.raises(InputError, match=r"no size 'tensor'; the size stands first: crossing\('B', 'tensor', 'hbm'\)"):
+    with pytest.raises(InputError, match=r"no 'tensor'; the size stands first: crossing\('B', 'tensor', 'hbm'\)"):
         found.crossing("tensor", "hbm", "B")
 
 

@@ -305,7 +305,7 @@ class Formula(Answer):
                 if name == size and name in self.times:
                     first = next(iter(self.sizes), "B")
                     hint = f"the size stands first: crossing({first!r}, {', '.join(map(repr, list(self.times)[:2]))})"
-                raise InputError(f"the formula has no {what[:-1]} {name!r}", hint=hint)
+                raise InputError(f"the formula has no {name!r}", hint=hint)
         roots = roots_of(self.times[one], self.times[other], self.sizes[size])
         return roots[0] if roots else None
 

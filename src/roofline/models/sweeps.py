@@ -254,7 +254,7 @@ def _check_of_time(names: Sequence[str], phase: str, price: Any) -> None:
     """Refuse rates of steps that make no tokens, and a cost without a price."""
     rate = next((name for name in names if name in OF_TIME), None)
     if rate is not None and phase not in TOKENS:
-        raise InputError(f"no {rate} of {phase} steps", hint=f"of {', '.join(TOKENS)}")
+        raise InputError(f"no {rate}: a table of {phase} steps counts no tokens", hint=f"of {', '.join(TOKENS)}")
     user = next((name for name in names if name in ("time_per_token", "tokens_per_second_per_user")), None)
     if user is not None and phase != "decode":
         raise InputError(f"{user} is of decode, and this is {phase}", hint="lower is the time of a step")
