@@ -894,8 +894,6 @@ IDLE: list[tuple[Callable[[], Any], str]] = [
     (lambda: roofline.sweep(LINE, "train", on="h100", **SIZES), "phase= is of a model, and this is a line"),
     (lambda: roofline.sweep(LLAMA, on="h100", context=[8, 9], overlap=0.5), "overlap= makes an estimate, and a table"),
     (lambda: roofline.sweep(LLAMA, on="h100", context=[8, 9], absorbed=True), "absorbed= says nothing of llama-2-7b"),
-    (lambda: roofline.sweep(LLAMA, "prefill", on="h100", prompt=[8, 9], columns="time_per_token"),
-     "time_per_token is of decode, and this is prefill; lower is the time of a step"),
     (lambda: roofline.plan(LLAMA, **PLANNED, accept=0.5), "accept= says nothing without draft="),
     (lambda: roofline.plan(LLAMA, **PLANNED, dispatch="fp8"), "dispatch= says nothing of llama-2-7b"),
     (lambda: roofline.plan(LLAMA, **PLANNED, overhead="5us"), "overhead= is no choice of a plan"),
