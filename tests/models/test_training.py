@@ -392,3 +392,13 @@ def test_advice_stands_over_the_operations() -> None:
         said.index(words) for words in ("step of 65,536", "memory of a chip", "\n  faster  ", "operation  ", "assumes")
     ]
     assert places == sorted(places)
+
+
+def test_no_second_copy_is_said_by_a_word_as_in_a_command():
+    asked = {"on": "h100:8", "batch_tokens": 65536, "moments": "bf16"}
+    found = [roofline.train("llama-3-8b", master=master, **asked) for master in ("none", None)]
+    assert found[0].memory.parts == found[1].memory.parts
+    assert found[0].bound.assumptions == found[1].bound.assumptions
+    assert found[0].memory.parts["optimizer"] == pytest.approx(4 * 8030261248 / 8)
+    in_all = {"on": "h100", "memory": True, "gradients": "none", "master": "none"}
+    assert roofline.train(70e9, **in_all).bytes_per_parameter == 10

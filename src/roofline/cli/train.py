@@ -132,8 +132,6 @@ def command(model: str, explain: bool, as_json: bool, search: bool, memory: bool
         options[name] = _count(name, options[name])
     policy = options.pop("checkpoint")
     options["checkpoint"] = kept(policy)
-    if options["master"] == "none":
-        options["master"] = None
     options["count"] = "full" if options.pop("full_attention") else "causal"
 
     def ask(asked: dict[str, Any]) -> Any:
@@ -183,15 +181,11 @@ def _search(model: str, as_json: bool, options: dict[str, Any]) -> None:
             options[name] = None
     policy = options["checkpoint"]
     options["checkpoint"] = None if policy is None else kept(policy)
-    if options["master"] == "none":
-        options["master"] = None
     options["count"] = "full" if options.pop("full_attention") else "causal"
 
     def ask(asked: dict[str, Any]) -> Any:
         arguments = target_arguments(asked) | convention_arguments(asked, OF_OPERATIONS)
         found = {name: value for name, value in {**arguments, **asked}.items() if value not in (None, (), {})}
-        if options["master"] is None:
-            found["master"] = None
         return search_training(model, **found)
 
     with working("trying layouts"):
@@ -218,7 +212,6 @@ def _memory(model: str, as_json: bool, options: dict[str, Any]) -> None:
             f"--{word} says nothing about --memory", hint="a step's memory is that of --batch-tokens alone"
         )
     figures = {name: options[name] for name in ("weights", "gradients", "moments", "master") if not_default(name)}
-    figures |= {name: None for name in ("gradients", "master") if figures.get(name) == "none"}
     policy = options["checkpoint"] if not_default("checkpoint") else "full"
     tokens = _count("batch_tokens", options["batch_tokens"]) or 0
 

@@ -85,11 +85,13 @@ def states(
 ) -> dict[str, Size]:
     """Bytes that ``parameters`` take while they are trained; ``shards`` chips share them by ZeRO stage.
 
-    ``master`` is a second copy of the weights for the optimizer, or None; stage 1 shares the optimizer's states, 2
-    gradients as well, 3 weights as well, 0 nothing.
+    ``master`` is a second copy of the weights for the optimizer; ``gradients`` and ``master`` may be None or ``none``.
+    Stage 1 shares the optimizer's states, 2 gradients as well, 3 weights as well, 0 nothing.
     """
     if zero not in (0, 1, 2, 3):
         raise InputError(f"no ZeRO stage {zero!r}", hint="0 shares nothing, 1 states, 2 gradients too, 3 weights too")
+
+    gradients, master = (None if dtype == "none" else dtype for dtype in (gradients, master))
 
     def held(dtype: str | None, stage: int, copies: int = 1) -> Size:
         if dtype is None or not copies:
@@ -128,7 +130,8 @@ class Formats:
 
     def __str__(self) -> str:
         named = {name: getattr(self, name) for name in ("weights", "gradients", "moments", "master")}
-        return f"{self.using}; {', '.join(f'{name} {dtype}' for name, dtype in named.items() if dtype)}"
+        said = (f"{name} {dtype}" for name, dtype in named.items() if dtype not in (None, "none"))
+        return f"{self.using}; {', '.join(said)}"
 
 
 def kept_bytes(tokens: Size, width: Size, layers: int, *, checkpoint: str | int = "full", dtype: str = "bf16") -> Size:
