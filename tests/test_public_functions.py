@@ -58,7 +58,6 @@ SAID_OTHERWISE = {
     "plan": {"why": "plan.why(deployment)", "simulate": "plan.simulated()"},
     "plot": {"machines": "on", "library": "estimate", "names": "names"},
     "profile": {"file": "path"},
-    "shard": {"plan": "bound(plan=…)"},
     "solve": {"bandwidths": "zones(bandwidths=…)", "equal": "solve_equal(first, second, …)"},
     "trace": {
         "convention": "traced.flops(convention)", "flat": "traced.ops", "depth": "traced.ops",

@@ -44,11 +44,18 @@ def test_a_measured_time_is_put_beside_its_floor() -> None:
             "measured 550 µs: 1.25 times the floor, and 60.1 µs more than where nothing overlaps · 250 TFLOP/s, 80%",
         ),
         ("470us", "1.07 times the floor: as if 40% of the times overlapped"),
-        ("210us", "it cannot be: the floor is 441 µs; another size, format or chip ran than asked about"),
+        ("210us", "it cannot be: the floor is 441 µs; another size, format or chip ran than asked about · it would be"),
     ],
 )
 def test_words_say_how_far_it_is(time: str, words: str, said: Callable[..., str]) -> None:
     assert words in said("bound", LINE, "--on", "a100", "--measured", time)
+
+
+def test_a_time_that_cannot_be_has_the_rate_that_it_would_be(said: Callable[..., str]) -> None:
+    line = "fp16[512, 4096] * fp16[4096, 12288]"
+    text = said("bound", line, "--on", "a10g", "--measured", "210us")
+    # 2·512·4096·12288 FLOPs in 210 µs, against 70 TFLOP/s
+    assert "it would be 245 TFLOP/s, 351% of peak" in text
 
 
 def test_faster_than_memory_may_come_from_a_cache_and_an_estimate_says_what_is_usual(

@@ -128,6 +128,9 @@ def test_a_ratio_ranks_makers_and_keeps_the_order_of_names(capsys):
     assert list(found["ratios"])[:2] == ["gb200", "b200"]
     assert found["ratios"]["h100"] == pytest.approx(989.4e12 / 2.69)
     assert found["ratios"]["l4"] is None
+    assert found["values"]["h100"] == [pytest.approx(989.4e12), 2.69]
+    assert main(["chips", "h100", "--ratio", "hbm/price"]) == 0
+    assert "NVIDIA H100 SXM5 80GB  3.35 TB/s  $2.69/h  1.25 TB/s per $/h" in capsys.readouterr().out
     assert main(["chips", "v4", "v5p", "--ratio", "hbm/pcie"]) == 0
     assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == ["chip", "v4", "v5p"]
     assert main(["chips", "amd", "--ratio", "bf16/price"]) == 2

@@ -92,7 +92,10 @@ def test_formulas_of_a_collective_are_whole(capsys: pytest.CaptureFixture[str]) 
     ("words", "message"),
     [
         (("shard",), "the expression is missing"),
-        (("shard", SPLIT, "--on", "v5e:2", "--plan", "2"), "shard lists every plan, and one is asked for"),
+        (
+            ("shard", SPLIT, "--on", "v5e:2", "--plan", "2"),
+            "No such option '--plan'; that is an option of",
+        ),
         (("comm", "bf16[B, D] * bf16[D, F]", "--on", "v5e:2"), "comm prices one collective"),
         (("layout", "bf16[B_Q, D]", "--mesh", "X=2"), "mesh axis Q is not declared; the axes are: X"),
         (("layout", "bf16[B_X, D]", "--mesh", "X"), "--mesh 'X' is not AXIS=SIZE"),
@@ -122,7 +125,7 @@ def test_a_result_that_is_not_written_is_shown_as_the_plan_leaves_it(capsys: pyt
     shown = run(capsys, "bound", line, *words)
     assert "cumsum_V(fp32[1024, 128000_X]) -> fp32[1024_X, 128000]" in shown
     assert "the layout of the result is not written: the plan leaves it as fp32[B_X, V]" in shown
-    assert run(capsys, "shard", line, *words).startswith("cumsum_V(fp32[1024, 128000_X]) -> fp32  on TPU v5e")
+    assert run(capsys, "shard", line, *words).startswith("cumsum_V(fp32[1024, 128000_X])  on TPU v5e")
     written = run(capsys, "bound", f"{line} -> fp32[B, V_X]", *words)
     assert "-> fp32[1024, 128000_X]  on TPU v5e" in written
     assert "not written" not in written
@@ -136,3 +139,20 @@ def test_a_layout_of_arrays_shows_ranges(capsys: pytest.CaptureFixture[str]) -> 
     assert "bf16[16 … 32, 128], 4.1 kB … 8.19 kB" in shown
     assert "over 8 … 16 chips" in shown
     assert "2 … 4 copies" in shown
+
+
+def test_shard_says_how_plans_end_where_no_result_is_written(capsys: pytest.CaptureFixture[str]) -> None:
+    line = ["shard", "bf16[B, D_X] * bf16[D_X, F_Y]", "--on", "v5p", "--mesh", "X=4,Y=2"]
+    sizes = ["B=1024", "D=8192", "F=32768"]
+    assert main([*line, *sizes]) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "the first in partial sums {U_X} that are not added up" in shown
+    assert "with one, all end alike: -> bf16[B, F_Y]" in shown
+    assert "1. no communication ->" in shown
+    assert "F_Y]) 746 µs ->" in shown
+    assert "assumes 2 FLOPs per multiply-add" in shown
+    assert main([*line, *sizes, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["plans"][0]["result"] == "bf16[B, F_Y] {U_X}"
+    line[1] += " -> bf16[B, F_Y]"
+    assert main([*line, *sizes]) == 0
+    assert "several layouts" not in capsys.readouterr().out

@@ -245,7 +245,16 @@ def test_the_longest_context_is_one_number() -> None:
     assert "fits on l40s (weights alone)" in said
     longest = f"longest context of one sequence on l40s:2 with tensor=2: {near.context:,} tokens"
     assert longest in " ".join(said.split())
-    assert "the model was trained on 131,072" in " ".join(said.split())
+    assert "Meta-Llama-3.1-70B was trained on 131,072" in " ".join(said.split())
+
+
+def test_what_fits_says_what_it_takes_for_granted_and_where_the_capacity_is_from() -> None:
+    found = llm("llama-3-8b", on="rtx4090", weights="int4", kv="fp8", fit=True)
+    said = " ".join(as_text(found.sections()).split())
+    assert "assumes weights int4, keys and values fp8, 65.5 kB a token" in said
+    assert "all 24 GB of a chip are the model's: nothing is reserved" in said
+    assert found.to_dict()["assumptions"] == list(found.assumptions)
+    assert "dram 24 GB  [spec, NVIDIA Ada whitepaper" in found.explain()
 
 
 def test_a_longest_context_that_is_none() -> None:

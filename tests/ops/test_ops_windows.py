@@ -290,3 +290,11 @@ def test_padded_positions_are_said_to_count() -> None:
     assert build_one(text).note == "padded positions of a convolution are counted"
     assert build_one(text, count_padding=False).note == "padded positions of a convolution are not counted"
     assert build_one("conv(bf16[1, 8, 8, 3], bf16[3, 3, 3, 16])").note == ""
+
+
+def test_a_line_says_its_layout_and_that_nothing_is_padded() -> None:
+    said = "conv has channels last, kernel sizes first, and no padding: pad=same keeps its sizes"
+    plain = "conv(bf16[1, 8, 8, 4], bf16[3, 3, 4, 4])"
+    assert said in program(plain).assumptions
+    for padding in ("pad=same", "valid", "pad=1"):
+        assert said not in program(plain.replace("])", f"], {padding})")).assumptions

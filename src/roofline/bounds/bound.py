@@ -707,7 +707,7 @@ def measured_in_words(answer: Bound) -> str:
     elif answer.kind == "memory-bound":
         why = f"data came from a cache, or {why}"
     said = f"measured {format_amount(took, 's')}: {from_the_floor(took, answer.lower, answer.upper, why)}"
-    if answer.flops and answer.utilisation is not None and took >= answer.lower:
+    if answer.flops and answer.utilisation is not None:
         peak = format_percent(answer.utilisation * answer.lower / took)
         rates = [f"{format_amount(answer.flops / took, 'FLOP/s')}, {peak} of peak"]
         moved = [use for use in answer.uses if use.quantity == "bytes" and use.resource == answer.bound_by]
@@ -715,7 +715,7 @@ def measured_in_words(answer: Bound) -> str:
             speed = float(moved[0].amount) / took
             share = format_percent(speed / float(moved[0].rate.value))
             rates.insert(0, f"{format_amount(speed, 'B/s')}, {share} of bandwidth")
-        said += f" · {'; '.join(rates)}"
+        said += f" · {'' if took >= answer.lower else 'it would be '}{'; '.join(rates)}"
     if len(answer.ops) > 1 and took >= answer.lower:
         said += f"; {loss_of_each_said()}"
     if answer.expectation is None or not answer.expectation.is_known:

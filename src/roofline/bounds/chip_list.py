@@ -19,10 +19,17 @@ from roofline.answers import Answer, Fact
 from roofline.bounds.comparison import MARK, aligned, fact_row
 from roofline.bounds.ridges import rules_of_thumb
 from roofline.errors import HardwareError, InputError, did_you_mean, suggest
-from roofline.frozen import NamedTuple, dataclass
+from roofline.frozen import NamedTuple, dataclass, field
 from roofline.hardware import chip
 from roofline.hardware.catalog import chips_called, is_chip
-from roofline.hardware.figures import LISTED_PRICE, listed_prices, ratio_unit, verdicts
+from roofline.hardware.figures import (
+    LISTED_PRICE,
+    listed_prices,
+    named_figure,
+    named_figure_unit,
+    ratio_unit,
+    verdicts,
+)
 from roofline.hardware.machine import Figure, Machine, figure_unit
 from roofline.hardware.network import bisection_bandwidth, network
 from roofline.hardware.rate import main_level, rate, ridge
@@ -373,7 +380,10 @@ class ChipList(Answer, list[Machine]):
             raise missing
         unit = ratio_unit(known[0], name, other) if known else ""
         order = found if self.beside else sorted(found, key=lambda key: -(found[key] or 0.0))
-        return RatioList(name, other, {key: found[key] for key in order}, unit)
+        units = tuple(named_figure_unit(known[0], each) for each in (name, other)) if known else ("", "")
+        parts = {each.key: tuple(named_figure(each, one).value for one in (name, other)) for each in known}
+        names = {machine.key: machine.name for machine in self}
+        return RatioList(name, other, {key: found[key] for key in order}, unit, parts, (units[0], units[-1]), names)
 
     def one_line(self) -> str:
         """How many, and the first of them."""
@@ -405,12 +415,18 @@ class ChipList(Answer, list[Machine]):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class RatioList(Answer):
-    """One figure over another, by chip: None where a chip has not both."""
+    """One figure over another, by chip: None where a chip has not both.
+
+    ``parts`` are the two figures of each chip that has both, in ``units``; ``names`` are the chips' full names.
+    """
 
     figure: str
     over: str
     ratios: Mapping[str, float | None]
     unit: str = ""
+    parts: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+    units: tuple[str, str] = ("", "")
+    names: Mapping[str, str] = field(default_factory=dict)
 
     def one_line(self) -> str:
         """What over what, and the most."""
@@ -421,9 +437,12 @@ class RatioList(Answer):
     def sections(self) -> Iterator[Section]:
         """A line for each chip that has both."""
         known = [(key, Amount(value, self.unit)) for key, value in self.ratios.items() if value is not None]
-        yield Table(
-            (Column("chip"), Column(f"{self.figure} over {self.over}", "right")), [*map(Row, known)], "ratios", indent=0
-        )
+        rows = [
+            Row((key, self.names.get(key, ""), *map(Amount, self.parts.get(key, ()), self.units), value))
+            for key, value in known
+        ]
+        numbers = figures(self.figure, self.over, f"{self.figure} over {self.over}")
+        yield Table((Column("chip"), Column("name", wrap="words", spare=1), *numbers), rows, "ratios", indent=0)
         left = len(self.ratios) - len(known)
         notes = [f"{_many(range(left))} without one of them left out"] if left else []
         notes += ["prices of an hour on demand, as listed"] if "price" in (self.figure, self.over) else []
@@ -433,6 +452,7 @@ class RatioList(Answer):
     def to_dict(self) -> dict[str, Any]:
         """The ratios by chip (schema ``roofline/ratios/1``)."""
         body = {"figure": self.figure, "over": self.over, "unit": self.unit, "ratios": dict(self.ratios)}
+        body["values"] = {key: list(each) for key, each in self.parts.items()}
         return {"schema": "roofline/ratios/1", **body}
 
 

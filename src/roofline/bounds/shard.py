@@ -21,9 +21,14 @@ from roofline.errors import InputError
 from roofline.frozen import dataclass
 from roofline.hardware.axes import MeshAxis
 from roofline.notation import program
-from roofline.sections import BLANK, Amount, Cell, Column, Headline, Row, Section, Sentences, Table, figures
+from roofline.quantity import format_amount
+from roofline.sections import BLANK, Amount, Cell, Column, Headline, Row, Section, Sentences, Table, assumes, figures
 from roofline.signatures import either, takes
 from roofline.sizes import is_array, is_symbol
+from roofline.statements import assume
+
+#: Columns that a narrow terminal leaves out, the highest first.
+_SPARE = {"needs": 3, "none does": 2, "sent": 1}
 
 #: Plans that a terminal lists.
 _MOST_PLANS = 24
@@ -97,24 +102,40 @@ class ShardPlans(Answer):
             yield {"name": name, "dtype": shape.dtype, "source": shape.source, "dims": dims}
 
     def sections(self) -> Iterator[Section]:
-        """Every plan with T_math, T_comms, the bounds, the bytes it sends and those one chip needs."""
+        """Every plan with T_math, T_comms, the bounds, the bytes it sends and those one chip needs; what was assumed.
+
+        Where no layout of the result is written, plans end in several, and each says in which.
+        """
         bound = self.best.bound
         formulas = bound is not None and is_symbol(bound.lower)
         arrays = bound is not None and is_array(bound.lower)
         estimated = bound is not None and bound.estimate is not None
-        yield from (Headline(self.question.expression, f"on {self.question.machine.name}"), BLANK)
+        subject = self.question.expression
+        open_end = self.best.result
+        if open_end:
+            last = program(self.question.text, self.question.conventions.compute).steps[-1]
+            subject = subject.removesuffix(f" -> {last.output.dtype}")
+        yield from (Headline(subject, f"on {self.question.machine.name}"), BLANK)
+        if open_end:
+            whole, _, partial = open_end.partition(" {")
+            sums = f", the first in partial sums {{{partial} that are not added up" if partial else ""
+            ends = f"plans end in several layouts{sums}, as none of the result is written; with one, all end alike"
+            yield from (Sentences([f"{ends}: -> {whole}"]), BLANK)
         if formulas:
             columns = tuple(Column(name, wrap="words") for name in ("sent, bytes", "math, s"))
         elif arrays:
             columns = figures("comms", "all overlaps")
         else:
             estimate = ("estimate",) if estimated else ()
-            columns = figures("math", "comms", "all overlaps", *estimate, "none does", "sent", "needs")
+            columns = tuple(
+                Column(name, "right", spare=_SPARE.get(name, 0))
+                for name in ("math", "comms", "all overlaps", *estimate, "none does", "sent", "needs")
+            )
         shown = self.plans[:_MOST_PLANS]
         cells = _formulas if formulas else _ranges if arrays else _figures
 
         def rows(plans: Sequence[RankedPlan]) -> list[Row]:
-            return [Row((Amount(plan.rank, "", f"{plan.rank}."), plan.name, *cells(plan))) for plan in plans]
+            return [Row((Amount(plan.rank, "", f"{plan.rank}."), _in_words(plan), *cells(plan))) for plan in plans]
 
         head = (Column(align="right", meaning="rank"), Column("plan", wrap="anywhere"))
         yield Table((*head, *columns), rows(shown), "plans", every=lambda: rows(self.plans))
@@ -125,10 +146,26 @@ class ShardPlans(Answer):
             said = ["sizes are open or arrays: the plans that send over the fewest mesh axes first"]
             said += ["the first of them have figures"] if any(plan.bound is None for plan in shown) else []
             yield Sentences(said, "quiet")
+        if bound is not None:
+            alike = [each for each in assume("plan", bound.assumptions) if each.kind != "collective"]
+            mesh = self.question.on_mesh().mesh
+            yield from (BLANK, assumes([*alike, *(() if mesh is None else mesh.notes)]))
 
     def one_line(self) -> str:
         """How many plans there are, and the best."""
         return f"{len(self)} plans; best: {self.best!r}"
+
+
+def _in_words(plan: RankedPlan) -> str:
+    """A plan's collectives and slices, of several collectives each with its time; the layout that it ends in."""
+    parts = () if plan.bound is None else plan.bound.ops
+    times = {part.op.name: part.lower for part in parts if part.op.kind == "collective"}
+    timed = len(times) > 1 and not any(is_symbol(time) or is_array(time) for time in times.values())
+    words = [
+        f"{word} {format_amount(times[word], 's')}" if timed and word in times else word for word in plan.plan.words
+    ]
+    name = "; ".join(words) or "no communication"
+    return f"{name} -> {plan.result}" if plan.result else name
 
 
 def _figures(plan: RankedPlan) -> list[Cell]:

@@ -96,11 +96,12 @@ class Sharded(Protocol):
 @dataclass(frozen=True, slots=True, eq=False)
 class RankedPlan:
     """A plan with its price on one chip; ``price`` makes it, and is None for plans far down a list whose sizes are
-    open or arrays."""
+    open or arrays. ``result`` is the layout that it leaves the result in, where none is written."""
 
     rank: int
     plan: Plan
     price: Callable[[], Bound] | None = field(default=None, repr=False)
+    result: str = ""
     _made: list[Bound] = field(default_factory=list, repr=False)
 
     @property
@@ -142,7 +143,7 @@ class RankedPlan:
 
     def to_dict(self) -> dict[str, Any]:
         """The plan as plain data in SI units."""
-        body: dict[str, Any] = {"rank": self.rank, "name": self.name}
+        body: dict[str, Any] = {"rank": self.rank, "name": self.name, "result": self.result or None}
         if self.bound is not None:
             formulas: dict[str, str] = {}
             for name in ("lower", "op_by_op", "upper", "estimate"):
@@ -330,7 +331,7 @@ class _Search:
     def unranked(self) -> Sequence[RankedPlan]:
         """Every plan, the least to send first; the first of them with prices in formulas or arrays."""
         return tuple(
-            RankedPlan(rank, plan, partial(self.price, plan) if rank <= IN_FORMULAS else None)
+            RankedPlan(rank, plan, partial(self.price, plan) if rank <= IN_FORMULAS else None, self.result(plan))
             for rank, plan in enumerate(self.listed(), 1)
         )
 
@@ -405,7 +406,7 @@ class _Search:
         axes = [axis for axis in (*self.parsed.axes, *self.asked.conventions.use) if self.mesh.sizes[axis] != 1]
         costs = _time_costs(self.asked, self.machine, self.steps, first, self.sizes, self.place, axes, self.may_split)
         found = enumerate(islice(self.plans(costs), MOST), 1)
-        listed = PlanList(RankedPlan(rank, plan, partial(self.price, plan)) for rank, plan in found)
+        listed = PlanList(RankedPlan(rank, plan, partial(self.price, plan), self.result(plan)) for rank, plan in found)
         if self.asked.conventions.policy in BY_PART:
             return listed
         overlap = self.asked.conventions.overlap is not None or self.asked.conventions.overhead is not None
@@ -436,6 +437,10 @@ class _Search:
             said.append(Assumption("layout", text))
         expression = self.asked.written_as(settled)
         return LaidOut(self.machine, ops, plan.name, others, (*said, *self.mesh.notes), expression)
+
+    def result(self, plan: Plan) -> str:
+        """The layout that a plan leaves the result in, where none is written."""
+        return "" if self.parsed.steps[-1].laid_out else self.settled(plan).steps[-1].output.written
 
     def settled(self, plan: Plan) -> Program:
         """The program with the layouts that the plan leaves results in, where none is written."""

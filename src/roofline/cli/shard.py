@@ -5,16 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 from roofline.cli.command import argument, command_named
-from roofline.cli.option_table import COUNTING, ESTIMATE, MESH, TARGET, option, with_options
+from roofline.cli.option_table import COUNTING, ESTIMATE, NETWORK, TARGET, option, options, with_options
 from roofline.cli.option_values import one_expression, question_arguments, split_words
 from roofline.cli.output import show, show_json
 from roofline.errors import InputError
 
 
-@command_named("shard", "on mesh link algorithm plan uneven use set overlap overhead json")
+@command_named("shard", "on mesh link algorithm uneven use set overlap overhead json")
 @argument("words", nargs=-1, metavar="EXPRESSION [SIZE=VALUE]...")
-@with_options(TARGET, MESH, COUNTING, ESTIMATE, option("json"))
-def command(words: tuple[str, ...], as_json: bool, **options: Any) -> None:
+@with_options(TARGET, NETWORK, options("uneven use density"), COUNTING, ESTIMATE, option("json"))
+def command(words: tuple[str, ...], as_json: bool, **given: Any) -> None:
     """Every legal plan of a sharded expression: what is sent, before or after, over which operand; best first.
 
     \b
@@ -27,7 +27,7 @@ def command(words: tuple[str, ...], as_json: bool, **options: Any) -> None:
     expression = one_expression(expressions)
     if expression is None:
         raise InputError("the expression is missing", hint="for instance 'A[I, J_X] * B[J_X, K] -> C[I, K]'")
-    found = shard(expression, sizes=sizes, **question_arguments(_without_raw(options)))
+    found = shard(expression, sizes=sizes, **question_arguments(_without_raw(given)))
     if as_json:
         show_json(found.to_dict())
     else:

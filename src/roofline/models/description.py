@@ -374,6 +374,24 @@ class Model(Answer):
         found = {id(layer): made[layer] for layer, _ in self.layer_counts()}
         return replace(self, layers=tuple(found[id(layer)] for layer in self.layers))
 
+    @property
+    def checkpoint(self) -> str:
+        """The published name that the configuration is from, where it is not the model's; else nothing.
+
+        >>> from roofline.models import load
+        >>> load("llama-3-8b").checkpoint, load("llama-3.1-8b").checkpoint
+        ('Meta-Llama-3.1-8B', '')
+        """
+        published = self.source.partition("/blob/")[0].rpartition("/")[2] if "/blob/" in self.source else ""
+        own = self.name.rpartition("/")[2].rpartition("--")[2]
+        plain, whole = ("".join(filter(str.isalnum, each)).lower() for each in (own, published))
+        return "" if plain in whole else published
+
+    @property
+    def named(self) -> str:
+        """Its name, and what was published under another one."""
+        return f"{self.name} ({self.checkpoint})" if self.checkpoint else self.name
+
     def beyond_training(self, length: Size) -> list[str]:
         """A sentence where sequences are longer than the model was trained on; a floor holds for them all the same.
 
@@ -391,11 +409,13 @@ class Model(Answer):
         longest = int(length.max() if is_array(length) else length)
         thousands, rest = divmod(longest, 1000)  # a decode step adds its own token
         if rest <= 1 and self.context == 1024 * thousands:
-            trained = f"the {self.context:,} that {self.name} was trained on are {thousands}Ki"
+            trained = f"the {self.context:,} that {self.named} was trained on are {thousands}Ki"
             return [f"{1000 * thousands:,} tokens, as k is a thousand; {trained}"]
         if longest <= self.context:
             return []
-        return [f"sequences of {longest:,} tokens are longer than the {self.context:,} that {self.name} was trained on"]
+        return [
+            f"sequences of {longest:,} tokens are longer than the {self.context:,} that {self.named} was trained on"
+        ]
 
     def _cache_format(self, dtype: str | None, activations: str | None = None) -> dtypes.DType:
         stored = self.quantisation.kv if self.quantisation else None

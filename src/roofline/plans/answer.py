@@ -558,7 +558,7 @@ class DeploymentPlan(Answer):
         longest, trained = asked.load.prompt + asked.load.output, asked.model.context
         if trained is not None and longest > trained:
             before = f"sequences of {longest:,} tokens are longer than the {trained:,} that"
-            said.append(f"{before} {asked.model.name} was trained on")
+            said.append(f"{before} {asked.model.named} was trained on")
         if varies != 1:
             said.append(
                 "such arrivals stretch the wait for prefill by Kingman's approximation, and begin to decode in groups "

@@ -411,7 +411,7 @@ def _cell(cell: Cell, column: Column) -> Any:
         return Text(cell.text, STYLES[cell.tone])
     if column.wrap == "dots":
         return _DottedName(str(cell))
-    return Text(_joined(str(cell)) if column.wrap == "words" else str(cell))
+    return Text(_joined(str(cell)) if column.wrap in ("words", "anywhere") else str(cell))
 
 
 def _cross_table(section: CrossTable) -> Iterator[Any]:

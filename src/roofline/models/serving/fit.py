@@ -61,9 +61,10 @@ from roofline.models.serving.layouts import (
 )
 from roofline.models.serving.step import needs
 from roofline.quantity import format_amount, format_number
-from roofline.sections import BLANK, Headline, Section, Sentences, paragraph
+from roofline.sections import BLANK, Headline, Section, Sentences, assumes, paragraph
 from roofline.signatures import spelled, takes
 from roofline.sizes import plain_numbers, product
+from roofline.statements import Assumption
 
 #: Narrower formats to try, for weights and for keys and values.
 FORMATS = ("fp8", "int4")
@@ -267,6 +268,7 @@ class LongestContext:
         ``batch``    sequences at once
         ``context``  tokens in the cache of each when decoding; 0: not one; None: what is kept does not grow with them
         ``trained``  tokens that the model was trained on; None where that is not known
+        ``named``    the model, in words
     """
 
     target: str
@@ -275,6 +277,7 @@ class LongestContext:
     batch: int
     context: int | None
     trained: int | None
+    named: str = "the model"
 
     def sentence(self) -> str:
         """How long it is, where, and what the model was trained on where that is less."""
@@ -285,7 +288,7 @@ class LongestContext:
         if not self.context:
             return f"no context of {of} fits {where}"
         beyond = self.trained is not None and self.context >= self.trained
-        less = f"; the model was trained on {self.trained:,}" if beyond else ""
+        less = f"; {self.named} was trained on {self.trained:,}" if beyond else ""
         return f"longest context of {of} {where}: {self.context:,} tokens{' each' * (self.batch > 1)}{less}"
 
     def to_dict(self) -> dict[str, Any]:
@@ -392,7 +395,9 @@ class FewestChips(Answer):
         at = self.placed
         if at is None:
             return None
-        return LongestContext(at.target, at.chips, at.layout, max(at.demand.batch, 1), at.longest, self.model.context)
+        batch = max(at.demand.batch, 1)
+        named = self.model.checkpoint or "the model"
+        return LongestContext(at.target, at.chips, at.layout, batch, at.longest, self.model.context, named)
 
     @property
     def have(self) -> int:
@@ -438,7 +443,29 @@ class FewestChips(Answer):
     def sections(self) -> tuple[Section, ...]:
         """What it fits on in a line, and how that comes about."""
         head = Headline(self.model.name, f"in memories of {self.machine.name}")
-        return head, BLANK, Sentences([self.lead, *self.longest_context()], "strong"), *self.details()
+        lead = Sentences([self.lead, *self.longest_context()], "strong")
+        return head, BLANK, lead, *self.details(), BLANK, assumes(self.assumptions)
+
+    @property
+    def assumptions(self) -> tuple[Assumption, ...]:
+        """What is stored in which format, and that all of the memory is the model's."""
+        stored = {} if self.placed is None else self.placed.demand.options
+        own = "as the model has them"
+        kept = format_amount(self.model.kv_bytes_per_token(stored.get("kv")), "B")
+        one = format_amount(self.capacity, "B")
+        said = f"weights {stored.get('weights') or own}, keys and values {stored.get('kv') or own}, {kept} a token"
+        whole = f"all {one} of a chip are the model's: nothing is reserved for a runtime, graphs and fragments"
+        return Assumption("formats", said), Assumption("fit", f"{whole} (engines leave about 10%)")
+
+    def explain(self) -> str:
+        """What is needed part by part, and the source of the capacity that it is divided by."""
+        level = data_level(self.machine)
+        parts = [f"  {name} {format_amount(size, 'B')}" for name, size in self.needed.parts.items() if size]
+        found = level.capacity
+        said = "" if found is None else ", ".join(filter(None, (found.basis, found.source, found.date, found.note)))
+        capacity = f"  {level.name} {format_amount(self.capacity, 'B')}  [{said}]"
+        lines = [self.lead, *self.longest_context(), "", "needed in all", *parts, "", "capacity of a chip", capacity]
+        return "\n".join([*lines, "", "assumes", *(f"  {line}" for line in self.assumptions)])
 
     def longest_context(self) -> list[str]:
         """A line of the longest context, where it was worked out."""
@@ -474,6 +501,7 @@ class FewestChips(Answer):
             "given": None if self.given is None else self.given.to_dict(),
             **attributes(self, "batch", "context"),
             "longest": None if self.longest is None else self.longest.to_dict(),
+            "assumptions": list(self.assumptions),
         }
 
 
