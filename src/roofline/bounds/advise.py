@@ -46,6 +46,7 @@ from roofline.bounds.advice_engine import (
 )
 from roofline.bounds.api import bound, question
 from roofline.bounds.bound import Bound, Use
+from roofline.bounds.idle import MESH, refuse_idle
 from roofline.bounds.question import Question
 from roofline.errors import HardwareError, InputError, RooflineError
 from roofline.frozen import dataclass, fields, replace
@@ -184,6 +185,8 @@ def advise(answer: Bound | str, *, chips: Sequence[str] = (), **arguments: Any) 
     """
     if isinstance(answer, str):
         made: Bound = bound(answer, **arguments)
+        if made.question is not None:
+            refuse_idle(made.question, uses=(MESH,))
         answer = made
     elif arguments:
         raise InputError("a bound already has its machine and sizes", hint="give an expression to ask anew")

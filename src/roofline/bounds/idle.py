@@ -83,7 +83,7 @@ USES: tuple[Use, ...] = (
 )
 
 
-#: Where an answer says that every chip of a mesh does all there is to do, a mesh is none of these.
+#: A mesh has an effect where an answer says that every chip does all there is to do; advice and pictures do not.
 MESH = Use("mesh", _is_sharded, _SHARDED, _SHARD_ONE)
 
 

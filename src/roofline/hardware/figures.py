@@ -20,13 +20,13 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from roofline import dtypes
-from roofline.errors import HardwareError, InputError, suggest
+from roofline.errors import HardwareError, InputError, quoted, suggest
 from roofline.hardware.machine import MAIN_WORDS, Figure, Link, Machine, Memory, Unit, figure_unit
 from roofline.hardware.network import network
 from roofline.hardware.rate import find_level, find_link
 from roofline.quantity import figure, format_amount
 from roofline.signatures import spelled
-from roofline.sizes import LARGEST
+from roofline.sizes import LARGEST, is_array, is_symbol
 
 
 def named_figure(machine: Machine, name: str) -> Figure:
@@ -82,8 +82,12 @@ def hourly_price(machine: Machine, price: Any) -> Any:
         listed = machine.prices.get(LISTED_PRICE)
         return None if listed is None else float(listed.value)
     dollars = figure(price, "USD/h")
-    if isinstance(dollars, int | float) and not 0 <= dollars <= LARGEST:
-        raise InputError(f"price is {dollars}", hint="dollars for a chip-hour, as in 2.5")
+    is_one = isinstance(dollars, int | float)
+    known = 0 <= dollars <= LARGEST if is_one else dollars is None or is_array(dollars) or is_symbol(dollars)
+    if not known:
+        raise InputError(
+            f"price is {dollars if is_one else quoted(dollars)}", hint="dollars for a chip-hour, as in 2.5"
+        )
     return float(dollars) if isinstance(dollars, int) else dollars
 
 
