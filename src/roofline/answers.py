@@ -365,6 +365,15 @@ def chosen_table(name: str | None, names: Collection[str]) -> str:
     return chosen
 
 
+def with_units(names: Iterable[str], units: Mapping[str, str]) -> list[str]:
+    """The head of a CSV file: names of columns with their units behind.
+
+    >>> with_units(["bound_by", "lower"], {"lower": "s"})
+    ['bound_by', 'lower [s]']
+    """
+    return [f"{name} [{units[name]}]" if units.get(name) else name for name in names]
+
+
 def plain_table(table: Table) -> tuple[list[str], list[list[Any]], dict[str, str]]:
     """The names of a table's columns, its rows with figures as numbers, and the units of its columns.
 

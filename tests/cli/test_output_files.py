@@ -11,6 +11,7 @@ import pytest
 from roofline import sweep
 from roofline.cli import main
 
+Capture = pytest.CaptureFixture[str]
 BOUND = ["bound", "bf16[64, 8192] @ bf16[8192, 8192]", "--on", "h100"]
 LLM = ["llm", "llama-3-8b", "--on", "h100"]
 PLAN = ["plan", "llama-3-8b", "--on", "h100", "--count", "1", "--rate", "1/s", "--prompt", "512", "--output", "64"]
@@ -60,3 +61,34 @@ def test_a_table_of_numbers_says_their_units(tmp_path: Path, capsys: pytest.Capt
     assert capsys.readouterr().out == f"wrote {steps}: time_per_token in s; {rates}; memory in B\n"
     frame = sweep("llama-3-8b", on="h100", batch=[1, 2], context=64).to_pandas()
     assert frame.attrs["units"] == {"lower": "s", "upper": "s", "memory": "B"}
+
+
+def test_a_sweep_says_what_it_is_of_and_its_csv_what_is_the_same_in_all_rows(tmp_path: Path, capsys: Capture) -> None:
+    words = ["sweep", "llama-3-8b", "--on", "h200:2", "--batch", "1,512", "--context", "8000", "--kv", "fp8"]
+    assert main(words) == 0
+    shown = capsys.readouterr().out
+    assert shown.splitlines()[0] == "llama-3-8b decode  on h200:2, kv fp8"
+    assert "assumes  2 copies, each with its part of the batch" in shown
+    assert main([*words, "-o", str(tmp_path / "x.csv")]) == 0
+    rows = list(csv.DictReader((tmp_path / "x.csv").read_text().splitlines()))
+    same = {"model": "llama-3-8b", "phase": "decode", "on": "h200:2", "tensor": "1", "weights": "bf16", "kv": "fp8"}
+    assert all(row.items() >= same.items() for row in rows)
+    assert float(rows[0]["lower [s]"]) == sweep("llama-3-8b", on="h200:2", batch=1, context=8000, kv="fp8")["lower"][0]
+    line = ["sweep", "bf16[B, D] * bf16[D, F]", "--on", "h100", "B=1,64", "D=64", "F=64", "-o", str(tmp_path / "y.csv")]
+    assert main(line) == 0
+    first = next(iter(csv.DictReader((tmp_path / "y.csv").read_text().splitlines())))
+    assert (first["on"], first["expression"]) == ("h100", "bf16[B, 64] * bf16[64, 64] -> bf16[B, 64]")
+    assert {"attainable [FLOP/s]", "intensity [FLOP/B]"} <= set(first)
+
+
+def test_copies_of_some_rows_of_a_sweep_are_said() -> None:
+    said = {line: name for name, line in sweep("llama-3-70b", on="h200:8", tensor=[4, 8], batch=8).remarks()}
+    assert said["of some rows: 2 copies of tensor 4, each with its part of the batch"] == "assumes"
+
+
+def test_a_picture_says_how_much_is_drawn_and_why_not_all(tmp_path: Path, capsys: Capture) -> None:
+    picture = str(tmp_path / "x.svg")
+    assert main(["sweep", "llama-3-8b", "--on", "h100", "--batch", "1:512", "--context", "8000", "-o", picture]) == 0
+    assert capsys.readouterr().out == f"wrote {picture}: 65 of 512 steps are drawn: 447 do not fit the memory\n"
+    assert main([*LLM, "--batch", "1,512", "--context", "8000", "-o", picture]) == 0
+    assert capsys.readouterr().out.startswith(f"wrote {picture}: 1 of 2 do not fit and are left out")

@@ -100,7 +100,7 @@ def test_the_command_of_sweeps_shows_columns_with_units() -> None:
     words = [LINE, "--on", "h100", "B=1,64", "D=8192", "F=8192", "--estimate"]
     text = CliRunner().invoke(sweep_command, words).output
     assert "expected" in text
-    assert "µs" in text.splitlines()[1].split("hbm")[1]
+    assert "µs" in text.splitlines()[3].split("hbm")[1]
     data = json.loads(CliRunner().invoke(sweep_command, [*words, "--json"]).output)
     assert {"expected", "low", "high"} <= set(data["columns"])
 

@@ -43,7 +43,7 @@ def test_models_say_their_formats_and_what_is_beyond_their_training(capsys: Capt
     run(capsys, *words, "-o", str(tmp_path / "x.csv"))
     rows = list(csv.DictReader((tmp_path / "x.csv").read_text().splitlines()))
     assert [row["model"] for row in rows] == ["deepseek-v3", "qwen3-32b"]
-    assert float(rows[1]["KV of 256,000"]) == 64 * 2 * 8 * 128 * 2 * 256_000
+    assert float(rows[1]["KV of 256,000 [B]"]) == 64 * 2 * 8 * 128 * 2 * 256_000
 
 
 def test_the_table_as_json(capsys: Capture) -> None:

@@ -33,6 +33,7 @@ from roofline.grids.answer import RUN_WORDS, GridRun, ReducedGrid, reduce_grid
 from roofline.grids.blocks import BlockTable
 from roofline.hardware.figures import told_apart
 from roofline.progress import stopped
+from roofline.sections import Headline
 from roofline.signatures import either, listed_names, takes
 from roofline.sizes import BLOCK, Codes, check, is_array, is_symbol
 
@@ -81,6 +82,17 @@ class Sweep(Columns):
         """The columns of whole numbers: sizes, but no amounts of raw work."""
         return tuple(name for name in self.names if name not in self.question.raw)
 
+    @property
+    def same(self) -> Mapping[str, Any]:
+        """The line, the machine, and conventions of one's own."""
+        chosen = {name: value for name, value in self.question.conventions.changes().items() if isinstance(value, str)}
+        return {"expression": self.question.expression, "on": self.question.machine.target, **chosen}
+
+    @property
+    def about(self) -> Headline:
+        """The line and the machine."""
+        return Headline(self.question.expression, f"on {self.question.machine.name}")
+
     def row(self, index: int) -> Bound:
         """Answer one row afresh, with every detail."""
         index = self.row_number(index)
@@ -122,6 +134,16 @@ class MachineSweep(Columns):
     def whole(self) -> tuple[str, ...]:
         """The columns of sizes."""
         return self.parts[0].whole
+
+    @property
+    def same(self) -> Mapping[str, Any]:
+        """The line, and conventions of one's own."""
+        return self.parts[0].same
+
+    @property
+    def about(self) -> Headline:
+        """The line."""
+        return Headline(self.parts[0].question.expression, "on several machines")
 
     def row(self, index: int) -> Bound:
         """Answer one row afresh, with every detail."""

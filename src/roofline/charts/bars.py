@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from roofline.charts.chart import Chart
-from roofline.charts.specification import Axis, Bar, Line
+from roofline.charts.specification import Axis, Bar, LeftOut, Line
 from roofline.errors import InputError
 from roofline.measurement.points import MeasuredPoint, time_by_operation
 from roofline.quantity import format_percent, format_quantity
@@ -43,7 +43,7 @@ def left_out(rows: int, what: str) -> tuple[str, ...]:
     >>> left_out(40, "configurations"), left_out(16, "configurations")
     (('16 of 40 configurations are drawn',), ())
     """
-    return (f"{MOST_ROWS} of {rows:,} {what} are drawn",) if rows > MOST_ROWS else ()
+    return (LeftOut(f"{MOST_ROWS} of {rows:,} {what} are drawn"),) if rows > MOST_ROWS else ()
 
 
 def bars_chart(

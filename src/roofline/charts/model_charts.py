@@ -21,7 +21,7 @@ from roofline.charts.bars import MOST_ROWS, Row, bars_chart, left_out
 from roofline.charts.chart import Chart, draws
 from roofline.charts.roofline_charts import gathered_roofline
 from roofline.charts.series import MOST_CURVES
-from roofline.charts.specification import Line, Mark, Point, Role, log_axis
+from roofline.charts.specification import LeftOut, Line, Mark, Point, Role, log_axis
 from roofline.errors import InputError
 from roofline.models.serving.answer import Serving
 from roofline.models.serving.generation import FORM_TEXT
@@ -214,7 +214,7 @@ def front_chart(found: ParetoFront, *, title: str = "", theme: str = "light") ->
         x=log_axis("tokens a second of each user", "", users, BEYOND_CHOICES),
         y=log_axis("tokens a second of each chip", "", made, BEYOND_CHOICES),
         marks=tuple(marks),
-        notes=(*found.said, "band: what no other choice beats; numbers: batch", *found.assumptions),
+        notes=(*map(LeftOut, found.said), "band: what no other choice beats; numbers: batch", *found.assumptions),
         theme=theme,
     )
 

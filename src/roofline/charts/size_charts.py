@@ -33,7 +33,7 @@ from roofline.bounds.bound import BOUND_KINDS
 from roofline.charts.chart import Chart, draws, machines_said, ordered_notes
 from roofline.charts.roofline_charts import why_no_rate
 from roofline.charts.series import Series
-from roofline.charts.specification import NEUTRAL, Line, Ridge, Role, Scale, rising_axis, size_axis
+from roofline.charts.specification import NEUTRAL, LeftOut, Line, Ridge, Role, Scale, rising_axis, size_axis
 from roofline.errors import InputError
 from roofline.frozen import replace
 from roofline.quantity import format_quantity
@@ -148,7 +148,6 @@ def step_time_chart(table: StepSweep, *, theme: str = "light") -> Chart:
             curves.setdefault(label, []).append((float(kept[over][row]), float(kept["lower"][row])))
     drawn = {label: tuple(zip(*sorted(points), strict=True)) for label, points in list(curves.items())[:MOST_CURVES]}
     marks = [Line(label, x, y, "curve", at, at, label) for at, (label, (x, y)) in enumerate(drawn.items())]
-    left = len(curves) - len(drawn)
     x = replace(size_axis(over, [line.x for line in marks]), label=over.replace("_", " "))
     return Chart(
         kind="time",
@@ -160,8 +159,7 @@ def step_time_chart(table: StepSweep, *, theme: str = "light") -> Chart:
         y=rising_axis([value for line in marks for value in line.y], x.scale, "time of a step at best", "s"),
         marks=tuple(marks),
         notes=(
-            *([f"the first {MOST_CURVES} of {len(curves)} curves"] if left else []),
-            *_not_fitting(table),
+            *_not_drawn(table, sum(len(line.x) for line in marks), len(curves)),
             *table.incomplete,
         ),
         theme=theme,
@@ -173,12 +171,17 @@ def _named(name: str, value: Any) -> str:
     return str(value) if name == "on" else f"{name} = {value}"
 
 
-def _not_fitting(table: StepSweep) -> list[str]:
-    """How many steps do not fit, where that is known."""
+def _not_drawn(table: StepSweep, drawn: int, curves: int) -> list[str]:
+    """How many steps are drawn, and why others are not: they do not fit, or are of further curves."""
     fits = table.plain("fits") if "fits" in table.columns else []
     out = sum(each is not None and not each for each in fits)
-    left = " and are not drawn" if any(fits) else ""
-    return [f"{out:,} of {len(fits):,} steps do not fit the memory{left}"] if out else []
+    unfit = [f"{out:,} do not fit the memory"] if out and any(fits) else []
+    reasons = [*unfit, *([f"{curves:,} curves are more than {MOST_CURVES}"] if curves > MOST_CURVES else [])]
+    said = ["no step fits the memory"] if out and not any(fits) else []
+    return [
+        *said,
+        *([LeftOut(f"{drawn:,} of {len(table):,} steps are drawn: {', '.join(reasons)}")] if reasons else []),
+    ]
 
 
 def _peaks(curves: Sequence[Series]) -> Iterator[Line]:

@@ -38,6 +38,13 @@ from roofline.signatures import check_methods
 
 Scale = Literal["log", "linear"]
 
+
+class LeftOut(str):
+    """A note that says how much of an answer is drawn, and why the rest is not."""
+
+    __slots__ = ()
+
+
 #: Units that stand in the axis label once and not at every tick.
 _BARE_UNITS = frozenset({"FLOP/B", ""})
 
@@ -357,6 +364,11 @@ class Specification:
             known = [line.label for line in self.lines]
             raise InputError(f"no line {label!r} in this chart", hint=suggest(label, known, what="lines"))
         return found
+
+    @property
+    def left_out(self) -> tuple[str, ...]:
+        """The notes that say what is not drawn, and why."""
+        return tuple(note for note in self.notes if isinstance(note, LeftOut))
 
     def to_dict(self) -> dict[str, Any]:
         """The specification under stable keys in SI units (schema ``roofline/chart/1``)."""

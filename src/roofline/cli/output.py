@@ -148,8 +148,10 @@ def check_files(charts: Sequence[str | None], tables: Sequence[str | None] = ())
         check_place(path)
 
 
-def wrote(path: str, units: Mapping[str, str] | None = None, what: str = "") -> None:
+def wrote(path: str, units: Mapping[str, str] | None = None, what: str = "", said: str = "") -> None:
     """Say which file was written, of a table in which units: beside what a command prints, but never behind its JSON.
+
+    ``said`` is what else a reader has to know, as of a picture what is not drawn.
 
     >>> wrote("a.csv", {"lower": "s", "upper": "s", "memory": "B"}, "3 rows to ")
     wrote 3 rows to a.csv: lower, upper in s; memory in B
@@ -157,7 +159,7 @@ def wrote(path: str, units: Mapping[str, str] | None = None, what: str = "") -> 
     named: dict[str, list[str]] = {}
     for name, unit in (units or {}).items():
         named.setdefault(unit, []).append(name)
-    said = "; ".join(f"{', '.join(names)} in {unit}" for unit, names in named.items())
+    said = said or "; ".join(f"{', '.join(names)} in {unit}" for unit, names in named.items())
     context = click.get_current_context(silent=True)
     click.echo(f"wrote {what}{path}{': ' * bool(said)}{said}", err=bool(context and context.params.get("as_json")))
 
@@ -179,7 +181,7 @@ def show_chart(chart: Any, path: str | None, width: int | None) -> None:
         click.echo(chart.to_text(width=max(40, min(columns, 100)), color=_colors()))
         return
     chart.save(path, scale=2.0 if width is None else 1.0)
-    wrote(path)
+    wrote(path, said="; ".join(chart.left_out))
 
 
 class ChartKind(click.ParamType):  # type: ignore[type-arg]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import click
@@ -27,7 +28,7 @@ from roofline.cli.option_values import (
     split_words,
     targets,
 )
-from roofline.cli.output import show, show_json, working, wrote
+from roofline.cli.output import show, show_chart, show_json, working, wrote
 from roofline.errors import InputError
 
 #: Rows above which JSON gives way to a file.
@@ -81,10 +82,15 @@ def command(words: tuple[str, ...], columns: str | None, output: str | None, as_
         return
     if output is not None:
         from roofline.formulas.tables import PICTURED
+        from roofline.web.report import PICTURES
 
-        found.save(output)
-        is_drawn = output.lower().endswith(PICTURED)
-        wrote(output, {} if is_drawn else found.units, f"{len(found)} rows to ")
+        ending = os.path.splitext(output)[1].lower()
+        if ending in PICTURES:
+            show_chart(found.plot(), output, None)
+        else:
+            found.save(output)
+            is_shown = ending in PICTURED  # .txt holds what a terminal does
+            wrote(output, {} if is_shown else found.units, "" if is_shown else f"{len(found):,} rows to ")
         for line in found.incomplete:
             click.echo(f"incomplete  {line}")
     elif as_json:

@@ -10,11 +10,11 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from roofline.answers import Answer, chosen_table
+from roofline.answers import Answer, chosen_table, with_units
 from roofline.errors import InputError, load_extra, quoted, suggest
 from roofline.files import check_place, replaced, write_text
 from roofline.quantity import format_number
-from roofline.sections import Amount, Cell, Column, Row, Section, Sentences, Table, Tone, YesNo
+from roofline.sections import BLANK, Amount, Cell, Column, Headline, Row, Section, Sentences, Table, Tone, YesNo
 from roofline.sizes import Codes
 
 #: What a reader sees in place of a column's name; files and data keep the name.
@@ -59,6 +59,16 @@ class Columns(Answer, dict):  # type: ignore[type-arg]
     @abstractmethod
     def whole(self) -> tuple[str, ...]:
         """The columns of whole numbers."""
+
+    @property
+    def same(self) -> Mapping[str, Any]:
+        """What is the same in all rows and so no column: a model, a machine, formats. In a CSV file it is a column."""
+        return {}
+
+    @property
+    def about(self) -> Headline | None:
+        """What the table is of, and on which machine, where it says so."""
+        return None
 
     def remarks(self) -> list[tuple[str, str]]:
         """What stands under the table: ``("incomplete", …)``."""
@@ -158,6 +168,7 @@ class Columns(Answer, dict):  # type: ignore[type-arg]
     def save(self, path: str | os.PathLike[str], table: str | None = None, *, width: int | None = None) -> None:
         """Write the table: ``.csv``, ``.json``, ``.npz``, or ``.parquet`` (needs pyarrow), in SI units.
 
+        In ``.csv`` the head has the units, and what is the same in all rows is a column too.
         ``.svg``, ``.png`` and ``.pdf`` draw it, ``.txt`` is what a terminal shows.
         """
         chosen_table(table, ("rows",))
@@ -169,7 +180,7 @@ class Columns(Answer, dict):  # type: ignore[type-arg]
         """The table under stable keys: equal-length lists."""
 
     def sections(self, most: int = SHOWN) -> Iterator[Section]:
-        """The first rows, ``most`` of them, and what was assumed and not timed."""
+        """What it is of; the first rows, ``most`` of them; what was assumed and not timed."""
         columns = [
             Column(READ_AS.get(name, name), "left" if isinstance(values, Codes) else "right", meaning=name)
             for name, values in self.columns.items()
@@ -178,6 +189,8 @@ class Columns(Answer, dict):  # type: ignore[type-arg]
         def rows(most: int) -> list[Row]:
             return [Row(cells) for cells in self.rows(most)]
 
+        if self.about is not None:
+            yield from (self.about, BLANK)
         yield Table(columns, rows(most), "rows", indent=0, gap=4, every=lambda: rows(len(self)))
         rest = len(self) - most
         if rest > 0:
@@ -217,11 +230,14 @@ def write_table(table: Columns, path: str) -> None:
 def _csv(table: Columns, path: str) -> None:
     import csv
 
-    names = list(table.columns)
+    same = {name: value for name, value in table.same.items() if name not in table.columns}
+    names = [*same, *table.columns]
     with open(path, "w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file)
-        writer.writerow(names)
-        writer.writerows(zip(*(table.plain(name) for name in names), strict=True))
+        writer.writerow(with_units(names, table.units))
+        writer.writerows(
+            (*same.values(), *row) for row in zip(*(table.plain(name) for name in table.columns), strict=True)
+        )
 
 
 def _json(table: Columns, path: str) -> None:

@@ -17,7 +17,7 @@ from itertools import product
 from math import prod
 from typing import Any
 
-from roofline.answers import FORMATS, estimable, machines_in, price_of_each
+from roofline.answers import FORMATS, attributes, estimable, machines_in, price_of_each
 from roofline.bounds.sweep import sweep as sweep_line
 from roofline.errors import HardwareError, InputError, SizeError, suggest
 from roofline.formulas.compiled import Compiled, Evaluated
@@ -35,12 +35,14 @@ from roofline.models.idle import refuse_idle_of_step
 from roofline.models.parallelism.layout import Parallelism, take_layout_options
 from roofline.models.serving import serve_bound
 from roofline.models.serving.cost import COST, HOUR, MILLION
-from roofline.models.serving.step import PHASES
+from roofline.models.serving.step import PHASES, stored_formats
 from roofline.models.training.step import training_question
 from roofline.progress import stopped
 from roofline.quantity import format_number
+from roofline.sections import Headline
 from roofline.signatures import listed_names, meant, optional, spelled, takes, unknown_argument
 from roofline.sizes import Codes, array_of, check, plain_numbers, symbol
+from roofline.statements import without
 
 #: Columns that follow from the time of a step, under the names that an answer of ``llm`` has them by.
 OF_TIME = (
@@ -86,14 +88,20 @@ class StepSweep(Columns):
     sizes: tuple[str, ...]
     incomplete: tuple[str, ...] = ()
     asked: Mapping[str, Any] = field(default_factory=dict)
+    assumptions: tuple[str, ...] = ()
+
+    @property
+    def _asked_in_all(self) -> dict[str, Any]:
+        told = ((name, value) for name, value in self.asked.items() if isinstance(value, str | int | Machine))
+        return {name: getattr(value, "name", value) for name, value in told if not isinstance(value, bool)}
 
     @property
     def cheapest(self) -> int | None:
         """The row that fits with the least cost of a token; None without a price, or where nothing fits.
 
         >>> grid = sweep_steps("llama-3-8b", on="h100", batch=[1, 64, 4096], context=8192, price=2.5)
-        >>> grid.cheapest, grid.remarks()
-        (1, [('cheapest', '$0.2711 a million tokens: batch 64, context 8,192')])
+        >>> grid.cheapest, grid.remarks()[0]
+        (1, ('cheapest', '$0.2711 a million tokens: batch 64, context 8,192'))
         """
         import numpy as np
 
@@ -102,24 +110,41 @@ class StepSweep(Columns):
         cost = self[COST]
         return None if np.isnan(cost).all() else int(np.nanargmin(cost))
 
-    def remarks(self) -> list[tuple[str, str]]:
-        """Which row is the cheapest, and what is not timed."""
+    def _cheapest_said(self) -> list[tuple[str, str]]:
+        """Which row is the cheapest."""
         at = self.cheapest
         if at is None:
-            return Columns.remarks(self)
+            return []
         before = list(self)[: list(self).index(self.sizes[-1]) + 1]
         row = {name: self[name][at] for name in before}
         named = ", ".join(f"{name} {v if isinstance(v, str) else format(v, ',')}" for name, v in row.items())
         said = f"${format_number(float(self[COST][at]))} a million tokens: {named}"
-        return [("cheapest", said), *Columns.remarks(self)]
+        return [("cheapest", said)]
 
     @property
     def same_in_all(self) -> str:
         """What is the same in all rows, of the machine, the layout and the formats, in a phrase."""
-        told = ((name, value) for name, value in self.asked.items() if isinstance(value, str | int | Machine))
-        named = {name: getattr(value, "name", value) for name, value in told if not isinstance(value, bool)}
+        named = self._asked_in_all
         where = [str(named.pop("on"))] if "on" in named else []
         return ", ".join([*where, *(f"{name} {each}" for name, each in named.items())])
+
+    @property
+    def same(self) -> Mapping[str, Any]:
+        """The model, the phase, and what of the machine, the layout and the formats is the same in all rows."""
+        usual = {"tensor": 1, **stored_formats(self.model, self.asked)}
+        named = {"model": self.model.name, "phase": self.phase, "on": None, **usual, **self._asked_in_all}
+        return {name: value for name, value in named.items() if value is not None and name not in self.columns}
+
+    @property
+    def about(self) -> Headline:
+        """The model and the phase, and what is the same in all rows."""
+        where = self.same_in_all
+        return Headline(f"{self.model.name} {self.phase}", f"on {where}" if "on" in self._asked_in_all else where)
+
+    def remarks(self) -> list[tuple[str, str]]:
+        """Which row is the cheapest; what is assumed of formats, copies and the model, and what is not timed."""
+        said = without(self.assumptions, ("counting", "rates", "bytes", "plan", "collective"))
+        return [*self._cheapest_said(), *(("assumes", line) for line in said), *Columns.remarks(self)]
 
     @property
     def whole(self) -> tuple[str, ...]:
@@ -132,8 +157,9 @@ class StepSweep(Columns):
             "schema": "roofline/step-sweep/1",
             "model": self.model.name,
             "phase": self.phase,
+            "same": dict(self.same),
             "columns": {name: self.plain(name) for name in self.columns},
-            "incomplete": list(self.incomplete),
+            **attributes(self, "assumptions", "incomplete"),
         }
 
     def one_line(self) -> str:
@@ -465,7 +491,23 @@ class StepTable(BlockTable):
             parts = [None if columns is None else columns.get(name) for columns in found]
             table[name] = stacked(parts, [grid] * len(parts))
         single = {name: values[0] for name, values in self.picks.items() if len(values) == 1}
-        return StepSweep(self.model, self.phase, table, tuple(self.axes), said, {**single, **self.fixed})
+        possible = [number for number, columns in enumerate(found) if columns is not None]
+        asked = {**single, **self.fixed}
+        return StepSweep(self.model, self.phase, table, tuple(self.axes), said, asked, self._assumed(possible))
+
+    def _assumed(self, numbers: Sequence[int]) -> tuple[str, ...]:
+        """What the steps of all these choices assume, and of how many copies those with several are."""
+        each = {number: self.function(number).assumptions for number in numbers}
+        shared = [line for line in each[numbers[0]] if all(line in lines for lines in each.values())]
+        copies = dict.fromkeys(line for number in numbers for line in self._layout_notes(number) if line not in shared)
+        return (*shared, *(f"of some rows: {line}" for line in copies))
+
+    def _layout_notes(self, number: int) -> tuple[str, ...]:
+        """What a layout of a serving step takes for granted: how many copies run."""
+        if self.phase == "train":
+            return ()
+        asked = {**self.fixed, **self.choice(number)}
+        return Parallelism.on(self._machine(number), **take_layout_options(asked)).notes
 
     def _over_grid(self, number: int, reasons: Counter[str]) -> dict[str, Any] | None:
         """The columns of one choice over all sizes; None where it is not possible. ``reasons`` count rows left out."""

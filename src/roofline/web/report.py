@@ -27,7 +27,7 @@ from html import escape
 from io import StringIO
 from typing import Any
 
-from roofline.answers import Part, plain_data
+from roofline.answers import Part, plain_data, with_units
 from roofline.bounds.advise import advice_table, advise
 from roofline.bounds.bound import Bound
 from roofline.charts import drawing
@@ -84,7 +84,7 @@ def save(answer: Any, path: str | os.PathLike[str], table: str | None = None, wi
     if table is not None:
         if ending != ".csv":
             raise InputError(f"a table is saved as .csv, not as {name!r}", hint="leave table= out")
-        _write_table(name, *answer.plain_table(table)[:2])
+        _write_table(name, *answer.plain_table(table))
     elif width is not None:
         if ending not in PICTURES:
             raise InputError(
@@ -134,15 +134,15 @@ def _save_text(shown: list[Shown], name: str, command: Sequence[str]) -> None:
 
 def _save_table(shown: list[Shown], name: str, command: Sequence[str]) -> None:
     """The table of its data frame."""
-    _write_table(name, *_method(shown, "plain_table", name)()[:2])
+    _write_table(name, *_method(shown, "plain_table", name)())
 
 
-def _write_table(name: str, names: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
-    """Columns have the names of a data frame, figures are in SI units."""
+def _write_table(name: str, names: Sequence[str], rows: Sequence[Sequence[Any]], units: Mapping[str, str]) -> None:
+    """Columns have the names of a data frame, and their units behind; figures are in SI units."""
     import csv
 
     written = StringIO()
-    csv.writer(written, lineterminator="\n").writerows([names, *rows])
+    csv.writer(written, lineterminator="\n").writerows([with_units(names, units), *rows])
     write_text(name, written.getvalue())
 
 

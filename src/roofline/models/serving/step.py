@@ -361,20 +361,31 @@ def _assumptions(step: ServingStep, ops: Sequence[Op]) -> list[Assumption]:
 
 def formats_in_words(model: Model, ops: Sequence[Op], options: Mapping[str, Any], attends: bool) -> str:
     """How weights, activations, keys and values, and states are stored, and what products other than these run in."""
-    section = model.quantisation
-    activations = options.get("activations") or model.dtype
+    named = stored_formats(model, options)
+    section, activations, kv = model.quantisation, named["activations"], _without_scales(named["kv"])
     stored = f"as the {section.method} section says" if section else model.dtype
     if options.get("weights"):
         ends = [name for name, is_there in (("embedding", model.embeds), ("head", model.head)) if is_there]
         kept = f" ({' and '.join(ends)} {model.dtype})" if ends and not converts_all(options["weights"]) else ""
         stored = f"{_without_scales(options['weights'])}{kept}"
-    kv = _without_scales(options.get("kv") or (section.kv if section else None) or activations)
     formats = [f"weights {stored}", f"activations {activations}", *([f"keys and values {kv}"] if attends else [])]
     products = {key.dtype for op in ops for key, _ in op.work.items() if key.place == "matrix"}
     if products - {activations}:
         formats.append(f"products in {' and '.join(sorted(products))}")
     states = {t.dtype for op in ops if op.kind == "recurrence" for t in op.writes if t.role == "state"}
     return ", ".join([*formats, *(f"states {dtype}" for dtype in sorted(states))])
+
+
+def stored_formats(model: Model, options: Mapping[str, Any]) -> dict[str, str]:
+    """The format of weights (of a quantised checkpoint its method), of activations, and of keys and values."""
+    section = model.quantisation
+    activations = options.get("activations") or model.dtype
+    weights = options.get("weights") or (section.method if section else model.dtype)
+    return {
+        "weights": weights,
+        "activations": activations,
+        "kv": options.get("kv") or (section.kv if section else None) or activations,
+    }
 
 
 def _without_scales(name: str) -> str:

@@ -534,7 +534,8 @@ def _assumptions(laid: _LaidOutStep) -> list[Assumption]:
             said.append("the tied table is held by the first and the last stage, which exchange its gradients")
     if not is_one(plan.microbatches):
         parts = format_amount(plan.microbatches) if is_array(plan.microbatches) else plan.microbatches
-        said.append(f"{parts} microbatches one after the other: weights are read for each")
+        several = "" if is_symbol(plan.microbatches) else f"{parts} "
+        said.append(f"{several}microbatches one after the other: weights are read for each")
     if not (is_array(laid.share) or is_symbol(laid.share)) and laid.share != int(laid.share):
         on_average = f"{laid.share:.4g} sequences for each copy of the model on average"
         said.append(f"{on_average}; memory is that of {math.ceil(laid.share):,} whole ones")
