@@ -430,6 +430,11 @@ def test_a_number_of_thousands_of_digits_is_one_short_error(line: str, capsys: p
             "llama-3-8b is a model, and this is about a line of notation; ask llm",
         ),
         (
+            ["solve", "llama-3-8b", "--for", "batch", "--on", "h100"],
+            "`roofline llm llama-3-8b --on h100` says from which batch on it is compute-bound and how many memory",
+        ),
+        (["trace", "llama-3-8b", "--on", "h100"], "llama-3-8b is a model, and this is about a program; roofline llm"),
+        (
             ["plan", "llama-3-8b", "--on", "nvidia", *PLAN[2:], "--price", "table"],
             "unknown chip 'nvidia'; `roofline chips",
         ),

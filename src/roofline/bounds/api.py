@@ -122,19 +122,20 @@ def _parsed(text: str, compute: Any) -> Program:
     try:
         return program(text, compute)
     except NotationError:
-        name = text.strip().lower().rpartition("/")[2]
-        product = _PRODUCT.fullmatch(name)
+        product = _PRODUCT.fullmatch(text.strip().lower().rpartition("/")[2])
         if product is not None and dtypes.is_dtype(product["dtype"] or "bf16"):
             m, n, k, dtype = product["m"], product["n"], product["k"], product["dtype"] or "bf16"
             hint = f"write them as '{dtype}[{m}, {k}] * {dtype}[{k}, {n}]'"
             raise InputError(f"{text.strip()} are the sizes m, n, k of a matmul", hint=hint) from None
-        if name not in capability("model_names")():
-            raise
         asked = f"{call('llm', text.strip(), on='h100')}, with {spelled('advise', True)} for what would move it"
-        raise InputError(
-            f"{text.strip()} is a model, and this is about a line of notation",
-            hint=f"ask llm, as in {asked}; or train, formula, sweep or model",
-        ) from None
+        refuse_model(text, "a line of notation", f"ask llm, as in {asked}; or train, formula, sweep or model")
+        raise
+
+
+def refuse_model(text: str, about: str, hint: str) -> None:
+    """Raise where what stands in the place of something else is the name of a shipped model."""
+    if "[" not in text and text.strip().lower().rpartition("/")[2] in capability("model_names")():
+        raise InputError(f"{text.strip()} is a model, and this is about {about}", hint=hint) from None
 
 
 #: Sizes of a matmul as they stand in tables: ``4096x4096x4096``, ``gemm 64 4096 4096 bf16``.

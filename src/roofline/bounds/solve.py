@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING, Any, overload
 from roofline import dtypes
 from roofline.answers import Comparable, Fact, attributes, heading, on_several, plain_data
 from roofline.bounds.advice_engine import operands, retype
-from roofline.bounds.api import question
+from roofline.bounds.api import question, refuse_model
 from roofline.bounds.arrays import bound_arrays
 from roofline.bounds.bound import BOUND_KINDS, Bound, Use
 from roofline.bounds.crossing import (
@@ -64,7 +64,7 @@ from roofline.hardware.rate import WARM
 from roofline.notation import program
 from roofline.quantity import format_amount, format_number, format_percent, format_quantity
 from roofline.sections import Section, named, word_pairs
-from roofline.signatures import either, takes
+from roofline.signatures import call, either, spelled, takes
 from roofline.sizes import is_symbol, symbol
 
 if TYPE_CHECKING:
@@ -329,6 +329,11 @@ def solve(expression: str | None = None, for_: str = "", **arguments: Any) -> So
     """
     if not (isinstance(for_, str) and for_):
         raise InputError(f"{quoted(for_)} is nothing to solve for", hint="name one unknown, as in for_='B'")
+    if isinstance(expression, str):
+        llm, formula = (call(each, expression.strip(), on="h100") for each in ("llm", "formula"))
+        says = f"{llm} says from which batch on it is compute-bound and how many memory holds"
+        hint = f"{says}, with {spelled('fit', True)} the fewest chips; {formula} is its closed form"
+        refuse_model(expression, "a line of notation", hint)
     asked = question(expression, **arguments)
     refuse_idle(asked)
     names, rates = asked.size_names, _rate_names(asked)

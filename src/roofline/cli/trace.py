@@ -7,6 +7,7 @@ from contextlib import contextmanager, redirect_stdout
 from typing import TYPE_CHECKING, Any
 
 from roofline.answers import side_by_side
+from roofline.bounds.api import refuse_model
 from roofline.bounds.conventions import OF_OPERATIONS, Conventions
 from roofline.cli.command import argument, command_named
 from roofline.cli.formula import check_one_answer, show_formulas
@@ -287,6 +288,8 @@ def _named(text: str) -> tuple[str, str]:
 
     if os.path.isdir(text) or text.endswith(".json"):
         raise InputError(f"{text} is the configuration of a model", hint=f"roofline llm {text}")
+    asked = f"roofline llm {text} --on h100, roofline train {text} --on h100:8 --batch-tokens 1M"
+    refuse_model(text, "a program", asked)
     path, colon, name = text.rpartition(":")
     if not colon or not path.endswith(".py"):
         hint = "FILE.py:NAME, as in model.py:build, or a .onnx file"
