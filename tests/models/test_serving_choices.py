@@ -541,3 +541,18 @@ def test_the_front_of_the_command_has_a_cost_of_each_choice(capsys: pytest.Captu
 def test_lists_of_two_lengths_name_what_combines_them() -> None:
     with pytest.raises(SizeError, match=r"do not broadcast: .*; make them of one length; sweep\(\) takes all"):
         roofline.llm("llama-3-8b", on="h100", batch=[1, 8], context=[1024, 2048, 4096])
+
+
+def test_several_batches_say_the_largest_that_fits() -> None:
+    """As a step of that batch says that it fits, and one of the next that it does not."""
+    asked = {"on": "h200:2", "context": 8000}
+    found = llm("llama-3-8b", batch=[1, 64, 512], **asked).front
+    (most,) = found.largest
+    assert (most.context, most.tensor, most.chips) == (8000, 1, 2)
+    assert llm("llama-3-8b", batch=most.batch, **asked).fits
+    assert not llm("llama-3-8b", batch=most.batch + 1, **asked).fits
+    assert f"memory holds batches up to {most.batch}" in str(found)
+    several = llm("llama-3-70b", on="h100", tensor=[1, 2, 4], batch=[1, 8], context=8000).front
+    assert [each.batch for each in several.largest] == [0, *(each.batch for each in several.largest[1:])]
+    held = ", ".join(f"{each.batch} on {each.chips} chips" for each in several.largest[1:])
+    assert f"memory holds batches up to none on 1 chip, {held}" in str(several)

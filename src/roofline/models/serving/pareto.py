@@ -9,7 +9,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 from roofline.answers import Answer, attributes
@@ -49,8 +50,11 @@ from roofline.signatures import takes
 from roofline.sizes import Size, check, is_symbol, plain_numbers
 from roofline.statements import without
 
-#: Rows of choices that are shown.
-MOST_ROWS = 40
+#: Rows of choices that are shown, and kinds of choices whose largest batch is said.
+MOST_ROWS, MOST_HELD = 40, 8
+
+#: A batch beyond any that memory holds.
+FAR_BATCH = 1 << 20
 
 SCHEMA = "roofline/llm-front/1"
 
@@ -89,6 +93,16 @@ class ServingChoice:
         return attributes(self, "batch", "context", "tensor", "chips", *rates, "bound_by", "memory", "fits", "best")
 
 
+@dataclass(frozen=True, slots=True)
+class LargestBatch:
+    """The most sequences of ``context`` tokens that ``chips`` hold, of which ``tensor`` split the model; 0: none."""
+
+    context: int
+    tensor: int
+    chips: int
+    batch: int
+
+
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class ParetoFront(Answer):
     """Every choice in the order asked for; ``best`` are those of the front, the fastest for a user first.
@@ -108,6 +122,7 @@ class ParetoFront(Answer):
     most_time: float | None = None
     flips: tuple[str, ...] = ()
     price: float | None = None
+    largest: tuple[LargestBatch, ...] = ()
 
     @property
     def within(self) -> tuple[ServingChoice, ...]:
@@ -168,7 +183,7 @@ class ParetoFront(Answer):
         yield Sentences(head)
         yield self._table(fitting)
         left = self.said or (() if self.capacity is None else ("all of them fit",))
-        yield Sentences([*left, *self.flips, *self._most_in_time()])
+        yield Sentences([*left, *self._held(), *self.flips, *self._most_in_time()])
         yield from (BLANK, assumes(self.assumptions), incomplete(self.incomplete))
 
     def _table(self, fitting: Sequence[ServingChoice]) -> Table:
@@ -200,6 +215,18 @@ class ParetoFront(Answer):
         rows = [row(fitting[index]) for index in spread(len(fitting), MOST_ROWS)]
         return Table(columns, rows, "front", indent=0, every=lambda: [row(choice) for choice in fitting])
 
+    def _held(self) -> list[str]:
+        """The largest batch that memory holds, on each number of chips and after each number of tokens."""
+        several = {name: len({getattr(each, name) for each in self.largest}) > 1 for name in ("chips", "context")}
+        said = []
+        for each in self.largest[:MOST_HELD]:
+            chips = f" on {each.chips:,} chip{'s' * (each.chips > 1)}" if several["chips"] else ""
+            after = f" after {each.context:,} tokens" if several["context"] else ""
+            said.append(f"{f'{each.batch:,}' if each.batch else 'none'}{chips}{after}")
+        more = ["…"] if len(self.largest) > MOST_HELD else []
+        held = any(each.batch for each in self.largest)
+        return [f"memory holds batches up to {', '.join([*said, *more])}"] if held else []
+
     def _most_in_time(self) -> list[str]:
         """What makes the most of a chip in the time that a token may take."""
         if self.most_time is None:
@@ -224,7 +251,7 @@ class ParetoFront(Answer):
             "model": self.model.to_dict(),
             "target": self.machine.name,
             "machine": self.machine.key,
-            **attributes(self, "form", "capacity", "most_time", "within", "choices"),
+            **attributes(self, "form", "capacity", "largest", "most_time", "within", "choices"),
             **({} if self.price is None else {COST: [self.cost_per_million(choice) for choice in self.choices]}),
             "left_out": list(self.said),
             **attributes(self, "assumptions", "incomplete"),
@@ -270,21 +297,26 @@ def latency_throughput(
     if pool > 1 and several != [1]:
         raise InputError("a pool of chips is not split by tensor too", hint="give one of the two")
     choices: list[ServingChoice] = []
-    answers = []
+    answers, largest = [], list[LargestBatch]()
     for ways in several:
         on_these = pooled(machine, pool) if pool > 1 else _sized(machine, ways, len(several) > 1)
         local: dict[str, Any] = {**options, "tensor": ways}
         if len(several) > 1 and not machine.shape and options.get("expert", 1) > 1:
             local["expert"] = ways
-        answer = serve_bound(described, "decode", on=on_these, batch=batch, context=context, **local)
+        step = partial(serve_bound, described, "decode", on=on_these, **local)
+        answer = step(batch=batch, context=context)
         answers.append(answer)
         chips = Parallelism.on(answer.machine, **take_layout_options(local)).chips * on_these.pooled
-        choices += _rows(answer, ways, chips, form)
+        rows = _rows(answer, ways, chips, form)
+        choices += rows
+        needed = answer.footprint
+        largest += _largest(rows, None if needed is None else needed.capacity, step)
     needed, last = answers[0].footprint, answers[several.index(max(several))]
     return ParetoFront(
         described, last.machine, form, _marked(choices), None if needed is None else needed.capacity,
         "" if needed is None else needed.level, tuple(without(last.assumptions, ("fit",))),
         tuple(dict.fromkeys(s for a in answers for s in a.incomplete)), most_time,
+        largest=tuple(largest),
     )  # fmt: skip
 
 
@@ -296,6 +328,32 @@ def _sized(machine: Machine, ways: int, several: bool) -> Machine:
     if found is None:
         raise HardwareError(f"{machine.key} has no group of {ways} chips", hint="a number that a slice or node has")
     return found
+
+
+def _largest(
+    rows: Sequence[ServingChoice], capacity: float | None, step: Callable[..., Bound]
+) -> Iterator[LargestBatch]:
+    """The largest batch of each context that fits.
+
+    Memory is a line over batches, in stairs as wide as there are copies: the batches around where it meets the capacity
+    are asked.
+    """
+    import numpy as np
+
+    def memory(batch: Any, context: int) -> Any:
+        needed = step(batch=batch, context=context).footprint
+        assert needed is not None
+        return needed.total
+
+    chips, tensor = rows[0].chips, rows[0].tensor
+    for context in sorted({row.context for row in rows}) if capacity is not None else ():
+        least, most = memory(1, context), memory(FAR_BATCH, context)
+        slope = (most - least) / (FAR_BATCH - 1)
+        if slope > 0:
+            near = np.rint((capacity - least) / slope) + np.arange(-2 * chips - 1, 2 * chips + 2)
+            near = np.unique(np.maximum(near, 1))
+            held = near[memory(near, context) <= capacity]
+            yield LargestBatch(context, tensor, chips, int(held.max(initial=0)))
 
 
 def _rows(answer: Bound, ways: int, chips: int, form: str) -> list[ServingChoice]:
