@@ -26,7 +26,10 @@ JSON_KEYS: dict[str, Any] = tomllib.loads((DOCS / "json_keys.toml").read_text(en
 
 #: The pages of the JSON's keys: title, and the schemas that stand there.
 JSON_PAGES: dict[str, tuple[str, tuple[str, ...]]] = {
-    "bounds": ("bounds and flips", ("comparison", "bound", "solution", "dtypes", "equal", "zones", "advice")),
+    "bounds": (
+        "bounds and flips",
+        ("comparison", "comparison-by-size", "bound", "solution", "dtypes", "equal", "zones", "advice"),
+    ),
     "grids": ("grids, formulas and charts", ("sweep", "machine-sweep", "step-sweep", "grid", "formula", "chart")),
     "many_chips": ("many chips", ("comm", "plans", "layout", "scaling", "scalings")),
     "serving": ("models and serving", ("model", "llm")),

@@ -51,6 +51,7 @@ chips h100 --ratio hbm/pcie
 model llama-3-8b
 llm llama-3-8b --on h100 --batch 8 --prompt 1024 --output 256 --estimate --price 2.5 --power 700
 llm llama-3-8b --on h100 --batch 1:64:*2 --context 1536 --tpot 20ms
+llm llama-3-8b --on h100,h200 --batch 1,8 --context 1536
 llm llama-3-8b --on h100 --batch 8 --context 1536 --advise --draft 4 --draft-by 0.1
 llm llama-3-8b --on h100 --batch 8 --prompt 4096 --chunk 512 --context 1536
 llm llama-3-70b --on h100 --context 8k

@@ -407,7 +407,7 @@ def test_an_answer_is_saved_as_what_the_ending_says(tmp_path: Path) -> None:
     for ending, start in [
         (".svg", b"<?xml"),
         (".png", b"\x89PNG"),
-        (".csv", b"phase,operation,kind,module,flops,bytes,"),
+        (".csv", b"phase,operation,kind,module,flops [FLOP],bytes [B],"),
         (".html", b"<!doctype"),
     ]:
         path = tmp_path / f"answer{ending}"
@@ -423,7 +423,7 @@ def test_an_answer_is_saved_as_what_the_ending_says(tmp_path: Path) -> None:
 
 def test_a_table_is_saved_as_numbers_text_or_a_picture(tmp_path: Path) -> None:
     table = roofline.sweep(LINE, on="v5e", B=[1, 64], D=1024, F=1024)
-    for ending, start in [(".csv", b"B,D,F,lower"), (".txt", b" B "), (".svg", b"<?xml")]:
+    for ending, start in [(".csv", b"expression,on,B,D,F,lower [s]"), (".txt", b"bf16[B, "), (".svg", b"<?xml")]:
         path = tmp_path / f"table{ending}"
         table.save(str(path))
         assert path.read_bytes().startswith(start), ending

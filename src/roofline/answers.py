@@ -17,6 +17,7 @@ from inspect import signature
 from itertools import product
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
+from roofline.counts import parse_size
 from roofline.errors import InputError, a_or_an
 from roofline.frozen import NamedTuple
 from roofline.sections import (
@@ -67,6 +68,7 @@ CAPABILITIES = {
     "estimated": "roofline.estimates:estimated",
     "measured_kernels": "roofline.measurement:measured_kernels",
     "measured_device": "roofline.measurement.devices:measured_device",
+    "beside_at_sizes": "roofline.bounds.comparison_by_size:beside_at_sizes",
     "model_names": "roofline.models.config:names",
     "search_training": "roofline.plans.training:search_training",
 }
@@ -543,15 +545,50 @@ def each_beside(
     chosen: Sequence[Mapping[str, str]],
     options: Mapping[str, Any],
     ask: Callable[[dict[str, Any]], Any],
+    *,
+    crossed: bool = False,
 ) -> Any:
-    """Each machine's answer with each choice of formats, side by side; ``ask`` takes the options of one."""
-    prices = zip(machines, price_of_each(options.get("price"), machines), strict=True)
-    asked_of = [
-        {**options, "on": each, **({} if price is None else {"price": price}), **formats}
-        for each, price in prices
-        for formats in chosen
-    ]
-    return side_by_side([ask(one) for one in asked_of], names_of(machines, chosen))
+    """Each machine's answer with each choice of formats, side by side; ``ask`` takes the options of one.
+
+    Of several batches or contexts there is a comparison at each: of two lists in pairs, or where they are ``crossed``
+    of each with each.
+    """
+    prices = list(zip(machines, price_of_each(options.get("price"), machines), strict=True))
+
+    def beside(sizes: Mapping[str, int]) -> Any:
+        asked_of = [
+            {**options, "on": each, **({} if price is None else {"price": price}), **formats, **sizes}
+            for each, price in prices
+            for formats in chosen
+        ]
+        return side_by_side([ask(one) for one in asked_of], names_of(machines, chosen))
+
+    listed = sizes_listed(options) if len(machines) * len(chosen) > 1 else {}
+    if not listed:
+        return beside({})
+    rows = list(product(*listed.values()) if crossed else zip(*listed.values(), strict=False))
+    if not crossed and len({len(values) for values in listed.values()}) > 1:
+        said = ", ".join(f"{len(values)} of {spelled(name)}" for name, values in listed.items())
+        raise InputError(f"sizes do not go in pairs: {said}", hint="lists of one length, or one value")
+    return capability("beside_at_sizes")([dict(zip(listed, row, strict=True)) for row in rows], beside)
+
+
+#: Sizes of a step, of which answers side by side may have several.
+STEP_SIZES = ("batch", "prompt", "past", "context", "batch_tokens", "sequence")
+
+
+def sizes_listed(options: Mapping[str, Any]) -> dict[str, list[Any]]:
+    """The sizes of a step that have several values, as text or as numbers.
+
+    >>> sizes_listed({"batch": "1:8:*2", "context": 8192, "prompt": None})
+    {'batch': [1, 2, 4, 8]}
+    """
+    given = {name: options[name] for name in STEP_SIZES if options.get(name) is not None}
+    read = {name: parse_size(name, value) if isinstance(value, str) else value for name, value in given.items()}
+    several = {
+        name: value for name, value in read.items() if is_array(value) or isinstance(value, list | tuple | range)
+    }
+    return {name: value.ravel().tolist() if is_array(value) else [*value] for name, value in several.items()}
 
 
 def format_choices(options: Mapping[str, Any], formats: Iterable[str] = FORMATS) -> list[dict[str, str]]:

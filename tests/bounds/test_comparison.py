@@ -320,3 +320,30 @@ def test_what_is_not_all_timed_is_not_ranked_and_has_no_time() -> None:
     nowhere = bound("fp64[B, D] * fp64[D, F]", on=["v5e", "v5p"], **sizes)
     assert nowhere.fastest is None
     assert "lowest floor" not in str(nowhere)
+
+
+def test_several_batches_stand_beside_several_formats_and_machines() -> None:
+    """Each cell is what the question alone answers; what does not fit has no time."""
+    found = llm("llama-3-8b", on="h100", batch=[8, 65, 66], context=8000, kv="bf16,fp8")
+    for sizes, one in zip(found.sizes, found.each, strict=True):
+        for kv, answer in zip(("bf16", "fp8"), one.answers, strict=True):
+            assert answer.decode.lower == llm("llama-3-8b", on="h100", context=8000, kv=kv, **sizes).decode.lower
+    assert found.each[2].fitting == [False, True]
+    (head,) = [line for line in str(found).splitlines() if line.split()[:1] == ["66"]][:1]
+    assert "does not fit" in head
+    assert "h100 kv fp8 has the lowest floor" in str(found)
+    crossed = llm("llama-3-8b", on=["h100", "h200"], batch=[1, 8], context=[4096, 8192])
+    assert [dict(each) for each in crossed.sizes] == [{"batch": 1, "context": 4096}, {"batch": 8, "context": 8192}]
+    assert crossed.to_pandas()["on"].tolist() == ["h100", "h200"] * 2
+    with pytest.raises(InputError, match="sizes do not go in pairs: 3 of batch=, 2 of context=; lists of one length"):
+        llm("llama-3-8b", on=["h100", "h200"], batch=[1, 8, 64], context=[4096, 8192])
+    with pytest.raises(InputError, match="take up to 64 sizes, not 100; sweep takes several machines, formats and"):
+        llm("llama-3-8b", on=["h100", "h200"], batch=range(1, 101), context=4096)
+
+
+def test_where_the_best_changes_with_the_batch_it_is_said_from_which_on() -> None:
+    said = str(llm("llama-3-8b", on=["l40s", "a100"], batch=[1, 8, 2048], context=64)).splitlines()
+    assert said[2:4] == [
+        "  a100 has the lowest floor from batch 1 to batch 8",
+        "  l40s has the lowest floor at batch 2,048",
+    ]

@@ -546,13 +546,20 @@ def test_lists_of_two_lengths_name_what_combines_them() -> None:
 def test_several_batches_say_the_largest_that_fits() -> None:
     """As a step of that batch says that it fits, and one of the next that it does not."""
     asked = {"on": "h200:2", "context": 8000}
-    found = llm("llama-3-8b", batch=[1, 64, 512], **asked).front
+    found = llm("llama-3-8b", batch=[1, 64, 512], front=True, **asked).front
     (most,) = found.largest
     assert (most.context, most.tensor, most.chips) == (8000, 1, 2)
     assert llm("llama-3-8b", batch=most.batch, **asked).fits
     assert not llm("llama-3-8b", batch=most.batch + 1, **asked).fits
     assert f"memory holds batches up to {most.batch}" in str(found)
-    several = llm("llama-3-70b", on="h100", tensor=[1, 2, 4], batch=[1, 8], context=8000).front
+    several = llm("llama-3-70b", on="h100", tensor=[1, 2, 4], batch=[1, 8], context=8000, front=True).front
     assert [each.batch for each in several.largest] == [0, *(each.batch for each in several.largest[1:])]
     held = ", ".join(f"{each.batch} on {each.chips} chips" for each in several.largest[1:])
     assert f"memory holds batches up to none on 1 chip, {held}" in str(several)
+
+
+def test_several_batches_draw_latency_and_throughput() -> None:
+    answer = llm("llama-3-8b", on="h100", batch=[1, 8, 64], context=8000)
+    chart = answer.plot()
+    assert chart.kind == "front"
+    assert [point.x for point in chart.points] == [1 / float(time) for time in answer.decode.lower]

@@ -400,8 +400,8 @@ def test_machines_side_by_side_have_their_pictures_each() -> None:
         ]  # fmt: skip
     rows = embedded(report(sweep(LINE, on=["v5e", "v5p"], B=list(range(1, 200)), D=64, F=64)))
     assert [chart["kind"] for chart in rows["charts"]] == ["throughput"]
-    assert len(rows["sections"][0]["rows"]) == 150
-    assert rows["title"] == LINE
+    assert [len(each["rows"]) for each in rows["sections"] if "rows" in each] == [150]
+    assert rows["title"] == "bf16[B, 64] * int8[64, 64] -> bf16[B, 64]"
 
 
 def test_a_measurement_is_a_report_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

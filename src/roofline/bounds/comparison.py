@@ -212,9 +212,14 @@ class SideBySide(Answer):
             for who, answer in zip(self.names, self.answers, strict=True):
                 for step in answer.steps().values():
                     yield from fusing_in_words(step, f"{who}: ")
+        yield BLANK
+        yield from self.assumption_sections()
+
+    def assumption_sections(self) -> Iterator[Section]:
+        """What all answers assume, and what each does besides."""
         assumed = [dict.fromkeys(map(str, without(answer.assumed(), ("fit",)))) for answer in self.answers]
         shared = [line for line in assumed[0] if all(line in each for each in assumed)]
-        yield from (BLANK, assumes(shared))
+        yield assumes(shared)
         for who, each in zip(self.names, assumed, strict=True):
             yield Listing(f"{who} assumes", [line for line in each if line not in shared])
 

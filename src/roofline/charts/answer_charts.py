@@ -139,9 +139,22 @@ def _of_serving(answer: Any) -> dict[str, Picture]:
     if open_:
         return {}
     kinds = charts_of("model")
-    front = {} if answer.front is None else {"front": partial(kinds["front"], answer.front)}
+    front = {"front": lambda: kinds["front"](_front_of(answer))} if _has_front(answer) else {}
     names = ("memory",) if several else ("roofline", "time", "memory")
     return {**front, **{name: partial(kinds[name], answer) for name in names}}
+
+
+def _has_front(answer: Any) -> bool:
+    """Whether several choices of decoding are to be drawn as latency against throughput."""
+    several = answer.decode is not None and answer.prefill is None and is_array(answer.decode.lower)
+    return answer.front is not None or (several and not is_array(answer.chips))
+
+
+def _front_of(answer: Any) -> Any:
+    """The choices of decoding as a front: worked out here where the question did not ask for it."""
+    from roofline.models.serving.pareto import latency_throughput
+
+    return answer.front or latency_throughput(answer.model, **answer.asked_of("decode"))
 
 
 def _of_training(answer: Any) -> dict[str, Picture]:

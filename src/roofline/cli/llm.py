@@ -173,10 +173,10 @@ def _draw(found: Any, picture: dict[str, Any]) -> None:
     show_chart(chart, picture["file"], picture["width"])
 
 
-def _size(name: str, text: str | None) -> Any:
-    """Read a size: a number, or a list or range, which becomes an array."""
-    if text is None:
-        return None
+def _size(name: str, text: str | int | None) -> Any:
+    """Read a size: a number, or a list or range, which becomes an array; one that is read already stays."""
+    if not isinstance(text, str):
+        return text
     value = parse_size(name, text)
     if isinstance(value, str):
         raise InputError(f"--{name} {text!r} is not a size", hint="a number, a list 1,8,64 or a range 1:512:*2")

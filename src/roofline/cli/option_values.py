@@ -63,7 +63,7 @@ def on_each(options: dict[str, Any], ask: Callable[[dict[str, Any]], Any]) -> An
     """
     from roofline.answers import each_beside, format_choices
 
-    return each_beside(targets(options["on"]), format_choices(options), options, ask)
+    return each_beside(targets(options["on"]), format_choices(options), options, ask, crossed=True)
 
 
 def against_catalog(found: Any, options: dict[str, Any], ask: Callable[[dict[str, Any]], Any]) -> list[str]:

@@ -102,6 +102,10 @@ class LargestBatch:
     chips: int
     batch: int
 
+    def to_dict(self) -> dict[str, Any]:
+        """It as plain data."""
+        return attributes(self, "context", "tensor", "chips", "batch")
+
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class ParetoFront(Answer):
