@@ -580,3 +580,22 @@ def test_what_is_rejected_is_a_frame_with_the_reason_of_each() -> None:
     assert order == sorted(order, reverse=True)
     with pytest.raises(InputError, match="no table 'refused'; tables are: choices, rejected"):
         found.to_pandas("refused")
+
+
+def test_a_plan_says_why_fewer_chips_will_not_do() -> None:
+    asked = {"rate": 100, "prompt": 1024, "output": 128, "formats": "bf16"}
+    said = str(plan("llama-3-8b", on="h100", count=[1, 2], **asked))
+    assert "fewer will not do: h100:1 bf16, serves at most" in said
+    assert "fewest: 1 too" in said
+    assert "fewer will not do" not in str(plan("llama-3-8b", on="h100", count=2, **asked))
+
+
+def test_a_ranking_that_is_undecided_is_said_once_under_the_table() -> None:
+    asked = {"rate": 12, "prompt": 1024, "output": 128, "price": {"l40s": 0.9, "a100": 1.3, "h100": 2.69}}
+    found = plan("llama-3-8b", on="h100,l40s,a100", count=[1, 2, 4], estimate=True, **asked)
+    near = [choice for choice in found.choices[1:] if found.is_indistinguishable(choice)]
+    said = str(found)
+    assert len(near) > 1
+    which = f"{len(near)} of the {len(found.choices) - 1} others cost less is undecided"
+    assert which in " ".join(said.split())
+    assert said.count("≈") == len(near) + 1

@@ -91,6 +91,9 @@ MOST_REJECTED = 12
 #: The library whose measured times stand beside a plan by floors.
 MEASURED = "vllm"
 
+#: Marks a choice whose cost may be less than that of the best.
+UNDECIDED = "≈"
+
 #: A limit that floors keep by less than this factor may be missed in reality.
 FLOOR_MARGIN = 2.0
 
@@ -117,6 +120,7 @@ class DeploymentPlan(Answer):
     cost_intervals: Mapping[Deployment, tuple[float, float]] = field(default_factory=dict)
     stopped: str = ""
     _measured: dict[str, Assessment | None] = field(default_factory=dict, init=False)
+    _fewer: dict[Deployment, Assessment] = field(default_factory=dict, init=False)
 
     @property
     def best(self) -> Assessment | Any:
@@ -344,7 +348,7 @@ class DeploymentPlan(Answer):
         yield Sentences(rest)
         yield from about
         if self.choices:
-            yield from (BLANK, self._table())
+            yield from (BLANK, self._table(), Sentences(self._undecided(), "quiet"))
         if self.stopped:
             yield from (BLANK, Sentences([self.stopped], "alert"))
         yield from (BLANK, Sentences([self._turned_down()]))
@@ -372,6 +376,9 @@ class DeploymentPlan(Answer):
         if self.is_narrowed:
             lines.append(f"{best.deployment.replica.formats} was not asked for: {self._narrows}")
         lines.append(f"{self._times(best)} of the {format_number(best.largest_rate)}/s it can serve")
+        less = self.fewer(best)
+        if less is not None and less.reason is not None:
+            lines.append(f"fewer will not do: {less.deployment}, {less.reason.text}")
         lines += self._margin(best)
         return [*lines, *cost_lines(self.asked, best)]
 
@@ -506,12 +513,49 @@ class DeploymentPlan(Answer):
         named = {"cost": "cost", "chips": "chips", "energy": "power"}[self.asked.objective]
         if choice.is_ranked is not best.is_ranked:
             return f"no {self._weight}"
+        needs = self._needs(choice)
         if choice is best:
-            return "fewest" if self.asked.objective == "chips" or not best.is_ranked else f"least {named}"
-        near = ", its interval overlaps" if self.is_indistinguishable(choice) else ""
+            return ("fewest" if self.asked.objective == "chips" or not best.is_ranked else f"least {named}") + needs
+        near = f" {UNDECIDED}" if self.is_indistinguishable(choice) else ""
         if choice.cost > best.cost:
-            return f"{choice.cost / best.cost:.2f}x the {named if choice.is_ranked else 'chips'}{near}"
+            than = needs or f" the {named if choice.is_ranked else 'chips'}"
+            return f"{choice.cost / best.cost:.2f}x{than}{near}"
         return f"nearer to its limits{near}"
+
+    def _undecided(self) -> list[str]:
+        """Where intervals of the cost overlap that of the best: their order is not known."""
+        several = sum(map(self.is_indistinguishable, self.choices[1:]))
+        which = f"{several} of the {len(self.choices) - 1} others cost" if several > 1 else "one other costs"
+        said = f"{UNDECIDED} the interval of its cost overlaps that of the best: whether {which} less is undecided"
+        return [said] if several else []
+
+    def fewer(self, choice: Assessment) -> Assessment | None:
+        """The best on the next smaller number of the same chips in the same formats, with why it is not taken.
+
+        None where fewer were not asked about, would do too, or are of a plan with prefill apart.
+
+        >>> from roofline import plan
+        >>> found = plan("llama-3-8b", on="h100", count=[1, 2], rate=100, prompt=1024, output=128, formats="bf16")
+        >>> less = found.fewer(found.best)
+        >>> str(less.deployment), less.reason.text
+        ('h100:1 bf16', 'serves at most 45.7/s of 100/s a replica')
+        """
+        own, less = choice.deployment, [count for count in self.asked.counts if count < choice.deployment.chips]
+        if own.prefill is not None or not less:
+            return None
+        words = DeploymentWords(own.replica.chip, max(less), formats=own.replica.formats)
+        if not words.replicas(self.asked):
+            return None
+        if own not in self._fewer:
+            self._fewer[own] = best_of_words(words, self.search)
+        return self._fewer[own] if self._fewer[own].reason is not None else None
+
+    def _needs(self, choice: Assessment) -> str:
+        """Why so many chips: what is wrong with fewer, in a few words."""
+        less = self.fewer(choice)
+        why = {"fit": "too small", **dict.fromkeys(("rate", "limit", "load"), "too slow")}
+        said = None if less is None or less.reason is None else why.get(less.reason.kind)
+        return f": {less.deployment.chips:,} {said}" if less is not None and said else ""
 
     def is_indistinguishable(self, choice: Assessment) -> bool:
         """Whether the interval of a choice's cost overlaps that of the best one; never so of floors."""
