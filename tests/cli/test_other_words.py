@@ -26,7 +26,7 @@ MESSAGES = [
     (["accuracy", "h100", "--kind", "attention"], "a kind of kernel is --op"),
     (["llm", "llama-3-8b", "--on", "h100", "--max-batch"], "what holds a model, and with how much left, is --fit"),
     (["bound", MATMUL, "--gpu", "h100"], "No such option '--gpu'; the machine is --on TARGET."),
-    (["run", MATMUL, "--on", "this"], "No such option '--on'; operations run on this machine, whose measurement is"),
+    (["run", MATMUL, "--gpu", "h100"], "No such option '--gpu'; operations run on this machine, whose measurement is"),
     (["bound", MATMUL, "--batch-size", "8"], "No such option '--batch-size'; sizes are given by name: B=64."),
     (["bound", MATMUL, "-B", "8"], "No such option '-B'; sizes are given by name: B=64."),
     (["bound", MATMUL, "--precision", "fp8"], "each tensor names its own format, as in fp8[B, D]."),

@@ -269,8 +269,12 @@ def test_a_run_of_more_than_there_is(measured, capsys):
     assert "does not fit here: its operands need 324 TB; run a smaller one" in capsys.readouterr().err
     assert main(["run", "gelu(int8[64])"]) == 2
     assert "cannot run gelu(int8[64]) -> int8[64] here: " in capsys.readouterr().err
-    assert main(["run", "gelu(fp32[8])", "--machine", "none.toml"]) == 2
-    assert "there is no file 'none.toml'; make it with `roofline measure -o none.toml`" in capsys.readouterr().err
+    for word in ("--on", "--machine"):
+        assert main(["run", "gelu(fp32[8])", word, "none.toml"]) == 2
+        assert "there is no file 'none.toml'; make it with `roofline measure -o none.toml`" in capsys.readouterr().err
+    assert main(["run", "gelu(fp32[8])", "--on", "h100"]) == 2
+    said = "'h100' is no machine file; operations run on this machine, whose measurement is --on FILE.toml or this"
+    assert said in capsys.readouterr().err
 
 
 def test_ctrl_c_in_the_all_reduce_keeps_the_rest(monkeypatch):

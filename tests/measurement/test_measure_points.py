@@ -27,11 +27,11 @@ from roofline.measurement import (
     write_machine_file,
 )
 from roofline.measurement.executors import executor, numpy_library
-from roofline.measurement.points import MeasuredPoint, point_sections, profile_sections, time_by_operation
+from roofline.measurement.points import Effect, MeasuredPoint, point_sections, profile_sections, time_by_operation
 from roofline.measurement.runs import Profile, write_runs
 from roofline.measurement.timing import GRAIN, RunSetting, effects, new_page_bytes, time_call
 from roofline.notation import program
-from roofline.rendering.terminal import terminal
+from roofline.rendering.terminal import as_text, terminal
 
 
 @pytest.fixture(scope="module")
@@ -406,3 +406,12 @@ def test_lines_share_sizes_that_stand_in_one_of_them(machine):
         run(*lines, at=here, M=4, K=8, F=8, Z=3, library=numpy_library())
     with pytest.raises(SizeError, match="size M has no value"):
         run(*lines, at=here, K=8, F=8, library=numpy_library())
+
+
+def test_parts_of_more_than_the_time_are_said_to_beat_figures_of_the_machine() -> None:
+    [point] = points_of([Measured("up", flops=1e12, bytes=2e9, seconds=2e-3, dtype="bf16")], chip("h100"))
+    slow, quick = (replace(point, effects=(Effect("arithmetic", seconds),)) for seconds in (1e-3, 2.2e-3))
+    said = as_text(point_sections([quick], "here"), 120)
+    assert "up: arithmetic 110%: 10% more than it took" in said
+    assert "where a run beat this machine's figures, measured under other load: " in said
+    assert "other load" not in as_text(point_sections([slow], "here"), 120)

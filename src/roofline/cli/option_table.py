@@ -142,7 +142,6 @@ GROUPS: dict[str, tuple[OptionRow | str, ...]] = {
         _row("--count", "N", "Chips of a kind that may be used.", default="1:64"),
         _row("--set", "FIGURE=VALUE", MEANINGS["set"], "figure", multiple=True, name="set_"),
         _row("--chips", "PATH", MEANINGS["files"], "file", multiple=True, name="files"),
-        _row("--machine", "FILE", MEANINGS["machine"], "file"),
         _row("--unit", "UNIT", MEANINGS["unit"], "unit"),
         _row("--over", "LEVEL", MEANINGS["over"], "level"),
         _row("--warm", "", "Data lies in whichever level holds it all.", name="over", flag_value="warm"),

@@ -9,6 +9,7 @@ from roofline.cli.option_table import EXPECT, option, options, with_options
 from roofline.cli.option_values import expectation_wanted, split_words
 from roofline.cli.output import check_files, show, show_json, working
 from roofline.errors import InputError
+from roofline.signatures import MEANINGS_OF
 
 if TYPE_CHECKING:
     from roofline.measurement import MeasuredPoint
@@ -17,7 +18,8 @@ if TYPE_CHECKING:
 @command_named("run")
 @argument("words", nargs=-1, metavar="EXPRESSION... [SIZE=VALUE]...")
 @with_options(
-    options("machine threads backend"),
+    option("on", older="--machine", multiple=False, metavar="FILE", values="file", help=MEANINGS_OF["run"]["on"]),
+    options("threads backend"),
     option(
         "cold",
         words="--cold/--warm",
@@ -32,7 +34,7 @@ if TYPE_CHECKING:
 )
 def command(
     words: tuple[str, ...],
-    machine: str | None,
+    on: str | None,
     threads: int | None,
     cold: bool,
     backend: str | None,
@@ -58,7 +60,7 @@ def command(
     if not expressions:
         raise InputError("nothing to run", hint='for instance roofline run "bf16[256, 4096] @ bf16[4096, 4096]"')
     check_files((chart, split), (csv_file,))
-    found = this_machine(machine, threads)
+    found = this_machine(on, threads)
     with working("timing"):
         points = run(*expressions, at=found, sizes=sizes, threads=threads, cold=cold, backend=backend, **wanted)
     if csv_file is not None:

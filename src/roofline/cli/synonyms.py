@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from roofline.cli.command import CommandEntry
 
 _TARGET = ("the machine is --on TARGET", "--on")
-_HERE = ("operations run on this machine, whose measurement is --machine FILE", "--machine")
+_HERE = ("operations run on this machine, whose measurement is --on FILE", "--backend")
 _NAMED = ("a chip is a word without dashes: roofline chips h100", "--ratio")
 _HOLDS = ("what training holds, and the chips for it, is --memory", "--memory")
 _FITS = ("what holds a model, and with how much left, is --fit", "--fit")
@@ -80,8 +80,8 @@ _SPENDING = ("a plan takes the price of a chip for an hour, --price, and how man
 
 #: For each answer, or several to try in turn, the words that mean it.
 _ANSWERS: tuple[tuple[tuple[tuple[str, str], ...], str], ...] = (
-    ((_TARGET, _HERE, _NAMED, _HELD), "chip gpu device hardware hw machine target accelerator tpu"),
-    ((_HERE, _NAMED, _HELD, _ALONE), "on"),
+    ((_HERE, _TARGET, _NAMED, _HELD), "chip gpu device hardware hw machine target accelerator tpu"),
+    ((_NAMED, _HELD, _ALONE), "on"),
     ((_MANY,), "gpus num-gpus n-gpus ngpus num-chips devices num-devices nodes world-size"),
     ((_FORMATS, _TRAINED, _TYPED), "dtype precision quantization quant quantize"),
     ((_FORMATS, _TRAINED), "kv-dtype kv-cache-dtype weight-dtype weights-dtype"),

@@ -33,7 +33,7 @@ from roofline.measurement.result import (
 )
 from roofline.measurement.samples import SampleSummary
 from roofline.quantity import format_percent, format_quantity
-from roofline.signatures import either, takes
+from roofline.signatures import either, spelled, takes
 
 #: The chip that stands for all threads, the one for a single thread, and the one for an accelerator.
 ALL, ONE, DEVICE = "this", "this-core", "this-device"
@@ -391,8 +391,12 @@ def this_machine(machine: str | os.PathLike[str] | None = None, threads: int | N
 
     Raises :class:`~roofline.errors.InputError` where there is none.
     """
-    path = os.fspath(machine) if machine is not None else user_file("this.toml")
-    if machine is not None and not os.path.isfile(path):
+    named = None if machine is None or str(machine).strip().lower() == "this" else os.fspath(machine)
+    path = user_file("this.toml") if named is None else named
+    if named is not None and not os.path.isfile(path):
+        if not path.endswith(".toml"):
+            hint = f"operations run on this machine, whose measurement is {spelled('on', 'FILE.toml')} or this"
+            raise InputError(f"{path!r} is no machine file", hint=hint)
         raise InputError(f"there is no file {path!r}", hint=f"make it with {_measured_by(o=path)}")
     if not os.path.isfile(path):
         raise InputError("no measurement of this machine is known", hint=f"make one with {_measured_by()}")

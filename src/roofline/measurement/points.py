@@ -68,6 +68,9 @@ MOST_SPLIT, MOST_UNPRICED = 10, 8
 #: A reason where the bound is one of data in the main memory.
 IN_CACHE = "data was already in a cache: compare with the bound of warm data"
 
+#: A reason where the machine's figures were measured, as those of the machine that a run was timed on.
+OTHER_LOAD = "figures of this machine that were measured while it had other load"
+
 #: Why a run can be faster than its bound, by what binds and by the kind of operation; "" holds for any.
 REASONS: tuple[tuple[str, str, str], ...] = (
     ("memory-bound", "", IN_CACHE),
@@ -150,6 +153,7 @@ class MeasuredPoint:
             if bound_kind in ("", self.bound.kind) and kind in ("", self.kind)
             if reason != IN_CACHE or self.bound.machine.over is None
         ]
+        reasons += [OTHER_LOAD] if self.summary is not None else []
         return (f"{format_percent(self.fraction)} of the roof: " + "; or ".join(reasons),)
 
     def to_dict(self) -> dict[str, Any]:
@@ -316,6 +320,9 @@ def point_sections(points: Sequence[MeasuredPoint], title: str) -> Iterator[Sect
     yield Sentences(_to_gain(points), "quiet", name="to gain")
     if explained := [f"{point.run.name}: {_explained(point)}" for point in points if point.effects]:
         yield from (BLANK, Sentences(["where the time goes"], "quiet"), Sentences(explained, name="effects"))
+    if any((point.explained or 0) >= 1.01 for point in points):
+        said = "parts are more than the time where a run beat this machine's figures, measured under other load"
+        yield Sentences([f"{said}: {call('measure')} takes them again"], "quiet")
     flags = [f"{point.run.name}: {flag}" for point in points for flag in point.flags]
     how = dict.fromkeys(point.how for point in points if point.how)
     if flags or how:
@@ -452,7 +459,7 @@ def _explained(point: MeasuredPoint) -> str:
     rest = 1 - sum(share for _, share in shares)
     if abs(rest) < 0.01:
         return ", ".join(named)
-    left = f"; unexplained {format_percent(rest)}" if rest > 0 else f"; {format_percent(-rest)} more than it took"
+    left = f"; unexplained {format_percent(rest)}" if rest > 0 else f": {format_percent(-rest)} more than it took"
     return ", ".join(named) + left
 
 

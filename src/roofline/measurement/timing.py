@@ -274,7 +274,7 @@ FLUSH = 128 * 2**20
 def run(
     *expressions: str,
     at: MeasuredMachine | None = None,
-    machine: str | os.PathLike[str] | None = None,
+    on: str | os.PathLike[str] | None = None,
     sizes: Mapping[str, Any] | None = None,
     threads: int | None = None,
     cold: bool = False,
@@ -285,12 +285,12 @@ def run(
 ) -> MeasuredPoints:
     """Time every operation of some lines here, and put it under the roof of this machine as it was measured.
 
-    ``at`` is that machine (:func:`~roofline.measurement.machine_file.this_machine`), or ``machine`` its file, by
-    default the one ``--on this`` reads. ``cold`` empties the caches before every run. ``backend`` is what runs them:
+    ``at`` is that machine (:func:`~roofline.measurement.machine_file.this_machine`), or ``on`` its file, by
+    default the one of ``on="this"``. ``cold`` empties the caches before every run. ``backend`` is what runs them:
     ``torch`` or ``numpy``, by default PyTorch where it is installed. Sizes come by name too
     (``M=64``); one without a value is an error, as is a machine nobody has measured.
     """
-    measured, on, one_thread = at or this_machine(machine, threads)
+    measured, whole, one_thread = at or this_machine(on, threads)
     sizes = {**(sizes or {}), **more_sizes}
     chosen = library or any_library(backend)
     cores = measured.conditions.cores
@@ -302,7 +302,7 @@ def run(
     points = []
     try:
         for line in counted(expressions):
-            asked = question(line, on=on, sizes=_own_sizes(line, expressions, sizes))
+            asked = question(line, on=whole, sizes=_own_sizes(line, expressions, sizes))
             ops = asked.ops()
             _check_numbers(ops)
             parsed = program(line)
@@ -310,7 +310,7 @@ def run(
                 op = replace(unnamed, name=step_text(step, parsed.sizes, asked.sizes))
                 if progress is not None:
                     progress(op.name)
-                roof = on if threads_used(op, count) > 1 else one_thread
+                roof = whole if threads_used(op, count) > 1 else one_thread
                 setting, summary = time_step(chosen, step, op, count, flush)
                 how = f"{setting}, {chosen.name}"
                 if not has_roof(measured, threads_used(op, count)):
@@ -322,7 +322,7 @@ def run(
         stopped(len(points), None, "operations")
     finally:
         chosen.free()
-    return MeasuredPoints(points, on)
+    return MeasuredPoints(points, whole)
 
 
 def time_step(
