@@ -10,6 +10,7 @@ import pytest
 
 from roofline import sweep
 from roofline.cli import main
+from roofline.models import load
 
 Capture = pytest.CaptureFixture[str]
 BOUND = ["bound", "bf16[64, 8192] @ bf16[8192, 8192]", "--on", "h100"]
@@ -92,3 +93,11 @@ def test_a_picture_says_how_much_is_drawn_and_why_not_all(tmp_path: Path, capsys
     assert capsys.readouterr().out == f"wrote {picture}: 65 of 512 steps are drawn: 447 do not fit the memory\n"
     assert main([*LLM, "--batch", "1,512", "--context", "8000", "-o", picture]) == 0
     assert capsys.readouterr().out.startswith(f"wrote {picture}: 1 of 2 do not fit and are left out")
+
+
+def test_models_are_drawn_by_their_parts(tmp_path: Path) -> None:
+    assert main(["model", "llama-3-8b", "qwen3-32b", "-o", str(tmp_path / "x.svg")]) == 0
+    picture = (tmp_path / "x.svg").read_text()
+    assert "billions of parameters" in picture
+    assert "qwen3-32b" in picture
+    assert load("llama-3-8b").plot().title == "Parameters of llama-3-8b"

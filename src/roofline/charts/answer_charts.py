@@ -157,6 +157,26 @@ def _front_of(answer: Any) -> Any:
     return answer.front or latency_throughput(answer.model, **answer.asked_of("decode"))
 
 
+def parameters_chart(models: Sequence[Any]) -> Chart:
+    """Draw the parameters of models by part, a bar a model.
+
+    >>> from roofline.models import load
+    >>> chart = parameters_chart([load("llama-2-13b")])
+    >>> [(bar.part, round(bar.x1 - bar.x0, 2)) for bar in chart.bars]
+    [('attention', 4.19), ('mlp', 8.49), ('vocabulary', 0.33), ('norms', 0.0)]
+    """
+    from roofline.models.summary import parameters_by_part
+
+    shown = models[:MOST_ROWS]
+    scale, name = (1e9, "billions") if max(model.parameters for model in shown) >= 1e9 else (1e6, "millions")
+    rows = [
+        (model.name, [(part, count / scale) for part, count in parameters_by_part(model).items()]) for model in shown
+    ]
+    said = ", ".join(model.name for model in shown[:2]) if len(shown) < 3 else f"{len(models)} models"
+    label = f"{name} of parameters"
+    return bars_chart(rows, title=f"Parameters of {said}", label=label, unit="", notes=left_out(len(models), "models"))
+
+
 def _of_training(answer: Any) -> dict[str, Picture]:
     if not isinstance(answer.bound.kind, str):
         return {}
@@ -212,6 +232,7 @@ _PICTURES: Mapping[str, Callable[[Any], Mapping[str, Picture]]] = {
     "DeploymentPlan": lambda found: {name: partial(draw, found) for name, draw in charts_of("plan").items()},
     "Machine": lambda machine: {"roofline": partial(plot, on=machine)},
     "MeasuredPoints": _of_points,
+    "Model": lambda model: {"parameters": partial(parameters_chart, [model])},
     "MachineSweep": lambda found: _of_sweep(found.parts[0], [part.question.machine for part in found.parts]),
     "Measurement": lambda found: {
         "bandwidth": partial(bandwidth_chart, found),

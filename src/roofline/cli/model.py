@@ -60,10 +60,16 @@ def command(
     if modules:
         _show_modules(models, as_json)
         return
+
+    def charts() -> list[Any]:
+        from roofline.charts.answer_charts import parameters_chart
+
+        return [parameters_chart(models)]
+
     from roofline.models.summary import part_sections, summary, summary_sections
 
     if parts and not as_json:
-        show(Part(part_sections(models)))
+        show(Part(part_sections(models)), charts=charts)
         return
     if options["compute"] is not None:
         raise InputError("--compute says nothing of FLOPs and bytes, and there are no times here", hint="leave it out")
@@ -82,7 +88,7 @@ def command(
     if as_json:
         show_json({"schema": "roofline/model/1", "models": [each.to_dict() for each in found]})
     else:
-        show(Part(summary_sections(found)))
+        show(Part(summary_sections(found)), charts=charts)
 
 
 def _size(name: str, text: str | None) -> Any:

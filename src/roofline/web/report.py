@@ -147,7 +147,9 @@ def _write_table(name: str, names: Sequence[str], rows: Sequence[Sequence[Any]],
 
 
 def _save_picture(shown: list[Shown], name: str, command: Sequence[str]) -> None:
-    _method(shown, "plot", name)().save(name)
+    draw = shown[0][2] if shown else None
+    chart = draw()[0] if draw is not None else _method(shown, "plot", name)()
+    chart.save(name)
 
 
 def _method(shown: list[Shown], word: str, name: str) -> Callable[[], Any]:
