@@ -459,3 +459,22 @@ def test_a_figure_at_the_line_of_what_there_is_stands_behind_it(tab: Tab, tmp_pa
             assert line is not None
             assert box is not None
             assert not box["x"] < line["x"] < box["x"] + box["width"], width
+
+
+def test_a_page_of_many_sizes_is_as_large_as_any_other() -> None:
+    """Curves have as many points as the page can show; a long table is no data of it, one of a few rows is."""
+    usual = len(report(bound(LINE, on="v5e", B=64, D=8192, F=8192)))
+    chart = plot(LINE, on="v5e", vary="B", sizes={"B": range(1, 20_001), "D": 4096, "F": 4096}, kind="time")
+    table = sweep(LINE, on="v5e", B=range(1, 20_001), D=64, F=64)
+    for answer in (chart, table):
+        assert len(report(answer)) < 2 * usual
+    drawn = embedded(report(chart))["charts"][0]
+    lines = {mark["label"]: mark for mark in drawn["marks"] if mark["mark"] == "line"}
+    for line in chart.lines:  # each knee, and both ends
+        shown = lines[line.label]["x"]
+        assert (shown[0], shown[-1]) == (line.x[0], line.x[-1])
+        assert {ridge.x for ridge in chart.ridges} & set(line.x) <= set(shown)
+        assert max(lines[line.label]["y"]) == max(line.y)
+    assert embedded(report(table))["answer"] is None
+    few = sweep(LINE, on="v5e", B=[1, 8], D=64, F=64)
+    assert embedded(report(few))["answer"]["columns"]["B"] == [1, 8]

@@ -27,16 +27,20 @@ Axes have limits, and say where they are marked and what is written there, in pi
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import fields, is_dataclass
-from typing import Any, Literal, TypeVar
+from itertools import groupby
+from typing import Any, Literal, Self, TypeVar
 
 from roofline.errors import InputError, suggest
-from roofline.frozen import dataclass
+from roofline.frozen import dataclass, replace
 from roofline.quantity import format_quantity
 from roofline.signatures import check_methods
 
 Scale = Literal["log", "linear"]
+
+#: Columns of a picture on a page in which a line has points of its own.
+COLUMNS = 200
 
 
 class LeftOut(str):
@@ -365,6 +369,21 @@ class Specification:
             raise InputError(f"no line {label!r} in this chart", hint=suggest(label, known, what="lines"))
         return found
 
+    def thinned(self, columns: int = COLUMNS) -> Self:
+        """The same with as many points of a line as a page can show: in each of so many columns the ends and extremes.
+
+        >>> axis = Axis("", "", "linear", (0.0, 1e4))
+        >>> many = Line("many", tuple(map(float, range(10_001))), tuple(map(float, range(10_001))))
+        >>> [len(line.x) for line in Specification("time", "", axis, axis, (many,)).thinned(100).lines]
+        [201]
+        """
+        kept = {ridge.x for ridge in self.ridges}
+        marks = [
+            _thinned(mark, self.x, columns, kept) if isinstance(mark, Line) and len(mark.x) > 2 * columns else mark
+            for mark in self.marks
+        ]
+        return replace(self, marks=tuple(marks))
+
     @property
     def left_out(self) -> tuple[str, ...]:
         """The notes that say what is not drawn, and why."""
@@ -390,6 +409,17 @@ class Specification:
 
     def _only(self, kind: type[AnyMark]) -> tuple[AnyMark, ...]:
         return tuple(mark for mark in self.marks if isinstance(mark, kind))
+
+
+def _thinned(line: Line, axis: Axis, columns: int, kept: Collection[float]) -> Line:
+    """A line with the first, last, lowest and highest of its points in each column, and those at ``kept``."""
+    chosen = {at for at, x in enumerate(line.x) if x in kept}
+    by_column = groupby(range(len(line.x)), key=lambda at: int(axis.position(line.x[at]) * columns))
+    for _, each in by_column:
+        within = list(each)
+        chosen |= {within[0], within[-1], *(pick(within, key=lambda at: line.y[at]) for pick in (min, max))}
+    order = sorted(chosen)
+    return replace(line, x=tuple(line.x[at] for at in order), y=tuple(line.y[at] for at in order))
 
 
 def _plain(value: Any) -> dict[str, Any]:

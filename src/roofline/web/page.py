@@ -39,8 +39,11 @@ USUAL = 4096
 #: The most operations that a page draws as points and lists by module.
 MOST_OPERATIONS = 1500
 
-#: The most rows of a sweep that a page holds as a table; its JSON has them all.
+#: The most rows of a sweep that a page shows as a table.
 MOST_TABLE_ROWS = 150
+
+#: The most that it holds as data for the reader to keep: a longer table is a file of its own (.csv, .parquet).
+MOST_DATA_ROWS = 1000
 
 #: An answer, its sections where they are not its own, and what draws its charts where it has others.
 Shown = tuple[Any, Any, Callable[[], Any] | None]
@@ -84,7 +87,8 @@ def page_of(shown: Sequence[Shown], part: str = "page", *, command: Sequence[str
     if part == "live":
         sections = []
     else:
-        data = next((answer.to_dict() for answer, _, _ in shown if hasattr(answer, "to_dict")), None)
+        found = next((answer for answer, _, _ in shown if hasattr(answer, "to_dict")), None)
+        data = None if found is None or _is_long(found) else (found.thinned() if _is_chart(found) else found).to_dict()
     return {
         "title": head.subject,
         "beside": head.beside,
@@ -115,6 +119,11 @@ def _title(shown: Sequence[Shown], command: Sequence[str]) -> str:
                 return str(line)
     words = takewhile(lambda word: not word.startswith("-"), command)
     return " ".join(words) or "roofline"
+
+
+def _is_long(answer: Any) -> bool:
+    """Whether a table has more rows than a page should carry as data: a file of its own holds them."""
+    return isinstance(answer, Columns) and len(answer) > MOST_DATA_ROWS
 
 
 def _is_chart(answer: Any) -> bool:
@@ -215,9 +224,9 @@ def _drawn(answer: Any, draw: Callable[[], Any] | None) -> list[dict[str, Any]]:
     from roofline.charts.answer_charts import pictures
 
     if _is_chart(answer):
-        return [{**answer.to_dict(), "step": ""}]
+        return [{**answer.thinned().to_dict(), "step": ""}]
     if draw is not None:
-        return [{**chart.to_dict(), "step": ""} for chart in draw()]
+        return [{**chart.thinned().to_dict(), "step": ""} for chart in draw()]
     kinds, found = pictures(answer), []
     if isinstance(answer, SideBySide) and "roofline" not in kinds:  # no picture together: each has its own
         beside = zip(answer.names, answer.answers, strict=True)
@@ -230,7 +239,7 @@ def _drawn(answer: Any, draw: Callable[[], Any] | None) -> list[dict[str, Any]]:
         for phase in phases if by_phase else [""]:
             with suppress(RooflineError):
                 chart = picture(phase=phase) if by_phase else picture()  # type: ignore[call-arg]
-                found.append({**chart.to_dict(), "step": phase})
+                found.append({**chart.thinned().to_dict(), "step": phase})
     return found
 
 
