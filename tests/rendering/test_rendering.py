@@ -164,3 +164,20 @@ def test_in_a_narrow_terminal_each_machine_stands_over_its_own_figures() -> None
     assert heads == ["v5e", "v5p", "v6e"]
     ridges = [line.split()[-1] for line in lines if line.strip().startswith("ridge")]
     assert len(ridges) == len(set(ridges)) == 3
+
+
+def test_a_sentence_of_advice_that_would_be_cramped_stands_below_its_row() -> None:
+    """Where a last column has less room than a sentence reads well in, its other cells stay on a line."""
+    rows = [
+        Row(("fp8 arithmetic", "2.00x", "a higher peak: still compute-bound")),
+        Row(("half the FLOPs", "2.00x", "as said")),
+    ]
+    table = Table((Column(), Column(), Column(wrap="words")), rows, headed=False)
+    narrow = [line.rstrip() for line in as_text([table], 44).splitlines()]
+    assert narrow == [
+        "  fp8 arithmetic  2.00x",
+        "      a higher peak: still compute-bound",
+        "  half the FLOPs  2.00x",
+        "      as said",
+    ]
+    assert as_text([table], 80).splitlines()[0].rstrip().endswith("a higher peak: still compute-bound")

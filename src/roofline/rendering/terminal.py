@@ -280,7 +280,7 @@ class _FittedTable(NamedTuple):
         """The parts of the table below each other: columns that stand beside each other, and how far they are set in.
 
         Under heads, a further part begins again with the columns that tell rows apart, and sentences that have no
-        comfort beside the first part stand below its rows; without, cells go on below their row.
+        comfort beside the first part stand below its rows; without, they and other cells go on below their row.
         """
 
         def fits(columns: Sequence[int], set_in: int = 0) -> bool:
@@ -290,10 +290,13 @@ class _FittedTable(NamedTuple):
         for index in sorted(kept, key=lambda i: (not self._is_bar(i), -self.columns[i].spare)):
             if not fits(kept) and (self._is_bar(index) or self.columns[index].spare):
                 kept.remove(index)
-        sentences, last = [], self.columns[kept[-1]]
-        if self.headed and len(kept) > 2 and last.align == "left" and last.wrap in ("words", "anywhere"):
-            beside = _shared([needs[i] for i in kept], room, gap)[-1]
-            sentences = [kept.pop()] if beside < COMFORT_OF_SENTENCES < needs[kept[-1]].most else []
+        sentences, last, alone = [], self.columns[kept[-1]], -1
+        if len(kept) > 2 and last.align == "left" and last.wrap in ("words", "anywhere"):
+            beside, most = _shared([needs[i] for i in kept], room, gap)[-1], needs[kept[-1]].most
+            if self.headed:
+                sentences = [kept.pop()] if beside < COMFORT_OF_SENTENCES < most else []
+            elif beside < min(COMFORT_OF_SENTENCES, most):
+                alone = kept[-1]
         named = sum(bool(str(line.cells[kept[0]]).strip()) for line in self.lines)
         below = 0 if self.headed else needs[kept[0]].most + gap if 2 * named < len(self.lines) else SET_IN
         lead = self._telling(kept) if self.headed else []
@@ -302,7 +305,7 @@ class _FittedTable(NamedTuple):
         groups: list[tuple[int, list[int]]] = [(0, [])]
         for index in kept:
             set_in, group = groups[-1]
-            if group and not fits((*group, index), set_in) and group != kept[:1]:
+            if group and group != kept[:1] and (index == alone or not fits((*group, index), set_in)):
                 groups.append((below, [*lead, index] if self.headed else [index]))
             else:
                 group.append(index)
