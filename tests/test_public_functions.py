@@ -58,7 +58,10 @@ SAID_OTHERWISE = {
     "plan": {"why": "plan.why(deployment)", "simulate": "plan.simulated()"},
     "plot": {"machines": "on", "library": "estimate", "names": "names"},
     "profile": {"file": "path"},
-    "solve": {"bandwidths": "zones(bandwidths=…)", "equal": "solve_equal(first, second, …)"},
+    "solve": {
+        "bandwidths": "zones(bandwidths=…)", "equal": "solve_equal(first, second, …)",
+        "language": "solution.printed(language)",
+    },
     "trace": {
         "convention": "traced.flops(convention)", "flat": "traced.ops", "depth": "traced.ops",
         "formula": "bound.formula()", "language": "formula.printed(language)",
