@@ -21,7 +21,10 @@ TRAIN = ["train", "llama-3-8b", "--on", "h100:8"]
 
 MESSAGES = [
     ([*TRAIN, "--tokens", "1T", "--explain"], "--explain is of a step; add --batch-tokens, as in --batch-tokens 4M"),
-    (["llm", "llama-3-8b", "--on", "h100:2", "--fit", "--explain"], "--explain says nothing of this answer; it is of"),
+    (
+        ["llm", "llama-3-8b", "--on", "h100,h200", "--batch", "1,8", "--explain"],
+        "--explain says nothing of this answer; it is of",
+    ),
     (["bound", MATMUL, "--on", "v5e", "B=0"], "size B is 0; a size is a whole number of at least 1"),
     (["formula", MATMUL, "--on", "v5e", "B=0", "D=8", "F=8"], "size B is 0; a size is a whole number of at least 1"),
     (["model", "-o", "x.svg"], "cannot be saved as 'x.svg'; end the name in .html, .json, .txt or .csv"),
