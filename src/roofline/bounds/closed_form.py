@@ -181,9 +181,7 @@ class Formula(Answer):
 
     def values(self) -> dict[str, float]:
         """Every column but what binds, at the point, which has a value for each size."""
-        missing = ", ".join(name for name in self.sizes if name not in self.point)
-        if missing:
-            raise SizeError(f"the formula has no value of {missing}", hint="give sizes: found(B=64)['lower']")
+        self._check_point()
         if "values" not in self._kept:
             self._kept["values"] = self._values()
         values: dict[str, float] = self._kept["values"]
@@ -235,8 +233,15 @@ class Formula(Answer):
         found: dict[str, dict[str, Elasticity]] = self._kept["elasticities"]
         return found
 
+    def _check_point(self) -> None:
+        """Refuse a point that lacks a size."""
+        missing = ", ".join(name for name in self.sizes if name not in self.point)
+        if missing:
+            raise SizeError(f"the formula has no value of {missing}", hint="give sizes: found(B=64)['lower']")
+
     def _at_point(self) -> dict[Any, float]:
         """Sizes and rates at the point."""
+        self._check_point()
         point = {self.sizes[name]: self.point[name] for name in self.sizes}
         return point | {rate.symbol: rate.value for rate in self.rates.values()}
 

@@ -41,7 +41,7 @@ from roofline.progress import stopped
 from roofline.quantity import format_number
 from roofline.sections import Headline
 from roofline.signatures import listed_names, meant, optional, spelled, takes, unknown_argument
-from roofline.sizes import Codes, array_of, check, plain_numbers, symbol
+from roofline.sizes import Codes, array_of, check, is_symbol, plain_numbers, symbol
 from roofline.statements import without
 
 #: Columns that follow from the time of a step, under the names that an answer of ``llm`` has them by.
@@ -261,7 +261,10 @@ def sweep_steps(
     chips = list(on) if isinstance(on, list | tuple) else [on]
     choices = {"on": chips, **{name: values for name, values in options.items() if _is_choice(name, values)}}
     fixed = {name: value for name, value in options.items() if name not in choices}
-    table = StepTable(described, phase, choices, fixed, axes, names, price_of_each(price, chips))
+    prices = price_of_each(price, chips)
+    if any(map(is_symbol, prices)):
+        raise InputError(f"price is {price}, and a table needs numbers", hint=f"as in {spelled('price', 2.5)}")
+    table = StepTable(described, phase, choices, fixed, axes, names, prices)
     if run is None:
         return table.whole(progress)
     question = {

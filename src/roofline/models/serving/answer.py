@@ -240,6 +240,9 @@ class Serving(Comparable):
 
         varying = self.varying
         shape = np.broadcast_shapes(*(value.shape for value in varying.values()))
+        many = int(np.prod(shape))
+        if not 0 <= index < many:
+            raise InputError(f"there is no configuration {index}", hint=f"places go from 0 to {many - 1:,}")
         return ", ".join(
             f"{name} {format_number(float(np.broadcast_to(value, shape).flat[index]))}"
             for name, value in varying.items()
