@@ -12,7 +12,7 @@ import pytest
 from roofline.errors import InputError, RooflineError
 from roofline.models import decode, load, names, prefill
 from roofline.models.blocks.experts import touched_experts
-from roofline.models.blocks.residual import IdleBlocks
+from roofline.models.blocks.residual import IdleBlocks, ParallelBranches
 from roofline.models.description import block_parameters
 from roofline.ops.masks import CAUSAL, chunked_pairs, compressed_pairs, selected_pairs, sliding_window
 from roofline.sizes import symbol
@@ -142,6 +142,31 @@ def test_small_models_equal_what_torch_counts(name: str) -> None:
         count = "full" if name in MASKED else "causal"
         ops = decode(model, batch=2, context=21, absorbed=False, count=count)
         assert matrix(ops, "recurrence") + later == counted["decode"]
+
+
+#: What transformers keeps of 2 x 21 tokens beyond ours: keys of Falcon's 4 heads, of which 2 are equal, in 3 layers; no
+#: window is cut off in GPT-Neo (2 layers); DeepSeek-V4 keeps inputs of what is not compressed yet.
+KEPT_MORE = {"falcon 40b": 3 * 2 * 2 * 21 * 2 * 16, "gpt_neo": 2 * 2 * 2 * 14 * 64}
+OTHER_CACHE = ("deepseek_v4",)
+
+
+def kept_there(block: Any) -> Any:
+    """Numbers of 21 tokens: transformers keeps one token less of a window, and one input more of a convolution."""
+    if isinstance(block, ParallelBranches):
+        return sum(kept_there(each) for branch in block.branches for each in branch)
+    total = sum(part.elements for part in block.cache(21))
+    window = getattr(block, "window", None) or getattr(block, "chunk", None)
+    kernel = getattr(block, "kernel", 0) or getattr(block, "kv_kernel", 0)
+    if window and window <= 21:
+        total -= block.kv_per_token()
+    return total + sum(part.elements // (kernel - 1) for part in block.cache(21) if kernel and part.name == "inputs")
+
+
+@for_each("name", sorted(name for name in TINY if "kept" in COUNTED[name] and name not in OTHER_CACHE))
+def test_small_models_keep_what_transformers_keeps(name: str) -> None:
+    model = load(TINY[name], name=name)
+    kept = 2 * sum(kept_there(block) for layer in model.layers for block in layer.blocks)
+    assert kept + KEPT_MORE.get(name, 0) == COUNTED[name]["kept"]
 
 
 # ---- pairs, by loops

@@ -45,6 +45,19 @@ def test_forward_and_backward_as_counted() -> None:
     assert fused.bound.flops - found.bound.flops == 32 * 2 * 2048 * 2048 * 4096
 
 
+@pytest.mark.parametrize(
+    ("name", "flops"),
+    [
+        ("llama", 31_850_496), ("gpt2", 63_700_992), ("mixtral", 42_909_696), ("qwen3_moe", 32_145_408),
+        ("deepseek_v3", 32_256_000), ("gemma3_text", 31_850_496), ("glm4_moe", 35_684_352), ("phi", 33_030_144),
+    ],
+)  # fmt: skip
+def test_forward_and_backward_of_small_models_as_torch_counts_them(name: str, flops: int) -> None:
+    """The loss of 2 x 32 tokens and its gradients, by torch's counter over the model of transformers, eager."""
+    found = train(load(TINY[name], name=name), on="h100", batch_tokens=64, sequence=32, count="full")
+    assert found.model_flops == flops
+
+
 def scores_again(ops: Any) -> Any:
     """FLOPs of Q·Kᵀ, once, of all attention."""
     found = [op for op in ops if op.kind == "attention" and "v_head_size" in op.dims]

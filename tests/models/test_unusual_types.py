@@ -193,6 +193,24 @@ def test_the_language_part_of_a_model_that_speaks() -> None:
         load({"model_type": "qwen3_omni_moe", "thinker_config": {}})
 
 
+ERNIE: dict[str, Any] = small(
+    "ernie4_5_vl_moe_text", head_dim=..., moe_num_experts=6, moe_k=2, moe_intermediate_size=[24, 20],
+    moe_num_shared_experts=1, mlp_layer_types=["dense", "sparse", "sparse"],
+)  # fmt: skip
+
+
+def test_experts_of_pictures_are_held_and_not_run() -> None:
+    """ERNIE 4.5 VL: each of two layers has a router and 6 narrower experts more, as transformers counts them."""
+    model = load(ERNIE)
+    plain = load({**ERNIE, "model_type": "ernie4_5_moe", "moe_intermediate_size": 24})
+    assert model.parameters == 170_968
+    assert model.parameters - plain.parameters == 2 * (6 * 64 + 6 + 6 * 3 * 64 * 20)
+    assert model.active_parameters == plain.active_parameters
+    assert load({**ERNIE, "moe_num_experts": [6, 6]}).parameters == model.parameters
+    with pytest.raises(InputError, match=r"moe_num_experts or moe_intermediate_size of .* is not understood"):
+        load({**ERNIE, "moe_num_experts": [6]})
+
+
 def test_inkling_keeps_inputs_of_its_convolutions() -> None:
     """Windows of 8 in two of three layers; 3 inputs of keys and values, and of each block's result."""
     model = load(TINY["inkling_text"])

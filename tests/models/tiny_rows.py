@@ -35,5 +35,6 @@ ROWS: dict[str, dict[str, Any]] = {
     "cosmos3_edge_text": small(
         "cosmos3_edge_text", hidden_act="relu2", rope_parameters=_SECTIONS,
     ),
+    "eurobert": {**small("eurobert", attention_bias=True, mlp_bias=True), "architectures": ["EuroBertModel"]},
     "glm4v_text": small("glm4v_text", rope_parameters=_SECTIONS),
 }  # fmt: skip

@@ -5,8 +5,9 @@ Run it in an environment of its own with torch and transformers (seconds, no net
     PYTHONPATH=. python tests/models/verify_operations.py
 
 Each model of ``tests/models/tiny.py`` runs a prefill of 2 x 21 tokens and one decode step after it, eager, on the CPU.
-The counter sees matrix products alone; every masked pair of query and key counts. The result goes to
-``tests/data/matrix_flops.json``; ``test_operations.py`` compares ours with it.
+The counter sees matrix products alone; every masked pair of query and key counts. ``kept`` are the numbers in the
+cache after the prefill. The result goes to ``tests/data/matrix_flops.json``; ``test_operations.py`` compares ours with
+it.
 """
 
 import json
@@ -20,7 +21,7 @@ BATCH, PROMPT = 2, 21
 #: Types that keep no keys there: no decode step is counted.
 NO_CACHE = (
     "bert", "modernbert", "openai-gpt", "ernie", "data2vec-text", "electra", "rembert", "roformer", "megatron-bert",
-    "xlm-roberta-xl", "roberta-prelayernorm", "bert-generation",
+    "xlm-roberta-xl", "roberta-prelayernorm", "bert-generation", "eurobert",
 )  # fmt: skip
 
 
@@ -50,6 +51,26 @@ def built(config, data):
     return WithHead()
 
 
+def kept_elements(cache):
+    """How many numbers a cache holds: keys, values and states of every layer, each tensor once."""
+    import torch
+
+    found, waiting, depth = {}, [cache], 5
+    for _ in range(depth):
+        inside = []
+        for each in waiting:
+            if isinstance(each, torch.Tensor):
+                found[id(each)] = each.numel() if each.is_floating_point() else 0
+            elif isinstance(each, dict):
+                inside += each.values()
+            elif isinstance(each, list | tuple):
+                inside += each
+            elif hasattr(each, "__dict__") and "Config" not in type(each).__name__ and not isinstance(each, type):
+                inside += vars(each).values()
+        waiting = inside
+    return sum(found.values())
+
+
 def main():
     """Run every small model and store what the counter saw."""
     import torch
@@ -75,6 +96,7 @@ def main():
             counts["prefill"] = counter.get_total_flops()
             if data["model_type"] not in NO_CACHE:
                 kept = next(name for name in ("cache", "cache_params", "state", "past_key_values") if name in out)
+                counts["kept"] = kept_elements(out[kept])
                 with FlopCounterMode(display=False) as counter:
                     model(tokens[:, :1], use_cache=True, **{kept: out[kept]})
                 counts["decode"] = counter.get_total_flops()

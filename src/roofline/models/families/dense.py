@@ -49,6 +49,7 @@ add({
     "cwm": _ONE_FULL_OF_FOUR,
     "granite_swa": replace(_ONE_FULL_OF_FOUR, sinks=True),
     "gemma": replace(LLAMA, tied=True),
+    "eurobert": replace(LLAMA, causal=False),
     "qwen2": replace(_QKV, bias=("attention_bias", True), kinds=_QWEN_WINDOWS),
     "qwen3": replace(LLAMA, qk_norm="head", kinds=_QWEN_WINDOWS),
     "mimo": replace(_QKV, bias=("attention_bias", True)),

@@ -8,7 +8,7 @@ from typing import Any
 from roofline.errors import InputError
 from roofline.models.blocks.experts import MixtureOfExperts
 from roofline.models.blocks.key_selection import BlockIndexer
-from roofline.models.blocks.residual import Norm, ResidualAdd
+from roofline.models.blocks.residual import IdleBlocks, Norm, ResidualAdd
 from roofline.models.description import Block, Layer, Model
 from roofline.models.families import family
 from roofline.models.families.decoder import (
@@ -199,9 +199,21 @@ _GLM = Decoder(
 
 
 def _ernie_layers(fields: Fields, layers: int) -> list[bool]:
+    if "mlp_layer_types" in fields:
+        return expert_layers(fields, layers)
     first, every = fields.count("moe_layer_start_index"), fields.size("moe_layer_interval", default=1)
     last = fields.count("moe_layer_end_index") if fields.get("moe_layer_end_index", -1) != -1 else layers - 1
     return [(number + 1) % every == 0 and first <= number <= last for number in range(layers)]
+
+
+_ERNIE_ROUTING = Routing(
+    experts=("moe_num_experts",), top_k=("moe_k",), shared_count=("moe_num_shared_experts", 0),
+    shared_bias=("use_bias", False), score_bias="gate.moe_statics.e_score_correction_bias", layers=_ernie_layers,
+)  # fmt: skip
+_ERNIE = Decoder(
+    bias=("use_bias", False), mlp_bias=("use_bias", False), head_bias=("use_bias", False), routing=_ERNIE_ROUTING,
+    tied=True,
+)  # fmt: skip
 
 
 def _llama4_rotates(fields: Fields, kinds: Any) -> list[bool]:
@@ -262,15 +274,7 @@ add({
         _NO_BIAS, qk_norm="head", kinds=patterned, rotates=in_windows_if_any,
         routing=replace(_GLM_ROUTING, experts=("num_experts",), shared_count=("num_shared_experts", 0)),
     ),
-    "ernie4_5_moe": Decoder(
-        bias=("use_bias", False), mlp_bias=("use_bias", False), head_bias=("use_bias", False),
-        routing=Routing(
-            experts=("moe_num_experts",), top_k=("moe_k",), shared_count=("moe_num_shared_experts", 0),
-            shared_bias=("use_bias", False), score_bias="gate.moe_statics.e_score_correction_bias",
-            layers=_ernie_layers,
-        ),
-        tied=True,
-    ),
+    "ernie4_5_moe": _ERNIE,
     "llama4_text": Decoder(
         kinds=_llama4_kinds, rotates=_llama4_rotates, attend=_llama4, mlp="feed_forward", mlp_bias=False,
         hidden=("intermediate_size_mlp",),
@@ -280,6 +284,30 @@ add({
         ),
     ),
 })  # fmt: skip
+
+
+@family("ernie4_5_vl_moe_text")
+def read_ernie(fields: Fields) -> Model:
+    """Read ERNIE 4.5 VL; what has two values by kind of token has that of words first, then that of pictures."""
+    names = "moe_num_experts", "moe_intermediate_size", "moe_layer_start_index", "moe_layer_end_index"
+    fields = fields.with_values(moe_intermediate_size=fields.get("moe_intermediate_size", [1536, 512]))
+    both = {name: fields.listed(name) for name in names if isinstance(fields.get(name), list)}
+    if any(len(values or []) != 2 for values in both.values()):
+        raise fields.not_understood(" or ".join(both), "one for words and one for pictures")
+    words, pictures = (
+        fields.with_values(**{name: values[number] for name, values in both.items() if values}) for number in (0, 1)
+    )
+    model, routing = read(_ERNIE, words), replace(_ERNIE_ROUTING, module="mlp.vision_moe", shared_count=0)
+    idle = IdleBlocks("", (routing.block(pictures, model.width, "silu"),))
+
+    def changed(layer: Layer) -> Layer:
+        blocks = [[block, idle] if isinstance(block, MixtureOfExperts) else [block] for block in layer.blocks]
+        return Layer(tuple(block for each in blocks for block in each))
+
+    return replace(
+        model.with_layers(changed), notes=("experts of pictures are in memory and not run: pictures are not modelled",)
+    )
+
 
 # attention of several shapes by layer
 

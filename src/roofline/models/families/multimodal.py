@@ -234,7 +234,8 @@ _TEXT = {
             "paddleocr_vl_text": "paddleocr_vl", "muse_glimmer_text": "muse_glimmer", "muse_spark_text": "muse_spark",
             "molmo2_text": "molmo2", "cosmos3_edge_text": "cosmos3_edge", "apertus1p5_text": "apertus1p5",
             "hy_v4_vl_text": "hy_v4_vl", "granite4_vision_text": "granite4_vision", "lfm3": "lfm3_vl",
-            "granite_docling_text": "granite_docling", "deepseek_ocr2_text": "deepseek_ocr2",
+            "granite_docling_text": "granite_docling", "ernie4_5_vl_moe_text": "ernie4_5_vl_moe",
+            "deepseek_ocr2_text": "deepseek_ocr2",
             "qwen2": "video_llama_3", "qwen2_vl_text": "qwen2_vl", "qwen2_5_vl_text": "qwen2_5_vl",
         },
         "language_model.model.": {
