@@ -339,3 +339,35 @@ def test_switches_that_gain_nothing_are_not_needed(capsys: pytest.CaptureFixture
     assert "1.25 ms on the network by in-switch" in said
     assert "  hierarchical takes as long without in-network reduction (SHARP) on nvlink\n" in said
     assert "  needs in-network reduction" not in said
+
+
+def test_lists_of_bytes_and_formats_stand_side_by_side(capsys: pytest.CaptureFixture[str]) -> None:
+    line = ["comm", "allreduce", "--on", "h100:32x8", "--algorithm", "ring"]
+    assert main([*line, "--bytes", "28GB,14GB"]) == 0
+    shown = capsys.readouterr().out
+    assert "h100:32x8 bytes 28GB  h100:32x8 bytes 14GB" in shown
+    # 2·V·31/32 over eight links of 50 GB/s a node
+    assert "136 ms" in shown
+    assert "67.8 ms*" in shown
+    assert main([*line, "--bytes", "28GB", "--dtype", "fp32,bf16"]) == 0
+    assert "dtype fp32" in capsys.readouterr().out
+    assert main([*line, "--bytes", "28GB,14GB", "--measured", "1s"]) == 2
+    assert "--measured is a time of one collective" in capsys.readouterr().err
+    assert main([*line, "--bytes", "1,000MB"]) == 2
+    assert "has a comma" in capsys.readouterr().err
+    assert main([*line, "--bytes", "28GB"]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert "one way round a ring in each tier, not round one over all chips" in said
+
+
+def test_policies_of_a_line_stand_side_by_side(capsys: pytest.CaptureFixture[str]) -> None:
+    """A softmax of several operations passes over its tensor eight times, and a fused one twice."""
+    line = ["bound", "x = bf16[64, 64]; m = max_1(x); e = exp(x - m); s = sum_1(e); e / s", "--on", "h100", "--policy"]
+    assert main([*line, "each-op,minimal"]) == 0
+    shown = capsys.readouterr().out
+    assert "h100 policy each-op  h100 policy minimal" in shown
+    assert "times the least" in shown
+    assert main([*line, "each-op,minimal", "--measured", "1ms"]) == 2
+    assert "--measured is a time of one policy" in capsys.readouterr().err
+    assert main([*line, "each-op,best"]) == 2
+    assert "unknown byte policy 'best'" in capsys.readouterr().err

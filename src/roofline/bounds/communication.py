@@ -44,7 +44,7 @@ from roofline.ops.collectives.cost import (
     limit_reason,
     reducing_links,
 )
-from roofline.ops.collectives.registry import KINDS, bus_share
+from roofline.ops.collectives.registry import KINDS, bus_share, link_groups
 from roofline.quantity import format_amount, parse
 from roofline.sections import (
     BLANK,
@@ -521,8 +521,9 @@ def comm(
         chosen = default_algorithm(kind, over, asked.conventions.density, op.writes[0].dtype)
     dtype = op.writes[0].dtype
     names = algorithms(kind, over, dtype)
+    tiers = len(link_groups(over))
     rows = [
-        _row(asked.vary(algorithm=name), name, describe_algorithm(kind, name), limit_reason(kind, over, name))
+        _row(asked.vary(algorithm=name), name, describe_algorithm(kind, name, tiers), limit_reason(kind, over, name))
         for name in names
     ]
     if chosen not in names:

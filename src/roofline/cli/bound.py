@@ -9,6 +9,7 @@ from roofline.cli.option_table import ESTIMATE, EXPECT, MESH, SEVERAL, WORK, opt
 from roofline.cli.option_values import (
     against_catalog,
     expectation_wanted,
+    is_list,
     on_each,
     one_expression,
     question_arguments,
@@ -16,6 +17,7 @@ from roofline.cli.option_values import (
     targets,
 )
 from roofline.cli.output import is_kept, show, show_explained, show_json
+from roofline.errors import InputError
 from roofline.sections import BLANK, Sentences
 
 
@@ -31,6 +33,7 @@ def command(words: tuple[str, ...], explain: bool, as_json: bool, **options: Any
     roofline bound "bf16[B, D] * int8[D, F] -> bf16[B, F]" --on v5e B=64 D=8192 F=8192
     roofline bound "softmax(fp32[8, 32, 2048, 2048])" --on h100
     roofline bound "bf16[8192, 8192] * bf16[8192, 8192]" --on a100,h100,b200
+    roofline bound "x = relu(bf16[8192, 8192]); sum(x)" --on h100 --policy each-op,minimal
     roofline bound "bf16[B, D] * bf16[D, F]" --on h100 B=64 D=8192 F=8192 -o report.html
     roofline bound --flops 1e12 --bytes 2e9 --dtype bf16 --on h100
     """
@@ -43,12 +46,15 @@ def command(words: tuple[str, ...], explain: bool, as_json: bool, **options: Any
     def ask(asked: dict[str, Any]) -> Any:
         return bound(line, sizes=sizes, **question_arguments(asked, sizes), **wanted)
 
-    answer = on_each(options, ask)
+    several = is_list(options["policy"])
+    if several and "measured" in wanted:
+        raise InputError("--measured is a time of one policy", hint="name one of them")
+    answer = on_each(options, ask, *(["policy"] if several else []))
     if as_json:
         show_json(answer.to_dict())
     elif explain and not is_kept():
         show_explained(answer)
-    elif len(targets(options["on"])) > 1:
+    elif several or len(targets(options["on"])) > 1:
         show(answer)
     else:
         from roofline.bounds.advise import advice_table, advise

@@ -9,6 +9,7 @@ from roofline.cli.option_table import EXPECT, MESH, SEVERAL, option, options, wi
 from roofline.cli.option_values import (
     convention_arguments,
     expectation_wanted,
+    is_list,
     on_each,
     one_expression,
     split_words,
@@ -45,6 +46,7 @@ def command(
     \b
     roofline comm "AllGather_Y(bf16[2048_Y, 8192])" --on v5e:8x4
     roofline comm allreduce 500MB --on h100:8
+    roofline comm allreduce --bytes 28GB,14GB --algorithm ring --on h100:32x8
     roofline comm alltoall --bytes-per-chip 64MB --on h100:16,v5e:4x4
     roofline comm "AllReduce_X(bf16[B, D] {U_X})" --on dgx-h100:1024 --sharp B=8192 D=8192
     """
@@ -60,12 +62,16 @@ def command(
     given |= {"dtype": dtype} if given or not_default("dtype") else {}
 
     wanted = expectation_wanted(options)
+    lists = [name for name, text in given.items() if is_list(text)]
+    if lists and "measured" in wanted:
+        raise InputError("--measured is a time of one collective", hint="give one number of bytes, and one format")
 
     def ask(asked: dict[str, Any]) -> Any:
+        one = {name: asked.pop(name) for name in given}
         chosen = {**target_arguments(asked), **convention_arguments(asked)}
-        return comm(expression, sizes=sizes, **given, **chosen, **wanted)
+        return comm(expression, sizes=sizes, **one, **chosen, **wanted)
 
-    found = on_each(options, ask)
+    found = on_each({**options, **given}, ask, *lists)
     if as_json:
         show_json(found.to_dict())
     elif explain:

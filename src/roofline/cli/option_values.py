@@ -56,14 +56,24 @@ def targets(words: Sequence[str]) -> list[str | None]:
     return list(dict.fromkeys(found)) or [None]
 
 
-def on_each(options: dict[str, Any], ask: Callable[[dict[str, Any]], Any]) -> Any:
+def on_each(options: dict[str, Any], ask: Callable[[dict[str, Any]], Any], *lists: str) -> Any:
     """The answer to a question, or where several machines or formats were named one for each, side by side.
 
-    ``ask`` answers with the options of one machine, which it may use up.
+    ``ask`` answers with the options of one machine, which it may use up. ``lists`` are other options that may be lists.
     """
-    from roofline.answers import each_beside, format_choices
+    from roofline.answers import FORMATS, each_beside, format_choices
 
-    return each_beside(targets(options["on"]), format_choices(options), options, ask, crossed=True)
+    return each_beside(targets(options["on"]), format_choices(options, (*FORMATS, *lists)), options, ask, crossed=True)
+
+
+def is_list(text: str | None) -> bool:
+    """Whether words stand in a list: there are commas, and none that separates thousands.
+
+    >>> is_list("28GB,14GB"), is_list("1,000MB"), is_list("each-op"), is_list(None)
+    (True, False, False, False)
+    """
+    first, *parts = (text or "").split(",")
+    return bool(first and parts) and not any(re.match(r"\s*\d{3}(?!\d)", part) for part in parts)
 
 
 def against_catalog(found: Any, options: dict[str, Any], ask: Callable[[dict[str, Any]], Any]) -> list[str]:

@@ -128,7 +128,8 @@ def cost(
     chosen = ALGORITHMS[name]
     over = tuple(axis.name for axis in axes)
     short = chosen.limit(call)
-    note = f"{kind} over {', '.join(over)} ({_chips(call.chips)}): {name}, {describe_algorithm(kind, name)}"
+    how = describe_algorithm(kind, name, len(call.groups))
+    note = f"{kind} over {', '.join(over)} ({_chips(call.chips)}): {name}, {how}"
     note += f" ({short})" if short else ""
     note += _reducing(call) if name == "in-switch" else ""
     if kind == "AllToAll":
@@ -237,9 +238,16 @@ def _trees_send_less(call: CollectiveCall) -> bool:
     return False
 
 
-def describe_algorithm(kind: str, name: str) -> str:
-    """Say how an algorithm does a collective; a message for one chip goes to that one only."""
-    return "a message goes to its receiver the shortest way" if kind in ("Permute", "Send") else ALGORITHMS[name].says
+def describe_algorithm(kind: str, name: str, tiers: int = 1) -> str:
+    """Say how an algorithm does a collective over some tiers; a message for one chip goes to that one only.
+
+    >>> describe_algorithm("AllReduce", "one-way ring"), describe_algorithm("AllReduce", "one-way ring", 2)
+    ('one way round a ring', 'one way round a ring in each tier, not round one over all chips')
+    """
+    if kind in ("Permute", "Send"):
+        return "a message goes to its receiver the shortest way"
+    each = " in each tier, not round one over all chips" if tiers > 1 and name == "one-way ring" else ""
+    return f"{ALGORITHMS[name].says}{each}"
 
 
 def algorithms(kind: str, axes: Sequence[MeshAxis], dtype: str = "") -> tuple[str, ...]:

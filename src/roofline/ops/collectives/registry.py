@@ -311,7 +311,9 @@ class Algorithm(NamedTuple):
 ALGORITHMS: dict[str, Algorithm] = {}
 
 #: Other names of the field.
-ALIASES = {"one-shot": "direct", "nvls": "in-switch", "sharp": "in-switch", "halving-doubling": "tree"}
+ALIASES = {
+    "ring": "one-way-ring", "one-shot": "direct", "nvls": "in-switch", "sharp": "in-switch", "halving-doubling": "tree",
+}  # fmt: skip
 
 
 def find_algorithm(name: str) -> Algorithm | None:
