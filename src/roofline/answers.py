@@ -89,6 +89,18 @@ _TIMES = (
 )  # fmt: skip
 _TIME_WORDS = frozenset((*_TIMES, "seconds", "latency", "runtime", "duration", "times"))
 
+#: What people call facts that answers have under another name.
+_SAID_BY = {
+    **dict.fromkeys(
+        ("memory_bound", "is_memory_bound", "compute_bound", "is_compute_bound", "network_bound", "is_network_bound"),
+        "kind is 'memory-bound', 'compute-bound' or 'network-bound', and bound_by the resource, as 'hbm'",
+    ),
+    **dict.fromkeys(
+        ("bytes_moved", "moved_bytes", "memory_bytes", "traffic"),
+        "bytes has them by memory level, and total_bytes is their sum",
+    ),
+}
+
 _TABLES = (Table, CrossTable)
 
 
@@ -207,8 +219,9 @@ class Answer(ABC):
                 there = [each for each in _TIMES if each in dir(type(self))]
                 hint = f"its times are {', '.join(there)}" if there else "table() has its times"
                 raise AttributeError(f"{a_or_an(type(self).__name__)} has no {name}: {hint}")
-            if name in SAID_IN_PYTHON:
-                raise AttributeError(f"{a_or_an(type(self).__name__)} has no {name}: {SAID_IN_PYTHON[name]}")
+            said = _SAID_BY.get(name) or SAID_IN_PYTHON.get(name)
+            if said:
+                raise AttributeError(f"{a_or_an(type(self).__name__)} has no {name}: {said}")
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)
 
     def __repr__(self) -> str:

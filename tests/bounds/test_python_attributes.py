@@ -95,3 +95,35 @@ def test_a_question_over_many_rows_keeps_its_sizes_and_draws(over: str | None) -
     drawn = several.plot("throughput")
     assert drawn.title == "Attainable throughput over B"
     assert max(len(each.x) for each in drawn.lines) < 1000
+
+
+def test_words_that_people_use_for_attributes_are_told_in_the_right_ones() -> None:
+    layer = roofline.bound("bf16[B, D] * bf16[D, F]", on="h100", B=1, D=1024, F=512)
+    for word in ("memory_bound", "is_compute_bound"):
+        with pytest.raises(AttributeError, match=f"a Bound has no {word}: kind is 'memory-bound', 'compute-bound' or"):
+            getattr(layer, word)
+    with pytest.raises(AttributeError, match="bytes has them by memory level, and total_bytes is their sum"):
+        layer.bytes_moved
+    assert layer.kind == "memory-bound"
+    assert layer.total_bytes == sum(layer.bytes.values()) == layer.ops[0].bytes
+    step = roofline.train("llama-3-8b", on="h100:8", batch_tokens=2**19)
+    serving = roofline.llm("llama-3-8b", on="h100", batch=8, context=1024)
+    assert (step.kind, step.bound_by) == (step.bound.kind, step.bound.bound_by)
+    assert (serving.kind, serving.bound_by) == ("memory-bound", "hbm")
+    assert serving.tokens_per_second_per_user == pytest.approx(serving.tokens_per_second / 8)
+
+
+def test_a_comparison_has_the_bytes_that_are_moved() -> None:
+    answers = [roofline.bound("bf16[B, D] * bf16[D, F]", on="h100", B=size, D=1024, F=512) for size in (1, 64)]
+    rows = answers[0].compare(answers[1]).facts
+    assert [fact.value for fact in rows["bytes moved"]] == [each.total_bytes for each in answers]
+
+
+def test_advice_has_its_times_as_numbers() -> None:
+    lines = [
+        *roofline.bound("bf16[B, D] * bf16[D, F]", on="h100", B=1, D=1024, F=512).advise(),
+        *roofline.llm("llama-3-8b", on="h100", batch=8, context=1024).advise(),
+        *roofline.train("llama-3-8b", on="h100:8", batch_tokens=2**19).advise(),
+    ]
+    assert {type(line).__name__ for line in lines} == {"Advice", "StepAdvice", "TrainingAdvice"}
+    assert all(line.time_before == line.before.lower and line.time_after == line.after.lower for line in lines)

@@ -78,8 +78,13 @@ _ROLE_WORD = {"weight": "weights", "activation": "activations", "kv": "KV", "gra
 class Advice:
     """A change that moves the bound.
 
-    ``gain`` is how much faster the same amount of work gets; ``before`` and ``after`` are the two bounds, ``more``
-    how many times the work the changed question does (a larger batch).
+    ``gain`` is how much faster the same amount of work gets: the time before ÷ the time after, times ``more``.
+    ``more`` is how many times the work the changed question does: 2 for a batch twice as large, else 1. ``before`` and
+    ``after`` are the two whole answers, which print as a page each: their seconds are ``time_before``, ``time_after``.
+
+    >>> for line in bound("bf16[B, D] * bf16[D, F]", on="h100", B=64, D=8192, F=8192).advise()[:1]:
+    ...     print(f"{line.change}: {line.gain:.2f}, {line.more:g} times the work, {line.time_after * 1e6:.1f} µs")
+    B = 319: 4.68, 4.98438 times the work, 43.3 µs
     """
 
     change: str
@@ -88,6 +93,16 @@ class Advice:
     after: Bound
     gain: float
     more: float = 1.0
+
+    @property
+    def time_before(self) -> float:
+        """Seconds at best of the question as it was."""
+        return float(self.before.lower)
+
+    @property
+    def time_after(self) -> float:
+        """Seconds at best of the changed question."""
+        return float(self.after.lower)
 
     def to_dict(self) -> dict[str, Any]:
         """The line as plain data in SI units."""

@@ -195,7 +195,7 @@ class Bound(Measurable, Comparable):
     Attributes
         ``flops``       FLOPs (2 per multiply-add) of the matrix work, or of the vector work where there is no other
         ``flops_by``    FLOPs by unit and arithmetic dtype, ``{"mxu/bf16": …}``; never added over units
-        ``bytes``       bytes by memory level; ``wire`` bytes sent by link
+        ``bytes``       bytes by memory level, which :attr:`total_bytes` adds up; ``wire`` bytes sent by link
         ``intensity``   ``flops`` ÷ bytes at the level data comes from, FLOP/B
         ``critical_intensity``  where that unit's time equals that level's time (the ridge), FLOP/B
         ``times``       seconds by resource
@@ -206,7 +206,8 @@ class Bound(Measurable, Comparable):
                         asked for; else None
         ``expectation`` what the estimate by constants rests on: its interval, kernel by kernel
         ``measured``    seconds it takes in reality, where they were given; ``over_floor`` how many times ``lower``
-        ``bound_by``    the resource that sets ``lower``; None for symbols, an array of names for arrays
+        ``bound_by``    the resource that sets ``lower``, as ``hbm``; None for symbols, an array of names for arrays;
+                        :attr:`kind` says what sort it is, as ``memory-bound``
         ``attainable``  ``flops`` ÷ ``lower``, FLOP/s; None where the FLOPs have no rate
         ``utilisation`` the compute unit's time ÷ ``lower``
         ``math``, ``comms``  seconds of the arithmetic, and of the busiest link or the hops
@@ -541,6 +542,8 @@ class Bound(Measurable, Comparable):
         if self.measured is not None:
             yield Fact("measured", self.measured, "s", "less")
         yield Fact("bound by", self.kind and f"{self.kind} ({self.bound_by})", data=self.bound_by)
+        if not self.is_rate_only:
+            yield Fact("bytes moved", self.total_bytes, "B", "less")
         yield Fact("intensity", self.intensity, "FLOP/B")
         yield Fact("ridge", self.critical_intensity, "FLOP/B")
         yield from self.rates_used()

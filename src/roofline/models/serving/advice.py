@@ -62,6 +62,8 @@ class StepQuestion:
 class StepAdvice:
     """A change that moves the step: ``gain`` times as fast for the same tokens, on ``chips`` times as many chips.
 
+    ``more`` is how many times as many tokens the changed step makes (2 for a batch twice as large). ``before`` and
+    ``after`` are whole answers, which print as a page each: their seconds are ``time_before`` and ``time_after``.
     ``after`` is what :func:`roofline.models.serve_bound` gives for ``model``, the phase and ``arguments``; ``options``
     are the arguments that changed, where plain words say them and the model is the same.
     """
@@ -77,6 +79,16 @@ class StepAdvice:
     more: float
     chips: float
     options: Mapping[str, Any] | None = None
+
+    @property
+    def time_before(self) -> float:
+        """Seconds at best of the step as it was."""
+        return float(self.before.lower)
+
+    @property
+    def time_after(self) -> float:
+        """Seconds at best of the changed step."""
+        return float(self.after.lower)
 
     def to_dict(self) -> dict[str, Any]:
         """The line as plain data in SI units."""

@@ -331,6 +331,16 @@ class Serving(Comparable):
         return (self.prefill if self.decode is None else self.decode).bound_by
 
     @property
+    def kind(self) -> Any:
+        """Whether the phase that was asked for, of two decode, is ``memory-bound``, ``compute-bound`` …"""
+        return (self.prefill if self.decode is None else self.decode).kind
+
+    @property
+    def tokens_per_second_per_user(self) -> Any:
+        """Tokens a second that one sequence gets; None without decode."""
+        return None if self.decode is None else 1 / self.decode.lower
+
+    @property
     def time_to_first_token(self) -> Size | None:
         """Seconds before the whole batch's first tokens are there, nothing else running."""
         return None if self.prefill is None else self.prefill.lower

@@ -292,7 +292,9 @@ def _doubling(most: int) -> Iterator[int]:
 class TrainingAdvice:
     """A change, the arguments of :func:`roofline.models.train` that make it, and the step after it.
 
-    ``gain`` is how many times as many tokens are trained on in the same time, on as many chips.
+    ``gain`` is how many times as many tokens are trained on in the same time, on as many chips. ``more`` is how many
+    times as many tokens a changed step has. ``before`` and ``after`` are whole answers, which print as a page each:
+    their seconds are ``time_before`` and ``time_after``.
     """
 
     change: str
@@ -305,6 +307,16 @@ class TrainingAdvice:
         """Tokens of a chip and second, after over before."""
         old, new = self.before, self.after
         return float((new.batch_tokens / _taken(new) / new.chips) / (old.batch_tokens / _taken(old) / old.chips))
+
+    @property
+    def time_before(self) -> float:
+        """Seconds of the step as it was, by a stated MFU where there is one."""
+        return float(_taken(self.before))
+
+    @property
+    def time_after(self) -> float:
+        """Seconds of the changed step."""
+        return float(_taken(self.after))
 
     @property
     def fits(self) -> bool:
@@ -325,7 +337,7 @@ class TrainingAdvice:
         """The line as plain data in SI units."""
         return {
             "change": self.change, "gain": self.gain,
-            "time_before": _taken(self.before), "time_after": _taken(self.after),
+            "time_before": self.time_before, "time_after": self.time_after,
             "bound_by_after": self.after.bound.bound_by, "memory_after": self.after.memory.total,
             "fits_after": self.after.memory.fits,
         }  # fmt: skip

@@ -110,6 +110,16 @@ class Training(Measurable, Comparable):
         return self.slowest.bound
 
     @property
+    def bound_by(self) -> Any:
+        """The resource that binds the slowest stage."""
+        return self.bound.bound_by
+
+    @property
+    def kind(self) -> Any:
+        """Whether the slowest stage is ``compute-bound``, ``memory-bound`` or ``network-bound``."""
+        return self.bound.kind
+
+    @property
     def fullest(self) -> Stage:
         """The kind of stage whose chips hold most; for symbols the last."""
         return _largest(self.stages, lambda stage: stage.memory.total)
