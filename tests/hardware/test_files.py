@@ -382,12 +382,24 @@ def test_a_chip_is_made_of_a_dictionary() -> None:
         "memory": [{"level": "hbm", "bandwidth": 2e12}],
     }
     assert chip(table).units == chip({"name": "Mine", "bf16": 3e14, "hbm": 2e12}).units
+    whole = {**figures, "vector.fp32": "30 TFLOP/s", "link": "200 GB/s", "link.latency": "2 us", "link.domain": 16}
+    unit = {"matrix": {"peak": {"bf16": 3e14}}, "vector": {"peak": {"fp32": 3e13}}}
+    link = {"name": "link", "topology": "switch", "bandwidth": 2e11, "latency": 2e-6, "domain": 16}
+    memory = [{"level": "hbm", "bandwidth": 2e12, "capacity": 8e10}]
+    one, other = chip(whole), chip({"name": "Mine", "unit": unit, "memory": memory, "link": [link]})
+    assert (one.units, one.memories, one.links) == (other.units, other.memories, other.links)
+    assert chip({**figures, "vector": {"fp32": 3e13}}).units == chip(whole).units
+    line = "x = bf16[B, D] * bf16[D, F]; gelu(x)"
+    assert not bound(line, on=whole, B=8, D=1024, F=1024).incomplete
+    (gap,) = bound(line, on=figures, B=8, D=1024, F=1024).incomplete
+    assert gap == "not timed: flops on vector in bf16 (41 kFLOP); Mine has no figure for it: vector.bf16 gives it one"
     fast = chip({"inherits": "h100", "name": "Fast", "hbm": 4e12})
     assert (fast.figure("hbm").value, fast.figure("bf16").value) == (4e12, chip("h100").figure("bf16").value)
     for wrong, said in (
         ({}, "has neither a peak nor a bandwidth"),
         ({"name": "Mine", "bf16": "3 GB"}, "unit.matrix.peak.bf16: '3 GB' is a capacity in bytes"),
         ({"inherits": "nope"}, "names 'nope', which is not known"),
+        ({"bf16": 3e14, "vector": 3e13}, "a peak is that of a format; name the format, as in {'vector.fp32': 3"),
     ):
         with pytest.raises(HardwareError, match=re.escape(said)):
             chip(wrong)

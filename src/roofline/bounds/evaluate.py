@@ -240,7 +240,9 @@ def untimed(machine: Machine, key: Key, amount: Size | None = None) -> Gap:
         else f" ({amount})"
     )
     kind = "latency" if key.quantity == "hops" else "rate"
-    return Gap(kind, f"not timed: {what}{given}{count}; {machine.name} has no figure for it")
+    named = {"flops": f"{key.place}.{key.dtype}", "hops": "link.latency"}.get(key.quantity)
+    own = f": {named} gives it one" if named and not machine.vendor else ""  # a machine of the user's own figures
+    return Gap(kind, f"not timed: {what}{given}{count}; {machine.name} has no figure for it{own}")
 
 
 def _nothing_timed(machine: Machine, missing: Mapping[Key, Size]) -> str:

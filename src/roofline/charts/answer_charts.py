@@ -23,6 +23,7 @@ from roofline.charts.measurement_charts import bandwidth_chart, measured_chart
 from roofline.charts.plot import plot
 from roofline.charts.roofline_charts import program_roofline, roofline_chart
 from roofline.errors import InputError, a_or_an, suggest
+from roofline.formulas.tables import Columns
 from roofline.sizes import is_array, is_symbol
 
 #: Draws one picture of an answer.
@@ -30,6 +31,9 @@ Picture = Callable[[], Chart]
 
 #: The most operations of a bound that are points of their own.
 MOST_POINTS = 12
+
+#: What people call a picture of a figure over two sizes, which is not drawn here.
+_HEAT_MAPS = ("heatmap", "heat_map", "heat map", "heat", "map", "grid", "surface")
 
 #: Sizes at which a curve is drawn, beside those that were asked where they are not too many.
 POINTS_OF_CURVE, MOST_SIZES = 120, 1000
@@ -43,10 +47,18 @@ def plot_answer(answer: Any, kind: str | None = None, *, theme: str = "light") -
         hint = _INSTEAD.get(what, "its table() and to_dict() hold its figures")
         raise InputError(f"there is no picture of {a_or_an(what)}", hint=hint)
     if kind is not None and kind not in found:
-        raise InputError(
-            f"no picture {kind!r} of {a_or_an(type(answer).__name__)}", hint=suggest(kind, found, what="pictures")
-        )
+        hint = suggest(kind, found, what="pictures")
+        if kind in _HEAT_MAPS and isinstance(answer, Columns):
+            hint = f"seaborn.heatmap draws {_pivoted(answer)}; pictures here are: {', '.join(found)}"
+        raise InputError(f"no picture {kind!r} of {a_or_an(type(answer).__name__)}", hint=hint)
     return found[kind or next(iter(found))]().with_theme(theme)
+
+
+def _pivoted(table: Columns) -> str:
+    """How a frame of two sizes is made of a table, as seaborn.heatmap takes it."""
+    sizes = [name for name in table.whole if len(set(table.plain(name))) > 1] or list(table.whole)
+    rows, columns = (*sizes, *sizes)[:2]
+    return f"table.to_pandas().pivot_table(index={rows!r}, columns={columns!r}, values='lower')"
 
 
 def pictures(answer: Answer) -> Mapping[str, Picture]:

@@ -609,7 +609,9 @@ def described_machine(
 ) -> tuple[Machine, dict[str, Any]]:
     """A chip from a dictionary: keys of its table in a machine file, formats with their peaks, levels of memory.
 
-    What sets figures of a chip that it inherits from is left, for who calls.
+    A format alone is a peak of the matrix unit, one behind ``vector.`` of the vector unit; ``link`` is the bandwidth of
+    a link to other chips, one way, or a dictionary of a link. What sets figures of a chip that it inherits from is
+    left, for who calls.
 
     >>> machine, _ = described_machine({"bf16": 3e14, "hbm": {"bandwidth": 2e12, "capacity": 80e9}, "l2": 8e12})
     >>> [unit.peaks["bf16"].value for unit in machine.units], [memory.name for memory in machine.memories]
@@ -617,18 +619,22 @@ def described_machine(
     >>> machine, _ = described_machine({"bf16": 3e14, "hbm": 2e12, "hbm.capacity": 80e9})
     >>> machine.memories[0].capacity.value
     80000000000.0
+    >>> figures = {"bf16": 3e14, "vector.fp32": 3e13, "hbm": 2e12, "link": 2e11, "link.latency": 1e-6}
+    >>> machine, _ = described_machine(figures)
+    >>> [unit.name for unit in machine.units], machine.links[0].bandwidth.value, machine.links[0].latency.value
+    (['matrix', 'vector'], 200000000000.0, 1e-06)
     """
-    own = {name: value for name, value in described.items() if name in CHIP_KEYS}
-    figures = _nested({name: value for name, value in described.items() if name not in CHIP_KEYS})
+    own = {name: value for name, value in described.items() if name in CHIP_KEYS and not _is_short(name, value)}
+    figures = _nested({name: value for name, value in described.items() if name not in own})
     if "inherits" not in own:
+        if (link := figures.pop("link", None)) is not None:
+            one = link if isinstance(link, Mapping) else {"bandwidth": link}
+            own["link"] = [{"name": "link", "topology": "switch", **one}]
         if "unit" not in own:
             peaks = {name: figures.pop(name) for name in [*figures] if dtypes.is_dtype(name)}
-            if (peak := figures.pop("peak", None)) is not None:
-                if not isinstance(peak, Mapping):
-                    hint = f"name the format, as in {{'bf16': {peak!r}}}"
-                    raise HardwareError("chip({…}): a peak is that of a format", hint=hint)
-                peaks |= peak
-            own["unit"] = {"matrix": {"peak": peaks}} if peaks else {}
+            peaks |= _peaks_of(figures, "peak", "{}") | _peaks_of(figures, "matrix", "{}")
+            units = {"matrix": peaks, "vector": _peaks_of(figures, "vector", "vector.{}")}
+            own["unit"] = {name: {"peak": held} for name, held in units.items() if held}
         if "memory" not in own:
             tables = {name: figures.pop(name) for name in [*figures] if not dtypes.is_dtype(name)}
             own["memory"] = [
@@ -638,6 +644,20 @@ def described_machine(
     key = normalise(str(own.get("name", ""))) or "chip"
     layer = CatalogLayer({key: own}, FieldPath("chip({…})", "", {}), "", {})
     return _build(key, layer, [*layers, layer], ()), figures
+
+
+def _is_short(name: str, value: Any) -> bool:
+    """Whether a link is said by its bandwidth, or by one dictionary, not by a list of tables."""
+    return name == "link" and not isinstance(value, list | tuple)
+
+
+def _peaks_of(figures: dict[str, Any], name: str, spelt: str) -> dict[str, Any]:
+    """Peaks by format under one name, which ``figures`` lose; a peak without a format is an error."""
+    peaks = figures.pop(name, {})
+    if isinstance(peaks, Mapping):
+        return dict(peaks)
+    hint = f"name the format, as in {{{spelt.format('bf16' if name != 'vector' else 'fp32')!r}: {peaks!r}}}"
+    raise HardwareError("chip({…}): a peak is that of a format", hint=hint)
 
 
 def _nested(figures: Mapping[str, Any]) -> dict[str, Any]:
