@@ -234,7 +234,8 @@ def test_a_sweep_is_saved(tmp_path: Path, suffix: str) -> None:
     table.save(str(path))
     if suffix == "csv":
         lines = path.read_text().splitlines()
-        assert lines[0] == "B,D,F,lower,upper,attainable,intensity,bound_by"
+        figures = "lower [s],upper [s],attainable [FLOP/s],intensity [FLOP/B]"
+        assert lines[0] == f"expression,on,B,D,F,{figures},bound_by"
         assert lines[2].endswith("mxu")
     elif suffix == "json":
         assert json.loads(path.read_text())["columns"]["bound_by"] == ["hbm", "mxu"]

@@ -199,8 +199,8 @@ def advise(answer: Bound | str, *, chips: Sequence[str] = (), **arguments: Any) 
     could not be timed, or of a bare intensity, nothing is advised.
     """
     if isinstance(answer, str):
-        made: Bound = bound(answer, **arguments)
-        if made.question is not None:
+        made: Any = bound(answer, **arguments)
+        if isinstance(made, Bound) and made.question is not None:
             refuse_idle(made.question, uses=(MESH,))
         answer = made
     elif arguments:
