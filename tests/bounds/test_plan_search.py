@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 import roofline.ops.sharding.plans as searched
 from roofline import bound, shard
 from roofline.bounds.api import question
-from roofline.bounds.sharding_plans import MOST, _Search
+from roofline.bounds.sharding_plans import IN_FORMULAS, MOST, _Search
 from roofline.errors import NotationError, SizeError
 from roofline.notation import program
+from roofline.sections import Table
 from tests.bounds.test_plan_laws import LAYOUTS, MLP
 from tests.strategies import LONG, few
 
@@ -185,3 +186,17 @@ def test_a_tensor_that_is_used_twice_is_gathered_once() -> None:
         made = [word.partition("(")[2][0] for word in plan.words if word.startswith("AllGather") and "(A" in word]
         assert len(made) <= 1, plan.name
     assert "AllGather_X(A[I, J_X])" in next(searched.plans(program(line).steps)).words
+
+
+def test_plans_of_open_sizes_say_what_is_not_worked_out_and_read_in_words() -> None:
+    found = shard("bf16[B_X, D_Y] * bf16[D_Y, F] -> bf16[B_X, F]", on="v5e:4x4")
+    assert len(found) > IN_FORMULAS
+    last = found.plans[-1]
+    assert (last.link_bytes, last.math, last.comms, last.moving, last.memory) == (None,) * 5
+    table = next(each for each in found.sections() if isinstance(each, Table))
+    assert str(table.rows[0].cells[2]) == "(3*B*F/2 if B*F < 120000, else B*F/2)"
+    assert all(row.cells[2:] == ("not worked out",) * 2 for row in table.rows[IN_FORMULAS:])
+    assert "Piecewise" not in str(found)
+    assert "only the first 12 have figures" in str(found)
+    arrays = shard("bf16[B_X, D_Y] * bf16[D_Y, F] -> bf16[B_X, F]", on="v5e:4x4", B=[64, 4096], D=8192, F=8192)
+    assert str(arrays).count("not worked out") == 2 * (len(arrays) - IN_FORMULAS)

@@ -16,8 +16,9 @@ from roofline.answers import Answer, plain_data
 from roofline.bounds.api import question
 from roofline.bounds.idle import refuse_idle
 from roofline.bounds.question import Question
-from roofline.bounds.sharding_plans import RankedPlan, ranked
+from roofline.bounds.sharding_plans import IN_FORMULAS, RankedPlan, ranked
 from roofline.errors import InputError
+from roofline.formulas.printers import text
 from roofline.frozen import dataclass
 from roofline.hardware.axes import MeshAxis
 from roofline.notation import program
@@ -32,6 +33,9 @@ _SPARE = {"needs": 3, "none does": 2, "sent": 1}
 
 #: Plans that a terminal lists.
 _MOST_PLANS = 24
+
+#: What stands for a figure of a plan that is listed without a price.
+NOT_PRICED = "not worked out"
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -144,7 +148,8 @@ class ShardPlans(Answer):
             yield Sentences([f"… and {rest} more; {either('--json', 'to_dict()')} lists them all"], "quiet")
         if formulas or arrays:
             said = ["sizes are open or arrays: the plans that send over the fewest mesh axes first"]
-            said += ["the first of them have figures"] if any(plan.bound is None for plan in shown) else []
+            if any(plan.bound is None for plan in shown):
+                said.append(f"only the first {IN_FORMULAS} have figures; with a number for every size all have")
             yield Sentences(said, "quiet")
         if bound is not None:
             alike = [each for each in assume("plan", bound.assumptions) if each.kind != "collective"]
@@ -178,11 +183,12 @@ def _figures(plan: RankedPlan) -> list[Cell]:
 
 
 def _formulas(plan: RankedPlan) -> list[Cell]:
-    return [str(plan.link_bytes), str(plan.math)]
+    """Bytes and time as formulas in words, as a closed form shows them."""
+    return [NOT_PRICED if form is None else text(form, "words") for form in (plan.link_bytes, plan.math)]
 
 
 def _ranges(plan: RankedPlan) -> list[Cell]:
-    return [] if plan.bound is None else [Amount(plan.comms, "s"), Amount(plan.bound.lower, "s")]
+    return [NOT_PRICED] * 2 if plan.bound is None else [Amount(plan.comms, "s"), Amount(plan.bound.lower, "s")]
 
 
 @takes(question, but=("plan", "flops", "bytes", "intensity", "dtype"))

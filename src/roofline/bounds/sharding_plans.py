@@ -96,7 +96,8 @@ class Sharded(Protocol):
 @dataclass(frozen=True, slots=True, eq=False)
 class RankedPlan:
     """A plan with its price on one chip; ``price`` makes it, and is None for plans far down a list whose sizes are
-    open or arrays. ``result`` is the layout that it leaves the result in, where none is written."""
+    open or arrays: they have no times and no bytes. ``result`` is the layout that it leaves the result in, where none
+    is written."""
 
     rank: int
     plan: Plan
@@ -111,15 +112,15 @@ class RankedPlan:
 
     @property
     def bound(self) -> Bound | None:
-        """All of the price, made when it is first asked for; None where sizes are open."""
+        """All of the price, made when it is first asked for; None where there is none."""
         if not self._made and self.price is not None:
             self._made.append(self.price())
         return self._made[0] if self._made else None
 
     @property
-    def link_bytes(self) -> Size:
+    def link_bytes(self) -> Size | None:
         """Bytes one chip sends one way, over all links."""
-        return 0 if self.bound is None else sum(self.bound.wire.values())
+        return None if self.bound is None else sum(self.bound.wire.values())
 
     @property
     def memory(self) -> Size | None:
@@ -127,19 +128,19 @@ class RankedPlan:
         return None if self.bound is None or self.bound.footprint is None else self.bound.footprint.total
 
     @property
-    def math(self) -> Size:
+    def math(self) -> Size | None:
         """T_math: the time of the arithmetic."""
-        return 0 if self.bound is None else self.bound.math
+        return None if self.bound is None else self.bound.math
 
     @property
-    def comms(self) -> Size:
+    def comms(self) -> Size | None:
         """T_comms: the time of the busiest link, or of the hops where that is longer."""
-        return 0 if self.bound is None else self.bound.comms
+        return None if self.bound is None else self.bound.comms
 
     @property
-    def moving(self) -> Size:
+    def moving(self) -> Size | None:
         """The time of the busiest memory level."""
-        return 0 if self.bound is None else self.bound.moving
+        return None if self.bound is None else self.bound.moving
 
     def to_dict(self) -> dict[str, Any]:
         """The plan as plain data in SI units."""
