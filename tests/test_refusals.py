@@ -1113,6 +1113,8 @@ def test_what_would_end_in_an_error_of_pythons_further_in_is_refused() -> None:
          "latency and throughput are of numbers"),
         (lambda: models.network_limit("llama-2-7b", "decode", "h100:8", context=range(3)),
          "a limit of the network is of one step, and this has several values"),
+        (lambda: models.network_limit("llama-2-7b", "decode", "h100:8", context=-sympy.Symbol("x")),
+         "a limit of the network is of one step, and this has an open size"),
         (lambda: roofline.sweep("llama-2-7b", on="h100", batch=[8, 16], context=64, progress=int), "takes a function"),
         (lambda: roofline.model("llama-2-7b", name="x" * 1001), "name has 1,001 letters"),
         (lambda: Bound.sections(_bound(), [[]]), "takes a list"),

@@ -109,7 +109,7 @@ def test_runs_to_measure_are_advised_and_read_when_they_are_filled_in(tmp_path: 
     header, *rows = path.read_text().splitlines()
     cells = [dict(zip(header.split(","), row.split(","), strict=True)) for row in rows]
     assert Counter(row["dtype"] for row in cells) == {"bf16": 10, "fp8": 10}
-    filled = [{**row, "us": f"{1.2e6 * float(row['expected'])}"} for row in cells]
+    filled = [{**row, "us": f"{1.2e6 * float(row['expected [s]'])}"} for row in cells]
     found = calibrate(filled, "h200")
     assert [len(found.fitted), dict(found.rejected)] == [2, {}]
     assert all(one.before.bias == pytest.approx(1 / 1.2 - 1, abs=0.01) for one in found.fitted)

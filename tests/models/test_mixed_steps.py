@@ -123,6 +123,19 @@ def test_what_is_not_modelled_is_said() -> None:
 # ---- a prompt in chunks
 
 
+@pytest.mark.parametrize("name", ["llama-3-8b", "gpt-oss-20b", "deepseek-v3", "qwen3-32b"])
+def test_a_chunk_without_output_gives_back_keys_and_values_alone(name: str) -> None:
+    """The hidden states of its tokens are read by no one: what it moves less is what makes output, and nothing more."""
+    ways: dict[str, Any] = {"on": "h200:8", "tensor": 8, "prompt": 256, "past": 512}
+    some, none = (serve_bound(name, "prefill", logits=logits, **ways) for logits in ("last", "none"))
+    moved = {each.op.where: each.bytes for each in none.ops}
+    for each in some.ops:
+        if each.op.where in moved:
+            assert each.bytes == moved[each.op.where], each.op.where
+    each_op = [serve_bound(name, "prefill", logits="none", policy=policy, **ways) for policy in ("minimal", "each-op")]
+    assert each_op[0].total_bytes < each_op[1].total_bytes
+
+
 def test_chunks_load_weights_and_the_cache_again() -> None:
     """Each chunk but the first adds the matrices once more, and reads what is cached before it."""
     sizes: dict[str, Any] = {"on": "a100", "policy": "streamed"}

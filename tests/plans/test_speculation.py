@@ -252,7 +252,7 @@ def test_the_command_tries_drafts(capsys: pytest.CaptureFixture[str]) -> None:
     capsys.readouterr()
     assert main([*words, "--draft", "2,4", "--draft-by", "qwen3-0.6b"]) == 0
     shown = capsys.readouterr().out
-    assert "take h100:1 as 1 replica, bf16, drafts of" in " ".join(shown.split())
+    assert "no less than h100:1 as 1 replica, bf16, drafts of" in " ".join(shown.split())
     assert "drafts by qwen3-0.6b; a token is accepted with probability 0.8" in " ".join(shown.split())
     assert main([*words, "--draft", "2", "--why", "h100 bf16 draft 2 whole"]) in (0, 3)
     assert main([*words, "--draft", "0"]) == 2

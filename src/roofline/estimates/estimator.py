@@ -400,7 +400,10 @@ class Estimator:
         if not found:
             wrong = f"nothing is expected of {answer.expression}"
             raise InputError(wrong, hint="it holds no operations that take time")
-        value, low, high = (sum(getattr(one, name) for one in found) for name in ("value", "low", "high"))
+        # no sum of kernels is below the bound, not by a rounding either
+        value, low, high = (
+            maximum(sum(getattr(one, name) for one in found), answer.lower) for name in ("value", "low", "high")
+        )
         whole = Expectation(value, low, high, found, self.library)
         if not self.eager:
             return whole

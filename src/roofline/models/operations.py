@@ -183,7 +183,14 @@ def forward_pass(
         ops += builder.ops
     if model.head and output:
         ops.append(_head(model, ends, storage_of(""), stream))
-    return tuple(ops)
+    return tuple(ops if output else [_without_result(op, stream) for op in ops])
+
+
+def _without_result(op: Op, stream: Tensor) -> Op:
+    """The operation with nothing given back of ``stream``: a chunk of a prompt leaves keys and values alone behind."""
+    if all(tensor.ident != stream.ident for tensor in op.writes):
+        return op
+    return replace(op, writes=tuple(replace(t, given=0) if t.ident == stream.ident else t for t in op.writes))
 
 
 def check_options(options: Iterable[str], *takers: Callable[..., Any], also: Iterable[str] = ()) -> None:

@@ -40,7 +40,7 @@ from roofline.models.description import Model
 from roofline.models.operations import decode
 from roofline.models.serving import serve_bound
 from roofline.signatures import takes
-from roofline.sizes import Size, is_array
+from roofline.sizes import Size, is_array, is_number
 from roofline.work import Op, Work
 
 #: Kinds of split.
@@ -185,8 +185,10 @@ def network_limit(
             ways.remove(middle)
             refused.append(middle)
             continue
-        if is_array(found.lower):
-            raise InputError("a limit of the network is of one step, and this has several values", hint="give one size")
+        if not is_number(found.lower):
+            several = "has several values" if is_array(found.lower) else "has an open size"
+            wrong = f"a limit of the network is of one step, and this {several}"
+            raise InputError(wrong, hint="give each size a number")
         ratio = network_share(found)
         if ratio >= 1:
             beyond, ways = (middle, ratio), [n for n in ways if n < middle]
