@@ -16,6 +16,7 @@ from rich.console import Console
 
 import roofline
 from roofline import bound, chip, sweep
+from roofline.bounds.bound import Bound
 from roofline.errors import HardwareError, InputError, SizeError, UntimedError
 from roofline.hardware.machine import Figure, Machine
 from roofline.rendering.terminal import as_text
@@ -71,6 +72,19 @@ def test_estimates_lie_between_the_bounds() -> None:
     late = bound(MATMUL, on="v5e", overlap=1, overhead="5us", **SIZES)
     assert late.estimate == pytest.approx(late.lower + 5e-6)
     assert bound(MATMUL, on="v5e", **SIZES).estimate is None
+
+
+@pytest.mark.parametrize("sizes", [SIZES, SIZES | {"B": [64, 128]}])
+def test_a_stated_overlap_is_said_beside_an_estimate_by_constants_and_by_explain(sizes: dict[str, Any]) -> None:
+    said = "with the stated overlap and overhead"
+    alone, both, constants = (
+        bound(MATMUL, on="h100", **sizes, **more)
+        for more in ({"overlap": 0.5}, {"overlap": 0.5, "estimate": True}, {"estimate": True})
+    )
+    assert np.array_equal(both.stated_estimate, alone.estimate)
+    assert constants.stated_estimate is None
+    for shown in (str, Bound.explain):
+        assert [said in shown(each) for each in (alone, both, constants)] == [True, True, False]
 
 
 def test_achievable_rates_are_slower_and_said() -> None:

@@ -346,6 +346,21 @@ class Bound(Measurable, Comparable):
         return int(ceil_div(self.lower, time)) * self.machine.pooled
 
     @property
+    def stated_estimate(self) -> Size | None:
+        """Seconds with the stated overlap and overhead, also beside an estimate by constants; None: none was stated.
+
+        >>> from roofline import bound
+        >>> line = "bf16[512, 4096] * bf16[4096, 4096]"
+        >>> [bound(line, on="h100", **more).stated_estimate for more in ({"overlap": 1}, {"estimate": True})]
+        [1.7...e-05, None]
+        """
+        if self.expectation is None or self.estimate is None:
+            return self.estimate
+        constants = self.expectation.value
+        same = self.estimate is constants or (not is_array(constants) and self.estimate == constants)
+        return None if same else self.estimate
+
+    @property
     def overlap_gain(self) -> Size | None:
         """How many times faster it is with all overlapped than with nothing: ``upper`` ÷ ``lower``."""
         return ratio(self.upper, self.lower)
@@ -651,14 +666,19 @@ def bounds_in_words(answer: Bound) -> list[str]:
     lines = [line]
     if answer.expectation is not None:
         lines.append(answer.expectation.in_words())
-    if answer.estimate is not None and answer.expectation is None:
-        lines.append(f"estimate {format_amount(answer.estimate, 's')} with the stated overlap and overhead")
+    lines += stated_in_words(answer)
     if answer.measured is not None:
         lines.append(measured_in_words(answer))
     if is_array(answer.lower):
         fit = answer.footprint.of_which() if answer.footprint else ""
         lines.append(f"{answer.lower.size} configurations{fit}; {call('sweep')} lists each")
     return [*lines, *_communication_against_arithmetic(answer), *_ridge(answer)]
+
+
+def stated_in_words(answer: Bound) -> list[str]:
+    """The time with the stated overlap and overhead, where one was stated."""
+    stated = answer.stated_estimate
+    return [] if stated is None else [f"estimate {format_amount(stated, 's')} with the stated overlap and overhead"]
 
 
 def overlapped(measured: Size | None, lower: Size, upper: Size) -> Any:
@@ -928,6 +948,7 @@ def _explanation(answer: Bound) -> Iterator[str]:
     if answer.intensity is not None and answer.critical_intensity is not None:
         intensity, ridge = (format_amount(x, "FLOP/B") for x in (answer.intensity, answer.critical_intensity))
         yield f"intensity = {intensity}, ridge = {ridge}"
+    yield from stated_in_words(answer)
     if answer.measured is not None:
         yield measured_in_words(answer)
     if answer.expectation is not None:

@@ -548,9 +548,8 @@ def _phase_in_words(name: str, phase: Bound, found: Serving) -> Iterator[Section
     wider = capability("Serving.narrower_cache")(found) if name == "decode" else ""
     lines = [wider] if wider else []
     lines.append(f"{within} if only each operation overlaps within itself, {nothing} if nothing does")
-    if phase.estimate is not None and (phase.expectation is None or phase.estimate != phase.expectation.value):
-        said = format_amount(phase.estimate, "s")
-        lines.append(f"{said} by the stated overlap and overhead, an estimate")
+    if phase.stated_estimate is not None:
+        lines.append(f"{format_amount(phase.stated_estimate, 's')} by the stated overlap and overhead, an estimate")
     tokens = sizes["batch"] * (sizes.get("prompt", 1))
     made = f"{format_number(float(tokens / phase.lower))} tokens/s"
     if name == "decode":
