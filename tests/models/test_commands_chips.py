@@ -95,6 +95,14 @@ def test_an_estimate_is_said_to_be_one(capsys: Capture) -> None:
     text = " ".join(run(capsys, *words, *more).split())
     # three headlines, two steps, an answer, drafts
     assert text.count("by the stated overlap and overhead") == 7
+    assert "if all overlaps" not in text
+    found = as_json(capsys, *words, *more)
+    assert {found[key]["form"] for key in ("generation", "chunked", "speculation")} == {"estimate"}
+    assert found["generation"]["time_to_first_token"] == found["prefill"]["estimate"]
+    front = run(capsys, *words[:-4], "--context", "1000", "--batch", "1,8")
+    assert "decode after 1,000 tokens, by the stated overlap and overhead" in front
+    assert main([*words, "--output", "9", "--form", "upper"]) == 2
+    assert "form upper and a stated overhead are two answers" in capsys.readouterr().err
 
 
 def test_what_would_fit_in_place_of_a_pool_is_in_chips(capsys: Capture) -> None:
