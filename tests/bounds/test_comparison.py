@@ -12,6 +12,7 @@ from roofline import advise, bound, llm, scaling, solve
 from roofline.bounds.comparison import compare
 from roofline.cli import main
 from roofline.errors import InputError, RooflineError
+from roofline.sections import Table
 
 LINE = "bf16[64, 8192] * bf16[8192, 8192]"
 
@@ -323,14 +324,18 @@ def test_what_is_not_all_timed_is_not_ranked_and_has_no_time() -> None:
 
 
 def test_several_batches_stand_beside_several_formats_and_machines() -> None:
-    """Each cell is what the question alone answers; what does not fit has no time."""
+    """Each cell is what the question alone answers, of a chip with room enough where it does not fit."""
     found = llm("llama-3-8b", on="h100", batch=[8, 65, 66], context=8000, kv="bf16,fp8")
     for sizes, one in zip(found.sizes, found.each, strict=True):
         for kv, answer in zip(("bf16", "fp8"), one.answers, strict=True):
             assert answer.decode.lower == llm("llama-3-8b", on="h100", context=8000, kv=kv, **sizes).decode.lower
     assert found.each[2].fitting == [False, True]
     (head,) = [line for line in str(found).splitlines() if line.split()[:1] == ["66"]][:1]
-    assert "does not fit" in head
+    assert f"does not fit: {found.each[2].answers[0].decode.lower * 1e3:.3g} ms" in head
+    assert "does not fit: of a chip with room enough" in str(found)
+    (ratios,) = [each for each in found.sections() if isinstance(each, Table) and each.name == "times the least"]
+    over = [[cell.value for cell in row.cells[1:]] for row in ratios.rows]
+    assert over == [one.times_the_best for one in found.each]
     assert "h100 kv fp8 has the lowest floor" in str(found)
     crossed = llm("llama-3-8b", on=["h100", "h200"], batch=[1, 8], context=[4096, 8192])
     assert [dict(each) for each in crossed.sizes] == [{"batch": 1, "context": 4096}, {"batch": 8, "context": 8192}]
@@ -339,6 +344,27 @@ def test_several_batches_stand_beside_several_formats_and_machines() -> None:
         llm("llama-3-8b", on=["h100", "h200"], batch=[1, 8, 64], context=[4096, 8192])
     with pytest.raises(InputError, match="take up to 64 sizes, not 100; sweep takes several machines, formats and"):
         llm("llama-3-8b", on=["h100", "h200"], batch=range(1, 101), context=4096)
+
+
+def test_where_all_are_equal_none_has_the_lowest_floor() -> None:
+    line = "bf16[64, 8192] * bf16[8192, 8192]"
+    same = compare(
+        *(bound(line, on="h100", policy=policy) for policy in ("each-op", "minimal")), names=["one", "other"]
+    )
+    assert same.is_even
+    assert "all have the same floor" in str(same)
+    assert "1x*" not in str(same)
+    assert same.one_line() == "SideBySide: one, other"
+    assert not compare(bound(line, on="a100"), bound(line, on="h100")).is_even
+    asked = {"on": ["h100", "h200", "b200"], "context": 4096, "set": {"hbm": "1 TB/s"}}
+    batches = llm("llama-3-8b", batch=[1, 200, 300, 1024], **asked)
+    assert str(batches).splitlines()[2:6] == [
+        "  all have the same floor at batch 1",
+        "  those that it fits on have the same floor at batch 200",
+        "  b200 has the lowest floor at batch 300",
+        "  nothing fits at batch 1,024",
+    ]
+    assert "all have the same floor, if it fitted" in str(llm("llama-3-8b", batch=1024, **asked))
 
 
 def test_where_the_best_changes_with_the_batch_it_is_said_from_which_on() -> None:

@@ -25,6 +25,7 @@ from roofline.quantity import UNITS, format_amount, format_count, format_number,
 from roofline.sections import (
     BLANK,
     Amount,
+    Cell,
     Column,
     Headline,
     Listing,
@@ -45,6 +46,9 @@ MARK = "*"
 
 #: Figures that differ by less than this share are as good as each other.
 EQUAL = 0.002
+
+#: The figures of the headline over the least of them.
+TIMES_THE_LEAST = "times the least"
 
 #: The table of what answers say, by name.
 FACTS = "comparison"
@@ -115,6 +119,14 @@ class SideBySide(Answer):
         return min(times, key=lambda each: each[:2])[2] if times else None
 
     @property
+    def is_even(self) -> bool:
+        """Whether the headline says the same of all that are ranked: of those that fit, where any does."""
+        wanted = any(self.fitting)
+        found = zip(self.ranked, self.fitting, strict=True) if self.ranked else ()
+        values = [value for value, fits in found if value is not None and fits is wanted]
+        return len(values) > 1 and max(values) - min(values) <= EQUAL * max(values)
+
+    @property
     def times_the_best(self) -> list[float | None]:
         """How many times the least time each takes, fitting or not; None where it has no such figure."""
         least = min((time for time in self.ranked if time is not None), default=None)
@@ -157,7 +169,8 @@ class SideBySide(Answer):
         """Who is fastest, and on what it does not fit."""
         out = [who for who, fits in zip(self.names, self.fitting, strict=True) if not fits]
         beyond = f"; DOES NOT FIT on {', '.join(out)}" if out else ""
-        return f"SideBySide: {f'{self.fastest} of ' if self.ranked else ''}{', '.join(self.names)}{beyond}"
+        first = f"{self.fastest} of " if self.ranked and not self.is_even else ""
+        return f"SideBySide: {first}{', '.join(self.names)}{beyond}"
 
     @property
     def subject(self) -> str:
@@ -197,12 +210,7 @@ class SideBySide(Answer):
         columns = [Column(wrap="words"), *(Column(who, "right", wrap="words") for who in self.names)]
         rows = [fact_row(self.names, name, facts) for name, facts in self.facts.items()]
         if len(self.names) > 1 and ranks:
-            mark = "" if self._more else MARK
-            over = [
-                "" if times is None else Amount(times, "", f"{times:.3g}x{mark if times == 1 else ''}")
-                for times in self.times_the_best
-            ]
-            rows.insert(1, Row(("times the least", *over)))
+            rows.insert(1, Row((TIMES_THE_LEAST, *self.ratio_cells())))
         yield Table(tuple(columns), rows, FACTS)
         said = "; times at best are floors" if self.answers[0].is_floor else ""
         if any(best_of(self.names, facts) for facts in self.facts.values()) or said:
@@ -215,6 +223,14 @@ class SideBySide(Answer):
         yield BLANK
         yield from self.assumption_sections()
 
+    def ratio_cells(self) -> list[Cell]:
+        """How many times the least each takes, the least marked."""
+        mark = "" if self._more or self.is_even else MARK
+        return [
+            "" if times is None else Amount(times, "", f"{times:.3g}x{mark if times == 1 else ''}")
+            for times in self.times_the_best
+        ]
+
     def assumption_sections(self) -> Iterator[Section]:
         """What all answers assume, and what each does besides."""
         assumed = [dict.fromkeys(map(str, without(answer.assumed(), ("fit",)))) for answer in self.answers]
@@ -226,12 +242,19 @@ class SideBySide(Answer):
     def _verdict(self) -> str:
         fits = [who for who, fits in zip(self.names, self.fitting, strict=True) if fits]
         where = "" if len(fits) == len(self.names) else " of those that it fits on" if fits else ", if it fitted"
+        if self.is_even:
+            return f"{self.even_in_words()}{'' if fits else ', if it fitted'}"
         lead = (
             "has the lowest floor"
             if self.answers[0].is_floor
             else f"{'allows the most' if self._more else 'takes the fewest'} {self.headline}"
         )
         return f"{self.fastest} {lead}{where}{self._why()}"
+
+    def even_in_words(self) -> str:
+        """Who have the same headline, where it is even: all, or those that it fits on."""
+        those = "those that it fits on have" if len(set(self.fitting)) > 1 else "all have"
+        return f"{those} the same {'floor' if self.answers[0].is_floor else self.headline}"
 
     def _cheapest(self) -> Iterator[str]:
         """Where it costs least, where answers have a cost: one that does not fit has none."""

@@ -13,10 +13,13 @@ from itertools import groupby
 from typing import Any
 
 from roofline.answers import Answer
-from roofline.bounds.comparison import MARK, SideBySide, fact_row
+from roofline.bounds.comparison import MARK, TIMES_THE_LEAST, SideBySide, fact_row
 from roofline.errors import InputError
 from roofline.frozen import dataclass
-from roofline.sections import BLANK, Amount, Column, Headline, Row, Section, Sentences, Table, Words, figures
+from roofline.sections import BLANK, Amount, Cell, Column, Headline, Row, Section, Sentences, Table, Words, figures
+
+#: What is said of data that are more than the memory.
+NO_ROOM = "does not fit"
 
 #: The most sizes at which answers are put side by side: each is asked by itself.
 MOST_SIZES = 64
@@ -50,22 +53,30 @@ class SideBySideBySize(Answer):
         yield Sentences(self._verdict())
         for name in self._shown():
             yield from (BLANK, Sentences([name], "strong"), self._table(name))
+            if name == self.each[0].headline and all(one.ranked and one.is_one_work for one in self.each):
+                rows = [self._row(sizes, one.ratio_cells()) for sizes, one in zip(self.sizes, self.each, strict=True)]
+                yield from (
+                    BLANK,
+                    Sentences([TIMES_THE_LEAST], "strong"),
+                    Table(self._columns(), rows, TIMES_THE_LEAST),
+                )
         floors = "; times at best are floors" if self.each[0].answers[0].is_floor else ""
-        yield Sentences([f"{MARK} best of its row{floors}"], "quiet")
+        fits = all(fits for one in self.each for fits in one.fitting)
+        room = "" if fits else f"; {NO_ROOM}: of a chip with room enough"
+        yield Sentences([f"{MARK} best of its row{floors}{room}"], "quiet")
         yield BLANK
         yield from self.each[0].assumption_sections()
 
     def _verdict(self) -> list[str]:
         """Who has the lowest floor, from which size on: in runs of sizes, and where nothing fits."""
-        best = [one.fastest if any(one.fitting) else "" for one in self.each]
-        runs = [[at for at, _ in run] for _, run in groupby(enumerate(best), key=lambda pair: pair[1])]
+        runs = [
+            list(run) for _, run in groupby(zip(map(_lead, self.each), self.sizes, strict=True), lambda pair: pair[0])
+        ]
         said = []
         for run in runs:
-            who = best[run[0]]
-            first, last = _named(self.sizes[run[0]]), _named(self.sizes[run[-1]])
+            first, last = _named(run[0][1]), _named(run[-1][1])
             where = "" if len(runs) == 1 else f" at {first}" if first == last else f" from {first} to {last}"
-            lead = "no time is known" if who is None else f"{who} has the lowest floor" if who else "nothing fits"
-            said.append(lead + where)
+            said.append(run[0][0] + where)
         return said
 
     def _shown(self) -> list[str]:
@@ -80,18 +91,23 @@ class SideBySideBySize(Answer):
         return list(kept.values())
 
     def _table(self, name: str) -> Table:
-        listed = list(self.sizes[0])
+        """A fact at each size; where data do not fit, that of a chip with room enough is said to be so."""
         rows = []
         for sizes, one in zip(self.sizes, self.each, strict=True):
             facts = one.facts.get(name, (None,) * len(self.names))
             is_room = any(fact is not None and fact.unit == "B" for fact in facts)
             shown = [fits or is_room for fits in one.fitting]
             kept = [fact if here else None for fact, here in zip(facts, shown, strict=True)]
-            cells = zip(fact_row(self.names, name, kept).cells[1:], shown, strict=True)
-            said = [cell if here else Words("does not fit") for cell, here in cells]
-            rows.append(Row((*(Amount(value, "", f"{value:,}") for value in sizes.values()), *said)))
-        columns = (*figures(*listed), *(Column(who, "right", wrap="words") for who in self.names))
-        return Table(columns, rows, name)
+            best = fact_row(self.names, name, kept).cells[1:]
+            cells = zip(best, fact_row(("",) * len(facts), name, facts).cells[1:], shown, strict=True)
+            rows.append(self._row(sizes, [cell if here else _without_room(other) for cell, other, here in cells]))
+        return Table(self._columns(), rows, name)
+
+    def _columns(self) -> tuple[Column, ...]:
+        return (*figures(*self.sizes[0]), *(Column(who, "right", wrap="words") for who in self.names))
+
+    def _row(self, sizes: Mapping[str, int], cells: Sequence[Cell]) -> Row:
+        return Row((*(Amount(value, "", f"{value:,}") for value in sizes.values()), *cells))
 
     def plain_table(self, table: str | None = None) -> tuple[list[str], list[list[Any]], dict[str, str]]:
         """A row a size and an answer: the sizes, then the columns of answers side by side.
@@ -115,6 +131,22 @@ class SideBySideBySize(Answer):
             "sizes": {name: [each[name] for each in self.sizes] for name in self.sizes[0]},
             "comparisons": [each.to_dict() for each in self.each],
         }
+
+
+def _lead(one: SideBySide) -> str:
+    """Who has the lowest floor of those that it fits on."""
+    if not any(one.fitting):
+        return "nothing fits"
+    if one.is_even:
+        return one.even_in_words()
+    return "no time is known" if one.fastest is None else f"{one.fastest} has the lowest floor"
+
+
+def _without_room(cell: Cell) -> Cell:
+    """A figure of data that do not fit: that of a chip with room enough, where there is one."""
+    return (
+        Amount(cell.value, cell.unit, f"{NO_ROOM}: {cell}".rstrip(MARK)) if isinstance(cell, Amount) else Words(NO_ROOM)
+    )
 
 
 def _named(sizes: Mapping[str, int]) -> str:
