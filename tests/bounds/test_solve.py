@@ -217,8 +217,11 @@ def test_messages() -> None:
         solve(MATMUL, "B", on="v5e", D=[1024, 2048], F=64)
     with pytest.raises(InputError, match=r"\['B'\] is nothing to solve for; name one unknown, as in for_='B'"):
         solve("bf16[B, D] * bf16[D, F]", ["B"], on="h100")  # type: ignore[arg-type]
-    with pytest.raises(InputError, match="nothing to solve for"):
-        solve(MATMUL, on="v5e")
+    for more in ({}, {"unknown": "B"}):
+        with pytest.raises(
+            InputError, match="solve needs for_, the name of what is solved for; name one unknown, as in"
+        ):
+            solve(MATMUL, on="v5e", **more)
     with pytest.raises(InputError, match="'vmem' plays no part in this on TPU v5e; what plays a part: mxu, bf16, hbm"):
         solve(MATMUL, "vmem", on="v5e")
 

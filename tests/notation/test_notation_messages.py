@@ -174,6 +174,17 @@ attention has no option 'casual'; did you mean 'causal'?
                                                 ^
 """,
     """
+softmax has no option 'unfused'; attention has it; kernels of their own are operations of their own, as in \
+m = max_T(x); e = exp(x - m)
+  x = bf16[B, T]; softmax_T(x, unfused)
+                               ^
+""",
+    """
+relu has no option 'same'; conv and pool have it
+  relu(bf16[8], same)
+                ^
+""",
+    """
 option window of attention needs a value; as in window=2
   attention(q[S, N, H], k[S, N, H], v[S, N, H], window)
                                                 ^

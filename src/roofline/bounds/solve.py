@@ -328,7 +328,10 @@ def solve(expression: str | None = None, for_: str = "", **arguments: Any) -> So
     [256, 174, 650]
     """
     if not (isinstance(for_, str) and for_):
-        raise InputError(f"{quoted(for_)} is nothing to solve for", hint="name one unknown, as in for_='B'")
+        wrong = (
+            f"{quoted(for_)} is nothing to solve for" if for_ else "solve needs for_, the name of what is solved for"
+        )
+        raise InputError(wrong, hint="name one unknown, as in for_='B'")
     if isinstance(expression, str):
         llm, formula = (call(each, expression.strip(), on="h100") for each in ("llm", "formula"))
         says = f"{llm} says from which batch on it is compute-bound and how many memory holds"

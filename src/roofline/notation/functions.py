@@ -129,15 +129,21 @@ def usual_over(name: str, labels: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def misspelt_flag(function: Function, word: str) -> tuple[str, str] | None:
-    """Message and hint for a bare word that is nearly a flag of the function; None for other words.
+    """Message and hint for a bare word that is nearly a flag of the function, or one of others; None for other words.
 
     >>> misspelt_flag(FUNCTIONS["attention"], "casual"), misspelt_flag(FUNCTIONS["attention"], "mask")
     (("attention has no option 'casual'", "did you mean 'causal'?"), None)
+    >>> misspelt_flag(FUNCTIONS["softmax"], "causal")
+    ("softmax has no option 'causal'", 'attention has it')
     """
     if word in function.options:
         return f"option {word} of {function.name} needs a value", f"as in {word}=2"
     near = did_you_mean(word, function.flags)
-    return (f"{function.name} has no option {word!r}", f"did you mean {near!r}?") if near else None
+    others = [row.name for row in _CANONICAL.values() if word in row.flags and word not in function.flags]
+    hint = f"did you mean {near!r}?" if near else f"{' and '.join(others)} {'have' if others[1:] else 'has'} it"
+    if others and word == "unfused":
+        hint += "; kernels of their own are operations of their own, as in m = max_T(x); e = exp(x - m)"
+    return (f"{function.name} has no option {word!r}", hint) if near or others else None
 
 
 def longest_match(name: str) -> tuple[str, str] | None:
