@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 import json
+import re
 import subprocess
 import sys
 
@@ -14,7 +16,7 @@ from roofline.measurement import read_profile
 from roofline.measurement.profiles.torch_profiler import ProfiledCall, price_profiled_call
 from roofline.programs import trace
 from roofline.programs.pytorch.profiled_results import SIGNATURES, known_operations
-from roofline.programs.pytorch.registry import FUNCTIONS
+from roofline.programs.pytorch.registry import FUNCTIONS, find
 
 torch = pytest.importorskip("torch")
 aten = torch.ops.aten
@@ -357,6 +359,20 @@ def test_names_of_arguments_are_those_of_the_schemas(name):
         all(place < len(schema.arguments) and schema.arguments[place].name == word for place, word in ours.items())
         for schema in schemas
     )
+
+
+def test_a_profiled_call_has_the_names_that_its_rule_asks_for():
+    """A trace tells values by place alone: names that nothing gives would be defaults in silence."""
+    nameless = set()
+    for name in known_operations():
+        priced = find(f"aten.{name}")
+        packet = getattr(torch.ops.aten, name, None) or getattr(torch.ops.aten, f"{name}_", None)
+        if priced is None or packet is None:
+            continue
+        asked = set(re.findall(r'call\.(?:get|stated|operand)\("(\w+)"', inspect.getsource(priced)))
+        words = {one.name for each in packet.overloads() for one in getattr(packet, each)._schema.arguments}
+        nameless |= {(name, word) for word in asked & words - set(SIGNATURES.get(name, "").split())}
+    assert not nameless
 
 
 def test_the_comparison_of_prices_can_fail():

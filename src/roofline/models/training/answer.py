@@ -358,7 +358,8 @@ class Training(Measurable, Comparable):
 
         >>> from roofline import train
         >>> step = train("llama-3-8b", on="h100:16", pipeline=4, tensor=4, batch_tokens=2**19)
-        >>> step.to_pandas("stages")["layers"].tolist(), step.to_pandas("stages")["lower"].max() == step.bound.lower
+        >>> stages = step.to_pandas("stages")
+        >>> stages["layers"].tolist(), bool(stages["lower"].max() == step.bound.lower)
         ([8, 8, 8, 8], True)
         """
         found = dict(Comparable.tables_as_data(self))
