@@ -351,7 +351,10 @@ BUDGETS = (
         lambda: inside(NUMEXPR)["ratio"], at_least=True, times=3, needs="numexpr",
     ),
     *(
-        Budget(f"expected times of {name.replace('_', ' ')}", "1/s", least, partial(estimates, name), True, times=3)
+        Budget(
+            f"expected times of {name.replace('_', ' ')}", "1/s", least, partial(estimates, name), True, times=3,
+            needs="pytest",
+        )
         for name, least in (("elementwise", 1e5), ("decode_attention", 1e5), ("contraction", 2e4))
     ),
     Budget("a plan for 70B over a million candidates, cold", "s", 5, lambda: inside(PLAN)["s"], times=3),
