@@ -374,7 +374,7 @@ def main() -> int:
         if words and not any(word in budget.name for word in words):
             continue
         if budget.needs and find_spec(budget.needs) is None:
-            extra = f"pip install 'roofline[{budget.needs}]'"
+            extra = f"pip install 'roofline[{'test' if budget.needs == 'pytest' else budget.needs}]'"
             print(f"{budget.name:52}  NOT MEASURED: {budget.needs} is not installed ({extra})")
             continue
         try:
