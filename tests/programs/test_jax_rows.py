@@ -112,3 +112,14 @@ def test_layers_that_a_loop_picks_by_its_counter_are_read_each_once(program, lay
 def test_a_binary_search_reads_an_element_a_step():
     found = trace(lambda rows, x: jnp.searchsorted(rows, x), "fp32[1000000]", "fp32[10]", frontend="jax")
     assert 4 * 10 * 19 <= found.bytes("minimal") - 2 * 4 * 10 <= 4 * 10 * 21
+
+
+def test_parts_that_a_loop_visits_again_are_read_at_each_visit_where_operations_read_memory():
+    def program(x):
+        return lax.scan(lambda c, i: (c + lax.dynamic_slice(x, (i % 4, 0), (1, 1000))[0], None), x[0], jnp.arange(64))[
+            0
+        ]
+
+    once, again = (trace(program, "fp32[4, 1000]", frontend="jax").bytes(policy) for policy in ("minimal", "each-op"))
+    assert once <= 4 * 4 * 1000 + 4 * 1000 + 1000
+    assert again >= 64 * 4 * 5 * 1000  # a part and its copy, the sum and what is added

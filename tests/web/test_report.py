@@ -382,6 +382,15 @@ def test_commands_write_reports(words: list[str], tmp_path: Path, capsys: pytest
     assert page["title"] not in ("", "roofline")
 
 
+@pytest.mark.parametrize("batches", [[8], [8, 64]])
+def test_a_page_of_several_rows_has_no_one_expected_time(batches: list[int]) -> None:
+    """The table holds what is expected of each; sliders give bounds."""
+    line = bound("bf16[B, D] * bf16[D, F]", on="h100", B=batches, D=64, F=64, estimate=True)
+    amounts = bound(flops=[1e12 * each for each in batches], bytes=1e9, dtype="bf16", on="h100", estimate=True)
+    for answer in (line, amounts):
+        assert all(step["expected"] is None for step in embedded(report(answer))["steps"])
+
+
 def test_a_solution_moves_and_stands_at_what_was_found() -> None:
     found = solve(LINE, "B", on="v5e", D=4096, F=4096)
     page = embedded(report(found))

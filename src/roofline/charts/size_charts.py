@@ -175,7 +175,7 @@ def _not_drawn(table: StepSweep, drawn: int, curves: int) -> list[str]:
     """How many steps are drawn, and why others are not: they do not fit, or are of further curves."""
     fits = table.plain("fits") if "fits" in table.columns else []
     out = sum(each is not None and not each for each in fits)
-    unfit = [f"{out:,} do not fit the memory"] if out and any(fits) else []
+    unfit = [f"{out:,} {'does' if out == 1 else 'do'} not fit the memory"] if out and any(fits) else []
     reasons = [*unfit, *([f"{curves:,} curves are more than {MOST_CURVES}"] if curves > MOST_CURVES else [])]
     said = ["no step fits the memory"] if out and not any(fits) else []
     return [

@@ -28,7 +28,7 @@ from roofline.frozen import NamedTuple
 from roofline.hardware.figures import LISTED_PRICE
 from roofline.rendering.data import plain_sections
 from roofline.sections import Headline, Section
-from roofline.sizes import is_symbol
+from roofline.sizes import is_array, is_symbol
 
 #: The largest size that a slider reaches where nothing else limits it: so many times what was asked.
 FARTHEST = 4096
@@ -247,7 +247,7 @@ def _record(step: LiveStep) -> dict[str, Any]:
     """What the page is told of a step; its functions stand in a script."""
     formula, memory = step.formula, step.footprint
     expected: dict[str, Any] | None = None
-    if step.expected is not None and step.expected.is_known:
+    if step.expected is not None and not is_array(step.expected.value) and step.expected.is_known:
         expected = {name: float(getattr(step.expected, name)) for name in ("value", "low", "high")}
         expected |= {"basis": f"fitted to {step.expected.basis} runs"}
     return {
@@ -279,7 +279,7 @@ def _record(step: LiveStep) -> dict[str, Any]:
         "capacity": None if memory is None else memory.capacity,
         "level": "" if memory is None else memory.level,
         "expected": expected,
-        "operations": [] if step.bound is None else _operations(step.bound),
+        "operations": [] if step.bound is None or is_array(step.bound.lower) else _operations(step.bound),
         "prices": _prices(formula.machine.prices),
     }  # fmt: skip
 

@@ -173,9 +173,12 @@ class JaxprWalker:
         size = taken.touched
         if not (isinstance(size, int) and isinstance(source.elements, int) and isinstance(steps.times, int)):
             return op
+        rest = minimum(size, floor_div(source.elements - size * steps.before, steps.times))
+        if rest < size:
+            # some parts are visited again, and a policy in which every operation reads its operands counts each visit
+            return op
         steps.in_parts.add(source.ident)
         self.parts.add(name)
-        rest = minimum(size, floor_div(source.elements - size * steps.before, steps.times))
         return replace(op, reads=tuple(replace(t, ident=name, touched=rest) if t is taken else t for t in op.reads))
 
     def emit(self, op: Op, context: JaxprContext) -> None:
