@@ -9,6 +9,7 @@ from roofline.charts import Chart, plot
 from roofline.charts.bars import bars_chart
 from roofline.charts.model_charts import front_chart, memory_by_part, serving_roofline, time_by_operation
 from roofline.models import latency_throughput, serve
+from roofline.models.sweeps import sweep
 
 WEIGHTS_INT8 = "bf16[B, D] * int8[D, F] -> bf16[B, F]"
 MATMUL = "bf16[512, 8192] @ bf16[8192, 8192]"
@@ -117,6 +118,20 @@ def front_of_many() -> Chart:
     return front_chart(latency_throughput("llama-3-8b", on="h100", batch=list(range(1, 513)), context=8000))
 
 
+def map_of_few() -> Chart:
+    sizes = {"B": [1, 16, 64, 256, 1024, 4096], "D": [256, 1024, 4096, 8192, 16384], "F": "D"}
+    return sweep("bf16[B, D] * bf16[D, F]", on="h100", **sizes).plot("rate-map")
+
+
+def map_of_many() -> Chart:
+    return sweep("bf16[B, D] * bf16[D, F]", on="h100", B=range(1, 2049, 16), D=range(128, 8193, 128), F=8192).plot()
+
+
+def map_of_steps() -> Chart:
+    sizes = {"batch": [1, 4, 16, 64, 256], "context": [1024, 4096, 16384, 65536]}
+    return sweep("llama-3-70b", on="h100:8", tensor=8, price=2.5, **sizes).plot("cost-map")
+
+
 ALL: dict[str, Callable[[], Chart]] = {
     make.__name__: cache(make)
     for make in (
@@ -142,5 +157,8 @@ ALL: dict[str, Callable[[], Chart]] = {
         front_of_one,
         front_of_several,
         front_of_many,
+        map_of_few,
+        map_of_many,
+        map_of_steps,
     )
 }

@@ -19,6 +19,7 @@ from roofline.bounds.bound import Bound
 from roofline.bounds.comparison import SideBySide
 from roofline.charts.bars import MOST_ROWS, bars_chart, left_out, split_chart
 from roofline.charts.chart import Chart, charts_of
+from roofline.charts.heat_maps import with_heat_maps
 from roofline.charts.measurement_charts import bandwidth_chart, measured_chart
 from roofline.charts.plot import plot
 from roofline.charts.roofline_charts import program_roofline, roofline_chart
@@ -32,7 +33,7 @@ Picture = Callable[[], Chart]
 #: The most operations of a bound that are points of their own.
 MOST_POINTS = 12
 
-#: What people call a picture of a figure over two sizes, which is not drawn here.
+#: What people call a picture of a figure over two sizes: the first of its maps.
 _HEAT_MAPS = ("heatmap", "heat_map", "heat map", "heat", "map", "grid", "surface")
 
 #: Sizes at which a curve is drawn, beside those that were asked where they are not too many.
@@ -46,19 +47,15 @@ def plot_answer(answer: Any, kind: str | None = None, *, theme: str = "light") -
         what = type(answer).__name__
         hint = _INSTEAD.get(what, "its table() and to_dict() hold its figures")
         raise InputError(f"there is no picture of {a_or_an(what)}", hint=hint)
+    if kind in _HEAT_MAPS:
+        kind = next((name for name in found if name.endswith("-map")), kind)
     if kind is not None and kind not in found:
         hint = suggest(kind, found, what="pictures")
         if kind in _HEAT_MAPS and isinstance(answer, Columns):
-            hint = f"seaborn.heatmap draws {_pivoted(answer)}; pictures here are: {', '.join(found)}"
+            over = "a heat map is of a table over two sizes, or over a size and chips"
+            hint = f"{over}; pictures here are: {', '.join(found)}"
         raise InputError(f"no picture {kind!r} of {a_or_an(type(answer).__name__)}", hint=hint)
     return found[kind or next(iter(found))]().with_theme(theme)
-
-
-def _pivoted(table: Columns) -> str:
-    """How a frame of two sizes is made of a table, as seaborn.heatmap takes it."""
-    sizes = [name for name in table.whole if len(set(table.plain(name))) > 1] or list(table.whole)
-    rows, columns = (*sizes, *sizes)[:2]
-    return f"table.to_pandas().pivot_table(index={rows!r}, columns={columns!r}, values='lower')"
 
 
 def pictures(answer: Answer) -> Mapping[str, Picture]:
@@ -124,7 +121,7 @@ def _of_step_sweep(table: Any) -> dict[str, Picture]:
     if "lower" not in table.columns or len(table) < 2:
         return {}
     varies = any(len(set(table[name].tolist())) > 1 for name in table.sizes)
-    return {"time": partial(step_time_chart if varies else _bars_of_steps, table)}
+    return with_heat_maps(table, {"time": partial(step_time_chart if varies else _bars_of_steps, table)})
 
 
 def _bars_of_steps(table: Any) -> Chart:
@@ -245,7 +242,9 @@ _PICTURES: Mapping[str, Callable[[Any], Mapping[str, Picture]]] = {
     "Machine": lambda machine: {"roofline": partial(plot, on=machine)},
     "MeasuredPoints": _of_points,
     "Model": lambda model: {"parameters": partial(parameters_chart, [model])},
-    "MachineSweep": lambda found: _of_sweep(found.parts[0], [part.question.machine for part in found.parts]),
+    "MachineSweep": lambda found: with_heat_maps(
+        found, _of_sweep(found.parts[0], [part.question.machine for part in found.parts])
+    ),
     "Measurement": lambda found: {
         "bandwidth": partial(bandwidth_chart, found),
         "roofline": partial(measured_chart, found),
@@ -254,7 +253,7 @@ _PICTURES: Mapping[str, Callable[[Any], Mapping[str, Picture]]] = {
     "Serving": _of_serving,
     "SideBySide": _of_comparison,
     "StepSweep": _of_step_sweep,
-    "Sweep": _of_sweep,
+    "Sweep": lambda found: with_heat_maps(found, _of_sweep(found)),
     "Training": _of_training,
     "TrainingPlan": _of_training_plan,
     "Zones": lambda found: {

@@ -14,7 +14,7 @@ import io
 import math
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache, lru_cache
 from threading import RLock
@@ -22,8 +22,18 @@ from typing import Any
 
 from roofline.charts.layout import BAND, ChartLayout, Frame, layout, ridge_drop
 from roofline.charts.placement import Vertex
-from roofline.charts.specification import Bar, Line, Mark, Point, Region, Ridge, Specification, minor_ticks
-from roofline.charts.text import BLOCK, LINE_SPACING, STRIPES, SWATCH, SWATCH_GAP, Text
+from roofline.charts.specification import (
+    Bar,
+    HeatCell,
+    Line,
+    Mark,
+    Point,
+    Region,
+    Ridge,
+    Specification,
+    minor_ticks,
+)
+from roofline.charts.text import BLOCK, LINE_SPACING, SHADE, STRIPES, SWATCH, SWATCH_GAP, Text
 from roofline.errors import InputError
 from roofline.files import replaced
 from roofline.frozen import dataclass
@@ -31,7 +41,11 @@ from roofline.frozen import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Theme:
-    """The colours of one theme; ``series`` are those of machines and curves, ``regions`` the washes behind them."""
+    """The colours of one theme.
+
+    ``series`` are those of machines and curves, ``regions`` the washes behind them, ``shades`` those of heat maps from
+    the least to the most: on each of them ``text`` is read.
+    """
 
     background: str
     text: str
@@ -41,6 +55,7 @@ class Theme:
     series: tuple[str, ...]
     regions: Mapping[str, str]
     region_text: Mapping[str, str]
+    shades: tuple[str, ...]
 
 
 THEMES: Mapping[str, Theme] = {
@@ -53,6 +68,7 @@ THEMES: Mapping[str, Theme] = {
         series=("#0067a5", "#b64a00", "#007a59", "#a03c78", "#7d5d00", "#24292f"),
         regions={"red": "#fbe0d3", "yellow": "#faf3c8", "green": "#d6efe6"},
         region_text={"red": "#8f3200", "yellow": "#6a5800", "green": "#005f45"},
+        shades=("#fdf8d8", "#e0efc9", "#c3e5b9", "#a3d9b7", "#82ccbc", "#69bdc2", "#5fabcc", "#5599d6"),
     ),
     "dark": Theme(
         background="#0d1117",
@@ -63,6 +79,7 @@ THEMES: Mapping[str, Theme] = {
         series=("#5cb8f0", "#f08a4b", "#2cc295", "#e294c4", "#e8b23a", "#d0d7de"),
         regions={"red": "#47200f", "yellow": "#3d3610", "green": "#0c3a2c"},
         region_text={"red": "#ffb08a", "yellow": "#ecd95f", "green": "#6fdcb8"},
+        shades=("#1d2126", "#1a2c3d", "#183654", "#164560", "#145667", "#176567", "#23715b", "#2c784b"),
     ),
 }
 
@@ -306,8 +323,10 @@ def _figure(chart: Specification, *, as_text: bool = False) -> Any:
     clip = Rectangle((frame.left, frame.bottom), frame.width, frame.height, transform=axes.transData)
     sheet = _Sheet(axes, frame, clip, theme)
     _grid(sheet, planned, chart)
+    _cells(sheet, chart.cells)
     for mark in chart.marks:
-        _PENS[type(mark)](sheet, mark)
+        if not isinstance(mark, HeatCell):
+            _PENS[type(mark)](sheet, mark)
     for number, text in enumerate((*planned.around, *planned.labels)):
         artist = _text(sheet, text)
         if text.role == "label" and not chart.regions:
@@ -351,6 +370,46 @@ def _bar(sheet: _Sheet, bar: Bar) -> None:
     if bar.over is not None and bar.over < bar.x1:
         beyond, _ = sheet.frame.at(max(bar.over, bar.x0), bar.row)
         sheet.hatched((beyond, bottom), right - beyond, top - bottom)
+
+
+def _cells(sheet: _Sheet, cells: Sequence[HeatCell]) -> None:
+    """The cells of each shade as one shape, neighbours in a row joined, on whole pixels so that no seam shows."""
+    from matplotlib.patches import PathPatch
+    from matplotlib.path import Path
+
+    shades: dict[tuple[int, bool], list[Vertex]] = {}
+    for shade, over, row, first, last in _runs(cells):
+        left, bottom = (round(each) for each in sheet.frame.at(first, row))
+        right, top = (round(each) for each in sheet.frame.at(last + 1, row + 1))
+        corners: list[Vertex] = [(left, bottom), (right, bottom), (right, top), (left, top), (left, bottom)]
+        shades.setdefault((shade, over), []).extend(corners)
+    codes = [Path.MOVETO, Path.LINETO, Path.LINETO, Path.LINETO, Path.CLOSEPOLY]
+    for (shade, over), corners in shades.items():
+        path = Path(corners, codes * (len(corners) // len(codes)))
+        color = sheet.theme.shades[shade % len(sheet.theme.shades)]
+        sheet.axes.add_patch(PathPatch(path, facecolor=color, linewidth=0, antialiased=False, zorder=2))
+        if over:
+            style: dict[str, Any] = {"hatch": "////", "edgecolor": sheet.theme.background, "linewidth": 0}
+            sheet.axes.add_patch(PathPatch(path, fill=False, zorder=2.5, **style))
+
+
+def _runs(cells: Sequence[HeatCell]) -> Iterator[tuple[int, bool, int, int, int]]:
+    """Neighbours of one shade in a row: the shade, whether they do not fit, the row, the first and the last column.
+
+    >>> list(_runs([HeatCell("", 0, 0, 1.0), HeatCell("", 1, 0, 1.0), HeatCell("", 2, 0, 2.0, 1)]))
+    [(0, False, 0, 0, 1), (1, False, 0, 2, 2)]
+    """
+    kept: tuple[int, bool, int, int, int] | None = None
+    for cell in sorted(cells, key=lambda each: (each.row, each.column)):
+        here = (cell.shade, cell.over, cell.row)
+        if kept is not None and kept[:3] == here and kept[4] + 1 == cell.column:
+            kept = (*here, kept[3], cell.column)
+            continue
+        if kept is not None:
+            yield kept
+        kept = (*here, cell.column, cell.column)
+    if kept is not None:
+        yield kept
 
 
 def _line(sheet: _Sheet, line: Line) -> None:
@@ -407,9 +466,10 @@ def _text(sheet: _Sheet, text: Text) -> Any:
         right, y = text.x - SWATCH_GAP, text.y
         width = _WIDTHS["ceiling"] * POINTS_PER_PIXEL
         ends = [(right - SWATCH, y), (right, y)]
-        if dash in (BLOCK, STRIPES):
+        if dash in (BLOCK, STRIPES, SHADE):
             corner = (right - SWATCH, y - SWATCH / 4)
-            sheet.rectangle(corner, SWATCH, SWATCH / 2, sheet.color(series), zorder=3)
+            fill = sheet.theme.shades[series] if dash == SHADE else sheet.color(series)
+            sheet.rectangle(corner, SWATCH, SWATCH / 2, fill, zorder=3)
             if dash == STRIPES:
                 sheet.hatched(corner, SWATCH, SWATCH / 2)
         else:
@@ -431,7 +491,7 @@ def _text(sheet: _Sheet, text: Text) -> Any:
         rotation=text.angle,
         rotation_mode="anchor",
         linespacing=LINE_SPACING - 0.15,
-        multialignment="center" if text.role.startswith("region") else "left",
+        multialignment="left" if text.role == "label" else "center",
         parse_math=False,
         zorder=8,
     )

@@ -22,7 +22,18 @@ from roofline.charts.placement import (
     places_beside,
     segment_box,
 )
-from roofline.charts.specification import Axis, Line, Mark, Point, Region, Ridge, Specification, axis_title, ticks
+from roofline.charts.specification import (
+    Axis,
+    HeatCell,
+    Line,
+    Mark,
+    Point,
+    Region,
+    Ridge,
+    Specification,
+    axis_title,
+    ticks,
+)
 from roofline.charts.text import (
     GAP,
     LINE_SPACING,
@@ -243,7 +254,7 @@ def _surroundings(
         texts.append(Text((line,), MARGIN, top - size * LINE_SPACING / 2, size, "left", bold, role=role))
         top -= size * LINE_SPACING + (2 if bold else 0)
     bottom = MARGIN
-    least = max(LEAST_FRAME, TEXT * LINE_SPACING * (len(chart.y.names) + 4))
+    least = max(LEAST_FRAME, 0 if chart.cells else TEXT * LINE_SPACING * (len(chart.y.names) + 4))
     rows = int((top - bottom - least) / (SMALL * LINE_SPACING))
     named = key_rows(key, room, measure)
     lines = _whole_notes(chart.notes, room, min(MOST_NOTES, rows - len(named)), measure)
@@ -266,6 +277,9 @@ def _surroundings(
     left = MARGIN + max((measure(text, TEXT, False) for _, text in y_ticks), default=0.0) + GAP
     x_ticks = ticks(chart.x, most=min(MOST_TICKS, max(3, int((chart.width - left) / 75))))
     right = chart.width - MARGIN - max((measure(text, TEXT, False) / 2 for _, text in x_ticks[-1:]), default=0.0)
+    if chart.x.names:
+        right = chart.width - MARGIN
+        x_ticks = _column_names(x_ticks, right - left, measure)
     frame = Frame(left, bottom, right - left, top - bottom, chart.x, chart.y)
     texts = [replace(t, x=left + frame.width / 2) if t.align == "center" else t for t in texts]
     for value, text in x_ticks:
@@ -298,6 +312,14 @@ def _row_names(
     return tuple(found)
 
 
+def _column_names(
+    names: Sequence[tuple[float, str]], width: float, measure: Measure
+) -> tuple[tuple[float, str], ...]:  # fmt: skip
+    """Names of columns: every one where there is room, else every so many."""
+    widest = max(measure(text, TEXT, False) for _, text in names) + 2 * GAP
+    return tuple(names[:: max(1, math.ceil(widest * len(names) / width))])
+
+
 def _boxed(text: Text, measure: Measure) -> Text:
     width, height = block(text.lines, text.size, measure, bold=text.bold)
     before = 0.0 if text.swatch is None else SWATCH + SWATCH_GAP
@@ -323,6 +345,9 @@ def _labels(chart: Specification, frame: Frame, measure: Measure) -> Iterator[_L
             )
     for region in chart.regions:
         yield from _region_label(region, frame, measure)
+    for cell in chart.cells:
+        if cell.text:
+            yield _cell_label(cell, frame, measure)
     across = [frame.at(line.x[0], line.y[0])[0] for line in chart.lines] if chart.bars else []
     for bar in chart.bars:
         if bar.text:
@@ -333,6 +358,16 @@ def _labels(chart: Specification, frame: Frame, measure: Measure) -> Iterator[_L
                 Text((bar.text,), 0, 0, TEXT, role="label"),
                 (Candidate(Box(x + GAP + width / 2, y, width, height), 0.0),),
             )
+
+
+def _cell_label(cell: HeatCell, frame: Frame, measure: Measure) -> _Label:
+    """A text in the middle of its cell, and within the picture where it is wider."""
+    lines = tuple(cell.text.split("\n"))
+    width, height = block(lines, TEXT, measure)
+    x, y = frame.at(cell.column + 0.5, cell.row + 0.5)
+    half = width / 2 + GAP
+    x = min(max(x, frame.left + half), max(frame.left + frame.width - half, frame.left + half))
+    return _Label(Text(lines, 0, 0, TEXT, role="text"), (Candidate(Box(x, y, width, height), 0.0),))
 
 
 def _mark_label(text: str, at: Vertex, series: int, reach: float, entry: KeyEntry | None, measure: Measure) -> _Label:

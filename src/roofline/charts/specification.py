@@ -296,7 +296,24 @@ class Bar:
     over: float | None = None
 
 
-Mark = Line | Point | Region | Ridge | Bar
+@dataclass(frozen=True, slots=True)
+class HeatCell:
+    """One cell of a heat map: the ``column`` and ``row`` whose names the axes have, the first from 0 to 1.
+
+    ``part`` is what its ``shade`` stands for, which the key names; ``text`` stands in it; ``over``: does not fit.
+    """
+
+    label: str
+    column: int
+    row: int
+    value: float
+    shade: int = 0
+    part: str = ""
+    text: str = ""
+    over: bool = False
+
+
+Mark = Line | Point | Region | Ridge | Bar | HeatCell
 
 #: The name of each kind of mark in ``Specification.to_dict``.
 MARK_NAMES: dict[type[Mark], str] = {
@@ -305,9 +322,10 @@ MARK_NAMES: dict[type[Mark], str] = {
     Region: "region",
     Ridge: "ridge",
     Bar: "bar",
+    HeatCell: "cell",
 }
 
-AnyMark = TypeVar("AnyMark", Line, Point, Region, Ridge, Bar)
+AnyMark = TypeVar("AnyMark", Line, Point, Region, Ridge, Bar, HeatCell)
 
 
 @check_methods
@@ -316,10 +334,10 @@ class Specification:
     """All that a chart shows.
 
     Attributes
-        ``kind``      ``roofline``, ``throughput``, ``time``, ``bars`` or ``front``
+        ``kind``      ``roofline``, ``throughput``, ``time``, ``bars``, ``front`` or ``heatmap``
         ``title``, ``subtitle``   what is shown, and of which machine
         ``x``, ``y``  the axes
-        ``marks``     lines, points, regions, ridges and bars in data units, in drawing order
+        ``marks``     lines, points, regions, ridges, bars and cells in data units, in drawing order
         ``notes``     conventions and anything a reader must know, in small print below
         ``theme``     ``light`` or ``dark``
         ``width``, ``height``   of the picture in pixels
@@ -360,6 +378,11 @@ class Specification:
     def bars(self) -> tuple[Bar, ...]:
         """The bars in order."""
         return self._only(Bar)
+
+    @property
+    def cells(self) -> tuple[HeatCell, ...]:
+        """The cells of a heat map in order."""
+        return self._only(HeatCell)
 
     def line(self, label: str) -> Line:
         """Find a line by its label."""

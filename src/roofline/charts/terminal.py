@@ -40,7 +40,7 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 from roofline.charts.layout import NAMES_SHARE
-from roofline.charts.specification import Line, Point, Region, Specification, axis_title, ticks
+from roofline.charts.specification import HeatCell, Line, Point, Region, Specification, axis_title, ticks
 from roofline.errors import InputError
 from roofline.quantity import format_percent, format_quantity
 
@@ -61,6 +61,9 @@ _SHADES = {"red": "░", "yellow": "▒", "green": "▓"}
 _LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZαβγδεζηθικλμνξπρστυφχψω"
 _RIDGE = "◇"
 
+#: What fills the cells of each shade of a heat map, and those that do not fit.
+_LEVELS, _BEYOND = "▁▂▃▄▅▆▇█", "╳"
+
 #: What fills the bars of a part, in order, where there is no colour.
 FILLS = "█▒▓░▚▞"
 
@@ -77,8 +80,12 @@ def to_text(chart: Specification, width: int = 80, height: int = 24, *, color: b
         return bars_text(chart, width)
     y_ticks = ticks(chart.y, most=max(2, height // 2))
     margin = max((len(text) for _, text in y_ticks), default=0) + 2
+    if chart.cells:
+        height = min(height, len(chart.y.names) * max(1, height // len(chart.y.names)))
     canvas = _Canvas(chart, width - margin, height)
-    for mark in chart.lines:
+    for cell in chart.cells:
+        canvas.fill(cell)
+    for mark in () if chart.cells else chart.lines:
         canvas.line(mark)
     key = list(_marked(chart, canvas))
     body = _with_axes(chart, canvas, margin, color)
@@ -109,6 +116,14 @@ class _Canvas:
         across, down = self.at(x, y)
         column, row = round(across) // 2, round(down) // 4
         return (column, row) if 0 <= column < self.columns and 0 <= row < self.rows else None
+
+    def fill(self, cell: HeatCell) -> None:
+        """A cell of a heat map: a block as high as its shade, a crossed one where it does not fit."""
+        (left, right), (low, high) = (cell.column, cell.column + 1), (cell.row, cell.row + 1)
+        columns = range(*(round(self.chart.x.position(x) * self.columns) for x in (left, right)))
+        rows = range(*(round((1 - self.chart.y.position(y)) * self.rows) for y in (high, low)))
+        sign = _BEYOND if cell.over else _LEVELS[cell.shade]
+        self.over |= {(column, row): sign for column in columns for row in rows}
 
     def line(self, line: Line) -> None:
         vertices = [self.at(x, y) for x, y in zip(line.x, line.y, strict=True)]
@@ -154,7 +169,11 @@ def _marked(chart: Specification, canvas: _Canvas) -> Iterator[tuple[str, int | 
         cell = canvas.cell(point.x, point.y)
         if cell is not None:
             canvas.put(cell, letter, point.series)
-    for number, line in enumerate(chart.lines, 1):
+    shades = dict.fromkeys((cell.shade, cell.part) for cell in sorted(chart.cells, key=lambda each: each.shade))
+    yield from ((f"{_LEVELS[shade]} {part}", None) for shade, part in shades)
+    if any(cell.over for cell in chart.cells):
+        yield f"{_BEYOND} does not fit", None
+    for number, line in enumerate(() if chart.cells else chart.lines, 1):
         sign = str(number) if number < 10 else chr(ord("①") + number - 10)
         cell = _free_cell(line, canvas)
         if cell is not None:

@@ -127,6 +127,9 @@ BLOCK = -1
 #: The dash of a swatch that is a striped block, as of what does not fit.
 STRIPES = -2
 
+#: The dash of a swatch that is a block in a shade of heat maps.
+SHADE = -3
+
 
 @dataclass(frozen=True, slots=True)
 class KeyEntry:
@@ -147,7 +150,7 @@ class KeyEntry:
 
 
 def chart_key(chart: Specification) -> list[KeyEntry]:
-    """The key of a chart: its chips where there are several, the parts of its bars, the limits across them.
+    """The key of a chart: its chips where there are several, the parts of its bars or shades, the lines across them.
 
     A chip has the stroke of its ceilings, or of its first line.
     """
@@ -159,8 +162,13 @@ def chart_key(chart: Specification) -> list[KeyEntry]:
     entries += dict.fromkeys(
         KeyEntry(bar.part, bar.series, BLOCK) for bar in chart.bars if bar.part not in ("", chart.x.label)
     )
-    entries += [KeyEntry("does not fit", NEUTRAL, STRIPES)] if any(bar.over is not None for bar in chart.bars) else []
-    return [*entries, *(line_entry(line) for line in chart.lines if chart.bars)]
+    entries += dict.fromkeys(
+        KeyEntry(cell.part, cell.shade, SHADE) for cell in sorted(chart.cells, key=lambda each: each.shade) if cell.part
+    )
+    beyond = any(bar.over is not None for bar in chart.bars) or any(cell.over for cell in chart.cells)
+    entries += [KeyEntry("does not fit", NEUTRAL, STRIPES)] if beyond else []
+    borders = dict.fromkeys(line_entry(replace(line, text="")) for line in chart.lines if chart.cells)
+    return [*entries, *(line_entry(line) for line in chart.lines if chart.bars), *borders]
 
 
 def line_entry(line: Line) -> KeyEntry:

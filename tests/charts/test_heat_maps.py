@@ -1,0 +1,103 @@
+"""Heat maps: a cell for each pair of two sizes, coloured by its figure, with a line where what binds changes."""
+
+from __future__ import annotations
+
+import re
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from charts_to_draw import map_of_few, map_of_many
+
+import roofline
+from roofline.charts.drawing import THEMES, contrast, svg
+from roofline.charts.specification import LeftOut
+from roofline.cli import main
+from roofline.errors import InputError
+
+LINE = "bf16[B, D] * bf16[D, F]"
+
+
+def test_each_cell_is_the_answer_of_its_row() -> None:
+    table = roofline.sweep(LINE, on="h100", B=[1, 64, 512, 4096], D=[256, 1024, 4096, 8192], F="D")
+    found = {kind: table.plot(kind) for kind in ("rate-map", "time-map", "limit-map")}
+    assert table.plot().to_dict() == table.plot("heatmap").to_dict() == found["rate-map"].to_dict()
+    for row in range(len(table)):
+        answer = table.row(row)
+        place = (f"{answer.sizes['B']:,}", f"{answer.sizes['D']:,}")
+        for kind, value in (("rate-map", answer.attainable), ("time-map", answer.lower), ("limit-map", 0.0)):
+            chart = found[kind]
+            (cell,) = (c for c in chart.cells if (chart.x.names[c.column], chart.y.names[c.row]) == place)
+            assert cell.value == pytest.approx(value)
+            assert f"{answer.bound_by} binds" in cell.label
+
+
+def test_a_line_runs_between_cells_that_another_resource_binds_and_nowhere_else() -> None:
+    chart = map_of_few()
+    binding = {(cell.column, cell.row): re.search(r"(\w+) binds", cell.label)[1] for cell in chart.cells}  # type: ignore[index]
+    drawn = set()
+    for line in chart.lines:
+        corners = list(zip(line.x, line.y, strict=True))
+        for (x0, y0), (x1, y1) in pairwise(corners):
+            along = range(int(min(x0, x1)), int(max(x0, x1))), range(int(min(y0, y1)), int(max(y0, y1)))
+            drawn |= {frozenset({(x, y0 - 1), (x, y0)}) for x in along[0]}
+            drawn |= {frozenset({(x0 - 1, y), (x0, y)}) for y in along[1]}
+    beside = [((x, y), other) for x, y in binding for other in ((x + 1, y), (x, y + 1)) if other in binding]
+    assert drawn == {frozenset(pair) for pair in beside if binding[pair[0]] != binding[pair[1]]}
+
+
+def test_a_shade_grows_with_the_figure_and_the_key_says_its_range() -> None:
+    chart = map_of_few()
+    cells = sorted(chart.cells, key=lambda cell: cell.value)
+    assert [cell.shade for cell in cells] == sorted(cell.shade for cell in cells)
+    assert cells[0].part == "below 5 TFLOP/s"
+    assert cells[-1].part == "500 TFLOP/s or more"
+    assert {cell.part: cell.shade for cell in cells}.keys() == {part for _, part in {(c.shade, c.part) for c in cells}}
+
+
+def test_many_sizes_are_thinned_and_that_is_said_and_the_picture_is_small() -> None:
+    chart = map_of_many()
+    assert (len(chart.x.names), len(chart.y.names)) == (48, 48)
+    assert [note for note in chart.notes if isinstance(note, LeftOut)] == [
+        "48 of 128 values of B are drawn",
+        "48 of 64 values of D are drawn",
+    ]
+    assert sorted(cell.text for cell in chart.cells if cell.text) == ["hbm binds", "tensor binds"]
+    assert len(svg(chart)) < 100_000
+
+
+def test_what_does_not_fit_is_striped_and_what_cannot_be_is_left_blank() -> None:
+    table = roofline.sweep("llama-3-70b", on="h100:8", tensor=[3, 8], batch=[1, 256], context=8192)
+    chart = table.plot("time-map")
+    assert (chart.x.names, chart.y.names) == (("3", "8"), ("1", "256"))
+    assert [(c.column, c.row, c.over) for c in chart.cells] == [(1, 0, False), (1, 1, True)]
+    assert "╳ does not fit" in chart.to_text()
+    assert chart.left_out == ("a blank cell does not fit the memory or is not possible",)
+
+
+def test_few_sizes_are_curves_and_chips_may_be_one_side_of_a_map() -> None:
+    table = roofline.sweep(LINE, on=["h100", "v5e"], B=[1, 8, 64], D=8192, F=8192)
+    assert table.plot().kind == "throughput"
+    chart = table.plot("heatmap")
+    assert (chart.x.label, chart.y.label, chart.y.names) == ("size B", "chips", ("h100", "v5e"))
+    with pytest.raises(InputError, match="a heat map is of a table over two sizes"):
+        roofline.sweep(LINE, on="h100", B=[1, 8], D=[256, 512], F=[256, 512]).plot("heatmap")
+
+
+def test_a_price_makes_a_map_of_the_cost() -> None:
+    table = roofline.sweep("llama-3-8b", on="h100", batch=[1, 2, 4, 8], context=[1024, 2048, 4096, 8192], price=2.5)
+    cells = table.plot().cells
+    assert [cell.value for cell in cells if (cell.column, cell.row) == (0, 0)] == [table["cost_per_million"][0]]
+    assert cells[0].text.startswith("$3.137")
+
+
+@pytest.mark.parametrize("theme", THEMES)
+def test_text_is_read_on_every_shade(theme: str) -> None:
+    colors = THEMES[theme]
+    assert min(contrast(shade, colors.text) for shade in colors.shades) > 4.5
+
+
+def test_the_command_draws_one(tmp_path: Path) -> None:
+    path = tmp_path / "map.svg"
+    assert main(["sweep", LINE, "--on", "h100", "B=1:8", "D=1024:8192:*2", "F=D", "-o", str(path)]) == 0
+    assert "<title>Attainable throughput over B and D</title>" in path.read_text()
