@@ -100,3 +100,9 @@ def test_reductions_over_a_sharded_vocabulary_send_a_row_of_each(function: str, 
     found = best(f"{function}_V(fp32[B, V_X]) -> {dtype}[B]", B=64, V=128256)
     assert found.name == f"AllReduce_X(statistics); AllReduce_X({dtype}[B] {{U_X}})"
     assert found.link_bytes == 2 * 7 / 8 * 64 * (statistics + 1) * 4
+
+
+def test_a_running_sum_along_a_sharded_dimension_sends_one_number_a_row() -> None:
+    for function in ("cumsum", "cumprod", "cummax"):
+        found = best(f"{function}_T(fp32[B, T_X]) -> fp32[B, T_X]", B=1024, T=65536)
+        assert (found.name, found.link_bytes) == ("AllReduce_X(statistics)", 2 * 7 / 8 * 1024 * 4)

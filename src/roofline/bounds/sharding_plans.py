@@ -34,7 +34,7 @@ from roofline.notation.scope import is_unnamed
 from roofline.notation.structure import Program, Step, TensorDim
 from roofline.ops.build import arithmetic_dtype, label_sizes
 from roofline.ops.collectives.choice import Chooser
-from roofline.ops.sharding.layout import axis_hint, check_uneven, divides, local_size
+from roofline.ops.sharding.layout import Fit, axis_hint, check_uneven, divides, local_size
 from roofline.ops.sharding.local import MeshPlacement, PlanTime, TimeCosts, operations, sizes_of_all
 from roofline.ops.sharding.plans import Costs, Found, MaySplit, Plan, assumes_any_axis_order, plans
 from roofline.quantity import format_amount, whole_number
@@ -368,12 +368,14 @@ class _Search:
         )
         raise InputError(f"no plan with {wanted!r}", hint=f"plans are: {listed}")
 
-    def may_split(self, label: str, axes: tuple[str, ...]) -> bool:
-        """Say whether mesh axes divide a size; arrays are checked when operations are built."""
-        if self.asked.conventions.uneven == "pad" or label not in self.sizes:
+    def may_split(self, label: str | int, axes: tuple[str, ...], fit: Fit = "padded", /) -> bool:
+        """Say whether mesh axes fit a size; arrays are checked when operations are built."""
+        may_pad = fit == "padded" and self.asked.conventions.uneven == "pad"
+        if may_pad or (isinstance(label, str) and label not in self.sizes):
             return True
-        size, ways = self.sizes[label], product(self.mesh.sizes[axis] for axis in axes)
-        return is_array(size) or is_array(ways) or divides(size, ways)
+        size = self.sizes[label] if isinstance(label, str) else label
+        ways = product(self.mesh.sizes[axis] for axis in axes)
+        return is_array(size) or is_array(ways) or (divides(ways, size) if fit == "multiple" else divides(size, ways))
 
     def show(self, label: str) -> str:
         """A label as a reader would write it."""

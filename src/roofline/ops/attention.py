@@ -19,12 +19,12 @@ from dataclasses import replace
 
 from roofline.errors import SizeError
 from roofline.notation.functions import ATTENTION_LAYOUT
-from roofline.notation.structure import Shape, Step
+from roofline.notation.structure import Step
 from roofline.ops.basic import arithmetic
 from roofline.ops.masks import CAUSAL, FULL, any_window_pairs, sliding_window
 from roofline.ops.reduction import SOFTMAX_PER_ELEMENT
 from roofline.ops.rules import Context, register, require_multiple, show_size
-from roofline.sizes import Size, exact_div, is_symbol, is_zero, minimum
+from roofline.sizes import Size, exact_div, is_one, is_symbol, is_zero, minimum
 from roofline.work import Op, Tensor, Work
 
 
@@ -145,12 +145,15 @@ def attend(
     compute: str | None = None,
     exact: bool = False,
     name: str = "attention",
+    parts: Size = 1,
 ) -> Op:
     """Attend from q [B, S, N, H] to k [B, T, K, H] and v [B, T, K, V]; B may be left out of all three.
 
     The causal mask is aligned at the bottom right, as in FlashAttention 2.1: the last query sees every key. With a
     window each query sees the last of those keys, itself included; a window alone gives every query as many keys,
     wherever they lie.
+
+    The queries are one of ``parts`` of all, each of which sees as many keys: early and late ones together.
 
     ``unfused`` computes, writes and reads the whole S×T matrix of scores, masked or not, and then that of
     probabilities, in the format of the result: pairs = S·T, and 4·B·N·S·T elements more to move.
@@ -165,11 +168,14 @@ def attend(
         N, K, f"{heads} cannot share {show_size(K)} key heads evenly", f"N is a multiple of K in {ATTENTION_LAYOUT}"
     )
     mask = FULL if not causal else CAUSAL if window is None else sliding_window(window)
-    pairs, keys, queries = mask.pairs(S, T), mask.keys(S, T), mask.queries(S, T)
+    every = S * parts
+    pairs, keys, queries = mask.pairs(every, T), mask.keys(every, T), mask.queries(every, T)
     if unfused:
-        pairs, keys, queries = S * T, T, S
+        pairs, keys, queries = every * T, T, every
     elif window is not None and not causal:
-        pairs, keys = any_window_pairs(S, T, window), sliding_window(window).keys(S, T)
+        pairs, keys = any_window_pairs(every, T, window), sliding_window(window).keys(every, T)
+    if not is_one(parts):
+        pairs, queries = exact_div(pairs, parts), exact_div(queries, parts)
     result = out or Tensor(f"attention({q.ident})", (*q.dims[:-1], V), q.dtype)
     between: tuple[Tensor, ...] = ()
     if unfused:
@@ -198,12 +204,18 @@ def attend(
 
 @register("attention")
 def rule(step: Step, context: Context) -> Op:
-    """Price an attention step; k and v are KV whether read from memory or just made."""
+    """Price an attention step; k and v are KV whether read from memory or just made.
+
+    Where the heads are split and those of keys and values are not, the heads of a chip share one of these.
+    """
     q, k, v = step.inputs
+    keys, values = context.tensor(k, "kv"), context.tensor(v, "kv")
+    alone = q.labels[-2] in context.ways and k.labels[-2] not in context.ways
+    parts = context.ways.get(q.labels[-3], 1)
     done = attend(
         context.tensor(q),
-        _kv(context, k),
-        _kv(context, v),
+        _one_head(keys) if alone else keys,
+        _one_head(values) if alone else values,
         context.tensor(step.output),
         causal=bool(step.options.get("causal")),
         window=step.options.get("window"),
@@ -211,12 +223,21 @@ def rule(step: Step, context: Context) -> Op:
         compute=context.arithmetic(step),
         exact=context.exact,
         name=step.text or "attention",
+        parts=parts,
     )
-    return replace(done, note=done.note + _order_of_letters(q.labels))
+    note = done.note + _order_of_letters(q.labels)
+    if not is_one(parts) and (step.options.get("causal") or step.options.get("window") is not None):
+        note += "; each chip takes early and late queries, which together see as many keys on all"
+        note += "; it gets every key, also where a window needs fewer" if step.options.get("window") is not None else ""
+    if alone:
+        touched = [x.elements if x.touched is None else x.touched for x in done.reads[1:3]]
+        read = [replace(x, touched=some) for x, some in zip((keys, values), touched, strict=True)]
+        done = replace(done, reads=(done.reads[0], *read, *done.reads[3:]))
+    return replace(done, note=note)
 
 
-def _kv(context: Context, shape: Shape) -> Tensor:
-    return context.tensor(shape, "kv")
+def _one_head(x: Tensor) -> Tensor:
+    return replace(x, dims=(*x.dims[:-2], 1, x.dims[-1]))
 
 
 def _seen(x: Tensor, keys: Size, length: Size) -> Tensor:

@@ -237,7 +237,8 @@ def rule(step: Step, context: Context) -> Op:
     x, kernel, *rest = step.inputs
     options: dict[str, Any] = {key: value for key, value in step.options.items() if key in _OPTIONS}
     groups = options.get("groups", 1)
-    options["groups"] = context.sizes[groups] if isinstance(groups, str) else groups
+    ways = 1 if groups == 1 else context.ways.get(x.labels[-1], 1)
+    options["groups"] = context.sizes[groups] if isinstance(groups, str) else exact_div(groups, ways)
     function = convolve_transposed if step.function == "conv_transpose" else convolve
     op = function(
         context.tensor(x),

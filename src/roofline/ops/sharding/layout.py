@@ -44,17 +44,20 @@ operands and of the result. Each chip runs its part of a sharded loop. Where it 
 Chips that share the rows of a softmax or a norm exchange statistics of each row, such as its largest entry and a sum.
 Chips that share the keys of an attention do so too: their results add up once they have the same scale.
 
->>> loops_of(program("softmax_T(bf16[B, N, T])").steps[0])[-1]
-Loop(labels=('T',), result='T', statistics=2)
+>>> loops_of(program("softmax_T(bf16[B, N, T])").steps[0])[-1][:3]
+(('T',), 'T', 2)
 
-Every other dimension is whole on every chip: the image of a convolution, the sequence of causal attention. (A single
-query is the last position, which sees every key, so its keys may be sharded.)
+Chips that share the queries of an attention have all of its keys, as if these went round a ring. Of a causal one each
+takes early and late queries, so that all see as many keys. Every other dimension is whole on every chip: the image of a
+convolution, the keys under a mask. (A single query is the last position, which sees every key, so its keys may be
+sharded.)
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
+from typing import Literal, TypeAlias
 
 from roofline.errors import InputError, SizeError, suggest
 from roofline.frozen import NamedTuple, dataclass
@@ -268,15 +271,31 @@ def _kind(now: State, to: State) -> str:
     return "AllGather" if to is None else "AllToAll"
 
 
+#: What mesh axes have to do to a size: divide it, or it is padded where the caller allows that; divide it in any case;
+#: be a multiple of it.
+Fit: TypeAlias = Literal["padded", "divides", "multiple"]
+
+
 class Loop(NamedTuple):
     """A loop: its label in each operand (None where it is absent), and the state of the result if it is sharded.
 
-    ``statistics`` is how many numbers of each row chips exchange when they share it.
+    ``statistics`` is how many numbers of each row chips exchange when they share it. ``parts`` is a size that the chips
+    have to divide, without padding: the groups of a convolution. Of ``shared`` they are a multiple: so many chips share
+    each key head.
     """
 
     labels: tuple[State, ...]
     result: State
     statistics: int = 0
+    parts: str | int | None = None
+    shared: str | None = None
+
+    @property
+    def sizes(self) -> list[tuple[str | int, Fit]]:
+        """The sizes that chips which shard it have to fit, and how."""
+        needed: list[tuple[str | int | None, Fit]] = [(label, "padded") for label in dict.fromkeys(self.labels)]
+        needed += [(self.parts, "divides"), (self.shared, "multiple")]
+        return [(size, fit) for size, fit in needed if size is not None]
 
 
 #: Reductions whose partial results over parts combine by the same reduction.
@@ -293,6 +312,9 @@ STATISTICS = {
     "argmax": ("the largest entry",),
     "argmin": ("the smallest entry",),
     "variance": ("a sum",),
+    "cumsum": ("a sum",),
+    "cumprod": ("a product",),
+    "cummax": ("the largest entry",),
 }
 
 #: Reductions of which partial results do not add up, though they combine.
@@ -343,25 +365,31 @@ def _reduction(step: Step) -> list[Loop]:
 
 
 def _attention(step: Step) -> list[Loop]:
-    """Batch and heads, with the fewer heads of keys and values; queries and keys where every query sees every key."""
+    """Batch; heads, with those of keys and values or several chips to one of these; queries; keys without a mask."""
     q, k, v = (shape.labels for shape in step.inputs)
-    loops = [Loop((q[-2], k[-2], v[-2]), q[-2])]
+    queries, heads = q[-3:-1]
+    loops = [
+        Loop((heads, k[-2], v[-2]), heads),
+        Loop((heads, None, None), heads, shared=k[-2]),
+        Loop((queries, None, None), queries),
+    ]
     if len(q) == 4:
         loops.append(Loop((q[0], k[0], v[0]), q[0]))
-    if not step.options.get("causal") and step.options.get("window") is None and q[-3] not in k:
-        loops.append(Loop((q[-3], None, None), q[-3]))
-        if k[-3] == v[-3] not in q:
-            loops.append(Loop((None, k[-3], v[-3]), UNREDUCED, len(STATISTICS["attention"])))
+    if not step.options.get("causal") and step.options.get("window") is None and k[-3] == v[-3]:
+        loops.append(Loop((None, k[-3], v[-3]), UNREDUCED, len(STATISTICS["attention"])))
     return [loop for loop in loops if loop.result in (*step.output.labels, UNREDUCED)]
 
 
 def _convolution(step: Step) -> list[Loop]:
-    """Batch, and the output channels of the kernel where there are no groups."""
-    x, kernel, *_ = step.inputs
-    labels = [x.labels[0]]
-    if step.options.get("groups", 1) == 1 and "depthwise" not in step.options:
-        labels.append(kernel.labels[-1])
-    return _named(step, [label for label in labels if label in step.output.labels])
+    """Batch; without groups the channels, whose sums are partial, and those of the result; else groups of both."""
+    (x, kernel, *bias), groups = step.inputs, step.options.get("groups", 1)
+    batch, channels, results = x.labels[0], x.labels[-1], kernel.labels[-1]
+    loops = _named(step, [batch])
+    if groups == 1 and "depthwise" not in step.options:
+        loops += [*_named(step, [results]), *_named(step, [channels], [channels])]
+    elif step.function == "conv":
+        loops.append(Loop((channels, results, *(results for _ in bias)), results, parts=groups))
+    return [loop for loop in loops if loop.result in (*step.output.labels, UNREDUCED)]
 
 
 def _pooling(step: Step) -> list[Loop]:
@@ -385,6 +413,14 @@ _FAMILIES: dict[str, Callable[[Step], list[Loop]]] = {
     "pooling": _pooling,
     "embedding": _embedding,
 }
+
+
+def split_images(step: Step, layouts: Iterable[Layout]) -> list[str]:
+    """List the dimensions of an image that a layout splits, of a step with windows that reach over its borders."""
+    if FUNCTIONS.get(step.function) is None or FUNCTIONS[step.function].family not in ("convolution", "pooling"):
+        return []
+    images = {*step.inputs[0].labels[1:-1], *step.output.labels[1:-1]}
+    return [label for layout in layouts for label in layout.labels if label in images and layout.over(label)]
 
 
 def stays_partial(step: Step) -> bool:

@@ -35,7 +35,7 @@ from roofline.notation.structure import Shape, Step
 from roofline.ops.collectives.choice import Chooser
 from roofline.ops.collectives.cost import collective
 from roofline.ops.rules import Context, family_of, rule_for
-from roofline.ops.sharding.layout import STATISTICS, Layout, Move, layout_of, local_size
+from roofline.ops.sharding.layout import STATISTICS, Layout, Move, layout_of, local_size, split_images
 from roofline.ops.sharding.plans import Choice, MaySplit, Plan, Score, choices, describe, empty, key_of, moved
 from roofline.sizes import Size, is_array, minimum, product
 from roofline.work import Op, Tensor
@@ -113,9 +113,10 @@ class _Build:
         names = [self.named(h.name, steps) for h, steps in zip(held, choice.before, strict=True)]
         ends = [moved(h.layout, steps) for h, steps in zip(held, choice.before, strict=True)]
         raw_name = self.raw_name(step.output.ident, choice.after)
-        inputs = tuple(x._replace(ident=name) for x, name in zip(step.inputs, names, strict=True))
-        local = step._replace(inputs=inputs, output=step.output._replace(ident=raw_name))
-        op = rule_for(family_of(step))(local, self.context(step, ends))
+        inputs = [x._replace(ident=name) for x, name in zip(step.inputs, names, strict=True)]
+        inputs, layouts = self.apart(inputs, ends)
+        local = step._replace(inputs=tuple(inputs), output=step.output._replace(ident=raw_name))
+        op = rule_for(family_of(step))(local, self.context(layouts))
         roles = {tensor.ident: tensor.role for tensor in op.reads}
         parts: dict[str, HeldTensor] = {}
         for x, h, moves, name in zip(step.inputs, held, choice.before, names, strict=True):
@@ -214,7 +215,23 @@ class _Build:
         ways = product(self.place.mesh[axis].size for axis in layout.over(label))
         return local_size(self.sizes[label], ways, label=self.show(label), uneven=self.place.uneven)
 
-    def context(self, step: Step, inputs: Sequence[Layout]) -> Context:
+    def apart(self, inputs: Sequence[Shape], layouts: Sequence[Layout]) -> tuple[list[Shape], list[Layout]]:
+        """Give a label that an operand splits as the ones before it do not a name of its own there."""
+        first: dict[str, frozenset[str]] = {}
+        shapes, ends = [], []
+        for x, layout in zip(inputs, layouts, strict=True):
+            names = {}
+            for label in layout.labels:
+                over = frozenset(layout.over(label))
+                if first.setdefault(label, over) != over:
+                    names[label] = f"{label} of {x.ident}"
+                    self.sizes.setdefault(names[label], self.sizes[label])
+            dims = tuple(dim._replace(label=names.get(dim.label, dim.label)) for dim in x.axes)
+            shapes.append(x._replace(axes=dims) if names else x)
+            ends.append(replace(layout, labels=tuple(names.get(each, each) for each in layout.labels)))
+        return shapes, ends
+
+    def context(self, inputs: Sequence[Layout]) -> Context:
         """The context of an operation's rule: the sizes that one chip has."""
         local = {label: self.local(label, layout) for layout in inputs for label in layout.labels}
         mesh, place = self.place.mesh.sizes, self.place
@@ -242,6 +259,11 @@ class _Build:
         if choice.exchanged:
             share = f"chips along {' and '.join(choice.exchanged)} share each row"
             said.append(f"{op.name}: {share} and exchange {' and '.join(STATISTICS[step.function])} of it, in fp32")
+        if images := split_images(step, [*choice.given, choice.result]):
+            shown = " and ".join(dict.fromkeys(map(self.show, images)))
+            said.append(
+                f"{op.name}: made with all of {shown} on every chip; an exchange of borders, not tried, sends less"
+            )
         return replace(op, note="; ".join(said)) if said else op
 
     def named(self, name: str, moves: Sequence[Move]) -> str:

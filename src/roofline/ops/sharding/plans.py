@@ -51,6 +51,7 @@ from roofline.notation.structure import Step
 from roofline.ops.sharding.layout import (
     NO_SUMS,
     UNREDUCED,
+    Fit,
     Layout,
     Loop,
     Move,
@@ -61,8 +62,16 @@ from roofline.ops.sharding.layout import (
     stays_partial,
 )
 
-#: Says whether a label may be split over mesh axes, which have to divide its size.
-MaySplit = Callable[[str, tuple[str, ...]], bool]
+
+class MaySplit(Protocol):
+    """Says whether a label, or a number, may be split over mesh axes."""
+
+    def __call__(self, label: str | int, axes: tuple[str, ...], fit: Fit = "padded", /) -> bool:
+        """Say so."""
+
+
+def _splits_all(label: str | int, axes: tuple[str, ...], fit: Fit = "padded", /) -> bool:
+    return True
 
 
 class Score(NamedTuple):
@@ -156,7 +165,7 @@ def choices(
     wanted: Layout | None,
     *,
     also: Sequence[str] = (),
-    may_split: MaySplit = lambda label, axes: True,
+    may_split: MaySplit = _splits_all,
     sums: bool = True,
 ) -> Iterator[Choice]:
     """List every way to do a step from these layouts; ``wanted`` is what its result must be, None for any layout.
@@ -197,12 +206,11 @@ class _Ways:
 
     def choice(self, roles: tuple[Loop | None, ...]) -> Choice | None:
         """The choice in which each axis shards its loop, or None where axes do not divide or no moves lead there."""
-        split: dict[str, tuple[str, ...]] = {}
+        split: dict[tuple[str | int, Fit], tuple[str, ...]] = {}
         for axis, loop in zip(self.axes, roles, strict=True):
-            for label in dict.fromkeys(loop.labels) if loop else ():
-                if label is not None:
-                    split[label] = (*split.get(label, ()), axis)
-        if not all(self.may_split(label, over) for label, over in split.items()):
+            for label, fit in loop.sizes if loop else ():
+                split[label, fit] = (*split.get((label, fit), ()), axis)
+        if not all(self.may_split(label, over, fit) for (label, fit), over in split.items()):
             return None
         before = []
         for position, known in enumerate(self.before):
@@ -335,7 +343,7 @@ def plans(
     *,
     single: frozenset[str] = frozenset(),
     also: Sequence[str] = (),
-    may_split: MaySplit = lambda label, axes: True,
+    may_split: MaySplit = _splits_all,
     show: Callable[[str], str] = str,
     costs: Costs | None = None,
     known: Found | None = None,

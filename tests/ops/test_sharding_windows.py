@@ -1,0 +1,104 @@
+"""Convolutions whose channels are split over chips, and attention whose queries are: what each chip does and sends."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from roofline import bound, shard
+
+IMAGE = {"N": 2, "H": 14, "W": 14}
+
+
+def best(line: str, on: str = "h100:8", **sizes: Any) -> Any:
+    return shard(line, on=on, algorithm={"AllReduce": "two-shot"}, **sizes).best
+
+
+def test_channels_that_are_summed_over_give_partial_sums() -> None:
+    line = "conv(bf16[N, H, W, C_X], bf16[3, 3, C_X, O], pad=1) -> bf16[N, H, W, {}] {}"
+    sizes = {**IMAGE, "C": 512, "O": 512}
+    found = best(line.format("O", ""), **sizes)
+    assert found.name == "AllReduce_X(bf16[N, H, W, O] {U_X})"
+    assert found.link_bytes == 2 * 7 / 8 * 2 * 14 * 14 * 512 * 2
+    assert found.bound.flops == 2 * 2 * 14 * 14 * 9 * 512 * 512 // 8
+    assert best(line.format("O", "{U_X}"), **sizes).name == "no communication"
+    assert "ReduceScatter_{X,O}" in best(line.format("O_X", ""), **sizes).name
+
+
+@pytest.mark.parametrize(
+    ("kernel", "options"),
+    [("3, 3, 1, C_X", "depthwise"), ("3, 3, 4, C_X", "groups=128"), ("3, 3, 4, O_X", "groups=128")],
+)
+def test_groups_of_channels_need_nothing_of_each_other(kernel: str, options: str) -> None:
+    """128 groups of 4 channels, or 512 of 1: a chip of 8 has an eighth of them, with their results."""
+    line = f"conv(bf16[N, H, W, C_X], bf16[{kernel}], pad=1, {options}) -> bf16[N, H, W, {kernel[-3:]}]"
+    sizes = {**IMAGE, "C": 512} | ({"O": 1024} if "O" in kernel else {})
+    found, alone = best(line, **sizes), bound(line.replace("_X", ""), on="h100", **sizes)
+    assert found.name == "no communication"
+    assert found.bound.flops * 8 == alone.flops
+    assert sum(found.bound.bytes.values()) * 8 == sum(alone.bytes.values())
+
+
+def test_chips_that_do_not_divide_the_groups_split_something_else() -> None:
+    """Each of 8 chips would have half a group of 4; of 10 channels in groups, padding would break these up."""
+    line = "conv(bf16[N, H, W, C_X], bf16[3, 3, 32, C_X], pad=1, groups=4) -> bf16[N, H, W, C_X]"
+    assert best(line, **{**IMAGE, "N": 8}, C=128).name != "no communication"
+    line = "conv(bf16[N, H, W, C_X], bf16[3, 3, 1, O_X], pad=1, depthwise) -> bf16[N, H, W, O_X]"
+    assert best(line, **IMAGE, C=10, O=20, uneven="pad").name != "no communication"
+
+
+def test_an_answer_says_that_borders_alone_would_be_less_to_send() -> None:
+    line = "conv(bf16[N, H_X, W, 64], bf16[3, 3, 64, 64], pad=1) -> bf16[N, H_X, W, 64]"
+    found = bound(line, on="h100:8", N=8, H=64, W=64)
+    said = "made with all of H on every chip; an exchange of borders, not tried, sends less"
+    assert any(said in text for text in found.assumptions)
+    whole = bound(line.replace("H_X", "H").replace("[N", "[N_X"), on="h100:8", N=8, H=64, W=64)
+    assert not any("borders" in text for text in whole.assumptions)
+
+
+SEQUENCE = {"B": 1, "S": 4096, "N": 32, "K": 8, "H": 128}
+
+
+@pytest.mark.parametrize("mask", ["", ", causal", ", causal, window=512"])
+@pytest.mark.parametrize("chips", [8, 16])
+def test_queries_that_are_split_see_all_keys(mask: str, chips: int) -> None:
+    """The keys and values go to all, whatever their heads; the pairs are shared evenly."""
+    kv = "bf16[B, S_X, K, H]"
+    line = f"attention(bf16[B, S_X, N, H], {kv}, {kv}{mask}) -> bf16[B, S_X, N, H]"
+    found = bound(line, on=f"h100:{chips}", plan=f"AllGather_X({kv}); AllGather_X({kv})", **SEQUENCE)
+    alone = bound(line.replace("_X", ""), on="h100", **SEQUENCE)
+    assert found.flops_by == {unit: flops / chips for unit, flops in alone.flops_by.items()}
+    attended = found.ops[-1].op
+    assert [x.traffic_bytes for x in attended.reads] == [2 * 4096 * 32 * 128 // chips, *[2 * 4096 * 8 * 128] * 2]
+    said = any("early and late queries" in text for text in found.assumptions)
+    assert said == bool(mask)
+    assert found.lower <= bound(line, on=f"h100:{chips}", **SEQUENCE).upper
+
+
+def test_more_chips_than_key_heads_do_not_repeat_the_work() -> None:
+    line = "attention(bf16[B, S_X, N, H], bf16[B, S_X, K, H], bf16[B, S_X, K, H], causal) -> bf16[B, S_X, N, H]"
+    found = bound(line, on="h100:16", **{**SEQUENCE, "S": 131072})
+    assert found.lower == pytest.approx(4 * 32 * 128 * 131072 * 131073 / 2 / 16 / 989.4e12)
+
+
+@pytest.mark.parametrize(("heads", "chips"), [(1, 8), (8, 16), (4, 8)])
+def test_several_chips_share_a_key_head(heads: int, chips: int) -> None:
+    """A latent cache, or fewer key heads than chips of tensor parallelism: each chip reads the head that it uses."""
+    line = "attention(bf16[B, 1, N_X, H], bf16[B, T, K, H], bf16[B, T, K, H], causal) -> bf16[B, 1, N_X, H]"
+    sizes = {"B": 3, "T": 4096, "N": 32, "K": heads, "H": 128}
+    found = bound(line, on=f"h100:{chips}", plan="no communication", **sizes)
+    reads = [x.traffic_bytes for x in found.ops[0].op.reads]
+    assert reads == [2 * 3 * 32 * 128 // chips, *[2 * 3 * 4096 * 128] * 2]
+    assert found.flops == 4 * 3 * 32 // chips * 4096 * 128
+    assert found.ops[0].op.reads[1].capacity_bytes == 2 * 3 * 4096 * heads * 128
+
+
+def test_a_formula_of_split_queries_has_the_numbers_of_its_answers() -> None:
+    line = "attention(bf16[B, S_X, N, H], bf16[B, S_X, K, H], bf16[B, S_X, K, H], causal) -> bf16[B, S_X, N, H]"
+    plan = "AllGather_X(bf16[B, S_X, K, H]); AllGather_X(bf16[B, S_X, K, H])"
+    heads = {name: SEQUENCE[name] for name in "NKH"}
+    rows = bound(line, on="h100:8", plan=plan, B=1, S=[4096, 8192], **heads)
+    assert rows.lower[0] == pytest.approx(bound(line, on="h100:8", plan=plan, **SEQUENCE).lower)
+    chips = bound(line, on="h100", mesh={"X": "n"}, plan=plan, n=[8, 16], **SEQUENCE)
+    assert chips.flops[0] == 2 * chips.flops[1]
