@@ -78,7 +78,8 @@ CAPABILITIES = {
 ONLY_SOME = {
     "advise": "bounds, answers of llm and training steps say what would be faster",
     "compare": "bounds, and answers of llm, train, comm and solve, stand beside others of their kind",
-    "explain": "bounds, machines, plans, answers of comm, llm and training steps say where figures come from",
+    "explain": "bounds, machines, plans, answers of comm, llm and training steps, also side by side, "
+    "say where figures come from",
     "formula": "bounds, answers of llm and training steps have a closed form; a solution has form and printed('latex')",
 }
 
@@ -511,19 +512,24 @@ def measurable(ask: Function) -> Function:
 #: Formats of a model of which a question takes several.
 FORMATS = ("weights", "activations", "kv")
 
+#: Words of a question of which it takes several, an answer for each.
+LISTED = (*FORMATS, "policy")
+
 
 def on_several(ask: Function) -> Function:
     """Let a question name several machines, ``on="h100,h200"`` or a list: the answers stand side by side.
 
-    A question of a model may name several formats too.
+    A question of a model may name several formats too, and each several byte policies.
 
     >>> from roofline import bound, llm
     >>> bound("bf16[64, 8192] * bf16[8192, 8192]", on="h100,h200").fastest
     'h200'
+    >>> bound("gelu(bf16[64, 8192] * bf16[8192, 8192])", on="h100", policy=["each-op", "fused"]).names
+    ('h100 policy each-op', 'h100 policy fused')
     >>> llm("llama-3-8b", on="h100", context=8192, kv="bf16,fp8").names
     ('h100 kv bf16', 'h100 kv fp8')
     """
-    formats = [name for name in FORMATS if name in signature(ask).parameters]
+    formats = [name for name in LISTED if name in signature(ask).parameters]
 
     @wraps(ask)
     def asked(*given: Any, **options: Any) -> Any:
@@ -593,19 +599,25 @@ STEP_SIZES = ("batch", "prompt", "past", "context", "batch_tokens", "sequence")
 def sizes_listed(options: Mapping[str, Any]) -> dict[str, list[Any]]:
     """The sizes of a step that have several values, as text or as numbers.
 
-    >>> sizes_listed({"batch": "1:8:*2", "context": 8192, "prompt": None})
-    {'batch': [1, 2, 4, 8]}
+    >>> sizes_listed({"batch": "1:8:*2", "context": 8192, "prompt": None}), sizes_listed({"batch": [1.0, 8.0]})
+    ({'batch': [1, 2, 4, 8]}, {'batch': [1, 8]})
     """
     given = {name: options[name] for name in STEP_SIZES if options.get(name) is not None}
     read = {name: parse_size(name, value) if isinstance(value, str) else value for name, value in given.items()}
     several = {
         name: value for name, value in read.items() if is_array(value) or isinstance(value, list | tuple | range)
     }
-    return {name: value.ravel().tolist() if is_array(value) else [*value] for name, value in several.items()}
+    listed = {name: value.ravel().tolist() if is_array(value) else [*value] for name, value in several.items()}
+    return {name: [_whole(each) for each in values] for name, values in listed.items()}
 
 
-def format_choices(options: Mapping[str, Any], formats: Iterable[str] = FORMATS) -> list[dict[str, str]]:
-    """Every choice of one format each where options list several; one that says nothing where none does.
+def _whole(value: Any) -> Any:
+    """A whole number as one, also where it stood among floats; anything else as it is."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def format_choices(options: Mapping[str, Any], formats: Iterable[str] = LISTED) -> list[dict[str, str]]:
+    """Every choice of one format and policy where options list several; one that says nothing where none does.
 
     >>> format_choices({"weights": "bf16", "kv": "bf16, fp8"})
     [{'kv': 'bf16'}, {'kv': 'fp8'}]

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import roofline
@@ -373,3 +375,51 @@ def test_where_the_best_changes_with_the_batch_it_is_said_from_which_on() -> Non
         "  a100 has the lowest floor from batch 1 to batch 8",
         "  l40s has the lowest floor at batch 2,048",
     ]
+
+
+def test_answers_at_several_sizes_are_drawn_over_the_size_with_the_most_values(tmp_path: Path) -> None:
+    asked = {"on": ["h100", "h200"], "context": 8192}
+    found = llm("llama-3-8b", batch=[1, 8, 64], **asked)
+    lines = {line.label: dict(zip(line.x, line.y, strict=True)) for line in found.plot().lines}
+    for who in ("h100", "h200"):
+        for batch, time in lines[who].items():
+            alone = llm("llama-3-8b", on=who, batch=int(batch), context=8192)
+            assert time == pytest.approx(float(alone.time_per_token), rel=1e-12)
+    words = ["llm", "llama-3-8b", "--on", "h100,h200", "--batch", "1,8,64", "--context", "8Ki"]
+    assert main([*words, "-o", str(tmp_path / "x.svg")]) == 0
+    assert "a token at best over batch" in (tmp_path / "x.svg").read_text()
+    one = ["llm", "llama-3-8b", "--on", "h100,h200", "--context", "8Ki", "-o", str(tmp_path / "y.svg")]
+    assert main(one) == 0
+    assert "h200" in (tmp_path / "y.svg").read_text()
+    with pytest.raises(InputError, match="no answer fits the memory, so there is nothing to draw"):
+        llm("llama-3-8b", batch=[4096, 8192], **asked).plot()
+
+
+def test_answers_side_by_side_explain_each_of_them(capsys: pytest.CaptureFixture[str]) -> None:
+    alone = {chip: llm("llama-3-8b", on=chip, batch=8, context=8192).explain() for chip in ("h100", "h200")}
+    assert llm("llama-3-8b", on=["h100", "h200"], batch=8, context=8192).explain() == "\n\n".join(alone.values())
+    words = ["llm", "llama-3-8b", "--on", "h100,h200", "--batch", "1,8", "--context", "8Ki", "--explain"]
+    assert main(words) == 0
+    said = capsys.readouterr().out
+    assert all(each in said for each in alone.values())
+    assert said.startswith("batch 1\n")
+    with pytest.raises(InputError, match=r"explain\(\) says nothing of this answer; it is of steps and operations"):
+        solve("bf16[B, D] * bf16[D, F]", "B", on=["h100", "v5e"], D=8192, F=8192).explain()
+
+
+def test_byte_policies_stand_side_by_side_in_python_and_in_every_command(capsys: pytest.CaptureFixture[str]) -> None:
+    line = "x = relu(bf16[8192, 8192]); sum(x)"
+    for listed in ("each-op,fused", ["each-op", "fused"]):
+        found = bound(line, on="h100", policy=listed)
+        assert found.names == ("h100 policy each-op", "h100 policy fused")
+        assert [each.lower for each in found.answers] == [
+            bound(line, on="h100", policy=policy).lower for policy in ("each-op", "fused")
+        ]
+    assert main(["llm", "llama-3-8b", "--on", "h100", "--context", "8Ki", "--policy", "each-op,minimal"]) == 0
+    assert "h100 policy minimal" in capsys.readouterr().out
+
+
+def test_whole_sizes_are_written_as_whole_numbers() -> None:
+    found = llm("llama-3-8b", on=["h100", "h200"], batch=np.array([1.0, 8.0]), context=8192)
+    assert found.sizes == ({"batch": 1}, {"batch": 8})
+    assert "1.0" not in str(found).split("assumes")[0]

@@ -21,9 +21,11 @@ TRAIN = ["train", "llama-3-8b", "--on", "h100:8"]
 
 MESSAGES = [
     ([*TRAIN, "--tokens", "1T", "--explain"], "--explain is of a step; add --batch-tokens, as in --batch-tokens 4M"),
+    ([*TRAIN, "--batch-tokens", "1M,x"], "--batch-tokens 'x' is not a number of tokens; as in 65536, 4e6 or 4M"),
+    ([*TRAIN, "--batch-tokens", "1M,2M", "--search"], "--batch-tokens '1M,2M' is not a number of tokens"),
     (
-        ["llm", "llama-3-8b", "--on", "h100,h200", "--batch", "1,8", "--explain"],
-        "--explain says nothing of this answer; it is of",
+        ["llm", "llama-3-8b", "--on", "h100,h200", "--context", "8", "-o", "x.svg", "--json"],
+        "--json and a picture are two answers; give one of them",
     ),
     (["bound", MATMUL, "--on", "v5e", "B=0"], "size B is 0; a size is a whole number of at least 1"),
     (["formula", MATMUL, "--on", "v5e", "B=0", "D=8", "F=8"], "size B is 0; a size is a whole number of at least 1"),
@@ -205,7 +207,7 @@ MESSAGES = [
     (["layout", "--on", "v5e:4x4"], "the tensor is missing; for instance 'bf16[B_X, D]'"),
     (
         ["llm", "llama-3-8b", "--on", "h100,h200", "--context", "8", "--output", "2"],
-        "several steps are compared side by side, without --output; one machine, formats without commas",
+        "several steps are compared side by side, without --output; one machine, formats and policies without commas",
     ),
     ([*PLAN, "--on", "h100", "--formats", "q4_k"], "no format 'q4_k' of a plan"),
     (["model", "llama-3-8b", "--prompt", "1,2"], "--prompt '1,2' is not one number of tokens or sequences; for"),

@@ -415,3 +415,24 @@ def test_no_second_copy_is_said_by_a_word_as_in_a_command():
     assert found[0].memory.parts["optimizer"] == pytest.approx(4 * 8030261248 / 8)
     in_all = {"on": "h100", "memory": True, "gradients": "none", "master": "none"}
     assert roofline.train(70e9, **in_all).bytes_per_parameter == 10
+
+
+def test_several_steps_are_asked_at_once(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["train", "llama-3-8b", "--batch-tokens", "1Mi,4Mi", "--sequence", "4Ki,8Ki", "--json"]
+    assert main([*words, "--on", "h100:64"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    pairs = list(zip(found["batch_tokens"], found["sequence"], strict=True))
+    assert pairs == [(2**20, 4096), (2**20, 8192), (2**22, 4096), (2**22, 8192)]
+    for at, (tokens, sequence) in enumerate(pairs):
+        alone = train("llama-3-8b", on="h100:64", batch_tokens=tokens, sequence=sequence)
+        assert found["step"]["lower"][at] == pytest.approx(alone.lower, rel=1e-12)
+    assert main([*words, "--on", "h100:64,h200:64"]) == 0
+    beside = json.loads(capsys.readouterr().out)
+    assert list(zip(*beside["sizes"].values(), strict=True)) == pairs
+
+
+@pytest.mark.parametrize("tokens", [[1e12, 2e12], "1T,2T"])
+@pytest.mark.parametrize("step", [{}, {"batch_tokens": 2**20}])
+def test_several_budgets_of_tokens_are_one_clear_error(tokens: object, step: dict[str, int]) -> None:
+    with pytest.raises(InputError, match="tokens= has several values; give one: days, cost and energy grow with them"):
+        roofline.train("llama-3-8b", on="h100:64", tokens=tokens, **step)

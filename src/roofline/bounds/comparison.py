@@ -37,7 +37,7 @@ from roofline.sections import (
     YesNo,
     assumes,
 )
-from roofline.signatures import spelled, takes
+from roofline.signatures import either, spelled, takes
 from roofline.sizes import is_array, is_number
 from roofline.statements import kind_of, without
 
@@ -93,6 +93,14 @@ class SideBySide(Answer):
         if name not in facts:
             raise InputError(f"no fact {name!r}", hint=f"facts are: {', '.join(facts)}")
         return best_of(self.names, facts[name])
+
+    def explain(self) -> str:
+        """The arithmetic of each answer, and where its figures come from."""
+        silent = next((each for each in self.answers if not hasattr(each, "explain")), None)
+        if silent is not None:
+            explain = either("--explain", "explain()")
+            raise InputError(f"{explain} says nothing of this answer", hint="it is of steps and operations on a chip")
+        return "\n\n".join(str(each.explain()) for each in self.answers)
 
     @property
     def headline(self) -> str:

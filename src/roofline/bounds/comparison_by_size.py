@@ -42,6 +42,11 @@ class SideBySideBySize(Answer):
         """What the answers are about."""
         return self.each[0].subject
 
+    def explain(self) -> str:
+        """The arithmetic of each answer at each size, and where its figures come from."""
+        sizes = zip(self.sizes, self.each, strict=True)
+        return "\n\n".join(f"{_named(size)}\n\n{one.explain()}" for size, one in sizes)
+
     def one_line(self) -> str:
         """Who stands side by side, and at how many sizes."""
         return f"SideBySideBySize: {', '.join(self.names)} at {len(self.sizes)} sizes"

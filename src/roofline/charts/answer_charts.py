@@ -226,6 +226,13 @@ def _of_comparison(answer: SideBySide) -> dict[str, Picture]:
     return {**roofline, **({"time": times} if answer.ranked and answer.answers[0].is_floor else {})}
 
 
+def _of_comparison_by_size(answer: Any) -> dict[str, Picture]:
+    from roofline.charts.size_charts import beside_chart
+
+    several = any(len({sizes[name] for sizes in answer.sizes}) > 1 for name in answer.sizes[0])
+    return {"time": partial(beside_chart, answer)} if several else {}
+
+
 def _of_points(points: Any) -> dict[str, Picture]:
     drawn = [point for point in points if point.run.flops and point.run.bytes]
     runs, allowed = [point.run for point in drawn], [point.bound for point in drawn]
@@ -252,6 +259,7 @@ _PICTURES: Mapping[str, Callable[[Any], Mapping[str, Picture]]] = {
     "ParetoFront": lambda found: {"front": partial(charts_of("model")["front"], found)},
     "Serving": _of_serving,
     "SideBySide": _of_comparison,
+    "SideBySideBySize": _of_comparison_by_size,
     "StepSweep": _of_step_sweep,
     "Sweep": lambda found: with_heat_maps(found, _of_sweep(found)),
     "Training": _of_training,

@@ -38,8 +38,10 @@ from roofline.errors import InputError
 from roofline.frozen import replace
 from roofline.quantity import format_quantity
 from roofline.signatures import takes
+from roofline.sizes import is_number
 
 if TYPE_CHECKING:
+    from roofline.bounds.comparison_by_size import SideBySideBySize
     from roofline.models.sweeps import StepSweep
 
 #: A peak is drawn where it is at most so many times above the highest curve.
@@ -162,6 +164,50 @@ def step_time_chart(table: StepSweep, *, theme: str = "light") -> Chart:
             *_not_drawn(table, sum(len(line.x) for line in marks), len(curves)),
             *table.incomplete,
         ),
+        theme=theme,
+    )
+
+
+def beside_chart(found: SideBySideBySize, *, theme: str = "light") -> Chart:
+    """Draw the first figure of answers side by side over the size with the most values, a curve for each answer.
+
+    >>> from roofline import llm
+    >>> chart = beside_chart(llm("llama-3-8b", on="h100,h200", batch=[1, 64, 4096], context=8192))
+    >>> [(line.label, line.x) for line in chart.lines], chart.left_out
+    ([('h100', (1.0, 64.0)), ('h200', (1.0, 64.0))], ('4 of 6 answers are drawn: 2 do not fit the memory',))
+    """
+    values = {name: {size[name] for size in found.sizes} for name in found.sizes[0]}
+    over = max(values, key=lambda name: len(values[name]))
+    told = [name for name in values if name != over and len(values[name]) > 1]
+    headline = found.each[0].headline
+    curves: dict[str, list[tuple[float, float]]] = {}
+    unit, out, every = "", 0, 0
+    for size, one in zip(found.sizes, found.each, strict=True):
+        for who, fact, fits in zip(found.names, one.facts[headline], one.fitting, strict=True):
+            every += 1
+            out += not fits
+            if fits and fact is not None and is_number(fact.value):
+                unit = fact.unit
+                label = ", ".join([who, *(_named(name, size[name]) for name in told)])
+                curves.setdefault(label, []).append((float(size[over]), float(fact.value)))
+    if not curves:
+        raise InputError("no answer fits the memory, so there is nothing to draw", hint="its table() has the figures")
+    shown = list(curves.items())[:MOST_CURVES]
+    ends = [(label, tuple(zip(*sorted(points), strict=True))) for label, points in shown]
+    marks = [Line(label, x, y, "curve", at, at, label) for at, (label, (x, y)) in enumerate(ends)]
+    across = replace(size_axis(over, [line.x for line in marks]), label=over.replace("_", " "))
+    reasons = [f"{out:,} {'does' if out == 1 else 'do'} not fit the memory"] * bool(out)
+    reasons += [f"{len(curves):,} curves are more than {MOST_CURVES}"] * (len(curves) > MOST_CURVES)
+    drawn = sum(len(line.x) for line in marks)
+    same = [_named(name, found.sizes[0][name]) for name in values if name != over and name not in told]
+    return Chart(
+        kind="time",
+        title=f"{found.subject}: {headline} over {over.replace('_', ' ')}",
+        subtitle=", ".join(same),
+        x=across,
+        y=rising_axis([value for line in marks for value in line.y], across.scale, headline, unit),
+        marks=tuple(marks),
+        notes=tuple(LeftOut(f"{drawn:,} of {every:,} answers are drawn: {', '.join(reasons)}") for _ in reasons[:1]),
         theme=theme,
     )
 

@@ -49,7 +49,7 @@ def command(words: tuple[str, ...], explain: bool, as_json: bool, **options: Any
     several = is_list(options["policy"])
     if several and "measured" in wanted:
         raise InputError("--measured is a time of one policy", hint="name one of them")
-    answer = on_each(options, ask, *(["policy"] if several else []))
+    answer = on_each(options, ask)
     if as_json:
         show_json(answer.to_dict())
     elif explain and not is_kept():

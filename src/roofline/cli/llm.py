@@ -25,6 +25,7 @@ from roofline.cli.option_table import ESTIMATE, EXPECT, FORMATS, SEVERAL, SHARIN
 from roofline.cli.option_values import (
     against_catalog,
     convention_arguments,
+    crossed_sizes,
     expectation_wanted,
     on_each,
     target_arguments,
@@ -89,7 +90,13 @@ def command(model: str, explain: bool, as_json: bool, **options: Any) -> None:
     if len(machines) * len(format_choices(options)) > 1:
         if "measured" in wanted:
             raise InputError("--measured is a time of one choice of formats", hint="name those that it was measured in")
+        file, dark, width = (options[name] for name in ("file", "dark", "width"))
         found: Any = on_each(options, lambda of_one: _step_alone(described, of_one, wanted))
+        if file is not None:
+            if as_json:
+                raise InputError("--json and a picture are two answers", hint="give one of them")
+            show_chart(found.plot(theme="dark" if dark else "light"), file, width)
+            return
         shown = show_explained if explain else show
         show_json(found.to_dict()) if as_json else shown(found)
         return
@@ -120,7 +127,7 @@ def command(model: str, explain: bool, as_json: bool, **options: Any) -> None:
 def _asked(described: Model, options: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     """The arguments of the question that options ask, and the picture they ask for; options lose all."""
     pictured = images(options, described)
-    sizes = _every({name: _size(name, options.pop(name)) for name in ("batch", "prompt", "past", "context")})
+    sizes = crossed_sizes({name: _size(name, options.pop(name)) for name in ("batch", "prompt", "past", "context")})
     picture = taken(options, PICTURE_NAMES)
     options |= {name: _size(name, options[name]) for name in ("output", "chunk")}
     options["prefill_link"] = options.pop("link")
@@ -141,14 +148,14 @@ def _step_alone(described: Model, options: dict[str, Any], expected: dict[str, A
     context = click.get_current_context()
     # a cost stands beside a cost, and the fewest chips beside others
     others = (name for name in WORKED_OUT_NAMES if name not in ("price", "power", "fit"))
-    names = {name: "link" if name == "prefill_link" else name for name in (*others, *picture)}
-    for name, own in names.items():  # a page (-o x.html) is made by the common road: no file
+    names = {name: "link" if name == "prefill_link" else name for name in (*others, "view", "phase")}
+    for name, own in names.items():
         value = picture[name] if name in picture else asked[name]
         if value is not None and context.get_parameter_source(own) not in (None, ParameterSource.DEFAULT):
             flag = next(word_of(param) for param in context.command.params if param.name == own)
             raise InputError(
                 f"several steps are compared side by side, without {flag}",
-                hint="one machine, formats without commas; roofline sweep draws several (-o picture.svg)",
+                hint="one machine, formats and policies without commas; -o picture.svg draws several",
             )
     return llm(described, **asked, **expected)
 
@@ -182,14 +189,3 @@ def _size(name: str, text: str | int | None) -> Any:
         raise InputError(f"--{name} {text!r} is not a size", hint="a number, a list 1,8,64 or a range 1:512:*2")
 
     return check(name, value) if isinstance(value, list) else value
-
-
-def _every(sizes: dict[str, Any]) -> dict[str, Any]:
-    """Lay sizes of several values across each other: every batch with every context."""
-    several = [name for name, value in sizes.items() if hasattr(value, "shape")]
-    if len(several) < 2:
-        return sizes
-    import numpy as np
-
-    grid = np.meshgrid(*(sizes[name] for name in several), indexing="ij")
-    return {**sizes, **{name: values.ravel() for name, values in zip(several, grid, strict=True)}}

@@ -25,7 +25,7 @@ from roofline.letters import plain
 from roofline.notation.functions import longest_match
 from roofline.ops.formula import FUNCTIONS
 from roofline.quantity import format_quantity, parse, whole_number
-from roofline.sizes import is_number
+from roofline.sizes import is_array, is_number
 
 Callback = Callable[[click.Context, click.Parameter, str | None], float | None]
 
@@ -61,9 +61,20 @@ def on_each(options: dict[str, Any], ask: Callable[[dict[str, Any]], Any], *list
 
     ``ask`` answers with the options of one machine, which it may use up. ``lists`` are other options that may be lists.
     """
-    from roofline.answers import FORMATS, each_beside, format_choices
+    from roofline.answers import LISTED, each_beside, format_choices
 
-    return each_beside(targets(options["on"]), format_choices(options, (*FORMATS, *lists)), options, ask, crossed=True)
+    return each_beside(targets(options["on"]), format_choices(options, (*LISTED, *lists)), options, ask, crossed=True)
+
+
+def crossed_sizes(sizes: dict[str, Any]) -> dict[str, Any]:
+    """Lay sizes of several values across each other: every batch with every context."""
+    several = [name for name, value in sizes.items() if is_array(value)]
+    if len(several) < 2:
+        return sizes
+    import numpy as np
+
+    grid = np.meshgrid(*(sizes[name] for name in several), indexing="ij")
+    return {**sizes, **{name: values.ravel() for name, values in zip(several, grid, strict=True)}}
 
 
 def is_list(text: str | None) -> bool:

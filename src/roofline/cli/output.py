@@ -127,14 +127,12 @@ def show_json(data: Any) -> None:
 
 def show_explained(answer: Any) -> None:
     """Print the arithmetic of an answer and the source of every figure; of answers side by side, of each."""
-    answers = getattr(answer, "answers", (answer,))
-    silent = next((each for each in answers if not hasattr(each, "explain")), None)
-    if silent is not None:
+    if not hasattr(answer, "explain"):
         raise InputError("--explain says nothing of this answer", hint="it is of steps and operations on a chip")
     if is_kept():
         show(answer)
     else:
-        click.echo("\n\n".join(each.explain() for each in answers))
+        click.echo(answer.explain())
 
 
 def check_files(charts: Sequence[str | None], tables: Sequence[str | None] = ()) -> None:

@@ -14,16 +14,18 @@ from roofline.cli.option_values import (
     POWER,
     against_catalog,
     convention_arguments,
+    crossed_sizes,
     expectation_wanted,
+    is_list,
     on_each,
     target_arguments,
     targets,
 )
 from roofline.cli.output import show, show_changed, show_explained, show_json, working
-from roofline.counts import count
+from roofline.counts import count, parse_size
 from roofline.errors import InputError
 from roofline.signatures import MEANINGS
-from roofline.sizes import LARGEST
+from roofline.sizes import LARGEST, check, is_array
 
 #: Options that say nothing without another.
 _BESIDE = {
@@ -98,10 +100,11 @@ def command(model: str, explain: bool, as_json: bool, search: bool, memory: bool
     roofline train deepseek-v3 --on h800 --tokens 14.8e12 --chip-hours 2.664e6 --price 2
     roofline train 70e9 --on h100 --memory --gradients none --master none
     roofline train llama-3-8b --on h100:8 --batch-tokens 65536
-    roofline train llama-3-8b --on h100:64,b200:64 --batch-tokens 4M --tokens 15T
+    roofline train llama-3-8b --on h100:64,b200:64 --batch-tokens 1M,4M --tokens 15T
     roofline train llama-3-70b --on v5p:16x16x16 --batch-tokens 4e6 --tensor 8 --checkpoint full --tokens 15e12
     """
     from roofline.bounds.comparison import SideBySide
+    from roofline.bounds.comparison_by_size import SideBySideBySize
     from roofline.models.parallelism.schedules import schedule
     from roofline.models.training.question import train
 
@@ -128,18 +131,20 @@ def command(model: str, explain: bool, as_json: bool, search: bool, memory: bool
         if options.pop(name) is not None:
             word = name.replace("_", "-")
             raise InputError(f"--{word} is of a budget without a step", hint="leave --batch-tokens out, or give --mfu")
-    for name in ("batch_tokens", "sequence", "tokens"):
-        options[name] = _count(name, options[name])
+    options["tokens"] = _count("tokens", options["tokens"])
+    for name in ("batch_tokens", "sequence"):
+        options[name] = _sizes(name, options[name])
     policy = options.pop("checkpoint")
     options["checkpoint"] = kept(policy)
     options["count"] = "full" if options.pop("full_attention") else "causal"
 
     def ask(asked: dict[str, Any]) -> Any:
+        asked |= crossed_sizes({name: asked[name] for name in ("batch_tokens", "sequence")})
         arguments = target_arguments(asked) | convention_arguments(asked, OF_OPERATIONS)
         return train(model, **arguments, **asked, **wanted)
 
     found = on_each(options, ask)
-    if as_json and isinstance(found, SideBySide):
+    if as_json and (isinstance(found, SideBySide | SideBySideBySize) or is_array(found.lower)):
         show_json(found.to_dict())
         return
     if as_json:
@@ -247,6 +252,14 @@ def _budget(model: str, as_json: bool, options: dict[str, Any]) -> None:
 
     found = on_each(options, ask)
     show_json(found.to_dict()) if as_json else show(found)
+
+
+def _sizes(name: str, text: str | None) -> Any:
+    """Read tokens of a step or a sequence: a number, or a list or range of them."""
+    if text is None or not (is_list(text) or ":" in text):
+        return _count(name, text)
+    each = text.split(",") if "," in text else map(str, parse_size(name, text))
+    return check(name, [_count(name, one) for one in each])
 
 
 def _count(name: str, text: str | None) -> int | None:

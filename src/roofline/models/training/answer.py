@@ -420,7 +420,7 @@ def _stages(found: Training) -> Table:
 
 def _several_in_words(found: Training) -> Iterator[Section]:
     """Of lists of sizes: which of those that fit is the quickest, a row a configuration, memory."""
-    varying = {name: getattr(found, name) for name in ("batch_tokens", "sequence", "microbatches", "tokens")}
+    varying = {name: getattr(found, name) for name in ("batch_tokens", "sequence", "microbatches")}
     varying = {name: size for name, size in varying.items() if is_array(size)}
     binds = found.bound.bound_by
     columns = [
@@ -472,7 +472,7 @@ def _quickest(found: Training, varying: Mapping[str, Any]) -> str:
     named = ", ".join(
         f"{name.replace('_', ' ')} {format_number(float(_of_each(found, size).flat[at]))}"
         for name, size in varying.items()
-        if name != "tokens" and size.min() < size.max()
+        if size.min() < size.max()
     )
     return f"of those that fit, most tokens a day with {named}" if named else ""
 

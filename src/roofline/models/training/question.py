@@ -72,6 +72,9 @@ def train(
     that fits (:func:`roofline.plans.training.search_training`). A step that does not fit as one, and of which no
     ``microbatches`` are given, is taken in the first of 2, 4, 8 … with which it fits.
     """
+    if is_several(options.get("tokens")):
+        hint = "give one: days, cost and energy grow with them"
+        raise InputError(f"{spelled('tokens')} has several values", hint=hint)
     if search and (memory or batch_tokens is None):
         raise InputError(f"{spelled('search')} tries layouts of a step", hint="give batch_tokens, and no memory")
     if memory:
