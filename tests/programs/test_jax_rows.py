@@ -5,6 +5,7 @@ import pytest
 jax = pytest.importorskip("jax")
 
 import jax.numpy as jnp  # noqa: E402
+import numpy as np  # noqa: E402
 from jax import lax  # noqa: E402
 
 from roofline import trace  # noqa: E402
@@ -102,11 +103,49 @@ def test_a_result_that_nothing_uses_is_no_part_of_the_floor():
         (lambda x, w: lax.scan(lambda x, i: (x @ w[i], None), x, jnp.arange(6))[0], 6),
         (lambda x, w: lax.while_loop(lambda c: c[0] < 6, lambda c: (c[0] + 1, c[1] @ w[c[0]]), (0, x))[1], 6),
         (lambda x, w: lax.fori_loop(0, 3, lambda _, x: lax.fori_loop(0, 4, lambda i, x: x @ w[i], x), x), 4),
+        (lambda x, w: lax.fori_loop(0, 12, lambda i, x: x @ w[i % 6], x), 6),
+        (lambda x, w: lax.scan(lambda x, i: (x @ w[i], None), x, jnp.concatenate([jnp.arange(6)] * 2))[0], 6),
+        (lambda x, w: lax.fori_loop(0, 6, lambda i, x: x @ w[i], x @ w[0]), 6),
+        (lambda x, w: lax.scan(lambda x, wi: (x @ wi, None), x @ w[0], w)[0], 6),
     ],
 )
 def test_layers_that_a_loop_picks_by_its_counter_are_read_each_once(program, layers):
     traced = trace(program, "fp32[8, 16]", "fp32[6, 16, 16]", frontend="jax")
     assert 0 <= traced.bytes("minimal") - 4 * (2 * 8 * 16 + layers * 16 * 16) <= 256  # and counters
+
+
+def test_stacked_layers_of_a_loop_are_in_memory_once():
+    needed = trace(lambda x, w: lax.fori_loop(0, 6, lambda i, x: x @ w[i], x), "fp32[8, 16]", "fp32[6, 16, 16]",
+                   frontend="jax").bound(on="h100").footprint  # fmt: skip
+    assert 0 <= needed.total - 4 * (6 * 16 * 16 + 16 * 16 + 3 * 8 * 16) <= 64
+
+
+@pytest.mark.parametrize(
+    "pick",
+    [
+        lambda w, i: lax.dynamic_index_in_dim(w, i, 0, False),
+        lambda w, i: jnp.take(w, i, axis=0),
+        lambda w, i: w[jnp.array(i)],
+        lambda w, i: w[np.array([i])][0],
+        lambda w, i: w[jnp.arange(6)[i]],
+        lambda w, i: w[jnp.arange(6, 0, -1)[i] - 7],
+        lambda w, i: lax.dynamic_slice_in_dim(w, jnp.int32(i), 1, 0)[0],
+    ],
+)
+def test_layers_that_a_program_picks_by_numbers_it_holds_are_read_each_once(pick):
+    def program(x, w):
+        for i in range(5):
+            x = x @ pick(w, i)
+        return x @ pick(w, 2)
+
+    traced = trace(program, "fp32[8, 16]", "fp32[6, 16, 16]", frontend="jax")
+    assert 0 <= traced.bytes("minimal") - 4 * (2 * 8 * 16 + 5 * 16 * 16) <= 256  # and numbers
+
+
+def test_even_and_odd_columns_that_indices_pick_are_read_each_once():
+    even, odd = np.arange(0, 64, 2), np.arange(1, 64, 2)
+    traced = trace(lambda x: x[:, even] * x[:, odd], "fp32[1024, 64]", frontend="jax")
+    assert 0 <= traced.bytes("minimal") - 4 * 1024 * (64 + 32) <= 2048
 
 
 def test_a_binary_search_reads_an_element_a_step():

@@ -87,6 +87,71 @@ def test_the_floor_of_a_loop_reads_its_weights_once_and_none_of_what_it_carries(
     assert alone.bytes("minimal") == traced.bytes("minimal")
 
 
+def _counting(nodes, stated=()):
+    """A body that counts its steps in ``i`` and brings c to d, of what its nodes do."""
+    scalars = [helper.make_tensor_value_info(name, kind, []) for name, kind in (("i", 7), ("on", 9), ("go", 9))]
+    nodes = [helper.make_node("Identity", ["on"], ["go"]), *nodes]
+    ends = [scalars[2], value("d", 8, 16)]
+    return helper.make_graph(nodes, "body", [*scalars[:2], value("c", 8, 16)], ends, value_info=stated)
+
+
+_PICKED = [helper.make_node("Gather", ["w", "i"], ["l"]), helper.make_node("MatMul", ["c", "l"], ["d"])]
+_SLICED = [
+    *(helper.make_node("Constant", [], [name], value_ints=[n]) for n, name in enumerate(("zero", "one"))),
+    helper.make_node("Unsqueeze", ["i", "zero"], ["from"]),
+    helper.make_node("Add", ["from", "one"], ["to"]),
+    helper.make_node("Slice", ["w", "from", "to", "zero"], ["s"]),
+    helper.make_node("Squeeze", ["s", "zero"], ["l"]),
+    helper.make_node("MatMul", ["c", "l"], ["d"]),
+]
+
+
+@pytest.mark.parametrize("times", [1, 2, 3, 6, 12])
+@pytest.mark.parametrize("nodes", [_PICKED, _SLICED])
+def test_layers_that_a_loop_picks_by_its_counter_are_read_each_once(times, nodes):
+    body = _counting(nodes, [value("s", 1, 16, 16), value("l", 16, 16)] if nodes is _SLICED else [])
+    held = [helper.make_tensor("many", TensorProto.INT64, [], [times]), weight("w", 6, 16, 16)]
+    loop = helper.make_node("Loop", ["many", "", "x"], ["y"], body=body)
+    traced = trace(model([loop], [value("x", 8, 16)], [value("y", 8, 16)], held))
+    assert traced.flops() == times * 2 * 8 * 16 * 16
+    assert 0 <= traced.bytes("minimal") - 4 * (2 * 8 * 16 + min(times, 6) * 16 * 16) <= 256  # and counters
+    if nodes is _PICKED:
+        again = [helper.make_node("Loop", ["many", "", a], [b], body=body) for a, b in (("x", "h"), ("h", "y"))]
+        twice = trace(model(again, [value("x", 8, 16)], [value("y", 8, 16)], held))
+        assert twice.bytes("minimal") == traced.bytes("minimal")
+
+
+def test_layers_that_a_loop_in_a_loop_picks_are_read_each_once():
+    scalars = [helper.make_tensor_value_info(name, kind, []) for name, kind in (("j", 7), ("on2", 9), ("go2", 9))]
+    inner = helper.make_node("Loop", ["many", "", "e"], ["f"], body=_counting(_PICKED))
+    nodes = [helper.make_node("Identity", ["on2"], ["go2"]), inner]
+    outer = helper.make_graph(nodes, "o", [*scalars[:2], value("e", 8, 16)], [scalars[2], value("f", 8, 16)])
+    held = [helper.make_tensor("many", TensorProto.INT64, [], [6]), weight("w", 6, 16, 16)]
+    loop = helper.make_node("Loop", ["many", "", "x"], ["y"], body=outer)
+    traced = trace(model([loop], [value("x", 8, 16)], [value("y", 8, 16)], held))
+    assert traced.flops() == 36 * 2 * 8 * 16 * 16
+    assert 0 <= traced.bytes("minimal") - 4 * (2 * 8 * 16 + 6 * 16 * 16) <= 256
+
+
+@pytest.mark.parametrize("after", ["Gather", "ReduceSum"])
+def test_what_a_scan_reads_slice_by_slice_is_not_read_again(after):
+    step = helper.make_graph(
+        [helper.make_node("MatMul", ["h", "row"], ["d"])], "s", [value("h", 8, 16), value("row", 16, 16)],
+        [value("d", 8, 16)],
+    )  # fmt: skip
+    number = helper.make_tensor("k", TensorProto.INT64, [] if after == "Gather" else [1], [0])
+    more = {} if after == "Gather" else {"keepdims": 0}
+    nodes = [
+        helper.make_node("Scan", ["x", "w"], ["z"], body=step, num_scan_inputs=1),
+        helper.make_node(after, ["w", "k"], ["l"], **more),
+        helper.make_node("MatMul", ["z", "l"], ["y"]),
+    ]
+    held = [number, weight("w", 6, 16, 16)]
+    traced = trace(model(nodes, [value("x", 8, 16)], [value("y", 8, 16)], held))
+    assert traced.bytes("minimal") == 4 * (2 * 8 * 16 + 6 * 16 * 16)
+    assert traced.bound(on="h100").footprint.parts["weight"] == 4 * 6 * 16 * 16
+
+
 @pytest.mark.parametrize("stacked", ["Relu", "Identity"])
 def test_a_recurrence_is_scanned_in_onnx_as_in_jax(stacked):
     nodes = [

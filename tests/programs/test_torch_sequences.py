@@ -114,6 +114,16 @@ def test_branches_and_loops_as_operations():
     assert mapped.macs() == 5 * 512
 
 
+@pytest.mark.parametrize("pick", [lambda w, i: w[i], lambda w, i: torch.index_select(w, 0, i.reshape(1))[0]])
+def test_layers_that_a_while_loop_picks_by_its_counter_are_read_each_once(pick):
+    def program(x, w):
+        loop = torch._higher_order_ops.while_loop
+        return loop(lambda i, x: i < 6, lambda i, x: (i + 1, x @ pick(w, i)), (torch.tensor(0), x))[1]
+
+    traced = trace(program, "fp32[8, 16]", "fp32[6, 16, 16]")
+    assert 0 <= traced.bytes("minimal") - 4 * (2 * 8 * 16 + 6 * 16 * 16) <= 256  # and counters
+
+
 def test_a_loop_that_depends_on_data_is_an_error():
     def program(x):
         return torch._higher_order_ops.while_loop(lambda x: x.sum() < 0, lambda x: (x @ x,), (x,))

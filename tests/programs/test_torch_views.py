@@ -63,6 +63,30 @@ def test_views_of_an_intermediate_and_it_as_a_whole():
     assert _bytes(program, torch.empty(64, 8)) == 4 * 4 * 64 * 8
 
 
+@pytest.mark.parametrize(
+    "pick",
+    [
+        lambda w, i: torch.index_select(w, 0, torch.tensor([i]))[0],
+        lambda w, i: torch.index_select(w, -3, torch.tensor([i - 6]))[0],
+        lambda w, i: w[torch.arange(6)[i : i + 1]][0],
+        lambda w, i: w[torch.arange(6) == i][0],
+        lambda w, i: torch.nn.functional.embedding(torch.tensor(i), w.view(6, -1)).view(16, 16),
+    ],
+)
+def test_layers_that_known_indices_pick_are_read_each_once(pick):
+    def program(x, w):
+        for i in range(5):
+            x = x @ pick(w, i)
+        return x @ pick(w, 2)
+
+    assert (
+        0
+        <= _bytes(program, torch.empty(8, 16), torch.empty(6, 16, 16), policy="minimal")
+        - 4 * (2 * 8 * 16 + 5 * 16 * 16)
+        <= 256
+    )  # and indices
+
+
 def test_views_of_open_sizes():
     traced = trace(lambda x: x[:, :384] * x[:, 384:], "fp32[B, 768]")
     (moved,) = traced.bound("h100").bytes.values()

@@ -110,7 +110,7 @@ def _minimal(ops: Sequence[Op]) -> Keep:
         return adding and whole.get(ident, index) == index
 
     return lambda index, op: (
-        [t for t in _once(ops[index].reads) if payer.get(t.ident) == index],
+        [_fresh(t) for t in _once(ops[index].reads) if payer.get(t.ident) == index],
         [_given(t) for t in _once(op.writes) if t.role in _KEPT or t.given is not None or stays(index, t.ident)],
     )
 
@@ -142,6 +142,11 @@ def _at_most(tensor: Tensor, elements: int) -> Tensor:
 def _given(tensor: Tensor) -> Tensor:
     """The tensor with so much of it moved as the program gives back."""
     return tensor if tensor.given is None else replace(tensor, touched=tensor.given)
+
+
+def _fresh(tensor: Tensor) -> Tensor:
+    """The tensor with so much of it moved as was not read before."""
+    return tensor if tensor.fresh is None else replace(tensor, touched=tensor.fresh)
 
 
 def _written_whole(ops: Sequence[Op]) -> dict[str, int]:
@@ -254,7 +259,7 @@ def _largest_read(ops: Sequence[Op], ident: str, users: Sequence[int]) -> int:
     """Of the operations that read a tensor, the one that touches most of it: a tied table is looked up and streamed."""
     if len(users) == 1:
         return users[0]
-    moved = {index: [t.touched for t in ops[index].reads if t.ident == ident] for index in users}
+    moved = {index: [_fresh(t).touched for t in ops[index].reads if t.ident == ident] for index in users}
     whole = next((index for index in users if any(touched is None for touched in moved[index])), None)
     if whole is not None or not all(isinstance(n, int | float) for amounts in moved.values() for n in amounts):
         return users[0] if whole is None else whole

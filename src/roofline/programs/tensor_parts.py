@@ -30,7 +30,7 @@ from typing import Any
 import numpy as np
 
 from roofline.frozen import NamedTuple, replace
-from roofline.sizes import Size, product
+from roofline.sizes import Size, maximum, minimum, product
 from roofline.work import Op, Tensor
 
 #: Parts are told apart place by place up to so many stretches between their edges, times parts.
@@ -147,6 +147,38 @@ def in_one_stretch(regions: Sequence[Stretches]) -> bool:
     return any(second[0] <= first[1] for first, second in pairwise(spans))
 
 
+#: Indices of more elements are not looked at.
+MOST_PLACES = 2**16
+
+#: First place, the place behind the last, step.
+Edges = tuple[int, int, int]
+
+
+def part_name(edges: Sequence[Edges]) -> str:
+    """How a part is called whose places are known in each dimension.
+
+    >>> part_name([(0, 4, 1), (2, 8, 2)])
+    '0:4:1,2:8:2'
+    """
+    return ",".join(":".join(map(str, edge)) for edge in edges)
+
+
+def edges_of_places(places: Any, size: int = 1) -> Edges | None:
+    """What pieces of one size that begin at these places cover, where they lie evenly; None where they do not.
+
+    >>> edges_of_places([3]), edges_of_places([4, 0, 2, 0]), edges_of_places([2, 0], size=2), edges_of_places([0, 1, 3])
+    ((3, 4, 1), (0, 5, 2), (0, 4, 1), None)
+    """
+    first, *others = np.unique(places).tolist() or [0]
+    steps = {second - before for before, second in pairwise([first, *others])}
+    if not steps:
+        return (first, first + size, 1)
+    step = steps.pop()
+    if steps or (size > 1 and step > size):
+        return None
+    return (first, others[-1] + size, step if size == 1 else 1)
+
+
 def named_apart(ops: Sequence[Op]) -> tuple[Op, ...]:
     """The operations, parts of an outside tensor under names of their own, all others under that of the whole.
 
@@ -155,12 +187,14 @@ def named_apart(ops: Sequence[Op]) -> tuple[Op, ...]:
     tensor holds. A part of what the program made, or of what is read whole too, goes by the name of the whole.
     """
     parts: dict[str, dict[str, Tensor]] = {}
+    times: dict[str, Size] = {}
     plain = {t.ident for op in ops for t in (*op.reads, *op.writes)}
     for op in ops:
         for tensor in op.reads:
             base, bracket, _ = tensor.ident.partition("[")
             if bracket and base not in plain:
                 parts.setdefault(base, {})[tensor.ident] = tensor
+                times.setdefault(tensor.ident, op.repeat)
     cut: dict[str, tuple[Tensor, ...]] = {}
     kept: set[str] = set()
     for base, found in parts.items():
@@ -168,6 +202,7 @@ def named_apart(ops: Sequence[Op]) -> tuple[Op, ...]:
         cut |= known
         if not known and _apart(found):
             kept.add(base)
+            cut |= {} if _fit(found, times) else _beside_steps(found, times)
 
     def named(tensor: Tensor) -> tuple[Tensor, ...]:
         base, bracket, _ = tensor.ident.partition("[")
@@ -179,11 +214,38 @@ def named_apart(ops: Sequence[Op]) -> tuple[Op, ...]:
 
 def _apart(parts: Mapping[str, Tensor]) -> bool:
     """Whether parts whose places are not known are taken to be apart: together they are no more than the tensor."""
-    held = [t.elements if t.touched is None else t.touched for t in parts.values()]
-    last = list(parts.values())[-1]
-    whole: Size = held[-1] if last.touched is None else last.elements
-    numbers = all(isinstance(amount, int) for amount in (*held, whole))
-    return any(ident.endswith("[1:]") for ident in parts) or (numbers and sum(held) <= whole)
+    return any(map(_of_steps, parts)) or _fit(parts, {})
+
+
+def _of_steps(ident: str) -> bool:
+    """Whether a part is what the steps of a loop take, each another (``programs.loops``)."""
+    return ident.endswith(":]")
+
+
+def _fit(parts: Mapping[str, Tensor], times: Mapping[str, Size]) -> bool:
+    """Whether parts are together no more than the tensor, each read so many times another one."""
+    held = [_moved(t) * (times.get(ident, 1) if _of_steps(ident) else 1) for ident, t in parts.items()]
+    whole = maximum(*(t.elements for t in parts.values()))
+    return all(isinstance(amount, int) for amount in (*held, whole)) and sum(held) <= whole
+
+
+def _moved(tensor: Tensor) -> Size:
+    return tensor.elements if tensor.touched is None else tensor.touched
+
+
+def _beside_steps(parts: Mapping[str, Tensor], times: Mapping[str, Size]) -> dict[str, tuple[Tensor, ...]]:
+    """Parts beside those of a loop's steps: fresh of them is what these leave of the tensor."""
+    first = {ident.partition("[")[0] + "[0]" for ident in parts}
+    steps = {ident: t for ident, t in parts.items() if _of_steps(ident) or ident in first}
+    others = {ident: t for ident, t in parts.items() if ident not in steps}
+    taken = [_moved(t) * (times.get(ident, 1) if _of_steps(ident) else 1) for ident, t in steps.items()]
+    left = maximum(0, maximum(*(t.elements for t in parts.values())) - sum(taken[1:], taken[0]))
+    found: dict[str, tuple[Tensor, ...]] = {}
+    for ident, tensor in others.items():
+        fresh = minimum(left, _moved(tensor))
+        found[ident] = (replace(tensor, dims=(fresh,), touched=_moved(tensor), fresh=fresh),)
+        left = left - fresh
+    return found
 
 
 def _pieces(base: str, parts: Mapping[str, Tensor]) -> dict[str, tuple[Tensor, ...]]:
@@ -219,6 +281,20 @@ def _stretches(tensor: Tensor) -> Stretches | None:
     if not any(stride == 1 for _, stride in kept):
         kept.append((1, 1))
     return Stretches(start, tuple(sorted(kept, key=lambda step: -step[1])))
+
+
+def as_stored(tensor: Tensor, dims: tuple[Size, ...] | None) -> Tensor:
+    """A tensor with the dimensions it is stored in, however often it is repeated or however little of it is read.
+
+    So weights and memory are counted whole where a loop reads a slice at a time.
+
+    >>> as_stored(Tensor("w[1:]", (8, 8), "fp32"), (5, 8, 8)).touched
+    64
+    """
+    if dims is None or product(dims) == tensor.elements:
+        return tensor
+    moved = _moved(tensor)
+    return replace(tensor, dims=dims, touched=None if moved == product(dims) else moved)
 
 
 def without_unused(ops: Sequence[Op], results: Set[str]) -> tuple[Op, ...]:

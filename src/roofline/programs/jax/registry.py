@@ -55,7 +55,7 @@ class Call(PricedCall):
     ``ins`` and ``outs`` are shapes, ``used`` says which results anything reads; ``operands`` are the tensors read, None
     where one is a constant that the program holds itself; ``reads`` and ``writes`` are what moves. ``axes`` are the
     sizes of mesh axes by name, and ``inner`` counts a program that a parameter holds (the update of a scatter), for one
-    element.
+    element. ``numbers`` are the values of operands, None where they are not known (``jax/indices.py``).
     """
 
     name: str
@@ -67,6 +67,7 @@ class Call(PricedCall):
     axes: Mapping[str, int]
     inner: Callable[[Any], Size]
     used: tuple[bool, ...] = ()
+    numbers: Sequence[Any] = ()
     aliases: dict[int, int] = field(default_factory=dict)
 
     @property
@@ -83,9 +84,12 @@ class Call(PricedCall):
         self.aliases[result] = operand
         return None
 
-    def touch(self, place: int, amount: Size) -> tuple[Tensor, ...]:
-        """An operand of which only so many elements are read."""
-        return tuple(replace(t, touched=minimum(amount, t.elements)) for t in self.read(place))
+    def touch(self, place: int, amount: Size, part: str = "") -> tuple[Tensor, ...]:
+        """An operand of which only so many elements are read: those of a part, where it has a name."""
+        reads = self.read(place)
+        if part:
+            reads = tuple(replace(t, ident=f"{t.ident}[{part}]") for t in reads)
+        return tuple(replace(t, touched=minimum(amount, t.elements)) for t in reads)
 
     def into(self, place: int, amount: Size) -> tuple[Tensor, ...]:
         """An operand of which so many elements are written in place; the result is that operand."""

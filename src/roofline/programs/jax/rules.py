@@ -19,8 +19,10 @@ from unittest import mock
 from roofline.ops import linear_algebra as counts
 from roofline.ops.masks import FULL, TOP_LEFT, BandMask
 from roofline.ops.pricing import Reach, valid_taps_of
+from roofline.programs.jax.indices import gathered_part, sliced_part
 from roofline.programs.jax.registry import Call, Priced, Value, pricing, rule
 from roofline.programs.rule_table import levels_of
+from roofline.programs.tensor_parts import part_name
 from roofline.sizes import Size, exact_div, log2, maximum, minimum, product
 from roofline.work import Op, Tensor
 
@@ -450,13 +452,12 @@ def sliced(call: Call) -> Priced:
     """Read and write the part that is taken."""
     if call.operands[0] is None:
         return call.alias()
-    reads = call.touch(0, call.outs[0].size)
     if "limit_indices" in call.params:
         first, last = call.params["start_indices"], call.params["limit_indices"]
-        edges = zip(first, last, call.params.get("strides") or (1,) * len(first), strict=True)
-        taken = ",".join(":".join(map(str, edge)) for edge in edges)
-        reads = tuple(replace(tensor, ident=f"{tensor.ident}[{taken}]") for tensor in reads)
-    return call.move(reads=reads)
+        part = part_name(list(zip(first, last, call.params.get("strides") or (1,) * len(first), strict=True)))
+    else:
+        part = sliced_part(call.ins[0].shape, call.outs[0].shape, call.numbers[1:])
+    return call.move(reads=call.touch(0, call.outs[0].size, part))
 
 
 @rule("dynamic_update_slice")
@@ -477,7 +478,8 @@ def gathered(call: Call) -> Priced:
     size = call.outs[0].size
     checked = str(call.params.get("mode")).endswith("FILL_OR_DROP") or call.params.get("mode") == 1
     flops = 4 * call.ins[1].size + size if checked else 0
-    return call.vector("gather", flops, size, one_each=flops, reads=(*call.touch(0, size), *call.read(1)))
+    part = gathered_part(call.ins[0].shape, call.params, call.numbers[1])
+    return call.vector("gather", flops, size, one_each=flops, reads=(*call.touch(0, size, part), *call.read(1)))
 
 
 @rule("scatter", "scatter-add", "scatter-sub", "scatter-mul", "scatter-min", "scatter-max", "scatter_add",

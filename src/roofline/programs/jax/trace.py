@@ -38,21 +38,22 @@ from roofline import dtypes
 from roofline.errors import DTypeError, InputError, a_or_an
 from roofline.ops import pricing
 from roofline.programs.api import Spec, call_hint, check_values, is_call, own_error, spec, stated_values
+from roofline.programs.jax.indices import held_numbers
 from roofline.programs.jax.masks import MaskFinder, constant
 from roofline.programs.jax.registry import Value, automatic, mesh_axes, scanned, size_of, value_of
 from roofline.programs.jax.rules import without_a_device
 from roofline.programs.jax.walker import (
+    PICKING,
     JaxprContext,
     JaxprWalker,
-    LoopSteps,
     Operand,
     Region,
     called_program,
     failing_line,
-    first_part,
     open_jaxpr,
     source_line,
 )
+from roofline.programs.loops import LoopSteps, first_part
 from roofline.programs.rule_table import RuleTable, branch_cost, stated
 from roofline.programs.traced import Traced
 from roofline.progress import stopped
@@ -110,7 +111,8 @@ def trace(
     for tensor, shape in zip(tensors, shapes, strict=True):
         walker.left_to_compiler(automatic(shape.sharding), [tensor], JaxprContext())
     try:
-        results = walker.inline(pruned, tensors, JaxprContext())
+        numbers = [*map(held_numbers, closed.consts), *(None for _ in tensors)]
+        results = walker.inline(pruned, tensors, JaxprContext(), numbers)
         results = walker.written_out(results, [value_of(var.aval) for var in pruned.outvars])
     except KeyboardInterrupt:
         if not walker.ops:
@@ -301,7 +303,7 @@ def scan(walker: JaxprWalker, eqn: Any, operands: list[Operand], context: JaxprC
     begun = len(walker.ops)
     for name, times in _steps(length, anew, walker, f"{context.source}: a scan"):
         seen = [
-            None if row is None else walker.part(row, name, (times, *value.shape), value.shape)
+            None if row is None else walker.part(row, name or "0:", (times, *value.shape), value.shape)
             for row, value in zip(rows, slices, strict=True)
         ]
         if name != "0" and (is_symbol(times) or times > 1):
@@ -328,14 +330,14 @@ def _steps(times: Size, apart: bool, walker: JaxprWalker, loop: str) -> list[tup
 def _inside(context: JaxprContext, times: Size, differ: Sequence[Operand], name: str) -> JaxprContext:
     """The body of a loop, and which operands differ from step to step."""
     again, before = is_symbol(context.repeat) or context.repeat > 1, int(name == "1:")
-    steps = LoopSteps(times, {t.ident for t in differ if t is not None}, set(), before, again)
+    steps = LoopSteps(times, before, {t.ident for t in differ if t is not None}, set(), again)
     return context._replace(repeat=context.repeat * times, steps=None if name == "0" else steps)
 
 
 def _first_parts(walker: JaxprWalker, first: int, step: JaxprContext) -> None:
     """Name what the first step, from this operation on, reads of arrays that the others read part by part."""
     if step.steps is not None and step.steps.in_parts:
-        walker.ops[first:] = [first_part(op, step.steps.in_parts) for op in walker.ops[first:]]
+        walker.ops[first:] = [first_part(op, PICKING, step.steps) for op in walker.ops[first:]]
 
 
 def _begins_apart(walker: JaxprWalker, state: Sequence[Operand], carried: Sequence[Any]) -> bool:
@@ -503,7 +505,7 @@ def sharding_constraint(walker: JaxprWalker, eqn: Any, operands: list[Operand], 
 @region("jit", "pjit")
 def jit(walker: JaxprWalker, eqn: Any, operands: list[Operand], context: JaxprContext) -> list[Operand]:
     """The program inside; shardings of its inputs and results are the compiler's."""
-    results = walker.inline(eqn.params["jaxpr"], operands, context)
+    results = walker.call(eqn.params["jaxpr"], eqn, operands, context)
     for name, tensors in (("in_shardings", operands), ("out_shardings", results)):
         for sharding, tensor in zip(eqn.params.get(name) or (), tensors, strict=False):
             walker.left_to_compiler(automatic(sharding), [tensor], context)

@@ -16,28 +16,17 @@ from typing import Any
 from roofline.frozen import NamedTuple
 from roofline.ops import pricing
 from roofline.ops.counting import count
+from roofline.programs.jax.indices import Numbers, held_numbers, number_of, worked_out
 from roofline.programs.jax.registry import Call, Value, find, mesh_axes, value_of
-from roofline.programs.tensor_parts import named_apart, without_unused
+from roofline.programs.loops import LoopSteps, part_by_part
+from roofline.programs.tensor_parts import as_stored, named_apart, without_unused
 from roofline.programs.traced import UncountedOperation, enter, gaps_of
 from roofline.progress import counted
-from roofline.sizes import Size, floor_div, is_symbol, minimum, product
+from roofline.sizes import Size, exact_div, is_symbol, product
 from roofline.work import Op, Tensor
 
 #: A tensor, or None for a constant that the program holds itself.
 Operand = Tensor | None
-
-
-class LoopSteps(NamedTuple):
-    """Steps of a loop that are walked as one: tensors that differ from step to step, and arrays read part by part.
-
-    ``before`` steps stand apart before them. ``again`` says that an outer loop runs through them more than once.
-    """
-
-    times: Size
-    differ: set[str]
-    in_parts: set[str]
-    before: int
-    again: bool
 
 
 class JaxprContext(NamedTuple):
@@ -73,6 +62,7 @@ class JaxprWalker:
     sharded: list[UncountedOperation] = field(default_factory=list)
     parts: set[str] = field(default_factory=set)
     made: int = 0
+    numbers: dict[Any, Numbers] = field(default_factory=dict)
 
     def tensor(self, value: Value, role: str = "activation", label: str = "") -> Tensor:
         """Name a new tensor."""
@@ -90,14 +80,18 @@ class JaxprWalker:
         """State an assumption once."""
         self.assumptions[text] = None
 
-    def inline(self, program: Any, operands: Sequence[Operand], context: JaxprContext) -> list[Operand]:
-        """Walk a jaxpr, closed or open, with these operands; give its results."""
+    def inline(
+        self, program: Any, operands: Sequence[Operand], context: JaxprContext, numbers: Sequence[Numbers] = ()
+    ) -> list[Operand]:
+        """Walk a jaxpr, closed or open, with these operands, and their values where known; give its results."""
         jaxpr, held = open_jaxpr(program)
         known: dict[Any, Operand] = {}
+        places = [*jaxpr.constvars, *jaxpr.invars]
+        values = [*map(held_numbers, held or ()), *numbers]
+        self.numbers |= dict.fromkeys(places) | dict(zip(places[len(places) - len(values) :], values, strict=True))
         for var in jaxpr.constvars:
             known[var] = self.tensor(value_of(var.aval), "weight", "constant")
         if held is None:
-            places = [*jaxpr.constvars, *jaxpr.invars]
             known |= dict(zip(places[len(places) - len(operands) :], operands, strict=True))
         else:
             known |= dict(zip(jaxpr.invars, operands, strict=True))
@@ -124,15 +118,28 @@ class JaxprWalker:
             source=source_line(eqn) or context.source,
         )
         name = eqn.primitive.name
+        numbers = [number_of(atom, self.numbers) for atom in eqn.invars]
+        self.numbers |= dict.fromkeys(eqn.outvars)
         region = self.region_of(name)
         if region is not None:
             return region(self, eqn, operands, inner)
         inside = called_program(eqn) if find(name) is None else None
         if inside is not None:
-            return self.inline(inside, operands, inner)
-        return self.price(eqn, operands, inner)
+            return self.call(inside, eqn, operands, inner)
+        if eqn.outvars:
+            self.numbers[eqn.outvars[0]] = worked_out(eqn, numbers)
+        return self.price(eqn, operands, inner, numbers)
 
-    def price(self, eqn: Any, operands: list[Operand], context: JaxprContext) -> list[Operand]:
+    def call(self, program: Any, eqn: Any, operands: Sequence[Operand], context: JaxprContext) -> list[Operand]:
+        """Walk a program that an equation calls with its own operands."""
+        results = self.inline(program, operands, context, [number_of(atom, self.numbers) for atom in eqn.invars])
+        found = (number_of(atom, self.numbers) for atom in open_jaxpr(program)[0].outvars)
+        self.numbers |= dict(zip(eqn.outvars, found, strict=True))
+        return results
+
+    def price(
+        self, eqn: Any, operands: list[Operand], context: JaxprContext, numbers: Sequence[Numbers]
+    ) -> list[Operand]:
         """Price one primitive by its rule; without one it is listed as a gap."""
         outs = [value_of(var.aval) for var in eqn.outvars]
         axes = dict(context.axes)
@@ -141,7 +148,7 @@ class JaxprWalker:
             axes |= mesh_axes(mesh) if getattr(mesh, "shape", None) else {}
         ins, writes = [value_of(atom.aval) for atom in eqn.invars], tuple(map(self.tensor, outs))
         used = tuple(var in self.used for var in eqn.outvars)
-        call = Call(eqn.primitive.name, eqn.params, ins, outs, operands, writes, axes, self._inner, used)
+        call = Call(eqn.primitive.name, eqn.params, ins, outs, operands, writes, axes, self._inner, used, numbers)
         chosen = find(call.name)
         empty = any(value.size == 0 for value in (*call.ins[:1], *outs[:1]))
         if chosen is None:
@@ -149,7 +156,8 @@ class JaxprWalker:
         elif not empty:
             priced = chosen(call)
             for op in () if priced is None else (priced,) if isinstance(priced, Op) else priced:
-                self.emit(self._part_by_part(op, call, context.steps), context)
+                for each, times in self._shares(op, call, context):
+                    self.emit(each, context._replace(repeat=times))
         if context.steps is not None and _any_of(operands, context.steps.differ):
             context.steps.differ.update(tensor.ident for tensor in writes)
         results: list[Operand] = list(call.writes)
@@ -158,28 +166,17 @@ class JaxprWalker:
             results[result] = None if source is None else seen_as(source, outs[result])
         return results
 
-    def _part_by_part(self, op: Op, call: Call, steps: LoopSteps | None) -> Op:
-        """The operation; where each step of a loop takes another part of an array from outside, it reads these parts.
-
-        An outer loop that runs through them again reads no more.
-        """
-        source = call.operands[0] if call.name in _PARTS else None
+    def _shares(self, op: Op, call: Call, context: JaxprContext) -> Sequence[tuple[Op, Size]]:
+        """The operation with how often it happens; in a loop apart by the parts of an array that its steps take."""
+        steps, source = context.steps, call.operands[0] if call.name in PICKING else None
         if steps is None or source is None or source.ident in steps.differ:
-            return op
-        name = f"{source.ident}[1:]"
-        if (steps.again and name not in self.parts) or not _any_of(call.operands[1:], steps.differ):
-            return op
-        taken = next(t for t in op.reads if t.ident == source.ident)
-        size = taken.touched
-        if not (isinstance(size, int) and isinstance(source.elements, int) and isinstance(steps.times, int)):
-            return op
-        rest = minimum(size, floor_div(source.elements - size * steps.before, steps.times))
-        if rest < size:
-            # some parts are visited again, and a policy in which every operation reads its operands counts each visit
-            return op
-        steps.in_parts.add(source.ident)
-        self.parts.add(name)
-        return replace(op, reads=tuple(replace(t, ident=name, touched=rest) if t is taken else t for t in op.reads))
+            return [(op, context.repeat)]
+        if not _any_of(call.operands[1:], steps.differ):
+            return [(op, context.repeat)]
+        shares = part_by_part(op, source.ident, steps, self.parts)
+        if shares[0][0] is not op:
+            steps.in_parts.add(source.ident)
+        return [(each, exact_div(context.repeat, steps.times) * times) for each, times in shares]
 
     def emit(self, op: Op, context: JaxprContext) -> None:
         """Write an operation down with its place."""
@@ -280,15 +277,7 @@ class JaxprWalker:
         )
 
     def _stored(self, tensor: Tensor) -> Tensor:
-        """A tensor with the dimensions it is stored in, however often it is repeated or however little of it is read.
-
-        So that weights and memory are counted whole where a loop reads a slice at a time.
-        """
-        dims = self.held.get(tensor.ident)
-        if dims is None or product(dims) == tensor.elements:
-            return tensor
-        moved = tensor.elements if tensor.touched is None else tensor.touched
-        return replace(tensor, dims=dims, touched=None if moved == product(dims) else moved)
+        return as_stored(tensor, self.held.get(tensor.ident))
 
     def _is_row(self, tensor: Tensor) -> bool:
         """Whether a tensor is one step's row of what a loop stacks."""
@@ -316,18 +305,11 @@ class JaxprWalker:
 
 
 #: Primitives that read a part of an array where indices say.
-_PARTS = ("dynamic_slice", "gather")
+PICKING = ("dynamic_slice", "gather")
 
 
 def _any_of(operands: Sequence[Operand], idents: set[str]) -> bool:
     return any(tensor is not None and tensor.ident in idents for tensor in operands)
-
-
-def first_part(op: Op, in_parts: set[str]) -> Op:
-    """An operation of a loop's first step, its part of an array that later steps read part by part named as such."""
-    if op.name not in _PARTS or not op.reads or op.reads[0].ident not in in_parts:
-        return op
-    return replace(op, reads=(replace(op.reads[0], ident=f"{op.reads[0].ident}[0]"), *op.reads[1:]))
 
 
 def seen_as(tensor: Tensor, value: Value) -> Tensor:

@@ -18,10 +18,13 @@ from roofline.programs.rule_table import Priced, PricedCall, RuleTable
 from roofline.sizes import Size, exact_div, minimum
 from roofline.work import Tensor
 
-__all__ = ["UPDATES", "Call", "Priced", "pricing", "find", "known_names", "rule"]
+__all__ = ["PICKING", "UPDATES", "Call", "Priced", "pricing", "find", "known_names", "rule"]
 
 #: Operators that write into a part of their first input.
 UPDATES = ("ScatterElements", "ScatterND", "Scatter", "TensorScatter")
+
+#: Operators that read a part of their first input where others say.
+PICKING = ("Gather", "GatherElements", "GatherND", "Slice", "ArrayFeatureExtractor")
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,16 +27,17 @@ import onnx
 from roofline.errors import InputError, RooflineError
 from roofline.ops import pricing
 from roofline.ops.counting import count
+from roofline.programs.loops import LoopSteps, first_part, part_by_part
 from roofline.programs.onnx.graph import dims_of, dtype_of, inferred, put, read, solved
-from roofline.programs.onnx.registry import UPDATES, Call, find
+from roofline.programs.onnx.registry import PICKING, UPDATES, Call, find
 from roofline.programs.onnx.standins import DOMAIN
 from roofline.programs.rule_table import branch_cost, stated
-from roofline.programs.tensor_parts import given_back, named_apart
+from roofline.programs.tensor_parts import as_stored, given_back, named_apart
 from roofline.programs.traced import Traced, enter
 from roofline.progress import counted, stopped
 from roofline.quantity import format_amount as show
 from roofline.signatures import either
-from roofline.sizes import Size, is_symbol
+from roofline.sizes import Size, exact_div, is_symbol
 from roofline.work import Op, Tensor
 
 #: Operators whose result is their first input in another form, or under another name.
@@ -81,7 +82,7 @@ def trace(
     written = [walk.known[item.name] for item in given if item.name in walk.known]
     return Traced(
         name or (Path(program).stem if isinstance(program, str | Path) else model.graph.name or "onnx"),
-        given_back(named_apart(walk.ops), walk.results(model.graph)),
+        given_back(walk.settled(), walk.results(model.graph)),
         modules=walk.scopes,
         assumptions=tuple(walk.assumptions),
         inputs=tuple(f"{t.dtype}[{', '.join(map(str, t.dims))}]" for t in written),
@@ -105,6 +106,9 @@ class GraphWalker:
     buffers: set[str] = field(default_factory=set)
     lengths: dict[str, int] = field(default_factory=dict)
     taken: dict[str, tuple[str, bool]] = field(default_factory=dict)
+    steps: LoopSteps | None = None
+    parts: set[str] = field(default_factory=set)
+    held: dict[str, tuple[Size, ...]] = field(default_factory=dict)
 
     def graph(self, graph: Any, scope: str, repeat: Size, given: Mapping[str, Tensor] = {}, apart: str = "") -> None:
         """Walk a graph: name its tensors, then price its nodes in order.
@@ -191,9 +195,24 @@ class GraphWalker:
         else:
             priced = chosen(call)
             for op in () if priced is None else (priced,) if isinstance(priced, Op) else priced:
-                self._emit(op, node, place, repeat)
+                for each, times in self._shares(op, call, repeat):
+                    self._emit(each, node, place, times)
             if call.in_place and source is not None:
                 self._alias(node, source)
+        if self.steps is not None and any(t is not None and t.ident in self.steps.differ for t in call.ins):
+            self.steps.differ.update(t.ident for t in call.writes)
+
+    def _shares(self, op: Op, call: Call, repeat: Size) -> Sequence[tuple[Op, Size]]:
+        """The operation with how often it happens; in a loop apart by the parts of a tensor that its steps take."""
+        steps, source = self.steps, call.ins[0] if call.name in PICKING else None
+        if steps is None or source is None or source.ident in steps.differ:
+            return [(op, repeat)]
+        if not any(t is not None and t.ident in steps.differ for t in call.ins[1:]):
+            return [(op, repeat)]
+        shares = part_by_part(op, source.ident, steps, self.parts)
+        if shares[0][0] is not op:
+            steps.in_parts.add(source.ident)
+        return [(each, exact_div(repeat, steps.times) * times) for each, times in shares]
 
     def written_out(self, graph: Any) -> None:
         """Write down results that no operation writes: constants, and inputs in another form or under another name."""
@@ -219,6 +238,14 @@ class GraphWalker:
             out = Tensor(f"{_ident(item.name)}(result)", tensor.dims, tensor.dtype)
             reads = () if node.op_type in OF_SHAPES else (tensor,)
             self._emit(pricing.move(node.op_type, reads, (out,)), node, _scope(node.name), 1)
+
+    def settled(self) -> tuple[Op, ...]:
+        """The operations, with each part of a tensor under its name and each tensor as it is stored."""
+
+        def stored(tensors: Sequence[Tensor]) -> tuple[Tensor, ...]:
+            return tuple(as_stored(t, self.held.get(t.ident)) for t in tensors)
+
+        return tuple(replace(op, reads=stored(op.reads)) for op in named_apart(self.ops))
 
     def results(self, graph: Any) -> set[str]:
         """What the file gives back whole, under the names of the operations that write it."""
@@ -280,6 +307,21 @@ class GraphWalker:
         """The number that an input is, of a list the first; None where it is not known, a default where none stands."""
         held = self.values.get(node.input[place]) if len(node.input) > place else default
         return held[0] if isinstance(held, list) else held
+
+    def slices(self, node: Any, body: Any, first: int, times: Size, before: Size) -> dict[str, Tensor]:
+        """The slices that so many steps of a Scan take of its inputs from the ``first`` on, as parts of them."""
+        found = {}
+        words = node.input[first:]
+        axes = next((item.ints for item in node.attribute if item.name == "scan_input_axes"), [0] * len(words))
+        for word, inside, axis in zip(words, body.input[len(body.input) - len(words) :], axes, strict=True):
+            stack = self.known.get(word)
+            if stack is None or stack.touched is not None or "[" in stack.ident:
+                continue
+            dims = [size for place, size in enumerate(stack.dims) if place != axis % len(stack.dims)]
+            name = f"{stack.ident}[{before}:]" if is_symbol(before) or before else f"{stack.ident}[0]"
+            self.held |= {stack.ident: stack.dims, name: (times, *dims)}
+            found[inside.name] = replace(stack, ident=name, dims=tuple(dims))
+        return found
 
     def take(self, node: Any, branch: Any) -> None:
         """Keep which results of a branch are those of an If, and which are constants."""
@@ -379,14 +421,24 @@ def _repeat(
     carried = [walk.known.get(word) for word in given]
     counts = [1, times - 2, 1] if is_symbol(times) or times > 2 else [1] * int(times)
     rows: set[str] = set()
+    first, outer = len(walk.ops), walk.steps
     for place, steps in enumerate(counts):
         starts = {name: tensor for name, tensor in zip(into, carried, strict=True) if tensor is not None}
-        before = len(walk.ops)
-        walk.graph(body, scope, repeat * steps, starts, f"({place})" if place else "")
+        starts |= walk.slices(node, body, end, steps, (0, 1, times - 1)[place])
+        before, apart = len(walk.ops), f"({place})" if place else ""
+        walk.steps = None
+        if place:
+            own = {_ident(item.name) + apart for item in body.input} | {t.ident for t in starts.values()}
+            again = is_symbol(repeat) or repeat > 1
+            walk.steps = LoopSteps(steps, (0, 1, times - 1)[place], own, set(), again)
+        walk.graph(body, scope, repeat * steps, starts, apart)
         carried = [walk.known.get(name) for name in back]
         stacked = [walk.known.get(item.name) for item in body.output[inside // 2 + len(given) :]]
+        if walk.steps is not None:
+            walk.ops[first:] = [first_part(op, PICKING, walk.steps) for op in walk.ops[first:]]
         rows = {t.ident for t in stacked if t is not None} & {t.ident for t in carried if t is not None}
         walk.ops[before:] = [_kept(op, rows) for op in walk.ops[before:]] if rows else walk.ops[before:]
+    walk.steps = outer
     for word, tensor in zip(node.output, carried, strict=False):
         if tensor is not None and tensor.ident in rows:
             result = replace(tensor, ident=_ident(word))

@@ -44,6 +44,7 @@ from roofline.programs.pytorch.tensors import (
     map_tensors,
     tensors_in,
 )
+from roofline.programs.tensor_parts import MOST_PLACES, edges_of_places
 from roofline.progress import tell
 from roofline.work import Op, Tensor
 
@@ -175,6 +176,8 @@ _OF_ONE_DTYPE = frozenset({"mm", "addmm", "bmm", "baddbmm", "mv", "addmv", "dot"
 _DEVICES = frozenset({"cpu", "cuda", "mps", "xpu", "hpu", "xla", "npu"})
 _FAKE = torch._C._TorchDispatchModeKey.FAKE
 _DEVICE = torch.Tensor.device.__get__
+#: Lookups in a table, and the position of their indices.
+_PICKS = {"aten.index": 1, "aten.index_select": 2, "aten.embedding": 1}
 #: Functions that are given gradients, and how many arguments come before those.
 _GRADIENTS = {torch.Tensor.backward: 1, torch.autograd.grad: 2}
 
@@ -314,6 +317,23 @@ class Recorder:
         """An index, a mask with values as the places it lets through."""
         mask = index is not None and index.dtype in (torch.bool, torch.uint8) and self.known(index)
         return index.nonzero().unbind(1) if mask else (index,)
+
+    def picked(self, name: str, args: Sequence[Any]) -> Sequence[Any]:
+        """Arguments of a lookup; of the table the part alone that known indices pick, where it lies evenly."""
+        if name not in _PICKS or len(args) <= (place := _PICKS[name]) or is_open(args[0]):
+            return args
+        chosen = [each for item in args[1] for each in self.chosen(item)] if name == "aten.index" else [args[place]]
+        first = args[1] % max(1, args[0].dim()) if place == 2 else 0
+        indices = {first + axis: index for axis, index in enumerate(chosen) if index is not None}
+        if not all(self.known(index) and index.numel() <= MOST_PLACES for index in indices.values()):
+            return args
+        table = args[0]
+        edges = {axis: edges_of_places((index % table.shape[axis]).numpy()) for axis, index in indices.items()}
+        several = [edge for edge in edges.values() if edge is None or edge[1] > edge[0] + 1]
+        if None in several or (several and len(edges) > 1):
+            return args
+        part = [slice(*(edges.get(axis) or (None,))) for axis in range(table.dim())]
+        return (table[tuple(part)], *args[1:])
 
     def spoil(self, tensor: Any) -> None:
         """Forget a tensor's values: data was written into it."""
@@ -455,7 +475,7 @@ class DispatchWatcher(TorchDispatchMode):  # type: ignore[misc]
             recorder.packed_weights(value)
             if traits.full_name.startswith("quantized.") and hasattr(value, "unpack")
             else recorder.argument(value, is_read=name not in traits.only_written)
-            for name, value in traits.bound(args, kwargs)
+            for name, value in traits.bound(recorder.picked(traits.full_name, args), kwargs)
         )
         mutated = {id(tensor) for tensor in tensors_in(list(traits.written(args, kwargs)))}
         targets = outs or [tensor for tensor in tensors if id(tensor) in mutated]

@@ -10,6 +10,7 @@ import numpy as np
 
 from roofline.ops import linear_algebra
 from roofline.programs.onnx.registry import UPDATES, Call, Priced, pricing, rule
+from roofline.programs.tensor_parts import edges_of_places, part_name
 from roofline.sizes import Size, exact_div, maximum, minimum, product
 from roofline.work import Tensor
 
@@ -70,7 +71,8 @@ def _part(call: Call, size: Size, places: Sequence[Any]) -> tuple[Tensor, ...]:
     taken = call.touch(0, size)
     if any(place is None for place in places):
         return taken
-    where = _edges(call.shape(0), places) if call.name == "Slice" else ""
+    named = _NAMED.get(call.name)
+    where = "" if named is None else named(call.shape(0), places)
     where = where or ";".join(map(str, (*call.shape(0), *places)))
     return tuple(replace(tensor, ident=f"{tensor.ident}[{where}]") for tensor in taken)
 
@@ -85,7 +87,24 @@ def _edges(shape: Sequence[Size], places: Sequence[Any]) -> str:
     edges = [(0, size, 1) for size in shape]
     for start, stop, axis, step in zip(first, last, axes, steps, strict=True):
         edges[axis] = (*slice(start, stop).indices(shape[axis])[:2], step)
-    return ",".join(":".join(map(str, edge)) for edge in edges)
+    return part_name(edges)
+
+
+def _picked(shape: Sequence[Size], places: Sequence[Any]) -> str:
+    """What indices along an axis pick, where they lie evenly."""
+    _, axis, held = places
+    if not all(type(size) is int for size in shape):
+        return ""
+    edges = [(0, size, 1) for size in shape]
+    found = edges_of_places(np.array(held) % shape[axis])
+    if found is None:
+        return ""
+    edges[axis] = found
+    return part_name(edges)
+
+
+#: What parts are called whose places are known, by what takes them.
+_NAMED = {"Slice": _edges, "Gather": _picked}
 
 
 @rule("Gather", "GatherElements", "GatherND", "ArrayFeatureExtractor")

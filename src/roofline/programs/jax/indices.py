@@ -1,0 +1,125 @@
+"""Whole numbers that a jaxpr works out from constants alone, and the places of an array that they name.
+
+A program that picks layers of stacked weights in a Python loop holds their numbers: they say which parts are read.
+
+>>> import jax
+>>> program = jax.make_jaxpr(lambda: jax.numpy.arange(6)[::2] + 1)()
+>>> known: dict[Any, Any] = {}
+>>> for eqn in program.jaxpr.eqns:
+...     known[eqn.outvars[0]] = worked_out(eqn, [number_of(atom, known) for atom in eqn.invars])
+>>> known[program.jaxpr.outvars[0]].tolist()
+[1, 3, 5]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from roofline.programs.tensor_parts import MOST_PLACES, edges_of_places, part_name
+
+#: Values of an operand, None where they are not known.
+Numbers: TypeAlias = Any
+
+
+def number_of(atom: Any, known: Mapping[Any, Numbers]) -> Numbers:
+    """The whole numbers that an operand holds, None where they are not known."""
+    return held_numbers(atom.val) if hasattr(atom, "val") else known.get(atom)
+
+
+def held_numbers(value: Any) -> Numbers:
+    """A constant that the program holds, where it is whole numbers and not large."""
+    dtype = getattr(value, "dtype", None) or np.asarray(value).dtype
+    return np.asarray(value) if _is_whole(dtype) and np.size(value) <= MOST_PLACES else None
+
+
+def _is_whole(dtype: Any) -> bool:
+    """Whether a format is of whole numbers or truth values; a random key's has no kind."""
+    return getattr(dtype, "kind", "") in tuple("iub")
+
+
+def worked_out(eqn: Any, operands: Sequence[Numbers]) -> Numbers:
+    """What a primitive gives of known whole numbers."""
+    function, aval = _FUNCTIONS.get(eqn.primitive.name), eqn.outvars[0].aval
+    if function is None or len(eqn.outvars) > 1 or any(value is None for value in operands):
+        return None
+    sizes = getattr(aval, "shape", None)
+    if sizes is None or not all(isinstance(size, int) for size in sizes) or np.prod(sizes) > MOST_PLACES:
+        return None
+    if not _is_whole(aval.dtype):
+        return None
+    with np.errstate(all="ignore"):
+        return np.asarray(function(eqn.params, *operands)).astype(aval.dtype)
+
+
+def _broadcast(params: Mapping[str, Any], x: Any) -> Any:
+    shape, places = params["shape"], params["broadcast_dimensions"]
+    kept = dict(zip(places, x.shape, strict=True))
+    return np.broadcast_to(x.reshape([kept.get(place, 1) for place in range(len(shape))]), shape)
+
+
+def _iota(params: Mapping[str, Any]) -> Any:
+    shape, axis = params["shape"], params["dimension"]
+    return np.broadcast_to(np.arange(shape[axis]).reshape([-1 if d == axis else 1 for d in range(len(shape))]), shape)
+
+
+def _sliced(params: Mapping[str, Any], x: Any) -> Any:
+    steps = params["strides"] or (1,) * x.ndim
+    return x[tuple(map(slice, params["start_indices"], params["limit_indices"], steps))]
+
+
+def _part(params: Mapping[str, Any], x: Any, *starts: Any) -> Any:
+    sizes = params["slice_sizes"]
+    first = [min(max(int(at), 0), n - size) for at, n, size in zip(starts, x.shape, sizes, strict=True)]
+    return x[tuple(slice(at, at + size) for at, size in zip(first, sizes, strict=True))]
+
+
+def _each(function: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda params, *values: function(*values)
+
+
+#: What primitives do to whole numbers; a quotient is cut towards zero.
+_FUNCTIONS: dict[str, Callable[..., Any]] = {
+    "add": _each(np.add), "sub": _each(np.subtract), "mul": _each(np.multiply), "neg": _each(np.negative),
+    "max": _each(np.maximum), "min": _each(np.minimum), "sign": _each(np.sign), "rem": _each(np.fmod),
+    "div": _each(lambda a, b: np.where(b == 0, 0, np.trunc(a / np.where(b == 0, 1, b)))),
+    "clamp": _each(lambda low, x, high: np.clip(x, low, high)),
+    "lt": _each(np.less), "le": _each(np.less_equal), "gt": _each(np.greater), "ge": _each(np.greater_equal),
+    "eq": _each(np.equal), "ne": _each(np.not_equal), "and": _each(np.bitwise_and), "or": _each(np.bitwise_or),
+    "not": _each(np.invert), "select_n": _each(lambda which, *cases: np.choose(which.astype(int), cases)),
+    "convert_element_type": _each(np.asarray), "copy": _each(np.asarray), "stop_gradient": _each(np.asarray),
+    "reshape": lambda params, x: x.reshape(params["new_sizes"]),
+    "squeeze": lambda params, x: np.squeeze(x, tuple(params["dimensions"])),
+    "expand_dims": lambda params, x: np.expand_dims(x, tuple(params["dimensions"])),
+    "transpose": lambda params, x: np.transpose(x, params["permutation"]),
+    "rev": lambda params, x: np.flip(x, params["dimensions"]),
+    "concatenate": lambda params, *parts: np.concatenate(parts, params["dimension"]),
+    "broadcast_in_dim": _broadcast, "iota": _iota, "slice": _sliced, "dynamic_slice": _part,
+}  # fmt: skip
+
+
+def sliced_part(shape: Sequence[Any], sizes: Sequence[Any], starts: Sequence[Numbers]) -> str:
+    """The part that a slice of these sizes takes; nothing where a start or a size is not known."""
+    if any(at is None for at in starts) or not all(type(size) is int for size in (*shape, *sizes)):
+        return ""
+    first = [min(max(int(at), 0), n - size) for at, n, size in zip(starts, shape, sizes, strict=True)]
+    return part_name([(at, at + size, 1) for at, size in zip(first, sizes, strict=True)])
+
+
+def gathered_part(shape: Sequence[Any], params: Mapping[str, Any], indices: Numbers) -> str:
+    """The part that a gather takes, where its places lie evenly along one dimension; nothing where they do not."""
+    numbers, sizes = params["dimension_numbers"], params["slice_sizes"]
+    batched = getattr(numbers, "operand_batching_dims", None)
+    if indices is None or batched or not all(type(n) is int for n in shape):
+        return ""
+    edges = [(0, size, 1) for size in sizes]
+    several = 0
+    for axis, column in zip(numbers.start_index_map, np.moveaxis(indices, -1, 0), strict=True):
+        found = edges_of_places(np.clip(column, 0, shape[axis] - sizes[axis]), sizes[axis])
+        if found is None:
+            return ""
+        several += found != (found[0], found[0] + sizes[axis], 1)
+        edges[axis] = found
+    return part_name(edges) if several < 2 else ""
