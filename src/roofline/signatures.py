@@ -685,6 +685,7 @@ MEANINGS = {
     "context": "Tokens in the cache when decoding (default: past and prompt; in llm without a prompt 4096).",
     "output": "Tokens of an answer: prefill, then so many.",
     "chunk": "Prefill the prompt in chunks, beside what decodes at --context.",
+    "source": "Tokens that the encoder reads, where there is one (default: the configuration's).",
     "images": "Images in each prompt; their tokens are part of it.",
     "image_size": "Height and width of an image in pixels (default: the tower's own).",
     "batch_tokens": "Tokens of one training step over all chips, as in 4M.",

@@ -176,8 +176,8 @@ def test_the_language_part_of_any_type_is_read() -> None:
         assert model.gaps == (
             "vision_config is not modelled: only the language part is", "seen_tokens is not understood and not modelled"
         )  # fmt: skip
-    with pytest.raises(InputError, match="model_type 'whisper' has an encoder beside its decoder"):
-        load({"model_type": "whisper", "text_config": LLAMA})
+    with pytest.raises(InputError, match="model_type 'musicgen' has an encoder beside its decoder"):
+        load({"model_type": "musicgen", "text_config": LLAMA})
     with pytest.raises(InputError, match="no reader for model_type 'seen_by_nobody'"):
         load({"model_type": "seen_by_nobody", "text_config": {**LLAMA, "model_type": "neither"}})
 

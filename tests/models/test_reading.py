@@ -184,8 +184,11 @@ MESSAGES: list[tuple[dict[str, Any], str]] = [
         changed(quantization_config={"quant_method": "modelopt", "quant_algo": "NVFP5"}),
         "quant_algo 'NVFP5' is not understood; did you mean 'NVFP4'?",
     ),
-    (changed(model_type="t5"), "model_type 't5' has an encoder beside its decoder; decoders and a few encoders are"),
-    (changed(model_type="whisper"), "model_type 'whisper' has an encoder beside its decoder"),
+    (
+        changed(model_type="longt5"),
+        "model_type 'longt5' has an encoder beside its decoder of a kind that is not modelled; decoders, a few",
+    ),
+    (changed(model_type="musicgen"), "model_type 'musicgen' has an encoder beside its decoder"),
     (changed(model_type="siglip"), "model_type 'siglip' has no language model"),
     (changed(model_type="zamba2"), "model_type 'zamba2' has layers that are not modelled"),
     (changed(model_type="dbrx"), "toy has no attn_config or no ffn_config; a dbrx configuration needs both"),

@@ -289,3 +289,16 @@ def test_a_decode_step_says_what_it_moves_and_the_share_of_experts_it_touches() 
     dense = roofline.llm("llama-3-8b", on="h100", context=4096)
     assert dense.to_dict()["experts_touched"] is None
     assert roofline.llm("llama-3-8b", on="h100:2", pipeline=2, context=4096).to_dict()["moved"] is None
+
+
+def test_a_prompt_in_chunks_fits_where_all_prompts_at_once_do_not() -> None:
+    found = roofline.llm("llama-3-8b", on="h100", batch=64, prompt=8192, chunk=2048, context=4096)
+    chunks = found.further["chunked"]
+    assert not found.fits
+    assert chunks.memory.fits
+    # 64 sequences that decode and the prompt beside them
+    assert chunks.memory.parts["kv"] == (64 * 4097 + 8192) * 2 * 32 * 8 * 128 * 2
+    shown = " ".join(str(found).split())
+    assert shown.index("64 prompts read together DO NOT FIT: they need 134 GB, hbm has 84.9 GB; one in chunks") < 80
+    assert "51.7 GB on a chip, which fits" in shown
+    assert "DOES NOT FIT" not in shown

@@ -23,6 +23,8 @@ LEFT = {
     "modernbert", "gpt2", "gpt_neo", "gpt_bigcode", "gptj", "codegen",
     "ernie", "data2vec-text", "electra", "rembert", "roformer", "megatron-bert", "xlm-roberta-xl",
     "roberta-prelayernorm", "bert-generation",
+    "t5", "mt5", "umt5", "bart", "plbart", "mbart", "pegasus", "marian", "blenderbot", "blenderbot-small", "m2m_100",
+    "whisper",
 }  # fmt: skip
 #: Fields without which a type's class describes nothing that can be read.
 MORE = {

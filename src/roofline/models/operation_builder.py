@@ -131,6 +131,15 @@ class OperationBuilder:
         self.weights: dict[str, Weight] = {}
         self._storage_of, self._where, self._repeat, self._block = storage_of, where, repeat, ""
 
+    def inside(self, step: ForwardPass, where: str, repeat: int, stream: Tensor) -> OperationBuilder:
+        """A builder of layers that stand inside the current block, with a step and a residual stream of their own."""
+        place = join_path(self._block, where.partition(".")[0])
+
+        def storage_of(path: str, weight: Weight) -> Storage:
+            return self._storage_of(join_path(place, path), weight)
+
+        return OperationBuilder(step, storage_of, self.path(where), repeat, stream, self.kept)
+
     def enter(self, block: str, weights: Iterable[Weight] = ()) -> None:
         """Name the block that the next operations belong to, and its weights."""
         self._block = block

@@ -17,6 +17,7 @@ from roofline.bounds.footprint import Footprint
 from roofline.bounds.traffic import BYTE_POLICIES, traffic
 from roofline.frozen import dataclass
 from roofline.models.blocks.attention import Attention
+from roofline.models.blocks.encoder import CrossAttention, DistanceBiasedAttention, Encoder, source_said
 from roofline.models.blocks.experts import MixtureOfExperts
 from roofline.models.blocks.latent_attention import CompressedAttention, LatentAttention
 from roofline.models.blocks.mlp import Mlp
@@ -150,6 +151,7 @@ def summary_sections(found: Sequence[Summary]) -> Iterator[Section]:
         *(f"{each.model.name}: {each.model.vision.parameters_sentence()}" for each in found if each.model.vision),
         *(f"{each.model.name}: {line}" for each in found for line in _late_tokens(each)),
         *(line for each in found for line in each.model.beyond_training(each.context or each.prompt)),
+        *(f"{each.model.name}: {said}" for each in found if (said := source_said(each.model))),
         *dict.fromkeys(f"{each.model.name}: {note}" for each in found for note in each.model.notes),
     ]
     yield from (BLANK, assumes(said), incomplete(gaps))
@@ -210,9 +212,11 @@ def _row(found: Summary, some_active: bool, prompts: bool) -> Iterator[Cell]:
         yield Amount(found.kv_of_context, "B")
 
 
+#: Attention of every kind that has matrices for keys and values.
+_ATTENDING = (Attention, CrossAttention, DistanceBiasedAttention)
 #: The part of a model that the matrices of a block belong to.
 PARTS: dict[type[Block], str] = {
-    **dict.fromkeys((Attention, LatentAttention, CompressedAttention), "attention"),
+    **dict.fromkeys((*_ATTENDING, LatentAttention, CompressedAttention), "attention"),
     Mlp: "mlp",
     MixtureOfExperts: "experts",
     **dict.fromkeys((GatedDeltaNet, Mamba2, Mamba1, KimiDeltaAttention, ShortConvolution, TimeMix), "recurrent"),
@@ -264,6 +268,8 @@ def _inside(blocks: Iterable[Block]) -> Iterator[Block]:
     for block in blocks:
         if isinstance(block, ParallelBranches):
             yield from _inside(each for branch in block.branches for each in branch)
+        elif isinstance(block, Encoder):
+            yield from block.blocks
         else:
             yield block
 

@@ -23,6 +23,7 @@ from roofline.frozen import dataclass, field, replace
 from roofline.grids.runs import Cluster, done_blocks
 from roofline.hardware.figures import TABLE, hourly_price, price_source, told_apart
 from roofline.hardware.machine import Machine
+from roofline.models.blocks.encoder import refuse_encoder
 from roofline.models.config import load
 from roofline.models.description import Model
 from roofline.models.idle import PLANNED, refuse_idle
@@ -785,6 +786,7 @@ def plan(
             f"{spelled(named)} is no choice of a plan", hint="it asks each layout; shared is what is cached"
         )
     described = load(model)
+    refuse_encoder(described, "a plan")
     refuse_idle(
         {**options, "draft": draft, "accept": accept, "draft_by": draft_by, "draft_weights": draft_weights},
         PLANNED,

@@ -45,6 +45,7 @@ class Attention(Block):
         ``differential``  the result is the difference of two maps, each over the values of two heads, and normalised
         ``kv_kernel``     tokens of a short convolution over the channels of keys and values; 0: there is none
         ``relative``      width of what a query makes a bias for each distance of, and the distances; 0: there is none
+        ``key_bias``      whether keys have a bias where ``bias`` says so
         ``names``         the projections' names; ``out_norm``: a norm before the last one, ``full`` (over all heads
                           together) or ``plain`` (head by head, no scale)
     """
@@ -77,6 +78,7 @@ class Attention(Block):
     differential: bool = False
     kv_kernel: int = 0
     relative: tuple[int, int] = (0, 0)
+    key_bias: bool = True
     names: tuple[str, str, str, str] = ("q_proj", "k_proj", "v_proj", "o_proj")
 
     def weights(self) -> tuple[Weight, ...]:
@@ -91,7 +93,8 @@ class Attention(Block):
             found.append(Weight(v, (self.kv_heads * self.value, self.inputs)))
         found.append(Weight(o, (self.inputs, self.heads * self.value)))
         if self.bias:
-            found += [Weight(f"{w.name}.bias", w.shape[:1], "bias") for w in found[:-1]]
+            biased = (w for w in found[:-1] if self.key_bias or w.name != k)
+            found += [Weight(f"{w.name}.bias", w.shape[:1], "bias") for w in biased]
         if self.out_bias:
             found.append(Weight(f"{o}.bias", (self.inputs,), "bias"))
         if self.query_rank:

@@ -20,10 +20,9 @@ if TYPE_CHECKING:
 
 #: Types that hold no decoder, or layers that are not modelled, and what stands in the way.
 _OTHERS = {
-    "an encoder beside its decoder": (
-        "t5", "mt5", "umt5", "longt5", "switch_transformers", "bart", "mbart", "pegasus", "marian", "led", "blenderbot",
-        "blenderbot-small", "bigbird_pegasus", "mvp", "plbart", "prophetnet", "trocr",
-        "m2m_100", "nllb-moe", "whisper", "speech_to_text", "t5gemma", "florence2", "encoder-decoder", "musicgen",
+    "an encoder beside its decoder of a kind that is not modelled": (
+        "longt5", "switch_transformers", "led", "bigbird_pegasus", "mvp", "prophetnet", "trocr", "nllb-moe",
+        "speech_to_text", "t5gemma", "florence2", "encoder-decoder", "musicgen",
     ),
     "no language model": ("clip", "siglip", "siglip2", "vit", "dinov2", "wav2vec2", "hubert", "sam", "detr"),
     "layers that are not modelled": (
@@ -54,7 +53,7 @@ _READ_AS = {
 _SIZES = ("hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size", "vocab_size")
 
 #: Files with rows and readers, those of most types first.
-_FILES = ("dense", "mixtures", "deepseek", "gemma", "hybrids", "multimodal")
+_FILES = ("dense", "mixtures", "deepseek", "gemma", "hybrids", "multimodal", "encoder_decoders")
 
 Reader = Callable[["Fields"], "Model"]
 
@@ -86,7 +85,7 @@ def reader_of(model_type: str) -> Reader:
     if other is not None:
         raise InputError(
             f"model_type {model_type!r} has {other}",
-            hint="decoders and a few encoders are read; docs/models lists the types",
+            hint="decoders, a few encoders, and both together as in T5 are read; docs/models lists the types",
         )
     if model_type not in readers:
         near = did_you_mean(model_type, sorted(readers))

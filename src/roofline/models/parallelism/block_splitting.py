@@ -14,7 +14,7 @@ chip holds and does follows from the local model as it does from any other:
 How each kind of block is split:
 
 ============================ ======================================================================================
-attention                    query heads; heads of keys and values too, or several chips hold each
+attention, cross-attention   query heads; heads of keys and values too, or several chips hold each
 latent attention             heads; every chip holds the latents
 compressed attention         heads and the blocks of its output matrix; every chip holds the shared keys and values
 gated delta net              heads of keys and of values, with their channels of the convolution and their states
@@ -48,6 +48,7 @@ from roofline.models.blocks.collectives import (
     PipelineSend,
     TensorParallelCollective,
 )
+from roofline.models.blocks.encoder import Encoder
 from roofline.models.blocks.experts import ExpertExchange, MixtureOfExperts
 from roofline.models.blocks.mlp import Mlp
 from roofline.models.blocks.residual import IdleBlocks, ParallelBranches
@@ -132,6 +133,11 @@ class BlockSplitter:
         if getattr(block, "reads_kv_of", "") and (self.kv or self.context):
             raise InputError(
                 f"sharing sequences of {self.name} over chips is not modelled: layers attend to keys of earlier ones",
+                hint="context_parallel 1, kv_parallel 1",
+            )
+        if kind in ("CrossAttention", "Encoder") and (self.kv or self.context):
+            raise InputError(
+                f"sharing sequences of {self.name} over chips is not modelled: it has an encoder beside its decoder",
                 hint="context_parallel 1, kv_parallel 1",
             )
         if self.kv and block.keeps == "keys":
@@ -277,9 +283,28 @@ def _parallel(splitter: BlockSplitter, block: Any) -> Any:
     return replace(block, branches=tuple(branches))
 
 
+def _encoder(splitter: BlockSplitter, block: Any) -> Any:
+    if splitter.sequence:
+        raise InputError(
+            f"sequence parallelism of {splitter.name} is not modelled: it has an encoder beside its decoder",
+            hint=either("--no-sequence-parallel leaves it out", "sequence_parallel=False leaves it out"),
+        )
+    if splitter.ways == 1:
+        return block
+    if block.bins:
+        splitter.note("every chip runs the convolutions of sounds whole")
+    layers = {layer: Layer(splitter.split_blocks(layer.blocks)) for layer in dict.fromkeys(block.layers)}
+    looked_up = (splitter.reduce_after("embed_tokens"),) if block.rows else ()
+    return replace(
+        block, rows=ceil_div(block.rows, splitter.ways), before=(*looked_up, *block.before),
+        layers=tuple(layers[layer] for layer in block.layers),
+    )  # fmt: skip
+
+
 #: How blocks are split that no chip runs whole, by the name of their class.
 SPLITS: Mapping[str, Callable[[BlockSplitter, Any], Block]] = {
-    "Attention": _attention,
+    **dict.fromkeys(("Attention", "CrossAttention", "DistanceBiasedAttention"), _attention),
+    "Encoder": _encoder,
     "LatentAttention": _sizes("every chip holds the latents of all heads", heads="heads"),
     "CompressedAttention": _sizes(
         "every chip holds the keys and values that all heads share, and compresses and selects them",
@@ -395,7 +420,8 @@ def has_experts(model: Model) -> bool:
 
 def _split(model: Model, splitter: BlockSplitter) -> Model:
     local = model.with_layers(lambda layer: Layer(splitter.split_blocks(layer.blocks)))
-    local = replace(local, extra=(), extra_blocks=())
+    before = tuple(splitter.split_block(each) if isinstance(each, Encoder) else each for each in model.before)
+    local = replace(local, before=before, extra=(), extra_blocks=())
     if splitter.ways > 1:
         first: tuple[Block, ...] = (splitter.reduce_after(model.embedding_name),) if model.embeds else ()
         if splitter.sequence and not model.embeds:
@@ -404,7 +430,7 @@ def _split(model: Model, splitter: BlockSplitter) -> Model:
         local = replace(
             local,
             vocabulary=ceil_div(model.vocabulary, splitter.ways),
-            before=(*first, *model.before),
+            before=(*first, *before),
             after=(*model.after, *gather),
             notes=(*local.notes, *_notes(model, splitter)),
         )

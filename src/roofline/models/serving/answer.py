@@ -168,7 +168,7 @@ class Serving(Comparable):
             return
         yield from (Headline(self.model.name, f"on {self.target}"), BLANK)
         near = self.nearest()
-        yield from self.memory.misfit(near.said[0] if near and near.said else "")
+        yield from self._misfit(near.said[0] if near and near.said else "")
         idle = self.idle_copies()
         yield from (Sentences([idle]), BLANK) if idle else ()
         yield from caveats(item for phase in phases for item in phase.incomplete)
@@ -198,6 +198,16 @@ class Serving(Comparable):
         if self.expectation is not None:
             said = [*said, *self.expectation.assumptions]
         yield from (BLANK, assumes(dict.fromkeys(said)), incomplete(self.incomplete))
+
+    def _misfit(self, instead: str) -> Iterator[Section]:
+        """That it does not fit; where one prompt in chunks would, that all of them at once do not."""
+        chunks = self.further.get("chunked")
+        if chunks is None or chunks.memory is None or not chunks.memory.fits or self.memory.fits is not False:
+            yield from self.memory.misfit(instead)
+            return
+        said = self.memory.misfit_in_words().removeprefix("DOES NOT FIT: needs ")
+        together = f"{self.batch:,} prompts read together DO NOT FIT: they need {said}"
+        yield from (Sentences([f"{together}; one in chunks beside those that decode fits"], "alert"), BLANK)
 
     def expects_steps_alone(self) -> bool:
         """Whether an expectation was asked for beside something longer than a step, which is a bound."""

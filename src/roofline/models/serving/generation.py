@@ -214,7 +214,7 @@ class ChunkedPrefill(Answer):
     ``times`` are the steps' seconds in order; ``whole`` is the prefill in one piece, ``alone`` a decode step without a
     chunk (None where nothing decodes). ``moved`` are the bytes of main memory that a chip moves in all steps,
     ``whole_moved`` those of one piece; ``times_at_worst`` is how many times as long as one piece all steps take where
-    nothing overlaps.
+    nothing overlaps. ``memory`` is what a chip holds in the last step, the fullest.
     """
 
     prompt: int
@@ -228,6 +228,7 @@ class ChunkedPrefill(Answer):
     moved: float
     whole_moved: float
     times_at_worst: float
+    memory: Footprint | None = None
 
     @property
     def steps(self) -> int:
@@ -275,6 +276,9 @@ class ChunkedPrefill(Answer):
         if not self.batch and self.moved > self.whole_moved:
             more = format_amount(self.moved - self.whole_moved, "B")
             ratio += f"; a chip moves {more} more: weights and earlier keys again for each"
+        if self.batch and self.memory is not None:
+            fits = {True: ", which fits", False: ", which DOES NOT FIT", None: ""}[self.memory.fits]
+            ratio += f"; {format_amount(self.memory.total, 'B')} on a chip{fits}"
         many = "1 chunk" if self.steps == 1 else f"{self.steps:,} chunks"
         return f"first token after {first} in {many} of {self.chunk:,}{beside}: {ratio}"
 
@@ -297,7 +301,7 @@ class ChunkedPrefill(Answer):
         return {
             **attributes(self, "prompt", "chunk", "batch", "form", "steps", "time_to_first_token"),
             "whole_prefill": self.whole,
-            **attributes(self, "longest_step", "mean_step"),
+            **attributes(self, "longest_step", "mean_step", "memory"),
             "decode_alone": self.alone,
             "bytes": self.moved,
             "whole_bytes": self.whole_moved,
@@ -367,6 +371,7 @@ def chunked(
         prompt, chunk, batch, form, tuple(map(float, times)), tuple(map(str, each(names_that_bind))),
         float(time_in_form(whole, form)), None if alone is None else float(time_in_form(alone, form)),
         float(sum(each(lambda found: found.total_bytes))), float(whole.total_bytes), float(sum(worst) / whole.upper),
+        steps[-1][0].footprint,
     )  # fmt: skip
 
 

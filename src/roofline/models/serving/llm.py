@@ -19,6 +19,7 @@ from roofline.bounds.conventions import OF_OPERATIONS
 from roofline.errors import InputError, SizeError
 from roofline.frozen import dataclass, replace
 from roofline.hardware.figures import hourly_price, price_source
+from roofline.models.blocks.encoder import with_source
 from roofline.models.config import load
 from roofline.models.description import Model
 from roofline.models.idle import SERVING, WAYS_OF_SERVING, refuse_idle
@@ -378,6 +379,7 @@ def llm(
     prefill_tensor: int | None = None,
     prefill_batch: int = 1,
     prefill_link: float | str | None = None,
+    source: int | None = None,
     pool: int = 1,
     form: str = "lower",
     algorithm: str | None = None,
@@ -404,7 +406,8 @@ def llm(
     131379
 
     Of several machines, ``on=["h100", "h200"]``, or formats, ``kv=["bf16", "fp8"]``, the answers stand side by side.
-    Without a prompt or a context, the context is 4096, or the most that the model takes.
+    Without a prompt or a context, the context is 4096, or the most that the model takes. Of a model with an encoder
+    ``source`` is what that reads of each sequence; prompt and context are the decoder's tokens.
     ``count`` says which pairs of query and key count, ``causal`` or ``full``. Times are seconds, ``price`` dollars of a
     chip for an hour, ``power`` watts of one chip, or ``"tdp"``.
     """
@@ -416,7 +419,7 @@ def llm(
     }  # fmt: skip
     options |= {} if algorithm is None else {"algorithm": algorithm}
     check_options(options, llm, serve)
-    described, arguments = load(model), _pooled(options, pool)
+    described, arguments = with_source(load(model), source), _pooled(options, pool)
     refuse_idle(wanted, WAYS_OF_SERVING)
     refuse_idle(arguments, SERVING, described)
     is_usual = prompt is None and context is None and not fit

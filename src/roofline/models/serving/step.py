@@ -29,6 +29,7 @@ from roofline.bounds.traffic import BYTE_POLICIES
 from roofline.frozen import NamedTuple, dataclass, replace
 from roofline.hardware.machine import Machine
 from roofline.models.blocks.attention import attention_format_said
+from roofline.models.blocks.encoder import refuse_encoder, source_said
 from roofline.models.blocks.key_selection import selection_said
 from roofline.models.config import load
 from roofline.models.description import Model, converts_all
@@ -70,6 +71,7 @@ def mixed(
     numbers, arrays or symbols.
     """
     model = load(model)
+    refuse_encoder(model, "a mixed step")
     chunk, batch, prompts = check("chunk", chunk), check("batch", batch), check("prompts", prompts)
     tokens = check("tokens", tokens)
     absorbed = {} if "absorbed" not in options else {"absorbed": options.pop("absorbed")}
@@ -352,6 +354,8 @@ def _assumptions(step: ServingStep, ops: Sequence[Op]) -> list[Assumption]:
     said += assume("formats", [*selection_said(ops), *attention_format_said(ops)])
     roles = {op.role for op in ops}
     said += assume("model", [text for role, text in LATENT.items() if role in roles])
+    if said_of_source := source_said(model):
+        said.append(Assumption("model", said_of_source))
     if model.vision is not None:
         seen = model.vision.describe(options.get("images", 0), options.get("image_size"), mesh is not None)
         text = seen if phase == "prefill" else "the vision tower runs in prefill alone; its weights are in memory"

@@ -102,7 +102,10 @@ def train(
     found = train_step(model, on=on, batch_tokens=batch_tokens, **options)  # type: ignore[arg-type]
     alone = all(is_one(found.ways[name]) for name in ("fsdp", "expert", "context"))
     if options.get("zero", 3) != 3 and alone:
-        raise InputError(f"{spelled('zero')} says nothing where fsdp is 1: no chips share a copy", hint="leave it out")
+        copies = found.ways["data"]
+        instead = f"{spelled('fsdp', copies)} in place of {spelled('data', copies)} shares over the copies; or "
+        hint = f"{'' if is_one(copies) else instead}leave it out"
+        raise InputError(f"{spelled('zero')} says nothing where fsdp is 1: no chips share a copy", hint=hint)
     parts = _microbatches_that_fit(found)
     if parts is None:
         return found

@@ -33,6 +33,7 @@ from roofline.frozen import NamedTuple
 from roofline.hardware.figures import hourly_price
 from roofline.hardware.machine import Machine
 from roofline.hardware.rate import rate
+from roofline.models.blocks.encoder import refuse_encoder
 from roofline.models.config import load
 from roofline.models.description import Model
 from roofline.models.operation_builder import ForwardPass
@@ -236,6 +237,7 @@ class _LaidOutStep(NamedTuple):
     @classmethod
     def of(cls, asked: TrainingQuestion, took: float | None) -> _LaidOutStep:
         model, (chosen, order) = asked.model, _checked(asked)
+        refuse_encoder(model, "training")
         if took is not None and asked.mfu is not None:
             raise InputError("mfu and measured both say how long a step takes", hint="leave one of them out")
         machine, layout = target(asked.on, **asked.target), laid_out(asked)

@@ -1,0 +1,243 @@
+"""An encoder beside a decoder: it reads its source once, in prefill, and each layer of the decoder attends to it.
+
+Keys and values of the source are made in prefill and kept; they do not grow while the answer does. ::
+
+    encoder             once for each sequence: every token of the source sees every other one
+    cross-attention     pairs = new·source; keys and values of the source cached: source·kv_heads·(key + value)
+
+Sources: Vaswani et al., arXiv:1706.03762, section 3.2.3; Raffel et al. (T5), arXiv:1910.10683, section 2.1 (biases by
+distance); Radford et al. (Whisper), arXiv:2212.04356, section 2.2 (convolutions of the spectrogram).
+
+>>> block = CrossAttention("encoder_attn", 1024, 16, 16, 64, 64, source=512)
+>>> [part.elements for part in block.cache(1)], block.kv_per_token()
+([524288, 524288], 0)
+"""
+
+from __future__ import annotations
+
+from roofline.errors import InputError
+from roofline.frozen import dataclass, replace
+from roofline.models.blocks.attention import Attention, attention_core
+from roofline.models.description import Block, Cached, Layer, Model
+from roofline.models.operation_builder import OperationBuilder
+from roofline.models.weights import Weight, join_path
+from roofline.ops.basic import embedding
+from roofline.sizes import Size, check, is_zero
+from roofline.work import Tensor, Work
+
+_SOURCE = "what the encoder made of its source"
+
+
+@dataclass(frozen=True, slots=True)
+class CrossAttention(Attention):
+    """Attention to the ``source`` tokens that the encoder has read; their keys and values are made once."""
+
+    source: int = 0
+
+    def kv_per_token(self) -> float:
+        """Nothing: keys and values are the source's."""
+        return 0
+
+    def cache(self, length: Size) -> tuple[Cached, ...]:
+        """Keys and values of the source, however long the answer is."""
+        widths = (("keys", self.key), ("values", self.value))
+        return tuple(Cached(name, self.source * self.kv_heads * width) for name, width in widths)
+
+    def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
+        """Attend to the source; in a prefill make its keys and values first."""
+        step = builder.step
+        q_name, k_name, v_name, o_name = self.names
+        q = builder.linear(q_name, x, step.tokens)
+        if step.decoding or not is_zero(step.past):
+            made = {name: builder.path("cache", name) for name in ("keys", "values")}
+            kept = [Tensor(ident, (), step.kv, "kv") for ident in made.values()]
+        else:
+            (states,) = builder.from_earlier(_SOURCE)
+            rows = step.own * self.source
+            kept = [builder.write_to_cache(builder.linear(name, states, rows)) for name in (k_name, v_name)]
+        read = [
+            Tensor(tensor.ident, (step.own, self.source, self.kv_heads, width), tensor.dtype, tensor.role)
+            for tensor, width in zip(kept, (self.key, self.value), strict=True)
+        ]
+        out = attention_core(
+            builder, q, read, pairs=step.new * self.source, heads=self.heads, kv_heads=self.kv_heads,
+            key=self.key, value=self.value, length=self.source,
+        )  # fmt: skip
+        return builder.linear(o_name, out, step.tokens)
+
+
+@dataclass(frozen=True, slots=True)
+class DistanceBiasedAttention(Attention):
+    """Attention that adds a trained number for each head and distance to the scores, made on chip: a FLOP a pair.
+
+    The numbers are a table of ``buckets`` of distances, which the layers share: the one that ``holds`` it has it.
+    """
+
+    buckets: int = 0
+    holds: bool = False
+
+    def weights(self) -> tuple[Weight, ...]:
+        """Matrices, and the table in the layer that holds it."""
+        table = (Weight("relative_attention_bias", (self.buckets, self.heads), "embedding"),) if self.holds else ()
+        return (*Attention.weights(self), *table)
+
+    def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
+        """Attend, and count the sums."""
+        out = Attention.run(self, builder, x)
+        index = max(index for index, op in enumerate(builder.ops) if op.kind == "attention")
+        op = builder.ops[index]
+        pairs = self._pairs(builder) * self.heads * builder.step.attended
+        sums = Work.flops("vector", builder.arithmetic, pairs)
+        reads = (*op.reads, *builder.read_weights("relative_attention_bias"))
+        builder.ops[index] = replace(op, work=op.work + sums, reads=reads)
+        return out
+
+
+@dataclass(frozen=True, slots=True)
+class SoundConvolutions(Block):
+    """Two convolutions over three frames each with a GELU behind; the second takes every other frame. ::
+
+    FLOPs = 2·(2·tokens)·(3·bins)·width + 2·tokens·(3·width)·width
+    """
+
+    bins: int
+    width: int
+
+    def weights(self) -> tuple[Weight, ...]:
+        """Both kernels and their biases."""
+        inputs = {"conv1": 3 * self.bins, "conv2": 3 * self.width}
+        kernels = (Weight(name, (self.width, size), "other") for name, size in inputs.items())
+        return (*kernels, *(Weight(f"{name}.bias", (self.width,), "bias") for name in inputs))
+
+    def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
+        """Two frames become a token."""
+        tokens = builder.step.tokens
+        for name, rows in (("conv1", 2 * tokens), ("conv2", tokens)):
+            x = builder.elementwise("gelu", (builder.linear(name, x, rows),), f"{name}.act")
+        builder.stream = x
+        return x
+
+
+@dataclass(frozen=True, slots=True)
+class Encoder(Block):
+    """Layers that read ``source`` tokens of each sequence in prefill, and leave what they made for cross-attention.
+
+    Words are looked up in the decoder's table of ``rows``; sounds come as two frames of ``bins`` numbers a token.
+    ``longest`` is the most that it can read, where that is limited.
+    """
+
+    width: int
+    source: int
+    rows: int
+    bins: int
+    before: tuple[Block, ...]
+    layers: tuple[Layer, ...]
+    after: tuple[Block, ...]
+    longest: int | None = None
+
+    def _groups(self) -> list[tuple[str, int, tuple[Block, ...]]]:
+        """Blocks by where they stand: before the layers, in equal layers, behind them."""
+        found: list[tuple[str, int, tuple[Block, ...]]] = [("", 1, self.before)]
+        numbers: dict[Layer, list[int]] = {}
+        for number, layer in enumerate(self.layers):
+            numbers.setdefault(layer, []).append(number)
+        for layer, held in numbers.items():
+            label = str(held[0]) if len(held) == 1 else f"{held[0]}-{held[-1]}"
+            found.append((f"layers.{label}", len(held), layer.blocks))
+        return [*found, ("", 1, self.after)]
+
+    @property
+    def blocks(self) -> tuple[Block, ...]:
+        """Every block, in order."""
+        return (*self.before, *(block for layer in self.layers for block in layer.blocks), *self.after)
+
+    def weights(self) -> tuple[Weight, ...]:
+        """Every parameter tensor of the encoder; the table of words is the decoder's."""
+        placed = [("", block) for block in (*self.before, *self.after)]
+        placed += [("layers", block) for layer in self.layers for block in layer.blocks]
+        return tuple(
+            weight._replace(name=join_path(place, block.name, weight.name))
+            for place, block in placed
+            for weight in block.weights()
+        )
+
+    def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
+        """Read the source, unless an earlier step has; the decoder's hidden state stays as it is."""
+        step = builder.step
+        if step.decoding or not is_zero(step.past):
+            return x
+        reading = replace(step, new=self.source, past=0, wanted=self.source, group=None, skew=None)
+        rows = reading.tokens * (2 if self.bins else 1)
+        stream = Tensor("source", (rows, self.bins or self.width), step.activations)
+        if self.rows:
+            part = builder.inside(reading, "", 1, stream)
+            self._look_up(part, stream)
+            builder.ops += part.ops
+        for where, count, blocks in self._groups():
+            part = builder.inside(reading, where, count, stream)
+            for block in blocks:
+                part.enter(block.name, block.weights())
+                stream = block.run(part, stream)
+            builder.ops += part.ops
+        builder.kept[_SOURCE] = [stream]
+        return x
+
+    def _look_up(self, builder: OperationBuilder, out: Tensor) -> None:
+        """Gather the rows of the source's words from the decoder's table."""
+        step, table = builder.step, Weight("embed_tokens", (self.rows, self.width), "embedding")
+        tokens = Tensor("source tokens", (step.own, step.new), "int32", "index")
+        builder.enter("")
+        builder.add(embedding("", (builder.read_weight(table)[0][0], tokens), (out,)), table.name)
+
+
+def encoder_of(model: Model) -> Encoder | None:
+    """The encoder of a model, None where it has none."""
+    return next((block for block in model.before if isinstance(block, Encoder)), None)
+
+
+def refuse_encoder(model: Model, what: str) -> None:
+    """Refuse something that is modelled for decoders alone."""
+    if encoder_of(model) is not None:
+        raise InputError(
+            f"{what} of {model.name} is not modelled: it has an encoder beside its decoder",
+            hint="prefill and decode are, on one chip or split by tensor",
+        )
+
+
+def source_said(model: Model) -> str:
+    """What a model with an encoder reads, in a sentence; empty where it has none."""
+    encoder = encoder_of(model)
+    if encoder is None:
+        return ""
+    read = f"{encoder.source:,} tokens of {'sound' if encoder.bins else 'text'}"
+    return f"the encoder reads {read} of each sequence once, in prefill; prompt and context are the decoder's tokens"
+
+
+def with_source(model: Model, source: Size | None) -> Model:
+    """The model whose encoder reads ``source`` tokens of each sequence; None: as many as it was read with.
+
+    >>> from roofline.models import load
+    >>> t5 = load({"model_type": "t5", "d_model": 64, "d_kv": 16, "d_ff": 128, "num_layers": 2, "num_heads": 4,
+    ...            "vocab_size": 100, "torch_dtype": "bfloat16"})
+    >>> [with_source(t5, source).cache_bytes(1) for source in (100, 200)]
+    [51712, 102912]
+    """
+    if source is None:
+        return model
+    encoder = encoder_of(model)
+    if encoder is None:
+        raise InputError(f"{model.name} has no encoder that reads a source", hint="leave the source out")
+    count = check("source", source)
+    if not isinstance(count, int):
+        raise InputError("the source has one length", hint="a whole number of tokens")
+    if encoder.longest is not None and count > encoder.longest:
+        raise InputError(
+            f"the encoder of {model.name} reads {encoder.longest:,} tokens at most, and the source has {count:,}",
+            hint="a source as long as its table of positions, or shorter",
+        )
+
+    def reading(layer: Layer) -> Layer:
+        return Layer(tuple(replace(b, source=count) if isinstance(b, CrossAttention) else b for b in layer.blocks))
+
+    before = tuple(replace(b, source=count) if b is encoder else b for b in model.before)
+    return replace(model.with_layers(reading), before=before)

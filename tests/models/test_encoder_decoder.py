@@ -1,0 +1,157 @@
+"""Encoders beside a decoder: counts equal transformers, torch's own counter, published sizes and sums by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+from roofline import llm, plan
+from roofline.errors import InputError
+from roofline.hardware import chip
+from roofline.models import decode, load, prefill, serve_bound, train
+from roofline.models.blocks.encoder import with_source
+from roofline.models.parallelism.splitting import local_model
+from roofline.work import Op
+
+_T5: dict[str, Any] = {
+    "vocab_size": 90, "d_model": 32, "d_kv": 16, "d_ff": 40, "num_layers": 2, "num_decoder_layers": 3, "num_heads": 4,
+}  # fmt: skip
+_BART: dict[str, Any] = {
+    "vocab_size": 90, "d_model": 32, "encoder_layers": 2, "decoder_layers": 3, "encoder_attention_heads": 4,
+    "decoder_attention_heads": 8, "encoder_ffn_dim": 40, "decoder_ffn_dim": 50, "max_position_embeddings": 64,
+}  # fmt: skip
+_HEARD = {"max_source_positions": 30, "num_mel_bins": 20, "max_target_positions": 60, "max_position_embeddings": None}
+BATCH, SOURCE, PROMPT = 2, 30, 7
+
+#: Parameters in transformers 5.24; FLOPs of matrix products by torch's counter, eager: a prefill of 2 x 7 tokens with
+#: logits of all and a source of 30, one step after it; numbers in the cache after the prefill.
+COUNTED = {
+    "t5": (81_952, 6_702_336, 248_064, 28_416),
+    "mt5": (88_352, 7_117_056, 263_424, 28_416),
+    "umt5": (88_736, 7_117_056, 263_424, 28_416),
+    "bart": (56_966, 3_859_968, 152_832, 14_208),
+    "mbart": (57_094, 3_859_968, 152_832, 14_208),
+    "plbart": (56_966, 3_859_968, 152_832, 14_208),
+    "pegasus": (56_838, 3_859_968, 152_832, 14_208),
+    "marian": (56_710, 3_859_968, 152_832, 14_208),
+    "blenderbot": (56_838, 3_859_968, 152_832, 14_208),
+    "blenderbot-small": (56_838, 3_859_968, 152_832, 14_208),
+    "m2m_100": (52_742, 3_859_968, 152_832, 14_208),
+    "whisper": (60_422, 4_689_408, 152_832, 14_208),
+}
+
+WHISPER: dict[str, Any] = {
+    "model_type": "whisper", "d_model": 1280, "encoder_layers": 32, "decoder_layers": 32, "num_hidden_layers": 32,
+    "encoder_attention_heads": 20, "decoder_attention_heads": 20, "encoder_ffn_dim": 5120, "decoder_ffn_dim": 5120,
+    "vocab_size": 51866, "num_mel_bins": 128, "max_source_positions": 1500, "max_target_positions": 448,
+    "activation_function": "gelu", "torch_dtype": "float16", "is_encoder_decoder": True, "scale_embedding": False,
+    "forced_decoder_ids": [[1, 50259]], "suppress_tokens": [1, 2], "apply_spec_augment": False, "dropout": 0.0,
+}  # fmt: skip
+FLAN_T5_XL: dict[str, Any] = {
+    "model_type": "t5", "d_model": 2048, "d_kv": 64, "d_ff": 5120, "num_layers": 24, "num_decoder_layers": 24,
+    "num_heads": 32, "vocab_size": 32128, "feed_forward_proj": "gated-gelu", "tie_word_embeddings": False,
+    "n_positions": 512, "relative_attention_max_distance": 128, "relative_attention_num_buckets": 32,
+    "dropout_rate": 0.1, "torch_dtype": "float32", "output_past": True, "is_encoder_decoder": True,
+}  # fmt: skip
+
+
+def small(kind: str) -> dict[str, Any]:
+    """A small configuration of a type."""
+    return {"model_type": kind, **(_T5 if "5" in kind else _BART), **(_HEARD if kind == "whisper" else {})}
+
+
+def products(ops: Sequence[Op]) -> int:
+    """FLOPs of matrix products."""
+    return sum(op.work.total("flops", "matrix") * op.repeat for op in ops)
+
+
+@pytest.mark.parametrize("kind", COUNTED)
+def test_as_transformers_and_torch_count(kind: str) -> None:
+    model = with_source(load(small(kind)), SOURCE)
+    assert model.gaps == ()
+    found = (
+        model.parameters,
+        products(prefill(model, batch=BATCH, prompt=PROMPT, count="full", logits="all")),
+        products(decode(model, batch=BATCH, context=PROMPT)),
+        model.cache_bytes(PROMPT, batch=BATCH, dtype="fp32") / 4,
+    )
+    assert found == COUNTED[kind]
+
+
+def test_published_sizes() -> None:
+    # the files of the published checkpoints hold as many numbers
+    assert load(WHISPER).parameters == 1_543_490_560
+    assert load(FLAN_T5_XL).parameters == 2_849_757_184
+    assert load(WHISPER).gaps == load(FLAN_T5_XL).gaps == ()
+
+
+def test_a_step_reads_the_keys_of_its_source() -> None:
+    step = serve_bound(load(WHISPER), "decode", on="h100", batch=16, context=100, policy="streamed")
+    width, layers = 1280, 32
+    matrices = layers * (6 * width**2 + 2 * width * 5120) + 51866 * width  # no keys and values of the source are made
+    assert step.bytes["hbm"] == pytest.approx(2 * (matrices + 16 * layers * 2 * width * (101 + 1500)), rel=1e-3)
+    model = load(WHISPER)
+    assert model.cache_bytes(100) == 2 * layers * 2 * width * (100 + 1500)
+    assert model.kv_bytes_per_token() == 2 * layers * 2 * width
+
+
+def test_the_encoder_runs_once() -> None:
+    model = load(WHISPER)
+    first, later = (prefill(model, batch=4, prompt=4, past=past) for past in (0, 4))
+    encoder = 2 * 4 * (
+        1500 * (32 * (4 * 1280**2 + 2 * 1280 * 5120) + 3 * 1280**2) + 3000 * 3 * 128 * 1280
+    ) + 4 * 32 * 20 * 4 * 64 * 1500**2  # fmt: skip
+    source = 4 * 1500 * 32 * 2 * 2 * 1280**2
+    attended = 4 * 32 * 20 * 4 * 64 * 4 * 4  # to the four tokens that are there already
+    assert products(first) - products(later) == encoder + source - attended
+    assert not any("encoder." in op.where for op in (*later, *decode(model, context=4)))
+
+
+def test_chips_that_split_it_hold_equal_parts() -> None:
+    for data in (WHISPER, FLAN_T5_XL):
+        model = load(data)
+        local, _ = local_model(model, chip("h100:4"), tensor=4)
+        whole, part = (products(prefill(each, batch=4, prompt=8, activations="bf16")) for each in (model, local))
+        heard = 2 * 4 * (1500 * 3 * 1280**2 + 3000 * 3 * 128 * 1280) if data is WHISPER else 0
+        # the convolutions of sounds run whole on every chip, and Whisper's vocabulary is padded by half a row for each
+        assert part == pytest.approx((whole - heard) / 4 + heard, rel=1e-8)
+        assert ("every chip runs the convolutions of sounds whole" in local.notes) == bool(heard)
+        assert local.cache_bytes(8) == model.cache_bytes(8) / 4
+        sums = [op for op in prefill(local, prompt=8) if op.kind == "collective" and "encoder." in op.where]
+        assert sum(op.repeat for op in sums) == 2 * (32 if data is WHISPER else 24) + (data is FLAN_T5_XL)
+
+
+def test_sizes_in_arrays_and_answers() -> None:
+    many = serve_bound(load(WHISPER), "prefill", on="h100", batch=np.array([1, 2]), prompt=4)
+    one = serve_bound(load(WHISPER), "prefill", on="h100", batch=2, prompt=4)
+    assert many.lower[1] == one.lower
+    found = llm(load(FLAN_T5_XL), on="h100", batch=8, prompt=1, context=64, source="1k", weights="bf16", kv="bf16")
+    said = [str(line) for line in found.decode.assumptions]
+    assert any(line.startswith("the encoder reads 1,000 tokens of text of each sequence once, in pre") for line in said)
+    assert found.memory.parts["kv"] == 8 * 24 * 2 * 2048 * 2 * (65 + 1000)
+
+
+@pytest.mark.parametrize(
+    ("ask", "message"),
+    [
+        (lambda model: train(model, on="h100", batch_tokens=4096), "training of whisper is not modelled: it has an"),
+        (lambda model: plan(model, on="h100", rate="1/s", prompt=4, output=9), "a plan of whisper is not modelled"),
+        (lambda model: serve_bound(model, "mixed", on="h100", chunk=4, context=9), "a mixed step of whisper is not"),
+        (lambda model: llm(model, on="h100:2", pipeline=2, prompt=4), "a stage of the pipeline needs what the encoder"),
+        (lambda model: llm(model, on="h100:2", context_parallel=2, prompt=4), "sharing sequences of whisper over"),
+        (
+            lambda model: llm(model, on="h100:2", tensor=2, sequence_parallel=True, prompt=4),
+            "sequence parallelism of whisper is not modelled",
+        ),
+        (lambda model: llm(model, on="h100", source=2000), "reads 1,500 tokens at most, and the source has 2,000"),
+        (lambda model: llm("llama-2-7b", on="h100", source=20), "llama-2-7b has no encoder that reads a source; leave"),
+        (lambda model: load({**small("t5"), "feed_forward_proj": "geglu-x"}), "feed_forward_proj of t5 is not underst"),
+        (lambda model: load({**small("marian"), "decoder_vocab_size": 80}), "marian has two tables of words"),
+    ],
+)
+def test_what_is_not_modelled_is_refused(ask: Any, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        ask(load(WHISPER))
