@@ -8,6 +8,8 @@
 34
 >>> get("nvfp4").nbytes(64)                # one scale byte for every 16
 36
+>>> get("int4_g128").nbytes(4096)          # groups of 128, each with an fp16 scale
+2112
 >>> arithmetic(["bf16", "int8"])           # the wider operand's
 'bf16'
 >>> wider("int8")[:2]
@@ -16,7 +18,9 @@
 Sources: IEEE 754-2019; OCP 8-bit Floating Point Specification 1.0; OCP Microscaling Formats (MX) 1.0 (blocks of
 32 with an 8-bit scale); NVIDIA Blackwell documentation for nvfp4 (blocks of 16 with an fp8 scale; the one fp32
 scale of a whole tensor is not counted); Dettmers et al. 2023 (QLoRA) for nf4 (blocks of 64 with an fp32 scale, widened
-before it is multiplied); ggml for q4_0 and q8_0 (blocks of 32 with an fp16 scale).
+before it is multiplied); ggml for q4_0 and q8_0 (blocks of 32 with an fp16 scale); Frantar et al. 2023 (GPTQ) and
+Lin et al. 2024 (AWQ) for groups of integers (an fp16 scale, and of unsigned ones a zero point of their own width);
+DeepSeek-V3, arXiv:2412.19437, section 3.3, for groups of fp8 (an fp32 scale).
 """
 
 from __future__ import annotations
@@ -152,6 +156,18 @@ ALIASES: dict[str, str] = {
 # How formats begin that are often written in capitals: FP8, BF16, INT8.
 _SPELLED = ("fp", "bf16", "bfloat16", "float", "tf32", "int", "uint", "mx", "nvfp", "nf4", "q4_0", "q8_0", "complex")
 
+
+def _grouped(name: str) -> DType | None:
+    """The format of ``int4_g128``: elements in groups that share a scale; None for a name of another form."""
+    base, marked, size = name.rpartition("_g")
+    plain = DTYPES.get(ALIASES.get(base, base))
+    if not marked or plain is None or plain.block or plain.bits > 8 or not size.isdecimal() or int(size) < 2:
+        return None
+    zero = plain.bits if plain.name.startswith("uint") else 0
+    scale = 32 if plain.arithmetic == "fp8" else 16 + zero
+    return plain._replace(name=f"{plain.name}_g{int(size)}", block=int(size), scale_bits=scale)
+
+
 # Arithmetic formats by width; a chip without a rate for one runs it as the next wider.
 _FLOAT_LADDER: tuple[tuple[str, ...], ...] = (("fp4",), ("fp6",), ("fp8",), ("fp16", "bf16"), ("fp32",), ("fp64",))
 _INT_LADDER = ("int2", "int4", "int8", "int16", "int32", "int64")
@@ -165,10 +181,10 @@ def is_dtype(name: str) -> bool:
     >>> is_dtype("FP8"), is_dtype("Float16"), is_dtype("half"), is_dtype("HALF"), is_dtype("F8")
     (True, True, True, False, False)
     """
-    if name in DTYPES or name in ALIASES:
+    if name in DTYPES or name in ALIASES or ("_g" in name and _grouped(name)):
         return True
     plain = name.lower()
-    return plain != name and plain.startswith(_SPELLED) and (plain in DTYPES or plain in ALIASES)
+    return plain != name and plain.startswith(_SPELLED) and is_dtype(plain)
 
 
 def names() -> list[str]:
@@ -189,7 +205,7 @@ def get(name: str) -> DType:
     if not isinstance(name, str):
         raise DTypeError(f"a dtype is text, not {quoted(name)}", hint="as in 'bf16', 'fp8' or 'int8'")
     plain = name if name in DTYPES or name in ALIASES else name.lower()
-    found = DTYPES.get(ALIASES.get(plain, plain))
+    found = DTYPES.get(ALIASES.get(plain, plain)) or _grouped(plain)
     if found is None:
         several = "one format at a time; sweep takes several of a model's weights and kv" if "," in name else ""
         hint = several or two_formats(name) or suggest(name, [*DTYPES, *ALIASES], what="dtypes")

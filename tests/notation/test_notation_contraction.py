@@ -204,11 +204,28 @@ def test_elementwise_operands_that_do_not_broadcast_are_refused(text, message):
         ("bf16[B, D] * q4_0[D, F]", "bf16", "bf16"),
         ("fp8_e4m3fnuz[B, D] * f8e5m2[D, F] -> bf16", "fp8", "bf16"),
         ("A[B, D] * int4[D, F]", "bf16", "bf16"),
+        ("fp16[B, D] * uint4_g128[D, F]", "fp16", "fp16"),
+        ("fp8_g128[B, D] * fp8_g128[D, F] -> bf16", "fp8", "bf16"),
     ],
 )
 def test_the_arithmetic_is_the_wider_operands(text, compute, result):
     step = only(text)
     assert (step.compute, step.output.dtype) == (compute, result)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "bits"),
+    [("int4_g128", 4 + 16 / 128), ("uint4_g128", 4 + (16 + 4) / 128), ("INT8_G64", 8.25), ("fp8_g128", 8 + 32 / 128)],
+)
+def test_groups_of_elements_carry_their_scales(dtype, bits):
+    """GPTQ's symmetric integers, AWQ's with a zero point, the fp8 of DeepSeek-V3's activations."""
+    answer = roofline.bound(f"bf16[B, D] * {dtype}[D, F] -> bf16[B, F]", on="h100", B=4, D=4096, F=1024)
+    assert answer.total_bytes == 2 * 4 * (4096 + 1024) + 4096 * 1024 * bits / 8
+
+
+@pytest.mark.parametrize("dtype", ["int4_g0", "int4_g1", "int4_g", "bf16_g128", "mxfp4_g32", "int4_g12x"])
+def test_groups_are_of_narrow_formats_without_scales(dtype):
+    refused(f"bf16[B, D] * {dtype}[D, F]", f"unknown dtype '{dtype}'; did you mean")
 
 
 def test_formats_of_equal_width_need_a_choice():

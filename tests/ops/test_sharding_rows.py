@@ -32,6 +32,37 @@ def test_norms_send_the_sums_they_need() -> None:
         assert (found.name, found.link_bytes) == ("AllReduce_X(statistics)", 2 * 7 / 8 * 1024 * sums * 4)
 
 
+@pytest.mark.parametrize("chips", [8, 16])
+def test_a_group_norm_of_an_image_in_parts_sends_two_numbers_a_group(chips: int) -> None:
+    line = "group_norm(bf16[N, H_X, W, C], groups=32) -> bf16[N, H_X, W, C]"
+    found = shard(line, on=f"h100:{chips}", N=4, H=64, W=64, C=512)
+    alone = bound(line.replace("_X", ""), on="h100", N=4, H=64, W=64, C=512)
+    assert found.best.name == "AllReduce_X(statistics)"
+    exchange, rows = found.best.bound.ops[-1].op, 4 * 32
+    assert exchange.reads[0].dims == (4, 32, 2)
+    assert found.best.bound.flops == 5 * alone.ops[0].op.reads[0].elements // chips + 2 * rows
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "group_norm(bf16[N, H, W, C_X], bf16[C_X], groups=32) -> bf16[N, H, W, C_X]",
+        "batch_norm(bf16[N, H, W, C_X], bf16[C_X], bf16[C_X]) -> bf16[N, H, W, C_X]",
+        "batch_norm(bf16[N, H, W_X, C], bf16[C], bf16[C]) -> bf16[N, H, W_X, C]",
+    ],
+)
+def test_norms_of_channels_need_nothing_of_other_channels(line: str) -> None:
+    found = best(line, N=4, H=64, W=64, C=512)
+    alone = bound(line.replace("_X", ""), on="h100", N=4, H=64, W=64, C=512)
+    assert found.name == "no communication"
+    assert found.bound.flops * 8 == alone.flops
+
+
+def test_chips_that_do_not_divide_the_groups_of_a_norm_move_the_image() -> None:
+    line = "group_norm(bf16[N, H, W, C_X], groups=4) -> bf16[N, H, W, C_X]"
+    assert best(line, N=8, H=64, W=64, C=512).name != "no communication"
+
+
 def test_keys_that_are_sharded_stay_where_they_are() -> None:
     line = "attention(bf16[B, S, N, H], bf16[B, T_X, K, H], bf16[B, T_X, K, H]{}) -> bf16[B, S, N, H]"
     sizes = {"B": 4, "S": 1, "T": 131072, "N": 64, "K": 8, "H": 128}

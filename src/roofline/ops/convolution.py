@@ -236,9 +236,7 @@ def rule(step: Step, context: Context) -> Op:
     """Price a convolution; its kernel and bias are weights, the sizes of its result are worked out here."""
     x, kernel, *rest = step.inputs
     options: dict[str, Any] = {key: value for key, value in step.options.items() if key in _OPTIONS}
-    groups = options.get("groups", 1)
-    ways = 1 if groups == 1 else context.ways.get(x.labels[-1], 1)
-    options["groups"] = context.sizes[groups] if isinstance(groups, str) else exact_div(groups, ways)
+    options["groups"] = context.groups(step)
     function = convolve_transposed if step.function == "conv_transpose" else convolve
     op = function(
         context.tensor(x),

@@ -329,7 +329,7 @@ def norm_backward(name: str, reads: Sequence[Tensor], writes: Sequence[Tensor], 
 def rule(step: Step, context: Context) -> Op:
     """Price a norm over the labels in ``over``; a scale and a shift from outside are weights."""
     x, *affine = step.inputs
-    groups, channels = step.options.get("groups", 1), context.sizes[x.labels[-1]]
+    groups, channels = context.groups(step), context.sizes[x.labels[-1]]
     require_multiple(channels, groups, f"{show_size(channels)} channels do not fall into {show_size(groups)} groups")
     read = context.tensor(x)
     return norm(

@@ -25,7 +25,7 @@ from roofline.errors import InputError, SizeError
 from roofline.frozen import Frozen, NamedTuple, replace
 from roofline.notation.functions import FUNCTIONS
 from roofline.notation.structure import Shape, Step, tiled_elements
-from roofline.sizes import Size, is_array, is_symbol, product
+from roofline.sizes import Size, exact_div, is_array, is_symbol, product
 from roofline.work import Op, Tensor
 
 
@@ -50,6 +50,13 @@ class Context(NamedTuple):
     def rows(self, step: Step) -> Size:
         """How many rows a step works along: the labels of its first operand that are not in ``over``."""
         return self.size(label for label in step.inputs[0].labels if label not in step.over)
+
+    def groups(self, step: Step) -> Size:
+        """Groups of channels that one chip has, where its first operand is split by channels: whole ones."""
+        groups = step.options.get("groups", 1)
+        if isinstance(groups, str):
+            return self.sizes[groups]
+        return 1 if groups == 1 else exact_div(groups, self.ways.get(step.inputs[0].labels[-1], 1))
 
     def tensor(self, shape: Shape, role: str = "activation") -> Tensor:
         """Make the tensor of a shape."""

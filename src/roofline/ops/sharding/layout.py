@@ -306,6 +306,7 @@ STATISTICS = {
     "softmax": ("the largest entry", "a sum"),
     "log_softmax": ("the largest entry", "a sum"),
     "layer_norm": ("a sum", "a sum of squares"),
+    "group_norm": ("a sum", "a sum of squares"),
     "rms_norm": ("a sum of squares",),
     "attention": ("the largest score", "a sum"),
     "logsumexp": ("the largest entry",),
@@ -364,6 +365,20 @@ def _reduction(step: Step) -> list[Loop]:
     return [*_named(step, kept), *_named(step, summed, summed, statistics)]
 
 
+def _norm(step: Step) -> list[Loop]:
+    """A norm along a dimension; with stored statistics each entry by itself; else groups of channels, and the image."""
+    if step.function == "batch_norm":
+        return _named(step, step.output.labels)
+    channels = step.output.labels[-1]
+    if step.function != "group_norm" or channels not in step.over:
+        return _apart(step)
+    batch = [label for label in step.output.labels if label not in step.over]
+    image = [label for label in step.over if label != channels]
+    (whole_groups,) = _named(step, [channels])
+    loops = [*_named(step, batch), whole_groups._replace(parts=step.options["groups"])]
+    return [*loops, *_named(step, image, statistics=len(STATISTICS["group_norm"]))]
+
+
 def _attention(step: Step) -> list[Loop]:
     """Batch; heads, with those of keys and values or several chips to one of these; queries; keys without a mask."""
     q, k, v = (shape.labels for shape in step.inputs)
@@ -408,6 +423,7 @@ def _embedding(step: Step) -> list[Loop]:
 _FAMILIES: dict[str, Callable[[Step], list[Loop]]] = {
     "contraction": _contraction,
     "reduction": _reduction,
+    "norm": _norm,
     "attention": _attention,
     "convolution": _convolution,
     "pooling": _pooling,

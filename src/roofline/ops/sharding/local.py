@@ -37,7 +37,7 @@ from roofline.ops.collectives.cost import collective
 from roofline.ops.rules import Context, family_of, rule_for
 from roofline.ops.sharding.layout import STATISTICS, Layout, Move, layout_of, local_size, split_images
 from roofline.ops.sharding.plans import Choice, MaySplit, Plan, Score, choices, describe, empty, key_of, moved
-from roofline.sizes import Size, is_array, minimum, product
+from roofline.sizes import Size, is_array, is_one, minimum, product
 from roofline.work import Op, Tensor
 
 
@@ -116,7 +116,8 @@ class _Build:
         inputs = [x._replace(ident=name) for x, name in zip(step.inputs, names, strict=True)]
         inputs, layouts = self.apart(inputs, ends)
         local = step._replace(inputs=tuple(inputs), output=step.output._replace(ident=raw_name))
-        op = rule_for(family_of(step))(local, self.context(layouts))
+        context = self.context(layouts)
+        op = rule_for(family_of(step))(local, context)
         roles = {tensor.ident: tensor.role for tensor in op.reads}
         parts: dict[str, HeldTensor] = {}
         for x, h, moves, name in zip(step.inputs, held, choice.before, names, strict=True):
@@ -125,18 +126,18 @@ class _Build:
             parts[end.name] = end
         self.ops.append(self.whole(self.noted(op, step, choice), parts))
         if choice.exchanged:
-            self.exchange(step, choice, op.writes[0])
+            self.exchange(step, choice, op.writes[0], context.groups(step))
         for label, size in zip(step.output.labels, op.writes[0].dims, strict=True):
             self.sizes.setdefault(label, size)
         raw = HeldTensor(raw_name, choice.raw, choice.raw)
         end = self.move(step.output, raw, choice.after, step.output.ident, "activation", self.word(step.output))
         self.held[step.output.ident, key_of(choice.result)] = end
 
-    def exchange(self, step: Step, choice: Choice, result: Tensor) -> None:
-        """Exchange the statistics of rows that chips share; rows are those of the result that one chip has."""
+    def exchange(self, step: Step, choice: Choice, result: Tensor, groups: Size) -> None:
+        """Exchange the statistics of rows that chips share: of each group of each row of the result on one chip."""
         along = step.over if step.function != "attention" else step.output.labels[-1:]
         rows = [n for label, n in zip(step.output.labels, result.dims, strict=True) if label not in along]
-        dims = (*rows, choice.statistics)
+        dims = (*rows, *(() if is_one(groups) else (groups,)), choice.statistics)
         self.ops.append(
             collective(
                 "AllReduce",
