@@ -189,8 +189,9 @@ def test_a_file_is_held_once_while_it_is_read(tmp_path: Path) -> None:
 
 #: Writes half of a file, says so, and waits to be ended.
 _HALF = """
-import sys, time
+import signal, sys, time
 from roofline.files import is_left_over, replaced
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background process is started without it
 with replaced(sys.argv[1]) as part, open(part, "w") as file:
     file.write("half")
     file.flush()
