@@ -13,9 +13,11 @@ from click.testing import CliRunner
 
 import roofline
 from roofline import bound, sweep
+from roofline.cli import main
 from roofline.cli.accuracy import command as accuracy_command
 from roofline.cli.sweep import command as sweep_command
 from roofline.cli.train import command as train_command
+from roofline.errors import InputError
 from roofline.estimates import Estimator, estimated
 from roofline.models import serve_bound, train
 from roofline.quantity import format_quantity
@@ -212,3 +214,39 @@ def test_the_error_of_steps_in_another_format_is_said_to_be_theirs() -> None:
     assert (
         "none was measured" not in roofline.llm("llama-3-70b", weights="fp8", **options).decode.expectation.in_words()
     )
+
+
+@pytest.mark.parametrize(("phase", "size"), [("decode", "context"), ("prefill", "prompt")])
+def test_a_table_of_steps_expects_of_each_row_what_its_own_answer_does(phase: str, size: str) -> None:
+    asked = {"on": ["h100:8", "h200:8"], "tensor": [3, 8], "batch": [1, 64], size: 1024}
+    table = roofline.sweep("llama-3-70b", phase, estimate=True, **asked)
+    assert [each is None for each in table.plain("expected")] == [True, True, False, False] * 2
+    for row in (2, 7):
+        one = {**table.asked_in(row), "estimate": True}
+        alone = getattr(roofline.llm("llama-3-70b", **one), phase).expectation
+        found = [table.plain(name)[row] for name in ("expected", "low", "high")]
+        assert found == pytest.approx([alone.value, alone.low, alone.high], rel=1e-12)
+    assert not [line for line in table.incomplete if "nothing is expected" in line]
+
+
+def test_a_table_of_training_steps_expects_of_each_row_what_train_does() -> None:
+    table = roofline.sweep("llama-3-8b", "train", on="h100:64", batch_tokens=[2**20, 2**22], estimate=True)
+    for row, tokens in enumerate((2**20, 2**22)):
+        alone = roofline.train("llama-3-8b", on="h100:64", batch_tokens=tokens, estimate=True)
+        assert table.plain("expected")[row] == pytest.approx(alone.expectation.value, rel=1e-12)
+    with pytest.raises(InputError, match="library= is of kernels, and a training step is expected as a whole"):
+        roofline.sweep("llama-3-8b", "train", on="h100:64", batch_tokens=2**20, estimate="sglang")
+
+
+def test_steps_over_lists_expect_each_what_it_alone_does(capsys: pytest.CaptureFixture[str]) -> None:
+    asked = {"on": "h200", "context": 8192, "estimate": True}
+    several = roofline.llm("llama-3-70b", tensor=np.array([[2], [4]]), batch=np.array([1, 8, 16]), **asked)
+    for at, tensor in enumerate((2, 4)):
+        for number, batch in enumerate((1, 8, 16)):
+            alone = roofline.llm("llama-3-70b", tensor=tensor, batch=batch, **asked)
+            assert several.decode.estimate[at, number] == pytest.approx(alone.decode.estimate, rel=1e-12)
+    words = ["llm", "llama-3-70b", "--on", "h200", "--tensor", "2,4", "--batch", "1,8", "--context", "8Ki"]
+    assert main([*words, "--estimate"]) == 0
+    assert "decode at best  expected" in capsys.readouterr().out
+    with pytest.raises(InputError, match="worked out step by step, up to 2,000 of them, and there are 3,000; ask for"):
+        roofline.llm("llama-3-70b", tensor=4, batch=range(1, 3001), **asked)

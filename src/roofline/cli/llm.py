@@ -103,7 +103,8 @@ def command(model: str, explain: bool, as_json: bool, **options: Any) -> None:
     asked, picture = _asked(described, {**options, "on": machines[0]})
     if as_json and (picture["view"] or picture["file"]):
         raise InputError("--json and a picture are two answers", hint="leave --json or --view and -o out")
-    front = decodes_several(asked, asked) or picture["view"] == "front"
+    along_front = decodes_several(asked, asked) and (picture["file"] is not None or "estimate" not in wanted)
+    front = along_front or picture["view"] == "front"
     alone = asked["fit"] and asked["prompt"] is None and asked["context"] is None
     if alone and (picture["view"] or picture["file"]):
         raise InputError("a picture is of a step, and --fit alone is of memory", hint="add --context 8k")

@@ -9,6 +9,7 @@ True
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from roofline.errors import InputError
@@ -18,7 +19,11 @@ from roofline.estimates.constants import KernelConstants, read_constants
 from roofline.estimates.estimator import Estimator, Expectation
 from roofline.estimates.expected_roof import ExpectedRoof, expected_roof
 from roofline.estimates.served import calibrate, calibrate_served, expect_training, with_expectation
+from roofline.progress import counted
 from roofline.signatures import spelled, takes
+
+#: Rows of a table of steps that are asked one by one.
+MOST_STEPS = 2000
 
 
 @takes()
@@ -40,22 +45,27 @@ def estimated(
     from roofline.bounds.communication import Communication
     from roofline.bounds.sweep import MachineSweep, Sweep
     from roofline.models.serving.answer import Serving
+    from roofline.models.sweeps import StepSweep
     from roofline.models.training.answer import Training
 
     estimator = library if isinstance(library, Estimator) else Estimator(library, files, eager)
     if output is not None and not isinstance(answer, Serving):
         raise InputError(f"{spelled('output')} is the length of answers that a model serves", hint="leave it out")
-    if isinstance(answer, Training) and (eager or library != "vllm"):
+    if (isinstance(answer, Training) or getattr(answer, "phase", "") == "train") and (eager or library != "vllm"):
         idle = spelled("eager" if eager else "library")
         raise InputError(f"{idle} is of kernels, and a training step is expected as a whole", hint="leave it out")
     if hasattr(answer, "expected_by"):
         return answer.expected_by(estimator)
     if isinstance(answer, Sweep | MachineSweep):
         return _of_sweep(answer, estimator)
+    if isinstance(answer, StepSweep):
+        return _of_steps(answer, estimator)
     if isinstance(answer, Communication):
         return replace(answer, bound=estimator.estimated(answer.bound))
     if isinstance(answer, Training):
         return replace(answer, expectation=expect_training(estimator, answer))
+    if isinstance(answer, Serving) and answer.varying:
+        return _of_several(answer, estimator)
     if isinstance(answer, Serving):
         phases = {name: getattr(answer, name) for name in ("prefill", "decode")}
         found = {name: _of_bound(phase, estimator) for name, phase in phases.items() if phase is not None}
@@ -66,17 +76,80 @@ def estimated(
 
 def _of_sweep(table: Any, estimator: Estimator) -> Any:
     """The table with columns of what to expect in its rows."""
+    parts = getattr(table, "parts", (table,))
+    found = [estimator.expect_rows(one.question, {name: one.columns[name] for name in one.names}) for one in parts]
+    return _with_columns(table, found, estimator)
+
+
+def _of_steps(table: Any, estimator: Estimator) -> Any:
+    """A table of steps with columns of what to expect of each, which is asked by itself."""
+    from roofline.estimates.row_expectations import rows_together
+
+    _check_few(len(table))
+    told = table.plain("lower") if "lower" in table.columns else [0.0] * len(table)
+    found = []
+    for row in counted(range(len(table))):
+        found.append(None if told[row] is None else _of_step(table, row, estimator))
+    return _with_columns(table, [rows_together(found, estimator.library)], estimator)
+
+
+def _check_few(steps: int) -> None:
+    if steps > MOST_STEPS:
+        said = f"what to expect is worked out step by step, up to {MOST_STEPS:,} of them, and there are {steps:,}"
+        raise InputError(said, hint=f"ask for fewer, or leave {spelled('estimate')} out")
+
+
+def _of_several(serving: Any, estimator: Estimator) -> Any:
+    """Steps of serving at several sizes or numbers of chips with what to expect of each, which is asked by itself."""
     from dataclasses import replace
 
     import numpy as np
 
-    parts = getattr(table, "parts", (table,))
-    found = [estimator.expect_rows(one.question, {name: one.columns[name] for name in one.names}) for one in parts]
+    from roofline.estimates.row_expectations import rows_together
+    from roofline.models.parallelism.layout import OPTIONS, is_several
+    from roofline.models.serving.answer import serve
+
+    may_be_several, phases = {"batch", "prompt", "context", "past", *OPTIONS}, {}
+    for name, phase in serving.phases.items():
+        asked = serving.asked_of(name)
+        several = {each: value for each, value in asked.items() if each in may_be_several and is_several(value)}
+        rows = np.broadcast_arrays(*several.values())
+        _check_few(rows[0].size)
+        each = [values.ravel() for values in rows]
+        found = [
+            getattr(estimated(serve(serving.model, **{**asked, **row}), estimator), name).expectation
+            for row in (dict(zip(several, map(int, values), strict=True)) for values in zip(*each, strict=True))
+        ]
+        together = rows_together(found, estimator.library, rows[0].shape)
+        estimate = together.value if together.is_known.any() else None
+        said = (*phase.assumptions, *together.assumptions)
+        phases[name] = replace(phase, estimate=estimate, expectation=together, assumptions=said)
+    return replace(serving, **phases)
+
+
+def _of_step(table: Any, row: int, estimator: Estimator) -> Any:
+    """What to expect of a step of a table: what its own answer says."""
+    from roofline.models.serving.answer import serve
+
+    if table.phase == "train":
+        return expect_training(estimator, table.row(row))
+    if table.phase == "mixed":
+        return _of_bound(table.row(row), estimator).expectation
+    return getattr(estimated(serve(table.model, **table.asked_in(row)), estimator), table.phase).expectation
+
+
+def _with_columns(table: Any, found: Sequence[Any], estimator: Estimator) -> Any:
+    """A table with the columns of what is expected of its rows."""
+    from dataclasses import replace
+
+    import numpy as np
+
     columns = dict(table.columns)
     for name, at in {"expected": "value", "low": "low", "high": "high"}.items():
         columns[name] = np.concatenate([getattr(each, at) for each in found])
     said = dict.fromkeys(str(line) for each in found for line in each.assumptions)
-    unknown, lines = int(np.isnan(columns["expected"]).sum()), table.incomplete
+    possible = ~np.isnan(columns["lower"]) if "lower" in columns else np.ones(len(table), bool)
+    unknown, lines = int((np.isnan(columns["expected"]) & possible).sum()), table.incomplete
     if unknown:
         why = f"no constants of {estimator.library} are known for them, so only their bounds hold"
         lines = (*lines, f"nothing is expected of {unknown:,} of {len(table):,} rows: {why}")

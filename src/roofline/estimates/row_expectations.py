@@ -12,7 +12,7 @@ says which rows go apart, and each part is asked again.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from roofline.answers import plain_data
@@ -140,6 +140,18 @@ def expect_rows(
             parts.append(one)
     value, low, high = (each.reshape(shape) for each in found)
     return RowExpectations(value, low, high, library, in_sentences(parts))
+
+
+def rows_together(found: Sequence[Any], library: str, shape: Sequence[int] = (-1,)) -> RowExpectations:
+    """What is expected of rows that were asked one by one, None where a row has no answer, in a shape."""
+    import numpy as np
+
+    known = [each is not None and getattr(each, "is_known", True) for each in found]
+    rows = zip(found, known, strict=True)
+    times = [(each.value, each.low, each.high) if there else (np.nan,) * 3 for each, there in rows]
+    value, low, high = (each.reshape(shape) for each in np.asarray(times, np.float64).T)
+    said = dict.fromkeys(line for each in found if each is not None for line in getattr(each, "assumptions", ()))
+    return RowExpectations(value, low, high, library, tuple(said))
 
 
 def columns_of(asked: Question) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from itertools import product
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from roofline.answers import FORMATS, attributes, estimable, machines_in, price_of_each
 from roofline.bounds.sweep import sweep as sweep_line
@@ -43,6 +43,10 @@ from roofline.sections import Headline
 from roofline.signatures import listed_names, meant, optional, spelled, takes, unknown_argument
 from roofline.sizes import Codes, array_of, check, is_symbol, plain_numbers, symbol
 from roofline.statements import without
+
+if TYPE_CHECKING:
+    from roofline.bounds.bound import Bound
+    from roofline.models.training.answer import Training
 
 #: Columns that follow from the time of a step, under the names that an answer of ``llm`` has them by.
 OF_TIME = (
@@ -80,6 +84,7 @@ class StepSweep(Columns):
     """A table of steps: choices first, then sizes, then the columns asked for.
 
     A choice that is not possible, such as more chips than there are, has NaN in its rows; ``incomplete`` counts them.
+    Of each choice there are ``rows_of_a_choice``, one after the other.
     """
 
     model: Model
@@ -89,6 +94,33 @@ class StepSweep(Columns):
     incomplete: tuple[str, ...] = ()
     asked: Mapping[str, Any] = field(default_factory=dict)
     assumptions: tuple[str, ...] = ()
+    rows_of_a_choice: int = 1
+
+    def row(self, index: int) -> Bound | Training:
+        """Answer one row afresh, with every detail: a step of serving, or of training.
+
+        >>> grid = sweep_steps("llama-3-70b", on=["h100:8", "h200:8"], tensor=8, batch=[1, 64], context=8192)
+        >>> grid.row(3)
+        <Bound: 8.1 ms at best, 9.98 ms at worst on NVIDIA H200 SXM, memory-bound (hbm)>
+        """
+        asked = self.asked_in(index)
+        if self.phase == "train":
+            return training_question(self.model, **asked).answer()
+        return serve_bound(self.model, self.phase, **asked)
+
+    def asked_in(self, index: int) -> dict[str, Any]:
+        """The choices and sizes of one row, as a step takes them.
+
+        >>> sweep_steps("llama-3-8b", on="h100", kv=["bf16", "fp8"], batch=8, context=[64, 512]).asked_in(-1)
+        {'on': 'h100', 'kv': 'fp8', 'batch': 8, 'context': 512}
+        """
+        index = self.row_number(index)
+        several = {name: values for name, values in self.asked.items() if _is_choice(name, values)}
+        single = {name: value for name, value in self.asked.items() if name not in several}
+        choices = list(product(*several.values()))
+        choice = choices[index // self.rows_of_a_choice]
+        sizes = {name: int(self[name][index]) for name in (*self.sizes, *[PARTS] * (PARTS in self.columns))}
+        return {**single, **dict(zip(several, choice, strict=True)), **sizes}
 
     @property
     def _asked_in_all(self) -> dict[str, Any]:
@@ -131,7 +163,8 @@ class StepSweep(Columns):
     @property
     def same(self) -> Mapping[str, Any]:
         """The model, the phase, and what of the machine, the layout and the formats is the same in all rows."""
-        usual = {"tensor": 1, **stored_formats(self.model, self.asked)}
+        single = {name: value for name, value in self.asked.items() if not _is_choice(name, value)}
+        usual = {"tensor": 1, **stored_formats(self.model, single)}
         named = {"model": self.model.name, "phase": self.phase, "on": None, **usual, **self._asked_in_all}
         return {name: value for name, value in named.items() if value is not None and name not in self.columns}
 
@@ -493,10 +526,10 @@ class StepTable(BlockTable):
         for name in self.columns:
             parts = [None if columns is None else columns.get(name) for columns in found]
             table[name] = stacked(parts, [grid] * len(parts))
-        single = {name: values[0] for name, values in self.picks.items() if len(values) == 1}
+        picked = {name: values[0] if len(values) == 1 else values for name, values in self.picks.items()}
         possible = [number for number, columns in enumerate(found) if columns is not None]
-        asked = {**single, **self.fixed}
-        return StepSweep(self.model, self.phase, table, tuple(self.axes), said, asked, self._assumed(possible))
+        asked = {**picked, **self.fixed}
+        return StepSweep(self.model, self.phase, table, tuple(self.axes), said, asked, self._assumed(possible), grid)
 
     def _assumed(self, numbers: Sequence[int]) -> tuple[str, ...]:
         """What the steps of all these choices assume, and of how many copies those with several are."""

@@ -646,6 +646,11 @@ def _configurations(found: Serving) -> Table:
         whose = f"{name} " if len(asked) > 1 else ""
         columns += [
             SizeColumn(f"{name} at best", phase.lower, "s", times[name]),
+            *(
+                []
+                if phase.expectation is None
+                else [SizeColumn("expected", phase.expectation.value, "s", f"{whose}expected")]
+            ),
             SizeColumn("bound by", names_that_bind(phase), meaning=f"{whose}bound by"),
         ]
     if found.decode is not None:
