@@ -310,3 +310,24 @@ def test_a_triangle_is_read_alone_and_what_is_cut_off_is_not_read():
     assert _node("Trilu", {"x": (2, 5, 7)}, constants={"k": -1}, upper=0).bytes() == 4 * 2 * (lower + 35)
     assert _node("Trilu", {"x": (5, 5)}).bytes() == 4 * (15 + 25)
     assert _node("Pad", {"x": (8, 64)}, constants={"p": [2, -1, -3, 1]}).bytes() == 4 * (5 * 63 + 7 * 64)
+
+
+@pytest.mark.parametrize(
+    ("kind", "given", "dims", "moved"),
+    [
+        ("CumSum", ["x", "n"], [8, 64], 2 * 4 * 512 + 8),
+        ("Trilu", ["x", "n"], [8, 64], 2 * 4 * 512 + 8),
+        ("EyeLike", ["x"], [8, 64], 4 * 512),
+        ("RandomNormalLike", ["x"], [8, 64], 4 * 512),
+        ("Bernoulli", ["x"], [8, 64], 2 * 4 * 512),
+        ("CastLike", ["x", "h"], [8, 64], 2 * 4 * 512),
+    ],
+)
+def test_small_inputs_are_read_unless_only_their_shape_counts(kind, given, dims, moved):
+    shapes = {"x": [8, 64], "n": [], "h": [512]}
+    whole = [TensorProto.INT64 if name == "n" else TensorProto.FLOAT for name in given]
+    pairs = zip(given, whole, strict=True)
+    inputs = [helper.make_tensor_value_info(name, dtype, shapes[name]) for name, dtype in pairs]
+    node = helper.make_node(kind, given, ["y"])
+    program = model([node], inputs, [value("y", *dims)], opset=22 if kind == "Bernoulli" else 17)
+    assert trace(program).bytes("minimal") == moved

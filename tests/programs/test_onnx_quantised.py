@@ -34,7 +34,7 @@ def test_a_quantised_convolution_with_its_bias():
     (op,) = _one(node, [value("x", 2, 3, 10, 10, dtype=UINT8)], weights).ops
     assert _run("int8")(op) == 2 * 2 * 100 * 8 * 27
     assert op.work.total("flops", "vector") == 2 * 8 * 100
-    moved = 2 * 3 * 100 + 8 * 27 + 8 * 4 + 2 * 8 * 100
+    moved = 2 * 3 * 100 + 8 * 27 + 8 * 4 + 2 * 8 * 100 + 4 + 1  # and a scale and a zero, which stand elsewhere
     assert sum(t.traffic_bytes for t in (*op.reads, *op.writes)) == moved
 
 
@@ -172,3 +172,53 @@ def test_a_function_of_the_file_is_opened():
     assert traced.macs() == 2 * 4 * 16 * 16
     assert traced.complete
     assert prod(traced.ops[-1].writes[0].dims) == 64
+
+
+@pytest.mark.parametrize(
+    ("kind", "given", "more"),
+    [
+        ("QLinearMatMul", ["x", "1", "0", "u", "t", "tz", "1", "0"], 4 * 64 + 64),
+        ("QLinearConv", ["im", "1", "0", "k", "c", "cz", "1", "0"], 4 * 8 + 8),
+        ("QLinearAdd", ["x", "s4", "0", "x2", "s4", "0", "s4", "0"], 4),
+        ("MatMulInteger", ["x", "u", "0", "tz"], 64),
+        ("ConvInteger", ["im", "k", "0", "cz"], 8),
+        ("QGemm", ["x", "1", "0", "u", "t", "tz"], 4 * 64 + 64),
+        ("MatMulIntegerToFloat", ["x", "u", "1", "t", "0", "tz"], 4 * 64 + 64),
+    ],
+)
+def test_scales_and_zero_points_are_read(kind, given, more):
+    """One for each column or channel is read once; one number that the file holds moves nothing."""
+    shapes = {"x": (4, 64), "x2": (4, 64), "u": (64, 64), "im": (1, 3, 10, 10), "k": (8, 3, 3, 3)}
+    numbers = {"t": (64,), "c": (8,), "s4": (1,)}
+    held = [helper.make_tensor("1", TensorProto.FLOAT, [], [0.5]), helper.make_tensor("0", UINT8, [], [3])]
+    held += [weight(name, *shapes[name], dtype=UINT8) for name in ("u", "k")]
+    held += [weight(name, *dims) for name, dims in numbers.items()]
+    held += [weight(f"{name}z", *dims, dtype=UINT8) for name, dims in numbers.items()]
+    inputs = [value(name, *shapes[name], dtype=UINT8) for name in ("x", "x2", "im") if name in given]
+    domain = {"domain": "com.microsoft"} if kind in ("QLinearAdd", "QGemm", "MatMulIntegerToFloat") else {}
+    node = helper.make_node(kind, given, ["y"], **domain)
+    made = {"MatMulInteger": TensorProto.INT32, "ConvInteger": TensorProto.INT32}.get(kind, UINT8)
+    made = TensorProto.FLOAT if kind in ("QGemm", "MatMulIntegerToFloat") else made
+    traced = trace(
+        model([node], inputs, [value("y", dtype=made)], [item for item in held if item.name in given], opset=17)
+    )
+    assert traced.complete
+    plain = sum(prod(shapes[name]) for name in set(given) & shapes.keys())
+    written = traced.ops[-1].writes[0].traffic_bytes
+    assert traced.bytes("minimal") == traced.bytes() == plain + written + more
+
+
+@pytest.mark.parametrize(
+    ("kind", "given", "dtype", "made", "moved"),
+    [
+        ("QuantizeLinear", ["x", "s", "z"], TensorProto.FLOAT, UINT8, 5 * 4 * 64 + 4 + 1),
+        ("DequantizeLinear", ["x", "s", "z"], UINT8, TensorProto.FLOAT, 5 * 4 * 64 + 4 + 1),
+        ("QAttention", ["x", "w", "b", "s", "s", "", "z", "z"], UINT8, TensorProto.FLOAT,
+         4 * 64 + 64 * 192 + 4 * 192 + 4 + 1 + 4 * 4 * 64),
+    ],
+)  # fmt: skip
+def test_results_of_the_runtime_s_quantised_operators_have_their_own_format(kind, given, dtype, made, moved):
+    held = [weight("w", 64, 192, dtype=UINT8), weight("b", 192), *SCALES]
+    node = runtime(kind, given, **({"num_heads": 4} if kind == "QAttention" else {}))
+    traced = trace_any(model([node], [value("x", 1, 4, 64, dtype=dtype)], [value("y", dtype=made)], held))
+    assert traced.bytes("minimal") == moved

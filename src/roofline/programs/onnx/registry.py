@@ -9,16 +9,16 @@ True
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from roofline.frozen import dataclass, replace
 from roofline.ops import pricing
 from roofline.programs.rule_table import Priced, PricedCall, RuleTable
 from roofline.sizes import Size, exact_div, minimum
-from roofline.work import Tensor
+from roofline.work import Op, Tensor
 
-__all__ = ["PICKING", "UPDATES", "Call", "Priced", "pricing", "find", "known_names", "rule"]
+__all__ = ["PICKING", "UPDATES", "Call", "Priced", "pricing", "find", "known_names", "rule", "with_every_input"]
 
 #: Operators that write into a part of their first input.
 UPDATES = ("ScatterElements", "ScatterND", "Scatter", "TensorScatter")
@@ -101,3 +101,21 @@ Rule: TypeAlias = Callable[[Call], Priced]
 _TABLE: RuleTable[Rule] = RuleTable("roofline.programs.onnx.rules")
 
 rule, find, known_names = _TABLE.rule, _TABLE.find, _TABLE.names
+
+
+#: Inputs of which the shape or the dtype alone is looked at, and those that say the sizes of the result.
+_NOT_READ = {
+    **dict.fromkeys(("EyeLike", "RandomNormalLike", "RandomUniformLike"), (0,)), "CastLike": (1,),
+    "Resize": (1, 2, 3), "Upsample": (1,),
+}  # fmt: skip
+
+
+def with_every_input(call: Call, ops: Sequence[Op]) -> Sequence[Op]:
+    """What a rule prices, which reads every input that is no number of the file: scales and axes too."""
+    held = {t.ident for t, number in zip(call.ins, call.constants, strict=True) if t is not None and number is not None}
+    moved = [t.ident for op in ops for t in (*op.reads, *op.writes)]
+    read = {*moved, *(ident.rpartition("[")[0] for ident in moved)}
+    shape_only = call.read(*_NOT_READ.get(call.name, ()))
+    more = tuple(t for t in call.reads if t.ident not in read and t not in shape_only)
+    *others, last = (replace(op, reads=tuple(t for t in op.reads if t.ident not in held)) for op in ops)
+    return [*others, replace(last, reads=(*last.reads, *more))]

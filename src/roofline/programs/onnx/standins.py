@@ -36,6 +36,13 @@ class Builder:
         found = [item for graph in self.outer for item in graph.initializer if item.name == self.given(place)]
         return list(found[0].dims) if found else ()
 
+    def dtype(self, place: int, default: int = TensorProto.FLOAT) -> int:
+        """Format of an input that is a weight or an input of the file."""
+        name = self.given(place)
+        weights = (item.data_type for graph in self.outer for item in graph.initializer if item.name == name)
+        inputs = (item.type.tensor_type.elem_type for graph in self.outer for item in graph.input if item.name == name)
+        return next(weights, None) or next(inputs, default)
+
     def name(self) -> str:
         """A name that nothing else has."""
         return f"{self.prefix}_{len(self.nodes)}_{len(self.graph.initializer)}"
@@ -43,7 +50,8 @@ class Builder:
     def weight(self, *dims: int) -> str:
         """A tensor without values."""
         held = self.graph.initializer.add()
-        held.name, held.data_type, held.data_location = self.name(), TensorProto.FLOAT, TensorProto.EXTERNAL
+        held.name, held.data_type = f"{self.name()}_weight", TensorProto.FLOAT
+        held.data_location = TensorProto.EXTERNAL
         held.dims.extend(dims)
         return str(held.name)
 
@@ -170,6 +178,25 @@ def _projected_attention(build: Builder) -> None:
         build.add("MatMul", build.given(0), build.weight(shape[0], width), output=0)
 
 
+def _quantised_attention(build: Builder) -> None:
+    """Attention of integers, which gives floating point."""
+    shape = build.shape(1)
+    if shape:
+        x = build.add("Cast", build.given(0), to=TensorProto.FLOAT)
+        product = build.add("MatMul", x, build.weight(shape[0], shape[1] // 3))
+        build.add("Cast", product, output=0, to=build.dtype(3))
+
+
+def _converted(kind: str, like: int, default: int = TensorProto.FLOAT) -> Callable[[Builder], None]:
+    """A standard operator whose result has the format of another input, of a scale or a zero point."""
+
+    def run(build: Builder) -> None:
+        inputs = (0,) if kind == "Identity" else (0, 1)
+        build.add("Cast", build.add(kind, *map(build.given, inputs)), output=0, to=build.dtype(like, default))
+
+    return run
+
+
 def _multi_head(build: Builder) -> None:
     """[B, S, D] from queries [B, S, D], or from [B, S, heads, 3, H] where all three are one."""
     if build.given(1):
@@ -199,7 +226,8 @@ def _joined(build: Builder) -> None:
 def _general(build: Builder) -> None:
     """A quantised Gemm: A, scale, zero, B, scale, zero."""
     kept = {name: value for name, value in build.attributes.items() if name in ("transA", "transB")}
-    build.add("Gemm", build.given(0), build.given(3), output=0, **kept)
+    product = build.add("Gemm", build.given(0), build.given(3), **kept)
+    build.add("Cast", product, output=0, to=build.dtype(8 if build.given(7) else 1))
 
 
 def _convolved(build: Builder) -> None:
@@ -212,13 +240,14 @@ STANDINS: dict[str, Callable[[Builder], None]] = {
         ("Gelu", "FastGelu", "BiasGelu", "QuickGelu", "BiasAdd", "BiasSoftmax", "BiasDropout", "RotaryEmbedding",
          "GemmaRotaryEmbedding", "GroupNorm", "GroupNormalization", "MeanVarianceNormalization",
          "MoE", "QMoE", "SimplifiedLayerNormalization", "QLinearSigmoid",
-         "QLinearLeakyRelu", "QLinearSoftmax", "QuantizeLinear", "DequantizeLinear"),
+         "QLinearLeakyRelu", "QLinearSoftmax"),
         _same(),
     ),
     **dict.fromkeys(("SkipLayerNormalization", "SkipSimplifiedLayerNormalization"), _same(0, 3)),
     **dict.fromkeys(("QLinearAdd", "QLinearMul"), _as("Add", 0, 3)),
-    **dict.fromkeys(("DynamicQuantizeMatMul", "MatMulIntegerToFloat"), _as("MatMul", 0, 1)),
-    **dict.fromkeys(("Attention", "QAttention"), _projected_attention),
+    "DynamicQuantizeMatMul": _as("MatMul", 0, 1), "MatMulIntegerToFloat": _converted("MatMul", 2),
+    "QuantizeLinear": _converted("Identity", 2, TensorProto.UINT8), "DequantizeLinear": _converted("Identity", 1),
+    "Attention": _projected_attention, "QAttention": _quantised_attention,
     "QLinearMatMul": _as("MatMul", 0, 3), "FusedMatMul": _fused_matmul, "TransposeMatMul": _fused_matmul,
     "MatMulNBits": _of_bits, "MultiHeadAttention": _multi_head, "DecoderMaskedMultiHeadAttention": _multi_head,
     "GroupQueryAttention": _grouped_query, "EmbedLayerNormalization": _as("Gather", 2, 0), "QLinearConcat": _joined,

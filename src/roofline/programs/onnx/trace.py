@@ -29,7 +29,7 @@ from roofline.ops import pricing
 from roofline.ops.counting import count
 from roofline.programs.loops import LoopSteps, first_part, part_by_part
 from roofline.programs.onnx.graph import dims_of, dtype_of, inferred, put, read, solved
-from roofline.programs.onnx.registry import PICKING, UPDATES, Call, find
+from roofline.programs.onnx.registry import PICKING, UPDATES, Call, find, with_every_input
 from roofline.programs.onnx.standins import DOMAIN
 from roofline.programs.rule_table import branch_cost, stated
 from roofline.programs.tensor_parts import as_stored, given_back, named_apart
@@ -193,8 +193,9 @@ class GraphWalker:
         elif chosen is None:
             self._emit(pricing.unknown(node.op_type, call.reads, call.writes), node, place, repeat)
         else:
-            priced = chosen(call)
-            for op in () if priced is None else (priced,) if isinstance(priced, Op) else priced:
+            priced = chosen(call) or ()
+            ops = (priced,) if isinstance(priced, Op) else priced
+            for op in with_every_input(call, ops) if ops else ():
                 for each, times in self._shares(op, call, repeat):
                     self._emit(each, node, place, times)
             if call.in_place and source is not None:

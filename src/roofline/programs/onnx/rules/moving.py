@@ -16,8 +16,7 @@ from roofline.work import Tensor
 
 # What goes in is read, what comes out is written.
 rule(
-    "Concat", "Tile", "DepthToSpace", "SpaceToDepth", "ReverseSequence", "OneHot", "EyeLike",
-    "CenterCropPad", "MaxUnpool",
+    "Concat", "Tile", "DepthToSpace", "SpaceToDepth", "ReverseSequence", "OneHot", "CenterCropPad", "MaxUnpool",
 )(lambda call: call.move())  # fmt: skip
 
 
@@ -137,7 +136,7 @@ def scattered(call: Call) -> Priced:
 
 
 # Numbers are written.
-rule("Range", "MelWeightMatrix")(lambda call: call.move(reads=()))
+rule("Range", "MelWeightMatrix", "EyeLike")(lambda call: call.move(reads=()))
 rule(
     "RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike", "Bernoulli", "Multinomial",
 )(lambda call: call.move(reads=(), note="the arithmetic of random numbers is not counted"))  # fmt: skip
