@@ -869,11 +869,38 @@ IDLE: list[tuple[Callable[[], Any], str]] = [
             ("expert_exchange", "per-expert", "of llama-2-7b, which has no experts"),
             ("dispatch", "fp8", "of llama-2-7b, which has no experts"),
             ("combine", "fp8", "of llama-2-7b, which has no experts"),
-            ("shared_experts", "split", "of llama-2-7b, which has no experts"),
+            ("shared_experts", "split", "of llama-2-7b, which has no shared experts"),
         )
     ),
     (lambda: roofline.llm("mixtral-8x7b", on="h100:8", tensor=8, context=64, dispatch="fp8"), "without expert="),
+    (
+        lambda: roofline.llm("mixtral-8x7b", on="h100:8", expert=8, context=64, shared_experts="split"),
+        "shared_experts= says nothing of mixtral-8x7b, which has no shared experts",
+    ),
+    *(
+        (
+            lambda name=name, value=value: roofline.llm(
+                "deepseek-v3", on="h100:8", tensor=8, expert=8, context=64, expert_exchange="all-reduce",
+                **{name: value},
+            ),
+            f"{name}= says nothing with expert_exchange='all-reduce'; leave one of them out",
+        )
+        for name, value in (("dispatch", "fp8"), ("combine", "fp8"), ("shared_experts", "split"))
+    ),
     (lambda: roofline.llm(LLAMA, on="h100", prompt=64, image_size=(64, 64)), "image_size= says nothing without"),
+    (lambda: models.serve_bound(LLAMA, "decode", **STEP, microbatches=2), "microbatches= says nothing without"),
+    (
+        lambda: models.serve_table(LLAMA, "decode", on="h100", batch=[1, 2], context=64, algorithm="ring"),
+        "algorithm= says nothing without tensor=",
+    ),
+    (lambda: models.advise_step(LLAMA, "decode", **STEP, balance="time"), "balance= says nothing without pipeline="),
+    (
+        lambda: models.network_limit(LLAMA, "decode", "h100", context=64, microbatches=2),
+        "microbatches= says nothing without pipeline=",
+    ),
+    (lambda: models.train(LLAMA, **TRAINED, schedule="gpipe"), "schedule= says nothing without pipeline="),
+    (lambda: models.train(LLAMA, on="h100", batch_tokens=8192, zero=2), "zero= says nothing where fsdp is 1"),
+    (lambda: roofline.train(LLAMA, on="h100", batch_tokens=8192, algorithm="ring"), "algorithm= says nothing of one"),
     (lambda: roofline.llm(LLAMA, on="h100", fit=True, overlap=0.5), "overlap= is of a step, and fit= alone is"),
     (lambda: models.generation(LLAMA, on="h100", prompt=8, output=8, absorbed=True), "absorbed= says nothing of"),
     (lambda: models.chunked(LLAMA, on="h100", prompt=8, chunk=4, balance="time"), "balance= says nothing without"),

@@ -257,7 +257,7 @@ def check(name: str, value: Any) -> Size:
         return _check_array(name, value)
     if is_symbol(value) and is_real(value):
         return value
-    if not isinstance(value, int | float | complex | type) and not is_symbol(value):
+    if not isinstance(value, int | float | complex | type | bytes | bytearray | memoryview) and not is_symbol(value):
         with suppress(Exception):  # of a value whose own methods may raise what they like
             value = value.item() if hasattr(value, "item") else float(value)
     if isinstance(value, bool) or not isinstance(value, int | float):

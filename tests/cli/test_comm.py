@@ -166,7 +166,10 @@ SIZES = ("B=512", "D=8")
         ((REDUCE, "--on", "v5e:8", "--sharp", *SIZES), "in-switch does not do AllReduce over X: ici has no switches "),
         ((GATHER, "--on", "h100:8", "--sharp", *SIZES), "AllReduce is given an algorithm, and this is an AllGather"),
         ((GATHER, "--on", "v5e:8", "--algorithm", "AllGathr=line", *SIZES), "unknown collective 'AllGathr'; did you "),
-        ((GATHER, "--on", "v5e:8", "--density", "0.5", *SIZES), "the density is the share of an AllToAll that is sent"),
+        ((GATHER, "--on", "v5e:8", "--density", "0.5", *SIZES), "--density has no effect: nothing here is an AllToAll"),
+        ((GATHER, "--on", "v5e:8", "--plan", "1", *SIZES), "--plan has no effect: a collective alone has one plan"),
+        ((GATHER, "--on", "v5e:8", "--use", "Y", *SIZES), "--use has no effect: a collective alone has one plan"),
+        ((GATHER, "--on", "h100:8", "--no-wrap", *SIZES), "--wrap has no effect: no axis here is one of a torus"),
         ((SHUFFLE, "--on", "v5e:8", "--density", "1.5", "I=8", "J=8"), "density 1.5 is not a fraction; "),
     ],
 )

@@ -328,3 +328,9 @@ def test_some_columns_make_a_frame() -> None:
     assert frame["lower"].tolist() == found["lower"].tolist()
     with pytest.raises(InputError, match="no column 'time'"):
         found.to_pandas(columns=["time"])
+
+
+def test_a_row_whose_layout_leaves_an_option_idle_is_answered() -> None:
+    """Sums by tokens are of several chips, and a list of layouts may hold one alone."""
+    grid = sweep_steps("llama-3-8b", on="h100:8", tensor=[1, 8], sequence_parallel=True, batch=[8], context=1024)
+    assert [grid.row(index).lower for index in range(len(grid))] == pytest.approx(grid["lower"].tolist())

@@ -150,9 +150,9 @@ def test_every_weight_gets_a_gradient_of_its_size() -> None:
 )
 @few(20)
 def test_flops_are_conserved_over_chips(tensor: int, data: int, sequences: int, sp: bool) -> None:
+    split = {"tensor": tensor, "sequence_parallel": sp} if tensor > 1 else {}
     found = train(
-        "llama-2-7b", on="h100:16", batch_tokens=sequences * 4096, tensor=tensor, data=data, sequence_parallel=sp,
-        checkpoint="none",
+        "llama-2-7b", on="h100:16", batch_tokens=sequences * 4096, data=data, checkpoint="none", **split
     )  # fmt: skip
     scores = 32 * sequences * 2 * 4096 * (4096 * 4097 // 2)
     assert found.bound.flops * 16 == pytest.approx(found.model_flops + scores, rel=1e-12)

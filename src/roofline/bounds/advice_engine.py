@@ -17,7 +17,7 @@ The same question with one thing changed: another storage format, another size, 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from roofline import dtypes
 from roofline.bounds.question import Question
@@ -26,6 +26,9 @@ from roofline.frozen import NamedTuple, dataclass
 from roofline.notation import canonical, program
 from roofline.notation.scope import show_axes
 from roofline.notation.structure import Shape
+
+if TYPE_CHECKING:
+    from roofline.bounds.bound import Bound
 
 #: The least gain worth a line.
 LEAST_GAIN = 1.005
@@ -97,6 +100,24 @@ class Kept(NamedTuple, Generic[Found]):
     reason: str
     memory: float
     floor: float = 0.0
+
+
+class BeforeAndAfter:
+    """The two bounds that a line of advice compares, and their seconds."""
+
+    __slots__ = ()
+    before: Bound
+    after: Bound
+
+    @property
+    def time_before(self) -> float:
+        """Seconds at best as it was."""
+        return float(self.before.lower)
+
+    @property
+    def time_after(self) -> float:
+        """Seconds at best with the change."""
+        return float(self.after.lower)
 
 
 def helpful(

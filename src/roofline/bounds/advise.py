@@ -31,6 +31,7 @@ from roofline import dtypes
 from roofline.answers import Answer
 from roofline.bounds.advice_engine import (
     LEAST_GAIN,
+    BeforeAndAfter,
     Operand,
     Proposal,
     changed_words,
@@ -46,7 +47,7 @@ from roofline.bounds.advice_engine import (
 )
 from roofline.bounds.api import bound, question
 from roofline.bounds.bound import Bound, Use
-from roofline.bounds.idle import MESH, refuse_idle
+from roofline.bounds.idle import NOT_REPEATED, refuse_idle
 from roofline.bounds.question import Question
 from roofline.errors import HardwareError, InputError, RooflineError
 from roofline.frozen import dataclass, fields, replace
@@ -75,7 +76,7 @@ _ROLE_WORD = {"weight": "weights", "activation": "activations", "kv": "KV", "gra
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Advice:
+class Advice(BeforeAndAfter):
     """A change that moves the bound.
 
     ``gain`` is how much faster the same amount of work gets: the time before ÷ the time after, times ``more``.
@@ -93,16 +94,6 @@ class Advice:
     after: Bound
     gain: float
     more: float = 1.0
-
-    @property
-    def time_before(self) -> float:
-        """Seconds at best of the question as it was."""
-        return float(self.before.lower)
-
-    @property
-    def time_after(self) -> float:
-        """Seconds at best of the changed question."""
-        return float(self.after.lower)
 
     def to_dict(self) -> dict[str, Any]:
         """The line as plain data in SI units."""
@@ -201,7 +192,7 @@ def advise(answer: Bound | str, *, chips: Sequence[str] = (), **arguments: Any) 
     if isinstance(answer, str):
         made: Any = bound(answer, **arguments)
         if isinstance(made, Bound) and made.question is not None:
-            refuse_idle(made.question, uses=(MESH,))
+            refuse_idle(made.question, uses=NOT_REPEATED)
         answer = made
     elif arguments:
         raise InputError("a bound already has its machine and sizes", hint="give an expression to ask anew")

@@ -11,7 +11,7 @@ from roofline import dtypes
 from roofline.answers import capability, estimable, measurable, on_several
 from roofline.bounds.bound import Bound
 from roofline.bounds.conventions import DEFAULT, NAMES, Conventions, settings
-from roofline.bounds.idle import refuse_idle
+from roofline.bounds.idle import OF_ONE_LINE, refuse_idle
 from roofline.bounds.question import (
     Question,
     has_arrays,
@@ -208,7 +208,7 @@ def bound(expression: str | None = None, **arguments: Any) -> Bound | SideBySide
     :class:`~roofline.errors.InputError` with a message that says what would be right.
     """
     asked = question(expression, **arguments)
-    refuse_idle(asked)
+    refuse_idle(asked, uses=OF_ONE_LINE)
     if has_arrays(asked.sizes):
         from roofline.bounds.arrays import bound_arrays
 

@@ -27,6 +27,7 @@ from roofline import dtypes
 from roofline.answers import Comparable, Fact, attributes, estimable, heading, measurable, on_several, plain_data
 from roofline.bounds.api import question
 from roofline.bounds.bound import Bound, measured_in_words, ratio
+from roofline.bounds.idle import OF_ONE_LINE, refuse_idle
 from roofline.bounds.question import Question
 from roofline.bounds.sharding_plans import lay_out
 from roofline.errors import InputError, quoted, suggest
@@ -506,9 +507,8 @@ def comm(
     if len(steps) != 1 or steps[0].kind != "collective":
         hint = "as in AllGather_X(bf16[B_X, D]), or use bound or shard for other operations"
         raise InputError("comm prices one collective, and this is none", hint=hint)
+    refuse_idle(asked, uses=OF_ONE_LINE)
     asked = asked.vary(algorithm=_wanted(steps[0].function, asked.conventions.algorithm, sharp))
-    if steps[0].function != "AllToAll" and asked.conventions.density != 1:
-        raise InputError(f"the density is the share of an AllToAll that is sent, and this is {_an(steps[0].function)}")
     whole = asked.on_mesh().mesh
     if whole is not None and all(is_one(whole.sizes.get(axis)) for axis in steps[0].over):
         raise InputError(f"{steps[0].function} goes over axes of one chip: nothing is sent", hint="name a larger mesh")

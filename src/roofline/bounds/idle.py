@@ -30,7 +30,7 @@ _SHARD_ONE = "shard a dimension, as in bf16[B_X, D], or leave it out"
 _LEFT_OUT = "leave it out"
 
 #: What options are called in messages where that is not their own name: two of the command line set one convention.
-_SAID = {"algorithm": "algorithm= (or sharp)"}
+_SAID = {"algorithm": "algorithm= (or sharp)", "link": "a link's figure"}
 
 #: Families of operations that run on the matrix unit, and those that slide a window over what may be padded.
 _ON_THE_MATRIX_UNIT = ("contraction", "convolution", "attention")
@@ -63,6 +63,10 @@ def _exchanges(asked: Question) -> bool:
     return _computes(asked) or any(step.function == "AllToAll" for step in _steps(asked))
 
 
+def _uses_further_axes(asked: Question) -> bool:
+    return not set(asked.conventions.use) <= set(program(asked.text, asked.conventions.compute).axes)
+
+
 def _on_a_torus(asked: Question) -> bool:
     mesh = asked.on_mesh().mesh
     return mesh is None or any(each.topology == "torus" for axis in mesh for each in axis.segments)
@@ -75,6 +79,7 @@ def _of_families(*families: str) -> Callable[[Question], bool]:
 #: In the order in which they are refused.
 USES: tuple[Use, ...] = (
     *(Use(name, _is_sharded, _SHARDED, _SHARD_ONE) for name in ("plan", "density", "algorithm", "wrap", "uneven")),
+    Use("use", _uses_further_axes, "each of its axes is sharded over already"),
     Use("density", _exchanges, "nothing here is an AllToAll"),
     Use("wrap", _on_a_torus, "no axis here is one of a torus"),
     Use("count_padding", _of_families(*_WINDOWS), "nothing here is a convolution or a pooling"),
@@ -82,18 +87,25 @@ USES: tuple[Use, ...] = (
     Use("compute", _computes, "nothing here computes"),
 )
 
+#: Where one line is asked; a sweep takes one plan anyway.
+OF_ONE_LINE = (*USES, *(Use(name, _computes, "a collective alone has one plan") for name in ("plan", "use")))
 
-#: A mesh has an effect where an answer says that every chip does all there is to do; advice and pictures do not.
-MESH = Use("mesh", _is_sharded, _SHARDED, _SHARD_ONE)
+#: Where nothing is sharded a mesh and a link's own figure are said in an answer's assumptions, which advice and
+#: pictures do not repeat.
+NOT_REPEATED = tuple(Use(name, _is_sharded, _SHARDED, _SHARD_ONE) for name in ("mesh", "link"))
 
 
 def refuse_idle(*asked: Question, uses: tuple[Use, ...] = USES) -> None:
     """Refuse a convention that has no effect on any of these questions. Raw work refuses its own."""
-    lines = [each for each in asked if not each.raw]
     for name, acts, lacks, hint in uses:
-        given = [each for each in lines if name in each.conventions.changes()]
+        given = [each for each in asked if _is_given(name, each)]
         if given and not any(map(acts, given)):
             raise InputError(f"{_SAID.get(name, spelled(name))} has no effect: {lacks}", hint=hint)
+
+
+def _is_given(name: str, asked: Question) -> bool:
+    links = {f"{link.name}.bandwidth" for link in asked.machine.links} if name == "link" else ()
+    return name in asked.conventions.changes() or any(path in links for path in asked.machine.given)
 
 
 def refuse_idle_on_plan(asked: Question, symbolic: Bound | None = None) -> None:

@@ -27,7 +27,7 @@ from typing import Any
 from roofline.answers import Comparable, Fact, attributes, on_several, plain_data
 from roofline.bounds.api import question
 from roofline.bounds.crossing import free_symbols, positive_number, put_numbers, roots_of
-from roofline.bounds.idle import MESH, USES, refuse_idle
+from roofline.bounds.idle import NOT_REPEATED, USES, refuse_idle
 from roofline.bounds.question import Question
 from roofline.errors import InputError, SizeError, suggest
 from roofline.frozen import dataclass
@@ -151,7 +151,7 @@ def solve_equal(
         raise SizeError(f"nothing here is called {for_!r}", hint=suggest(for_, dict.fromkeys(labels), what="sizes"))
     _refuse_figures(quantity, arguments)
     asked = [_without(question(text, on=on, sizes=given, **arguments), for_) for text in (first, second)]
-    refuse_idle(*asked, uses=(*USES, MESH))
+    refuse_idle(*asked, uses=(*USES, *NOT_REPEATED))
     for each in asked:
         several = next((name for name, size in each.sizes.items() if is_array(size)), None)
         if several is not None:

@@ -27,7 +27,7 @@ from typing import Any
 from roofline.answers import EXPECTED_KINDS, machines_in
 from roofline.bounds.api import ARGUMENTS, question, target
 from roofline.bounds.bound import Bound
-from roofline.bounds.idle import MESH, USES, refuse_idle
+from roofline.bounds.idle import NOT_REPEATED, USES, refuse_idle
 from roofline.bounds.question import resolve_sizes
 from roofline.bounds.ridges import Zones, zones
 from roofline.charts.chart import Chart, charts_of
@@ -215,9 +215,8 @@ class _PlotRequest:
 
     def refuse_idle(self, machine: Machine) -> None:
         """Refuse a choice that has no effect on any of the lines."""
-        lines = [(index, line) for index, line in enumerate(self.lines) if line is not None]
-        asked = [question(line, on=machine, **self.choices_on(index)) for index, line in lines]
-        refuse_idle(*asked, uses=(*USES, MESH))
+        asked = [question(line, on=machine, **self.choices_on(index)) for index, line in enumerate(self.lines)]
+        refuse_idle(*asked, uses=(*USES, *NOT_REPEATED))
 
     def answers(self, machine: Machine) -> Iterator[tuple[Bound, str | None]]:
         """A bound, with its name, for every line and combination of sizes."""

@@ -22,12 +22,12 @@ def command(words: tuple[str, ...], others: tuple[str, ...], as_json: bool, **op
     from roofline.bounds.advice_engine import OTHER_CHIPS
     from roofline.bounds.advise import advise
     from roofline.bounds.api import bound
-    from roofline.bounds.idle import MESH, refuse_idle
+    from roofline.bounds.idle import NOT_REPEATED, refuse_idle
 
     expressions, sizes = split_words(words)
     answer = bound(one_expression(expressions), sizes=sizes, **question_arguments(options, sizes))
     if answer.question is not None:
-        refuse_idle(answer.question, uses=(MESH,))
+        refuse_idle(answer.question, uses=NOT_REPEATED)
     found = advise(answer, chips=others or OTHER_CHIPS)
     if as_json:
         show_json(found.to_dict())

@@ -5,10 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from roofline.cli.command import argument, command_named
+from roofline.cli.model_options import not_alone
 from roofline.cli.option_table import DESCRIBED, EXPECT, MESH, WORK, option, options, with_options
 from roofline.cli.option_values import expectation_wanted, question_arguments, split_words, targets
 from roofline.cli.output import ChartKind, show_chart, show_json
 from roofline.errors import InputError
+
+#: Options that say nothing without another: a terminal has a width and colours of its own.
+_BESIDE = dict.fromkeys(("dark", "width"), ("output",))
 
 
 @command_named("plot", "on vary kind ceiling level points flops bytes intensity output-file width dark json")
@@ -51,6 +55,7 @@ def command(
     """
     from roofline.charts.plot import plot
 
+    not_alone(_BESIDE)
     expressions, sizes = split_words(words, lists=True)
     over = _vary(vary, sizes)
     drawing = {

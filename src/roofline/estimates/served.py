@@ -50,7 +50,7 @@ from roofline.hardware.machine import Machine
 from roofline.models.config import load
 from roofline.models.operation_builder import PREFILL_ONLY
 from roofline.models.serving.answer import Serving, serve
-from roofline.models.serving.bound import serve_bound
+from roofline.models.serving.bound import step_bound
 from roofline.models.training.answer import Training
 from roofline.quantity import format_quantity
 from roofline.sections import Section, Sentences
@@ -187,18 +187,18 @@ def served_shapes(estimator: Estimator, serving: Serving, output: int | None = N
     room = _room(decode, copies) if context == decode.sizes["context"] else None
     asked = serving.batch / copies
     if room is None or room < asked:
-        decode = serve_bound(serving.model, "decode", batch=serving.batch, context=context, **options)
+        decode = step_bound(serving.model, "decode", batch=serving.batch, context=context, **options)
         room = _room(decode, copies)
         if room < asked:
             fitting = copies * max(int(room), 1)
-            decode = serve_bound(serving.model, "decode", batch=fitting, context=context, **options)
+            decode = step_bound(serving.model, "decode", batch=fitting, context=context, **options)
     batch = max(min(asked, float(int(room))), 1.0)
     found = estimator.expect(decode)
     prefill, first_floor = None, 0.0
     if prompt is not None and serving.prefill is not None:
         whole = serving.prefill
         if serving.batch > copies:
-            whole = serve_bound(serving.model, "prefill", batch=copies, prompt=prompt, **serving.asked)
+            whole = step_bound(serving.model, "prefill", batch=copies, prompt=prompt, **serving.asked)
         prefill, first_floor = estimator.expect(whole).kernel_time, float(whole.lower)
     mixed = batch / output * prefill if output and prefill is not None else 0.0
     path = "mixture" if any(one.run.kernel == "experts" for one in found.kernels) else "dense"

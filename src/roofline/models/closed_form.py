@@ -36,7 +36,7 @@ from roofline.models.idle import refuse_idle_of_step
 from roofline.models.parallelism.layout import TARGET_OPTIONS, is_several
 from roofline.models.parallelism.schedules import schedule
 from roofline.models.serving.answer import Serving
-from roofline.models.serving.bound import Pipelined, serve_bound
+from roofline.models.serving.bound import Pipelined, serve_bound, step_bound
 from roofline.models.serving.step import PHASES, latent_attention_ways
 from roofline.models.training.answer import Training
 from roofline.models.training.step import training_question
@@ -167,7 +167,7 @@ def step_over_arrays(model: Model, phase: str, sizes: Mapping[str, Any], asked: 
     if columns.invalid:
         return None
     ends = {name: np.array([v.min(), v.max()], float) if is_array(v) else v for name, v in sizes.items()}
-    sample = serve_bound(model, phase, **{**rest, **ends})
+    sample = step_bound(model, phase, **{**rest, **ends})
     if tuple(function.times) != tuple(sample.times) or sample.footprint is None:
         return None
     parts = {name: columns[f"memory.{name}"] for name in sample.footprint.parts}
@@ -200,7 +200,7 @@ def _serving(model: Model, phase: str, on: str | Machine, options: Mapping[str, 
     point = {name: given.get(name, usual.get(name, 1)) for name in sizes}
     zero, said = ("past", "context"), _examples(point, given)
     ways = latent_attention_ways(model, phase, {**rest, **sizes})
-    bounds = [serve_bound(model, phase, on=on, **{**rest, **sizes, **way}) for way in ways]
+    bounds = [step_bound(model, phase, on=on, **{**rest, **sizes, **way}) for way in ways]
     if isinstance(bounds[0], Pipelined):
         said.append(
             f"the terms are those of stage {bounds[0].slowest + 1} of {len(bounds[0].stages)}, the one of most layers"
@@ -340,6 +340,7 @@ def serve_table(
         raise SizeError("no size is an array", hint="serve_bound answers a single configuration")
     shape = common_shape(varying)
     described, machine = load(model), target(on, **{n: options[n] for n in TARGET_OPTIONS if n in options})
+    refuse_idle_of_step(options, phase, described)
     function = step_function(described, phase, on=on, **options, **dict.fromkeys(given, 1))
     found = function.evaluate({**given, **varying}, columns)
     if found.invalid:

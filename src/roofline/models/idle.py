@@ -18,7 +18,7 @@ from typing import Any
 from roofline.errors import InputError
 from roofline.frozen import NamedTuple
 from roofline.models.description import Model
-from roofline.models.parallelism.block_splitting import has_experts
+from roofline.models.parallelism.block_splitting import experts_of, has_experts
 from roofline.models.parallelism.layout import CHIPS
 from roofline.signatures import spelled
 from roofline.sizes import is_array
@@ -29,18 +29,29 @@ def _attends_to_latents(model: Model) -> bool:
 
 
 #: What a model may have, and how it is found.
-HAS: dict[str, Callable[[Model], bool]] = {"experts": has_experts, "latent attention": _attends_to_latents}
+HAS: dict[str, Callable[[Model], bool]] = {
+    "experts": has_experts,
+    "shared experts": lambda model: any(each.shared is not None for each in experts_of(model)),
+    "latent attention": _attends_to_latents,
+}
 
 
 class OptionUse(NamedTuple):
-    """The ``usual`` value of an option, the options of which it needs one, and what the model must have for it."""
+    """The ``usual`` value of an option, the options of which it needs one, and what the model must have for it.
+
+    ``against`` is a choice of another option that leaves it nothing to say.
+    """
 
     usual: Any = None
     beside: tuple[str, ...] = ()
     has: str = ""
+    against: tuple[str, str] | None = None
 
 
 Rules = Mapping[str, OptionUse]
+
+#: Experts get no tokens then: sums are added up.
+_SUMS = ("expert_exchange", "all-reduce")
 
 #: Options of a step of serving.
 SERVING: Rules = {
@@ -48,8 +59,9 @@ SERVING: Rules = {
     "balance": OptionUse("layers", ("pipeline",)),
     "microbatches": OptionUse(None, ("pipeline",)),
     "algorithm": OptionUse(None, ("tensor", "expert", "context_parallel")),
-    **dict.fromkeys(("expert_exchange", "dispatch", "combine"), OptionUse(None, ("expert",), "experts")),
-    "shared_experts": OptionUse("replicated", ("expert",), "experts"),
+    "expert_exchange": OptionUse(None, ("expert",), "experts"),
+    **dict.fromkeys(("dispatch", "combine"), OptionUse(None, ("expert",), "experts", _SUMS)),
+    "shared_experts": OptionUse("replicated", ("expert",), "shared experts", _SUMS),
     "absorbed": OptionUse(None, (), "latent attention"),
     "image_size": OptionUse(None, ("images",)),
 }
@@ -89,7 +101,7 @@ def refuse_idle(options: Mapping[str, Any], rules: Rules, model: Model | None = 
     ``more`` are the options of further steps of the same question.
     """
     every = (options, *({**options, **each} for each in more))
-    for name, (usual, beside, has) in rules.items():
+    for name, (usual, beside, has, against) in rules.items():
         if not any(_is_other(each.get(name), usual) for each in every):
             continue
         if has and model is not None and not HAS[has](model):
@@ -98,6 +110,8 @@ def refuse_idle(options: Mapping[str, Any], rules: Rules, model: Model | None = 
             needed = " or ".join(map(spelled, beside))
             hint = f"add {'it' if len(beside) == 1 else 'one of them'}, or leave {spelled(name)} out"
             raise InputError(f"{spelled(name)} says nothing without {needed}", hint=hint)
+        if against is not None and all(each.get(against[0]) == against[1] for each in every):
+            raise InputError(f"{spelled(name)} says nothing with {spelled(*against)}", hint="leave one of them out")
 
 
 def refuse_idle_of_step(options: Mapping[str, Any], phase: str, model: Model) -> None:
@@ -121,9 +135,9 @@ def _is_other(value: Any, usual: Any) -> bool:
 def _is_there(name: str, value: Any) -> bool:
     """Whether an option is given, a number of chips above 1, or several of which one is."""
     if is_array(value):
-        return bool((value > (name in CHIPS)).any())
+        return name not in CHIPS or bool((value > 1).any())
     if isinstance(value, list | tuple | range):
         return any(_is_there(name, each) for each in value)
     if isinstance(value, int | float) and not isinstance(value, bool):
-        return value > (name in CHIPS)
+        return name not in CHIPS or value > 1
     return value is not None and value is not False

@@ -33,7 +33,7 @@ from roofline.models.config import is_model, load
 from roofline.models.description import Model
 from roofline.models.idle import refuse_idle_of_step
 from roofline.models.parallelism.layout import Parallelism, take_layout_options
-from roofline.models.serving import serve_bound
+from roofline.models.serving import serve_bound, step_bound
 from roofline.models.serving.cost import COST, HOUR, MILLION
 from roofline.models.serving.step import PHASES, stored_formats
 from roofline.models.training.step import training_question
@@ -106,7 +106,7 @@ class StepSweep(Columns):
         asked = self.asked_in(index)
         if self.phase == "train":
             return training_question(self.model, **asked).answer()
-        return serve_bound(self.model, self.phase, **asked)
+        return step_bound(self.model, self.phase, **asked)
 
     def asked_in(self, index: int) -> dict[str, Any]:
         """The choices and sizes of one row, as a step takes them.

@@ -29,7 +29,7 @@ import numpy as np
 from roofline.answers import attributes
 from roofline.frozen import dataclass, replace
 from roofline.hardware.rate import data_level
-from roofline.models.serving import serve_bound
+from roofline.models.serving import step_bound
 from roofline.plans.load import ServerTimes
 from roofline.plans.question import PlanQuestion
 from roofline.plans.replicas import FORMATS, Replica, UnloadedReplica, divides, step_options
@@ -101,7 +101,7 @@ def step_line(times: UnloadedReplica, about: int = 1) -> StepLine:
     numbers = np.array([about, 2 * about], dtype=np.float64) * copies
     options = step_options(asked, replica)
     machine, context = asked.machine(replica.target), asked.load.mean_context
-    step = serve_bound(asked.model, "decode", on=machine, batch=numbers, context=context, **options)
+    step = step_bound(asked.model, "decode", on=machine, batch=numbers, context=context, **options)
     level = step.machine.over or times.memory.level
     moved = np.broadcast_to(np.asarray(step.bytes[level], dtype=np.float64), 2)
     rate = float(moved[0] / np.broadcast_to(step.times[level], 2)[0])

@@ -38,7 +38,7 @@ from roofline.models.description import Model
 from roofline.models.parallelism.block_splitting import has_experts
 from roofline.models.parallelism.layout import Parallelism, take_layout_options
 from roofline.models.parallelism.splitting import local_stages
-from roofline.models.serving import serve_bound
+from roofline.models.serving import step_bound
 from roofline.models.serving.speculation import Drafter, drafter
 from roofline.plans.load import ServerTimes
 from roofline.plans.question import PlanQuestion
@@ -322,7 +322,7 @@ def unloaded(asked: PlanQuestion, replica: Replica) -> UnloadedReplica:
     if sum(parts.values()) > capacity:
         return rough
     copies = replica.copies
-    first = serve_bound(
+    first = step_bound(
         asked.model, "prefill", on=machine, batch=copies, prompt=load.new_tokens, past=load.cached_tokens,
         **step_options(asked, replica),
     )  # fmt: skip
@@ -350,7 +350,7 @@ def unloaded(asked: PlanQuestion, replica: Replica) -> UnloadedReplica:
     if asked.library is not None:
 
         def decode(n: int) -> Any:
-            return serve_bound(
+            return step_bound(
                 asked.model, "decode", on=machine, batch=n, context=load.mean_context, **step_options(asked, replica)
             )
 
@@ -388,7 +388,7 @@ def _by_sequences(
     model, options = (
         (asked.model, step_options(asked, replica)) if by is None or by.model is None else (by.model, by.options)
     )
-    answer = serve_bound(
+    answer = step_bound(
         model, phase, on=asked.machine(replica.target), batch=np.tile(numbers, rows), **flat, **options
     )  # fmt: skip
     shape = (rows, len(numbers))
@@ -439,7 +439,7 @@ class DraftSteps:
             return length * self.by.share * plain, 0.0
         after = {"context": load.mean_context + np.arange(length)}
         each = _by_sequences(self.asked, self.replica, "decode", most, after, self.by)[0]
-        first = serve_bound(
+        first = step_bound(
             self.by.model, "prefill", on=self.asked.machine(self.replica.target),
             batch=self.replica.copies, prompt=load.new_tokens, past=load.cached_tokens,
             **{**self.by.options, "logits": "none"},

@@ -27,6 +27,7 @@ from roofline.models.description import Model
 from roofline.models.parallelism.block_splitting import has_experts
 from roofline.models.training import train
 from roofline.models.training.answer import Training, budget_in_words, network
+from roofline.models.training.step import training_question
 from roofline.progress import counted, stopped
 from roofline.quantity import format_amount, format_percent
 from roofline.sections import BLANK, Amount, Column, Headline, Row, Section, Sentences, Table, figures
@@ -214,7 +215,9 @@ def search_training(model: Model | str, *, on: str, batch_tokens: int, **options
     if (options.get("sequence") or 4096) < LONG_SEQUENCE:
         tried.pop("context_parallel", None)
     policies = tried.pop("checkpoint", None) or (options["checkpoint"],)
-    given = {name: value for name, value in options.items() if value is not None and name != "checkpoint"}
+    given = {
+        name: value for name, value in options.items() if value is not None and name not in ("checkpoint", *EXPECTATION)
+    }
     asked = {"on": on, "batch_tokens": batch_tokens, **given}
     layouts, said = list(product(*tried.values())), ""
     found: list[TrainingChoice] = []
@@ -269,9 +272,9 @@ def _fastest_that_fits(
     for policy in policies:
         options = {**layout, "checkpoint": policy}
         try:
-            least = train(model, **{**asked, "microbatches": 1, **options})
+            least = training_question(model, **{**asked, "microbatches": 1, **options}).answer()
             if "microbatches" in asked:
-                least = train(model, **{**asked, **options})
+                least = training_question(model, **{**asked, **options}).answer()
         except RooflineError as error:
             return last or TrainingChoice(options, None, "legal", str(error))
         if (share := _sequences(least)) < 1:
@@ -279,7 +282,7 @@ def _fastest_that_fits(
             return last or TrainingChoice(options, None, "legal", text)
         counts = [int(least.microbatches)] if "microbatches" in asked else _numbers(int(share))
         number, fastest = _fastest_number(model, {**asked, **options}, counts)
-        answer = train(model, **{**asked, **options, "microbatches": number})
+        answer = training_question(model, **{**asked, **options, "microbatches": number}).answer()
         if answer.memory.fits is False:
             over = float(answer.memory.total) - float(answer.memory.capacity or 0.0)
             last = TrainingChoice(options, answer, "fit", f"does not fit by {format_amount(over, 'B')} a chip")
@@ -320,14 +323,14 @@ def _fastest_number(model: Model, asked: dict[str, Any], counts: Any) -> tuple[i
 def _by_number(model: Model, asked: dict[str, Any], counts: Any) -> tuple[Any, Any, Any, float]:
     """Numbers of microbatches that the schedule takes, each one's time and memory; and the capacity."""
     try:
-        answers = [train(model, **{**asked, "microbatches": counts})]
+        answers = [training_question(model, **{**asked, "microbatches": counts}).answer()]
     except RooflineError:  # a schedule that takes some numbers only
         if len(counts) == 1:
             raise
         answers, legal = [], []
         for number in counts:
             with suppress(RooflineError):
-                answers.append(train(model, **{**asked, "microbatches": int(number)}))
+                answers.append(training_question(model, **{**asked, "microbatches": int(number)}).answer())
                 legal.append(number)
         counts = np.asarray(legal)
     times, needs = (

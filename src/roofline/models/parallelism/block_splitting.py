@@ -32,8 +32,9 @@ Mamba-2 and gated delta nets.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from types import MappingProxyType
 from typing import Any
 
@@ -405,17 +406,22 @@ def divides(model: Model, tensor: int, expert: int = 1) -> bool:
     return all(whole(block) for layer, _ in model.layer_counts() for block in layer.blocks)
 
 
+def experts_of(model: Model) -> Iterator[MixtureOfExperts]:
+    """The blocks of a model that have experts to exchange over chips, of each kind of layer."""
+
+    def inside(blocks: Sequence[Block]) -> Iterator[MixtureOfExperts]:
+        for block in blocks:
+            if isinstance(block, MixtureOfExperts):
+                yield block
+            elif isinstance(block, ParallelBranches):
+                yield from chain.from_iterable(map(inside, block.branches))
+
+    return chain.from_iterable(inside(layer.blocks) for layer, _ in model.layer_counts())
+
+
 def has_experts(model: Model) -> bool:
     """Say whether a model has experts to exchange over chips."""
-
-    def inside(blocks: Sequence[Block]) -> bool:
-        return any(
-            isinstance(block, MixtureOfExperts)
-            or (isinstance(block, ParallelBranches) and any(map(inside, block.branches)))
-            for block in blocks
-        )
-
-    return any(inside(layer.blocks) for layer, _ in model.layer_counts())
+    return next(experts_of(model), None) is not None
 
 
 def _split(model: Model, splitter: BlockSplitter) -> Model:

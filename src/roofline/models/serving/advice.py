@@ -18,7 +18,7 @@ from typing import Any
 
 from roofline import dtypes
 from roofline.answers import Answer
-from roofline.bounds.advice_engine import OTHER_CHIPS, Proposal, changed_words, helpful, standing_of
+from roofline.bounds.advice_engine import OTHER_CHIPS, BeforeAndAfter, Proposal, changed_words, helpful, standing_of
 from roofline.bounds.bound import Bound
 from roofline.errors import InputError
 from roofline.frozen import dataclass, replace
@@ -30,7 +30,7 @@ from roofline.models.blocks.attention import Attention
 from roofline.models.config import load
 from roofline.models.description import Layer, Model
 from roofline.models.parallelism.layout import Parallelism, pool, take_layout_options
-from roofline.models.serving.bound import serve_bound
+from roofline.models.serving.bound import serve_bound, step_bound
 from roofline.quantity import format_amount, format_percent
 from roofline.sections import BLANK, Amount, Column, Headline, Row, Section, Table, paragraph
 from roofline.signatures import spelled, takes
@@ -51,7 +51,7 @@ class StepQuestion:
 
     def answer(self) -> Bound:
         """Price the step."""
-        return serve_bound(self.model, self.phase, **self.arguments)
+        return step_bound(self.model, self.phase, **self.arguments)
 
     def vary(self, **arguments: Any) -> StepQuestion:
         """The step with other arguments."""
@@ -59,7 +59,7 @@ class StepQuestion:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class StepAdvice:
+class StepAdvice(BeforeAndAfter):
     """A change that moves the step: ``gain`` times as fast for the same tokens, on ``chips`` times as many chips.
 
     ``more`` is how many times as many tokens the changed step makes (2 for a batch twice as large). ``before`` and
@@ -79,16 +79,6 @@ class StepAdvice:
     more: float
     chips: float
     options: Mapping[str, Any] | None = None
-
-    @property
-    def time_before(self) -> float:
-        """Seconds at best of the step as it was."""
-        return float(self.before.lower)
-
-    @property
-    def time_after(self) -> float:
-        """Seconds at best of the changed step."""
-        return float(self.after.lower)
 
     def to_dict(self) -> dict[str, Any]:
         """The line as plain data in SI units."""

@@ -30,7 +30,7 @@ from roofline.models.operations import (
 )
 from roofline.models.parallelism.layout import CHIPS, ONE_CHIP, Parallelism, has_several_layouts, take_layout_options
 from roofline.models.parallelism.splitting import local_stages
-from roofline.models.serving.bound import Pipelined, as_size, names_that_bind, serve_bound
+from roofline.models.serving.bound import Pipelined, as_size, names_that_bind, serve_bound, step_bound
 from roofline.models.serving.cost import COST, DOLLARS
 from roofline.models.serving.fit import NearestFit, nearest
 from roofline.models.serving.layouts import Demand, most_room
@@ -409,7 +409,7 @@ class Serving(Comparable):
             return f"{said}; the others wait"
         asked = {**self.asked_of("decode"), **laid.layout}
         asked = {name: value for name, value in asked.items() if name not in CHIPS or name in laid.layout}
-        time = format_amount(serve_bound(self.model, "decode", **asked).lower, "s")
+        time = format_amount(step_bound(self.model, "decode", **asked).lower, "s")
         ways = " ".join(spelled(name, ways) for name, ways in laid.layout.items())
         return f"{said}, the others wait: {ways} splits the model over them, {time} a token at best"
 
@@ -688,11 +688,11 @@ def serve(
     described = load(model)
     refuse_idle(options, SERVING, described)
     later = {name: value for name, value in options.items() if name not in PREFILL_ONLY}
-    prefill = None if prompt is None else serve_bound(described, "prefill", batch=batch, prompt=prompt, **options)
+    prefill = None if prompt is None else step_bound(described, "prefill", batch=batch, prompt=prompt, **options)
     if prompt is None and not described.causal:
         raise InputError(f"{described.name} is an encoder, which does not decode", hint="give a prompt")
     after = context if context is not None else as_size(prompt) + as_size(options.get("past", 0))
-    decode = serve_bound(described, "decode", batch=batch, context=after, **later) if described.causal else None
+    decode = step_bound(described, "decode", batch=batch, context=after, **later) if described.causal else None
     formats: dict[str, Any] = {name: options[name] for name in _FORMATS if name in options}
     one = prefill or decode
     if one is None or has_several_layouts(options):

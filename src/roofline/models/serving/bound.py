@@ -40,6 +40,7 @@ from roofline.frozen import dataclass, fields, replace
 from roofline.hardware.machine import Machine
 from roofline.models.config import load
 from roofline.models.description import Model
+from roofline.models.idle import SERVING, refuse_idle
 from roofline.models.operations import check_options
 from roofline.models.parallelism.layout import (
     BALANCES,
@@ -108,12 +109,40 @@ def serve_bound(
     the rest of :class:`roofline.models.Parallelism`) ``batch`` is that of all, and the answer one chip's;
     numbers of chips may be arrays that broadcast with the sizes. With ``pipeline`` it is that of the slowest stage, the
     times those of all (:class:`roofline.models.serving.bound.Pipelined`). The footprint holds weights, keys and
-    values and the activations alive at once.
+    values and the activations alive at once. An option that changes nothing here is an error, as in
+    :func:`roofline.llm`.
+    """
+    described = load(model)
+    refuse_idle(options, SERVING, described)
+    return step_bound(
+        described, phase, on=on, batch=batch, set=set, unit=unit, over=over, files=files, achievable=achievable,
+        **options,
+    )  # fmt: skip
+
+
+@plain_numbers
+def step_bound(
+    model: Model | str,
+    phase: str,
+    *,
+    on: str | Machine,
+    batch: Size = 1,
+    set: dict[str, Any] | None = None,
+    unit: str | None = None,
+    over: str | None = None,
+    files: Sequence[str] = (),
+    achievable: bool = False,
+    **options: Any,
+) -> Bound:
+    """The same, for callers that try layouts with options of their own: one that changes nothing is no error.
+
+    >>> step_bound("llama-2-7b", "decode", on="h100", batch=8, context=1024, microbatches=2).kind
+    'memory-bound'
     """
     chosen: dict[str, Any] = {"set": set, "unit": unit, "over": over, "files": files, "achievable": achievable}
     options = {name: value for name, value in options.items() if value is not None}
     if has_several_layouts(options):
-        return stack_layouts(serve_bound, {"batch": batch, **options}, model=model, phase=phase, on=on, **chosen)
+        return stack_layouts(step_bound, {"batch": batch, **options}, model=model, phase=phase, on=on, **chosen)
     options |= {name: dtypes.get(options[name]).name for name in ("weights", "activations", "kv") if options.get(name)}
     asked = {"on": on, **chosen, **options}
     described = load(model)

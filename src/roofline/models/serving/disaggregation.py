@@ -31,7 +31,7 @@ from roofline.models.config import load
 from roofline.models.description import Model
 from roofline.models.idle import SERVING, refuse_idle
 from roofline.models.parallelism.layout import Parallelism, take_layout_options
-from roofline.models.serving import serve_bound
+from roofline.models.serving import serve_bound, step_bound
 from roofline.models.serving.cost import check_amounts
 from roofline.models.serving.generation import check_form, check_steps, single_size, time_in_form
 from roofline.quantity import format_amount, format_number, parse
@@ -237,11 +237,11 @@ def disaggregate(
     check_steps(output, "an output", "tokens")
     if output < 2:
         raise InputError("an answer of one token takes no decode step", hint="ask for an output of 2 tokens or more")
-    first = serve_bound(described, "prefill", prompt=prompt, batch=prefill_batch, **{**options, **prefill})
+    first = step_bound(described, "prefill", prompt=prompt, batch=prefill_batch, **{**options, **prefill})
     import numpy as np
 
     contexts = np.arange(prompt, prompt + output - 1, dtype=np.float64)
-    later = serve_bound(described, "decode", context=contexts, batch=batch, **{**options, **decode})
+    later = step_bound(described, "decode", context=contexts, batch=batch, **{**options, **decode})
     step = float(np.broadcast_to(time_in_form(later, form), contexts.shape).mean())
     sender = target(first.machine)
     rate = link_bandwidth(sender) if link is None else float(parse(link, "B/s"))

@@ -32,7 +32,7 @@ from roofline.models.description import Model
 from roofline.models.idle import SERVING, refuse_idle
 from roofline.models.operation_builder import PREFILL_ONLY
 from roofline.models.parallelism.layout import check_one_layout
-from roofline.models.serving.bound import names_that_bind, serve_bound
+from roofline.models.serving.bound import names_that_bind, serve_bound, step_bound
 from roofline.quantity import format_amount, format_number
 from roofline.sections import Section, paragraph
 from roofline.signatures import spelled, takes
@@ -163,7 +163,7 @@ def generation(
     form = check_form(form, options)
     before = single_size("past", options.get("past", 0), zero=True)
     later = {name: value for name, value in options.items() if name not in PREFILL_ONLY}
-    first = serve_bound(described, "prefill", batch=batch, prompt=prompt, **options)
+    first = step_bound(described, "prefill", batch=batch, prompt=prompt, **options)
     start = time_in_form(first, form)
     needed = first.footprint
     times = [0.0]
@@ -171,9 +171,9 @@ def generation(
         import numpy as np
 
         contexts = np.arange(before + prompt, before + prompt + output - 1, dtype=np.float64)
-        steps = time_in_form(serve_bound(described, "decode", batch=batch, context=contexts, **later), form)
+        steps = time_in_form(step_bound(described, "decode", batch=batch, context=contexts, **later), form)
         times = np.broadcast_to(steps, contexts.shape).tolist()
-        needed = serve_bound(described, "decode", batch=batch, context=before + prompt + output - 2, **later).footprint
+        needed = step_bound(described, "decode", batch=batch, context=before + prompt + output - 2, **later).footprint
     assert needed is not None
     return Generation(batch, prompt, output, form, start, times[0], times[-1], sum(times), needed)
 
@@ -353,14 +353,14 @@ def chunked(
         """The step of one chunk, or with an array ``past`` those of all chunks of one length."""
         if batch:
             sizes: dict[str, Any] = {"batch": batch, "context": context, "chunk": new, "past": past}
-            return serve_bound(described, "mixed", last=last, **sizes, **options)
-        return serve_bound(described, "prefill", prompt=new, past=past, logits="last" if last else "none", **options)
+            return step_bound(described, "mixed", last=last, **sizes, **options)
+        return step_bound(described, "prefill", prompt=new, past=past, logits="last" if last else "none", **options)
 
     steps = [(step(prompt - earlier * chunk, before + earlier * chunk, last=True), 1)]
     if earlier:
         steps.insert(0, (step(chunk, before + chunk * np.arange(earlier, dtype=np.float64), last=False), earlier))
-    whole = serve_bound(described, "prefill", prompt=prompt, past=before, **options)
-    alone = serve_bound(described, "decode", batch=batch, context=context, **options) if batch else None
+    whole = step_bound(described, "prefill", prompt=prompt, past=before, **options)
+    alone = step_bound(described, "decode", batch=batch, context=context, **options) if batch else None
 
     def each(value: Callable[[Bound], Any]) -> list[Any]:
         """A value of every step in order."""

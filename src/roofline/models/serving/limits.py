@@ -37,8 +37,9 @@ from roofline.hardware.network import links_inside_out
 from roofline.hardware.rate import rate
 from roofline.models.config import load
 from roofline.models.description import Model
+from roofline.models.idle import SERVING, refuse_idle
 from roofline.models.operations import decode
-from roofline.models.serving import serve_bound
+from roofline.models.serving import step_bound
 from roofline.signatures import takes
 from roofline.sizes import Size, is_array, is_number
 from roofline.work import Op, Work
@@ -169,6 +170,7 @@ def network_limit(
     if kind not in KINDS:
         raise InputError(f"no limit of {kind!r}", hint=suggest(kind, KINDS, what="kinds"))
     model, machine = load(model), chip(machine)
+    refuse_idle({**options, kind: 2}, SERVING, model)
     bare = replace(machine, shape=(), slices=1, mesh=None)
     low: tuple[int | None, float | None] = (None, None)
     beyond = low
@@ -179,7 +181,7 @@ def network_limit(
         try:
             total = batch if kind == "tensor" else batch * middle
             asked: dict[str, Any] = {**options, kind: middle, "batch": total}
-            found = serve_bound(model, phase, on=bare, **asked)
+            found = step_bound(model, phase, on=bare, **asked)
         except RooflineError:
             # no such chips are joined
             ways.remove(middle)

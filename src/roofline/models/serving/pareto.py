@@ -25,7 +25,7 @@ from roofline.models.description import Model
 from roofline.models.idle import SERVING, refuse_idle
 from roofline.models.parallelism.layout import Parallelism, take_layout_options, take_target_options
 from roofline.models.parallelism.layout import pool as pooled
-from roofline.models.serving.bound import names_that_bind, serve_bound
+from roofline.models.serving.bound import names_that_bind, serve_bound, step_bound
 from roofline.models.serving.cost import COST, DOLLARS, HOUR, MILLION
 from roofline.models.serving.generation import FORM_TEXT, check_form, time_in_form
 from roofline.quantity import format_amount, format_number, format_quantity, parse
@@ -307,7 +307,7 @@ def latency_throughput(
         local: dict[str, Any] = {**options, "tensor": ways}
         if len(several) > 1 and not machine.shape and options.get("expert", 1) > 1:
             local["expert"] = ways
-        step = partial(serve_bound, described, "decode", on=on_these, **local)
+        step = partial(step_bound, described, "decode", on=on_these, **local)
         answer = step(batch=batch, context=context)
         answers.append(answer)
         chips = Parallelism.on(answer.machine, **take_layout_options(local)).chips * on_these.pooled

@@ -30,7 +30,7 @@ from roofline.models.config import load
 from roofline.models.description import Layer, Model
 from roofline.models.idle import SERVING, refuse_idle
 from roofline.models.parallelism.layout import check_one_layout
-from roofline.models.serving import serve_bound
+from roofline.models.serving import serve_bound, step_bound
 from roofline.models.serving.generation import FORM_TEXT, check_form, single_size, time_in_form
 from roofline.quantity import figure, format_amount, format_number, format_percent
 from roofline.sections import BLANK, Amount, Headline, Row, Section, Sentences, Table, figures, paragraph
@@ -244,7 +244,7 @@ def speculate(
     def step(runs: Model, after: int, tokens: int = 1, **formats: Any) -> float:
         if tokens > 1:
             formats["tokens"] = tokens
-        return float(time_in_form(serve_bound(runs, "decode", batch=batch, context=after, **formats), form))
+        return float(time_in_form(step_bound(runs, "decode", batch=batch, context=after, **formats), form))
 
     plain = step(described, context, **options)
     if described.context is not None and described.context > context + 1:
@@ -258,8 +258,8 @@ def speculate(
     memory = None
     if own is not None and by != "mtp":
         sizes: dict[str, Any] = {"batch": batch, "context": context + draft}
-        needed = serve_bound(described, "decode", **sizes, **options).footprint
-        beside = serve_bound(own, "decode", **sizes, **drafts_by.options).footprint
+        needed = step_bound(described, "decode", **sizes, **options).footprint
+        beside = step_bound(own, "decode", **sizes, **drafts_by.options).footprint
         if needed is not None and beside is not None:
             parts = {described.name: needed.total, own.name: beside.total}
             memory = Footprint(parts, needed.level, needed.capacity)

@@ -20,7 +20,7 @@ from roofline.errors import InputError
 from roofline.hardware.machine import Machine
 from roofline.models.config import load
 from roofline.models.description import Model
-from roofline.models.idle import SEARCHED, TRAINING, refuse_idle
+from roofline.models.idle import SEARCHED, refuse_idle
 from roofline.models.operations import check_options
 from roofline.models.parallelism.layout import is_several
 from roofline.models.training.answer import Training
@@ -28,7 +28,7 @@ from roofline.models.training.budget import TokenBudget, budget
 from roofline.models.training.memory import TrainingMemory, training_memory
 from roofline.models.training.step import train as train_step
 from roofline.signatures import optional, spelled, takes
-from roofline.sizes import Size, is_one, plain_numbers
+from roofline.sizes import Size, plain_numbers
 from roofline.statements import Assumption
 
 if TYPE_CHECKING:
@@ -94,18 +94,11 @@ def train(
     idle = next((name for name in ("days", "chip_hours") if options.pop(name, None) is not None), None)
     if idle is not None:
         raise InputError(f"{spelled(idle)} is of a budget", hint="leave batch_tokens out, and give tokens")
-    described = None if isinstance(model, int | float) else load(model)
-    refuse_idle(options, SEARCHED if search else TRAINING, described)
     if search:
+        refuse_idle(options, SEARCHED, None if isinstance(model, int | float) else load(model))
         found: Answer = capability("search_training")(model, on=on, batch_tokens=batch_tokens, **options)
         return found
     found = train_step(model, on=on, batch_tokens=batch_tokens, **options)  # type: ignore[arg-type]
-    alone = all(is_one(found.ways[name]) for name in ("fsdp", "expert", "context"))
-    if options.get("zero", 3) != 3 and alone:
-        copies = found.ways["data"]
-        instead = f"{spelled('fsdp', copies)} in place of {spelled('data', copies)} shares over the copies; or "
-        hint = f"{'' if is_one(copies) else instead}leave it out"
-        raise InputError(f"{spelled('zero')} says nothing where fsdp is 1: no chips share a copy", hint=hint)
     parts = _microbatches_that_fit(found)
     if parts is None:
         return found

@@ -36,6 +36,7 @@ from roofline.hardware.rate import rate
 from roofline.models.blocks.encoder import refuse_encoder
 from roofline.models.config import load
 from roofline.models.description import Model
+from roofline.models.idle import TRAINING, refuse_idle
 from roofline.models.operation_builder import ForwardPass
 from roofline.models.operations import forward_pass
 from roofline.models.parallelism.block_splitting import has_experts, split_by_layout
@@ -58,7 +59,7 @@ from roofline.models.training.stage import (
 )
 from roofline.ops.collectives.choice import Chooser
 from roofline.quantity import Figure, figure, format_amount, parse
-from roofline.signatures import renamed, takes
+from roofline.signatures import renamed, spelled, takes
 from roofline.sizes import (
     Definitions,
     Size,
@@ -337,7 +338,16 @@ def train(model: Model | str, *, on: str | Machine, batch_tokens: Size, **option
 
     Sizes of the batch may be numbers, arrays or symbols; numbers of chips are numbers.
     """
-    return training_question(model, on=on, batch_tokens=batch_tokens, **options).answer()
+    refuse_idle(options, TRAINING, load(model))
+    found = training_question(model, on=on, batch_tokens=batch_tokens, **options).answer()
+    if options.get("zero", 3) != 3 and all(is_one(found.ways[name]) for name in ("fsdp", "expert", "context")):
+        copies = found.ways["data"]
+        instead = f"{spelled('fsdp', copies)} in place of {spelled('data', copies)} shares over the copies; or "
+        hint = f"{'' if is_one(copies) else instead}leave it out"
+        raise InputError(f"{spelled('zero')} says nothing where fsdp is 1: no chips share a copy", hint=hint)
+    if options.get("algorithm") is not None and all(map(is_one, found.ways.values())):
+        raise InputError(f"{spelled('algorithm')} says nothing of one chip: nothing is sent", hint="leave it out")
+    return found
 
 
 @plain_numbers
