@@ -74,6 +74,8 @@ KINDS: dict[str, tuple[str, tuple[str, ...]]] = {
     "softmax": ("softmax(fp32[B, T])", ("B", "T")),
     "sum": ("sum_T(fp32[B, T])", ("B", "T")),
     "cumsum": ("cumsum_T(fp32[B, T])", ("B", "T")),
+    "top k": ("topk(bf16[B, V], k=2)", ("B", "V")),
+    "fourier": ("fft(complex64[B, N])", ("B", "N")),
     "layer norm": ("layer_norm(bf16[B, D], bf16[D], bf16[D])", ("B", "D")),
     "rms norm": ("rms_norm(bf16[B, D], bf16[D])", ("B", "D")),
     "attention": ("attention(bf16[B, S, N, H], bf16[B, T, N, H], bf16[B, T, N, H])", ("B", "S", "T", "N", "H")),

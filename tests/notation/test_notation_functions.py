@@ -78,6 +78,21 @@ def test_reductions_drop_dimensions():
     refused("sum_T(bf16[B, T]) -> bf16[T]", "sum gives [B]")
 
 
+def test_the_largest_of_a_row_and_a_fourier_transform():
+    assert shape("topk_V(bf16[B, V], k=8)") == ["B", 8]
+    assert last("top_k(bf16[B, V], k=8) -> bf16[B, K]").output.labels == ("B", "K")
+    assert last("fft_{H,W}(fp32[B, H, W])").over == ("H", "W")
+    assert [last(f"fft({dtype}[B, N])").output.dtype for dtype in ("fp32", "complex64", "fp64")] == [
+        "complex64",
+        "complex64",
+        "complex128",
+    ]
+    refused("topk(bf16[B, V])", "topk needs k=, a whole number; as in topk_V(x, k=8)")
+    refused("topk(bf16[B, V], k=(2, 2))", "topk needs k=, a whole number")
+    refused("topk(bf16[B, 4], k=8)", "topk cannot take 8 of 4; k is at most 4")
+    refused("topk_BV(bf16[B, V], k=8)", "topk works along one dimension, not 2")
+
+
 def test_attention_pairs_its_operands():
     step = last("attention(q[B, S, N, H], k[B, T, K, H], v[B, T, K, V], causal)")
     assert step.output.labels == ("B", "S", "N", "V")

@@ -31,6 +31,8 @@ FAMILIES = {
     "norm": "layer_norm_F(bf16[B, F], bf16[F], bf16[F])",
     "group_norm": "group_norm(bf16[B, F, 32], groups=4)",
     "scan": "cumsum_F(bf16[B, F])",
+    "top": "topk_F(bf16[B, F], k=3)",
+    "fourier": "fft_F(complex64[B, F])",
     "attention": "attention(bf16[B, S, 8, H], bf16[B, T, 4, H], bf16[B, T, 4, H])",
     "causal": "attention(bf16[B, S, 8, H], bf16[B, T, 4, H], bf16[B, T, 4, H], causal)",
     "window": "attention(bf16[B, S, 8, H], bf16[B, T, 4, H], bf16[B, T, 4, H], causal, window=5)",
@@ -105,6 +107,7 @@ CALLS = {
     "conv_transpose": FAMILIES["conv_transpose"],
     "pool": FAMILIES["pool"],
     "embedding": FAMILIES["embedding"],
+    "topk": FAMILIES["top"],
 }
 FUNCTIONS = {name: row for name, row in canonical_functions().items() if row.family != "collective"}
 

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.strategies import few, for_each
 
+from roofline import bound
 from roofline.errors import InputError, SizeError
 from roofline.notation import program
 from roofline.ops.build import build
@@ -338,3 +339,15 @@ def test_unknown_functions_name_the_nearest() -> None:
         norm("rmsnorm", [], [], elements=8, rows=1, affine=0)
     with pytest.raises(InputError, match=r"unknown elementwise function 'relu_6'; did you mean 'relu6'\?"):
         known_function("relu_6", [Tensor("x", (8,), "bf16")])
+
+
+def test_the_largest_of_a_row_and_a_fourier_transform_count_as_in_traced_programs() -> None:
+    """Each element compared once, k entries of 2 bytes and their places of 4; 5·n·log₂ n, of real numbers half."""
+    found = bound("topk_V(bf16[B, V], k=8)", on="h100", B=16, V=128256)
+    assert (found.flops, found.total_bytes) == (16 * 128256, 2 * 16 * 128256 + 16 * 8 * (2 + 4))
+    found = bound("fft(complex64[B, N])", on="h100", B=16, N=1024)
+    assert (found.flops, found.total_bytes) == (5 * 16 * 1024 * 10, 2 * 8 * 16 * 1024)
+    found = bound("fft_{H,W}(fp32[B, H, W])", on="h100", B=16, H=64, W=64)
+    assert (found.flops, found.total_bytes) == (5 * 16 * 4096 * 12 // 2, (4 + 8) * 16 * 4096)
+    with pytest.raises(SizeError, match="topk cannot take 8 of 4; k is at most the size"):
+        bound("topk(bf16[B, V], k=8)", on="h100", B=1, V=4)

@@ -137,3 +137,10 @@ def test_a_running_sum_along_a_sharded_dimension_sends_one_number_a_row() -> Non
     for function in ("cumsum", "cumprod", "cummax"):
         found = best(f"{function}_T(fp32[B, T_X]) -> fp32[B, T_X]", B=1024, T=65536)
         assert (found.name, found.link_bytes) == ("AllReduce_X(statistics)", 2 * 7 / 8 * 1024 * 4)
+
+
+def test_the_largest_of_a_sharded_row_are_merged() -> None:
+    found = best("topk_V(bf16[B, V_X], k=8) -> bf16[B, 8]", B=64, V=128256)
+    assert found.name == "AllReduce_X(statistics)"
+    assert found.link_bytes == 2 * 7 / 8 * 64 * 8 * 2 * 4
+    assert found.bound.flops == 64 * 128256 // 8

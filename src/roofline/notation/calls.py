@@ -139,6 +139,30 @@ def along_one(scope: Scope, call: CallNode, shapes: Sequence[Shape], wanted: Wan
     return _like_first(scope, call, shapes, wanted, over)
 
 
+def top(scope: Scope, call: CallNode, shapes: Sequence[Shape], wanted: Wanted) -> Shape:
+    """The k largest along one dimension, which the result has k of; their places are written beside them."""
+    (x,) = shapes
+    (over, *more) = along(scope, call, x) or last(scope, call, x)
+    if more:
+        raise scope.fail(f"{call.function} works along one dimension, not {1 + len(more)}", call.span)
+    k, size = call.options.get("k"), scope.sizes.get(over)
+    if not isinstance(k, int):
+        raise scope.fail(f"{call.function} needs k=, a whole number", call.place("k"), "as in topk_V(x, k=8)")
+    if size is not None and k > size:
+        raise scope.fail(f"{call.function} cannot take {k} of {size}", call.place("k"), f"k is at most {size}")
+    taken = TensorDim(scope.number(k))
+    given = [taken if axis.label == over else axis for axis in x.axes]
+    return finish(scope, call, shapes, given, wanted, computed=[taken.label], over=(over,))
+
+
+def fourier(scope: Scope, call: CallNode, shapes: Sequence[Shape], wanted: Wanted) -> Shape:
+    """A Fourier transform along one or several dimensions: complex results, as many as there are operands."""
+    (x,) = shapes
+    over = along(scope, call, x) or last(scope, call, x)
+    dtype = "complex128" if dtypes.get(x.dtype).arithmetic == "fp64" else "complex64"
+    return finish(scope, call, shapes, x.axes, wanted, dtype=dtype, over=over)
+
+
 def norm(scope: Scope, call: CallNode, shapes: Sequence[Shape], wanted: Wanted) -> Shape:
     """Layer, RMS, batch and group norm: x, then a scale and a shift that broadcast to it."""
     x = shapes[0]
@@ -545,6 +569,7 @@ def _slide(
 
 RULES: Mapping[str, Rule] = Frozen({
     "elementwise": elementwise, "reduction": reduction, "scan": along_one, "softmax": along_one, "norm": norm,
+    "sort": top, "fft": fourier,
     "collective": collective, "attention": attention, "embedding": embedding, "copy": transpose,
     "convolution": convolution, "pooling": pooling,
 })  # fmt: skip

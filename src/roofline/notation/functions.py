@@ -65,6 +65,14 @@ def _functions() -> dict[str, Function]:
     rows += [Function(name, "scan", suffix="labels", help="running value along one axis") for name in SCANS]
     rows += [Function(name, "collective", suffix="axes", aliases=_snake_case(name)) for name in COLLECTIVES]
     rows += [
+        Function(
+            "topk", "sort", suffix="labels", options=("k",), help="the k largest along one axis, and their places",
+            aliases=("top_k",),
+        ),
+        Function(
+            "fft", "fft", suffix="labels", help="Fourier transform along the named axes, or the last",
+            aliases=("ifft",),
+        ),
         Function("softmax", "softmax", suffix="labels", help="along the named axis, or the last"),
         Function("log_softmax", "softmax", suffix="labels"),
         Function("layer_norm", "norm", 1, 3, "labels", help="x, optional scale and shift", aliases=("layernorm",)),

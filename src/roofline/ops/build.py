@@ -26,7 +26,7 @@ from roofline.sizes import Size, check, is_array, is_symbol, none_open, symbol
 from roofline.work import Op
 
 #: Families that can count complex numbers: a complex product is 6 real FLOPs, a sum 2.
-_COMPLEX_FAMILIES = ("contraction", "elementwise", "copy")
+_COMPLEX_FAMILIES = ("contraction", "elementwise", "copy", "fft")
 
 
 @takes()

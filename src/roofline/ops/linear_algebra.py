@@ -10,9 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from roofline import dtypes
+from roofline.notation.structure import Step
 from roofline.ops.basic import vector
 from roofline.ops.masks import BandMask
-from roofline.sizes import Size, exact_div, is_one
+from roofline.ops.rules import Context, register
+from roofline.sizes import Size, exact_div, is_one, log2
 from roofline.work import Op, Tensor
 
 #: The reason that an eigenvalue or singular value problem has no count.
@@ -80,3 +83,18 @@ def fourier(
     flops = exact_div(flops, 2) if real else flops
     amount = int(flops) if isinstance(flops, float) and flops.is_integer() else flops
     return vector(name, "fft", reads, writes, flops=amount, elements=rows * n, dims={"n": n})
+
+
+@register("fft")
+def rule(step: Step, context: Context) -> Op:
+    """Price a Fourier transform over the labels in ``over``; of real numbers it takes half."""
+    x, n = context.tensor(step.inputs[0]), context.size(step.over)
+    return fourier(
+        step.text or step.function,
+        [x],
+        [context.tensor(step.output)],
+        rows=context.rows(step),
+        n=n,
+        levels=log2(n),
+        real=dtypes.get(x.dtype).family != "complex",
+    )

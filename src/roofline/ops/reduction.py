@@ -30,7 +30,7 @@ from roofline.errors import InputError, suggest
 from roofline.frozen import NamedTuple, replace
 from roofline.notation.structure import Step
 from roofline.ops.basic import vector
-from roofline.ops.rules import Context, register, require_multiple, show_size
+from roofline.ops.rules import Context, register, require, require_multiple, show_size
 from roofline.sizes import Size, exact_div, is_zero
 from roofline.work import Op, Tensor
 
@@ -246,6 +246,21 @@ def scan_rule(step: Step, context: Context) -> Op:
         elements=x.elements,
         rows=context.rows(step),
         compute=context.arithmetic(step),
+    )
+
+
+@register("sort")
+def top_rule(step: Step, context: Context) -> Op:
+    """Price the k largest of each row: every element is compared once, k entries and their int32 places are written."""
+    x, n, k = context.tensor(step.inputs[0]), context.size(step.over), step.options["k"]
+    require(n >= k, f"{step.function} cannot take {k} of {show_size(n)}", "k is at most the size")
+    dims = [k if label in step.over else size for label, size in zip(step.inputs[0].labels, x.dims, strict=True)]
+    found = Tensor(step.output.ident, tuple(dims), step.output.dtype, label=step.output.written)
+    places = Tensor(f"places of {step.output.ident}", tuple(dims), "int32", "index")
+    compute = context.arithmetic(step)
+    name = step.text or step.function
+    return vector(
+        name, "sort", [x], [found, places], flops=x.elements, elements=x.elements, one_each=x.elements, compute=compute
     )
 
 

@@ -84,6 +84,7 @@ Rule: TypeAlias = Callable[[Step, Context], Op]
 #: Families that share a file with others.
 _FILES = {
     "copy": "basic", "embedding": "basic", "softmax": "reduction", "scan": "reduction", "norm": "reduction",
+    "sort": "reduction", "fft": "linear_algebra",
 }  # fmt: skip
 _RULES: dict[str, Rule] = {}
 

@@ -316,6 +316,7 @@ STATISTICS = {
     "cumsum": ("a sum",),
     "cumprod": ("a product",),
     "cummax": ("the largest entry",),
+    "topk": ("the largest entries", "their places"),
 }
 
 #: Reductions of which partial results do not add up, though they combine.
@@ -379,6 +380,12 @@ def _norm(step: Step) -> list[Loop]:
     return [*loops, *_named(step, image, statistics=len(STATISTICS["group_norm"]))]
 
 
+def _top(step: Step) -> list[Loop]:
+    """The rows, and the row itself: chips merge the largest entries of their parts."""
+    rows = [label for label in step.inputs[0].labels if label not in step.over]
+    return [*_named(step, rows), *(Loop((label,), None, len(STATISTICS["topk"])) for label in step.over)]
+
+
 def _attention(step: Step) -> list[Loop]:
     """Batch; heads, with those of keys and values or several chips to one of these; queries; keys without a mask."""
     q, k, v = (shape.labels for shape in step.inputs)
@@ -424,6 +431,7 @@ _FAMILIES: dict[str, Callable[[Step], list[Loop]]] = {
     "contraction": _contraction,
     "reduction": _reduction,
     "norm": _norm,
+    "sort": _top,
     "attention": _attention,
     "convolution": _convolution,
     "pooling": _pooling,
