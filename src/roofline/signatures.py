@@ -667,6 +667,7 @@ MEANINGS = {
     "last": "The chunks of a mixed step end their prompts, so that each gives a token.",
     "frontend": "torch, jax or onnx (default: by the program and its inputs).",
     "recompute_attention": "The backward pass of attention works its scores out again, as FlashAttention does.",
+    "lora": "Train adapters of this rank alone (LoRA); the weights, in the format of weights (nf4), are frozen.",
     "microbatches": "Parts of a batch, in training added up (default 1; over stages one each, in training a sequence).",
     "using": "Optimizer: adam (adamw), lion, momentum, sgd.",
     "name": "What the answer calls it.",

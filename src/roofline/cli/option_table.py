@@ -194,6 +194,7 @@ GROUPS: dict[str, tuple[OptionRow | str, ...]] = {
         _row("--gradients", "DTYPE", MEANINGS["gradients"], "dtype"),
         _row("--moments", "DTYPE", MEANINGS["moments"], "dtype", default="fp32"),
         _row("--master", "DTYPE", MEANINGS["master"], "dtype", default="fp32"),
+        _row("--lora", "RANK", MEANINGS["lora"], type=int),
         _row("--saved-activations", "DTYPE", MEANINGS["saved_activations"], "dtype"),
         _row("--formats", "NAME[,NAME…]", MEANINGS["formats"], "dtype"),
     ),

@@ -72,7 +72,7 @@ _OF_BUDGETS = (
         default="selective",
         help="none, selective, matmuls, full, how many hidden states a layer keeps, or modules.",
     ),
-    *options("saved-activations unfused"),
+    *options("lora saved-activations unfused"),
     option(
         "optimizer",
         name="using",
@@ -202,7 +202,8 @@ def _search(model: str, as_json: bool, options: dict[str, Any]) -> None:
 
 #: Options of what is held in all, which needs no layout.
 _OF_MEMORY = (
-    "batch_tokens", "checkpoint", "weights", "gradients", "moments", "master", "using", "on", "set_", "files"
+    "batch_tokens", "checkpoint", "weights", "gradients", "moments", "master", "using", "lora", "on", "set_",
+    "files",
 )  # fmt: skip
 
 
@@ -216,7 +217,8 @@ def _memory(model: str, as_json: bool, options: dict[str, Any]) -> None:
         raise InputError(
             f"--{word} says nothing about --memory", hint="a step's memory is that of --batch-tokens alone"
         )
-    figures = {name: options[name] for name in ("weights", "gradients", "moments", "master") if not_default(name)}
+    names = ("weights", "gradients", "moments", "master", "lora")
+    figures = {name: options[name] for name in names if not_default(name)}
     policy = options["checkpoint"] if not_default("checkpoint") else "full"
     tokens = _count("batch_tokens", options["batch_tokens"]) or 0
 

@@ -37,7 +37,8 @@ class ForwardPass:
     Over several chips ``batch`` is what one copy of the model has; ``group`` that of all copies that share experts.
     ``context`` chips share each sequence: all run its new tokens, or where ``ring`` each a part of them. ``decoding``
     tells a step of few new tokens from a prompt's. ``asked_kv`` and ``asked_compute`` are formats that the caller
-    chose: they replace those of an indexer's keys and scores.
+    chose: they replace those of an indexer's keys and scores. ``rank`` is that of an adapter (LoRA) beside each matrix
+    of a layer; 0: there is none.
     """
 
     batch: Size
@@ -56,6 +57,7 @@ class ForwardPass:
     decoding: bool = False
     asked_kv: str = ""
     asked_compute: str = ""
+    rank: int = 0
 
     @property
     def attended(self) -> Size:
@@ -210,7 +212,21 @@ class OperationBuilder:
                 op, reads=(*op.reads, *bias), work=op.work + Work.flops("vector", _vector_arithmetic(x.dtype), rows * n)
             )
         self.add(op, weight.name)
+        if self.step.rank and self._where and weight.kind == "linear" and copies == 1:
+            out = self._adapt(weight, x, out, rows)
         return out
+
+    def _adapt(self, weight: Weight, x: Tensor, out: Tensor, rows: Size) -> Tensor:
+        """Add B·A·x to a product: A is rank x in, B out x rank, both in the format of activations.
+
+        Source: Hu et al., arXiv:2106.09685, section 4.1.
+        """
+        (n, k), rank, made = weight.shape[-2:], self.step.rank, x
+        for name, shape in (("lora_A", (rank, k)), ("lora_B", (n, rank))):
+            place = join_path(weight.name, name)
+            made = self.linear(Weight(place, shape, "adapter", self.step.activations), made, rows)
+            self.ops[-1] = replace(self.ops[-1], role="adapter")
+        return self.elementwise("add", (out, made), join_path(weight.name, "lora_add"), like=out)
 
     def elementwise(self, function: str, inputs: Sequence[Tensor], part: str, like: Tensor | None = None) -> Tensor:
         """Apply a function element by element; the result has the shape of ``like``, or of the first input."""

@@ -23,8 +23,8 @@ class Weight(NamedTuple):
     """One parameter tensor of a block: its module's name, its stored shape, and its kind.
 
     ``kind`` is linear (a matrix a quantiser converts), expert (one matrix for each expert, the first dimension),
-    router, head, embedding, norm, bias, or other (never converted). ``dtype`` fixes a format (``fp32``) that neither
-    the model's dtype nor a quantiser changes.
+    router, head, embedding, norm, bias, adapter, or other (never converted). ``dtype`` fixes a format (``fp32``) that
+    neither the model's dtype nor a quantiser changes.
     """
 
     name: str

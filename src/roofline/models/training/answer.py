@@ -63,7 +63,7 @@ class Training(Measurable, Comparable):
         ``checkpoint``    what is kept for the backward pass
         ``model_flops``   exact FLOPs of one forward and backward pass of the whole batch
         ``flops``         the same with what is computed again
-        ``six``           the usual 6·parameters·tokens, of the parameters that one token uses
+        ``six``           the usual 6·parameters·tokens, of the parameters that one token uses; of frozen ones 4
         ``peak``          FLOP/s of one chip, in the format of the arithmetic; that of all is ``chips`` times as much
         ``lower``, ``op_by_op``, ``upper``  seconds of a step
         ``estimate``      seconds with the overlap or overhead stated; None where none was
@@ -389,6 +389,7 @@ class Training(Measurable, Comparable):
             "ways": dict(self.ways),
             "batch_tokens": whole(self.batch_tokens),
             "sequence": whole(self.sequence),
+            "lora": None if self.question is None else self.question.lora,
             **values(*names),
             "six_parameters_tokens": self.six,
             **values(*times),
@@ -555,7 +556,8 @@ def _step_in_words(found: Training) -> Iterator[Section]:
 def _flops_in_words(found: Training) -> str:
     of_six = f"{float(found.model_flops / found.six):.3g}"
     times = "" if of_six == "1" else f"{of_six} times "
-    said = f"{format_amount(found.model_flops, 'FLOP')} forward and backward, {times}6·parameters·tokens"
+    usual = "6·parameters·tokens" if found.question.lora is None else "(4·frozen + 6·trained parameters)·tokens"
+    said = f"{format_amount(found.model_flops, 'FLOP')} forward and backward, {times}{usual}"
     if found.flops <= found.model_flops * 1.0001:
         return said
     alone = found.checkpoint in ("none", "selective") and not found.question.unfused

@@ -136,6 +136,7 @@ def training_memory(
     width: int | None = None,
     layers: int | None = None,
     checkpoint: str | int = "full",
+    lora: int | None = None,
     weights: str = "bf16",
     gradients: str | None = "bf16",
     moments: str = "fp32",
@@ -150,7 +151,12 @@ def training_memory(
 
     ``model`` is as in :func:`roofline.models.load`, or a number of parameters; then ``width`` and ``layers`` go with
     ``tokens``. ``checkpoint`` is how many hidden states a layer keeps, ``full`` one. ``using`` is the optimizer. ``on``
-    is a chip or a target with a shape, whose chips share it all; ``chips`` gives their number.
+    is a chip or a target with a shape, whose chips share it all; ``chips`` gives their number. With ``lora`` adapters
+    of that rank are trained beside each matrix of a layer, and the weights are frozen in the format ``weights``:
+
+    >>> found = training_memory("llama-3-70b", lora=16, weights="nf4", on="a100")
+    >>> [f"{name} {size / 1e9:.2f}" for name, size in found.parts.items() if size], found.chips
+    (['weights 43.12', 'gradients 0.41', 'optimizer 2.49'], 1)
     """
     described = None if isinstance(model, int | float) else load(model)
     count = check("parameters", model) if described is None else described.parameters
@@ -165,7 +171,8 @@ def training_memory(
         if idle is not None:
             hint = "say how many tokens, or leave it out"
             raise InputError(f"{spelled(idle)} is of hidden states, and there are no tokens", hint=hint)
-    parts = states(count, weights=weights, gradients=gradients, moments=moments, master=master, using=using)
+    kinds: Any = {"gradients": gradients, "moments": moments, "master": master, "using": using}
+    parts = states(count, weights=weights, **kinds) if lora is None else _of_adapters(described, lora, weights, kinds)
     if tokens and (width is None or layers is None):
         raise InputError("hidden states of tokens need a width and layers", hint="as in width=8192, layers=80")
     kept = kept_bytes(tokens, width or 0, layers or 0, checkpoint=checkpoint) if tokens else 0
@@ -181,3 +188,22 @@ def training_memory(
     return TrainingMemory(
         int(count), {**parts, "activations": kept}, one, capacity, smallest_slice(one, needed), chips or shaped
     )
+
+
+def _of_adapters(model: Model | None, rank: int, weights: str, kinds: Mapping[str, Any]) -> dict[str, Any]:
+    """Bytes of frozen weights, and of adapters in bf16 with their gradients and optimizer states."""
+    if model is None or not model.width:
+        raise InputError(f"{spelled('lora')} is of matrices", hint="name a model, as in llama-3-8b")
+    count = adapter_parameters(model, check("lora", rank))
+    parts = states(count, weights="bf16", **kinds)
+    return {**parts, "weights": parts["weights"] + model.weight_bytes(weights)}
+
+
+def adapter_parameters(model: Model, rank: Any) -> Any:
+    """Parameters of adapters of a rank beside each matrix of a layer: rank·(in + out); experts have none.
+
+    >>> adapter_parameters(load("llama-3-8b"), 16)
+    41943040
+    """
+    matrices = (w for layer in model.layers for block in layer.blocks for w in block.weights() if w.kind == "linear")
+    return sum(rank * sum(weight.shape[-2:]) for weight in matrices)

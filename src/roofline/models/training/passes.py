@@ -137,11 +137,30 @@ def loss(logits: Tensor) -> Op:
 
 
 class GradientFormat(NamedTuple):
-    """How gradients are stored (``dtype``), and how they travel: the chips' mesh and the collectives' algorithm."""
+    """How gradients are stored (``dtype``), and how they travel: the chips' mesh and the collectives' algorithm.
+
+    ``trained`` names the weights that have gradients; None: all have.
+    """
 
     dtype: str
     mesh: Mesh | None = None
     algorithm: Algorithm = None
+    trained: frozenset[str] | None = None
+
+    def trains(self, weight: Tensor) -> bool:
+        """Whether a weight has a gradient."""
+        return self.trained is None or weight.ident in self.trained
+
+
+def adapters(ops: Sequence[Op]) -> frozenset[str]:
+    """Names of the weights of adapters, which are trained in place of all others."""
+    return frozenset(t.ident for op in ops if op.role == "adapter" for t in op.reads if t.role == "weight")
+
+
+def is_frozen(op: Op, trained: frozenset[str] | None) -> bool:
+    """Whether an operation is the product with a matrix that is not trained."""
+    weights = [tensor for tensor in op.reads[1:2] if tensor.role == "weight"]
+    return trained is not None and op.kind == "contraction" and any(t.ident not in trained for t in weights)
 
 
 def backward(ops: Sequence[Op], chosen: Recomputation, gradients: GradientFormat) -> tuple[Op, ...]:
@@ -199,7 +218,7 @@ def _product(op: Op, gradients: GradientFormat) -> list[Op]:
         dims={**op.dims, "m": n, "n": k, "k": m, "batch": batch}, where=f"{op.where} weight gradient",
         role="weight gradient",
     )  # fmt: skip
-    return [to_input, to_weight]
+    return [to_input] if is_frozen(op, gradients.trained) else [to_input, to_weight]
 
 
 def _attention(op: Op, gradients: GradientFormat) -> list[Op]:
@@ -228,6 +247,8 @@ def _collective(op: Op, gradients: GradientFormat) -> list[Op]:
 
 def _lookup(op: Op, gradients: GradientFormat) -> list[Op]:
     table, index = op.reads
+    if not gradients.trains(table):
+        return []
     y = _gradient(op.writes[0])
     work = Work.flops("vector", dtypes.get(y.dtype).arithmetic, y.elements)
     where = f"{op.where} gradient"
@@ -236,7 +257,8 @@ def _lookup(op: Op, gradients: GradientFormat) -> list[Op]:
 
 def _twice(op: Op, gradients: GradientFormat) -> list[Op]:
     reads = (*(t for t in op.reads if t.role != "index"), *map(_gradient, op.writes))
-    writes = tuple(_gradient(t, gradients.dtype) for t in op.reads if t.role in ("weight", "activation"))
+    through = [t for t in op.reads if t.role == "activation" or (t.role == "weight" and gradients.trains(t))]
+    writes = tuple(_gradient(t, gradients.dtype) for t in through)
     return [replace(op, work=op.work * 2, reads=reads, writes=writes, where=f"{op.where} gradient")]
 
 
@@ -249,10 +271,13 @@ RULES: Mapping[str, Callable[[Op, GradientFormat], list[Op]]] = {
 }
 
 
-def layer_weights(ops: Sequence[Op], *, experts: bool | None = None) -> dict[str, tuple[Size, Size]]:
+def layer_weights(
+    ops: Sequence[Op], *, experts: bool | None = None, trained: frozenset[str] | None = None, in_bytes: bool = False
+) -> dict[str, tuple[Size, Size]]:
     """Weights by group of layers: elements of one layer, and how many layers there are; ``experts`` alone or without.
 
-    Of experts' weights those that are touched are read, which tells them from others.
+    Of experts' weights those that are touched are read, which tells them from others. ``trained`` leaves the others
+    out; ``in_bytes`` counts the bytes of each in its own format.
     """
     seen: dict[str, dict[str, Tensor]] = {}
     repeats: dict[str, Size] = {}
@@ -261,8 +286,14 @@ def layer_weights(ops: Sequence[Op], *, experts: bool | None = None) -> dict[str
         group = op.group
         for tensor in op.reads:
             routed = bool(group) and tensor.touched is not None
+            if trained is not None and tensor.ident not in trained:
+                continue
             if tensor.role == "weight" and tensor.ident not in known and experts in (None, routed):
                 known.add(tensor.ident)
                 seen.setdefault(group, {})[tensor.ident] = tensor
                 repeats[group] = op.repeat
-    return {group: (sum(t.elements for t in found.values()), repeats[group]) for group, found in seen.items()}
+
+    def amount(tensor: Tensor) -> Size:
+        return dtypes.get(tensor.dtype).nbytes(tensor.elements) if in_bytes else tensor.elements
+
+    return {group: (sum(map(amount, found.values())), repeats[group]) for group, found in seen.items()}

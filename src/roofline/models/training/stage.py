@@ -37,7 +37,9 @@ from roofline.models.parallelism.splitting import balance_layers as even
 from roofline.models.training.passes import (
     GradientFormat,
     Recomputation,
+    adapters,
     backward,
+    is_frozen,
     is_unfused,
     layer_weights,
     loss,
@@ -147,15 +149,19 @@ def kept_bytes(tokens: Size, width: Size, layers: int, *, checkpoint: str | int 
     return dtypes.get(dtype).nbytes(tokens * width * layers) * count
 
 
-def kept(ops: Sequence[Op], chosen: Recomputation, stream: Tensor, saved: str | None = None) -> Size:
+def kept(
+    ops: Sequence[Op], chosen: Recomputation, stream: Tensor, saved: str | None = None,
+    trained: frozenset[str] | None = None,
+) -> Size:  # fmt: skip
     """Bytes of activations that wait for the backward pass; ``stream`` is the hidden state between two layers.
 
-    ``saved`` is a narrower format that activations of layers wait in.
+    ``saved`` is a narrower format that activations of layers wait in. What a product with a matrix that is not
+    ``trained`` reads is not needed for it.
     """
     inside = [_narrowed(op, saved) for op in ops if op.group]
     stream = _narrower(stream, saved)
     outside = [op for op in ops if not op.group]
-    total: Size = _once(outside, _saved(outside, ops))
+    total: Size = _once(outside, _saved(outside, ops, trained))
     if outside and outside[-1] is ops[-1]:
         total = total + outside[-1].writes[0].capacity_bytes
     if chosen.count is not None:
@@ -164,7 +170,7 @@ def kept(ops: Sequence[Op], chosen: Recomputation, stream: Tensor, saved: str | 
     if chosen.name == "matmuls":
         held = [(op, t) for op in inside if op.kind == "contraction" for t in op.writes]
         return total + _once(inside, [(op, _after(t, inside)) for op, t in held])
-    waiting = _saved(inside, [*inside, *outside])
+    waiting = _saved(inside, [*inside, *outside], trained)
     if chosen.modules:
         # results of what is run again are not kept; what it reads is
         made = {t.ident for op in inside if chosen.again(op) for t in op.writes}
@@ -185,17 +191,17 @@ def _narrowed(op: Op, dtype: str | None) -> Op:
     return replace(op, reads=reads, writes=writes)
 
 
-def at_work(ops: Sequence[Op]) -> Size:
+def at_work(ops: Sequence[Op], trained: frozenset[str] | None = None) -> Size:
     """Bytes of activations alive while one layer that was not kept is run again: the largest group's."""
     groups: dict[str, list[Op]] = {}
     for op in ops:
         if op.group:
             groups.setdefault(op.group, []).append(op)
-    sizes = [_once(found, _saved(found, ops), once=True) for found in groups.values()]
+    sizes = [_once(found, _saved(found, ops, trained), once=True) for found in groups.values()]
     return maximum(*sizes) if len(sizes) > 1 else sizes[0]
 
 
-def _saved(ops: Sequence[Op], every: Sequence[Op]) -> list[tuple[Op, Tensor]]:
+def _saved(ops: Sequence[Op], every: Sequence[Op], trained: frozenset[str] | None = None) -> list[tuple[Op, Tensor]]:
     """What each operation's backward pass reads of forward; a tensor that was gathered is kept as each chip's part."""
     gathers = [op for op in every if op.options.get("collective") == "AllGather" and op.writes]
     shards = {op.writes[0].ident: op.reads[0] for op in gathers if op.reads}
@@ -203,7 +209,7 @@ def _saved(ops: Sequence[Op], every: Sequence[Op]) -> list[tuple[Op, Tensor]]:
     passed = {op.writes[0].ident for op in gathers if not op.reads}
     found = []
     for op in ops:
-        if op.kind in ("collective", "embedding") or op.role == "linear":
+        if op.kind in ("collective", "embedding") or op.role == "linear" or is_frozen(op, trained):
             continue
         own = {t.ident for t in op.writes}
         read = [t for t in op.reads if t.role == "activation" and t.ident not in passed and t.ident not in own]
@@ -261,7 +267,8 @@ class StepPlan:
 
     ``steady`` says that as much waits for its backward pass however many chips share the batch; ``table`` is how many
     parameters a tied table has; ``saved`` the format that activations wait in, where it is not their own;
-    ``algorithm`` chooses that of each collective, ``share`` is how many sequences a copy has on average.
+    ``algorithm`` chooses that of each collective, ``share`` is how many sequences a copy has on average. ``frozen`` are
+    the bytes of weights that are not trained, where adapters are in their place.
     """
 
     policy: Recomputation
@@ -276,6 +283,7 @@ class StepPlan:
     saved: str | None = None
     algorithm: Algorithm = None
     share: Size | None = None
+    frozen: Size | None = None
 
     def axes(self, *names: str) -> tuple[Any, ...]:
         """The mesh axes of these names that there are."""
@@ -386,10 +394,11 @@ def passes(
     ``ends`` says whether it is the pipeline's first and last stage.
     """
     forward = [*ops, *([loss(ops[-1].writes[0])] if ends[1] else [])]
-    back = backward(ops, plan.policy, GradientFormat(plan.formats.gradients, plan.mesh, plan.algorithm))
+    trained = None if plan.frozen is None else adapters(ops)
+    back = backward(ops, plan.policy, GradientFormat(plan.formats.gradients, plan.mesh, plan.algorithm, trained))
     for_weights = [op for op in back if op.role == "weight gradient"]
     for_inputs = [op for op in back if op.role != "weight gradient"]
-    each, once = _shared(plan, ops)
+    each, once = _shared(plan, ops, trained)
     if plan.table and ends[0] != ends[1]:
         once.append(_table_exchanged(plan))
     ahead, behind = _sent(plan, ends)
@@ -397,15 +406,19 @@ def passes(
     for_inputs += [op for op in each if op.phase == "backward" and op.role != "weight gradient"] + behind
     for_weights += [op for op in each if op.role == "weight gradient"]
     shards = (plan.shards, plan.shards_of_experts)
+    if trained is not None:
+        parameters = sum(count * repeat for count, repeat in layer_weights(ops, trained=trained).values()), 0
     parts = [plan.formats.states(n, ways, plan.zero) for n, ways in zip(parameters, shards, strict=True)]
     states = {name: parts[0][name] + parts[1][name] for name in parts[0]}
+    if plan.frozen is not None:
+        states["weights"] += exact_div(plan.frozen, plan.shards) if plan.zero == 3 else plan.frozen
     looked_after = sum(exact_div(n, ways if plan.zero else 1) for n, ways in zip(parameters, shards, strict=True))
     update = _update(plan, looked_after, states["optimizer"])
-    passing = max(count * dtypes.get(plan.formats.weights).bits / 8 for count, _ in layer_weights(ops).values())
+    passing = max(count for count, _ in _gathered(plan, ops, None).values())
     gathered = passing if plan.zero == 3 and plan.axes(*SHARING) else 0
-    renewed = at_work([op for op in ops if plan.policy.again(op)] if plan.policy.modules else ops)
+    renewed = at_work([op for op in ops if plan.policy.again(op)] if plan.policy.modules else ops, trained)
     renewed = 0 if plan.policy.name in ("none", "selective") else renewed * plan.whole(1)
-    activations = kept(ops, plan.policy, plan.stream, plan.saved) * waiting * plan.whole(waiting)
+    activations = kept(ops, plan.policy, plan.stream, plan.saved, trained) * waiting * plan.whole(waiting)
     return Passes(
         tuple(forward), tuple(for_inputs), tuple(for_weights), (*once, update),
         {**states, "activations": activations, "a layer at work": gathered + renewed},
@@ -448,15 +461,24 @@ def _table_exchanged(plan: StepPlan) -> Op:
     return replace(sent, name="tied table gradients", where="pipeline: tied table gradients")
 
 
-def _shared(plan: StepPlan, ops: Sequence[Op]) -> tuple[list[Op], list[Op]]:
+def _gathered(plan: StepPlan, ops: Sequence[Op], experts: bool | None) -> dict[str, tuple[Size, Size]]:
+    """Bytes of weights by group of layers, as they are gathered."""
+    if plan.frozen is not None:
+        return layer_weights(ops, experts=experts, in_bytes=True)
+    each = dtypes.get(plan.formats.weights).bits / 8
+    return {group: (count * each, repeat) for group, (count, repeat) in layer_weights(ops, experts=experts).items()}
+
+
+def _shared(plan: StepPlan, ops: Sequence[Op], trained: frozenset[str] | None) -> tuple[list[Op], list[Op]]:
     """Collectives of weights and gradients by group of layers, for each microbatch and once a step."""
     each: list[Op] = []
     once: list[Op] = []
     for experts, axes in ((False, plan.axes(*SHARING)), (True, plan.axes("fsdp"))):
-        found = layer_weights(ops, experts=experts)
-        if found:
+        found = layer_weights(ops, experts=experts, trained=trained)
+        frozen = None if trained is None else layer_weights(ops, experts=experts, in_bytes=True)
+        if found or frozen:
             calls, last = _calls(plan, axes)
-            each += _priced(calls, found, plan.algorithm)
+            each += _priced(calls, found, plan.algorithm, frozen)
             once += _priced(last, found, plan.algorithm)
     return each, once
 
@@ -488,12 +510,20 @@ def _calls(plan: StepPlan, sharing: Any) -> tuple[list[WeightCollective], list[W
 
 
 def _priced(
-    calls: Sequence[WeightCollective], weights: Mapping[str, tuple[Size, Size]], algorithm: Algorithm
-) -> list[Op]:
+    calls: Sequence[WeightCollective], weights: Mapping[str, tuple[Size, Size]], algorithm: Algorithm,
+    frozen: Mapping[str, tuple[Size, Size]] | None = None,
+) -> list[Op]:  # fmt: skip
+    """Price calls for each group of ``weights``; where most are ``frozen``, all of them are gathered, in bytes."""
     found = []
-    for group, (elements, repeat) in weights.items():
+    for group in frozen or weights:
         for call in calls:
-            nbytes = dtypes.get(call.dtype).nbytes(exact_div(elements, call.parts))
+            if frozen is not None and not call.role:
+                nbytes, repeat = frozen[group]
+            elif group in weights:
+                elements, repeat = weights[group]
+                nbytes = dtypes.get(call.dtype).nbytes(exact_div(elements, call.parts))
+            else:
+                continue
             priced = cost(call.kind, call.axes, nbytes, algorithm=algorithm, dtype=call.dtype)
             found.append(
                 Op(

@@ -44,7 +44,15 @@ from roofline.models.parallelism.layout import OPTIONS, Parallelism, axis_across
 from roofline.models.parallelism.schedules import Schedule, schedule
 from roofline.models.parallelism.schedules import check_schedule as check_schedule
 from roofline.models.training.answer import Training
-from roofline.models.training.passes import Recomputation, check_modules, forward, policy
+from roofline.models.training.passes import (
+    Recomputation,
+    adapters,
+    check_modules,
+    forward,
+    is_frozen,
+    layer_weights,
+    policy,
+)
 from roofline.models.training.stage import (
     Formats,
     Passes,
@@ -75,7 +83,7 @@ from roofline.sizes import (
     product,
 )
 from roofline.statements import Assumption, Gap, assume, missing
-from roofline.work import Key, Tensor
+from roofline.work import Key, Op, Tensor
 
 #: Uses of chips from the outermost links to the innermost.
 ORDER = ("data", "pipeline", "fsdp", "expert", "context", "tensor")
@@ -164,6 +172,7 @@ class TrainingQuestion:
     checkpoint: str | int = "selective"
     saved_activations: str | None = None
     unfused: bool = False
+    lora: int | None = None
     weights: str | None = None
     gradients: str | None = None
     using: str = "adam"
@@ -178,6 +187,11 @@ class TrainingQuestion:
     conventions: Conventions = field(default_factory=lambda: Conventions(policy="minimal"))
     target: Mapping[str, Any] = field(default_factory=dict)
     symbolic: bool = False
+
+    @property
+    def frozen(self) -> str | None:
+        """The format of weights that are not trained, where it is not the model's own."""
+        return None if self.lora is None or self.weights is None else dtypes.get(self.weights).name
 
     def vary(self, **changes: Any) -> TrainingQuestion:
         """The question with some of its fields, or of its conventions, replaced."""
@@ -197,7 +211,7 @@ class TrainingQuestion:
         alike: dict[Any, Bound] | None = {} if self.symbolic else None
         made = [
             _stage(numbers, held, found, plan, laid.case(), alike)
-            for numbers, held, found in _kinds(laid.local, laid.step, plan, order, self.pipeline)
+            for numbers, held, found in _kinds(laid.local, laid.step, plan, order, self)
         ]
         stages = tuple(stage for stage, _ in made)
         short = Definitions()
@@ -205,14 +219,14 @@ class TrainingQuestion:
         lower, op_by_op, upper = _times(stages, [found for _, found in made], plan, order, self.pipeline, shorten)
         batch = exact_div(laid.total, laid.length)
         whole = replace(laid.step, batch=batch, group=None, context=1, ring=False, unfused=False)
-        ops, chips = forward(forward_pass(model, whole)), product(laid.ways.values())
+        ops, chips = forward(forward_pass(model, whole, self.frozen)), product(laid.ways.values())
         watts = laid.machine.tdp.value if laid.machine.tdp else None
         price = hourly_price(laid.machine, self.price)
         found = Training(
             model, stages, chips, laid.ways, laid.total, laid.length, plan.microbatches, order.name, plan.policy.name,
-            model_flops=3 * sum(op.work.total("flops", "matrix") * op.repeat for op in ops),
+            model_flops=_model_flops(ops, self.lora),
             flops=sum(s.bound.flops * len(s.numbers) for s in stages) * chips / self.pipeline,
-            six=6 * model.active_parameters * laid.total,
+            six=_usual_flops(model, ops, self.lora) * laid.total,
             peak=float(peak.value), lower=lower, op_by_op=op_by_op, upper=upper, stated=self.mfu, measured=took,
             tokens=self.tokens, price=price, power=self.power if self.power is not None else watts,
             question=self, definitions=short,
@@ -246,7 +260,9 @@ class _LaidOutStep(NamedTuple):
         given |= {"context": asked.context_parallel, "tensor": asked.tensor}
         ways = chips_by_use(machine, given, asked.fsdp, len(model.layers), asked.chunks)
         machine = name_axes(machine, ways)
-        stored = dtypes.get(asked.weights or model.dtype).name
+        rank = _rank(asked, ways)
+        chosen_format = dtypes.get(asked.weights or model.dtype).name
+        stored = chosen_format if not rank else model.dtype
         formats = Formats(stored, dtypes.get(asked.gradients or stored).name, asked.moments, asked.master, asked.using)
         model = replace(model.in_format(stored), dtype=stored, quantisation=None)
         length = check("sequence", model.usual_length if asked.sequence is None else asked.sequence)
@@ -259,7 +275,7 @@ class _LaidOutStep(NamedTuple):
         share = exact_div(exact_div(total, length), ways["data"] * ways["fsdp"] * ways["expert"])
         parts = _microbatches(asked.microbatches, share, asked.pipeline, order)
         check_schedule(order, stages=asked.pipeline, microbatches=parts, chunks=asked.chunks)
-        step = _forward_pass(asked, model, exact_div(share, parts), length, layout)
+        step = replace(_forward_pass(asked, model, exact_div(share, parts), length, layout), rank=rank)
         # the hidden state between two layers, as one chip holds it
         tokens = exact_div(step.tokens, asked.tensor if asked.sequence_parallel else 1)
         stream = Tensor("hidden state", (tokens, local.width), step.activations)
@@ -268,7 +284,7 @@ class _LaidOutStep(NamedTuple):
         saved = None if asked.saved_activations is None else dtypes.get(asked.saved_activations).name
         plan = StepPlan(
             chosen, formats, asked.zero, parts, asked.chunks, machine.mesh, stream, steady, table, saved,
-            Chooser(asked.algorithm, machine), share,
+            Chooser(asked.algorithm, machine), share, local.weight_bytes(chosen_format) if rank else None,
         )  # fmt: skip
         return cls(asked, model, local, machine, ways, total, length, share, step, plan, order)
 
@@ -326,6 +342,8 @@ def train(model: Model | str, *, on: str | Machine, batch_tokens: Size, **option
                        modules that are run again (``"layernorm,mla_up_proj"``, Megatron's names or the model's own)
         ``saved_activations``  format that activations wait in for the backward pass, by default their own
         ``unfused``    attention writes its scores and probabilities to memory, and the policy ``none`` keeps these
+        ``lora``       rank of adapters beside each matrix of a layer, which are trained alone (LoRA); ``weights`` are
+                       then those that are frozen, ``nf4`` for instance (QLoRA), and activations stay in the model's own
         ``weights``, ``gradients``, ``moments``, ``master``  formats; gradients are as weights, ``master`` may be None
         ``using``      the optimizer: adam (adamw), lion, momentum, sgd
         ``tokens``, ``price``, ``power``, ``mfu``  a token budget; dollars for a chip-hour; watts of a chip (the data
@@ -420,11 +438,38 @@ def _unsplit(step: ForwardPass, parts: Size) -> list[Gap]:
     return [Gap("model", text)]
 
 
+def _rank(asked: TrainingQuestion, ways: Mapping[str, Size]) -> int:
+    """The rank of adapters; 0 where all weights are trained."""
+    if asked.lora is None:
+        return 0
+    several = next((name for name in ("pipeline", "expert") if not is_one(ways[name])), None)
+    if several is not None:
+        raise InputError(f"{spelled('lora')} with {spelled(several)} is not modelled", hint=f"leave {several} out")
+    return int(check("lora", asked.lora))
+
+
+def _model_flops(ops: Sequence[Op], rank: int | None) -> Size:
+    """FLOPs of matrix products, forward and backward: a product with a frozen matrix has no gradient of the matrix."""
+    total = 3 * sum(op.work.total("flops", "matrix") * op.repeat for op in ops)
+    trained = None if rank is None else adapters(ops)
+    frozen = (op for op in ops if is_frozen(op, trained))
+    return total - sum(op.work.total("flops", "matrix") * op.repeat for op in frozen)
+
+
+def _usual_flops(model: Model, ops: Sequence[Op], rank: int | None) -> Size:
+    """The usual FLOPs of a token: 6 for each parameter, of those that are frozen 4."""
+    if rank is None:
+        return 6 * model.active_parameters
+    count = sum(count * repeat for count, repeat in layer_weights(ops, trained=adapters(ops)).values())
+    return 4 * model.active_parameters + 6 * count
+
+
 def _kinds(
-    model: Model, step: ForwardPass, plan: StepPlan, order: Schedule, stages: int
+    model: Model, step: ForwardPass, plan: StepPlan, order: Schedule, asked: TrainingQuestion
 ) -> Iterable[tuple[tuple[int, ...], tuple[Any, ...], Passes]]:
     """The kinds of stage there are: which stages, its layers and ends, what one of them does."""
-    ops = forward(forward_pass(model, step))
+    stages = asked.pipeline
+    ops = forward(forward_pass(model, step, asked.frozen))
     check_modules(plan.policy, ops)
     held = cut(model, stages, plan.chunks)
     alike: dict[Any, tuple[Size, list[int]]] = {}
@@ -520,6 +565,14 @@ def _estimate(found: Training, overlap: float | None) -> Size | None:
     return own + found.idle + exposed * (unhidden - found.idle)
 
 
+def _adapters_said(laid: _LaidOutStep) -> str:
+    """What is trained, and what is not."""
+    asked, formats = laid.asked, replace(laid.plan.formats, weights="none")
+    beside = f"adapters of rank {asked.lora} beside each matrix of a layer are trained (experts have none)"
+    frozen = f"all other weights are frozen in {asked.frozen or laid.model.dtype}"
+    return f"{beside}, {formats}; {frozen}: gradients go through them down to the embedding, and none is kept of them"
+
+
 def _assumptions(laid: _LaidOutStep) -> list[Assumption]:
     asked, model, plan, ways, machine = laid.asked, laid.local, laid.plan, laid.ways, laid.machine
     counting, rates, *_ = asked.conventions.said(machine)
@@ -532,7 +585,7 @@ def _assumptions(laid: _LaidOutStep) -> list[Assumption]:
     if plan.saved:
         said.append(f"activations of layers wait for the backward pass in {plan.saved}; converting them is not counted")
     said.append("every pair of query and key" if asked.count == "full" else "causal attention")
-    said.append(str(plan.formats))
+    said.append(str(plan.formats) if asked.lora is None else _adapters_said(laid))
     said.append("vector operations count twice in the backward pass; a softmax of attention 4 FLOPs a pair")
     if plan.shards > 1:
         said.append(f"{plan.shards} chips share by ZeRO stage {plan.zero}")

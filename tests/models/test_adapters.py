@@ -1,0 +1,104 @@
+"""Training of adapters (LoRA) beside frozen weights: sums by hand, and the same step without adapters."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from roofline.cli import main
+from roofline.errors import InputError
+from roofline.models import load, train, training_memory
+from roofline.models.training.memory import adapter_parameters
+
+#: Sizes of Llama 3 8B: the width, heads' and keys' columns, hidden columns, layers, vocabulary.
+D, Q, K, F, L, V = 4096, 4096, 1024, 14336, 32, 128256
+MATRICES = L * (2 * D * Q + 2 * D * K + 3 * D * F)
+RANK = 16
+ADAPTERS = L * RANK * (2 * (D + Q) + 2 * (D + K) + 3 * (D + F))
+ATTENDED = 4 * L * Q  # FLOPs of a pair of tokens, forward
+TOKENS, SEQUENCE = 8192, 2048
+
+
+def step(**asked: Any) -> Any:
+    """A step of Llama 3 8B."""
+    more = {"on": "h100", "batch_tokens": TOKENS, "sequence": SEQUENCE, **asked}
+    return train("llama-3-8b", **more)
+
+
+def test_flops_of_frozen_matrices_are_two_thirds() -> None:
+    # published: PEFT prints 41,943,040 trainable parameters of Llama 3 8B at rank 16, all linear layers
+    assert adapter_parameters(load("llama-3-8b"), RANK) == ADAPTERS == 41_943_040
+    pairs = TOKENS // SEQUENCE * SEQUENCE * (SEQUENCE + 1) // 2
+    frozen, trained = 2 * TOKENS * (MATRICES + V * D), 2 * TOKENS * ADAPTERS
+    found = step(lora=RANK)
+    assert found.model_flops == 2 * frozen + 3 * trained + 3 * ATTENDED * pairs
+    # attention makes its scores again in the backward pass: five products in place of four
+    assert found.flops == found.model_flops + ATTENDED * pairs // 2
+    assert found.six == (4 * load("llama-3-8b").parameters + 6 * ADAPTERS) * TOKENS
+
+
+def test_states_are_those_of_adapters() -> None:
+    parts = step(lora=RANK).memory.parts
+    whole = step().memory.parts
+    assert parts["gradients"] == 2 * ADAPTERS
+    assert parts["optimizer"] == 12 * ADAPTERS
+    assert parts["weights"] == whole["weights"] + 2 * ADAPTERS
+    # the head's input is not needed for a gradient; what stands between the two matrices of each adapter is
+    between = 7 * L * RANK * TOKENS * 2
+    assert parts["activations"] == whole["activations"] - TOKENS * D * 2 + between
+
+
+def test_frozen_weights_may_be_narrow() -> None:
+    parts = step(lora=RANK, weights="nf4").memory.parts
+    # nf4: half a byte, and an fp32 scale for 64; tables and norms stay in bf16
+    narrow = MATRICES * (4 + 32 / 64) / 8 + 2 * (2 * V * D + (2 * L + 1) * D)
+    assert parts["weights"] == pytest.approx(narrow + 2 * ADAPTERS, rel=1e-12)
+    assert step(lora=RANK, weights="nf4").model_flops == step(lora=RANK).model_flops
+    assert sum(training_memory("llama-3-8b", lora=RANK, weights="nf4").parts.values()) == pytest.approx(
+        narrow + 16 * ADAPTERS, rel=1e-12
+    )
+
+
+def test_chips_send_gradients_of_adapters_alone() -> None:
+    def sent(found: Any, text: str) -> float:
+        ops = [each.op for each in found.bound.ops if text in each.op.where]
+        return sum(op.dims["bytes"] * op.repeat for op in ops)
+
+    shared, copied = step(on="h100:8", lora=RANK), step(on="h100:8", lora=RANK, data=8, fsdp=1, batch_tokens=8 * TOKENS)
+    assert sent(shared, ": gradients") == 2 * ADAPTERS
+    assert sent(copied, ": gradients of copies") == 2 * ADAPTERS
+    everything = 2 * (load("llama-3-8b").parameters + ADAPTERS)
+    assert sent(shared, "weights for forward") == pytest.approx(everything, rel=1e-9)
+    assert shared.memory.parts["weights"] == pytest.approx(everything / 8, rel=1e-9)
+    assert shared.memory.parts["optimizer"] == 12 * ADAPTERS / 8
+
+
+def test_chips_that_split_layers_share_the_work() -> None:
+    whole, part = step(lora=RANK), step(lora=RANK, on="h100:4", tensor=4)
+    # of each adapter one matrix is split, the other is held and run by every chip
+    assert whole.model_flops == part.model_flops
+    assert whole.flops < part.flops < whole.flops * 1.02
+
+
+@pytest.mark.parametrize("name", ["mixtral-8x7b", "deepseek-v3", "qwen3.5-35b-a3b", "nemotron-super-49b"])
+def test_adapters_of_other_layers_add_up(name: str) -> None:
+    found = train(name, on="b200", batch_tokens=2048, sequence=1024, lora=8)
+    assert found.memory.parts["gradients"] == 2 * adapter_parameters(load(name), 8)
+
+
+def test_what_is_said_and_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    shown = " ".join(str(step(lora=RANK, weights="nf4")).split())
+    assert "times (4·frozen + 6·trained parameters)·tokens" in shown
+    assert "adapters of rank 16 beside each matrix of a layer are trained (experts have none), adam; grad" in shown
+    assert "all other weights are frozen in nf4: gradients go through them down to the embedding" in shown
+    with pytest.raises(InputError, match="lora= with pipeline= is not modelled; leave pipeline out"):
+        step(on="h100:2", lora=RANK, pipeline=2)
+    with pytest.raises(InputError, match="lora= is of matrices; name a model"):
+        training_memory(8e9, lora=RANK)
+    words = ["train", "llama-3-70b", "--on", "h100", "--lora", "16", "--memory", "--weights", "nf4"]
+    assert main(words) == 0
+    assert "in all 46 GB without activations: weights 43.1 GB" in " ".join(capsys.readouterr().out.split())
+    for wrong in ("0", "-1"):
+        assert main(["train", "llama-3-8b", "--on", "h100", "--batch-tokens", "4096", "--lora", wrong]) == 2
+        assert "lora" in capsys.readouterr().err
