@@ -287,6 +287,18 @@ def test_the_time_at_best_stands_before_the_modules(capsys: pytest.CaptureFixtur
     assert ", memory-bound (hbm), on NVIDIA H100" in text.splitlines()[2]
 
 
+@pytest.mark.parametrize("own", ['"fp32[B, 64]"', "(torch.randn(8, 64),)", "torch.randn(8, 64)"])
+def test_a_function_may_give_the_inputs_beside_the_program(tmp_path: Path, capsys, own: str) -> None:
+    path = tmp_path / "model.py"
+    path.write_text(f"import torch\n\ndef make():\n    return torch.nn.Linear(64, 64), {own}\n")
+    alone = "import torch\n\ndef make():\n    return torch.nn.Linear(64, 64)\n"
+    sizes = ["B=8"] * ("B" in own)
+    given = run(capsys, f"{path}:make", *sizes, "--on", "h100", "--json")
+    path.write_text(alone)
+    text = "fp32[B, 64]" if sizes else "fp32[8, 64]"
+    assert given == run(capsys, f"{path}:make", "--input", text, *sizes, "--on", "h100", "--json")
+
+
 def test_a_flat_list_says_how_long_each_operation_takes(tmp_path, capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "120")
     (tmp_path / "net.py").write_text(

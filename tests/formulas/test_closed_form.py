@@ -280,7 +280,7 @@ def test_the_formula_of_a_program_is_printed(tmp_path: Path) -> None:
     assert "not where B is below 2" in shown
     space: dict[str, Any] = {}
     exec(said(*asked, "--python"), space)
-    program = load_program(f"{file}:build")
+    program = load_program(f"{file}:build")()
     assert space["bound"](B=32)["op_by_op"] == pytest.approx(
         trace(program, "fp32[32, 64]").bound("h100").op_by_op, **EQUAL
     )

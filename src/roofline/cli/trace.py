@@ -185,14 +185,16 @@ def _traced(program: str, frontend: str | None, inputs: Sequence[str], given: di
         _check_file(frontend, given)
         frontend = "onnx"
     else:
-        _check_words(given, inputs)
+        _check_batch(given)
         _named(program)
         if frontend is not None:
             front_end(frontend)
-        value = load_program(program, build=False)
+        value = load_program(program)
         frontend = frontend or (guess(value, ()) if callable(value) else "torch")
         front_end(frontend)
-        value = _built(value, program) if frontend == "torch" else value
+        if frontend == "torch":
+            value, inputs = _built(value, program, inputs)
+        _check_sizes(given["sizes"], [each for each in inputs if isinstance(each, str)])
     if "trips" in given:
         if frontend == "torch":
             raise InputError("--trips is for JAX and ONNX", hint="a PyTorch loop runs as written")
@@ -245,15 +247,14 @@ def _roof(bound: Any, several: bool, output: str | None) -> Iterator[Section]:
     yield from under_the_roof(bound, None if output or is_kept() else 15)
 
 
-def load_program(text: str, *, build: bool = True) -> Any:
-    """Load ``file.py:name``; a function without parameters is called where ``build``, and gives the program."""
+def load_program(text: str) -> Any:
+    """Load ``file.py:name``."""
     path, name = _named(text)
     module = _module(path)
     if not hasattr(module, name):
         known = [word for word in vars(module) if not word.startswith("_")]
         raise InputError(f"{path} has no {name!r}", hint=suggest(name, known, what="names"))
-    value = getattr(module, name)
-    return _built(value, f"{path}:{name}") if build else value
+    return getattr(module, name)
 
 
 _NO_EXIT = "put what only a program does under: if __name__ == '__main__'"
@@ -342,27 +343,43 @@ def _module(path: str) -> Any:
     return module
 
 
-def _built(value: Any, label: str) -> Any:
-    """Call a function that takes nothing: it gives the module. It is built without memory for its weights."""
+def _takes_nothing(value: Any) -> bool:
+    """Whether a program is what this gives when it is called: a module's class, a function without parameters."""
     from inspect import isclass, signature
 
-    if not callable(value) or hasattr(value, "forward"):
-        if isclass(value):
-            return _called(value, label)
-        return value
+    if hasattr(value, "forward"):
+        return isclass(value)
     try:
-        wanted = [p for p in signature(value).parameters.values() if p.default is p.empty and p.kind not in (2, 4)]
+        return not [p for p in signature(value).parameters.values() if p.default is p.empty and p.kind not in (2, 4)]
     except (TypeError, ValueError):
-        return value
-    return value if wanted else _called(value, label)
+        return False
+
+
+def _built(value: Any, label: str, inputs: Sequence[Any]) -> tuple[Any, Sequence[Any]]:
+    """The program and its inputs: a function that takes nothing gives the program, or both."""
+    if not _takes_nothing(value):
+        return value, inputs
+    made = _called(value, label)
+    if isinstance(made, tuple | list) and len(made) == 2:
+        if inputs:
+            raise InputError(f"{label} gives its inputs, and so does --input", hint="leave one of them out")
+        made, own = made
+        inputs = tuple(own) if isinstance(own, tuple | list) else (own,)
+    if not callable(made):
+        raise InputError(
+            f"{label} gives {type(made).__name__}",
+            hint="it should return a module or a function, or one and its inputs",
+        )
+    return made, inputs
 
 
 def _called(build: Any, label: str) -> Any:
+    """What a function without parameters gives; it is built without memory for its weights."""
     from roofline.programs.pytorch.data_parallel import building_on_shapes
 
     try:
         with output_kept_apart(), building_on_shapes():
-            made = build()
+            return build()
     except SystemExit as stop:
         raise InputError(f"{label} ends with sys.exit({stop.code!r})", hint=_NO_EXIT) from None
     except Exception as error:
@@ -370,9 +387,6 @@ def _called(build: Any, label: str) -> Any:
         said = f"{line}{label} does not build on shapes alone: {type(error).__name__}: {error}"
         hint = "no values are there while it builds: sizes are Python numbers, and weights are loaded later"
         raise InputError(said, hint=hint) from error
-    if not callable(made):
-        raise InputError(f"{label} gives {type(made).__name__}", hint="it should return a module or a function")
-    return made
 
 
 def _line_of(error: BaseException, path: str) -> str:
@@ -410,11 +424,14 @@ def _check_target(target: dict[str, Any], conventions: Conventions) -> None:
             raise InputError(f"{word} says nothing without a machine", hint="name one: --on h100")
 
 
-def _check_words(given: dict[str, Any], inputs: Sequence[str]) -> None:
-    """A batch belongs to an ONNX file, and a size to an input that names it."""
-    sizes = given["sizes"]
+def _check_batch(given: dict[str, Any]) -> None:
+    """A batch belongs to an ONNX file."""
     if "batch" in given:
         raise InputError("--batch is for ONNX files", hint='name the size: --input "bf16[B, 512]" B=8')
+
+
+def _check_sizes(sizes: dict[str, Any], inputs: Sequence[str]) -> None:
+    """A size belongs to an input that names it."""
     import re
 
     formulas = [value for value in sizes.values() if isinstance(value, str)]
