@@ -54,7 +54,7 @@ FIGURES_CHECKED = "2026-11-28"
 LONGEST_NAME = 40
 
 #: Pages whose pictures the gallery shows, in its order.
-GALLERY = ("tour", "seeds", "serving", "plans", "programs", "measuring", "many_chips")
+GALLERY = ("tour", "recipes", "seeds", "serving", "plans", "programs", "measuring", "many_chips")
 
 
 def command_pages() -> dict[str, str]:
