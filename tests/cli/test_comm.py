@@ -374,3 +374,12 @@ def test_policies_of_a_line_stand_side_by_side(capsys: pytest.CaptureFixture[str
     assert "--measured is a time of one policy" in capsys.readouterr().err
     assert main([*line, "each-op,best"]) == 2
     assert "unknown byte policy 'best'" in capsys.readouterr().err
+
+
+def test_a_number_of_bytes_is_titled_by_its_collective_and_of_no_format(capsys: pytest.CaptureFixture[str]) -> None:
+    said = run(capsys, "comm", "allreduce", "--bytes", "28GB", "--on", "h100:8")
+    assert said.startswith("AllReduce over X  of 28 GB, whole on each chip, on NVIDIA H100")
+    assert "bf16" not in said.splitlines()[0]
+    assert run(capsys, "comm", "allreduce", "--bytes", "28GB", "--dtype", "fp32", "--on", "h100:8").startswith(
+        "AllReduce_X(fp32"
+    )

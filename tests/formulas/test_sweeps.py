@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 from pathlib import Path
 from typing import Any
@@ -334,3 +335,23 @@ def test_a_row_whose_layout_leaves_an_option_idle_is_answered() -> None:
     """Sums by tokens are of several chips, and a list of layouts may hold one alone."""
     grid = sweep_steps("llama-3-8b", on="h100:8", tensor=[1, 8], sequence_parallel=True, batch=[8], context=1024)
     assert [grid.row(index).lower for index in range(len(grid))] == pytest.approx(grid["lower"].tolist())
+
+
+def test_a_file_says_the_conventions_and_figures_of_ones_own(tmp_path: Path) -> None:
+    lines = roofline.sweep("bf16[B, D] * bf16[D, F]", on="h100", B=[1, 8], D=64, F=64, overlap=0.5, set={"hbm": 4e12})
+    steps = roofline.sweep("llama-3-8b", on="h100", batch=[1, 8], context=64, set={"hbm": 4e12})
+    for table, wanted in (
+        (lines, {"overlap": "0.5", "set": "hbm.bandwidth=4e+12"}),
+        (steps, {"set": "hbm=4e+12"}),
+    ):
+        table.save(tmp_path / "table.csv")
+        with open(tmp_path / "table.csv", encoding="utf-8", newline="") as file:
+            rows = list(csv.DictReader(file))
+        assert [{name: row[name] for name in wanted} for row in rows] == [wanted] * 2
+
+
+def test_a_table_of_training_steps_has_the_cost_of_its_tokens() -> None:
+    table = roofline.sweep("llama-3-8b", "train", on="h100:8", batch_tokens=[2**16, 2**17], price=2)
+    step = table["lower"][0]
+    assert table["cost_per_million"][0] == pytest.approx(8 * 2 / 3600 * step / 2**16 * 1e6, rel=1e-12)
+    assert table.cheapest is not None

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import roofline
 from roofline.cli import main
 from roofline.errors import RooflineError
 from roofline.models import load
@@ -237,3 +238,15 @@ def test_a_change_that_costs_nothing_stands_before_other_chips_and_once() -> Non
     assert found.fitting() == "64 microbatches, in 8.32 s a step; b200 chips, in 3.99 s a step; or 128 such chips"
     changes = [line.change for line in found.advise()]
     assert len(changes) == len(set(changes))
+
+
+def test_the_quickest_number_of_microbatches_is_advised_and_no_other_is_quicker() -> None:
+    asked = {"on": "h100:64", "tensor": 8, "pipeline": 8, "batch_tokens": 2**17, "sequence": 4096}
+    found = roofline.train("llama-3-70b", microbatches=8, **asked)
+    (said,) = (line for line in found.advise() if "microbatches" in line.change)
+    times = {count: roofline.train("llama-3-70b", microbatches=count, **asked).lower for count in (1, 2, 4, 8, 16, 32)}
+    quickest = min(times, key=lambda count: times[count])
+    assert (said.change, said.after.lower) == (f"{quickest} microbatches, the quickest number", times[quickest])
+    best = roofline.train("llama-3-70b", microbatches=quickest, **asked)
+    assert not [line for line in best.advise() if "microbatches" in line.change]
+    assert f"the bubble ({found.bubble:.1%})" in str(found)

@@ -135,6 +135,7 @@ class Communication(Comparable):
     chips: Size = 1
     density: Size = 1
     reducing: tuple[str, ...] = ()
+    by_bytes: bool = False
 
     def beside(self, measured: float | str) -> Communication:
         """The collective beside what it takes in reality, in seconds or as text with a unit.
@@ -262,7 +263,9 @@ class Communication(Comparable):
     def sections(self) -> Iterator[Section]:
         """The time on the network, every algorithm that fits, and what was assumed."""
         bound = self.bound
-        yield from (Headline(bound.expression, f"{_size(self)}on {bound.target}"), BLANK)
+        # a number of bytes is of no format
+        subject = f"{self.kind} over {', '.join(self.axes)}" if self.by_bytes else bound.expression
+        yield from (Headline(subject, f"{_size(self)}on {bound.target}"), BLANK)
         time = format_amount(self.time, "s")
         expected = [] if bound.expectation is None else [bound.expectation.in_words()]
         if bound.measured is not None:
@@ -498,6 +501,7 @@ def comm(
     name, _, amount = expression.strip().partition(" ")
     if bytes is None and name.isalpha() and amount.strip()[:1].isdigit():
         expression, bytes = name, amount.strip()
+    by_bytes = (bytes is not None or bytes_per_chip is not None) and dtype == "bf16"
     if bytes is not None or bytes_per_chip is not None:
         expression = _line(expression, bytes, bytes_per_chip, dtype, arguments)
     elif dtype != "bf16":
@@ -540,6 +544,7 @@ def comm(
         op.dims["chips"],
         asked.conventions.density,
         reducing_links(kind, over, dtype),
+        by_bytes,
     )
 
 

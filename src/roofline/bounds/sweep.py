@@ -27,7 +27,7 @@ from roofline.bounds.question import Question, resolve_sizes, without_helpers
 from roofline.counts import typed_size, typed_sizes
 from roofline.errors import InputError, SizeError, suggest
 from roofline.formulas.compiled import Compiled, Evaluated
-from roofline.formulas.tables import Columns, integers, stacked
+from roofline.formulas.tables import Columns, in_one_cell, integers, stacked
 from roofline.frozen import dataclass
 from roofline.grids.answer import RUN_WORDS, GridRun, ReducedGrid, reduce_grid
 from roofline.grids.blocks import BlockTable
@@ -84,9 +84,17 @@ class Sweep(Columns):
 
     @property
     def same(self) -> Mapping[str, Any]:
-        """The line, the machine, and conventions of one's own."""
-        chosen = {name: value for name, value in self.question.conventions.changes().items() if isinstance(value, str)}
-        return {"expression": self.question.expression, "on": self.question.machine.target, **chosen}
+        """The line, the machine, and conventions and figures of one's own.
+
+        >>> table = sweep("bf16[B, D] * bf16[D, F]", on="h100", B=[1, 8], D=64, F=64, overlap=0.5, set={"hbm": 4e12})
+        >>> {name: table.same[name] for name in ("overlap", "set")}
+        {'overlap': 0.5, 'set': 'hbm.bandwidth=4e+12'}
+        """
+        asked = self.question
+        chosen = {name: in_one_cell(value) for name, value in asked.conventions.changes().items()}
+        given = {name: asked.machine.figure(name).value for name in asked.machine.given}
+        own = {"set": in_one_cell(given)} if given else {}
+        return {"expression": asked.expression, "on": asked.machine.target, **chosen, **own}
 
     @property
     def about(self) -> Headline:

@@ -240,6 +240,19 @@ def _csv(table: Columns, path: str) -> None:
         )
 
 
+def in_one_cell(value: Any) -> Any:
+    """What is the same in all rows as one cell of a file: numbers and text as they are, several of them beside others.
+
+    >>> in_one_cell(0.5), in_one_cell({"X": 4, "Y": 2}), in_one_cell((128, 128, 64))
+    (0.5, 'X=4 Y=2', '128 128 64')
+    """
+    if isinstance(value, Mapping):
+        return " ".join(
+            f"{name}={each:g}" if isinstance(each, float) else f"{name}={each}" for name, each in value.items()
+        )
+    return " ".join(map(str, value)) if isinstance(value, list | tuple) else value
+
+
 def _json(table: Columns, path: str) -> None:
     write_text(path, json.dumps(table.to_dict(), allow_nan=False))
 

@@ -21,7 +21,7 @@ from roofline.answers import FORMATS, attributes, estimable, machines_in, price_
 from roofline.bounds.sweep import sweep as sweep_line
 from roofline.errors import HardwareError, InputError, SizeError, suggest
 from roofline.formulas.compiled import Compiled, Evaluated
-from roofline.formulas.tables import Columns, integers, stacked
+from roofline.formulas.tables import Columns, in_one_cell, integers, stacked
 from roofline.frozen import dataclass, field
 from roofline.grids.answer import GridRun, reduce_grid
 from roofline.grids.blocks import BlockTable
@@ -165,7 +165,8 @@ class StepSweep(Columns):
         """The model, the phase, and what of the machine, the layout and the formats is the same in all rows."""
         single = {name: value for name, value in self.asked.items() if not _is_choice(name, value)}
         usual = {"tensor": 1, **stored_formats(self.model, single)}
-        named = {"model": self.model.name, "phase": self.phase, "on": None, **usual, **self._asked_in_all}
+        own = {name: in_one_cell(value) for name, value in single.items() if name == "set" or isinstance(value, float)}
+        named = {"model": self.model.name, "phase": self.phase, "on": None, **usual, **self._asked_in_all, **own}
         return {name: value for name, value in named.items() if value is not None and name not in self.columns}
 
     @property
@@ -223,7 +224,7 @@ def sweep(expression: Model | str | None = None, phase: str = "decode", **argume
         if idle is not None:
             raise InputError(f"{idle} is of raw work, and this sweeps steps of a model", hint="leave it out")
         described = load(expression)
-        refuse_idle_of_step(arguments, phase, described)
+        refuse_idle_of_step({name: each for name, each in arguments.items() if name != "price"}, phase, described)
         return sweep_steps(described, phase, **arguments)
     if phase != "decode":
         raise InputError(f"{spelled('phase')} is of a model, and this is a line", hint="leave it out")

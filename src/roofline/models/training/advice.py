@@ -476,6 +476,25 @@ def _microbatches(found: Training) -> Iterator[tuple[str, dict[str, Any]]]:
                 break
 
 
+def _quickest_microbatches(found: Training) -> int:
+    """The number of microbatches with the lowest floor of those that fit, more of them or fewer: more wait less, but
+    read and gather weights more often.
+    """
+    copies = product(found.ways[name] for name in ("data", "fsdp", "expert"))
+    most, now = int(found.batch_tokens // found.sequence // copies), int(found.microbatches)
+    counts = {1 << power for power in range(max(most, 1).bit_length())} | {most, now}
+    stages = int(found.ways["pipeline"]) if schedule(found.schedule).splits else 1
+    times = {now: float(found.lower)}
+    for count in sorted(counts - {0, now}):
+        try:
+            other = again(found, microbatches=count) if count % stages == 0 else None
+        except RooflineError:
+            continue
+        if other is not None and other.fits is not False:
+            times[count] = float(other.lower)
+    return min(times, key=lambda count: (times[count], count))
+
+
 def _parts(count: int) -> str:
     return "1 microbatch" if count == 1 else f"{count:,} microbatches"
 
@@ -487,7 +506,9 @@ def _pipelines(found: Training) -> Iterator[tuple[str, dict[str, Any]]]:
     for name, each in SCHEDULES.items():
         if name != found.schedule:
             yield f"schedule {name}", {"schedule": name, "chunks": 2 if each.splits else 1}
-    yield _parts(2 * found.microbatches), {"microbatches": 2 * found.microbatches}
+    best = found.microbatches if found.fits is False else _quickest_microbatches(found)
+    if best != found.microbatches:
+        yield f"{_parts(best)}, the quickest number", {"microbatches": best}
     yield "no pipeline", {"pipeline": 1, "schedule": "1f1b", "chunks": 1, "fsdp": int(found.ways["fsdp"]) * stages}
 
 

@@ -540,7 +540,7 @@ def _step_in_words(found: Training) -> Iterator[Section]:
     ]
     if found.idle:
         lines.append(
-            f"{format_amount(found.idle, 's')} of the step is waiting for other stages "
+            f"{format_amount(found.idle, 's')} of the step is waiting for other stages, the bubble "
             f"({format_percent(found.bubble, 1)}), {found.schedule} with {found.microbatches:,} microbatches"
         )
     if found.question.zero == 3 and found.ways["pipeline"] > 1 and found.ways["fsdp"] > 1:
