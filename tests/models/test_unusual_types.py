@@ -8,7 +8,7 @@ import pytest
 
 from roofline.errors import InputError
 from roofline.hardware import chip
-from roofline.models import Parallelism, decode, load, train
+from roofline.models import Parallelism, decode, load, prefill, train
 from roofline.models.parallelism.block_splitting import split_by_layout
 from roofline.models.parallelism.layout import name_axes
 from tests.models.small import small
@@ -241,3 +241,35 @@ def test_newer_types_can_be_trained(name: str) -> None:
     model = load(TINY[name], name=name)
     step = train(model, on="h200:2", tensor=2, batch_tokens=64, sequence=32)
     assert 0 < step.lower <= step.op_by_op
+
+
+def test_experts_of_attention_count_as_in_transformers() -> None:
+    small: dict[str, Any] = {
+        "model_type": "jetmoe", "vocab_size": 90, "hidden_size": 64, "num_hidden_layers": 3, "num_key_value_heads": 2,
+        "kv_channels": 16, "intermediate_size": 48, "num_local_experts": 6, "num_experts_per_tok": 2,
+    }  # fmt: skip
+    model = load(small)
+    steps = prefill(model, batch=2, prompt=21, count="full", logits="all"), decode(model, batch=2, context=21)
+    found = [sum(op.work.total("flops", "matrix") * op.repeat for op in ops) for ops in steps]
+    # transformers 5.24 has so many parameters, torch counts so many FLOPs, and the cache keeps so many numbers
+    assert (model.parameters, found, model.cache_bytes(21, batch=2, dtype="fp32") / 4) == (
+        260_800, [9_096_192, 434_688], 8_064,
+    )  # fmt: skip
+    assert model.gaps == ()
+    # published: 8B, of which 2.2B are active beside the table; under the names of its own code
+    eight = load({
+        "model_type": "jetmoe", "hidden_size": 2048, "num_layers": 24, "num_key_value_heads": 16, "kv_channels": 128,
+        "ffn_hidden_size": 5632, "moe_num_experts": 8, "moe_top_k": 2, "num_attention_heads": 32, "vocab_size": 32000,
+        "bias": True, "glu": True, "length": 4096, "rotary_percent": 1.0, "activation_function": "silu",
+        "tie_word_embeddings": True, "torch_dtype": "bfloat16",
+    })  # fmt: skip
+    assert (eight.parameters, eight.active_parameters, eight.gaps) == (8_522_237_952, 2_331_445_248, ())
+    local = split_by_layout(eight, Parallelism(tensor=4), name_axes(chip("h100:4"), {"tensor": 4}))
+    whole, part = (
+        sum(op.work.total("flops", "matrix") * op.repeat for op in decode(each, batch=8, context=100))
+        for each in (eight, local)
+    )
+    routers = 2 * 8 * 24 * 2 * 8 * 2048  # run whole on every chip
+    assert part == (whole - routers) / 4 + routers
+    with pytest.raises(InputError, match="experts of attention on chips of their own are not modelled, and jetmoe has"):
+        split_by_layout(eight, Parallelism(tensor=4, expert=4), name_axes(chip("h100:4"), {"tensor": 4}))

@@ -187,8 +187,11 @@ class Attention(Block):
             width = self.heads * self.value
             out = builder.norm("rms_norm", out, "attn_sub_norm", step.tokens * parts, width // parts)
             out = Tensor(out.ident, (step.tokens, width), out.dtype)
-        o = self.names[3]
-        return builder.linear(o, out, step.tokens)
+        return self._output(builder, out)
+
+    def _output(self, builder: OperationBuilder, out: Tensor) -> Tensor:
+        """Bring what attention gives back to the width of the model."""
+        return builder.linear(self.names[3], out, builder.step.tokens)
 
     def _distances(self, builder: OperationBuilder, x: Tensor) -> Tensor:
         """Make a bias for each query and distance that it sees, on chip; attention reads what they are made of."""

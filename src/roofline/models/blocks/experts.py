@@ -14,6 +14,7 @@ from roofline import dtypes
 from roofline.errors import SizeError
 from roofline.frozen import dataclass, replace
 from roofline.hardware.axes import MeshAxis
+from roofline.models.blocks.attention import Attention, rotate
 from roofline.models.blocks.collectives import Algorithm, collective_operation
 from roofline.models.blocks.mlp import Mlp, activate
 from roofline.models.description import Block
@@ -145,6 +146,7 @@ class MixtureOfExperts(Block):
         ``group_limit``    how many groups a token's experts may be of, and how many there are; the experts of a group
                            lie together
         ``shared_scored``  how many shared experts the router scores too, which weighs them
+        ``added``          name of a trained vector that is added to what the experts give
         ``idle``           further experts that return their input (LongCat); ``top_k`` is the average of the others
         ``names``          the router, the experts and the shared expert
         ``ways``           chips that hold whole experts: one has ⌈count ÷ ways⌉ of them, the busiest under a skew
@@ -170,6 +172,7 @@ class MixtureOfExperts(Block):
     group_limit: tuple[int, int] = (1, 1)
     shared_scored: int = 0
     idle: int = 0
+    added: str = ""
     names: tuple[str, str, str] = ("gate", "experts", "shared_experts")
     ways: int = 1
     exchange: ExpertExchange | None = None
@@ -182,6 +185,7 @@ class MixtureOfExperts(Block):
         if self.router_bias:
             found.append(Weight(f"{router}.bias", (scored,), "bias"))
         found += [Weight(name, (size,), "other") for name, size in self.router_scales]
+        found += [Weight(self.added, (self.inputs,), "other")] if self.added else []
         if self.latent:
             into, back = self.latent_names
             found += [Weight(into, (self.latent, self.inputs)), Weight(back, (self.inputs, self.latent))]
@@ -215,6 +219,8 @@ class MixtureOfExperts(Block):
         if self.latent and self.latent_norms[0]:
             routed = builder.norm("rms_norm", routed, self.latent_norms[0], tokens, self.latent)
         out = self._experts(builder, routed, tokens, chosen, experts)
+        if self.added:
+            out = builder.elementwise("add", (out, *builder.read_weights(self.added)), f"{self.added}.add", like=out)
         if self.idle:
             whole = builder.output("idle", tokens, self.inputs)
             flops = 2 * tokens * self.inputs
@@ -297,12 +303,12 @@ class MixtureOfExperts(Block):
             touched = exact_div(touched_experts(self.count, self.top_k, every, step.skew), self.ways)
         if exchange is None:
             found = self._applied(builder, x, rows, touched, module)
-            return self._weighted(builder, found, chosen, rows, tokens, module)
+            return weighted(builder, found, chosen, rows, tokens, module)
         if not exchange.once:
             x = exchange.send(builder, "dispatch", x, rows, most)
             found = self._applied(builder, x, rows, touched, module)
             found = exchange.send(builder, "combine", found, tokens * self.top_k, most)
-            return self._weighted(builder, found, chosen, tokens * self.top_k, tokens, module)
+            return weighted(builder, found, chosen, tokens * self.top_k, tokens, module)
         picks = TopKRouting(self.count, self.top_k, *self.group_limit, tuple(step.skew or ()))
         there = exact_div(every * picks.expected_units(self.ways, busiest=True), self.ways)
         back, made = tokens * picks.expected_units(self.ways), tokens * self.top_k
@@ -310,7 +316,7 @@ class MixtureOfExperts(Block):
             builder, "dispatch", x, there, made, replace(picks, copies=exchange.chips_with_each_token(step))
         )
         found = self._applied(builder, x, rows, touched, module)
-        found = self._weighted(builder, found, chosen, rows, there, module)
+        found = weighted(builder, found, chosen, rows, there, module)
         found = exchange.send(builder, "combine", found, back, made, picks)
         part, elements = join_path(module, "sum"), (back - tokens) * found.dims[1]
         out = builder.output(part, tokens, found.dims[1])
@@ -318,35 +324,98 @@ class MixtureOfExperts(Block):
 
     def _applied(self, builder: OperationBuilder, x: Tensor, rows: Size, touched: Size, module: str) -> Tensor:
         """Run the experts on the rows that their tokens make."""
-        up = self._grouped(builder, join_path(module, "up_proj"), x, rows, touched)
-        gate = self._grouped(builder, join_path(module, "gate_proj"), x, rows, touched) if self.gated else None
+        up = grouped(builder, join_path(module, "up_proj"), x, rows, touched)
+        gate = grouped(builder, join_path(module, "gate_proj"), x, rows, touched) if self.gated else None
         hidden = activate(builder, self.activation, up, gate, join_path(module, "act"))
-        found = self._grouped(builder, join_path(module, "down_proj"), hidden, rows, touched)
+        found = grouped(builder, join_path(module, "down_proj"), hidden, rows, touched)
         if self.expert_norm:
             found = builder.norm("rms_norm", found, self.expert_norm, rows, self.latent or self.inputs)
         return found
 
-    def _weighted(
-        self, builder: OperationBuilder, x: Tensor, chosen: Tensor, rows: Size, tokens: Size, module: str
-    ) -> Tensor:
-        """Weigh the rows that experts return, and add them up to a row for each token that is here."""
-        part, elements = join_path(module, "combine"), rows * x.dims[1]
-        out = builder.output(part, tokens, x.dims[1])
-        return builder.vector("reduction", (x, chosen), out, part, flops=2 * elements, elements=elements)
 
-    def _grouped(self, builder: OperationBuilder, name: str, x: Tensor, rows: Size, touched: Size) -> Tensor:
-        """One matrix of every expert, applied to the rows that were sent to it."""
-        weight = builder.weights[name]
-        (matrix, *beside), compute = builder.read_weight(weight, touched)
-        _, n, k = weight.shape
-        out = builder.output(name, rows, n)
-        arithmetic = compute or dtypes.arithmetic([builder.step.activations, matrix.dtype])
-        op = contraction("", (x, matrix), (out,), m=rows, n=n, k=k, unit="matrix", compute=arithmetic)
-        op = replace(op, reads=(x, matrix, *beside), dims={**op.dims, "groups": touched})
-        bias = builder.weights.get(f"{name}.bias")
-        if bias is not None:
-            added, _ = builder.read_weight(bias, touched)
-            sums = Work.flops("vector", builder.arithmetic, rows * n)
-            op = replace(op, reads=(*op.reads, *added), work=op.work + sums)
-        builder.add(op, name)
-        return out
+def weighted(builder: OperationBuilder, x: Tensor, chosen: Tensor, rows: Size, tokens: Size, module: str) -> Tensor:
+    """Weigh the rows that experts return, and add them up to a row for each token that is here."""
+    part, elements = join_path(module, "combine"), rows * x.dims[1]
+    out = builder.output(part, tokens, x.dims[1])
+    return builder.vector("reduction", (x, chosen), out, part, flops=2 * elements, elements=elements)
+
+
+def grouped(builder: OperationBuilder, name: str, x: Tensor, rows: Size, touched: Size) -> Tensor:
+    """One matrix of every expert, applied to the rows that were sent to it."""
+    weight = builder.weights[name]
+    (matrix, *beside), compute = builder.read_weight(weight, touched)
+    _, n, k = weight.shape
+    out = builder.output(name, rows, n)
+    arithmetic = compute or dtypes.arithmetic([builder.step.activations, matrix.dtype])
+    op = contraction("", (x, matrix), (out,), m=rows, n=n, k=k, unit="matrix", compute=arithmetic)
+    op = replace(op, reads=(x, matrix, *beside), dims={**op.dims, "groups": touched})
+    bias = builder.weights.get(f"{name}.bias")
+    if bias is not None:
+        added, _ = builder.read_weight(bias, touched)
+        sums = Work.flops("vector", builder.arithmetic, rows * n)
+        op = replace(op, reads=(*op.reads, *added), work=op.work + sums)
+    builder.add(op, name)
+    return out
+
+
+_CHOSEN = "the experts of attention that were chosen"
+
+
+@dataclass(frozen=True, slots=True)
+class MixtureOfAttention(Attention):
+    """Attention whose queries and output are those of ``top_k`` of ``count`` experts, of which each has ``kv_heads``.
+
+    Keys and values are one pair for all experts; ``heads`` are top_k·kv_heads. ::
+
+        FLOPs a token = 2·inputs·(2·kv + count) + top_k·2·2·inputs·kv + attention,    kv = kv_heads·key
+
+    Source: Shen et al. (JetMoE), arXiv:2404.07413, section 3.2.
+    """
+
+    count: int = 1
+    top_k: int = 1
+
+    def weights(self) -> tuple[Weight, ...]:
+        """The matrix of keys and values, the router, the experts' matrices, and a vector that is added."""
+        wide = self.kv_heads * self.key
+        return (
+            Weight("kv_proj.k", (wide, self.inputs)),
+            Weight("kv_proj.v", (self.kv_heads * self.value, self.inputs)),
+            Weight("experts.router.layer", (self.count, self.inputs), "router"),
+            Weight("experts.input_linear", (self.count, wide, self.inputs), "expert"),
+            Weight("experts.output_linear", (self.count, self.inputs, wide), "expert"),
+            Weight("experts.bias", (self.inputs,), "other"),
+        )
+
+    def active(self) -> int:
+        """Parameters that one token uses."""
+        each = ((w, self.top_k if w.kind == "expert" else self.count) for w in self.weights())
+        return sum(weight.elements * used // self.count for weight, used in each)
+
+    def _touched(self, tokens: Size) -> Size:
+        return touched_experts(self.count, self.top_k, tokens)
+
+    def _project(
+        self, builder: OperationBuilder, x: Tensor
+    ) -> tuple[Tensor, Tensor | None, Tensor | None, Tensor | None]:
+        tokens = builder.step.tokens
+        logits, elements = builder.linear("experts.router.layer", x, tokens), tokens * self.count
+        out = builder.output("experts.choice", tokens, self.top_k)
+        flops = SOFTMAX_PER_ELEMENT * elements
+        chosen = builder.vector("softmax", (logits,), out, "experts.choice", flops=flops, elements=elements)
+        builder.kept[_CHOSEN] = [chosen]
+        q = grouped(builder, "experts.input_linear", x, tokens * self.top_k, self._touched(tokens))
+        q = Tensor(q.ident, (tokens, self.heads * self.key), q.dtype)
+        k, v = (builder.linear(f"kv_proj.{name}", x, tokens) for name in ("k", "v"))
+        q = rotate(builder, q, "q_rope", tokens, self.heads, self.rotary)
+        k = rotate(builder, k, "k_rope", tokens, self.kv_heads, self.rotary)
+        return q, builder.write_to_cache(k), builder.write_to_cache(v), None
+
+    def _output(self, builder: OperationBuilder, out: Tensor) -> Tensor:
+        tokens, (chosen,) = builder.step.tokens, builder.from_earlier(_CHOSEN)
+        rows = tokens * self.top_k
+        out = Tensor(out.ident, (rows, self.kv_heads * self.value), out.dtype)
+        found = grouped(builder, "experts.output_linear", out, rows, self._touched(tokens))
+        found = weighted(builder, found, chosen, rows, tokens, "experts")
+        (bias,) = builder.read_weights("experts.bias")
+        return builder.elementwise("add", (found, bias), "experts.add", like=found)

@@ -197,6 +197,7 @@ class Routing:
         ``scored``        the router's function; or a field and its default
         ``limited``       whether a token's experts are of few groups (``n_group``, ``topk_group``)
         ``score_bias``    name of a trained vector that is added to the scores
+        ``added``         name of a trained vector that is added to what the experts give
         ``router_bias``   whether the router has a bias; ``expert_bias``: whether the experts have biases
         ``idle``          fields of the number of further experts that return their input, and are chosen like others
         ``layers``        which layers have experts; ``when``: whether any do
@@ -213,6 +214,7 @@ class Routing:
     scored: str | tuple[str, str] = "softmax"
     limited: bool = False
     score_bias: str = ""
+    added: str = ""
     router_bias: bool = False
     expert_bias: bool = False
     idle: tuple[str, ...] = ()
@@ -253,7 +255,7 @@ class Routing:
             shared=beside if shared else None, shared_gate=self.shared_gate,
             scoring=scored, group_limit=limit,
             router_scales=((self.score_bias, count + idle),) if self.score_bias else (), router_bias=self.router_bias,
-            expert_bias=self.expert_bias, idle=idle, names=self.names,
+            expert_bias=self.expert_bias, idle=idle, added=self.added, names=self.names,
         )  # fmt: skip
 
 

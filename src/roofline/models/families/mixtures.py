@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from roofline.errors import InputError
-from roofline.models.blocks.experts import MixtureOfExperts
+from roofline.models.blocks.experts import MixtureOfAttention, MixtureOfExperts
 from roofline.models.blocks.key_selection import BlockIndexer
 from roofline.models.blocks.residual import IdleBlocks, Norm, ResidualAdd
 from roofline.models.description import Block, Layer, Model
@@ -27,7 +27,7 @@ from roofline.models.families.decoder import (
     rotary_by_kind,
     switched,
 )
-from roofline.models.families.parts import DecoderSizes, activation, expert_layers, layer_types
+from roofline.models.families.parts import DecoderSizes, activation, expert_layers, experts_per_token, layer_types
 from roofline.models.fields import Fields, divide_evenly
 
 _ROUTER = ("router", "experts", "")
@@ -113,8 +113,35 @@ def _hunyuan(fields: Fields) -> Fields:
     return fields
 
 
+def _jetmoe(fields: Fields) -> Fields:
+    """JetMoE, also under the names of its own code; heads are those of the experts of a token."""
+    fields = fields.renamed(
+        kv_channels="head_dim", ffn_hidden_size="intermediate_size", moe_num_experts="num_local_experts",
+        moe_top_k="num_experts_per_tok",
+    )  # fmt: skip
+    each = fields.size("num_key_value_heads", default=16)
+    heads = each * experts_per_token(fields, fields.size("num_local_experts"), "num_experts_per_tok")
+    fields.ignore("num_attention_heads")
+    return fields.with_values(num_attention_heads=heads, num_key_value_heads=each)
+
+
+def _attention_of_experts(fields: Fields, shape: DecoderSizes, kind: str, number: int, attention: Block) -> Block:
+    count, top_k = fields.size("num_local_experts"), shape.heads // shape.kv_heads
+    return MixtureOfAttention(
+        "self_attention", shape.width, shape.heads, shape.kv_heads, shape.head, shape.head, rotary=shape.rotary,
+        count=count, top_k=top_k,
+    )  # fmt: skip
+
+
 add({
     "mixtral": _MIXTRAL,
+    "jetmoe": Decoder(
+        prepare=_jetmoe, mixer=_attention_of_experts, act_fields=("activation_function",), tied=True,
+        routing=Routing(
+            experts=("num_local_experts",), hidden=("intermediate_size",), names=("router.layer", "experts", ""),
+            added="bias",
+        ),
+    ),
     "minimax_m2": replace(_MIXTRAL, prepare=_minimax, attend=_qk_norm("per_layer")),
     "granitemoe granitemoeshared": _GRANITE,
     "granitemoe_swa": replace(

@@ -271,6 +271,17 @@ def _experts(splitter: BlockSplitter, block: Any) -> Any:
     return replace(block, shared=shared, hidden=hidden, ways=splitter.expert)
 
 
+def _attention_of_experts(splitter: BlockSplitter, block: Any) -> Any:
+    if splitter.expert > 1:
+        raise InputError(
+            f"experts of attention on chips of their own are not modelled, and {splitter.name} has them",
+            hint=either("--tensor splits each", "tensor= splits each"),
+        )
+    splitter.note("every chip routes all tokens")
+    kv_heads = splitter.divide_or_pad("heads of keys and values", block.kv_heads)
+    return replace(block, heads=kv_heads * block.top_k, kv_heads=kv_heads)
+
+
 def _parallel(splitter: BlockSplitter, block: Any) -> Any:
     if splitter.sequence and not block.inside:
         raise InputError(
@@ -306,6 +317,7 @@ def _encoder(splitter: BlockSplitter, block: Any) -> Any:
 SPLITS: Mapping[str, Callable[[BlockSplitter, Any], Block]] = {
     **dict.fromkeys(("Attention", "CrossAttention", "DistanceBiasedAttention"), _attention),
     "Encoder": _encoder,
+    "MixtureOfAttention": _attention_of_experts,
     "LatentAttention": _sizes("every chip holds the latents of all heads", heads="heads"),
     "CompressedAttention": _sizes(
         "every chip holds the keys and values that all heads share, and compresses and selects them",
