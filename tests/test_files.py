@@ -9,12 +9,15 @@ import signal
 import stat
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from roofline import files
+from roofline.cli import main
 from roofline.errors import InputError
 from roofline.files import is_left_over, read_bytes, read_json, read_toml, replaced, table_rows, write_text
 
@@ -102,9 +105,26 @@ def test_what_is_no_file_says_so(path: str) -> None:
         read_bytes(path, "configuration")
 
 
-def test_a_device_without_end_is_too_large() -> None:
-    with pytest.raises(InputError, match="is too large"):
-        read_bytes("/dev/zero", "configuration")
+def test_a_device_or_a_pipe_is_no_file_and_is_not_waited_for(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for path in ("/dev/zero", os.fspath(tmp_path / "pipe")):
+        with pytest.raises(InputError, match="it is a device or a pipe, no file; write it to a file first"):
+            read_bytes(path, "configuration")
+        for command in (["profile", path, "--on", "h100"], ["calibrate", path, "--on", "h100"], ["model", path]):
+            assert main(command) == 2
+            assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_threads_that_write_one_file_each_write_it_whole(tmp_path: Path) -> None:
+    path = tmp_path / "x.txt"
+    with ThreadPoolExecutor(8) as pool:
+        for made in [pool.submit(write_text, path, str(number) * 100_000) for number in range(10) for _ in range(8)]:
+            made.result()
+    assert len(set(path.read_text())) == 1
+    assert path.stat().st_size == 100_000
+    assert os.listdir(tmp_path) == ["x.txt"]
 
 
 def test_rows_of_a_table_have_their_lines() -> None:
@@ -215,10 +235,11 @@ def test_a_process_that_ends_while_it_writes_leaves_the_old_file(tmp_path: Path,
     left = [name for name in os.listdir(tmp_path) if name != "x.txt"]
     assert len(left) == (how is not signal.SIGINT)
     assert all(map(is_left_over, left))
-    # a process of the same number finds it there, and may not write to it
+    # a process and a thread of the same numbers find it there, and may not write to it
     for name in left:
-        (tmp_path / name).rename(tmp_path / f"x.{os.getpid()}.part.txt")
-        (tmp_path / f"x.{os.getpid()}.part.txt").chmod(0o400)
+        same = tmp_path / f"x.{os.getpid()}{threading.get_ident()}.part.txt"
+        (tmp_path / name).rename(same)
+        same.chmod(0o400)
     write_text(path, "after")
     assert path.read_text() == "after"
     assert os.listdir(tmp_path) == ["x.txt"]

@@ -888,6 +888,11 @@ IDLE: list[tuple[Callable[[], Any], str]] = [
         for name, value in (("dispatch", "fp8"), ("combine", "fp8"), ("shared_experts", "split"))
     ),
     (lambda: roofline.llm(LLAMA, on="h100", prompt=64, image_size=(64, 64)), "image_size= says nothing without"),
+    (lambda: roofline.chips("h100", dtype="fp8"), "dtype= is the peak that a list shows"),
+    (
+        lambda: roofline.accuracy("h100", constants=Path(__file__).parents[1] / "docs/examples/t4_constants.toml"),
+        "constants= holds none of h100, but of t4; name that chip, or leave them out",
+    ),
     (lambda: models.serve_bound(LLAMA, "decode", **STEP, microbatches=2), "microbatches= says nothing without"),
     (
         lambda: models.serve_table(LLAMA, "decode", on="h100", batch=[1, 2], context=64, algorithm="ring"),

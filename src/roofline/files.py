@@ -29,6 +29,8 @@ from __future__ import annotations
 
 import os
 import re
+import stat
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, BinaryIO, NoReturn
@@ -78,6 +80,9 @@ def read_bytes(
     """
     name, most = os.path.expanduser(os.fspath(path)), MOST_BYTES[kind]
     try:
+        mode = os.stat(name).st_mode
+        if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):  # a pipe may never end, and is read once
+            raise error(f"cannot read {name!r}: it is a device or a pipe, no file", hint="write it to a file first")
         with open(name, "rb") as file:
             content = _read(file, most)
     except OSError as wrong:
@@ -246,11 +251,12 @@ def replaced(
     own = is_replaced(name)
     target = os.path.realpath(name) if own else name
     stem, ending = os.path.splitext(target)
-    part = f"{stem}.{os.getpid()}.part{ending}" if own else target
+    # threads and processes that write one file have a part each, and the last that is whole stays
+    part = f"{stem}.{os.getpid()}{threading.get_ident()}.part{ending}" if own else target
     try:
         if folder:
             os.makedirs(os.path.dirname(target) or ".", exist_ok=True)
-        if own and os.path.lexists(part):  # of a process of this number that was killed
+        if own and os.path.lexists(part):  # of a thread of this number that was killed
             os.unlink(part)
         yield part
         if own and keep:

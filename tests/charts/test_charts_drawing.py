@@ -238,6 +238,14 @@ def test_a_date_of_the_environment_that_is_no_number_is_said(tmp_path, monkeypat
         two_chips().save(tmp_path / "x.pdf")
 
 
+def test_a_good_date_is_not_blamed_for_what_fails(tmp_path, monkeypatch):
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", "1700000000")
+    two_chips().save(tmp_path / "x.pdf")
+    monkeypatch.setattr("matplotlib.figure.Figure.savefig", lambda *given, **named: int("y"))
+    with pytest.raises(ValueError, match="invalid literal"):
+        two_chips().save(tmp_path / "y.pdf")
+
+
 def test_a_backend_of_the_environment_that_there_is_not_is_said():
     told = {**os.environ, "MPLBACKEND": "bogus"}
     ended = subprocess.run(

@@ -163,3 +163,24 @@ def test_a_filter_takes_formats_and_figures(asked, says, capsys):
     assert says in capsys.readouterr().err
     kept = chips.chips("nvidia", filter="fp8, memory>=80GB, price<3")
     assert [machine.key for machine in kept] == ["h100"]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("h100 --dtype fp8", "--dtype is the peak that a list shows, and a chip that is named has all of its own"),
+        ("h100 --sort peak", "--sort says nothing of one chip; leave it out"),
+        ("h100 --top 1", "--top says nothing of one chip; leave it out"),
+        ("nvidia --sources", "--sources is of chips by name; as in: roofline chips h100 --sources"),
+        ("h100 --set hbm=4e12 --sort peak", "--sort is of a list, and --set goes with chips by name"),
+        ("h100 --set hbm=4e12 --filter amd", "--filter is of a list, and --set goes with chips by name"),
+    ],
+)
+def test_an_option_that_shows_nothing_is_refused(words, said, capsys):
+    assert main(["chips", *words.split()]) == 2
+    assert said in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("words", ["h100 a100 --sort peak --dtype fp8", "h100 a100 --top 1", "h100 --sources"])
+def test_where_it_shows_something_it_is_taken(words, capsys):
+    assert main(["chips", *words.split()]) == 0

@@ -23,6 +23,13 @@ def test_without_a_condition_all_are_listed(capsys: pytest.CaptureFixture[str]) 
         assert f"\n  {name} " in shown
 
 
+@pytest.mark.parametrize("idle", ["--on=v5e", "--dtype=bf16", "--for=Y", "--sharp", "B=4"])
+def test_beside_the_list_nothing_else_says_anything(idle: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["scaling", idle]) == 2
+    said = f"{idle.partition('=')[0]} says nothing without a condition; as in: roofline scaling fsdp --on v5p"
+    assert said in capsys.readouterr().err
+
+
 def test_a_condition_is_what_the_library_gives(capsys: pytest.CaptureFixture[str]) -> None:
     words = ("fsdp", "--on", "v5p", "--torus-axes", "X=3", "--set", "bf16=4.59e14")
     found = json.loads(run(capsys, *words, "--json"))

@@ -239,7 +239,13 @@ def test_an_operation_without_a_rule_is_not_zero(capsys, tmp_path):
     assert json.loads(run(capsys, str(path), "--json")[1].out)["ops"][0]["flops"] is None
 
 
-@pytest.mark.parametrize("words", [["--unit", "vector"], ["--set", "hbm=1e12"], ["--warm"], ["--achievable"]])
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--unit", "vector"], ["--set", "hbm=1e12"], ["--warm"], ["--achievable"], ["--policy", "fused"],
+        ["--policy", "tiled", "--tile", "8,8,8"],
+    ],
+)  # fmt: skip
 def test_what_is_said_of_a_machine_needs_one(capsys, model, words):
     code, said = run(capsys, f"{model}:scale", "--input", "fp32[8]", *words)
     assert code != 0

@@ -345,3 +345,9 @@ def test_a_flip_is_a_number_where_one_size_is_open(capsys: pytest.CaptureFixture
     assert "% tensor binds from B = 319 on, hbm before: both take equally long at B = " in capsys.readouterr().out
     assert main(["formula", "bf16[B, 64] * bf16[64, 64]", "--on", "h100"]) == 0
     assert "hbm binds at every B\n" in capsys.readouterr().out
+
+
+def test_a_column_without_a_number_at_the_point_is_none_in_plain_data() -> None:
+    found = formula("llama-2-7b", "decode", on="h100", context=128, data=10**30).to_dict()
+    assert found["columns"]["critical_intensity"]["value"] is None
+    json.dumps(found, allow_nan=False)

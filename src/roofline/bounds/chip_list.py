@@ -519,8 +519,14 @@ def chips(
     found = filtered(found or all_chips(layers), filter)
     meant = dtypes.arithmetic_name(dtype)
     check_top(top, "chips")
+    beside = bool(listed) and not makers and filter is None
+    if beside and len(found) == 1 and (idle := "sort" if sort is not None else "top" if top is not None else ""):
+        raise InputError(f"{spelled(idle)} says nothing of one chip", hint="leave it out")
+    if beside and meant != "bf16" and order != "peak":
+        said = f"{spelled('dtype')} is the peak that a list shows, and a chip that is named has all of its own"
+        raise InputError(said, hint="leave it out")
     listed_first = (found if order is None else ordered(found, order, meant))[:top]
-    return ChipList(listed_first, meant, order, beside=bool(listed) and not makers and filter is None)
+    return ChipList(listed_first, meant, order, beside=beside)
 
 
 def _is_file(name: str) -> bool:

@@ -22,7 +22,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
 from typing import Any
 
-from roofline.answers import Answer, heading
+from roofline.answers import Answer, heading, plain_data
 from roofline.bounds.bound import Bound
 from roofline.bounds.crossing import rises, roots_of
 from roofline.bounds.formula_terms import (
@@ -571,7 +571,9 @@ def _both_sides(found: Elasticity) -> Amount | str:
 
 
 def _plain(value: Any) -> Any:
-    return int(value) if value is not None and value == value and float(value).is_integer() else value
+    """A figure at the point as JSON has it: whole numbers whole, and none where there is none."""
+    known = plain_data(value)
+    return int(known) if isinstance(known, float) and known.is_integer() else known
 
 
 def _escaped(name: str) -> str:

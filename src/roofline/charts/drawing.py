@@ -16,6 +16,7 @@ import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from functools import cache, lru_cache
 from threading import RLock
 from typing import Any
@@ -156,6 +157,19 @@ def write(chart: Specification, path: str, scale: float) -> None:
         file.write(drawn)
 
 
+def _is_date(seconds: str) -> bool:
+    """Whether a text is seconds since 1970 of a day that calendars have.
+
+    >>> _is_date("1700000000"), _is_date("abc"), _is_date("1e9"), _is_date("9" * 20)
+    (True, False, False, False)
+    """
+    try:
+        datetime.fromtimestamp(int(seconds), UTC)
+    except (ValueError, OverflowError, OSError):
+        return False
+    return True
+
+
 def svg(chart: Specification) -> str:
     """Draw as SVG text."""
     return render(chart, "svg", 1.0).decode()
@@ -168,8 +182,9 @@ def render(chart: Specification, ending: str, scale: float) -> bytes:
         buffer = io.BytesIO()
         try:
             figure.savefig(buffer, format=ending, dpi=DPI * scale, metadata=_NO_DATES[ending])
-        except (ValueError, OverflowError):
-            if (date := os.environ.get("SOURCE_DATE_EPOCH")) is None:
+        except (ValueError, OverflowError, OSError):
+            date = os.environ.get("SOURCE_DATE_EPOCH")
+            if date is None or _is_date(date):
                 raise
             raise InputError(f"SOURCE_DATE_EPOCH is {date!r}, and takes seconds since 1970", hint="unset it") from None
         drawn = buffer.getvalue()

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from roofline.bounds.chip_list import ChipList, chips, detail
-from roofline.cli.command import argument, command_named
+from roofline.cli.command import argument, command_named, not_default
 from roofline.cli.option_table import option, options, with_options
 from roofline.cli.option_values import machine_files, parse_set
 from roofline.cli.output import is_kept, show, show_json
@@ -57,11 +57,16 @@ def command(
     overrides: dict[str, Any] = dict(parse_set(set_))
     if overrides and not names:
         raise InputError("--set goes with a chip", hint="as in: roofline chips v5e --set hbm=8.2e11")
+    of_lists = {"--filter": filter_, "--sort": sort, "--top": top, "--dtype": dtype if not_default("dtype") else None}
+    if overrides and (idle := next((word for word, value in of_lists.items() if value is not None), None)):
+        raise InputError(f"{idle} is of a list, and --set goes with chips by name", hint="leave one of them out")
     if overrides:
         found = ChipList([chip(name, files=layers, **overrides) for name in names], beside=True)
     else:
         found = chips(names, filter=filter_, sort=sort, dtype=dtype, top=top, files=layers)
     answer = found if ratio is None else found.ratio(*_two_figures(ratio))
+    if sources and not (answer is found and found.beside):
+        raise InputError("--sources is of chips by name", hint="as in: roofline chips h100 --sources")
     if as_json:
         show_json(answer.to_dict())
     elif answer is found and sources and found.beside:

@@ -69,6 +69,8 @@ def command(
         for option, given in (("--quick", quick), ("--no-library", no_library), ("--seconds", seconds)):
             if given:
                 raise InputError(f"--show measures nothing, so {option} says nothing", hint="leave one of them out")
+        if device is not None and output is not None:
+            raise InputError("--show shows the file of -o, so --device says nothing", hint="leave one of them out")
         measured = read_machine_file(path, device=device)
     else:
         check_machine_file(path)

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from roofline.cli.command import argument, command_named
+from roofline.cli.command import Option, argument, command_named, not_default, word_of
 from roofline.cli.option_table import NETWORK, SEVERAL, option, options, with_options
 from roofline.cli.option_values import convention_arguments, on_each, parse_mesh, split_words, target_arguments
 from roofline.cli.output import show, show_json
@@ -38,6 +38,7 @@ def command(words: tuple[str, ...], torus_axes: tuple[str, ...], as_json: bool, 
     """
     names, sizes = split_words(words)
     if not names:
+        _refuse_beside_a_list(sizes)
         if as_json:
             from roofline.bounds.scaling_conditions import list_conditions
 
@@ -65,6 +66,18 @@ def command(words: tuple[str, ...], torus_axes: tuple[str, ...], as_json: bool, 
         if index:
             click.echo()
         show(each)
+
+
+def _refuse_beside_a_list(sizes: dict[str, Any]) -> None:
+    """Without a condition they are listed: then a size and any option but ``--json`` and ``-o`` say nothing."""
+    context = click.get_current_context()
+    given = [
+        word_of(each) for each in context.command.params
+        if isinstance(each, Option) and each.name not in ("as_json", "report_file") and not_default(each.name or "")
+    ]  # fmt: skip
+    idle = next(iter([*sizes, *given]), None)
+    if idle is not None:
+        raise InputError(f"{idle} says nothing without a condition", hint="as in: roofline scaling fsdp --on v5p")
 
 
 def _listed() -> list[Section]:

@@ -417,8 +417,11 @@ def _check_target(target: dict[str, Any], conventions: Conventions) -> None:
         "overhead": "--overhead",
         "estimate": "--estimate",
         "measured": "--measured",
+        "policy": "--policy",
+        "tile": "--tile",
     }
-    given = {**target, "overlap": conventions.overlap is not None, "overhead": conventions.overhead is not None}
+    changes = conventions.changes()
+    given = {**target, **{name: name in changes for name in ("overlap", "overhead", "policy", "tile")}}
     for name, word in words.items():
         if target["on"] is None and given.get(name):
             raise InputError(f"{word} says nothing without a machine", hint="name one: --on h100")

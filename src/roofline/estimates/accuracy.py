@@ -323,7 +323,8 @@ def accuracy(
         raise InputError(said, hint=hint)
     if runs is not None and on is not None:
         return held_accuracy(runs, on, library=library or "vllm", constants=constants)
-    everything = overlaid(shipped(), read_files(constants))
+    mine = read_files(constants)
+    everything = overlaid(shipped(), mine)
     records, machine, asked, wanted = everything, None, [], ""
     if on is not None:
         machine = chip(on)
@@ -345,12 +346,25 @@ def accuracy(
         said = f"no constants{' of ' * (len(asked) > 1)}{' '.join(asked[1:])} stand for {machine.key}"
         hint = either(f"roofline calibrate runs.csv --on {machine.key}", f"calibrate('runs.csv', {machine.key!r})")
         raise InputError(f"{said}, so only bounds hold", hint=f"{hint} makes them from ten runs of a kind of kernel")
+    _check_used(mine, records, borrowed, asked)
     known = {one.kernel for one in records} | {one.kernel for one in borrowed}
     alone = machine is not None and library is None
     kinds = {one.kernel for one in shipped() if alone and wanted in one.kernel and one.kernel != "eager_kernel"}
     without = tuple(sorted(kinds - known))
     ordered = sorted(records, key=lambda one: (one.chip, one.kernel, one.dtype, one.library, one.path))
     return Accuracy(tuple(ordered), " · ".join(["accuracy of estimates", *asked]), borrowed, without)
+
+
+def _check_used(
+    own: Sequence[KernelConstants], records: Sequence[KernelConstants], borrowed: Sequence[Borrowed], asked: list[str]
+) -> None:
+    """Refuse constants of one's own of which none is among those that are asked for."""
+    chips = {one.chip for one in records} | {name for one in borrowed for name in one.chips}
+    if own and not any(one.chip in chips for one in own):
+        said = (
+            f"{spelled('constants')} holds none of {' '.join(asked)}, but of {', '.join(sorted({o.chip for o in own}))}"
+        )
+        raise InputError(said, hint="name that chip, or leave them out")
 
 
 def _library(wanted: str, records: Iterable[KernelConstants]) -> str:
