@@ -39,3 +39,21 @@ def test_a_closed_form_has_it() -> None:
 def test_a_chip_without_a_bus_says_so() -> None:
     assert not any(memory.name in ("pcie", "host") for memory in chip("tpu7x").memories)
     assert bound("from_host(int8[1024, 1024])", on="tpu7x").incomplete
+
+
+@pytest.mark.parametrize(
+    ("name", "bus", "rate"),
+    [
+        ("rtx-4090", "pcie", 32e9),
+        ("mi300x", "pcie", 64e9),
+        ("t4", "pcie", 16e9),
+        ("h800", "pcie", 64e9),
+        ("gb200", "c2c", 450e9),
+    ],
+)
+def test_the_hosts_memory_is_reached_over_the_bus_of_the_card(name: str, bus: str, rate: float) -> None:
+    """That by which cards of one host send each other data, or the link to a processor beside it."""
+    assert bound("from_host(bf16[N])", on=name, N=10**9).times[bus] == pytest.approx(2e9 / rate)
+    assert bound("bf16[N] + bf16[N]", on=name, over=bus, N=10**9).lower == pytest.approx(6e9 / rate)
+    other = bound("from_host(bf16[N])", on=name, N=10**9, set={bus: "20 GB/s"})
+    assert other.times[bus] == pytest.approx(2e9 / 20e9)

@@ -346,15 +346,28 @@ def data_level(machine: Machine) -> Memory:
 def find_level(machine: Machine, name: str) -> Memory | None:
     """Return the memory level of this name in any case, or the one it is a synonym of, or None.
 
+    The host's memory is reached over the level or the link ``pcie``, or over ``c2c``.
+
     >>> from roofline.hardware import chip
     >>> find_level(chip("gtx-1080-ti"), "hbm").name
     'dram'
+    >>> [find_level(chip(name), "host").name for name in ("h100", "rtx-4090", "gb200")]
+    ['pcie', 'pcie', 'c2c']
     """
     if name in ("main", "memory"):
         return _own_outermost(machine)
     by_name = {memory.name: memory for memory in machine.memories}
     found = by_name.get(name) or by_name.get(LEVEL_SYNONYMS.get(name, name))
+    if found is None and name in ("host", "pcie"):
+        found = by_name.get("c2c") if name == "host" else None
+        found = found or _bus(machine)
     return find_level(machine, name.lower()) if found is None and name != name.lower() else found
+
+
+def _bus(machine: Machine) -> Memory | None:
+    """The bus over which cards of one host send each other data: the way to that host's memory too."""
+    link = find_link(machine, "pcie")
+    return None if link is None else Memory("pcie", link.bandwidth, achievable=link.achievable, link=True)
 
 
 def level(machine: Machine, name: str) -> Memory:
