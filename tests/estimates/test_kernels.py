@@ -287,5 +287,6 @@ def test_ten_rows_of_a_product_overrule_starts_that_are_far_off() -> None:
     rows = Rows(ten, model.times(ten, CHIP, slow, "search"), CHIP)
     limits = {"m": (8.0, 8192.0), "n": (512.0, 16384.0), "k": (512.0, 16384.0)}
     found = fit_from_few(model, rows, [(each, "search") for each in values], own, 0.5, limits=limits)
-    seconds = model.times(others, CHIP, slow, "search")
-    assert model.times(others, CHIP, found.values, found.policy) == pytest.approx(seconds, rel=0.07)
+    off = model.times(others, CHIP, found.values, found.policy) / model.times(others, CHIP, slow, "search") - 1
+    assert np.abs(off).max() < 0.05
+    assert np.abs(off).mean() < 0.02

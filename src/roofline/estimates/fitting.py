@@ -28,7 +28,7 @@ LOOK, MUCH_LESS = 8, 1.15
 #: What starts say of sizes that few rows do not have: its weight against that of the rows, the logarithm on these rows
 #: beyond which it counts less, how many sizes, by how much less a start costs that counts e times as much, steps of the
 #: fit to both.
-ELSEWHERE, FAR_OFF, SIZES, TELLS, STEPS = 0.2, 0.1, 60, 0.03, 15
+ELSEWHERE, FAR_OFF, SIZES, TELLS, STEPS = 0.1, 0.1, 60, 0.03, 15
 #: Least logarithm by which a constant is taken to differ from chip to chip.
 LEAST_SPREAD = 0.15
 #: Logarithm beyond which no constant is taken to be unknown, and by which it moves to see what it does.
