@@ -11,6 +11,7 @@ from charts_to_draw import map_of_few, map_of_many
 
 import roofline
 from roofline.charts.drawing import THEMES, contrast, svg
+from roofline.charts.heat_maps import SHADES
 from roofline.charts.specification import LeftOut
 from roofline.cli import main
 from roofline.errors import InputError
@@ -73,6 +74,20 @@ def test_what_does_not_fit_is_striped_and_what_cannot_be_is_left_blank() -> None
     assert [(c.column, c.row, c.over) for c in chart.cells] == [(1, 0, False), (1, 1, True)]
     assert "╳ does not fit" in chart.to_text()
     assert chart.left_out == ("a blank cell does not fit the memory or is not possible",)
+
+
+def test_the_scale_is_of_what_fits_and_what_does_not_is_pale() -> None:
+    sizes: dict[str, list[int]] = {"batch": [1, 4, 16, 64], "context": [1000, 4000, 16000, 64000]}
+    chart = roofline.sweep("llama-3-8b", on="l4", **sizes).plot()
+    fitting = [cell for cell in chart.cells if not cell.over]
+    assert {fitting[0].shade, max(cell.shade for cell in fitting)} == {0, SHADES - 1}
+    assert max(cell.value for cell in fitting) < 0.1 < max(cell.value for cell in chart.cells)
+    drawn = svg(chart)
+    shown = {each for each in re.findall("#[0-9a-f]{6}", drawn) if each in THEMES["light"].shades}
+    assert shown == {THEMES["light"].shades[cell.shade] for cell in fitting}
+    assert all(THEMES[name].grid not in THEMES[name].shades for name in THEMES)
+    limits = roofline.sweep("llama-3-8b", on="l4", **sizes).plot("limit-map")
+    assert [cell.text for cell in limits.cells if cell.text] == ["dram binds"]
 
 
 def test_few_sizes_are_curves_and_chips_may_be_one_side_of_a_map() -> None:

@@ -34,7 +34,7 @@ from roofline.charts.specification import (
     Specification,
     minor_ticks,
 )
-from roofline.charts.text import BLOCK, LINE_SPACING, SHADE, STRIPES, SWATCH, SWATCH_GAP, Text
+from roofline.charts.text import BLOCK, LINE_SPACING, PALE_STRIPES, SHADE, STRIPES, SWATCH, SWATCH_GAP, Text
 from roofline.errors import InputError
 from roofline.files import replaced
 from roofline.frozen import dataclass
@@ -401,7 +401,7 @@ def _cells(sheet: _Sheet, cells: Sequence[HeatCell]) -> None:
     codes = [Path.MOVETO, Path.LINETO, Path.LINETO, Path.LINETO, Path.CLOSEPOLY]
     for (shade, over), corners in shades.items():
         path = Path(corners, codes * (len(corners) // len(codes)))
-        color = sheet.theme.shades[shade % len(sheet.theme.shades)]
+        color = sheet.theme.grid if over else sheet.theme.shades[shade % len(sheet.theme.shades)]
         sheet.axes.add_patch(PathPatch(path, facecolor=color, linewidth=0, antialiased=False, zorder=2))
         if over:
             style: dict[str, Any] = {"hatch": "////", "edgecolor": sheet.theme.background, "linewidth": 0}
@@ -409,14 +409,14 @@ def _cells(sheet: _Sheet, cells: Sequence[HeatCell]) -> None:
 
 
 def _runs(cells: Sequence[HeatCell]) -> Iterator[tuple[int, bool, int, int, int]]:
-    """Neighbours of one shade in a row: the shade, whether they do not fit, the row, the first and the last column.
+    """Neighbours of one shade in a row: it (0 of what does not fit), whether they do not, row, first and last column.
 
     >>> list(_runs([HeatCell("", 0, 0, 1.0), HeatCell("", 1, 0, 1.0), HeatCell("", 2, 0, 2.0, 1)]))
     [(0, False, 0, 0, 1), (1, False, 0, 2, 2)]
     """
     kept: tuple[int, bool, int, int, int] | None = None
     for cell in sorted(cells, key=lambda each: (each.row, each.column)):
-        here = (cell.shade, cell.over, cell.row)
+        here = (0 if cell.over else cell.shade, cell.over, cell.row)
         if kept is not None and kept[:3] == here and kept[4] + 1 == cell.column:
             kept = (*here, kept[3], cell.column)
             continue
@@ -481,11 +481,12 @@ def _text(sheet: _Sheet, text: Text) -> Any:
         right, y = text.x - SWATCH_GAP, text.y
         width = _WIDTHS["ceiling"] * POINTS_PER_PIXEL
         ends = [(right - SWATCH, y), (right, y)]
-        if dash in (BLOCK, STRIPES, SHADE):
+        if dash in (BLOCK, STRIPES, SHADE, PALE_STRIPES):
             corner = (right - SWATCH, y - SWATCH / 4)
             fill = sheet.theme.shades[series] if dash == SHADE else sheet.color(series)
+            fill = sheet.theme.grid if dash == PALE_STRIPES else fill
             sheet.rectangle(corner, SWATCH, SWATCH / 2, fill, zorder=3)
-            if dash == STRIPES:
+            if dash in (STRIPES, PALE_STRIPES):
                 sheet.hatched(corner, SWATCH, SWATCH / 2)
         else:
             sheet.path(ends, color=sheet.color(series), linewidth=width, linestyle=_stroke(dash), clip=False, zorder=4)

@@ -1,6 +1,6 @@
 """A table over two sizes as a heat map: a cell for each pair, its colour the time, the rate or what binds.
 
-Cells are equally wide whatever the sizes; a line runs where what binds changes, and what does not fit is striped.
+Cells are equally wide whatever the sizes; a line runs where what binds changes. Colours are those of what fits; what does not is pale and striped.
 
 >>> from roofline import sweep
 >>> table = sweep("bf16[B, D] * bf16[D, F]", on="h100", B=[64, 256, 1024, 4096], D=[256, 1024, 4096, 8192], F="D")
@@ -108,8 +108,10 @@ def _heat_map(plane: _Plane, kind: str) -> Chart:
     places = {place: row for place, row in pairs.items() if row >= 0 and _is_known(values[row])}
     binding = {place: limits[row] for place, row in places.items() if limits}
     of_kind = _of_limits if kind == "limit-map" else _of_values
-    shades, part = of_kind([values[row] for row in places.values()], column)
-    texts = {} if kind == "limit-map" else _cell_texts(plane, places, values, binding, column)
+    shown = list(map(values.__getitem__, places.values()))
+    fitting = shown if kind == "limit-map" else [values[row] for row in places.values() if fits.get(row, True)]
+    shades, part = of_kind(fitting or shown, column)
+    texts = _region_texts(binding) if kind == "limit-map" else _cell_texts(plane, places, values, binding, column)
     cells = []
     for place, row in places.items():
         ends = (plane.columns[across[place[0]]], plane.rows[up[place[1]]])
@@ -248,7 +250,11 @@ def round_steps(least: float, most: float) -> list[float]:
 
     >>> round_steps(1e-6, 3e-4), round_steps(3.1, 7.2), round_steps(1.0, 1e4)
     ([2e-06, 5e-06, 1e-05, 2e-05, 5e-05, 0.0001, 0.0002], [4.0, 5.0, 6.0, 7.0], [10.0, 100.0, 1000.0, 10000.0])
+    >>> round_steps(3.0, 3.0)
+    []
     """
+    if least == most:
+        return []
     if least <= 0 or most / least < BY_FACTORS:
         return [value for value, _ in ticks(Axis("", "", "linear", (least, most))) if least < value <= most]
     decades = range(math.floor(math.log10(least)), math.ceil(math.log10(most)) + 1)

@@ -169,9 +169,10 @@ def _marked(chart: Specification, canvas: _Canvas) -> Iterator[tuple[str, int | 
         cell = canvas.cell(point.x, point.y)
         if cell is not None:
             canvas.put(cell, letter, point.series)
-    shades = dict.fromkeys((cell.shade, cell.part) for cell in sorted(chart.cells, key=lambda each: each.shade))
+    cells = sorted(chart.cells, key=lambda each: each.shade)
+    shades = dict.fromkeys((cell.shade, cell.part) for cell in cells if not cell.over)
     yield from ((f"{_LEVELS[shade]} {part}", None) for shade, part in shades)
-    if any(cell.over for cell in chart.cells):
+    if any(cell.over for cell in cells):
         yield f"{_BEYOND} does not fit", None
     for number, line in enumerate(() if chart.cells else chart.lines, 1):
         sign = str(number) if number < 10 else chr(ord("①") + number - 10)

@@ -127,8 +127,8 @@ BLOCK = -1
 #: The dash of a swatch that is a striped block, as of what does not fit.
 STRIPES = -2
 
-#: The dash of a swatch that is a block in a shade of heat maps.
-SHADE = -3
+#: The dash of a swatch that is a block in a shade of heat maps, and of one for their cells that do not fit.
+SHADE, PALE_STRIPES = -3, -4
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,11 +162,10 @@ def chart_key(chart: Specification) -> list[KeyEntry]:
     entries += dict.fromkeys(
         KeyEntry(bar.part, bar.series, BLOCK) for bar in chart.bars if bar.part not in ("", chart.x.label)
     )
-    entries += dict.fromkeys(
-        KeyEntry(cell.part, cell.shade, SHADE) for cell in sorted(chart.cells, key=lambda each: each.shade) if cell.part
-    )
-    beyond = any(bar.over is not None for bar in chart.bars) or any(cell.over for cell in chart.cells)
-    entries += [KeyEntry("does not fit", NEUTRAL, STRIPES)] if beyond else []
+    cells = sorted(chart.cells, key=lambda each: each.shade)
+    entries += dict.fromkeys(KeyEntry(cell.part, cell.shade, SHADE) for cell in cells if cell.part and not cell.over)
+    beyond = [STRIPES for bar in chart.bars if bar.over is not None] + [PALE_STRIPES for cell in cells if cell.over]
+    entries += [KeyEntry("does not fit", NEUTRAL, dash) for dash in beyond[:1]]
     borders = dict.fromkeys(line_entry(replace(line, text="")) for line in chart.lines if chart.cells)
     return [*entries, *(line_entry(line) for line in chart.lines if chart.bars), *borders]
 
