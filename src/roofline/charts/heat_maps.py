@@ -1,6 +1,7 @@
 """A table over two sizes as a heat map: a cell for each pair, its colour the time, the rate or what binds.
 
-Cells are equally wide whatever the sizes; a line runs where what binds changes. Colours are those of what fits; what does not is pale and striped.
+Cells are equally wide whatever the sizes; a line runs where what binds changes. Colours are those of what fits; what
+does not is pale and striped.
 
 >>> from roofline import sweep
 >>> table = sweep("bf16[B, D] * bf16[D, F]", on="h100", B=[64, 256, 1024, 4096], D=[256, 1024, 4096, 8192], F="D")
