@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 
+import roofline
 from roofline.bounds.api import bound, question
 from roofline.bounds.closed_form import BOUNDS, Formula, question_formula
 from roofline.bounds.solve import solve
@@ -351,3 +352,11 @@ def test_a_column_without_a_number_at_the_point_is_none_in_plain_data() -> None:
     found = formula("llama-2-7b", "decode", on="h100", context=128, data=10**30).to_dict()
     assert found["columns"]["critical_intensity"]["value"] is None
     json.dumps(found, allow_nan=False)
+
+
+def test_open_flips_are_those_that_bind_somewhere() -> None:
+    fused = roofline.formula("gelu(bf16[B, D] * bf16[D, F])", on="h100")
+    assert [(flip.before, flip.after) for flip in fused.flips()] == [("hbm", "tensor")]
+    assert fused.crossing("B", "hbm", "cuda") is not None  # at a negative size
+    slow = roofline.formula("gelu(bf16[B, D] * bf16[D, F])", on="h100", set={"vector.bf16": "1 TFLOP/s"})
+    assert ("hbm", "cuda") in [(flip.before, flip.after) for flip in slow.flips()]

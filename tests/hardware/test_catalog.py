@@ -573,3 +573,13 @@ def test_the_pages_of_sources_have_every_figure_and_every_conflict():
         assert len(re.findall(r"\w\.\w+ [\d.]+ \w+/s", taken)) == figures, machine.key
         said = [each.of for each in machine.alternates if f"{each.of} " in taken]
         assert len(re.findall(r"\w\.\w+ [\d.]+ \w+/s", besides)) == len(said), machine.key
+
+
+@pytest.mark.parametrize("name", ["nvlink", "xgmi", "ici", "link"])
+def test_a_link_named_by_its_own_name_in_a_dictionary_joins_chips(name: str) -> None:
+    mine = {"bf16": 3e14, "hbm": 2e12, name: 45e9}
+    found = bound("AllReduce_X(bf16[B, D] {U_X})", on=mine, B=1024, D=8192, mesh={"X": 8})
+    assert found.bound_by == ("ici X" if name == "ici" else name)
+    passes = 1 if name == "ici" else 2 * 7 / 8  # a chain along a line of a torus, two shots over a switch
+    assert found.lower == pytest.approx(passes * 1024 * 8192 * 2 / 45e9)
+    assert [level.name for level in chip(mine).memories] == ["hbm"]

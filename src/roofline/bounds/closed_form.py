@@ -68,6 +68,10 @@ BOUNDS = ("lower", "op_by_op", "upper")
 #: The largest size at which flips are looked for, and how many sizes are looked at before the search closes in.
 LARGEST_SIZE, LOOKED_AT = 2**40, 3000
 
+#: Sizes of the others at which it is tried whether a crossing of two resources binds, spread evenly by the roots of
+#: primes (H. Weyl, Math. Ann. 77, 1916).
+SAMPLES, _PRIMES = 1024, (2, 3, 5, 7, 11, 13, 17, 19)
+
 #: Characters of a form that is shown whole.
 LONGEST_FORM = 200
 
@@ -254,7 +258,8 @@ class Formula(Answer):
     def flips(self) -> tuple[FormulaFlip, ...]:
         """Where another resource binds as each size grows from 1, the others as they are at the point.
 
-        Where several sizes are open, every pair of resources that take equally long at a value of the first of them.
+        Where several sizes are open, every pair of resources that take equally long at a value of the first of them,
+        and bind there at some values of the others.
 
         >>> from roofline import formula
         >>> (flip,) = formula("bf16[B, D] * int8[D, F]", on="v5e").flips()
@@ -293,10 +298,34 @@ class Formula(Answer):
         for size in [name for name in self.sizes if name not in self.point][:1]:
             for one, other in combinations(self.times, 2):
                 exact = self.crossing(size, one, other)
-                if exact is not None:
+                if exact is not None and self._binds_there(size, exact, one):
                     grows = rises(self.times[one] / self.times[other], self.sizes[size])
                     before, after = (other, one) if grows else (one, other)
                     yield FormulaFlip(size, None, before, after, exact)
+
+    def _binds_there(self, size: str, exact: Any, one: str) -> bool:
+        """Whether a resource binds somewhere at a value of a size at which it takes as long as another.
+
+        At the rates as they are, and many sizes of the others: a crossing is no flip where it is below 1 or a third
+        resource takes longer.
+        """
+        import numpy as np
+        import sympy
+
+        rates = {rate.symbol: rate.value for rate in self.rates.values()}
+        free = [symbol for name, symbol in self.sizes.items() if name != size and name not in self.point]
+        known = {self.sizes[name]: value for name, value in self.point.items()} | rates
+        shares = np.modf(np.outer(np.sqrt(_PRIMES[: len(free)]), np.arange(1, SAMPLES + 1)))[0]
+        values = [np.rint(float(LARGEST_SIZE) ** (share / 2)) for share in shares]
+        at, forms = self.sizes[size], [each.subs(known) for each in self.times.values()]
+        if len(free) > len(_PRIMES) or any(each.free_symbols - {at, *free} for each in (exact.subs(known), *forms)):
+            return True
+        with np.errstate(all="ignore"):
+            roots = np.broadcast_to(sympy.lambdify(free, exact.subs(known))(*values), (SAMPLES,))
+            times = [np.broadcast_to(sympy.lambdify([at, *free], form)(roots, *values), (SAMPLES,)) for form in forms]
+            longest = np.max(times, axis=0)
+            here = times[list(self.times).index(one)] >= longest * (1 - 1e-9)
+        return bool((here & np.isfinite(roots) & (roots >= 1)).any())
 
     def crossing(self, size: str, one: str, other: str) -> Any:
         """The value of a size at which two resources take equally long, in the other symbols; None without a form."""

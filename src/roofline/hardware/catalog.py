@@ -44,7 +44,7 @@ from roofline import dtypes, letters
 from roofline.errors import HardwareError, did_you_mean, quoted
 from roofline.files import read_toml
 from roofline.frozen import NamedTuple, replace
-from roofline.hardware.machine import Machine, Unit
+from roofline.hardware.machine import SCALE_UP_LINKS, Machine, Unit
 from roofline.hardware.schema import CHIP_KEYS, build_chip, build_system, check_file, names_of
 from roofline.hardware.toml_fields import FieldPath, is_text_list, template
 from roofline.quantity import format_quantity, whole_number
@@ -604,14 +604,19 @@ def _build(key: str, layer: CatalogLayer, layers: Sequence[CatalogLayer], chain:
     return build_chip(key, raw, place, family=layer.family, parent=_parent(parent, key, place, layers, chain))
 
 
+#: How links join chips where nobody says it.
+_SWITCHED, _LINKED = {"topology": "switch"}, {"ici": {"topology": "torus2d", "links": 4}}
+
+
 def described_machine(
     described: Mapping[str, Any], layers: Sequence[CatalogLayer] = ()
 ) -> tuple[Machine, dict[str, Any]]:
     """A chip from a dictionary: keys of its table in a machine file, formats with their peaks, levels of memory.
 
-    A format alone is a peak of the matrix unit, one behind ``vector.`` of the vector unit; ``link`` is the bandwidth of
-    a link to other chips, one way, or a dictionary of a link. What sets figures of a chip that it inherits from is
-    left, for who calls.
+    A format alone is a peak of the matrix unit, one behind ``vector.`` of the vector unit; ``link``, or the
+    name of one (:data:`~roofline.hardware.machine.SCALE_UP_LINKS`), is its bandwidth to other chips, one way (of
+    ``ici`` that of one link of a torus of two axes), or its dictionary. What sets figures of a chip that it inherits
+    from is left, for who calls.
 
     >>> machine, _ = described_machine({"bf16": 3e14, "hbm": {"bandwidth": 2e12, "capacity": 80e9}, "l2": 8e12})
     >>> [unit.peaks["bf16"].value for unit in machine.units], [memory.name for memory in machine.memories]
@@ -623,13 +628,17 @@ def described_machine(
     >>> machine, _ = described_machine(figures)
     >>> [unit.name for unit in machine.units], machine.links[0].bandwidth.value, machine.links[0].latency.value
     (['matrix', 'vector'], 200000000000.0, 1e-06)
+    >>> described_machine({"bf16": 3e14, "hbm": 2e12, "nvlink": 4.5e11})[0].links[0].name
+    'nvlink'
     """
     own = {name: value for name, value in described.items() if name in CHIP_KEYS and not _is_short(name, value)}
     figures = _nested({name: value for name, value in described.items() if name not in own})
     if "inherits" not in own:
-        if (link := figures.pop("link", None)) is not None:
-            one = link if isinstance(link, Mapping) else {"bandwidth": link}
-            own["link"] = [{"name": "link", "topology": "switch", **one}]
+        links = {name: figures.pop(name) for name in SCALE_UP_LINKS if "link" not in own and name in figures}
+        if links:
+            own["link"] = [
+                {"name": name, **_LINKED.get(name, _SWITCHED), **_link_of(each)} for name, each in links.items()
+            ]
         if "unit" not in own:
             peaks = {name: figures.pop(name) for name in [*figures] if dtypes.is_dtype(name)}
             peaks |= _peaks_of(figures, "peak", "{}") | _peaks_of(figures, "matrix", "{}")
@@ -644,6 +653,10 @@ def described_machine(
     key = normalise(str(own.get("name", ""))) or "chip"
     layer = CatalogLayer({key: own}, FieldPath("chip({…})", "", {}), "", {})
     return _build(key, layer, [*layers, layer], ()), figures
+
+
+def _link_of(said: Any) -> dict[str, Any]:
+    return dict(said) if isinstance(said, Mapping) else {"bandwidth": said}
 
 
 def _is_short(name: str, value: Any) -> bool:

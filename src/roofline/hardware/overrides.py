@@ -55,6 +55,7 @@ from roofline.hardware.machine import (
     LEVEL_NAMES,
     LINK_LEVELS,
     MAIN_WORDS,
+    SCALE_UP_LINKS,
     UNIT_KINDS,
     Figure,
     Link,
@@ -83,8 +84,6 @@ _TIMES = r"(?i:(?P<times>[0-9.]+(e[+-]?[0-9]+)?)\s*[x×]\s*(?P<of>[A-Za-z][\w.]*
 
 #: So much more or less than the figure itself, ``+20%``, or a part of it: ``90%``.
 _PERCENT = r"(?P<sign>[+-]?)(?P<number>[0-9.]+)\s*%"
-
-_SCALE_UP = ("link", "nvlink", "ici", "xgmi", "neuronlink", "ethernet", "hccs", "ualink")
 
 
 @takes()
@@ -170,7 +169,7 @@ def _known_part(head: str, part: str, parts: Mapping[str, str]) -> str:
 
 def _set_link(machine: Machine, head: str, part: str, key: str, value: Any) -> Machine | None:
     found = find_link(machine, head)
-    creatable = _NETWORKS if any(link.topology != "network" for link in machine.links) else _NETWORKS + _SCALE_UP
+    creatable = _NETWORKS if any(link.topology != "network" for link in machine.links) else _NETWORKS + SCALE_UP_LINKS
     if found is None and head not in creatable:
         return None
     part = _known_part(head, part or "bandwidth", _LINK_PARTS)
