@@ -599,3 +599,11 @@ def test_a_ranking_that_is_undecided_is_said_once_under_the_table() -> None:
     which = f"{len(near)} of the {len(found.choices) - 1} others cost less is undecided"
     assert which in " ".join(said.split())
     assert said.count("≈") == len(near) + 1
+
+
+def test_a_plan_by_floors_says_a_prompt_too_long_by_measured_times() -> None:
+    """A prompt that takes longer than its limit by itself serves no rate at all."""
+    asked = {"rate": "2/s", "prompt": 100_000, "output": 200, "ttft": "1s", "formats": "fp8 kv fp8"}
+    found = plan("llama-3.1-8b", on="h100", count=8, **asked)
+    assert found.best is not None
+    assert "measured on vllm it falls short: TTFT without load" in " ".join(str(found).split())

@@ -440,8 +440,10 @@ class DeploymentPlan(Answer):
 
     def _on_measured(self, real: Assessment) -> str:
         """Whether a plan by floors keeps the limits with times that were measured."""
-        kept = f"it keeps the limits: {self._times(real)} of the rate it can serve"
-        found = kept if real.reason is None else f"it falls short: {real.reason.text}"
+        if real.reason is None:
+            found = f"it keeps the limits: {self._times(real)} of the rate it can serve"
+        else:  # which may serve nothing
+            found = f"it falls short: {real.reason.text}"
         asked = spelled("estimate", MEASURED)
         return f"with the step times measured on {MEASURED} {found}; {asked} plans with them"
 
