@@ -196,6 +196,8 @@ def suggest(word: str, known: Iterable[str], *, what: str, limit: int = 12) -> s
     "did you mean 'torus2d' or 'torus3d'?"
     """
     choices = list(known)
+    if alike := look_alike(word, choices):
+        return alike
     begun = [choice for choice in choices if word and choice.lower().startswith(word.lower())]
     if 1 < len(begun) <= 3 and len(word) > 2 and word not in begun:
         return f"did you mean {' or '.join(map(repr, begun))}?"
@@ -205,6 +207,33 @@ def suggest(word: str, known: Iterable[str], *, what: str, limit: int = 12) -> s
     rest = len(choices) - limit
     listed = ", ".join(choices[:limit]) + (f" and {rest} more" if rest > 0 else "")
     return f"{what} are: {listed}" if choices else f"there are no {what}"
+
+
+#: Letters of Cyrillic and Greek that look like Latin ones.
+_LOOKS_LIKE = {
+    "A": "\u0410\u0391", "B": "\u0412\u0392", "C": "\u0421", "E": "\u0415\u0395", "H": "\u041d\u0397",
+    "I": "\u0406\u0399", "J": "\u0408", "K": "\u041a\u039a", "M": "\u041c\u039c", "N": "\u039d",
+    "O": "\u041e\u039f", "P": "\u0420\u03a1", "S": "\u0405", "T": "\u0422\u03a4", "X": "\u0425\u03a7",
+    "Y": "\u0423\u03a5", "Z": "\u0396", "a": "\u0430", "c": "\u0441", "e": "\u0435",
+    "h": "\u04bb", "i": "\u0456", "j": "\u0458", "o": "\u043e\u03bf", "p": "\u0440",
+    "s": "\u0455", "v": "\u03bd", "x": "\u0445", "y": "\u0443",
+}  # fmt: skip
+_LATIN = {ord(other): letter for letter, others in _LOOKS_LIKE.items() for other in others}
+
+
+def look_alike(word: str, known: Iterable[str]) -> str:
+    """A hint that a known word looks the same and has other letters; nothing where none does.
+
+    >>> look_alike("B", ["\\u0412", "D"]), look_alike("B", ["D"])
+    ("'\u0412' has CYRILLIC CAPITAL LETTER VE, which looks like LATIN CAPITAL LETTER B; write both alike", '')
+    """
+    alike = next((each for each in known if each != word and each.translate(_LATIN) == word.translate(_LATIN)), None)
+    if alike is None:
+        return ""
+    from unicodedata import name
+
+    typed, there = next(pair for pair in zip(word, alike, strict=True) if pair[0] != pair[1])
+    return f"{alike!r} has {name(there)}, which looks like {name(typed)}; write both alike"
 
 
 def a_or_an(name: str) -> str:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from tests.strategies import for_each
 
-from roofline.errors import NotationError
+from roofline.bounds.api import bound
+from roofline.errors import NotationError, SizeError
 from roofline.notation import program
 
 
@@ -409,3 +410,13 @@ def test_bounds_on_depth_and_length_are_said():
     )
     assert message("x" * 200).startswith("a name of 200 characters; 100 is the most")
     assert message("x" * 300_000).startswith("the text has 300000 characters, more than 200000 can be read")
+
+
+def test_letters_of_another_alphabet_that_look_alike_are_named() -> None:
+    cyrillic, greek = "\u0430", "\u039f"
+    with pytest.raises(NotationError, match="share no dimension; 'a' has LATIN SMALL LETTER A, which looks like CYR"):
+        bound(f"bf16[B, {cyrillic}] * bf16[a, F]", on="h100")
+    with pytest.raises(SizeError, match=f"size O stands nowhere .*; '{greek}' has GREEK CAPITAL LETTER OMICRON, which"):
+        bound(f"bf16[B, {greek}] * bf16[{greek}, F]", on="h100", O=8)
+    # where both name the same dimension they are a name as any other
+    assert bound(f"bf16[B, {cyrillic}] * bf16[{cyrillic}, F]", on="h100", B=8, F=8, **{cyrillic: 8}).lower > 0

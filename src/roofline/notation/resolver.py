@@ -36,7 +36,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from roofline import dtypes
-from roofline.errors import NotationError
+from roofline.errors import NotationError, look_alike
 from roofline.frozen import Frozen, NamedTuple
 from roofline.notation.calls import OPERAND_DTYPES, check_words, resolve_call
 from roofline.notation.canonical import step_text
@@ -206,7 +206,8 @@ def _only_shared(scope: Scope, node: BinaryNode, paired: _Paired) -> str:
         return shared[0]
     shapes = f"{scope.show_axes(paired.left.axes)} {node.symbol} {scope.show_axes(paired.right.axes)}"
     if not shared:
-        hint = "rename the dimension to be contracted, or write the result: -> …"
+        alike = next(filter(None, (look_alike(label, paired.right.labels) for label in paired.left.labels)), "")
+        hint = alike or "rename the dimension to be contracted, or write the result: -> …"
         raise scope.fail(f"{shapes} share no dimension", node.position, hint)
     names = [scope.show_label(label) for label in shared]
     first = names[-1]
