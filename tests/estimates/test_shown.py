@@ -250,3 +250,12 @@ def test_steps_over_lists_expect_each_what_it_alone_does(capsys: pytest.CaptureF
     assert "decode at best  expected" in capsys.readouterr().out
     with pytest.raises(InputError, match="worked out step by step, up to 2,000 of them, and there are 3,000; ask for"):
         roofline.llm("llama-3-70b", tensor=4, batch=range(1, 3001), **asked)
+
+
+def test_one_phase_may_have_several_sizes_and_the_other_one() -> None:
+    asked: dict[str, Any] = {"on": "h100", "batch": 8, "context": 128, "estimate": True}
+    several = roofline.llm("llama-3-8b", prompt=[100, 200], **asked)
+    for place, prompt in enumerate((100, 200)):
+        one = roofline.llm("llama-3-8b", prompt=prompt, **asked)
+        assert several.prefill.expectation.value[place] == pytest.approx(one.prefill.expectation.value)
+        assert several.decode.expectation.value == pytest.approx(one.decode.expectation.value)

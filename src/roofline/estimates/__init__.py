@@ -113,6 +113,9 @@ def _of_several(serving: Any, estimator: Estimator) -> Any:
     for name, phase in serving.phases.items():
         asked = serving.asked_of(name)
         several = {each: value for each, value in asked.items() if each in may_be_several and is_several(value)}
+        if not several:  # the other phase alone has several sizes
+            phases[name] = getattr(estimated(serve(serving.model, **asked), estimator), name)
+            continue
         rows = np.broadcast_arrays(*several.values())
         _check_few(rows[0].size)
         each = [values.ravel() for values in rows]
