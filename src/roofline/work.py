@@ -111,8 +111,8 @@ class Tensor:
     elements that move where that is not all of them (the rows of a lookup); of an ``average`` of them the bytes are not
     rounded. ``storage`` names the memory it lies in where that is another tensor's: a weight before and after its
     update. ``stored`` counts the elements in memory, where padding makes them more than there are. ``given`` counts
-    those that a program gives back of what it wrote, where that is a part of them; ``fresh`` those that it had not read
-    before, where some were.
+    those that a program gives back of what it wrote, where that is a part of them; ``needed`` those of what
+    it reads that a floor counts, where others were read before or no result depends on them.
     """
 
     ident: str
@@ -125,7 +125,7 @@ class Tensor:
     average: bool = False
     stored: Size | None = None
     given: Size | None = None
-    fresh: Size | None = None
+    needed: Size | None = None
 
     @property
     def elements(self) -> Size:

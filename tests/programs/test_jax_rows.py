@@ -148,6 +148,41 @@ def test_even_and_odd_columns_that_indices_pick_are_read_each_once():
     assert 0 <= traced.bytes("minimal") - 4 * 1024 * (64 + 32) <= 2048
 
 
+N = 128
+TRIANGLE = N * (N + 1) // 2
+
+
+@pytest.mark.parametrize(
+    ("program", "elements"),
+    [
+        (jnp.tril, TRIANGLE + N * N),
+        (lambda x: jnp.triu(x, 1), TRIANGLE - N + N * N),
+        (lambda x: jnp.tril(x).sum(), TRIANGLE + 1),
+        (jnp.diag, 2 * N),
+        (jnp.trace, N + 1),
+        (lambda x: jnp.einsum("ii->i", x), 2 * N),
+        (lambda x: jnp.where(jnp.arange(N)[:, None] < 10, x, 0.0), 10 * N + N * N),
+        (lambda x: jnp.concatenate([x, 2 * x])[:10], 20 * N),
+        (lambda x: jnp.stack([x, x + 1])[0], 2 * N * N),
+        (lambda x: jnp.tanh(x + 1)[:10], 20 * N),
+        (lambda x: jnp.split(x, 4)[1], N * N // 2),
+        (lambda x: jnp.flip(x, 0)[:10], 20 * N),
+    ],
+)
+def test_no_more_is_read_than_a_result_needs(program, elements):
+    traced = trace(program, f"fp32[{N}, {N}]", frontend="jax")
+    assert 0 <= traced.bytes("minimal") - 4 * elements <= 64
+
+
+def test_heads_that_are_repeated_for_queries_are_read_no_more_than_once():
+    def program(q, k):
+        keys = jnp.repeat(k, 4, axis=1)
+        return [q[:, head] @ keys[:, head].T for head in range(8)]
+
+    traced = trace(program, "fp32[16, 8, 64]", "fp32[512, 2, 64]", frontend="jax")
+    assert traced.bytes("minimal") <= 4 * (16 * 8 * 64 + 512 * 2 * 64 + 8 * 16 * 512)
+
+
 def test_a_binary_search_reads_an_element_a_step():
     found = trace(lambda rows, x: jnp.searchsorted(rows, x), "fp32[1000000]", "fp32[10]", frontend="jax")
     assert 4 * 10 * 19 <= found.bytes("minimal") - 2 * 4 * 10 <= 4 * 10 * 21

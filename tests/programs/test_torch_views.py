@@ -87,6 +87,21 @@ def test_layers_that_known_indices_pick_are_read_each_once(pick):
     )  # and indices
 
 
+@pytest.mark.parametrize(
+    ("program", "elements"),
+    [
+        (lambda x: torch.diag(x), 2 * 64),
+        (lambda x: torch.where(torch.arange(64)[:, None] < 10, x, 0.0), 10 * 64 + 64 * 64),
+        (lambda x: x.masked_fill(torch.ones(64, 64).tril() == 0, 0.0), 65 * 32 + 64 * 64),
+        (lambda x: torch.cat([x, 2 * x])[:10].clone(), 20 * 64),
+        (lambda x: torch.roll(x, 1, 0)[:10].clone(), 20 * 64),
+        (lambda x: (x + 1).tanh()[:10].clone(), 20 * 64),
+    ],
+)
+def test_no_more_is_read_than_a_result_needs(program, elements):
+    assert 0 <= _bytes(program, torch.empty(64, 64), policy="minimal") - 4 * elements <= 64
+
+
 def test_views_of_open_sizes():
     traced = trace(lambda x: x[:, :384] * x[:, 384:], "fp32[B, 768]")
     (moved,) = traced.bound("h100").bytes.values()

@@ -110,33 +110,45 @@ def _minimal(ops: Sequence[Op]) -> Keep:
         return adding and whole.get(ident, index) == index
 
     return lambda index, op: (
-        [_fresh(t) for t in _once(ops[index].reads) if payer.get(t.ident) == index],
+        [_needed(t) for t in _once(ops[index].reads) if payer.get(t.ident) == index],
         [_given(t) for t in _once(op.writes) if t.role in _KEPT or t.given is not None or stays(index, t.ident)],
     )
 
 
-#: Kinds of operations that take each element of their results from one element of what they read.
-_MOVING = ("copy", "gather")
+#: Kinds of operations that take each element of their results from one element of each tensor that they read.
+_MOVING = ("copy", "gather", "elementwise")
 
 
 def _moving_what_is_read(ops: Sequence[Op], consumers: Mapping[str, Sequence[int]]) -> Sequence[Op]:
-    """The operations; one that picks elements for others that pick among them reads no more than those take."""
+    """The operations; one that works element by element, for others that pick among its results, reads what they take.
+
+    One that joins several tensors reads no more of all of them together.
+    """
     found = list(ops)
     for index, op in reversed(list(enumerate(ops))):
         only = op.writes[0] if op.kind in _MOVING and len(op.writes) == 1 else None
         users = [] if only is None else [found[user] for user in consumers.get(only.ident, ())]
-        if only is None or not users or only.role in _KEPT or any(user.kind not in _MOVING for user in users):
+        if only is None or not users or only.role in _KEPT or only.given is not None:
             continue
-        taken = [t.touched for user in users for t in user.reads if t.ident == only.ident]
-        if all(isinstance(amount, int) for amount in taken):
-            most = sum(amount for amount in taken if isinstance(amount, int))
-            found[index] = replace(op, reads=tuple(_at_most(t, most) for t in op.reads))
+        taken = [_amount(t) * user.repeat for user in users for t in user.reads if t.ident == only.ident]
+        if all(isinstance(amount, int) for amount in (*taken, only.elements)) and sum(taken) < only.elements:
+            left, reads = sum(taken), []
+            for tensor in op.reads:
+                reads.append(_at_most(tensor, left))
+                left -= _amount(reads[-1]) if op.kind == "copy" and isinstance(_amount(reads[-1]), int) else 0
+            found[index] = replace(op, reads=tuple(reads))
     return found
 
 
+def _amount(tensor: Tensor) -> Size:
+    """Elements that a floor counts of what is read."""
+    moved = _needed(tensor)
+    return moved.elements if moved.touched is None else moved.touched
+
+
 def _at_most(tensor: Tensor, elements: int) -> Tensor:
-    held = tensor.elements if tensor.touched is None else tensor.touched
-    return replace(tensor, touched=elements) if isinstance(held, int) and held > elements else tensor
+    held = _amount(tensor)
+    return replace(tensor, needed=elements) if isinstance(held, int) and held > elements else tensor
 
 
 def _given(tensor: Tensor) -> Tensor:
@@ -144,9 +156,9 @@ def _given(tensor: Tensor) -> Tensor:
     return tensor if tensor.given is None else replace(tensor, touched=tensor.given)
 
 
-def _fresh(tensor: Tensor) -> Tensor:
-    """The tensor with so much of it moved as was not read before."""
-    return tensor if tensor.fresh is None else replace(tensor, touched=tensor.fresh)
+def _needed(tensor: Tensor) -> Tensor:
+    """The tensor with so much of it moved as a floor counts of what is read."""
+    return tensor if tensor.needed is None else replace(tensor, touched=tensor.needed)
 
 
 def _written_whole(ops: Sequence[Op]) -> dict[str, int]:
@@ -259,7 +271,7 @@ def _largest_read(ops: Sequence[Op], ident: str, users: Sequence[int]) -> int:
     """Of the operations that read a tensor, the one that touches most of it: a tied table is looked up and streamed."""
     if len(users) == 1:
         return users[0]
-    moved = {index: [_fresh(t).touched for t in ops[index].reads if t.ident == ident] for index in users}
+    moved = {index: [_needed(t).touched for t in ops[index].reads if t.ident == ident] for index in users}
     whole = next((index for index in users if any(touched is None for touched in moved[index])), None)
     if whole is not None or not all(isinstance(n, int | float) for amounts in moved.values() for n in amounts):
         return users[0] if whole is None else whole

@@ -7,7 +7,7 @@ as many parts beside its own as the array still has; what they take beyond that 
 >>> op = Op("gather", "gather", reads=(stack,), writes=(layer,))
 >>> def parts(length):
 ...     steps = LoopSteps(length - 1, before=1)
-...     return [(each.reads[0].fresh, times) for each, times in part_by_part(op, "w", steps, set())]
+...     return [(each.reads[0].needed, times) for each, times in part_by_part(op, "w", steps, set())]
 >>> parts(6), parts(9)
 ([(None, 5)], [(None, 5), (0, 3)])
 >>> first_part(op, ("gather",), LoopSteps(5, before=1, in_parts={"w"})).reads[0].ident
@@ -56,7 +56,7 @@ def part_by_part(op: Op, source: str, steps: LoopSteps, read: set[str]) -> Seque
 
     part = replace(taken, ident=name, storage=taken.storage or source)
     read.add(source)
-    shares = [(part, fresh), (replace(part, fresh=0), steps.times - fresh)]
+    shares = [(part, fresh), (replace(part, needed=0), steps.times - fresh)]
     return [(taking(each), times) for each, times in shares if times]
 
 
@@ -66,4 +66,4 @@ def first_part(op: Op, names: Collection[str], steps: LoopSteps) -> Op:
         return op
     taken = op.reads[0]
     part = replace(taken, ident=f"{taken.ident}[0]", storage=taken.storage or taken.ident)
-    return replace(op, reads=(replace(part, fresh=0) if steps.again else part, *op.reads[1:]))
+    return replace(op, reads=(replace(part, needed=0) if steps.again else part, *op.reads[1:]))

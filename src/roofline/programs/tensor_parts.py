@@ -243,7 +243,7 @@ def _beside_steps(parts: Mapping[str, Tensor], times: Mapping[str, Size]) -> dic
     found: dict[str, tuple[Tensor, ...]] = {}
     for ident, tensor in others.items():
         fresh = minimum(left, _moved(tensor))
-        found[ident] = (replace(tensor, dims=(fresh,), touched=_moved(tensor), fresh=fresh),)
+        found[ident] = (replace(tensor, dims=(fresh,), touched=_moved(tensor), needed=fresh),)
         left = left - fresh
     return found
 
@@ -297,6 +297,12 @@ def as_stored(tensor: Tensor, dims: tuple[Size, ...] | None) -> Tensor:
     return replace(tensor, dims=dims, touched=None if moved == product(dims) else moved)
 
 
+def needing(op: Op, counts: Mapping[str, Size]) -> Op:
+    """The operation, of whose operands no more than these numbers of elements are needed for its results."""
+    reads = [replace(t, needed=counts[t.ident]) if t.ident in counts and t.touched is None else t for t in op.reads]
+    return replace(op, reads=tuple(reads))
+
+
 def without_unused(ops: Sequence[Op], results: Set[str]) -> tuple[Op, ...]:
     """The operations; of a result that nothing uses, beside others of its operation, nothing is given back.
 
@@ -312,6 +318,9 @@ def without_unused(ops: Sequence[Op], results: Set[str]) -> tuple[Op, ...]:
         spare = [t.ident not in used and t.role == "activation" for t in op.writes]
         if all(spare) or not any(spare) or op.name.endswith("backward"):
             return op
+        if op.kind == "copy" and len(op.reads) == 1:  # parts of one tensor: others of it are not read
+            parts = [t.elements for t, is_spare in zip(op.writes, spare, strict=True) if not is_spare]
+            op = needing(op, {op.reads[0].ident: sum(parts[1:], parts[0])})
         return replace(op, writes=tuple(replace(t, given=0) if s else t for t, s in zip(op.writes, spare, strict=True)))
 
     return tuple(map(written, ops))

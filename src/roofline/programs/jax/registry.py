@@ -87,9 +87,10 @@ class Call(PricedCall):
     def touch(self, place: int, amount: Size, part: str = "") -> tuple[Tensor, ...]:
         """An operand of which only so many elements are read: those of a part, where it has a name."""
         reads = self.read(place)
-        if part:
-            reads = tuple(replace(t, ident=f"{t.ident}[{part}]") for t in reads)
-        return tuple(replace(t, touched=minimum(amount, t.elements)) for t in reads)
+        if part:  # of what is repeated it says no places
+            reads = tuple(replace(t, ident=f"{t.ident}[{part}]") if t.touched is None else t for t in reads)
+        held = (t.elements if t.touched is None else t.touched for t in reads)
+        return tuple(replace(t, touched=minimum(amount, most)) for t, most in zip(reads, held, strict=True))
 
     def into(self, place: int, amount: Size) -> tuple[Tensor, ...]:
         """An operand of which so many elements are written in place; the result is that operand."""

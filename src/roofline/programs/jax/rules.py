@@ -22,7 +22,7 @@ from roofline.ops.pricing import Reach, valid_taps_of
 from roofline.programs.jax.indices import gathered_part, sliced_part
 from roofline.programs.jax.registry import Call, Priced, Value, pricing, rule
 from roofline.programs.rule_table import levels_of
-from roofline.programs.tensor_parts import part_name
+from roofline.programs.tensor_parts import needing, part_name
 from roofline.sizes import Size, exact_div, log2, maximum, minimum, product
 from roofline.work import Op, Tensor
 
@@ -297,6 +297,17 @@ NAMES = {
 
 
 rule(*NAMES)(lambda call: call.elementwise(NAMES[call.name]))
+
+
+@rule("select_n")
+def chosen(call: Call) -> Priced:
+    """A choice between arrays: where it is known, no more of each is needed than it takes."""
+    op, which, sides = call.elementwise("where"), call.numbers[0], call.operands[1:]
+    idents = [side.ident for side in sides if side is not None]
+    if which is None or which.shape != call.outs[0].shape or len({*idents}) < len(idents):
+        return op
+    return needing(op, {t.ident: int((which == n).sum()) for n, t in enumerate(sides) if t is not None})
+
 
 #: FLOPs an element: (1 + x)·(1 − x); nothing where complex numbers are put together or taken apart.
 _OTHERS = {"one_minus_square": 3, **dict.fromkeys(("real", "imag", "conj", "complex"), 0)}

@@ -38,7 +38,7 @@ from roofline import dtypes
 from roofline.errors import DTypeError, InputError, a_or_an
 from roofline.ops import pricing
 from roofline.programs.api import Spec, call_hint, check_values, is_call, own_error, spec, stated_values
-from roofline.programs.jax.indices import held_numbers
+from roofline.programs.jax.indices import held_numbers, number_of
 from roofline.programs.jax.masks import MaskFinder, constant
 from roofline.programs.jax.registry import Value, automatic, mesh_axes, scanned, size_of, value_of
 from roofline.programs.jax.rules import without_a_device
@@ -451,8 +451,14 @@ def counted_trips(eqn: Any) -> int | None:
 
 @region("cond")
 def cond(walker: JaxprWalker, eqn: Any, operands: list[Operand], context: JaxprContext) -> list[Operand]:
-    """The largest of the branches."""
-    tried = [walker.branch(branch, operands[1:], context) for branch in eqn.params["branches"]]
+    """The branch that a constant or the platform chooses, else the largest."""
+    which, branches = number_of(eqn.invars[0], walker.numbers), eqn.params["branches"]
+    platforms = eqn.params.get("branches_platforms") or ()
+    if which is not None or None in platforms:
+        walker.chose = True
+        taken = platforms.index(None) if which is None else min(max(int(which), 0), len(branches) - 1)
+        return walker.inline(branches[taken], operands[1:], context)
+    tried = [walker.branch(branch, operands[1:], context) for branch in branches]
     ops, results = max(tried, key=lambda found: branch_cost(found[0]))
     walker.ops += ops
     if len({branch_cost(found[0]) for found in tried}) > 1:

@@ -63,6 +63,7 @@ class JaxprWalker:
     parts: set[str] = field(default_factory=set)
     made: int = 0
     numbers: dict[Any, Numbers] = field(default_factory=dict)
+    chose: bool = False
 
     def tensor(self, value: Value, role: str = "activation", label: str = "") -> Tensor:
         """Name a new tensor."""
@@ -261,6 +262,7 @@ class JaxprWalker:
             for op in self.ops
         ]
         given = {self.settle(result).ident for result in results if result is not None}
+        ops = _leading_to(ops, given) if self.chose else ops
         ops = without_unused(named_apart(ops), given)
         rows = {t.ident for op in ops for t in op.writes if self._stored(t).touched is not None} & given
         from_outside = {t.ident for op in ops for t in op.reads if self._stored(t).touched is not None}
@@ -316,6 +318,17 @@ def seen_as(tensor: Tensor, value: Value) -> Tensor:
     """A tensor in another form: what moves is what it holds, however often it is repeated in the new one."""
     held = tensor.elements if tensor.touched is None else tensor.touched
     return replace(tensor, dims=value.shape, touched=None if held == value.size else held)
+
+
+def _leading_to(ops: Sequence[Op], results: set[str]) -> list[Op]:
+    """The operations without those that a branch left out alone would have read: JAX leaves out what nothing reads."""
+    used, found = set(results), list[Op]()
+    for op in reversed(ops):
+        pure = op.kind in ("copy", "gather", "elementwise") and op.writes
+        if not pure or any(t.role != "activation" or t.ident.partition("[")[0] in used for t in op.writes):
+            used |= {t.ident.partition("[")[0] for t in op.reads}
+            found.append(op)
+    return found[::-1]
 
 
 def _given_back(ops: Sequence[Op], results: set[str], rows: set[str]) -> list[Op]:

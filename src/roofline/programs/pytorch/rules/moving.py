@@ -19,15 +19,15 @@ rule(
     "clone", "contiguous", "cat", "stack",
     "reflection_pad1d", "reflection_pad2d", "reflection_pad3d",
     "replication_pad1d", "replication_pad2d", "replication_pad3d", "roll", "flip", "repeat",
-    "_reshape_copy", "view_copy", "permute_copy", "unfold_copy", "diag_embed", "diagonal_copy", "unfold",
+    "_reshape_copy", "view_copy", "permute_copy", "diag_embed", "unfold",
     "channel_shuffle", "pixel_shuffle", "pixel_unshuffle", "_pin_memory", "_conj_physical", "resolve_conj",
     "block_diag", "_chunk_cat",
-    "repeat_interleave", "expand_copy", "slice_copy", "select_copy", "split_copy", "_unsafe_index", "_to_dense",
+    "repeat_interleave", "expand_copy", "_unsafe_index", "_to_dense",
     "to_dense", "_to_sparse", "_coalesce", "coalesce", "transpose_copy", "t_copy", "unsqueeze_copy", "squeeze_copy",
     "native_channel_shuffle", "rot90", "tile", "_foreach_copy", "_foreach_clone",
     "_sparse_coo_tensor_with_dims_and_tensors",
     "_sparse_csr_tensor_unsafe", "_sparse_compressed_tensor_unsafe", "to_sparse", "to_sparse_csr",
-    "lift_fresh_copy", "alias_copy", "as_strided_copy", "narrow_copy", "split_with_sizes_copy", "unbind_copy",
+    "lift_fresh_copy", "alias_copy", "split_with_sizes_copy", "unbind_copy", "split_copy",
     "reflection_pad1d_backward", "reflection_pad2d_backward", "reflection_pad3d_backward", "max_unpool2d",
     "masked_scatter_backward",
     "replication_pad1d_backward", "replication_pad2d_backward", "replication_pad3d_backward", "max_unpool3d",
@@ -35,6 +35,12 @@ rule(
     "slice_scatter", "select_scatter", "diagonal_scatter", "as_strided_scatter", "slice_backward", "select_backward",
     "diagonal_backward", "unfold_backward", "_reshape_alias", "as_strided_backward",
 )(lambda call: call.move())  # fmt: skip
+
+
+@rule("diagonal_copy", "slice_copy", "select_copy", "narrow_copy", "as_strided_copy", "unfold_copy")
+def copied_part(call: Call) -> Priced:
+    """Read and write the part that is taken."""
+    return call.move(reads=tuple(_touch(t, call.writes[0].elements) for t in call.reads))
 
 
 @rule("tril", "triu")

@@ -23,6 +23,7 @@ from roofline.programs.pytorch.registry import (
     pricing,
     rule,
 )
+from roofline.programs.tensor_parts import needing
 from roofline.sizes import Size, exact_div, maximum, minimum, product
 from roofline.work import Op, Work
 
@@ -46,9 +47,25 @@ def known(call: Call) -> Priced:
         function = "maximum"
     if function in ("multiply", "divide") and call.results[0].is_complex and is_number:
         return call.for_each("elementwise", call.results[0].elements, 2)
+    if function == "where":
+        return _chosen(call)
     if call.name in ("add", "sub", "rsub") and call.get("alpha", 1) != 1:
         return pricing.scaled_sum(call.name, call.reads, call.writes)
     return call.elementwise(function)
+
+
+def _chosen(call: Call) -> Priced:
+    """A choice between tensors or numbers: where the mask is known, no more of each is needed than it takes."""
+    op = call.elementwise("where")
+    mask, sides = (call.args[1], [(call.args[0], False)]) if call.name == "masked_fill" else (call.args[0], [])
+    sides = sides or [(side, taken) for side, taken in zip(call.args[1:], (True, False), strict=False)]
+    if not is_operand(mask) or mask.values is None or type(mask.elements) is not int:
+        return op
+    every = call.results[0].elements
+    taken = int(mask.values.sum()) * exact_div(every, mask.elements)
+    whole = [(side, yes) for side, yes in sides if is_operand(side) and side.elements == every]
+    counts = {t.ident: taken if yes else every - taken for side, yes in whole for t in call.read(side)}
+    return needing(op, counts) if len(counts) == len(whole) else op
 
 
 @rule(*STATED_FORMULAS)
