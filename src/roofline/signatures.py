@@ -819,6 +819,7 @@ MEANINGS_OF = {
     "training_memory": {"tokens": "Tokens whose hidden states layers keep."},
     "trace": {
         "batch": "The first size of every input that an ONNX file leaves open.",
+        "dtype": "Format in which the fp32 tensors of an ONNX file are taken, as if it was converted.",
         "device": "What a torch program is told when it asks a tensor for its device (default: the module's, or cpu).",
         "trips": "How often loops run that JAX or an ONNX file leaves open: a number, or {'step.py:12': 10}.",
         "weights": "Positions of the inputs of a JAX function that hold parameters.",

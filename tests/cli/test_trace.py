@@ -107,6 +107,7 @@ def test_help_shows_examples():
 
 @pytest.mark.parametrize(("words", "message"), [
     (["--batch", "4"], "error: --batch is for ONNX files; name the size"),
+    (["--dtype", "bf16"], "error: --dtype is for ONNX files; a module has its own"),
     (["D=4"], "error: no input names the size D; sizes are: B"),
     (["b=4"], "error: no input names the size b; did you mean 'B'?"),
 ])  # fmt: skip
@@ -204,6 +205,8 @@ def test_what_to_do_about_it(capsys, loop, program, words, message):
 @pytest.mark.parametrize(("words", "message"), [
     (["--batch", "0"], "size batch is 0; a size is a whole number of at least 1"),
     (["--batch", "-2"], "size batch is -2"),
+    (["--batch", "1,64"], "size batch is several numbers; trace the program once for each, or leave it open"),
+    (["--dtype", "int8"], "fp32 tensors cannot be taken as int8; a floating format"),
     (["N=x"], "size N is a formula of x, which has no value"),
     (["N=1,2"], "size N is several numbers"),
     (["--jax"], "--jax is not for ONNX files"),

@@ -410,3 +410,28 @@ def test_an_open_image_is_a_formula(size, pads, stride):
     numbers = {name: 2 if str(name) == "N" else size for name in formula.free_symbols}
     assert {str(name) for name in numbers} == {"N", "H", "W"}
     assert formula.subs(numbers) == trace(program, sizes={"N": 2, "H": size, "W": size}).flops()
+
+
+@pytest.mark.parametrize("dtype", ["bf16", "fp16"])
+def test_a_file_in_fp32_is_asked_about_in_another_format(dtype):
+    def file(kind):
+        nodes = [helper.make_node("MatMul", ["x", "w"], ["h"]), helper.make_node("Relu", ["h"], ["y"])]
+        return model(
+            nodes, [value("x", "N", 64, dtype=kind)], [value("y", dtype=kind)], [weight("w", 64, 32, dtype=kind)]
+        )
+
+    taken = trace(file(TensorProto.FLOAT), frontend="onnx", batch=8, dtype=dtype)
+    own = trace(file(TensorProto.BFLOAT16 if dtype == "bf16" else TensorProto.FLOAT16), frontend="onnx", batch=8)
+    assert [op.work for op in taken.ops] == [op.work for op in own.ops]
+    assert (taken.bytes(), taken.bytes("minimal")) == (own.bytes(), own.bytes("minimal"))
+    assert f"fp32 tensors of the file are taken as {dtype}" in taken.assumptions
+
+
+def test_a_format_that_a_program_cannot_be_taken_in_is_one_clear_error():
+    file = model([helper.make_node("Relu", ["x"], ["y"])], [value("x", "N", 64)], [value("y")])
+    with pytest.raises(RooflineError, match="fp32 tensors cannot be taken as int8; a floating format"):
+        trace(file, frontend="onnx", dtype="int8")
+    with pytest.raises(InputError, match="dtype= is for ONNX files; a module has its own"):
+        trace(lambda x: x, "fp32[8]", dtype="bf16")
+    with pytest.raises(InputError, match="size batch is several numbers; trace the program once for each"):
+        trace(file, frontend="onnx", batch=[1, 64])

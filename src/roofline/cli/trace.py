@@ -41,7 +41,8 @@ _PICTURES = (".svg", ".png", ".pdf")
 @argument("words", nargs=-1, metavar="[SIZE=VALUE]...")
 @with_options(
     *options("input jax"),
-    option("batch", type=int, help="Size of an ONNX file's symbolic batch."),
+    option("batch", help="Size of an ONNX file's symbolic batch."),
+    option("dtype", help="Format in which the fp32 tensors of an ONNX file are taken (bf16)."),
     *options("trips backward"),
     option("optimizer"),
     *SEVERAL,
@@ -62,7 +63,8 @@ def command(
     words: tuple[str, ...],
     inputs: tuple[str, ...],
     frontend: str | None,
-    batch: int | None,
+    batch: str | None,
+    dtype: str | None,
     trips: tuple[str, ...],
     backward: bool,
     optimizer: str | None,
@@ -83,7 +85,7 @@ def command(
     roofline trace model.py:build --input "bf16[1, 3, 224, 224]" --on l4,a100,h100
     roofline trace model.py:build --input "int32[B, 128]" B=8 --backward
     roofline trace step.py:step --jax --input "bf16[1024, 4096]" --on v5e
-    roofline trace resnet50.onnx --on l4 --batch 32
+    roofline trace resnet50.onnx --on l4 --batch 32 --dtype fp16
     roofline trace model.py:build --input "bf16[1, 3, 224, 224]" --on l4 -o layers.svg
     roofline trace model.py:build --input "bf16[B, 512]" B=64 --on h100 --formula
     """
@@ -102,7 +104,13 @@ def command(
     for roof in roofs:
         _check_target({**roof, **wanted}, conventions)
     given: dict[str, Any] = {"sizes": _sizes(words)}
-    given |= {"batch": batch, "backward": backward or None, "optimizer": optimizer, "trips": trips or None}
+    given |= {
+        "batch": None if batch is None else parse_size("batch", batch),
+        "dtype": dtype,
+        "backward": backward or None,
+        "optimizer": optimizer,
+        "trips": trips or None,
+    }
     asked = {name: value for name, value in given.items() if value is not None}
     chosen = {name: getattr(conventions, name) for name in OF_OPERATIONS}
     if formula or language:
@@ -428,9 +436,12 @@ def _check_target(target: dict[str, Any], conventions: Conventions) -> None:
 
 
 def _check_batch(given: dict[str, Any]) -> None:
-    """A batch belongs to an ONNX file."""
+    """A batch and a format of all tensors belong to an ONNX file."""
     if "batch" in given:
         raise InputError("--batch is for ONNX files", hint='name the size: --input "bf16[B, 512]" B=8')
+    if "dtype" in given:
+        hint = 'a module has its own, as in model.to(torch.bfloat16), an input says it: --input "bf16[8, 512]"'
+        raise InputError("--dtype is for ONNX files", hint=hint)
 
 
 def _check_sizes(sizes: dict[str, Any], inputs: Sequence[str]) -> None:

@@ -79,8 +79,9 @@ def trace(program: Any, *inputs: Any, frontend: str | None = None, on: None = No
 @on_several
 @takes(
     optional(
-        backward="bool", optimizer="Any", sizes="Mapping[str, Size]", trips="Any", batch="int", weights="Any",
-        recompute_attention="bool", name="str", device="str", kwargs="Mapping[str, Any]", on="str | Machine",
+        backward="bool", optimizer="Any", sizes="Mapping[str, Size]", trips="Any", batch="int", dtype="str",
+        weights="Any", recompute_attention="bool", name="str", device="str", kwargs="Mapping[str, Any]",
+        on="str | Machine",
     ),
     target,
     Traced.bound,
@@ -117,6 +118,9 @@ def _check_options(options: Mapping[str, Any], known: Collection[str]) -> None:
     for name in options:
         if name not in known:
             near = did_you_mean(name, known) if name not in _INPUTS else None
+            if name == "dtype":
+                hint = "a module has its own, as in model.to(torch.bfloat16), an input says it: 'bf16[8, 512]'"
+                raise InputError("dtype= is for ONNX files", hint=hint)
             hint = "an input stands after the program, trace(program, x), or by its name in kwargs={'x': x}"
             raise InputError(f"there is no argument {name!r}", hint=f"did you mean {near!r}?" if near else hint)
 

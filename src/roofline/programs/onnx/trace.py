@@ -24,7 +24,8 @@ from typing import Any
 
 import onnx
 
-from roofline.errors import InputError, RooflineError
+from roofline import dtypes
+from roofline.errors import DTypeError, InputError, RooflineError
 from roofline.ops import pricing
 from roofline.ops.counting import count
 from roofline.programs.loops import LoopSteps, first_part, part_by_part
@@ -60,19 +61,23 @@ def trace(
     batch: int | None = None,
     sizes: Mapping[str, Size] | None = None,
     trips: int | Mapping[str, int] | None = None,
+    dtype: str | None = None,
     name: str | None = None,
 ) -> Traced:
     """Find every operation of an ONNX file, or of a loaded ``onnx.ModelProto``.
 
     ``batch``  the first size of every input where the file leaves it open
     ``sizes``  other symbolic sizes by name
+    ``dtype``  format in which the file's fp32 tensors are taken, as if it was converted
     ``trips``  how often a Loop runs whose trip count is not in the file; or one for each, by the name of its node
     """
     if inputs:
         raise InputError("an ONNX file has inputs of its own", hint="say batch=8 or sizes={'S': 128} for open sizes")
     with _damage("the ONNX graph"):
         model, named = inferred(read(program), batch, sizes or {})
-    walk = GraphWalker(trips, solved(model.graph, named))
+    walk = GraphWalker(trips, solved(model.graph, named), taken_as=_floating(dtype))
+    if dtype is not None:
+        walk.assumptions[f"fp32 tensors of the file are taken as {walk.taken_as}"] = None
     held = {item.name for item in model.graph.initializer}
     given = [item for item in model.graph.input if item.name not in held]
     with _damage("the ONNX graph"):
@@ -89,6 +94,17 @@ def trace(
         sizes=dict(sizes or {}),
         weights={tensor.ident: tensor.elements for tensor in weights},
     )
+
+
+def _floating(dtype: str | None) -> str | None:
+    """The name of a floating format that a file is taken in."""
+    if dtype is None:
+        return None
+    found = dtypes.get(dtype)
+    if found.family != "float":
+        hint = "a floating format, as bf16; a quantised file has operators of its own"
+        raise DTypeError(f"fp32 tensors cannot be taken as {found.name}", hint=hint)
+    return found.name
 
 
 @dataclass
@@ -109,6 +125,7 @@ class GraphWalker:
     steps: LoopSteps | None = None
     parts: set[str] = field(default_factory=set)
     held: dict[str, tuple[Size, ...]] = field(default_factory=dict)
+    taken_as: str | None = None
 
     def graph(self, graph: Any, scope: str, repeat: Size, given: Mapping[str, Tensor] = {}, apart: str = "") -> None:
         """Walk a graph: name its tensors, then price its nodes in order.
@@ -118,7 +135,7 @@ class GraphWalker:
         """
         own = {item.name for item in (*graph.input, *graph.output)} if apart else ()
         for item in (*graph.input, *graph.value_info, *graph.output):
-            dims, dtype = dims_of(item), dtype_of(item.type.tensor_type.elem_type)
+            dims, dtype = dims_of(item), self.dtype(item.type.tensor_type.elem_type)
             if dims is not None and dtype is not None:
                 ident = _ident(item.name) + (apart if item.name in own else "")
                 self.known[item.name] = Tensor(ident, put(dims, self.solved), dtype)
@@ -330,8 +347,13 @@ class GraphWalker:
         for word, item in zip(node.output, branch.output, strict=False):
             self.taken[word] = (item.name, item.name in constants)
 
+    def dtype(self, number: int) -> str | None:
+        """Our name of a format, the one that is asked for in place of fp32."""
+        found = dtype_of(number)
+        return self.taken_as if found == "fp32" and self.taken_as is not None else found
+
     def _constant(self, name: str, value: Any) -> None:
-        dtype = dtype_of(value.data_type)
+        dtype = self.dtype(value.data_type)
         if dtype is not None:
             is_buffer = name in self.buffers or dtype in ("int64", "bool")
             role = "state" if is_buffer else "weight"
