@@ -174,6 +174,16 @@ def test_no_more_is_read_than_a_result_needs(program, elements):
     assert 0 <= traced.bytes("minimal") - 4 * elements <= 64
 
 
+@pytest.mark.parametrize("body", [lambda x, w: (jnp.tanh(x @ w), None), jax.checkpoint(lambda x, w: (x @ w, None))])
+def test_layers_that_a_scan_and_its_gradient_go_over_are_read_and_held_once(body):
+    def program(x, w):
+        return jax.grad(lambda w: lax.scan(body, x, w)[0].sum())(w)
+
+    traced = trace(program, "fp32[8, 64]", "fp32[12, 64, 64]", frontend="jax")
+    assert 0 <= traced.bytes("minimal") - 4 * (8 * 64 + 2 * 12 * 64 * 64) <= 4 * 12 * 8 * 64
+    assert traced.bound(on="h100").footprint.total <= 4 * (2 * 12 * 64 * 64 + 8 * 12 * 8 * 64)
+
+
 def test_heads_that_are_repeated_for_queries_are_read_no_more_than_once():
     def program(q, k):
         keys = jnp.repeat(k, 4, axis=1)

@@ -96,6 +96,7 @@ def test_layers_that_known_indices_pick_are_read_each_once(pick):
         (lambda x: torch.cat([x, 2 * x])[:10].clone(), 20 * 64),
         (lambda x: torch.roll(x, 1, 0)[:10].clone(), 20 * 64),
         (lambda x: (x + 1).tanh()[:10].clone(), 20 * 64),
+        (lambda x: torch.view_as_complex((x + 1).view(64, 32, 2)) * 2, 2 * 64 * 64),
     ],
 )
 def test_no_more_is_read_than_a_result_needs(program, elements):

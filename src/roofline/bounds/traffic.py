@@ -130,7 +130,10 @@ def _moving_what_is_read(ops: Sequence[Op], consumers: Mapping[str, Sequence[int
         users = [] if only is None else [found[user] for user in consumers.get(only.ident, ())]
         if only is None or not users or only.role in _KEPT or only.given is not None:
             continue
-        taken = [_amount(t) * user.repeat for user in users for t in user.reads if t.ident == only.ident]
+        seen = [(user, t) for user in users for t in user.reads if t.ident == only.ident]
+        if any(t.dtype != only.dtype for _, t in seen):
+            continue
+        taken = [_amount(t) * user.repeat for user, t in seen]
         if all(isinstance(amount, int) for amount in (*taken, only.elements)) and sum(taken) < only.elements:
             left, reads = sum(taken), []
             for tensor in op.reads:

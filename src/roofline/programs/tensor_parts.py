@@ -202,7 +202,7 @@ def named_apart(ops: Sequence[Op]) -> tuple[Op, ...]:
         cut |= known
         if not known and _apart(found):
             kept.add(base)
-            cut |= {} if _fit(found, times) else _beside_steps(found, times)
+            cut |= {} if _fit(found, times) else _beside_steps(base, found, times)
 
     def named(tensor: Tensor) -> tuple[Tensor, ...]:
         base, bracket, _ = tensor.ident.partition("[")
@@ -233,17 +233,25 @@ def _moved(tensor: Tensor) -> Size:
     return tensor.elements if tensor.touched is None else tensor.touched
 
 
-def _beside_steps(parts: Mapping[str, Tensor], times: Mapping[str, Size]) -> dict[str, tuple[Tensor, ...]]:
-    """Parts beside those of a loop's steps: fresh of them is what these leave of the tensor."""
-    first = {ident.partition("[")[0] + "[0]" for ident in parts}
-    steps = {ident: t for ident, t in parts.items() if _of_steps(ident) or ident in first}
+def _beside_steps(base: str, parts: Mapping[str, Tensor], times: Mapping[str, Size]) -> dict[str, tuple[Tensor, ...]]:
+    """Parts beside those of a loop's steps: needed of them is what these leave of the tensor.
+
+    A loop whose steps stand together leaves nothing to another one, whose first step stands apart.
+    """
+    every = f"{base}[0:]"
+    steps = {ident: t for ident, t in parts.items() if _of_steps(ident) or ident == f"{base}[0]"}
+    steps = {every: parts[every]} if every in parts else steps
     others = {ident: t for ident, t in parts.items() if ident not in steps}
     taken = [_moved(t) * (times.get(ident, 1) if _of_steps(ident) else 1) for ident, t in steps.items()]
     left = maximum(0, maximum(*(t.elements for t in parts.values())) - sum(taken[1:], taken[0]))
     found: dict[str, tuple[Tensor, ...]] = {}
+    if every in parts:
+        found[every] = (replace(parts[every], storage=base),)
     for ident, tensor in others.items():
         fresh = minimum(left, _moved(tensor))
-        found[ident] = (replace(tensor, dims=(fresh,), touched=_moved(tensor), needed=fresh),)
+        dims = tensor.dims if every in parts else (fresh,)
+        storage = base if every in parts else tensor.storage
+        found[ident] = (replace(tensor, dims=dims, touched=_moved(tensor), needed=fresh, storage=storage),)
         left = left - fresh
     return found
 
