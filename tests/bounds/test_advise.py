@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 
@@ -35,7 +37,7 @@ def test_every_line_is_a_fresh_answer_and_a_gain(asked: tuple[str, dict[str, int
             "exact": again.conventions.exact,
         }
         arguments.pop("unit", None)
-        if not again.raw:
+        if not again.raw and again.flops_share == 1:
             fresh = bound(again.text, on=again.machine, sizes=dict(again.sizes), **arguments)
             assert fresh.lower == item.after.lower
         assert item.gain == pytest.approx(answer.lower / item.after.lower * item.more)
@@ -76,6 +78,27 @@ def test_twice_the_peak_is_twice_as_fast_where_a_measured_fraction_of_it_is_take
     answer = bound(flops=1e12, on="h100", achievable=achievable)
     found = next(item for item in advise(answer) if item.change == "twice the bf16 peak")
     assert found.gain == pytest.approx(2)
+
+
+@pytest.mark.parametrize(
+    ("line", "options"),
+    [
+        ("bf16[256, 2048] @ bf16[2048, 2048]", {"on": "a100"}),
+        ("bf16[256, 2048] @ bf16[2048, 2048]", {"on": "a100", "over": "warm"}),
+        ("bf16[256, 2048] @ bf16[2048, 2048]", {"on": "a100", "over": "l2"}),
+        ("bf16[4096, 4096] @ bf16[4096, 4096]", {"on": "h100", "achievable": True}),
+        ("bf16[4000, 2000] @ bf16[2000, 2000]", {"on": "v5e", "pad": True}),
+        ("bf16[4096, 2048] @ bf16[2048, 2048_X] -> bf16[4096, 2048]", {"on": "v5e:4"}),
+    ],
+)
+def test_half_the_flops_keep_the_rest_of_the_question(line: str, options: dict[str, Any]) -> None:
+    found = {item.change: item for item in advise(bound(line, **options))}
+    half, twice = found["half the FLOPs"], found["twice the bf16 peak"]
+    assert half.time_after == pytest.approx(twice.time_after)  # as long as the same work at twice the rate
+    assert half.after.flops == half.before.flops / 2
+    assert (half.after.bytes, half.after.wire) == (half.before.bytes, half.before.wire)
+    assert half.to_dict()["question"] is None  # no words ask it
+    assert any("50% of the FLOPs" in said for said in half.after.assumptions)
 
 
 def test_tiles_get_larger() -> None:

@@ -113,7 +113,7 @@ class Advice(BeforeAndAfter):
     def _question(self) -> dict[str, Any] | None:
         """The changed question in words that ask it again; None where words do not say it."""
         asked, was = self.after.question, self.before.question
-        if not asked.text or set(was.machine.given) - set(asked.machine.given):
+        if not asked.text or asked.flops_share != was.flops_share or set(was.machine.given) - set(asked.machine.given):
             return None
         sizes = {name: size for name, size in asked.sizes.items() if isinstance(size, int | float)}
         now, then = (
@@ -454,16 +454,8 @@ def _higher_peak(asked: Question, answer: Bound) -> Iterator[Proposal[Bound]]:
 
 def _fewer_flops(asked: Question, answer: Bound) -> Iterator[Proposal[Bound]]:
     """Half the arithmetic over the same bytes: pruning, low rank, a cheaper algorithm."""
-    uses = [u for u in answer.uses if u.quantity == "flops"]
-    if len(uses) == 1:
-        raw = {
-            "flops": answer.flops / 2,
-            "bytes": sum(answer.bytes.values()),
-            "dtype": uses[0].dtype,
-            "unit": uses[0].place,
-        }
-        reason = "pruning, low rank or a cheaper algorithm over the same bytes"
-        yield Proposal("half the FLOPs", reason, Question(machine=asked.machine, raw=raw, sizes=asked.sizes))
+    reason = "pruning, low rank or a cheaper algorithm over the same bytes"
+    yield Proposal("half the FLOPs", reason, asked.vary(flops_share=asked.flops_share / 2))
 
 
 def _matrix_unit(asked: Question, answer: Bound) -> Iterator[Proposal[Bound]]:

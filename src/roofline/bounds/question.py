@@ -19,11 +19,11 @@ from roofline.hardware.machine import Machine
 from roofline.hardware.rate import unit_for
 from roofline.notation import canonical, program
 from roofline.ops import build, formula, formula_names, padded, raw
-from roofline.quantity import kind_of, parse, typed
+from roofline.quantity import format_percent, kind_of, parse, typed
 from roofline.signatures import check_methods
 from roofline.sizes import check, is_array, is_symbol, own_array, plain_number, product, symbol
 from roofline.statements import Assumption, assume, without
-from roofline.work import Op
+from roofline.work import Op, Work
 
 if TYPE_CHECKING:
     from roofline.bounds.sharding_plans import LaidOut
@@ -41,6 +41,7 @@ class Question:
 
     ``raw`` holds FLOPs, bytes or an intensity instead of an expression. ``sizes`` may hold numbers, arrays or
     nothing for a name; ``formulas`` are those that were given as text (``F="4*D"``), which follow the others.
+    ``flops_share`` is the share of the FLOPs that is done, over the same bytes: what a cheaper algorithm would leave.
     """
 
     machine: Machine
@@ -49,6 +50,7 @@ class Question:
     raw: Mapping[str, Any] = field(default_factory=dict)
     conventions: Conventions = DEFAULT
     formulas: Mapping[str, Any] = field(default_factory=dict)
+    flops_share: float = 1.0
 
     def ops(self) -> tuple[Op, ...]:
         """Build the operations at these sizes; sizes that are not given become symbols."""
@@ -76,8 +78,10 @@ class Question:
         )
 
     def finished(self, ops: tuple[Op, ...]) -> tuple[Op, ...]:
-        """Pad operations to the matrix unit's tile where that was asked for."""
-        return tuple(self._padded(op) for op in ops) if self.conventions.pad and not self.raw else ops
+        """Pad operations to the tile of the matrix unit where asked for, and keep the share of FLOPs that is done."""
+        if self.conventions.pad and not self.raw:
+            ops = tuple(self._padded(op) for op in ops)
+        return ops if self.flops_share == 1 else tuple(self._lighter(op) for op in ops)
 
     def answer(self, *, symbolic: bool = False) -> Bound:
         """Price the operations; ``symbolic`` keeps the rates as symbols (``P_bf16``, ``W_hbm``)."""
@@ -97,7 +101,7 @@ class Question:
             self.conventions,
             name=self.expression,
             sizes=self.sizes,
-            assumptions=[*self._read_as(), *said, *self._not_sharded(), *self._without_arithmetic(ops), *notes_of(ops)],
+            assumptions=[*self._read_as(), *said, *self._not_sharded(), *self._particulars(ops), *notes_of(ops)],
             request=self.changes(),
             question=self,
         ).answer(symbolic=symbolic or None)
@@ -114,8 +118,10 @@ class Question:
         each = f"each of the {product(chips)} chips" if all(isinstance(n, int) for n in chips) else "each chip"
         return [Assumption("alike", f"nothing is sharded: {each} does all of this")]
 
-    def _without_arithmetic(self, ops: Sequence[Op]) -> list[Assumption]:
-        """Say where a unit was asked for, and nothing is arithmetic that would run on it."""
+    def _particulars(self, ops: Sequence[Op]) -> list[Assumption]:
+        """Say what share of the FLOPs is done, and where nothing is arithmetic that the unit asked for would run."""
+        if self.flops_share != 1:
+            return [Assumption("counting", f"{format_percent(self.flops_share)} of the FLOPs, over the same bytes")]
         if self.machine.unit is None or any(key.quantity == "flops" for op in ops for key in op.work):
             return []
         return [Assumption("rates", f"nothing here is arithmetic that {self.machine.unit} would do")]
@@ -215,6 +221,11 @@ class Question:
         """Round the matrix work of an operation up to the unit's tile; an operation without any stays as it is."""
         key = next((k for k in op.work if k.quantity == "flops" and k.place == "matrix"), None)
         return op if key is None else padded(op, self._tile_of_unit(key.dtype))
+
+    def _lighter(self, op: Op) -> Op:
+        """Keep a share of an operation's FLOPs; its bytes and what it sends stay."""
+        share = {key: n * self.flops_share if key.quantity == "flops" else n for key, n in op.work.items()}
+        return replace(op, work=Work(share))
 
     def _tile_of_unit(self, dtype: str) -> tuple[int, int]:
         unit = unit_for(self.machine, "matrix", dtype)
