@@ -287,6 +287,25 @@ def test_what_makes_a_step_fit_stands_in_the_first_line() -> None:
     assert train("llama-3-8b", **asked, microbatches=4).memory.fits
 
 
+@pytest.mark.parametrize("more", [{}, {"checkpoint": "full"}])
+def test_where_no_number_of_copies_fits_layers_split_over_more_chips_are_advised(more: dict[str, Any]) -> None:
+    from tests.models.test_answers_in_full import drawn
+
+    found = train("llama-3-8b", on="4090", batch_tokens=4096, **more)
+    assert found.least_chips is None
+    assert (found.fitting() or "").endswith("or 4090:8, tensor 8")
+    (line,) = (line for line in found.advise() if "tensor" in line.arguments)
+    fresh = train("llama-3-8b", on="4090:8", tensor=8, batch_tokens=4096, **more)
+    assert fresh.fits
+    assert (line.after.lower, line.after.memory.total) == (fresh.lower, fresh.memory.total)
+    assert line.gain == pytest.approx(float(found.lower) / float(fresh.lower) / 8)
+    assert f"{line.gain:.3g}x a chip, then network-bound" in line.effect
+    assert not train("llama-3-8b", on="4090:4", tensor=4, batch_tokens=4096, **more).fits
+    said = " ".join(drawn(found, 200).split())
+    assert "with this layout, no number of chips is enough: each takes a whole sequence, and its part" in said
+    assert "batch and states fit on 1 such chip at the least" in drawn(train("gpt2", on="h100", batch_tokens=8192), 200)
+
+
 def test_a_part_of_a_sequence_in_a_microbatch_does_not_run() -> None:
     from tests.models.test_answers_in_full import drawn
 

@@ -40,8 +40,10 @@ from roofline.bounds.bound import Bound
 from roofline.errors import RooflineError
 from roofline.frozen import dataclass, replace
 from roofline.hardware import chip
+from roofline.hardware.catalog import behind_colon
 from roofline.hardware.machine import Machine
-from roofline.hardware.network import links_inside_out
+from roofline.hardware.mesh import smallest_slice
+from roofline.hardware.network import domain_of, links_inside_out
 from roofline.hardware.rate import choose_unit
 from roofline.models.parallelism.layout import axis_across_slices
 from roofline.models.parallelism.schedules import SCHEDULES, schedule
@@ -53,6 +55,9 @@ from roofline.sizes import is_array, is_symbol, maximum, product
 
 #: The share of a step that a pipeline may wait for little.
 BUBBLE = 0.05
+
+#: How many times as many chips are tried, to split each layer over them.
+WIDER = (2, 4, 8, 16)
 
 #: The share of the memory that a change may leave at most, to be worth a line where a step does not fit.
 SMALLER = 0.5
@@ -292,7 +297,7 @@ def _doubling(most: int) -> Iterator[int]:
 class TrainingAdvice:
     """A change, the arguments of :func:`roofline.models.train` that make it, and the step after it.
 
-    ``gain`` is how many times as many tokens are trained on in the same time, on as many chips. ``more`` is how many
+    ``gain`` is how many times as many tokens a chip is trained on in the same time. ``more`` is how many
     times as many tokens a changed step has. ``before`` and ``after`` are whole answers, which print as a page each:
     their seconds are ``time_before`` and ``time_after``.
     """
@@ -355,7 +360,8 @@ class TrainingAdvice:
             memory += ": fits"
         elif self.after.fits is False:
             memory += ": still does not fit"
-        return f"{old} → {new}, {self.gain:.3g}x, {then}{memory}"
+        each = "" if self.after.chips == self.before.chips else " a chip"
+        return f"{old} → {new}, {self.gain:.3g}x{each}, {then}{memory}"
 
     def __str__(self) -> str:
         return f"{self.change}: {self.effect}"
@@ -455,6 +461,40 @@ def _ideas(found: Training) -> Iterator[tuple[str, dict[str, Any]]]:
     if asked.conventions.overlap is not None and asked.conventions.overlap < 1:
         yield "complete overlap", {"overlap": 1.0}
     yield from _chips(found)
+    if found.memory.fits is False and found.sequences >= 1 and found.least_chips is None:
+        yield from _wider(found)
+
+
+def _wider(found: Training) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Each layer split over the fewest times as many chips of a node with which it fits; also checkpointed, over fewer.
+
+    >>> from roofline.models.training import train
+    >>> [each for each, _ in _wider(train("llama-3-8b", on="4090", batch_tokens=4096))]
+    ['4090:8, tensor 8']
+    """
+    machine, asked = found.bound.machine, found.question.on
+    if machine.slices > 1 or (machine.given and not isinstance(asked, str)):
+        return
+    name = behind_colon(asked).partition(":")[0] if isinstance(asked, str) else machine.key
+    node = next((domain_of(link) for link in links_inside_out(machine) if not link.axes), None)
+    most = max(WIDER) if node is None else node // int(found.ways["tensor"])
+    fewest = most + 1
+    for kept in dict.fromkeys((found.checkpoint, "full")):
+        changed = {} if kept == found.checkpoint else {"checkpoint": kept}
+        for times in (each for each in WIDER if each < fewest):
+            sized = smallest_slice(machine, int(found.chips) * times)
+            if sized is None or sized.chips != found.chips * times:
+                continue
+            on, ways = f"{name}:{sized.target.partition(':')[2]}", int(found.ways["tensor"]) * times
+            arguments = {"on": on, "tensor": ways, **changed, "microbatches": found.question.microbatches}
+            try:
+                fits = again(found, **arguments).fits
+            except RooflineError:
+                continue
+            if fits:
+                fewest = times
+                yield ", ".join([on, f"tensor {ways}", *(f"checkpoint {each}" for each in changed.values())]), arguments
+                break
 
 
 def _microbatches(found: Training) -> Iterator[tuple[str, dict[str, Any]]]:

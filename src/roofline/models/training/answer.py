@@ -613,7 +613,8 @@ def _instead(found: Training, to_fit: Sequence[Any]) -> str:
     chosen = dict.fromkeys([*free[:1], *fitting[:1]])
     ways = [f"{line.change}, in {format_amount(line.after.time, 's')} a step" for line in chosen]
     least = None if found.sequences < 1 else found.least_chips
-    ways += [] if least is None else [f"{least:,} such chips"]
+    wider = [line.change for line in fitting if {"on", "tensor"} <= set(line.arguments) and line not in chosen]
+    ways += [f"{least:,} such chips"] if least is not None else wider[:1]
     return "; ".join([*ways[:-1], *(f"or {way}" if len(ways) > 1 else way for way in ways[-1:])])
 
 
@@ -677,12 +678,21 @@ def _memory_in_words(found: Training) -> Iterator[Section]:
     else:
         over = format_amount(needed.total - needed.capacity, "B")
         line += f"; does not fit: {over} more than {needed.level} holds"
-    least = found.least_chips
-    fits_on = (
-        f"with this layout, batch and states fit on {least:,} such chips at the least" if least is not None else None
-    )
     yield Sentences([line])
-    yield Sentences([fits_on or "no number of chips is enough: what each holds whole does not fit"], indent=4)
+    yield Sentences([f"with this layout, {_least_in_words(found)}"], indent=4)
+
+
+def _least_in_words(found: Training) -> str:
+    """On how many chips batch and states fit, or why no number of chips that share the batch is enough."""
+    least = found.least_chips
+    if least is not None:
+        return f"batch and states fit on {least:,} such chip{'s' * (least > 1)} at the least"
+    if any((stage.memory.capacity or 0) <= stage.fixed for stage in found.stages):
+        return "no number of chips is enough: what each holds whole does not fit"
+    return (
+        "no number of chips is enough: each takes a whole sequence, and its part of the step does not fit; "
+        f"{spelled('tensor')} splits layers and sequences"
+    )
 
 
 def network(bound: Bound) -> set[str]:
