@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from roofline import llm
 from roofline.errors import InputError
 from roofline.hardware import chip
 from roofline.models import Parallelism, decode, load, prefill, train
@@ -271,5 +272,7 @@ def test_experts_of_attention_count_as_in_transformers() -> None:
     )
     routers = 2 * 8 * 24 * 2 * 8 * 2048  # run whole on every chip
     assert part == (whole - routers) / 4 + routers
+    step = llm(eight, on="h100", batch=8, prompt=512, context=600, estimate=True)
+    assert step.prefill.op_by_op < step.prefill.expectation.value < 4 * step.prefill.op_by_op
     with pytest.raises(InputError, match="experts of attention on chips of their own are not modelled, and jetmoe has"):
         split_by_layout(eight, Parallelism(tensor=4, expert=4), name_axes(chip("h100:4"), {"tensor": 4}))

@@ -381,10 +381,10 @@ class MixtureOfAttention(Attention):
         return (
             Weight("kv_proj.k", (wide, self.inputs)),
             Weight("kv_proj.v", (self.kv_heads * self.value, self.inputs)),
-            Weight("experts.router.layer", (self.count, self.inputs), "router"),
-            Weight("experts.input_linear", (self.count, wide, self.inputs), "expert"),
-            Weight("experts.output_linear", (self.count, self.inputs, wide), "expert"),
-            Weight("experts.bias", (self.inputs,), "other"),
+            Weight("router.layer", (self.count, self.inputs), "router"),
+            Weight("input_linear", (self.count, wide, self.inputs), "expert"),
+            Weight("output_linear", (self.count, self.inputs, wide), "expert"),
+            Weight("bias", (self.inputs,), "other"),
         )
 
     def active(self) -> int:
@@ -392,19 +392,24 @@ class MixtureOfAttention(Attention):
         each = ((w, self.top_k if w.kind == "expert" else self.count) for w in self.weights())
         return sum(weight.elements * used // self.count for weight, used in each)
 
-    def _touched(self, tokens: Size) -> Size:
-        return touched_experts(self.count, self.top_k, tokens)
+    def _apply(self, builder: OperationBuilder, name: str, x: Tensor) -> Tensor:
+        """A matrix of every expert; no estimate of fused experts holds for it alone, so it counts as a product."""
+        tokens = builder.step.tokens
+        out = grouped(builder, name, x, tokens * self.top_k, touched_experts(self.count, self.top_k, tokens))
+        dims = {size: amount for size, amount in builder.ops[-1].dims.items() if size != "groups"}
+        builder.ops[-1] = replace(builder.ops[-1], dims=dims)
+        return out
 
     def _project(
         self, builder: OperationBuilder, x: Tensor
     ) -> tuple[Tensor, Tensor | None, Tensor | None, Tensor | None]:
         tokens = builder.step.tokens
-        logits, elements = builder.linear("experts.router.layer", x, tokens), tokens * self.count
-        out = builder.output("experts.choice", tokens, self.top_k)
+        logits, elements = builder.linear("router.layer", x, tokens), tokens * self.count
+        out = builder.output("choice", tokens, self.top_k)
         flops = SOFTMAX_PER_ELEMENT * elements
-        chosen = builder.vector("softmax", (logits,), out, "experts.choice", flops=flops, elements=elements)
+        chosen = builder.vector("softmax", (logits,), out, "choice", flops=flops, elements=elements)
         builder.kept[_CHOSEN] = [chosen]
-        q = grouped(builder, "experts.input_linear", x, tokens * self.top_k, self._touched(tokens))
+        q = self._apply(builder, "input_linear", x)
         q = Tensor(q.ident, (tokens, self.heads * self.key), q.dtype)
         k, v = (builder.linear(f"kv_proj.{name}", x, tokens) for name in ("k", "v"))
         q = rotate(builder, q, "q_rope", tokens, self.heads, self.rotary)
@@ -415,7 +420,7 @@ class MixtureOfAttention(Attention):
         tokens, (chosen,) = builder.step.tokens, builder.from_earlier(_CHOSEN)
         rows = tokens * self.top_k
         out = Tensor(out.ident, (rows, self.kv_heads * self.value), out.dtype)
-        found = grouped(builder, "experts.output_linear", out, rows, self._touched(tokens))
-        found = weighted(builder, found, chosen, rows, tokens, "experts")
-        (bias,) = builder.read_weights("experts.bias")
-        return builder.elementwise("add", (found, bias), "experts.add", like=found)
+        found = self._apply(builder, "output_linear", out)
+        found = weighted(builder, found, chosen, rows, tokens, "")
+        (bias,) = builder.read_weights("bias")
+        return builder.elementwise("add", (found, bias), "add", like=found)
