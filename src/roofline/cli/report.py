@@ -123,11 +123,12 @@ def write(found: KeptAnswers, path: str, words: Sequence[str]) -> None:
     """Write what a command said; a page also says by which words."""
     from roofline.web.report import save_data, save_shown
 
+    lacks = ""
     if found.data:
         save_data(found.data[0], path)
     elif not found.shown:
         raise InputError("what this prints is no answer that a file could hold", hint="leave -o out")
     else:
-        save_shown(found.shown, path, words)
+        lacks = save_shown(found.shown, path, words)
     is_table = path.lower().endswith(".csv")
-    wrote(path, found.shown[0][0].plain_table()[2] if is_table else {})
+    wrote(path, found.shown[0][0].plain_table()[2] if is_table else {}, said=lacks)

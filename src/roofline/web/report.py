@@ -48,11 +48,10 @@ PICTURES = (".svg", ".png", ".pdf")
 
 def report(*answers: Any) -> str:
     """The page of an answer, or of several one below the other."""
-    return _file([each if isinstance(each, tuple) else (each, None, None) for each in answers])
+    return _file(page_of([each if isinstance(each, tuple) else (each, None, None) for each in answers]))
 
 
-def _file(shown: list[Shown], command: Sequence[str] = ()) -> str:
-    page = {**page_of(shown, command=command), **({"command": list(command)} if command else {})}
+def _file(page: dict[str, Any]) -> str:
     functions = page.pop("functions")
     style = bundled("report.css")
     scripts = [f"window.ROOFLINE = {functions};", bundled("report.js")]
@@ -95,14 +94,14 @@ def save(answer: Any, path: str | os.PathLike[str], table: str | None = None, wi
         save_shown([(answer, None, None)], path)
 
 
-def save_shown(shown: list[Shown], path: str | os.PathLike[str], command: Sequence[str] = ()) -> None:
-    """Write what a command showed, one answer below the other; ``command`` are its words."""
+def save_shown(shown: list[Shown], path: str | os.PathLike[str], command: Sequence[str] = ()) -> str:
+    """Write what a command of these words showed, one answer below the other; give what the file lacks, in words."""
     name = os.fspath(path)
     writer = WRITERS.get(os.path.splitext(name)[1].lower())
     if writer is None:
         *most, last = WRITERS
         raise InputError(f"an answer cannot be saved as {name!r}", hint=f"end the name in {', '.join(most)} or {last}")
-    writer(shown, name, command)
+    return writer(shown, name, command) or ""
 
 
 def save_data(data: Any, path: str | os.PathLike[str]) -> None:
@@ -110,8 +109,10 @@ def save_data(data: Any, path: str | os.PathLike[str]) -> None:
     write_text(os.fspath(path), json.dumps(data, indent=2, allow_nan=False, ensure_ascii=False) + "\n")
 
 
-def _save_page(shown: list[Shown], name: str, command: Sequence[str]) -> None:
-    write_text(name, _file(shown, command))
+def _save_page(shown: list[Shown], name: str, command: Sequence[str]) -> str:
+    page = {**page_of(shown, command=command), **({"command": list(command)} if command else {})}
+    write_text(name, _file(page))
+    return "" if page["steps"] else "no sliders; a page of one question with a bound has them"
 
 
 def _save_data(shown: list[Shown], name: str, command: Sequence[str]) -> None:
@@ -164,7 +165,7 @@ def _method(shown: list[Shown], word: str, name: str) -> Callable[[], Any]:
 
 
 #: How answers are written, by the ending of the file.
-WRITERS: Mapping[str, Callable[[list[Shown], str, Sequence[str]], None]] = {
+WRITERS: Mapping[str, Callable[[list[Shown], str, Sequence[str]], str | None]] = {
     ".html": _save_page,
     ".json": _save_data,
     ".txt": _save_text,
