@@ -331,3 +331,28 @@ def test_small_inputs_are_read_unless_only_their_shape_counts(kind, given, dims,
     node = helper.make_node(kind, given, ["y"])
     program = model([node], inputs, [value("y", *dims)], opset=22 if kind == "Bernoulli" else 17)
     assert trace(program).bytes("minimal") == moved
+
+
+@pytest.mark.parametrize(
+    ("node", "dims", "elements"),
+    [
+        (helper.make_node("Split", ["x", "sizes"], ["y", "rest"], axis=0), [16, 64], 2 * 16 * 64),
+        (helper.make_node("Einsum", ["x"], ["y"], equation="ii->i"), [64], 2 * 64),
+        (helper.make_node("Einsum", ["x"], ["y"], equation="ii->"), [], 64 + 1),
+    ],
+)
+def test_no_more_is_read_than_a_result_needs(node, dims, elements):
+    sizes = numpy_helper.from_array(np.array([16, 48]), "sizes")
+    result = helper.make_tensor_value_info("y", TensorProto.FLOAT, dims)
+    traced = trace(model([node], [value("x", 64, 64)], [result], [sizes] if node.op_type == "Split" else []))
+    assert traced.bytes("minimal") == 4 * elements
+
+
+def test_a_slice_of_a_join_reads_its_places():
+    places = [numpy_helper.from_array(np.array([n]), name) for name, n in (("from", 0), ("to", 8))]
+    nodes = [
+        helper.make_node("Concat", ["x", "z"], ["k"], axis=0),
+        helper.make_node("Slice", ["k", "from", "to"], ["y"]),
+    ]
+    traced = trace(model(nodes, [value("x", 64, 64), value("z", 64, 64)], [value("y", 8, 64)], places))
+    assert traced.bytes("minimal") == 2 * 4 * 8 * 64

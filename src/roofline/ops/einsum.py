@@ -82,13 +82,26 @@ def einsum_operations(
     for word, tensor in zip(words, reads, strict=True):
         for letter, n in zip(word, tensor.dims, strict=True):
             size[letter] = n if size.get(letter, 1) == 1 else size[letter]
-    terms = [Term(tensor, tuple(dict.fromkeys(word))) for tensor, word in zip(reads, words, strict=True)]
+    seen = zip(reads, words, strict=True)
+    terms = [Term(_diagonal(tensor, word, size), tuple(dict.fromkeys(word))) for tensor, word in seen]
     usual: Order = ((0, 1),) * (len(terms) - 1)
     known = all(isinstance(n, int | float) for n in size.values())
     if not any_order or not known or not 2 < len(terms) <= MOST_ORDERED:
         return _in_order(name, terms, usual, set(result), size, writes[0])
     found = (_in_order(name, terms, order, set(result), size, writes[0]) for order in (usual, *_orders(len(terms))))
     return min(found, key=lambda ops: sum(op.work.total("flops") * op.repeat for op in ops))
+
+
+def _diagonal(tensor: Tensor, word: Sequence[str], size: Mapping[str, Size]) -> Tensor:
+    """The tensor, of which the diagonal alone is read where a letter stands twice.
+
+    >>> _diagonal(Tensor("x", (4, 4), "bf16"), "ii", {"i": 4}).touched
+    4
+    """
+    letters = dict.fromkeys(word)
+    if len(letters) == len(word):
+        return tensor
+    return replace(tensor, touched=product(size[letter] for letter in letters))
 
 
 def _orders(count: int) -> Iterator[Order]:

@@ -307,8 +307,11 @@ def as_stored(tensor: Tensor, dims: tuple[Size, ...] | None) -> Tensor:
 
 def needing(op: Op, counts: Mapping[str, Size]) -> Op:
     """The operation, of whose operands no more than these numbers of elements are needed for its results."""
-    reads = [replace(t, needed=counts[t.ident]) if t.ident in counts and t.touched is None else t for t in op.reads]
-    return replace(op, reads=tuple(reads))
+    return replace(op, reads=tuple(_needing(t, counts[t.ident]) if t.ident in counts else t for t in op.reads))
+
+
+def _needing(tensor: Tensor, elements: Size) -> Tensor:
+    return replace(tensor, needed=elements if tensor.touched is None else minimum(elements, tensor.touched))
 
 
 def without_unused(ops: Sequence[Op], results: Set[str]) -> tuple[Op, ...]:
