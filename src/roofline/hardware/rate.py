@@ -86,14 +86,15 @@ def _arithmetic_rate(machine: Machine, key: Key) -> Rate | None:
     return _rate(machine, unit.name, peak, fraction, f"{dtype} on {unit.name}", dtype, note)
 
 
-#: Products of a narrower format whose sum has the accuracy of one in fp32 or fp64, by format. fp32: XLA's highest
+#: Products of another format whose sum has the accuracy of one in fp32, fp64 or int8, by format. fp32: XLA's highest
 #: precision, and example 28 of CUTLASS. fp64: Ozaki's second scheme as GEMMul8 runs it (arXiv:2504.08009, 2603.10634),
-#: 14 moduli in int8 for 55 bits, 25 products of 10 moduli in fp8 for 53.
-PASSES = {"fp32": {"bf16": 6, "tf32": 3}, "fp64": {"int8": 14, "fp8": 25}}
+#: 14 moduli in int8 for 55 bits, 25 products of 10 moduli in fp8 for 53. int8: bf16 and fp16 hold all of its numbers,
+#: and sums in fp32 are exact up to 2^24.
+PASSES = {"fp32": {"bf16": 6, "tf32": 3}, "fp64": {"int8": 14, "fp8": 25}, "int8": {"bf16": 1, "fp16": 1}}
 
 
 def _in_passes(machine: Machine, place: str, unit: Unit, dtype: str) -> str:
-    """Say where products may be faster as several of a narrower format on a matrix unit.
+    """Say where products may be faster as one or several of another format on a matrix unit.
 
     >>> from roofline.hardware import chip
     >>> _in_passes(chip("v5e"), "matrix", chip("v5e").units[1], "fp32")
@@ -104,6 +105,8 @@ def _in_passes(machine: Machine, place: str, unit: Unit, dtype: str) -> str:
     'code that takes 14 passes of int8 on tensor reaches 141 TFLOP/s'
     >>> _in_passes(chip("b300"), "matrix", chip("b300").units[0], "fp64")
     'code that takes 25 passes of fp8 on tensor reaches 180 TFLOP/s'
+    >>> _in_passes(chip("v100"), "matrix", chip("v100").units[1], "int8")
+    'code that converts int8 to fp16, whose sums in fp32 are exact to 2^24, reaches 125 TFLOP/s on tensor'
     """
     if place != "matrix" or dtype not in PASSES or machine.unit is not None:
         return ""
@@ -112,7 +115,10 @@ def _in_passes(machine: Machine, place: str, unit: Unit, dtype: str) -> str:
     reached, passes, name, where = max(able, default=(0.0, 0, "", ""))
     if reached <= unit.peaks[dtype].value:
         return ""
-    return f"code that takes {passes} passes of {name} on {where} reaches {format_quantity(reached, 'FLOP/s')}"
+    speed = format_quantity(reached, "FLOP/s")
+    if passes == 1:
+        return f"code that converts {dtype} to {name}, whose sums in fp32 are exact to 2^24, reaches {speed} on {where}"
+    return f"code that takes {passes} passes of {name} on {where} reaches {speed}"
 
 
 def _exceeded(machine: Machine, unit: Unit, dtype: str) -> str:
