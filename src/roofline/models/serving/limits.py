@@ -39,7 +39,7 @@ from roofline.models.config import load
 from roofline.models.description import Model
 from roofline.models.idle import SERVING, refuse_idle
 from roofline.models.operations import decode
-from roofline.models.serving import step_bound
+from roofline.models.serving import serve_bound, step_bound
 from roofline.signatures import takes
 from roofline.sizes import Size, is_array, is_number
 from roofline.work import Op, Work
@@ -156,7 +156,7 @@ class NetworkLimit:
         return f"NetworkLimit({self.kind}={self.ways}: the network takes {self.share:.3g} of the rest{after})"
 
 
-@takes()
+@takes(serve_bound, but=("on",))
 def network_limit(
     model: Model | str, phase: str, machine: Machine | str, *, kind: str = "tensor", batch: int = 1, **options: Any
 ) -> NetworkLimit:
@@ -170,20 +170,24 @@ def network_limit(
     if kind not in KINDS:
         raise InputError(f"no limit of {kind!r}", hint=suggest(kind, KINDS, what="kinds"))
     model, machine = load(model), chip(machine)
+    if kind in options:
+        raise InputError(f"{kind}= is what is solved for", hint="leave it out")
     refuse_idle({**options, kind: 2}, SERVING, model)
     bare = replace(machine, shape=(), slices=1, mesh=None)
     low: tuple[int | None, float | None] = (None, None)
     beyond = low
     ways = _candidates(model, kind)
     refused: list[int] = []
+    unanswered: RooflineError | None = None
     while ways:
         middle = ways[len(ways) // 2]
         try:
             total = batch if kind == "tensor" else batch * middle
             asked: dict[str, Any] = {**options, kind: middle, "batch": total}
             found = step_bound(model, phase, on=bare, **asked)
-        except RooflineError:
+        except RooflineError as error:
             # no such chips are joined
+            unanswered = error
             ways.remove(middle)
             refused.append(middle)
             continue
@@ -196,6 +200,8 @@ def network_limit(
             beyond, ways = (middle, ratio), [n for n in ways if n < middle]
         else:
             low, ways = (middle, ratio), [n for n in ways if n > middle]
+    if unanswered is not None and low == beyond == (None, None):
+        raise unanswered
     torus = any(link.topology in TORUS_DIMENSIONS for link in links_inside_out(machine)[:1])
     wider = low[0] is not None and beyond[0] is None and any(n > low[0] for n in refused)
     return NetworkLimit(kind, *low, *beyond, one_axis=torus and wider)
