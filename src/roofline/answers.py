@@ -712,8 +712,8 @@ def plain_data(value: Any) -> Any:
 
     >>> import numpy as np
     >>> from roofline.sizes import symbol
-    >>> plain_data({"time": np.array([1.0, np.inf]), "batch": symbol("B"), "chips": (1, 2)})
-    {'time': [1.0, None], 'batch': None, 'chips': [1, 2]}
+    >>> plain_data({"time": np.array([1.0, np.inf]), "batch": symbol("B"), "chips": (1, 2), "steps": range(3)})
+    {'time': [1.0, None], 'batch': None, 'chips': [1, 2], 'steps': [0, 1, 2]}
     """
     if is_array(value):
         return [plain_data(each) for each in value.ravel().tolist()]
@@ -721,7 +721,7 @@ def plain_data(value: Any) -> Any:
         return None if value.free_symbols else plain_data(float(value))
     if isinstance(value, float):
         return value if math.isfinite(value) else None
-    if isinstance(value, tuple | list):
+    if isinstance(value, tuple | list | range):
         return [plain_data(each) for each in value]
     if isinstance(value, Mapping):
         return {name: plain_data(each) for name, each in value.items()}

@@ -170,6 +170,20 @@ def test_the_front_is_the_picture_of_an_answer_that_was_asked_for_one(tmp_path):
     assert found.plot("memory").notes[0] == "16 of 27 configurations are drawn"
 
 
+def test_several_layouts_are_drawn_as_latency_against_throughput() -> None:
+    asked = {"on": "h100", "context": 8192}
+    found = llm("llama-3-70b", tensor=[2, 4, 8], batch=[1, 8], **asked)
+    points = found.plot().points
+    assert found.plot().kind == "front"
+    alone = [llm("llama-3-70b", tensor=tensor, batch=batch, **asked) for tensor in (2, 4, 8) for batch in (1, 8)]
+    rates = [
+        (1 / one.time_per_token, one.tokens_per_second / tensor)
+        for one, tensor in zip(alone, (2, 2, 4, 4, 8, 8), strict=True)
+    ]
+    assert sorted((point.x, point.y) for point in points) == [pytest.approx(each) for each in sorted(rates)]
+    assert llm("llama-3-70b", tensor=[2, 4], batch=[1, 8], on="h100", context=[64, 128]).plot().kind == "bars"
+
+
 def test_a_picture_of_some_steps_says_how_many_there_are():
     table = sweep("llama-3-8b", on=["h100", "h200"], batch=8, context=1024, kv=["bf16", "fp8"])
     assert not any("are drawn" in note for note in table.plot().notes)

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from roofline import bound, compare, estimated, plot, solve, sweep
+from roofline import bound, compare, estimated, llm, plot, solve, sweep
 from roofline.charts.chart import Chart
 from roofline.charts.specification import Axis, Point, Scale
 from roofline.cli import main
@@ -346,6 +346,22 @@ def test_the_page_asks_for_nothing_and_is_small(of_a_line: str, of_a_model: str)
         assert len(page.encode()) < 400_000
         assert "default-src 'none'" in page
         assert not re.search(r"<(?:script|link|img)[^>]+(?:src|href)=", page)
+
+
+def test_a_page_of_many_sizes_is_small_and_leaves_their_data_to_a_file(tmp_path: Path) -> None:
+    few, many = (llm("llama-3-8b", on="h100", batch=range(1, most), context=8192) for most in (9, 513))
+    assert page_of([(few, None, None)])["answer"] is not None
+    assert page_of([(many, None, None)])["answer"] is None
+    many.save(tmp_path / "many.html")
+    assert (tmp_path / "many.html").stat().st_size < 300_000
+
+
+def test_a_page_of_several_sizes_has_curves_of_its_time() -> None:
+    beside = llm("llama-3-8b", on=["h100", "h200"], batch=[1, 8, 64], context=8192)
+    steps = sweep("llama-3-8b", on="h100", batch=[1, 8, 64], context=[64, 128])
+    for answer in (beside, steps):
+        (chart,) = page_of([(answer, None, None)])["charts"]
+        assert (chart["kind"], len([mark for mark in chart["marks"] if mark["mark"] == "line"])) == ("time", 2)
 
 
 def test_answers_without_a_closed_form_stand_as_they_are(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -25,7 +26,8 @@ from roofline.charts.plot import plot
 from roofline.charts.roofline_charts import program_roofline, roofline_chart
 from roofline.errors import InputError, a_or_an, suggest
 from roofline.formulas.tables import Columns
-from roofline.sizes import is_array, is_symbol
+from roofline.models.parallelism.layout import OPTIONS, is_several
+from roofline.sizes import array_of, is_array, is_symbol
 
 #: Draws one picture of an answer.
 Picture = Callable[[], Chart]
@@ -155,15 +157,36 @@ def _of_serving(answer: Any) -> dict[str, Picture]:
 
 def _has_front(answer: Any) -> bool:
     """Whether several choices of decoding are to be drawn as latency against throughput."""
-    several = answer.decode is not None and answer.prefill is None and is_array(answer.decode.lower)
-    return answer.front is not None or (several and not is_array(answer.chips))
+    if answer.front is not None:
+        return True
+    if answer.decode is None or answer.prefill is not None or not is_array(answer.decode.lower):
+        return False
+    # numbers of chips are laid across one size there, and are drawn where the answer has them so
+    layouts, sizes = _layouts_of(answer), _sizes_of(answer)
+    grid = math.prod(map(len, (*layouts.values(), *sizes.values())))
+    return not layouts or (len(sizes) < 2 and grid == answer.decode.lower.size)
 
 
 def _front_of(answer: Any) -> Any:
     """The choices of decoding as a front: worked out here where the question did not ask for it."""
     from roofline.models.serving.pareto import latency_throughput
 
-    return answer.front or latency_throughput(answer.model, **answer.asked_of("decode"))
+    layouts = _layouts_of(answer)
+    several = {**layouts, **_sizes_of(answer)} if layouts else {}
+    return answer.front or latency_throughput(answer.model, **{**answer.asked_of("decode"), **several})
+
+
+def _layouts_of(answer: Any) -> dict[str, list[int]]:
+    """Each number of chips of which several are asked, once."""
+    asked = {name: value for name, value in answer.asked.items() if name in OPTIONS and is_several(value)}
+    return {name: sorted({int(each) for each in array_of(name, value).ravel()}) for name, value in asked.items()}
+
+
+def _sizes_of(answer: Any) -> dict[str, list[int]]:
+    """Each value of the sizes of a decode step that have several, once."""
+    sizes = {name: answer.decode.sizes.get(name) for name in ("batch", "context")}
+    found = {name: sorted({int(each) for each in value.ravel()}) for name, value in sizes.items() if is_array(value)}
+    return {name: values for name, values in found.items() if len(values) > 1}
 
 
 def parameters_chart(models: Sequence[Any]) -> Chart:

@@ -12,6 +12,7 @@ True
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import islice, takewhile
@@ -44,6 +45,9 @@ MOST_TABLE_ROWS = 150
 
 #: The most that it holds as data for the reader to keep: a longer table is a file of its own (.csv, .parquet).
 MOST_DATA_ROWS = 1000
+
+#: The most characters of an answer's data: that of many sizes at once is a file of its own too (.json).
+MOST_DATA = 500_000
 
 #: An answer, its sections where they are not its own, and what draws its charts where it has others.
 Shown = tuple[Any, Any, Callable[[], Any] | None]
@@ -89,6 +93,7 @@ def page_of(shown: Sequence[Shown], part: str = "page", *, command: Sequence[str
     else:
         found = next((answer for answer, _, _ in shown if hasattr(answer, "to_dict")), None)
         data = None if found is None or _is_long(found) else (found.thinned() if _is_chart(found) else found).to_dict()
+        data = data if len(json.dumps(plain_data(data))) <= MOST_DATA else None
     return {
         "title": head.subject,
         "beside": head.beside,
@@ -212,7 +217,8 @@ _STEPS: dict[str, Callable[[Any], Iterable[LiveStep]]] = {
 }
 
 
-#: The pictures of an answer that its page has, by kind; operations by time stand there as a tree.
+#: The pictures of an answer that its page has, by kind; operations by time stand there as a tree. What has none of them
+#: and is at several sizes has curves of its time.
 _SHOWN_PICTURES = ("roofline", "frontier", "front", "throughput", "memory", "split", "bandwidth")
 
 
@@ -231,6 +237,9 @@ def _drawn(answer: Any, draw: Callable[[], Any] | None) -> list[dict[str, Any]]:
     if isinstance(answer, SideBySide) and "roofline" not in kinds:  # no picture together: each has its own
         beside = zip(answer.names, answer.answers, strict=True)
         found = [{**chart, "on": name} for name, each in beside for chart in _drawn(each, None)]
+    if not isinstance(answer, SideBySide) and not any(kind in _SHOWN_PICTURES for kind in kinds):
+        with suppress(RooflineError, KeyError):
+            found.append({**kinds["time"]().thinned().to_dict(), "step": ""})
     phases: Sequence[str] = list(getattr(answer, "phases", ())) or [""]
     for kind, picture in kinds.items():
         if kind not in _SHOWN_PICTURES:
