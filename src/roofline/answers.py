@@ -259,7 +259,8 @@ check_methods(Answer)
 class Fact(NamedTuple):
     """One thing that answers of a kind say: a number in ``unit`` or words; comparisons align facts by ``name``.
 
-    ``source`` says where a figure of a chip is from, ``data`` is what a data frame has in place of words.
+    ``source`` says where a figure of a chip is from, ``data`` is what a data frame has in place of words. ``timed``
+    says that the number follows from the time of the work.
     """
 
     name: str
@@ -268,6 +269,7 @@ class Fact(NamedTuple):
     better: Literal["", "less", "more"] = ""
     source: str = ""
     data: str | None = None
+    timed: bool = False
 
 
 class Comparable(Answer):

@@ -325,6 +325,28 @@ def test_what_is_not_all_timed_is_not_ranked_and_has_no_time() -> None:
     assert "lowest floor" not in str(nowhere)
 
 
+def test_what_is_not_all_timed_shows_the_floor_of_its_timed_part_and_the_rates_of_its_chip() -> None:
+    """An untimed part can only add: times of the rest are that or more, rates that or less, and no figure is hidden."""
+    found = llm("llama-3-8b", on=["h100", "v6e", "v5e"], context=4096, price=2)
+    alone = llm("llama-3-8b", on="v6e", context=4096, price=2)
+    part = {name: facts[1] for name, facts in found.partial.items()}
+    own = {fact.name: fact.value for fact in alone.facts()}
+    assert set(part) == {name for name in own if name.endswith("at best") or name.startswith(("tokens/s", "$", "kWh"))}
+    assert all(fact is not None and fact.value == own[name] for name, fact in part.items())
+    assert [found.facts[name][1].value for name in ("matrix bf16", "main memory")] == [918e12, own["main memory"]]
+    said = " ".join(str(found).split())
+    assert "a token at best 4.64 ms* ≥ 9.49 ms 19 ms" in said
+    assert "times the least 1x* ≥ 2.05x 4.09x" in said
+    assert "tokens/s at best 215.6* ≤ 105.4 52.68" in said
+    assert "h100 has the lowest floor: all are memory-bound" in said
+    filled = llm("llama-3-8b", on="v6e", context=4096, price=2, set={"vector.bf16": "10TFLOP/s"})
+    assert filled.decode is not None
+    assert own["a token at best"] <= float(filled.decode.lower)
+    trained = roofline.train("llama-3-8b", on=["h100:8", "v6e:8"], batch_tokens=2**16)
+    assert {name for name, facts in trained.partial.items()} == {"a step at best", "MFU at most", "tokens a day"}
+    assert "of those timed whole" in str(bound("fp64[4096, 8192] * fp64[8192, 8192]", on=["h100", "v5e"]))
+
+
 def test_several_batches_stand_beside_several_formats_and_machines() -> None:
     """Each cell is what the question alone answers, of a chip with room enough where it does not fit."""
     found = llm("llama-3-8b", on="h100", batch=[8, 65, 66], context=8000, kv="bf16,fp8")

@@ -550,10 +550,10 @@ class Bound(Measurable, Comparable):
 
     def facts(self) -> Iterator[Fact]:
         """The bounds, what binds, the rates of what was used, and the memory, for a comparison."""
-        yield Fact("at best", self.lower, "s", "less")
-        yield Fact("at most", self.upper, "s", "less")
+        yield Fact("at best", self.lower, "s", "less", timed=True)
+        yield Fact("at most", self.upper, "s", "less", timed=True)
         if self.expectation is not None:
-            yield Fact("expected", self.estimate, "s", "less")
+            yield Fact("expected", self.estimate, "s", "less", timed=True)
         if self.measured is not None:
             yield Fact("measured", self.measured, "s", "less")
         yield Fact("bound by", self.kind and f"{self.kind} ({self.bound_by})", data=self.bound_by)

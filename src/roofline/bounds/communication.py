@@ -223,9 +223,9 @@ class Communication(Comparable):
 
     def facts(self) -> Iterator[Fact]:
         """The time, how it is reached, and what benchmarks print, for a comparison."""
-        yield Fact("at best", self.time, "s", "less")
+        yield Fact("at best", self.time, "s", "less", timed=True)
         if self.bound.expectation is not None:
-            yield Fact("expected", self.bound.estimate, "s", "less")
+            yield Fact("expected", self.bound.estimate, "s", "less", timed=True)
         yield Fact("bound by", next(iter(_times_on_network(self)), None))
         yield Fact("algorithm", self.algorithm)
         yield Fact("chips", self.chips)
@@ -235,8 +235,8 @@ class Communication(Comparable):
             yield Fact(f"{link} carries", amount, "B", "less")
         yield Fact("all chips send", self.sent_by_all, "B", "less")
         yield Fact("hops", self.row.hops, "", "less")
-        yield Fact("algbw", self.algorithm_bandwidth, "B/s", "more")
-        yield Fact("busbw", self.bus_bandwidth, "B/s", "more")
+        yield Fact("algbw", self.algorithm_bandwidth, "B/s", "more", timed=True)
+        yield Fact("busbw", self.bus_bandwidth, "B/s", "more", timed=True)
         yield Fact("latency-bound below", self.crossing, "B")
 
     def explain(self) -> str:

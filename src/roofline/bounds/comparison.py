@@ -44,6 +44,9 @@ from roofline.statements import kind_of, without
 #: Marks the best of a row.
 MARK = "*"
 
+#: Stand before what follows from the timed part of the work: all of it takes that or more, or is that fast at most.
+LEAST, MOST = "≥", "≤"
+
 #: Figures that differ by less than this share are as good as each other.
 EQUAL = 0.002
 
@@ -71,10 +74,19 @@ class SideBySide(Answer):
     def facts(self) -> dict[str, tuple[Fact | None, ...]]:
         """Each fact by its name, one an answer; None where an answer does not have it.
 
-        What follows from a time is not known where some of the work has no rate there.
+        What follows from a time has no value where some of the work has no rate there: see :attr:`partial`.
         """
         pairs = zip(self.answers, self.untimed, strict=True)
         return aligned([map(_without_time, answer.facts()) if gaps else answer.facts() for answer, gaps in pairs])
+
+    @once
+    def partial(self) -> dict[str, tuple[Fact | None, ...]]:
+        """What follows from the time of a part of the work, by name: times that are that or more, rates that or less.
+
+        None where all of the work is timed.
+        """
+        pairs = list(zip(self.answers, self.untimed, strict=True))
+        return aligned([[each for each in answer.facts() if gaps and each.timed] for answer, gaps in pairs])
 
     @once
     def untimed(self) -> list[list[str]]:
@@ -216,11 +228,13 @@ class SideBySide(Answer):
         if ranks or any(self.untimed):
             yield BLANK
         columns = [Column(wrap="words"), *(Column(who, "right", wrap="words") for who in self.names)]
-        rows = [fact_row(self.names, name, facts) for name, facts in self.facts.items()]
+        rows = [fact_row(self.names, name, facts, self.partial.get(name, ())) for name, facts in self.facts.items()]
         if len(self.names) > 1 and ranks:
             rows.insert(1, Row((TIMES_THE_LEAST, *self.ratio_cells())))
         yield Table(tuple(columns), rows, FACTS)
         said = "; times at best are floors" if self.answers[0].is_floor else ""
+        if any(self.untimed):
+            said += f"; {LEAST}, {MOST}: by the part of the work that is timed"
         if any(best_of(self.names, facts) for facts in self.facts.values()) or said:
             yield Sentences([f"{MARK} best of its row{said}"], "quiet")
         if operations:
@@ -234,9 +248,15 @@ class SideBySide(Answer):
     def ratio_cells(self) -> list[Cell]:
         """How many times the least each takes, the least marked."""
         mark = "" if self._more or self.is_even else MARK
+        least = min((time for time in self.ranked if time is not None), default=None)
+        parts = self.partial.get(self.headline, (None,) * len(self.names))
         return [
-            "" if times is None else Amount(times, "", f"{times:.3g}x{mark if times == 1 else ''}")
-            for times in self.times_the_best
+            Amount(times, "", f"{times:.3g}x{mark if times == 1 else ''}")
+            if times is not None
+            else ""
+            if part is None or least is None
+            else Amount(float(part.value) / least, "", f"{_side(part)} {float(part.value) / least:.3g}x")
+            for times, part in zip(self.times_the_best, parts, strict=True)
         ]
 
     def assumption_sections(self) -> Iterator[Section]:
@@ -250,6 +270,8 @@ class SideBySide(Answer):
     def _verdict(self) -> str:
         fits = [who for who, fits in zip(self.names, self.fitting, strict=True) if fits]
         where = "" if len(fits) == len(self.names) else " of those that it fits on" if fits else ", if it fitted"
+        if self._may_be_beaten:
+            where = f"{where} and that are timed whole" if where.startswith(" of") else f" of those timed whole{where}"
         if self.is_even:
             return f"{self.even_in_words()}{'' if fits else ', if it fitted'}"
         lead = (
@@ -258,6 +280,13 @@ class SideBySide(Answer):
             else f"{'allows the most' if self._more else 'takes the fewest'} {self.headline}"
         )
         return f"{self.fastest} {lead}{where}{self._why()}"
+
+    @property
+    def _may_be_beaten(self) -> bool:
+        """Whether one that is not timed whole may be better than the best: the part that is timed is."""
+        best = next((value for who, value in zip(self.names, self.ranked, strict=False) if who == self.fastest), None)
+        found = [fact for fact in self.partial.get(self.headline, ()) if fact is not None]
+        return best is not None and any(float(f.value) > best if self._more else float(f.value) < best for f in found)
 
     def even_in_words(self) -> str:
         """Who have the same headline, where it is even: all, or those that it fits on."""
@@ -501,9 +530,13 @@ def aligned(said: Sequence[Iterable[Fact]]) -> dict[str, tuple[Fact | None, ...]
 
 
 def _without_time(fact: Fact) -> Fact:
-    """A fact without its value, where that is worked out of a time of the work; a figure of a chip has a source."""
-    timed = fact.better and not fact.source and (fact.unit in ("s", "token/s", "FLOP/s") or fact.name.startswith("$"))
-    return fact._replace(value=None) if timed else fact
+    """A fact without its value, where that is worked out of a time of the work."""
+    return fact._replace(value=None) if fact.timed else fact
+
+
+def _side(fact: Fact) -> str:
+    """The sign before what a part of the work takes: all of it takes that or more, and is that fast or less."""
+    return LEAST if fact.better == "less" else MOST
 
 
 def best_of(names: Sequence[str], facts: Sequence[Fact | None]) -> tuple[str, ...]:
@@ -521,11 +554,14 @@ def best_of(names: Sequence[str], facts: Sequence[Fact | None]) -> tuple[str, ..
     return close if len(close) < len(ranked) else ()
 
 
-def fact_row(names: Sequence[str], name: str, facts: Sequence[Fact | None]) -> Row:
-    """A fact as a row, the best marked."""
+def fact_row(names: Sequence[str], name: str, facts: Sequence[Fact | None], partial: Sequence[Fact | None] = ()) -> Row:
+    """A fact as a row, the best marked; ``partial`` are those of a part of the work, where not all is timed."""
     best = best_of(names, facts)
     cells: list[Any] = [name]
-    for who, fact in zip(names, facts, strict=True):
+    for who, fact, part in zip(names, facts, partial or (None,) * len(facts), strict=True):
+        if part is not None and is_number(part.value):
+            cells.append(Amount(float(part.value), part.unit, f"{_side(part)} {_written(part)}"))
+            continue
         if fact is None or fact.value is None:
             known = fact is None or not fact.unit
             cells.append("" if known else Amount(float("nan"), "", "not known"))

@@ -103,8 +103,9 @@ class SideBySideBySize(Answer):
             is_room = any(fact is not None and fact.unit == "B" for fact in facts)
             shown = [fits or is_room for fits in one.fitting]
             kept = [fact if here else None for fact, here in zip(facts, shown, strict=True)]
-            best = fact_row(self.names, name, kept).cells[1:]
-            cells = zip(best, fact_row(("",) * len(facts), name, facts).cells[1:], shown, strict=True)
+            best = fact_row(self.names, name, kept, one.partial.get(name, ())).cells[1:]
+            other = fact_row(("",) * len(facts), name, facts, one.partial.get(name, ()))
+            cells = zip(best, other.cells[1:], shown, strict=True)
             rows.append(self._row(sizes, [cell if here else _without_room(other) for cell, other, here in cells]))
         return Table(self._columns(), rows, name)
 

@@ -728,7 +728,7 @@ class DTypeSolution(Comparable):
         """Where it flips, and the time and what binds in each format, for a comparison."""
         yield Fact("answer", self.verdict)
         for row in self.rows:
-            yield Fact(row.dtype, row.bound.lower, "s", "less")
+            yield Fact(row.dtype, row.bound.lower, "s", "less", timed=True)
             yield Fact(f"{row.dtype} bound by", str(row.bound.bound_by))
         if self.incomplete:
             yield Fact("incomplete", "; ".join(self.incomplete))

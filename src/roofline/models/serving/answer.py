@@ -269,21 +269,22 @@ class Serving(Comparable):
         """Each phase's bounds and what binds, tokens a second, the rates that were used, memory, for a comparison."""
         for name, phase in reversed(self.phases.items()):
             each = "a token at best" if name == "decode" else "first tokens at best"
-            yield Fact(each, phase.lower, "s", "less")
+            yield Fact(each, phase.lower, "s", "less", timed=True)
             if phase.expectation is not None:
-                yield Fact(f"{name}, expected", phase.estimate, "s", "less")
+                yield Fact(f"{name}, expected", phase.estimate, "s", "less", timed=True)
             yield Fact(f"{name} bound by", phase.kind and f"{phase.kind} ({phase.bound_by})", data=phase.bound_by)
         if self.decode is not None:
             rate = self.tokens_per_second
-            yield Fact("tokens/s at best", rate, "token/s", "more")
-            yield Fact("tokens/s a chip", None if rate is None else rate / self.chips, "token/s", "more")
+            yield Fact("tokens/s at best", rate, "token/s", "more", timed=True)
+            each_chip = None if rate is None else rate / self.chips
+            yield Fact("tokens/s a chip", each_chip, "token/s", "more", timed=True)
         ends = [self.memory, *(each.memory for name, each in self.further.items() if name == "generation")]
         fits = all(each.fits is not False for each in ends)
         for name, cost in self.further.get("cost", {}).items():
             each_way = (("$ a million {} tokens", cost.dollars), ("kWh a million {} tokens", cost.kilowatt_hours))
             for said, amount in each_way:
                 if amount is not None:
-                    fact = Fact("", amount, "", "less") if fits else Fact("", "none: does not fit")
+                    fact = Fact("", amount, "", "less", timed=True) if fits else Fact("", "none: does not fit")
                     yield fact._replace(name=said.format(name))
         if self.ways.chips > 1 or "fewest" in self.further:
             laid = ", ".join(f"{name} {ways}" for name, ways in self.ways.sizes().items())

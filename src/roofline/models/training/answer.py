@@ -239,14 +239,15 @@ class Training(Measurable, Comparable):
 
     def facts(self) -> Iterator[Fact]:
         """The step, what binds it, MFU, the token budget, the rates that were used, memory, for a comparison."""
-        yield Fact("a step at best", self.lower, "s", "less")
+        yield Fact("a step at best", self.lower, "s", "less", timed=True)
         yield Fact(
             "bound by", self.bound.kind and f"{self.bound.kind} ({self.bound.bound_by})", data=self.bound.bound_by
         )
-        yield Fact("MFU at most", self.most_mfu, "share", "more")
-        yield Fact("tokens a day", self.tokens_per_day, "token", "more")
+        yield Fact("MFU at most", self.most_mfu, "share", "more", timed=True)
+        yield Fact("tokens a day", self.tokens_per_day, "token", "more", timed=True)
         if self.tokens is not None:
-            yield from (Fact("days", self.days, "", "less"), Fact("cost", self.cost, "USD", "less"))
+            yield Fact("days", self.days, "", "less", timed=True)
+            yield Fact("cost", self.cost, "USD", "less", timed=True)
         yield from self.bound.rates_used()
         yield from (self.memory.needs, self.memory.has)
 
