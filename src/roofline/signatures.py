@@ -519,7 +519,7 @@ def check_text(name: str, value: Any) -> None:
     """
     if value.__class__ is str and not value.isascii() and (half := re.search("[\ud800-\udfff]", value)):
         raise InputError(f"{name} has a character that is no text, U+{ord(half[0]):X}", hint="leave it out")
-    if name in ("name", "title") and value.__class__ is str and len(value) > MOST_LETTERS:
+    if name in ("name", "title", "library") and value.__class__ is str and len(value) > MOST_LETTERS:
         raise InputError(f"{name} has {len(value):,} letters", hint=f"at most {MOST_LETTERS:,}")
 
 
