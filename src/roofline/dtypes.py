@@ -171,6 +171,8 @@ def _grouped(name: str) -> DType | None:
 # Arithmetic formats by width; a chip without a rate for one runs it as the next wider.
 _FLOAT_LADDER: tuple[tuple[str, ...], ...] = (("fp4",), ("fp6",), ("fp8",), ("fp16", "bf16"), ("fp32",), ("fp64",))
 _INT_LADDER = ("int2", "int4", "int8", "int16", "int32", "int64")
+#: Formats whose codes stand for values of a table: matrices wait in them, and no unit computes in them.
+STORED_ONLY = frozenset({"nf4"})
 #: Bits of an element where its storage has others: tf32 keeps 19 of 32; codes of 4 stand for values of less than 16.
 _BITS_WITHIN = {"tf32": 19, "nf4": 15}
 

@@ -9,6 +9,7 @@ import pytest
 from roofline.cli import main
 from roofline.errors import InputError
 from roofline.models import load, train, training_memory
+from roofline.models.training.budget import budget
 from roofline.models.training.memory import adapter_parameters
 
 #: Sizes of Llama 3 8B: the width, heads' and keys' columns, hidden columns, layers, vocabulary.
@@ -85,6 +86,27 @@ def test_chips_that_split_layers_share_the_work() -> None:
 def test_adapters_of_other_layers_add_up(name: str) -> None:
     found = train(name, on="b200", batch_tokens=2048, sequence=1024, lora=8)
     assert found.memory.parts["gradients"] == 2 * adapter_parameters(load(name), 8)
+
+
+@pytest.mark.parametrize("what", ["weights", "gradients", "master"])
+def test_what_is_trained_is_in_a_format_that_something_computes_in(what: str) -> None:
+    """Weights in nf4 are looked up and never computed in: they wait, frozen, beside adapters."""
+    said = f"{what}= nf4 cannot be trained: nf4 is stored only, nothing computes in it; .* trains adapters beside"
+    for ask in (step, lambda **given: training_memory("llama-3-8b", **given)):
+        with pytest.raises(InputError, match=said.replace("= nf4", "='nf4'")):
+            ask(**{what: "nf4"})
+    with pytest.raises(InputError, match="weights='nf4' cannot be trained"):
+        budget("llama-3-8b", tokens=1e12, on="h100", weights="nf4")
+    for weights in ("int4", "int8", "fp8", "mxfp4", "nvfp4", "fp32"):
+        assert float(step(weights=weights, checkpoint="full", master="none").hfu) <= 1 + 1e-12
+
+
+def test_a_step_has_gradients_and_layers(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["train", "llama-3-8b", "--on", "h100", "--batch-tokens", "4096", "--gradients", "none"]) == 2
+    assert "--gradients none: a step adds up gradients, which have a format; leave it out" in capsys.readouterr().err
+    assert main(["train", "8e9", "--on", "h100", "--batch-tokens", "4096"]) == 2
+    said = "a step is of a model's layers, and 8e9 parameters have none; name a model, as in llama-3-8b; --memory and"
+    assert said in capsys.readouterr().err
 
 
 def test_what_is_said_and_refused(capsys: pytest.CaptureFixture[str]) -> None:

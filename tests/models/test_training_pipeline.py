@@ -220,6 +220,18 @@ def test_lists_of_microbatches_print_a_row_each_with_its_waits() -> None:
     assert "DOES NOT FIT: needs 192 GB … 364 GB, hbm has 84.9 GB" in none
 
 
+@pytest.mark.parametrize("words", ["16,32", "16:32:*2"])
+def test_lists_of_microbatches_are_taken_on_the_command_line(words: str, capsys: pytest.CaptureFixture[str]) -> None:
+    asked = ["train", "llama-3-70b", "--on", "h100:64", "--pipeline", "8", "--tensor", "8", "--batch-tokens", "1e6"]
+    assert main([*asked, "--microbatches", words]) == 0
+    assert capsys.readouterr().out.strip() == str(train("llama-3-70b", **SPLIT, microbatches=[16, 32])).strip()
+    for wrong, said in (("x", "--microbatches 'x' is not a number of parts"), ("0", "size microbatches is 0")):
+        assert main([*asked, "--microbatches", wrong]) == 2
+        assert said in capsys.readouterr().err
+    assert main([*asked, "--microbatches", words, "--search"]) == 2
+    assert "--search tries numbers of microbatches; give one" in capsys.readouterr().err
+
+
 def test_a_pipeline_has_a_table_of_stages_and_an_error_names_every_table() -> None:
     found = train("llama-3-70b", **SPLIT, microbatches=128)
     frame = found.to_pandas("stages")

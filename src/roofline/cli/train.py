@@ -51,7 +51,11 @@ _OF_BUDGETS = (
 @with_options(option("pipeline", type=int, default=1, metavar="N", help="Stages that hold some layers."))
 @with_options(options("schedule chunks"))
 @with_options(
-    option("microbatches", help="Parts of a step (default 1, or as many as it fits in; with stages one a sequence).")
+    option(
+        "microbatches",
+        type=str,
+        help="Parts of a step, or several numbers (default 1, or as many as it fits in; with stages one a sequence).",
+    )
 )
 @with_options(option("fsdp", help="Chips that share one copy by --zero (default: what is left)."))
 @with_options(
@@ -92,8 +96,8 @@ _OF_BUDGETS = (
 def command(model: str, explain: bool, as_json: bool, search: bool, memory: bool, **options: Any) -> None:
     """The floor of a training step: time, what binds, memory by part; days and cost of a token budget.
 
-    MODEL is a shipped name (see 'roofline model'), a config.json, a folder that holds one, or a number of parameters.
-    Without --batch-tokens the answer is that of the token budget: 6 FLOPs a parameter and token.
+    MODEL is a shipped name (see 'roofline model'), a config.json, a folder that holds one, or, without a step, a number
+    of parameters. Without --batch-tokens the answer is that of the token budget: 6 FLOPs a parameter and token.
 
     \b
     roofline train 70e9 --on v5p:16x20x28 --tokens 15e12 --mfu 0.4
@@ -134,12 +138,13 @@ def command(model: str, explain: bool, as_json: bool, search: bool, memory: bool
     options["tokens"] = _count("tokens", options["tokens"])
     for name in ("batch_tokens", "sequence"):
         options[name] = _sizes(name, options[name])
+    options["microbatches"] = _parts(options["microbatches"])
     policy = options.pop("checkpoint")
     options["checkpoint"] = kept(policy)
     options["count"] = "full" if options.pop("full_attention") else "causal"
 
     def ask(asked: dict[str, Any]) -> Any:
-        asked |= crossed_sizes({name: asked[name] for name in ("batch_tokens", "sequence")})
+        asked |= crossed_sizes({name: asked[name] for name in ("batch_tokens", "sequence", "microbatches")})
         arguments = target_arguments(asked) | convention_arguments(asked, OF_OPERATIONS)
         return train(model, **arguments, **asked, **wanted)
 
@@ -181,6 +186,10 @@ def _search(model: str, as_json: bool, options: dict[str, Any]) -> None:
         options.pop(name)
     for name in ("batch_tokens", "sequence", "tokens"):
         options[name] = _count(name, options[name])
+    if options["microbatches"] is not None:
+        options["microbatches"] = _parts(options["microbatches"])
+        if is_array(options["microbatches"]):
+            raise InputError("--search tries numbers of microbatches", hint="give one, or leave --microbatches out")
     for name in TRIED:
         if not not_default(name):
             options[name] = None
@@ -262,6 +271,16 @@ def _sizes(name: str, text: str | None) -> Any:
         return _count(name, text)
     each = text.split(",") if "," in text else map(str, parse_size(name, text))
     return check(name, [_count(name, one) for one in each])
+
+
+def _parts(text: str | None) -> Any:
+    """Read microbatches: a number, or a list or range of them."""
+    if text is None:
+        return None
+    found = parse_size("microbatches", text)
+    if isinstance(found, str):
+        raise InputError(f"--microbatches {text!r} is not a number of parts", hint="as in 8, or several: 8,16,32")
+    return check("microbatches", found)
 
 
 def _count(name: str, text: str | None) -> int | None:

@@ -32,6 +32,7 @@ from roofline.models.description import Model
 from roofline.models.operation_builder import ForwardPass
 from roofline.models.operations import forward_pass
 from roofline.models.training.passes import forward
+from roofline.models.training.stage import check_trained
 from roofline.quantity import Figure, figure, format_amount, format_count, format_number, format_percent
 from roofline.sections import Section, word_pairs
 from roofline.signatures import either, takes
@@ -238,6 +239,7 @@ def budget(
     again = 2 if checkpoint == "full" else 0
     described = _described(model)
     machine = target(on, set=set, files=files)
+    check_trained(weights=weights)
     dtype = dtypes.get(weights or described.dtype).arithmetic
     peak = rate(machine, Key("flops", "matrix", dtype))
     if peak is None:

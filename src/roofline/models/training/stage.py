@@ -46,6 +46,7 @@ from roofline.models.training.passes import (
     policy,
 )
 from roofline.ops.collectives.cost import cost
+from roofline.signatures import spelled
 from roofline.sizes import Size, ceil_div, exact_div, is_one, maximum, product
 from roofline.work import Op, Tensor, Work
 
@@ -94,6 +95,7 @@ def states(
         raise InputError(f"no ZeRO stage {zero!r}", hint="0 shares nothing, 1 states, 2 gradients too, 3 weights too")
 
     gradients, master = (None if dtype == "none" else dtype for dtype in (gradients, master))
+    check_trained(weights=weights, gradients=gradients, master=master)
 
     def held(dtype: str | None, stage: int, copies: int = 1) -> Size:
         if dtype is None or not copies:
@@ -106,6 +108,17 @@ def states(
         "gradients": held(gradients, 2),
         "optimizer": held(moments, 1, optimizer(using).moments) + held(master, 1),
     }
+
+
+def check_trained(**formats: str | None) -> None:
+    """Refuse weights that are trained, or their gradients, in a format that nothing computes in."""
+    for what, dtype in formats.items():
+        if dtype is not None and dtype != "none" and dtypes.get(dtype).name in dtypes.STORED_ONLY:
+            beside = f"{spelled('lora', 16)} {spelled('weights', dtype)} trains adapters beside frozen {dtype} weights"
+            raise InputError(
+                f"{spelled(what, dtype)} cannot be trained: {dtype} is stored only, nothing computes in it",
+                hint=f"{beside}, or take bf16",
+            )
 
 
 @dataclass(frozen=True, slots=True)

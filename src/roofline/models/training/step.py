@@ -58,6 +58,7 @@ from roofline.models.training.stage import (
     Passes,
     Stage,
     StepPlan,
+    check_trained,
     cut,
     operations_of,
     optimizer,
@@ -393,6 +394,13 @@ def _checked(asked: TrainingQuestion) -> tuple[Recomputation, Schedule]:
     mfu, power = asked.mfu, asked.power
     chosen, scheduled = policy(asked.checkpoint), schedule(asked.schedule)
     optimizer(asked.using)
+    if asked.gradients == "none":
+        hint = f"leave it out: {spelled('memory')} alone is without gradients"
+        raise InputError(f"{spelled('gradients', 'none')}: a step adds up gradients, which have a format", hint=hint)
+    check_trained(weights=None if asked.lora else asked.weights, gradients=asked.gradients, master=asked.master)
+    if not asked.model.width:
+        hint = f"name a model, as in llama-3-8b; {spelled('memory')} and {spelled('tokens')} alone take a number"
+        raise InputError(f"a step is of a model's layers, and {asked.model.name} have none", hint=hint)
     if not asked.model.head:
         raise InputError(f"{asked.model.name} has no output head to train", hint="a model that predicts tokens")
     if mfu is not None and not 1e-6 <= mfu <= 1:  # below, times have no number
