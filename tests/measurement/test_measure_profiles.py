@@ -52,6 +52,37 @@ def test_the_outermost_operation_with_a_rule_counts_once(tmp_path):
     assert found.unpriced == {"aten::cumsum": pytest.approx(50e-6), AROUND: pytest.approx(2e-6)}
 
 
+def test_times_of_a_cpu_are_not_judged_under_the_roof_of_another_chip(tmp_path):
+    path = written(tmp_path, {"traceEvents": LINEAR})
+    found = profile(path, on="h100", estimate=True)
+    assert found.profile is not None
+    assert found.profile.of_cpu
+    assert [point.expected for point in found] == [None, None]
+    said = " ".join(str(found).split())
+    assert "times of a CPU's operations and no kernels of a device" in said
+    assert not any(word in said for word in ("than its kind", "most to gain", "did they run on this machine"))
+    assert "times of a CPU's operations and no" not in " ".join(str(profile(path, on="spr")).split())
+    kernel = {"ph": "X", "cat": "kernel", "name": "gemm", "ts": 5000, "dur": 7, "args": {"External id": 2}}
+    on_device = profile(written(tmp_path, {"traceEvents": [*LINEAR, kernel]}), on="h100", estimate=True)
+    assert "a CPU's operations" not in str(on_device)
+
+
+def test_why_nothing_is_expected_is_told_apart():
+    rows = [
+        {"m": 4096, "n": 4096, "k": 4096, "dtype": "bf16", "us": 300},
+        {"name": "mine", "dtype": "bf16", "flops": 1e9, "bytes": 1e6, "seconds": 1e-3},
+        {"name": "mine too", "dtype": "bf16", "flops": 2e9, "bytes": 1e6, "seconds": 1e-3},
+    ]
+    one, *rest = rows
+    assert "nothing is expected of these runs: their shapes are not known (2)" in " ".join(
+        str(profile(rest, on="h100", estimate=True)).split()
+    )
+    assert "constants of vllm for their kernels are not known (1)" in " ".join(
+        str(profile([one], on="spr", estimate=True)).split()
+    )
+    assert "nothing is expected" not in str(profile([one], on="h100", estimate=True))
+
+
 def test_on_an_accelerator_the_kernels_count(tmp_path):
     kernel = {"ph": "X", "cat": "kernel", "name": "gemm", "ts": 5000, "dur": 7, "args": {"External id": 2}}
     found = read_profile(written(tmp_path, {"traceEvents": [*LINEAR, kernel, {**kernel, "dur": 3}]}))

@@ -82,6 +82,13 @@ REASONS: tuple[tuple[str, str, str], ...] = (
 )
 
 
+#: A doubt about a trace without kernels of a device, under the roof of one.
+OF_CPU = (
+    "the trace holds times of a CPU's operations and no kernels of a device: shares of the roof of {0} mean nothing, "
+    "and nothing is expected of them; profile with activities=[CPU, CUDA], or ask about the CPU"
+)
+
+
 @dataclass(frozen=True, slots=True)
 class Effect:
     """A named part of a run's time: ``seconds`` of it, and the measured size it comes from."""
@@ -210,10 +217,19 @@ class MeasuredPoints(Answer, list[MeasuredPoint]):
         return MeasuredPoints(self[:top], self.machine, self.profile, self.library)
 
     def expected_by(self, estimator: Estimator) -> MeasuredPoints:
-        """The points beside what constants of a library expect of their kernels (``roofline.estimates.estimated``)."""
+        """The points beside what constants of a library expect of their kernels (``roofline.estimates.estimated``).
 
-        found = [replace(point, expected=expected_time(point.run, self.machine, estimator)) for point in self]
+        Nothing is expected of times of a CPU's operations where the machine is another kind of chip.
+        """
+        asked = [] if self._of_another_chip else self
+        found = [replace(point, expected=expected_time(point.run, self.machine, estimator)) for point in asked] or self
         return MeasuredPoints(found, self.machine, self.profile, estimator.library)
+
+    @property
+    def _of_another_chip(self) -> bool:
+        """Whether the times are those of a CPU's operations, and the machine is of a kind that is no CPU."""
+        of_cpu = self.profile is not None and self.profile.of_cpu
+        return of_cpu and self.machine.family not in ("", "cpu")
 
     @property
     def unpriced(self) -> Mapping[str, float]:
@@ -230,9 +246,10 @@ class MeasuredPoints(Answer, list[MeasuredPoint]):
         if self.profile is None:
             yield from point_sections(self, title)
         else:
-            yield from profile_sections(self, self.profile, title, len(self))
-        if self.library:
-            yield from expected_sections(self, self.library)
+            doubt = OF_CPU.format(self.machine.name) if self._of_another_chip else ""
+            yield from profile_sections(self, self.profile, title, len(self), doubt)
+        if self.library and not self._of_another_chip:
+            yield from expected_sections(self, self.machine, self.library)
 
     def plain_table(self, table: str | None = None) -> tuple[list[str], list[list[Any]], dict[str, str]]:
         """A row a run: what it took, its floor, the time lost, the share of the roof, and what is expected of it."""
@@ -310,14 +327,19 @@ def _warm(machine: Machine, moved: float) -> Machine:
     return with_choices(replace(machine, memories=levels), over=at.name)
 
 
-def point_sections(points: Sequence[MeasuredPoint], title: str) -> Iterator[Section]:
-    """Time, rate, share of the roof, what bounds, what explains the time; then what is odd, and what was assumed."""
+def point_sections(points: Sequence[MeasuredPoint], title: str, doubt: str = "") -> Iterator[Section]:
+    """Time, rate, share of the roof, what bounds, what explains the time; then what is odd, and what was assumed.
+
+    ``doubt`` is said first: why the times may not be those of this machine.
+    """
     columns = (
         Column("operation", wrap="anywhere", least=22), *figures("time", "at best", "FLOP/s", "B/s", "of roof"),
     )  # fmt: skip
     yield from (Headline(title), BLANK)
+    if doubt:
+        yield from (Sentences([doubt], "warning", name="doubt"), BLANK)
     yield Table((*columns, Column("bound by")), [Row(_cells(point)) for point in points], "points", gap=4)
-    yield Sentences(_to_gain(points), "quiet", name="to gain")
+    yield Sentences([] if doubt else _to_gain(points), "quiet", name="to gain")
     if explained := [f"{point.run.name}: {_explained(point)}" for point in points if point.effects]:
         yield from (BLANK, Sentences(["where the time goes"], "quiet"), Sentences(explained, name="effects"))
     if any((point.explained or 0) >= 1.01 for point in points):
@@ -354,7 +376,7 @@ def _to_gain(points: Sequence[MeasuredPoint]) -> list[str]:
     return said
 
 
-def expected_sections(points: Sequence[MeasuredPoint], library: str) -> Iterator[Section]:
+def expected_sections(points: Sequence[MeasuredPoint], machine: Machine, library: str) -> Iterator[Section]:
     """Times beside expected ones, and which are unusual; what would provide constants where none are known."""
     known = [point for point in points if point.expected is not None]
     yield BLANK
@@ -364,10 +386,21 @@ def expected_sections(points: Sequence[MeasuredPoint], library: str) -> Iterator
     said = dict.fromkeys(f"{point.run.name}: {point.unusual}" for point in known if point.unusual)
     if said:
         yield from (BLANK, Sentences(list(said), "warning", name="unusual"))
-    if missing := len(points) - len(known):
-        which = f"{missing} of {len(points)} runs" if known else "these runs"
-        why = f"nothing is expected of {which}: their shapes, or constants of {library} for them, are not known"
-        yield Sentences([f"{why}; {call('calibrate')} makes them from ten runs"], "quiet", name="not expected")
+    unknown = [point for point in points if point.expected is None]
+    if unknown:
+        shapeless = sum(_has_no_shapes(point.run, machine) for point in unknown)
+        reasons = {"their shapes": shapeless, f"constants of {library} for their kernels": len(unknown) - shapeless}
+        lacking = [f"{what} are not known ({n})" for what, n in reasons.items() if n]
+        which = f"{len(unknown)} of {len(points)} runs" if known else "these runs"
+        why = f"nothing is expected of {which}: {', or '.join(lacking)}"
+        makes = f"; {call('calibrate')} makes constants from ten runs" if shapeless < len(unknown) else ""
+        yield Sentences([why + makes], "quiet", name="not expected")
+
+
+def _has_no_shapes(run: Measured, machine: Machine) -> bool:
+    """Whether nothing says which operation a run is, so that no constants can be looked for."""
+    answer = priced_run(run, machine)
+    return answer is None or not answer.ops
 
 
 def _row_as_data(point: MeasuredPoint) -> Row:
@@ -392,12 +425,14 @@ def _expected_row(point: MeasuredPoint) -> Row:
     )
 
 
-def profile_sections(points: Sequence[MeasuredPoint], found: Profile, title: str, top: int) -> Iterator[Section]:
+def profile_sections(
+    points: Sequence[MeasuredPoint], found: Profile, title: str, top: int, doubt: str = ""
+) -> Iterator[Section]:
     """What a profile held: the longest runs, where the time goes, and what has no rule.
 
     ``points`` are the longest ``top`` runs, or all, the longest first.
     """
-    yield from point_sections(points[:top], title)
+    yield from point_sections(points[:top], title, doubt)
     yield from (BLANK, Sentences(["time by operation"], "quiet"))
     shares = _shares(found.runs, found.unpriced)
     rows = [

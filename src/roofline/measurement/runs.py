@@ -331,10 +331,12 @@ AROUND = "around other operations"
 class Profile:
     """What a profile held: ``runs`` that could be priced, and the seconds of ``unpriced`` operations by name.
 
-    ``own`` says that they are rows that somebody wrote and no profiler's.
+    ``own`` says that they are rows that somebody wrote and no profiler's, ``of_cpu`` that the times are those of
+    operations of the CPU, as the profile holds no kernels of a device.
     """
 
     runs: tuple[Measured, ...]
     unpriced: dict[str, float] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     own: bool = False
+    of_cpu: bool = False

@@ -236,7 +236,9 @@ def read_torch_trace(path: str | os.PathLike[str]) -> Profile:
     whose = "kernels of the device" if kernels else "operations of the CPU: the trace holds no kernels of a device"
     notes = [f"times are those of the {whose}"]
     if not any("Concrete Inputs" in _told(e) for e in calls):
-        notes.append("the trace tells no strides and no masks, as older ones do: without them these have no rule")
+        notes.append(
+            "the trace tells no strides and no masks, as older ones do: operations that need them have no rule"
+        )
     if any(LIST in _list(_told(call).get("Input type")) for call, _ in picked if id(call) in prices):
         notes.append(
             "formats of tensors in lists, which a trace does not tell, are those of the tensors of their shapes"
@@ -250,7 +252,7 @@ def read_torch_trace(path: str | os.PathLike[str]) -> Profile:
         notes.append("a trace does not tell whether a GELU is by tanh: the fewer FLOPs, those of the exact one, count")
     if timeless:
         notes.append(f"{timeless} operation{'s' * (timeless > 1)} with a rule took no time and stand nowhere")
-    return Profile(tuple(runs), unpriced, tuple(notes))
+    return Profile(tuple(runs), unpriced, tuple(notes), of_cpu=not kernels)
 
 
 def _events(name: str) -> list[dict[str, Any]]:
