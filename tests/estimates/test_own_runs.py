@@ -20,6 +20,7 @@ from roofline.cli.profile import command as profile_command
 from roofline.errors import InputError
 from roofline.estimates import calibrate, calibrate_served, estimated, held_accuracy
 from roofline.estimates.calibration import interval_of
+from roofline.estimates.constants import LEFT_OUT
 from roofline.estimates.estimator import Estimator
 from roofline.estimates.own_runs import by_kind, plausible, read_kernels, timer_step
 from roofline.hardware import chip
@@ -463,6 +464,13 @@ def test_an_expectation_says_that_its_constants_are_of_own_runs(tmp_path: Path) 
     found.save(str(tmp_path / "mine.toml"))
     asked = bound("bf16[64, 8192] @ bf16[8192, 8192]", on="h200", estimate=True, constants=str(tmp_path / "mine.toml"))
     assert f"constants of h200 vllm, from {len(SHAPES)} runs of your own; " in asked.explain()
+    files = {"constants": str(tmp_path / "mine.toml")}
+    held = held_accuracy(str(tmp_path / "mine.csv"), "h200", **files)
+    shipped = held_accuracy(str(tmp_path / "mine.csv"), "h200")
+    for answer in (asked, found, held, roofline.accuracy("h200", **files)):  # which errors these are, in the same words
+        assert LEFT_OUT in " ".join(str(answer).split())
+    assert "not fitted to" not in str(asked)
+    assert LEFT_OUT not in " ".join(str(shipped).split())
 
 
 def test_constants_are_taken_as_they_were_fitted_or_from_their_file(tmp_path: Path) -> None:

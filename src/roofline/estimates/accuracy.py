@@ -18,7 +18,15 @@ from typing import Any
 from roofline.answers import Answer
 from roofline.errors import InputError, suggest
 from roofline.estimates.attention import BEYOND
-from roofline.estimates.constants import OWN_RUNS, KernelConstants, kernel_in_words, overlaid, read_files, shipped
+from roofline.estimates.constants import (
+    LEFT_OUT,
+    OWN_RUNS,
+    KernelConstants,
+    kernel_in_words,
+    overlaid,
+    read_files,
+    shipped,
+)
 from roofline.estimates.estimator import Estimator, KernelRun, libraries
 from roofline.estimates.fitting import Errors
 from roofline.estimates.kernel_registry import KERNELS
@@ -31,7 +39,7 @@ from roofline.hardware.rate import rate
 from roofline.progress import counted, stopped
 from roofline.quantity import format_percent
 from roofline.sections import BLANK, Amount, Column, Headline, Listing, Row, Section, Sentences, Table, percentage
-from roofline.signatures import either, spelled, takes
+from roofline.signatures import call, either, spelled, takes
 from roofline.work import Key
 
 #: Words that users have for kernels.
@@ -278,8 +286,7 @@ def _own_runs(one: KernelConstants) -> str:
     sizes = [f"{name} {low:g} to {high:g}" for name, (low, high) in one.valid.items()]
     over = f", {', '.join(sizes)}" if sizes else ""
     kind = f"{one.chip} {one.library} {kernel_in_words(one.kernel)} {one.dtype}".removesuffix(" any")
-    how = "errors are of a fifth of the runs at a time, by constants of the others"
-    return f"{kind}: your own constants, from {one.error.get('n_fit', 0):g} runs{over}; {how}"
+    return f"{kind}: your own constants, from {one.error.get('n_fit', 0):g} runs{over}; errors are of {LEFT_OUT}"
 
 
 def _sources(records: Sequence[KernelConstants], borrowed: Sequence[Borrowed] = ()) -> list[str]:
@@ -408,7 +415,10 @@ def _borrowed(machine: Machine, wanted: str, library: str | None, files: Any) ->
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Held:
-    """Constants held against one kind of kernel of one's own runs: errors, share inside the interval, rows."""
+    """Constants held against one kind of kernel of one's own runs: errors, share inside the interval, rows.
+
+    ``own`` says that the constants were calibrated from runs of one's own, which may be these.
+    """
 
     kernel: str
     dtype: str
@@ -417,11 +427,12 @@ class Held:
     basis: str
     errors: Errors
     coverage: float
+    own: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class HeldAccuracy(Answer):
-    """Errors of constants on one's own runs, which nothing was fitted to, and the rows that were left out."""
+    """Errors of constants on one's own runs, as the constants are, and the rows that were left out."""
 
     kinds: tuple[Held, ...]
     rejected: Mapping[str, int]
@@ -435,7 +446,11 @@ class HeldAccuracy(Answer):
         columns += [Column(name, align="right") for name in ("rows", "median", "mean", "p90", "bias", "80% covers")]
         yield Table(columns, [_held_row(one) for one in self.kinds], name="accuracy")
         yield BLANK
-        yield Listing("errors", ["of estimates against these runs, without fitting"])
+        said = ["of estimates against these runs, by constants as they are"]
+        if any(one.own for one in self.kinds):
+            said.append(f"smaller where your own constants were fitted to these runs: {call('calibrate')} tells errors")
+            said[-1] += f" of {LEFT_OUT}"
+        yield Listing("errors", said)
         if self.rejected:
             yield Listing("left out", left_out(self.rejected), "warning")
 
@@ -514,4 +529,5 @@ def _hold(
         seconds = np.array([each for _, each in known])
         inside = [float(one.low) <= took <= float(one.high) for one, took in known]
         errors = Errors.of(np.array([float(one.value) for one, _ in known]), seconds)
-        kinds.append(Held(key[0], key[1], key[3], key[2], known[0][0].basis, errors, float(np.mean(inside))))
+        own = any(one.source is not None and one.source.source == OWN_RUNS for one, _ in known)
+        kinds.append(Held(key[0], key[1], key[3], key[2], known[0][0].basis, errors, float(np.mean(inside)), own))

@@ -19,6 +19,7 @@ from typing import Any
 from roofline.answers import Answer
 from roofline.errors import InputError
 from roofline.estimates.constants import (
+    LEFT_OUT,
     OWN_RUNS,
     TAILS,
     KernelConstants,
@@ -121,6 +122,7 @@ class Calibration(Answer):
         ]
         yield Table(columns, rows, name="calibration")
         yield BLANK
+        yield Listing("errors", [f"before: of the constants it started from; after: of {LEFT_OUT}"], "quiet")
         yield Listing("started from", list(dict.fromkeys(self.started_from)), "quiet")
         if self.rejected:
             yield Listing("left out", left_out(self.rejected), "warning")

@@ -33,6 +33,8 @@ TAILS = (0.1, 0.9)
 SCHEMA = "roofline/constants/1"
 #: The source of constants that were calibrated.
 OWN_RUNS = "calibrated from runs of one's own"
+#: Which runs the errors of calibrated constants are of: never those that the constants of that estimate were fitted to.
+LEFT_OUT = "a fifth of the runs at a time, by constants of the others"
 #: Entries of an error that count rows.
 COUNTS = ("n_fit", "n_test")
 #: Largest median error of constants that promise anything: with a larger one the bound stands, and accuracy says so.

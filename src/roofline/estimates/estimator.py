@@ -27,7 +27,16 @@ from roofline.bounds.question import Question
 from roofline.errors import HardwareError, InputError, suggest
 from roofline.estimates.attention import BEYOND, DECODE_ROWS, attention_path
 from roofline.estimates.communication import runs_own_all_reduce
-from roofline.estimates.constants import KernelConstants, error_told, kernel_in_words, overlaid, read_files, shipped
+from roofline.estimates.constants import (
+    LEFT_OUT,
+    OWN_RUNS,
+    KernelConstants,
+    error_told,
+    kernel_in_words,
+    overlaid,
+    read_files,
+    shipped,
+)
 from roofline.estimates.kernel_model import BESIDE, FROM_HOST, ChipFigures, Parts
 from roofline.estimates.kernel_registry import KERNELS
 from roofline.estimates.row_expectations import RowExpectations, columns_of, decided, expect_rows, of_one_value
@@ -241,6 +250,8 @@ class Expectation:
         if not runs or not told:
             return ""
         kind = kernel_in_words(source.kernel if seen is None else seen.kernel)
+        if source.source == OWN_RUNS and seen is None:
+            return f"the error of {kind} is of {runs:,.0f} runs of your own: {LEFT_OUT}"
         of = f"the error of {kind} is of {runs:,.0f} runs that such constants were not fitted to"
         return f"{of}, {told}; {call('accuracy')} has all errors"
 
