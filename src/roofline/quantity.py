@@ -63,6 +63,14 @@ _WORDS = {
 LEAST, MOST = 1e-60, 1e60
 
 #: Patterns are compiled where they are used: most commands need none of them.
+#: What stands behind the prefix of an amount or a rate, and what it may mean else.
+_AFTER_PREFIX = {
+    "FLOP": ("FLOP", "MAC for multiply-adds"),
+    "FLOP/s": ("FLOP/s", "MAC/s for multiply-adds"),
+    "B": ("B", "b for bits"),
+    "B/s": ("B/s", "b/s for bits"),
+}
+
 _NUMBER = r"(?s)\s*([+-]?(?:\d[\d_]*(?:\.[\d_]*)?|\.\d[\d_]*)(?:[eE][+-]?\d+)?)\s*(.*?)\s*"
 _POWER_OF_TEN = r"\A(\$?[+-]?)(?:([\d_.]+)\s*(?:[x×*·⋅]|\\times|\\cdot)\s*)?10\s*(?:\^|\*\*)\s*\{?\s*([+-]?\d+)\}?"
 _PREFIXED = r"(?P<prefix>[KMGTPE]i|[kKMGTPEZY]?)"
@@ -242,7 +250,9 @@ def _wrong_unit(text: str, written: str, unit: str) -> tuple[str]:
         letter, tail = written[0].upper() + written[1:].lower().split("b")[0], "/s" if unit == "B/s" else ""
         return (f"{text.strip()!r} could be bits or bytes; write {letter}B{tail} or {letter}b{tail} for bits",)
     if written.upper() in "KMGTPE" and unit != "":
-        return (f"{text.strip()!r} has a prefix but no unit; {_expected(unit)}",)
+        ends = _AFTER_PREFIX.get(unit)
+        told = _expected(unit) if ends is None else "write " + ", or ".join(text.strip() + end for end in ends)
+        return (f"{text.strip()!r} has a prefix but no unit; {told}",)
     if "," in written:
         return (f"{quoted(text)} has a comma; write 3.35 or 1_000, with a point and no thousands separator",)
     return (f"unknown unit {quoted(written)} in {quoted(text)}; {_expected(unit)}",)

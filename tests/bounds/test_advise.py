@@ -104,6 +104,17 @@ def test_half_the_flops_keep_the_rest_of_the_question(line: str, options: dict[s
     assert any("50% of the FLOPs" in said for said in half.after.assumptions)
 
 
+def test_other_chips_stand_after_what_changes_this_one() -> None:
+    found = advise(bound("bf16[64, 8192] @ bf16[8192, 8192]", on="a100"), chips=OTHER_CHIPS)
+    others = ["another chip" in item.reason for item in found]
+    assert others == sorted(others)
+    assert set(others) == {True, False}
+    for kind in (True, False):
+        gains = [item.gain for item, other in zip(found, others, strict=True) if other is kind]
+        assert gains == sorted(gains, reverse=True)
+    assert any(item.change.startswith("a size of ") for item in found)  # 64 has no name
+
+
 def test_tiles_get_larger() -> None:
     found = changes("bf16[m, k] * bf16[k, n]", "h100", tile=(128, 128, 64), m=4096, k=4096, n=4096)
     assert "tiles of 256 x 256" in found

@@ -477,8 +477,10 @@ def test_the_arithmetic_of_apples_gpus_is_as_fast_in_fp16_as_in_fp32():
 def test_a_wrong_figure_is_found():
     assert "102.1 % off" in check_figures(chip("h100", fp8="4 PFLOP/s"))[0]
     assert check_figures(chip("v5e", peak={"int8": 788e12})) == [
-        "mxu.int8 is 4 x bf16, not 2 x, and not declared irregular",
-        "mxu.int4 is 1 x int8, not 2 x, and not declared irregular",
+        "mxu.int8 is 4 x bf16, where most chips have 2 x: check it, or "
+        'write irregular = ["int8"] in the unit where it is so',
+        "mxu.int4 is 1 x int8, where most chips have 2 x: check it, or "
+        'write irregular = ["int4"] in the unit where it is so',
     ]
     assert check_figures(chip("v5e", vmem="1e11")) == ["vmem is slower than hbm: 1e+11 against 8.19e+11 B/s"]
 

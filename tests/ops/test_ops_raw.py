@@ -13,7 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.strategies import few
 
-from roofline.errors import DTypeError, InputError, NotationError, RooflineError, SizeError
+from roofline import bound
+from roofline.errors import DTypeError, InputError, NotationError, QuantityError, RooflineError, SizeError
 from roofline.ops import formula, formula_names, raw
 from roofline.ops.formula import LONGEST
 from roofline.sizes import is_symbol, symbol
@@ -119,6 +120,12 @@ def test_a_missing_size_is_a_symbol_unless_another_is_an_array() -> None:
         formula("B*D", {"B": [1, 2]})
     with pytest.raises(SizeError, match="size B is 0"):
         formula("B*D", {"B": 0})
+
+
+@pytest.mark.parametrize(("given", "right"), [({"flops": "3.2G"}, "3.2GFLOP"), ({"bytes": "41M"}, "41MB")])
+def test_an_amount_with_a_prefix_alone_is_told_its_unit(given, right):
+    with pytest.raises(QuantityError, match=f"has a prefix but no unit; write {right}, or "):
+        bound(**given, on="h100")
 
 
 @pytest.mark.parametrize(

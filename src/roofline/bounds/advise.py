@@ -135,7 +135,7 @@ class Advice(BeforeAndAfter):
 
 
 class AdviceList(tuple[Advice, ...], Answer):
-    """Advice about ``answer`` in order of gain: a tuple that is an answer too."""
+    """Advice about ``answer`` in order of gain, other chips last: a tuple that is an answer too."""
 
     answer: Bound
 
@@ -183,7 +183,7 @@ def advice_table(advice: Sequence[Advice]) -> Table:
 
 @takes(question)
 def advise(answer: Bound | str, *, chips: Sequence[str] = (), **arguments: Any) -> AdviceList:
-    """Try every change that fits what binds; return those that help, the largest gain first.
+    """Try every change that fits what binds; return those that help, the largest gain first, other chips last.
 
     ``answer`` is a bound of plain numbers, or an expression with the arguments of :func:`roofline.bound`. ``chips``
     names other machines to compare with (:data:`OTHER_CHIPS` is a usual choice). Of an answer whose FLOPs or bytes
@@ -206,8 +206,7 @@ def advise(answer: Bound | str, *, chips: Sequence[str] = (), **arguments: Any) 
         return AdviceList(answer)
     asked: Question = answer.question
     ideas = [idea for adviser in _advisers(answer.kind) for idea in adviser(asked, answer)]
-    ideas += _chips(asked, answer, chips)
-    kept = helpful(ideas, answer, standing_of)
+    kept = helpful(ideas, answer, standing_of) + helpful(_chips(asked, answer, chips), answer, standing_of)
     found = [Advice(k.proposal.change, k.reason, answer, k.after, k.gain, k.proposal.more) for k in kept]
     return AdviceList(answer, found)
 
@@ -304,9 +303,9 @@ def _larger_batch(asked: Question, answer: Bound) -> Iterator[Proposal[Bound]]:
             continue
         wanted = _first_compute_bound(asked, label, now)
         if wanted is not None:
-            name = label if not label.startswith("#") else f"the size {now}"
+            change = f"{label} = {wanted}" if not is_unnamed(label) else f"a size of {wanted} for {now}"
             more = f"{wanted / now:.3g} times the work"
-            yield Proposal(f"{name} = {wanted}", more, resize(asked, label, wanted), wanted / now)
+            yield Proposal(change, more, resize(asked, label, wanted), wanted / now)
 
 
 def _batch_labels(asked: Question) -> list[str]:
@@ -410,8 +409,8 @@ def _doubled(asked: Question, answer: Bound) -> Iterator[Proposal[Bound]]:
     sizes = {**parsed_sizes(asked), **asked.sizes}
     for label in _batch_labels(asked)[:1]:
         if isinstance(now := sizes.get(label), int):
-            name = label if not label.startswith("#") else f"the size {now}"
-            yield Proposal(f"twice {name}", "", resize(asked, label, 2 * now), 2.0)
+            change = f"twice {label}" if not is_unnamed(label) else f"a size of {2 * now} for {now}"
+            yield Proposal(change, "", resize(asked, label, 2 * now), 2.0)
 
 
 def _larger_tiles(asked: Question, answer: Bound) -> Iterator[Proposal[Bound]]:

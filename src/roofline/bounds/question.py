@@ -19,7 +19,7 @@ from roofline.hardware.machine import Machine
 from roofline.hardware.rate import unit_for
 from roofline.notation import canonical, program
 from roofline.ops import build, formula, formula_names, padded, raw
-from roofline.quantity import format_percent, kind_of, parse, typed
+from roofline.quantity import count, format_percent, kind_of, parse, typed
 from roofline.signatures import check_methods
 from roofline.sizes import check, is_array, is_symbol, own_array, plain_number, product, symbol
 from roofline.statements import Assumption, assume, without
@@ -350,7 +350,7 @@ def amount(value: Any, unit: str, sizes: Mapping[str, Any]) -> Any:
     try:
         return parse(value, unit)
     except QuantityError:
-        if kind_of(value) is not None or _is_float(value):
+        if kind_of(value) is not None or count(value) is not None or _is_float(value):
             raise
         return formula(value, sizes)
 

@@ -97,7 +97,8 @@ def _against_each_other(unit: Unit) -> Iterator[str]:
             continue
         found = unit.peaks[dtype].value / unit.peaks[other].value
         if abs(found / ratio - 1) > TOLERANCE:
-            yield f"{unit.name}.{dtype} is {found:.3g} x {other}, not {ratio:g} x, and not declared irregular"
+            usual = f"{unit.name}.{dtype} is {found:.3g} x {other}, where most chips have {ratio:g} x"
+            yield f'{usual}: check it, or write irregular = ["{dtype}"] in the unit where it is so'
 
 
 def _inner_levels(machine: Machine) -> Iterator[str]:
