@@ -24,7 +24,7 @@ from roofline.frozen import NamedTuple, dataclass, replace
 from roofline.hardware.axes import Mesh
 from roofline.models.blocks.collectives import Algorithm, collective_operation
 from roofline.ops.collectives.routing import TopKRouting
-from roofline.sizes import LARGEST, Size, exact_div
+from roofline.sizes import LARGEST, Size, exact_div, is_zero
 from roofline.work import Op, Tensor, Work
 
 #: The collective that takes a gradient back through another.
@@ -163,9 +163,28 @@ def is_frozen(op: Op, trained: frozenset[str] | None) -> bool:
     return trained is not None and op.kind == "contraction" and any(t.ident not in trained for t in weights)
 
 
+def above_gradients(ops: Sequence[Op], trained: frozenset[str] | None) -> frozenset[tuple[str, str]]:
+    """Where nothing that is read depends on trained weights, by group and place: no gradient of it is needed.
+
+    These are operations ahead of the layers, and those of the first layer up to its first adapters.
+    """
+    found: set[tuple[str, str]] = set()
+    depends = set(trained or ())
+    for group in _runs(ops) if trained is not None else ():
+        for op in group:
+            if depends.isdisjoint(tensor.ident for tensor in op.reads if tensor.role != "weight"):
+                found.add((op.group, op.where))
+            if not depends.isdisjoint(tensor.ident for tensor in op.reads):
+                depends |= {tensor.ident for tensor in op.writes}
+        if len(depends) > len(trained or ()):
+            break
+    return frozenset(found)
+
+
 def backward(ops: Sequence[Op], chosen: Recomputation, gradients: GradientFormat) -> tuple[Op, ...]:
     """The backward pass of ``ops``: groups in reverse, each after what the policy runs again of it."""
     found: list[Op] = []
+    above = above_gradients(ops, gradients.trained)
     for group in reversed(_runs(ops)):
         inside = bool(group[0].group)
         # what was gathered is gathered again: each chip kept its own tokens alone
@@ -176,7 +195,11 @@ def backward(ops: Sequence[Op], chosen: Recomputation, gradients: GradientFormat
             found.append(replace(op, where=f"{op.where} again", phase="recompute", reads=reads, writes=writes))
         for op in reversed(group):
             rule = RULES.get(op.kind, _twice)
-            found += rule(replace(op, reads=_named(op.reads, renewed), phase="backward"), gradients)
+            is_above = (op.group, op.where) in above
+            for each in rule(replace(op, reads=_named(op.reads, renewed), phase="backward"), gradients):
+                if is_above and each.role != "weight gradient":  # the first layer needs no gradient of its input
+                    each = replace(each, repeat=each.repeat - 1)
+                found += [] if is_zero(each.repeat) else [each]
     return tuple(found)
 
 

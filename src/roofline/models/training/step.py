@@ -46,6 +46,7 @@ from roofline.models.parallelism.schedules import check_schedule as check_schedu
 from roofline.models.training.answer import Training
 from roofline.models.training.passes import (
     Recomputation,
+    above_gradients,
     adapters,
     check_modules,
     forward,
@@ -457,11 +458,17 @@ def _rank(asked: TrainingQuestion, ways: Mapping[str, Size]) -> int:
 
 
 def _model_flops(ops: Sequence[Op], rank: int | None) -> Size:
-    """FLOPs of matrix products, forward and backward: a product with a frozen matrix has no gradient of the matrix."""
+    """FLOPs of matrix products, forward and backward.
+
+    A product with a frozen matrix has no gradient of the matrix, and ahead of all adapters none of its input.
+    """
     total = 3 * sum(op.work.total("flops", "matrix") * op.repeat for op in ops)
-    trained = None if rank is None else adapters(ops)
-    frozen = (op for op in ops if is_frozen(op, trained))
-    return total - sum(op.work.total("flops", "matrix") * op.repeat for op in frozen)
+    if rank is None:
+        return total
+    trained = adapters(ops)
+    above = above_gradients(ops, trained)
+    less = sum(op.work.total("flops", "matrix") * op.repeat for op in ops if is_frozen(op, trained))
+    return total - less - sum(op.work.total("flops", "matrix") for op in ops if (op.group, op.where) in above)
 
 
 def _usual_flops(model: Model, ops: Sequence[Op], rank: int | None) -> Size:
@@ -578,7 +585,8 @@ def _adapters_said(laid: _LaidOutStep) -> str:
     asked, formats = laid.asked, replace(laid.plan.formats, weights="none")
     beside = f"adapters of rank {asked.lora} beside each matrix of a layer are trained (experts have none)"
     frozen = f"all other weights are frozen in {asked.frozen or laid.model.dtype}"
-    return f"{beside}, {formats}; {frozen}: gradients go through them down to the embedding, and none is kept of them"
+    through = "gradients go through them down to the first adapters, and none is kept of them"
+    return f"{beside}, {formats}; {frozen}: {through}"
 
 
 def _assumptions(laid: _LaidOutStep) -> list[Assumption]:
