@@ -827,6 +827,10 @@ def test_the_functions_of_rooms_name_a_wrong_argument_as_those_of_the_package_do
             "tensor= is what is solved",
         ),
         (lambda: roofline.calibrate([], "t4", library="x" * 10**6), "library has 1,000,000 letters; at most 1,000"),
+        (
+            lambda: roofline.plan("llama-2-7b", **{**asked, "most": 10**30}),
+            "sequences at once; at most 131,072; engines",
+        ),
         (lambda: models.answer_rate(step_time="lower", steps=9), "step_time is 'lower'; a number above 0, an array or"),
         (lambda: models.token_cost(time=0.1, tokens=0), "tokens is 0; a number above 0"),
         (lambda: roofline.points_of(iter([1]), roofline.chip("h100")), "point 1: 1 is not a run"),

@@ -799,6 +799,9 @@ def plan(
         raise InputError(said, hint=f"{spelled('formats', 'stored')} leaves it open, or leave it out")
     objective = objective or ("chips" if price is None else "cost")
     _check(on, count, formats, objective, estimate, draft)
+    if most > MOST_AT_ONCE:
+        hint = f"at most {MOST_AT_ONCE:,}; engines take some hundreds to some thousands"
+        raise InputError(f"{spelled('most', most)} sequences at once", hint=hint)
     on, machines = _named_machines(on)
     prices = _prices(on, machines, price, objective, options.get("set"))
     objective = "chips" if objective == "cost" and not prices else objective
@@ -851,6 +854,10 @@ def _numbers_of(name: str, value: Any) -> tuple[int, ...]:
     several = typed_size(name, value)
     several = several if isinstance(several, list | tuple | range) else array_of(name, several).ravel().tolist()
     return tuple(int(each) if each == 0 else check(name, each) for each in several)
+
+
+#: Sequences that a replica may have at once.
+MOST_AT_ONCE = 2**17
 
 
 def _check(

@@ -334,13 +334,17 @@ def _sized(machine: Machine, ways: int, several: bool) -> Machine:
     return found
 
 
+#: Batches asked on each side of where memory meets the capacity.
+MOST_AROUND = 2**16
+
+
 def _largest(
     rows: Sequence[ServingChoice], capacity: float | None, step: Callable[..., Bound]
 ) -> Iterator[LargestBatch]:
     """The largest batch of each context that fits.
 
     Memory is a line over batches, in stairs as wide as there are copies: the batches around where it meets the capacity
-    are asked.
+    are asked; of very many copies those where a stair ends.
     """
     import numpy as np
 
@@ -354,7 +358,10 @@ def _largest(
         least, most = memory(1, context), memory(FAR_BATCH, context)
         slope = (most - least) / (FAR_BATCH - 1)
         if slope > 0:
-            near = np.rint((capacity - least) / slope) + np.arange(-2 * chips - 1, 2 * chips + 2)
+            meets, copies = np.rint((capacity - least) / slope), float(chips)
+            around = min(2 * chips + 1, MOST_AROUND)
+            ends = (np.floor(meets / copies) + np.arange(-2, 3)) * copies
+            near = np.concatenate([meets + np.arange(-around, around + 1), ends])
             near = np.unique(np.maximum(near, 1))
             held = near[memory(near, context) <= capacity]
             yield LargestBatch(context, tensor, chips, int(held.max(initial=0)))
