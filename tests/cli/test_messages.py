@@ -207,7 +207,7 @@ MESSAGES = [
     (["layout", "--on", "v5e:4x4"], "the tensor is missing; for instance 'bf16[B_X, D]'"),
     (
         ["llm", "llama-3-8b", "--on", "h100,h200", "--context", "8", "--output", "2"],
-        "several steps are compared side by side, without --output; one machine, formats and policies without commas",
+        "--output is of one step, and several machines, formats or policies are given; give one of each, without",
     ),
     ([*PLAN, "--on", "h100", "--formats", "q4_k"], "no format 'q4_k' of a plan"),
     (["model", "llama-3-8b", "--prompt", "1,2"], "--prompt '1,2' is not one number of tokens or sequences; for"),

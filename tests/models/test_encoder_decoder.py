@@ -98,6 +98,15 @@ def test_a_step_reads_the_keys_of_its_source() -> None:
     assert model.kv_bytes_per_token() == 2 * layers * 2 * width
 
 
+def test_a_prefill_counts_sequences_where_most_of_what_is_read_is_no_prompt() -> None:
+    found = llm(WHISPER, on="h100", batch=16, prompt=4, context=100)
+    assert found.prefill is not None
+    said = str(found)
+    assert f"{16 / float(found.prefill.lower):,.1f} sequences/s · " in said
+    assert "tokens/s · " not in said
+    assert "sequences/s" not in str(llm("llama-3-8b", on="h100", prompt=4))
+
+
 def test_the_encoder_runs_once() -> None:
     model = load(WHISPER)
     first, later = (prefill(model, batch=4, prompt=4, past=past) for past in (0, 4))

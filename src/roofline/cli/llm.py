@@ -155,8 +155,8 @@ def _step_alone(described: Model, options: dict[str, Any], expected: dict[str, A
         if value is not None and context.get_parameter_source(own) not in (None, ParameterSource.DEFAULT):
             flag = next(word_of(param) for param in context.command.params if param.name == own)
             raise InputError(
-                f"several steps are compared side by side, without {flag}",
-                hint="one machine, formats and policies without commas; -o picture.svg draws several",
+                f"{flag} is of one step, and several machines, formats or policies are given",
+                hint="give one of each, without commas",
             )
     return llm(described, **asked, **expected)
 

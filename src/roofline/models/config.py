@@ -35,7 +35,7 @@ from roofline.errors import InputError, did_you_mean, quoted
 from roofline.files import read_json
 from roofline.frozen import dataclass, replace
 from roofline.models.description import Block, Cached, Layer, Model
-from roofline.models.families import language_part, read_as, reader_for, with_defaults
+from roofline.models.families import language_part, read_as, reader_for, type_in_name, with_defaults
 from roofline.models.fields import Fields
 from roofline.models.operation_builder import OperationBuilder
 from roofline.models.weights import Weight
@@ -256,6 +256,10 @@ def _count_of(text: str) -> float | None:
     return float(found[1]) * {"": 1.0, "m": 1e6, "b": 1e9, "t": 1e12}[found[2].lower()]
 
 
+def _digits(name: str) -> str:
+    return re.sub(r"\D", "", name)
+
+
 def _missing(text: str) -> InputError:
     if _is_path(text):
         stem = os.path.basename(text).removesuffix(".json").lower()
@@ -266,13 +270,22 @@ def _missing(text: str) -> InputError:
     if holding:
         listed = ", ".join(holding[:6]) + ("; roofline model lists all" if len(holding) > 6 else "")
         return InputError(f"no model {text!r}", hint=f"shipped are: {listed}")
+    kind = type_in_name(plain)
     if _HUB_ID.fullmatch(text.strip()):
         hint = "it is neither shipped nor in the hub's local cache: give its config.json, or a folder that holds it"
         near = did_you_mean(plain.partition("/")[2].removeprefix("meta-"), [name for name, *_ in shipped_names()])
         hint += f"; {near} is shipped" if near else ""
+        hint += f"; model_type {kind!r} is read" if kind else ""
         return InputError(f"no model {text!r}", hint=hint)
     near = did_you_mean(plain, names())
+    if kind and near and not _letters(near).startswith(_letters(kind)):
+        near = None  # of another family
     hint = f"did you mean {near!r}?" if near else "`roofline model` lists the shipped ones; a config.json does as well"
+    if kind and (near is None or _digits(near) != _digits(plain)):
+        said = f"{hint} " if near else ""
+        hint = (
+            f"{said}it is not shipped, but model_type {kind!r} is read: give its config.json, or a folder that holds it"
+        )
     return InputError(f"no model {text!r}", hint=hint)
 
 

@@ -8,6 +8,7 @@ An unusual type has a reader of its own, registered with :func:`family`. Fields 
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -154,6 +155,17 @@ def known_types() -> list[str]:
 @cache
 def _all() -> dict[str, Reader]:
     return _found("")
+
+
+def type_in_name(name: str) -> str | None:
+    """The longest known type that a part of a model's name begins with; None where there is none.
+
+    >>> [type_in_name(name) for name in ("openai/whisper-large-v3", "flan-t5-xl", "gemma-2-9b", "resnet-50")]
+    ['whisper', 't5', 'gemma2', None]
+    """
+    parts = re.split(r"[-_. ]", name.lower().rpartition("/")[2])
+    starts = {"".join(parts[first:last]) for first in range(len(parts)) for last in range(first + 1, len(parts) + 1)}
+    return max((kind for kind in known_types() if re.sub(r"[-_.]", "", kind) in starts), key=len, default=None)
 
 
 def _found(model_type: str) -> dict[str, Reader]:

@@ -15,6 +15,7 @@ from roofline.bounds.bound import Bound, measured_in_words
 from roofline.bounds.footprint import Footprint
 from roofline.errors import InputError
 from roofline.frozen import dataclass, field, once, replace
+from roofline.models.blocks.encoder import encoder_of
 from roofline.models.config import load
 from roofline.models.configurations import SizeColumn, configurations
 from roofline.models.description import Model
@@ -563,6 +564,8 @@ def _phase_in_words(name: str, phase: Bound, found: Serving) -> Iterator[Section
         lines.append(f"{format_amount(phase.stated_estimate, 's')} by the stated overlap and overhead, an estimate")
     tokens = sizes["batch"] * (sizes.get("prompt", 1))
     made = f"{format_number(float(tokens / phase.lower))} tokens/s"
+    if name == "prefill" and encoder_of(found.model) is not None:  # most of what is read is not of the prompt
+        made = f"{format_number(float(sizes['batch'] / phase.lower))} sequences/s"
     if name == "decode":
         made += f", {format_number(float(1 / phase.lower))} tokens/s for each user"
     moved = phase.times.get(found.memory.level)
