@@ -161,11 +161,12 @@ def _grouped(name: str) -> DType | None:
     """The format of ``int4_g128``: elements in groups that share a scale; None for a name of another form."""
     base, marked, size = name.rpartition("_g")
     plain = DTYPES.get(ALIASES.get(base, base))
-    if not marked or plain is None or plain.block or plain.bits > 8 or not size.isdecimal() or int(size) < 2:
+    block = int(size) if size.isdecimal() and len(size) < 10 else 0
+    if not marked or plain is None or plain.block or plain.bits > 8 or block < 2:
         return None
     zero = plain.bits if plain.name.startswith("uint") else 0
     scale = 32 if plain.arithmetic == "fp8" else 16 + zero
-    return plain._replace(name=f"{plain.name}_g{int(size)}", block=int(size), scale_bits=scale)
+    return plain._replace(name=f"{plain.name}_g{block}", block=block, scale_bits=scale)
 
 
 # Arithmetic formats by width; a chip without a rate for one runs it as the next wider.

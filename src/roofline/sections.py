@@ -265,8 +265,8 @@ def figures(*names: str, wrap: Wrap = "never") -> tuple[Column, ...]:
 
 
 def word_pairs(subject: str, target: str, pairs: Sequence[tuple[str, str]]) -> tuple[Section, ...]:
-    """An answer that is a few words with a sentence each."""
-    return Headline(subject, f"on {target}"), BLANK, Pairs(pairs)
+    """An answer that is a few words with a sentence each, on a machine where there is one."""
+    return Headline(subject, f"on {target}" if target else ""), BLANK, Pairs(pairs)
 
 
 def paragraph(name: str, lines: Sequence[str]) -> tuple[Section, ...]:

@@ -66,6 +66,20 @@ def test_a_link_says_nothing_of_one_chip(
     assert "given by the caller: nvlink at 1 GB/s" in capsys.readouterr().out
 
 
+def test_a_hop_of_a_link_says_nothing_of_one_chip(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["advise", MATMUL, "B=64", "D=8192", "F=8192", "--on", "h100:8", "--set", "nvlink.latency=2us"]) == 2
+    assert "a link's figure has no effect: nothing is sharded here" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "asked", [["from_host(bf16[B, D]) * bf16[D, F]"], [MATMUL, "--over", "pcie"], [MATMUL, "--over", "host"]]
+)
+@pytest.mark.parametrize("command", ["advise", "plot"])
+def test_a_link_over_which_data_comes_from_the_host_has_an_effect(command: str, asked: list[str]) -> None:
+    """The bus of a card without another link: its chips send each other data over it, and the host does."""
+    assert main([command, *asked, "B=64", "D=8192", "F=8192", "--on", "rtx-4090", "--set", "pcie=2e10"]) == 0
+
+
 def test_axes_to_use_that_are_used_anyway_are_idle() -> None:
     line = "bf16[B, D_X] * bf16[D_X, F]"
     with pytest.raises(InputError, match="use= has no effect: each of its axes is sharded over already"):

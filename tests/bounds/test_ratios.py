@@ -60,6 +60,11 @@ def test_parts_add_up_to_all_flops(name: str) -> None:
     )
 
 
+def test_an_answer_of_no_machine_names_none() -> None:
+    assert str(training_memory("llama-3-8b")).splitlines()[0] == "training 8.03B parameters"
+    assert str(training_memory("llama-3-8b", on="h100")).splitlines()[0].endswith("on NVIDIA H100 SXM5 80GB")
+
+
 def test_training_memory_is_that_of_its_parts() -> None:
     found = training_memory("llama-3-8b", tokens=4096, on="h100:8")
     assert found.total == sum(found.parts.values()) == found.each * 8

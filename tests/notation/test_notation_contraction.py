@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import roofline
+from roofline import dtypes
 from roofline.errors import DTypeError, NotationError
 from roofline.notation import canonical, program
 
@@ -226,6 +227,11 @@ def test_groups_of_elements_carry_their_scales(dtype, bits):
 @pytest.mark.parametrize("dtype", ["int4_g0", "int4_g1", "int4_g", "bf16_g128", "mxfp4_g32", "int4_g12x"])
 def test_groups_are_of_narrow_formats_without_scales(dtype):
     refused(f"bf16[B, D] * {dtype}[D, F]", f"unknown dtype '{dtype}'; did you mean")
+
+
+def test_a_group_has_a_size_that_can_be_read():
+    with pytest.raises(DTypeError, match="unknown dtype 'int4_g999"):
+        dtypes.get("int4_g" + "9" * 5000)
 
 
 def test_formats_of_equal_width_need_a_choice():

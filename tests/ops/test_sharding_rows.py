@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from roofline import bound, shard
+from roofline.errors import SizeError
 from roofline.notation import program
 from roofline.ops.sharding.plans import plans
 
@@ -144,3 +145,10 @@ def test_the_largest_of_a_sharded_row_are_merged() -> None:
     assert found.name == "AllReduce_X(statistics)"
     assert found.link_bytes == 2 * 7 / 8 * 64 * 8 * 2 * 4
     assert found.bound.flops == 64 * 128256 // 8
+
+
+def test_more_may_be_the_largest_of_a_row_than_a_chip_has_of_it() -> None:
+    line = "topk_V(bf16[B, V_X], k={}) -> bf16[B, {}]"
+    assert bound(line.format(8, 8), on="h100:8", B=1, V=32, plan="AllReduce_X(statistics)").flops == 32 // 8
+    with pytest.raises(SizeError, match="topk cannot take 33 of 32"):
+        bound(line.format(33, 33), on="h100:8", B=1, V=32)

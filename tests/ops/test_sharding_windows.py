@@ -94,6 +94,19 @@ def test_several_chips_share_a_key_head(heads: int, chips: int) -> None:
     assert found.ops[0].op.reads[1].capacity_bytes == 2 * 3 * 4096 * heads * 128
 
 
+@pytest.mark.parametrize(("split", "sharing", "read"), [(4, 2, 1), (4, 8, 1), (2, 4, 1), (2, 2, 2), (8, 2, 1)])
+def test_chips_split_the_key_heads_and_share_each(split: int, sharing: int, read: int) -> None:
+    """Over one axis eight key heads are split, over another chips share each that is left, or split it further."""
+    kv = "bf16[B, T, K_X, H]"
+    line = f"attention(bf16[B, 1, N_{{XY}}, H], {kv}, {kv}) -> bf16[B, 1, N_{{XY}}, H]"
+    sizes = {"B": 3, "T": 4096, "N": 32, "K": 8, "H": 128}
+    found = bound(line, on=f"h100:{split * sharing}", mesh={"X": split, "Y": sharing}, **sizes)
+    assert sum(found.wire.values()) == 0
+    attended = found.ops[-1].op
+    assert [x.traffic_bytes for x in attended.reads[1:]] == [2 * 3 * 4096 * read * 128] * 2
+    assert found.flops == 4 * 3 * 32 * 4096 * 128 // (split * sharing)
+
+
 def test_a_formula_of_split_queries_has_the_numbers_of_its_answers() -> None:
     line = "attention(bf16[B, S_X, N, H], bf16[B, S_X, K, H], bf16[B, S_X, K, H], causal) -> bf16[B, S_X, N, H]"
     plan = "AllGather_X(bf16[B, S_X, K, H]); AllGather_X(bf16[B, S_X, K, H])"

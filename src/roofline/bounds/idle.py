@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from roofline.bounds.question import Question
 from roofline.errors import InputError
 from roofline.frozen import NamedTuple
+from roofline.hardware.rate import data_level
 from roofline.notation import program
 from roofline.notation.structure import Step
 from roofline.ops.rules import family_of
@@ -52,6 +53,12 @@ def _steps(asked: Question) -> tuple[Step, ...]:
 
 def _is_sharded(asked: Question) -> bool:
     return asked.is_sharded
+
+
+def _uses_a_link(asked: Question) -> bool:
+    """Whether chips send each other data, or it comes over a bus, which of some cards is their link too."""
+    comes = not asked.raw and any(step.function == "from_host" for step in _steps(asked))
+    return asked.is_sharded or comes or data_level(asked.machine).link
 
 
 def _computes(asked: Question) -> bool:
@@ -92,7 +99,7 @@ OF_ONE_LINE = (*USES, *(Use(name, _computes, "a collective alone has one plan") 
 
 #: Where nothing is sharded a mesh and a link's own figure are said in an answer's assumptions, which advice and
 #: pictures do not repeat.
-NOT_REPEATED = tuple(Use(name, _is_sharded, _SHARDED, _SHARD_ONE) for name in ("mesh", "link"))
+NOT_REPEATED = (Use("mesh", _is_sharded, _SHARDED, _SHARD_ONE), Use("link", _uses_a_link, _SHARDED, _SHARD_ONE))
 
 
 def refuse_idle(*asked: Question, uses: tuple[Use, ...] = USES) -> None:
@@ -104,8 +111,8 @@ def refuse_idle(*asked: Question, uses: tuple[Use, ...] = USES) -> None:
 
 
 def _is_given(name: str, asked: Question) -> bool:
-    links = {f"{link.name}.bandwidth" for link in asked.machine.links} if name == "link" else ()
-    return name in asked.conventions.changes() or any(path in links for path in asked.machine.given)
+    links = {link.name for link in asked.machine.links} if name == "link" else ()
+    return name in asked.conventions.changes() or any(path.partition(".")[0] in links for path in asked.machine.given)
 
 
 def refuse_idle_on_plan(asked: Question, symbolic: Bound | None = None) -> None:

@@ -206,11 +206,12 @@ def attend(
 def rule(step: Step, context: Context) -> Op:
     """Price an attention step; k and v are KV whether read from memory or just made.
 
-    Where the heads are split and those of keys and values are not, the heads of a chip share one of these.
+    Where the heads are split over more chips than those of keys and values, the heads of a chip share one of these.
     """
     q, k, v = step.inputs
     keys, values = context.tensor(k, "kv"), context.tensor(v, "kv")
-    alone = q.labels[-2] in context.ways and k.labels[-2] not in context.ways
+    several = exact_div(context.ways.get(q.labels[-2], 1), context.ways.get(k.labels[-2], 1))
+    alone = not is_one(several)
     parts = context.ways.get(q.labels[-3], 1)
     done = attend(
         context.tensor(q),

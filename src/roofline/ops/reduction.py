@@ -31,7 +31,7 @@ from roofline.frozen import NamedTuple, replace
 from roofline.notation.structure import Step
 from roofline.ops.basic import vector
 from roofline.ops.rules import Context, register, require, require_multiple, show_size
-from roofline.sizes import Size, exact_div, is_zero
+from roofline.sizes import Size, exact_div, is_zero, product
 from roofline.work import Op, Tensor
 
 #: FLOPs of one result over n elements; :func:`reduction` has the list of steps.
@@ -253,7 +253,8 @@ def scan_rule(step: Step, context: Context) -> Op:
 def top_rule(step: Step, context: Context) -> Op:
     """Price the k largest of each row: every element is compared once, k entries and their int32 places are written."""
     x, n, k = context.tensor(step.inputs[0]), context.size(step.over), step.options["k"]
-    require(n >= k, f"{step.function} cannot take {k} of {show_size(n)}", "k is at most the size")
+    row = n * product(context.ways.get(label, 1) for label in step.over)
+    require(row >= k, f"{step.function} cannot take {k} of {show_size(row)}", "k is at most the size")
     dims = [k if label in step.over else size for label, size in zip(step.inputs[0].labels, x.dims, strict=True)]
     found = Tensor(step.output.ident, tuple(dims), step.output.dtype, label=step.output.written)
     places = Tensor(f"places of {step.output.ident}", tuple(dims), "int32", "index")

@@ -210,8 +210,11 @@ class _Ways:
         for axis, loop in zip(self.axes, roles, strict=True):
             for label, fit in loop.sizes if loop else ():
                 split[label, fit] = (*split.get((label, fit), ()), axis)
-        if not all(self.may_split(label, over, fit) for (label, fit), over in split.items()):
-            return None
+        for (label, fit), over in split.items():
+            # chips that split the key heads and those that share each are so many together
+            together = (*split.get((label, "padded"), ()), *over) if fit == "multiple" else over
+            if not self.may_split(label, together, fit):
+                return None
         before = []
         for position, known in enumerate(self.before):
             states = tuple(loop.labels[position] if loop else None for loop in roles)
