@@ -851,6 +851,22 @@ class _FloatRaises:
         raise RuntimeError
 
 
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda: roofline.llm("llama-2-7b", context=5),
+        lambda: models.serve("llama-2-7b", context=5),
+        lambda: models.generation("llama-2-7b", prompt=5, output=5),
+        lambda: models.chunked("llama-2-7b", prompt=8, chunk=4),
+        lambda: models.speculate("llama-2-7b", context=5, acceptance=0.8, draft=2, by=0.1),
+        lambda: models.disaggregate("llama-2-7b", prompt=8, output=8, prefill={}, decode={"on": "h100"}),
+    ],
+)
+def test_serving_on_no_machine_asks_for_one(ask: Callable[[], Any]) -> None:
+    with pytest.raises(InputError, match="no machine to run on; name one: on='h100'"):
+        ask()
+
+
 def test_what_says_nothing_of_a_model_is_refused_in_its_sweep() -> None:
     with pytest.raises(InputError, match="flops is of raw work, and this sweeps steps of a model; leave it out"):
         roofline.sweep("llama-3-8b", on="h100", batch=[1, 2], context=100, flops=[[1]])

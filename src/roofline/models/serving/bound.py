@@ -121,11 +121,12 @@ def serve_bound(
 
 
 @plain_numbers
+@takes(serve_bound)
 def step_bound(
     model: Model | str,
     phase: str,
     *,
-    on: str | Machine,
+    on: str | Machine | None = None,
     batch: Size = 1,
     set: dict[str, Any] | None = None,
     unit: str | None = None,
