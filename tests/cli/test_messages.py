@@ -30,6 +30,10 @@ MESSAGES = [
     (["bound", MATMUL, "--on", "v5e", "B=0"], "size B is 0; a size is a whole number of at least 1"),
     (["formula", MATMUL, "--on", "v5e", "B=0", "D=8", "F=8"], "size B is 0; a size is a whole number of at least 1"),
     (["model", "-o", "x.svg"], "cannot be saved as 'x.svg'; end the name in .html, .json, .txt or .csv"),
+    (
+        ["sweep", "llama-3-8b", "--on", "h100", "--batch", "1,8", "--columns", "time_per_token", "-o", "x.svg"],
+        "there is no picture of these steps; one is of their least times: two rows or more, with lower among the",
+    ),
     (["accuracy", "h100", "-o", "x.svg"], "there is no picture of an Accuracy; its table() and to_dict() hold"),
     (["bound", MATMUL, "--on", "v5e", "B=-3"], "size B is -3; a size is a whole number of at least 1"),
     (["bound", MATMUL, "--on", "v5e", "B=2.5"], "size B is 2.5; a size is a whole number of at least 1"),

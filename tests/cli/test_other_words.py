@@ -28,6 +28,10 @@ MESSAGES = [
     (["bound", MATMUL, "--gpu", "h100"], "No such option '--gpu'; the machine is --on TARGET."),
     (["run", MATMUL, "--gpu", "h100"], "No such option '--gpu'; operations run on this machine, whose measurement is"),
     (["bound", MATMUL, "--batch-size", "8"], "No such option '--batch-size'; sizes are given by name: B=64."),
+    (
+        ["plot", "llama-3-8b", "--on", "h100", "--batch", "8"],
+        "is a model, and this is about a line of notation; its steps",
+    ),
     (["bound", MATMUL, "-B", "8"], "No such option '-B'; sizes are given by name: B=64."),
     (["bound", MATMUL, "--precision", "fp8"], "each tensor names its own format, as in fp8[B, D]."),
     ([*LLM, "--tp", "8"], "No such option '--tp'; tensor parallelism is --tensor."),

@@ -143,6 +143,16 @@ def test_two_chips_of_one_name_in_a_file_are_an_error(write):
         chip("h100", files=[path])
 
 
+@pytest.mark.parametrize(
+    ("name", "kind"), [("mine", "chip mine"), ("Proto-type", "chip mine"), ("o-ne", "system o-ne")]
+)
+def test_a_system_of_the_name_of_another_in_its_file_is_an_error(write, name, kind):
+    system = '[system.{}]\nchip = "mine"\n'
+    path = write(MINIMAL + system.format(name) + system.format("one" if name == "o-ne" else "two"))
+    with pytest.raises(HardwareError, match=f"the {kind} and the system .* have one name; give the system another"):
+        chip(f"{path}#{name}")
+
+
 def test_a_chip_inherits_and_says_only_what_differs(write):
     path = write("""
 [chip.h100-96]

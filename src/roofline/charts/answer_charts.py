@@ -48,7 +48,7 @@ def plot_answer(answer: Any, kind: str | None = None, *, theme: str = "light") -
     if not found:
         what = type(answer).__name__
         hint = _INSTEAD.get(what, "its table() and to_dict() hold its figures")
-        raise InputError(f"there is no picture of {a_or_an(what)}", hint=hint)
+        raise InputError(f"there is no picture of {_CALLED.get(what) or a_or_an(what)}", hint=hint)
     if kind in _HEAT_MAPS:
         kind = next((name for name in found if name.endswith("-map")), kind)
     if kind is not None and kind not in found:
@@ -292,10 +292,13 @@ _PICTURES: Mapping[str, Callable[[Any], Mapping[str, Picture]]] = {
     },
 }
 
+#: What people call an answer.
+_CALLED = {"StepSweep": "these steps"}
+
 #: What draws an answer that has no picture of its own.
 _INSTEAD = {
     "ChipList": f"up to {MOST_POINTS} have: roofline.chips(…)[:5].plot()",
-    "StepSweep": "a picture is of the column lower, of two rows or more",
+    "StepSweep": "one is of their least times: two rows or more, with lower among the columns",
     "Traced": "say where it runs first: traced.bound(on='h100').plot()",
     "Formula": "a sweep draws it: roofline.sweep(…).plot()",
 }

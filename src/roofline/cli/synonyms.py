@@ -145,6 +145,13 @@ def meant(option: str, known: Sequence[str]) -> str:
     return ""
 
 
+def _shipped_model(words: Sequence[str]) -> str:
+    """The first word that is the name of a shipped model; nothing where none is."""
+    from roofline.answers import capability
+
+    return next((word for word in words if word.lower() in capability("model_names")()), "")
+
+
 def _elsewhere(option: str, commands: Callable[[], Iterable[CommandEntry]]) -> str:
     """Say of which commands this is an option; nothing where of none."""
     from roofline.cli.option_table import OPTION_WORDS
@@ -187,7 +194,11 @@ def _right(error: click.UsageError, words: Sequence[str], commands: Callable[[],
             return f"that is written {long}, with two dashes"
         several = f"{error.option_name}s"  # format and formats
         near = f"this command has {several}" if several in known else ""
-        return meant(error.option_name, known) or near or _elsewhere(error.option_name, commands)
+        said = meant(error.option_name, known)
+        if said == _SIZES[0] and (model := _shipped_model(words)):
+            steps = f"its steps are drawn by roofline sweep {model} --on h100 --batch 1,8,64 -o steps.svg"
+            return f"{model} is a model, and this is about a line of notation; {steps}"
+        return said or near or _elsewhere(error.option_name, commands)
     if isinstance(error, click.MissingParameter) and isinstance(error.param, click.Option) and error.param.help:
         return (error.param.help[0].lower() + error.param.help[1:]).rstrip(".")
     if isinstance(error, click.MissingParameter) and error.param is not None and error.param.name == "model":

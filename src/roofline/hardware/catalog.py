@@ -385,6 +385,11 @@ def read_layer(path: str, part: Callable[[str], str] = str) -> CatalogLayer:
             place.fail(f"{quoted(key)} is no name of a chip", "letters, digits and dashes, as in my-chip")
         if (other := taken.setdefault(name, key)) != key:
             place.fail(f"{other} and {key} have one name", "case and dashes make no other name; keep one")
+    for key, raw in layer.systems.items():
+        for name in names_of(key, raw):
+            if (other := taken.setdefault(normalise(name), key)) != key or key in layer.chips:
+                kind = "chip" if other in layer.chips else "system"
+                place.fail(f"the {kind} {other} and the system {key} have one name", "give the system another")
     return layer
 
 
