@@ -11,6 +11,7 @@ from roofline.errors import InputError
 from roofline.models import load, train, training_memory
 from roofline.models.training.budget import budget
 from roofline.models.training.memory import adapter_parameters
+from tests.models.small import small
 
 #: Sizes of Llama 3 8B: the width, heads' and keys' columns, hidden columns, layers, vocabulary.
 D, Q, K, F, L, V = 4096, 4096, 1024, 14336, 32, 128256
@@ -39,6 +40,19 @@ def test_flops_of_frozen_matrices_are_two_thirds() -> None:
     # attention makes its scores again in the backward pass: five products in place of four
     assert found.flops == found.model_flops + ATTENDED * pairs // 2
     assert found.six == (4 * load("llama-3-8b").parameters + 6 * ADAPTERS) * TOKENS
+
+
+def test_gradients_end_at_the_first_adapters() -> None:
+    asked: dict[str, Any] = {"on": "h100", "batch_tokens": 64, "sequence": 64, "lora": 4}
+    found = [train(load(small("llama", num_hidden_layers=layers)), **asked).bound.ops for layers in (1, 2)]
+    times = [{each.op.where: each.op.repeat for each in ops} for ops in found]
+    q, norm = "layers.0.self_attn.q_proj", "layers.0.input_layernorm gradient"
+    assert not {norm, f"{q} input gradient", f"{q}.lora_A input gradient"} & set(times[0])
+    assert times[0]["layers.0.mlp.up_proj input gradient"] == 1
+    assert times[0][f"{q}.lora_A weight gradient"] == times[0][f"{q}.lora_B input gradient"] == 1
+    both = ("self_attn.q_proj input gradient", "input_layernorm gradient")
+    assert [times[1][f"layers.0-1.{name}"] for name in both] == [1, 1]
+    assert times[1]["layers.0-1.self_attn.q_proj.lora_A weight gradient"] == 2
 
 
 def test_states_are_those_of_adapters() -> None:
@@ -118,6 +132,9 @@ def test_what_is_said_and_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert "all other weights are frozen in nf4: gradients go through them down to the first adapters" in shown
     with pytest.raises(InputError, match="lora= with pipeline= is not modelled; leave pipeline out"):
         step(on="h100:2", lora=RANK, pipeline=2)
+    encoded = {"model_type": "t5", "d_model": 64, "d_kv": 16, "d_ff": 128, "num_layers": 2, "num_heads": 4}
+    with pytest.raises(InputError, match="training of t5 is not modelled: it has an encoder"):
+        training_memory(load({**encoded, "vocab_size": 100}), lora=RANK)
     with pytest.raises(InputError, match="lora= is of matrices; name a model"):
         training_memory(8e9, lora=RANK)
     words = ["train", "llama-3-70b", "--on", "h100", "--lora", "16", "--memory", "--weights", "nf4"]

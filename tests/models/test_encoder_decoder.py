@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from roofline import llm, plan
+from roofline import llm, plan, sweep
 from roofline.errors import InputError
 from roofline.hardware import chip
 from roofline.models import decode, load, prefill, serve_bound, train
@@ -149,6 +149,15 @@ def test_sizes_in_arrays_and_answers() -> None:
         (lambda model: train(model, on="h100", batch_tokens=4096), "training of whisper is not modelled: it has an"),
         (lambda model: plan(model, on="h100", rate="1/s", prompt=4, output=9), "a plan of whisper is not modelled"),
         (lambda model: serve_bound(model, "mixed", on="h100", chunk=4, context=9), "a mixed step of whisper is not"),
+        (lambda model: llm(model, on="h100", prompt=64, chunk=16), "a prompt in chunks of whisper is not modelled"),
+        (
+            lambda model: serve_bound(model, "prefill", on="h100", prompt=4, past=np.array([0, 4])),
+            "past= beside an encoder is a number: where it is 0 the source is read, else it has been; ask for each",
+        ),
+        (
+            lambda model: sweep(model, "prefill", on="h100", prompt=4, past=[0, 4]),
+            "past= beside an encoder is a number",
+        ),
         (lambda model: llm(model, on="h100:2", pipeline=2, prompt=4), "a stage of the pipeline needs what the encoder"),
         (lambda model: llm(model, on="h100:2", context_parallel=2, prompt=4), "sharing sequences of whisper over"),
         (

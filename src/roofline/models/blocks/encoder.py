@@ -22,7 +22,8 @@ from roofline.models.description import Block, Cached, Layer, Model
 from roofline.models.operation_builder import OperationBuilder
 from roofline.models.weights import Weight, join_path
 from roofline.ops.basic import embedding
-from roofline.sizes import Size, check, is_zero
+from roofline.signatures import spelled
+from roofline.sizes import Size, check, is_array, is_symbol, is_zero
 from roofline.work import Tensor, Work
 
 _SOURCE = "what the encoder made of its source"
@@ -164,6 +165,11 @@ class Encoder(Block):
     def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
         """Read the source, unless an earlier step has; the decoder's hidden state stays as it is."""
         step = builder.step
+        if not step.decoding and (is_symbol(step.past) or (is_array(step.past) and not step.past.all())):
+            raise InputError(
+                f"{spelled('past')} beside an encoder is a number: where it is 0 the source is read, else it has been",
+                hint="ask for each by itself",
+            )
         if step.decoding or not is_zero(step.past):
             return x
         reading = replace(step, new=self.source, past=0, wanted=self.source, group=None, skew=None)

@@ -27,6 +27,7 @@ from roofline.bounds.bound import Bound
 from roofline.bounds.footprint import Footprint
 from roofline.errors import InputError, SizeError
 from roofline.frozen import dataclass
+from roofline.models.blocks.encoder import refuse_encoder
 from roofline.models.config import load
 from roofline.models.description import Model
 from roofline.models.idle import SERVING, refuse_idle
@@ -331,6 +332,7 @@ def chunked(
     import numpy as np
 
     described = load(model)
+    refuse_encoder(described, "a prompt in chunks")
     refuse_idle(options, SERVING, described)
     check_one_layout(options)
     prompt, chunk = single_size("prompt", prompt), single_size("chunk", chunk)

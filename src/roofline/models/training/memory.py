@@ -29,6 +29,7 @@ from roofline.errors import InputError
 from roofline.frozen import dataclass
 from roofline.hardware.machine import Machine
 from roofline.hardware.mesh import Slice, smallest_slice
+from roofline.models.blocks.encoder import refuse_encoder
 from roofline.models.config import load
 from roofline.models.description import Model
 from roofline.models.serving.layouts import memory_capacity, single_chip
@@ -194,6 +195,7 @@ def _of_adapters(model: Model | None, rank: int, weights: str, kinds: Mapping[st
     """Bytes of frozen weights, and of adapters in bf16 with their gradients and optimizer states."""
     if model is None or not model.width:
         raise InputError(f"{spelled('lora')} is of matrices", hint="name a model, as in llama-3-8b")
+    refuse_encoder(model, "training")
     count = adapter_parameters(model, check("lora", rank))
     parts = states(count, weights="bf16", **kinds)
     return {**parts, "weights": parts["weights"] + model.weight_bytes(weights)}
