@@ -77,6 +77,8 @@ def test_what_figures_of_ones_own_change_is_said(capsys: pytest.CaptureFixture[s
     assert shown.index("DOES NOT FIT") < shown.index("with yours, 1.20x") < shown.index("decode (batch")
     assert main(["train", "llama-3-8b", "--on", "h100:64", "--batch-tokens", "4M", "--set", "bf16=-10%"]) == 0
     assert "with yours, 0.90x" in " ".join(capsys.readouterr().out.split())
+    assert main([*line, "--set", "hbm=+20%", "--set", "int8=2x"]) == 0
+    assert f"{said} each alone: hbm=+20% 1.20x, int8=2x 1.00x" in " ".join(capsys.readouterr().out.split())
     for words in (line, [*line[:3], "a100,h100", "--set", "hbm=+20%"], [*line, "--set", "hbm=+20%", "--json"]):
         assert main(words) == 0
         assert "with yours" not in capsys.readouterr().out

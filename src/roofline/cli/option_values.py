@@ -88,20 +88,29 @@ def is_list(text: str | None) -> bool:
 
 
 def against_catalog(found: Any, options: dict[str, Any], ask: Callable[[dict[str, Any]], Any]) -> list[str]:
-    """What figures of one's own change: each time at best with the catalog's figures, and with those."""
+    """What figures of one's own change: each time at best with the catalog's, and with those, of several each alone."""
     (on, *others) = targets(options["on"]) if isinstance(options["on"], tuple | list) else [options["on"]]
     if not options.get("set_") or others or not hasattr(found, "target"):
         return []
-    try:
-        before = {fact.name: fact.value for fact in ask({**options, "on": on, "set_": ()}).facts()}
-    except RooflineError:  # without them there is no answer
-        return []
+
+    def times(*given: str) -> dict[str, Any]:
+        try:
+            return {fact.name: fact.value for fact in ask({**options, "on": on, "set_": given}).facts()}
+        except RooflineError:  # without the others there is no answer
+            return {}
+
+    before, several = times(), len(options["set_"]) > 1
+    alone = {one: times(one) for one in options["set_"]} if several and before else {}
     lines = []
     for fact in found.facts():
         was = before.get(fact.name)
         if fact.name.endswith("at best") and fact.unit == "s" and is_number(fact.value) and is_number(was):
-            own, listed = format_quantity(fact.value, "s"), format_quantity(was, "s")
-            lines.append(f"{fact.name}: {listed} with the catalog's figures, {own} with yours, {was / fact.value:.2f}x")
+            yours, listed = format_quantity(fact.value, "s"), format_quantity(was, "s")
+            lines.append(
+                f"{fact.name}: {listed} with the catalog's figures, {yours} with yours, {was / fact.value:.2f}x"
+            )
+            each = [f"{one} {was / own[fact.name]:.2f}x" for one, own in alone.items() if fact.name in own]
+            lines += [f"each alone: {', '.join(each)}"] if any(not one.endswith(" 1.00x") for one in each) else []
     return lines
 
 
