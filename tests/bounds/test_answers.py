@@ -191,7 +191,7 @@ def test_a_sweep_says_what_it_could_not_time() -> None:
     assert grid.incomplete == ("not timed: flops on matrix in fp64; TPU v5e has no figure for it",)
     assert grid.to_dict()["incomplete"] == list(grid.incomplete)
     said = sweep("gelu(bf16[B])", on="v5e", B=[1, 2]).assumptions
-    assert "no bf16 peak on TPU v5e: elementwise work runs as fp32 on vpu" in said
+    assert "no bf16 peak on vpu of TPU v5e: elementwise work runs as fp32 there" in said
 
 
 @pytest.mark.parametrize(

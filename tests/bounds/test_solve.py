@@ -276,6 +276,9 @@ def test_a_solution_is_printed_in_other_languages(capsys: pytest.CaptureFixture[
     assert latex.startswith("\\begin{aligned}\nB &= \\frac{D \\, F \\, P_{\\mathrm{bf16}}}{2")
     assert "\\text{while }" in latex
     assert "& \\to \\frac{P_{\\mathrm{bf16}}}{2 \\, W_{\\mathrm{hbm}}} \\quad \\text{for large sizes}" in latex
+    alone = solve("int8[B, 4096] * int8[4096, 4096]", for_="B", on="h100")  # no other size is open
+    assert alone.limit_form == alone.form
+    assert "large sizes" not in alone.printed("latex") + str(alone)
     assert found._repr_latex_() == f"$${latex}$$"
     assert main(["solve", line, "--for", "B", "--on", "v5e", "--latex"]) == 0
     assert capsys.readouterr().out == latex + "\n"

@@ -172,8 +172,8 @@ def test_a_choice_of_unit_holds_where_a_unit_is_called_by_its_kind():
 
 VECTOR = [
     ("h100", "bf16", "cuda", "bf16", 133.8e12, ""),
-    ("v5e", "bf16", "vpu", "fp32", 6.144e12, "no bf16 peak on TPU v5e: elementwise work runs as fp32 on vpu"),
-    ("v5e", "int8", "vpu", "fp32", 6.144e12, "no int8 peak on TPU v5e: elementwise work runs as fp32 on vpu"),
+    ("v5e", "bf16", "vpu", "fp32", 6.144e12, "no bf16 peak on vpu of TPU v5e: elementwise work runs as fp32 there"),
+    ("v5e", "int8", "vpu", "fp32", 6.144e12, "no int8 peak on vpu of TPU v5e: elementwise work runs as fp32 there"),
     ("a100", "fp64", "cuda", "fp64", 9.74592e12, ""),
 ]
 
@@ -205,7 +205,8 @@ def test_vector_work_that_does_not_go_to_the_chosen_unit_says_so():
     found = rate(chosen, Key("flops", "vector", "fp32"))
     assert (found.resource, found.note) == ("cuda", "elementwise work and dot products stay on cuda")
     assert rate(with_choices(chip("v5e"), unit="mxu"), Key("flops", "vector", "bf16")).note == (
-        "elementwise work and dot products stay on vpu; no bf16 peak on TPU v5e: elementwise work runs as fp32 on vpu"
+        "elementwise work and dot products stay on vpu; "
+        "no bf16 peak on vpu of TPU v5e: elementwise work runs as fp32 there"
     )
     assert rate(with_choices(chip("h100"), unit="vector"), Key("flops", "vector", "fp32")).note == ""
 

@@ -196,7 +196,7 @@ class Solution(Comparable):
         lines = [f"{unknown} &= {form}"]
         if self.valid is not True:
             lines.append(rf"& \quad \text{{while }} {text(self.valid, language)}")
-        if self.limit_form is not None:
+        if self.limit_form not in (None, self.form):  # no other size is open where the limit is the form itself
             lines.append(rf"& \to {text(self.limit_form, language)} \quad \text{{for large sizes}}")
         return "\n".join([r"\begin{aligned}", " \\\\\n".join(lines), r"\end{aligned}"])
 
@@ -250,7 +250,7 @@ def solution_pairs(found: Solution) -> Iterator[tuple[str, str]]:
         yield "closed form", f"{found.unknown} = {found.form}"
         if found.valid is not True:
             yield "valid while", str(found.valid)
-    if found.limit is not None:
+    if found.limit is not None and (found.form is None or found.limit_form != found.form):
         form = "" if found.limit_form is None else f" = {found.limit_form}"
         yield "for large sizes", f"{found.unknown} → {format_number(found.limit)}{form}"
     if found.intensity_limit is not None:

@@ -302,7 +302,8 @@ def _note(machine: Machine, place: str, units: Sequence[Unit], unit: Unit, dtype
     if machine.unit is not None and machine.unit not in (unit.name, unit.kind):
         said.append(f"elementwise work and dot products stay on {unit.name}")
     if used not in (dtype, wanted):
-        said.append(f"no {wanted} peak on {machine.name}: {_RUNS.get(place, 'it runs')} as {used} on {unit.name}")
+        on, there = (f"{unit.name} of ", "there") if place == "vector" else ("", f"on {unit.name}")
+        said.append(f"no {wanted} peak on {on}{machine.name}: {_RUNS.get(place, 'it runs')} as {used} {there}")
     elif unit is not units[0] and unit.kind != units[0].kind:
         said.append(f"no {wanted} peak on {units[0].name}: runs on {unit.name}")
         if place == "matrix" and wanted == "fp32" and "tf32" in units[0].peaks:
