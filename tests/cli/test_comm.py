@@ -360,7 +360,7 @@ def test_lists_of_bytes_and_formats_stand_side_by_side(capsys: pytest.CaptureFix
     assert "has a comma" in capsys.readouterr().err
     assert main([*line, "--bytes", "28GB"]) == 0
     said = " ".join(capsys.readouterr().out.split())
-    assert "one way round a ring in each tier, not round one over all chips" in said
+    assert "one way round a ring in each tier; one over all chips is a flat ring" in said
 
 
 def test_policies_of_a_line_stand_side_by_side(capsys: pytest.CaptureFixture[str]) -> None:

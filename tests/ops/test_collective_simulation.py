@@ -15,10 +15,21 @@ from math import prod
 from typing import Any, NamedTuple
 
 import pytest
-from simulate import Dimension, Trace, all_gather, balanced_orders, gather_schedule, reduce_scatter
+from simulate import (
+    Chip,
+    Dimension,
+    Message,
+    Piece,
+    Trace,
+    all_gather,
+    balanced_orders,
+    gather_schedule,
+    links_between,
+    reduce_scatter,
+)
 from simulate_clock import pipelined, step_by_step
 from simulate_moves import all_to_all, busy_line, permute, send
-from simulate_networks import NETWORKS, Network, one
+from simulate_networks import NETWORKS, Network, one, tiered
 from simulate_spread import (
     broadcast,
     chain_all_reduce,
@@ -102,6 +113,31 @@ def through(**kinds: str) -> Simulation:
 NATURAL = through(switch="direct")
 
 
+def flat(network: Network, kind: str) -> Simulated:
+    """Rings over all chips: each enters every unit at another chip, and so leaves it by another."""
+    dimensions = network.by({"switch": "direct"}).dimensions
+    rings = list(_flat_rings([d.size for d in dimensions]))
+    steps: list[list[Message]] = []
+    for shift in range(network.chips - 1):
+        steps.append([])
+        for at, ring in enumerate(rings):
+            for place, source in enumerate(ring):
+                target = ring[(place + 1) % len(ring)]
+                axis = next(i for i, (a, b) in enumerate(zip(source, target, strict=True)) if a != b)
+                piece = Piece(ring[place - shift], Fraction(at, len(rings)), Fraction(at + 1, len(rings)))
+                steps[-1].append(Message(source, target, links_between(dimensions[axis], source, target), piece))
+    runs = {"AllGather": [all_gather], "ReduceScatter": [reduce_scatter], "AllReduce": [reduce_scatter, all_gather]}
+    return Simulated([run(dimensions, steps) for run in runs[LIKE.get(kind, kind)]])
+
+
+def _flat_rings(sizes: Sequence[int]) -> Iterator[list[Chip]]:
+    """Every order that starts within a unit of each tier elsewhere; the outermost coordinate stands first."""
+    outer, *inner = sizes
+    for starts in every(*map(range, inner)):
+        rows = [range(outer), *([(s + i) % n for i in range(n)] for s, n in zip(starts, inner, strict=True))]
+        yield list(every(*rows))
+
+
 def direct(network: Network, kind: str) -> Simulated:
     if kind in ("Permute", "Send"):
         return Simulated([{"Permute": permute, "Send": send}[kind](network)])
@@ -181,6 +217,7 @@ SIMULATIONS: dict[str, Simulation] = {
     "line": through(ring="line", switch="switch", mesh="one-way"),
     "torus": NATURAL,
     "hierarchical": NATURAL,
+    "flat ring": flat,
     "chain": lambda network, kind: Simulated([chain_all_reduce(_single(network).dimensions[0])]),
     "direct": direct,
     "two-shot": NATURAL,
@@ -259,10 +296,27 @@ def in_time(network: Network, work: Work, passes: Sequence[Trace], wire: dict[st
     pieces = 3
     took = sum(pipelined(trace, speed, latency, pieces) for trace in passes)
     most = max((len(trace.steps) for trace in passes), default=0)
-    assert busiest + hops_take <= took <= busiest * (1 + Fraction(max(most - 1, 0), pieces)) + hops_take
+    # of steps in which some cross one tier and some another the slowest is waited for, and the hops of a path add up
+    waits = sum(max(latency[link[0]] for link in step) for trace in passes for step in trace.steps)
+    assert busiest + hops_take <= took <= busiest * (1 + Fraction(max(most - 1, 0), pieces)) + waits
+    assert waits == hops_take or all({link[0] for link in step} >= {*wire} for trace in passes for step in trace.steps)
     if len(places := [place for place in wire if wire[place]]) == 1:
         lockstep = sum(step_by_step(trace, speed, latency) for trace in passes)
         assert lockstep >= bytes_take[places[0]] + hops_take
+
+
+@pytest.mark.parametrize("sizes", [(2, 3), (4, 2), (2, 2, 3)])
+def test_the_longest_path_round_a_flat_ring_has_the_hops_of_its_formula(sizes: tuple[int, ...]) -> None:
+    network = tiered(sizes)
+    work = cost("AllGather", network.axes, V, algorithm="flat ring").work
+    slow = {d.place: 10**tier for tier, (d,) in enumerate(network.tiers)}
+    dimensions = network.dimensions
+    for ring in _flat_rings([d.size for d in dimensions]):
+        edges = []
+        for source, target in zip(ring, [*ring[1:], ring[0]], strict=True):
+            axis = next(i for i, (a, b) in enumerate(zip(source, target, strict=True)) if a != b)
+            edges.append(slow[dimensions[axis].place])
+        assert sum(edges) - min(edges) == sum(work[Key("hops", place)] * slow[place] for place in slow)
 
 
 def test_every_algorithm_is_simulated() -> None:

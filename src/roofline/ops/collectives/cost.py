@@ -242,11 +242,11 @@ def describe_algorithm(kind: str, name: str, tiers: int = 1) -> str:
     """Say how an algorithm does a collective over some tiers; a message for one chip goes to that one only.
 
     >>> describe_algorithm("AllReduce", "one-way ring"), describe_algorithm("AllReduce", "one-way ring", 2)
-    ('one way round a ring', 'one way round a ring in each tier, not round one over all chips')
+    ('one way round a ring', 'one way round a ring in each tier; one over all chips is a flat ring')
     """
     if kind in ("Permute", "Send"):
         return "a message goes to its receiver the shortest way"
-    each = " in each tier, not round one over all chips" if tiers > 1 and name == "one-way ring" else ""
+    each = " in each tier; one over all chips is a flat ring" if tiers > 1 and name == "one-way ring" else ""
     return f"{ALGORITHMS[name].says}{each}"
 
 

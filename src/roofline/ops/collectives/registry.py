@@ -313,6 +313,7 @@ ALGORITHMS: dict[str, Algorithm] = {}
 #: Other names of the field.
 ALIASES = {
     "ring": "one-way-ring", "one-shot": "direct", "nvls": "in-switch", "sharp": "in-switch", "halving-doubling": "tree",
+    "flat": "flat-ring",
 }  # fmt: skip
 
 

@@ -7,6 +7,7 @@ one link::
     AllReduce                    twice that: a ReduceScatter, then an AllGather
               chain, on a line   V, in small pieces: added up towards one end and sent back    2·(n − 1) hops
               spanning trees     V·(N − 1)/E, E the links of all axes: n of a ring, n − 1 of a line    2·Σ⌊n/2⌋ hops
+    over tiers, a flat ring      V·(n − 1)/(n·B) out of a unit of B chips, once over all n
     AllToAll, one way round      V·(n − 1)/(2n)                      n − 1 hops
               shortest way       V·⌊n²/4⌋/(n²·d)                     the middle link of a line, every link of a ring
     Broadcast                    V/d, in many small pieces           n − 1 hops
@@ -63,6 +64,7 @@ from roofline.ops.collectives.registry import (
     register,
     require_closed_axes,
     require_several_tiers,
+    require_switches,
     require_torus,
     ring_distances,
     ring_or_line,
@@ -277,6 +279,24 @@ def torus(call: CollectiveCall) -> Work:
 def hierarchical(call: CollectiveCall) -> Work:
     """Count all links of every tier, the tiers overlapping."""
     return pass_between_neighbours(call, usable_links, pass_hops)
+
+
+def _no_flat_ring(call: CollectiveCall) -> str:
+    return require_several_tiers(call) or require_switches(call)
+
+
+@register("flat ring", GATHERING, "rings over all chips, each through another chip's link out of a unit", _no_flat_ring)
+def flat_ring(call: CollectiveCall) -> Work:
+    """Count rings that go through the chips of a unit and on to the next unit, as many as a unit has chips."""
+    n, work = call.chips, Work()
+    for at, group in enumerate(call.groups):
+        (segment,) = group.segments
+        leaving = exact_div(n, group.below)  # so many of the n steps round a ring leave a member of this tier
+        further = exact_div(n, call.groups[at + 1].below) if at + 1 < len(call.groups) else 0
+        carried = leaving if segment.nested else leaving - further
+        work += Work.wire(segment.place, exact_div(call.nbytes * rounds(call) * (n - 1) * carried, n * n))
+        work += Work.hops(segment.place, (leaving - further - (at == 0)) * rounds(call))
+    return work
 
 
 def _no_chain(call: CollectiveCall) -> str:
