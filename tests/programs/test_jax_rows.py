@@ -148,6 +148,12 @@ def test_even_and_odd_columns_that_indices_pick_are_read_each_once():
     assert 0 <= traced.bytes("minimal") - 4 * 1024 * (64 + 32) <= 2048
 
 
+@pytest.mark.parametrize("places", [[0, 1, 1, 3], [5, 0, 5, 1], [2, 2, 2, 2]])
+def test_rows_that_indices_pick_twice_are_read_once(places):
+    traced = trace(lambda x: x[np.array(places)], "fp32[8, 1024]", frontend="jax")
+    assert 0 <= traced.bytes("minimal") - 4 * 1024 * (4 + len(set(places))) <= 256  # and numbers
+
+
 N = 128
 TRIANGLE = N * (N + 1) // 2
 

@@ -191,6 +191,14 @@ def test_the_floor_reads_every_matrix_that_a_stack_is_asked_for():
     assert found.bytes("minimal") == 4 * (4 * 8 + 3 * 8 * 16 + 3 * 4 * 16)
 
 
+@pytest.mark.parametrize("places", [[0, 1, 1, 3], [5, 0, 5, 1], [2, 2, 2, 2]])
+def test_rows_that_a_file_picks_twice_are_read_once(places):
+    taken = helper.make_node("Gather", ["x", "i"], ["y"])
+    held = [numpy_helper.from_array(np.array(places), "i")]
+    found = trace(model([taken], [value("x", 8, 100)], [value("y")], held), frontend="onnx")
+    assert found.bytes("minimal") == 400 * (4 + len(set(places)))
+
+
 @pytest.mark.parametrize(("rule", "more", "products", "beside"), [
     ("linear", {}, 4 + 2, 0),
     ("gated", {"decay": (2, 10, 2)}, 4 + 2, 2 * 16 * 32 + 2),

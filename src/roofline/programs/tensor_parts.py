@@ -30,7 +30,7 @@ from typing import Any
 import numpy as np
 
 from roofline.frozen import NamedTuple, replace
-from roofline.sizes import Size, maximum, minimum, product
+from roofline.sizes import Size, exact_div, maximum, minimum, product
 from roofline.work import Op, Tensor
 
 #: Parts are told apart place by place up to so many stretches between their edges, times parts.
@@ -177,6 +177,15 @@ def edges_of_places(places: Any, size: int = 1) -> Edges | None:
     if steps or (size > 1 and step > size):
         return None
     return (first, others[-1] + size, step if size == 1 else 1)
+
+
+def once_each(amount: Size, places: Any) -> Size:
+    """Of so many elements in pieces at these places those of the pieces that differ: none is read twice.
+
+    >>> once_each(40, [3, 0, 1, 1]), once_each(40, [[0, 1], [0, 1]]), once_each(0, [])
+    (30, 20, 0)
+    """
+    return exact_div(amount, len(places)) * len(np.unique(places, axis=0)) if len(places) else amount
 
 
 def named_apart(ops: Sequence[Op]) -> tuple[Op, ...]:

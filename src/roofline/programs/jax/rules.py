@@ -22,7 +22,7 @@ from roofline.ops.pricing import Reach, valid_taps_of
 from roofline.programs.jax.indices import gathered_part, sliced_part
 from roofline.programs.jax.registry import Call, Priced, Value, pricing, rule
 from roofline.programs.rule_table import levels_of
-from roofline.programs.tensor_parts import needing, part_name
+from roofline.programs.tensor_parts import needing, once_each, part_name
 from roofline.sizes import Size, exact_div, log2, maximum, minimum, product
 from roofline.work import Op, Tensor
 
@@ -489,8 +489,10 @@ def gathered(call: Call) -> Priced:
     size = call.outs[0].size
     checked = str(call.params.get("mode")).endswith("FILL_OR_DROP") or call.params.get("mode") == 1
     flops = 4 * call.ins[1].size + size if checked else 0
-    part = gathered_part(call.ins[0].shape, call.params, call.numbers[1])
-    return call.vector("gather", flops, size, one_each=flops, reads=(*call.touch(0, size, part), *call.read(1)))
+    where = call.numbers[1]
+    part = gathered_part(call.ins[0].shape, call.params, where)
+    read = size if where is None else once_each(size, where.reshape(-1, where.shape[-1]))
+    return call.vector("gather", flops, size, one_each=flops, reads=(*call.touch(0, read, part), *call.read(1)))
 
 
 @rule("scatter", "scatter-add", "scatter-sub", "scatter-mul", "scatter-min", "scatter-max", "scatter_add",

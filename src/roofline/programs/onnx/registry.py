@@ -114,7 +114,7 @@ def with_every_input(call: Call, ops: Sequence[Op]) -> Sequence[Op]:
     """What a rule prices, which reads every input that is no number of the file: scales and axes too."""
     held = {t.ident for t, number in zip(call.ins, call.constants, strict=True) if t is not None and number is not None}
     moved = [t.ident for op in ops for t in (*op.reads, *op.writes)]
-    read = {*moved, *(ident.rpartition("[")[0] for ident in moved)}
+    read = {*moved, *(ident.partition("[")[0] for ident in moved)}
     shape_only = call.read(*_NOT_READ.get(call.name, ()))
     more = tuple(t for t in call.reads if t.ident not in read and t not in shape_only)
     *others, last = (replace(op, reads=tuple(t for t in op.reads if t.ident not in held)) for op in ops)

@@ -10,7 +10,7 @@ import numpy as np
 
 from roofline.ops import linear_algebra
 from roofline.programs.onnx.registry import UPDATES, Call, Priced, pricing, rule
-from roofline.programs.tensor_parts import edges_of_places, part_name
+from roofline.programs.tensor_parts import edges_of_places, once_each, part_name
 from roofline.sizes import Size, exact_div, maximum, minimum, product
 from roofline.work import Tensor
 
@@ -110,10 +110,12 @@ _NAMED = {"Slice": _edges, "Gather": _picked}
 def gathered(call: Call) -> Priced:
     """Read the elements that indices name, at most the whole table."""
     held = call.constants[1]
+    size = call.writes[0].elements
     if held is None:
-        reads = (*call.touch(0, call.writes[0].elements), *call.read(1))
+        reads = (*call.touch(0, size), *call.read(1))
     else:
-        reads = _part(call, call.writes[0].elements, (call.name, call.get("axis", 0), held))
+        size = once_each(size, np.ravel(held)) if call.name == "Gather" else size
+        reads = _part(call, size, (call.name, call.get("axis", 0), held))
     return call.move(reads=reads, kind="gather")
 
 
