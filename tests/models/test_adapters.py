@@ -125,6 +125,15 @@ def test_a_step_has_gradients_and_layers(capsys: pytest.CaptureFixture[str]) -> 
     assert said in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("ways", [{"fsdp": 8}, {"fsdp": 2, "context_parallel": 4}, {"fsdp": 2, "data": 4}])
+@pytest.mark.parametrize("name", ["llama-3-8b", "mixtral-8x7b"])
+def test_frozen_weights_are_shared_as_those_that_are_trained(name: str, ways: dict[str, int]) -> None:
+    asked: dict[str, Any] = {"on": "h100:8", "batch_tokens": 65536, "sequence": 8192, **ways}
+    whole, adapted = (train(name, lora=lora, **asked).memory.parts["weights"] for lora in (None, RANK))
+    shared = ways["fsdp"] * ways.get("context_parallel", 1)
+    assert adapted == pytest.approx(whole + 2 * adapter_parameters(load(name), RANK) / shared, rel=1e-12)
+
+
 def test_what_is_said_and_refused(capsys: pytest.CaptureFixture[str]) -> None:
     shown = " ".join(str(step(lora=RANK, weights="nf4")).split())
     assert "times (4·frozen + 6·trained parameters)·tokens" in shown

@@ -424,7 +424,9 @@ def passes(
     parts = [plan.formats.states(n, ways, plan.zero) for n, ways in zip(parameters, shards, strict=True)]
     states = {name: parts[0][name] + parts[1][name] for name in parts[0]}
     if plan.frozen is not None:
-        states["weights"] += exact_div(plan.frozen, plan.shards) if plan.zero == 3 else plan.frozen
+        experts = sum(size * times for size, times in layer_weights(ops, experts=True, in_bytes=True).values())
+        held = zip((plan.frozen - experts, experts), shards, strict=True)
+        states["weights"] += sum(exact_div(size, ways if plan.zero == 3 else 1) for size, ways in held)
     looked_after = sum(exact_div(n, ways if plan.zero else 1) for n, ways in zip(parameters, shards, strict=True))
     update = _update(plan, looked_after, states["optimizer"])
     passing = max(count for count, _ in _gathered(plan, ops, None).values())
