@@ -110,6 +110,9 @@ def test_rows_that_known_indices_pick_twice_are_read_once(pick, places):
         (lambda x: torch.cat([x, 2 * x])[:10].clone(), 20 * 64),
         (lambda x: torch.roll(x, 1, 0)[:10].clone(), 20 * 64),
         (lambda x: (x + 1).tanh()[:10].clone(), 20 * 64),
+        (lambda x: (x + 1).tanh()[:10], 20 * 64),
+        (lambda x: torch.cat([x, 2 * x])[:10], 20 * 64),
+        (lambda x: ((x + 1)[:10], (x + 1).sum()), 64 * 64 + 10 * 64 + 1),
         (lambda x: torch.view_as_complex((x + 1).view(64, 32, 2)) * 2, 2 * 64 * 64),
     ],
 )

@@ -122,18 +122,20 @@ _MOVING = ("copy", "gather", "elementwise")
 def _moving_what_is_read(ops: Sequence[Op], consumers: Mapping[str, Sequence[int]]) -> Sequence[Op]:
     """The operations; one that works element by element, for others that pick among its results, reads what they take.
 
-    One that joins several tensors reads no more of all of them together.
+    So it does for a program that gives back a part of its results. One that joins several tensors reads no more of all
+    of them together.
     """
     found = list(ops)
     for index, op in reversed(list(enumerate(ops))):
         only = op.writes[0] if op.kind in _MOVING and len(op.writes) == 1 else None
         users = [] if only is None else [found[user] for user in consumers.get(only.ident, ())]
-        if only is None or not users or only.role in _KEPT or only.given is not None:
+        given = [] if only is None or only.given is None else [only.given]
+        if only is None or only.role in _KEPT or not (users or given):
             continue
         seen = [(user, t) for user in users for t in user.reads if t.ident == only.ident]
         if any(t.dtype != only.dtype for _, t in seen):
             continue
-        taken = [_amount(t) * user.repeat for user, t in seen]
+        taken = [*given, *(_amount(t) * user.repeat for user, t in seen)]
         if all(isinstance(amount, int) for amount in (*taken, only.elements)) and sum(taken) < only.elements:
             left, reads = sum(taken), []
             for tensor in op.reads:
