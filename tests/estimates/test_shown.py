@@ -227,6 +227,9 @@ def test_a_table_of_steps_expects_of_each_row_what_its_own_answer_does(phase: st
         found = [table.plain(name)[row] for name in ("expected", "low", "high")]
         assert found == pytest.approx([alone.value, alone.low, alone.high], rel=1e-12)
     assert not [line for line in table.incomplete if "nothing is expected" in line]
+    without_times = roofline.sweep("llama-3-70b", phase, estimate=True, columns=["throughput"], **asked)
+    assert without_times.plain("expected") == table.plain("expected")
+    assert without_times.incomplete == table.incomplete
 
 
 def test_a_table_of_training_steps_expects_of_each_row_what_train_does() -> None:

@@ -86,10 +86,9 @@ def _of_steps(table: Any, estimator: Estimator) -> Any:
     from roofline.estimates.row_expectations import rows_together
 
     _check_few(len(table))
-    told = table.plain("lower") if "lower" in table.columns else [0.0] * len(table)
     found = []
     for row in counted(range(len(table))):
-        found.append(None if told[row] is None else _of_step(table, row, estimator))
+        found.append(_of_step(table, row, estimator) if table.is_possible(row) else None)
     return _with_columns(table, [rows_together(found, estimator.library)], estimator)
 
 
@@ -151,7 +150,10 @@ def _with_columns(table: Any, found: Sequence[Any], estimator: Estimator) -> Any
     for name, at in {"expected": "value", "low": "low", "high": "high"}.items():
         columns[name] = np.concatenate([getattr(each, at) for each in found])
     said = dict.fromkeys(str(line) for each in found for line in each.assumptions)
-    possible = ~np.isnan(columns["lower"]) if "lower" in columns else np.ones(len(table), bool)
+    if hasattr(table, "is_possible"):
+        possible = np.array([table.is_possible(row) for row in range(len(table))])
+    else:
+        possible = ~np.isnan(columns["lower"]) if "lower" in columns else np.ones(len(table), bool)
     unknown, lines = int((np.isnan(columns["expected"]) & possible).sum()), table.incomplete
     if unknown:
         why = f"no constants of {estimator.library} are known for them, so only their bounds hold"

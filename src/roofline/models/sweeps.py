@@ -84,7 +84,8 @@ class StepSweep(Columns):
     """A table of steps: choices first, then sizes, then the columns asked for.
 
     A choice that is not possible, such as more chips than there are, has NaN in its rows; ``incomplete`` counts them.
-    Of each choice there are ``rows_of_a_choice``, one after the other.
+    Of each choice there are ``rows_of_a_choice``, one after the other; ``impossible`` are the numbers of those that are
+    not possible.
     """
 
     model: Model
@@ -95,6 +96,12 @@ class StepSweep(Columns):
     asked: Mapping[str, Any] = field(default_factory=dict)
     assumptions: tuple[str, ...] = ()
     rows_of_a_choice: int = 1
+    impossible: tuple[int, ...] = ()
+
+    def is_possible(self, index: int) -> bool:
+        """Whether the choice of a row is possible, and its step has a time where the table has times."""
+        time = self["lower"][index] if "lower" in self.columns else 0.0
+        return bool(time == time) and index // self.rows_of_a_choice not in self.impossible
 
     def row(self, index: int) -> Bound | Training:
         """Answer one row afresh, with every detail: a step of serving, or of training.
@@ -529,8 +536,9 @@ class StepTable(BlockTable):
             table[name] = stacked(parts, [grid] * len(parts))
         picked = {name: values[0] if len(values) == 1 else values for name, values in self.picks.items()}
         possible = [number for number, columns in enumerate(found) if columns is not None]
-        asked = {**picked, **self.fixed}
-        return StepSweep(self.model, self.phase, table, tuple(self.axes), said, asked, self._assumed(possible), grid)
+        asked, axes, assumed = {**picked, **self.fixed}, tuple(self.axes), self._assumed(possible)
+        impossible = tuple(number for number, columns in enumerate(found) if columns is None)
+        return StepSweep(self.model, self.phase, table, axes, said, asked, assumed, grid, impossible)
 
     def _assumed(self, numbers: Sequence[int]) -> tuple[str, ...]:
         """What the steps of all these choices assume, and of how many copies those with several are."""
