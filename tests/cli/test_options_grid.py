@@ -79,6 +79,8 @@ def test_what_figures_of_ones_own_change_is_said(capsys: pytest.CaptureFixture[s
     assert "with yours, 0.90x" in " ".join(capsys.readouterr().out.split())
     assert main([*line, "--set", "hbm=+20%", "--set", "int8=2x"]) == 0
     assert f"{said} each alone: hbm=+20% 1.20x, int8=2x 1.00x" in " ".join(capsys.readouterr().out.split())
+    assert main([*line, "--set", "int8=2x", "--set", "l2=1.5x"]) == 0
+    assert "each alone" not in capsys.readouterr().out
     for words in (line, [*line[:3], "a100,h100", "--set", "hbm=+20%"], [*line, "--set", "hbm=+20%", "--json"]):
         assert main(words) == 0
         assert "with yours" not in capsys.readouterr().out

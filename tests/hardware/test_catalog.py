@@ -585,3 +585,13 @@ def test_a_link_named_by_its_own_name_in_a_dictionary_joins_chips(name: str) -> 
     passes = 1 if name == "ici" else 2 * 7 / 8  # a chain along a line of a torus, two shots over a switch
     assert found.lower == pytest.approx(passes * 1024 * 8192 * 2 / 45e9)
     assert [level.name for level in chip(mine).memories] == ["hbm"]
+
+
+@pytest.mark.parametrize(
+    "beside", [{"nvlink": 4.5e11}, {"link": [{"name": "own", "topology": "mesh", "bandwidth": 1e11}]}]
+)
+@pytest.mark.parametrize("name", ["nic", "dcn"])
+def test_a_network_in_a_dictionary_is_a_link_beside_others(name: str, beside: dict[str, object]) -> None:
+    mine = chip({"bf16": 3e14, "hbm": 2e12, name: 5e10, **beside})
+    assert [level.name for level in mine.memories] == ["hbm"]
+    assert [(link.name, link.topology) for link in mine.links][1:] == [(name, "network")]

@@ -87,6 +87,10 @@ def is_list(text: str | None) -> bool:
     return bool(first and parts) and not any(re.match(r"\s*\d{3}(?!\d)", part) for part in parts)
 
 
+#: The least difference of a ratio from 1 that two digits behind the point show.
+LEAST_SHOWN = 0.005
+
+
 def against_catalog(found: Any, options: dict[str, Any], ask: Callable[[dict[str, Any]], Any]) -> list[str]:
     """What figures of one's own change: each time at best with the catalog's, and with those, of several each alone."""
     (on, *others) = targets(options["on"]) if isinstance(options["on"], tuple | list) else [options["on"]]
@@ -109,8 +113,9 @@ def against_catalog(found: Any, options: dict[str, Any], ask: Callable[[dict[str
             lines.append(
                 f"{fact.name}: {listed} with the catalog's figures, {yours} with yours, {was / fact.value:.2f}x"
             )
-            each = [f"{one} {was / own[fact.name]:.2f}x" for one, own in alone.items() if fact.name in own]
-            lines += [f"each alone: {', '.join(each)}"] if any(not one.endswith(" 1.00x") for one in each) else []
+            gains = {one: was / own[fact.name] for one, own in alone.items() if is_number(own.get(fact.name))}
+            if any(abs(gain - 1) >= LEAST_SHOWN for gain in gains.values()):
+                lines.append(f"each alone: {', '.join(f'{one} {gain:.2f}x' for one, gain in gains.items())}")
     return lines
 
 

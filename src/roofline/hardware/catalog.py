@@ -44,7 +44,7 @@ from roofline import dtypes, letters
 from roofline.errors import HardwareError, did_you_mean, quoted
 from roofline.files import read_toml
 from roofline.frozen import NamedTuple, replace
-from roofline.hardware.machine import SCALE_UP_LINKS, Machine, Unit
+from roofline.hardware.machine import NETWORK_LINKS, SCALE_UP_LINKS, Machine, Unit
 from roofline.hardware.schema import CHIP_KEYS, build_chip, build_system, check_file, names_of
 from roofline.hardware.toml_fields import FieldPath, is_text_list, template
 from roofline.quantity import format_quantity, whole_number
@@ -611,7 +611,11 @@ def _build(key: str, layer: CatalogLayer, layers: Sequence[CatalogLayer], chain:
 
 
 #: How links join chips where nobody says it.
-_SWITCHED, _LINKED = {"topology": "switch"}, {"ici": {"topology": "torus2d", "links": 4}}
+_JOINED: Mapping[str, Mapping[str, Any]] = {
+    **{key: {"topology": "switch"} for key in SCALE_UP_LINKS},
+    "ici": {"topology": "torus2d", "links": 4},
+    **{key: {"topology": "network"} for key in NETWORK_LINKS},
+}
 
 
 def described_machine(
@@ -621,8 +625,8 @@ def described_machine(
 
     A format alone is a peak of the matrix unit, one behind ``vector.`` of the vector unit; ``link``, or the
     name of one (:data:`~roofline.hardware.machine.SCALE_UP_LINKS`), is its bandwidth to other chips, one way (of
-    ``ici`` that of one link of a torus of two axes), or its dictionary. What sets figures of a chip that it inherits
-    from is left, for who calls.
+    ``ici`` that of one link of a torus of two axes), or its dictionary; ``nic`` and ``dcn`` go to other
+    nodes. What sets figures of a chip that it inherits from is left, for who calls.
 
     >>> machine, _ = described_machine({"bf16": 3e14, "hbm": {"bandwidth": 2e12, "capacity": 80e9}, "l2": 8e12})
     >>> [unit.peaks["bf16"].value for unit in machine.units], [memory.name for memory in machine.memories]
@@ -640,11 +644,10 @@ def described_machine(
     own = {name: value for name, value in described.items() if name in CHIP_KEYS and not _is_short(name, value)}
     figures = _nested({name: value for name, value in described.items() if name not in own})
     if "inherits" not in own:
-        links = {name: figures.pop(name) for name in SCALE_UP_LINKS if "link" not in own and name in figures}
+        links = {name: figures.pop(name) for name in _JOINED if name in figures}
         if links:
-            own["link"] = [
-                {"name": name, **_LINKED.get(name, _SWITCHED), **_link_of(each)} for name, each in links.items()
-            ]
+            named = [{"name": name, **_JOINED[name], **_link_of(each)} for name, each in links.items()]
+            own["link"] = [*own.get("link", ()), *named]
         if "unit" not in own:
             peaks = {name: figures.pop(name) for name in [*figures] if dtypes.is_dtype(name)}
             peaks |= _peaks_of(figures, "peak", "{}") | _peaks_of(figures, "matrix", "{}")

@@ -35,6 +35,9 @@ LINK_LEVELS = frozenset({"pcie", "c2c", "host"})
 #: The links between chips of a node that people name.
 SCALE_UP_LINKS = ("link", "nvlink", "ici", "xgmi", "neuronlink", "ethernet", "hccs", "ualink")
 
+#: The links to other nodes that people name.
+NETWORK_LINKS = ("nic", "dcn")
+
 #: Words for the main level, and which of its figures each means.
 MAIN_WORDS = {"memory": "bandwidth", "bandwidth": "bandwidth", "main": "bandwidth", "capacity": "capacity"}
 

@@ -55,6 +55,7 @@ from roofline.hardware.machine import (
     LEVEL_NAMES,
     LINK_LEVELS,
     MAIN_WORDS,
+    NETWORK_LINKS,
     SCALE_UP_LINKS,
     UNIT_KINDS,
     Figure,
@@ -73,8 +74,6 @@ _OUTERMOST = ("hbm", "dram")
 _LEVEL_PARTS = {"bandwidth": "B/s", "capacity": "B", "per_core": "B", "achievable": ""}
 
 _LINK_PARTS = {"bandwidth": "B/s", "latency": "s", "achievable": "", "duplex": "B/s", "unit": "B/s", "node": "B/s"}
-
-_NETWORKS = ("nic", "dcn")
 
 #: The source of a plain number that a caller set.
 GIVEN = "given by the caller"
@@ -169,11 +168,13 @@ def _known_part(head: str, part: str, parts: Mapping[str, str]) -> str:
 
 def _set_link(machine: Machine, head: str, part: str, key: str, value: Any) -> Machine | None:
     found = find_link(machine, head)
-    creatable = _NETWORKS if any(link.topology != "network" for link in machine.links) else _NETWORKS + SCALE_UP_LINKS
+    creatable = (
+        NETWORK_LINKS if any(link.topology != "network" for link in machine.links) else NETWORK_LINKS + SCALE_UP_LINKS
+    )
     if found is None and head not in creatable:
         return None
     part = _known_part(head, part or "bandwidth", _LINK_PARTS)
-    link = found or Link(head, topology="network" if head in _NETWORKS else "")
+    link = found or Link(head, topology="network" if head in NETWORK_LINKS else "")
     figure = _given(machine, f"{link.name}.{part}", key, value, _LINK_PARTS[part])
     if part in ("duplex", "unit", "node"):
         from roofline.hardware.figures import chips_together
