@@ -448,6 +448,8 @@ def _several_in_words(found: Training) -> Iterator[Section]:
     if needed.capacity is not None:
         fitting = int(_of_each(found, found.fits).sum())
         lines.append(f"{fitting:,} of {_count(found):,} configurations fit {format_amount(needed.capacity, 'B')}")
+        if parted := int((_of_each(found, found.sequences) < 1).sum()):
+            lines.append(f"{parted:,} with less than a sequence in a microbatch, and a chip takes whole ones")
     yield Sentences(lines)
 
 
