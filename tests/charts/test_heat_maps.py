@@ -99,6 +99,18 @@ def test_few_sizes_are_curves_and_chips_may_be_one_side_of_a_map() -> None:
         roofline.sweep(LINE, on="h100", B=[1, 8], D=[256, 512], F=[256, 512]).plot("heatmap")
 
 
+def test_every_column_of_figures_has_a_map() -> None:
+    sizes = {"batch": [1, 4, 16, 64], "context": [1000, 2000, 4000, 8000]}
+    table = roofline.sweep("llama-3-8b", on="l4", columns=["memory", "fits", "time_per_token"], **sizes)
+    chart = table.plot()
+    assert chart.title == "Memory of llama-3-8b decode over batch and context"
+    assert {(c.column, c.row): c.value for c in chart.cells}[3, 0] == table["memory"][12]
+    assert table.plot("time-per-token-map").cells[0].text == "50.5 ms"
+    assert any(cell.over for cell in chart.cells)
+    with pytest.raises(InputError, match="of a column over two sizes"):
+        roofline.sweep("llama-3-8b", on="l4", columns=["memory"], batch=[1, 2], context=1000).plot()
+
+
 def test_a_price_makes_a_map_of_the_cost() -> None:
     table = roofline.sweep("llama-3-8b", on="h100", batch=[1, 2, 4, 8], context=[1024, 2048, 4096, 8192], price=2.5)
     cells = table.plot().cells

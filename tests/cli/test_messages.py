@@ -32,7 +32,7 @@ MESSAGES = [
     (["model", "-o", "x.svg"], "cannot be saved as 'x.svg'; end the name in .html, .json, .txt or .csv"),
     (
         ["sweep", "llama-3-8b", "--on", "h100", "--batch", "1,8", "--columns", "time_per_token", "-o", "x.svg"],
-        "there is no picture of these steps; one is of their least times: two rows or more, with lower among the",
+        "there is no picture of these steps; one is of two rows or more with lower among the",
     ),
     (["accuracy", "h100", "-o", "x.svg"], "there is no picture of an Accuracy; its table() and to_dict() hold"),
     (["bound", MATMUL, "--on", "v5e", "B=-3"], "size B is -3; a size is a whole number of at least 1"),

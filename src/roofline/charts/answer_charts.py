@@ -120,8 +120,10 @@ def _of_sweep(table: Any, machines: Sequence[Any] = ()) -> dict[str, Picture]:
 def _of_step_sweep(table: Any) -> dict[str, Picture]:
     from roofline.charts.size_charts import step_time_chart
 
-    if "lower" not in table.columns or len(table) < 2:
+    if len(table) < 2:
         return {}
+    if "lower" not in table.columns:
+        return with_heat_maps(table, {})
     varies = any(len(set(table[name].tolist())) > 1 for name in table.sizes)
     return with_heat_maps(table, {"time": partial(step_time_chart if varies else _bars_of_steps, table)})
 
@@ -298,7 +300,7 @@ _CALLED = {"StepSweep": "these steps"}
 #: What draws an answer that has no picture of its own.
 _INSTEAD = {
     "ChipList": f"up to {MOST_POINTS} have: roofline.chips(…)[:5].plot()",
-    "StepSweep": "one is of their least times: two rows or more, with lower among the columns",
+    "StepSweep": "one is of two rows or more with lower among the columns, or of a column over two sizes",
     "Traced": "say where it runs first: traced.bound(on='h100').plot()",
     "Formula": "a sweep draws it: roofline.sweep(…).plot()",
 }

@@ -5,8 +5,8 @@ does not is pale and striped.
 
 >>> from roofline import sweep
 >>> table = sweep("bf16[B, D] * bf16[D, F]", on="h100", B=[64, 256, 1024, 4096], D=[256, 1024, 4096, 8192], F="D")
->>> list(with_heat_maps(table, {}))
-['rate-map', 'time-map', 'limit-map']
+>>> list(with_heat_maps(table, {}))[:5]
+['rate-map', 'time-map', 'limit-map', 'upper-map', 'intensity-map']
 >>> chart = table.plot("time-map")
 >>> chart
 <Chart 'Time at best over B and D': heatmap with 1 line, 16 cells>
@@ -31,7 +31,8 @@ from roofline.frozen import dataclass
 from roofline.quantity import format_number, format_quantity
 from roofline.sizes import Codes
 
-#: Each kind of map: the columns that it may draw, the first that a table has, and what it is called.
+#: The usual kinds of maps: the columns that each may draw, the first that a table has, and what it is called. Any other
+#: column of figures has a map of its name.
 KINDS: Mapping[str, tuple[tuple[str, ...], str]] = {
     "cost-map": (("cost_per_million",), "Cost of a million tokens"),
     "rate-map": (("attainable", "throughput", "tokens_per_second"), "Attainable throughput"),
@@ -95,33 +96,36 @@ def with_heat_maps(table: Columns, curves: Mapping[str, Callable[[], Chart]]) ->
     plane = _plane(table)
     if plane is None:
         return dict(curves)
-    columns = {kind: _column(table, kind) for kind in KINDS}
-    maps = {kind: partial(_heat_map, plane, kind) for kind, column in columns.items() if _is_told(table, column)}
+    drawn = {kind: (_column(table, kind), what) for kind, (_, what) in KINDS.items()}
+    taken = [column for column, _ in drawn.values()]
+    others = [name for name in table.columns if name not in (*plane.sizes, *taken, "fits")]
+    drawn |= {f"{_dashed(name)}-map": (name, _called(name).capitalize()) for name in others if _is_number(table, name)}
+    maps = {kind: partial(_heat_map, plane, *each) for kind, each in drawn.items() if _is_told(table, each[0])}
     return {**maps, **curves} if plane.is_dense else {**curves, **maps}
 
 
-def _heat_map(plane: _Plane, kind: str) -> Chart:
-    table, column = plane.table, _column(plane.table, kind)
+def _heat_map(plane: _Plane, column: str, what: str) -> Chart:
+    table, of_limits = plane.table, column == "bound_by"
     across, up = _some(len(plane.columns)), _some(len(plane.rows))
     pairs = {(x, y): int(plane.at[a, b]) for x, a in enumerate(across) for y, b in enumerate(up)}
     drawn = [row for row in pairs.values() if row >= 0]
     values, limits, fits = (_in_rows(table, name, drawn) for name in (column, "bound_by", "fits"))
     places = {place: row for place, row in pairs.items() if row >= 0 and _is_known(values[row])}
     binding = {place: limits[row] for place, row in places.items() if limits}
-    of_kind = _of_limits if kind == "limit-map" else _of_values
+    of_kind = _of_limits if of_limits else _of_values
     shown = list(map(values.__getitem__, places.values()))
-    fitting = shown if kind == "limit-map" else [values[row] for row in places.values() if fits.get(row, True)]
+    fitting = shown if of_limits else [values[row] for row in places.values() if fits.get(row, True)]
     shades, part = of_kind(fitting or shown, column)
-    texts = _region_texts(binding) if kind == "limit-map" else _cell_texts(plane, places, values, binding, column)
+    texts = _region_texts(binding) if of_limits else _cell_texts(plane, places, values, binding, column)
     cells = []
     for place, row in places.items():
         ends = (plane.columns[across[place[0]]], plane.rows[up[place[1]]])
         pair = ", ".join(plane.said(name, value) for name, value in zip((plane.across, plane.up), ends, strict=True))
-        told = [*([] if kind == "limit-map" else [_figure(values[row], column)])]
+        told = [] if of_limits else [_figure(values[row], column)]
         told += [f"{limits[row]} binds"] if limits else []
         beyond = fits.get(row) is not None and not fits[row]
         label = f"{pair}: {', '.join(told)}{', does not fit' * beyond}"
-        number = 0.0 if kind == "limit-map" else float(values[row])
+        number = 0.0 if of_limits else float(values[row])
         shade, text = shades(values[row]), texts.get(place, "")
         cells.append(HeatCell(label, *place, number, shade, part(values[row]), text, beyond))
     names = list(dict.fromkeys(binding.values()))
@@ -132,7 +136,7 @@ def _heat_map(plane: _Plane, kind: str) -> Chart:
     ]
     return Chart(
         kind="heatmap",
-        title=_title(plane, kind),
+        title=_title(plane, what),
         subtitle=_subtitle(plane),
         x=_axis(plane.across, [plane.columns[at] for at in across]),
         y=_axis(plane.up, [plane.rows[at] for at in up]),
@@ -189,6 +193,15 @@ def _some(values: int) -> list[int]:
 
 def _column(table: Columns, kind: str) -> str:
     return next((name for name in KINDS[kind][0] if name in table.columns), "")
+
+
+def _is_number(table: Columns, column: str) -> bool:
+    """Whether a column has figures, not names."""
+    return not isinstance(table.columns[column], Codes) and table.flat(column).dtype.kind in "iuf"
+
+
+def _dashed(column: str) -> str:
+    return column.replace("_", "-").replace(".", "-")
 
 
 def _is_told(table: Columns, column: str) -> bool:
@@ -340,8 +353,8 @@ def _written(value: Any) -> str:
     return f"{value:,}" if isinstance(value, int | float) else str(value)
 
 
-def _title(plane: _Plane, kind: str) -> str:
-    what, model = KINDS[kind][1], getattr(plane.table, "model", None)
+def _title(plane: _Plane, what: str) -> str:
+    model = getattr(plane.table, "model", None)
     of = "" if model is None else f" of {model.name} {plane.table.phase}"  # type: ignore[attr-defined]
     return f"{what}{of} over {_called(plane.across)} and {_called(plane.up)}"
 

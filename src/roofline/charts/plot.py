@@ -37,7 +37,7 @@ from roofline.charts.roofs import ceiling_line, machine_roof, slope_line
 from roofline.charts.series import MOST_CURVES, Series, series
 from roofline.charts.specification import Line, Mark, Region
 from roofline.counts import typed_sizes
-from roofline.errors import InputError, SizeError, suggest
+from roofline.errors import InputError, SizeError, quoted, suggest
 from roofline.estimates.estimator import Estimator, Expectation
 from roofline.estimates.expected_roof import ExpectedRoof, expected_roof
 from roofline.hardware.machine import Machine
@@ -276,7 +276,7 @@ def _targets(on: Targets) -> tuple[str | Machine | None, ...]:
     if on is None or isinstance(on, str | Machine):
         return (on,)
     if not isinstance(on, Sequence):
-        raise InputError(f"{on!r} is not a target", hint="name a chip, as in on='h100', or several in a list")
+        raise InputError(f"{quoted(on)} is not a target", hint="name a chip, as in on='h100', or several in a list")
     if not on:
         raise InputError("`on` is empty", hint="name at least one machine, as in on='h100'")
     return tuple(on)
