@@ -71,6 +71,13 @@ _LONG_NUMBERS = (
 _LONG_KEY = rf"""(?<![\w"'.-])(?:[\w"'-]+[ \t]*\.[ \t]*){{{MOST_PARTS}}}"""
 
 
+def _may_wait(name: str) -> bool:
+    """Whether a path is a device, or a pipe that may have no writer; one that a shell opens (``<(…)``) has one."""
+    mode = os.stat(name).st_mode
+    is_open = stat.S_ISFIFO(mode) and name.startswith(("/dev/", "/proc/"))
+    return not (stat.S_ISREG(mode) or stat.S_ISDIR(mode) or is_open)
+
+
 def read_bytes(
     path: str | os.PathLike[str], kind: str, *, error: type[InputError] = InputError, hint: str = "check the path"
 ) -> bytes:
@@ -79,16 +86,17 @@ def read_bytes(
     ``hint`` says what to do where there is no such file.
     """
     name, most = os.path.expanduser(os.fspath(path)), MOST_BYTES[kind]
+    content = None
     try:
-        mode = os.stat(name).st_mode
-        if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):  # a pipe may never end, and is read once
-            raise error(f"cannot read {name!r}: it is a device or a pipe, no file", hint="write it to a file first")
-        with open(name, "rb") as file:
-            content = _read(file, most)
+        if not _may_wait(name):
+            with open(name, "rb") as file:
+                content = _read(file, most)
     except OSError as wrong:
         raise error(f"cannot read {name!r}: {wrong.strerror}", hint=hint) from None
     except ValueError as wrong:  # a path with a null character
         raise error(f"cannot read {quoted(name)}: {wrong}", hint=hint) from None
+    if content is None:
+        raise error(f"cannot read {name!r}: it is a device or a pipe, no file", hint="write it to a file first")
     if content.startswith(_PACKED) and len(content) <= most:
         content = _unpacked(content, name, most, error)
     if len(content) > most:

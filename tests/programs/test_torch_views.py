@@ -87,20 +87,6 @@ def test_layers_that_known_indices_pick_are_read_each_once(pick):
     )  # and indices
 
 
-@pytest.mark.parametrize("places", [[0, 1, 1, 3], [5, 0, 5, 1], [2, 2, 2, 2]])
-@pytest.mark.parametrize(
-    "pick",
-    [
-        lambda x, i: x[i],
-        lambda x, i: x.index_select(0, i),
-        lambda x, i: torch.nn.functional.embedding(i, x),
-    ],
-)
-def test_rows_that_known_indices_pick_twice_are_read_once(pick, places):
-    moved = _bytes(lambda x: pick(x, torch.tensor(places)), torch.empty(8, 1024), policy="minimal")
-    assert moved == 4 * 1024 * (4 + len(set(places))) + 4 * 8
-
-
 @pytest.mark.parametrize(
     ("program", "elements"),
     [
