@@ -11,8 +11,9 @@ from made import made
 
 from roofline.charts.measurement_charts import bandwidth_chart
 from roofline.cli import main
-from roofline.errors import InputError, MissingExtraError
+from roofline.errors import HardwareError, InputError, MissingExtraError
 from roofline.measurement import write_machine_file
+from roofline.measurement.machine_file import this_machine
 
 
 @pytest.fixture
@@ -259,6 +260,14 @@ def test_stopping_early_does_not_cost_the_whole_measurement(measured, capsys, mo
     assert measured.read_text(encoding="utf-8") == before
     assert main(["measure", "-o", str(stopped)]) == 0
     assert sorted(path.name for path in measured.parent.iterdir()) == ["this.toml", "this.toml.stopped"]
+
+
+def test_a_roof_is_named_as_measure_says_it():
+    path = "docs/examples/measured.toml"
+    named = [this_machine(f"{path}{which}").on.key for which in ("", "#this", "#this-core")]
+    assert named == ["this", "this", "this-core"]
+    with pytest.raises(HardwareError, match="holds no chip 'that'; did you mean 'this'"):
+        this_machine(f"{path}#that")
 
 
 def test_a_run_of_more_than_there_is(measured, capsys):

@@ -392,6 +392,9 @@ def this_machine(machine: str | os.PathLike[str] | None = None, threads: int | N
     Raises :class:`~roofline.errors.InputError` where there is none.
     """
     named = None if machine is None or str(machine).strip().lower() == "this" else os.fspath(machine)
+    if named is not None and ".toml#" in named:  # as measure says: --on FILE.toml#this
+        threads = 1 if chip(named).key == ONE else threads
+        named = named.rpartition("#")[0]
     path = user_file("this.toml") if named is None else named
     if named is not None and not os.path.isfile(path):
         if not path.endswith(".toml"):

@@ -227,9 +227,9 @@ class MeasuredPoints(Answer, list[MeasuredPoint]):
 
     @property
     def _of_another_chip(self) -> bool:
-        """Whether the times are those of a CPU's operations, and the machine is of a kind that is no CPU."""
+        """Whether the times are those of a CPU's operations, and the machine is a chip of the catalog that is none."""
         of_cpu = self.profile is not None and self.profile.of_cpu
-        return of_cpu and self.machine.family not in ("", "cpu")
+        return of_cpu and self.machine.family not in ("", "cpu", "measured")
 
     @property
     def unpriced(self) -> Mapping[str, float]:

@@ -131,8 +131,9 @@ class TrainingPlan(Answer):
         if self.stopped:
             yield from (BLANK, Sentences([self.stopped], "alert"))
         counts = Counter(each.kind for each in self.choices)
-        words = {"legal": "do not divide", "fit": "do not fit", "beaten": "are slower"}
-        parts = [f"{counts[kind]:,} {text}" for kind, text in words.items() if counts[kind]]
+        words = {"legal": ("does not divide", "do not divide"), "fit": ("does not fit", "do not fit")}
+        words |= {"beaten": ("is slower", "are slower")}
+        parts = [f"{n:,} {said[n > 1]}" for kind, said in words.items() if (n := counts[kind])]
         said = "times are floors: with estimates or a stated overlap the order may change"
         yield from (BLANK, Sentences([f"{len(self.choices):,} layouts: {', '.join(parts)}", said]))
 
