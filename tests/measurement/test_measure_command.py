@@ -266,7 +266,7 @@ def test_a_roof_is_named_as_measure_says_it():
     path = "docs/examples/measured.toml"
     named = [this_machine(f"{path}{which}").on.key for which in ("", "#this", "#this-core")]
     assert named == ["this", "this", "this-core"]
-    with pytest.raises(HardwareError, match="holds no chip 'that'; did you mean 'this'"):
+    with pytest.raises(HardwareError, match="holds no chip 'that'; its chips are: this, this-core"):
         this_machine(f"{path}#that")
 
 
