@@ -62,6 +62,7 @@ SAID_OTHERWISE = {
         "bandwidths": "zones(bandwidths=…)", "equal": "solve_equal(first, second, …)",
         "language": "solution.printed(language)",
     },
+    "sweep": {"kind": "table.plot(kind)"},
     "trace": {
         "convention": "traced.flops(convention)", "flat": "traced.ops", "depth": "traced.ops",
         "formula": "bound.formula()", "language": "formula.printed(language)",

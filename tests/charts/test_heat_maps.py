@@ -124,6 +124,24 @@ def test_text_is_read_on_every_shade(theme: str) -> None:
     assert min(contrast(shade, colors.text) for shade in colors.shades) > 4.5
 
 
+def test_the_command_chooses_one_and_draws_it_in_a_terminal_too(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = ["sweep", LINE, "--on", "v5e", "B=64:1024:*2", "D=256:4096:*2", "F=8192", "--kind", "limit-map"]
+    assert main(asked) == 0
+    said = capsys.readouterr().out
+    assert said.startswith("What binds over B and D\n")
+    assert said.endswith("▁ hbm binds\n█ mxu binds\n")
+    path = tmp_path / "x.svg"
+    assert main([*asked, "-o", str(path)]) == 0
+    assert "What binds over B and D" in path.read_text()
+    for more in (["-o", str(tmp_path / "x.csv")], ["--json"], ["-o", f"{tmp_path}/grid/"]):
+        assert main([*asked, *more]) == 2
+        assert "--kind is that of a picture; end -o in .svg, .png or .pdf, or leave it" in capsys.readouterr().err
+    assert main([*asked[:-1], "limits"]) == 2
+    assert "no picture 'limits' of a Sweep; did you mean 'limit-map'?" in capsys.readouterr().err
+
+
 def test_the_command_draws_one(tmp_path: Path) -> None:
     path = tmp_path / "map.svg"
     assert main(["sweep", LINE, "--on", "h100", "B=1:8", "D=1024:8192:*2", "F=D", "-o", str(path)]) == 0

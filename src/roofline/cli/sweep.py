@@ -47,10 +47,13 @@ MOST_JSON = 100_000
         older="--output",
         help="Write a table (.csv, .json, .npz, .parquet) or a picture (.svg, .png, .pdf); blocks to grid/.",
     ),
+    option("kind", metavar="[time-map|limit-map|…]", help="What to draw; without -o in the terminal."),
     BLOCKS,
     option("json"),
 )
-def command(words: tuple[str, ...], columns: str | None, output: str | None, as_json: bool, **options: Any) -> None:
+def command(
+    words: tuple[str, ...], columns: str | None, output: str | None, kind: str | None, as_json: bool, **options: Any
+) -> None:
     """A table over all combinations of the sizes: lists, ranges, formulas; of a model, of chips and layouts too.
 
     A shipped model's name, a path or a hub id is read as a model, anything else as notation.
@@ -64,6 +67,8 @@ def command(words: tuple[str, ...], columns: str | None, output: str | None, as_
     run = blocks_asked(options, output)
     if output is not None and as_json and not run:
         raise InputError("--json prints the table and -o writes it", hint="give one of them; -o grid.json writes JSON")
+    if kind is not None and (as_json or run or not _is_drawn(output)):
+        raise InputError("--kind is that of a picture", hint="end -o in .svg, .png or .pdf, or leave it out")
     expressions, sizes = split_words(words, lists=True)
     if run and options["estimate"]:
         raise InputError("--estimate is not worked out in blocks", hint="leave it out, or sweep in memory: -o grid.csv")
@@ -82,14 +87,12 @@ def command(words: tuple[str, ...], columns: str | None, output: str | None, as_
         return
     if output is not None:
         from roofline.formulas.tables import PICTURED
-        from roofline.web.report import PICTURES
 
-        ending = os.path.splitext(output)[1].lower()
-        if ending in PICTURES:
-            show_chart(found.plot(), output, None)
+        if _is_drawn(output):
+            show_chart(found.plot(kind), output, None)
         else:
             found.save(output)
-            is_shown = ending in PICTURED  # .txt holds what a terminal does
+            is_shown = output.lower().endswith(PICTURED)  # .txt holds what a terminal does
             wrote(output, {} if is_shown else found.units, "" if is_shown else f"{len(found):,} rows to ")
         for line in found.incomplete:
             click.echo(f"incomplete  {line}")
@@ -97,8 +100,17 @@ def command(words: tuple[str, ...], columns: str | None, output: str | None, as_
         if len(found) > MOST_JSON:
             raise InputError(f"{len(found)} rows are too many for JSON on a terminal", hint="write a file: -o grid.npz")
         show_json(found.to_dict())
+    elif kind is not None:
+        show_chart(found.plot(kind), None, None)
     else:
         show(found, whole=True)
+
+
+def _is_drawn(output: str | None) -> bool:
+    """Whether an answer that goes there may be a picture: one is drawn in a terminal too."""
+    from roofline.web.report import PICTURES
+
+    return output is None or os.path.splitext(output)[1].lower() in PICTURES
 
 
 def _sweep(
