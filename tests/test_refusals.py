@@ -690,6 +690,18 @@ def test_what_is_no_number_of_its_kind_is_named() -> None:
         (lambda: roofline.plan("llama-2-7b", on=["h100"], rate=np.array([3]), prompt=8, output=8), r"rate array\(\[3"),
         (lambda: roofline.plan("llama-2-7b", on=["h100"], rate=1, prompt=8, output=8, tensor=[1, 2]), "tensor="),
         (lambda: roofline.evaluate([], [Work()], roofline.chip("h100")), "0 operations, and bytes of 1; give one Work"),
+        (
+            lambda: roofline.bound(LINE, on="h100", B=np.array([1, 2]), D=sympy.Symbol("D"), F=8),
+            "size D has no value while B is an array; give D too",
+        ),
+        (
+            lambda: roofline.llm("llama-3-8b", on="h100", batch=[1, 2], context=sympy.Symbol("S")),
+            "size context has no value while batch is an array; give context too",
+        ),
+        (
+            lambda: roofline.train("llama-3-8b", on="h100:8", batch_tokens=["64k", "1M"], sequence=sympy.Symbol("S")),
+            "size sequence has no value while batch_tokens is an array; give sequence too",
+        ),
         (lambda: roofline.evaluate("x", [Work()], roofline.chip("h100")), "ops is 'x', and takes a list"),
         (lambda: evaluated().advise(), "advice changes a question, and this bound has none"),
     ):
@@ -1174,7 +1186,7 @@ def test_what_would_end_in_an_error_of_pythons_further_in_is_refused() -> None:
         (lambda: roofline.llm("llama-2-7b", on="h100", fit=True, tile=_unequal()), "tile is .* and takes three sizes"),
         (lambda: models.serve_table("llama-2-7b", "decode", on="h100", batch=[1, 2], context=8, tile=_unequal()),
          "tile is .* and takes three sizes"),
-        (lambda: models.latency_throughput("llama-2-7b", on="h100", batch=[1, 2], context=sympy.Symbol("x")),
+        (lambda: models.latency_throughput("llama-2-7b", on="h100", batch=[1], context=sympy.Symbol("x")),
          "latency and throughput are of numbers"),
         (lambda: models.network_limit("llama-2-7b", "decode", "h100:8", context=range(3)),
          "a limit of the network is of one step, and this has several values"),

@@ -127,9 +127,18 @@ def plain_numbers(function: Function) -> Function:
     def taken(*given: Any, **named: Any) -> Any:
         plain = {name: _bordered(name, value) for name, value in named.items()}
         plain |= {name: typed_size(name, plain[name], billion) for name, billion in COUNTS.items() if name in plain}
+        _check_open(plain)
         return function(*(_bordered("", value) for value in given), **plain)
 
     return cast("Function", taken)
+
+
+def _check_open(named: Mapping[str, Any]) -> None:
+    """Refuse an open size beside one of several values."""
+    opened = [name for name, value in named.items() if is_symbol(value)]
+    listed = {name: len(value) for name, value in named.items() if name in COUNTS and isinstance(value, list | tuple)}
+    listed |= {name: value.size for name, value in named.items() if is_array(value) and value.ndim}
+    none_open([name for name, length in listed.items() if length > 1], opened)
 
 
 def _bordered(name: str, value: Any) -> Any:

@@ -117,7 +117,8 @@ def label_sizes(program: Program, given: Mapping[str, Any], axes: Mapping[str, S
             _contradiction(program, name, value)
     missing = [label for label in program.labels if label not in known]
     arrays = [name for name, value in known.items() if is_array(value)]
-    none_open([*arrays, *(name for name, size in axes.items() if is_array(size))], missing)
+    opened = [*missing, *(name for name, value in known.items() if is_symbol(value))]
+    none_open([*arrays, *(name for name, size in axes.items() if is_array(size))], opened)
     _broadcast(known, arrays)
     return {**known, **{label: symbol(label) for label in missing}}
 

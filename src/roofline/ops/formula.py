@@ -112,7 +112,7 @@ def formula(text: str, sizes: Mapping[str, Size | None]) -> Size:
     if not arrays:
         known |= {name: symbol(name) for name in missing}
         return _evaluate(reader.text, items, known)
-    none_open(arrays, missing)
+    none_open(arrays, [*missing, *(name for name, value in known.items() if is_symbol(value))])
     import numpy as np
 
     with np.errstate(all="ignore"):

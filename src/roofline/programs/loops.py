@@ -38,6 +38,24 @@ class LoopSteps(NamedTuple):
     again: bool = False
 
 
+#: Operations that give several whole numbers one result, in JAX and ONNX: what they say is no part of its own.
+_MANY_TO_ONE = frozenset(("div", "sign", "shift_right_logical", "shift_right_arithmetic", "Div", "Sign", "BitShift"))
+
+
+def differing(name: str, results: Sequence[Tensor]) -> set[str]:
+    """Results of an operation whose operands differ from step to step that differ as well; ``i // 2`` may not.
+
+    >>> half, layer = Tensor("half", (), "int32"), Tensor("layer", (4, 4), "bf16")
+    >>> differing("add", [half]), differing("div", [half]), differing("div", [layer])
+    ({'half'}, set(), {'layer'})
+    """
+    return {
+        each.ident
+        for each in results
+        if not (each.elements == 1 and (each.dtype == "bool" or ("int" in each.dtype and name in _MANY_TO_ONE)))
+    }
+
+
 def part_by_part(op: Op, source: str, steps: LoopSteps, read: set[str]) -> Sequence[tuple[Op, Size]]:
     """The operation, of which each step takes another part of ``source``, and in how many of the steps it does so.
 

@@ -18,7 +18,7 @@ from roofline.ops import pricing
 from roofline.ops.counting import count
 from roofline.programs.jax.indices import Numbers, held_numbers, number_of, worked_out
 from roofline.programs.jax.registry import Call, Value, find, mesh_axes, value_of
-from roofline.programs.loops import LoopSteps, part_by_part
+from roofline.programs.loops import LoopSteps, differing, part_by_part
 from roofline.programs.tensor_parts import as_stored, named_apart, without_unused
 from roofline.programs.traced import UncountedOperation, enter, gaps_of
 from roofline.progress import counted
@@ -160,7 +160,7 @@ class JaxprWalker:
                 for each, times in self._shares(op, call, context):
                     self.emit(each, context._replace(repeat=times))
         if context.steps is not None and _any_of(operands, context.steps.differ):
-            context.steps.differ.update(tensor.ident for tensor in writes)
+            context.steps.differ.update(differing(call.name, writes))
         results: list[Operand] = list(call.writes)
         for result, operand in call.aliases.items():
             source = operands[operand]

@@ -28,7 +28,7 @@ from roofline import dtypes
 from roofline.errors import DTypeError, InputError, RooflineError
 from roofline.ops import pricing
 from roofline.ops.counting import count
-from roofline.programs.loops import LoopSteps, first_part, part_by_part
+from roofline.programs.loops import LoopSteps, differing, first_part, part_by_part
 from roofline.programs.onnx.graph import dims_of, dtype_of, inferred, put, read, solved
 from roofline.programs.onnx.registry import PICKING, UPDATES, Call, find, with_every_input
 from roofline.programs.onnx.standins import DOMAIN
@@ -218,7 +218,7 @@ class GraphWalker:
             if call.in_place and source is not None:
                 self._alias(node, source)
         if self.steps is not None and any(t is not None and t.ident in self.steps.differ for t in call.ins):
-            self.steps.differ.update(t.ident for t in call.writes)
+            self.steps.differ.update(differing(call.name, call.writes))
 
     def _shares(self, op: Op, call: Call, repeat: Size) -> Sequence[tuple[Op, Size]]:
         """The operation with how often it happens; in a loop apart by the parts of a tensor that its steps take."""
