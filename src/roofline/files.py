@@ -231,6 +231,15 @@ def table_rows(
         raise InputError(f"{name} is not a CSV file: line {line}: {wrong}", hint=hint) from None
 
 
+def is_program(text: str) -> bool:
+    """Whether a word is what ``trace`` takes: an ONNX file, or a function in a file of Python.
+
+    >>> is_program("mlp.onnx"), is_program("model.py:build"), is_program("llama-3-8b"), is_program("config.json")
+    (True, True, False, False)
+    """
+    return re.fullmatch(r"\S+(\.onnx|\.py(:\w+)?)", text) is not None
+
+
 def is_replaced(path: str | os.PathLike[str]) -> bool:
     """Whether a new file replaces what is there. A device or a pipe is not replaced but written to."""
     return os.path.isfile(path) or not os.path.exists(path)

@@ -34,6 +34,12 @@ MESSAGES = [
         ["sweep", "llama-3-8b", "--on", "h100", "--batch", "1,8", "--columns", "time_per_token", "-o", "x.svg"],
         "there is no picture of these steps; one is of two rows or more with lower among the",
     ),
+    (["bound", "mlp.onnx", "--on", "h100"], "mlp.onnx is a program; roofline trace mlp.onnx prices its operations"),
+    (["sweep", "model.py:build", "--on", "h100", "batch=1,2"], "model.py:build is a program; roofline trace model.py:"),
+    (
+        ["llm", "mlp.onnx", "--on", "h100"],
+        "mlp.onnx is a program, not a model's configuration; `roofline trace` reads it",
+    ),
     (["accuracy", "h100", "-o", "x.svg"], "there is no picture of an Accuracy; its table() and to_dict() hold"),
     (["bound", MATMUL, "--on", "v5e", "B=-3"], "size B is -3; a size is a whole number of at least 1"),
     (["bound", MATMUL, "--on", "v5e", "B=2.5"], "size B is 2.5; a size is a whole number of at least 1"),

@@ -147,7 +147,13 @@ class Conventions:
         metadata=_set("Mesh axes: X=4,Y=8, or X=n.", "network", form="mesh", metavar="AXIS=SIZE,…", check=named_axes),
     )
     algorithm: str | Mapping[str, str] | None = field(
-        default=None, metadata=_set("Of collectives: auto, tree …", "network", form="algorithms", metavar="NAME")
+        default=None,
+        metadata=_set(
+            "Of collectives: auto, tree …; or of each kind: AllReduce=tree.",
+            "network",
+            form="algorithms",
+            metavar="NAME",
+        ),
     )
     wrap: bool | None = field(
         default=None, metadata=_set("Whether the axes of a torus close.", "network", form="yes or no")

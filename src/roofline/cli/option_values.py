@@ -20,6 +20,7 @@ from roofline.answers import prices_in
 from roofline.bounds.conventions import NAMES, settings
 from roofline.counts import SIZE, count, is_group, parse_size
 from roofline.errors import InputError, QuantityError, RooflineError, SizeError
+from roofline.files import is_program
 from roofline.hardware.catalog import behind_colon, user_file
 from roofline.letters import plain
 from roofline.notation.functions import longest_match
@@ -374,6 +375,10 @@ def one_expression(expressions: Sequence[str]) -> str | None:
         if any(_SIZE.fullmatch(e) for e in expressions):
             hint += f"; a formula of sizes is made with {', '.join(FUNCTIONS)}"
         raise InputError(f"one expression at a time, not {len(expressions)}: {shown}", hint=hint)
+    if expressions and is_program(expressions[0]):
+        raise InputError(
+            f"{expressions[0]} is a program", hint=f"roofline trace {expressions[0]} prices its operations"
+        )
     return expressions[0] if expressions else None
 
 

@@ -32,7 +32,7 @@ from typing import Any
 
 from roofline import dtypes
 from roofline.errors import InputError, did_you_mean, quoted
-from roofline.files import read_json
+from roofline.files import is_program, read_json
 from roofline.frozen import dataclass, replace
 from roofline.models.description import Block, Cached, Layer, Model
 from roofline.models.families import language_part, read_as, reader_for, type_in_name, with_defaults
@@ -40,7 +40,7 @@ from roofline.models.fields import Fields
 from roofline.models.operation_builder import OperationBuilder
 from roofline.models.weights import Weight
 from roofline.ops.masks import CAUSAL, FULL
-from roofline.signatures import takes
+from roofline.signatures import call, takes
 from roofline.sizes import Size, check, is_zero, plain_numbers
 from roofline.statements import Gap
 from roofline.work import Op, Tensor, Work
@@ -85,6 +85,8 @@ def load(source: Model | str | os.PathLike[str] | Mapping[str, Any], *, name: st
     if not isinstance(source, str | os.PathLike):
         raise InputError(f"{quoted(source)} is not a model", hint="give a shipped name, a config.json, or its fields")
     text = os.fspath(source)
+    if is_program(text):
+        raise InputError(f"{text} is a program, not a model's configuration", hint=f"{call('trace')} reads it")
     downloaded = _downloaded(text)
     if downloaded is not None:
         return from_fields(_with_quantisation_beside(_read(downloaded), downloaded), name or text)
