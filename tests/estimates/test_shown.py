@@ -221,6 +221,9 @@ def test_a_table_of_steps_expects_of_each_row_what_its_own_answer_does(phase: st
     asked = {"on": ["h100:8", "h200:8"], "tensor": [3, 8], "batch": [1, 64], size: 1024}
     table = roofline.sweep("llama-3-70b", phase, estimate=True, **asked)
     assert [each is None for each in table.plain("expected")] == [True, True, False, False] * 2
+    assert [table.is_possible(row) for row in (0, 2, -1)] == [False, True, True]
+    with pytest.raises(InputError, match="there is no row 8; of 8 rows the first is 0"):
+        table.is_possible(8)
     for row in (2, 7):
         one = {**table.asked_in(row), "estimate": True}
         alone = getattr(roofline.llm("llama-3-70b", **one), phase).expectation

@@ -100,6 +100,7 @@ class StepSweep(Columns):
 
     def is_possible(self, index: int) -> bool:
         """Whether the choice of a row is possible, and its step has a time where the table has times."""
+        index = self.row_number(index)
         time = self["lower"][index] if "lower" in self.columns else 0.0
         return bool(time == time) and index // self.rows_of_a_choice not in self.impossible
 
