@@ -49,6 +49,7 @@ from roofline.models.parallelism.layout import (
     has_several_layouts,
     name_axes,
     take_layout_options,
+    take_target_options,
 )
 from roofline.models.parallelism.splitting import Costs, local_model, local_stages, stack_layouts, stack_parts
 from roofline.models.serving.step import PHASES, ServingStep
@@ -123,24 +124,14 @@ def serve_bound(
 @plain_numbers
 @takes(serve_bound)
 def step_bound(
-    model: Model | str,
-    phase: str,
-    *,
-    on: str | Machine | None = None,
-    batch: Size = 1,
-    set: dict[str, Any] | None = None,
-    unit: str | None = None,
-    over: str | None = None,
-    files: Sequence[str] = (),
-    achievable: bool = False,
-    **options: Any,
+    model: Model | str, phase: str, *, on: str | Machine | None = None, batch: Size = 1, **options: Any
 ) -> Bound:
     """The same, for callers that try layouts with options of their own: one that changes nothing is no error.
 
     >>> step_bound("llama-2-7b", "decode", on="h100", batch=8, context=1024, microbatches=2).kind
     'memory-bound'
     """
-    chosen: dict[str, Any] = {"set": set, "unit": unit, "over": over, "files": files, "achievable": achievable}
+    chosen = take_target_options(options)
     options = {name: value for name, value in options.items() if value is not None}
     if has_several_layouts(options):
         return stack_layouts(step_bound, {"batch": batch, **options}, model=model, phase=phase, on=on, **chosen)
