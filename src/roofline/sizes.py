@@ -136,6 +136,8 @@ def plain_numbers(function: Function) -> Function:
 def _check_open(named: Mapping[str, Any]) -> None:
     """Refuse an open size beside one of several values."""
     opened = [name for name, value in named.items() if is_symbol(value)]
+    if not opened:
+        return
     listed = {name: len(value) for name, value in named.items() if name in COUNTS and isinstance(value, list | tuple)}
     listed |= {name: value.size for name, value in named.items() if is_array(value) and value.ndim}
     none_open([name for name, length in listed.items() if length > 1], opened)
