@@ -78,7 +78,7 @@ def _all_reduce(devices: int) -> Any:
 
 
 def _page(name: str, **question: Any) -> Any:
-    from roofline.cli.questions import command_words
+    from roofline.cli.explore import command_words
 
     return command_words(name, question)
 

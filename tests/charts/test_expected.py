@@ -9,7 +9,7 @@ from click.testing import CliRunner
 
 from roofline import bound
 from roofline.charts import plot
-from roofline.cli.plot import command
+from roofline.cli.plot import plot_command
 from roofline.errors import InputError
 from roofline.estimates import Estimator, expected_roof
 from roofline.quantity import format_quantity
@@ -70,10 +70,10 @@ def test_a_machine_without_constants_says_what_would_provide_them() -> None:
 
 def test_the_command_draws_it_and_refuses_what_has_no_meaning() -> None:
     words = [LINES[0], "--on", "h100", "--estimate", "--library", "trtllm", "--json"]
-    data = json.loads(CliRunner().invoke(command, words, catch_exceptions=False).output)
+    data = json.loads(CliRunner().invoke(plot_command, words, catch_exceptions=False).output)
     assert "h100 expected bf16" in [mark["label"] for mark in data["marks"]]
     with pytest.raises(InputError, match="go with --estimate"):
-        CliRunner().invoke(command, [LINES[0], "--on", "h100", "--library", "trtllm"], catch_exceptions=False)
+        CliRunner().invoke(plot_command, [LINES[0], "--on", "h100", "--library", "trtllm"], catch_exceptions=False)
 
 
 def test_what_is_expected_on_several_machines_names_the_machine() -> None:

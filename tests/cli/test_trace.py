@@ -100,9 +100,9 @@ def test_messages(capsys, model, program, words, message):
 
 
 def test_help_shows_examples():
-    from roofline.cli.trace import command
+    from roofline.cli.trace import trace_command
 
-    assert "model.py:build" in CliRunner().invoke(command, ["--help"]).output
+    assert "model.py:build" in CliRunner().invoke(trace_command, ["--help"]).output
 
 
 @pytest.mark.parametrize(("words", "message"), [

@@ -14,9 +14,8 @@ from click.testing import CliRunner
 
 import roofline
 from roofline import bound
-from roofline.cli.accuracy import command as accuracy_command
-from roofline.cli.calibrate import command as calibrate_command
-from roofline.cli.profile import command as profile_command
+from roofline.cli.estimates import accuracy_command, calibrate_command
+from roofline.cli.measure import profile_command
 from roofline.errors import InputError
 from roofline.estimates import calibrate, calibrate_served, estimated, held_accuracy
 from roofline.estimates.calibration import interval_of

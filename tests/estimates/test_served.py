@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from roofline import llm
-from roofline.cli.llm import command
+from roofline.cli.llm import llm_command
 from roofline.errors import InputError
 from roofline.estimates import Estimator, estimated
 from roofline.estimates.served import step_estimate
@@ -136,10 +136,10 @@ def test_versions_are_asked_for_by_name() -> None:
 
 def test_the_command_says_it() -> None:
     line = "llama-3.1-70b --on h100:8 --tensor 8 --batch 16 --prompt 1024 --output 1024 --weights fp8 --estimate"
-    text = CliRunner().invoke(command, line.split()).output
+    text = CliRunner().invoke(llm_command, line.split()).output
     assert "served by vllm" in text
     assert "the first token of a request alone: expect" in text
-    data = json.loads(CliRunner().invoke(command, [*line.split(), "--json"]).output)
+    data = json.loads(CliRunner().invoke(llm_command, [*line.split(), "--json"]).output)
     assert data["expectation"]["schema"] == "roofline/served/1"
     assert set(data["expectation"]["time_per_token"]["parts"]) == {"host", "kernels", "prefill"}
 

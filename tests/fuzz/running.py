@@ -261,7 +261,7 @@ def _request(made: Input) -> int:
     """Send a request to the explorer, whose questions are answered in this process; 0 for an answer, 2 for an error."""
     import asyncio
 
-    from roofline.cli.questions import answer_question
+    from roofline.cli.explore import answer_question
     from roofline.web.server import Explorer
 
     class Here:

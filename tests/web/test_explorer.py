@@ -22,8 +22,7 @@ from urllib.parse import quote, urlencode, urlsplit
 import pytest
 
 from roofline import bound
-from roofline.cli.explore import _start
-from roofline.cli.questions import ASKED, answer_question, command_words
+from roofline.cli.explore import ASKED, _start, answer_question, command_words
 from roofline.errors import InputError
 from roofline.models import generation, serve_bound
 from roofline.quantity import format_quantity

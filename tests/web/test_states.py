@@ -16,7 +16,7 @@ from urllib.parse import urlencode
 
 import pytest
 
-from roofline.cli.questions import answer_question
+from roofline.cli.explore import answer_question
 from roofline.quantity import format_quantity
 from tests.web.conftest import Tab
 

@@ -1,4 +1,4 @@
-"""The ``roofline`` command: one file a subcommand, loaded only when it runs; errors end with code 2, no traceback."""
+"""The ``roofline`` command: each subcommand is loaded only when it runs; errors end with code 2, no traceback."""
 
 from __future__ import annotations
 
@@ -41,6 +41,20 @@ _COMMANDS = {
     "explore": "a page in the browser: pick a chip and a line or a model, drag a slider, see what binds",
     "chips": "list, filter, compare and explain the machines of the catalog",
     "completion": "what makes bash, zsh or fish complete commands, options, chips and models",
+}
+
+#: The file of a command that shares one with its like; the others have one of their own name.
+_FILES = {
+    "advise": "bound",
+    "solve": "formula",
+    "shard": "many_chips",
+    "scaling": "many_chips",
+    "comm": "many_chips",
+    "layout": "many_chips",
+    "run": "measure",
+    "profile": "measure",
+    "accuracy": "estimates",
+    "calibrate": "estimates",
 }
 
 
@@ -107,7 +121,7 @@ def _command(name: str) -> click.Command:
 
     from roofline.cli.report import with_report
 
-    found: click.Command = import_module(f"roofline.cli.{name}").command
+    found: click.Command = getattr(import_module(f"roofline.cli.{_FILES.get(name, name)}"), f"{name}_command")
     return with_report(found)
 
 

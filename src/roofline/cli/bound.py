@@ -1,11 +1,11 @@
-"""``roofline bound``: how fast can this run here at best, and what limits it?"""
+"""Commands about a line on a machine: ``roofline bound`` and ``advise``."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from roofline.cli.command import argument, command_named
-from roofline.cli.option_table import ESTIMATE, EXPECT, MESH, SEVERAL, WORK, options, with_options
+from roofline.cli.option_table import ESTIMATE, EXPECT, MESH, SEVERAL, TARGET, WORK, option, options, with_options
 from roofline.cli.option_values import (
     against_catalog,
     expectation_wanted,
@@ -24,7 +24,7 @@ from roofline.sections import BLANK, Sentences
 @command_named("bound", "on flops bytes dtype set over warm policy estimate measured explain output-file json")
 @argument("words", nargs=-1, metavar="[EXPRESSION] [SIZE=VALUE]...")
 @with_options(SEVERAL, MESH, WORK, ESTIMATE, EXPECT, options("measured explain json"))
-def command(words: tuple[str, ...], explain: bool, as_json: bool, **options: Any) -> None:
+def bound_command(words: tuple[str, ...], explain: bool, as_json: bool, **options: Any) -> None:
     """How fast can this run here at best, and what limits it?
 
     Attention reads q[B, S, N, H] (batch, queries, heads, head size), k[B, T, K, H] and v[B, T, K, H].
@@ -63,3 +63,28 @@ def command(words: tuple[str, ...], explain: bool, as_json: bool, **options: Any
         changed = Sentences(against_catalog(answer, options, ask), "strong")
         beside = [changed, *[BLANK] * bool(advice)] if changed.lines else []
         show(answer.sections([*beside, *([advice_table(advice)] if advice else ())]), of=answer)
+
+
+@command_named("advise", "on than set over warm flops bytes dtype json")
+@argument("words", nargs=-1, metavar="[EXPRESSION] [SIZE=VALUE]...")
+@with_options(TARGET, MESH, WORK, option("than"), option("json"))
+def advise_command(words: tuple[str, ...], others: tuple[str, ...], as_json: bool, **options: Any) -> None:
+    """What would move the bound, and by how much? Every line equals a fresh 'roofline bound'.
+
+    \b
+    roofline advise "h = bf16[B, D] * bf16[D, F]; gelu(h)" --on h100 B=128 D=4096 F=16384
+    """
+    from roofline.bounds.advice_engine import OTHER_CHIPS
+    from roofline.bounds.advise import advise
+    from roofline.bounds.api import bound
+    from roofline.bounds.idle import NOT_REPEATED, refuse_idle
+
+    expressions, sizes = split_words(words)
+    answer = bound(one_expression(expressions), sizes=sizes, **question_arguments(options, sizes))
+    if answer.question is not None:
+        refuse_idle(answer.question, uses=NOT_REPEATED)
+    found = advise(answer, chips=others or OTHER_CHIPS)
+    if as_json:
+        show_json(found.to_dict())
+    else:
+        show(found)

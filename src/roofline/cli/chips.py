@@ -25,7 +25,7 @@ from roofline.signatures import MEANINGS_OF
     option("top", default=None, help=MEANINGS_OF["chips"]["top"]),
     *options("sort ratio set chips template sources json"),
 )
-def command(
+def chips_command(
     names: tuple[str, ...],
     filter_: str | None,
     dtype: str,

@@ -11,7 +11,7 @@ SHELLS = ("bash", "zsh", "fish")
 
 @command_named("completion")
 @argument("shell", type=click.Choice(SHELLS))
-def command(shell: str) -> None:
+def completion_command(shell: str) -> None:
     """Print what makes a shell complete commands, options, chips, models, formats and policies; open a new one then.
 
     \b

@@ -1,4 +1,4 @@
-"""``roofline formula``: the closed form of a bound, its terms, flips and elasticities; as LaTeX, JavaScript, Python."""
+"""Commands about closed forms: ``roofline formula`` and ``solve``; as LaTeX, JavaScript, Python."""
 
 from __future__ import annotations
 
@@ -9,16 +9,17 @@ import click
 
 from roofline.cli.command import argument, command_named
 from roofline.cli.model_options import model_arguments, without_model
-from roofline.cli.option_table import MESH, MODEL_QUESTION, SEVERAL, WORK, options, with_options
-from roofline.cli.option_values import one_expression, question_arguments, split_words, targets
+from roofline.cli.option_table import MESH, MODEL_QUESTION, SEVERAL, WORK, option, options, with_options
+from roofline.cli.option_values import on_each, one_expression, question_arguments, split_words, targets
 from roofline.cli.output import show, show_json
 from roofline.errors import InputError
+from roofline.quantity import whole_number
 
 
 @command_named("formula", "on phase batch prompt context tensor weights kv latex js python json")
 @argument("words", nargs=-1, metavar="EXPRESSION|MODEL [SIZE=VALUE]...", values="model")
 @with_options(SEVERAL, MODEL_QUESTION, MESH, WORK, options("latex js python json"))
-def command(words: tuple[str, ...], language: str | None, as_json: bool, **options: Any) -> None:
+def formula_command(words: tuple[str, ...], language: str | None, as_json: bool, **options: Any) -> None:
     """The closed form of a bound: terms by resource, which one binds, where that flips, and what it depends on.
 
     A shipped model's name, a path or a hub id is read as a model, anything else as notation. That of a program comes
@@ -95,3 +96,113 @@ def _formula(text: str | None, on: str | None, sizes: dict[str, Any], options: d
     refuse_idle(asked)
     refuse_idle_on_plan(asked)
     return question_formula(asked, every=True)
+
+
+@command_named("solve", "for equal bandwidth on set over flops bytes dtype policy latex json")
+@argument("words", nargs=-1, metavar="[EXPRESSION]... [SIZE=VALUE]...")
+@with_options(
+    option(
+        "for",
+        required=True,
+        help="A size (B), a bandwidth (hbm), a peak (bf16), dtype or dtype:1 (an operand's), or intensity.",
+    ),
+    option("bandwidth", help="With --for intensity: one or more bandwidths."),
+    option("equal"),
+    *SEVERAL,
+    *MESH,
+    *WORK,
+    options("latex js python json"),
+)
+def solve_command(
+    words: tuple[str, ...],
+    for_: str,
+    bandwidths: tuple[str, ...],
+    equal: str | None,
+    language: str | None,
+    as_json: bool,
+    **options: Any,
+) -> None:
+    """At which size, bandwidth, peak or dtype does the bottleneck flip? Where do two expressions cost the same?
+
+    \b
+    roofline solve "bf16[B, D] * int8[D, F] -> bf16[B, F]" --for B --on v5e D=4096 F=4096
+    roofline solve "bf16[B, D] * bf16[D, F]" --for hbm --on h100 B=64 D=8192 F=8192
+    roofline solve --for intensity --on v5e --bandwidth 4.1e11 --bandwidth 8.2e11
+    roofline solve "bf16[B, D] * bf16[D, F]" "bf16[B, D] * bf16[D, M]; bf16[B, M] * bf16[M, F]" --for M
+    """
+    check_one_answer(language, as_json)
+    expressions, sizes = split_words(words)
+    compared = _two(expressions, equal)
+    expression = None if compared else one_expression(expressions)
+    if bandwidths and for_ != "intensity":
+        raise InputError("--bandwidth goes with --for intensity", hint="set a figure with --set hbm=8.2e11")
+    if for_ in ("ridge", "critical-intensity", "critical_intensity"):
+        raise InputError(f"--for {for_} is not an unknown", hint="the ridge of a machine is --for intensity")
+
+    def ask(asked: dict[str, Any]) -> Any:
+        return _found(compared, expression, for_, equal, sizes, bandwidths, question_arguments(asked, sizes))
+
+    found = on_each(options, ask)
+    if language is not None:
+        answers = getattr(found, "answers", [found])
+        if not hasattr(answers[0], "printed"):
+            raise InputError("only where one line flips is a formula", hint="leave the language out")
+        for each in answers:
+            if len(answers) > 1:
+                click.echo(f"{COMMENT[language]} {each.question.expression} on {each.target}")
+            click.echo(each.printed(language))
+    elif as_json:
+        show_json(found.to_dict())
+    else:
+        show(found)
+
+
+def _found(
+    compared: list[str],
+    expression: str | None,
+    for_: str,
+    equal: str | None,
+    sizes: dict[str, Any],
+    bandwidths: tuple[str, ...],
+    arguments: dict[str, Any],
+) -> Any:
+    """The answer on one machine: of two expressions, of a ridge, of formats, or of any other unknown."""
+    if compared:
+        from roofline.bounds.solve_equal import solve_equal
+
+        given: dict[str, Any] = {name: value for name, value in arguments.items() if value not in (None, (), {}, [])}
+        first, second = compared
+        return solve_equal(first, second, for_, quantity=equal or "flops", sizes=sizes, **given)
+    if for_ == "intensity" and expression is None:
+        return _zones(arguments, bandwidths)
+    if for_.partition(":")[0] == "dtype" and expression is not None:
+        return _dtypes(expression, for_, sizes, arguments)
+    from roofline.bounds.solve import solve
+
+    return solve(expression, for_, sizes=sizes, **arguments)
+
+
+def _two(expressions: list[str], equal: str | None) -> list[str]:
+    """The two expressions of a comparison, none where one is asked about."""
+    if len(expressions) == 2 and all("[" in text for text in expressions):
+        return expressions
+    if equal is not None:
+        raise InputError("--equal compares two expressions", hint="write both, each as one word in quotes")
+    return []
+
+
+def _zones(arguments: dict[str, Any], bandwidths: tuple[str, ...]) -> Any:
+    from roofline.bounds.ridges import zones
+
+    names = ("on", "set", "files", "unit", "over", "achievable")
+    return zones(bandwidths=bandwidths, dtype=arguments["dtype"] or "bf16", **{n: arguments[n] for n in names})
+
+
+def _dtypes(expression: str, for_: str, sizes: dict[str, Any], arguments: dict[str, Any]) -> Any:
+    from roofline.bounds.solve import solve_dtypes
+
+    text = for_.partition(":")[2] or "0"
+    operand = whole_number(text)
+    if operand is None:
+        raise InputError(f"--for {for_!r} does not name an operand", hint="dtype:0 is the first, dtype:1 the second")
+    return solve_dtypes(expression, operand, sizes=sizes, **arguments)

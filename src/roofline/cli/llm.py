@@ -66,7 +66,7 @@ if TYPE_CHECKING:
     option("output-file", callback=data_or_picture, help="A picture (.svg, .png, .pdf); .json, .txt: all; .csv."),
     *options("dark width explain json"),
 )
-def command(model: str, explain: bool, as_json: bool, **options: Any) -> None:
+def llm_command(model: str, explain: bool, as_json: bool, **options: Any) -> None:
     """The floor of serving a model on one chip, or several that split it: prefill and decode, and whether it fits.
 
     MODEL is a shipped name (see 'roofline model'), a config.json or a folder that holds one. With a batch of several

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     *FORMATS,
     *options("modules parts json"),
 )
-def command(
+def model_command(
     names: tuple[str, ...],
     batch: str,
     prompt: str | None,

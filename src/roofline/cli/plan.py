@@ -49,7 +49,7 @@ _BESIDE = {
     option("view", type=ChartKind("plan"), help="frontier, first-token."),
     *options("dark json"),
 )
-def command(
+def plan_command(
     model: str,
     as_json: bool,
     why: str | None,

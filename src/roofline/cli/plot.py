@@ -37,7 +37,7 @@ _BESIDE = dict.fromkeys(("dark", "width"), ("output",))
     ),
     *options("width json"),
 )
-def command(
+def plot_command(
     words: tuple[str, ...],
     vary: str | None,
     output: str | None,

@@ -2,8 +2,8 @@
 
 There is one road for all commands. The command runs as ever, what it shows is kept, and the file is made of that:
 
->>> from roofline.cli.bound import command
->>> [option.opts for option in with_report(command).params if option.name == "report_file"]
+>>> from roofline.cli.bound import bound_command
+>>> [option.opts for option in with_report(bound_command).params if option.name == "report_file"]
 [['-o', '--output-file', '--output']]
 """
 

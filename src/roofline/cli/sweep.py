@@ -51,7 +51,7 @@ MOST_JSON = 100_000
     BLOCKS,
     option("json"),
 )
-def command(
+def sweep_command(
     words: tuple[str, ...], columns: str | None, output: str | None, kind: str | None, as_json: bool, **options: Any
 ) -> None:
     """A table over all combinations of the sizes: lists, ranges, formulas; of a model, of chips and layouts too.

@@ -58,7 +58,7 @@ _PICTURES = (".svg", ".png", ".pdf")
         help="Write to a file: .html, .json or .txt, or a roofline: .svg, .png or .pdf.",
     ),
 )
-def command(
+def trace_command(
     program: str,
     words: tuple[str, ...],
     inputs: tuple[str, ...],

@@ -93,7 +93,7 @@ _OF_BUDGETS = (
     *EXPECT,
     *options("memory search explain json"),
 )
-def command(model: str, explain: bool, as_json: bool, search: bool, memory: bool, **options: Any) -> None:
+def train_command(model: str, explain: bool, as_json: bool, search: bool, memory: bool, **options: Any) -> None:
     """The floor of a training step: time, what binds, memory by part; days and cost of a token budget.
 
     MODEL is a shipped name (see 'roofline model'), a config.json, a folder that holds one, or, without a step, a number

@@ -1,4 +1,4 @@
-"""``roofline calibrate``: constants of estimates from a few runs of one's own."""
+"""Commands about estimates: ``roofline calibrate`` and ``accuracy``."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from roofline.cli.output import show, show_json, working
     ),
     option("json"),
 )
-def command(
+def calibrate_command(
     file: str | None,
     on: str,
     library: str,
@@ -57,6 +57,42 @@ def command(
         found = calibrate(file, on, library=library, start=start, model=model, **served)
     if output is not None:
         found.save(output)
+    if as_json:
+        show_json(found.to_dict())
+    else:
+        show(found)
+
+
+@command_named("accuracy")
+@argument("chip", values="chip", required=False)
+@with_options(
+    option("op"),
+    option("library", default=None, show_default=False, help="A library: vllm, trtllm, sglang, nccl, torch."),
+    option("constants"),
+    option(
+        "constants",
+        words="--runs",
+        older="--data",
+        name="runs",
+        multiple=False,
+        help="Your own runs, to hold constants against.",
+    ),
+    option("json"),
+)
+def accuracy_command(
+    chip: str | None, op: str | None, library: str | None, constants: tuple[str, ...], runs: str | None, as_json: bool
+) -> None:
+    """How far estimates are from measurements that were not fitted, by chip, library, kind of kernel and format.
+
+    \b
+    roofline accuracy h100
+    roofline accuracy --op attention
+    roofline accuracy h100 --runs mine.csv
+    """
+    from roofline.estimates import accuracy
+
+    with working("reading runs"):
+        found = accuracy(chip, op=op, library=library, constants=constants, runs=runs)
     if as_json:
         show_json(found.to_dict())
     else:
