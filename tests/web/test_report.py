@@ -11,6 +11,7 @@ import random
 import re
 import shutil
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -362,6 +363,36 @@ def test_a_page_of_several_sizes_has_curves_of_its_time() -> None:
     for answer in (beside, steps):
         (chart,) = page_of([(answer, None, None)])["charts"]
         assert (chart["kind"], len([mark for mark in chart["marks"] if mark["mark"] == "line"])) == ("time", 2)
+
+
+@pytest.mark.parametrize(("sizes", "kinds"), [((64, 256), ["throughput"]), ((64, 96, 128, 256), ["heatmap"])])
+def test_a_page_of_a_table_over_two_sizes_has_a_heat_map(sizes: Sequence[int], kinds: list[str]) -> None:
+    table = sweep("bf16[B, D] * bf16[D, F]", on="h100", B=[8, 64, 512, 4096, 8192], D=list(sizes), F="D")
+    charts = page_of([(table, None, None)])["charts"]
+    assert [chart["kind"] for chart in charts] == kinds
+    cells = [mark for chart in charts for mark in chart["marks"] if mark["mark"] == "cell"]
+    assert all(cell["figure"] in cell["label"] for cell in cells)
+
+
+def test_a_heat_map_of_a_page_is_read_by_pointer_and_by_keys(tab: Tab, tmp_path: Path) -> None:
+    table = sweep("llama-3-8b", on="h100", batch=[1, 8, 64, 512], context=[1024, 4096, 16384, 65536])
+    opened(tab, report(table), tmp_path)
+    chart = tab.page.locator(".chart")
+    assert chart.locator("rect.cell").count() == 16 + 6  # what does not fit is hatched over its colour
+    assert chart.locator(".key").last.inner_text() == "does not fit"
+    picture = chart.locator("svg[role=img]")
+    box = picture.bounding_box()
+    assert box is not None
+    tab.page.mouse.move(box["x"] + box["width"] - 20, box["y"] + 30)
+    assert chart.locator(".read").inner_text().startswith("batch = 512, context = 65,536: ")
+    tab.page.mouse.move(0, 0)
+    picture.focus()
+    for key in ("ArrowRight", "ArrowRight", "ArrowUp"):
+        tab.page.keyboard.press(key)
+    assert chart.locator(".read").inner_text().startswith("batch = 8, context = 4,096: ")
+    chart.get_by_role("button", name="table").click()
+    assert chart.locator("tbody tr").count() == 4
+    assert not tab.said
 
 
 def test_answers_without_a_closed_form_stand_as_they_are(tmp_path: Path) -> None:

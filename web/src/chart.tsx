@@ -4,6 +4,7 @@ import { useEffect, useId, useMemo, useRef, useState } from "preact/hooks";
 import type { JSX } from "preact";
 import { Bars } from "./bars";
 import { aboutMark } from "./facts";
+import { HeatMap } from "./heatmap";
 import { BOTTOM, Cells, colorOf, Curve, diamond, drawn, HEIGHT, isOf, LEFT, nameOf, shape, spots, textOf, TOP, type Spot, written } from "./marks";
 import { percent, quantity } from "./quantity";
 import { pinned, type Axis, type ChartSpec, type Mark } from "./state";
@@ -46,6 +47,7 @@ export function Chart({ spec, following, extra, head }: {
   spec: ChartSpec; following?: Following; extra?: Mark[]; head?: JSX.Element;
 }) {
   if (spec.kind === "bars") return <Bars spec={spec} />;
+  if (spec.kind === "heatmap") return <HeatMap spec={spec} />;
   return <Plane spec={spec} following={following} extra={extra} head={head} />;
 }
 

@@ -50,7 +50,13 @@ const field = (text: unknown): string => {
   return /[",]/.test(safe) ? `"${safe.replace(/"/g, '""')}"` : safe;
 };
 
+const joined = (rows: unknown[][]): string => rows.map((row) => row.map(field).join(",")).join("\n") + "\n";
+
 export function csv(spec: ChartSpec): string {
+  if (spec.kind === "heatmap") {
+    const cells = spec.marks.filter((mark) => mark.mark === "cell").map((cell) => [spec.x.names[cell.column!], spec.y.names[cell.row!], cell.value, cell.label]);
+    return joined([[spec.x.label, spec.y.label, "value", "label"], ...cells]);
+  }
   const rows = spec.marks.flatMap((mark): unknown[][] => {
     const label = mark.label ?? mark.text ?? "";
     if (Array.isArray(mark.x)) return mark.x.map((x, i) => [mark.mark, label, x, (mark.y as number[])[i]]);
@@ -58,7 +64,7 @@ export function csv(spec: ChartSpec): string {
     return mark.x === undefined ? [] : [[mark.mark, label, mark.x, mark.y]];
   });
   const head = ["mark", "label", `${spec.x.label} [${spec.x.unit}]`, `${spec.y.label} [${spec.y.unit}]`];
-  return [head, ...rows].map((row) => row.map(field).join(",")).join("\n") + "\n";
+  return joined([head, ...rows]);
 }
 
 /** Copy text; where a page may not use the clipboard, by a field that is selected. */

@@ -25,7 +25,7 @@ export type Section =
 export interface Axis { label: string; unit: string; scale: string; limits: [number, number]; names: string[]; whole?: boolean }
 export interface Mark {
   mark: string; label?: string; text?: string; series?: number; dash?: number; x?: number | number[]; y?: number | number[];
-  x0?: number; x1?: number; row?: number; part?: string; color?: string; kind?: string; roof?: number | null; shape?: number;
+  x0?: number; x1?: number; row?: number; column?: number; shade?: number; value?: number; over?: boolean; figure?: string; part?: string; color?: string; kind?: string; roof?: number | null; shape?: number;
   bound_by?: string; on?: string; role?: string; group?: string; size?: number; time?: number | null; under?: boolean;
 }
 export interface ChartSpec { step?: string; on?: string; grouped?: boolean; kind: string; title: string; subtitle: string; x: Axis; y: Axis; marks: Mark[]; notes: string[] }

@@ -121,13 +121,14 @@ def _heat_map(plane: _Plane, column: str, what: str) -> Chart:
     for place, row in places.items():
         ends = (plane.columns[across[place[0]]], plane.rows[up[place[1]]])
         pair = ", ".join(plane.said(name, value) for name, value in zip((plane.across, plane.up), ends, strict=True))
-        told = [] if of_limits else [_figure(values[row], column)]
+        figure = _figure(values[row], column)
+        told = [] if of_limits else [figure]
         told += [f"{limits[row]} binds"] if limits else []
         beyond = fits.get(row) is not None and not fits[row]
         label = f"{pair}: {', '.join(told)}{', does not fit' * beyond}"
         number = 0.0 if of_limits else float(values[row])
         shade, text = shades(values[row]), texts.get(place, "")
-        cells.append(HeatCell(label, *place, number, shade, part(values[row]), text, beyond))
+        cells.append(HeatCell(label, *place, number, shade, part(values[row]), text, beyond, figure))
     names = list(dict.fromkeys(binding.values()))
     border = f"border of {joined(names)}" if names else ""
     lines = [

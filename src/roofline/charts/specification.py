@@ -300,7 +300,8 @@ class Bar:
 class HeatCell:
     """One cell of a heat map: the ``column`` and ``row`` whose names the axes have, the first from 0 to 1.
 
-    ``part`` is what its ``shade`` stands for, which the key names; ``text`` stands in it; ``over``: does not fit.
+    ``part`` is what its ``shade`` stands for, which the key names; ``text`` stands in it; ``over``: does not fit;
+    ``figure`` is its ``value`` as a person reads it, or what binds.
     """
 
     label: str
@@ -311,6 +312,7 @@ class HeatCell:
     part: str = ""
     text: str = ""
     over: bool = False
+    figure: str = ""
 
 
 Mark = Line | Point | Region | Ridge | Bar | HeatCell

@@ -217,8 +217,8 @@ _STEPS: dict[str, Callable[[Any], Iterable[LiveStep]]] = {
 }
 
 
-#: The pictures of an answer that its page has, by kind; operations by time stand there as a tree. What has none of them
-#: and is at several sizes has curves of its time.
+#: The pictures of an answer that its page has, by kind; operations by time stand there as a tree. A table whose usual
+#: picture is a heat map has that too; what has none of them and is at several sizes has curves of its time.
 _SHOWN_PICTURES = ("roofline", "frontier", "front", "throughput", "memory", "split", "bandwidth")
 
 
@@ -237,19 +237,21 @@ def _drawn(answer: Any, draw: Callable[[], Any] | None) -> list[dict[str, Any]]:
     if isinstance(answer, SideBySide) and "roofline" not in kinds:  # no picture together: each has its own
         beside = zip(answer.names, answer.answers, strict=True)
         found = [{**chart, "on": name} for name, each in beside for chart in _drawn(each, None)]
-    if not isinstance(answer, SideBySide) and not any(kind in _SHOWN_PICTURES for kind in kinds):
-        with suppress(RooflineError, KeyError):
-            found.append({**kinds["time"]().thinned().to_dict(), "step": ""})
     phases: Sequence[str] = list(getattr(answer, "phases", ())) or [""]
-    for kind, picture in kinds.items():
-        if kind not in _SHOWN_PICTURES:
-            continue
+    for kind in _shown_kinds(answer, list(kinds)):
+        picture = kinds[kind]
         by_phase = kind == "roofline" and phases != [""]
         for phase in phases if by_phase else [""]:
             with suppress(RooflineError):
                 chart = picture(phase=phase) if by_phase else picture()  # type: ignore[call-arg]
                 found.append({**chart.thinned().to_dict(), "step": phase})
     return found
+
+
+def _shown_kinds(answer: Any, kinds: Sequence[str]) -> list[str]:
+    """The kinds of an answer's pictures that its page has."""
+    shown = [kind for kind in kinds if kind in _SHOWN_PICTURES or (kind == kinds[0] and kind.endswith("-map"))]
+    return shown if shown or isinstance(answer, SideBySide) else [kind for kind in kinds if kind == "time"]
 
 
 def _record(step: LiveStep) -> dict[str, Any]:
