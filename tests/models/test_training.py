@@ -229,14 +229,18 @@ def test_the_least_chips_are_the_least(zero: int) -> None:
 
 
 def test_bytes_sent_by_stage() -> None:
-    """One way round a ring of n, ZeRO 3 sends 3·(n − 1)/n of the weights, 1 and 2 send 2, as plain copies do."""
+    """One way round a ring of n, ZeRO 3 sends 3·(n − 1)/n of the layers' weights, 1 and 2 send 2, as plain copies do.
+
+    A lookup's backward pass reads no table, and the head's follows its forward pass at once: both are gathered once.
+    """
     sent = {}
     for zero in (0, 1, 2, 3):
         found = train("llama-2-7b", on="h100:8", batch_tokens=65536, zero=zero)
         sent[zero] = sum(found.bound.wire.values()) / (2 * found.model.parameters * 7 / 8)
     copies = train("llama-2-7b", on="h100:8", batch_tokens=65536, data=8)
+    third = 3 - (2 * 32000 * 4096 + 4096) / copies.model.parameters
     # where the switches add up, an AllReduce sends each byte once
-    assert sent == {0: pytest.approx(8 / 7), 1: pytest.approx(2), 2: pytest.approx(2), 3: pytest.approx(3)}
+    assert sent == {0: pytest.approx(8 / 7), 1: pytest.approx(2), 2: pytest.approx(2), 3: pytest.approx(third)}
     assert sum(copies.bound.wire.values()) == pytest.approx(2 * copies.model.parameters)
     plain = train("llama-2-7b", on="a100:8", batch_tokens=65536, data=8)
     assert sum(plain.bound.wire.values()) == pytest.approx(2 * 2 * copies.model.parameters * 7 / 8)
@@ -315,12 +319,12 @@ def test_the_issue_s_command(capsys: pytest.CaptureFixture[str]) -> None:
     assert found["schema"] == "roofline/train/1"
     assert found["chips"] == 4096
     assert found["memory"]["fits"]
-    assert found["days"] == pytest.approx(57.16, abs=0.01)
+    assert found["days"] == pytest.approx(57.11, abs=0.01)
     assert main([*words.split(), "--tokens", "15e12", "--price", "4.2"]) == 0
     text = " ".join(capsys.readouterr().out.split())
     for piece in (
         "network-bound (ici Z)",
-        "15T tokens take 57.16 days",
+        "15T tokens take 57.11 days",
         "sequence parallelism",
         "fit on 96 such chips",
     ):

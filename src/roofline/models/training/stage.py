@@ -4,7 +4,8 @@ The model is traced once for one microbatch; a stage is those of its operations 
 each microbatch of the step::
 
     for each microbatch     forward, what is run again, backward, the hidden state sent on and its gradient sent back,
-                            ZeRO 3: weights gathered twice; ZeRO 2 and 3: gradients added up and shared out
+                            ZeRO 3: weights gathered twice, those outside the layers once; ZeRO 2 and 3: gradients
+                            added up and shared out
     once a step             gradients of copies added up, ZeRO 1: weights gathered, the optimizer's update;
                             a tied table's gradients exchanged by the first and the last stage
 
@@ -528,10 +529,15 @@ def _priced(
     calls: Sequence[WeightCollective], weights: Mapping[str, tuple[Size, Size]], algorithm: Algorithm,
     frozen: Mapping[str, tuple[Size, Size]] | None = None,
 ) -> list[Op]:  # fmt: skip
-    """Price calls for each group of ``weights``; where most are ``frozen``, all of them are gathered, in bytes."""
+    """Price calls for each group of ``weights``; where most are ``frozen``, all of them are gathered, in bytes.
+
+    Outside the layers none are gathered for backward: a lookup needs none there, and the head's turn follows at once.
+    """
     found = []
     for group in frozen or weights:
         for call in calls:
+            if not group and call.phase == "backward" and not call.role:
+                continue
             if frozen is not None and not call.role:
                 nbytes, repeat = frozen[group]
             elif group in weights:

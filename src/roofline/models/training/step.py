@@ -604,7 +604,8 @@ def _assumptions(laid: _LaidOutStep) -> list[Assumption]:
     said.append(str(plan.formats) if asked.lora is None else _adapters_said(laid))
     said.append("vector operations count twice in the backward pass; a softmax of attention 4 FLOPs a pair")
     if plan.shards > 1:
-        said.append(f"{plan.shards} chips share by ZeRO stage {plan.zero}")
+        turns = ": layers are gathered forward and backward, the table and the head once" if plan.zero == 3 else ""
+        said.append(f"{plan.shards} chips share by ZeRO stage {plan.zero}{turns}")
     if ways["expert"] > 1:
         said.append(f"of the experts {plan.shards_of_experts} chips share one copy")
     if ways["pipeline"] > 1:
