@@ -146,7 +146,6 @@ WITHOUT_WORDS: dict[str, tuple[str, ...]] = {
     "models.fields.text": ("hybrid_override_pattern of nemotron_h is 3; it is a text",),
     "models.fields.listed": ("layer_types of toy is 'full'; it is a list",),
     "models.fields._whole": ("moe_topk of toy is [1, 2]; it is a whole number of at least 1",),
-    "models.parallelism.layout.on": ("fsdp 8 · tensor 3 is 24 chips, and h100:8 has 8",),
     "models.sweeps.whole": ("tensor 3 is 3 chips, of which h100:8 with its 8 has no whole number",),
     "notation.calls.check_words": ("did you mean 'causal'",),
     "notation.resolver._unequal": ("[2, 3] @ [4, 5]: 3 and 4 differ",),

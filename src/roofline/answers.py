@@ -18,7 +18,7 @@ from itertools import product
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from roofline.counts import parse_size
-from roofline.errors import InputError, a_or_an
+from roofline.errors import InputError, LayoutError, a_or_an
 from roofline.frozen import NamedTuple
 from roofline.sections import (
     Amount,
@@ -574,15 +574,22 @@ def each_beside(
     Of several batches or contexts there is a comparison at each: of two lists in pairs, or where they are ``crossed``
     of each with each.
     """
-    prices = list(zip(machines, price_of_each(options.get("price"), machines), strict=True))
+    priced = ({} if price is None else {"price": price} for price in price_of_each(options.get("price"), machines))
+    laid_out = layout_of_each(options, machines)
+    own = [{"on": on, **price, **ways} for on, price, ways in zip(machines, priced, laid_out, strict=True)]
 
     def beside(sizes: Mapping[str, int]) -> Any:
-        asked_of = [
-            {**options, "on": each, **({} if price is None else {"price": price}), **formats, **sizes}
-            for each, price in prices
-            for formats in chosen
-        ]
-        return side_by_side([ask(one) for one in asked_of], names_of(machines, chosen))
+        asked_of = [{**options, **each, **formats, **sizes} for each in own for formats in chosen]
+        try:
+            answers = [ask(one) for one in asked_of]
+        except LayoutError as wrong:
+            name = next((each for each in WAYS if options.get(each) not in (None, 1)), None)
+            if len(machines) == 1 or name is None:
+                raise
+            fit = f", or {spelled('fit')}, which lays it out on each" if options.get("fit") is False else ""
+            hint = f"{wrong.hint}; or one for each machine, as in {spelled(name, '8,4')}{fit}"
+            raise LayoutError(wrong.message, hint=hint) from None
+        return side_by_side(answers, names_of(machines, chosen))
 
     listed = sizes_listed(options) if len(machines) * len(chosen) > 1 else {}
     if not listed:
@@ -598,13 +605,36 @@ def each_beside(
 STEP_SIZES = ("batch", "prompt", "past", "context", "batch_tokens", "sequence")
 
 
+#: Numbers of chips that split a model, of which several machines may each have one.
+WAYS = ("tensor", "pipeline", "data", "expert", "context_parallel", "kv_parallel", "fsdp")
+
+
+def layout_of_each(options: Mapping[str, Any], machines: Sequence[Any]) -> list[dict[str, int]]:
+    """The numbers of chips of each machine, where some are given as a list: in the order of the machines.
+
+    >>> layout_of_each({"tensor": "8,4", "data": 1}, ["h100:8", "h200:4"])
+    [{'tensor': 8}, {'tensor': 4}]
+    """
+    listed = {name: values for name, values in values_listed(options, WAYS).items() if len(machines) > 1}
+    for name, values in listed.items():
+        if len(values) != len(machines):
+            hint = "one for all, or one for each in their order; sweep takes each with each"
+            raise LayoutError(f"{len(values)} values of {spelled(name)} for {len(machines)} machines", hint=hint)
+    return [{name: values[at] for name, values in listed.items()} for at in range(len(machines))]
+
+
 def sizes_listed(options: Mapping[str, Any]) -> dict[str, list[Any]]:
     """The sizes of a step that have several values, as text or as numbers.
 
     >>> sizes_listed({"batch": "1:8:*2", "context": 8192, "prompt": None}), sizes_listed({"batch": [1.0, 8.0]})
     ({'batch': [1, 2, 4, 8]}, {'batch': [1, 8]})
     """
-    given = {name: options[name] for name in STEP_SIZES if options.get(name) is not None}
+    return values_listed(options, STEP_SIZES)
+
+
+def values_listed(options: Mapping[str, Any], names: Iterable[str]) -> dict[str, list[Any]]:
+    """Those of some options that have several values, as text or as numbers."""
+    given = {name: options[name] for name in names if options.get(name) is not None}
     read = {name: parse_size(name, value) if isinstance(value, str) else value for name, value in given.items()}
     several = {
         name: value for name, value in read.items() if is_array(value) or isinstance(value, list | tuple | range)

@@ -112,6 +112,10 @@ class HardwareError(InputError):
     """An unknown chip, memory level, unit or link, or a machine file that does not hold together."""
 
 
+class LayoutError(HardwareError):
+    """Numbers of chips that split a model, whose product is not that of the machine."""
+
+
 class BlockError(RooflineError):
     """A block of a grid that was not done; the message names it and its rows."""
 

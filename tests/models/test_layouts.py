@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from roofline import llm
+from roofline import llm, train
+from roofline.cli import main
 from roofline.errors import RooflineError
 from roofline.hardware import chip
 from roofline.hardware.mesh import with_chips
@@ -136,6 +137,39 @@ def test_a_price_of_what_does_not_fit_is_said_to_be_none(capsys: Capture) -> Non
     row = next(line for line in text.splitlines() if "$ a million output" in line)
     assert "none: does not fit" in row
     assert "1.411" in row
+
+
+def test_each_of_several_machines_may_have_a_layout_of_its_own(capsys: Capture) -> None:
+    layout: dict[str, Any] = {"on": ["h100:8", "h200:4"], "tensor": [8, 4]}
+    found = llm("llama-3-70b", batch=64, context=8192, **layout)
+    alone = [
+        llm("llama-3-70b", on=on, tensor=ways, batch=64, context=8192) for on, ways in (("h100:8", 8), ("h200:4", 4))
+    ]
+    assert [each.decode.lower for each in found.answers] == [each.decode.lower for each in alone]
+    words = ("llm", "llama-3-70b", "--on", "h100:8,h200:4", "--batch", "64", "--context", "8192", "--tensor")
+    assert as_json(capsys, *words, "8,4")["facts"] == found.to_dict()["facts"]
+    steps = train("llama-3-8b", batch_tokens=2**20, on=layout["on"], fsdp=[8, 4])
+    words = ("train", "llama-3-8b", "--on", "h100:8,h200:4", "--batch-tokens", str(2**20), "--fsdp")
+    assert as_json(capsys, *words, "8,4")["facts"] == steps.to_dict()["facts"]
+
+
+TWO = "--on h100:8,h200:4"
+SAYS_HOW = "or one for each machine, as in --tensor 8,4"
+LAYOUTS_REFUSED = {
+    f"llm llama-3-70b --context 8k {TWO} --tensor 8": f"4: 1, 2, 4; {SAYS_HOW}, or --fit, which lays it out on each",
+    f"llm llama-3-70b --context 8k {TWO} --tensor 8 --fit": f"a divisor of 4: 1, 2, 4; {SAYS_HOW}",
+    f"llm llama-3-70b --context 8k {TWO} --tensor 8,4,2": "one for all, or one for each in their order; sweep takes "
+    "each with each",
+    f"train llama-3-8b --batch-tokens 1M {TWO} --fsdp 8": "or one for each machine, as in --fsdp 8,4",
+    "train llama-3-8b --batch-tokens 1M --on h100:8 --data 8,4": "--data has several values, one a machine, and one "
+    "is asked; ask for one layout at a time, or for the fastest by --search",
+}
+
+
+@pytest.mark.parametrize(("words", "said"), LAYOUTS_REFUSED.items())
+def test_a_layout_that_a_machine_lacks_says_how_each_has_its_own(words: str, said: str, capsys: Capture) -> None:
+    assert main(words.split()) == 2
+    assert capsys.readouterr().err.endswith(f"{said}\n")
 
 
 def test_copies_that_wait_are_said(capsys: Capture) -> None:

@@ -28,10 +28,10 @@ def sharing(options: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in found.items() if value is not None}
 
 
-def _number(name: str, text: str | None) -> Any:
-    if text is None:
-        return None
-
+def _number(name: str, text: str | int | None) -> Any:
+    """Read a number of chips or a list of them; one that is read already, as of one of several machines, stays."""
+    if not isinstance(text, str):
+        return text
     value = parse_size(name, text)
     if isinstance(value, str):
         flag = f"--{name.replace('_', '-')}"

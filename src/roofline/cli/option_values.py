@@ -16,7 +16,7 @@ from typing import Any
 
 import click
 
-from roofline.answers import prices_in
+from roofline.answers import WAYS, prices_in, values_listed
 from roofline.bounds.conventions import NAMES, settings
 from roofline.counts import SIZE, count, is_group, parse_size
 from roofline.errors import InputError, QuantityError, RooflineError, SizeError
@@ -432,6 +432,30 @@ def prices(context: click.Context, parameter: click.Parameter, value: str | None
 
 FRACTION = figure_in("")
 POWER = figure_in("W")
+
+
+class ChipsOfEach(click.ParamType):  # type: ignore[type-arg]
+    """A number of chips, or one for each of several machines, in their order."""
+
+    name = "integer"
+    one: Any = click.INT
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Read ``8`` as a number, ``8,4`` as a list of them."""
+        if not isinstance(value, str) or not is_list(value):
+            return self.one.convert(value, param, ctx)
+        return [self.one.convert(each, param, ctx) for each in value.split(",")]
+
+
+OF_EACH = ChipsOfEach()
+
+
+def check_chips_of_each(options: dict[str, Any]) -> None:
+    """Refuse numbers of chips for several machines where one is asked."""
+    name = next(iter(values_listed(options, WAYS)), None)
+    if name is not None and len(targets(options["on"])) == 1:
+        hint = "ask for one layout at a time, or for the fastest by --search"
+        raise InputError(f"--{name.replace('_', '-')} has several values, one a machine, and one is asked", hint=hint)
 
 
 def check_once(command: click.Command, words: Sequence[str]) -> None:

@@ -11,8 +11,10 @@ from roofline.cli.command import argument, command_named, not_default
 from roofline.cli.model_options import kept, not_alone
 from roofline.cli.option_table import BYTES, ESTIMATE, EXPECT, SEVERAL, option, options, with_options
 from roofline.cli.option_values import (
+    OF_EACH,
     POWER,
     against_catalog,
+    check_chips_of_each,
     convention_arguments,
     crossed_sizes,
     expectation_wanted,
@@ -47,8 +49,10 @@ _OF_BUDGETS = (
 )
 @argument("model", metavar="MODEL", values="model")
 @with_options(SEVERAL, options("batch-tokens sequence"))
-@with_options(option("data", type=int, metavar="N", help="Copies of the model (default 1; over slices one on each)."))
-@with_options(option("pipeline", type=int, default=1, metavar="N", help="Stages that hold some layers."))
+@with_options(
+    option("data", type=OF_EACH, metavar="N", help="Copies of the model (default 1; over slices one on each).")
+)
+@with_options(option("pipeline", type=OF_EACH, default=1, metavar="N", help="Stages that hold some layers."))
 @with_options(options("schedule chunks"))
 @with_options(
     option(
@@ -57,12 +61,18 @@ _OF_BUDGETS = (
         help="Parts of a step, or several numbers (default 1, or as many as it fits in; with stages one a sequence).",
     )
 )
-@with_options(option("fsdp", help="Chips that share one copy by --zero (default: what is left)."))
+@with_options(option("fsdp", type=OF_EACH, help="Chips that share one copy by --zero (default: what is left)."))
 @with_options(
-    option("tensor", type=int, default=1, metavar="N", help="Chips that split each layer."),
-    option("expert", type=int, default=1, metavar="N", help="Chips that hold whole experts."),
+    option(
+        "tensor",
+        type=OF_EACH,
+        default=1,
+        metavar="N",
+        help="Chips that split each layer; of several machines one each.",
+    ),
+    option("expert", type=OF_EACH, default=1, metavar="N", help="Chips that hold whole experts."),
     option("expert-exchange", help="all-to-all (default where tokens are sent), per-expert, all-reduce."),
-    option("context-parallel", type=int, default=1, metavar="N"),
+    option("context-parallel", type=OF_EACH, default=1, metavar="N"),
     option(
         "sequence-parallel",
         default=True,
@@ -120,6 +130,7 @@ def train_command(model: str, explain: bool, as_json: bool, search: bool, memory
     not_alone(_BESIDE)
     wanted = expectation_wanted(options)
     options["measured"] = wanted.pop("measured", None)
+    check_chips_of_each(options)
     if search:
         _search(model, as_json, {**options, **wanted})
         return

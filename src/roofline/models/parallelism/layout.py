@@ -19,7 +19,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from roofline import dtypes
-from roofline.errors import HardwareError, InputError, SizeError, suggest
+from roofline.errors import InputError, LayoutError, SizeError, suggest
 from roofline.frozen import dataclass, field, fields, replace
 from roofline.hardware.machine import Figure, Machine
 from roofline.hardware.mesh import with_mesh
@@ -112,7 +112,7 @@ class Parallelism:
         >>> from roofline.hardware import chip
         >>> Parallelism.on(chip("h100:8"), tensor=3)
         Traceback (most recent call last):
-        roofline.errors.HardwareError: tensor 3 is 3 chips, of which h100:8 with its 8 has no whole number; \
+        roofline.errors.LayoutError: tensor 3 is 3 chips, of which h100:8 with its 8 has no whole number; \
 a divisor of 8: 1, 2, 4, 8
         """
         given = {name: value for name, value in ways.items() if value is not None}
@@ -127,7 +127,7 @@ a divisor of 8: 1, 2, 4, 8
             data = _number("data", data)
             if have is not None and one * data != have:
                 text = _product({"data": data, **named})
-                raise HardwareError(
+                raise LayoutError(
                     f"{text} is {_chips(one * data)}, and {machine.target} has {have}",
                     hint=_fits(have, one),
                 )
@@ -135,7 +135,7 @@ a divisor of 8: 1, 2, 4, 8
             data = made.expert // inside if made.expert > inside and made.expert % inside == 0 else 1
         elif have % one:
             whole = f"{machine.target} with its {have}"
-            raise HardwareError(
+            raise LayoutError(
                 f"{_product(named)} is {_chips(one)}, of which {whole} has no whole number",
                 hint=_fits(have, one),
             )
@@ -327,7 +327,7 @@ def name_axes(machine: Machine, sizes: Mapping[str, int]) -> Machine:
     have = math.prod(machine.shape) * machine.slices
     if machine.shape and have != chips:
         made = " · ".join(f"{name} {size}" for name, size in wanted.items())
-        raise HardwareError(
+        raise LayoutError(
             f"{made} is {chips} chips, and {machine.target} has {have}", hint="their product is the chips"
         )
     outer = axis_across_slices(machine, wanted)

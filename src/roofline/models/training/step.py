@@ -28,7 +28,7 @@ from roofline.bounds.bound import Bound, OpBound
 from roofline.bounds.case import Case
 from roofline.bounds.conventions import OF_OPERATIONS, Conventions, taken_from
 from roofline.bounds.traffic import BYTE_POLICIES
-from roofline.errors import InputError, SizeError
+from roofline.errors import InputError, LayoutError, SizeError
 from roofline.frozen import NamedTuple
 from roofline.hardware.figures import hourly_price
 from roofline.hardware.machine import Machine
@@ -121,7 +121,7 @@ def chips_by_use(
         rest, over = divmod(chips, taken)
         if over and machine.shape:
             named = " · ".join(f"{name} {size}" for name, size in checked.items() if size > 1)
-            raise SizeError(f"{chips} chips are no multiple of {named}", hint=f"{taken} chips, or a multiple")
+            raise LayoutError(f"{chips} chips are no multiple of {named}", hint=f"{taken} chips, or a multiple")
         fsdp = max(rest, 1) if machine.shape else 1
     return {name: checked[name] if name in checked else check("fsdp", fsdp) for name in ORDER}
 
