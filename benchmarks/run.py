@@ -289,7 +289,7 @@ DECODE, TRAIN = (TRACE % {"step": s, "options": o} for s, o in (("decode", {}), 
 ESTIMATES = """
 import json, statistics, time
 import numpy as np
-from roofline.estimates.kernel_registry import KERNELS
+from roofline.estimates.constants import KERNELS
 from roofline.estimates.kernel_model import ChipFigures
 from tests.estimates.test_kernels import MORE, SHAPES
 model, chip, count = KERNELS["%(kernel)s"], ChipFigures(132, 989.4e12, 3.35e12, 50e6), 100_000

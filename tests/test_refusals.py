@@ -330,7 +330,7 @@ REFUSED: list[tuple[Callable[[], Any], str]] = [
     (lambda: within("plans.fleet", "Trace").of((0, 1, 2), (1, -1)), "a rate of -1 requests/s in a trace; rates are 0"),
     (lambda: within("plans.fleet", "Trace").of((0, 1), (1e-70,)), "a rate of 1e-70 requests/s in a trace; rates are"),
     (lambda: within("plans.fleet", "Trace").of((0, float("inf")), (1,)), "a time of inf s in a trace; seconds from 0"),
-    (lambda: within("models.quantisation", "modules")("x"), "modules are 'x'; a list of texts, such as ['lm_head']"),
+    (lambda: within("models.weights", "modules")("x"), "modules are 'x'; a list of texts, such as ['lm_head']"),
     (lambda: within("plans.speculation", "Acceptance")(0, 0.8), "a draft of 0 tokens; from 1 to 128, as in draft=4"),
     (
         lambda: roofline.llm("llama-2-7b", on="h100", context=128, tensor=range(1, 2001)),
@@ -406,7 +406,7 @@ REFUSED: list[tuple[Callable[[], Any], str]] = [
     (lambda: roofline.formula(LINE, on="h100").steps(wide=True), "the formula has no value of B, D, F; give sizes"),
     (lambda: roofline.plot(on="h100", bytes="N"), "size N has no value; a point needs numbers, as in N=64"),
     (lambda: roofline.plan("llama-3-8b", **{**ASKED, "price": range(3)}), "not one price for each of h100: 3 given"),
-    (lambda: within("cli.report", "write")(SimpleNamespace(data=[], shown=[]), "x.html", []),
+    (lambda: within("cli.output", "write")(SimpleNamespace(data=[], shown=[]), "x.html", []),
      "what this prints is no answer that a file could hold; leave -o out"),
 ]  # fmt: skip
 

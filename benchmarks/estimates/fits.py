@@ -24,10 +24,9 @@ from benchmarks.estimates.baselines import baselines
 from benchmarks.estimates.rows import KEPT, LEAST, Group
 from roofline.estimates import fitting, kernel_model, transfer
 from roofline.estimates.calibration import PRIOR
-from roofline.estimates.constants import TAILS, KernelConstants
+from roofline.estimates.constants import KERNELS, TAILS, KernelConstants
 from roofline.estimates.fitting import Errors, Fitted, Rows, fit, fit_family, fit_from_few, most_telling
 from roofline.estimates.kernel_model import KernelModel
-from roofline.estimates.kernel_registry import KERNELS
 from roofline.estimates.transfer import distance, mixed, on_another_chip, stated_policy, weights
 from roofline.hardware import chip
 from roofline.hardware.machine import Machine

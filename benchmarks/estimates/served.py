@@ -27,11 +27,10 @@ from benchmarks.estimates.fits import LEAST_OUTSIDE, SEED, conformal, quantiles
 from benchmarks.estimates.rows import Lint
 from benchmarks.estimates.transfers import residuals_of, widening
 from roofline.errors import RooflineError
-from roofline.estimates.constants import TAILS, KernelConstants
+from roofline.estimates.constants import KERNELS, TAILS, KernelConstants
 from roofline.estimates.estimator import STEP_FORMATS, Estimator
 from roofline.estimates.fitting import Errors, Rows, fit
 from roofline.estimates.kernel_model import ChipFigures
-from roofline.estimates.kernel_registry import KERNELS
 from roofline.estimates.served import served_shapes
 from roofline.estimates.transfer import OTHER, OTHER_FORMAT, OTHER_MODEL, SAME, Transfer, distance, weights
 from roofline.hardware import chip

@@ -23,9 +23,9 @@ import numpy as np
 
 from benchmarks.estimates.fits import Outcome, conformal, halves
 from benchmarks.estimates.rows import Group, column
+from roofline.estimates.constants import KERNELS
 from roofline.estimates.fitting import Errors, Rows, chosen_policy, fit
 from roofline.estimates.kernel_model import ChipFigures
-from roofline.estimates.kernel_registry import KERNELS
 from roofline.estimates.transfer import OTHER, OUTSIDE, SAME, Transfer
 
 #: Chips of DeepBench that have the same cores.

@@ -68,7 +68,7 @@ CAPABILITIES = {
     "estimated": "roofline.estimates:estimated",
     "measured_kernels": "roofline.measurement:measured_kernels",
     "measured_device": "roofline.measurement.devices:measured_device",
-    "beside_at_sizes": "roofline.bounds.comparison_by_size:beside_at_sizes",
+    "beside_at_sizes": "roofline.bounds.comparison:beside_at_sizes",
     "model_names": "roofline.models.config:names",
     "search_training": "roofline.plans.training:search_training",
 }

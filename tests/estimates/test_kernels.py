@@ -9,10 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from roofline.estimates.constants import shipped
+from roofline.estimates.constants import KERNELS, shipped
 from roofline.estimates.fitting import Rows, elsewhere, fit, fit_from_few, most_telling, spread_evenly
 from roofline.estimates.kernel_model import ChipFigures, slowed, together, warm_share
-from roofline.estimates.kernel_registry import KERNELS
 
 CHIP = ChipFigures(cores=132, matrix_peak=989.4e12, bandwidth=3.35e12, cache=50e6)
 

@@ -9,9 +9,9 @@ from collections.abc import Callable, Mapping
 import numpy as np
 import pytest
 
+from roofline.estimates.constants import KERNELS
 from roofline.estimates.contraction import SPLITS, TILES
 from roofline.estimates.kernel_model import ChipFigures
-from roofline.estimates.kernel_registry import KERNELS
 
 CHIP = ChipFigures(cores=132, matrix_peak=989.4e12, bandwidth=3.35e12, cache=50e6)
 Numbers = Mapping[str, float]

@@ -147,8 +147,8 @@ def test_ten_thousand_kernels_take_a_fraction_of_a_second() -> None:
 
     import numpy as np
 
+    from roofline.estimates.constants import KERNELS
     from roofline.estimates.kernel_model import ChipFigures
-    from roofline.estimates.kernel_registry import KERNELS
     from tests.estimates.test_kernels import MORE, SHAPES
 
     chip = ChipFigures(132, 989.4e12, 3.35e12, 50e6)

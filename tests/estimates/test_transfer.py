@@ -6,10 +6,10 @@ import pytest
 
 from roofline import bound
 from roofline.errors import InputError
+from roofline.estimates.constants import KERNELS
 from roofline.estimates.estimator import Estimator, KernelEstimate, kernels_of
 from roofline.estimates.expected_roof import expected_roof
 from roofline.estimates.kernel_model import ChipFigures
-from roofline.estimates.kernel_registry import KERNELS
 from roofline.estimates.transfer import (
     OTHER,
     OUTSIDE,

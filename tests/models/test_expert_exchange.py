@@ -10,7 +10,7 @@ import pytest
 from roofline.errors import InputError, SizeError
 from roofline.hardware import chip
 from roofline.models import decode, load, prefill, serve_bound
-from roofline.models.blocks.experts import MixtureOfExperts
+from roofline.models.blocks.feed_forward import MixtureOfExperts
 from roofline.models.parallelism.layout import Parallelism
 from roofline.models.parallelism.splitting import local_model
 from tests.models.test_parallel_exchange import sent

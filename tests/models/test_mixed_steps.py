@@ -13,7 +13,7 @@ from roofline import llm
 from roofline.bounds.traffic import traffic
 from roofline.errors import RooflineError
 from roofline.models import chunked, decode, generation, load, mixed, prefill, serve_bound, serve_table
-from roofline.models.blocks.experts import touched_experts
+from roofline.models.blocks.feed_forward import touched_experts
 from roofline.models.config import _index
 from roofline.sizes import symbol
 from roofline.work import Op

@@ -11,7 +11,7 @@ import pytest
 
 from roofline.errors import InputError, RooflineError
 from roofline.models import decode, load, names, prefill
-from roofline.models.blocks.experts import touched_experts
+from roofline.models.blocks.feed_forward import touched_experts
 from roofline.models.blocks.residual import IdleBlocks, ParallelBranches
 from roofline.models.description import block_parameters
 from roofline.ops.masks import CAUSAL, chunked_pairs, compressed_pairs, selected_pairs, sliding_window

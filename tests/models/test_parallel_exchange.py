@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from roofline.errors import RooflineError, SizeError
 from roofline.hardware import chip
 from roofline.models import decode, load, prefill, serve, serve_bound, serve_table
-from roofline.models.blocks.mlp import Mlp
+from roofline.models.blocks.feed_forward import Mlp
 from roofline.models.blocks.residual import Norm, ResidualAdd
 from roofline.models.description import Layer, Model
 from roofline.models.parallelism.block_splitting import divides

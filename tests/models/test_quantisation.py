@@ -9,7 +9,7 @@ import pytest
 from roofline.errors import InputError
 from roofline.models import load
 from roofline.models.operations import decode
-from roofline.models.quantisation import read
+from roofline.models.weights import read_quantisation
 
 
 def formats(name: str) -> dict[str, set[str]]:
@@ -148,15 +148,15 @@ SECTIONS: list[tuple[dict[str, Any], str, str, str | None]] = [
 
 @pytest.mark.parametrize(("section", "path", "kind", "dtype"), SECTIONS)
 def test_sections(section: dict[str, Any], path: str, kind: str, dtype: str | None) -> None:
-    found = read(section).storage(path, kind)
+    found = read_quantisation(section).storage(path, kind)
     assert (found.dtype if found else None) == dtype
 
 
 def test_activations_decide_the_arithmetic() -> None:
     """Weights alone in 4 bits are widened before they are used; with 4-bit activations the product is in fp4."""
-    assert read({"quant_algo": "NVFP4"}).default.compute == "fp4"  # type: ignore[union-attr]
-    assert read({"quant_algo": "W4A16_NVFP4"}).default.compute == ""  # type: ignore[union-attr]
-    assert read({"quant_method": "fp8"}).default.compute == "fp8"  # type: ignore[union-attr]
+    assert read_quantisation({"quant_algo": "NVFP4"}).default.compute == "fp4"  # type: ignore[union-attr]
+    assert read_quantisation({"quant_algo": "W4A16_NVFP4"}).default.compute == ""  # type: ignore[union-attr]
+    assert read_quantisation({"quant_method": "fp8"}).default.compute == "fp8"  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize(
@@ -176,7 +176,7 @@ def test_activations_decide_the_arithmetic() -> None:
 )
 def test_messages(section: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
-        read(section)
+        read_quantisation(section)
 
 
 @pytest.mark.parametrize(
@@ -190,13 +190,13 @@ def test_messages(section: dict[str, Any], message: str) -> None:
 )
 def test_zero_points_lie_beside_scales(section: dict[str, Any], zeros: bool) -> None:
     """4 bits a weight, and for each 128 of a row a scale of 16 bits, and a zero point of 4 where there is one."""
-    storage = read(section).storage("model.layers.0.mlp.up_proj", "linear")
+    storage = read_quantisation(section).storage("model.layers.0.mlp.up_proj", "linear")
     assert storage is not None
     assert storage.nbytes((256, 512)) == 256 * 512 // 2 + 2 * 256 * 4 + (256 * 4 // 2 if zeros else 0)
 
 
 def test_scales_of_rows() -> None:
-    storage = read({"quant_method": "fbgemm_fp8"}).storage("model.layers.0.mlp.up_proj", "linear")
+    storage = read_quantisation({"quant_method": "fbgemm_fp8"}).storage("model.layers.0.mlp.up_proj", "linear")
     assert storage is not None
     assert storage.nbytes((256, 512)) == 256 * 512 + 4 * 256
 
@@ -211,7 +211,9 @@ def test_scales_of_rows() -> None:
 )
 def test_bitsandbytes(section: dict[str, Any], nbytes: int) -> None:
     """A scale for each row, or for each 64 weights; those quantised again with one for each 256 of them."""
-    storage = read({"quant_method": "bitsandbytes", **section}).storage("model.layers.0.mlp.up_proj", "linear")
+    storage = read_quantisation({"quant_method": "bitsandbytes", **section}).storage(
+        "model.layers.0.mlp.up_proj", "linear"
+    )
     assert storage is not None
     assert storage.nbytes((256, 512)) == nbytes
     assert storage.compute == ("int8" if "load_in_8bit" in section else "")
@@ -255,7 +257,7 @@ def test_a_layer_of_which_one_weight_is_stored_otherwise_is_a_group_of_its_own()
 @pytest.mark.parametrize("block", [[128, "llama"], [128, True], [128, -1], ["128", 128], [128, 1.5], [None, 128]])
 def test_a_block_is_two_whole_numbers(block: list[Any]) -> None:
     with pytest.raises(InputError, match="a block of weights is"):
-        read({"quant_method": "fp8", "weight_block_size": block})
+        read_quantisation({"quant_method": "fp8", "weight_block_size": block})
 
 
 @pytest.mark.parametrize("group", [-5, True, 1.5, "128"])
@@ -263,4 +265,4 @@ def test_a_block_is_two_whole_numbers(block: list[Any]) -> None:
 def test_a_group_is_a_whole_number(method: str, group: Any) -> None:
     form = {"default": {"_type": "Int4WeightOnlyConfig", "_data": {"group_size": group}}}
     with pytest.raises(InputError, match="a block of weights is"):
-        read({"quant_method": method, "bits": 4, "group_size": group, "quant_type": form})
+        read_quantisation({"quant_method": method, "bits": 4, "group_size": group, "quant_type": form})

@@ -8,7 +8,7 @@ import pytest
 
 from roofline.errors import InputError
 from roofline.models import load
-from roofline.models.quantisation import read
+from roofline.models.weights import read_quantisation
 
 PATH = "model.layers.0.mlp.up_proj"
 #: A matrix of 256 rows and 512 columns, by bits a weight.
@@ -72,7 +72,7 @@ GROUPS = {"_type": "PerGroup", "_data": {"group_size": 32}}
 )  # fmt: skip
 def test_bytes_of_a_matrix(section: dict[str, Any], nbytes: int, compute: str) -> None:
     """Weights, the scales beside them, and zero points where numbers do not lie evenly around 0."""
-    storage = read(section).storage(PATH, "linear")
+    storage = read_quantisation(section).storage(PATH, "linear")
     assert storage is not None
     assert (storage.nbytes((256, 512)), storage.compute) == (nbytes, compute)
 
@@ -81,11 +81,13 @@ def test_formats_by_module() -> None:
     """torchao: a name before a pattern before the rest; HQQ: the module of that name in every layer."""
     four, eight = ({"_type": f"Int{n}WeightOnlyConfig", "_data": {}} for n in (4, 8))
     by = {"_default": four, "re:model\\.layers\\..+\\.mlp.*": eight, "model.layers.1.mlp.up_proj": None}
-    found = read(torchao("ModuleFqnToConfig", module_fqn_to_config=by))
+    found = read_quantisation(torchao("ModuleFqnToConfig", module_fqn_to_config=by))
     assert found.storage("model.layers.0.self_attn.q_proj", "linear").dtype == "int4"  # type: ignore[union-attr]
     assert found.storage(PATH, "linear").dtype == "int8"  # type: ignore[union-attr]
     assert found.storage("lm_head", "head") is None
-    dynamic = read({"quant_method": "hqq", "quant_config": {"mlp.up_proj": {"weight_quant_params": {"nbits": 2}}}})
+    dynamic = read_quantisation(
+        {"quant_method": "hqq", "quant_config": {"mlp.up_proj": {"weight_quant_params": {"nbits": 2}}}}
+    )
     assert dynamic.storage("model.layers.7.mlp.up_proj", "linear").dtype == "int2"  # type: ignore[union-attr]
     assert dynamic.storage("model.layers.7.mlp.down_proj", "linear") is None
 
@@ -93,7 +95,7 @@ def test_formats_by_module() -> None:
 def test_a_module_that_is_left_alone_comes_before_patterns() -> None:
     eight = {"_type": "Int8WeightOnlyConfig", "_data": {}}
     by = {"re:.*up_proj": eight, "model.layers.1.mlp.up_proj": None}
-    found = read(torchao("ModuleFqnToConfig", module_fqn_to_config=by))
+    found = read_quantisation(torchao("ModuleFqnToConfig", module_fqn_to_config=by))
     assert found.storage("model.layers.1.mlp.up_proj", "linear") is None
     assert found.storage(PATH, "linear") is not None
 
@@ -119,8 +121,8 @@ def test_a_table_that_is_quantised_apart_from_the_head() -> None:
 def test_keys_and_values_that_quark_quantises() -> None:
     fp8 = {"dtype": "fp8_e4m3", "qscheme": "per_tensor"}
     by = {f"*{name}": {"weight": fp8, "output_tensors": fp8} for name in ("k_proj", "v_proj")}
-    assert read(quark(fp8, "fp8_e4m3", layer_quant_config=by)).kv == "fp8_e4m3"
-    assert read(quark(fp8, "fp8_e4m3")).kv is None
+    assert read_quantisation(quark(fp8, "fp8_e4m3", layer_quant_config=by)).kv == "fp8_e4m3"
+    assert read_quantisation(quark(fp8, "fp8_e4m3")).kv is None
 
 
 @pytest.mark.parametrize(
@@ -136,4 +138,4 @@ def test_keys_and_values_that_quark_quantises() -> None:
 )
 def test_messages(section: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
-        read(section)
+        read_quantisation(section)

@@ -47,8 +47,7 @@ from roofline.bounds.advice_engine import (
 )
 from roofline.bounds.api import bound, question
 from roofline.bounds.bound import Bound, Use
-from roofline.bounds.idle import NOT_REPEATED, refuse_idle
-from roofline.bounds.question import Question
+from roofline.bounds.question import NOT_REPEATED, Question, refuse_idle
 from roofline.errors import HardwareError, InputError, RooflineError
 from roofline.frozen import dataclass, fields, replace
 from roofline.hardware import chip, override, with_choices

@@ -11,11 +11,12 @@ from roofline import dtypes
 from roofline.answers import capability, estimable, measurable, on_several
 from roofline.bounds.bound import Bound
 from roofline.bounds.conventions import DEFAULT, NAMES, Conventions, settings
-from roofline.bounds.idle import OF_ONE_LINE, refuse_idle
 from roofline.bounds.question import (
+    OF_ONE_LINE,
     Question,
     has_arrays,
     names_in,
+    refuse_idle,
     resolve_sizes,
     several_amounts,
     without_helpers,

@@ -27,8 +27,7 @@ from roofline import dtypes
 from roofline.answers import Comparable, Fact, attributes, estimable, heading, measurable, on_several, plain_data
 from roofline.bounds.api import question
 from roofline.bounds.bound import Bound, measured_in_words, ratio
-from roofline.bounds.idle import OF_ONE_LINE, refuse_idle
-from roofline.bounds.question import Question
+from roofline.bounds.question import OF_ONE_LINE, Question, refuse_idle
 from roofline.bounds.sharding_plans import lay_out
 from roofline.errors import InputError, quoted, suggest
 from roofline.frozen import dataclass, field, replace

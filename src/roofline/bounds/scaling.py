@@ -32,8 +32,7 @@ from roofline.bounds.bound import Bound
 from roofline.bounds.conventions import Conventions, named_axes
 from roofline.bounds.crossing import hidden_from, rises, roots_of
 from roofline.bounds.evaluate import values_of
-from roofline.bounds.idle import refuse_idle, refuse_idle_on_plan
-from roofline.bounds.question import Question, has_arrays, names_in
+from roofline.bounds.question import Question, has_arrays, names_in, refuse_idle, refuse_idle_on_plan
 from roofline.bounds.scaling_conditions import (
     SPLITS,
     Batch,

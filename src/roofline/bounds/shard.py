@@ -14,8 +14,7 @@ from typing import Any
 
 from roofline.answers import Answer, plain_data
 from roofline.bounds.api import question
-from roofline.bounds.idle import refuse_idle
-from roofline.bounds.question import Question
+from roofline.bounds.question import Question, refuse_idle
 from roofline.bounds.sharding_plans import IN_FORMULAS, RankedPlan, ranked
 from roofline.errors import InputError
 from roofline.formulas.printers import text

@@ -55,8 +55,7 @@ from roofline.bounds.crossing import (
     validity_of,
 )
 from roofline.bounds.evaluate import values_of
-from roofline.bounds.idle import refuse_idle, refuse_idle_on_plan
-from roofline.bounds.question import Question, has_arrays
+from roofline.bounds.question import Question, has_arrays, refuse_idle, refuse_idle_on_plan
 from roofline.errors import HardwareError, InputError, SizeError, quoted, suggest
 from roofline.formulas.printers import PRINTED, text
 from roofline.frozen import dataclass, field, replace

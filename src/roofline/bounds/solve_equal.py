@@ -27,8 +27,7 @@ from typing import Any
 from roofline.answers import Comparable, Fact, attributes, on_several, plain_data
 from roofline.bounds.api import question
 from roofline.bounds.crossing import free_symbols, positive_number, put_numbers, roots_of
-from roofline.bounds.idle import NOT_REPEATED, USES, refuse_idle
-from roofline.bounds.question import Question
+from roofline.bounds.question import NOT_REPEATED, USES, Question, refuse_idle
 from roofline.errors import InputError, SizeError, suggest
 from roofline.frozen import dataclass
 from roofline.notation import program

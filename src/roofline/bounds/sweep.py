@@ -22,8 +22,7 @@ from roofline.bounds.api import question
 from roofline.bounds.arrays import evaluated, no_closed_form, said_of_all
 from roofline.bounds.bound import Bound
 from roofline.bounds.conventions import NAMES
-from roofline.bounds.idle import refuse_idle, refuse_idle_on_plan
-from roofline.bounds.question import Question, resolve_sizes, without_helpers
+from roofline.bounds.question import Question, refuse_idle, refuse_idle_on_plan, resolve_sizes, without_helpers
 from roofline.counts import typed_size, typed_sizes
 from roofline.errors import InputError, SizeError, suggest
 from roofline.formulas.compiled import Compiled, Evaluated

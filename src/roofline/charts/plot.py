@@ -27,8 +27,7 @@ from typing import Any
 from roofline.answers import EXPECTED_KINDS, machines_in
 from roofline.bounds.api import ARGUMENTS, question, target
 from roofline.bounds.bound import Bound
-from roofline.bounds.idle import NOT_REPEATED, USES, refuse_idle
-from roofline.bounds.question import resolve_sizes
+from roofline.bounds.question import NOT_REPEATED, USES, refuse_idle, resolve_sizes
 from roofline.bounds.ridges import Zones, zones
 from roofline.charts.chart import Chart, charts_of
 from roofline.charts.drawing import THEMES

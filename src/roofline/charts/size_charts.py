@@ -41,7 +41,7 @@ from roofline.signatures import takes
 from roofline.sizes import is_number
 
 if TYPE_CHECKING:
-    from roofline.bounds.comparison_by_size import SideBySideBySize
+    from roofline.bounds.comparison import SideBySideBySize
     from roofline.models.sweeps import StepSweep
 
 #: A peak is drawn where it is at most so many times above the highest curve.

@@ -82,7 +82,7 @@ class _Lazy(click.Group):
         name, command, rest = super().resolve_command(ctx, args)
         if command is not None:
             from roofline.cli.option_values import check_once
-            from roofline.cli.report import WORDS
+            from roofline.cli.output import WORDS
 
             check_once(command, rest)
             ctx.meta[WORDS] = [command.name, *rest]
@@ -119,7 +119,7 @@ def reference() -> Iterator[CommandEntry]:
 def _command(name: str) -> click.Command:
     from importlib import import_module
 
-    from roofline.cli.report import with_report
+    from roofline.cli.output import with_report
 
     found: click.Command = getattr(import_module(f"roofline.cli.{_FILES.get(name, name)}"), f"{name}_command")
     return with_report(found)
@@ -211,7 +211,7 @@ def _by_file(words: list[str]) -> list[list[str]]:
     files = {words[at + 1] for at in places}
     if len(places) < 2 or len(files) < len(places):
         return [words]
-    from roofline.cli.report import ONE_FILE
+    from roofline.cli.output import ONE_FILE
 
     if words[0].lower() in ONE_FILE:
         return [words]

@@ -77,7 +77,7 @@ def advise_command(words: tuple[str, ...], others: tuple[str, ...], as_json: boo
     from roofline.bounds.advice_engine import OTHER_CHIPS
     from roofline.bounds.advise import advise
     from roofline.bounds.api import bound
-    from roofline.bounds.idle import NOT_REPEATED, refuse_idle
+    from roofline.bounds.question import NOT_REPEATED, refuse_idle
 
     expressions, sizes = split_words(words)
     answer = bound(one_expression(expressions), sizes=sizes, **question_arguments(options, sizes))

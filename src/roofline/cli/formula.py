@@ -89,7 +89,7 @@ def _formula(text: str | None, on: str | None, sizes: dict[str, Any], options: d
         return formula(text, phase, **arguments)
     from roofline.bounds.api import question
     from roofline.bounds.closed_form import question_formula
-    from roofline.bounds.idle import refuse_idle, refuse_idle_on_plan
+    from roofline.bounds.question import refuse_idle, refuse_idle_on_plan
 
     without_model(options)
     asked = question(text, sizes=sizes, **question_arguments(options, sizes))

@@ -31,8 +31,7 @@ from roofline.cli.option_values import (
     target_arguments,
     targets,
 )
-from roofline.cli.output import ChartKind, show, show_changed, show_chart, show_explained, show_json
-from roofline.cli.report import data_or_picture
+from roofline.cli.output import ChartKind, data_or_picture, show, show_changed, show_chart, show_explained, show_json
 from roofline.counts import parse_size
 from roofline.errors import InputError
 from roofline.sizes import check

@@ -11,8 +11,7 @@ from roofline.cli.command import argument, command_named
 from roofline.cli.model_options import not_alone
 from roofline.cli.option_table import WORKERS, option, options, with_options
 from roofline.cli.option_values import announced, parse_set, targets
-from roofline.cli.output import ChartKind, check_files, show, show_chart, show_json, working
-from roofline.cli.report import data_or_picture
+from roofline.cli.output import ChartKind, check_files, data_or_picture, show, show_chart, show_json, working
 from roofline.counts import parse_size
 from roofline.errors import InputError, quoted
 from roofline.sections import BLANK, Section, Sentences

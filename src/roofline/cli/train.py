@@ -117,8 +117,7 @@ def train_command(model: str, explain: bool, as_json: bool, search: bool, memory
     roofline train llama-3-8b --on h100:64,b200:64 --batch-tokens 1M,4M --tokens 15T
     roofline train llama-3-70b --on v5p:16x16x16 --batch-tokens 4e6 --tensor 8 --checkpoint full --tokens 15e12
     """
-    from roofline.bounds.comparison import SideBySide
-    from roofline.bounds.comparison_by_size import SideBySideBySize
+    from roofline.bounds.comparison import SideBySide, SideBySideBySize
     from roofline.models.parallelism.schedules import schedule
     from roofline.models.training.question import train
 

@@ -19,6 +19,7 @@ from roofline.answers import Answer
 from roofline.errors import InputError, suggest
 from roofline.estimates.attention import BEYOND
 from roofline.estimates.constants import (
+    KERNELS,
     LEFT_OUT,
     OWN_RUNS,
     KernelConstants,
@@ -29,7 +30,6 @@ from roofline.estimates.constants import (
 )
 from roofline.estimates.estimator import Estimator, KernelRun, libraries
 from roofline.estimates.fitting import Errors
-from roofline.estimates.kernel_registry import KERNELS
 from roofline.estimates.own_runs import MeasuredKernel, by_kind, kernels_from, left_out, plausible
 from roofline.estimates.transfer import Transfer, transfer
 from roofline.frozen import NamedTuple, dataclass

@@ -28,6 +28,7 @@ from roofline.errors import HardwareError, InputError, suggest
 from roofline.estimates.attention import BEYOND, DECODE_ROWS, attention_path
 from roofline.estimates.communication import runs_own_all_reduce
 from roofline.estimates.constants import (
+    KERNELS,
     LEFT_OUT,
     OWN_RUNS,
     KernelConstants,
@@ -38,7 +39,6 @@ from roofline.estimates.constants import (
     shipped,
 )
 from roofline.estimates.kernel_model import BESIDE, FROM_HOST, ChipFigures, Parts
-from roofline.estimates.kernel_registry import KERNELS
 from roofline.estimates.row_expectations import RowExpectations, columns_of, decided, expect_rows, of_one_value
 from roofline.estimates.steps import sum_in_words, with_floor
 from roofline.estimates.transfer import (

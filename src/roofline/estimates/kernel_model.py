@@ -8,7 +8,7 @@ Every formula works on arrays: one entry a kernel. It returns its parts, which a
 
 >>> import numpy as np
 >>> chip = ChipFigures(cores=132, matrix_peak=989.4e12, bandwidth=3.35e12, cache=50e6)
->>> from roofline.estimates.kernel_registry import KERNELS
+>>> from roofline.estimates.constants import KERNELS
 >>> model = KERNELS["contraction"]
 >>> shapes = {"m": np.array([64.0, 8192.0]), "n": 8192.0, "k": 8192.0, "a_bytes": 2.0, "b_bytes": 2.0, "out_bytes": 2.0}
 >>> parts = model.parts(shapes, chip, model.defaults(), "search")

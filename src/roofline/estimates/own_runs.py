@@ -25,10 +25,9 @@ from roofline import dtypes
 from roofline.answers import capability
 from roofline.errors import HardwareError, InputError, quoted
 from roofline.estimates.attention import attention_path
-from roofline.estimates.constants import KernelConstants
+from roofline.estimates.constants import KERNELS, KernelConstants
 from roofline.estimates.estimator import PRODUCT_FORMATS, Estimator, KernelRun, chip_figures, kernels_of
 from roofline.estimates.kernel_model import data_sheet_bound, data_sheet_times
-from roofline.estimates.kernel_registry import KERNELS
 from roofline.files import MOST_SAMPLES, as_text, read_bytes, table_rows
 from roofline.frozen import NamedTuple
 from roofline.hardware import chip

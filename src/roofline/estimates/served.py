@@ -33,14 +33,12 @@ from typing import Any
 
 from roofline.bounds.bound import Bound
 from roofline.errors import InputError, RooflineError
-from roofline.estimates.advised_runs import AdvisedRuns, advised_runs
-from roofline.estimates.calibration import Calibrated, Calibration, refitted
+from roofline.estimates.calibration import AdvisedRuns, Calibrated, Calibration, advised_runs, refitted
 from roofline.estimates.calibration import calibrate as calibrate_kernels
-from roofline.estimates.constants import KernelConstants, error_told, in_words
+from roofline.estimates.constants import KERNELS, KernelConstants, error_told, in_words
 from roofline.estimates.estimator import PRODUCT_FORMATS, Estimator
 from roofline.estimates.fitting import Rows
 from roofline.estimates.kernel_model import ChipFigures
-from roofline.estimates.kernel_registry import KERNELS
 from roofline.estimates.own_runs import MeasuredKernel, left_out, other_chip, row_number, rows_of, time_unit
 from roofline.estimates.steps import sum_in_words, with_floor
 from roofline.estimates.transfer import OTHER_FORMAT, OTHER_MODEL, transfer, widened

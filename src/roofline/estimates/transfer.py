@@ -234,7 +234,7 @@ def clock(machine: Machine, cores: float) -> float | None:
 def stated_policy(model: KernelModel, library: str, dtype: str, path: str, machine: Machine) -> str:
     """The policy that a library's code states for its kernels on a chip; empty where none is known.
 
-    >>> from roofline.estimates.kernel_registry import KERNELS
+    >>> from roofline.estimates.constants import KERNELS
     >>> from roofline.hardware import chip
     >>> stated_policy(KERNELS["quantised_contraction"], "vllm", "fp8", "", chip("h200"))
     'vllm fp8 sm90'

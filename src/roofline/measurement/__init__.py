@@ -19,8 +19,14 @@ if TYPE_CHECKING:
         to_toml,
         write_machine_file,
     )
-    from roofline.measurement.points import MeasuredPoint, MeasuredPoints, measured_kernels, points_of
-    from roofline.measurement.profiles.reader import profile, read_profile
+    from roofline.measurement.points import (
+        MeasuredPoint,
+        MeasuredPoints,
+        measured_kernels,
+        points_of,
+        profile,
+        read_profile,
+    )
     from roofline.measurement.result import Ceiling, Curve, Measurement
     from roofline.measurement.runs import Measured, read_measured
     from roofline.measurement.timing import run, run_function
@@ -35,8 +41,7 @@ _NAMES = {
     "accelerator": ("measure_device",),
     "cpu": ("measure",),
     "machine_file": ("MeasuredMachine", "read_machine_file", "this_machine", "to_toml", "write_machine_file"),
-    "points": ("MeasuredPoint", "MeasuredPoints", "measured_kernels", "points_of"),
-    "profiles.reader": ("profile", "read_profile"),
+    "points": ("MeasuredPoint", "MeasuredPoints", "measured_kernels", "points_of", "profile", "read_profile"),
     "result": ("Ceiling", "Curve", "Measurement"),
     "runs": ("Measured", "read_measured"),
     "timing": ("run", "run_function"),

@@ -12,6 +12,8 @@ run whose name is an expression. A run of FLOPs and bytes alone has none, for th
 
 The same files calibrate constants (:func:`roofline.estimates.calibrate`): a trace, a machine file of ``roofline
 measure``, or a CSV of kernels.
+
+:func:`read_profile` reads a file of any profiler: the content tells which one wrote it, its name does not matter.
 """
 
 from __future__ import annotations
@@ -20,10 +22,10 @@ import os
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from statistics import median
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from roofline.answers import Answer, plain_table
-from roofline.bounds.api import bound
+from roofline.answers import Answer, estimable, plain_table
+from roofline.bounds.api import bound, target
 from roofline.bounds.bound import Bound
 from roofline.bounds.case import Case
 from roofline.errors import InputError
@@ -35,6 +37,7 @@ from roofline.hardware import chip
 from roofline.hardware.machine import Machine
 from roofline.hardware.rate import WARM, bandwidth_on_curve, main_level, resting_level, with_choices
 from roofline.measurement.machine_file import read_machine_file
+from roofline.measurement.profiles.nsight import holds_nsight, read_nsight
 from roofline.measurement.profiles.torch_profiler import read_torch_trace
 from roofline.measurement.result import Measurement
 from roofline.measurement.runs import AROUND, Measured, Profile, read_measured
@@ -55,9 +58,6 @@ from roofline.sections import (
     percentage,
 )
 from roofline.signatures import call, check_top, spelled, takes
-
-if TYPE_CHECKING:
-    from roofline.estimates.estimator import Estimator, Expectation
 
 #: A run may be this much above its roof before it is flagged: roofs are measured too.
 ABOVE = 1.02
@@ -568,3 +568,44 @@ def _of_machine_file(measured: Measurement, machine: Machine) -> Iterator[Measur
         if curve.name == COPY and curve.threads == threads:
             for size, summary in curve.points:
                 yield MeasuredKernel(elements_run(size), size / summary.value, "")
+
+
+@takes()
+def read_profile(path: str | os.PathLike[str]) -> Profile:
+    """Read a trace of torch.profiler, a CSV of Nsight Compute, or rows of your own: FLOPs and bytes, or shapes."""
+    name = os.fspath(path)
+    content = read_bytes(name, "trace").lstrip(b"\xef\xbb\xbf \t\r\n")
+    if not content:
+        raise InputError(f"{name} is empty", hint="give a trace of torch.profiler or a CSV file")
+    if content[:1] in (b"{", b"["):
+        return read_torch_trace(name)
+    nsight = b"Kernel Name" in content and holds_nsight(content.decode("utf-8", "replace").splitlines())
+    return read_nsight(name) if nsight else Profile(read_measured(name), own=True)
+
+
+@estimable
+@takes(target)
+def profile(
+    path: str | os.PathLike[str] | Sequence[Any], *, on: str | Machine, top: int | None = None, **options: Any
+) -> MeasuredPoints:
+    """Put what a profiler saw, or rows of your own, under a machine's roof; ``top`` keeps as many runs.
+
+    ``path`` is what :func:`read_profile` reads, or a list of rows as :func:`roofline.calibrate` takes them. Of a
+    profiler's runs the longest come first, of rows those that lose most time above their floors. A run that says that
+    it ran on another machine is an error. The rest are options of the target, as in :func:`roofline.bound`.
+
+    >>> rows = [{"m": 64, "n": 8192, "k": 8192, "us": 96}, {"m": 4096, "n": 4096, "k": 4096, "seconds": 6.2e-4}]
+    >>> frame = profile(rows, on="a100", estimate=True).to_pandas()
+    >>> frame[["fraction", "bound_by"]].round(2).values.tolist()
+    [[0.71, 'tensor'], [0.7, 'hbm']]
+    """
+    check_top(top, "runs")
+    machine = target(on, **options)
+    found = read_profile(path) if isinstance(path, str | os.PathLike) else Profile(read_measured(path), own=True)
+    runs = sorted(found.runs, key=lambda run: -run.seconds)
+    for run in runs:
+        check_ran_on(run, machine)
+    if found.own:
+        points = sorted(points_of(runs, machine), key=lambda point: -point.lost)
+        return MeasuredPoints(points[:top], machine, found)
+    return MeasuredPoints(points_of(runs[:top], machine), machine, found)

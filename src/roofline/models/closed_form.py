@@ -24,7 +24,7 @@ from roofline.bounds.api import question, target
 from roofline.bounds.arrays import ArrayBound
 from roofline.bounds.bound import Bound
 from roofline.bounds.closed_form import Formula, fastest, formula_of, question_formula
-from roofline.bounds.idle import refuse_idle, refuse_idle_on_plan
+from roofline.bounds.question import refuse_idle, refuse_idle_on_plan
 from roofline.errors import InputError, RooflineError, SizeError, quoted, suggest
 from roofline.formulas.compiled import Compiled, ValidRange
 from roofline.formulas.tables import Columns

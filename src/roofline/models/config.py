@@ -137,7 +137,7 @@ def from_fields(data: Mapping[str, Any], name: str) -> Model:
     expert = data.get("expert_dtype")
     quantisation = None
     if isinstance(section, Mapping) and section:
-        from roofline.models.quantisation import read as read_quantisation
+        from roofline.models.weights import read_quantisation
 
         quantisation = read_quantisation(section, expert)
     written = data.get("torch_dtype") or data.get("dtype") or text.get("torch_dtype") or text.get("dtype")

@@ -24,7 +24,7 @@ from roofline.sizes import Size, ceil_div, check, exact_div, is_array, is_number
 from roofline.work import Tensor
 
 if TYPE_CHECKING:
-    from roofline.models.quantisation import Quantisation
+    from roofline.models.weights import Quantisation
 
 
 class Cached(NamedTuple):

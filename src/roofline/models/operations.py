@@ -258,7 +258,7 @@ def image_operations(
     model: Model, step: ForwardPass, images: Size, size: ImageSize | None = None
 ) -> tuple[tuple[Op, ...], list[Tensor]]:
     """Operations of ``images`` images in each sequence of ``step``, and the tensors that the language model reads."""
-    from roofline.models.blocks.vision import PoolPatches
+    from roofline.models.blocks.encoder import PoolPatches
 
     vision = model.vision
     if vision is None:

@@ -18,9 +18,8 @@ from roofline.bounds.traffic import BYTE_POLICIES, traffic
 from roofline.frozen import dataclass
 from roofline.models.blocks.attention import Attention
 from roofline.models.blocks.encoder import CrossAttention, DistanceBiasedAttention, Encoder, source_said
-from roofline.models.blocks.experts import MixtureOfAttention, MixtureOfExperts
+from roofline.models.blocks.feed_forward import MixtureOfAttention, MixtureOfExperts, Mlp
 from roofline.models.blocks.latent_attention import CompressedAttention, LatentAttention
-from roofline.models.blocks.mlp import Mlp
 from roofline.models.blocks.recurrent import (
     GatedDeltaNet,
     KimiDeltaAttention,

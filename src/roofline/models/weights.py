@@ -1,4 +1,4 @@
-"""One weight of a model: its shape, its storage format, and the scales stored beside it.
+"""Weights of a model: their shapes, the formats that they are stored in, and what quantisers say of those.
 
 >>> Weight("up_proj", (11008, 4096)).elements
 45088768
@@ -6,16 +6,33 @@
 14683648
 >>> Storage("nvfp4").nbytes((64, 64)) == 64 * 64 // 2 + 64 * 64 // 16
 True
+
+The ``quantization_config`` of a ``config.json`` says which modules are stored in which format, and which are not.
+Understood are ``fp8`` (per tensor or in blocks, DeepSeek's with fp4 experts), ``compressed-tensors``, ``modelopt``
+(FP8, NVFP4, W4A16_NVFP4, mixed by layer), ``mxfp4``, ``gptq``, ``awq``, ``auto-round``, ``bitsandbytes`` (8 and 4
+bits), ``bitnet``, ``fbgemm_fp8``, ``torchao``, ``quark``, ``hqq``, ``quanto``, ``eetq``. Anything else is an error that
+lists them.
+
+>>> found = read_quantisation({"quant_method": "fp8", "weight_block_size": [128, 128]})
+>>> found.storage("model.layers.0.mlp.up_proj", "linear").dtype, found.storage("lm_head", "head")
+('fp8_e4m3', None)
+>>> found = read_quantisation({"quant_method": "mxfp4", "modules_to_not_convert": ["model.layers.*.self_attn"]})
+>>> found.storage("model.layers.3.self_attn.q_proj", "linear") is None
+True
 """
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from math import prod
+from typing import Any
 
 from roofline import dtypes
-from roofline.errors import InputError, quoted
-from roofline.frozen import NamedTuple, dataclass, replace
+from roofline.errors import InputError, quoted, suggest
+from roofline.files import MOST_LAYERS, MOST_PATTERNS, checked_expression
+from roofline.frozen import NamedTuple, dataclass, field, replace
 from roofline.sizes import Size
 
 
@@ -99,3 +116,458 @@ class Storage:
 def join_path(*names: str) -> str:
     """A module path of the names that are not empty."""
     return ".".join(filter(None, names))
+
+
+#: A section of a configuration, or a part of it.
+Section = Mapping[str, Any]
+
+_LAYER = re.compile(r"(?<=layers\.)(\d+|\{[\d,-]+\})(?=\.|$)")
+#: The number of one expert in a module path, and the place where a path of all experts has none.
+_EXPERT = re.compile(r"(?<=\bexperts\.)\d+(?=\.)")
+_EXPERTS = re.compile(r"(?<![a-z_])experts\.(?=[a-z])")
+
+
+@dataclass(frozen=True, slots=True)
+class Modules:
+    """Patterns of module paths, with the layer number taken out so that a list of thousands stays a few."""
+
+    exact: Mapping[str, frozenset[int] | None]
+    wild: tuple[tuple[re.Pattern[str], frozenset[int] | None], ...]
+
+    def hold(self, path: str) -> bool:
+        """Say whether a module, or one it stands in, is named."""
+        if not self.exact and not self.wild:
+            return False
+        number = _LAYER.search(path)
+        layer = int(number[1]) if number else -1
+        generic = _LAYER.sub("#", path)
+        parts = generic.split(".")
+        for end in range(len(parts), 0, -1):
+            name = ".".join(parts[:end])
+            if name in self.exact and (self.exact[name] is None or layer in (self.exact[name] or ())):
+                return True
+        return any(
+            (layers is None or layer in layers) and pattern.match(path if layers is None else generic)
+            for pattern, layers in self.wild
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Quantisation:
+    """The quantisation of a checkpoint: storage by module, and the format of keys and values."""
+
+    method: str
+    default: Storage | None = None
+    experts: Storage | None = None
+    listed: tuple[tuple[Modules, Storage | None], ...] = ()
+    kept: Modules = field(default_factory=lambda: Modules({}, ()))
+    kv: str | None = None
+
+    def storage(self, path: str, kind: str) -> Storage | None:
+        """Storage of a module's weight, None where it stays in the model's own format."""
+        if kind not in ("linear", "expert", "head", "embedding"):
+            return None
+        # sections name each expert, or all of a layer together
+        paths = (path, _EXPERTS.sub("experts.0.", path)) if kind == "expert" else (path,)
+        for named, storage in self.listed:
+            if any(map(named.hold, paths)):
+                return storage
+        if kind in ("head", "embedding") or any(map(self.kept.hold, paths)):
+            return None
+        return self.experts if kind == "expert" and self.experts else self.default
+
+
+def read_quantisation(section: Section, expert_dtype: str | None = None) -> Quantisation:
+    """Read a section; ``expert_dtype`` is DeepSeek-V4's own field for it."""
+    method = section.get("quant_method") or ("modelopt" if "quant_algo" in section else None)
+    if method is None and (section.get("load_in_4bit") or section.get("load_in_8bit")):
+        method = "bitsandbytes"
+    algorithm = str(section.get("quant_algo") or "").upper()
+    if algorithm and method == "fp8":
+        method = "modelopt"
+    known = (*_METHODS, *_ONE_FORMAT)
+    if not isinstance(method, str) or method not in known:
+        hint = suggest(str(method), known, what="methods")
+        raise InputError(f"quantisation method {method!r} is not understood", hint=hint)
+    try:
+        if method not in _ONE_FORMAT:
+            return _METHODS[method](section, expert_dtype)
+        storage, kept = _ONE_FORMAT[method]
+        found = storage if isinstance(storage, Storage) else storage(section)
+        return Quantisation(method, found, kept=modules([*(section.get(kept) or []), *_ALWAYS_KEPT.get(method, ())]))
+    except InputError:
+        raise
+    except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
+        raise InputError(f"the {method} section is not of its usual form: {error}", hint="is it cut short?") from error
+
+
+def _fp8(section: Section, expert_dtype: str | None) -> Quantisation:
+    block = section.get("weight_block_size")
+    dtype = "fp8_e5m2" if section.get("fmt") == "e5m2" else "fp8_e4m3"
+    scale = "fp8_e8m0" if section.get("scale_fmt") == "ue8m0" else "fp32"
+    storage = Storage(dtype, scale, (0, 0) if block is None else (block[0], block[1]), "fp8")
+    wanted = section.get("expert_dtype") or expert_dtype
+    if wanted not in (None, "fp8", "fp4"):
+        raise InputError(f"expert_dtype {wanted!r} is not understood", hint="known are fp8 and fp4")
+    experts = Storage("mxfp4", compute="fp8") if wanted == "fp4" else None
+    kept = section.get("modules_to_not_convert") or section.get("ignored_layers") or []
+    return Quantisation("fp8", storage, experts, kept=modules(kept), kv=_kv(section))
+
+
+def _compressed(section: Section, _: str | None) -> Quantisation:
+    groups = section.get("config_groups") or {}
+    listed, default = [], None
+    for group in groups.values():
+        storage = _group(group)
+        targets = group.get("targets") or ["Linear"]
+        if any(target == "Linear" or target.startswith("class:") for target in targets):
+            default = storage
+        else:
+            listed.append((modules(targets), storage))
+    if default is None and not listed:
+        raise InputError("the quantisation section has no config_groups", hint="each names its weights' format")
+    kept = modules(section.get("ignore") or [])
+    return Quantisation("compressed-tensors", default, listed=tuple(listed), kept=kept, kv=_kv(section))
+
+
+def _group(group: Section) -> Storage:
+    weights, inputs = group.get("weights") or {}, group.get("input_activations")
+    bits, kind, size = weights.get("num_bits"), weights.get("type"), weights.get("group_size") or 0
+    narrow = None if not inputs else f"{'fp' if inputs.get('type') == 'float' else 'int'}{inputs.get('num_bits')}"
+    if (bits, kind) == (8, "float"):
+        return Storage("fp8_e4m3", "fp32", (0, 0), narrow or "")
+    if (bits, kind) == (4, "float"):
+        return Storage("mxfp4" if size == 32 else "nvfp4", compute=narrow or "")
+    if kind == "int" and bits in (2, 4, 8):
+        zero = "" if weights.get("symmetric", True) else f"int{bits}"
+        return Storage(f"int{bits}", "bf16", (1, size), narrow or "", zero)
+    raise InputError(f"weights of {bits} bits of type {kind!r} are not understood", hint="8 or 4 float, 8, 4 or 2 int")
+
+
+_ALGORITHMS = {
+    "FP8": Storage("fp8_e4m3", "fp32", (0, 0), "fp8"),
+    "NVFP4": Storage("nvfp4", compute="fp4"),
+    "W4A16_NVFP4": Storage("nvfp4"),
+    "MXFP8": Storage("mxfp8", compute="fp8"),
+    "W4A8_NVFP4": Storage("nvfp4", compute="fp8"),
+    "W4A16_AWQ": Storage("int4", "bf16", (1, 128)),
+    "INT8": Storage("int8", "fp32", (1, 0), "int8"),
+}
+
+
+def _modelopt(section: Section, expert_dtype: str | None) -> Quantisation:
+    name = str(section.get("quant_algo") or "").upper()
+    kept = modules(
+        section.get("ignore") or section.get("exclude_modules") or section.get("modules_to_not_convert") or []
+    )
+    by_storage: dict[Storage, list[str]] = {}
+    for path, entry in (section.get("quantized_layers") or {}).items():
+        by_storage.setdefault(_algorithm(str(entry.get("quant_algo"))), []).append(path)
+    listed = tuple((modules(paths), storage) for storage, paths in by_storage.items())
+    if name != "MIXED_PRECISION":
+        return Quantisation("modelopt", _algorithm(name), listed=listed, kept=kept, kv=_kv(section))
+    if not listed:
+        raise InputError(
+            "the quantisation section says mixed precision and lists no layers", hint="it needs quantized_layers"
+        )
+    rest = _fp8(section, expert_dtype) if section.get("quant_method") == "fp8" else None
+    if rest is not None:  # the modules it ignores are those NVFP4 leaves in the checkpoint's own fp8
+        return Quantisation("modelopt", rest.default, listed=listed, kv=_kv(section))
+    return Quantisation("modelopt", None, listed=listed, kept=kept, kv=_kv(section))
+
+
+def _algorithm(name: str) -> Storage:
+    if name.upper() not in _ALGORITHMS:
+        raise InputError(f"quant_algo {name!r} is not understood", hint=suggest(name, _ALGORITHMS, what="algorithms"))
+    return _ALGORITHMS[name.upper()]
+
+
+def _mxfp4(section: Section, _: str | None) -> Quantisation:
+    kept = modules(section.get("modules_to_not_convert") or [])
+    return Quantisation("mxfp4", None, Storage("mxfp4"), kept=kept)
+
+
+def _integer(section: Section) -> Storage:
+    bits = section.get("bits") or section.get("w_bit")
+    size = section.get("group_size") or section.get("q_group_size") or 0
+    if bits not in (2, 4, 8):
+        raise InputError(f"quantisation to {bits!r} bits is not understood", hint="known are 2, 4 and 8")
+    uneven = section.get("zero_point", True) if section["quant_method"] == "awq" else not section.get("sym", True)
+    return Storage(f"int{bits}", "fp16", (1, 0 if size == -1 else size), zero=f"int{bits}" if uneven else "")
+
+
+def _rounded(section: Section) -> Storage:
+    kind = section.get("data_type") or "int"
+    if kind != "int":
+        raise InputError(f"auto-round to {kind!r} is not understood", hint="known is int")
+    return _integer(section)
+
+
+def _bitsandbytes(section: Section) -> Storage:
+    """8 bits with a scale for each row, products in int8; or 4 bits with one for each 64 weights, widened before use.
+
+    Quantised twice, the scales are 8 bits wide, with one of their own for each 256.
+    """
+    if section.get("load_in_8bit"):
+        return Storage("int8", "fp32", (1, 0), "int8")
+    if not section.get("load_in_4bit"):
+        raise InputError("the bitsandbytes section says neither load_in_8bit nor load_in_4bit", hint="one of them")
+    twice = bool(section.get("bnb_4bit_use_double_quant"))
+    return Storage("int4", "int8" if twice else "fp32", (1, 64), nested=256 if twice else 0)
+
+
+#: Formats of keys and values by the names sections give them.
+KV_FORMATS = {"FP8": "fp8_e4m3", "NVFP4": "nvfp4", "INT8": "int8", "INT4": "int4"}
+
+
+def _kv(section: Section) -> str | None:
+    scheme = section.get("kv_cache_scheme") or section.get("kv_cache_quant_algo")
+    if scheme is None or scheme is False or str(scheme).upper() in ("", "AUTO", "NONE", "{}"):
+        return None
+    known: dict[Any, str] = {
+        (8, "float"): "fp8_e4m3", (4, "float"): "nvfp4", (8, "int"): "int8", (4, "int"): "int4", **KV_FORMATS,
+    }  # fmt: skip
+    asked = scheme.upper() if isinstance(scheme, str) else (scheme.get("num_bits"), scheme.get("type"))
+    if asked not in known:
+        raise InputError(f"keys and values of the form {scheme!r} are not understood", hint="FP8, NVFP4, INT8 or INT4")
+    return known[asked]
+
+
+def modules(patterns: Iterable[str]) -> Modules:
+    """Modules that any of the patterns names: paths, paths with ``*``, regular expressions after ``re:``."""
+    exact: dict[str, set[int] | None] = {}
+    wild: dict[str, set[int] | None] = {}
+    if isinstance(patterns, str | Mapping) or not all(isinstance(pattern, str) for pattern in patterns):
+        raise InputError(f"modules are {quoted(patterns)}", hint="a list of texts, such as ['lm_head']")
+    for pattern in patterns:
+        expression = pattern.startswith("re:")
+        pattern = pattern if expression else _EXPERT.sub("0", pattern)
+        number = None if expression else _LAYER.search(pattern)
+        generic = _LAYER.sub("#", pattern) if number else pattern
+        table = wild if expression or "*" in generic else exact
+        if number is None:
+            table[generic] = None
+        elif table.setdefault(generic, set()) is not None:
+            table[generic] |= _numbers(number[1])  # type: ignore[operator]
+    if len(wild) > MOST_PATTERNS:
+        raise InputError(f"{len(wild):,} patterns name modules", hint=f"at most {MOST_PATTERNS:,}")
+    return Modules(
+        {name: None if layers is None else frozenset(layers) for name, layers in exact.items()},
+        tuple((_regex(name), None if layers is None else frozenset(layers)) for name, layers in wild.items()),
+    )
+
+
+def _numbers(text: str) -> set[int]:
+    """Read ``7`` or ``{0-5,8}``, the form the shipped configurations shorten their lists to."""
+    found: set[int] = set()
+    for part in text.strip("{}").split(","):
+        first, _, last = part.partition("-")
+        if not 0 <= int(first) <= int(last or first) < MOST_LAYERS:
+            raise InputError(f"layers {quoted(text)}", hint=f"layers are numbered from 0 to {MOST_LAYERS - 1:,}")
+        found |= set(range(int(first), int(last or first) + 1))
+    return found
+
+
+def _regex(pattern: str) -> re.Pattern[str]:
+    if pattern.startswith("re:"):
+        return re.compile(checked_expression(pattern[3:]) + r"(?:\..*)?$")
+    parts = re.split(r"\*+", pattern)
+    checked_expression(".*".join("" for _ in parts))
+    return re.compile(".*".join(map(re.escape, parts)) + r"(?:\..*)?$")
+
+
+def _hqq(section: Section, _: str | None) -> Quantisation:
+    """Groups of weights with a scale and a zero point, both in 16 bits unless they are quantised as well."""
+    whole = section.get("quant_config") or section
+    kept = modules(section.get("skip_modules") or ["lm_head"])
+    if "weight_quant_params" in whole or "nbits" in whole:
+        return Quantisation("hqq", _hqq_storage(whole), kept=kept)
+    by = {str(name): _hqq_storage(each) for name, each in whole.items()}
+    # each stands for every layer's module of that name
+    listed = tuple((modules([f"*.{name}"]), storage) for name, storage in by.items())
+    return Quantisation("hqq", None, listed=listed, kept=kept)
+
+
+def _hqq_storage(section: Section) -> Storage:
+    weight = section.get("weight_quant_params") or section
+    bits, group = weight.get("nbits", 4), weight.get("group_size", 64)
+    _check_known(bits, (8, 4, 2, 1), "bits of HQQ")
+    scales = section.get("scale_quant_params") or {}
+    zeros = section.get("zero_quant_params") or {}
+    return Storage(
+        f"int{bits}", "int8" if scales else "fp16", (1, group or 0), zero="int8" if zeros else "fp16",
+        nested=scales.get("group_size") or 0,
+    )  # fmt: skip
+
+
+def _quanto(section: Section) -> Storage:
+    """8 bits with a scale a row; 4 and 2 bits in groups of 128 with a scale and a shift each, both in 16 bits."""
+    formats = {
+        "int8": Storage("int8", "bf16", (1, 0)),
+        "float8": Storage("fp8_e4m3", "bf16", (1, 0)),
+        "int4": Storage("int4", "bf16", (1, 128), zero="bf16"),
+        "int2": Storage("int2", "bf16", (1, 128), zero="bf16"),
+    }
+    name, inputs = section.get("weights") or "int8", section.get("activations")
+    _check_known(name, formats, "weights of Quanto")
+    arithmetic = {None: "", "int8": "int8", "float8": "fp8"}
+    _check_known(inputs, arithmetic, "activations of Quanto")
+    return replace(formats[name], compute=arithmetic[inputs])
+
+
+# ---- torchao
+
+
+def _torchao(section: Section, _: str | None) -> Quantisation:
+    """One format for every matrix, or formats by module; older sections name the function in place of its class."""
+    kind = section.get("quant_type")
+    if isinstance(kind, Mapping):
+        kind = kind.get("default", kind)
+    else:
+        name = "".join(part.capitalize() for part in str(kind).split("_"))
+        kind = {"_type": f"{name}Config", "_data": section.get("quant_type_kwargs") or {}}
+    kept = modules(section.get("modules_to_not_convert") or [])
+    data = kind.get("_data") or {}
+    by = data.get("module_fqn_to_config") or data.get("fqn_to_config")
+    if by is None:
+        return Quantisation("torchao", _torchao_storage(kind), kept=kept)
+    default = by.get("_default")
+    listed: list[tuple[Modules, Storage | None]] = []
+    # exact names come before patterns
+    for name in sorted(by, key=lambda each: each.startswith("re:")):
+        path = re.sub(r"\.weight$", "", name)
+        if name != "_default":
+            listed.append((modules([path]), None if by[name] is None else _torchao_storage(by[name])))
+    made = None if default is None else _torchao_storage(default)
+    if made is not None and section.get("include_input_output_embeddings"):
+        listed.append((modules(["*lm_head"]), made))
+    return Quantisation("torchao", made, listed=tuple(listed), kept=kept)
+
+
+def _torchao_storage(config: Section) -> Storage:
+    name, data = str(config.get("_type")), config.get("_data") or {}
+    _check_known(name, _TORCHAO, "torchao configuration")
+    return _TORCHAO[name](data)
+
+
+def _granularity(data: Section, *names: str) -> tuple[int, int]:
+    """Block of one scale: a whole matrix, a row, or a group within a row."""
+    found = next((data[name] for name in names if data.get(name)), None)
+    if isinstance(found, list):
+        found = found[-1]
+    if not isinstance(found, Mapping):
+        return (0, 0)
+    if found.get("_type") == "PerGroup":
+        return (1, (found.get("_data") or {})["group_size"])
+    return (0, 0) if found.get("_type") == "PerTensor" else (1, 0)
+
+
+def _any_int(data: Section, compute: str) -> Storage:
+    """Integers of the stated width, in groups or by row."""
+    said = data.get("weight_dtype", "int8")
+    dtype = str(said.get("_data") if isinstance(said, Mapping) else said).removeprefix("torch.")
+    _check_known(dtype, ("int8", "int4", "int2", "int1"), "weights of torchao")
+    block = _granularity(data, "weight_granularity", "granularity")
+    mapping = str(data.get("weight_mapping_type", data.get("mapping_type", "SYMMETRIC")))
+    zero = "int8" if "ASYMMETRIC" in mapping else ""
+    return Storage(dtype, "bf16", block if block != (0, 0) else (1, 0), compute, zero)
+
+
+def _torchao_group(data: Section, default: int) -> tuple[int, int]:
+    return (1, data.get("group_size") or default)
+
+
+_TORCHAO: dict[str, Callable[[Section], Storage]] = {
+    "Int4WeightOnlyConfig": lambda data: Storage("int4", "bf16", _torchao_group(data, 128), zero="bf16"),
+    "Int8WeightOnlyConfig": lambda data: Storage("int8", "bf16", _torchao_group(data, 0)),
+    "Int8DynamicActivationInt8WeightConfig": lambda data: Storage("int8", "bf16", (1, 0), "int8"),
+    "Int8DynamicActivationInt4WeightConfig": lambda data: Storage("int4", "bf16", _torchao_group(data, 32), "int8"),
+    "Float8WeightOnlyConfig": lambda data: Storage("fp8_e4m3", "fp32", (1, 0)),
+    "Float8DynamicActivationFloat8WeightConfig": lambda data: Storage(
+        "fp8_e4m3", "fp32", _granularity(data, "granularity"), "fp8"
+    ),
+    "Float8DynamicActivationInt4WeightConfig": lambda data: Storage("int4", "bf16", (1, 128), "fp8", "bf16"),
+    "IntxWeightOnlyConfig": lambda data: _any_int(data, ""),
+    "Int8DynamicActivationIntxWeightConfig": lambda data: _any_int(data, "int8"),
+    "NVFP4DynamicActivationNVFP4WeightConfig": lambda data: Storage("nvfp4", compute="fp4"),
+}
+
+
+# ---- Quark
+
+
+def _quark(section: Section, _: str | None) -> Quantisation:
+    """AMD's: one format, others by module, and keys and values where its projections' outputs are quantised."""
+    section = section.get("quant_config") or section
+    general = (section.get("global_quant_config") or {}).get("weight")
+    by = section.get("layer_quant_config") or {}
+    keys, listed = None, []
+    for pattern, each in by.items():
+        output = each.get("output_tensors") or {}
+        if output and re.search(r"k_proj|v_proj|kv|qkv", pattern):
+            keys = KV_FORMATS.get(str(output.get("dtype")).upper().removesuffix("_E4M3"), keys)
+        if each.get("weight"):
+            listed.append((modules([pattern]), _quark_storage(each)))
+    for each in (section.get("kv_cache_quant_config") or {}).values():
+        output = each.get("output_tensors") or {}
+        keys = KV_FORMATS.get(str(output.get("dtype")).upper().removesuffix("_E4M3"), keys)
+    kept = modules(section.get("exclude") or [])
+    if not general and not listed:
+        raise InputError("the quark section says no format of weights", hint="global_quant_config holds it")
+    made = _quark_storage(section["global_quant_config"]) if general else None
+    return Quantisation("quark", made, listed=tuple(listed), kept=kept, kv=keys)
+
+
+def _quark_storage(section: Section) -> Storage:
+    weight, inputs = section["weight"], section.get("input_tensors") or {}
+    dtype, group = str(weight.get("dtype")), weight.get("group_size") or 0
+    wide = {"fp8": "fp8", "fp8_e4m3": "fp8", "fp4": "fp4", "fp4_e2m1": "fp4", "int8": "int8"}
+    _check_known(dtype, (*wide, "int4", "uint4"), "weights of Quark")
+    compute = wide.get(str(inputs.get("dtype")), "")
+    if wide.get(dtype) == "fp4":
+        return Storage("mxfp4", compute=compute)
+    block = {"per_tensor": (0, 0), "per_channel": (1, 0)}.get(str(weight.get("qscheme")), (1, group))
+    if wide.get(dtype) == "fp8":
+        return Storage("fp8_e4m3", "fp32", block, compute)
+    bits = "int8" if dtype == "int8" else "int4"
+    return Storage(bits, "bf16", block, compute, "" if weight.get("symmetric", True) else bits)
+
+
+def _check_known(found: Any, known: Any, what: str) -> None:
+    if isinstance(found, list | dict) or found not in known:
+        raise InputError(
+            f"{what}: {found!r} is not understood", hint=suggest(str(found), map(str, known), what="known")
+        )
+
+
+_NOT_CONVERTED = "modules_to_not_convert"
+
+#: Methods that store every matrix in one format: that format, and the field that names modules which stay as they are.
+_ONE_FORMAT: dict[str, tuple[Storage | Callable[[Section], Storage], str]] = {
+    "gptq": (_integer, _NOT_CONVERTED),
+    "awq": (_integer, _NOT_CONVERTED),
+    "auto-round": (_rounded, _NOT_CONVERTED),
+    "intel/auto-round": (_rounded, _NOT_CONVERTED),
+    "bitsandbytes": (_bitsandbytes, "llm_int8_skip_modules"),
+    # three values a weight, four of them packed in a byte, one scale a matrix; activations in 8 bits
+    "bitnet": (Storage("int2", "bf16", (0, 0), "int8"), _NOT_CONVERTED),
+    # one scale a row of fp8, tokens scaled as they come
+    "fbgemm_fp8": (Storage("fp8_e4m3", "fp32", (1, 0), "fp8"), _NOT_CONVERTED),
+    # 8 bits with a scale a row, widened before use
+    "eetq": (Storage("int8", "fp16", (1, 0)), _NOT_CONVERTED),
+    "quanto": (_quanto, _NOT_CONVERTED),
+}
+
+#: Modules that a method never converts, whatever a section says.
+_ALWAYS_KEPT = {"quanto": ("lm_head",)}
+
+#: Readers of the other methods, by the name a section gives them.
+_METHODS: dict[str, Callable[[Section, str | None], Quantisation]] = {
+    "fp8": _fp8,
+    "compressed-tensors": _compressed,
+    "modelopt": _modelopt,
+    "mxfp4": _mxfp4,
+    "hqq": _hqq,
+    "torchao": _torchao,
+    "quark": _quark,
+}

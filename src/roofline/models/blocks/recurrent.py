@@ -19,7 +19,7 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from roofline.frozen import dataclass
-from roofline.models.blocks.mlp import ACTIVATIONS
+from roofline.models.blocks.feed_forward import ACTIVATIONS
 from roofline.models.description import Block, Cached
 from roofline.models.operation_builder import OperationBuilder
 from roofline.models.weights import Weight

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from roofline.errors import InputError
 from roofline.frozen import dataclass, field
 from roofline.models.blocks.attention import Attention
-from roofline.models.blocks.mlp import Mlp
+from roofline.models.blocks.feed_forward import Mlp
 from roofline.models.blocks.residual import Norm, ParallelBranches, ResidualAdd
 from roofline.models.description import Block, Layer, Model
 from roofline.models.families import family
@@ -31,7 +31,7 @@ from roofline.models.families.parts import (
 from roofline.models.fields import Fields
 
 if TYPE_CHECKING:
-    from roofline.models.blocks.experts import MixtureOfExperts
+    from roofline.models.blocks.feed_forward import MixtureOfExperts
 
 #: A switch: fixed, a field of the configuration with its default, or any of several.
 Flag = bool | tuple[str, Any] | list[Any]
@@ -231,7 +231,7 @@ class Routing:
 
     def block(self, fields: Fields, width: int, act: str) -> MixtureOfExperts:
         """The experts of a configuration."""
-        from roofline.models.blocks.experts import MixtureOfExperts
+        from roofline.models.blocks.feed_forward import MixtureOfExperts
 
         count, hidden = fields.size(*self.experts), fields.size(*self.hidden)
         shared = fields.count(*self.shared_width) if self.shared_width else hidden
@@ -283,7 +283,7 @@ class Decoder:
         ``attend``       further fields of attention, by kind and number of the layer
         ``mixer``        replaces attention, by kind and number of the layer
         ``mlp``          name of the MLP's module, ``mlp_names`` of its matrices; ``gated``, ``mlp_norm`` as in
-                         :class:`~roofline.models.blocks.mlp.Mlp`
+                         :class:`~roofline.models.blocks.feed_forward.Mlp`
         ``mlp_bias``     whether its matrices have biases
         ``hidden``       fields of its width, by default ``hidden_times`` the model's
         ``act_fields``   fields of the activation, ``act`` where there is none

@@ -13,7 +13,7 @@ from typing import Any
 from roofline.errors import InputError
 from roofline.models.blocks.attention import Attention
 from roofline.models.blocks.encoder import CrossAttention, DistanceBiasedAttention, Encoder, SoundConvolutions
-from roofline.models.blocks.mlp import ACTIVATIONS, Mlp
+from roofline.models.blocks.feed_forward import ACTIVATIONS, Mlp
 from roofline.models.blocks.residual import Norm, PositionEmbedding, ResidualAdd
 from roofline.models.description import Block, Layer, Model
 from roofline.models.families import family

@@ -7,8 +7,7 @@ from dataclasses import replace
 
 from roofline.errors import InputError
 from roofline.models.blocks.attention import Attention
-from roofline.models.blocks.experts import MixtureOfExperts
-from roofline.models.blocks.mlp import Mlp
+from roofline.models.blocks.feed_forward import MixtureOfExperts, Mlp
 from roofline.models.blocks.residual import (
     AddToOtherStreams,
     AltUpCorrect,

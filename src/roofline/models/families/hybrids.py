@@ -11,8 +11,7 @@ from typing import Any
 
 from roofline.errors import InputError, suggest
 from roofline.models.blocks.attention import Attention
-from roofline.models.blocks.experts import MixtureOfExperts
-from roofline.models.blocks.mlp import Mlp
+from roofline.models.blocks.feed_forward import MixtureOfExperts, Mlp
 from roofline.models.blocks.recurrent import (
     ChannelMix,
     GatedDeltaNet,

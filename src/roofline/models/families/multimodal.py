@@ -14,9 +14,9 @@ from typing import Any
 from roofline import dtypes
 from roofline.errors import InputError
 from roofline.models.blocks.attention import Attention
-from roofline.models.blocks.mlp import Mlp
+from roofline.models.blocks.encoder import DeepStackAdd, GridPositionEmbedding, MergePatches, PoolPatches
+from roofline.models.blocks.feed_forward import Mlp
 from roofline.models.blocks.residual import IdleBlocks, Linear, Norm, ResidualAdd
-from roofline.models.blocks.vision import DeepStackAdd, GridPositionEmbedding, MergePatches, PoolPatches
 from roofline.models.description import Block, Layer, Model, Vision
 from roofline.models.families import family, language_part, read_as, reader_of, with_defaults
 from roofline.models.families.decoder import Decoder

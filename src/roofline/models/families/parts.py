@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from roofline.errors import InputError, quoted, suggest
-from roofline.models.blocks.mlp import ACTIVATIONS
+from roofline.models.blocks.feed_forward import ACTIVATIONS
 from roofline.models.blocks.residual import IdleBlocks, Linear, Norm, PositionEmbedding
 from roofline.models.description import Block, Layer, Model
 from roofline.models.fields import Fields, divide_evenly

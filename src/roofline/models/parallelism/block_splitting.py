@@ -50,8 +50,7 @@ from roofline.models.blocks.collectives import (
     TensorParallelCollective,
 )
 from roofline.models.blocks.encoder import Encoder
-from roofline.models.blocks.experts import ExpertExchange, MixtureOfExperts
-from roofline.models.blocks.mlp import Mlp
+from roofline.models.blocks.feed_forward import ExpertExchange, MixtureOfExperts, Mlp
 from roofline.models.blocks.residual import IdleBlocks, ParallelBranches
 from roofline.models.description import BatchShare, Block, Layer, Model
 from roofline.models.parallelism.layout import SHARED, Parallelism

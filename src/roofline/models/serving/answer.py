@@ -17,7 +17,6 @@ from roofline.errors import InputError
 from roofline.frozen import dataclass, field, once, replace
 from roofline.models.blocks.encoder import encoder_of
 from roofline.models.config import load
-from roofline.models.configurations import SizeColumn, configurations
 from roofline.models.description import Model
 from roofline.models.idle import SERVING, refuse_idle
 from roofline.models.operation_builder import PREFILL_ONLY
@@ -42,9 +41,11 @@ from roofline.sections import (
     Headline,
     Section,
     Sentences,
+    SizeColumn,
     Table,
     assumes,
     caveats,
+    configurations,
     incomplete,
 )
 from roofline.signatures import spelled, takes

@@ -223,7 +223,7 @@ def _candidates(model: Model, kind: str) -> list[int]:
     """Numbers that divide the heads or the experts, and with them every size of the model into equal parts."""
     blocks = [block for layer, _ in model.layer_counts() for block in layer.blocks]
     if kind == "expert":
-        from roofline.models.blocks.experts import MixtureOfExperts
+        from roofline.models.blocks.feed_forward import MixtureOfExperts
 
         sizes = {block.count for block in blocks if isinstance(block, MixtureOfExperts)}
     else:

@@ -13,7 +13,6 @@ from roofline.bounds.footprint import Footprint, fullest
 from roofline.frozen import dataclass, field
 from roofline.hardware.figures import price_source
 from roofline.hardware.network import domain_of, links_inside_out
-from roofline.models.configurations import SizeColumn, configurations
 from roofline.models.description import Model
 from roofline.models.operations import longest_operations, off_matrix_unit
 from roofline.models.training.stage import Stage
@@ -27,9 +26,11 @@ from roofline.sections import (
     Row,
     Section,
     Sentences,
+    SizeColumn,
     Table,
     YesNo,
     assumes,
+    configurations,
     figures,
     incomplete,
 )  # fmt: skip
