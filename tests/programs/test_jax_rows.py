@@ -176,11 +176,27 @@ TRIANGLE = N * (N + 1) // 2
         (lambda x: jnp.tanh(x + 1)[:10], 20 * N),
         (lambda x: jnp.split(x, 4)[1], N * N // 2),
         (lambda x: jnp.flip(x, 0)[:10], 20 * N),
+        (lambda x: (y := jnp.tanh(x))[:10].sum() + y[5:15].sum(), 15 * N + 1),
+        (lambda x: jnp.repeat(x, 2, 0)[:10], 15 * N),
+        (lambda x: jnp.cumsum(x, 0)[:10], 20 * N),
+        (lambda x: jax.nn.softmax(x)[:10], 20 * N),
+        (lambda x: (x @ x.T)[:10, :20], 20 * N + 10 * 20),
+        (lambda x: jnp.sort(x)[:10, :2], 10 * N + 20),
+        (lambda x: x.at[:100].set(0.0).sum(), 28 * N + 1),
+        (lambda x: lax.dynamic_update_slice(x, jnp.ones((1, N)), (5, 0))[:10] + 1, 19 * N),
     ],
 )
 def test_no_more_is_read_than_a_result_needs(program, elements):
     traced = trace(program, f"fp32[{N}, {N}]", frontend="jax")
     assert 0 <= traced.bytes("minimal") - 4 * elements <= 64
+
+
+@pytest.mark.parametrize("rows", [512, 4096])
+def test_a_large_mask_hides_what_it_hides_of_a_floor(rows):
+    x = jax.ShapeDtypeStruct((rows, rows), "float32")
+    assert trace(jnp.tril, x, frontend="jax").bytes("minimal") == 4 * (rows * (rows + 1) // 2 + rows * rows)
+    first = trace(lambda x: jnp.where(jnp.arange(rows)[:, None] < 10, x, 0.0), x, frontend="jax")
+    assert first.bytes("minimal") == 4 * (10 * rows + rows * rows)
 
 
 @pytest.mark.parametrize("body", [lambda x, w: (jnp.tanh(x @ w), None), jax.checkpoint(lambda x, w: (x @ w, None))])

@@ -129,7 +129,7 @@ def _moving_what_is_read(ops: Sequence[Op], consumers: Mapping[str, Sequence[int
     for index, op in reversed(list(enumerate(ops))):
         only = op.writes[0] if op.kind in _MOVING and len(op.writes) == 1 else None
         users = [] if only is None else [found[user] for user in consumers.get(only.ident, ())]
-        given = [] if only is None or only.given is None else [only.given]
+        given = [only.given] if only is not None and only.given else []
         if only is None or only.role in _KEPT or not (users or given):
             continue
         seen = [(user, t) for user in users for t in user.reads if t.ident == only.ident]

@@ -20,6 +20,9 @@ import numpy as np
 
 from roofline.programs.tensor_parts import MOST_PLACES, edges_of_places, part_name
 
+#: Numbers that take more memory are not looked at; a mask of 4,096 rows and columns is.
+_MOST_BYTES = 2**24
+
 #: Values of an operand, None where they are not known.
 Numbers: TypeAlias = Any
 
@@ -32,7 +35,7 @@ def number_of(atom: Any, known: Mapping[Any, Numbers]) -> Numbers:
 def held_numbers(value: Any) -> Numbers:
     """A constant that the program holds, where it is whole numbers and not large."""
     dtype = getattr(value, "dtype", None) or np.asarray(value).dtype
-    return np.asarray(value) if _is_whole(dtype) and np.size(value) <= MOST_PLACES else None
+    return np.asarray(value) if _is_whole(dtype) and np.size(value) * dtype.itemsize <= _MOST_BYTES else None
 
 
 def _is_whole(dtype: Any) -> bool:
@@ -46,12 +49,21 @@ def worked_out(eqn: Any, operands: Sequence[Numbers]) -> Numbers:
     if function is None or len(eqn.outvars) > 1 or any(value is None for value in operands):
         return None
     sizes = getattr(aval, "shape", None)
-    if sizes is None or not all(isinstance(size, int) for size in sizes) or np.prod(sizes) > MOST_PLACES:
+    if sizes is None or not all(isinstance(size, int) for size in sizes) or not _is_whole(aval.dtype):
         return None
-    if not _is_whole(aval.dtype):
+    alike = tuple(sizes) if all(np.shape(value) in ((), tuple(sizes)) for value in operands) else ()
+    kept = [any(value.strides[place] for value in operands if value.shape) for place in range(len(alike))]
+    if (
+        eqn.primitive.name not in (*_VIEWS, "reshape", "concatenate") and alike and not all(kept)
+    ):  # as often as it is repeated, it is worked out once
+        first = tuple(slice(None) if is_kept else slice(0, 1) for is_kept in kept)
+        operands = [value[first] if value.shape else value for value in operands]
+    held = np.prod([n for n, is_kept in zip(alike, kept, strict=True) if is_kept]) if alike else np.prod(sizes)
+    if held * aval.dtype.itemsize > _MOST_BYTES and eqn.primitive.name not in _VIEWS:
         return None
     with np.errstate(all="ignore"):
-        return np.asarray(function(eqn.params, *operands)).astype(aval.dtype)
+        found = np.asarray(function(eqn.params, *operands)).astype(aval.dtype, copy=False)
+    return np.broadcast_to(found, sizes)
 
 
 def _broadcast(params: Mapping[str, Any], x: Any) -> Any:
@@ -62,7 +74,10 @@ def _broadcast(params: Mapping[str, Any], x: Any) -> Any:
 
 def _iota(params: Mapping[str, Any]) -> Any:
     shape, axis = params["shape"], params["dimension"]
-    return np.broadcast_to(np.arange(shape[axis]).reshape([-1 if d == axis else 1 for d in range(len(shape))]), shape)
+    return np.broadcast_to(
+        np.arange(shape[axis], dtype=params["dtype"]).reshape([-1 if d == axis else 1 for d in range(len(shape))]),
+        shape,
+    )
 
 
 def _sliced(params: Mapping[str, Any], x: Any) -> Any:
@@ -100,12 +115,21 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
 }  # fmt: skip
 
 
+#: Primitives whose results repeat or show what they are given, and take no memory.
+_VIEWS = ("broadcast_in_dim", "iota", "slice", "dynamic_slice", "transpose", "rev", "squeeze", "expand_dims")
+
+
 def sliced_part(shape: Sequence[Any], sizes: Sequence[Any], starts: Sequence[Numbers]) -> str:
     """The part that a slice of these sizes takes; nothing where a start or a size is not known."""
     if any(at is None for at in starts) or not all(type(size) is int for size in (*shape, *sizes)):
         return ""
     first = [min(max(int(at), 0), n - size) for at, n, size in zip(starts, shape, sizes, strict=True)]
     return part_name([(at, at + size, 1) for at, size in zip(first, sizes, strict=True)])
+
+
+def picking(indices: Numbers) -> Numbers:
+    """Indices that pick of an array, where they are known and not too many."""
+    return None if indices is None or indices.size > MOST_PLACES else indices
 
 
 def gathered_part(shape: Sequence[Any], params: Mapping[str, Any], indices: Numbers) -> str:

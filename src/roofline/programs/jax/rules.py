@@ -19,7 +19,7 @@ from unittest import mock
 from roofline.ops import linear_algebra as counts
 from roofline.ops.masks import FULL, TOP_LEFT, BandMask
 from roofline.ops.pricing import Reach, valid_taps_of
-from roofline.programs.jax.indices import gathered_part, sliced_part
+from roofline.programs.jax.indices import gathered_part, picking, sliced_part
 from roofline.programs.jax.registry import Call, Priced, Value, pricing, rule
 from roofline.programs.rule_table import levels_of
 from roofline.programs.tensor_parts import needing, once_each, part_name
@@ -310,9 +310,9 @@ def chosen(call: Call) -> Priced:
 
 
 #: FLOPs an element: (1 + x)·(1 − x); nothing where complex numbers are put together or taken apart.
-_OTHERS = {"one_minus_square": 3, **dict.fromkeys(("real", "imag", "conj", "complex"), 0)}
+OTHERS = {"one_minus_square": 3, **dict.fromkeys(("real", "imag", "conj", "complex"), 0)}
 
-rule(*_OTHERS)(lambda call: call.for_each("elementwise", call.outs[0].size, _OTHERS[call.name]))
+rule(*OTHERS)(lambda call: call.for_each("elementwise", call.outs[0].size, OTHERS[call.name]))
 
 rule(
     "igamma", "igammac", "igamma_grad_a", "random_gamma_grad", "regularized_incomplete_beta", "polygamma", "zeta",
@@ -342,18 +342,19 @@ def converted(call: Call) -> Priced:
     return pricing.elementwise("cast", call.reads, call.writes, name="cast")
 
 
-_NAMES = {
+#: Functions of :data:`~roofline.ops.reduction.PER_RESULT` by JAX's name.
+REDUCTIONS = {
     "reduce_sum": "sum", "reduce_prod": "prod", "reduce_max": "max", "reduce_min": "min", "reduce_and": "sum",
     "reduce_or": "sum", "reduce_xor": "sum", "argmax": "argmax", "argmin": "argmin",
 }  # fmt: skip
 
 
-@rule(*_NAMES)
+@rule(*REDUCTIONS)
 def reduced(call: Call) -> Priced:
     """Reduce over some dimensions; over those that are sharded, between devices too."""
     source, out = call.ins[0], call.outs[0]
     op = pricing.reduction(
-        _NAMES[call.name], call.reads, call.writes, elements=source.size, results=out.size, name=call.name
+        REDUCTIONS[call.name], call.reads, call.writes, elements=source.size, results=out.size, name=call.name
     )
     axes = [axis for d in call.params["axes"] for axis in (source.split[int(d)] if source.split else ())]
     return [op, *reduced_over(call, axes, call.writes[0], out)]
@@ -489,14 +490,20 @@ def gathered(call: Call) -> Priced:
     size = call.outs[0].size
     checked = str(call.params.get("mode")).endswith("FILL_OR_DROP") or call.params.get("mode") == 1
     flops = 4 * call.ins[1].size + size if checked else 0
-    where = call.numbers[1]
+    where = picking(call.numbers[1])
     part = gathered_part(call.ins[0].shape, call.params, where)
     read = size if where is None else once_each(size, where.reshape(-1, where.shape[-1]))
     return call.vector("gather", flops, size, one_each=flops, reads=(*call.touch(0, read, part), *call.read(1)))
 
 
-@rule("scatter", "scatter-add", "scatter-sub", "scatter-mul", "scatter-min", "scatter-max", "scatter_add",
-      "scatter_sub", "scatter_mul", "scatter_min", "scatter_max")  # fmt: skip
+#: Primitives that write values where indices name.
+SCATTERS = (
+    "scatter", "scatter-add", "scatter-sub", "scatter-mul", "scatter-min", "scatter-max", "scatter_add", "scatter_sub",
+    "scatter_mul", "scatter_min", "scatter_max",
+)  # fmt: skip
+
+
+@rule(*SCATTERS)
 def scattered(call: Call) -> Priced:
     """Write values where indices name, in place; combining reads what was there."""
     size = call.ins[2].size

@@ -40,6 +40,7 @@ from roofline.ops import pricing
 from roofline.programs.api import Spec, call_hint, check_values, is_call, own_error, spec, stated_values
 from roofline.programs.jax.indices import held_numbers, number_of
 from roofline.programs.jax.masks import MaskFinder, constant
+from roofline.programs.jax.needs import needed_of
 from roofline.programs.jax.registry import Value, automatic, mesh_axes, scanned, size_of, value_of
 from roofline.programs.jax.rules import without_a_device
 from roofline.programs.jax.walker import (
@@ -54,6 +55,7 @@ from roofline.programs.jax.walker import (
     source_line,
 )
 from roofline.programs.loops import LoopSteps, first_part
+from roofline.programs.regions import WHOLE, count, needed_at_most
 from roofline.programs.rule_table import RuleTable, branch_cost, stated
 from roofline.programs.traced import Traced
 from roofline.progress import stopped
@@ -125,7 +127,7 @@ def trace(
     for var, shape in zip(pruned.invars, shapes, strict=True):
         if var.aval.dtype != shape.dtype:
             walker.assume(f"{shape.dtype} is {var.aval.dtype} to JAX unless jax_enable_x64 is set")
-    ops = walker.settled(results)
+    ops = needed_at_most(walker.settled(results), _amounts(pruned, closed.consts, tensors))
     written = given_values | {place: _written(shape) for place, shape in zip(slots, shapes, strict=True)}
     return Traced(
         name or str(getattr(program, "__name__", type(program).__name__)).strip("<>"),
@@ -136,6 +138,16 @@ def trace(
         inputs=tuple(written[place] for place in sorted(written)),
         weights={tensor.ident: tensor.elements for tensor in tensors if tensor.role == "weight"},
     )
+
+
+def _amounts(jaxpr: Any, held: Sequence[Any], tensors: Sequence[Tensor]) -> dict[str, int]:
+    """Elements of each input that the results need, where these are not all of it."""
+    numbers = [*map(held_numbers, held), *(None for _ in tensors)]
+    needed = needed_of(jaxpr, numbers, [WHOLE] * len(jaxpr.outvars))[len(jaxpr.constvars) :]
+    parts = zip(tensors, jaxpr.invars, needed, strict=True)
+    return {
+        t.ident: count(region, t.dims) for t, var, region in parts if region is not WHOLE and t.dims == var.aval.shape
+    }
 
 
 def masked(jaxpr: Any, held: Sequence[Any]) -> str:

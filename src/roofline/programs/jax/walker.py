@@ -271,7 +271,12 @@ class JaxprWalker:
         ops = _given_back(ops, given - rows, from_outside)
         for_good = rows & {t.ident for op in ops for t in op.reads}
 
+        buffers = {ident.partition("[")[0] for ident in given}
+
         def written(tensor: Tensor) -> Tensor:
+            base, update, _ = tensor.ident.partition("[+")
+            if update and "[" not in base and base not in buffers:  # a part of what the program does not give back
+                return self._stored(replace(tensor, given=0))
             return self._stored(replace(tensor, role="state") if tensor.ident in for_good else tensor)
 
         return tuple(

@@ -1,0 +1,313 @@
+"""Which elements of its inputs the results of a jaxpr need, followed back through it.
+
+>>> import jax
+>>> x = jax.ShapeDtypeStruct((8,), "float32")
+>>> program = jax.make_jaxpr(lambda x: jax.numpy.repeat(x, 2)[:10])(x)
+>>> needed_of(program.jaxpr, [None], [None])
+[(((0, 5, 1),),)]
+
+Of loops, branches and what a rule does not follow all is needed (``programs.regions``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from roofline.frozen import NamedTuple
+from roofline.programs import regions
+from roofline.programs.jax.indices import Numbers, held_numbers, number_of, picking, worked_out
+from roofline.programs.jax.registry import find
+from roofline.programs.jax.rules import NAMES, OTHERS, REDUCTIONS, SCATTERS
+from roofline.programs.jax.walker import called_program, open_jaxpr
+from roofline.programs.regions import WHOLE, Region
+
+
+class _Equation(NamedTuple):
+    """A primitive with what its results need: shapes, known numbers, regions of results."""
+
+    params: Mapping[str, Any]
+    ins: Sequence[tuple[int, ...]]
+    outs: Sequence[tuple[int, ...]]
+    numbers: Sequence[Numbers]
+    wanted: Sequence[Region]
+
+    @property
+    def region(self) -> Region:
+        """What is needed of the first result."""
+        return regions.box_in(self.wanted[0], self.outs[0])
+
+
+def needed_of(jaxpr: Any, numbers: Sequence[Numbers], wanted: Sequence[Region]) -> list[Region]:
+    """What is needed of the constants and inputs of an open jaxpr, of which these are known, for regions of results."""
+    places = [*jaxpr.constvars, *jaxpr.invars]
+    known = _numbers(jaxpr, dict(zip(places[len(places) - len(numbers) :], numbers, strict=True)))
+    found: dict[Any, Region] = {}
+
+    def need(atom: Any, region: Region) -> None:
+        if not hasattr(atom, "val"):
+            found[atom] = regions.union(found.get(atom, regions.NOTHING), region)
+
+    for atom, region in zip(jaxpr.outvars, wanted, strict=True):
+        need(atom, region)
+    for eqn in reversed(jaxpr.eqns):
+        asked = [found.get(var, regions.NOTHING) for var in eqn.outvars]
+        if eqn.outvars and all(region == regions.NOTHING for region in asked):
+            continue
+        for atom, region in zip(eqn.invars, _operands(eqn, known, asked), strict=True):
+            need(atom, region)
+    return [found.get(var, regions.NOTHING) for var in places]
+
+
+def _numbers(jaxpr: Any, known: dict[Any, Numbers]) -> dict[Any, Numbers]:
+    """Whole numbers that a jaxpr works out, by its variables."""
+    for eqn in jaxpr.eqns:
+        inside = _called(eqn)
+        given = [number_of(atom, known) for atom in eqn.invars]
+        if inside is None:
+            known |= {var: worked_out(eqn, given) for var in eqn.outvars[:1]}
+            continue
+        inner, held = open_jaxpr(inside)
+        own = _numbers(inner, _given(inner, [*map(held_numbers, held or ()), *given]))
+        known |= {var: number_of(atom, own) for var, atom in zip(eqn.outvars, inner.outvars, strict=True)}
+    return known
+
+
+def _given(jaxpr: Any, numbers: Sequence[Numbers]) -> dict[Any, Numbers]:
+    places = [*jaxpr.constvars, *jaxpr.invars]
+    return dict(zip(places[len(places) - len(numbers) :], numbers, strict=True))
+
+
+#: Primitives that hold a program and do not call it once with their own operands.
+_NOT_CALLED = frozenset(("scan", "while", "cond", "shard_map", "pallas_call", "custom_linear_solve"))
+
+
+def _called(eqn: Any) -> Any:
+    """The program that an equation calls with its own operands."""
+    if eqn.primitive.name in _NOT_CALLED or (find(eqn.primitive.name) is not None):
+        return None
+    program = called_program(eqn)
+    shapes = [] if program is None else [var.aval for var in open_jaxpr(program)[0].invars]
+    same = len(shapes) == len(eqn.invars) and all(
+        _shape(a.aval) == _shape(b) for a, b in zip(eqn.invars, shapes, strict=True)
+    )
+    return program if same else None
+
+
+def _operands(eqn: Any, known: Mapping[Any, Numbers], wanted: Sequence[Region]) -> Sequence[Region]:
+    """What an equation needs of its operands."""
+    everything: list[Region] = [WHOLE] * len(eqn.invars)
+    given = [number_of(atom, known) for atom in eqn.invars]
+    inside = _called(eqn)
+    if inside is not None:
+        jaxpr, held = open_jaxpr(inside)
+        numbers = [*map(held_numbers, held or ()), *given]
+        return needed_of(jaxpr, numbers, wanted)[len(jaxpr.constvars) :]
+    ins, outs = ([_shape(atom.aval) for atom in atoms] for atoms in (eqn.invars, eqn.outvars))
+    rule = _RULES.get(eqn.primitive.name)
+    if rule is None or any(type(size) is not int for shape in (*ins, *outs) for size in shape):
+        return everything
+    found = list(rule(_Equation(eqn.params, ins, outs, given, wanted)))
+    return [*found, *everything[len(found) :]]
+
+
+def _shape(aval: Any) -> tuple[Any, ...]:
+    return tuple(getattr(aval, "shape", ()))
+
+
+def _alike(each: _Equation) -> Iterator[Region]:
+    """Element by element, of what is repeated along a dimension too."""
+    yield from (regions.aligned(each.region, shape, each.outs[0]) for shape in each.ins)
+
+
+def _reshaped(each: _Equation) -> Iterator[Region]:
+    in_order = each.params.get("dimensions") is None or "new_sizes" not in each.params
+    yield regions.reshaped(each.region, each.outs[0], each.ins[0]) if in_order else WHOLE
+
+
+def _sliced(each: _Equation) -> Iterator[Region]:
+    starts = each.params["start_indices"]
+    yield regions.sliced(each.region, each.outs[0], starts, each.params["strides"] or (1,) * len(starts))
+
+
+def _starts(each: _Equation, numbers: Sequence[Numbers], sizes: Sequence[int]) -> list[int] | None:
+    """Where a part of this size begins, at numbers that are known, which are moved so that it lies inside."""
+    if any(number is None for number in numbers):
+        return None
+    places = zip(numbers, each.ins[0], sizes, strict=True)
+    return [min(max(int(at), 0), n - size) for at, n, size in places]
+
+
+def _dynamic_part(each: _Equation) -> Iterator[Region]:
+    starts = _starts(each, each.numbers[1:], each.outs[0])
+    yield WHOLE if starts is None else regions.sliced(each.region, each.outs[0], starts, (1,) * len(starts))
+
+
+def _updated(each: _Equation) -> Iterator[Region]:
+    """Of an array a part of which is replaced, what lies beside it; and the part, where it is asked for."""
+    starts = _starts(each, each.numbers[2:], each.ins[1])
+    if starts is None:
+        yield from (each.region, WHOLE)
+        return
+    part = tuple((at, at + size, 1) for at, size in zip(starts, each.ins[1], strict=True))
+    yield regions.outside(each.region, part)
+    found = each.region
+    for axis, (at, size) in enumerate(zip(starts, each.ins[1], strict=True)):
+        found = regions.joined(found, axis, at, size)
+    yield found
+
+
+def _concatenated(each: _Equation) -> Iterator[Region]:
+    axis, start = each.params["dimension"], 0
+    for shape in each.ins:
+        yield regions.joined(each.region, axis, start, shape[axis])
+        start += shape[axis]
+
+
+def _stacked(each: _Equation) -> Iterator[Region]:
+    axis, shape = each.params["axis"], list(each.outs[0])
+    shape[axis] = 1
+    for place, own in enumerate(each.ins):
+        yield regions.reshaped(regions.joined(each.region, axis, place, 1), shape, own)
+
+
+def _unstacked(each: _Equation) -> Iterator[Region]:
+    axis, parts = each.params["axis"], []
+    for place, (region, shape) in enumerate(zip(each.wanted, each.outs, strict=True)):
+        row = [*shape[:axis], 1, *shape[axis:]]
+        part = regions.reshaped(regions.box_in(region, shape), shape, row)
+        starts = [place if d == axis else 0 for d in range(len(row))]
+        parts.append(regions.sliced(part, row, starts, (1,) * len(row)))
+    yield regions.union(*parts)
+
+
+def _split(each: _Equation) -> Iterator[Region]:
+    axis, start, parts = each.params["axis"], 0, []
+    for region, shape in zip(each.wanted, each.outs, strict=True):
+        starts = [start if place == axis else 0 for place in range(len(shape))]
+        parts.append(regions.sliced(region, shape, starts, (1,) * len(shape)))
+        start += shape[axis]
+    yield regions.union(*parts)
+
+
+def _padded(each: _Equation) -> Iterator[Region]:
+    found = each.region
+    for axis, (size, (low, _, between)) in enumerate(zip(each.ins[0], each.params["padding_config"], strict=True)):
+        found = regions.joined(found, axis, int(low), size, int(between) + 1)
+    yield found
+
+
+def _gathered(each: _Equation) -> Iterator[Region]:
+    """Of an array that indices pick of, the places that they name where they are known."""
+    numbers, sizes, indices = each.params["dimension_numbers"], each.params["slice_sizes"], picking(each.numbers[1])
+    if indices is None or getattr(numbers, "operand_batching_dims", None):
+        yield WHOLE
+        return
+    limits = [each.ins[0][axis] - sizes[axis] for axis in numbers.start_index_map]
+    places = np.clip(indices, 0, limits)
+    batch = [place for place in range(len(each.outs[0])) if place not in numbers.offset_dims]
+    kept = [axis for axis in range(len(sizes)) if axis not in numbers.collapsed_slice_dims]
+    yield regions.each(
+        each.region,
+        lambda box: _named(
+            box, places, batch, dict(zip(kept, numbers.offset_dims, strict=True)), numbers.start_index_map, len(sizes)
+        ),
+    )
+
+
+def _named(
+    box: regions.Box, places: Any, batch: Sequence[int], shown: Mapping[int, int], axes: Sequence[int], rank: int
+) -> list[regions.Box] | None:
+    """The boxes that indices name for a box of a gather's result."""
+    inside = [box[shown[axis]] if axis in shown else (0, 1, 1) for axis in range(rank)]
+    chosen = np.unique(places[tuple(slice(*box[place]) for place in batch)].reshape(-1, len(axes)), axis=0)
+    if len(axes) == 1:
+        rows = np.add.outer(chosen[:, 0], np.arange(*inside[axes[0]]))
+        return regions.with_rows(tuple(inside), axes[0], rows)
+    if len(chosen) > regions.MOST_BOXES:
+        return None
+    shift = [dict(zip(axes, row.tolist(), strict=True)) for row in chosen]
+    return [
+        tuple((a + at.get(axis, 0), b + at.get(axis, 0), step) for axis, (a, b, step) in enumerate(inside))
+        for at in shift
+    ]
+
+
+def _scattered(each: _Equation) -> Iterator[Region]:
+    """Of an array into which values are written, what lies beside known places; all where they are combined."""
+    numbers, indices, replaces = (
+        each.params["dimension_numbers"],
+        picking(each.numbers[1]),
+        not each.params.get("update_jaxpr"),
+    )
+    if indices is None or not replaces or getattr(numbers, "operand_batching_dims", None):
+        yield each.region
+        return
+    axes, shape, updates = numbers.scatter_dims_to_operand_dims, each.ins[0], each.ins[2]
+    windows = iter(updates[place] for place in numbers.update_window_dims)
+    sizes = [1 if axis in numbers.inserted_window_dims else next(windows) for axis in range(len(shape))]
+    region = each.region
+    for row in np.unique(indices.reshape(-1, len(axes)), axis=0)[: regions.MOST_BOXES].tolist():
+        at = dict(zip(axes, row, strict=True))
+        part = tuple((at.get(axis, 0), at.get(axis, 0) + size, 1) for axis, size in enumerate(sizes))
+        if all(first >= 0 and last <= size for (first, last, _), size in zip(part, shape, strict=True)):
+            region = regions.outside(region, part)
+    yield region
+
+
+def _multiplied(each: _Equation) -> Iterator[Region]:
+    """Of each side of a product its rows that the result has, along all that is summed over."""
+    contracted, batched = each.params["dimension_numbers"]
+    before = len(batched[0])
+    for side, shape in enumerate(each.ins[:2]):
+        free = [d for d in range(len(shape)) if d not in contracted[side] and d not in batched[side]]
+        held = {d: place for place, d in enumerate(batched[side])} | {d: before + n for n, d in enumerate(free)}
+        before += len(free)
+        yield regions.each(
+            each.region,
+            lambda box, shape=shape, held=held: [
+                tuple(box[held[d]] if d in held else (0, size, 1) for d, size in enumerate(shape))
+            ],
+        )
+
+
+def _barrier(each: _Equation) -> Iterator[Region]:
+    yield from each.wanted
+
+
+def _worked_along(word: str, kept: bool) -> Callable[[_Equation], Iterator[Region]]:
+    """What works along dimensions that a parameter names, one or several."""
+
+    def rule(each: _Equation) -> Iterator[Region]:
+        axes = each.params[word]
+        wanted = regions.union(*map(regions.box_in, each.wanted, each.outs))
+        for shape in each.ins:
+            yield regions.along(wanted, shape, axes if isinstance(axes, tuple | list) else (axes,), kept)
+
+    return rule
+
+
+def _running(each: _Equation) -> Iterator[Region]:
+    yield regions.up_to(each.region, each.ins[0], each.params["axis"], each.params.get("reverse", False))
+
+
+_RULES: dict[str, Callable[[_Equation], Iterator[Region]]] = {
+    **dict.fromkeys(("reshape", "squeeze", "expand_dims"), _reshaped),
+    "transpose": lambda each: iter([regions.moved(each.region, each.params["permutation"])]),
+    "broadcast_in_dim": lambda each: iter(
+        [regions.broadcast(each.region, each.ins[0], each.params["broadcast_dimensions"])]
+    ),
+    "rev": lambda each: iter([regions.flipped(each.region, each.outs[0], each.params["dimensions"])]),
+    "tile": lambda each: iter([regions.repeated(each.region, each.ins[0])]),
+    "slice": _sliced, "dynamic_slice": _dynamic_part, "dynamic_update_slice": _updated, "split": _split,
+    "stack": _stacked, "unstack": _unstacked,
+    "concatenate": _concatenated, "pad": _padded, "gather": _gathered, "dot_general": _multiplied,
+    **dict.fromkeys(SCATTERS, _scattered),
+    **dict.fromkeys(("optimization_barrier", "tie"), _barrier),
+    **dict.fromkeys(("cumsum", "cumprod", "cummax", "cummin", "cumlogsumexp"), _running),
+    "sort": _worked_along("dimension", kept=True),
+    **dict.fromkeys(REDUCTIONS, _worked_along("axes", kept=False)),
+    **dict.fromkeys((*NAMES, *OTHERS, "integer_pow", "convert_element_type", "stop_gradient", "name", "copy"), _alike),
+}  # fmt: skip

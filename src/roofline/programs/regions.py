@@ -1,0 +1,335 @@
+"""Which elements of a tensor the results of a program need: a union of boxes, followed back through what moves them.
+
+A box is a first place, the place behind the last and a step for each dimension. Each function gives the region of an
+operand from the region of a result:
+
+>>> picked = (((0, 10, 1),),)                                          # the first ten of jnp.repeat(x, 2)
+>>> picked = reshaped(picked, (16,), (8, 2))
+>>> picked, count(broadcast(picked, (8,), (0,)), (8,))
+((((0, 5, 1), (0, 2, 1)),), 5)
+>>> count(union([((0, 10, 1),)], [((5, 15, 1),)]), (100,))               # two that overlap
+15
+>>> joined([((6, 10, 1),)], 0, 8, 8)                                   # of the second half of a concatenation
+(((0, 2, 1),),)
+
+``WHOLE`` stands for all of a tensor: of what is not followed, of too many boxes, of sizes that are no numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from roofline.frozen import replace
+from roofline.programs.tensor_parts import Edges, Stretches, pieces
+from roofline.sizes import Size
+from roofline.work import Op, Tensor
+
+Box: TypeAlias = tuple[Edges, ...]
+#: None for all of a tensor.
+Region: TypeAlias = "tuple[Box, ...] | None"
+WHOLE: Region = None
+NOTHING: Region = ()
+#: More boxes than these are not told apart.
+MOST_BOXES = 64
+
+
+def box_of(shape: Sequence[int]) -> Box:
+    """All places of a shape."""
+    return tuple((0, size, 1) for size in shape)
+
+
+def edge(first: int, count: int, step: int = 1) -> Edges:
+    """So many places, evenly apart."""
+    return (first, first + (count - 1) * step + 1, step if count > 1 else 1)
+
+
+def _places(edges: Edges) -> int:
+    return -(-(edges[1] - edges[0]) // edges[2])
+
+
+def union(*regions: Region | Sequence[Box]) -> Region:
+    """What several regions have together."""
+    if any(region is None for region in regions):
+        return WHOLE
+    found = dict.fromkeys(
+        box for region in regions for box in region or () if all(last > first for first, last, _ in box)
+    )
+    boxes = [box for box in found if not any(other is not box and _holds(other, box) for other in found)]
+    return tuple(boxes) if len(boxes) <= MOST_BOXES else WHOLE
+
+
+def _holds(outer: Box, inner: Box) -> bool:
+    return outer != inner and all(
+        a[0] <= b[0] and b[1] <= a[1] and (a[2] == 1 or (b[2] % a[2] == 0 and (b[0] - a[0]) % a[2] == 0))
+        for a, b in zip(outer, inner, strict=True)
+    )
+
+
+def count(region: Region, shape: Sequence[int]) -> int:
+    """Elements of a region, each once; of boxes that cannot be cut the largest alone."""
+    if region is None:
+        return prod(shape)
+    sizes = [prod(map(_places, box)) for box in region]
+    if len(sizes) < 2:
+        return sum(sizes)
+    strides = [prod(shape[place + 1 :]) for place in range(len(shape))]
+    found = pieces([_stretches(box, strides) for box in region])
+    return max(sizes) if found is None else found.union(range(len(region)))
+
+
+def _stretches(box: Box, strides: Sequence[int]) -> Stretches:
+    """The places of a box in a tensor whose dimensions lie at these distances."""
+    along = list(zip(box, strides, strict=True))
+    steps = [(_places(edges), edges[2] * stride) for edges, stride in along if _places(edges) > 1]
+    steps += [] if any(stride == 1 for _, stride in steps) else [(1, 1)]
+    start = sum(edges[0] * stride for edges, stride in along)
+    return Stretches(start, tuple(sorted(steps, key=lambda step: -step[1])))
+
+
+def each(region: Region, change: Any) -> Region:
+    """The region whose boxes are changed one by one, each into several or, as None, into all of the tensor."""
+    if region is None:
+        return WHOLE
+    found: list[Box] = []
+    for box in region:
+        changed = change(box)
+        if changed is None:
+            return WHOLE
+        found += changed
+    return union(found)
+
+
+def sliced(region: Region, shape: Sequence[int], starts: Sequence[int], steps: Sequence[int]) -> Region:
+    """Of a part that begins at ``starts``."""
+
+    def back(box: Box) -> list[Box]:
+        along = zip(box, starts, steps, strict=True)
+        return [tuple(edge(start + e[0] * step, _places(e), e[2] * step) for e, start, step in along)]
+
+    return each(box_in(region, shape), back)
+
+
+def box_in(region: Region, shape: Sequence[int]) -> Region:
+    """The region with the boxes written out: all of a result of this shape."""
+    return (box_of(shape),) if region is None else region
+
+
+def joined(region: Region, axis: int, start: int, size: int, gap: int = 1) -> Region:
+    """Of a tensor that stands in the result from ``start`` on along an axis, ``size`` long, ``gap`` places apart."""
+
+    def back(box: Box) -> list[Box]:
+        found = _within(box[axis], start, size, gap)
+        return [] if found is None else [(*box[:axis], found, *box[axis + 1 :])]
+
+    return each(region, back)
+
+
+def _within(edges: Edges, start: int, size: int, gap: int) -> Edges | None:
+    """Which of ``size`` places from ``start`` on, so far apart, lie among others."""
+    first, last, step = edges
+    if gap == 1:
+        first += max(0, -(-(start - first) // step)) * step - start
+    else:
+        first, step = max(0, -(-(first - start) // gap)), 1
+    last = min((last - 1 - start) // gap + 1, size)
+    return edge(first, -(-(last - first) // step), step) if last > first else None
+
+
+def outside(region: Region, part: Box) -> Region:
+    """Of a tensor a part of which is replaced, what lies beside the part."""
+
+    def back(box: Box) -> list[Box]:
+        if not all(a[0] < b[1] and b[0] < a[1] for a, b in zip(box, part, strict=True)):
+            return [box]
+        found, left = list[Box](), box
+        for axis, ((first, last, step), (low, high, _)) in enumerate(zip(box, part, strict=True)):
+            before, behind = max(0, -(-(low - first) // step)), max(0, -(-(high - first) // step))
+            many = _places((first, last, step))
+            if before > 0:
+                found.append((*left[:axis], edge(first, before, step), *left[axis + 1 :]))
+            if behind < many:
+                found.append((*left[:axis], edge(first + behind * step, many - behind, step), *left[axis + 1 :]))
+            if behind <= before:
+                return found
+            left = (*left[:axis], edge(first + before * step, min(behind, many) - before, step), *left[axis + 1 :])
+        return found
+
+    return each(region, back)
+
+
+def moved(region: Region, order: Sequence[int]) -> Region:
+    """Of a tensor whose dimensions stand in another order in the result."""
+    return each(region, lambda box: [tuple(box[list(order).index(place)] for place in range(len(order)))])
+
+
+def broadcast(region: Region, shape: Sequence[int], places: Sequence[int]) -> Region:
+    """Of a tensor whose dimensions stand at these places of the result; those of size one are repeated."""
+    along = list(zip(places, shape, strict=True))
+    return each(region, lambda box: [tuple((0, 1, 1) if n == 1 else box[place] for place, n in along)])
+
+
+def aligned(region: Region, shape: Sequence[int], out: Sequence[int]) -> Region:
+    """Of an operand that is combined element by element, its dimensions the last of the result's."""
+    return broadcast(box_in(region, out), shape, range(len(out) - len(shape), len(out)))
+
+
+def along(region: Region, shape: Sequence[int], axes: Sequence[int], kept: bool = True) -> Region:
+    """Of a tensor that is worked on along these axes, which the result has too if they are ``kept``."""
+
+    def back(box: Box) -> list[Box]:
+        rest = iter(edges for place, edges in enumerate(box) if not (kept and place in axes))
+        return [tuple((0, size, 1) if place in axes else next(rest) for place, size in enumerate(shape))]
+
+    return each(region, back)
+
+
+def up_to(region: Region, shape: Sequence[int], axis: int, reverse: bool = False) -> Region:
+    """Of a tensor whose running values along an axis are asked for: all before them."""
+
+    def back(box: Box) -> list[Box]:
+        first, last, _ = box[axis]
+        return [(*box[:axis], (first, shape[axis], 1) if reverse else (0, last, 1), *box[axis + 1 :])]
+
+    return each(region, back)
+
+
+def flipped(region: Region, shape: Sequence[int], axes: Sequence[int]) -> Region:
+    """Of a tensor that the result has backwards along these axes."""
+
+    def back(box: Box) -> list[Box]:
+        return [
+            tuple(
+                edge(size - 1 - (e[0] + (_places(e) - 1) * e[2]), _places(e), e[2]) if place in axes else e
+                for place, (e, size) in enumerate(zip(box, shape, strict=True))
+            )
+        ]
+
+    return each(region, back)
+
+
+def repeated(region: Region, shape: Sequence[int]) -> Region:
+    """Of a tensor that the result has several times, one behind the other."""
+    found = region
+    for axis, size in enumerate(shape):
+
+        def back(box: Box, axis: int = axis, size: int = size) -> list[Box] | None:
+            first, last, step = box[axis]
+            if step == 1 and last - first >= size:
+                return with_rows(box, axis, range(size))
+            return with_rows(box, axis, np.arange(first, last, step) % size)
+
+        found = each(found, back)
+    return found
+
+
+def picked(region: Region, axis: int, places: Sequence[int]) -> Region:
+    """Of a tensor that known places along an axis are picked of."""
+    held = np.asarray(places)
+    return each(region, lambda box: with_rows(box, axis, held[slice(*box[axis])]))
+
+
+def with_rows(box: Box, axis: int, rows: Any) -> list[Box] | None:
+    """A box with these places along an axis, in runs; None for too many."""
+    rows = np.unique(rows)
+    ends = np.flatnonzero(np.diff(rows) != 1)
+    if len(ends) >= MOST_BOXES:
+        return None
+    runs = zip(rows[[0, *(ends + 1)]].tolist(), rows[[*ends, -1]].tolist(), strict=True)
+    return [(*box[:axis], (first, last + 1, 1), *box[axis + 1 :]) for first, last in runs]
+
+
+def reshaped(region: Region, out: Sequence[int], shape: Sequence[int]) -> Region:
+    """Of a tensor of this shape that the result has in another one."""
+    if tuple(out) == tuple(shape):
+        return region
+    strides = [prod(out[place + 1 :]) for place in range(len(out))]
+    return each(region, lambda box: boxes_of(_stretches(box, strides), shape))
+
+
+def boxes_of(places: Stretches, shape: Sequence[int]) -> list[Box] | None:
+    """The boxes of a shape that are these places of its elements in order; None where they are too many.
+
+    >>> boxes_of(Stretches(0, ((10, 1),)), (8, 2)), boxes_of(Stretches(3, ((6, 1),)), (4, 4))
+    ([((0, 5, 1), (0, 2, 1))], [((0, 1, 1), (3, 4, 1)), ((1, 2, 1), (0, 4, 1)), ((2, 3, 1), (0, 1, 1))])
+    """
+    steps: list[tuple[int, int]] = []
+    for n, stride in sorted((step for step in places.steps if step[0] > 1), key=lambda step: -step[1]):
+        if steps and steps[-1][1] == n * stride:
+            steps[-1] = (steps[-1][0] * n, stride)
+        else:
+            steps.append((n, stride))
+    return _laid(places.start, tuple(steps), tuple(shape))
+
+
+def _laid(start: int, steps: tuple[tuple[int, int], ...], shape: tuple[int, ...]) -> list[Box] | None:
+    if not shape:
+        return [()]
+    row = prod(shape[1:])
+    if not row:
+        return []
+    first, inside = divmod(start, row)
+    outer = [step for step in steps if step[1] % row == 0]
+    inner = tuple(step for step in steps if step[1] % row)
+    if inside + sum((n - 1) * stride for n, stride in inner) < row and len(outer) < 2:
+        n, stride = outer[0] if outer else (1, row)
+        rest = _laid(inside, inner, shape[1:])
+        return None if rest is None else [(edge(first, n, stride // row), *box) for box in rest]
+    (n, stride), others = steps[0], steps[1:]
+    parts: list[tuple[int, tuple[tuple[int, int], ...]]] = []
+    if (
+        row % stride == 0
+        and stride > sum((m - 1) * s for m, s in others)
+        and inside % stride + sum((m - 1) * s for m, s in others) < stride
+    ):  # a step that goes on from one row to the next: its end of the first, whole ones, the rest
+        turn = row // stride
+        head = min(n, -(-(row - inside) // stride)) if inside >= stride else 0
+        full = (n - head) // turn
+        parts.append((start, ((head, stride), *others)))
+        parts.append((start + head * stride, ((full, row), (turn, stride), *others)))
+        parts.append((start + (head + full * turn) * stride, ((n - head - full * turn, stride), *others)))
+    elif n <= MOST_BOXES:
+        parts = [(start + turn * stride, others) for turn in range(n)]
+    else:
+        return None
+    found: list[Box] = []
+    for begin, each_steps in parts:
+        if all(m for m, _ in each_steps):
+            more = _laid(begin, tuple(step for step in each_steps if step[0] > 1), shape)
+            if more is None or len(found) + len(more) > MOST_BOXES:
+                return None
+            found += more
+    return found
+
+
+def needed_at_most(ops: Sequence[Op], amounts: dict[str, int]) -> tuple[Op, ...]:
+    """The operations; of a tensor from outside, with all its parts, a floor counts no more than so many elements.
+
+    >>> ops = [Op("add", "elementwise", reads=(Tensor("x", (8,), "fp32"),))]
+    >>> [t.needed for op in needed_at_most(ops, {"x": 5}) for t in op.reads]
+    [5]
+    """
+    held: dict[str, dict[str, Size]] = {}
+    for op in ops:
+        for tensor in op.reads:
+            base = tensor.ident.partition("[")[0]
+            if base in amounts:
+                moved = tensor.elements if tensor.touched is None else tensor.touched
+                moved = moved if tensor.needed is None else tensor.needed
+                before = held.setdefault(base, {}).get(tensor.ident, 0)
+                held[base][tensor.ident] = max(before, moved * op.repeat if type(moved) is int else before)
+    limits: dict[str, int] = {}
+    for base, parts in held.items():
+        left = amounts[base]
+        if sum(parts.values()) > left:
+            for ident, amount in parts.items():
+                limits[ident] = min(amount, left)
+                left -= limits[ident]
+
+    def limited(tensor: Tensor) -> Tensor:
+        return replace(tensor, needed=limits[tensor.ident]) if tensor.ident in limits else tensor
+
+    return tuple(replace(op, reads=tuple(map(limited, op.reads))) for op in ops) if limits else tuple(ops)

@@ -1,0 +1,119 @@
+"""Which elements the results of a program need, against the elements themselves."""
+
+import random
+
+import numpy as np
+import pytest
+
+from roofline import trace
+from roofline.bounds.traffic import BYTE_POLICIES
+from roofline.programs import regions
+
+FACTORS = {24: [(24,), (4, 6), (2, 3, 4), (8, 3), (2, 2, 6)], 60: [(60,), (6, 10), (3, 4, 5), (2, 30), (15, 4)]}
+
+
+def _held(region, shape):
+    """The elements of a region."""
+    held = np.zeros(shape, bool)
+    for box in regions.box_in(region, shape):
+        held[tuple(slice(*edges) for edges in box)] = True
+    return held
+
+
+def _box(draw, shape):
+    box = []
+    for size in shape:
+        first, last = sorted(draw.sample(range(size + 1), 2))
+        step = draw.choice((1, 1, 2, 3))
+        box.append(regions.edge(first, -(-(last - first) // step), step))
+    return tuple(box)
+
+
+def _drawn_region(draw, shape):
+    return regions.union([_box(draw, shape) for _ in range(draw.randint(1, 3))])
+
+
+@pytest.mark.parametrize("total", FACTORS)
+def test_regions_are_followed_back_to_the_elements_that_a_result_takes(total):
+    draw = random.Random(total)
+    for _ in range(200):
+        shape, other = draw.choices(FACTORS[total], k=2)
+        x, axis = np.arange(total).reshape(shape), draw.randrange(len(shape))
+        order = draw.sample(range(len(shape)), len(shape))
+        places = [draw.randrange(shape[axis]) for _ in range(7)]
+        ways = [
+            (x.reshape(other), lambda r, s=shape, o=other: regions.reshaped(r, o, s)),
+            (np.transpose(x, order), lambda r, o=order: regions.moved(r, o)),
+            (np.flip(x, axis), lambda r, s=shape, a=axis: regions.flipped(r, s, [a])),
+            (np.tile(x, (2,) * len(shape)), lambda r, s=shape: regions.repeated(r, s)),
+            (x.take(places, axis), lambda r, a=axis, p=places: regions.picked(r, a, p)),
+            (np.concatenate([x - 10**6, x], axis), lambda r, s=shape, a=axis: regions.joined(r, a, s[a], s[a])),
+            (np.broadcast_to(x, (2, *shape)), lambda r, s=shape: regions.broadcast(r, s, range(1, len(s) + 1))),
+        ]
+        for out, back in ways:
+            asked = _drawn_region(draw, out.shape)
+            taken = _held(asked, out.shape)
+            assert regions.count(asked, out.shape) == taken.sum()
+            assert set(x[_held(back(asked), shape)].tolist()) == set(out[taken].tolist()) & set(range(total))
+        asked, part = _drawn_region(draw, shape), regions.box_of(shape)[:axis] + _box(draw, shape)[axis:]
+        part = tuple((first, last, 1) for first, last, _ in part)
+        left = _held(regions.outside(asked, part), shape)
+        assert (left == _held(asked, shape) & ~_held((part,), shape)).all()
+
+
+def _jax_steps(draw, shape):
+    """A way to move elements, drawn for a shape."""
+    jnp, lax = pytest.importorskip("jax.numpy"), pytest.importorskip("jax.lax")
+    axis, rows = draw.randrange(len(shape)), [draw.randrange(shape[0]) for _ in range(draw.randint(1, 5))]
+    part = tuple(slice(edges[0], edges[1], edges[2]) for edges in _box(draw, shape))
+    first, amount = draw.randrange(shape[0]), draw.randint(1, shape[0])
+    return draw.choice(
+        [
+            lambda x: x[part],
+            lambda x: x[part],
+            lambda x: jnp.repeat(x, amount, axis),
+            lambda x: jnp.concatenate([x, x], axis),
+            lambda x: jnp.stack([x, x[::-1]]),
+            lambda x: x.reshape(shape[0], -1),
+            lambda x: x.ravel(),
+            lambda x: x.T,
+            lambda x: jnp.flip(x, axis),
+            lambda x: jnp.roll(x, amount, axis),
+            lambda x: jnp.pad(x, 1),
+            lambda x: x[np.array(rows)],
+            lambda x: lax.dynamic_slice_in_dim(x, first, amount, 0),
+            lambda x: x.at[first].set(0.0),
+            lambda x: jnp.tile(x, 2) * 1.0,
+        ]
+    )
+
+
+def read_of_input(traced, ident):
+    """Bytes of an input that the floor reads, and bytes that it writes."""
+    keep = BYTE_POLICIES["minimal"].keep(traced.ops)
+    chosen = [keep(index, op) for index, op in enumerate(traced.ops)]
+    read = sum(t.traffic_bytes for reads, _ in chosen for t in reads if t.ident.partition("[")[0] == ident)
+    return read, sum(t.traffic_bytes for _, writes in chosen for t in writes)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_jax_program_reads_the_elements_that_its_result_holds(seed):
+    jax = pytest.importorskip("jax")
+    draw = random.Random(seed)
+    x = np.arange(1.0, 25.0, dtype=np.float32).reshape(draw.choice(FACTORS[24]))
+    out, steps = jax.numpy.asarray(x), []
+    while len(steps) < 4:
+        step = _jax_steps(draw, out.shape)
+        after = step(out)
+        if 0 < after.size < 2000:
+            steps.append(step)
+            out = after
+
+    def program(x):
+        for step in steps:
+            x = step(x)
+        return x + 1.0
+
+    traced = trace(program, jax.ShapeDtypeStruct(x.shape, x.dtype), frontend="jax")
+    needed = len(set(np.asarray(out).ravel().tolist()) - {0.0})
+    assert read_of_input(traced, "t1") == (4 * needed, 4 * out.size)
