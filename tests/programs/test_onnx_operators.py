@@ -364,3 +364,27 @@ def test_a_slice_of_a_join_reads_its_places():
     ]
     traced = trace(model(nodes, [value("x", 64, 64), value("z", 64, 64)], [value("y", 8, 64)], places))
     assert traced.bytes("minimal") == 2 * 4 * 8 * 64
+
+
+@pytest.mark.parametrize(
+    ("node", "elements"),
+    [
+        (helper.make_node("MatMul", ["x", "z"], ["k"]), 8 * 64 + 64 * 64),
+        (helper.make_node("Gemm", ["x", "z"], ["k"], transA=1, transB=1), 8 * 64 + 64 * 64),
+        (helper.make_node("Softmax", ["x"], ["k"]), 8 * 64),
+        (helper.make_node("Softmax", ["x"], ["k"], axis=0), 64 * 64),
+        (helper.make_node("ReduceMean", ["x"], ["k"], axes=[1]), 8 * 64),
+        (helper.make_node("ArgMax", ["x"], ["k"], axis=1), 8 * 64),
+        (helper.make_node("CumSum", ["x", "from"], ["k"]), 8 * 64),
+        (helper.make_node("LayerNormalization", ["x", "z"], ["k"]), 8 * 64 + 64 * 64),
+        (helper.make_node("Add", ["x", "z"], ["k"]), 2 * 8 * 64),
+    ],
+)
+def test_rows_of_what_is_worked_out_along_columns_need_those_rows(node, elements):
+    places = [numpy_helper.from_array(np.array([n]), name) for name, n in (("from", 0), ("to", 8))]
+    nodes = [node, helper.make_node("Slice", ["k", "from", "to"], ["y"]), helper.make_node("Abs", ["y"], ["r"])]
+    kind = INT if node.op_type == "ArgMax" else TensorProto.FLOAT
+    program = model(nodes, [value("x", 64, 64), value("z", 64, 64)], [value("r", dtype=kind)], places, 17)
+    traced = trace(program, frontend="onnx")
+    written = traced.ops[-1].writes[0].traffic_bytes
+    assert traced.bytes("minimal") == 4 * elements + written

@@ -53,7 +53,7 @@ def test_regions_are_followed_back_to_the_elements_that_a_result_takes(total):
         for out, back in ways:
             asked = _drawn_region(draw, out.shape)
             taken = _held(asked, out.shape)
-            assert regions.count(asked, out.shape) == taken.sum()
+            assert regions.elements_of(asked, out.shape) == taken.sum()
             assert set(x[_held(back(asked), shape)].tolist()) == set(out[taken].tolist()) & set(range(total))
         asked, part = _drawn_region(draw, shape), regions.box_of(shape)[:axis] + _box(draw, shape)[axis:]
         part = tuple((first, last, 1) for first, last, _ in part)
@@ -117,3 +117,59 @@ def test_a_jax_program_reads_the_elements_that_its_result_holds(seed):
     traced = trace(program, jax.ShapeDtypeStruct(x.shape, x.dtype), frontend="jax")
     needed = len(set(np.asarray(out).ravel().tolist()) - {0.0})
     assert read_of_input(traced, "t1") == (4 * needed, 4 * out.size)
+
+
+def _onnx_step(draw, shape, held):
+    """A node that moves elements, drawn for a shape: operator, inputs behind the first, attributes."""
+    axis = draw.randrange(len(shape))
+    first, last = sorted(draw.sample(range(shape[axis] + 1), 2))
+    rows = [draw.randrange(shape[axis]) for _ in range(draw.randint(1, 5))]
+    kind, lists, attributes = draw.choice(
+        [
+            ("Slice", ([first], [last], [axis], [draw.choice((1, 2))]), {}),
+            ("Slice", ([-1], [-1000], [axis], [-1]), {}),
+            ("Gather", (rows,), {"axis": axis}),
+            ("Concat", None, {"axis": axis}),
+            ("Reshape", ([shape[0], -1],), {}),
+            ("Reshape", ([-1],), {}),
+            ("Transpose", (), {"perm": draw.sample(range(len(shape)), len(shape))}),
+            ("Tile", ([2] * len(shape),), {}),
+            ("Pad", ([draw.choice((0, 1)) for _ in range(2 * len(shape))],), {}),
+            ("Expand", ([2, *shape],), {}),
+            ("Relu", (), {}),
+        ]
+    )
+    names = []
+    for numbers in lists or ():
+        names.append(f"c{len(held)}")
+        held[names[-1]] = np.array(numbers, np.int64)
+    return kind, lists is None, names, attributes
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_an_onnx_file_reads_the_elements_that_its_result_holds(seed):
+    onnx = pytest.importorskip("onnx")
+    from onnx.reference import ReferenceEvaluator
+
+    helper, draw, held, nodes = onnx.helper, random.Random(seed), {}, []
+    x = np.arange(1.0, 25.0, dtype=np.float32).reshape(draw.choice(FACTORS[24]))
+
+    def file(nodes):
+        given = [helper.make_tensor_value_info("x", 1, x.shape)]
+        result = [helper.make_tensor_value_info(nodes[-1].output[0], 1, None)]
+        constants = [onnx.numpy_helper.from_array(value, name) for name, value in held.items()]
+        graph = helper.make_graph(nodes, "drawn", given, result, constants)
+        return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)])
+
+    out = x
+    while len(nodes) < 4:
+        last = nodes[-1].output[0] if nodes else "x"
+        kind, twice, names, attributes = _onnx_step(draw, out.shape, held)
+        node = helper.make_node(kind, [last, *([last] if twice else names)], [f"v{len(nodes)}"], **attributes)
+        after = ReferenceEvaluator(file([*nodes, node])).run(None, {"x": x})[0]
+        if 0 < after.size < 2000:
+            nodes.append(node)
+            out = after
+    nodes.append(helper.make_node("Neg", [nodes[-1].output[0]], ["y"]))
+    needed = len(set(out.ravel().tolist()) - {0.0})
+    assert read_of_input(trace(file(nodes), frontend="onnx"), "x") == (4 * needed, 4 * out.size)

@@ -5,9 +5,9 @@ operand from the region of a result:
 
 >>> picked = (((0, 10, 1),),)                                          # the first ten of jnp.repeat(x, 2)
 >>> picked = reshaped(picked, (16,), (8, 2))
->>> picked, count(broadcast(picked, (8,), (0,)), (8,))
+>>> picked, elements_of(broadcast(picked, (8,), (0,)), (8,))
 ((((0, 5, 1), (0, 2, 1)),), 5)
->>> count(union([((0, 10, 1),)], [((5, 15, 1),)]), (100,))               # two that overlap
+>>> elements_of(union([((0, 10, 1),)], [((5, 15, 1),)]), (100,))               # two that overlap
 15
 >>> joined([((6, 10, 1),)], 0, 8, 8)                                   # of the second half of a concatenation
 (((0, 2, 1),),)
@@ -69,7 +69,7 @@ def _holds(outer: Box, inner: Box) -> bool:
     )
 
 
-def count(region: Region, shape: Sequence[int]) -> int:
+def elements_of(region: Region, shape: Sequence[int]) -> int:
     """Elements of a region, each once; of boxes that cannot be cut the largest alone."""
     if region is None:
         return prod(shape)

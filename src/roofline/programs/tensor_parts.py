@@ -320,7 +320,8 @@ def needing(op: Op, counts: Mapping[str, Size]) -> Op:
 
 
 def _needing(tensor: Tensor, elements: Size) -> Tensor:
-    return replace(tensor, needed=elements if tensor.touched is None else minimum(elements, tensor.touched))
+    held = [n for n in (tensor.touched, tensor.needed) if n is not None]
+    return replace(tensor, needed=minimum(elements, *held) if held else elements)
 
 
 def without_unused(ops: Sequence[Op], results: Set[str]) -> tuple[Op, ...]:

@@ -55,7 +55,7 @@ from roofline.programs.jax.walker import (
     source_line,
 )
 from roofline.programs.loops import LoopSteps, first_part
-from roofline.programs.regions import WHOLE, count, needed_at_most
+from roofline.programs.regions import WHOLE, elements_of, needed_at_most
 from roofline.programs.rule_table import RuleTable, branch_cost, stated
 from roofline.programs.traced import Traced
 from roofline.progress import stopped
@@ -146,7 +146,9 @@ def _amounts(jaxpr: Any, held: Sequence[Any], tensors: Sequence[Tensor]) -> dict
     needed = needed_of(jaxpr, numbers, [WHOLE] * len(jaxpr.outvars))[len(jaxpr.constvars) :]
     parts = zip(tensors, jaxpr.invars, needed, strict=True)
     return {
-        t.ident: count(region, t.dims) for t, var, region in parts if region is not WHOLE and t.dims == var.aval.shape
+        t.ident: elements_of(region, t.dims)
+        for t, var, region in parts
+        if region is not WHOLE and t.dims == var.aval.shape
     }
 
 

@@ -30,8 +30,10 @@ from roofline.ops import pricing
 from roofline.ops.counting import count
 from roofline.programs.loops import LoopSteps, differing, first_part, part_by_part
 from roofline.programs.onnx.graph import dims_of, dtype_of, inferred, put, read, solved
+from roofline.programs.onnx.needs import needed_of
 from roofline.programs.onnx.registry import PICKING, UPDATES, Call, find, with_every_input
 from roofline.programs.onnx.standins import DOMAIN
+from roofline.programs.regions import NOTHING, WHOLE, elements_of, needed_at_most
 from roofline.programs.rule_table import branch_cost, stated
 from roofline.programs.tensor_parts import as_stored, given_back, named_apart
 from roofline.programs.traced import Traced, enter
@@ -87,7 +89,7 @@ def trace(
     written = [walk.known[item.name] for item in given if item.name in walk.known]
     return Traced(
         name or (Path(program).stem if isinstance(program, str | Path) else model.graph.name or "onnx"),
-        given_back(walk.settled(), walk.results(model.graph)),
+        given_back(needed_at_most(walk.settled(), walk.amounts(model.graph)), walk.results(model.graph)),
         modules=walk.scopes,
         assumptions=tuple(walk.assumptions),
         inputs=tuple(f"{t.dtype}[{', '.join(map(str, t.dims))}]" for t in written),
@@ -171,7 +173,7 @@ class GraphWalker:
 
     def node(self, node: Any, scope: str, repeat: Size) -> None:
         """Price one node."""
-        attributes = {item.name: onnx.helper.get_attribute_value(item) for item in node.attribute}
+        attributes = _attributes(node)
         if node.op_type in OF_SHAPES:
             if isinstance(attributes.get("value"), onnx.TensorProto) and node.op_type == "Constant":
                 self._constant(node.output[0], attributes["value"])
@@ -264,6 +266,14 @@ class GraphWalker:
             return tuple(as_stored(t, self.held.get(t.ident)) for t in tensors)
 
         return tuple(replace(op, reads=stored(op.reads)) for op in named_apart(self.ops))
+
+    def amounts(self, graph: Any) -> dict[str, int]:
+        """Elements of each input and weight that the file's results need, where these are not all of it."""
+        shapes = {word: tensor.dims for word, tensor in self.known.items()}
+        needed = needed_of(graph, _attributes, shapes, self.values)
+        words = [item.name for item in (*graph.input, *graph.initializer) if item.name in shapes]
+        pairs = [(word, needed.get(word, NOTHING)) for word in words]
+        return {_ident(word): elements_of(region, shapes[word]) for word, region in pairs if region is not WHOLE}
 
     def results(self, graph: Any) -> set[str]:
         """What the file gives back whole, under the names of the operations that write it."""
@@ -365,6 +375,10 @@ class GraphWalker:
         small = prod(value.dims) == 1 or (len(value.dims) == 1 and value.dims[0] <= 16 and value.data_type in (6, 7))
         if small and value.data_location != onnx.TensorProto.EXTERNAL:
             self.values[name] = onnx.numpy_helper.to_array(value).tolist()
+
+
+def _attributes(node: Any) -> dict[str, Any]:
+    return {item.name: onnx.helper.get_attribute_value(item) for item in node.attribute}
 
 
 def _ident(name: str) -> str:

@@ -62,9 +62,9 @@ def gated(call: Call) -> Priced:
 rule("Gelu")(lambda call: call.elementwise("gelu_tanh" if call.get("approximate") == "tanh" else "gelu"))
 
 #: FLOPs an element: select(|x| > λ, x ∓ b, 0), two comparisons and a sum; min(max(a·x + b, 0), 1); x/(1 + |x|).
-_OTHERS = {"Shrink": 3, "HardSigmoid": 4, "Softsign": 3}
+OTHERS = {"Shrink": 3, "HardSigmoid": 4, "Softsign": 3}
 
-rule(*_OTHERS)(lambda call: call.for_each("elementwise", call.writes[0].elements, _OTHERS[call.name]))
+rule(*OTHERS)(lambda call: call.for_each("elementwise", call.writes[0].elements, OTHERS[call.name]))
 
 
 @rule("Cast", "CastLike")
@@ -96,19 +96,19 @@ def _rotary(call: Call, cos: int, sin: int, positions: int) -> Priced:
     return pricing.elementwise("rope", (*call.read(0, positions), *tables), call.writes, name=call.name)
 
 
-_NAMES = {
+REDUCTIONS = {
     "ReduceSum": "sum", "ReduceMean": "mean", "ReduceProd": "prod", "ReduceMax": "max", "ReduceMin": "min",
     "ReduceL1": "norm", "ReduceL2": "norm", "ReduceSumSquare": "norm", "ReduceLogSumExp": "logsumexp",
     "ReduceLogSum": "norm", "ArgMax": "argmax", "ArgMin": "argmin",
 }  # fmt: skip
 
 
-@rule(*_NAMES)
+@rule(*REDUCTIONS)
 def reduced(call: Call) -> Priced:
     """Reduce over some dimensions."""
     elements, results = product(call.shape(0)), call.writes[0].elements
     return pricing.reduction(
-        _NAMES[call.name], call.read(0), call.writes, elements=elements, results=results, name=call.name
+        REDUCTIONS[call.name], call.read(0), call.writes, elements=elements, results=results, name=call.name
     )
 
 
