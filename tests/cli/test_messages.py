@@ -40,7 +40,10 @@ MESSAGES = [
         ["llm", "mlp.onnx", "--on", "h100"],
         "mlp.onnx is a program, not a model's configuration; `roofline trace` reads it",
     ),
-    (["accuracy", "h100", "-o", "x.svg"], "there is no picture of an Accuracy; its table() and to_dict() hold"),
+    (
+        ["accuracy", "h100", "-o", "x.svg"],
+        "there is no picture of an Accuracy; end the name in .html, .csv, .json or .txt",
+    ),
     (["bound", MATMUL, "--on", "v5e", "B=-3"], "size B is -3; a size is a whole number of at least 1"),
     (["bound", MATMUL, "--on", "v5e", "B=2.5"], "size B is 2.5; a size is a whole number of at least 1"),
     (["bound", MATMUL, "--on", "v5e", "B=nan"], "size B is nan; a size is a whole number of at least 1"),

@@ -8,9 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from roofline import sweep
+from roofline import sweep, train
+from roofline.charts.drawing import THEMES
 from roofline.cli import main
 from roofline.models import load
+from roofline.web.page import page_of
 
 Capture = pytest.CaptureFixture[str]
 BOUND = ["bound", "bf16[64, 8192] @ bf16[8192, 8192]", "--on", "h100"]
@@ -93,6 +95,55 @@ def test_a_picture_says_how_much_is_drawn_and_why_not_all(tmp_path: Path, capsys
     assert capsys.readouterr().out == f"wrote {picture}: 65 of 512 steps are drawn: 447 do not fit the memory\n"
     assert main([*LLM, "--batch", "1,512", "--context", "8000", "-o", picture]) == 0
     assert capsys.readouterr().out.startswith(f"wrote {picture}: 1 of 2 do not fit and are left out")
+
+
+#: Commands that draw by ``-o`` and had no words of their own about how.
+DRAWN = [
+    ["bound", "bf16[64, 8192] @ bf16[8192, 8192]", "--on", "h100,h200"],
+    ["sweep", "bf16[B, D] * bf16[D, F]", "--on", "h100", "B=1:64:*2", "D=256:2048:*2", "F=D"],
+    ["train", "llama-3-8b", "--on", "h100:8", "--batch-tokens", "1M", "--microbatches", "4,16"],
+    ["chips", "h100"],
+]
+
+
+@pytest.mark.parametrize("words", DRAWN)
+def test_any_picture_may_be_dark_and_of_a_width(words: list[str], tmp_path: Path) -> None:
+    dark, light, page = (tmp_path / name for name in ("dark.svg", "light.svg", "page.html"))
+    assert main([*words, "--dark", "--width", "600", "-o", str(dark), "-o", str(page)]) == 0
+    assert main([*words, "-o", str(light)]) == 0
+    found = dark.read_text()
+    assert THEMES["dark"].background in found
+    assert THEMES["dark"].background not in light.read_text()
+    assert 'width="600"' in found
+    assert 'width="720"' in light.read_text()
+
+
+def test_how_a_picture_looks_goes_with_a_picture(tmp_path: Path, capsys: Capture) -> None:
+    for more in ([], ["-o", str(tmp_path / "x.csv")]):
+        assert main([*BOUND, "--dark", *more]) == 2
+        said = "error: --dark is of a picture; end -o in .svg, .png or .pdf, or leave it out\n"
+        assert capsys.readouterr().err == said
+
+
+def test_steps_of_training_are_drawn_by_what_they_differ_in() -> None:
+    memory = train("llama-3-8b", on="h100:8", batch_tokens=2**20, microbatches=[4, 16])
+    chart = memory.plot()
+    assert (chart.y.names, chart.lines[0].label) == (("4 microbatches", "16 microbatches"), "hbm")
+    total = [max(bar.x1 for bar in chart.bars if bar.row == row) for row in (0, 1)]
+    assert total == pytest.approx(memory.memory.total.tolist())
+    assert len(page_of([(memory, None, None)])["charts"]) == 1
+    times = train("llama-3-8b", on="h100:8", batch_tokens=[2**20, 2**22], microbatches=[4, 64]).plot()
+    assert [(bar.part, int(bar.x1)) for bar in times.bars] == [
+        ("a step at best, if it fitted", 6),
+        ("a step at best", 25),
+    ]
+
+
+def test_what_has_no_picture_says_which_files_it_may_be(tmp_path: Path, capsys: Capture) -> None:
+    words = ["train", "7e9", "--on", "h100:8,h200:8", "--tokens", "1T", "--mfu", "0.4", "-o", str(tmp_path / "x.svg")]
+    assert main(words) == 2
+    said = "error: there is no picture of these answers side by side; end the name in .html, .csv, .json or .txt\n"
+    assert capsys.readouterr().err == said
 
 
 def test_models_are_drawn_by_their_parts(tmp_path: Path) -> None:

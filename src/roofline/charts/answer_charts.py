@@ -17,7 +17,7 @@ from typing import Any
 
 from roofline.answers import Answer
 from roofline.bounds.bound import Bound
-from roofline.bounds.comparison import SideBySide
+from roofline.bounds.comparison import EQUAL, SideBySide
 from roofline.charts.bars import MOST_ROWS, bars_chart, left_out, split_chart
 from roofline.charts.chart import Chart, charts_of
 from roofline.charts.heat_maps import with_heat_maps
@@ -27,6 +27,7 @@ from roofline.charts.roofline_charts import program_roofline, roofline_chart
 from roofline.errors import InputError, a_or_an, suggest
 from roofline.formulas.tables import Columns
 from roofline.models.parallelism.layout import OPTIONS, is_several
+from roofline.signatures import either
 from roofline.sizes import array_of, is_array, is_symbol
 
 #: Draws one picture of an answer.
@@ -47,7 +48,8 @@ def plot_answer(answer: Any, kind: str | None = None, *, theme: str = "light") -
     found = pictures(answer)
     if not found:
         what = type(answer).__name__
-        hint = _INSTEAD.get(what, "its table() and to_dict() hold its figures")
+        files, methods = "end the name in .html, .csv, .json or .txt", "its table() and to_dict() hold its figures"
+        hint = _INSTEAD.get(what) or either(files, methods)
         raise InputError(f"there is no picture of {_CALLED.get(what) or a_or_an(what)}", hint=hint)
     if kind in _HEAT_MAPS:
         kind = next((name for name in found if name.endswith("-map")), kind)
@@ -212,9 +214,53 @@ def parameters_chart(models: Sequence[Any]) -> Chart:
 
 
 def _of_training(answer: Any) -> dict[str, Picture]:
+    if is_array(answer.lower):
+        time, memory = partial(_times_of_trainings, answer), partial(_memory_of_trainings, answer)
+        takes_as_long = answer.lower.max() <= (1 + EQUAL) * answer.lower.min()  # the choices differ in memory alone
+        return {"memory": memory, "time": time} if takes_as_long else {"time": time, "memory": memory}
     if not isinstance(answer.bound.kind, str):
         return {}
     return {"roofline": partial(program_roofline, answer.bound), "memory": partial(_memory_of_training, answer)}
+
+
+def _trainings(answer: Any) -> tuple[list[str], tuple[str, ...]]:
+    """The configurations of an answer over lists, each by its sizes as far as a picture has room; what is not drawn."""
+    asked = {name: getattr(answer, name) for name in ("batch_tokens", "sequence", "microbatches")}
+    varying = {name: _of_each(answer, size) for name, size in asked.items() if is_array(size)}
+    called = {"batch_tokens": "tokens", "sequence": "a sequence"}
+    names = [
+        ", ".join(f"{int(values[at]):,} {called.get(name, name)}" for name, values in varying.items())
+        for at in range(min(answer.lower.size, MOST_ROWS))
+    ]
+    return names, left_out(answer.lower.size, "configurations")
+
+
+def _of_each(answer: Any, value: Any) -> list[Any]:
+    """A value of each configuration."""
+    import numpy as np
+
+    found: list[Any] = np.broadcast_to(np.asarray(value), np.shape(answer.lower)).ravel().tolist()
+    return found
+
+
+def _times_of_trainings(answer: Any) -> Chart:
+    """The time of a step of each configuration, another colour where it does not fit."""
+    names, notes = _trainings(answer)
+    label, fits, times = "a step at best", _of_each(answer, answer.fits), _of_each(answer, answer.lower)
+    parts = [f"{label}{', if it fitted' * (fits[at] is False)}" for at in range(len(names))]
+    rows = [(name, [(parts[at], float(times[at]))]) for at, name in enumerate(names)]
+    return bars_chart(rows, title=f"A step of {answer.model.name}", label=label, unit="s", notes=notes)
+
+
+def _memory_of_trainings(answer: Any) -> Chart:
+    """What a chip holds, of the fullest stage, part by part, in each configuration."""
+    names, notes = _trainings(answer)
+    memory = answer.memory
+    parts = {part: _of_each(answer, size) for part, size in memory.parts.items()}
+    rows = [(name, [(part, float(sizes[at])) for part, sizes in parts.items()]) for at, name in enumerate(names)]
+    limit = None if memory.capacity is None else (memory.level, float(memory.capacity))
+    title = f"Memory of a chip, training {answer.model.name}"
+    return bars_chart(rows, title=title, label="memory", unit="B", limit=limit, notes=notes)
 
 
 def _of_training_plan(found: Any) -> dict[str, Picture]:
@@ -295,7 +341,16 @@ _PICTURES: Mapping[str, Callable[[Any], Mapping[str, Picture]]] = {
 }
 
 #: What people call an answer.
-_CALLED = {"StepSweep": "these steps"}
+_CALLED = {
+    "AdviceList": "advice",
+    "Communication": "one collective of one size",
+    "Scaling": "conditions of scaling",
+    "SideBySide": "these answers side by side",
+    "Solution": "a solution",
+    "StepSweep": "these steps",
+    "TokenBudget": "a budget of tokens",
+    "Training": "these steps",
+}
 
 #: What draws an answer that has no picture of its own.
 _INSTEAD = {

@@ -201,11 +201,17 @@ def _run(arguments: Sequence[str] | None) -> int:
     return code
 
 
+#: Words about how a picture looks, and how many values each takes.
+_LOOKS = {"--dark": 0, "--width": 1}
+
+
 def _by_file(words: list[str]) -> list[list[str]]:
     """The words of a command once for each file, where ``-o`` names several: each is written as it would be alone.
 
-    >>> _by_file(["llm", "llama-3-8b", "-o", "a.csv", "--on", "h100", "-o", "a.png"])
-    [['llm', 'llama-3-8b', '-o', 'a.csv', '--on', 'h100'], ['llm', 'llama-3-8b', '--on', 'h100', '-o', 'a.png']]
+    How a picture looks is said to pictures alone.
+
+    >>> _by_file(["llm", "llama-3-8b", "-o", "a.csv", "--dark", "-o", "a.png"])
+    [['llm', 'llama-3-8b', '-o', 'a.csv'], ['llm', 'llama-3-8b', '--dark', '-o', 'a.png']]
     """
     places = [at for at, word in enumerate(words[:-1]) if word in ("-o", "--output-file")]
     files = {words[at + 1] for at in places}
@@ -215,7 +221,12 @@ def _by_file(words: list[str]) -> list[list[str]]:
 
     if words[0].lower() in ONE_FILE:
         return [words]
-    dropped = [{at + more for at in places if at != kept for more in (0, 1)} for kept in places]
+    looks = {at + more for at, word in enumerate(words) if word in _LOOKS for more in range(_LOOKS[word] + 1)}
+    dropped = [
+        {at + more for at in places if at != kept for more in (0, 1)}
+        | (set() if words[kept + 1].lower().endswith((".svg", ".png", ".pdf")) else looks)
+        for kept in places
+    ]
     return [[word for at, word in enumerate(words) if at not in others] for others in dropped]
 
 

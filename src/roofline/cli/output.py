@@ -33,7 +33,7 @@ from typing import Any
 
 import click
 
-from roofline.cli.command import Option
+from roofline.cli.command import Option, word_of
 from roofline.cli.option_table import option
 from roofline.errors import InputError
 from roofline.files import check_place
@@ -171,6 +171,10 @@ def wrote(path: str, units: Mapping[str, str] | None = None, what: str = "", sai
     click.echo(f"wrote {what}{path}{': ' * bool(said)}{said}", err=bool(context and context.params.get("as_json")))
 
 
+#: Where the context of a command holds how its picture looks: ``dark``, ``width``.
+LOOK = "roofline.look"
+
+
 def show_chart(chart: Any, path: str | None, width: int | None) -> None:
     """Write a chart to a file, at twice the size unless a width is given, or draw it in the terminal.
 
@@ -181,6 +185,9 @@ def show_chart(chart: Any, path: str | None, width: int | None) -> None:
     if path is None and _KEPT.get() is not None:
         show(chart)
         return
+    look = (context.meta if (context := click.get_current_context(silent=True)) else {}).get(LOOK, {})
+    chart = chart.with_theme("dark") if look.get("dark") else chart
+    width = look.get("width", width)
     if width is not None:
         chart = chart.with_width(width)
     if path is None:
@@ -418,6 +425,9 @@ def with_report(command: click.Command) -> click.Command:
     written = next(each for each in command.params if "-o" in each.opts)
     if isinstance(written, Option):
         written.repeats = command.name not in ONE_FILE
+    if command.name in _PICTURED:
+        for word in ("width", "dark"):
+            option(word, expose_value=False, callback=_as_look)(command)
     command.callback = _kept(command.callback)
     return command
 
@@ -427,6 +437,21 @@ ONE_FILE = ("measure", "calibrate")
 
 #: Commands whose file is something else than what they say (constants), and those that serve.
 _OWN_FILES = ("calibrate", "explore", "completion")
+
+
+#: Commands whose ``-o`` may be a picture, and that have no words of their own about how it looks.
+_PICTURED = ("bound", "chips", "comm", "model", "profile", "run", "sweep", "trace", "train")
+
+
+def _as_look(context: click.Context, parameter: click.Parameter, value: Any) -> None:
+    """Keep how a picture looks for whoever draws it; without a picture it says nothing."""
+    if value:
+        from roofline.web.report import PICTURES
+
+        if not any(each.lower().endswith(PICTURES) for each in context.meta.get(WORDS, ())):
+            hint = "end -o in .svg, .png or .pdf, or leave it out"
+            raise InputError(f"{word_of(parameter)} is of a picture", hint=hint)
+        context.meta.setdefault(LOOK, {})[parameter.name] = value
 
 
 def _any(context: click.Context, parameter: click.Parameter, value: str | None) -> None:
@@ -492,13 +517,16 @@ def _asked(meta: dict[str, Any], path: str) -> list[str]:
 
 def write(found: KeptAnswers, path: str, words: Sequence[str]) -> None:
     """Write what a command said; a page also says by which words."""
-    from roofline.web.report import save_data, save_shown
+    from roofline.web.report import PICTURES, picture_of, save_data, save_shown
 
     lacks = ""
     if found.data:
         save_data(found.data[0], path)
     elif not found.shown:
         raise InputError("what this prints is no answer that a file could hold", hint="leave -o out")
+    elif path.lower().endswith(PICTURES):
+        show_chart(picture_of(found.shown, path), path, None)
+        return
     else:
         lacks = save_shown(found.shown, path, words)
     is_table = path.lower().endswith(".csv")

@@ -217,7 +217,7 @@ def _chips_text(target: str, chips: int) -> str:
 def _of_training(answer: Any) -> Iterator[LiveStep]:
     from roofline.models.closed_form import training_formula
 
-    if is_symbol(answer.bound.lower):
+    if is_symbol(answer.bound.lower) or is_array(answer.lower):
         return
     formula, chips = training_formula(answer), int(answer.chips)
     on = _chips_text(answer.bound.machine.target, chips)

@@ -148,9 +148,13 @@ def _write_table(name: str, names: Sequence[str], rows: Sequence[Sequence[Any]],
 
 
 def _save_picture(shown: list[Shown], name: str, command: Sequence[str]) -> None:
+    picture_of(shown, name).save(name)
+
+
+def picture_of(shown: list[Shown], name: str) -> Any:
+    """The picture of what was shown, for a file of that name."""
     draw = shown[0][2] if shown else None
-    chart = draw()[0] if draw is not None else _method(shown, "plot", name)()
-    chart.save(name)
+    return draw()[0] if draw is not None else _method(shown, "plot", name)()
 
 
 def _method(shown: list[Shown], word: str, name: str) -> Callable[[], Any]:
