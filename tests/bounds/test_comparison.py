@@ -100,7 +100,36 @@ def test_collectives_and_programs_stand_side_by_side(tmp_path, capsys: pytest.Ca
     assert found["names"] == ["h100", "a100"]
     assert main(words) == 0
     assert "h100 has the lowest floor" in capsys.readouterr().out
-    assert main([*words, "-o", str(tmp_path / "a.svg")]) == 2
+    assert main([*words, "-o", str(tmp_path / "a.svg")]) == 0
+    assert "Roofline of NVIDIA H100 SXM5 80GB and NVIDIA A100" in (tmp_path / "a.svg").read_text()
+
+
+def test_several_sizes_of_a_program_stand_side_by_side(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    path = tmp_path / "m.py"
+    path.write_text("from torch import nn\n\ndef build():\n    return nn.Linear(64, 64)\n")
+    words = ["trace", f"{path}:build", "--input", "fp32[B, 64]", "--on"]
+
+    def asked(*more: str) -> Any:
+        assert main([*words, *more, "--json"]) == 0
+        return json.loads(capsys.readouterr().out)
+
+    alone = {size: asked("h100", f"B={size}")["bound"] for size in (8, 64)}
+    assert asked("h100", "B=8,64")["answers"] == list(alone.values())
+    both = asked("h100,a100", "B=8,64")
+    assert both["sizes"] == {"B": [8, 64]}
+    assert [each["answers"][0] for each in both["comparisons"]] == list(alone.values())
+    for ending in ("html", "csv", "txt", "svg"):
+        assert main([*words, "h100", "B=8,64", "-o", str(tmp_path / f"x.{ending}")]) == 0
+    assert "B 64" in (tmp_path / "x.svg").read_text()
+    capsys.readouterr()
+    assert main([*words, "h100", "B=8,64"]) == 0
+    assert "*" not in capsys.readouterr().out.partition("assumes")[0]  # of another work nothing is best
+    for more, said in {
+        (): "several sizes stand side by side on a machine; name one: --on h100",
+        ("--on", "h100", "B=1:100"): "answers side by side take up to 64 sizes, not 100;",
+    }.items():
+        assert main([*words[:-1], *(more or ("B=8,64",))]) == 2
+        assert said in capsys.readouterr().err
 
 
 def test_a_budget_is_no_floor(capsys: pytest.CaptureFixture[str]) -> None:

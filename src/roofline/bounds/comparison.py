@@ -237,15 +237,19 @@ class SideBySide(Answer):
         if ranks or any(self.untimed):
             yield BLANK
         columns = [Column(wrap="words"), *(Column(who, "right", wrap="words") for who in self.names)]
-        rows = [fact_row(self.names, name, facts, self.partial.get(name, ())) for name, facts in self.facts.items()]
+        shown = (
+            self.facts if self.is_one_work else dict(zip(self.facts, map(_unranked, self.facts.values()), strict=True))
+        )
+        rows = [fact_row(self.names, name, facts, self.partial.get(name, ())) for name, facts in shown.items()]
         if len(self.names) > 1 and ranks:
             rows.insert(1, Row((TIMES_THE_LEAST, *self.ratio_cells())))
         yield Table(tuple(columns), rows, FACTS)
         said = "; times at best are floors" if self.answers[0].is_floor else ""
         if any(self.untimed):
             said += f"; {LEAST}, {MOST}: by the part of the work that is timed"
-        if any(best_of(self.names, facts) for facts in self.facts.values()) or said:
-            yield Sentences([f"{MARK} best of its row{said}"], "quiet")
+        marks = any(best_of(self.names, facts) for facts in shown.values())
+        if marks or said:
+            yield Sentences([f"{MARK} best of its row{said}" if marks else said.removeprefix("; ")], "quiet")
         if operations:
             yield from _operations_tables(self.names, self.answers)
             for who, answer in zip(self.names, self.answers, strict=True):
@@ -543,6 +547,11 @@ def _without_time(fact: Fact) -> Fact:
     return fact._replace(value=None) if fact.timed else fact
 
 
+def _unranked(facts: Sequence[Fact | None]) -> tuple[Fact | None, ...]:
+    """Facts of which none is better: those of another amount of work."""
+    return tuple(fact and fact._replace(better="") for fact in facts)
+
+
 def _side(fact: Fact) -> str:
     """The sign before what a part of the work takes: all of it takes that or more, and is that fast or less."""
     return LEAST if fact.better == "less" else MOST
@@ -737,9 +746,14 @@ def _named(sizes: Mapping[str, int]) -> str:
     return ", ".join(f"{name} {value:,}" for name, value in sizes.items())
 
 
-def beside_at_sizes(sizes: Sequence[Mapping[str, int]], ask: Callable[[Mapping[str, int]], Any]) -> SideBySideBySize:
-    """Ask for the answers side by side at each of several sizes."""
+def check_number(sizes: Sequence[Mapping[str, int]]) -> None:
+    """Refuse more sizes than are put side by side."""
     if len(sizes) > MOST_SIZES:
         hint = "sweep takes several machines, formats and millions of sizes, and draws them"
         raise InputError(f"answers side by side take up to {MOST_SIZES} sizes, not {len(sizes):,}", hint=hint)
+
+
+def beside_at_sizes(sizes: Sequence[Mapping[str, int]], ask: Callable[[Mapping[str, int]], Any]) -> SideBySideBySize:
+    """Ask for the answers side by side at each of several sizes."""
+    check_number(sizes)
     return SideBySideBySize(tuple(sizes), tuple(map(ask, sizes)))

@@ -293,8 +293,11 @@ def _of_comparison(answer: SideBySide) -> dict[str, Picture]:
         return bars_chart(rows, title=answer.subject, label=answer.headline, unit="s")
 
     bounds = answer.answers if all(isinstance(each, Bound) and each.ops for each in answer.answers) else ()
-    roofline = {"roofline": partial(roofline_chart, [each.machine for each in bounds], bounds)} if bounds else {}
-    return {**roofline, **({"time": times} if answer.ranked and answer.answers[0].is_floor else {})}
+    machines = [each.machine for each in bounds]
+    roofline = {"roofline": partial(roofline_chart, machines, bounds)} if bounds else {}
+    time = {"time": times} if answer.ranked and answer.answers[0].is_floor else {}
+    is_one_machine = len({machine.target for machine in machines}) < len(machines)  # whose roof is that of all
+    return {**time, **roofline} if is_one_machine and time else {**roofline, **time}
 
 
 def _of_comparison_by_size(answer: Any) -> dict[str, Picture]:

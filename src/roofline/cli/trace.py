@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout
+from itertools import product
 from typing import TYPE_CHECKING, Any
 
-from roofline.answers import side_by_side
+from roofline.answers import side_by_side, values_listed
 from roofline.bounds.api import refuse_model
 from roofline.bounds.conventions import OF_OPERATIONS, Conventions
 from roofline.cli.command import argument, command_named
@@ -41,7 +42,7 @@ _PICTURES = (".svg", ".png", ".pdf")
 @argument("words", nargs=-1, metavar="[SIZE=VALUE]...")
 @with_options(
     *options("input jax"),
-    option("batch", help="Size of an ONNX file's symbolic batch."),
+    option("batch", help="Size of an ONNX file's symbolic batch; several stand side by side."),
     option("dtype", help="Format in which the fp32 tensors of an ONNX file are taken (bf16)."),
     *options("trips backward"),
     option("optimizer"),
@@ -118,6 +119,17 @@ def trace_command(
         found = [opened.bound(**chosen, **roof).formula(**point) for roof in roofs]
         show_formulas(found, language, as_json)
         return
+    rows = _rows(asked)
+    if len(rows) > 1:
+
+        def ask(row: dict[str, Any]) -> list[Any]:
+            one = {**asked, "sizes": {**asked["sizes"], **row}}
+            one |= {"batch": one["sizes"].pop("batch")} if "batch" in asked else {}
+            traced = _traced(program, frontend, inputs, one)
+            return [traced.bound(**chosen, **roof, **wanted) for roof in roofs]
+
+        _show_beside(_beside(rows, machines, ask), output, explain, as_json)
+        return
     traced = _traced(program, frontend, inputs, asked)
     traced.flops(convention)
     bound: Any = None
@@ -127,7 +139,7 @@ def trace_command(
     if drawn:
         from roofline.charts.roofline_charts import program_roofline
 
-        show_chart(program_roofline(bound), output, None)
+        show_chart(bound.plot() if several else program_roofline(bound), output, None)
     elif as_json or (output or "").endswith(".json"):
         _write_json(traced.to_dict() | ({} if bound is None else {"bound": bound.to_dict()}), output)
     elif (output or "").endswith(".csv"):
@@ -143,6 +155,38 @@ def trace_command(
             output,
             bound,
         )
+
+
+def _rows(asked: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Each choice of one value where sizes have several: of all of them each with each."""
+    sizes = {**asked["sizes"], **({"batch": asked["batch"]} if "batch" in asked else {})}
+    listed = values_listed({name: size for name, size in sizes.items() if not isinstance(size, str)}, sizes)
+    return [dict(zip(listed, row, strict=True)) for row in product(*listed.values())]
+
+
+def _beside(rows: Sequence[dict[str, Any]], machines: Sequence[Any], ask: Callable[[dict[str, Any]], list[Any]]) -> Any:
+    """A program at several sizes side by side: on one machine a column a size, on several a row a size."""
+    from roofline.bounds.comparison import beside_at_sizes, check_number, compare
+
+    if machines == [None]:
+        raise InputError("several sizes stand side by side on a machine", hint="name one: --on h100")
+    if len(machines) > 1:
+        return beside_at_sizes(rows, lambda row: side_by_side(ask(dict(row)), machines))
+    check_number(rows)
+    names = [", ".join(f"{name} {value:,}" for name, value in row.items()) for row in rows]
+    return compare(*(ask(row)[0] for row in rows), names=names)
+
+
+def _show_beside(found: Any, output: str | None, explain: bool, as_json: bool) -> None:
+    """Show or write answers side by side."""
+    if output is None:
+        show_json(found.to_dict()) if as_json else (show_explained if explain else show)(found)
+        return
+    if output.endswith(_PICTURES):
+        show_chart(found.plot(), output, None)
+        return
+    found.save(output)
+    wrote(output, found.plain_table()[2] if output.endswith(".csv") else {})
 
 
 def _check_formula(machines: Sequence[str | None], language: str | None, as_json: bool, output: str | None) -> None:
@@ -177,8 +221,6 @@ def _check_output(output: str | None, machines: Sequence[str | None], as_json: b
     drawn = output is not None and output.endswith(_PICTURES)
     if drawn and machines == [None]:
         raise InputError("a roofline is that of a machine", hint="name one: --on h100")
-    if drawn and len(machines) > 1:
-        raise InputError("a picture of operations is of one machine", hint="name one, or leave -o out to compare them")
     if drawn and as_json:
         raise InputError("--json and a picture are two answers", hint="leave one of them out")
     return drawn
