@@ -208,12 +208,18 @@ def test_another_chip_is_asked_as_this_one_is() -> None:
     assert usual >= set(others)
 
 
-def test_fp32_is_advised_where_a_chip_does_16_bits_more_slowly() -> None:
-    line = "{0}[512, 4096] * {0}[4096, 4096]"
-    gains = {item.change: item.gain for item in advise(line.format("fp16"), on="1080ti")}
-    assert gains["fp32 arithmetic"] == pytest.approx(64, rel=0.01)
-    for name, target in (("bf16", "1080ti"), ("fp16", "h100"), ("fp32", "1080ti")):
-        assert "fp32 arithmetic" not in {item.change for item in advise(line.format(name), on=target)}
+def test_fp16_is_advised_where_a_chip_has_no_bf16() -> None:
+    for name, on, gain in (("fp32", "v100", 8), ("bf16", "v100", 8), ("bf16", "t4", 8), ("fp32", "t4", 8)):
+        gains = {item.change: item.gain for item in advise(f"{name}[4096, 4096] * {name}[4096, 4096]", on=on)}
+        assert gains["fp16 arithmetic"] == pytest.approx(gain, rel=0.01)
+    for name, on in (("fp32", "h100"), ("fp16", "t4"), ("bf16", "1080ti")):
+        found = {item.change for item in advise(f"{name}[4096, 4096] * {name}[4096, 4096]", on=on)}
+        assert "fp16 arithmetic" not in found
+
+
+def test_bytes_from_the_host_are_no_share_of_those_of_the_memory() -> None:
+    best = advise("from_host(bf16[8192, 28672])", on="h100")[0]
+    assert best.reason.startswith("fewer bytes to load")
 
 
 QKV = "bf16[8,4096,32,128], bf16[8,4096,32,128], bf16[8,4096,32,128]"

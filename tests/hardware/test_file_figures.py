@@ -32,13 +32,13 @@ clock = "3 GHz"
 
 
 def test_a_peak_stands_under_any_name_of_its_format(write):
-    path = write("[chip.x.unit.tensor]\npeak = { float16 = 1e12, fp8_e4m3 = 2e12, nvfp4 = 4e12, bf16_acc32 = 3e12 }\n")
+    path = write("[chip.x.unit.tensor]\npeak = { float16 = 1e12, fp8_e4m3 = 2e12, nvfp4 = 4e12, bf16_acc32 = 1e12 }\n")
     tensor = chip(path).units[0]
     assert {name: peak.value for name, peak in tensor.peaks.items()} == {
         "fp16": 1e12,
         "fp8": 2e12,
         "fp4": 4e12,
-        "bf16": 3e12,
+        "bf16": 1e12,
     }
     assert choose_unit(chip(path), "matrix", "mxfp8").dtype == "fp8"
 

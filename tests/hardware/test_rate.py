@@ -10,7 +10,7 @@ from roofline import dtypes
 from roofline.errors import HardwareError
 from roofline.hardware import chip, chips, with_choices
 from roofline.hardware.machine import Figure, Machine, Memory
-from roofline.hardware.rate import find_link, level, main_level, rate, ridge, unit_for
+from roofline.hardware.rate import choose_unit, find_link, level, main_level, rate, ridge, unit_for
 from roofline.work import Key
 
 ALL = chips()
@@ -329,6 +329,20 @@ def test_levels_are_found_by_name():
     assert level(chip("mi300x"), "l3").name == "llc"
     assert level(chip("mi300x"), "lds").name == "smem"
     assert find_link(chip("h100"), "link").name == "nvlink"
+
+
+def test_floats_run_in_a_wider_format_that_is_faster():
+    for name in ("gtx-1080-ti", "p40", "p4"):
+        for place in ("matrix", "vector"):
+            for dtype in ("fp16", "fp8", "fp32"):
+                assert choose_unit(chip(name), place, dtype).dtype == "fp32"
+    assert choose_unit(chip("p40"), "matrix", "int8").dtype == "int8"
+    assert choose_unit(chip("p40"), "matrix", "fp8").note == (
+        "no fp8 peak on NVIDIA P40, and fp16 on cuda has 184 GFLOP/s: matrix products run as fp32 on cuda"
+    )
+    assert choose_unit(chip("p40", fp16=1e12), "matrix", "fp16").dtype == "fp16"  # the caller's own figure
+    for name in ("p100", "h100", "t4", "mi300x"):
+        assert choose_unit(chip(name), "matrix", "fp16").dtype == "fp16"
 
 
 @pytest.mark.parametrize(("name", "family", "first"), [("fp12", "float", ("fp16", "bf16")), ("int3", "int", ("int4",))])

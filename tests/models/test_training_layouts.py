@@ -118,6 +118,15 @@ def test_each_collective_takes_the_fastest_algorithm_at_its_size() -> None:
     assert taken(algorithm="two-shot") == {"forward": {"two-shot"}, "backward": {"two-shot"}}
 
 
+@pytest.mark.parametrize("command", ["train", "formula --phase train", "sweep --phase train"])
+def test_an_algorithm_on_one_chip_is_refused_wherever_training_is_asked_about(command: str, capsys: Any) -> None:
+    name, *more = command.split()
+    line = [name, "llama-3-8b", *more, "--batch-tokens", "8192", "--algorithm", "tree", "--on"]
+    assert main([*line, "h100"]) == 2
+    assert "--algorithm says nothing of one chip: nothing is sent; leave it out" in capsys.readouterr().err
+    assert main([*line, "h100:8"]) == 0
+
+
 def test_switches_add_up_gradients_in_formats_that_they_can() -> None:
     found = {
         gradients: sent(train("llama-3-8b", on="h100:8", batch_tokens=2**16, data=8, gradients=gradients), "copies")

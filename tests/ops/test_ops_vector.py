@@ -346,6 +346,7 @@ def test_the_largest_of_a_row_and_a_fourier_transform_count_as_in_traced_program
     found = bound("topk_V(bf16[B, V], k=8)", on="h100", B=16, V=128256)
     assert (found.flops, found.total_bytes) == (16 * 128256, 2 * 16 * 128256 + 16 * 8 * (2 + 4))
     found = bound("fft(complex64[B, N])", on="h100", B=16, N=1024)
+    assert any("split-radix" in line for line in found.assumptions)
     assert (found.flops, found.total_bytes) == (5 * 16 * 1024 * 10, 2 * 8 * 16 * 1024)
     found = bound("fft_{H,W}(fp32[B, H, W])", on="h100", B=16, H=64, W=64)
     assert (found.flops, found.total_bytes) == (5 * 16 * 4096 * 12 // 2, (4 + 8) * 16 * 4096)

@@ -67,3 +67,10 @@ def test_a_file_leaves_the_order_of_a_product_of_three_open():
     for equation, order in (("ij,jk,kl->il", (0, 1, 2)), ("jk,ij,kl->il", (1, 0, 2)), ("kl,ij,jk->il", (2, 0, 1))):
         found = trace(_file(equation, [chain[at] for at in order]), frontend="onnx")
         assert found.macs() == least  # left to right the first has 64·8·64 + 64·64·2
+
+
+def test_a_complex_product_is_four_real_multiply_adds():
+    """8 FLOPs, as a bound prices it; other tools count one multiply-add for it."""
+    traced = trace(torch.bmm, "complex64[2, 10, 20]", "complex64[2, 20, 30]")
+    assert traced.flops() == traced.flops("all") == 2 * traced.macs() == 8 * 2 * 10 * 20 * 30
+    assert traced.flops("unmasked") == 2 * traced.flops("fvcore") == 2 * 2 * 10 * 20 * 30

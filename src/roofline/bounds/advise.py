@@ -65,8 +65,11 @@ from roofline.sizes import LARGEST
 #: Said of a peak that is compared with one of which only a share is reached.
 WHOLE = "its reachable share unknown"
 
-#: Arithmetic formats worth trying, widest first.
-ARITHMETIC = ("bf16", "fp8", "int8", "fp4")
+#: Arithmetic formats worth trying, widest first; fp16 where a chip has no bf16.
+ARITHMETIC = ("bf16", "fp16", "fp8", "int8", "fp4")
+
+#: As many bits, and another format of them.
+_NO_BF16 = ("bf16", "fp16")
 
 # Narrower storage formats worth trying for each width in bits: operands of matrix products, and all others.
 _NARROWER = {64: ("fp32", "bf16"), 32: ("bf16", "int8"), 16: ("int8", "int4"), 8: ("int4",)}
@@ -225,7 +228,9 @@ def _narrower_storage(asked: Question, answer: Bound) -> Iterator[Proposal[Bound
         for name in _formats(asked, narrower, chosen):
             formats = {o.position: name for o in chosen if dtypes.get(o.dtype).bits > dtypes.get(name).bits}
             sent = any(part.op.kind == "collective" for part in answer.ops)
+            from_host = any(key.place == "host" for part in answer.ops for key in part.op.work)
             loaded = f"{_ROLE_WORD[role]} are {format_percent(share)} of the bytes"
+            loaded = "fewer bytes to load" if from_host else loaded
             reason = "fewer bytes to load and to send" if sent else loaded
             yield from _retyped(asked, formats, f"{name} {_ROLE_WORD[role]}", reason)
     if len({o.role for o in inputs}) > 1:
@@ -244,30 +249,23 @@ def _formats(asked: Question, narrower: Mapping[int, tuple[str, ...]], chosen: S
 
 
 def _faster_arithmetic(asked: Question, answer: Bound) -> Iterator[Proposal[Bound]]:
-    """Compute in a narrower format with a higher peak, or in fp32 where a chip does narrow floats more slowly."""
+    """Compute in a narrower format with a higher peak."""
     if asked.raw:
         return
     inputs = _narrowable(asked)
     known = {dtype for unit in asked.machine.units for dtype in unit.peaks}
     measured = {dtype for unit in asked.machine.units for dtype in unit.achievable}
+    tried = known - {"fp16"} if "bf16" in known else known
     for name in ARITHMETIC:
-        formats: dict[int, str] = {o.position: name for o in inputs if dtypes.get(o.dtype).bits > dtypes.get(name).bits}
-        if name in known and formats and len(formats) == len(inputs):
+        wider = [o for o in inputs if dtypes.get(o.dtype).bits > dtypes.get(name).bits or (o.dtype, name) == _NO_BF16]
+        formats: dict[int, str] = {o.position: name for o in wider}
+        if name in tried and formats and len(formats) == len(inputs):
             plain = asked.vary(compute=None)
             whole = asked.machine.use_achievable and measured and name not in measured
             reason = f"a higher peak, {WHOLE}" if whole else "a higher peak"
             yield from _retyped(plain, formats, f"{name} arithmetic", reason, intermediates=name)
     if "tf32" in known and {o.dtype for o in inputs} == {"fp32"} and asked.conventions.compute is None:
         yield Proposal("tf32 arithmetic", "fp32 stored, 10 bits of fraction multiplied", asked.vary(compute="tf32"))
-    stored = [dtypes.get(o.dtype) for o in inputs]
-    if (
-        "fp32" in known
-        and asked.conventions.compute is None
-        and any(f.family == "float" and f.bits == 16 for f in stored)
-    ):
-        yield Proposal(
-            "fp32 arithmetic", "wider, over the same bytes, and faster on this chip", asked.vary(compute="fp32")
-        )
     read = {dtypes.arithmetic_name(o.dtype) for o in inputs}
     if len(read) == 1 and asked.conventions.compute is None and (summed := f"{min(read)}_acc16") in known:
         yield Proposal(f"{summed} arithmetic", "sums in fp16, not in fp32", asked.vary(compute=summed))

@@ -115,6 +115,9 @@ class Case:
         if any(op.kind == "convolution" and "taps" in op.options for op in self.ops):
             text = "convolutions are direct: Winograd's and Fourier's ways multiply less and may run faster"
             said.insert(1, Assumption("counting", text))
+        if any(op.kind == "fft" for op in self.ops):
+            text = "Fourier transforms count 5·n·log₂ n FLOPs; split-radix ones, about 4·n·log₂ n, may run faster"
+            said.insert(1, Assumption("counting", text))
         for name, text in _UNREAD.items():
             amount = sum(op.options.get(name, 0) * op.repeat for op in self.ops)
             if is_number(amount) and amount:

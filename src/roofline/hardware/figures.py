@@ -21,7 +21,7 @@ from typing import Any
 
 from roofline import dtypes
 from roofline.errors import HardwareError, InputError, quoted, suggest
-from roofline.hardware.machine import MAIN_WORDS, Figure, Link, Machine, Memory, Unit, figure_unit
+from roofline.hardware.machine import MAIN_WORDS, TDP_WORDS, Figure, Link, Machine, Memory, Unit, figure_unit
 from roofline.hardware.network import network
 from roofline.hardware.rate import find_level, find_link
 from roofline.quantity import figure, format_amount
@@ -39,7 +39,7 @@ def named_figure(machine: Machine, name: str) -> Figure:
     if figure is None:
         raise HardwareError(
             f"{machine.name} has no figure {name!r}",
-            hint=suggest(name, [*readable(machine), "price"], what="its figures", limit=40),
+            hint=suggest(name, [*readable(machine), "price", "power"], what="its figures", limit=40),
         )
     return figure
 
@@ -127,11 +127,11 @@ def named_figure_unit(machine: Machine, name: str) -> str:
     """The unit of a figure by the name that sets it.
 
     >>> from roofline.hardware import chip
-    >>> [named_figure_unit(chip("h100"), name) for name in ("bf16", "hbm", "hbm.capacity", "price", "tdp")]
+    >>> [named_figure_unit(chip("h100"), name) for name in ("bf16", "hbm", "hbm.capacity", "price", "power")]
     ['FLOP/s', 'B/s', 'B', 'USD/h', 'W']
     """
     head, _, part = name.strip().lower().partition(".")
-    if head in ("price", "tdp"):
+    if head == "price" or head in TDP_WORDS:
         return "USD/h" if head == "price" else "W"
     is_level = head in MAIN_WORDS or find_level(machine, head) is not None or find_link(machine, head) is not None
     part = part or MAIN_WORDS.get(head, "bandwidth") if is_level else part
@@ -228,7 +228,7 @@ def _of_unit(machine: Machine, head: str, part: str) -> Figure | None:
 
 
 def _of_chip(machine: Machine, head: str, part: str) -> Figure | None:
-    return machine.tdp if head == "tdp" and not part else None
+    return machine.tdp if head in TDP_WORDS and not part else None
 
 
 def _part(level: Memory | Link | None, part: str, parts: tuple[str, ...]) -> Figure | None:

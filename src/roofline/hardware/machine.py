@@ -41,6 +41,11 @@ NETWORK_LINKS = ("nic", "dcn")
 #: Words for the main level, and which of its figures each means.
 MAIN_WORDS = {"memory": "bandwidth", "bandwidth": "bandwidth", "main": "bandwidth", "capacity": "capacity"}
 
+#: What the power of a chip is called.
+#:
+#: :meta hide-value:
+TDP_WORDS = ("tdp", "power")
+
 
 #: Axes of each kind of torus.
 TORUS_DIMENSIONS = {"ring": 1, "torus2d": 2, "torus3d": 3}

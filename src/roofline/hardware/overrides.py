@@ -9,7 +9,7 @@
 ``link`` ``nvlink``            bandwidth of a link, or ``spec`` for the data sheet's; ``link.latency``
 ``link.duplex`` ``ib.unit``    what a link carries both ways together; what all chips of one unit have
 ``spine.node``                 what all chips of one node have
-``tdp``                        power
+``tdp`` ``power``              power
 =============================  ========================================================================
 
 A value is a number with or without its unit; ``"+20%"``, ``"-10%"`` or ``"1.2x"``, so much more or less than it is, or
@@ -57,6 +57,7 @@ from roofline.hardware.machine import (
     MAIN_WORDS,
     NETWORK_LINKS,
     SCALE_UP_LINKS,
+    TDP_WORDS,
     UNIT_KINDS,
     Figure,
     Link,
@@ -187,7 +188,7 @@ def _set_link(machine: Machine, head: str, part: str, key: str, value: Any) -> M
 
 
 def _set_tdp(machine: Machine, head: str, part: str, key: str, value: Any) -> Machine | None:
-    if head != "tdp" or part:
+    if head not in TDP_WORDS or part:
         return None
     figure = _given(machine, "tdp", key, value, "W")
     return _noted(replace(machine, tdp=figure), "tdp", None, figure)
@@ -379,7 +380,7 @@ def settable_figures(machine: Machine) -> list[str]:
         *dict.fromkeys(path.partition(".")[2] for path in peaks),
         *(unit.name for unit in machine.units),
         *(link.name for link in machine.links),
-        *("peak", "memory", "bandwidth", "capacity", "link", "matrix", "vector", "tdp"),
+        *("peak", "memory", "bandwidth", "capacity", "link", "matrix", "vector", "power"),
     ]
 
 

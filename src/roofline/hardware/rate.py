@@ -233,7 +233,8 @@ def choose_unit(machine: Machine, place: str, dtype: str) -> UnitChoice | None:
 
     ``matrix`` takes the exact dtype on a matrix unit, else on a vector unit, else the next wider dtype on a matrix
     unit, else on a vector unit. ``vector`` takes vector units only. A chosen ``machine.unit`` comes before both,
-    except that vector work never goes to a matrix unit. An unknown dtype has no rate.
+    except that vector work never goes to a matrix unit. An unknown dtype has no rate. Floats that a chip is faster at
+    in a wider format run in that, as libraries run fp16 on cards with few fp16 units.
 
     >>> from roofline.hardware import chip
     >>> choose_unit(chip("gtx-1080-ti"), "matrix", "fp32")[1:]
@@ -242,8 +243,16 @@ def choose_unit(machine: Machine, place: str, dtype: str) -> UnitChoice | None:
     'no fp32 peak on matrix: runs on vector'
     >>> choose_unit(chip("v100"), "matrix", "bf16").note
     'no bf16 peak on NVIDIA V100 SXM2 16/32GB: matrix products run as fp32 on cuda'
+    >>> choose_unit(chip("gtx-1080-ti"), "matrix", "fp16").note
+    'fp16 on cuda has 177 GFLOP/s: matrix products run as fp32 on cuda'
     """
     units = _units_for(machine, place)
+    choice = _narrowest(machine, place, dtype, units)
+    return None if choice is None else _faster_in_wider(machine, place, choice, units, dtype)
+
+
+def _narrowest(machine: Machine, place: str, dtype: str, units: Sequence[Unit]) -> UnitChoice | None:
+    """The exact dtype, or the narrowest wider one, on the first kind of unit that has it."""
     for name in _exact_names(dtype):
         for unit in units:
             if name in unit.peaks:
@@ -257,6 +266,28 @@ def choose_unit(machine: Machine, place: str, dtype: str) -> UnitChoice | None:
                 _, unit, name = max(able, key=lambda item: (item[0], item[2] == "bf16"))
                 return UnitChoice(unit, name, _note(machine, place, units, unit, dtype, name))
     return None
+
+
+def _faster_in_wider(machine: Machine, place: str, choice: UnitChoice, units: Sequence[Unit], dtype: str) -> UnitChoice:
+    """The choice, or a wider float with a higher peak, unless the caller gave the narrower one's."""
+    own = choice.unit.peaks[choice.dtype].value
+    is_float = dtypes.get(choice.dtype.partition("_acc")[0]).family == "float"
+    if not (is_float and _is_number(own)) or f"{choice.unit.name}.{choice.dtype}" in machine.given:
+        return choice
+    names = {name for group in _wider(choice.dtype) for name in group}
+    able = [(unit.peaks[name].value, unit, name) for unit in units for name in names & unit.peaks.keys()]
+    able = [item for item in able if _is_number(item[0]) and item[0] > own]
+    if not able:
+        return choice
+    _, unit, name = max(able, key=lambda item: item[0])
+    missing = "" if choice.dtype in _exact_names(dtype) else f"no {dtype} peak on {machine.name}, and "
+    slow = f"{choice.dtype} on {choice.unit.name} has {format_quantity(own, 'FLOP/s')}"
+    note = f"{missing}{slow}: {_RUNS.get(place, 'it runs')} as {name} on {unit.name}"
+    return UnitChoice(unit, name, note)
+
+
+def _is_number(peak: Any) -> bool:
+    return not (is_symbol(peak) or is_array(peak))
 
 
 def _units_for(machine: Machine, place: str) -> Sequence[Unit]:

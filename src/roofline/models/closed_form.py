@@ -32,7 +32,7 @@ from roofline.frozen import Frozen, dataclass, replace
 from roofline.hardware.machine import Machine
 from roofline.models.config import is_model, load
 from roofline.models.description import Model
-from roofline.models.idle import refuse_idle_of_step
+from roofline.models.idle import refuse_algorithm, refuse_idle_of_step
 from roofline.models.parallelism.layout import TARGET_OPTIONS, is_several
 from roofline.models.parallelism.schedules import schedule
 from roofline.models.serving.answer import Serving
@@ -123,6 +123,9 @@ def formula(subject: Model | str, phase: str = "decode", **arguments: Any) -> Fo
         return question_formula(asked, every=True)
     described = load(subject)
     refuse_idle_of_step(arguments, phase, described)
+    if phase == "train":
+        given = {name: arguments[name] for name in TARGET_OPTIONS if name in arguments}
+        refuse_algorithm(arguments, [target(arguments.get("on"), **given).shape])
     return model_formula(described, phase, **arguments)
 
 

@@ -12,7 +12,7 @@ roofline.errors.InputError: balance= says nothing without pipeline=; add it, or 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from roofline.errors import InputError
@@ -21,7 +21,7 @@ from roofline.models.description import Model
 from roofline.models.parallelism.block_splitting import experts_of, has_experts
 from roofline.models.parallelism.layout import CHIPS
 from roofline.signatures import spelled
-from roofline.sizes import is_array
+from roofline.sizes import Size, is_array, is_one, product
 
 
 def _attends_to_latents(model: Model) -> bool:
@@ -126,6 +126,13 @@ def refuse_idle_of_step(options: Mapping[str, Any], phase: str, model: Model) ->
     idle = next((name for name in OF_A_BUDGET if phase == "train" and options.get(name) is not None), None)
     if idle is not None:
         raise InputError(f"{spelled(idle)} is of a budget, and this is a step", hint="leave it out")
+
+
+def refuse_algorithm(options: Mapping[str, Any], shapes: Iterable[Sequence[Size]]) -> None:
+    """Refuse an algorithm of collectives in training on one chip, where nothing is sent; ``shapes`` of all targets."""
+    ways = [options[name] for name in (*CHIPS, "fsdp") if options.get(name) is not None]
+    if options.get("algorithm") is not None and all(map(is_one, (*map(product, shapes), *ways))):
+        raise InputError(f"{spelled('algorithm')} says nothing of one chip: nothing is sent", hint="leave it out")
 
 
 def _is_other(value: Any, usual: Any) -> bool:

@@ -31,7 +31,7 @@ from roofline.hardware.rate import data_level
 from roofline.models.closed_form import ALL_PHASES, OF_TRAINING, TRAINING_SIZES, step_function
 from roofline.models.config import is_model, load
 from roofline.models.description import Model
-from roofline.models.idle import refuse_idle_of_step
+from roofline.models.idle import refuse_algorithm, refuse_idle_of_step
 from roofline.models.parallelism.layout import Parallelism, take_layout_options
 from roofline.models.serving import serve_bound, step_bound
 from roofline.models.serving.cost import COST, HOUR, MILLION
@@ -303,6 +303,8 @@ def sweep_steps(
     chips = list(on) if isinstance(on, list | tuple) else [on]
     choices = {"on": chips, **{name: values for name, values in options.items() if _is_choice(name, values)}}
     fixed = {name: value for name, value in options.items() if name not in choices}
+    if phase == "train":
+        refuse_algorithm(options, [machine.shape for machine in _machines(choices, fixed)["on"]])
     prices = price_of_each(price, chips)
     if any(map(is_symbol, prices)):
         raise InputError(f"price is {price}, and a table needs numbers", hint=f"as in {spelled('price', 2.5)}")

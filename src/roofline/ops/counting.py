@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterable
 from roofline.errors import InputError, suggest
 from roofline.frozen import NamedTuple
 from roofline.ops.basic import written_elements
+from roofline.ops.contraction import real_flops
 from roofline.sizes import Size, product
 from roofline.work import Op
 
@@ -27,7 +28,19 @@ MATMUL_KINDS = ("contraction", "attention", "convolution")
 
 
 def macs(op: Op) -> Size:
-    """Multiply-adds of one operation: padding counted, masked scores not.
+    """Multiply-adds of one operation: padding counted, masked scores not; four for each of complex numbers.
+
+    >>> from roofline.work import Tensor
+    >>> from roofline.ops.contraction import contraction
+    >>> a, b = Tensor("a", (8, 16), "complex64"), Tensor("b", (16, 32), "complex64")
+    >>> macs(contraction("mm", [a, b], [Tensor("c", (8, 32), "complex64")], m=8, n=32, k=16)) == 4 * 8 * 16 * 32
+    True
+    """
+    return _terms(op) * (sum(real_flops(*(tensor.dtype for tensor in op.reads[:2]))) // 2 if len(op.reads) > 1 else 1)
+
+
+def _terms(op: Op) -> Size:
+    """Terms of an operation's sums, those of complex numbers one each, as other tools count them.
 
     A front end states them as ``options["macs"]`` where they do not follow from the shape facts.
     """
@@ -45,7 +58,7 @@ def unmasked_macs(op: Op) -> Size:
     """Multiply-adds with every score of an attention counted, masked or not (``options["unmasked_macs"]``)."""
     found = op.options.get("unmasked_macs")
     if found is not None or op.kind != "attention":
-        return macs(op) if found is None else found
+        return _terms(op) if found is None else found
     pairs = op.dims["q_length"] * op.dims["kv_length"]
     return op.dims["batch"] * op.dims["heads"] * pairs * (op.dims["head_size"] + op.dims["v_head_size"])
 
@@ -82,7 +95,7 @@ def as_fvcore(op: Op) -> Size:
         return one_each(op) if op.options.get("is_adaptive_mean") else 0
     if op.kind == "resample":
         return one_each(op) * {1: 1, 4: 4}.get(op.options.get("taps", 4), 0)
-    return 0 if op.kind == "attention" or op.options.get("is_recurrent") else macs(op)
+    return 0 if op.kind == "attention" or op.options.get("is_recurrent") else _terms(op)
 
 
 def as_ptflops(op: Op) -> Size:
@@ -91,7 +104,7 @@ def as_ptflops(op: Op) -> Size:
     Source: sovrasov/flops-counter.pytorch, ptflops/pytorch_ops.py.
     """
     if op.kind in MATMUL_KINDS:
-        return macs(op) + (op.work.total("flops", "vector") if op.kind != "attention" else 0)
+        return _terms(op) + (op.work.total("flops", "vector") if op.kind != "attention" else 0)
     return one_each(op) if op.kind in ("pooling", "resample") else 0
 
 

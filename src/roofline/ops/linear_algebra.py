@@ -73,7 +73,8 @@ def fourier(
     """Transform ``rows`` of ``n`` complex points, of ``levels`` = log₂ n: 5·n·log₂ n FLOPs.
 
     Half of it where one side is ``real``. The count is the customary one of the radix-2 algorithm (Van Loan,
-    Computational Frameworks for the FFT, 1992, section 1.4; as FFTW's benchmarks use it), for any n.
+    Computational Frameworks for the FFT, 1992, section 1.4; as FFTW's benchmarks use it), for any n. It is no floor:
+    split-radix needs 4·n·log₂ n − 6·n + 8, which an answer says.
 
     >>> x = Tensor("x", (4, 1024), "complex64")
     >>> fourier("fft", [x], [x], rows=4, n=1024, levels=10, real=False).work.total("flops")

@@ -36,7 +36,7 @@ from roofline.hardware.rate import rate
 from roofline.models.blocks.encoder import refuse_encoder
 from roofline.models.config import load
 from roofline.models.description import Model
-from roofline.models.idle import TRAINING, refuse_idle
+from roofline.models.idle import TRAINING, refuse_algorithm, refuse_idle
 from roofline.models.operation_builder import ForwardPass
 from roofline.models.operations import forward_pass
 from roofline.models.parallelism.block_splitting import has_experts, split_by_layout
@@ -365,8 +365,7 @@ def train(model: Model | str, *, on: str | Machine, batch_tokens: Size, **option
         instead = f"{spelled('fsdp', copies)} in place of {spelled('data', copies)} shares over the copies; or "
         hint = f"{'' if is_one(copies) else instead}leave it out"
         raise InputError(f"{spelled('zero')} says nothing where fsdp is 1: no chips share a copy", hint=hint)
-    if options.get("algorithm") is not None and all(map(is_one, found.ways.values())):
-        raise InputError(f"{spelled('algorithm')} says nothing of one chip: nothing is sent", hint="leave it out")
+    refuse_algorithm(options, [tuple(found.ways.values())])
     return found
 
 
