@@ -62,7 +62,7 @@ if TYPE_CHECKING:
     from roofline.models.training.answer import Training
     from roofline.models.training.question import train
     from roofline.notation import parse, program
-    from roofline.ops.build import build
+    from roofline.ops.rules import build
     from roofline.plans.answer import DeploymentPlan, plan
     from roofline.programs.api import trace
     from roofline.programs.traced import Traced
@@ -108,7 +108,7 @@ _WHERE = {
     "roofline.models.training.answer": ("Training",),
     "roofline.models.training.question": ("train",),
     "roofline.notation": ("parse", "program"),
-    "roofline.ops.build": ("build",),
+    "roofline.ops.rules": ("build",),
     "roofline.plans.answer": ("DeploymentPlan", "plan"),
     "roofline.programs.api": ("trace",),
     "roofline.programs.traced": ("Traced",),

@@ -13,7 +13,7 @@ from roofline import dtypes
 from roofline.bounds.bound import Bound
 from roofline.hardware import chip
 from roofline.models import load, serve_bound
-from roofline.models.blocks.key_selection import with_index_formats
+from roofline.models.blocks.attention import with_index_formats
 from roofline.models.description import Model
 from roofline.models.serving.fit import fewest
 

@@ -16,8 +16,8 @@ from roofline.errors import RooflineError
 from roofline.hardware import chip
 from roofline.models import decode, load, prefill, serve_bound, serve_table
 from roofline.models.description import Block, Layer, Model
-from roofline.models.parallelism.block_splitting import split_over_axes
-from roofline.models.parallelism.layout import name_axes
+from roofline.models.parallelism.block_splitting import split_by_layout
+from roofline.models.parallelism.layout import Parallelism, name_axes
 from roofline.models.parallelism.splitting import local_model
 from roofline.models.serving.answer import serve
 from tests.models.tiny import TINY
@@ -160,14 +160,11 @@ def test_an_axis_of_a_slice_may_be_cut() -> None:
 
 def test_sequence_parallelism_sends_the_same_bytes() -> None:
     machine = name_axes(chip("a100:8"), {"tensor": 8})
-    assert machine.mesh is not None
-    axes = machine.mesh.select(["tensor"])
-    sent = [
-        sum(op.work.total("wire") * op.repeat for op in prefill(
-            split_over_axes(load("llama-2-7b"), axes, sequence=sequence), prompt=512, logits="all"
-        ) if not op.where.startswith("lm_head"))
-        for sequence in (False, True)
-    ]  # fmt: skip
+    sent = []
+    for sequence in (False, True):
+        local = split_by_layout(load("llama-2-7b"), Parallelism(tensor=8, sequence=sequence), machine)
+        ops = prefill(local, prompt=512, logits="all")
+        sent.append(sum(op.work.total("wire") * op.repeat for op in ops if not op.where.startswith("lm_head")))
     # the table's result is not gathered before the first layer's own gather, which stands for it
     hidden = 512 * 4096 * 2 * 7 / 8
     assert sent == [130 * hidden, 129 * hidden]

@@ -64,10 +64,6 @@ KINDS: dict[str, tuple[Callable[..., Any], Callable[[int, int, int], int]]] = {
         lambda S, T, w: _loop(lambda i, j: abs(i - j) <= w, S, T),
     ),
     "any window": (lambda S, T, w: masks.any_window_pairs(S, T, w), lambda S, T, w: S * min(w, T)),
-    "prefix": (
-        lambda S, T, w: masks.prefix_pairs(S, T, w),
-        lambda S, T, w: _loop(lambda i, j: j <= i or j < w, S, T),
-    ),
     "cache": (
         lambda S, T, w: BandMask(offset=w).pairs(S, T),
         lambda S, T, w: sum(j <= i + w for i in range(S) for j in range(T)),

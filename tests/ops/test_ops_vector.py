@@ -14,7 +14,6 @@ from tests.strategies import few, for_each
 from roofline import bound
 from roofline.errors import InputError, SizeError
 from roofline.notation import program
-from roofline.ops.build import build
 from roofline.ops.elementwise import COMPLEX, PER_ELEMENT, elementwise, known_function, scaled_sum
 from roofline.ops.recurrent import CELLS, recurrent
 from roofline.ops.reduction import (
@@ -28,6 +27,7 @@ from roofline.ops.reduction import (
     softmax,
     softmax_backward,
 )
+from roofline.ops.rules import build
 from roofline.work import Op, Tensor
 
 N = Counted

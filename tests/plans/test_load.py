@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from roofline.errors import InputError
-from roofline.plans.load import LatencyUnderLoad, ServerTimes, service_spread
+from roofline.plans.load import LatencyUnderLoad, ServerTimes
 from roofline.plans.simulation import simulate
 from tests.plans.test_queueing import erlang_c
 
@@ -27,7 +27,7 @@ def random_server(random: np.random.Generator) -> ServerTimes:
         chunks = int(random.integers(1, 9))
         mixed = np.maximum(step * 1.05, prompt / chunks + 0.5 * step)
         return ServerTimes.of(step=step, prompt=prompt, mixed=mixed, chunks=chunks, output=output)
-    spread = service_spread([1.0]) if random.random() < 0.5 else service_spread([1.0, 3.0])
+    spread = ((1.0, 1.0),) if random.random() < 0.5 else ((0.5, 0.5), (0.5, 1.5))
     return ServerTimes.of(step=step, prompt=prompt, output=output, spread=spread)
 
 

@@ -6,8 +6,8 @@ import pytest
 
 from roofline.bounds.traffic import traffic
 from roofline.notation import program
-from roofline.ops.build import build
 from roofline.ops.recurrent import CELLS
+from roofline.ops.rules import build
 from roofline.programs import trace
 
 torch = pytest.importorskip("torch")

@@ -32,8 +32,8 @@ from roofline.hardware.mesh import with_mesh
 from roofline.notation import program
 from roofline.notation.scope import is_unnamed
 from roofline.notation.structure import Program, Step, TensorDim
-from roofline.ops.build import arithmetic_dtype, label_sizes
 from roofline.ops.collectives.choice import Chooser
+from roofline.ops.rules import arithmetic_dtype, label_sizes
 from roofline.ops.sharding.layout import Fit, axis_hint, check_uneven, divides, local_size
 from roofline.ops.sharding.local import MeshPlacement, PlanTime, TimeCosts, operations, sizes_of_all
 from roofline.ops.sharding.plans import Costs, Found, MaySplit, Plan, assumes_any_axis_order, plans

@@ -249,7 +249,7 @@ BYTE_POLICIES: dict[str, Policy] = {
 }
 
 
-def moved_tensors(ops: Sequence[Op], policy: str = "each-op", tile: Tile | None = None) -> list[list[tuple[str, Size]]]:
+def moved_tensors(ops: Sequence[Op], policy: str = "each-op") -> list[list[tuple[str, Size]]]:
     """For each operation the role and bytes of every tensor it moves; of tiles, which are loaded again, nothing.
 
     >>> from roofline.ops.contraction import matmul

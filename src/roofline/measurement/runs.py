@@ -26,7 +26,7 @@ from roofline.errors import InputError, SizeError, quoted, suggest
 from roofline.files import as_text, read_bytes, replaced, table_rows
 from roofline.frozen import dataclass, field, replace
 from roofline.notation import program
-from roofline.ops.build import build
+from roofline.ops.rules import build
 from roofline.quantity import LEAST, MOST, parse
 from roofline.signatures import either, takes
 from roofline.work import Op

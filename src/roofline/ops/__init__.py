@@ -8,8 +8,8 @@ the notation into the price. ``pricing`` gathers those that programs take, ``mas
 from __future__ import annotations
 
 from roofline.ops.basic import raw
-from roofline.ops.build import build
 from roofline.ops.contraction import padded, tile_bytes, tiled_traffic
 from roofline.ops.formula import formula, formula_names, read_names
+from roofline.ops.rules import build
 
 __all__ = ["build", "formula", "formula_names", "padded", "raw", "read_names", "tile_bytes", "tiled_traffic"]

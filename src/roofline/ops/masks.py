@@ -7,8 +7,8 @@ function of their own. Sizes may be ints, arrays or symbols.
 (6, 5, 3)
 >>> TOP_LEFT.pairs(3, 3), TOP_LEFT.pairs(1, 5), TOP_LEFT.pairs(5, 2)       # the first query sees one key
 (6, 1, 9)
->>> sliding_window(2).pairs(4, 4), prefix_pairs(3, 5, 4), chunked_pairs(2, 5, 4), packed_pairs(CAUSAL, [3, 1], [3, 5])
-(7, 13, 5, 11)
+>>> sliding_window(2).pairs(4, 4), chunked_pairs(2, 5, 4), packed_pairs(CAUSAL, [3, 1], [3, 5])
+(7, 5, 11)
 """
 
 from __future__ import annotations
@@ -100,19 +100,6 @@ def sliding_window(width: Size) -> BandMask:
 def any_window_pairs(S: Size, T: Size, width: Size) -> Size:
     """Count the pairs where every query sees ``width`` keys wherever they lie, at the edges too: S·min(width, T)."""
     return S * minimum(width, T)
-
-
-def prefix_pairs(S: Size, T: Size, prefix: Size) -> Size:
-    """Count the pairs of a prefix mask: all queries see the first ``prefix`` keys, the rest is causal.
-
-    ::
-
-        S·p + pairs of a causal mask over T − p keys,  p = min(prefix, T)
-
-    Source: Raffel et al., arXiv:1910.10683, figure 3.
-    """
-    seen = minimum(prefix, T)
-    return S * seen + CAUSAL.pairs(S, T - seen)
 
 
 def packed_pairs(mask: BandMask, queries: Sequence[Size], keys: Sequence[Size]) -> Size:

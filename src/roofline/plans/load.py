@@ -33,7 +33,6 @@ Sources: L. Kleinrock, "Queueing Systems" vol. 2 (1976), chapter 4 (processor sh
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import cache, cached_property
 from typing import Any
 
@@ -539,15 +538,3 @@ def _normal_points() -> Any:
     t = np.sqrt(-2 * np.log(np.minimum(shares, 1 - shares)))
     away = t - (2.515517 + 0.802853 * t + 0.010328 * t**2) / (1 + 1.432788 * t + 0.189269 * t**2 + 0.001308 * t**3)
     return np.where(shares < 0.5, -away, away)
-
-
-def service_spread(lengths: Sequence[float], shares: Sequence[float] | None = None) -> tuple[tuple[float, float], ...]:
-    """Prompts of several lengths as shares and relative work.
-
-    >>> service_spread([1000, 3000])
-    ((0.5, 0.5), (0.5, 1.5))
-    """
-    values = np.asarray(lengths, dtype=np.float64)
-    weights = np.full(len(values), 1 / len(values)) if shares is None else np.asarray(shares) / np.sum(shares)
-    mean = float(values @ weights)
-    return tuple((float(share), float(value / mean)) for share, value in zip(weights, values, strict=True))

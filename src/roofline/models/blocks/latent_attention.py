@@ -12,8 +12,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from roofline.frozen import dataclass, replace
-from roofline.models.blocks.attention import attention_core, rotate
-from roofline.models.blocks.key_selection import Indexer, cached_index_keys, index_keys, score_keys
+from roofline.models.blocks.attention import Indexer, attention_core, cached_index_keys, index_keys, rotate, score_keys
 from roofline.models.description import Block, Cached
 from roofline.models.operation_builder import OperationBuilder
 from roofline.models.weights import Weight

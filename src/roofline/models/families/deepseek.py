@@ -6,8 +6,8 @@ from dataclasses import replace
 from typing import Any
 
 from roofline.errors import InputError
+from roofline.models.blocks.attention import Indexer
 from roofline.models.blocks.feed_forward import MixtureOfExperts, Mlp
-from roofline.models.blocks.key_selection import Indexer
 from roofline.models.blocks.latent_attention import CompressedAttention, LatentAttention
 from roofline.models.blocks.recurrent import KimiDeltaAttention
 from roofline.models.blocks.residual import (

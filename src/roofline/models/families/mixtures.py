@@ -6,8 +6,8 @@ from dataclasses import replace
 from typing import Any
 
 from roofline.errors import InputError
+from roofline.models.blocks.attention import BlockIndexer
 from roofline.models.blocks.feed_forward import MixtureOfAttention, MixtureOfExperts
-from roofline.models.blocks.key_selection import BlockIndexer
 from roofline.models.blocks.residual import IdleBlocks, Norm, ResidualAdd
 from roofline.models.description import Block, Layer, Model
 from roofline.models.families import family

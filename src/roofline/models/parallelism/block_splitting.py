@@ -6,8 +6,7 @@ chip holds and does follows from the local model as it does from any other:
 >>> from roofline.hardware import chip
 >>> from roofline.models import load
 >>> from roofline.models.parallelism.layout import name_axes
->>> mesh = name_axes(chip("h200:8"), {"tensor": 8}).mesh
->>> local = split_over_axes(load("llama-2-70b"), mesh.select(["tensor"]))
+>>> local = split_by_layout(load("llama-2-70b"), Parallelism(tensor=8), name_axes(chip("h200:8"), {"tensor": 8}))
 >>> [block.name for block in local.layers[0].blocks][:3], local.parameters
 (['input_layernorm', 'self_attn', 'self_attn.all_reduce'], 8623235072)
 
@@ -342,30 +341,6 @@ SPLITS: Mapping[str, Callable[[BlockSplitter, Any], Block]] = {
         block, blocks=tuple(b if b.runs_whole else splitter.split_block(b) for b in block.blocks)
     ),
 }  # fmt: skip
-
-
-def split_over_axes(
-    model: Model,
-    axes: Sequence[MeshAxis],
-    *,
-    experts: bool = False,
-    sequence: bool = False,
-    algorithm: Algorithm = None,
-) -> Model:
-    """One chip's part of a model that is split over mesh axes.
-
-    ``experts`` gives each chip whole experts instead of a slice of every one. ``sequence`` keeps the hidden state
-    between blocks split by tokens: a ReduceScatter and an AllGather stand where else an AllReduce does, of the same
-    bytes. ``algorithm`` names the collectives' algorithm. Key heads fewer than chips are
-    held by several; sizes that the chips do not divide are padded.
-    """
-    ways = product(axis.size for axis in axes)
-    if not isinstance(ways, int):
-        raise SizeError("the number of chips a model is split over is a plain number")
-    if ways == 1:
-        return model
-    expert = ways if experts else 1
-    return _split(model, BlockSplitter(model.name, ways, tuple(axes), expert, sequence, algorithm))
 
 
 def split_by_layout(model: Model, ways: Parallelism, machine: Machine, *, compares: bool = True) -> Model:

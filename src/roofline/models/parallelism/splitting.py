@@ -38,7 +38,7 @@ from roofline.bounds.bound import Bound
 from roofline.bounds.footprint import Footprint
 from roofline.errors import InputError, SizeError
 from roofline.hardware.machine import Machine
-from roofline.models.blocks.key_selection import with_index_formats
+from roofline.models.blocks.attention import with_index_formats
 from roofline.models.description import Model
 from roofline.models.parallelism.layout import OPTIONS, Parallelism, is_several, name_axes
 from roofline.sizes import Codes, check, common_shape, is_array, is_symbol

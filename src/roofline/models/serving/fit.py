@@ -41,7 +41,7 @@ from roofline.hardware.catalog import summaries
 from roofline.hardware.machine import Machine
 from roofline.hardware.mesh import Slice, smallest_slice, with_chips
 from roofline.hardware.rate import data_level
-from roofline.models.blocks.key_selection import with_index_formats
+from roofline.models.blocks.attention import with_index_formats
 from roofline.models.config import load
 from roofline.models.description import Model
 from roofline.models.operations import check_options, decode

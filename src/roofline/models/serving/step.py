@@ -28,9 +28,8 @@ from roofline.bounds.footprint import Footprint
 from roofline.bounds.traffic import BYTE_POLICIES
 from roofline.frozen import NamedTuple, dataclass, replace
 from roofline.hardware.machine import Machine
-from roofline.models.blocks.attention import attention_format_said
+from roofline.models.blocks.attention import attention_format_said, selection_said
 from roofline.models.blocks.encoder import refuse_encoder, source_said
-from roofline.models.blocks.key_selection import selection_said
 from roofline.models.config import load
 from roofline.models.description import Model, converts_all
 from roofline.models.operations import activation_bytes, decode, prefill, stepped

@@ -54,9 +54,9 @@ from roofline.programs.jax.walker import (
     open_jaxpr,
     source_line,
 )
-from roofline.programs.loops import LoopSteps, first_part
 from roofline.programs.regions import WHOLE, elements_of, needed_at_most
 from roofline.programs.rule_table import RuleTable, branch_cost, stated
+from roofline.programs.tensor_parts import LoopSteps, first_part
 from roofline.programs.traced import Traced
 from roofline.progress import stopped
 from roofline.quantity import format_amount as show

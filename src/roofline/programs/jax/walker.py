@@ -18,8 +18,7 @@ from roofline.ops import pricing
 from roofline.ops.counting import count
 from roofline.programs.jax.indices import Numbers, held_numbers, number_of, worked_out
 from roofline.programs.jax.registry import Call, Value, find, mesh_axes, value_of
-from roofline.programs.loops import LoopSteps, differing, part_by_part
-from roofline.programs.tensor_parts import as_stored, named_apart, without_unused
+from roofline.programs.tensor_parts import LoopSteps, as_stored, differing, named_apart, part_by_part, without_unused
 from roofline.programs.traced import UncountedOperation, enter, gaps_of
 from roofline.progress import counted
 from roofline.sizes import Size, exact_div, is_symbol, product

@@ -28,14 +28,21 @@ from roofline import dtypes
 from roofline.errors import DTypeError, InputError, RooflineError
 from roofline.ops import pricing
 from roofline.ops.counting import count
-from roofline.programs.loops import LoopSteps, differing, first_part, part_by_part
 from roofline.programs.onnx.graph import dims_of, dtype_of, inferred, put, read, solved
 from roofline.programs.onnx.needs import needed_of
 from roofline.programs.onnx.registry import PICKING, UPDATES, Call, find, with_every_input
 from roofline.programs.onnx.standins import DOMAIN
 from roofline.programs.regions import NOTHING, WHOLE, elements_of, needed_at_most
 from roofline.programs.rule_table import branch_cost, stated
-from roofline.programs.tensor_parts import as_stored, given_back, named_apart
+from roofline.programs.tensor_parts import (
+    LoopSteps,
+    as_stored,
+    differing,
+    first_part,
+    given_back,
+    named_apart,
+    part_by_part,
+)
 from roofline.programs.traced import Traced, enter
 from roofline.progress import counted, stopped
 from roofline.quantity import format_amount as show
