@@ -26,8 +26,8 @@ _RANGE = rf"({_WHOLE}):({_WHOLE})(?::(\*?)({_WHOLE}))?"
 COUNTS = {
     **dict.fromkeys(("batch_tokens", "sequence", "tokens"), True),
     **dict.fromkeys((
-        "batch", "block_rows", "chips", "chunk", "chunks", "context", "context_parallel", "count", "data", "draft",
-        "expert", "fsdp", "images", "kv_parallel", "lora", "microbatches", "most", "output", "past",
+        "adapters", "batch", "block_rows", "chips", "chunk", "chunks", "context", "context_parallel", "count", "data",
+        "draft", "expert", "fsdp", "images", "kv_parallel", "lora", "microbatches", "most", "output", "past",
         "pipeline", "pool", "prefill_batch", "prefill_tensor", "prompt", "prompts", "source", "tensor", "workers",
     ), False),
 }  # fmt: skip

@@ -1,4 +1,4 @@
-"""Training of adapters (LoRA) beside frozen weights: sums by hand, and the same step without adapters."""
+"""Adapters (LoRA) trained beside frozen weights, and served: sums by hand, and the same step without adapters."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
+from roofline import llm
 from roofline.cli import main
-from roofline.errors import InputError
-from roofline.models import load, train, training_memory
+from roofline.errors import InputError, RooflineError
+from roofline.models import load, mixed, train, training_memory
 from roofline.models.training.budget import budget
 from roofline.models.training.memory import adapter_parameters
 from tests.models.small import small
@@ -152,3 +153,48 @@ def test_what_is_said_and_refused(capsys: pytest.CaptureFixture[str]) -> None:
     for wrong in ("0", "-1"):
         assert main(["train", "llama-3-8b", "--on", "h100", "--batch-tokens", "4096", "--lora", wrong]) == 2
         assert "lora" in capsys.readouterr().err
+
+
+def served(**options: Any) -> Any:
+    return llm("llama-3-8b", on="h100", policy="streamed", **{"batch": 8, "context": 4096, **options})
+
+
+@pytest.mark.parametrize(("batch", "adapters", "read"), [(8, 1, 1), (8, 64, 8), (32, 4, 4), (1, 1, 1)])
+def test_a_step_reads_the_adapters_that_its_sequences_use(batch: int, adapters: int, read: int) -> None:
+    """Two matrices beside each of a layer: 2·rank·(in + out) bytes an adapter, 2·rank·(in + out) FLOPs a token."""
+    plain, found = served(batch=batch), served(batch=batch, lora=RANK, adapters=adapters)
+    assert found.decode.bytes["hbm"] - plain.decode.bytes["hbm"] == pytest.approx(2 * ADAPTERS * read, rel=1e-9)
+    matrix = [
+        sum(each.op.work.total("flops", "matrix") * each.op.repeat for each in of.decode.ops) for of in (plain, found)
+    ]
+    assert matrix[1] - matrix[0] == 2 * ADAPTERS * batch
+    assert found.memory.parts["weights"] - plain.memory.parts["weights"] == 2 * ADAPTERS * adapters
+    assert (found.to_dict()["lora"], found.to_dict()["adapters"], plain.to_dict()["lora"]) == (RANK, adapters, None)
+
+
+def test_served_adapters_in_every_kind_of_step() -> None:
+    """Several batches, a chunk beside what decodes, and the longest context are those of a step with them."""
+    several = served(batch=[1, 8, 64], lora=RANK, adapters=16).decode.lower
+    assert several.tolist() == [served(batch=batch, lora=RANK, adapters=16).decode.lower for batch in (1, 8, 64)]
+    model = served(lora=RANK, adapters=16).model
+    beside = {"chunk": 256, "context": 4096, "batch": 8}
+    ops = [op for op in mixed(model, **beside) if op.role == "adapter"]
+    assert {op.reads[1].dims[0] for op in ops} == {9}  # those of 8 that decode and of a prompt
+    at: dict[str, Any] = {"on": "h100", "batch": 8, "fit": True}
+    alone, beside_them = (llm("llama-3-8b", **at, **more) for more in ({}, {"lora": RANK, "adapters": 200}))
+    fewer = alone.longest.context - beside_them.longest.context
+    assert 8 * fewer * 131072 == pytest.approx(200 * 2 * ADAPTERS, abs=8 * 131072)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"adapters": 4}, "adapters= says nothing without lora="),
+        ({"lora": 0}, "lora"),
+        ({"lora": [8, 16]}, "lora= is one number"),
+        ({"lora": 8, "adapters": 0}, "adapters"),
+    ],
+)
+def test_what_is_no_adapter_that_could_be_served_is_refused(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(RooflineError, match=message):
+        served(**options)

@@ -84,6 +84,7 @@ GROUPS: dict[str, tuple[OptionRow | str, ...]] = {
         _row("--output", "TOKENS", MEANINGS["output"]),
         _row("--chunk", "TOKENS", MEANINGS["chunk"]),
         _row("--source", "TOKENS", MEANINGS["source"]),
+        _row("--adapters", "N", MEANINGS["adapters"]),
         _row("--images", "N", MEANINGS["images"]),
         _row("--image-size", "HxW", MEANINGS["image_size"]),
         _flag("--all-logits", "Prefill makes output for every token, not only the last."),

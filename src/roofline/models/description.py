@@ -18,7 +18,7 @@ from roofline.answers import Answer, capability
 from roofline.errors import SizeError, quoted
 from roofline.frozen import NamedTuple, Same, dataclass, replace
 from roofline.models.operation_builder import OperationBuilder, StorageOf
-from roofline.models.weights import Storage, Weight, join_path
+from roofline.models.weights import ServedAdapters, Storage, Weight, join_path
 from roofline.sections import Section
 from roofline.sizes import Size, ceil_div, check, exact_div, is_array, is_number, is_symbol, is_zero
 from roofline.work import Tensor
@@ -154,6 +154,7 @@ class Model(Answer):
         ``share``        the part of a step's sequences that is this chip's, where several have copies of the model
         ``stage_end``    blocks after the last layer of a stage, for every token: the sends to the next stage
         ``vision``       the tower that makes tokens of images, where there is one and it is modelled
+        ``adapters``     the adapters that are served beside it, in the format of activations
     """
 
     name: str
@@ -184,6 +185,7 @@ class Model(Answer):
     share: BatchShare = WHOLE_BATCH
     stage_end: tuple[Block, ...] = ()
     vision: Vision | None = None
+    adapters: ServedAdapters | None = None
 
     @property
     def embeds(self) -> bool:
@@ -284,7 +286,7 @@ class Model(Answer):
     def weight_bytes(self, weights: str | None = None) -> int:
         """Bytes of all parameters in the formats of the checkpoint, or with the matrices in ``weights``.
 
-        The vision tower's keep their own formats; prediction layers are not included. See
+        The vision tower's keep their own formats; adapters that are served are included, prediction layers are not. See
         :func:`roofline.models.prefill` for ``weights``.
 
         >>> from roofline.models import load
@@ -304,7 +306,15 @@ class Model(Answer):
         total = total + stored((*self.before, *self.after, *self.final), of(""))
         for _, numbers, layer in self.layer_groups(weights):
             total = total + len(numbers) * stored(layer.blocks, of(f"layers.{numbers[0]}"))
-        return int(total) + (0 if self.vision is None else self.vision.weight_bytes())
+        return int(total + self._adapter_bytes()) + (0 if self.vision is None else self.vision.weight_bytes())
+
+    def _adapter_bytes(self) -> Size:
+        """Bytes of the adapters that are served: of each, two matrices beside every one of a layer but experts'."""
+        served = self.adapters
+        if served is None:
+            return 0
+        weights = (weight for layer in self.layers for block in layer.blocks for weight in block.weights())
+        return dtypes.get(self.dtype).nbytes(sum(map(served.elements, weights)))
 
     @lru_cache(maxsize=KEPT)  # noqa: B019
     def layer_counts(self) -> tuple[tuple[Layer, int], ...]:

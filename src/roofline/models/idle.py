@@ -73,6 +73,7 @@ WAYS_OF_SERVING: Rules = {
     "prefill_tensor": OptionUse(None, ("prefill_on",)),
     "prefill_batch": OptionUse(1, ("prefill_on",)),
     "prefill_link": OptionUse(None, ("prefill_on",)),
+    "adapters": OptionUse(1, ("lora",)),
 }
 #: Options of a plan, which tries layouts.
 PLANNED: Rules = {

@@ -18,7 +18,7 @@ from roofline.ops.elementwise import elementwise
 from roofline.ops.recurrent import causal_convolution
 from roofline.ops.reduction import norm
 from roofline.signatures import spelled
-from roofline.sizes import Size, exact_div, is_zero
+from roofline.sizes import Size, exact_div, is_one, is_zero
 from roofline.work import Op, Tensor, Work
 
 #: Options of a prefill that a decode step does not take.
@@ -38,7 +38,7 @@ class ForwardPass:
     ``context`` chips share each sequence: all run its new tokens, or where ``ring`` each a part of them. ``decoding``
     tells a step of few new tokens from a prompt's. ``asked_kv`` and ``asked_compute`` are formats that the caller
     chose: they replace those of an indexer's keys and scores. ``rank`` is that of an adapter (LoRA) beside each matrix
-    of a layer; 0: there is none.
+    of a layer; 0: there is none. ``adapters`` is how many different ones the sequences of this chip use.
     """
 
     batch: Size
@@ -58,6 +58,7 @@ class ForwardPass:
     asked_kv: str = ""
     asked_compute: str = ""
     rank: int = 0
+    adapters: Size = 1
 
     @property
     def attended(self) -> Size:
@@ -219,14 +220,22 @@ class OperationBuilder:
     def _adapt(self, weight: Weight, x: Tensor, out: Tensor, rows: Size) -> Tensor:
         """Add B·A·x to a product: A is rank x in, B out x rank, both in the format of activations.
 
-        Source: Hu et al., arXiv:2106.09685, section 4.1.
+        Of several adapters each row meets one: they have as many FLOPs as one, and all of them are read.
+
+        Source: Hu et al., arXiv:2106.09685, section 4.1; Chen et al., "Punica", arXiv:2310.18547.
         """
         (n, k), rank, made = weight.shape[-2:], self.step.rank, x
         for name, shape in (("lora_A", (rank, k)), ("lora_B", (n, rank))):
             place = join_path(weight.name, name)
             made = self.linear(Weight(place, shape, "adapter", self.step.activations), made, rows)
-            self.ops[-1] = replace(self.ops[-1], role="adapter")
+            self.ops[-1] = replace(self.ops[-1], reads=self._of_each_adapter(self.ops[-1].reads), role="adapter")
         return self.elementwise("add", (out, made), join_path(weight.name, "lora_add"), like=out)
+
+    def _of_each_adapter(self, reads: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+        """What a product with a matrix of one adapter reads, with those of all that the sequences use."""
+        x, matrix, *beside = reads
+        many = self.step.adapters
+        return reads if is_one(many) else (x, replace(matrix, dims=(many, *matrix.dims)), *beside)
 
     def elementwise(self, function: str, inputs: Sequence[Tensor], part: str, like: Tensor | None = None) -> Tensor:
         """Apply a function element by element; the result has the shape of ``like``, or of the first input."""

@@ -33,7 +33,7 @@ from roofline.ops.basic import embedding
 from roofline.quantity import format_amount, format_percent
 from roofline.sections import Amount, Column, Row, Table
 from roofline.signatures import spelled, takes, unknown_argument
-from roofline.sizes import Size, array_of, check, is_array, is_symbol, is_zero, maximum, plain_numbers
+from roofline.sizes import Size, array_of, check, is_array, is_symbol, is_zero, maximum, minimum, plain_numbers
 from roofline.work import Key, Op, Tensor
 
 
@@ -136,17 +136,18 @@ def _check_skew(model: Model, skew: Sequence[float] | None) -> None:
 
 def stepped(
     model: Model, *, batch: Size, new: Size, past: Size = 0, wanted: Size = 1, together: Size | None = None,
-    weights: str | None = None, compute: str | None = None, **options: Any,
+    sequences: Size | None = None, weights: str | None = None, compute: str | None = None, **options: Any,
 ) -> tuple[Op, ...]:  # fmt: skip
     """``new`` tokens of each of ``batch`` sequences that one chip has, of which ``wanted`` give output.
 
-    ``together`` are the tokens of all copies that share experts, where there are more than one. ``options`` are those
-    that prefill and decode share.
+    ``together`` are the tokens of all copies that share experts, where there are more than one. ``sequences`` is how
+    many these are in truth, where they are taken as one. ``options`` are those that prefill and decode share.
     """
     alone = replace(model, context=None, share=WHOLE_BATCH)
     step = _step(alone, batch, ("new", new), ("past", past), **options)
     group = batch if together is None else together / new
-    return forward_pass(model, replace(step, wanted=wanted, group=group), weights, compute)
+    step = _adapted(replace(step, wanted=wanted, group=group), alone, sequences)
+    return forward_pass(model, step, weights, compute)
 
 
 def forward_pass(
@@ -231,7 +232,7 @@ def _step(
     wide = dtypes.get(activations or model.dtype).name
     stored = model.quantisation.kv if model.quantisation else None
     group = model.share.group(check("batch", batch))
-    return ForwardPass(
+    step = ForwardPass(
         batch=model.share.turn(model.share.local(group)),
         new=check(*new),
         past=_past(*past),
@@ -245,6 +246,15 @@ def _step(
         context=model.share.context,
         asked_kv=dtypes.get(kv).name if kv else "",
     )
+    return _adapted(step, model)
+
+
+def _adapted(step: ForwardPass, model: Model, sequences: Size | None = None) -> ForwardPass:
+    """The step with the adapters that its ``sequences`` use, as many different ones as can be."""
+    if model.adapters is None:
+        return step
+    used = minimum(model.adapters.number, step.batch if sequences is None else sequences)
+    return replace(step, rank=model.adapters.rank, adapters=used)
 
 
 def _past(name: str, value: Size) -> Size:

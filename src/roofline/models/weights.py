@@ -55,6 +55,25 @@ class Weight(NamedTuple):
         return prod(self.shape)
 
 
+class ServedAdapters(NamedTuple):
+    """Adapters (LoRA) that are served beside a model: ``number`` of them lie in memory, all of one ``rank``."""
+
+    rank: int
+    number: int
+
+    def elements(self, weight: Weight) -> int:
+        """Parameters that all of them have beside a matrix of a layer: A is rank x in, B out x rank.
+
+        >>> ServedAdapters(16, 8).elements(Weight("q_proj", (4096, 1024)))
+        655360
+        """
+        return self.number * self.rank * sum(weight.shape[-2:]) if weight.kind == "linear" else 0
+
+    def __str__(self) -> str:
+        many = "an adapter" if self.number == 1 else f"{self.number:,} adapters"
+        return f"{many} of rank {self.rank:,} (LoRA)"
+
+
 @dataclass(frozen=True, slots=True)
 class Storage:
     """A weight's format.

@@ -530,6 +530,8 @@ class Serving(Comparable):
                 "batch": self.batch,
                 "tensor": layout.get("tensor", 1),
                 "expert": layout.get("expert", 1),
+                "lora": None if self.model.adapters is None else self.model.adapters.rank,
+                "adapters": 0 if self.model.adapters is None else self.model.adapters.number,
                 "parallelism": layout,
                 "time_to_first_token": self.time_to_first_token,
                 "time_per_token": self.time_per_token,

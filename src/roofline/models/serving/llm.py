@@ -28,6 +28,7 @@ from roofline.models.operations import check_options
 from roofline.models.parallelism.layout import CHIPS, OPTIONS, TARGET_OPTIONS, is_several
 from roofline.models.parallelism.layout import pool as chips_sharing
 from roofline.models.serving.answer import FurtherAnswer, Serving, serve
+from roofline.models.weights import ServedAdapters
 from roofline.quantity import Figure, figure, format_amount, format_number, parse, whole_number
 from roofline.sections import paragraph
 from roofline.signatures import spelled, takes
@@ -380,6 +381,8 @@ def llm(
     prefill_batch: int = 1,
     prefill_link: float | str | None = None,
     source: int | None = None,
+    lora: int | None = None,
+    adapters: int = 1,
     pool: int = 1,
     form: str = "lower",
     algorithm: str | None = None,
@@ -407,7 +410,12 @@ def llm(
 
     Of several machines, ``on=["h100", "h200"]``, or formats, ``kv=["bf16", "fp8"]``, the answers stand side by side.
     Without a prompt or a context, the context is 4096, or the most that the model takes. Of a model with an encoder
-    ``source`` is what that reads of each sequence; prompt and context are the decoder's tokens.
+    ``source`` is what that reads of each sequence; prompt and context are the decoder's tokens. ``lora`` is the rank
+    of ``adapters`` that are served beside the model:
+
+    >>> llm("llama-3-8b", on="h100", batch=32, context=4096, lora=16, adapters=32)
+    <Serving llama-3-8b: decode <Bound: 10.4 ms at best, 11 ms at worst on NVIDIA H100 SXM5 80GB, memory-bound (hbm)>>
+
     ``count`` says which pairs of query and key count, ``causal`` or ``full``. Times are seconds, ``price`` dollars of a
     chip for an hour, ``power`` watts of one chip, or ``"tdp"``.
     """
@@ -415,11 +423,11 @@ def llm(
         "output": output, "chunk": chunk, "draft": draft, "prefill_on": prefill_on, "price": price, "power": power,
         "fit": fit, "advise": advise, "form": form, "accept": accept, "draft_by": draft_by,
         "draft_weights": draft_weights, "prefill_tensor": prefill_tensor, "prefill_batch": prefill_batch,
-        "prefill_link": prefill_link,
+        "prefill_link": prefill_link, "adapters": adapters, "lora": lora,
     }  # fmt: skip
     options |= {} if algorithm is None else {"algorithm": algorithm}
     check_options(options, llm, serve)
-    described, arguments = with_source(load(model), source), _pooled(options, pool)
+    described, arguments = _with_adapters(with_source(load(model), source), lora, adapters), _pooled(options, pool)
     refuse_idle(wanted, WAYS_OF_SERVING)
     refuse_idle(arguments, SERVING, described)
     is_usual = prompt is None and context is None and not fit
@@ -440,6 +448,20 @@ def llm(
     priced = found.further.get("cost", {}).get("output")
     price = None if priced is None else priced.price
     return replace(found, front=replace(_front(asked, tpot), flips=tuple(found.where_it_flips()), price=price))
+
+
+def _with_adapters(model: Model, rank: int | None, count: int) -> Model:
+    """The model with adapters of a rank beside it, where one is given."""
+    if rank is None:
+        return model
+    return replace(model, adapters=ServedAdapters(_one_number("lora", rank), _one_number("adapters", count)))
+
+
+def _one_number(name: str, value: Any) -> int:
+    found = check(name, value)
+    if not isinstance(found, int):
+        raise InputError(f"{spelled(name)} is one number", hint=f"a whole one, as in {spelled(name, 16)}")
+    return found
 
 
 def _of_usual_length(decode: Bound) -> Bound:

@@ -82,7 +82,10 @@ def mixed(
     ours, theirs = deal.local(groups[0]) * tokens, deal.local(groups[1])
     together = None if deal.sharing == 1 else groups[0] * tokens + groups[1] * chunk
     wanted = ours + theirs if last else ours
-    every = stepped(model, batch=1, new=ours + theirs * chunk, wanted=wanted, together=together, **options)
+    run = deal.local(groups[0]) + theirs
+    every = stepped(
+        model, batch=1, new=ours + theirs * chunk, wanted=wanted, together=together, sequences=run, **options
+    )
     return _merge(first, other, every)
 
 
@@ -191,6 +194,10 @@ LATENT = {
     "expand": "latent attention is expanded: keys and values are made from the cached latents",
     "absorb": "latent attention is absorbed: it works on the cached latents",
 }
+ADAPTERS = (
+    ", beside each matrix of a layer but experts', in the format of activations; sequences use as many different ones "
+    "as there are, and each is read once a step"
+)
 _FASTER = "the faster of absorbed and expanded here"
 
 #: Ways that differ by less take as long as each other, but for rounding: then it is the usual one.
@@ -355,6 +362,8 @@ def _assumptions(step: ServingStep, ops: Sequence[Op]) -> list[Assumption]:
     said += assume("model", [text for role, text in LATENT.items() if role in roles])
     if said_of_source := source_said(model):
         said.append(Assumption("model", said_of_source))
+    if model.adapters is not None:
+        said.append(Assumption("model", f"{model.adapters} in memory{ADAPTERS}"))
     if model.vision is not None:
         seen = model.vision.describe(options.get("images", 0), options.get("image_size"), mesh is not None)
         text = seen if phase == "prefill" else "the vision tower runs in prefill alone; its weights are in memory"
