@@ -26,6 +26,7 @@ from roofline.bounds.api import bound, question
 from roofline.bounds.closed_form import BOUNDS, Formula, question_formula
 from roofline.errors import RooflineError, UntimedError
 from roofline.models import load, names, serve_bound, train
+from roofline.models.blocks.encoder import encoder_of
 from roofline.models.closed_form import model_formula
 from roofline.notation.functions import REDUCTIONS, SCANS, UNARY_ELEMENTWISE
 from tests.strategies import KINDS
@@ -159,7 +160,7 @@ def of_serving(chance: random.Random, points: int, most: int | None) -> Found:
             "mixed": ("batch", "context", "chunk"),
         }
         for phase, sizes in phases.items():
-            if phase != "prefill" and not model.causal:
+            if phase not in steps_of(model):
                 continue
             where = _possible(serve_bound, model, chance, phase, dict.fromkeys(sizes, 64))
             at = [
@@ -170,6 +171,13 @@ def of_serving(chance: random.Random, points: int, most: int | None) -> Found:
             make = partial(model_formula, model, phase, **where, **dict.fromkeys(sizes, 1))
             ask = partial(serve_bound, model, phase, **where)
             yield Asked(f"{name} {phase} {where}", make, ask, at, ask)
+
+
+def steps_of(model: Any) -> tuple[str, ...]:
+    """The kinds of step that a model has."""
+    if not model.causal:
+        return ("prefill",)
+    return ("prefill", "decode") if encoder_of(model) else ("prefill", "decode", "mixed")
 
 
 def _possible(ask: Callable[..., Any], model: Any, chance: random.Random, phase: str, sizes: Any) -> dict[str, Any]:
@@ -185,7 +193,7 @@ def _possible(ask: Callable[..., Any], model: Any, chance: random.Random, phase:
 
 def of_training(chance: random.Random, points: int, most: int | None) -> Found:
     """Training steps of every shipped model in random layouts, over pipelines too."""
-    every = [name for name in names() if "--" not in name and load(name).head]
+    every = [name for name in names() if "--" not in name and load(name).head and not encoder_of(load(name))]
     for name in every if most is None else chance.sample(every, most):
         model, length = load(name), min(load(name).context or 1024, 1024)
         for where in chance.sample(TRAINED, 3):

@@ -11,6 +11,7 @@ from roofline.errors import InputError, SizeError
 from roofline.hardware import chip
 from roofline.hardware.rate import rate
 from roofline.models import decode, load, names, prefill, serve_bound
+from roofline.models.blocks.encoder import encoder_of
 from roofline.models.blocks.latent_attention import CompressedAttention, LatentAttention
 from roofline.models.blocks.recurrent import GatedDeltaNet, Mamba2
 from roofline.models.description import Model
@@ -24,7 +25,8 @@ COPIED = (
     "q_a_proj", "kv_a_proj_with_mqa", "kv_proj", "wq_a", "wkv", ".gate", ".router", "indexer.", "compressor.",
     "fc1_latent_proj", "fc2_latent_proj", "_gate", ".fn", "hc_fn", "hc_head", "block_sparse_moe.gate", "pooler",
 )  # fmt: skip
-SHIPPED = sorted({(m.family, m.parameters, m.dtype, str(m.quantisation)): m.name for m in map(load, names())}.values())
+DECODERS = [model for model in map(load, names()) if encoder_of(model) is None]
+SHIPPED = sorted({(m.family, m.parameters, m.dtype, str(m.quantisation)): m.name for m in DECODERS}.values())
 
 
 def matrices(ops: Sequence[Op]) -> dict[str, float]:

@@ -52,6 +52,7 @@ def build(data):
     config = transformers.CONFIG_MAPPING[kind].from_dict(data)
     name = data.get("architectures", [None])[0]
     defaults = {"gpt2": "GPT2LMHeadModel", "bert": "BertModel", "llama": "LlamaForCausalLM"}
+    defaults |= {"whisper": "WhisperForConditionalGeneration"}
     return made(getattr(transformers, name or defaults[kind]), config)
 
 
@@ -66,14 +67,14 @@ def made(cls, config):
 
 
 def count(model, data):
-    """Count the language part: in all, and layer by layer."""
+    """Count the language part: in all, and layer by layer; an encoder's layers are in all alone."""
     total, layers = 0, {}
     for name, parameter in model.named_parameters():
         if TOWERS.search(name):
             continue
         total += parameter.numel()
         found = re.search(r"(?:^|\.)(?:layers?|h)\.(\d+)\.", name)
-        if found:
+        if found and ".encoder." not in name:
             layers[int(found[1])] = layers.get(int(found[1]), 0) + parameter.numel()
     if type(model).__name__ == "Step3p7TextModel":
         total += data["vocab_size"] * data["hidden_size"]
