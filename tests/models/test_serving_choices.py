@@ -409,6 +409,20 @@ def test_every_line_of_advice_is_a_fresh_answer(name: str, phase: str, asked: di
         assert again.footprint.fits is not False or before.footprint.fits is False
 
 
+@pytest.mark.parametrize(
+    ("name", "on", "ways", "shared"),
+    [("llama-3-70b", "h100:16", 16, 2), ("deepseek-v3", "h200:8", 8, 8), ("llama-3-70b", "h100:8", 8, 1)],
+)
+def test_keys_and_values_on_more_chips_than_heads_may_be_dealt_out(name: str, on: str, ways: int, shared: int) -> None:
+    """16 chips hold each of 8 heads twice; latents are one head, which 8 chips hold. Dealt out, each reads its part."""
+    asked: dict[str, Any] = {"on": on, "tensor": ways, "batch": 64, "context": 8192}
+    told = [line for line in advise_step(name, "decode", **asked) if "kv parallel" in line.change]
+    assert [line.options for line in told] == ([{"kv_parallel": shared}] if shared > 1 else [])
+    for line in told:
+        assert line.after.lower == serve_bound(name, "decode", **asked, kv_parallel=shared).lower
+        assert f"{shared} chips hold the same keys and values" in line.reason
+
+
 def test_a_narrower_cache_helps_a_compute_bound_step_by_its_arithmetic() -> None:
     found = advise_step("llama-3-70b", "prefill", on="h200:8", tensor=8, batch=16, prompt=8192)
     (why,) = [each.reason for each in found if each.change == "fp8 keys and values"]

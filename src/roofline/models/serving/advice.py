@@ -386,6 +386,18 @@ def _ways(asked: StepQuestion, before: Bound) -> Iterator[Proposal[Bound]]:
     )
 
 
+def _dealt_out(asked: StepQuestion, before: Bound) -> Iterator[Proposal[Bound]]:
+    """Keys and values dealt out by sequence, where chips that split the heads hold the same ones."""
+    ways = Parallelism.on(before.machine, **take_layout_options(dict(asked.arguments)))
+    heads = [
+        getattr(b, "kv_heads", 1) for layer, _ in asked.model.layer_counts() for b in layer.blocks if b.keeps == "keys"
+    ]
+    shared = ways.tensor // min(heads, default=ways.tensor)
+    if asked.phase == "decode" and shared > 1 and ways.kv == 1:
+        reason = f"{shared} chips hold the same keys and values"
+        yield _with(asked, f"kv parallel {shared}", reason, kv_parallel=shared)
+
+
 def _others(asked: StepQuestion, names: Sequence[str]) -> Iterator[Proposal[Bound]]:
     """The same on another chip, or a pool of as many."""
     on = asked.arguments.get("on")
@@ -405,5 +417,5 @@ Adviser = Callable[[StepQuestion, Bound], Iterator[Proposal[Bound]]]
 #: What to try.
 ADVISERS: tuple[Adviser, ...] = (
     _weights, _kv, _native_arithmetic, _narrow_arithmetic, _batch, _less_to_see, _counted, _fewer_heads, _fewer_layers,
-    _machine, _ways,
+    _machine, _ways, _dealt_out,
 )  # fmt: skip
