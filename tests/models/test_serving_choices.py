@@ -577,3 +577,25 @@ def test_several_batches_draw_latency_and_throughput() -> None:
     chart = answer.plot()
     assert chart.kind == "front"
     assert [point.x for point in chart.points] == [1 / float(time) for time in answer.decode.lower]
+
+
+@pytest.mark.parametrize(("context", "block", "held"), [(100, 16, 112), (4095, 16, 4096), (4096, 16, 4112), (9, 1, 10)])
+def test_a_paged_cache_takes_whole_blocks_of_memory(context: int, block: int, held: int) -> None:
+    """131,072 bytes a token of Llama 3 8B; what attention reads stays."""
+    plain, paged = (
+        llm("llama-3-8b", on="h100", batch=64, context=context, **more) for more in ({}, {"kv_block": block})
+    )
+    assert paged.memory.parts["kv"] == 64 * 131072 * held
+    assert paged.decode.lower == plain.decode.lower
+    assert any("whole blocks of" in line for line in paged.decode.assumptions) == (block > 1)
+
+
+def test_the_longest_context_ends_a_block() -> None:
+    longest = [
+        llm("llama-3-8b", on="h100", batch=64, fit=True, kv_block=block).longest.context for block in (1, 16, 256)
+    ]
+    assert [(tokens + 1) % block for tokens, block in zip(longest, (1, 16, 256), strict=True)] == [0, 0, 0]
+    assert longest[0] - longest[1] < 16
+    # 12 layers see all, 12 a window of 128 tokens; 8 heads of 64
+    windowed = llm("gpt-oss-20b", on="h100", batch=8, context=1000, kv_block=64).memory.parts["kv"]
+    assert windowed == 8 * (12 * 1024 + 12 * 128) * 2 * 8 * 64 * 2

@@ -155,6 +155,7 @@ class Model(Answer):
         ``stage_end``    blocks after the last layer of a stage, for every token: the sends to the next stage
         ``vision``       the tower that makes tokens of images, where there is one and it is modelled
         ``adapters``     the adapters that are served beside it, in the format of activations
+        ``kv_block``     tokens of a block of keys and values, of which each sequence takes whole ones
     """
 
     name: str
@@ -186,6 +187,7 @@ class Model(Answer):
     stage_end: tuple[Block, ...] = ()
     vision: Vision | None = None
     adapters: ServedAdapters | None = None
+    kv_block: int = 1
 
     @property
     def embeds(self) -> bool:
@@ -332,6 +334,7 @@ class Model(Answer):
         _check_amount("length", length)
         _check_amount("batch", batch)
         kv = self._cache_format(dtype, activations)
+        length = length if self.kv_block == 1 else ceil_div(length, self.kv_block) * self.kv_block
         total: Size = 0
         for layer, count in self.layer_counts():
             for block in layer.blocks:

@@ -383,6 +383,7 @@ def llm(
     source: int | None = None,
     lora: int | None = None,
     adapters: int = 1,
+    kv_block: int = 1,
     pool: int = 1,
     form: str = "lower",
     algorithm: str | None = None,
@@ -411,7 +412,8 @@ def llm(
     Of several machines, ``on=["h100", "h200"]``, or formats, ``kv=["bf16", "fp8"]``, the answers stand side by side.
     Without a prompt or a context, the context is 4096, or the most that the model takes. Of a model with an encoder
     ``source`` is what that reads of each sequence; prompt and context are the decoder's tokens. ``lora`` is the rank
-    of ``adapters`` that are served beside the model:
+    of ``adapters`` that are served beside the model, ``kv_block`` the tokens of a block of a paged cache, of which a
+    sequence takes whole ones:
 
     >>> llm("llama-3-8b", on="h100", batch=32, context=4096, lora=16, adapters=32)
     <Serving llama-3-8b: decode <Bound: 10.4 ms at best, 11 ms at worst on NVIDIA H100 SXM5 80GB, memory-bound (hbm)>>
@@ -427,7 +429,8 @@ def llm(
     }  # fmt: skip
     options |= {} if algorithm is None else {"algorithm": algorithm}
     check_options(options, llm, serve)
-    described, arguments = _with_adapters(with_source(load(model), source), lora, adapters), _pooled(options, pool)
+    described = replace(with_source(load(model), source), kv_block=_one_number("kv_block", kv_block))
+    described, arguments = _with_adapters(described, lora, adapters), _pooled(options, pool)
     refuse_idle(wanted, WAYS_OF_SERVING)
     refuse_idle(arguments, SERVING, described)
     is_usual = prompt is None and context is None and not fit

@@ -362,6 +362,11 @@ def _assumptions(step: ServingStep, ops: Sequence[Op]) -> list[Assumption]:
     said += assume("model", [text for role, text in LATENT.items() if role in roles])
     if said_of_source := source_said(model):
         said.append(Assumption("model", said_of_source))
+    if model.kv_block > 1:
+        blocks = (
+            f"memory holds keys and values in whole blocks of {model.kv_block:,} tokens; attention reads its tokens"
+        )
+        said.append(Assumption("model", blocks))
     if model.adapters is not None:
         said.append(Assumption("model", f"{model.adapters} in memory{ADAPTERS}"))
     if model.vision is not None:
