@@ -54,6 +54,17 @@ def test_nothing_fits_with_code_3(capsys: pytest.CaptureFixture[str]) -> None:
     assert "does not fit by" in shown
 
 
+def test_a_chip_without_a_number_is_laid_out_as_given() -> None:
+    one = search_training("qwen3-0.6b", on="h100", batch_tokens=16384)
+    assert [(each.answer.chips, each.answer.checkpoint) for each in one.fitting if each.answer] == [(1, "none")]
+    assert "h100 has no number of chips: the layout is as given; h100:8 tries those of 8 chips" in str(one)
+    given = search_training("llama-3-8b", on="h100", batch_tokens=2**20, fsdp=64, tensor=2)
+    assert {each.answer.chips for each in given.choices if each.answer} == {128}
+    assert (
+        given.best.time == search_training("llama-3-8b", on="h100:128", batch_tokens=2**20, fsdp=64, tensor=2).best.time
+    )
+
+
 def test_no_layout_has_a_fraction_of_a_sequence_for_a_copy() -> None:
     found = search_training("llama-3-8b", on="h100:16", batch_tokens=8 * 4096, data=1, pipeline=1, checkpoint="full")
     assert found.fitting

@@ -20,11 +20,13 @@ from typing import Any
 import numpy as np
 
 from roofline.answers import EXPECTATION, Answer, attributes
+from roofline.bounds.api import target
 from roofline.errors import InputError, RooflineError
 from roofline.frozen import NamedTuple, dataclass
 from roofline.models.config import load
 from roofline.models.description import Model
 from roofline.models.parallelism.block_splitting import has_experts
+from roofline.models.parallelism.layout import TARGET_OPTIONS
 from roofline.models.training import train
 from roofline.models.training.answer import Training, budget_in_words, network
 from roofline.models.training.step import training_question
@@ -75,12 +77,16 @@ class TrainingChoice(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class TrainingPlan(Answer):
-    """Layouts of a training step, the fastest that fits first, and why the others are not taken."""
+    """Layouts of a training step, the fastest that fits first, and why the others are not taken.
+
+    ``unnumbered``: the target has no number of chips, so that of the layout only what was given is asked.
+    """
 
     model: Model
     on: str
     choices: tuple[TrainingChoice, ...]
     stopped: str = ""
+    unnumbered: bool = False
 
     @property
     def meets(self) -> bool:
@@ -135,7 +141,10 @@ class TrainingPlan(Answer):
         words |= {"beaten": ("is slower", "are slower")}
         parts = [f"{n:,} {said[n > 1]}" for kind, said in words.items() if (n := counts[kind])]
         said = "times are floors: with estimates or a stated overlap the order may change"
-        yield from (BLANK, Sentences([f"{len(self.choices):,} layouts: {', '.join(parts)}", said]))
+        many = f"{len(self.choices):,} layouts: {', '.join(parts)}"
+        if self.unnumbered:
+            many = f"{self.on} has no number of chips: the layout is as given; {self.on}:8 tries those of 8 chips"
+        yield from (BLANK, Sentences([many, said]))
 
     def _table(self) -> Table:
         def row(each: TrainingChoice) -> Row:
@@ -210,7 +219,11 @@ def search_training(model: Model | str, *, on: str, batch_tokens: int, **options
         hint = "give it with the layout that is found, in a question of its own"
         raise InputError(f"{spelled('search')} compares floors, and {spelled(alone)} is of one layout", hint=hint)
     described = load(model)
+    target_options = {name: value for name, value in options.items() if name in TARGET_OPTIONS}
+    unnumbered = not target(on, **target_options).shape
     tried = {name: values for name, values in TRIED.items() if options.get(name) is None}
+    if unnumbered:  # a chip without a number is as many as the options given say
+        tried = {name: values for name, values in tried.items() if name == "checkpoint"}
     if not has_experts(described):
         tried.pop("expert", None)
     if (options.get("sequence") or 4096) < LONG_SEQUENCE:
@@ -236,7 +249,7 @@ def search_training(model: Model | str, *, on: str, batch_tokens: int, **options
         each if number == 0 else each._replace(kind="beaten", reason=f"{_over(each, fitting[0]):.2f}x the time")
         for number, each in enumerate(fitting)
     ]
-    return TrainingPlan(described, on, (*ranked, *(each for each in found if each.kind)), said)
+    return TrainingPlan(described, on, (*ranked, *(each for each in found if each.kind)), said, unnumbered)
 
 
 def _order(each: TrainingChoice) -> tuple[float, float, float]:
