@@ -173,3 +173,53 @@ def test_an_onnx_file_reads_the_elements_that_its_result_holds(seed):
     nodes.append(helper.make_node("Neg", [nodes[-1].output[0]], ["y"]))
     needed = len(set(out.ravel().tolist()) - {0.0})
     assert read_of_input(trace(file(nodes), frontend="onnx"), "x") == (4 * needed, 4 * out.size)
+
+
+def _torch_step(draw, torch, shape):
+    """A way to move elements, drawn for a shape."""
+    axis, rows = draw.randrange(len(shape)), [draw.randrange(shape[0]) for _ in range(draw.randint(1, 5))]
+    part = tuple(slice(edges[0], edges[1], edges[2]) for edges in _box(draw, shape))
+    order = draw.sample(range(len(shape)), len(shape))
+    amount = draw.randint(1, shape[0])
+    return draw.choice(
+        [
+            lambda x: x[part],
+            lambda x: x[part],
+            lambda x: x.repeat(2, *[1] * (len(shape) - 1)),
+            lambda x: torch.repeat_interleave(x, 2, axis),
+            lambda x: torch.cat([x, x], axis),
+            lambda x: torch.stack([x, x.flip(0)], axis),
+            lambda x: x.reshape(shape[0], -1),
+            lambda x: x.flatten(),
+            lambda x: x.permute(order),
+            lambda x: torch.roll(x, amount, axis),
+            lambda x: torch.nn.functional.pad(x, (1, 2)),
+            lambda x: x[torch.tensor(rows)],
+            lambda x: x.index_select(0, torch.tensor(rows)),
+            lambda x: x.expand(2, *x.shape),
+            lambda x: x.clone().mul_(1.0),
+            lambda x: x.chunk(2, axis)[-1],
+        ]
+    )
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_torch_program_reads_the_elements_that_its_result_holds(seed):
+    torch = pytest.importorskip("torch")
+    draw = random.Random(seed)
+    x = torch.arange(1.0, 25.0).view(draw.choice(FACTORS[24]))
+    out, steps = x, []
+    while len(steps) < 4:
+        step = _torch_step(draw, torch, out.shape)
+        after = step(out)
+        if 0 < after.numel() < 2000:
+            steps.append(step)
+            out = after
+
+    def program(x):
+        for step in steps:
+            x = step(x)
+        return x + 1.0
+
+    needed = len(set(out.flatten().tolist()) - {0.0})
+    assert read_of_input(trace(program, x), "t0") == (4 * needed, 4 * out.numel())

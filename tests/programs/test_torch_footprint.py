@@ -179,19 +179,19 @@ def test_what_is_given_back_is_written_though_it_is_read_too(hold):
 
 def test_of_what_is_seen_in_part_the_floor_writes_that_part():
     layer = nn.Linear(64, 32, bias=False)
-    read = 8 * 64 + 64 * 32
-    whole = 4 * (read + 8 * 32)
-    for picked, elements in (
-        (lambda h: (h[-1], torch.relu(h)), 32 + 8 * 32),
-        (lambda h: h[:, :4], 8 * 4),
-        (lambda h: (h[:, :4], h[:, 2:6]), 8 * 6),
-        (lambda h: (h[:, :4], h), 8 * 32),
-        (lambda h: (h[:, :4], h.sum()), 8 * 4 + 1),
-        (lambda h: h[0, 0].expand(8, 8), 1),
-        (lambda h: h.T[4:8], 8 * 4),
+    whole = 4 * (8 * 64 + 64 * 32 + 8 * 32)
+    for picked, elements, rows, columns in (  # rows of the input and columns of the weight that these need
+        (lambda h: (h[-1], torch.relu(h)), 32 + 8 * 32, 8, 32),
+        (lambda h: h[:, :4], 8 * 4, 8, 4),
+        (lambda h: (h[:, :4], h[:, 2:6]), 8 * 6, 8, 6),
+        (lambda h: (h[:, :4], h), 8 * 32, 8, 32),
+        (lambda h: (h[:, :4], h.sum()), 8 * 4 + 1, 8, 32),
+        (lambda h: h[0, 0].expand(8, 8), 1, 1, 1),
+        (lambda h: h.T[4:8], 8 * 4, 8, 4),
+        (lambda h: h[2:5].view(torch.int32), 3 * 32, 3, 32),
     ):
         found = trace(lambda x, picked=picked: picked(layer(x)), "fp32[8, 64]")
-        assert found.bytes("minimal") == 4 * (read + elements)
+        assert found.bytes("minimal") == 4 * (64 * (rows + columns) + elements)
         assert found.bytes("minimal") <= found.bytes("fused") <= found.bytes()
     assert trace(lambda x: layer(x)[:, :4], "fp32[8, 64]").bytes() == whole  # the kernel makes all of it
     opened = trace(lambda x: layer(x)[:, :4], "fp32[B, 64]").bytes("minimal")

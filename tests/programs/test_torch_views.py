@@ -87,6 +87,27 @@ def test_layers_that_known_indices_pick_are_read_each_once(pick):
     )  # and indices
 
 
+ROWS = [
+    lambda x, i: x[i],
+    lambda x, i: x.index_select(0, i),
+    lambda x, i: torch.nn.functional.embedding(i, x),
+]
+
+
+@pytest.mark.parametrize("places", [[0, 1, 1, 3], [5, 0, 5, 1], [2, 2, 2, 2]])
+@pytest.mark.parametrize("pick", ROWS)
+def test_rows_that_a_program_picks_twice_are_read_once(pick, places):
+    moved = _bytes(lambda x: pick(x, torch.tensor(places)), torch.empty(8, 1024), policy="minimal")
+    assert moved == 4 * 1024 * (4 + len(set(places))) + 4 * 8
+
+
+@pytest.mark.parametrize("pick", ROWS)
+def test_of_indices_that_are_given_each_counts_whatever_the_example_holds(pick):
+    table, ids = torch.empty(8, 1024), torch.zeros(4, dtype=torch.int64)
+    for program in (pick, lambda x, i: pick(x, i + 1)):
+        assert _bytes(program, table, ids, policy="minimal") >= 4 * 1024 * (4 + 4) + 4 * 8
+
+
 @pytest.mark.parametrize(
     ("program", "elements"),
     [
@@ -100,6 +121,17 @@ def test_layers_that_known_indices_pick_are_read_each_once(pick):
         (lambda x: torch.cat([x, 2 * x])[:10], 20 * 64),
         (lambda x: ((x + 1)[:10], (x + 1).sum()), 64 * 64 + 10 * 64 + 1),
         (lambda x: torch.view_as_complex((x + 1).view(64, 32, 2)) * 2, 2 * 64 * 64),
+        (lambda x: (y := x.tanh())[:10] + y[5:15], 25 * 64),
+        (lambda x: ((y := x + 1)[:10], y[5:15].view(torch.int32)), 2 * 15 * 64),
+        (lambda x: torch.repeat_interleave(x, 2, 0)[:10] + 1, 15 * 64),
+        (lambda x: torch.cat([x, 2 * x], 1)[:10], 10 * 64 + 20 * 64),
+        (lambda x: torch.cat([x, x.exp()])[60:70], 20 * 64),
+        (lambda x: torch.cumsum(x, 0)[:10], 20 * 64),
+        (lambda x: torch.softmax(x, -1)[:10], 20 * 64),
+        (lambda x: torch.nn.functional.layer_norm(x, (64,))[:10], 20 * 64),
+        (lambda x: (x @ x.T)[:10, 10:20], 20 * 64 + 10 * 10),
+        (lambda x: x.sum(1)[:10], 10 * 64 + 10),
+        (lambda x: torch.nn.functional.pad(x, (0, 0, 5, 5))[:10] * 2, 15 * 64),
     ],
 )
 def test_no_more_is_read_than_a_result_needs(program, elements):

@@ -77,16 +77,16 @@ def elements_of(region: Region, shape: Sequence[int]) -> int:
     if len(sizes) < 2:
         return sum(sizes)
     strides = [prod(shape[place + 1 :]) for place in range(len(shape))]
-    found = pieces([_stretches(box, strides) for box in region])
+    found = pieces([stretches_of(box, strides) for box in region])
     return max(sizes) if found is None else found.union(range(len(region)))
 
 
-def _stretches(box: Box, strides: Sequence[int]) -> Stretches:
-    """The places of a box in a tensor whose dimensions lie at these distances."""
+def stretches_of(box: Box, strides: Sequence[int], start: int = 0, width: int = 1) -> Stretches:
+    """The places of a box in a tensor whose dimensions lie at these distances, each element so wide."""
     along = list(zip(box, strides, strict=True))
-    steps = [(_places(edges), edges[2] * stride) for edges, stride in along if _places(edges) > 1]
-    steps += [] if any(stride == 1 for _, stride in steps) else [(1, 1)]
-    start = sum(edges[0] * stride for edges, stride in along)
+    steps = [(_places(edges), edges[2] * stride) for edges, stride in along if stride and _places(edges) > 1]
+    steps += [] if width == 1 and any(stride == 1 for _, stride in steps) else [(width, 1)]
+    start += sum(edges[0] * stride for edges, stride in along)
     return Stretches(start, tuple(sorted(steps, key=lambda step: -step[1])))
 
 
@@ -247,7 +247,7 @@ def reshaped(region: Region, out: Sequence[int], shape: Sequence[int]) -> Region
     if tuple(out) == tuple(shape):
         return region
     strides = [prod(out[place + 1 :]) for place in range(len(out))]
-    return each(region, lambda box: boxes_of(_stretches(box, strides), shape))
+    return each(region, lambda box: boxes_of(stretches_of(box, strides), shape))
 
 
 def boxes_of(places: Stretches, shape: Sequence[int]) -> list[Box] | None:

@@ -43,8 +43,9 @@ from typing import Any
 
 import numpy as np
 
+from roofline import dtypes
 from roofline.frozen import NamedTuple, replace
-from roofline.sizes import Size, exact_div, maximum, minimum, product
+from roofline.sizes import Size, ceil_div, exact_div, maximum, minimum, product
 from roofline.work import Op, Tensor
 
 #: Parts are told apart place by place up to so many stretches between their edges, times parts.
@@ -361,6 +362,12 @@ def without_unused(ops: Sequence[Op], results: Set[str]) -> tuple[Op, ...]:
     return tuple(map(written, ops))
 
 
+def _in_format(part: Tensor, dtype: str) -> Size:
+    """Elements of a part, in another format those that take as many bytes."""
+    widths = [dtypes.get(name).bits for name in (part.dtype, dtype)]
+    return part.elements if widths[0] == widths[1] else ceil_div(part.elements * widths[0], widths[1])
+
+
 def given_back(
     ops: Sequence[Op], results: Set[str], parts: Mapping[str, Tensor] = MappingProxyType({})
 ) -> tuple[Op, ...]:
@@ -383,8 +390,8 @@ def given_back(
     def kept(place: int, tensor: Tensor) -> Tensor:
         part = parts.get(tensor.ident)
         if part is not None:
-            is_last = last.get(tensor.ident) == place and tensor.dtype == part.dtype
-            return replace(tensor, given=part.elements) if is_last else tensor
+            is_last = last.get(tensor.ident) == place
+            return replace(tensor, given=_in_format(part, tensor.dtype)) if is_last else tensor
         stays = tensor.ident in read and tensor.role == "activation" and last.get(tensor.ident, place) == place
         return replace(tensor, role="state") if stays else tensor
 

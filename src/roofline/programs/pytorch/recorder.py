@@ -41,6 +41,7 @@ from roofline.programs.pytorch.tensors import (
     dtype_name,
     holds_integers,
     is_open,
+    layout_of,
     map_tensors,
     tensors_in,
 )
@@ -203,7 +204,9 @@ class Recorder:
         self.quiet = 0
         self.constants = True
         self.float_constants = float_constants
+        self.calls: dict[int, Call] = {}
         self._spoiled: set[int] = set()
+        self._given: set[int] = set()
         self._standins: dict[int, Any] = {}
         self._keep: list[Any] = []
 
@@ -231,10 +234,13 @@ class Recorder:
         finally:
             self.constants = True
 
-    def emit(self, priced: Priced, place: SourceLocation | None = None) -> None:
-        """Write operations down with the place they come from."""
+    def emit(self, priced: Priced, place: SourceLocation | None = None, call: Call | None = None) -> None:
+        """Write operations down with the place they come from, and the call that one is made of."""
         if priced is None:
             return
+        self.calls.pop(len(self.ops), None)
+        if call is not None and isinstance(priced, Op):
+            self.calls[len(self.ops)] = call
         where = place or self.locations.now()
         tell(*self.locations.share_done(where, self.backward), where.where)
         for op in [priced] if isinstance(priced, Op) else priced:
@@ -271,8 +277,11 @@ class Recorder:
     def operand(self, tensor: Any, moved: Tensor | None = None) -> TensorOperand:
         """A tensor as a rule takes it; its values only where they are known."""
         values = tensor if self.known(tensor) else None
-        is_sparse = tensor.layout != torch.strided
-        return TensorOperand(self.shape(tensor), dtype_name(tensor.dtype), moved, is_sparse, values)
+        is_sparse, is_constant = tensor.layout != torch.strided, values is not None and not self.is_given(tensor)
+        layout = None if is_sparse or self.open else layout_of(tensor)
+        return TensorOperand(
+            self.shape(tensor), dtype_name(tensor.dtype), moved, is_sparse, values, is_constant, layout
+        )
 
     def shape(self, tensor: Any) -> tuple[Any, ...]:
         """The shape of a tensor, of open sizes the formulas."""
@@ -325,7 +334,8 @@ class Recorder:
         chosen = [each for item in args[1] for each in self.chosen(item)] if name == "aten.index" else [args[place]]
         first = args[1] % max(1, args[0].dim()) if place == 2 else 0
         indices = {first + axis: index for axis, index in enumerate(chosen) if index is not None}
-        if not all(self.known(index) and index.numel() <= MOST_PLACES for index in indices.values()):
+        own = [self.known(index) and not self.is_given(index) for index in indices.values()]
+        if not all(own) or any(index.numel() > MOST_PLACES for index in indices.values()):
             return args
         table = args[0]
         edges = {axis: edges_of_places((index % table.shape[axis]).numpy()) for axis, index in indices.items()}
@@ -334,6 +344,17 @@ class Recorder:
             return args
         part = [slice(*(edges.get(axis) or (None,))) for axis in range(table.dim())]
         return (table[tuple(part)], *args[1:])
+
+    def give(self, tensors: Sequence[Any]) -> None:
+        """Say that these, and what is worked out of them, are examples of what a program is given, values or not."""
+        for tensor in tensors:
+            if not tensor.is_meta:
+                self._keep.append(tensor if tensor.layout != torch.strided else tensor.untyped_storage())
+                self._given.add(_address(tensor))
+
+    def is_given(self, tensor: Any) -> bool:
+        """Whether a tensor's values are an example of what the program is given."""
+        return bool(self._given) and _address(tensor) in self._given
 
     def spoil(self, tensor: Any) -> None:
         """Forget a tensor's values: data was written into it."""
@@ -390,6 +411,8 @@ class DispatchWatcher(TorchDispatchMode):  # type: ignore[misc]
             result = self._on_shapes(traits, func, args, kwargs, tensors)
         else:
             result = self._from_nothing(traits, func, args, kwargs)
+        if any(map(recorder.is_given, tensors)):
+            recorder.give(tensors_in(result))
         if recorder.quiet:
             recorder.locations.remember()
         else:
@@ -471,11 +494,12 @@ class DispatchWatcher(TorchDispatchMode):  # type: ignore[misc]
         if traits.is_view or traits.free or (traits.may_be_view and _shares(tensors, outs)):
             recorder.locations.remember()
             return
+        given = recorder.picked(traits.full_name, args)
         operands = tuple(
             recorder.packed_weights(value)
             if traits.full_name.startswith("quantized.") and hasattr(value, "unpack")
             else recorder.argument(value, is_read=name not in traits.only_written)
-            for name, value in traits.bound(recorder.picked(traits.full_name, args), kwargs)
+            for name, value in traits.bound(given, kwargs)
         )
         mutated = {id(tensor) for tensor in tensors_in(list(traits.written(args, kwargs)))}
         targets = outs or [tensor for tensor in tensors if id(tensor) in mutated]
@@ -484,8 +508,13 @@ class DispatchWatcher(TorchDispatchMode):  # type: ignore[misc]
             for out in targets
         )
         in_place = bool(targets and args) and targets[0] is args[0]
-        call = Call(traits.full_name, traits.name, operands, traits.arguments, results, in_place)
-        recorder.emit(price(call, pointwise=traits.pointwise, reduction=traits.reduction))
+        pointwise = traits.pointwise
+        call = Call(traits.full_name, traits.name, operands, traits.arguments, results, in_place, pointwise)
+        priced = price(call, pointwise=pointwise, reduction=traits.reduction)
+        if given is not args:  # followed back through the whole table, of which the part is read
+            part = next((t.tensor for t in operands[:1] if isinstance(t, TensorOperand)), None)
+            call = replace(call, args=(recorder.operand(args[0], part), *operands[1:]))
+        recorder.emit(priced, call=call)
 
     def _higher_order(self, func: Any, args: Any, kwargs: Any) -> Any:
         chosen = find_function(func)

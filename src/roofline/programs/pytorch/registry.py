@@ -45,7 +45,9 @@ class TensorOperand:
     """A tensor that an operation takes or gives.
 
     ``tensor`` is what moves when it is read or written: None where it only takes a result. ``values`` is PyTorch's own
-    tensor where its values are known, so that a mask can be looked at.
+    tensor where its values are known, so that a mask can be looked at; they are the program's own if it
+    ``is_constant``, else an example of what it is given. ``layout`` says where elements lie in its storage: strides,
+    start and width in bytes.
     """
 
     shape: tuple[Size, ...]
@@ -53,6 +55,8 @@ class TensorOperand:
     tensor: Tensor | None = None
     is_sparse: bool = False
     values: Any = None
+    is_constant: bool = False
+    layout: tuple[tuple[int, ...], int, int] | None = None
 
     @property
     def elements(self) -> Size:
@@ -93,6 +97,7 @@ class Call(PricedCall):
     names: tuple[str, ...] = ()
     results: tuple[TensorOperand, ...] = ()
     in_place: bool = False
+    is_pointwise: bool = False
 
     def get(self, name: str, default: Any = None) -> Any:
         """A plain argument by its name in the schema; the default where it is not there or is not told."""

@@ -14,6 +14,7 @@ from typing import Any
 import torch
 
 from roofline import dtypes
+from roofline.programs.pytorch.needs import needed_bytes
 from roofline.programs.pytorch.open_sizes import hinted_size
 from roofline.programs.tensor_parts import Pieces, Stretches, in_one_stretch, pieces
 from roofline.sizes import Size, product
@@ -163,7 +164,7 @@ class TensorIdentities:
     def made_in_part(self, tensors: Sequence[Any]) -> dict[str, Tensor]:
         """By the name of each other tensor that the program made: as many elements as these show of it."""
         made = {name: views for name, views in self._made(tensors).items() if not any(map(_covers, views))}
-        shown = {name: _shown(views) for name, views in made.items() if len({view.dtype for view in views}) == 1}
+        shown = {name: _shown(views) for name, views in made.items()}
         return {name: Tensor(name, dims, dtype_name(made[name][0].dtype)) for name, dims in shown.items() if dims}
 
     def _made(self, tensors: Sequence[Any]) -> Mapping[str, list[Any]]:
@@ -174,6 +175,27 @@ class TensorIdentities:
             if storage is not None and storage.made:
                 views[storage.ident].append(tensor)
         return views
+
+    def needed(
+        self, ops: Sequence[Op], calls: Mapping[int, Any], tensors: Sequence[Any], results: Set[str]
+    ) -> dict[str, int]:
+        """Elements that are needed of each tensor from outside, for results of which these tensors show all or a part.
+
+        The ``results`` are given back whole.
+        """
+        shown = {
+            name: [region_of(v) for v in views] for name, views in self._made(tensors).items() if name not in results
+        }
+        found = needed_bytes(ops, calls, self._views.region, results, shown)
+        formats: dict[str, set[str]] = defaultdict(set)
+        for tensor in (tensor for op in ops for tensor in op.reads):
+            formats[tensor.ident.partition("[")[0]].add(tensor.dtype)
+        outside = {s.base for s in self._storages.values() if not s.made or s.outside}
+        return {
+            name: found[name] * 8 // int(dtypes.get(next(iter(kinds))).bits)
+            for name, kinds in formats.items()
+            if name in outside & found.keys() and len(kinds) == 1
+        }
 
     def settle(self, ops: Sequence[Op], results: Set[str] = frozenset()) -> tuple[Op, ...]:
         """Say what each operation reads of a tensor through its views, and give its last version a role that stays.
@@ -275,6 +297,12 @@ def region_of(tensor: Any) -> Stretches:
     return Stretches(hinted_size(tensor.storage_offset()) * width, (*steps, (width, 1)))
 
 
+def layout_of(tensor: Any) -> tuple[tuple[int, ...], int, int]:
+    """Where the elements of a tensor lie in its storage: strides, start and width in bytes."""
+    width = tensor.element_size()
+    return tuple(stride * width for stride in tensor.stride()), tensor.storage_offset() * width, width
+
+
 @dataclass(slots=True)
 class _Seen:
     """The views of one tensor that were read, and whether the program made it."""
@@ -293,6 +321,14 @@ class ViewsRead:
         """The name of a view that reaches a part of the tensor ``ident``."""
         numbers = self._seen.setdefault(ident, _Seen(made)).numbers
         return f"{ident}[{numbers.setdefault(region_of(tensor), len(numbers))}]"
+
+    def region(self, ident: str) -> Stretches | None:
+        """The bytes of a view by its name, None for a tensor as a whole."""
+        base, bracket, number = ident.partition("[")
+        seen = self._seen.get(base)
+        if not bracket or seen is None or not number[:-1].isdigit():
+            return None
+        return list(seen.numbers)[int(number[:-1])]
 
     def settled(self, ops: Sequence[Op]) -> tuple[Op, ...]:
         """The operations; parts of an outside tensor under names of their own, all others under that of the whole.

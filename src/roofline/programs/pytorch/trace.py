@@ -47,7 +47,8 @@ from roofline.programs.pytorch.standins import (
     standing_in,
     written,
 )
-from roofline.programs.pytorch.tensors import dtype_name, tensors_given_back
+from roofline.programs.pytorch.tensors import dtype_name, tensors_given_back, tensors_in
+from roofline.programs.regions import needed_at_most
 from roofline.programs.tensor_parts import given_back
 from roofline.programs.traced import Traced
 from roofline.progress import stopped
@@ -127,6 +128,7 @@ def _traced(
         named = {
             key: make_input(value, sizes or {}, recorder.open, declare, key) for key, value in (kwargs or {}).items()
         }
+        recorder.give(tensors_in([inputs, dict(kwargs or {})]))
         for parameter in (parameter for module in roots.values() for parameter in module.parameters()):
             parameter.grad = None
         stepper = None
@@ -160,11 +162,13 @@ def _traced(
             parts = {
                 name: recorder.open.plain_tensor(t) for name, t in recorder.identities.made_in_part(tensors).items()
             }
+            identities = recorder.identities
+            needed = {} if recorder.open else identities.needed(recorder.ops, recorder.calls, tensors, results)
             recorder.open.check()
         except KeyboardInterrupt:
             if not recorder.ops:
                 raise
-            results, parts = set(), {}
+            results, parts, needed = set(), {}, {}
             cut = [f"{stopped(len(recorder.ops), None, 'operations')}: the rest is not counted"]
         except RooflineError:
             raise
@@ -176,7 +180,8 @@ def _traced(
             if recorder.float_constants and "expected device cpu but got meta" in str(error):
                 raise _GradientOfAConstant from error
             raise _explained(recorder, error, _other_dtype(roots, values)) from error
-    ops = given_back(recorder.identities.settle(recorder.ops, results | parts.keys()), results, parts)
+    settled = recorder.identities.settle(recorder.ops, results | parts.keys())
+    ops = given_back(needed_at_most(settled, needed), results, parts)
     return Traced(
         name or _name(program),
         ops,

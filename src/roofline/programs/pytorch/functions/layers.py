@@ -53,7 +53,8 @@ def _whole(
     """Run a function and write one operation down for all of it."""
     with recorder.silence():
         out = func(*args, **kwargs)
-    recorder.emit(price(recorder.call(name, operands, [out], names)))
+    call = recorder.call(name, operands, [out], names)
+    recorder.emit(price(call), call=call)
     return out
 
 
@@ -68,8 +69,9 @@ def matmul(recorder: Recorder, func: Any, args: Sequence[Any], kwargs: dict[str,
         return NotImplemented
     with recorder.silence():
         out = func(*args, **kwargs)
-    op = price(recorder.call("matmul", args, [out]))
-    recorder.emit(replace(op, name=func.__name__.strip("_")) if isinstance(op, Op) else op)
+    call = recorder.call("matmul", args, [out])
+    op = price(call)
+    recorder.emit(replace(op, name=func.__name__.strip("_")) if isinstance(op, Op) else op, call=call)
     return out
 
 

@@ -7,9 +7,10 @@ from dataclasses import replace
 
 from roofline.ops import linear_algebra
 from roofline.ops.convolution import Window, read_by_windows
-from roofline.programs.pytorch.registry import Call, Priced, TensorOperand, is_operand, pricing, rule
+from roofline.programs.pytorch.registry import Call, Priced, TensorOperand, is_operand, operands_in, pricing, rule
 from roofline.programs.pytorch.rules.sequences import broadcast
 from roofline.programs.rule_table import levels_of
+from roofline.programs.tensor_parts import MOST_PLACES, once_each
 from roofline.sizes import Size, maximum, minimum, product
 from roofline.work import Op, Tensor
 
@@ -127,8 +128,10 @@ def copied_into(call: Call) -> Priced:
 @rule("index", "gather", "index_select", "take", "take_along_dim", "_unsafe_masked_index")
 def gathered(call: Call) -> Priced:
     """Read the elements that indices name, at most the whole table."""
-    table, *rest = call.reads
-    return call.move(reads=(_touch(table, call.writes[0].elements), *rest), kind="gather")
+    (table, *rest), amount = call.reads, call.writes[0].elements
+    indices = list(operands_in(call.args[1:])) if call.name in ("index", "index_select") else []
+    amount = _picked(amount, indices[0]) if len(indices) == 1 else amount
+    return call.move(reads=(_touch(table, amount), *rest), kind="gather")
 
 
 @rule("index_put", "_index_put_impl", "_unsafe_index_put", "_unsafe_masked_index_put_accumulate")
@@ -246,4 +249,12 @@ rule(
 
 
 def _rows(table: Tensor, indices: TensorOperand) -> Tensor:
-    return _touch(table, indices.elements * (table.dims[-1] if table.dims else 1))
+    return _touch(table, _picked(indices.elements * (table.dims[-1] if table.dims else 1), indices))
+
+
+def _picked(amount: Size, indices: TensorOperand) -> Size:
+    """Of so many elements that indices pick those that differ, where the program itself says which."""
+    places = indices.values
+    if places is None or not indices.is_constant or indices.dtype in ("bool", "uint8") or places.numel() > MOST_PLACES:
+        return amount
+    return once_each(amount, places.flatten().numpy())

@@ -1,0 +1,284 @@
+"""Which elements of tensors from outside a PyTorch program needs, followed back through its operations.
+
+Views share a storage, so what is needed of one is kept as places of its bytes; an operation that a rule follows says
+which elements of its operands a part of its result needs (``programs.regions``). Of every other all is needed.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from math import prod
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from roofline.programs import regions
+from roofline.programs.pytorch.registry import FUNCTIONS, REDUCTIONS, Call, TensorOperand, is_operand, operands_in
+from roofline.programs.regions import WHOLE, Region
+from roofline.programs.tensor_parts import MOST_PLACES, Stretches, pieces
+from roofline.work import Op
+
+#: Places of a storage in bytes; None for all of it.
+Places: TypeAlias = "dict[Stretches, None] | None"
+#: More stretches than these are not told apart.
+_MOST_STRETCHES = 256
+
+Needs = Iterator[tuple[TensorOperand, Region]]
+
+
+def needed_bytes(
+    ops: Sequence[Op],
+    calls: Mapping[int, Call],
+    seen: Callable[[str], Stretches | None],
+    results: Set[str],
+    shown: Mapping[str, Sequence[Stretches]],
+) -> dict[str, int]:
+    """Bytes of each tensor that the program needs, by its name, where these are not all of it.
+
+    ``calls`` are what operations were made of, ``seen`` says which bytes a view has, ``results`` are given back whole,
+    of the tensors ``shown`` these bytes. What nothing reads is a result too.
+    """
+    read = {_base(t.ident) for op in ops for t in op.reads}
+    needed: dict[str, Places] = defaultdict(dict)
+    for ident, parts in shown.items():
+        needed[ident] = dict.fromkeys(parts)
+    needed.update(dict.fromkeys(results, None))
+
+    def need(ident: str, places: Sequence[Stretches] | None) -> None:
+        base, before = _base(ident), needed[_base(ident)]
+        if places is None or before is None:
+            needed[base] = None
+            return
+        before.update(dict.fromkeys(places))
+        if len(before) > _MOST_STRETCHES:
+            needed[base] = None
+
+    for place, op in reversed(list(enumerate(ops))):
+        for tensor in op.writes[:1]:  # statistics and the like beside a result count where something reads them
+            if _base(tensor.ident) not in read and tensor.ident not in shown:
+                needed[tensor.ident] = None
+        followed = _followed(op, calls.get(place), needed)
+        for tensor in op.reads:
+            if tensor.ident in followed:
+                for places in followed[tensor.ident]:
+                    need(tensor.ident, places)
+                continue
+            view = seen(tensor.ident)
+            need(tensor.ident, None if view is None else [view])
+    return {ident: _bytes(places) for ident, places in needed.items() if places is not None}
+
+
+def _base(ident: str) -> str:
+    return ident.partition("[")[0]
+
+
+def _bytes(places: Mapping[Stretches, None]) -> int:
+    """Bytes of places, each once; of such as cannot be cut the largest alone."""
+    found = pieces(list(places)) if len(places) > 1 else None
+    return max((each.size for each in places), default=0) if found is None else found.union(range(len(places)))
+
+
+def _followed(
+    op: Op, call: Call | None, needed: Mapping[str, Places]
+) -> Mapping[str, Sequence[Sequence[Stretches] | None]]:
+    """What an operation needs of the tensors that it reads, by their names, where it is followed."""
+    if call is None or not call.full_name.startswith("aten.") or not call.results or not op.writes:
+        return {}
+    rule = _RULES.get(call.name) or (_alike if call.is_pointwise else None)
+    if rule is None:
+        return {}
+    out = call.results[0]
+    single = out.tensor is not None and op.writes[0].ident == out.tensor.ident and op.writes[0].touched is None
+    operands = list(operands_in((call.args, call.results[:1])))
+    if not single or any(each.layout is None for each in operands) or any(t.ident in needed for t in op.writes[1:]):
+        return {}
+    places = needed.get(op.writes[0].ident, {})
+    region = regions.box_in(WHOLE, out.shape) if places is None else _region(out, list(places))
+    found: dict[str, list[Sequence[Stretches] | None]] = {}
+    if region is not WHOLE:
+        for operand, part in rule(call, region):
+            if operand.tensor is not None:
+                found.setdefault(operand.tensor.ident, []).append(_places(operand, part))
+    return found
+
+
+def _region(tensor: TensorOperand, places: Sequence[Stretches]) -> Region:
+    """The elements of a tensor that lie at places of its storage; all where it does not fill its memory in order."""
+    assert tensor.layout is not None
+    strides, start, width = tensor.layout
+    order = sorted(range(len(strides)), key=lambda d: (-strides[d], tensor.shape[d]))
+    shape = [tensor.shape[d] for d in order]
+    dense = all(
+        n == 1 or strides[d] == prod(shape[at + 1 :]) * width
+        for at, (d, n) in enumerate(zip(order, shape, strict=True))
+    )
+    if start or not dense:
+        return regions.box_in(WHOLE, tensor.shape)
+    boxes: list[Any] = []
+    for stretch in places:
+        found = regions.boxes_of(stretch, (*shape, width))
+        if found is None:
+            return regions.box_in(WHOLE, tensor.shape)
+        boxes += [tuple(box[order.index(d)] for d in range(len(order))) for box in found]
+    region = regions.union(boxes)
+    return regions.box_in(region, tensor.shape)
+
+
+def _places(tensor: TensorOperand, region: Region) -> Sequence[Stretches] | None:
+    """The places of elements in a tensor's storage; None for all of it."""
+    assert tensor.layout is not None
+    strides, start, width = tensor.layout
+    whole = regions.box_of(tensor.shape)
+    boxes = (whole,) if region is None else region
+    if whole in boxes and tensor.tensor is not None and "[" not in tensor.tensor.ident:
+        return None
+    return [regions.stretches_of(box, strides, start, width) for box in boxes]
+
+
+def _alike(call: Call, region: Region) -> Needs:
+    """Element by element, of what is repeated along a dimension too."""
+    out = call.results[0].shape
+    for operand in operands_in(call.args):
+        yield operand, regions.aligned(region, operand.shape, out) if operand.rank <= len(out) else WHOLE
+
+
+def _first(call: Call) -> TensorOperand:
+    (operand,) = call.operands(0)
+    return operand
+
+
+def _joined(call: Call, region: Region) -> Needs:
+    axis, start = call.get("dim", 0) % call.results[0].rank, 0
+    for operand in call.tensors(0):
+        if operand.rank != call.results[0].rank:  # an empty one of no shape
+            continue
+        yield operand, regions.joined(region, axis, start, operand.shape[axis])
+        start += operand.shape[axis]
+
+
+def _stacked(call: Call, region: Region) -> Needs:
+    shape = list(call.results[0].shape)
+    axis = call.get("dim", 0) % len(shape)
+    shape[axis] = 1
+    for place, operand in enumerate(call.tensors(0)):
+        yield operand, regions.reshaped(regions.joined(region, axis, place, 1), shape, operand.shape)
+
+
+def _repeated(call: Call, region: Region) -> Needs:
+    x, out = _first(call), call.results[0].shape
+    shape = (1,) * (len(out) - x.rank) + x.shape
+    yield x, regions.reshaped(regions.repeated(region, shape), shape, x.shape)
+
+
+def _flipped(call: Call, region: Region) -> Needs:
+    x = _first(call)
+    yield x, regions.flipped(region, x.shape, [d % x.rank for d in call.get("dims", ())])
+
+
+def _rolled(call: Call, region: Region) -> Needs:
+    x, dims = _first(call), call.get("dims", ())
+    shape = x.shape if dims else (x.elements,)
+    found = regions.reshaped(region, x.shape, shape)
+    for axis, shift in zip(dims or (0,), call.get("shifts"), strict=True):
+        size, axis = shape[axis], axis % len(shape)
+        first, last = shift % size, size - shift % size  # the last so many come to the front
+        ends = regions.joined(found, axis, first, last), regions.joined(found, axis, 0, first)
+        starts = [last if place == axis else 0 for place in range(len(shape))]
+        part = (*shape[:axis], first, *shape[axis + 1 :])
+        found = regions.union(ends[0], regions.sliced(ends[1], part, starts, (1,) * len(shape)))
+    yield x, regions.reshaped(found, shape, x.shape)
+
+
+def _padded(call: Call, region: Region) -> Needs:
+    x, pads = _first(call), call.get("pad", ())
+    for back in range(len(pads) // 2):
+        axis = x.rank - 1 - back
+        region = regions.joined(region, axis, pads[2 * back], x.shape[axis])
+    yield x, region
+
+
+def _rows(operand: TensorOperand) -> Sequence[int] | None:
+    """Places that an index of the program's own names, where they are known."""
+    values = operand.values
+    if values is None or not operand.is_constant or values.numel() > MOST_PLACES or operand.dtype in ("bool", "uint8"):
+        return None
+    return [int(place) for place in np.asarray(values.flatten())]
+
+
+def _picked(table: TensorOperand, index: TensorOperand, axis: int, region: Region, out: Sequence[Any]) -> Needs:
+    """Rows that an index names, of unknown ones all; and what is needed of the index."""
+    shape, rows = table.shape, _rows(index)
+    flat = regions.reshaped(region, out, (*shape[:axis], index.elements, *shape[axis + 1 :]))
+    if rows is None:
+        yield table, regions.along(flat, shape, (axis,))
+    else:
+        yield table, regions.picked(flat, axis, [row % shape[axis] for row in rows])
+    asked = regions.each(flat, lambda box: [(box[axis],)])
+    yield index, regions.reshaped(asked, (index.elements,), index.shape)
+
+
+def _selected(call: Call, region: Region) -> Needs:
+    table, index = call.operands(0, 2)
+    yield from _picked(table, index, call.args[1] % max(1, table.rank), region, call.results[0].shape)
+
+
+def _indexed(call: Call, region: Region) -> Needs:
+    table, indices = _first(call), call.args[1]
+    chosen = [axis for axis, index in enumerate(indices) if is_operand(index)]
+    if len(chosen) == 1 and indices[chosen[0]].dtype not in ("bool", "uint8"):
+        yield from _picked(table, indices[chosen[0]], chosen[0], region, call.results[0].shape)
+
+
+def _embedded(call: Call, region: Region) -> Needs:
+    table, index = call.operands(0, 1)
+    yield from _picked(table, index, 0, region, call.results[0].shape)
+
+
+def _reduced(call: Call, region: Region) -> Needs:
+    x, dims = _first(call), call.get("dim")
+    axes = [dims] if isinstance(dims, int) else list(dims or range(x.rank))
+    yield x, regions.along(region, x.shape, [d % max(1, x.rank) for d in axes], bool(call.get("keepdim", False)))
+
+
+def _normed(call: Call, region: Region) -> Needs:
+    x = _first(call)
+    dims = call.get("dim")
+    lengths = call.get("normalized_shape", ())
+    axes = range(x.rank - (len(lengths) or 1), x.rank) if dims is None else [dims % max(1, x.rank)]
+    yield x, regions.along(region, x.shape, axes)
+
+
+def _running(call: Call, region: Region) -> Needs:
+    x = _first(call)
+    yield x, regions.up_to(region, x.shape, call.get("dim", 0) % x.rank) if x.rank else WHOLE
+
+
+def _multiplied(call: Call, region: Region) -> Needs:
+    """The rows of the first that the result has, and the columns of the second; a bias before them, or behind."""
+    added = call.name in ("addmm", "baddbmm")
+    first, second = call.operands(1, 2) if added else call.operands(0, 1)
+    out = call.results[0].shape
+    if call.name == "linear":
+        rows = regions.along(region, (*out[:-1], first.shape[-1]), (len(out) - 1,))
+        yield first, rows
+        yield second, regions.each(region, lambda box: [(box[-1], (0, second.shape[1], 1))])
+    elif min(first.rank, second.rank) > 1:
+        rows_of, columns_of = (*out[:-1], first.shape[-1]), (*out[:-2], second.shape[-2], out[-1])
+        yield first, regions.aligned(regions.along(region, rows_of, (len(out) - 1,)), first.shape, rows_of)
+        yield second, regions.aligned(regions.along(region, columns_of, (len(out) - 2,)), second.shape, columns_of)
+    bias = call.args[0] if added else call.args[2] if len(call.args) > 2 else None
+    if isinstance(bias, TensorOperand):
+        yield bias, regions.aligned(region, bias.shape, out)
+
+
+_RULES: dict[str, Callable[[Call, Region], Needs]] = {
+    **dict.fromkeys((*FUNCTIONS, "clone", "contiguous", "_to_copy", "copy", "tril", "triu", "expand_copy"), _alike),
+    "cat": _joined, "stack": _stacked, "repeat": _repeated, "flip": _flipped, "roll": _rolled,
+    "constant_pad_nd": _padded, "index_select": _selected, "index": _indexed, "embedding": _embedded,
+    **dict.fromkeys(REDUCTIONS, _reduced), **dict.fromkeys(("cumsum", "cumprod", "logcumsumexp"), _running),
+    **dict.fromkeys(
+        ("softmax", "_softmax", "log_softmax", "_log_softmax", "layer_norm", "native_layer_norm", "rms_norm"), _normed
+    ),
+    **dict.fromkeys(("mm", "bmm", "matmul", "addmm", "baddbmm", "linear"), _multiplied),
+}  # fmt: skip
