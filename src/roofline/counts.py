@@ -27,9 +27,9 @@ COUNTS = {
     **dict.fromkeys(("batch_tokens", "sequence", "tokens"), True),
     **dict.fromkeys((
         "adapters", "batch", "block_rows", "chips", "chunk", "chunks", "context", "context_parallel", "count", "data",
-        "draft", "expert", "fsdp", "images", "kv_block", "kv_parallel", "lora", "microbatches", "most", "output",
-        "past", "pipeline", "pool", "prefill_batch", "prefill_tensor", "prompt", "prompts", "source", "tensor",
-        "workers",
+        "draft", "expert", "fsdp", "host_layers", "images", "kv_block", "kv_parallel", "lora", "microbatches", "most",
+        "output", "past", "pipeline", "pool", "prefill_batch", "prefill_tensor", "prompt", "prompts", "source",
+        "tensor", "workers",
     ), False),
 }  # fmt: skip
 

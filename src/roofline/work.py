@@ -112,7 +112,8 @@ class Tensor:
     rounded. ``storage`` names the memory it lies in where that is another tensor's: a weight before and after its
     update. ``stored`` counts the elements in memory, where padding makes them more than there are. ``given`` counts
     those that a program gives back of what it wrote, where that is a part of them; ``needed`` those of what
-    it reads that a floor counts, where others were read before or no result depends on them.
+    it reads that a floor counts, where others were read before or no result depends on them. ``level`` is the memory
+    that its bytes move at: ``main``, or ``host`` for what stays in the host's memory.
     """
 
     ident: str
@@ -126,6 +127,7 @@ class Tensor:
     stored: Size | None = None
     given: Size | None = None
     needed: Size | None = None
+    level: str = "main"
 
     @property
     def elements(self) -> Size:

@@ -599,3 +599,46 @@ def test_the_longest_context_ends_a_block() -> None:
     # 12 layers see all, 12 a window of 128 tokens; 8 heads of 64
     windowed = llm("gpt-oss-20b", on="h100", batch=8, context=1000, kv_block=64).memory.parts["kv"]
     assert windowed == 8 * (12 * 1024 + 12 * 128) * 2 * 8 * 64 * 2
+
+
+#: Matrices of a layer of Llama 3 70B, and of its head.
+LAYER, HEAD = 8192 * 8192 * 2 + 8192 * 1024 * 2 + 3 * 8192 * 28672, 128256 * 8192
+
+
+@pytest.mark.parametrize("layers", [0, 1, 20, 80])
+def test_weights_in_the_hosts_memory_are_read_over_its_link(layers: int) -> None:
+    """The longest of both reads where all overlaps, each by its own rate; on the chip are the weights of the rest."""
+    asked: dict[str, Any] = {"on": "h100", "batch": 8, "context": 4095, "weights": "fp8", "policy": "streamed"}
+    found, whole = (llm("llama-3-70b", **asked, host_layers=n) for n in (layers, 0))
+    host, chips_own = layers * LAYER, (80 - layers) * LAYER + 2 * HEAD + 8 * 4096 * 327680
+    assert found.decode.bytes == {"hbm": chips_own, **({"pcie": host} if host else {})}
+    assert found.decode.lower == pytest.approx(max(host / 64e9, chips_own / 3.35232e12))
+    assert found.decode.flops == whole.decode.flops
+    norms = 2 * 2 * 8192 * layers
+    assert whole.memory.parts["weights"] - found.memory.parts["weights"] == host + norms
+    assert found.to_dict()["host_layers"] == layers
+
+
+def test_chips_read_their_parts_of_what_the_host_holds() -> None:
+    one = llm("llama-3-70b", on="h100:4", tensor=4, batch=[1, 8], context=4095, host_layers=40, policy="streamed")
+    assert one.decode.lower.tolist() == pytest.approx([40 * LAYER * 2 / 4 / 64e9] * 2)
+    experts = llm("mixtral-8x7b", on="h100", batch=1, context=100, host_layers=32, policy="streamed").decode
+    # two of eight experts, the router, attention: what a token uses
+    assert experts.bytes["pcie"] == 2 * 32 * (2 * 3 * 4096 * 14336 + 8 * 4096 + 2 * 4096 * 5120)
+    assert llm("llama-3-8b", on="gh200", context=100, host_layers=32).decode.bound_by == "c2c"
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        ({"host_layers": 81}, "llama-3-70b has 80 layers, and 81 are to stay with the host; 80 at most"),
+        ({"host_layers": [1, 2]}, "host_layers= is one number"),
+        (
+            {"host_layers": 1, "policy": "tiled", "tile": (8, 8, 8)},
+            "host_layers= with the policy tiled is not modelled",
+        ),
+    ],
+)
+def test_layers_that_no_host_holds(more: dict[str, Any], message: str) -> None:
+    with pytest.raises(RooflineError, match=message):
+        llm("llama-3-70b", on="h100", context=100, **more)

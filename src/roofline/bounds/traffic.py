@@ -25,13 +25,13 @@ from roofline.errors import InputError, suggest
 from roofline.frozen import NamedTuple, replace
 from roofline.ops import tiled_traffic
 from roofline.sizes import Size, is_zero
-from roofline.work import Op, Tensor, Work
+from roofline.work import Key, Op, Tensor, Work
 
 Tile = tuple[int, int, int]
 
 
 def traffic(ops: Sequence[Op], policy: str = "each-op", tile: Tile | None = None) -> list[Work]:
-    """Return, for each operation, the bytes it moves at ``main`` under ``policy``.
+    """Return, for each operation, the bytes it moves under ``policy``, at the memory that each tensor lies in.
 
     ``tile`` is (bm, bn, bk) and goes with ``tiled``. An unknown policy is an error that lists the known ones.
     """
@@ -268,8 +268,10 @@ def moved_tensors(ops: Sequence[Op], policy: str = "each-op") -> list[list[tuple
 
 
 def _moved(op: Op, reads: Sequence[Tensor], writes: Sequence[Tensor]) -> Work:
-    amounts: list[Size] = [t.traffic_bytes for t in (*reads, *writes)]
-    return Work.bytes("main", sum(amounts[1:], amounts[0])) if amounts else Work()
+    amounts: dict[str, list[Size]] = {}
+    for tensor in (*reads, *writes):
+        amounts.setdefault(tensor.level, []).append(tensor.traffic_bytes)
+    return Work({Key("bytes", level): sum(each[1:], each[0]) for level, each in amounts.items()})
 
 
 def _largest_read(ops: Sequence[Op], ident: str, users: Sequence[int]) -> int:

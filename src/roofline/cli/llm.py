@@ -48,7 +48,8 @@ if TYPE_CHECKING:
 @argument("model", metavar="MODEL", values="model")
 @with_options(SEVERAL)
 @with_options(option("batch", default="1", help="Sequences; a list or range gives a table."))
-@with_options(options("prompt past context source adapters lora kv-block images image-size all-logits"), SHARING)
+@with_options(options("prompt past context source images image-size all-logits"))
+@with_options(options("adapters lora kv-block host-layers"), SHARING)
 @with_options(option("algorithm", multiple=False, help="Of the collectives: auto, two-shot, in-switch …"))
 @with_options(FORMATS, ESTIMATE, EXPECT, options("measured output"))
 @with_options(option("tpot", help="Longest time a token may take (20ms): the best of several batches."))
@@ -130,8 +131,8 @@ def _asked(described: Model, options: dict[str, Any]) -> tuple[dict[str, Any], d
     sizes = crossed_sizes({name: _size(name, options.pop(name)) for name in ("batch", "prompt", "past", "context")})
     picture = taken(options, PICTURE_NAMES)
     options |= {name: _size(name, options[name]) for name in ("source", "output", "chunk")}
-    for name in ("adapters", "kv_block"):
-        options[name] = 1 if options[name] is None else _size(name, options[name])
+    for name, usual in (("adapters", 1), ("kv_block", 1), ("host_layers", 0)):
+        options[name] = usual if options[name] is None else _size(name, options[name])
     options["prefill_link"] = options.pop("link")
     by = options["draft_by"]
     with suppress(TypeError, ValueError):

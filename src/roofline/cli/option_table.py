@@ -86,6 +86,7 @@ GROUPS: dict[str, tuple[OptionRow | str, ...]] = {
         _row("--source", "TOKENS", MEANINGS["source"]),
         _row("--adapters", "N", MEANINGS["adapters"]),
         _row("--kv-block", "TOKENS", MEANINGS["kv_block"]),
+        _row("--host-layers", "N", MEANINGS["host_layers"]),
         _row("--images", "N", MEANINGS["images"]),
         _row("--image-size", "HxW", MEANINGS["image_size"]),
         _flag("--all-logits", "Prefill makes output for every token, not only the last."),

@@ -110,9 +110,10 @@ WHOLE_BATCH = BatchShare()
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """One layer: its blocks in order. Equal layers cost the same."""
+    """One layer: its blocks in order. Equal layers cost the same. ``memory`` is where its weights lie: main or host."""
 
     blocks: tuple[Block, ...]
+    memory: str = "main"
 
     @property
     def parameters(self) -> int:
@@ -288,13 +289,20 @@ class Model(Answer):
     def weight_bytes(self, weights: str | None = None) -> int:
         """Bytes of all parameters in the formats of the checkpoint, or with the matrices in ``weights``.
 
-        The vision tower's keep their own formats; adapters that are served are included, prediction layers are not. See
-        :func:`roofline.models.prefill` for ``weights``.
+        The vision tower's keep their own formats; adapters that are served are included, prediction layers and layers
+        in the host's memory are not. See :func:`roofline.models.prefill` for ``weights``.
 
         >>> from roofline.models import load
         >>> load("llama-2-7b").weight_bytes(), load("llama-2-7b").cache_bytes(2048, dtype="bf16")
         (13476831232, 1073741824)
         """
+        return self._stored_bytes(weights, "main")
+
+    def host_bytes(self, weights: str | None = None) -> int:
+        """Bytes of the weights that stay in the host's memory, those of layers that were put there."""
+        return self._stored_bytes(weights, "host")
+
+    def _stored_bytes(self, weights: str | None, memory: str) -> int:
         of = self.storages(weights)
 
         def stored(blocks: Iterable[Block], within: StorageOf) -> Size:
@@ -304,10 +312,14 @@ class Model(Answer):
                 for weight in block.weights()
             )
 
-        total = sum(of("")(weight.name, weight).nbytes(weight.shape) for weight in self.tables)
-        total = total + stored((*self.before, *self.after, *self.final), of(""))
+        total: Size = 0
         for _, numbers, layer in self.layer_groups(weights):
-            total = total + len(numbers) * stored(layer.blocks, of(f"layers.{numbers[0]}"))
+            if layer.memory == memory:
+                total = total + len(numbers) * stored(layer.blocks, of(f"layers.{numbers[0]}"))
+        if memory != "main":
+            return int(total)
+        total = total + sum(of("")(weight.name, weight).nbytes(weight.shape) for weight in self.tables)
+        total = total + stored((*self.before, *self.after, *self.final), of(""))
         return int(total + self._adapter_bytes()) + (0 if self.vision is None else self.vision.weight_bytes())
 
     def _adapter_bytes(self) -> Size:

@@ -8,6 +8,7 @@ place in the model, and gives its tensors identities, so that byte policies can 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 from roofline import dtypes
 from roofline.errors import InputError
@@ -119,19 +120,20 @@ class OperationBuilder:
     """Collects operations in the order they run.
 
     ``step`` is the step that is built, ``stream`` the residual stream, ``ops`` the operations so far, ``weights`` the
-    weights of the current block by name. ``kept`` holds tensors that a layer leaves for later layers, by name; all
-    groups of layers of one pass share it.
+    weights of the current block by name, ``memory`` where they lie. ``kept`` holds tensors that a layer leaves for
+    later layers, by name; all groups of layers of one pass share it.
     """
 
     def __init__(
         self, step: ForwardPass, storage_of: StorageOf, where: str, repeat: int, stream: Tensor,
-        kept: dict[str, list[Tensor]] | None = None,
+        kept: dict[str, list[Tensor]] | None = None, memory: str = "main",
     ) -> None:  # fmt: skip
         self.step = step
         self.ops: list[Op] = []
         self.stream = stream
         self.kept = {} if kept is None else kept
         self.weights: dict[str, Weight] = {}
+        self.memory = memory
         self._storage_of, self._where, self._repeat, self._block = storage_of, where, repeat, ""
 
     def inside(self, step: ForwardPass, where: str, repeat: int, stream: Tensor) -> OperationBuilder:
@@ -141,7 +143,7 @@ class OperationBuilder:
         def storage_of(path: str, weight: Weight) -> Storage:
             return self._storage_of(join_path(place, path), weight)
 
-        return OperationBuilder(step, storage_of, self.path(where), repeat, stream, self.kept)
+        return OperationBuilder(step, storage_of, self.path(where), repeat, stream, self.kept, self.memory)
 
     def enter(self, block: str, weights: Iterable[Weight] = ()) -> None:
         """Name the block that the next operations belong to, and its weights."""
@@ -181,11 +183,12 @@ class OperationBuilder:
         storage = self._storage_of(path, weight)
         ident = join_path(self._where, path)
         read = None if touched is None else touched * (weight.elements // weight.shape[0])
-        average = touched is not None
-        tensors = [Tensor(ident, weight.shape, storage.dtype, "weight", touched=read, average=average)]
+        more: dict[str, Any] = {"average": touched is not None}
+        more["level"] = "main" if weight.kind == "adapter" else self.memory
+        tensors = [Tensor(ident, weight.shape, storage.dtype, "weight", touched=read, **more)]
         for name, dtype, count in storage.beside(weight.shape):
             some = None if touched is None else exact_div(touched * count, weight.shape[0])
-            tensors.append(Tensor(f"{ident}.{name}", (count,), dtype, "weight", touched=some, average=average))
+            tensors.append(Tensor(f"{ident}.{name}", (count,), dtype, "weight", touched=some, **more))
         return tuple(tensors), storage.compute
 
     def read_weights(self, *names: str, touched: Size | None = None) -> list[Tensor]:

@@ -26,7 +26,7 @@ from roofline.bounds.traffic import moved_tensors
 from roofline.errors import InputError, SizeError
 from roofline.hardware.rate import rate
 from roofline.models.config import load
-from roofline.models.description import WHOLE_BATCH, ImageSize, Model
+from roofline.models.description import WHOLE_BATCH, ImageSize, Layer, Model
 from roofline.models.operation_builder import ForwardPass, OperationBuilder, StorageOf
 from roofline.models.weights import Weight
 from roofline.ops.basic import embedding
@@ -166,19 +166,19 @@ def forward_pass(
     ends = replace(step, new=step.wanted, ring=False) if step.wanted is not step.new else step
     output = not is_zero(step.wanted)
     kept: dict[str, list[Tensor]] = {}
-    for where, count, blocks, at, of in (
-        ("", 1, model.before, step, storage_of("")),
+    for where, count, layer, at, of in (
+        ("", 1, Layer(model.before), step, storage_of("")),
         *(
-            (label, len(numbers), layer.blocks, step, storage_of(f"layers.{numbers[0]}"))
+            (label, len(numbers), layer, step, storage_of(f"layers.{numbers[0]}"))
             for label, numbers, layer in model.layer_groups(weights, compute)
         ),
-        ("", 1, model.stage_end, step, storage_of("")),
-        *((("", 1, (*model.after, *model.final), ends, storage_of("")),) if output else ()),
+        ("", 1, Layer(model.stage_end), step, storage_of("")),
+        *((("", 1, Layer((*model.after, *model.final)), ends, storage_of("")),) if output else ()),
     ):
         if at is ends and ends is not step:
             stream = replace(stream, dims=(step.batch * step.wanted, *stream.dims[1:]))
-        builder = OperationBuilder(at, of, where, count, stream, kept)
-        for block in blocks:
+        builder = OperationBuilder(at, of, where, count, stream, kept, layer.memory)
+        for block in layer.blocks:
             builder.enter(block.name, block.weights())
             stream = block.run(builder, stream)
         ops += builder.ops

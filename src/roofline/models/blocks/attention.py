@@ -97,7 +97,7 @@ def with_index_formats(model: Model, machine: Machine) -> Model:
 
     def changed(layer: Layer) -> Layer:
         blocks = tuple(map(in_format, layer.blocks))
-        return layer if all(map(is_, blocks, layer.blocks)) else Layer(blocks)
+        return layer if all(map(is_, blocks, layer.blocks)) else replace(layer, blocks=blocks)
 
     return model.with_layers(changed)
 

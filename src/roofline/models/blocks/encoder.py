@@ -250,7 +250,8 @@ def with_source(model: Model, source: Size | None) -> Model:
         )
 
     def reading(layer: Layer) -> Layer:
-        return Layer(tuple(replace(b, source=count) if isinstance(b, CrossAttention) else b for b in layer.blocks))
+        blocks = tuple(replace(b, source=count) if isinstance(b, CrossAttention) else b for b in layer.blocks)
+        return replace(layer, blocks=blocks)
 
     before = tuple(replace(b, source=count) if b is encoder else b for b in model.before)
     return replace(model.with_layers(reading), before=before)

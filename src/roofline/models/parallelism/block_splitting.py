@@ -411,7 +411,7 @@ def has_experts(model: Model) -> bool:
 
 
 def _split(model: Model, splitter: BlockSplitter) -> Model:
-    local = model.with_layers(lambda layer: Layer(splitter.split_blocks(layer.blocks)))
+    local = model.with_layers(lambda layer: replace(layer, blocks=splitter.split_blocks(layer.blocks)))
     before = tuple(splitter.split_block(each) if isinstance(each, Encoder) else each for each in model.before)
     local = replace(local, before=before, extra=(), extra_blocks=())
     if splitter.ways > 1:

@@ -28,7 +28,7 @@ from roofline.hardware.machine import Machine
 from roofline.hardware.rate import figure_value
 from roofline.models.blocks.attention import Attention
 from roofline.models.config import load
-from roofline.models.description import Layer, Model
+from roofline.models.description import Model
 from roofline.models.parallelism.layout import Parallelism, pool, take_layout_options
 from roofline.models.serving.bound import serve_bound, step_bound
 from roofline.quantity import format_amount, format_percent
@@ -346,7 +346,7 @@ def _fewer_heads(asked: StepQuestion, before: Bound) -> Iterator[Proposal[Bound]
         fits = isinstance(block, Attention) and block.kv_heads % 2 == 0 and block.kv_heads // 2 >= ways
         return replace(block, kv_heads=block.kv_heads // 2) if fits else block
 
-    model = asked.model.with_layers(lambda layer: Layer(tuple(map(halved, layer.blocks))))
+    model = asked.model.with_layers(lambda layer: replace(layer, blocks=tuple(map(halved, layer.blocks))))
     if model.layers != asked.model.layers:
         reason = "fewer keys and values to make, keep and read; it has to be trained so"
         yield Proposal("half the heads of keys and values", reason, replace(asked, model=model))

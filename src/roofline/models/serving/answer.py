@@ -532,6 +532,7 @@ class Serving(Comparable):
                 "expert": layout.get("expert", 1),
                 "lora": None if self.model.adapters is None else self.model.adapters.rank,
                 "adapters": 0 if self.model.adapters is None else self.model.adapters.number,
+                "host_layers": sum(layer.memory == "host" for layer in self.model.layers),
                 "parallelism": layout,
                 "time_to_first_token": self.time_to_first_token,
                 "time_per_token": self.time_per_token,

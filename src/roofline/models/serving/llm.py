@@ -384,6 +384,7 @@ def llm(
     lora: int | None = None,
     adapters: int = 1,
     kv_block: int = 1,
+    host_layers: int = 0,
     pool: int = 1,
     form: str = "lower",
     algorithm: str | None = None,
@@ -430,7 +431,8 @@ def llm(
     options |= {} if algorithm is None else {"algorithm": algorithm}
     check_options(options, llm, serve)
     described = replace(with_source(load(model), source), kv_block=_one_number("kv_block", kv_block))
-    described, arguments = _with_adapters(described, lora, adapters), _pooled(options, pool)
+    described = _with_host_layers(_with_adapters(described, lora, adapters), host_layers, options)
+    arguments = _pooled(options, pool)
     refuse_idle(wanted, WAYS_OF_SERVING)
     refuse_idle(arguments, SERVING, described)
     is_usual = prompt is None and context is None and not fit
@@ -458,6 +460,22 @@ def _with_adapters(model: Model, rank: int | None, count: int) -> Model:
     if rank is None:
         return model
     return replace(model, adapters=ServedAdapters(_one_number("lora", rank), _one_number("adapters", count)))
+
+
+def _with_host_layers(model: Model, count: int, options: Mapping[str, Any]) -> Model:
+    """The model with the weights of its last layers in the host's memory, from which each step reads them."""
+    if is_zero(count):
+        return model
+    count, layers = _one_number("host_layers", count), model.layers
+    if count > len(layers):
+        raise SizeError(
+            f"{model.name} has {len(layers)} layers, and {count:,} are to stay with the host",
+            hint=f"{len(layers)} at most",
+        )
+    if options.get("policy") == "tiled":
+        raise InputError(f"{spelled('host_layers')} with the policy tiled is not modelled", hint="policy streamed")
+    moved = {id(layer): replace(layer, memory="host") for layer in layers}
+    return replace(model, layers=(*layers[:-count], *(moved[id(layer)] for layer in layers[-count:])))
 
 
 def _one_number(name: str, value: Any) -> int:

@@ -35,6 +35,7 @@ from roofline.models.description import Model, converts_all
 from roofline.models.operations import activation_bytes, decode, prefill, stepped
 from roofline.models.parallelism.layout import Parallelism
 from roofline.models.parallelism.splitting import stack_parts
+from roofline.quantity import format_amount
 from roofline.signatures import takes
 from roofline.sizes import Size, check, common_shape, is_array, is_symbol, is_zero, plain_numbers
 from roofline.statements import Assumption, assume, missing
@@ -362,6 +363,11 @@ def _assumptions(step: ServingStep, ops: Sequence[Op]) -> list[Assumption]:
     said += assume("model", [text for role, text in LATENT.items() if role in roles])
     if said_of_source := source_said(model):
         said.append(Assumption("model", said_of_source))
+    if held := model.host_bytes(options.get("weights")):
+        layers = sum(layer.memory == "host" for layer in model.layers)
+        kept = f"the weights of {layers} of {len(model.layers)} layers stay in the host's memory"
+        over = f"{kept}: {format_amount(held, 'B')}, read over its link where they are used"
+        said.append(Assumption("model", over))
     if model.kv_block > 1:
         blocks = (
             f"memory holds keys and values in whole blocks of {model.kv_block:,} tokens; attention reads its tokens"
