@@ -27,7 +27,7 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from types import MappingProxyType, SimpleNamespace
+from types import FunctionType, MappingProxyType, SimpleNamespace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -331,7 +331,9 @@ def look(answer: Any) -> str:
             continue
         try:
             found = shown()
-        except RooflineError:
+        except RooflineError as error:
+            if name in ("one_line", "_repr_html_"):  # what any answer has
+                return f"{name} refuses: {error}"
             continue
         str(found)
         if name == "to_dict":
@@ -346,7 +348,7 @@ def _is_callers(error: BaseException, value: Any) -> bool:
     last = error.__traceback__
     while last is not None and last.tb_next is not None:
         last = last.tb_next
-    return last is not None and last.tb_frame.f_code is getattr(value, "__code__", None)
+    return last is not None and type(value) is FunctionType and last.tb_frame.f_code is value.__code__
 
 
 class _TooSlowError(BaseException):

@@ -337,6 +337,15 @@ def test_the_least_chips_hold_whole_sequences(tokens: int) -> None:
     assert not train("llama-3-8b", on="h100", fsdp=least - 8, **asked).fits
 
 
+@pytest.mark.parametrize("tokens", [10**18, 10**30])
+def test_a_batch_of_any_size_is_shown(tokens: int) -> None:
+    found = train("llama-3-8b", on="h100:64", batch_tokens=tokens, sequence=8192)
+    least = found.least_chips
+    assert least is None or least * 8192 <= tokens
+    assert "at best" in found.one_line()
+    assert found._repr_html_()
+
+
 def test_no_number_of_chips_holds_less_than_a_sequence() -> None:
     assert train("llama-3-70b", on="h100:512", batch_tokens=4 * 10**6, sequence=8192).least_chips is None
 

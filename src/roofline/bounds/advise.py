@@ -47,6 +47,7 @@ from roofline.bounds.advice_engine import (
 )
 from roofline.bounds.api import bound, question
 from roofline.bounds.bound import Bound, Use
+from roofline.bounds.crossing import first_where
 from roofline.bounds.question import NOT_REPEATED, Question, refuse_idle
 from roofline.errors import HardwareError, InputError, RooflineError
 from roofline.frozen import dataclass, fields, replace
@@ -337,13 +338,7 @@ def _first_compute_bound(asked: Question, label: str, now: int) -> int | None:
         low, high = high, high * 2
     if high > farthest:
         return None
-    while high - low > 1:
-        middle = (low + high) // 2
-        if kind(middle) == start:
-            low = middle
-        else:
-            high = middle
-    return high * each
+    return first_where(lambda count: kind(count) != start, low, high) * each
 
 
 def _fusion(asked: Question, answer: Bound) -> Iterator[Proposal[Bound]]:

@@ -16,7 +16,7 @@ direct: D = 245,156
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -154,13 +154,20 @@ def halved(at: Any, low: int, high: int) -> list[Flip]:
     before = at(low)
     if before == at(high):
         return []
+    flip = first_where(lambda size: at(size) not in (before, None), low, high)
+    return [(float(flip), str(before), str(at(flip)))]
+
+
+def first_where(holds: Callable[[int], bool], low: int, high: int) -> int:
+    """Halve the stretch between a whole number where something does not hold and one where it does.
+
+    >>> first_where(lambda n: n * n >= 10**60, 0, 10**40) == 10**30
+    True
+    """
     while high - low > 1:
         middle = (low + high) // 2
-        if at(middle) in (before, None):
-            low = middle
-        else:
-            high = middle
-    return [(float(high), str(before), str(at(high)))]
+        low, high = (low, middle) if holds(middle) else (middle, high)
+    return high
 
 
 def limit_of(form: Any, numbers: Mapping[Any, Any], sizes: Mapping[Any, Any] | None = None) -> tuple[Any, float | None]:

@@ -51,7 +51,7 @@ from roofline.models.serving.advice import native_formats
 from roofline.models.training.answer import Training
 from roofline.models.training.passes import CHECKPOINT_POLICIES
 from roofline.quantity import format_percent, format_quantity
-from roofline.sizes import is_array, is_symbol, maximum, product
+from roofline.sizes import LARGEST, is_array, is_symbol, maximum, product
 
 #: The share of a step that a pipeline may wait for little.
 BUBBLE = 0.05
@@ -192,7 +192,8 @@ def limits(found: Training) -> tuple[Limit, ...]:
 
 
 def _limits(found: Training) -> Iterator[Limit]:
-    by_tokens = [n for n in ("data", "fsdp", "expert") if found.ways[n] > 1]
+    can_double = 2 * found.batch_tokens <= LARGEST
+    by_tokens = [n for n in ("data", "fsdp", "expert") if found.ways[n] > 1 and can_double]
     twice = again(found, batch_tokens=2 * found.batch_tokens) if by_tokens else found
     yield from (_from_tokens(found, twice, name) for name in by_tokens)
     if found.ways["tensor"] > 1:

@@ -9,6 +9,7 @@ from typing import Any
 from roofline.answers import Comparable, Fact, capability, whole, with_formulas
 from roofline.bounds.advice_engine import LEAST_GAIN
 from roofline.bounds.bound import Bound, Measurable, from_the_floor, loss_of_each_said
+from roofline.bounds.crossing import first_where
 from roofline.bounds.footprint import Footprint, fullest
 from roofline.frozen import dataclass, field
 from roofline.hardware.figures import price_source
@@ -209,10 +210,9 @@ class Training(Measurable, Comparable):
         others = int(product(ways for name, ways in self.ways.items() if name != "fsdp"))
         most = int(self.batch_tokens // self.sequence // (self.ways["data"] * self.ways["expert"] * self.microbatches))
         if self.ways["pipeline"] == 1:
-            found = next((ways for ways in range(fewest, max(most, fewest - 1) + 1) if self._would_fit(ways)), None)
-            if found is None:
+            if most < fewest or not self._would_fit(most):
                 return None
-            fewest = found
+            fewest = fewest if self._would_fit(fewest) else first_where(self._would_fit, fewest, most)
         fewest *= others
         node = next((domain_of(link) for link in links_inside_out(self.bound.machine) if not link.axes), None)
         return fewest if node is None or fewest <= node else -(-fewest // node) * node
