@@ -319,8 +319,9 @@ def test_an_argument_of_another_function_is_told() -> None:
     ):
         with pytest.raises(InputError, match=rf"there is no argument '{name}'; did you mean '{argument}'\?"):
             roofline.llm("llama-3-8b", on="h100", **{name: 8})
-    with pytest.raises(InputError, match=r"there is no argument 'optimizer'; did you mean 'using'\?"):
-        roofline.train("llama-3-8b", on="h100", batch_tokens=4096, optimizer="adam")
+    with pytest.raises(InputError, match=r"there is no argument 'using'; did you mean 'optimizer'\?"):
+        roofline.train("llama-3-8b", on="h100", batch_tokens=4096, using="adam")
+    assert roofline.train("llama-3-8b", on="h100", batch_tokens=4096, optimizer="lion").question.optimizer == "lion"
     with pytest.raises(InputError, match="arguments are: on, rate, prompt, output, count, ttft"):
         roofline.plan("llama-3-8b", **PLANNED, qqqqq=3)
     with pytest.raises(InputError, match="arguments are: batch, prompt, context, output"):

@@ -672,7 +672,6 @@ MEANINGS = {
     "kv_block": "Tokens of a block of a paged cache: memory holds whole ones (default 1).",
     "adapters": "How many different adapters are served, of the rank of lora (default 1).",
     "microbatches": "Parts of a batch, in training added up (default 1; over stages one each, in training a sequence).",
-    "using": "Optimizer: adam (adamw), lion, momentum, sgd.",
     "name": "What the answer calls it.",
     "theme": "light or dark.",
     "out": "A folder that keeps a grid in blocks, and goes on where it was stopped.",
@@ -797,6 +796,9 @@ MEANINGS = {
     ),
 }
 
+_TRAINED = "Format of weights and activations (default: the model's own); with lora that of frozen weights (nf4)."
+_OPTIMIZERS = "Optimizer: adam (adamw), lion, momentum, sgd."
+
 #: What parameters of single functions mean, where that differs.
 MEANINGS_OF = {
     **{key: {"most": "How many rows."} for key in ("rows", "sections")},
@@ -818,8 +820,9 @@ MEANINGS_OF = {
         "batch": "Sequences that a decode server has at once.",
         "prefill_batch": "Prompts that a prefill server takes at once.",
     },
-    "train": {"tokens": "A token budget, as in 15T."},
-    "training_memory": {"tokens": "Tokens whose hidden states layers keep."},
+    "states": {"optimizer": _OPTIMIZERS},
+    "train": {"tokens": "A token budget, as in 15T.", "optimizer": _OPTIMIZERS, "weights": _TRAINED},
+    "training_memory": {"tokens": "Tokens whose hidden states layers keep.", "optimizer": _OPTIMIZERS},
     "trace": {
         "batch": "The first size of every input that an ONNX file leaves open.",
         "dtype": "Format in which the fp32 tensors of an ONNX file are taken, as if it was converted.",
@@ -873,7 +876,7 @@ _MEANT = {
     "output": "max_tokens max_new_tokens output_len output_length output_tokens osl",
     "batch": "bs batch_size users concurrency",
     "batch_tokens": "bs batch batch_size global_batch_size",
-    "using": "optim optimizer",
+    "optimizer": "optim using",
     "checkpoint": "recompute remat recomputation activation_checkpointing gradient_checkpointing",
     "microbatches": "grad_accum gradient_accumulation gradient_accumulation_steps micro_batch",
 }

@@ -26,7 +26,7 @@ from roofline.cli.option_values import (
 from roofline.cli.output import show, show_changed, show_explained, show_json, working
 from roofline.counts import count, parse_size
 from roofline.errors import InputError
-from roofline.signatures import MEANINGS
+from roofline.signatures import MEANINGS_OF
 from roofline.sizes import LARGEST, check, is_array
 
 #: Options that say nothing without another.
@@ -89,12 +89,11 @@ _OF_BUDGETS = (
     *options("lora saved-activations unfused"),
     option(
         "optimizer",
-        name="using",
         default="adam",
         values="adam adamw lion momentum sgd",
-        help=MEANINGS["using"],
+        help=MEANINGS_OF["train"]["optimizer"],
     ),
-    option("weights", help="Format of weights and activations (default: the model's own)."),
+    option("weights", help=MEANINGS_OF["train"]["weights"]),
     *options("gradients moments master tokens mfu measured days chip-hours price"),
     option("power", callback=POWER, help="Of one chip (default: its data sheet's)."),
     *BYTES["minimal"],
@@ -221,7 +220,7 @@ def _search(model: str, as_json: bool, options: dict[str, Any]) -> None:
 
 #: Options of what is held in all, which needs no layout.
 _OF_MEMORY = (
-    "batch_tokens", "checkpoint", "weights", "gradients", "moments", "master", "using", "lora", "on", "set_",
+    "batch_tokens", "checkpoint", "weights", "gradients", "moments", "master", "optimizer", "lora", "on", "set_",
     "files",
 )  # fmt: skip
 
@@ -244,7 +243,7 @@ def _memory(model: str, as_json: bool, options: dict[str, Any]) -> None:
     def ask(asked: dict[str, Any]) -> Any:
         where = target_arguments(asked)
         return training_memory(
-            model, tokens=tokens, checkpoint=kept(policy), using=options["using"],
+            model, tokens=tokens, checkpoint=kept(policy), optimizer=options["optimizer"],
             **{name: where[name] for name in ("on", "set", "files")}, **figures,
         )  # fmt: skip
 

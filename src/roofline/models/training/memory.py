@@ -142,7 +142,7 @@ def training_memory(
     gradients: str | None = "bf16",
     moments: str = "fp32",
     master: str | None = "fp32",
-    using: str = "adam",
+    optimizer: str = "adam",
     on: Any = None,
     chips: int | None = None,
     set: Mapping[str, Any] | None = None,
@@ -151,9 +151,9 @@ def training_memory(
     """Add up what training takes: states of every parameter, and ``tokens`` hidden states that layers keep.
 
     ``model`` is as in :func:`roofline.models.load`, or a number of parameters; then ``width`` and ``layers`` go with
-    ``tokens``. ``checkpoint`` is how many hidden states a layer keeps, ``full`` one. ``using`` is the optimizer. ``on``
-    is a chip or a target with a shape, whose chips share it all; ``chips`` gives their number. With ``lora`` adapters
-    of that rank are trained beside each matrix of a layer, and the weights are frozen in the format ``weights``:
+    ``tokens``. ``checkpoint`` is how many hidden states a layer keeps, ``full`` one. ``on`` is a chip or a target with
+    a shape, whose chips share it all; ``chips`` gives their number. With ``lora`` adapters of that rank are trained
+    beside each matrix of a layer, and the weights are frozen in the format ``weights``:
 
     >>> found = training_memory("llama-3-70b", lora=16, weights="nf4", on="a100")
     >>> [f"{name} {size / 1e9:.2f}" for name, size in found.parts.items() if size], found.chips
@@ -172,7 +172,7 @@ def training_memory(
         if idle is not None:
             hint = "say how many tokens, or leave it out"
             raise InputError(f"{spelled(idle)} is of hidden states, and there are no tokens", hint=hint)
-    kinds: Any = {"gradients": gradients, "moments": moments, "master": master, "using": using}
+    kinds: Any = {"gradients": gradients, "moments": moments, "master": master, "optimizer": optimizer}
     parts = states(count, weights=weights, **kinds) if lora is None else _of_adapters(described, lora, weights, kinds)
     if tokens and (width is None or layers is None):
         raise InputError("hidden states of tokens need a width and layers", hint="as in width=8192, layers=80")

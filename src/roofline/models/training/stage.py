@@ -69,7 +69,7 @@ OPTIMIZERS: Mapping[str, Optimizer] = {
 }
 
 
-def optimizer(name: str) -> Optimizer:
+def optimizer_named(name: str) -> Optimizer:
     """Find an optimizer by name."""
     if name not in OPTIMIZERS:
         raise InputError(f"no optimizer {name!r}", hint=suggest(name, OPTIMIZERS, what="optimizers"))
@@ -81,7 +81,7 @@ def states(
     *,
     weights: str = "bf16",
     gradients: str | None = "bf16",
-    using: str = "adam",
+    optimizer: str = "adam",
     moments: str = "fp32",
     master: str | None = "fp32",
     shards: Size = 1,
@@ -107,7 +107,7 @@ def states(
     return {
         "weights": held(weights, 3),
         "gradients": held(gradients, 2),
-        "optimizer": held(moments, 1, optimizer(using).moments) + held(master, 1),
+        "optimizer": held(moments, 1, optimizer_named(optimizer).moments) + held(master, 1),
     }
 
 
@@ -115,10 +115,11 @@ def check_trained(**formats: str | None) -> None:
     """Refuse weights that are trained, or their gradients, in a format that nothing computes in."""
     for what, dtype in formats.items():
         if dtype is not None and dtype != "none" and dtypes.get(dtype).name in dtypes.STORED_ONLY:
-            beside = f"{spelled('lora', 16)} {spelled('weights', dtype)} trains adapters beside frozen {dtype} weights"
+            frozen = f"{spelled('lora', 16)} {spelled('weights', dtype)}"
+            beside = f"{frozen} trains adapters beside frozen {dtype} weights, or " if what == "weights" else ""
             raise InputError(
                 f"{spelled(what, dtype)} cannot be trained: {dtype} is stored only, nothing computes in it",
-                hint=f"{beside}, or take bf16",
+                hint=f"{beside}take bf16",
             )
 
 
@@ -130,24 +131,24 @@ class Formats:
     gradients: str
     moments: str
     master: str | None
-    using: str
+    optimizer_name: str
 
     @property
     def optimizer(self) -> Optimizer:
         """What the optimizer keeps and does."""
-        return optimizer(self.using)
+        return optimizer_named(self.optimizer_name)
 
     def states(self, parameters: Size, shards: Size, zero: int) -> dict[str, Size]:
         """Bytes of weights, gradients and optimizer states on one chip."""
         return states(
-            parameters, weights=self.weights, gradients=self.gradients, using=self.using, moments=self.moments,
-            master=self.master, shards=shards, zero=zero,
+            parameters, weights=self.weights, gradients=self.gradients, optimizer=self.optimizer_name,
+            moments=self.moments, master=self.master, shards=shards, zero=zero,
         )  # fmt: skip
 
     def __str__(self) -> str:
         named = {name: getattr(self, name) for name in ("weights", "gradients", "moments", "master")}
         said = (f"{name} {dtype}" for name, dtype in named.items() if dtype not in (None, "none"))
-        return f"{self.using}; {', '.join(said)}"
+        return f"{self.optimizer_name}; {', '.join(said)}"
 
 
 def kept_bytes(tokens: Size, width: Size, layers: int, *, checkpoint: str | int = "full", dtype: str = "bf16") -> Size:

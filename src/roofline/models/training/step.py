@@ -62,7 +62,7 @@ from roofline.models.training.stage import (
     check_trained,
     cut,
     operations_of,
-    optimizer,
+    optimizer_named,
     parameters_of,
     passes,
     repeated,
@@ -177,7 +177,7 @@ class TrainingQuestion:
     lora: int | None = None
     weights: str | None = None
     gradients: str | None = None
-    using: str = "adam"
+    optimizer: str = "adam"
     moments: str = "fp32"
     master: str | None = "fp32"
     tokens: Figure | None = None
@@ -265,7 +265,8 @@ class _LaidOutStep(NamedTuple):
         rank = _rank(asked, ways)
         chosen_format = dtypes.get(asked.weights or model.dtype).name
         stored = chosen_format if not rank else model.dtype
-        formats = Formats(stored, dtypes.get(asked.gradients or stored).name, asked.moments, asked.master, asked.using)
+        gradients = dtypes.get(asked.gradients or stored).name
+        formats = Formats(stored, gradients, asked.moments, asked.master, asked.optimizer)
         model = replace(model.in_format(stored), dtype=stored, quantisation=None)
         length = check("sequence", model.usual_length if asked.sequence is None else asked.sequence)
         total = check("batch_tokens", asked.batch_tokens)
@@ -347,7 +348,7 @@ def train(model: Model | str, *, on: str | Machine, batch_tokens: Size, **option
         ``lora``       rank of adapters beside each matrix of a layer, which are trained alone (LoRA); ``weights`` are
                        then those that are frozen, ``nf4`` for instance (QLoRA), and activations stay in the model's own
         ``weights``, ``gradients``, ``moments``, ``master``  formats; gradients are as weights, ``master`` may be None
-        ``using``      the optimizer: adam (adamw), lion, momentum, sgd
+        ``optimizer``  adam (adamw), lion, momentum, sgd
         ``tokens``, ``price``, ``power``, ``mfu``  a token budget; dollars for a chip-hour; watts of a chip (the data
                        sheet's); a stated model FLOPs utilisation
         ``measured``   seconds that a step takes in reality: what it reached, and how far it is from the floor
@@ -393,7 +394,7 @@ def training_question(model: Model | str, *, on: str | Machine, batch_tokens: Si
 def _checked(asked: TrainingQuestion) -> tuple[Recomputation, Schedule]:
     mfu, power = asked.mfu, asked.power
     chosen, scheduled = policy(asked.checkpoint), schedule(asked.schedule)
-    optimizer(asked.using)
+    optimizer_named(asked.optimizer)
     if asked.gradients == "none":
         hint = f"leave it out: {spelled('memory')} alone is without gradients"
         raise InputError(f"{spelled('gradients', 'none')}: a step adds up gradients, which have a format", hint=hint)
