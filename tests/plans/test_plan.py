@@ -147,11 +147,22 @@ def test_a_plan_by_floors_says_so_first_and_how_it_does_as_a_library_is_measured
     real = found.as_measured()
     assert real is not None
     assert real.reason is not None
-    line = f"with the step times measured on vllm it falls short: {real.reason.text}; estimate='vllm' plans with them"
+    enough = found.enough_as_measured()
+    assert enough is not None
+    more = f"{enough.deployment.copies} such replicas ({enough.deployment.chips} chips) would keep the limits"
+    line = (
+        f"with the step times measured on vllm it falls short: {real.reason.text}; {more}; estimate='vllm' plans with"
+    )
     assert line in " ".join(said.split())
     assert said.index("falls short") < said.index("TTFT p95")  # what is known to be too little is said before its times
     own = plan("llama-3-70b", **asked, count=2, formats="fp8 kv fp8", estimate=True)
     assert own.assess(real.deployment).reason == real.reason
+    counts = [2 * copies for copies in range(1, enough.deployment.copies + 1)]
+    again = plan("llama-3-70b", **asked, count=counts, formats="fp8 kv fp8", estimate=True)
+    chip = enough.deployment.replica.chip
+    reasons = [again.assess(f"{chip}:{count} tensor 2 fp8 kv fp8").reason for count in counts]
+    keeps = [reason is None or reason.kind == "beaten" for reason in reasons]
+    assert keeps == [False] * (len(counts) - 1) + [True]
     easy = plan("llama-3-8b", on="h100", rate=1, prompt=300, output=100, formats="bf16")
     assert "with the step times measured on vllm it keeps the limits: TTFT p95" in " ".join(str(easy).split())
     assert "by floors, take h100:1" in str(easy)
@@ -586,7 +597,7 @@ def test_a_plan_says_why_fewer_chips_will_not_do() -> None:
     asked = {"rate": 100, "prompt": 1024, "output": 128, "formats": "bf16"}
     said = str(plan("llama-3-8b", on="h100", count=[1, 2], **asked))
     assert "fewer will not do: h100:1 bf16, serves at most" in said
-    assert "fewest: 1 too" in said
+    assert "fewest: 1 chip" in said
     assert "fewer will not do" not in str(plan("llama-3-8b", on="h100", count=2, **asked))
 
 

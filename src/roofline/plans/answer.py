@@ -92,6 +92,11 @@ MOST_REJECTED = 12
 #: The library whose measured times stand beside a plan by floors.
 MEASURED = "vllm"
 
+#: How many numbers of replicas are tried from the first that serves the rate, where a plan by floors falls short.
+MORE_REPLICAS = 4
+
+_ENOUGH = "enough"
+
 #: Marks a choice whose cost may be less than that of the best.
 UNDECIDED = "≈"
 
@@ -443,7 +448,9 @@ class DeploymentPlan(Answer):
         if real.reason is None:
             found = f"it keeps the limits: {self._times(real)} of the rate it can serve"
         else:  # which may serve nothing
-            found = f"it falls short: {real.reason.text}"
+            enough = self.enough_as_measured()
+            said = f"it falls short: {real.reason.text}"
+            found = said if enough is None else f"{said}; {_replicas(enough.deployment)} would keep the limits"
         asked = spelled("estimate", MEASURED)
         return f"with the step times measured on {MEASURED} {found}; {asked} plans with them"
 
@@ -460,6 +467,28 @@ class DeploymentPlan(Answer):
             known = not isinstance(search.priced(best.replica), str)
             self._measured[MEASURED] = best_of_ways([replace(best, chunk=-1, most=0)], search) if known else None
         return self._measured[MEASURED]
+
+    def enough_as_measured(self) -> Assessment | None:
+        """The fewest replicas of the layout of a plan by floors that keep the limits with measured times.
+
+        None where those of the plan do, or where no number of them does.
+
+        >>> from roofline import plan
+        >>> found = plan("llama-3-8b", on="h100", count=[1], rate=30, prompt=1024, output=128, formats="bf16")
+        >>> found.as_measured().reason.text, str(found.enough_as_measured().deployment)
+        ('serves at most 28.43/s of 30/s a replica', 'h100:2 bf16')
+        """
+        real, asked = self.as_measured(), replace(self.asked, library=MEASURED)
+        if real is None or real.reason is None or real.reason.kind not in ("rate", "load"):
+            return None
+        if _ENOUGH not in self._measured:
+            one, copies = real.deployment, real.deployment.copies
+            least = int(copies * self.asked.load.rate / real.largest_rate) if real.largest_rate else copies
+            counts = range(max(least, copies) + 1, max(least, copies) + 1 + MORE_REPLICAS)
+            search = Search(asked)
+            tried = (best_of_ways([replace(one, copies=n, chunk=-1, most=0)], search) for n in counts)
+            self._measured[_ENOUGH] = next((each for each in tried if each.reason is None), None)
+        return self._measured[_ENOUGH]
 
     @property
     def is_narrowed(self) -> bool:
@@ -558,7 +587,10 @@ class DeploymentPlan(Answer):
         less = self.fewer(choice)
         why = {"fit": "too small", **dict.fromkeys(("rate", "limit", "load"), "too slow")}
         said = None if less is None or less.reason is None else why.get(less.reason.kind)
-        return f": {less.deployment.chips:,} {said}" if less is not None and said else ""
+        if less is None or not said:
+            return ""
+        chips = less.deployment.chips
+        return f": {chips:,} chip{'s' * (chips > 1)} {said}"
 
     def is_indistinguishable(self, choice: Assessment) -> bool:
         """Whether the interval of a choice's cost overlaps that of the best one; never so of floors."""
@@ -949,3 +981,8 @@ def _bests(search: Search, work: GroupSearch, cluster: Cluster | None) -> Iterat
         for done, (block, each) in enumerate(done_blocks(work, work.blocks(), client), 1):
             yield block.number, search.take(each)
             tell(done, len(work.groups))
+
+
+def _replicas(deployment: Deployment) -> str:
+    """So many of the same replicas, and how many chips they are."""
+    return f"{deployment.copies:,} such replicas ({deployment.chips:,} chips)"

@@ -309,7 +309,7 @@ class Search:
         """A limit that is missed, in words."""
         limit = format_amount(dict(self.limits)[name], "s")
         label = f"{LIMIT_NAMES[name]} {which}".strip()
-        return f"{label} {format_amount(value, 's')} of {limit}, through {through}"
+        return f"{label} {format_amount(value, 's')}, over {limit}: {through} binds"
 
     def unloaded_reason(self, replica: Replica, *, only: str = "") -> Reason | None:
         """Why no number of these replicas is taken, without any load."""
