@@ -541,7 +541,7 @@ def on_several(ask: Function) -> Function:
         is_one_price = not isinstance(prices_in(options.get("price")), list | tuple | Mapping)
         options = options if on is options.get("on") else {**options, "on": on}
         if machines[0] is on and len(chosen) == 1 and is_one_price:
-            return ask(*given, **options)
+            return ask(*given, **{**options, **figures_of(on, machines, options)})
         return each_beside(machines, chosen, options, lambda one: ask(*given, **one))
 
     return asked  # type: ignore[return-value]
@@ -576,7 +576,10 @@ def each_beside(
     """
     priced = ({} if price is None else {"price": price} for price in price_of_each(options.get("price"), machines))
     laid_out = layout_of_each(options, machines)
-    own = [{"on": on, **price, **ways} for on, price, ways in zip(machines, priced, laid_out, strict=True)]
+    own = [
+        {"on": on, **price, **ways, **figures_of(on, machines, options)}
+        for on, price, ways in zip(machines, priced, laid_out, strict=True)
+    ]
 
     def beside(sizes: Mapping[str, int]) -> Any:
         asked_of = [{**options, **each, **formats, **sizes} for each in own for formats in chosen]
@@ -603,6 +606,36 @@ def each_beside(
 
 #: Sizes of a step, of which answers side by side may have several.
 STEP_SIZES = ("batch", "prompt", "past", "context", "batch_tokens", "sequence")
+
+
+def figures_of(on: Any, machines: Sequence[Any], options: Mapping[str, Any]) -> dict[str, Any]:
+    """The figures that are set of one of several machines: of all of them, and ``a100.hbm`` of an A100 alone.
+
+    >>> both = ["a100:8", "h100"]
+    >>> [figures_of(on, both, {"set": {"a100.hbm": 2e12, "bf16": 3e14}})["set"] for on in both]
+    [{'hbm': 2000000000000.0, 'bf16': 300000000000000.0}, {'bf16': 300000000000000.0}]
+    >>> figures_of("h100", both, {"set_": ("h100.hbm=3e12", "a100.hbm=2e12")})
+    {'set_': ('hbm=3e12',)}
+    """
+    said, own = {_named(each) for each in machines}, _named(on)
+
+    def kept(figures: Iterable[str]) -> dict[str, str]:
+        parts = {figure: figure.partition(".") for figure in figures if isinstance(figure, str)}
+        named = {figure: (head.lower(), rest) for figure, (head, _, rest) in parts.items() if head.lower() in said}
+        return {f: named[f][1] if f in named else f for f in parts if f not in named or named[f][0] == own}
+
+    figures, words = options.get("set"), options.get("set_")
+    found: dict[str, Any] = {}
+    if isinstance(figures, Mapping):
+        found["set"] = {own_name: figures[name] for name, own_name in kept(figures).items()}
+    if words:
+        found["set_"] = tuple(kept(words).values())
+    return found
+
+
+def _named(on: Any) -> str:
+    """The name of a machine without how many there are, in small letters."""
+    return str(getattr(on, "target", on)).partition(":")[0].lower()
 
 
 #: Numbers of chips that split a model, of which several machines may each have one.

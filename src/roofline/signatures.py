@@ -714,7 +714,10 @@ MEANINGS = {
     "quick": "About ten seconds where the cores are free: fewer working sets and windows.",
     "device": "Measure an accelerator through PyTorch or JAX instead.",
     "on": "h100, h100:8, v5e:4x4, a TOML file (roofline chips --template).",
-    "set": "Override a figure of the chip: hbm=4TB/s, hbm=+20%, bf16=2e15, link=9e10 (names: roofline chips h100).",
+    "set": (
+        "Override a figure of the chip: hbm=4TB/s, hbm=+20%, bf16=2e15, link=9e10 (names: roofline chips h100); "
+        "a100.hbm=2TB/s of one of several."
+    ),
     "files": "Machine file or folder over the catalog.",
     "unit": "Run the arithmetic on matrix, vector, or a unit's own name.",
     "over": "Where data comes from: hbm (default), l2, vmem, pcie …",

@@ -132,6 +132,19 @@ def test_several_sizes_of_a_program_stand_side_by_side(capsys: pytest.CaptureFix
         assert said in capsys.readouterr().err
 
 
+def test_a_figure_may_be_set_of_one_of_several_machines(capsys: pytest.CaptureFixture[str]) -> None:
+    line, figures = "bf16[64, 8192] * bf16[8192, 8192]", {"A100.hbm": 4e12, "bf16": 5e14}
+    both = bound(line, on="a100,h100", set=figures)
+    alone = [bound(line, on="a100", set={"hbm": 4e12, "bf16": 5e14}), bound(line, on="h100", set={"bf16": 5e14})]
+    assert [each.times for each in both.answers] == [each.times for each in alone]
+    assert bound(line, on="a100", set=figures).times == alone[0].times
+    assert main(["bound", line, "--on", "a100,h100", "--set", "a100.hbm=4e12", "--set", "bf16=5e14", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert [each["lower"] for each in found["answers"]] == [each.lower for each in alone]
+    with pytest.raises(InputError, match=r"has no figure 'b200\.hbm'"):
+        bound(line, on="a100,h100", set={"b200.hbm": 4e12})
+
+
 def test_a_budget_is_no_floor(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["train", "70e9", "--on", "h100:1024,b200:512", "--tokens", "15T", "--mfu", "0.4"]) == 0
     said = capsys.readouterr().out

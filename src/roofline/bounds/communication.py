@@ -223,6 +223,7 @@ class Communication(Comparable):
     def facts(self) -> Iterator[Fact]:
         """The time, how it is reached, and what benchmarks print, for a comparison."""
         yield Fact("at best", self.time, "s", "less", timed=True)
+        yield Fact("at most", self.bound.upper, "s", "less", timed=True)
         if self.bound.expectation is not None:
             yield Fact("expected", self.bound.estimate, "s", "less", timed=True)
         yield Fact("bound by", next(iter(_times_on_network(self)), None))
@@ -271,7 +272,9 @@ class Communication(Comparable):
             bus = format_amount(ratio(self._buffer * bus_share(self.kind, self.chips), bound.measured), "B/s")
             expected.append(f"{measured_in_words(bound)} · {bus} on the bus")
         carried = _carried(self)
-        yield Sentences([f"{time} on the network by {self.algorithm}{_binding(self)}", *expected, *carried])
+        most = f", {format_amount(bound.upper, 's')} if nothing overlaps" if is_number(bound.upper) else ""
+        found = f"at best {time} on the network by {self.algorithm}{most}{_binding(self)}"
+        yield Sentences([found, *expected, *carried])
         yield from (BLANK, _formulas(self) if is_symbol(self.time) else _figures(self), BLANK)
         yield Sentences(tuple(_remarks(self)))
         yield from (BLANK, assumes(bound.assumptions), incomplete(bound.incomplete))

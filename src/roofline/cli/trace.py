@@ -7,7 +7,7 @@ from contextlib import contextmanager, redirect_stdout
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
-from roofline.answers import side_by_side, values_listed
+from roofline.answers import figures_of, side_by_side, values_listed
 from roofline.bounds.api import refuse_model
 from roofline.bounds.conventions import OF_OPERATIONS, Conventions
 from roofline.cli.command import argument, command_named
@@ -100,7 +100,7 @@ def trace_command(
         raise InputError("--explain prints the sources of a machine's figures", hint="name one (--on h100), without -o")
     if depth is not None and depth < 0:
         raise InputError(f"--depth {depth}: there are no modules above the program", hint="0 shows the program alone")
-    roofs = [target_arguments({**options, "on": on}) for on in machines]
+    roofs = [target_arguments({**options, **figures_of(on, machines, options), "on": on}) for on in machines]
     conventions = Conventions(**convention_arguments(options, OF_OPERATIONS))
     for roof in roofs:
         _check_target({**roof, **wanted}, conventions)
