@@ -250,7 +250,10 @@ def test_formats_of_equal_width_need_a_choice():
 
 def test_the_default_dtype_is_said():
     assert program("A[I, J] * [J, K]").assumptions == ("default dtype bf16 for A, [J, K]",)
-    assert program("A:int8[I, J] * int8[J, K]").assumptions == ()
+    said = "products are written as int8, as their operands are: -> bf16[…] says another format"
+    assert program("A:int8[I, J] * int8[J, K]").assumptions == (said,)
+    assert program("A:int8[I, J] * int8[J, K] -> int8[I, K]").assumptions == ()
+    assert program("A:bf16[I, J] * int8[J, K]").assumptions == ()
 
 
 def test_names_are_assigned_once_and_checked():

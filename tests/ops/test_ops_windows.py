@@ -294,6 +294,8 @@ def test_padded_positions_are_said_to_count() -> None:
 
 def test_a_line_says_its_layout_and_that_nothing_is_padded() -> None:
     said = "conv has channels last, kernel sizes first, and no padding: pad=same keeps its sizes"
+    padded = program("conv(bf16[8, 9, 9, 3], bf16[3, 3, 3, 4], pad=1)").assumptions
+    assert padded[0] == "conv has channels last, kernel sizes first"
     plain = "conv(bf16[1, 8, 8, 4], bf16[3, 3, 4, 4])"
     assert said in program(plain).assumptions
     for padding in ("pad=same", "valid", "pad=1"):

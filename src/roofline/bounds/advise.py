@@ -347,6 +347,25 @@ def _fusion(asked: Question, answer: Bound) -> Iterator[Proposal[Bound]]:
         yield Proposal("fuse elementwise operations", "intermediates stay on the chip", asked.vary(policy="fused"))
 
 
+#: Kinds of operations that one kernel can run row by row; those that need all of a row, whose kernels are written so.
+_BY_ROWS, _OF_ROWS = {"contraction", "elementwise"}, {"softmax", "reduction", "norm"}
+
+
+def _one_kernel(asked: Question, answer: Bound) -> Iterator[Proposal[Bound]]:
+    """Run sums over rows in the kernel of what is beside them: a softmax or a norm that is written out, or a product's.
+
+    >>> from roofline import advise
+    >>> found = advise("x = fp32[B, T]; e = exp(x); s = sum_T(e); e / s", on="h100", B=8192, T=8192)
+    >>> [(line.change, round(line.gain, 2)) for line in found][0]
+    ('one kernel for all', 2.5)
+    """
+    kinds = [part.op.kind for part in answer.ops]
+    apart = len(kinds) > 1 and asked.conventions.policy in ("each-op", "fused")
+    by_rows = set(kinds) <= _BY_ROWS | _OF_ROWS and kinds.count("contraction") < 2
+    if apart and by_rows and not _OF_ROWS.isdisjoint(kinds):
+        yield Proposal("one kernel for all", "whole rows stay on the chip", asked.vary(policy="minimal"))
+
+
 def _unfused_attention(asked: Question, answer: Bound) -> Iterator[Proposal[Bound]]:
     """Keep attention scores on the chip."""
     if any(step.options.get("unfused") for step in _attention(asked)):
@@ -481,6 +500,7 @@ ADVISERS: dict[str, tuple[Adviser, ...]] = {
         _narrower_storage,
         _larger_batch,
         _fusion,
+        _one_kernel,
         _unfused_attention,
         _larger_tiles,
         _faster_level,

@@ -400,9 +400,10 @@ def convolution(scope: Scope, call: CallNode, shapes: Sequence[Shape], wanted: W
         shown = f"{call.function} of {scope.show_axes(x.axes)} and {scope.show_axes(weights.axes)}"
         raise scope.fail(shown, call.span, f"the form is {_WINDOW_LAYOUTS[call.function]}")
     options = _window_options(scope, call, spatial, stride=1)
-    if not {"pad", "same", "valid"} & set(call.options):
-        kept = "pad=same keeps its sizes" if call.function == "conv" else "pad=1 takes one off each side"
-        scope.assume(f"{call.function} has channels last, kernel sizes first, and no padding: {kept}")
+    kept = "pad=same keeps its sizes" if call.function == "conv" else "pad=1 takes one off each side"
+    is_padded = {"pad", "same", "valid"} & set(call.options)
+    layout = f"{call.function} has channels last, kernel sizes first"
+    scope.assume(layout if is_padded else f"{layout}, and no padding: {kept}")
     operands = _pair_channels(scope, call, list(shapes), options)
     x, weights = operands[0], operands[1]
     kernel = [scope.sizes.get(label) for label in weights.labels[:spatial]]

@@ -58,6 +58,9 @@ from roofline.notation.structure import (
 )
 from roofline.signatures import takes
 
+#: Bits of formats in which sums are seldom kept: a result has them where nothing else is written.
+NARROW = 8
+
 
 class _Paired(NamedTuple):
     """Two operands whose numbers are paired: ``inner`` is the contracted number's label, ``outer`` batch numbers."""
@@ -80,7 +83,7 @@ def contract(scope: Scope, node: BinaryNode, left: Shape, right: Shape, wanted: 
         return _by_elements(scope, node, (left, right), wanted)
     shared = [label for label in left.labels if label in right.labels]
     kept = {axis.label for axis in axes}
-    return scope.add(
+    made = scope.add(
         "contraction",
         "contract",
         (left, right),
@@ -92,6 +95,9 @@ def contract(scope: Scope, node: BinaryNode, left: Shape, right: Shape, wanted: 
         contracted=contracted,
         batch=tuple(label for label in shared if label in kept),
     )
+    if dtypes.get(made.dtype).bits <= NARROW and (wanted.output is None or wanted.output.dtype is None):
+        scope.assume(f"products are written as {made.dtype}, as their operands are: -> bf16[…] says another format")
+    return made
 
 
 #: Operators by their kind: the function element by element, and what its result is called.
