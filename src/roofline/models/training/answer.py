@@ -451,7 +451,7 @@ def _several_in_words(found: Training) -> Iterator[Section]:
         lines.append(f"{fitting:,} of {_count(found):,} configurations fit {format_amount(needed.capacity, 'B')}")
         if parted := int((_of_each(found, found.sequences) < 1).sum()):
             lines.append(f"{parted:,} with less than a sequence in a microbatch, and a chip takes whole ones")
-    yield Sentences(lines)
+    yield Sentences([*lines, *_gathered_for_each(found)])
 
 
 def _of_each(found: Training, value: Any) -> Any:
@@ -547,14 +547,18 @@ def _step_in_words(found: Training) -> Iterator[Section]:
             f"{format_amount(found.idle, 's')} of the step is waiting for other stages, the bubble "
             f"({format_percent(found.bubble, 1)}), {found.schedule} with {found.microbatches:,} microbatches"
         )
-    if found.question.zero == 3 and found.ways["pipeline"] > 1 and found.ways["fsdp"] > 1:
-        lines.append(
-            f"{found.ways['fsdp']} chips share the weights ({spelled('zero', 3)}, the default) and gather them for "
-            f"every microbatch; with {spelled('zero', 1)} each holds its own"
-        )
+    lines += _gathered_for_each(found)
     if found.exposed > 0:
         lines.append(f"{format_amount(found.exposed, 's')} of the step is collectives that computing does not cover")
     yield Sentences([*lines, *off_matrix_unit(bound, "weights")], indent=4)
+
+
+def _gathered_for_each(found: Training) -> list[str]:
+    """That stages gather shared weights for every microbatch, where nobody may have asked for it."""
+    if found.question.zero != 3 or found.ways["pipeline"] == 1 or found.ways["fsdp"] == 1:
+        return []
+    shared = f"{found.ways['fsdp']} chips share the weights ({spelled('zero', 3)}, the default)"
+    return [f"{shared} and gather them for every microbatch; with {spelled('zero', 1)} each holds its own"]
 
 
 def _flops_in_words(found: Training) -> str:
