@@ -189,6 +189,7 @@ MESSAGES = [
     (["llm", "llama-2-7b", "--prompt", "8"], "no machine to run on"),
     (["llm", "llama-2-7b", "--on", "h200:8", "--prompt", "8", "--tensor", "3"], "tensor 3 is 3 chips, of which h200:8"),
     (["llm", "llama-2-7b", "--on", "h100", "--prompt", "x"], "--prompt 'x' is not a size; a number, a list"),
+    (["llm", "llama-2-7b", "--on", "h100", "--host-layers", "x"], "--host-layers 'x' is not a size; a number, a list"),
     (["llm", "llama-2-7b", "--on", "h100", "--prompt", "8", "--batch", "0"], "size batch is 0"),
     (["llm", "llama-2-7b", "--on", "h100", "--prompt", "8", "--weights", "fp9"], "unknown dtype 'fp9'; did you mean"),
     (["model", "llama-2-7b", "gpt-3", "--modules"], "--modules opens one model up, not 2; name one"),

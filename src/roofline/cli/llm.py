@@ -189,6 +189,7 @@ def _size(name: str, text: str | int | None) -> Any:
         return text
     value = parse_size(name, text)
     if isinstance(value, str):
-        raise InputError(f"--{name} {text!r} is not a size", hint="a number, a list 1,8,64 or a range 1:512:*2")
+        word = f"--{name.replace('_', '-')}"
+        raise InputError(f"{word} {text!r} is not a size", hint="a number, a list 1,8,64 or a range 1:512:*2")
 
     return check(name, value) if isinstance(value, list) else value
