@@ -11,7 +11,7 @@ import pytest
 from roofline import llm, plan, sweep
 from roofline.errors import InputError
 from roofline.hardware import chip
-from roofline.models import decode, load, prefill, serve_bound, train
+from roofline.models import budget, decode, load, prefill, serve_bound, train
 from roofline.models.blocks.encoder import with_source
 from roofline.models.parallelism.splitting import local_model
 from roofline.work import Op
@@ -147,6 +147,7 @@ def test_sizes_in_arrays_and_answers() -> None:
     ("ask", "message"),
     [
         (lambda model: train(model, on="h100", batch_tokens=4096), "training of whisper is not modelled: it has an"),
+        (lambda model: budget(model, on="h100", tokens=1e9), "a training budget of whisper is not modelled"),
         (lambda model: plan(model, on="h100", rate="1/s", prompt=4, output=9), "a plan of whisper is not modelled"),
         (lambda model: serve_bound(model, "mixed", on="h100", chunk=4, context=9), "a mixed step of whisper is not"),
         (lambda model: llm(model, on="h100", prompt=64, chunk=16), "a prompt in chunks of whisper is not modelled"),

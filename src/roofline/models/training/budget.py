@@ -27,6 +27,7 @@ from roofline.frozen import dataclass, replace
 from roofline.hardware.figures import hourly_price, price_source
 from roofline.hardware.machine import Machine
 from roofline.hardware.rate import rate
+from roofline.models.blocks.encoder import refuse_encoder
 from roofline.models.config import load, outline
 from roofline.models.description import Model
 from roofline.models.operation_builder import ForwardPass
@@ -238,6 +239,8 @@ def budget(
         raise InputError(f"a budget has no checkpointing policy {checkpoint!r}", hint=hint)
     again = 2 if checkpoint == "full" else 0
     described = _described(model)
+    # a token of either side passes through a part of the parameters alone
+    refuse_encoder(described, "a training budget")
     machine = target(on, set=set, files=files)
     check_trained(weights=weights)
     dtype = dtypes.get(weights or described.dtype).arithmetic
