@@ -217,6 +217,11 @@ def test_fp16_is_advised_where_a_chip_has_no_bf16() -> None:
         assert "fp16 arithmetic" not in found
 
 
+def test_how_much_more_work_is_written_in_full() -> None:
+    found = advise("int8[1, 4096] * int8[4096, 4096]", on="v1")
+    assert any(item.reason.startswith("3,987 times the work") for item in found)
+
+
 def test_bytes_from_the_host_are_no_share_of_those_of_the_memory() -> None:
     best = advise("from_host(bf16[8192, 28672])", on="h100")[0]
     assert best.reason.startswith("fewer bytes to load")

@@ -58,7 +58,7 @@ from roofline.hardware.rate import figure_value, find_link, main_level
 from roofline.notation import program
 from roofline.notation.scope import is_unnamed
 from roofline.notation.structure import Step
-from roofline.quantity import format_amount, format_percent, format_quantity
+from roofline.quantity import format_amount, format_number, format_percent, format_quantity
 from roofline.sections import BLANK, Amount, Column, Headline, Row, Section, Sentences, Table, figures, incomplete
 from roofline.signatures import takes
 from roofline.sizes import LARGEST
@@ -302,7 +302,7 @@ def _larger_batch(asked: Question, answer: Bound) -> Iterator[Proposal[Bound]]:
         wanted = _first_compute_bound(asked, label, now)
         if wanted is not None:
             change = f"{label} = {wanted}" if not is_unnamed(label) else f"a size of {wanted} for {now}"
-            more = f"{wanted / now:.3g} times the work"
+            more = f"{format_number(wanted / now, 3)} times the work"
             yield Proposal(change, more, resize(asked, label, wanted), wanted / now)
 
 

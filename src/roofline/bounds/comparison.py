@@ -264,11 +264,11 @@ class SideBySide(Answer):
         least = min((time for time in self.ranked if time is not None), default=None)
         parts = self.partial.get(self.headline, (None,) * len(self.names))
         return [
-            Amount(times, "", f"{times:.3g}x{mark if times == 1 else ''}")
+            Amount(times, "", f"{format_number(times, 3)}x{mark if times == 1 else ''}")
             if times is not None
             else ""
             if part is None or least is None
-            else Amount(float(part.value) / least, "", f"{_side(part)} {float(part.value) / least:.3g}x")
+            else Amount(float(part.value) / least, "", f"{_side(part)} {format_number(float(part.value) / least, 3)}x")
             for times, part in zip(self.times_the_best, parts, strict=True)
         ]
 

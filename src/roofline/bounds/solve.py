@@ -59,7 +59,7 @@ from roofline.bounds.question import Question, has_arrays, refuse_idle, refuse_i
 from roofline.errors import HardwareError, InputError, SizeError, quoted, suggest
 from roofline.formulas.printers import PRINTED, text
 from roofline.frozen import dataclass, field, replace
-from roofline.hardware.rate import WARM
+from roofline.hardware.rate import LEVEL_SYNONYMS, WARM
 from roofline.notation import program
 from roofline.quantity import format_amount, format_number, format_percent, format_quantity
 from roofline.sections import Section, named, word_pairs
@@ -339,7 +339,8 @@ def solve(expression: str | None = None, for_: str = "", **arguments: Any) -> So
     asked = question(expression, **arguments)
     refuse_idle(asked)
     names, rates = asked.size_names, _rate_names(asked)
-    for_ = for_.lower() if for_ not in names and for_.lower() in rates else for_
+    if for_ not in names:
+        for_ = next((name for name in (for_, for_.lower(), LEVEL_SYNONYMS.get(for_.lower())) if name in rates), for_)
     if (
         for_ not in names
         and for_ not in rates

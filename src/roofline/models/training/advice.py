@@ -50,7 +50,7 @@ from roofline.models.parallelism.schedules import SCHEDULES, schedule
 from roofline.models.serving.advice import native_formats
 from roofline.models.training.answer import Training
 from roofline.models.training.passes import CHECKPOINT_POLICIES
-from roofline.quantity import format_percent, format_quantity
+from roofline.quantity import format_number, format_percent, format_quantity
 from roofline.sizes import LARGEST, is_array, is_symbol, maximum, product
 
 #: The share of a step that a pipeline may wait for little.
@@ -362,7 +362,7 @@ class TrainingAdvice:
         elif self.after.fits is False:
             memory += ": still does not fit"
         each = "" if self.after.chips == self.before.chips else " a chip"
-        return f"{old} → {new}, {self.gain:.3g}x{each}, {then}{memory}"
+        return f"{old} → {new}, {format_number(self.gain, 3)}x{each}, {then}{memory}"
 
     def __str__(self) -> str:
         return f"{self.change}: {self.effect}"
