@@ -48,13 +48,48 @@ def test_chips_that_do_not_divide_the_groups_split_something_else() -> None:
     assert best(line, **IMAGE, C=10, O=20, uneven="pad").name != "no communication"
 
 
-def test_an_answer_says_that_borders_alone_would_be_less_to_send() -> None:
-    line = "conv(bf16[N, H_X, W, 64], bf16[3, 3, 64, 64], pad=1) -> bf16[N, H_X, W, 64]"
-    found = bound(line, on="h100:8", N=8, H=64, W=64)
-    said = "made with all of H on every chip; an exchange of borders, not tried, sends less"
-    assert any(said in text for text in found.assumptions)
-    whole = bound(line.replace("H_X", "H").replace("[N", "[N_X"), on="h100:8", N=8, H=64, W=64)
-    assert not any("borders" in text for text in whole.assumptions)
+CONV = "conv(bf16[N, H_X, W, 64], bf16[{0}, 3, 64, 64], pad=({1},1)) -> bf16[N, H_X, W, 64]"
+
+
+@pytest.mark.parametrize(("rows", "pad", "sides"), [(3, 1, 1), (7, 3, 3), (1, 0, 0)])
+@pytest.mark.parametrize(
+    ("on", "link", "both"),
+    [("h100:8", "nvlink", 2), ("h100:2", "nvlink", 1), ("v5e:8", "ici X", 1), ("v5p:4x4x8", "ici X", 1)],
+)
+def test_chips_that_split_an_image_exchange_its_borders(
+    rows: int, pad: int, sides: int, on: str, link: str, both: int
+) -> None:
+    """A window of k rows needs (k - 1)/2 of each neighbour: of both over a link to a switch, of one over a torus's."""
+    line, sizes = CONV.format(rows, pad), {"N": 8, "H": 64, "W": 64}
+    found, alone = bound(line, on=on, **sizes), bound(line.replace("_X", ""), on="h100", **sizes)
+    chips = found.machine.mesh.sizes["X"]
+    assert found.flops * chips == alone.flops
+    assert found.wire.get(link, 0) == both * sides * 8 * 64 * 64 * 2
+    hops = [amount for op in found.ops for key, amount in op.op.work.items() if key.quantity == "hops"]
+    assert hops == [1] * bool(sides)
+    assert any("neighbours along X exchange the borders of H" in text for text in found.assumptions) == bool(sides)
+
+
+def test_borders_of_two_dimensions_go_over_the_axes_of_each() -> None:
+    line = "conv(bf16[8, H_X, W_Y, 64], bf16[3, 5, 64, 64], pad=(1,2)) -> bf16[8, H_X, W_Y, 64]"
+    found = bound(line, on="v5e:4x4", H=64, W=64)
+    assert found.wire == {"ici X": 8 * 16 * 64 * 2, "ici Y": 2 * 8 * 16 * 64 * 2}
+    pooled = bound("pool(bf16[8, H_X, 64, 64], window=3, pad=1, stride=1)", on="h100:8", H=64)
+    assert pooled.wire == {"nvlink": 2 * 8 * 64 * 64 * 2}
+
+
+def test_borders_as_a_formula_and_of_windows_wider_than_the_rest() -> None:
+    line = CONV.format(3, 1)
+    assert bound(line, on="v5e", mesh={"X": "n"}, N=8, W=64).wire == {"ici X": 8 * 64 * 64 * 2}
+    wide = bound(CONV.format(31, 15), on="h100:8", N=1, H=8, W=8, plan="borders")
+    assert wide.wire == {"nvlink": 7 * 8 * 64 * 2}
+
+
+def test_windows_that_change_the_size_of_an_image_need_all_of_it() -> None:
+    found = bound("conv(bf16[8, H_X, W, 64], bf16[3, 3, 64, 64], pad=1, stride=2)", on="h100:8", H=64, W=64)
+    assert any("made with all of H on every chip" in text for text in found.assumptions)
+    line = CONV.format(3, 1).replace("H_X", "H").replace("[N", "[N_X")
+    assert not any("borders" in text for text in bound(line, on="h100:8", N=8, H=64, W=64).assumptions)
 
 
 SEQUENCE = {"B": 1, "S": 4096, "N": 32, "K": 8, "H": 128}

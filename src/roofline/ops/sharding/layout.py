@@ -48,9 +48,10 @@ Chips that share the keys of an attention do so too: their results add up once t
 (('T',), 'T', 2)
 
 Chips that share the queries of an attention have all of its keys, as if these went round a ring. Of a causal one each
-takes early and late queries, so that all see as many keys. Every other dimension is whole on every chip: the image of a
-convolution, the keys under a mask. (A single query is the last position, which sees every key, so its keys may be
-sharded.)
+takes early and late queries, so that all see as many keys. Chips that share an image of a convolution whose windows
+keep its size send neighbours the rows that these reach over the border. Every other dimension is whole on every chip:
+an image whose size changes, the keys under a mask. (A single query is the last position, which sees every key, so its
+keys may be sharded.)
 """
 
 from __future__ import annotations
@@ -281,7 +282,7 @@ class Loop(NamedTuple):
 
     ``statistics`` is how many numbers of each row chips exchange when they share it. ``parts`` is a size that the chips
     have to divide, without padding: the groups of a convolution. Of ``shared`` they are a multiple: so many chips share
-    each key head.
+    each key head. With ``borders`` chips that share it send each other the rows at the borders of their parts.
     """
 
     labels: tuple[State, ...]
@@ -289,6 +290,7 @@ class Loop(NamedTuple):
     statistics: int = 0
     parts: str | int | None = None
     shared: str | None = None
+    borders: bool = False
 
     @property
     def sizes(self) -> list[tuple[str | int, Fit]]:
@@ -403,10 +405,10 @@ def _attention(step: Step) -> list[Loop]:
 
 
 def _convolution(step: Step) -> list[Loop]:
-    """Batch; without groups the channels, whose sums are partial, and those of the result; else groups of both."""
+    """Image, batch; without groups channels, whose sums are partial, and those of the result; else groups of both."""
     (x, kernel, *bias), groups = step.inputs, step.options.get("groups", 1)
     batch, channels, results = x.labels[0], x.labels[-1], kernel.labels[-1]
-    loops = _named(step, [batch])
+    loops = [*_images(step), *_named(step, [batch])]
     if groups == 1 and "depthwise" not in step.options:
         loops += [*_named(step, [results]), *_named(step, [channels], [channels])]
     elif step.function == "conv":
@@ -416,7 +418,18 @@ def _convolution(step: Step) -> list[Loop]:
 
 def _pooling(step: Step) -> list[Loop]:
     labels = step.inputs[0].labels
-    return _named(step, [label for label in (labels[0], labels[-1]) if label in step.output.labels])
+    return [*_images(step), *_named(step, [x for x in (labels[0], labels[-1]) if x in step.output.labels])]
+
+
+def _images(step: Step) -> list[Loop]:
+    """The dimensions of an image that windows keep as they are; windows of several elements reach over borders."""
+    pad, image = step.options["pad"], step.inputs[0].labels[1:-1]
+    return [
+        loop._replace(borders=pad == "same" or pad[at] != 0)
+        for at, (label, kept) in enumerate(zip(image, step.output.labels[1:-1], strict=True))
+        for loop in _named(step, [label])
+        if label == kept
+    ]
 
 
 def _embedding(step: Step) -> list[Loop]:
@@ -440,10 +453,14 @@ _FAMILIES: dict[str, Callable[[Step], list[Loop]]] = {
 
 
 def split_images(step: Step, layouts: Iterable[Layout]) -> list[str]:
-    """List the dimensions of an image that a layout splits, of a step with windows that reach over its borders."""
+    """List the dimensions of an image that a layout splits, of a step with windows that change its size.
+
+    Those that windows keep are loops: chips exchange the borders of their parts.
+    """
     if FUNCTIONS.get(step.function) is None or FUNCTIONS[step.function].family not in ("convolution", "pooling"):
         return []
     images = {*step.inputs[0].labels[1:-1], *step.output.labels[1:-1]}
+    images -= {loop.result for loop in loops_of(step)}
     return [label for layout in layouts for label in layout.labels if label in images and layout.over(label)]
 
 

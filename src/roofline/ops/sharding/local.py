@@ -36,9 +36,20 @@ from roofline.ops.collectives.choice import Chooser
 from roofline.ops.collectives.cost import collective
 from roofline.ops.rules import Context, family_of, rule_for
 from roofline.ops.sharding.layout import STATISTICS, Layout, Move, layout_of, local_size, split_images
-from roofline.ops.sharding.plans import Choice, MaySplit, Plan, Score, choices, describe, empty, key_of, moved
-from roofline.sizes import Size, is_array, is_one, minimum, product
-from roofline.work import Op, Tensor
+from roofline.ops.sharding.plans import (
+    Choice,
+    MaySplit,
+    Plan,
+    Score,
+    border_words,
+    choices,
+    describe,
+    empty,
+    key_of,
+    moved,
+)
+from roofline.sizes import Size, ceil_div, is_array, is_number, is_one, minimum, product
+from roofline.work import Op, Tensor, Work
 
 
 class MeshPlacement(NamedTuple):
@@ -124,6 +135,8 @@ class _Build:
             end = self.move(x, h, moves, name, roles.get(name, "activation"), self.word(x))
             self.held[x.ident, key_of(end.layout)] = end
             parts[end.name] = end
+        for axis, label in choice.bordered:
+            self.send_borders(step, axis, label, op.reads[0])
         self.ops.append(self.whole(self.noted(op, step, choice), parts))
         if choice.exchanged:
             self.exchange(step, choice, op.writes[0], context.groups(step))
@@ -147,6 +160,34 @@ class _Build:
                 name=choice.exchange(),
             )
         )
+
+    def send_borders(self, step: Step, axis: str, label: str, image: Tensor) -> None:
+        """Send the rows that the windows of neighbours reach: to each its side.
+
+        A chip behind switches sends both sides over one link; on a torus, over several tiers, and of two chips, one.
+        Each goes one hop.
+        """
+        at = step.inputs[0].labels.index(label)
+        if step.options["pad"] == "same":
+            window = step.options.get("window")
+            size = self.sizes[step.inputs[1].labels[at - 1]] if window is None else window[at - 1]
+            reach = step.options["dilation"][at - 1] * (size - 1)
+        else:
+            reach = 2 * step.options["pad"][at - 1]
+        others = self.sizes[label] - image.dims[at]
+        reach = min(reach, others) if is_number(reach) and is_number(others) else reach
+        if is_number(reach) and not reach:
+            return
+        over = self.place.mesh.select((axis,))
+        segments = over[0].segments
+        both = len(segments) == 1 and segments[0].topology == "switch" and not is_one(over[0].size - 1)
+        dims = list(image.dims)
+        dims[at] = reach if both else ceil_div(reach, 2)
+        sent = Tensor(f"borders of {image.ident}", tuple(dims), image.dtype)
+        name = border_words(axis, self.show(label))
+        made = collective("Permute", sent, over, out=replace(sent, ident=f"{sent.ident} of others"), name=name)
+        near = [(key, minimum(1, hops) if key.quantity == "hops" else hops) for key, hops in made.work.items()]
+        self.ops.append(replace(made, work=Work(dict(near))))
 
     def written_collective(self, step: Step) -> None:
         """A collective that the program writes."""
@@ -260,6 +301,9 @@ class _Build:
         if choice.exchanged:
             share = f"chips along {' and '.join(choice.exchanged)} share each row"
             said.append(f"{op.name}: {share} and exchange {' and '.join(STATISTICS[step.function])} of it, in fp32")
+        for axis, label in choice.bordered:
+            left_out = "" if self.place.count_padding else "; what reaches over them is not counted"
+            said.append(f"{op.name}: neighbours along {axis} exchange the borders of {self.show(label)}{left_out}")
         if images := split_images(step, [*choice.given, choice.result]):
             shown = " and ".join(dict.fromkeys(map(self.show, images)))
             said.append(
@@ -408,7 +452,8 @@ class TimeCosts:
         step = self.steps[at]
         ends = tuple(moved(layout, moves) for layout, moves in zip(choice.given, choice.before, strict=True))
         bare = choice._replace(given=ends, before=((),) * len(ends), raw=empty(step), after=())
-        return self._once((at, ends), lambda: operations((step,), Plan((bare,), ()), self.sizes, self.place))
+        key = (at, ends, bare.bordered)
+        return self._once(key, lambda: operations((step,), Plan((bare,), ()), self.sizes, self.place))
 
     def _moved(self, x: Shape, layout: Layout, moves: Sequence[Move]) -> PlanTime:
         if not any(move.sends for move in moves):

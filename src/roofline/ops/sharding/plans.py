@@ -99,7 +99,8 @@ class Choice(NamedTuple):
     """One way to do an operation: the moves of its operands, from the layouts given, and those of its raw result.
 
     ``repeated`` are the mesh axes along which every chip does the same work. Over the axes ``exchanged``, chips add up
-    ``statistics`` numbers of each row.
+    ``statistics`` numbers of each row. ``bordered`` are axes over which neighbours send each other the borders of their
+    parts, each with the dimension that it splits.
     """
 
     given: tuple[Layout, ...]
@@ -109,6 +110,7 @@ class Choice(NamedTuple):
     repeated: tuple[str, ...]
     exchanged: tuple[str, ...] = ()
     statistics: int = 0
+    bordered: tuple[tuple[str, str], ...] = ()
 
     @property
     def result(self) -> Layout:
@@ -126,7 +128,8 @@ class Choice(NamedTuple):
         """Mesh axes that its collectives go over, its slices, axes of repeated work."""
         made = [move for steps in (*self.before, self.after) for move in steps]
         sent = sum(len(move.axes) for move in made if move.sends)
-        return Score(sent + len(self.exchanged), sum(not move.sends for move in made), len(self.repeated))
+        sent += len(self.exchanged) + len(self.bordered)
+        return Score(sent, sum(not move.sends for move in made), len(self.repeated))
 
     def words(self, inputs: Sequence[str], result: str, show: Callable[[str], str] = str) -> list[str]:
         """Name every move with the tensor it moves."""
@@ -135,11 +138,17 @@ class Choice(NamedTuple):
             said += describe(name, layout, steps, show)
         if self.exchanged:
             said.append(self.exchange())
+        said += [border_words(axis, show(label)) for axis, label in self.bordered]
         return said + describe(result, self.raw, self.after, show)
 
     def exchange(self) -> str:
         """Name the collective that adds up the statistics of rows."""
         return f"{Move('AllReduce', self.exchanged, ()).name()}(statistics)"
+
+
+def border_words(axis: str, label: str) -> str:
+    """Name what neighbours send each other of a dimension that they split: ``Permute_X(borders of H)``."""
+    return f"{Move('Permute', (axis,), ()).name()}(borders of {label})"
 
 
 def describe(name: str, layout: Layout, steps: Sequence[Move], show: Callable[[str], str] = str) -> list[str]:
@@ -185,11 +194,11 @@ def choices(
 
 
 def _worth(loops: Sequence[Loop], inputs: Sequence[Layout], axis: str) -> Iterator[Loop]:
-    """The loops an axis may shard. One with statistics is left out where the axis already shards another loop."""
+    """The loops an axis may shard. One with statistics or borders is left out where it already shards another loop."""
     for loop in loops:
         states = [(x.state(axis), label) for x, label in zip(inputs, loop.labels, strict=True)]
         there = any(state == label is not None for state, label in states)
-        if not loop.statistics or there or all(state in (None, UNREDUCED) for state, _ in states):
+        if not (loop.statistics or loop.borders) or there or all(state in (None, UNREDUCED) for state, _ in states):
             yield loop
 
 
@@ -234,9 +243,12 @@ class _Ways:
             axis: loop.statistics for axis, loop in zip(self.axes, roles, strict=True) if loop and loop.statistics
         }
         repeated = tuple(axis for axis, loop in zip(self.axes, roles, strict=True) if loop is None)
-        return Choice(
-            self.inputs, tuple(before), raw, after, repeated, tuple(sharing), max(sharing.values(), default=0)
-        )
+        shared = [(axis, loop.result) for axis, loop in zip(self.axes, roles, strict=True) if loop and loop.borders]
+        if len({label for _, label in shared}) < len(shared):
+            return None
+        bordered = tuple((axis, str(label)) for axis, label in shared if self.inputs[0].state(axis) == label)
+        statistics = max(sharing.values(), default=0)
+        return Choice(self.inputs, tuple(before), raw, after, repeated, tuple(sharing), statistics, bordered)
 
     def linear(self) -> Iterator[Choice]:
         """Add up partial sums without moving them, where the operands have the same layout."""
