@@ -633,6 +633,7 @@ def test_chips_read_their_parts_of_what_the_host_holds() -> None:
     [
         ({"host_layers": 81}, "llama-3-70b has 80 layers, and 81 are to stay with the host; 80 at most"),
         ({"host_layers": [1, 2]}, "host_layers= is one number"),
+        ({"host_layers": 1, "estimate": True}, "what steps with weights in the host's memory take was not measured"),
         (
             {"host_layers": 1, "policy": "tiled", "tile": (8, 8, 8)},
             "host_layers= with the policy tiled is not modelled",
