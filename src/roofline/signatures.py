@@ -669,6 +669,7 @@ MEANINGS = {
     "recompute_attention": "The backward pass of attention works its scores out again, as FlashAttention does.",
     "lora": "Rank of adapters (LoRA) beside each matrix; train trains them alone, beside frozen weights (nf4).",
     "host_layers": "Layers whose weights stay in the host's memory: each step reads them over its link.",
+    "host_kv": "Keys, values and states stay in the host's memory, read and written over its link.",
     "kv_block": "Tokens of a block of a paged cache: memory holds whole ones (default 1).",
     "adapters": "How many different adapters are served, of the rank of lora (default 1).",
     "microbatches": "Parts of a batch, in training added up (default 1; over stages one each, in training a sequence).",

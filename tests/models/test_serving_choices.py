@@ -628,12 +628,28 @@ def test_chips_read_their_parts_of_what_the_host_holds() -> None:
     assert llm("llama-3-8b", on="gh200", context=100, host_layers=32).decode.bound_by == "c2c"
 
 
+def test_a_cache_in_the_hosts_memory_is_read_over_its_link() -> None:
+    asked: dict[str, Any] = {"on": "h100", "batch": 32, "context": 4095, "policy": "streamed", "host_kv": True}
+    found = llm("llama-3-8b", **asked)
+    weights = 32 * (2 * 4096 * 4096 + 2 * 4096 * 1024 + 3 * 4096 * 14336) + 128256 * 4096
+    assert found.decode.bytes == {"hbm": 2 * weights, "pcie": 32 * 4096 * 131072}
+    assert (found.memory.parts["kv"], found.decode.bound_by) == (0, "pcie")
+    # a prompt writes its own, and latents and states of other models lie there too
+    assert llm("llama-3-8b", on="h100", prompt=512, batch=2, host_kv=True).prefill.bytes["pcie"] == 2 * 512 * 131072
+    latent = llm("deepseek-v3", expert=8, **{**asked, "on": "h200:8", "context": 99}).decode
+    assert latent.bytes["pcie"] == 32 / 8 * 100 * 61 * 576 * 2
+    hybrid = load("qwen3.5-35b-a3b")
+    decode = llm(hybrid, **{**asked, "batch": 1}).decode
+    states = hybrid.cache_bytes(4096) - 4096 * hybrid.kv_bytes_per_token()
+    assert decode.bytes["pcie"] == 4096 * hybrid.kv_bytes_per_token() + 2 * states
+
+
 @pytest.mark.parametrize(
     ("more", "message"),
     [
         ({"host_layers": 81}, "llama-3-70b has 80 layers, and 81 are to stay with the host; 80 at most"),
         ({"host_layers": [1, 2]}, "host_layers= is one number"),
-        ({"host_layers": 1, "estimate": True}, "what steps with weights in the host's memory take was not measured"),
+        ({"host_layers": 1, "estimate": True}, "what steps take that read the host's memory was not measured"),
         (
             {"host_layers": 1, "policy": "tiled", "tile": (8, 8, 8)},
             "host_layers= with the policy tiled is not modelled",

@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 @with_options(SEVERAL)
 @with_options(option("batch", default="1", help="Sequences; a list or range gives a table."))
 @with_options(options("prompt past context source images image-size all-logits"))
-@with_options(options("adapters lora kv-block host-layers"), SHARING)
+@with_options(options("adapters lora kv-block host-layers host-kv"), SHARING)
 @with_options(option("algorithm", multiple=False, help="Of the collectives: auto, two-shot, in-switch …"))
 @with_options(FORMATS, ESTIMATE, EXPECT, options("measured output"))
 @with_options(option("tpot", help="Longest time a token may take (20ms): the best of several batches."))

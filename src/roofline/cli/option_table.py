@@ -87,6 +87,7 @@ GROUPS: dict[str, tuple[OptionRow | str, ...]] = {
         _row("--adapters", "N", MEANINGS["adapters"]),
         _row("--kv-block", "TOKENS", MEANINGS["kv_block"]),
         _row("--host-layers", "N", MEANINGS["host_layers"]),
+        _flag("--host-kv", MEANINGS["host_kv"]),
         _row("--images", "N", MEANINGS["images"]),
         _row("--image-size", "HxW", MEANINGS["image_size"]),
         _flag("--all-logits", "Prefill makes output for every token, not only the last."),

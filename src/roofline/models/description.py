@@ -157,6 +157,7 @@ class Model(Answer):
         ``vision``       the tower that makes tokens of images, where there is one and it is modelled
         ``adapters``     the adapters that are served beside it, in the format of activations
         ``kv_block``     tokens of a block of keys and values, of which each sequence takes whole ones
+        ``kv_memory``    where keys, values and states of sequences lie: main or host
     """
 
     name: str
@@ -189,6 +190,7 @@ class Model(Answer):
     vision: Vision | None = None
     adapters: ServedAdapters | None = None
     kv_block: int = 1
+    kv_memory: str = "main"
 
     @property
     def embeds(self) -> bool:

@@ -184,7 +184,18 @@ def forward_pass(
         ops += builder.ops
     if model.head and output:
         ops.append(_head(model, ends, storage_of(""), stream))
+    if model.kv_memory != "main":
+        ops = [_with_cache_at(op, model.kv_memory) for op in ops]
     return tuple(ops if output else [_without_result(op, stream) for op in ops])
+
+
+def _with_cache_at(op: Op, memory: str) -> Op:
+    """The operation with what sequences keep, keys, values and states, in another memory."""
+    reads, writes = (
+        tuple(replace(t, level=memory) if t.role in ("kv", "state") else t for t in each)
+        for each in (op.reads, op.writes)
+    )
+    return replace(op, reads=reads, writes=writes)
 
 
 def _without_result(op: Op, stream: Tensor) -> Op:

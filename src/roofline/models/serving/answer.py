@@ -533,6 +533,7 @@ class Serving(Comparable):
                 "lora": None if self.model.adapters is None else self.model.adapters.rank,
                 "adapters": 0 if self.model.adapters is None else self.model.adapters.number,
                 "host_layers": sum(layer.memory == "host" for layer in self.model.layers),
+                "host_kv": self.model.kv_memory == "host",
                 "parallelism": layout,
                 "time_to_first_token": self.time_to_first_token,
                 "time_per_token": self.time_per_token,

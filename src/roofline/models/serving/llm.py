@@ -385,6 +385,7 @@ def llm(
     adapters: int = 1,
     kv_block: int = 1,
     host_layers: int = 0,
+    host_kv: bool = False,
     pool: int = 1,
     form: str = "lower",
     algorithm: str | None = None,
@@ -432,6 +433,7 @@ def llm(
     check_options(options, llm, serve)
     described = replace(with_source(load(model), source), kv_block=_one_number("kv_block", kv_block))
     described = _with_host_layers(_with_adapters(described, lora, adapters), host_layers, options)
+    described = replace(described, kv_memory="host") if host_kv else described
     arguments = _pooled(options, pool)
     refuse_idle(wanted, WAYS_OF_SERVING)
     refuse_idle(arguments, SERVING, described)

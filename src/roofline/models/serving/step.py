@@ -330,7 +330,8 @@ def needs(
     formats = {"dtype": options.get("kv"), "activations": activations}
     first, *rest = (model.cache_bytes(tokens, batch=count, **formats) for tokens, count in ((length, batch), *beside))
     weights = model.weight_bytes(options.get("weights"))
-    return Footprint({"weights": weights, "kv": sum(rest, first), "activations": activation_bytes(ops)})
+    cached = sum(rest, first) if model.kv_memory == "main" else 0
+    return Footprint({"weights": weights, "kv": cached, "activations": activation_bytes(ops)})
 
 
 def _assumptions(step: ServingStep, ops: Sequence[Op]) -> list[Assumption]:
@@ -368,6 +369,9 @@ def _assumptions(step: ServingStep, ops: Sequence[Op]) -> list[Assumption]:
         kept = f"the weights of {layers} of {len(model.layers)} layers stay in the host's memory"
         over = f"{kept}: {format_amount(held, 'B')}, read over its link where they are used"
         said.append(Assumption("model", over))
+    if model.kv_memory == "host":
+        kept = "keys, values and states stay in the host's memory, read and written over its link"
+        said.append(Assumption("model", kept))
     if model.kv_block > 1:
         blocks = (
             f"memory holds keys and values in whole blocks of {model.kv_block:,} tokens; attention reads its tokens"
