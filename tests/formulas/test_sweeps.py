@@ -355,3 +355,19 @@ def test_a_table_of_training_steps_has_the_cost_of_its_tokens() -> None:
     step = table["lower"][0]
     assert table["cost_per_million"][0] == pytest.approx(8 * 2 / 3600 * step / 2**16 * 1e6, rel=1e-12)
     assert table.cheapest is not None
+
+
+def test_the_fastest_of_several_choices_is_named_at_each_size() -> None:
+    def said(table: Any) -> list[str]:
+        return [line for name, line in table.remarks() if name == "fastest"]
+
+    line = "bf16[B, 8192] * bf16[8192, 8192]"
+    beside = sweep(line, on=["h100", "h200"], B=[64, 4096])
+    assert said(beside) == ["h200 at B 64; h100 and h200 alike at B 4,096"]
+    assert said(sweep(line, on="h100", B=[64, 4096])) == []
+    steps = sweep_steps("llama-3-70b", on=["h100:8", "h200:8"], tensor=[4, 8], batch=[1, 64], context=[8000, 64000])
+    frame = steps.to_pandas()
+    frame = frame[frame["fits"]]
+    best = frame.loc[frame.groupby(["batch", "context"])["lower"].idxmin()]
+    assert set(zip(best["on"], best["tensor"], strict=True)) == {("h200:8", 8)}
+    assert said(steps) == [f"h200:8 tensor 8 at {len(best)} of 4 sizes; none fits at {4 - len(best)}"]

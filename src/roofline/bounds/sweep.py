@@ -26,7 +26,7 @@ from roofline.bounds.question import Question, refuse_idle, refuse_idle_on_plan,
 from roofline.counts import typed_size, typed_sizes
 from roofline.errors import InputError, SizeError, suggest
 from roofline.formulas.compiled import Compiled, Evaluated
-from roofline.formulas.tables import Columns, in_one_cell, integers, stacked
+from roofline.formulas.tables import Columns, fastest_said, in_one_cell, integers, stacked
 from roofline.frozen import dataclass
 from roofline.grids.answer import RUN_WORDS, GridRun, ReducedGrid, reduce_grid
 from roofline.grids.blocks import BlockTable
@@ -160,9 +160,9 @@ class MachineSweep(Columns):
         return self.parts[at].row(index - starts[at])
 
     def remarks(self) -> list[tuple[str, str]]:
-        """What is assumed in these tables but not in every answer, and what is not timed."""
+        """The fastest at each size; what is assumed in these tables but not in every answer, and what is not timed."""
         said = [line for part in self.parts for line in part.remarks()]
-        return list(dict.fromkeys([*said, *Columns.remarks(self)]))
+        return list(dict.fromkeys([*fastest_said(self, ("on",), self.whole), *said, *Columns.remarks(self)]))
 
     def to_dict(self) -> dict[str, Any]:
         """The table under stable keys (schema ``roofline/machine-sweep/1``): equal-length lists, codes decoded."""

@@ -16,7 +16,8 @@ from roofline.cli.output import show, show_json, working
     option("library", help="What ran, where rows do not say so."),
     option("from"),
     option("model"),
-    *options("tensor data expert", type=int, metavar="N"),
+    option("tensor", type=int, metavar="N", help="Chips that split each layer."),
+    *options("data expert", type=int, metavar="N"),
     *options("weights activations kv"),
     option(
         "output-file",

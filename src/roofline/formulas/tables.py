@@ -40,7 +40,7 @@ SHOWN = 40
 PICTURED = (".svg", ".png", ".pdf", ".txt")
 
 #: How each kind of remark under a table looks.
-REMARKS: dict[str, Tone] = {"cheapest": "strong", "assumes": "quiet", "incomplete": "gap"}
+REMARKS: dict[str, Tone] = {"fastest": "strong", "cheapest": "strong", "assumes": "quiet", "incomplete": "gap"}
 
 
 class Columns(Answer, dict):  # type: ignore[type-arg]
@@ -197,6 +197,54 @@ class Columns(Answer, dict):  # type: ignore[type-arg]
             yield Sentences([f"… and {rest} more rows; -o FILE or save() writes them all"], indent=0)
         for name, line in self.remarks():
             yield Sentences([f"{name}  {line}"], REMARKS[name], indent=0)
+
+
+#: The most rows of which the fastest choice at each size is named, and the most sizes that are named one by one.
+MOST_RANKED, MOST_NAMED = 20_000, 12
+
+#: Times that differ by less than this share are as good as each other.
+AS_FAST = 0.002
+
+
+def fastest_said(table: Columns, choices: Sequence[str], sizes: Sequence[str]) -> list[tuple[str, str]]:
+    """Which of several choices has the lowest floor of those that fit, and at which sizes.
+
+    >>> from roofline import sweep
+    >>> grid = sweep("bf16[B, D] * bf16[D, F]", on=["h100", "h200", "mi300x"], B=[64, 512, 4096], D=8192, F=8192)
+    >>> fastest_said(grid, ["on"], ["B", "D", "F"])
+    [('fastest', 'mi300x at all 3 sizes')]
+    >>> fastest_said(sweep("bf16[B, 8192] * bf16[8192, 8192]", on=["h100", "h200"], B=[64, 4096]), ["on"], ["B"])
+    [('fastest', 'h200 at B 64; h100 and h200 alike at B 4,096')]
+    """
+    if "lower" not in table.columns or len(table) > MOST_RANKED:
+        return []
+    rows = {name: table.plain(name) for name in (*choices, *sizes)}
+    told = {names: [name for name in names if len(set(rows[name])) > 1] for names in (tuple(choices), tuple(sizes))}
+    by, over = told.values()
+    fits = table.plain("fits") if "fits" in table.columns else [True] * len(table)
+    found: dict[tuple[Any, ...], dict[str, float]] = {}
+    for at, time in enumerate(table.plain("lower")):
+        who = " ".join(str(rows[name][at]) if name == "on" else f"{name} {rows[name][at]}" for name in by)
+        of_size = found.setdefault(tuple(rows[name][at] for name in over), {})
+        if time is not None and fits[at] is not False:
+            of_size[who] = min(time, of_size.get(who, time))
+    if not by:
+        return []
+    wins: dict[str, list[tuple[Any, ...]]] = {}
+    for size, times in found.items():
+        least = [who for who, time in times.items() if time <= (1 + AS_FAST) * min(times.values())]
+        alike = "several alike" if len(least) > 2 else " and ".join(least) + " alike" * (len(least) > 1)
+        wins.setdefault(alike or "none fits", []).append(size)
+    if len(wins) == 1:
+        every = "" if not over else " at both sizes" if len(found) == 2 else f" at all {len(found):,} sizes"
+        return [("fastest", next(iter(wins)) + every)]
+    named = len(found) <= MOST_NAMED and len(over) == 1
+    said = [
+        f"{who} at {over[0]} {', '.join(f'{size[0]:,}' for size in won)}" if named else f"{who} at {len(won):,}"
+        for who, won in wins.items()
+    ]
+    first, *others = said
+    return [("fastest", "; ".join([first if named else f"{first} of {len(found):,} sizes", *others]))]
 
 
 def _cell(name: str, value: Any) -> Cell:

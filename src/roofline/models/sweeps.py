@@ -21,7 +21,7 @@ from roofline.answers import FORMATS, attributes, estimable, machines_in, price_
 from roofline.bounds.sweep import sweep as sweep_line
 from roofline.errors import HardwareError, InputError, SizeError, suggest
 from roofline.formulas.compiled import Compiled, Evaluated
-from roofline.formulas.tables import Columns, in_one_cell, integers, stacked
+from roofline.formulas.tables import Columns, fastest_said, in_one_cell, integers, stacked
 from roofline.frozen import dataclass, field
 from roofline.grids.answer import GridRun, reduce_grid
 from roofline.grids.blocks import BlockTable
@@ -184,9 +184,12 @@ class StepSweep(Columns):
         return Headline(f"{self.model.name} {self.phase}", f"on {where}" if "on" in self._asked_in_all else where)
 
     def remarks(self) -> list[tuple[str, str]]:
-        """Which row is the cheapest; what is assumed of formats, copies and the model, and what is not timed."""
+        """The cheapest row, the fastest choice at each size; what is assumed of formats, copies and the model."""
         said = without(self.assumptions, ("counting", "rates", "bytes", "plan", "collective"))
-        return [*self._cheapest_said(), *(("assumes", line) for line in said), *Columns.remarks(self)]
+        names = list(self)
+        choices = names[: names.index(self.sizes[0])]
+        fastest = fastest_said(self, choices, self.whole)
+        return [*self._cheapest_said(), *fastest, *(("assumes", line) for line in said), *Columns.remarks(self)]
 
     @property
     def whole(self) -> tuple[str, ...]:
