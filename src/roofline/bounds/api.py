@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, overload
 
 from roofline import dtypes
@@ -23,6 +22,7 @@ from roofline.bounds.question import (
 )
 from roofline.counts import typed_sizes
 from roofline.errors import InputError, NotationError, SizeError, did_you_mean, quoted, suggest
+from roofline.frozen import replace
 from roofline.hardware import chip, override, with_choices
 from roofline.hardware.machine import Machine
 from roofline.notation import program

@@ -13,7 +13,7 @@ are priced as arrays instead, block by block; an answer over many rows says why.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import fields, replace
+from dataclasses import fields
 from typing import Any
 
 from roofline.bounds.bound import Bound
@@ -22,6 +22,7 @@ from roofline.bounds.footprint import Footprint
 from roofline.bounds.question import Question
 from roofline.errors import RooflineError, SizeError
 from roofline.formulas.compiled import Evaluated
+from roofline.frozen import replace
 from roofline.hardware.rate import WARM
 from roofline.sizes import BLOCK, Codes, check, common_shape, is_array, is_symbol, read_only, symbol
 from roofline.statements import Assumption, kind_of, without

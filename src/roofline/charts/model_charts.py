@@ -13,7 +13,6 @@ To add one, write a function here and register it with :func:`~roofline.charts.c
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 from roofline.bounds.bound import Bound, OpBound
@@ -23,6 +22,7 @@ from roofline.charts.roofline_charts import gathered_roofline
 from roofline.charts.series import MOST_CURVES
 from roofline.charts.specification import LeftOut, Line, Mark, Point, Role, log_axis
 from roofline.errors import InputError
+from roofline.frozen import replace
 from roofline.models.serving.answer import Serving
 from roofline.models.serving.generation import FORM_TEXT
 from roofline.models.serving.pareto import ParetoFront, ServingChoice

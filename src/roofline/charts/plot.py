@@ -20,7 +20,6 @@ import math
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from itertools import pairwise, product
 from typing import Any
 
@@ -39,6 +38,7 @@ from roofline.counts import typed_sizes
 from roofline.errors import InputError, SizeError, quoted, suggest
 from roofline.estimates.estimator import Estimator, Expectation
 from roofline.estimates.expected_roof import ExpectedRoof, expected_roof
+from roofline.frozen import replace
 from roofline.hardware.machine import Machine
 from roofline.hardware.overrides import override
 from roofline.hardware.rate import data_level

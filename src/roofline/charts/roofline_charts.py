@@ -16,7 +16,6 @@ import math
 import re
 import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from roofline.bounds.bound import Bound, OpBound
@@ -35,6 +34,7 @@ from roofline.charts.roofs import (
 )
 from roofline.charts.specification import Axis, Mark, Point, Region
 from roofline.errors import InputError, SizeError, suggest
+from roofline.frozen import replace
 from roofline.hardware.machine import Machine
 from roofline.hardware.overrides import describe_given
 from roofline.measurement.points import bounds_of

@@ -40,10 +40,9 @@ def estimated(
     are known), ``files`` hold constants of one's own. ``output`` is the length of answers that are served. ``eager``:
     the host starts each kernel by itself; by default kernels run from a CUDA graph, as serving frameworks run them.
     """
-    from dataclasses import replace
-
     from roofline.bounds.communication import Communication
     from roofline.bounds.sweep import MachineSweep, Sweep
+    from roofline.frozen import replace
     from roofline.models.serving.answer import Serving
     from roofline.models.sweeps import StepSweep
     from roofline.models.training.answer import Training
@@ -103,11 +102,10 @@ def _check_few(steps: int) -> None:
 
 def _of_several(serving: Any, estimator: Estimator) -> Any:
     """Steps of serving at several sizes or numbers of chips with what to expect of each, which is asked by itself."""
-    from dataclasses import replace
-
     import numpy as np
 
     from roofline.estimates.row_expectations import rows_together
+    from roofline.frozen import replace
     from roofline.models.parallelism.layout import OPTIONS, is_several
     from roofline.models.serving.answer import serve
 
@@ -145,9 +143,9 @@ def _of_step(table: Any, row: int, estimator: Estimator) -> Any:
 
 def _with_columns(table: Any, found: Sequence[Any], estimator: Estimator) -> Any:
     """A table with the columns of what is expected of its rows."""
-    from dataclasses import replace
-
     import numpy as np
+
+    from roofline.frozen import replace
 
     columns = dict(table.columns)
     for name, at in {"expected": "value", "low": "low", "high": "high"}.items():

@@ -19,10 +19,10 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from roofline.errors import HardwareError, quoted, suggest
+from roofline.frozen import replace
 from roofline.hardware import catalog
 from roofline.hardware.machine import Machine
 from roofline.hardware.rate import with_choices

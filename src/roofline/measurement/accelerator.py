@@ -14,7 +14,6 @@ from __future__ import annotations
 import json
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from datetime import date, timedelta
 from functools import partial
 from math import floor, log2, prod
@@ -23,6 +22,7 @@ from time import monotonic, perf_counter
 from typing import Any, Protocol, runtime_checkable
 
 from roofline.errors import InputError, load_extra, quoted
+from roofline.frozen import replace
 from roofline.measurement.probes import Probe, Progress, collect, failures
 from roofline.measurement.result import COLD, Ceiling, Conditions, Measurement
 from roofline.measurement.samples import Sample, SampleSummary, summarise

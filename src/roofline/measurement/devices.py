@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from functools import partial
 from itertools import cycle
 from math import ceil
@@ -19,6 +18,7 @@ from time import perf_counter
 from typing import Any
 
 from roofline.errors import InputError, load_extra
+from roofline.frozen import replace
 from roofline.measurement.accelerator import COLD_BYTES, Device, Enqueue, all_reduce, measure_device
 from roofline.measurement.probes import Progress
 from roofline.measurement.result import Measurement

@@ -9,13 +9,14 @@ from __future__ import annotations
 import heapq
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from resource import RUSAGE_SELF, getrusage
 from statistics import fmean
 from time import monotonic, perf_counter, sleep, thread_time
 from typing import Any
 
 from roofline.errors import InputError
+from roofline.frozen import replace
 from roofline.measurement.kernels import LINE, Kernel, flops_per_cycle
 from roofline.measurement.machine_code import Compiler
 from roofline.measurement.processor import memory_limit

@@ -16,7 +16,6 @@ Of the operations of a step an answer shows a table of the longest, and says whi
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
 from inspect import Parameter, signature
 from typing import Any
 
@@ -24,6 +23,7 @@ from roofline import dtypes
 from roofline.bounds.bound import Bound, OpBound, amount_cells, amount_columns, module_of, sends_anything, share_of
 from roofline.bounds.traffic import moved_tensors
 from roofline.errors import InputError, SizeError
+from roofline.frozen import replace
 from roofline.hardware.rate import rate
 from roofline.models.config import load
 from roofline.models.description import WHOLE_BATCH, ImageSize, Layer, Model

@@ -15,9 +15,9 @@ True
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 from roofline.errors import SizeError
+from roofline.frozen import replace
 from roofline.notation.functions import ATTENTION_LAYOUT
 from roofline.notation.structure import Step
 from roofline.ops.basic import arithmetic

@@ -28,11 +28,11 @@ Work()
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from roofline import dtypes
 from roofline.errors import DTypeError, InputError, SizeError, suggest
+from roofline.frozen import replace
 from roofline.notation.structure import Step
 from roofline.ops.rules import Context, register, show_size
 from roofline.signatures import takes

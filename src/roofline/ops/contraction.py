@@ -25,10 +25,10 @@ True
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from roofline import dtypes
 from roofline.errors import InputError
+from roofline.frozen import replace
 from roofline.notation.structure import Step
 from roofline.ops.basic import arithmetic
 from roofline.ops.rules import Context, register, show_size

@@ -10,8 +10,8 @@ True
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
+from roofline.frozen import replace
 from roofline.notation.structure import Step
 from roofline.ops.basic import vector
 from roofline.ops.convolution import Reach, per_dimension, read_by_windows, require_results, windows

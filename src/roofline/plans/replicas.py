@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
@@ -32,6 +32,7 @@ from roofline.bounds.footprint import Footprint
 from roofline.errors import InputError, RooflineError
 from roofline.estimates.estimator import Estimator, assumptions_of
 from roofline.estimates.served import step_times
+from roofline.frozen import replace
 from roofline.hardware.machine import Machine
 from roofline.hardware.rate import data_level
 from roofline.models.description import Model

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
 from roofline.bounds.bound import ALL_IN_TURN, Bound, OpBound, fusing_in_words, share_of
 from roofline.bounds.traffic import traffic
+from roofline.frozen import replace
 from roofline.ops.counting import count_operation
 from roofline.ops.pricing import UNKNOWN
 from roofline.quantity import format_amount, format_percent

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 from roofline.errors import InputError
+from roofline.frozen import replace
 from roofline.models.blocks.attention import Indexer
 from roofline.models.blocks.feed_forward import MixtureOfExperts, Mlp
 from roofline.models.blocks.latent_attention import CompressedAttention, LatentAttention

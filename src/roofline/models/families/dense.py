@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 from roofline.errors import InputError
+from roofline.frozen import replace
 from roofline.models.blocks.residual import IdleBlocks, Linear, Norm, PositionEmbedding
 from roofline.models.description import Block
 from roofline.models.families.decoder import (

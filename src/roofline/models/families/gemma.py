@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from roofline.errors import InputError
+from roofline.frozen import replace
 from roofline.models.blocks.attention import Attention
 from roofline.models.blocks.feed_forward import MixtureOfExperts, Mlp
 from roofline.models.blocks.residual import (

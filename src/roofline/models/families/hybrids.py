@@ -6,10 +6,10 @@ Nemotron-NAS stands here as well: a Llama with uneven layers.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 from roofline.errors import InputError, suggest
+from roofline.frozen import replace
 from roofline.models.blocks.attention import Attention
 from roofline.models.blocks.feed_forward import MixtureOfExperts, Mlp
 from roofline.models.blocks.recurrent import (

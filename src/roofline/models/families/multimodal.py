@@ -7,12 +7,12 @@ image processors."""
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from math import isqrt
 from typing import Any
 
 from roofline import dtypes
 from roofline.errors import InputError
+from roofline.frozen import replace
 from roofline.models.blocks.attention import Attention
 from roofline.models.blocks.encoder import DeepStackAdd, GridPositionEmbedding, MergePatches, PoolPatches
 from roofline.models.blocks.feed_forward import Mlp

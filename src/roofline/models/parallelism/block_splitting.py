@@ -32,12 +32,13 @@ Mamba-2 and gated delta nets.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import chain
 from types import MappingProxyType
 from typing import Any
 
 from roofline.errors import InputError, SizeError
+from roofline.frozen import replace
 from roofline.hardware.axes import MeshAxis
 from roofline.hardware.machine import Machine
 from roofline.models.blocks.collectives import (

@@ -29,7 +29,7 @@ once, for all its sizes together, and the answers are put where they belong:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import fields
 from functools import lru_cache
 from itertools import accumulate
 from typing import Any
@@ -37,6 +37,7 @@ from typing import Any
 from roofline.bounds.bound import Bound
 from roofline.bounds.footprint import Footprint
 from roofline.errors import InputError, SizeError
+from roofline.frozen import replace
 from roofline.hardware.machine import Machine
 from roofline.models.blocks.attention import with_index_formats
 from roofline.models.description import Model

@@ -17,12 +17,13 @@ values of each sequence, experts over any of them, and copies with a part of the
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 from roofline.bounds.footprint import Footprint
 from roofline.errors import HardwareError, InputError, RooflineError, SizeError, quoted
+from roofline.frozen import replace
 from roofline.hardware.machine import Machine
 from roofline.hardware.mesh import with_chips
 from roofline.hardware.rate import data_level

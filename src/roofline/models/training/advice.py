@@ -6,7 +6,7 @@ Limits say from how many tokens on, or up to how many chips, each kind of parall
 >>> found = train("llama-3-70b", on="v5p:16x16x16", batch_tokens=2**22, tensor=4, checkpoint="full")
 >>> for limit in limits(found):
 ...     print(limit)
-fsdp 1,024: computing covers it from 187 tokens a chip on (1,024 now)
+fsdp 1,024: computing covers it from 185 tokens a chip on (1,024 now)
 tensor 4: computing covers it up to 8 chips (4 now)
 >>> print(best_mix(found))
 no other mix of fsdp and tensor that fits has a lower floor than fsdp 1,024, tensor 4
@@ -22,7 +22,7 @@ Advice is a list of changes, each of them a step asked afresh:
 ...     print(line)
 checkpoint none, tensor 4: 1.32 s → 907 ms, 1.45x, then compute-bound
 checkpoint matmuls, tensor 4: 1.32 s → 913 ms, 1.44x, then compute-bound
-h100 chips: 1.32 s → 1.06 s, 1.25x, still network-bound
+h100 chips: 1.32 s → 1.05 s, 1.26x, still network-bound
 
 Source: "How To Scale Your Model", chapter 5: B/X > C/W for data and fully sharded, Y < F·W/C for tensor parallelism.
 """

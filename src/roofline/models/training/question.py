@@ -12,11 +12,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 from roofline.answers import Answer, capability, on_several
 from roofline.errors import InputError
+from roofline.frozen import replace
 from roofline.hardware.machine import Machine
 from roofline.models.config import load
 from roofline.models.description import Model

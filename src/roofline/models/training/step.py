@@ -15,9 +15,10 @@ Stages of a pipeline wait for each other, which the step's time holds; one micro
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from itertools import pairwise
 from typing import Any
 
@@ -29,7 +30,7 @@ from roofline.bounds.case import Case
 from roofline.bounds.conventions import OF_OPERATIONS, Conventions, taken_from
 from roofline.bounds.traffic import BYTE_POLICIES
 from roofline.errors import InputError, LayoutError, SizeError
-from roofline.frozen import NamedTuple
+from roofline.frozen import NamedTuple, replace
 from roofline.hardware.figures import hourly_price
 from roofline.hardware.machine import Machine
 from roofline.hardware.rate import rate
@@ -198,7 +199,7 @@ class TrainingQuestion:
     def vary(self, **changes: Any) -> TrainingQuestion:
         """The question with some of its fields, or of its conventions, replaced."""
         ours = {name: changes.pop(name) for name in OF_OPERATIONS if name in changes}
-        return replace(self, conventions=replace(self.conventions, **ours), **changes)
+        return dataclasses.replace(self, conventions=replace(self.conventions, **ours), **changes)
 
     def answer(self) -> Training:
         """Work the step out."""

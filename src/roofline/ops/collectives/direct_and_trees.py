@@ -38,8 +38,7 @@ Parallel Computing 35, 2009; R. Graham et al., "Scalable Hierarchical Aggregatio
 
 from __future__ import annotations
 
-from dataclasses import replace
-
+from roofline.frozen import replace
 from roofline.hardware.axes import AxisSegment
 from roofline.ops.collectives.registry import (
     GATHERING,

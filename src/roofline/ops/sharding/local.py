@@ -25,10 +25,10 @@ the search adds up prices and builds no plan.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
-from roofline.frozen import NamedTuple
+from roofline.frozen import NamedTuple, replace
 from roofline.hardware.axes import Mesh
 from roofline.notation.scope import is_unnamed
 from roofline.notation.structure import Shape, Step

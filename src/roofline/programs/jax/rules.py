@@ -11,11 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from math import prod
 from typing import Any
 from unittest import mock
 
+from roofline.frozen import replace
 from roofline.ops import linear_algebra as counts
 from roofline.ops.masks import FULL, TOP_LEFT, BandMask
 from roofline.ops.pricing import Reach, valid_taps_of

@@ -26,7 +26,6 @@ as often as its counter says, and needs a stated number of trips where that depe
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import jax
@@ -36,6 +35,7 @@ from jax.interpreters.partial_eval import dce_jaxpr
 
 from roofline import dtypes
 from roofline.errors import DTypeError, InputError, a_or_an
+from roofline.frozen import replace
 from roofline.ops import pricing
 from roofline.programs.api import Spec, call_hint, check_values, is_call, own_error, spec, stated_values
 from roofline.programs.jax.indices import held_numbers, number_of

@@ -9,11 +9,11 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
-from roofline.frozen import NamedTuple
+from roofline.frozen import NamedTuple, replace
 from roofline.ops import pricing
 from roofline.ops.counting import count
 from roofline.programs.jax.indices import Numbers, held_numbers, number_of, worked_out

@@ -17,7 +17,7 @@ import operator
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,7 @@ import onnx
 
 from roofline import dtypes
 from roofline.errors import DTypeError, InputError, RooflineError
+from roofline.frozen import replace
 from roofline.ops import pricing
 from roofline.ops.counting import count
 from roofline.programs.onnx.graph import dims_of, dtype_of, inferred, put, read, solved

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from functools import cache
 from itertools import product as every
 from typing import Any
@@ -20,6 +19,7 @@ from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv
 from torch.utils._sympy import functions as theirs
 
 from roofline.errors import SizeError
+from roofline.frozen import replace
 from roofline.sizes import symbol
 from roofline.statements import SizeCondition
 from roofline.work import Op, Tensor, Work

@@ -11,12 +11,12 @@ prices a traced call prices a profiled one. Adding an operation takes one functi
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from math import prod
 from typing import Any, TypeAlias
 
 from roofline import dtypes
 from roofline.errors import InputError
+from roofline.frozen import replace
 from roofline.ops.convolution import Window
 from roofline.programs.pytorch.registry import (
     FUNCTIONS,

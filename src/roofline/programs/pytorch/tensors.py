@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence, Set
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 
 from roofline import dtypes
+from roofline.frozen import replace
 from roofline.programs.pytorch.needs import needed_bytes
 from roofline.programs.pytorch.open_sizes import hinted_size
 from roofline.programs.tensor_parts import Pieces, Stretches, in_one_stretch, pieces

@@ -7,8 +7,7 @@ Source of what each does: onnxruntime's docs/ContribOperators.md.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
+from roofline.frozen import replace
 from roofline.ops.elementwise import PER_ELEMENT, PerElement
 from roofline.ops.recurrent import CELLS
 from roofline.ops.reduction import SOFTMAX_PER_ELEMENT

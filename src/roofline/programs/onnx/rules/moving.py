@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from roofline.frozen import replace
 from roofline.ops import linear_algebra
 from roofline.programs.onnx.registry import UPDATES, Call, Priced, pricing, rule
 from roofline.programs.tensor_parts import edges_of_places, once_each, part_name

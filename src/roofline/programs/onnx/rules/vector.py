@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
+from roofline.frozen import replace
 from roofline.ops import linear_algebra
 from roofline.ops.reduction import SOFTMAX_PER_ELEMENT as SOFTMAX
 from roofline.programs.onnx.registry import Call, Priced, pricing, rule

@@ -6,7 +6,6 @@ Control flow as one operation: torch.cond, while_loop, scan and map run what the
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from math import log, pi, prod
 from typing import Any
 
@@ -20,6 +19,7 @@ from torch._higher_order_ops.scan import scan_op
 from torch.utils._python_dispatch import _disable_current_modes
 
 from roofline.errors import InputError
+from roofline.frozen import replace
 from roofline.ops import pricing
 from roofline.ops.einsum import einsum_operations, operand_letters
 from roofline.programs.pytorch.recorder import Recorder, WholeOperation, run_whole

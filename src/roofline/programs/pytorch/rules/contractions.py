@@ -8,10 +8,10 @@ come back. A quantised tensor is its integers; each operand is dequantised and e
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 from roofline.errors import InputError
+from roofline.frozen import replace
 from roofline.ops import linear_algebra
 from roofline.ops.elementwise import PER_ELEMENT
 from roofline.programs.pytorch.registry import (

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
+from roofline.frozen import replace
 from roofline.ops import linear_algebra
 from roofline.ops.convolution import Window, read_by_windows
 from roofline.programs.pytorch.registry import Call, Priced, TensorOperand, is_operand, operands_in, pricing, rule

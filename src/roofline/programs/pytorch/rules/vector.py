@@ -5,9 +5,9 @@ Lists of tensors and whole steps of optimizers are elementwise functions too.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
+from roofline.frozen import replace
 from roofline.ops.elementwise import PER_ELEMENT
 from roofline.programs.pytorch.registry import (
     ELEMENT_OF_LOSS,

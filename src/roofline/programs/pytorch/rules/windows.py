@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
+from roofline.frozen import replace
 from roofline.ops.pricing import Reach, adaptive_windows, valid_taps_of
 from roofline.programs.pytorch.registry import TAPS, UNTOLD, Call, Priced, TensorOperand, pricing, rule
 from roofline.sizes import Size, exact_div, floor_div, maximum, minimum, product
