@@ -231,7 +231,7 @@ def test_console_examples_have_the_tones_of_a_terminal() -> None:
         "  chip  p95  binds", "  h100  1.5x the cost  hbm", "",
         "  at best 84.5 µs if all overlaps", "  faster  z (--tensor 2)  1.98x", "", "  assumes  a", "           b", "",
         "                  h100  a100",
-        "  times the least  1.2x  1x*", "  at most         7 ms  6 ms", "  bound by        hbm   mxu",
+        "  times the least  1.2x  1x*", "  at worst        7 ms  6 ms", "  bound by        hbm   mxu",
         "  main            3 GB  4 GB", "",
         "                over the      op", "  layout  step  fastest  by op", "  fsdp 4  3 s    1.16x  4 s",
         "  twice  2.5x the chips", "...",

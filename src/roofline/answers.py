@@ -10,7 +10,7 @@ import math
 import os
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import wraps
 from importlib import import_module
 from inspect import signature
@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 from roofline.counts import parse_size
 from roofline.errors import InputError, LayoutError, a_or_an
 from roofline.frozen import NamedTuple
+from roofline.quantity import format_quantity
 from roofline.sections import (
     Amount,
     Column,
@@ -34,7 +35,7 @@ from roofline.sections import (
     joined,
 )
 from roofline.signatures import SAID_IN_PYTHON, check_methods, described, spelled, with_named, wrong_kind
-from roofline.sizes import is_array, is_symbol
+from roofline.sizes import is_array, is_number, is_symbol
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -272,6 +273,22 @@ class Fact(NamedTuple):
     timed: bool = False
 
 
+def expected_facts(name: str, estimate: Any, expectation: Any) -> Iterator[Fact]:
+    """What to expect and the interval of it, where an estimate by constants was asked for and they are known.
+
+    >>> from roofline import bound
+    >>> answer = bound("bf16[4096, 4096] * bf16[4096, 4096]", on="h100", estimate=True)
+    >>> [fact.name for fact in expected_facts("expected", answer.estimate, answer.expectation)]
+    ['expected', 'expected, 80%']
+    """
+    if expectation is None:
+        return
+    yield Fact(name, estimate, "s", "less", timed=True)
+    ends = (expectation.low, expectation.high)
+    if all(map(is_number, ends)) and is_number(estimate) and ends[0] <= estimate <= ends[1]:
+        yield Fact(f"{name}, 80%", " to ".join(format_quantity(end, "s") for end in ends), timed=True)
+
+
 class Comparable(Answer):
     """An answer that can stand beside others of its kind."""
 
@@ -363,7 +380,7 @@ class Part(Answer):
 #: The names of columns as data, those of an answer's own attributes, by what a reader sees.
 NAMES_AS_DATA = {
     "FLOPs": "flops", "FLOP/B": "intensity", "at best": "lower", "at worst": "upper", "op by op": "op_by_op",
-    "bound by": "bound_by", "at most": "upper", "ridge": "critical_intensity", "memory needed": "memory",
+    "bound by": "bound_by", "ridge": "critical_intensity", "memory needed": "memory",
     "memory there": "capacity", "a step at best": "lower", "MFU at most": "most_mfu", "tokens a day": "tokens_per_day",
     "a token at best": "time_per_token", "TPOT": "time_per_token", "first tokens at best": "time_to_first_token",
     "decode bound by": "decode_bound_by", "prefill bound by": "prefill_bound_by", "tokens/s": "tokens_per_second",

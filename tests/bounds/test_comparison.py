@@ -487,3 +487,20 @@ def test_whole_sizes_are_written_as_whole_numbers() -> None:
     found = llm("llama-3-8b", on=["h100", "h200"], batch=np.array([1.0, 8.0]), context=8192)
     assert found.sizes == ({"batch": 1}, {"batch": 8})
     assert "1.0" not in str(found).split("assumes")[0]
+
+
+def test_what_decides_is_said_of_the_time_that_is_compared() -> None:
+    found = llm("llama-3-8b", on="a100,h100", batch=8, prompt=512, context=1024)
+    assert {each.prefill.kind for each in found.answers} == {"compute-bound"}
+    assert "all are memory-bound, and it has the most memory bandwidth" in str(found)  # of decoding
+
+
+def test_expected_times_stand_with_their_intervals() -> None:
+    line = "bf16[4096, 4096] * bf16[4096, 4096]"
+    alone = bound(line, on="a100", estimate=True).expectation
+    shown = str(bound(line, on="a100,h100", estimate=True))
+    assert f"{alone.low * 1e6:.0f} µs to {alone.high * 1e6:.0f} µs" in shown
+    assert "at worst" in shown
+    assert "at most" not in shown
+    steps = roofline.train("llama-3-8b", on="h100:64,a100:64", batch_tokens=2**20, estimate=True)
+    assert steps.facts["a step, expected"][0].value == steps.answers[0].expectation.value

@@ -287,3 +287,13 @@ def test_slices_are_not_counted_in_pods() -> None:
     assert batch is not None
     assert (batch.chips, batch.per, batch.pods) == (4, 8_000_000, None)
     assert batch.most == pytest.approx(32_000_000 / 73_440)
+
+
+def test_a_split_without_a_batch_is_that_of_the_least_batch_that_scales() -> None:
+    split = scaling("mixed", on="v5p:4x4x4", F=13824, N=64)
+    pairs = next(dict(part.pairs) for part in split.sections() if isinstance(part, Pairs))
+    least = int(pairs["the batch"].split()[0].replace(",", ""))
+    at_least = scaling("mixed", on="v5p:4x4x4", F=13824, N=64, B=least)
+    assert split.take == at_least.take == {"X": 16, "Y": 4}  # sqrt(B·N/F) = 11.8 of divisors of 64
+    assert at_least.batch.holds
+    assert not scaling("mixed", on="v5p:4x4x4", F=13824, N=64, B=least - 1).batch.holds

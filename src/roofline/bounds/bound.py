@@ -15,6 +15,7 @@ from roofline.answers import (
     Fact,
     capability,
     chosen_table,
+    expected_facts,
     heading,
     open_as_null,
     plain_data,
@@ -551,9 +552,8 @@ class Bound(Measurable, Comparable):
     def facts(self) -> Iterator[Fact]:
         """The bounds, what binds, the rates of what was used, and the memory, for a comparison."""
         yield Fact("at best", self.lower, "s", "less", timed=True)
-        yield Fact("at most", self.upper, "s", "less", timed=True)
-        if self.expectation is not None:
-            yield Fact("expected", self.estimate, "s", "less", timed=True)
+        yield Fact("at worst", self.upper, "s", "less", timed=True)
+        yield from expected_facts("expected", self.estimate, self.expectation)
         if self.measured is not None:
             yield Fact("measured", self.measured, "s", "less")
         yield Fact("bound by", self.kind and f"{self.kind} ({self.bound_by})", data=self.bound_by)

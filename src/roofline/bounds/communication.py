@@ -24,7 +24,17 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, overload
 
 from roofline import dtypes
-from roofline.answers import Comparable, Fact, attributes, estimable, heading, measurable, on_several, plain_data
+from roofline.answers import (
+    Comparable,
+    Fact,
+    attributes,
+    estimable,
+    expected_facts,
+    heading,
+    measurable,
+    on_several,
+    plain_data,
+)
 from roofline.bounds.api import question
 from roofline.bounds.bound import Bound, measured_in_words, ratio
 from roofline.bounds.question import OF_ONE_LINE, Question, refuse_idle
@@ -223,9 +233,8 @@ class Communication(Comparable):
     def facts(self) -> Iterator[Fact]:
         """The time, how it is reached, and what benchmarks print, for a comparison."""
         yield Fact("at best", self.time, "s", "less", timed=True)
-        yield Fact("at most", self.bound.upper, "s", "less", timed=True)
-        if self.bound.expectation is not None:
-            yield Fact("expected", self.bound.estimate, "s", "less", timed=True)
+        yield Fact("at worst", self.bound.upper, "s", "less", timed=True)
+        yield from expected_facts("expected", self.bound.estimate, self.bound.expectation)
         yield Fact("bound by", next(iter(_times_on_network(self)), None))
         yield Fact("algorithm", self.algorithm)
         yield Fact("chips", self.chips)

@@ -322,8 +322,7 @@ class SideBySide(Answer):
 
     def _why(self) -> str:
         """What decides, where the same binds everywhere and the fastest has the most of it."""
-        steps = [next(iter(answer.steps().values()), None) for answer in self.answers]
-        kinds = {getattr(step, "kind", None) for step in steps}
+        kinds = {getattr(_first_timed(answer), "kind", None) for answer in self.answers}
         said = kinds.pop() if len(kinds) == 1 else None
         begins, of = _RATES.get(said or "", ("", ""))
         rates = [name for name in self.facts if begins and name.startswith(begins)]
@@ -531,6 +530,13 @@ def _machine(answer: Comparable) -> Any:
     """The machine that an answer is about, or its question, or its first step."""
     about = (answer, getattr(answer, "question", None), *answer.steps().values())
     return next((each.machine for each in about if hasattr(each, "machine")), None)
+
+
+def _first_timed(answer: Any) -> Any:
+    """The step whose time an answer says first: decoding, where a model has that beside prefill."""
+    first, steps = next(iter(answer.facts())).value, list(answer.steps().values())
+    same = (step for step in steps if getattr(step, "lower", None) is first)
+    return next(same, next(iter(steps), None))
 
 
 def aligned(said: Sequence[Iterable[Fact]]) -> dict[str, tuple[Fact | None, ...]]:

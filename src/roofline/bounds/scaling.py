@@ -306,13 +306,15 @@ def _mixed(
     equation = sympy.simplify((math / over["X"].subs(x, best)) ** 2)
     form = _root(equation, wanted, sizes)
     says, what = SPLITS["mixed"]
-    there = best.subs(symbol("B"), form) if batch_wanted and "B" not in sizes else best
+    least = {symbol("B"): form} if batch_wanted and "B" not in sizes else {}  # no batch is given: the least that scales
     found = evaluate_form(
         form / n if batch_wanted else form, known, symbolic, {"X": sympy.simplify(best), "Y": sympy.simplify(n / best)},
         name="mixed", says=says, what=what if batch_wanted else wanted,
         question=asked.vary(plan=symbolic.plan), algorithm=algorithm, at_most=_falls(equation, symbol(wanted)),
-        take=best_whole_split(sympy.Max(*over.values()), known), sizes=sizes,
-        assumptions=(*best_split_limit(there, known, asked.machine), *_assumed(symbolic, several, None)),
+        take=best_whole_split(sympy.Max(*over.values()).subs(least), known), sizes=sizes,
+        assumptions=(
+            *best_split_limit(best.subs(least), known, asked.machine), *_assumed(symbolic, several, None),
+        ),
     )  # fmt: skip
     batch = Batch.of(found.value, sizes.get("N"), sizes.get("B"), asked.machine, 0.5) if batch_wanted else None
     return replace(found, batch=batch)

@@ -11,6 +11,7 @@ and 12 (GPUs, experts).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from itertools import pairwise
 from typing import Any
@@ -220,7 +221,8 @@ class Batch:
         """What a reader sees: all chips together, the batch that is given, the most chips for it."""
         each, lines = what.rpartition(" ")[2], []
         if self.chips is not None and self.chips > 1:
-            lines.append(("the batch", f"{_number(self.least)} tokens on {self.chips:,} {each}s"))
+            tokens = math.ceil(self.least * (1 - 1e-12)) if math.isfinite(self.least) else self.least
+            lines.append(("the batch", f"{_number(tokens)} tokens on {self.chips:,} {each}s"))
         if self.tokens is not None and self.per is not None:
             holds = "scales" if self.holds else "does not scale"
             said = f"{_number(self.per)} {what}, {holds}: arithmetic takes {_number(self.ratio)} times as long"
@@ -401,13 +403,20 @@ def best_split_limit(best: Any, known: Mapping[Any, Any], machine: Machine) -> t
     return tuple(f"the best Y is {_number(y)}, and {said}" for said in found)
 
 
+#: A size at which every term that grows with it is larger than those that do not.
+_LARGE = 1e30
+
+
 def best_whole_split(time: Any, known: Mapping[Any, Any]) -> dict[str, int]:
     """The X and Y whose product is N at which a time is the least; empty where open sizes decide that.
 
+    >>> import sympy
     >>> from roofline.sizes import symbol
     >>> B, D, X, N = symbol("B"), symbol("D"), symbol("X"), symbol("N")
     >>> best_whole_split(B * (X + 100 / X), {N: 64}), best_whole_split(B * X + D / X, {N: 64})
     ({'X': 8, 'Y': 8}, {})
+    >>> best_whole_split(sympy.Max(B / X, 1e6 * X), {N: 64})  # small at any X beside the other, until it is large
+    {}
     """
     x, n = symbol("X"), symbol("N")
     chips = known.get(n)
@@ -418,7 +427,7 @@ def best_whole_split(time: Any, known: Mapping[Any, Any]) -> dict[str, int]:
     ends = [plain.subs(x, at) for at in (1, chips)]
     for size in openly:
         others = dict.fromkeys(openly - {size}, 1)
-        low, high = (float(end.subs({**others, size: 2}) / end.subs({**others, size: 1})) for end in ends)
+        low, high = (float(end.subs({**others, size: _LARGE}) / end.subs({**others, size: 1})) for end in ends)
         if abs(low / high - 1) > 1e-9:
             return {}
     plain = plain.subs(dict.fromkeys(openly, 1))

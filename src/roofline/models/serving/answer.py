@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
-from roofline.answers import Comparable, Fact, capability, plain_data, whole, with_formulas
+from roofline.answers import Comparable, Fact, capability, expected_facts, plain_data, whole, with_formulas
 from roofline.bounds.bound import Bound, measured_in_words
 from roofline.bounds.footprint import Footprint
 from roofline.errors import InputError
@@ -272,8 +272,7 @@ class Serving(Comparable):
         for name, phase in reversed(self.phases.items()):
             each = "a token at best" if name == "decode" else "first tokens at best"
             yield Fact(each, phase.lower, "s", "less", timed=True)
-            if phase.expectation is not None:
-                yield Fact(f"{name}, expected", phase.estimate, "s", "less", timed=True)
+            yield from expected_facts(f"{name}, expected", phase.estimate, phase.expectation)
             yield Fact(f"{name} bound by", phase.kind and f"{phase.kind} ({phase.bound_by})", data=phase.bound_by)
         if self.decode is not None:
             rate = self.tokens_per_second

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import takewhile
 from typing import Any
 
-from roofline.answers import Comparable, Fact, capability, whole, with_formulas
+from roofline.answers import Comparable, Fact, capability, expected_facts, whole, with_formulas
 from roofline.bounds.advice_engine import LEAST_GAIN
 from roofline.bounds.bound import Bound, Measurable, from_the_floor, loss_of_each_said
 from roofline.bounds.crossing import first_where
@@ -241,6 +241,8 @@ class Training(Measurable, Comparable):
     def facts(self) -> Iterator[Fact]:
         """The step, what binds it, MFU, the token budget, the rates that were used, memory, for a comparison."""
         yield Fact("a step at best", self.lower, "s", "less", timed=True)
+        if self.expectation is not None:
+            yield from expected_facts("a step, expected", self.expectation.value, self.expectation)
         yield Fact(
             "bound by", self.bound.kind and f"{self.bound.kind} ({self.bound.bound_by})", data=self.bound.bound_by
         )
