@@ -220,7 +220,7 @@ class Batch:
     def pairs(self, what: str) -> list[tuple[str, str]]:
         """What a reader sees: all chips together, the batch that is given, the most chips for it."""
         each, lines = what.rpartition(" ")[2], []
-        if self.chips is not None and self.chips > 1:
+        if self.least is not None and self.chips is not None and self.chips > 1:
             tokens = math.ceil(self.least * (1 - 1e-12)) if math.isfinite(self.least) else self.least
             lines.append(("the batch", f"{_number(tokens)} tokens on {self.chips:,} {each}s"))
         if self.tokens is not None and self.per is not None:
