@@ -73,6 +73,8 @@ def parse_size(name: str, text: str) -> Any:
     ([1, 2, 4, 8], [1, 4, 7], 4000000, '4*D')
     >>> parse_size("D", "8k"), parse_size("D", "8Ki"), parse_size("D", "1k:4k:*2")    # SI, binary
     (8000, 8192, [1000, 2000, 4000])
+    >>> parse_size("B", "1:16:*1.5")                                                  # whole numbers by a factor
+    [1, 2, 3, 5, 7, 11]
     """
     if not text:
         raise SizeError(f"size {name} has no value", hint=f"for instance {name}=64")
@@ -90,21 +92,24 @@ def parse_size(name: str, text: str) -> Any:
 def _range(name: str, first: str, last: str, times: str | None, step: str | None) -> list[int]:
     hint = "as in 1:512, 1:512:8 (steps) or 1:512:*2 (doubling)"
     low, high, by = (count(text) for text in (first, last, step or "1"))
-    if not (isinstance(low, int) and isinstance(high, int) and isinstance(by, int)):
+    if not (isinstance(low, int) and isinstance(high, int)):
         raise SizeError(f"size {name} has a range of {first}:{last}, and sizes are whole numbers", hint=hint)
+    if by is None or not (isinstance(by, int) or times):
+        raise SizeError(f"size {name} has a range with a step of {step}, and sizes are whole numbers", hint=hint)
     if low < 1:
         raise SizeError(f"size {name} has a range that starts at {low}; a size is at least 1", hint=hint)
     if low > high:
         raise SizeError(f"size {name} has an empty range {first}:{last}", hint=hint)
-    if by < (2 if times else 1):
-        raise SizeError(f"size {name} has a range with a step of {times}{by}", hint=hint)
+    if by <= 1 if times else by < 1:
+        raise SizeError(f"size {name} has a range with a step of {times or ''}{by}", hint=hint)
     if (high - low) // by > 50_000_000 and not times:
         raise SizeError(f"size {name} has over 50 million values", hint="take larger steps")
     if not times:
-        return list(range(low, high + 1, by))
-    values = [low]
-    while values[-1] * by <= high:
-        values.append(values[-1] * by)
+        return list(range(low, high + 1, int(by)))
+    values, exact = [low], low * by
+    while exact <= high:  # whole numbers next to those that grow by a factor, each once
+        values += [int(exact)] * (int(exact) > values[-1])
+        exact *= by
     return values
 
 

@@ -119,6 +119,7 @@ MESSAGES = [
     ),
     (["sweep", MATMUL, "--on", "v5e", "B=1:2:3:4"], "size B is '1:2:3:4'; a range is B=1:512, B=1:512:8 or B=1:512:*2"),
     (["sweep", MATMUL, "--on", "v5e", "B=1:2.5"], "size B has a range of 1:2.5, and sizes are whole numbers"),
+    (["sweep", MATMUL, "--on", "v5e", "B=1:9:1.5"], "size B has a range with a step of 1.5, and sizes are whole"),
     (["sweep", MATMUL, "--on", "v5e", *SIZES, "-o", "/dev/null/a.csv"], "there is no folder '/dev/null'"),
     (
         ["plot", MATMUL, "--on", "v5e", "--vary", "B"],

@@ -13,7 +13,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from roofline import bound
-from roofline.errors import SizeError
+from roofline.errors import InputError, SizeError
 from roofline.notation import program
 from roofline.ops import build
 from roofline.ops.convolution import MOST_TAPS, Window, convolve, convolve_transposed, valid_taps, windows
@@ -300,3 +300,18 @@ def test_a_line_says_its_layout_and_that_nothing_is_padded() -> None:
     assert said in program(plain).assumptions
     for padding in ("pad=same", "valid", "pad=1"):
         assert said not in program(plain.replace("])", f"], {padding})")).assumptions
+
+
+@pytest.mark.parametrize(
+    ("line", "last"),
+    [
+        ("conv(bf16[8, 3, 224, 224], bf16[64, 3, 7, 7])", "conv(bf16[8, 224, 224, 3], bf16[7, 7, 3, 64])"),
+        ("conv(bf16[B, C, L], bf16[O, C, 3], pad=1)", "conv(bf16[B, L, C], bf16[3, C, O])"),
+    ],
+)
+def test_channels_that_stand_first_are_told_how_they_stand_last(line: str, last: str) -> None:
+    with pytest.raises(InputError) as refused:
+        program(line)
+    said = "stand first, as PyTorch has them; channels are last and filters behind their kernel: "
+    assert f"{said}{last}" in str(refused.value)
+    program(last)

@@ -496,6 +496,7 @@ def _pair_channels(scope: Scope, call: CallNode, shapes: list[Shape], options: d
             raise scope.fail(message, scope.place(weights, own, call.span))
         _check_groups(scope, call, weights.labels[-1], options["groups"], "output channels")
     elif options["groups"] == 1 or transposed:
+        _check_channels_last(scope, call, x, weights)
         shapes = _pair_labels(scope, call, shapes, (0, -1), (1, -2), "channels")
         _check_groups(scope, call, channels, options["groups"])
     else:
@@ -517,6 +518,21 @@ def _pair_channels(scope: Scope, call: CallNode, shapes: list[Shape], options: d
         if not (transposed and options["groups"] != 1):
             shapes = _pair_labels(scope, call, shapes, (1, -1), (2, -1), "bias")
     return shapes
+
+
+def _check_channels_last(scope: Scope, call: CallNode, x: Shape, weights: Shape) -> None:
+    """Refuse channels that stand first, as PyTorch has them: x[B, C, spatial…] and w[O, C, kernel…]."""
+    first, other, last, behind = (
+        scope.sizes.get(label, label) for label in (x.labels[1], weights.labels[1], x.labels[-1], weights.labels[-2])
+    )
+    if first != other or last == behind:
+        return
+    batch, channels, *places = map(scope.show_label, x.labels)
+    filters, _, *kernel = map(scope.show_label, weights.labels)
+    said = f"{x.dtype}[{', '.join([batch, *places, channels])}]"
+    said += f", {weights.dtype}[{', '.join([*kernel, channels, filters])}]"
+    hint = f"channels are last and filters behind their kernel: {call.function}({said})"
+    raise scope.fail(f"the channels of {call.function} stand first, as PyTorch has them", call.span, hint)
 
 
 def _check_groups(scope: Scope, call: CallNode, label: str, groups: Any, what: str = "channels") -> None:
