@@ -331,6 +331,8 @@ def test_an_argument_of_another_function_is_told() -> None:
     for asked in (("llama-3-8b",), ("llama-3-8b", "gpt2")):
         with pytest.raises(InputError, match="a comparison is of answers, not of what is asked; ask on several"):
             roofline.compare(*asked, on=["h100", "h200"])
+    with pytest.raises(InputError, match=r"no argument 'B'; a size of an input is one of sizes={'B': 8}; an input"):
+        roofline.trace(lambda x: x, "fp32[B, 8]", frontend="torch", B=4)
     with pytest.raises(InputError, match="no argument 'input'; an input stands after the program, trace"):
         roofline.trace(len, input="bf16[8]")
     with pytest.raises(InputError, match=r"no argument 'backwards'; did you mean 'backward'\?"):
@@ -424,6 +426,10 @@ def test_an_answer_is_saved_as_what_the_ending_says(tmp_path: Path) -> None:
     assert 'width="1200"' in (tmp_path / "wide.svg").read_text()
     with pytest.raises(InputError, match=r"a width is that of a picture, not of .*x.csv'; end the name in .svg, .png"):
         answer.save(tmp_path / "x.csv", width=1200)
+    answer.save(tmp_path / "dark.svg", theme="dark")
+    assert (tmp_path / "dark.svg").read_bytes() != (tmp_path / "answer.svg").read_bytes()
+    with pytest.raises(InputError, match=r"a theme is that of a picture, not of .*x.csv'; end the name in .svg, .png"):
+        answer.save(tmp_path / "x.csv", theme="dark")
 
 
 def test_a_table_is_saved_as_numbers_text_or_a_picture(tmp_path: Path) -> None:

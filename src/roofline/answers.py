@@ -194,14 +194,21 @@ class Answer(ABC):
         """
         return capability("Answer.plot")(self, kind, theme=theme)
 
-    def save(self, path: str | os.PathLike[str], table: str | None = None, *, width: int | None = None) -> None:
+    def save(
+        self,
+        path: str | os.PathLike[str],
+        table: str | None = None,
+        *,
+        width: int | None = None,
+        theme: str | None = None,
+    ) -> None:
         """Write it; the ending says how.
 
         ``.html`` is a report with sliders, ``.json`` plain data, ``.txt`` what a terminal shows, ``.csv`` the
         table of a data frame, or that of the name ``table``, and ``.svg``, ``.png`` or ``.pdf`` its usual picture,
-        ``width`` pixels wide.
+        ``width`` pixels wide and in the ``theme`` light or dark.
         """
-        capability("Answer.save")(self, path, table, width)
+        capability("Answer.save")(self, path, table, width, theme)
 
     def interactive(self, height: int = 760) -> Any:
         """The report with sliders as a notebook shows it: in a frame of its own that may only run its script.

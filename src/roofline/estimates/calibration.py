@@ -168,10 +168,17 @@ class Calibration(Answer):
             "rejected": dict(self.rejected),
         }
 
-    def save(self, path: str | os.PathLike[str], table: str | None = None, *, width: int | None = None) -> None:
+    def save(
+        self,
+        path: str | os.PathLike[str],
+        table: str | None = None,
+        *,
+        width: int | None = None,
+        theme: str | None = None,
+    ) -> None:
         """Write the constants to a file that ``files=`` and ``--constants`` take, or a ``table`` to CSV."""
-        if table is not None or width is not None:
-            super().save(path, table, width=width)
+        if table is not None or width is not None or theme is not None:
+            super().save(path, table, width=width, theme=theme)
             return
         write_constants([one.constants for one in self.fitted], Path(path), f"Calibrated for {self.target}.")
 

@@ -165,15 +165,22 @@ class Columns(Answer, dict):  # type: ignore[type-arg]
         shown = {name: self.flat(name)[:most] for name in self.columns}
         return [[_cell(name, column[index]) for name, column in shown.items()] for index in range(most)]
 
-    def save(self, path: str | os.PathLike[str], table: str | None = None, *, width: int | None = None) -> None:
+    def save(
+        self,
+        path: str | os.PathLike[str],
+        table: str | None = None,
+        *,
+        width: int | None = None,
+        theme: str | None = None,
+    ) -> None:
         """Write the table: ``.csv``, ``.json``, ``.npz``, or ``.parquet`` (needs pyarrow), in SI units.
 
         In ``.csv`` the head has the units, and what is the same in all rows is a column too.
         ``.svg``, ``.png`` and ``.pdf`` draw it, ``.txt`` is what a terminal shows.
         """
         chosen_table(table, ("rows",))
-        is_shown = width is not None or Path(path).suffix.lower() in PICTURED
-        super().save(path, width=width) if is_shown else write_table(self, os.fspath(path))
+        is_shown = width is not None or theme is not None or Path(path).suffix.lower() in PICTURED
+        super().save(path, width=width, theme=theme) if is_shown else write_table(self, os.fspath(path))
 
     @abstractmethod
     def to_dict(self) -> dict[str, Any]:

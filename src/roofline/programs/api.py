@@ -122,6 +122,8 @@ def _check_options(options: Mapping[str, Any], known: Collection[str]) -> None:
                 hint = "a module has its own, as in model.to(torch.bfloat16), an input says it: 'bf16[8, 512]'"
                 raise InputError("dtype= is for ONNX files", hint=hint)
             hint = "an input stands after the program, trace(program, x), or by its name in kwargs={'x': x}"
+            if len(name) == 1:  # a size, which other functions take by its name
+                hint = f"a size of an input is one of sizes={{{name!r}: 8}}; {hint}"
             raise InputError(f"there is no argument {name!r}", hint=f"did you mean {near!r}?" if near else hint)
 
 

@@ -73,10 +73,16 @@ def _file(page: dict[str, Any]) -> str:
     )
 
 
-def save(answer: Any, path: str | os.PathLike[str], table: str | None = None, width: int | None = None) -> None:
+def save(
+    answer: Any,
+    path: str | os.PathLike[str],
+    table: str | None = None,
+    width: int | None = None,
+    theme: str | None = None,
+) -> None:
     """Write an answer as the ending of the name says: :data:`WRITERS` lists them.
 
-    ``table`` is that of a CSV, ``width`` that of a picture in pixels.
+    ``table`` is that of a CSV, ``width`` that of a picture in pixels, and ``theme`` too.
     """
     name = os.fspath(path)
     ending = os.path.splitext(name)[1].lower()
@@ -84,12 +90,12 @@ def save(answer: Any, path: str | os.PathLike[str], table: str | None = None, wi
         if ending != ".csv":
             raise InputError(f"a table is saved as .csv, not as {name!r}", hint="leave table= out")
         _write_table(name, *answer.plain_table(table))
-    elif width is not None:
+    elif width is not None or theme is not None:
         if ending not in PICTURES:
-            raise InputError(
-                f"a width is that of a picture, not of {name!r}", hint=f"end the name in {', '.join(PICTURES)}"
-            )
-        answer.plot().save(name, width=width)
+            what = "theme" if width is None else "width"
+            hint = f"end the name in {', '.join(PICTURES)}"
+            raise InputError(f"a {what} is that of a picture, not of {name!r}", hint=hint)
+        answer.plot(theme=theme or "light").save(name, width=width)
     else:
         save_shown([(answer, None, None)], path)
 
