@@ -795,6 +795,44 @@ def test_other_words_for_a_machine_are_told_ours(word: str) -> None:
         roofline.llm("llama-3-8b", "h100")  # type: ignore[misc]
 
 
+@pytest.mark.parametrize("library", ["torch", "jax.numpy"])
+def test_a_tensor_is_the_numbers_that_it_holds(library: str) -> None:
+    made = pytest.importorskip(library)
+    tensor = made.tensor if library == "torch" else made.array
+    sizes = {"D": 8, "F": 8}
+    for given, number in ((tensor(8), 8), (tensor([8, 16]), [8, 16])):
+        found = roofline.bound(LINE, on="h100", B=given, **sizes)
+        assert found.to_dict() == roofline.bound(LINE, on="h100", B=number, **sizes).to_dict()
+        served = roofline.llm("llama-2-7b", on="h100", batch=given, context=64)
+        assert served.to_dict() == roofline.llm("llama-2-7b", on="h100", batch=number, context=64).to_dict()
+    priced = {"on": "h100", "batch": 1, "context": 64}
+    assert (
+        roofline.llm("llama-2-7b", price=tensor(2), **priced).to_dict()
+        == roofline.llm("llama-2-7b", price=2, **priced).to_dict()
+    )
+    with pytest.raises(RooflineError, match="price is"):
+        roofline.llm("llama-2-7b", price=tensor([2, 3]), **priced)
+
+
+class _Lies:
+    """Says that it is text."""
+
+    __class__ = str  # type: ignore[assignment]
+
+
+class _HasNoClass:
+    @property  # type: ignore[misc]
+    def __class__(self) -> Any:
+        raise RuntimeError("of the value itself")
+
+
+@pytest.mark.parametrize("kind", [_Lies, _HasNoClass])
+def test_a_value_that_cannot_be_asked_for_its_class_is_refused(kind: Any) -> None:
+    for ask in (roofline.bound, roofline.advise):
+        with pytest.raises(RooflineError, match="pad is"):
+            ask(LINE, on="h100", pad=kind(), B=8, D=8, F=8)
+
+
 def test_a_series_is_an_array_and_a_count_may_have_a_space() -> None:
     pandas = pytest.importorskip("pandas")
     sizes = {"D": 8192, "F": 8192}

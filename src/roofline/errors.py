@@ -177,6 +177,8 @@ def quoted(value: Any) -> str:
         return _VALUES.repr(value)
     except ValueError:  # Python writes no number of thousands of digits
         return "a number of too many digits"
+    except Exception:  # of a value whose own methods raise what they like
+        return f"<{type(value).__name__}>"
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str | None:

@@ -101,6 +101,7 @@ def takes(
         rest_of = next((each for each in own.parameters.values() if each.kind is Parameter.VAR_POSITIONAL), None)
         by_name = [name for name, each in kept.items() if each.kind is Parameter.KEYWORD_ONLY]
         open_by_default = {each.name for each in kept.values() if each.default is None}
+        of_further = "Size" if last == [NAMED_SIZES] else ""
         takes_any = last or (not sources and len(kept) < len(own.parameters))
 
         @wraps(function)
@@ -110,7 +111,7 @@ def takes(
                     named[OLDER_NAMES[name]] = named.pop(name)
             kinds = [annotations[name] for name in positional] + [""] * (len(given) - len(positional))
             given = tuple(map(_plain, given, kinds))
-            named = {name: _plain(each, annotations.get(name, "")) for name, each in named.items()}
+            named = {name: _plain(each, annotations.get(name, of_further)) for name, each in named.items()}
             # None is what it is where it is left out, also where one of several functions inside takes it
             named = {name: each for name, each in named.items() if each is not None or name not in open_by_default}
             arguments = {**dict(zip(positional, given, strict=False)), **named}
@@ -125,9 +126,7 @@ def takes(
                     filter(None, further), None
                 )
 
-            for name, value in arguments.items():
-                check_number_of(name, value)
-                check_text(name, value)
+            _check_values(arguments)
             try:
                 answer = function(*given, **named)
             except RooflineError:
@@ -172,9 +171,7 @@ def checked(method: Function) -> Function:
             named = {name: _at_border(name, each, kinds.get(name, "")) for name, each in named.items()}
         further = {} if is_plain else dict(zip(positional, given, strict=False))
         further |= {name: each for name, each in named.items() if not _is_plainly(each, classes.get(name, ()))}
-        for name, value in further.items():
-            check_number_of(name, value)
-            check_text(name, value)
+        _check_values(further)
         try:
             answer = method(self, *given, **named)
         except RooflineError:
@@ -241,6 +238,7 @@ def _wrong_of_method(
 def _plain(value: Any, annotation: str) -> Any:
     """A number of other libraries as Python's, an int where whole numbers are taken alone.
 
+    Tensors of PyTorch and JAX are numbers where one or several are taken; elsewhere they are a program's arguments.
     A value whose own methods raise stays what it is.
 
     >>> import numpy
@@ -248,6 +246,10 @@ def _plain(value: Any, annotation: str) -> Any:
     (2, 2.0)
     """
     try:
+        if type(value).__module__.partition(".")[0] in ("torch", "jax", "jaxlib"):
+            kinds = _alternatives(annotation)
+            is_taken = any(kind in _NUMBERS or (kind in _NUMBER and not value.ndim) for kind in kinds)
+            value = value.tolist() if is_taken and value.ndim < 2 else value
         plain = value if value.__class__ is float else plain_number(value)
         if plain.__class__ is float and plain.is_integer() and "int" in annotation and "float" not in annotation:
             return int(plain) if "int" in _alternatives(annotation) else plain
@@ -256,6 +258,18 @@ def _plain(value: Any, annotation: str) -> Any:
         raise
     except Exception:  # of whatever kind
         return value
+
+
+def _check_values(arguments: Mapping[str, Any]) -> None:
+    """Refuse too many values and what is no text, before a function looks at them."""
+    for name, value in arguments.items():
+        try:
+            check_number_of(name, value)
+            check_text(name, value)
+        except RooflineError:
+            raise
+        except Exception:  # a value whose own methods raise is told where the function comes to grief
+            continue
 
 
 def _at_border(name: str, value: Any, annotation: str) -> Any:
