@@ -814,6 +814,19 @@ def test_a_tensor_is_the_numbers_that_it_holds(library: str) -> None:
         roofline.llm("llama-2-7b", price=tensor([2, 3]), **priced)
 
 
+@pytest.mark.parametrize(
+    "value", [Decimal("sNaN"), Fraction(10**400), sympy.Lambda(sympy.Symbol("x"), 1), SimpleNamespace(to_numpy=1)]
+)
+def test_what_looks_like_a_number_and_is_none_is_refused(value: Any) -> None:
+    for ask in (
+        lambda: roofline.chip("h100", hbm=value),
+        lambda: roofline.bound(LINE, on="h100", B=value, D=8, F=8),
+        lambda: roofline.comm("allreduce", on="h100:8", bytes=1e6, pad=value),
+    ):
+        with pytest.raises(RooflineError):
+            ask()
+
+
 class _Lies:
     """Says that it is text."""
 

@@ -659,7 +659,8 @@ def figures_of(on: Any, machines: Sequence[Any], options: Mapping[str, Any]) -> 
 
 def _named(on: Any) -> str:
     """The name of a machine without how many there are, in small letters."""
-    return str(getattr(on, "target", on)).partition(":")[0].lower()
+    target = getattr(on, "target", on)
+    return target.partition(":")[0].lower() if isinstance(target, str) else ""
 
 
 #: Numbers of chips that split a model, of which several machines may each have one.

@@ -27,7 +27,7 @@ from typing import Any, TypeVar, cast
 
 from roofline.counts import typed_size
 from roofline.errors import InputError, RooflineError, quoted, suggest
-from roofline.sizes import array_of, check_number_of, is_array, is_real, is_symbol, plain_number
+from roofline.sizes import array_of, check_number_of, is_array, is_real, is_symbol, plain_number, shape_of
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 Class = TypeVar("Class", bound=type)
@@ -475,7 +475,7 @@ def _is_number(value: Any) -> bool:
         return is_symbol(value) and bool(value.is_number) and is_real(value)
     # letters of numpy's kinds of numbers: whole, unsigned, real, of Python's own
     letter = getattr(getattr(value, "dtype", None), "kind", "O")
-    if not hasattr(value, "__float__") or isinstance(value, complex) or letter not in "iufO" or _shape(value):
+    if not hasattr(value, "__float__") or isinstance(value, complex) or letter not in "iufO" or shape_of(value):
         return False
     return float(value) is not None  # raises where its own method does
 
@@ -493,11 +493,6 @@ def _are_numbers(value: Any) -> bool:
 
 def _is_count(value: Any) -> bool:
     return isinstance(value, str) and value.strip()[:1].isdigit()
-
-
-def _shape(value: Any) -> tuple[int, ...]:
-    found = getattr(value, "shape", ())
-    return found if isinstance(found, tuple) else ()
 
 
 def _in_words(kind: str) -> str:

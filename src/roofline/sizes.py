@@ -86,7 +86,7 @@ def plain_number(value: Any) -> Any:
         return value
     if is_array(value) and not value.ndim:
         value = value[()]
-    if hasattr(value, "to_numpy") and len(value.shape) == 1:  # a series or an index of a data frame
+    if hasattr(value, "to_numpy") and len(shape_of(value)) == 1:  # a series or an index of a data frame
         return value.to_numpy()
     if isinstance(value, vars(sys.modules.get("numpy", _ABSENT)).get("generic", ())):
         value = _item(value)
@@ -95,14 +95,23 @@ def plain_number(value: Any) -> Any:
             return value
         value = int(value) if value.is_integer else float(value)
     elif value.__class__.__name__ in ("Decimal", "Fraction"):
-        value = float(value)
+        with suppress(ValueError, OverflowError):  # no number, or beyond a float's
+            value = float(value)
     return int(value) if isinstance(value, float) and value.is_integer() and abs(value) <= LARGEST else value
 
 
 def is_real(form: Any) -> bool:
-    """Whether a sympy expression may be a real number: not i, no infinity, no condition."""
+    """Whether a sympy expression may be a real number: not i, no infinity, no condition, no function."""
+    if not hasattr(form, "__float__") or type(form).__name__ == "Lambda":  # a set, a condition, a function
+        return False
     unknown = not form.is_number and form.is_extended_real is None
-    return hasattr(form, "__float__") and (unknown or bool(form.is_extended_real)) and form.is_finite is not False
+    return (unknown or bool(form.is_extended_real)) and form.is_finite is not False
+
+
+def shape_of(value: Any) -> tuple[int, ...]:
+    """The lengths of an array of any library; nothing where a value is none."""
+    found = getattr(value, "shape", ())
+    return found if isinstance(found, tuple) else ()
 
 
 def _item(value: Any) -> Any:
