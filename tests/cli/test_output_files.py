@@ -11,6 +11,7 @@ import pytest
 from roofline import sweep, train
 from roofline.charts.drawing import THEMES
 from roofline.cli import main
+from roofline.cli.explore import catalog
 from roofline.models import load
 from roofline.web.page import page_of
 
@@ -123,6 +124,12 @@ def test_how_a_picture_looks_goes_with_a_picture(tmp_path: Path, capsys: Capture
         assert main([*BOUND, "--dark", *more]) == 2
         said = "error: --dark is of a picture; end -o in .svg, .png or .pdf, or leave it out\n"
         assert capsys.readouterr().err == said
+
+
+def test_a_page_is_not_offered_how_a_file_looks() -> None:
+    offered = catalog()["commands"]
+    names = {name: {each["name"] for each in offered[name]["options"]} for name in ("bound", "train", "sweep")}
+    assert all(not {"dark", "width", "report_file"} & each for each in names.values())
 
 
 def test_steps_of_training_are_drawn_by_what_they_differ_in() -> None:

@@ -245,7 +245,7 @@ def _command(name: str) -> click.Command:
 def _options(command: click.Command) -> Iterator[click.Option]:
     """The options of a command that a page may use."""
     for each in command.params:
-        writes = "-o" in each.opts or each.name in _NOT_ASKED
+        writes = "-o" in each.opts or each.name in _NOT_ASKED or not each.expose_value
         if isinstance(each, click.Option) and not writes:
             yield each
 
