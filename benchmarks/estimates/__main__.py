@@ -48,7 +48,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     left: list[Outcome] = []
     apart = versions(options.data)
     for key, groups in groups_by_family(read(options.data, lint)):
-        if (options.library and key[1] not in options.library) or (options.only and key[0] not in options.only):
+        others = options.library and not {group.library for group in groups} & set(options.library)
+        if others or (options.only and key[0] not in options.only):
             continue
         start = time.perf_counter()
         found = kept_family(key[0], groups, apart)

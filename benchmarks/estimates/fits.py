@@ -21,13 +21,13 @@ import numpy as np
 
 from benchmarks.estimates import baselines as baselined
 from benchmarks.estimates.baselines import baselines
-from benchmarks.estimates.rows import KEPT, LEAST, Group
+from benchmarks.estimates.rows import KEPT, LEAST, Group, stated_for
 from roofline.estimates import fitting, kernel_model, transfer
 from roofline.estimates.calibration import PRIOR
 from roofline.estimates.constants import KERNELS, TAILS, KernelConstants
 from roofline.estimates.fitting import Errors, Fitted, Rows, fit, fit_family, fit_from_few, most_telling
 from roofline.estimates.kernel_model import KernelModel
-from roofline.estimates.transfer import distance, mixed, on_another_chip, stated_policy, weights
+from roofline.estimates.transfer import distance, mixed, on_another_chip, weights
 from roofline.hardware import chip
 from roofline.hardware.machine import Machine
 
@@ -128,7 +128,8 @@ def kept_family(kernel: str, groups: Mapping[Group, Rows], versions: Versions) -
 def fitted_family(kernel: str, groups: Mapping[Group, Rows], versions: Versions) -> list[Outcome]:
     """Fit one library's and format's groups of all chips together and test each on its other half.
 
-    Groups of different versions of the library share no constants, where ``versions`` tells them apart.
+    Groups of different versions of the library share no constants, where ``versions`` tells them apart. Where code
+    states the tiles, groups of one chip share.
     Each chip is also left out in turn, and fitted again with ten of its rows.
     """
     model = KERNELS[kernel]
@@ -140,11 +141,14 @@ def fitted_family(kernel: str, groups: Mapping[Group, Rows], versions: Versions)
         for (group, rows), step in zip(groups.items(), steps, strict=True)
     ]
     test = [rows.take(parts[group][1]) for group, rows in groups.items()]
-    version = [versions.get((group.chip, kernel, group.library), "") for group in groups]
     stated = [stated_for(group) for group in groups]
+    kin = [
+        group.chip if policy else versions.get((group.chip, kernel, group.library), "")
+        for group, policy in zip(groups, stated, strict=True)
+    ]
     found: dict[int, Fitted] = {}
-    for this in dict.fromkeys(version):
-        which = [number for number, other in enumerate(version) if other == this]
+    for this in dict.fromkeys(kin):
+        which = [number for number, other in enumerate(kin) if other == this]
         fitted = fit_family(model, [train[number] for number in which], policies=[stated[number] for number in which])
         found.update(zip(which, fitted, strict=True))
     checks = [residuals(kernel, rows, spare[number], found[number]) for number, rows in enumerate(train)]
@@ -155,11 +159,6 @@ def fitted_family(kernel: str, groups: Mapping[Group, Rows], versions: Versions)
         one = outcome(group, train[number], test[number], found[number], check)
         done.append(replace(one, outer=outer_sizes(model, train[number], test[number], found[number].policy)))
     return left_out(kernel, done, train, test)
-
-
-def stated_for(group: Group) -> str:
-    """The policy that the library's code states for a group's kernels; empty where none is known."""
-    return stated_policy(KERNELS[group.kernel], group.library, group.dtype, group.path, chip(group.chip))
 
 
 def outer_sizes(model: KernelModel, train: Rows, test: Rows, policy: str) -> tuple[Any, Any, Any] | None:
@@ -195,7 +194,7 @@ def outer_sizes(model: KernelModel, train: Rows, test: Rows, policy: str) -> tup
 def residuals(kernel: str, rows: Rows, spare: Rows, fitted: Fitted) -> tuple[Any, Any]:
     """Estimates and measurements of fitted rows, each by own constants that did not see it, and of rows not fitted."""
     model = KERNELS[kernel]
-    own = [constant.name for constant in model.constants if constant.own]
+    own = model.own(fitted.policy)
     folds = np.arange(len(rows)) % FOLDS
     estimated = np.empty(len(rows))
     for fold in range(FOLDS):
@@ -218,6 +217,7 @@ def left_out(kernel: str, done: Sequence[Outcome], train: Sequence[Rows], test: 
     alone = [] if len(done) < 2 else [_alone(model, rows, one) for rows, one in zip(few, done, strict=True)]
     found = []
     for number, one in enumerate(done):
+        place = sum(other.group.library == one.group.library for other in done[:number])
         target = chip(one.group.chip)
         others = [i for i, other in enumerate(done) if measured_elsewhere(other.group, one.group, target)]
         shares = shares_of(target, {done[i].group.chip: train[i] for i in others}, test[number])
@@ -242,7 +242,7 @@ def left_out(kernel: str, done: Sequence[Outcome], train: Sequence[Rows], test: 
         rows, begin = test[number], [starts[key] for key in shares]
         after = [
             _from_ten(model, train[number], ten, begin, list(shares.values()), measured[next(iter(shares))], rows)
-            for ten in tens(number, len(train[number]), kernel)
+            for ten in tens(place, len(train[number]), kernel)
         ]
         errors = {"unseen": _middle(1 / ratios[1]), "ten_rows": float(np.mean(after)), **_why(model, rows, starts, one)}
         if kernel in ADVISED:
@@ -264,8 +264,7 @@ def _from_ten(
     model: KernelModel, rows: Rows, ten: Any, starts: Sequence[Any], shares: list[float], limits: Any, test: Rows
 ) -> float:
     """The median error on other rows after a fit to ten."""
-    own = [constant.name for constant in model.constants if constant.own]
-    again = fit_from_few(model, rows.take(ten), starts, own, PRIOR, shares=shares, limits=limits)
+    again = fit_from_few(model, rows.take(ten), starts, model.own(), PRIOR, shares=shares, limits=limits)
     return Errors.of(model.times(test.shapes, test.chip, again.values, again.policy), test.seconds).mdape
 
 
@@ -294,7 +293,8 @@ def _alone(model: KernelModel, rows: Rows, one: Outcome) -> Fitted:
 
 def measured_elsewhere(other: Group, group: Group, target: Machine) -> bool:
     """Whether a group is of the same kernels on another chip of the vendor."""
-    return other.chip != group.chip and other.path == group.path and chip(other.chip).vendor == target.vendor
+    same = other.library == group.library and other.path == group.path
+    return same and other.chip != group.chip and chip(other.chip).vendor == target.vendor
 
 
 def shares_of(target: Machine, others: Mapping[str, Rows], rows: Rows) -> dict[str, float]:

@@ -20,9 +20,11 @@ import numpy as np
 
 from roofline.estimates import attention, experts
 from roofline.estimates.attention import BEYOND, attention_path
+from roofline.estimates.constants import KERNELS
 from roofline.estimates.experts import MARLIN, TILES, row_tiles
 from roofline.estimates.fitting import Rows
-from roofline.estimates.kernel_model import ChipFigures
+from roofline.estimates.kernel_model import FROM_HOST, ChipFigures
+from roofline.estimates.transfer import stated_policy
 from roofline.hardware import chip
 
 #: The tables of measured kernels, and where their rows are kept as arrays, so that they are parsed once.
@@ -510,12 +512,26 @@ def versions(data: Path) -> dict[tuple[str, str, str], str]:
     }
 
 
+#: Policies that a chip's cores state: B60's have eight matrix engines each. Its rows were timed without a graph.
+CORES_STATE = {("b60", "contraction"): f"8 tiles a core {FROM_HOST}"}
+
+
+def stated_for(group: Group) -> str:
+    """The policy that code or cores state for a group's kernels; empty where none is known."""
+    known = stated_policy(KERNELS[group.kernel], group.library, group.dtype, group.path, chip(group.chip))
+    return known or CORES_STATE.get((group.chip, group.kernel), "")
+
+
 def groups_by_family(groups: Mapping[Group, Rows]) -> Iterable[tuple[tuple[str, ...], dict[Group, Rows]]]:
-    """Groups that share constants: of one kernel, library and format, on all chips of a vendor."""
+    """Groups that share constants: of one kernel, library and format, on all chips of a vendor.
+
+    Libraries whose code states the tiles make one family: they run the same kernels.
+    """
     families: dict[tuple[str, ...], dict[Group, Rows]] = defaultdict(dict)
     for group, rows in groups.items():
         apart = "contraction" in group.kernel or group.kernel == "experts"
         vendor = chip(group.chip).vendor
-        key = (group.kernel, group.library, group.dtype, group.path if apart else "", str(group.core), vendor)
+        library = "stated" if stated_for(group) else group.library
+        key = (group.kernel, library, group.dtype, group.path if apart else "", str(group.core), vendor)
         families[key][group] = rows
     return families.items()

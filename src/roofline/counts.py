@@ -138,7 +138,7 @@ def typed_size(name: str, value: Any, billion: bool = False) -> Any:
     >>> typed_size("tokens", "300B", billion=True)
     300000000000
     """
-    if isinstance(value, list | tuple) and any(isinstance(each, str) for each in value):
+    if isinstance(value, list | tuple) and any(issubclass(kind, str) for kind in set(map(type, value))):
         return [typed_size(name, each, billion) for each in value]
     if not isinstance(value, str) or not value.strip()[:1].isdigit() or "(" in value:
         return value

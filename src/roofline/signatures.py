@@ -487,6 +487,8 @@ def _are_numbers(value: Any) -> bool:
     if isinstance(value, range):
         return bool(value)
     if isinstance(value, list | tuple):
+        if set(map(type, value)) == {int}:  # as a range is written out, of a million numbers
+            return bool(max(max(value), -min(value)) <= _LARGEST)
         return len(value) > 0 and all(_is_number(each) or _is_count(each) for each in value)
     return is_array(value) and value.ndim > 0 and value.size > 0 and value.dtype.kind in "iuf"
 

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from roofline.estimates.constants import KERNELS, shipped
+from roofline.estimates.contraction import ROWS_AT_ONCE
 from roofline.estimates.fitting import Rows, elsewhere, fit, fit_from_few, most_telling, spread_evenly
 from roofline.estimates.kernel_model import ChipFigures, slowed, together, warm_share
 
@@ -206,7 +207,48 @@ def test_at_most_fifteen_constants_six_of_them_own() -> None:
         # a quantised product is two operations: the product and the quantiser
         constants = [one for one in model.constants if not one.name.startswith("quantise.")]
         assert len(constants) <= 15, name
-        assert sum(one.own for one in constants) <= 6, name
+        for policy in ("", *model.stated):
+            assert len([one for one in model.own(policy) if not one.startswith("quantise.")]) <= 6, name
+
+
+def test_products_in_blocks_take_the_times_of_each_alone() -> None:
+    model = KERNELS["contraction"]
+    count = 2 * ROWS_AT_ONCE + 7
+    sizes = {name: np.random.default_rng(2).integers(1, 9000, count) for name in "mnk"}
+    wide = {"a_bytes": 2.0, "b_bytes": np.resize([2.0, 1.0], count), "out_bytes": 2.0}
+    for policy in ("search", "bucket", *model.stated):
+        many = model.parts({**sizes, **wide}, CHIP, model.defaults(), policy)
+        for row in (0, ROWS_AT_ONCE - 1, ROWS_AT_ONCE, count - 1):
+            own = {name: np.broadcast_to(each, count)[row] for name, each in {**sizes, **wide}.items()}
+            one = model.parts(own, CHIP, model.defaults(), policy)
+            for name, value in one.seconds.items():
+                assert float(value) == pytest.approx(float(many.seconds[name][row]), rel=1e-12, abs=1e-18)
+    assert model.times({**sizes, "m": np.ones((3, 1, 1)), **wide}, CHIP, model.defaults(), "search").shape == (
+        3,
+        1,
+        count,
+    )
+
+
+def test_no_rounding_of_a_whole_number_of_waves_makes_one_more() -> None:
+    """Cut sequences fill every slot once, whatever the number of slots is: no number of sequences stands out."""
+    shapes = {"heads": 16.0, "kv_heads": 1.0, "length": 1527.0, "batch": np.arange(1.0, 129.0)}
+    for kernel, extra in (("decode_attention", {}), ("latent_decode", {"value_size": 512.0})):
+        model = KERNELS[kernel]
+        for occupancy in np.linspace(1.0, 1.5, 26):
+            values = {**model.defaults(), "occupancy": float(occupancy), "wave_quantisation": 0.9}
+            times = model.times({**shapes, **extra}, CHIP, values, model.policies[0])
+            inside = times[1:-1]
+            assert (inside <= 1.05 * np.maximum(times[:-2], times[2:])).all(), (kernel, occupancy)
+
+
+def test_eight_tiles_of_a_core_run_as_on_eight_times_the_cores() -> None:
+    model = KERNELS["contraction"]
+    few, many = (ChipFigures(cores, 98e12, 456e9, 18e6) for cores in (20, 160))
+    shapes = {"m": np.geomspace(1, 8192, 20).round(), "n": 4096.0, "k": 4096.0, "a_bytes": 2.0, "b_bytes": 2.0}
+    (policy,) = model.stated
+    found = model.times(shapes, few, model.defaults(), policy)
+    assert found == pytest.approx(model.times(shapes, many, model.defaults(), "search from the host"), rel=1e-12)
 
 
 def test_few_rows_of_a_product_leave_other_sizes_where_the_starts_are() -> None:

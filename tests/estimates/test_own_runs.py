@@ -494,3 +494,30 @@ def test_constants_are_taken_as_they_were_fitted_or_from_their_file(tmp_path: Pa
         roofline.accuracy("t4", constants=3)
     with pytest.raises(InputError, match="constants is 3, and takes text or PathLike or Calibration or a list of text"):
         roofline.bound(line, on="t4", estimate=True, constants=3)
+
+
+def test_a_row_far_off_the_others_is_left_out_and_says_so() -> None:
+    """One of ten times is ten times too long: the others are fitted, as without it."""
+    rows = [
+        dict(zip(("m", "n", "k", "seconds"), (*sizes, time), strict=True))
+        for sizes, time in zip(SHAPES, times("h200", 1.1), strict=True)
+    ]
+    odd = [*rows[:-1], {**rows[-1], "seconds": rows[-1]["seconds"] * 10}]
+    found, without = calibrate(odd, on="h200"), calibrate(rows[:-1], on="h200")
+    ((why, count),) = found.rejected.items()
+    assert count == 1
+    assert "than the other rows tell" in why
+    assert found.constants[0].values == without.constants[0].values
+
+
+def test_rows_that_bring_no_gain_say_so() -> None:
+    """Times that differ by no rule tell nothing of other sizes."""
+    sizes = [*zip(SHAPES, times("h100"), strict=True)]
+    for factors, gain in ((np.full(10, 1.5), True), (np.resize([1.0, 1.7, 0.9], 10), False)):
+        rows = [
+            dict(zip(("m", "n", "k", "seconds"), (*one, time * factor), strict=True))
+            for (one, time), factor in zip(sizes, factors, strict=True)
+        ]
+        found = calibrate(rows, on="h100")
+        assert (found.fitted[0].after.mdape < found.fitted[0].before.mdape) is gain
+        assert ("above that before" in str(found)) is not gain

@@ -120,6 +120,19 @@ def test_a_stated_tile_is_kept_whatever_rows_say() -> None:
     assert fit_family(model, [rows], policies=["vllm fp8 sm90"])[0].policy == "vllm fp8 sm90"
 
 
+def test_libraries_with_stated_tiles_share_what_is_the_chips() -> None:
+    """Kernels of vLLM and SGLang in fp8 differ in what a kernel costs; caches, loads and power are the chip's."""
+    model = KERNELS["quantised_contraction"]
+    held = [one for one in shipped() if one.kernel == model.name and one.policy in model.stated]
+    assert len(held) >= 6
+    for one in held:
+        others = [each for each in held if each.chip == one.chip and each is not one]
+        assert others, one.name
+        shared = [name for name in model.defaults() if name not in model.own(one.policy)]
+        assert len(shared) == 9
+        assert all(each.values[name] == one.values[name] for each in others for name in shared), one.name
+
+
 def test_a_pair_of_blocks_walks_over_a_whole_sequence() -> None:
     """TensorRT-LLM 1.0 on A100: 32 sequences take as long as one, 128 take 2.3 times as long as 32."""
     model = KERNELS["latent_decode"]

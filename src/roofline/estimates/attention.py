@@ -38,6 +38,7 @@ from roofline.estimates.kernel_model import (
     slowed,
     together,
     warm_share,
+    whole,
 )
 from roofline.estimates.row_expectations import decided
 from roofline.sizes import Size
@@ -195,12 +196,12 @@ def decode_parts(shapes: Shapes, chip: ChipFigures, c: Values, policy: str = "")
     pieces = np.maximum(np.minimum(slots / sequences, length / c["chunk"]), 1)
     pieces = np.ones_like(pieces) if policy == "whole" else pieces
     groups = np.maximum(1, np.ceil(queries * heads / kv_heads / DECODE_GROUP))
-    blocks = np.ceil(length / pieces / DECODE_BLOCK) * groups
+    blocks = whole(length / pieces / DECODE_BLOCK) * groups
     row = 2 * size * kv_bytes
     core = length / pieces * row / c["core_rate"] + c["block_time"] * blocks + c["start_time"]
     load = sequences * pieces / slots
     quantised = c["wave_quantisation"]
-    waves = ((1 - quantised) * np.maximum(load, 1) + quantised * np.ceil(load)) * core
+    waves = ((1 - quantised) * np.maximum(load, 1) + quantised * whole(load)) * core
     moved = sequences * length * row + 4 * batch * heads * size * queries
     warm = warm_share(moved + shapes.get(BESIDE, 0.0), c["cache_share"], chip.cache, SHARPNESS)
     memory = moved * (1 - warm * (1 - c["warm_time"])) / (c["memory_efficiency"] * chip.bandwidth)
@@ -224,14 +225,14 @@ def latent_decode_parts(shapes: Shapes, chip: ChipFigures, c: Values, policy: st
     each = length / pieces
     mma = rows * 2 * (size + value) * each / (chip.matrix_peak / chip.cores * c["compute_efficiency"])
     stream = each * size * kv_bytes / c["core_rate"]
-    core = together(mma, stream, 2.0) + c["block_time"] * np.ceil(each / DECODE_BLOCK) + c["start_time"]
+    core = together(mma, stream, 2.0) + c["block_time"] * whole(each / DECODE_BLOCK) + c["start_time"]
     if paired:
         turns = np.ceil(2 * sequences / chip.cores)
         waves = (np.floor(turns / 2) * 2 / np.clip(c["occupancy"], 1, 2) + turns % 2) * core
     else:
         load = sequences * pieces / slots
         quantised = c["wave_quantisation"]
-        waves = ((1 - quantised) * np.maximum(load, 1) + quantised * np.ceil(load)) * core
+        waves = ((1 - quantised) * np.maximum(load, 1) + quantised * whole(load)) * core
     waves = waves + batch * heads / chip.cores * c["head_time"]
     moved = batch * (length * size * kv_bytes + 2 * heads * (size + value))
     warm = warm_share(moved + shapes.get(BESIDE, 0.0), c["cache_share"], chip.cache, SHARPNESS)

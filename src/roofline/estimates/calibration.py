@@ -72,6 +72,8 @@ from roofline.work import Key
 
 #: Fewest rows that constants are fitted to.
 LEAST_ROWS = 5
+#: How far a time may be from what the others tell, and one row in how many may be further off.
+ODD, MOST_ODD = 5, 5
 
 #: The 90th percentile of Student's t with n - 1 degrees of freedom, by n (NIST/SEMATECH e-Handbook, 1.3.6.7.2).
 STUDENT = {3: 1.886, 4: 1.638, 5: 1.533, 6: 1.476, 7: 1.440, 8: 1.415}
@@ -146,6 +148,11 @@ class Calibration(Answer):
         yield BLANK
         yield Listing("errors", [f"before: of the constants it started from; after: of {LEFT_OUT}"], "quiet")
         yield Listing("started from", list(dict.fromkeys(self.started_from)), "quiet")
+        worse = [one.constants for one in self.fitted if one.after.mdape > one.before.mdape]
+        if worse:
+            named = dict.fromkeys(f"{kernel_in_words(one.kernel, one.path)} in {one.dtype}" for one in worse)
+            said = "keep the constants it started from, or measure more sizes, short and long ones"
+            yield Listing("no gain", [f"the error of {', '.join(named)} is above that before: {said}"], "warning")
         if self.rejected:
             yield Listing("left out", left_out(self.rejected), "warning")
 
@@ -214,6 +221,7 @@ def calibrate(
                     rejected[f"fewer than {LEAST_ROWS} of a kind: {kind}"] += len(kept)
                 continue
             sources = start_for(estimator, kept[0].run, machine, key[3])
+            kept = without_odd(kept, sources, machine, rejected)
             known = [] if sources[0][0].transferred_from == TYPICAL else sources
             if estimator.only and not known:
                 said = f"constants of {named} say nothing of {key[0].replace('_', ' ')} on {machine.key}"
@@ -238,6 +246,32 @@ def start_for(estimator: Estimator | None, run: KernelRun, machine: Machine, lib
     return known or [(typical(run, machine, library), 1.0)]
 
 
+def without_odd(
+    kept: list[MeasuredKernel], sources: Sources, machine: Machine, rejected: dict[str, int]
+) -> list[MeasuredKernel]:
+    """Rows without the few whose times are far off what the others make of the constants that a fit starts from."""
+    import numpy as np
+
+    record = sources[0][0]
+    if record.transferred_from == TYPICAL:
+        return kept
+    rows = as_rows(kept, chip_figures(machine, record, kept[0].run))
+    off = np.log(rows.seconds / expected_before(sources, rows))
+    odd = np.abs(off - np.median(off)) > np.log(ODD)
+    if not odd.any() or odd.sum() > len(kept) / MOST_ODD or len(kept) - odd.sum() < LEAST_ROWS:
+        return kept
+    why = f"over {ODD} times more or less than the other rows tell: another kernel, or another unit"
+    rejected[why] += int(odd.sum())
+    return [one for one, out in zip(kept, odd, strict=True) if not out]
+
+
+def expected_before(sources: Sources, rows: Rows) -> Any:
+    """Seconds of rows by the constants that a fit starts from."""
+    model = KERNELS[sources[0][0].kernel]
+    times = [model.times(rows.shapes, rows.chip, one.values, one.policy) for one, _ in sources]
+    return mixed(times, [share for _, share in sources])
+
+
 def as_rows(kernels: Sequence[MeasuredKernel], figures: ChipFigures) -> Rows:
     """Kernels of one kind as arrays of shapes and seconds."""
     import numpy as np
@@ -259,14 +293,13 @@ def refitted(sources: Sources, rows: Rows, key: str, library: str) -> Calibrated
 
     record = sources[0][0]
     model = KERNELS[record.kernel]
-    own: list[str] | None = [constant.name for constant in model.constants if constant.own]
+    own: list[str] | None = model.own()
     prior = PRIOR
     if record.transferred_from == TYPICAL:
         prior = TYPICAL_PRIOR
         if len(rows) >= ROWS_FOR_ALL:  # no chip is near: every constant that the rows can tell moves
             own = None
-    starts = [(one.values, one.policy) for one, _ in sources]
-    before = mixed([model.times(rows.shapes, rows.chip, *start) for start in starts], [share for _, share in sources])
+    before = expected_before(sources, rows)
     after = np.empty(len(rows))
     folds = np.arange(len(rows)) % min(5, len(rows))
     for fold in np.unique(folds):

@@ -28,6 +28,7 @@ stated tiles from the code of vLLM and SGLang (Apache-2.0), ``cutlass_gemm_sm…
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
@@ -97,7 +98,15 @@ STATED_TILES: dict[str, tuple[tuple[float, float, tuple[int, int]], ...]] = {
     "sglang fp8 sm90": _HOPPER,
     "sglang fp8 sm120": ((ANY, ANY, (128, 128)),),
 }
+#: Tiles that a core runs at once, each with its share of the core: Intel's have eight matrix engines.
+TILES_A_CORE = {f"8 tiles a core {FROM_HOST}": 8}
 PRODUCT_POLICIES = ("search", "nosplit", "bucket", "big", "128x128", f"search {FROM_HOST}")
+#: Policies whose choices depend on the product's rows and columns.
+LIMITED = ("bucket", "big")
+#: Shapes of a product, each with its value where it is left out.
+SHAPES = {**dict.fromkeys(("m", "n", "k", "batch", "a_bytes", "b_bytes", "out_bytes"), 1.0), BESIDE: 0.0}
+#: Products worked out at once: with all their choices they stay in a core's own cache.
+ROWS_AT_ONCE = 128
 
 CONSTANTS = (
     ModelConstant("compute_efficiency", "", "share of a core's peak within a tile", 0.9, 0.05, 1.6, True, "power"),
@@ -142,16 +151,14 @@ def _stated(policy: str, m: Array, n: Array) -> tuple[Any, Any, Any]:
 
 
 def _legal(policy: str, m: Array, n: Array, choices: tuple[Any, Any, Any]) -> Any:
-    """Which choices a policy leaves for each product."""
+    """Which choices a policy of :data:`LIMITED` leaves for each product."""
     import numpy as np
 
-    rows, columns, split = choices
+    rows, columns, _ = choices
     wanted = np.clip(2.0 ** np.ceil(np.log2(np.maximum(m, 16))), 16, 128)
     if policy == "bucket":
-        return ((rows == wanted) | ((wanted >= 128) & (rows >= 128))) & (split > 0)
-    if policy == "big":
-        return (rows >= np.minimum(128, wanted)) & (columns >= np.minimum(128, n)) & (split > 0)
-    return np.broadcast_to(split > 0, (m.shape[0], split.shape[1]))
+        return (rows == wanted) | ((wanted >= 128) & (rows >= 128))
+    return (rows >= np.minimum(128, wanted)) & (columns >= np.minimum(128, n))
 
 
 def contraction_parts(shapes: Shapes, chip: ChipFigures, c: Values, policy: str = "search") -> Parts:
@@ -161,19 +168,34 @@ def contraction_parts(shapes: Shapes, chip: ChipFigures, c: Values, policy: str 
     """
     import numpy as np
 
-    names = ("m", "n", "k", "batch", "a_bytes", "b_bytes", "out_bytes")
-    given = np.broadcast_arrays(*(np.asarray(shapes.get(name, 1.0), float) for name in names))
-    m, n, k, batch, a_bytes, b_bytes, out_bytes = (value.reshape(-1, 1) for value in given)
-    beside = np.broadcast_to(np.asarray(shapes.get(BESIDE, 0.0), float), given[0].shape).reshape(-1, 1)
+    given = [np.asarray(shapes.get(name, left_out), float) for name, left_out in SHAPES.items()]
+    shape = np.broadcast_shapes(*(value.shape for value in given))
+    columns = [value if value.size == 1 else np.broadcast_to(value, shape) for value in given]
+    columns = [value.reshape(-1, 1) for value in columns]
+    starts = range(0, max(int(np.prod(shape)), 1), ROWS_AT_ONCE)
+    each = [
+        _time_and_memory([one if len(one) == 1 else one[row : row + ROWS_AT_ONCE] for one in columns], chip, c, policy)
+        for row in starts
+    ]
+    time, memory = (np.concatenate(part) for part in zip(*each, strict=True))
+    found = launched(time, memory, c["launch_time"], policy).seconds
+    return Parts({name: value.reshape(shape) for name, value in found.items()})
+
+
+def _time_and_memory(sizes: Sequence[Array], chip: ChipFigures, c: Values, policy: str) -> tuple[Array, Array]:
+    """Seconds of products without their launch, and those of memory at the best choice; a choice is a column."""
+    import numpy as np
+
+    m, n, k, batch, a_bytes, b_bytes, out_bytes, beside = sizes
     choices = rows, columns, split = _stated(policy, m, n) if policy in STATED_TILES else _choices(policy)
+    cores = chip.cores * TILES_A_CORE.get(policy, 1)
     tiles = np.ceil(m / rows) * np.ceil(n / columns) * batch * split
-    busy = np.minimum(tiles, chip.cores)
-    depth = np.maximum(k / split, c["shortest_depth"])
+    busy = np.minimum(tiles, cores)
     quantised = c["wave_quantisation"]
-    waves = (1 - quantised) * np.maximum(tiles / chip.cores, 1) + quantised * np.ceil(tiles / chip.cores)
-    mma = 2 * rows * columns * depth / (chip.matrix_peak / chip.cores * c["compute_efficiency"])
-    load = (rows * a_bytes + columns * b_bytes) * depth / c["core_l2_rate"]
-    inner = np.cbrt(mma * mma * mma + load * load * load)
+    waves = (1 - quantised) * np.maximum(tiles / cores, 1) + quantised * np.ceil(tiles / cores)
+    mma = 2 * rows * columns / (chip.matrix_peak / cores * c["compute_efficiency"])
+    load = (rows * a_bytes + columns * b_bytes) / c["core_l2_rate"]
+    inner = np.maximum(k / split, c["shortest_depth"]) * np.cbrt(mma * mma * mma + load * load * load)
     tile = inner + c["tile_overhead"] + c["epilogue"] * rows * columns * out_bytes
     a, b, out = batch * m * k * a_bytes, batch * k * n * b_bytes, batch * m * n * out_bytes
     whole = a + b + out
@@ -186,17 +208,16 @@ def contraction_parts(shapes: Shapes, chip: ChipFigures, c: Values, policy: str 
     pieces = 8 * split * batch * m * n / (c["core_l2_rate"] * busy)
     extra = np.where(split > 1, c["split_overhead"] + pieces, 0.0)
     time = together(waves * tile, memory, c["overlap_exponent"]) + extra
-    time = np.where(_legal(policy, m, n, choices), time, np.inf)
-    best = time.argmin(axis=1)
-    least = time.min(axis=1, keepdims=True)
+    if policy in LIMITED:
+        time = np.where(_legal(policy, m, n, choices), time, np.inf)
+    best = time.argmin(axis=1)[:, None]
+    least = np.take_along_axis(time, best, 1)
     width = c["choice_width"]
     soft = least[:, 0] * (1 - width * np.log(np.exp(-(time / least - 1) / width).sum(axis=1)))
     soft = np.maximum(soft, 0.5 * least[:, 0])
     arithmetic = (2 * batch * m * n * k)[:, 0] / (chip.matrix_peak * c["compute_efficiency"])
     soft = slowed(soft, c["throttle"], np.minimum(arithmetic / soft, 1.0))
-    at_best = np.take_along_axis(np.broadcast_to(memory, time.shape), best[:, None], 1)[:, 0]
-    found = launched(soft, at_best, c["launch_time"], policy).seconds
-    return Parts({name: value.reshape(given[0].shape) for name, value in found.items()})
+    return soft, np.take_along_axis(np.broadcast_to(memory, time.shape), best, 1)[:, 0]
 
 
 QUANTISE = (
@@ -220,6 +241,11 @@ def quantise_parts(shapes: Shapes, chip: ChipFigures, c: Values, policy: str = "
 
 #: Prefix of the quantiser's constants where it is fitted together with the product behind it.
 WITH_QUANTISER = "quantise."
+#: What a kernel of a stated tile costs. Of the others a chip's two libraries share one value: caches, loads, power.
+KERNEL_COSTS = (
+    *("compute_efficiency", "memory_efficiency", "launch_time"),
+    *("tile_overhead", "epilogue", "wave_quantisation"),
+)
 
 
 def quantised_parts(shapes: Shapes, chip: ChipFigures, c: Values, policy: str = "search") -> Parts:
@@ -234,20 +260,22 @@ def quantised_parts(shapes: Shapes, chip: ChipFigures, c: Values, policy: str = 
 MODELS = (
     KernelModel(
         "contraction",
-        ("m", "n", "k", "batch", "a_bytes", "b_bytes", "out_bytes"),
+        tuple(name for name in SHAPES if name != BESIDE),
         CONSTANTS,
         contraction_parts,
         PRODUCT_POLICIES,
         ("m", "n", "k"),
+        stated=tuple(TILES_A_CORE),
     ),
     KernelModel("quantise", ("m", "k", "a_bytes"), QUANTISE, quantise_parts, sorted_by=("m", "k")),
     KernelModel(
         "quantised_contraction",
-        ("m", "n", "k", "batch", "a_bytes", "b_bytes", "out_bytes"),
+        tuple(name for name in SHAPES if name != BESIDE),
         (*CONSTANTS, *(one._replace(name=WITH_QUANTISER + one.name) for one in QUANTISE)),
         quantised_parts,
         PRODUCT_POLICIES,
         ("m", "n", "k"),
         stated=tuple(STATED_TILES),
+        stated_own=(*KERNEL_COSTS, *(WITH_QUANTISER + one.name for one in QUANTISE)),
     ),
 )

@@ -245,14 +245,15 @@ def fit_family(
     """Fit groups that share the constants which are not their own.
 
     First every group alone, which also chooses its policy, where none of the ``policies`` is known of it. Groups of one
-    policy then share: by turns the shared constants of all, with the own ones fixed, and the own ones of each, with the
-    shared ones fixed.
+    policy then share, and so do those whose policies are stated: by turns the shared constants of all, with the own
+    ones fixed, and the own ones of each, with the shared ones fixed.
     """
     known = policies or [""] * len(groups)
     alone = [_alone(model, rows, policy) for rows, policy in zip(groups, known, strict=True)]
     found = list(alone)
-    for policy in dict.fromkeys(one.policy for one in alone):
-        which = [i for i, one in enumerate(alone) if one.policy == policy]
+    kinds = ["stated" if one.policy in model.stated else one.policy for one in alone]
+    for kind in dict.fromkeys(kinds):
+        which = [i for i, one in enumerate(kinds) if one == kind]
         together = _sharing(model, [groups[i] for i in which], [alone[i] for i in which], turns)
         for i, one in zip(which, together, strict=True):
             found[i] = one
@@ -267,8 +268,8 @@ def _sharing(model: KernelModel, groups: Sequence[Rows], alone: Sequence[Fitted]
     """Fit groups of one policy that share what is not their own."""
     import numpy as np
 
-    shared = [constant.name for constant in model.constants if not constant.own]
-    own = [constant.name for constant in model.constants if constant.own]
+    own = model.own(alone[0].policy)
+    shared = [constant.name for constant in model.constants if constant.name not in own]
     if not shared or len(groups) == 1:
         return list(alone)
     middle = {name: float(np.exp(np.mean([np.log(found.values[name]) for found in alone]))) for name in shared}

@@ -76,6 +76,7 @@ class KernelModel:
 
     Another policy than the first is taken where its cost is below ``clearly_less`` of the first one's. ``stated`` ones
     are those that a library's code states, by its name, format and generation of cores: they are taken and not tried.
+    Constants of its own are then ``stated_own``: what the code's kernel costs. The chip's are shared by libraries.
     """
 
     name: str
@@ -86,10 +87,16 @@ class KernelModel:
     sorted_by: tuple[str, ...] = field(default=())
     clearly_less: float = 1.0
     stated: tuple[str, ...] = ()
+    stated_own: tuple[str, ...] = ()
 
     def defaults(self) -> dict[str, float]:
         """Typical values of all constants, for a first look and as the start of a fit."""
         return {constant.name: constant.typical for constant in self.constants}
+
+    def own(self, policy: str = "") -> list[str]:
+        """Names of the constants that each chip and library has of its own."""
+        stated = self.stated_own if policy in self.stated else ()
+        return [one.name for one in self.constants if (one.name in stated if stated else one.own)]
 
     def times(self, shapes: Shapes, chip: ChipFigures, values: Values, policy: str) -> Array:
         """Seconds of each kernel."""
@@ -134,6 +141,8 @@ def _flops_bytes_and_rate(kernel: str, s: Shapes, chip: ChipFigures) -> tuple[Ar
     return 0.0, s["bytes"], chip.bandwidth
 
 
+#: What a whole number of turns may be off by.
+ROUNDING = 1e-9
 #: The shape that says how many bytes other kernels of a step move between two calls of one.
 BESIDE = "beside"
 
@@ -145,6 +154,17 @@ def warm_share(working_set: Array, share: float, cache: float, sharpness: float 
     ``beside``, put them out of cache.
     """
     return 1 / (1 + (working_set / (share * cache)) ** sharpness)
+
+
+def whole(load: Array) -> Array:
+    """The next whole number of turns or blocks; a rounding above one makes no other.
+
+    >>> whole(3 * (1 / 3 + 1e-16)).item(), whole(1.1).item()
+    (1.0, 2.0)
+    """
+    import numpy as np
+
+    return np.ceil(load - ROUNDING)
 
 
 def together(first: Array, second: Array, exponent: float) -> Array:

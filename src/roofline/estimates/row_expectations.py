@@ -23,8 +23,8 @@ from roofline.quantity import format_amount
 from roofline.sizes import common_shape, is_array
 from roofline.statements import Assumption
 
-#: Rows that are worked out at once: so many keep the choices of a product's tiles in a core's cache.
-ROWS_AT_ONCE = 1024
+#: Rows that are asked at once: with so many the asking costs little, and a column of them stays in cache.
+ROWS_AT_ONCE = 16384
 
 
 class DecidedApart(Exception):
