@@ -191,6 +191,32 @@ def test_no_more_is_read_than_a_result_needs(program, elements):
     assert 0 <= traced.bytes("minimal") - 4 * elements <= 64
 
 
+@pytest.mark.parametrize(
+    ("pick", "layers"),
+    [
+        (lambda i: i * 0, 1),
+        (lambda i: i % 2, 2),
+        (lambda i: jnp.minimum(i, 2), 3),
+        (lambda i: 5 - i, 6),
+    ],
+)
+def test_layers_that_a_loop_picks_again_are_read_once(pick, layers):
+    def program(x, w):
+        return lax.scan(lambda x, i: (x @ w[pick(i)], None), x, jnp.arange(6))[0]
+
+    traced = trace(program, "fp32[64, 64]", "fp32[6, 64, 64]", frontend="jax")
+    assert -64 <= traced.bytes("minimal") - ROW * (2 + layers) <= 512  # and counters
+
+
+def test_of_a_buffer_that_is_updated_what_was_there_before_is_read():
+    def step(cache, row):
+        cache = lax.dynamic_update_slice(cache, row, (5, 0))
+        return cache, cache[:8].sum(0)
+
+    traced = trace(step, "fp32[64, 64]", "fp32[1, 64]", frontend="jax")
+    assert traced.bytes("minimal") == 4 * 64 * (7 + 1 + 1 + 1)  # seven rows, the new one, read and written, the sum
+
+
 @pytest.mark.parametrize("rows", [512, 4096])
 def test_a_large_mask_hides_what_it_hides_of_a_floor(rows):
     x = jax.ShapeDtypeStruct((rows, rows), "float32")

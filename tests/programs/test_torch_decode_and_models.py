@@ -31,10 +31,9 @@ def _bytes(ops, policy, wanted=lambda op: True):
     return sum(load.total("bytes") * op.repeat for op, load in moved if wanted(op))
 
 
-def test_the_floor_differs_by_the_row_read_back(ours, traced):
-    """The program writes the new row into the cache and reads it from there; the model room keeps it on the chip."""
-    row_read_back = LAYERS * 2 * ROW
-    assert _bytes(traced.ops, "minimal") - _bytes(ours, "minimal") == row_read_back == 524_288
+def test_the_floor_of_a_step_is_the_same_by_name_and_traced(ours, traced):
+    """The program writes the new row into the cache and reads it from there; the floor keeps it on the chip."""
+    assert _bytes(traced.ops, "minimal") == _bytes(ours, "minimal")
 
 
 def test_operation_by_operation_every_difference_has_a_name(ours, traced):

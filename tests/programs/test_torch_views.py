@@ -138,6 +138,50 @@ def test_no_more_is_read_than_a_result_needs(program, elements):
     assert 0 <= _bytes(program, torch.empty(64, 64), policy="minimal") - 4 * elements <= 64
 
 
+def test_of_a_cache_that_is_updated_what_was_there_before_is_read():
+    def step(cache, row):
+        cache[:, 5] = row
+        return cache[:, :8].sum(1)
+
+    def whole(cache, row):
+        cache[:, 5] = row
+        return cache.sum(1)
+
+    def first(cache, row):
+        cache[:5] = row
+        return cache[0] + 1
+
+    cache, row = torch.empty(2, 16, 64), torch.empty(2, 64)
+    assert _bytes(step, cache, row, policy="minimal") == 4 * 2 * 64 * (7 + 1 + 1 + 1)
+    assert _bytes(whole, cache, row, policy="minimal") == 4 * 2 * 64 * (15 + 1 + 1 + 1)
+    assert _bytes(first, torch.empty(16, 64), torch.empty(5, 64), policy="minimal") == 4 * 64 * (5 + 5 + 1)
+
+
+def test_inputs_that_are_updated_in_place_are_written():
+    def step(parameter, gradient, mean):
+        mean.mul_(0.9).add_(gradient, alpha=0.1)
+        parameter.sub_(mean / (mean.abs() + 1))
+
+    assert _bytes(step, *(torch.empty(64, 64) for _ in range(3)), policy="minimal") == 4 * 64 * 64 * 5
+
+
+def test_places_of_several_indices_are_read_once():
+    def program(x):
+        return x[torch.tensor([0, 1, 1]), torch.tensor([2, 2, 2])]
+
+    assert _bytes(program, torch.empty(8, 8, 64), policy="minimal") == 4 * 64 * (2 + 3) + 2 * 3 * 8
+
+
+LAYER = torch.nn.Linear(64, 64, bias=False)
+
+
+def test_a_module_is_found_in_a_function_that_is_written_inside_another():
+    def step(x):
+        return torch.utils.checkpoint.checkpoint(lambda y: LAYER(y).tanh(), x, use_reentrant=False).sum().backward()
+
+    assert trace(step, torch.empty(8, 64)).flops() == 3 * 2 * 8 * 64 * 64
+
+
 def test_views_of_open_sizes():
     traced = trace(lambda x: x[:, :384] * x[:, 384:], "fp32[B, 768]")
     (moved,) = traced.bound("h100").bytes.values()

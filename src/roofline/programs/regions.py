@@ -17,7 +17,8 @@ operand from the region of a result:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from math import prod
 from typing import Any, TypeAlias
 
@@ -242,6 +243,24 @@ def with_rows(box: Box, axis: int, rows: Any) -> list[Box] | None:
     return [(*box[:axis], (first, last + 1, 1), *box[axis + 1 :]) for first, last in runs]
 
 
+def named(
+    box: Box, places: Any, batch: Sequence[int], shown: Mapping[int, int], axes: Sequence[int], rank: int
+) -> list[Box] | None:
+    """The boxes that indices name for a box of a gather's result."""
+    inside = [box[shown[axis]] if axis in shown else (0, 1, 1) for axis in range(rank)]
+    chosen = np.unique(places[tuple(slice(*box[place]) for place in batch)].reshape(-1, len(axes)), axis=0)
+    if len(axes) == 1:
+        rows = np.add.outer(chosen[:, 0], np.arange(*inside[axes[0]]))
+        return with_rows(tuple(inside), axes[0], rows)
+    if len(chosen) > MOST_BOXES:
+        return None
+    shift = [dict(zip(axes, row.tolist(), strict=True)) for row in chosen]
+    return [
+        tuple((a + at.get(axis, 0), b + at.get(axis, 0), step) for axis, (a, b, step) in enumerate(inside))
+        for at in shift
+    ]
+
+
 def reshaped(region: Region, out: Sequence[int], shape: Sequence[int]) -> Region:
     """Of a tensor of this shape that the result has in another one."""
     if tuple(out) == tuple(shape):
@@ -305,6 +324,27 @@ def _laid(start: int, steps: tuple[tuple[int, int], ...], shape: tuple[int, ...]
     return found
 
 
+def without(places: Sequence[Stretches], part: Stretches) -> Sequence[Stretches]:
+    """Places without those of a part, where both lie on one grid.
+
+    >>> without([Stretches(0, ((4, 8), (6, 1)))], Stretches(4, ((4, 8), (2, 1))))      # two of six columns
+    [Stretches(start=0, steps=((4, 8), (4, 1)))]
+    """
+    strides = sorted({stride for each in (*places, part) for _, stride in each.steps}, reverse=True)
+    if any(far % near for far, near in pairwise(strides)):
+        return places
+    last = max(each.last for each in (*places, part))
+    shape = (last // strides[0] + 1, *(far // near for far, near in pairwise(strides)))
+    removed = boxes_of(part, shape)
+    found: list[Stretches] = []
+    for each_place in places:
+        boxes = boxes_of(each_place, shape)
+        if boxes is None or removed is None or len(removed) != 1:
+            return places
+        found += [stretches_of(box, strides) for box in outside(tuple(boxes), removed[0]) or ()]
+    return found
+
+
 def needed_at_most(ops: Sequence[Op], amounts: dict[str, int]) -> tuple[Op, ...]:
     """The operations; of a tensor from outside, with all its parts, a floor counts no more than so many elements.
 
@@ -312,22 +352,23 @@ def needed_at_most(ops: Sequence[Op], amounts: dict[str, int]) -> tuple[Op, ...]
     >>> [t.needed for op in needed_at_most(ops, {"x": 5}) for t in op.reads]
     [5]
     """
-    held: dict[str, dict[str, Size]] = {}
+    held: dict[str, dict[str, tuple[Size, Size]]] = {}
     for op in ops:
         for tensor in op.reads:
             base = tensor.ident.partition("[")[0]
             if base in amounts:
                 moved = tensor.elements if tensor.touched is None else tensor.touched
                 moved = moved if tensor.needed is None else tensor.needed
-                before = held.setdefault(base, {}).get(tensor.ident, 0)
-                held[base][tensor.ident] = max(before, moved * op.repeat if type(moved) is int else before)
+                before = held.setdefault(base, {}).setdefault(tensor.ident, (moved, op.repeat))
+                if type(moved) is not int or type(before[0]) is not int or moved > before[0]:  # the most is what counts
+                    held[base][tensor.ident] = (moved, op.repeat)
     limits: dict[str, int] = {}
     for base, parts in held.items():
-        left = amounts[base]
-        if sum(parts.values()) > left:
-            for ident, amount in parts.items():
-                limits[ident] = min(amount, left)
-                left -= limits[ident]
+        left, plain = amounts[base], [n for pair in parts.values() for n in pair]
+        if all(type(n) is int for n in plain) and sum(moved * often for moved, often in parts.values()) > left:
+            for ident, (moved, often) in parts.items():
+                limits[ident] = min(moved, left // often)
+                left -= limits[ident] * often
 
     def limited(tensor: Tensor) -> Tensor:
         return replace(tensor, needed=limits[tensor.ident]) if tensor.ident in limits else tensor

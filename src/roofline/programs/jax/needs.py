@@ -19,9 +19,9 @@ import numpy as np
 from roofline.frozen import NamedTuple
 from roofline.programs import regions
 from roofline.programs.jax.indices import Numbers, held_numbers, number_of, picking, worked_out
-from roofline.programs.jax.registry import find
+from roofline.programs.jax.registry import find, scanned
 from roofline.programs.jax.rules import NAMES, OTHERS, REDUCTIONS, SCATTERS
-from roofline.programs.jax.walker import called_program, open_jaxpr
+from roofline.programs.jax.walker import PICKING, called_program, open_jaxpr
 from roofline.programs.regions import WHOLE, Region
 
 
@@ -40,8 +40,13 @@ class _Equation(NamedTuple):
         return regions.box_in(self.wanted[0], self.outs[0])
 
 
-def needed_of(jaxpr: Any, numbers: Sequence[Numbers], wanted: Sequence[Region]) -> list[Region]:
-    """What is needed of the constants and inputs of an open jaxpr, of which these are known, for regions of results."""
+def needed_of(
+    jaxpr: Any, numbers: Sequence[Numbers], wanted: Sequence[Region], *, in_place: bool = False
+) -> list[Region]:
+    """What is needed of the constants and inputs of an open jaxpr, of which these are known, for regions of results.
+
+    Of a result that is an input with parts replaced ``in_place`` the parts alone are worked out.
+    """
     places = [*jaxpr.constvars, *jaxpr.invars]
     known = _numbers(jaxpr, dict(zip(places[len(places) - len(numbers) :], numbers, strict=True)))
     found: dict[Any, Region] = {}
@@ -50,8 +55,13 @@ def needed_of(jaxpr: Any, numbers: Sequence[Numbers], wanted: Sequence[Region]) 
         if not hasattr(atom, "val"):
             found[atom] = regions.union(found.get(atom, regions.NOTHING), region)
 
+    updates = {eqn.outvars[0]: eqn for eqn in jaxpr.eqns if in_place and eqn.primitive.name in _UPDATES}
     for atom, region in zip(jaxpr.outvars, wanted, strict=True):
-        need(atom, region)
+        parts = _replaced(atom, updates, jaxpr.invars) if updates else ()
+        for part in parts:
+            need(part, WHOLE)
+        if not parts:
+            need(atom, region)
     for eqn in reversed(jaxpr.eqns):
         asked = [found.get(var, regions.NOTHING) for var in eqn.outvars]
         if eqn.outvars and all(region == regions.NOTHING for region in asked):
@@ -59,6 +69,19 @@ def needed_of(jaxpr: Any, numbers: Sequence[Numbers], wanted: Sequence[Region]) 
         for atom, region in zip(eqn.invars, _operands(eqn, known, asked), strict=True):
             need(atom, region)
     return [found.get(var, regions.NOTHING) for var in places]
+
+
+#: Primitives that replace a part of an array.
+_UPDATES = ("dynamic_update_slice", "scatter")
+
+
+def _replaced(atom: Any, updates: Mapping[Any, Any], inputs: Sequence[Any]) -> list[Any]:
+    """What is written into parts of an input, and where, for a result that is this input; nothing for any other."""
+    parts: list[Any] = []
+    while not hasattr(atom, "val") and atom in updates:
+        atom, *more = updates[atom].invars
+        parts += more
+    return parts if not hasattr(atom, "val") and atom in inputs else []
 
 
 def _numbers(jaxpr: Any, known: dict[Any, Numbers]) -> dict[Any, Numbers]:
@@ -79,6 +102,9 @@ def _given(jaxpr: Any, numbers: Sequence[Numbers]) -> dict[Any, Numbers]:
     places = [*jaxpr.constvars, *jaxpr.invars]
     return dict(zip(places[len(places) - len(numbers) :], numbers, strict=True))
 
+
+#: Loops of more steps are not followed step by step.
+_MOST_STEPS = 256
 
 #: Primitives that hold a program and do not call it once with their own operands.
 _NOT_CALLED = frozenset(("scan", "while", "cond", "shard_map", "pallas_call", "custom_linear_solve"))
@@ -105,12 +131,34 @@ def _operands(eqn: Any, known: Mapping[Any, Numbers], wanted: Sequence[Region]) 
         jaxpr, held = open_jaxpr(inside)
         numbers = [*map(held_numbers, held or ()), *given]
         return needed_of(jaxpr, numbers, wanted)[len(jaxpr.constvars) :]
+    if eqn.primitive.name == "scan":
+        return [*_of_steps(eqn.params, given), *everything][: len(everything)]
     ins, outs = ([_shape(atom.aval) for atom in atoms] for atoms in (eqn.invars, eqn.outvars))
     rule = _RULES.get(eqn.primitive.name)
     if rule is None or any(type(size) is not int for shape in (*ins, *outs) for size in shape):
         return everything
     found = list(rule(_Equation(eqn.params, ins, outs, given, wanted)))
     return [*found, *everything[len(found) :]]
+
+
+def _of_steps(params: Mapping[str, Any], given: Sequence[Numbers]) -> Sequence[Region]:
+    """What the steps of a loop need together of what is the same in each, whose counters are known in each of them."""
+    (shared, moving), length = scanned(params), params["length"]
+    body, held = open_jaxpr(params["jaxpr"])
+    picks = [eqn for eqn in body.eqns if eqn.primitive.name in PICKING and not hasattr(eqn.invars[0], "val")]
+    places = {*body.invars[:shared]}
+    if type(length) is not int or not 0 < length <= _MOST_STEPS or not any(eqn.invars[0] in places for eqn in picks):
+        return []
+    consts, carried = [*map(held_numbers, held or ()), *given[:shared]], list(given[shared : shared + moving])
+    found: list[Region] = [regions.NOTHING] * shared
+    for step in range(length)[:: -1 if params.get("reverse") else 1]:
+        rows = [None if row is None else row[step] for row in given[shared + moving :]]
+        numbers = [*consts, *carried, *rows]
+        asked = needed_of(body, numbers, [WHOLE] * len(body.outvars))[len(body.constvars) :]
+        found = [regions.union(before, more) for before, more in zip(found, asked, strict=False)]
+        known = _numbers(body, _given(body, numbers))
+        carried = [number_of(atom, known) for atom in body.outvars[:moving]]
+    return found
 
 
 def _shape(aval: Any) -> tuple[Any, ...]:
@@ -211,28 +259,10 @@ def _gathered(each: _Equation) -> Iterator[Region]:
     kept = [axis for axis in range(len(sizes)) if axis not in numbers.collapsed_slice_dims]
     yield regions.each(
         each.region,
-        lambda box: _named(
+        lambda box: regions.named(
             box, places, batch, dict(zip(kept, numbers.offset_dims, strict=True)), numbers.start_index_map, len(sizes)
         ),
     )
-
-
-def _named(
-    box: regions.Box, places: Any, batch: Sequence[int], shown: Mapping[int, int], axes: Sequence[int], rank: int
-) -> list[regions.Box] | None:
-    """The boxes that indices name for a box of a gather's result."""
-    inside = [box[shown[axis]] if axis in shown else (0, 1, 1) for axis in range(rank)]
-    chosen = np.unique(places[tuple(slice(*box[place]) for place in batch)].reshape(-1, len(axes)), axis=0)
-    if len(axes) == 1:
-        rows = np.add.outer(chosen[:, 0], np.arange(*inside[axes[0]]))
-        return regions.with_rows(tuple(inside), axes[0], rows)
-    if len(chosen) > regions.MOST_BOXES:
-        return None
-    shift = [dict(zip(axes, row.tolist(), strict=True)) for row in chosen]
-    return [
-        tuple((a + at.get(axis, 0), b + at.get(axis, 0), step) for axis, (a, b, step) in enumerate(inside))
-        for at in shift
-    ]
 
 
 def _scattered(each: _Equation) -> Iterator[Region]:

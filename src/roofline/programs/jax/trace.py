@@ -143,7 +143,7 @@ def trace(
 def _amounts(jaxpr: Any, held: Sequence[Any], tensors: Sequence[Tensor]) -> dict[str, int]:
     """Elements of each input that the results need, where these are not all of it."""
     numbers = [*map(held_numbers, held), *(None for _ in tensors)]
-    needed = needed_of(jaxpr, numbers, [WHOLE] * len(jaxpr.outvars))[len(jaxpr.constvars) :]
+    needed = needed_of(jaxpr, numbers, [WHOLE] * len(jaxpr.outvars), in_place=True)[len(jaxpr.constvars) :]
     parts = zip(tensors, jaxpr.invars, needed, strict=True)
     return {
         t.ident: elements_of(region, t.dims)

@@ -13,11 +13,12 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from roofline import dtypes
 from roofline.programs import regions
-from roofline.programs.pytorch.registry import FUNCTIONS, REDUCTIONS, Call, TensorOperand, is_operand, operands_in
+from roofline.programs.pytorch.registry import FUNCTIONS, REDUCTIONS, Call, TensorOperand, operands_in
 from roofline.programs.regions import WHOLE, Region
 from roofline.programs.tensor_parts import MOST_PLACES, Stretches, pieces
-from roofline.work import Op
+from roofline.work import Op, Tensor
 
 #: Places of a storage in bytes; None for all of it.
 Places: TypeAlias = "dict[Stretches, None] | None"
@@ -58,15 +59,39 @@ def needed_bytes(
         for tensor in op.writes[:1]:  # statistics and the like beside a result count where something reads them
             if _base(tensor.ident) not in read and tensor.ident not in shown:
                 needed[tensor.ident] = None
-        followed = _followed(op, calls.get(place), needed)
+        call = calls.get(place)
+        replaced = _replaced(op, call)
+        before = None if replaced is None else needed[_base(op.writes[0].ident)]
+        if replaced is not None and before is not None:
+            needed[_base(op.writes[0].ident)] = dict.fromkeys(regions.without(list(before), replaced))
+        followed = _followed(op, call, needed)
         for tensor in op.reads:
             if tensor.ident in followed:
                 for places in followed[tensor.ident]:
                     need(tensor.ident, places)
                 continue
-            view = seen(tensor.ident)
+            view = seen(tensor.ident) or _everything(tensor)
             need(tensor.ident, None if view is None else [view])
     return {ident: _bytes(places) for ident, places in needed.items() if places is not None}
+
+
+def _everything(tensor: Tensor) -> Stretches | None:
+    """All bytes of a tensor that is read as a whole."""
+    if "[" in tensor.ident or tensor.touched is not None or type(tensor.elements) is not int:
+        return None
+    nbytes = dtypes.get(tensor.dtype).nbytes(tensor.elements)
+    return Stretches(0, ((int(nbytes), 1),))
+
+
+def _replaced(op: Op, call: Call | None) -> Stretches | None:
+    """The bytes of a tensor that an operation writes anew in place, where these are a part of it."""
+    if call is None or call.name not in ("copy", "fill", "zero") or not call.in_place or not op.writes:
+        return None
+    out, part = call.results[0], op.writes[0]
+    if out.layout is None or not ("[+" in part.ident or part.touched is not None):
+        return None
+    strides, start, width = out.layout
+    return regions.stretches_of(regions.box_of(out.shape), strides, start, width)
 
 
 def _base(ident: str) -> str:
@@ -79,9 +104,7 @@ def _bytes(places: Mapping[Stretches, None]) -> int:
     return max((each.size for each in places), default=0) if found is None else found.union(range(len(places)))
 
 
-def _followed(
-    op: Op, call: Call | None, needed: Mapping[str, Places]
-) -> Mapping[str, Sequence[Sequence[Stretches] | None]]:
+def _followed(op: Op, call: Call | None, needed: Mapping[str, Places]) -> Mapping[str, Sequence[Sequence[Stretches]]]:
     """What an operation needs of the tensors that it reads, by their names, where it is followed."""
     if call is None or not call.full_name.startswith("aten.") or not call.results or not op.writes:
         return {}
@@ -90,12 +113,13 @@ def _followed(
         return {}
     out = call.results[0]
     single = out.tensor is not None and op.writes[0].ident == out.tensor.ident and op.writes[0].touched is None
+    single = single and "[" not in op.writes[0].ident
     operands = list(operands_in((call.args, call.results[:1])))
     if not single or any(each.layout is None for each in operands) or any(t.ident in needed for t in op.writes[1:]):
         return {}
     places = needed.get(op.writes[0].ident, {})
     region = regions.box_in(WHOLE, out.shape) if places is None else _region(out, list(places))
-    found: dict[str, list[Sequence[Stretches] | None]] = {}
+    found: dict[str, list[Sequence[Stretches]]] = {}
     if region is not WHOLE:
         for operand, part in rule(call, region):
             if operand.tensor is not None:
@@ -125,15 +149,11 @@ def _region(tensor: TensorOperand, places: Sequence[Stretches]) -> Region:
     return regions.box_in(region, tensor.shape)
 
 
-def _places(tensor: TensorOperand, region: Region) -> Sequence[Stretches] | None:
-    """The places of elements in a tensor's storage; None for all of it."""
+def _places(tensor: TensorOperand, region: Region) -> Sequence[Stretches]:
+    """The places of elements in a tensor's storage."""
     assert tensor.layout is not None
     strides, start, width = tensor.layout
-    whole = regions.box_of(tensor.shape)
-    boxes = (whole,) if region is None else region
-    if whole in boxes and tensor.tensor is not None and "[" not in tensor.tensor.ident:
-        return None
-    return [regions.stretches_of(box, strides, start, width) for box in boxes]
+    return [regions.stretches_of(box, strides, start, width) for box in regions.box_in(region, tensor.shape) or ()]
 
 
 def _alike(call: Call, region: Region) -> Needs:
@@ -225,9 +245,24 @@ def _selected(call: Call, region: Region) -> Needs:
 
 def _indexed(call: Call, region: Region) -> Needs:
     table, indices = _first(call), call.args[1]
-    chosen = [axis for axis, index in enumerate(indices) if is_operand(index)]
-    if len(chosen) == 1 and indices[chosen[0]].dtype not in ("bool", "uint8"):
-        yield from _picked(table, indices[chosen[0]], chosen[0], region, call.results[0].shape)
+    chosen = {axis: index for axis, index in enumerate(indices) if isinstance(index, TensorOperand)}
+    if len(chosen) == 1 and next(iter(chosen.values())).dtype not in ("bool", "uint8"):
+        ((axis, index),) = chosen.items()
+        yield from _picked(table, index, axis, region, call.results[0].shape)
+        return
+    rows = [_rows(index) for index in chosen.values()]
+    if any(row is None for row in rows):
+        return
+    axes, out = [*chosen], call.results[0].shape
+    arrays = np.broadcast_arrays(
+        *(np.array(row).reshape(each.shape) for row, each in zip(rows, chosen.values(), strict=True))
+    )
+    places = np.stack([array % table.shape[axis] for array, axis in zip(arrays, axes, strict=True)], -1)
+    first = axes[0] if axes == [*range(axes[0], axes[-1] + 1)] else 0  # where what they pick stands in the result
+    batch = range(first, first + places.ndim - 1)
+    others = [d for d in range(len(out)) if d not in batch]
+    shown = dict(zip((axis for axis in range(table.rank) if axis not in axes), others, strict=True))
+    yield table, regions.each(region, lambda box: regions.named(box, places, batch, shown, axes, table.rank))
 
 
 def _embedded(call: Call, region: Region) -> Needs:

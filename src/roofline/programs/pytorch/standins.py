@@ -7,6 +7,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from copy import copy
+from types import CodeType
 from typing import Any
 
 import torch
@@ -78,9 +79,17 @@ def _look(value: Any, name: str, found: dict[str, Any], depth: int, kind: Any = 
                 _look(cell.cell_contents, label, found, depth + 1, kind)
             except ValueError:
                 continue
-        for label in code.co_names:
+        for label in _names(code):
             if label in inner.__globals__:
                 _look(inner.__globals__[label], label, found, depth + 2, kind)
+
+
+def _names(code: CodeType) -> Iterator[str]:
+    """What a function refers to, and the functions that are written inside it."""
+    yield from code.co_names
+    for inner in code.co_consts:
+        if isinstance(inner, CodeType):
+            yield from _names(inner)
 
 
 @contextmanager

@@ -207,7 +207,7 @@ class TensorIdentities:
         ops = self._views.settled(ops)
         asked = results | {t.ident for op in ops for t in op.reads}
         storages = {id(s): s for s in self._storages.values()}.values()
-        kept = {s.ident for s in storages if s.outside and s.version and s.role in ("weight", "state")}
+        kept = {s.ident for s in storages if s.outside and s.version}
         passing = {f"{s.base}.{n}" for s in storages if s.role == "state" for n in range(1, s.version)}
 
         def written(t: Tensor) -> Tensor:
