@@ -50,7 +50,7 @@ def test_counts_are_linear_in_the_batch(build):
 
 
 def test_llama_decode_flops_and_the_bytes_of_the_floor():
-    """As torch's step: weights without the table, one row of it, the cache, the new row of a scan too, logits, token."""
+    """As torch's step: weights without the table, one row of it, the cache with the new row, the logits, the token."""
     model = jax_llama.llama()
     caches = (weight(32, 1, 2049, 32, 128, dtype="bfloat16"),) * 2
     traced = trace(lambda p, ids, c: model.apply(p, ids, c, 2048), model.shapes, weight(1, 1, dtype="int32"), caches,
