@@ -2,7 +2,7 @@
 
 >>> found = train("llama-3-70b", on="v5p:16x16x16", batch_tokens=2**22, fsdp=512, tensor=8, tokens=15 * 10**12)
 >>> found.chips, round(found.lower, 2), found.bound.kind, round(found.mfu, 2), round(found.days, 1)
-(4096, 1.17, 'network-bound', 0.83, 48.3)
+(4096, 1.17, 'network-bound', 0.83, 48.2)
 >>> found.least_chips
 1024
 
