@@ -10,11 +10,13 @@ import pytest
 
 import roofline
 from roofline.errors import InputError
-from roofline.models import advise_step
+from roofline.models import advise_step, serve
 from roofline.models.training import train
 from roofline.models.training.advice import BUBBLE, advise, again, axis_times, computing, layouts_over_slices, limits
 from roofline.models.training.memory import training_memory
 from roofline.quantity import format_quantity
+from roofline.signatures import spelled
+from tests.models.test_answers_in_full import drawn
 from tests.strategies import some
 
 LAYOUTS: dict[str, tuple[str, dict[str, Any]]] = {
@@ -186,7 +188,7 @@ def test_changes_with_the_same_result_stand_in_one_line() -> None:
     from tests.models.test_answers_in_full import drawn
 
     found = train("llama-3-70b", on="v5p:16x16x16", batch_tokens=4 * 10**6, tensor=8, checkpoint="full")
-    said = drawn(found, 200)
+    said = " ".join(drawn(found, 100).split())
     assert "h100, h200 or b200 chips: " in said
     assert "checkpoint matmuls or none, tensor 16: " in said
     unfused = {line.change for line in advise(replace(found.question, unfused=True).answer())}
@@ -301,7 +303,7 @@ def test_where_no_number_of_copies_fits_layers_split_over_more_chips_are_advised
     assert line.gain == pytest.approx(float(found.lower) / float(fresh.lower) / 8)
     assert f"{line.gain:.3g}x a chip, then network-bound" in line.effect
     assert not train("llama-3-8b", on="4090:4", tensor=4, batch_tokens=4096, **more).fits
-    said = " ".join(drawn(found, 200).split())
+    said = " ".join(" ".join(drawn(found, 100).split()).split())
     assert "with this layout, no number of chips is enough: each takes a whole sequence, and its part" in said
     assert "batch and states fit on 1 such chip at the least" in drawn(train("gpt2", on="h100", batch_tokens=8192), 200)
 
@@ -314,7 +316,7 @@ def test_a_part_of_a_sequence_in_a_microbatch_does_not_run() -> None:
     assert found.fits is False
     assert found.incomplete == found.bound.incomplete != ()
     assert found.fitting() == "1 microbatch, checkpoint full, tensor 2, in 4.76 s a step"
-    lines = drawn(found, 200).splitlines()
+    lines = " ".join(drawn(found, 100).split()).splitlines()
     assert "  DOES NOT RUN: 0.238 sequences in a microbatch, and a chip takes whole ones" in lines[2]
     assert any(line.endswith("(nic), for what is modelled: see incomplete below") for line in lines)
     asked |= {"microbatches": 1, "checkpoint": "full", "fsdp": 256, "tensor": 2}
@@ -385,3 +387,23 @@ def test_memory_by_part_is_a_table() -> None:
     assert dict(zip(frame["part"], frame["bytes"], strict=True)) == dict(found.memory.parts)
     assert frame["bytes"].sum() == pytest.approx(float(found.memory.total))
     assert frame["share"].sum() == pytest.approx(float(found.memory.total) / found.memory.capacity)
+
+
+def test_products_off_the_matrix_unit_say_the_time_in_a_format_that_it_has() -> None:
+    layout: dict[str, Any] = {"on": "v5p:4x4x4", "fsdp": 64, "batch_tokens": 64_000, "sequence": 1000}
+    found, other = train("llama-2-13b", **layout), train("llama-2-13b", **layout, weights="bf16")
+    after = format_quantity(float(other.lower), "s")
+    text = " ".join(drawn(found, 100).split())
+    assert f"compute-bound (vpu); {after} with {spelled('weights', 'bf16')}" in text
+    assert "of the peak of vpu" in text
+    assert "computing is that of vpu: on mxu more must be computed to cover it" in text
+    assert limits(other)[0].value > 10 * limits(found)[0].value
+    first = advise(found)[0]
+    assert (first.arguments, first.after.lower) == ({"weights": "bf16"}, other.lower)
+    assert "vpu" not in drawn(other, 100).split("scales")[1].partition("operation")[0]
+    served = serve("llama-2-13b", on="v5e", prompt=1024, context=1536, weights="int8")
+    prefill = serve("llama-2-13b", on="v5e", prompt=1024, weights="int8", activations="bf16").prefill
+    assert prefill is not None
+    text, there = " ".join(drawn(served, 100).split()), spelled("activations", "bf16")
+    assert f"(vpu); {format_quantity(float(prefill.lower), 's')} with {there}" in text
+    assert text.count(f"with {there}") == 1  # the decode step is bound by memory

@@ -23,7 +23,7 @@ from roofline import dtypes
 from roofline.bounds.bound import Bound, OpBound, amount_cells, amount_columns, module_of, sends_anything, share_of
 from roofline.bounds.traffic import moved_tensors
 from roofline.errors import InputError, SizeError
-from roofline.frozen import replace
+from roofline.frozen import NamedTuple, replace
 from roofline.hardware.rate import rate
 from roofline.models.config import load
 from roofline.models.description import WHOLE_BATCH, ImageSize, Layer, Model
@@ -445,19 +445,49 @@ def moved_in_words(step: Bound) -> str:
     return f"a chip moves {total}: {', '.join(said)}"
 
 
-def off_matrix_unit(step: Bound, option: str) -> list[str]:
-    """Say that matrix products run on another unit, or none, as the matrix unit lacks the format, and which it has."""
+class OffMatrixUnit(NamedTuple):
+    """Matrix products that run on another unit, or on none (None), as the matrix unit lacks their formats."""
+
+    runs_on: str | None
+    formats: str
+    unit: str
+    instead: str
+
+    def in_words(self, option: str) -> str:
+        """Where they run, why, and the option that takes them to the matrix unit."""
+        where = "run on no unit" if self.runs_on is None else f"run on {self.runs_on}"
+        taken = f"{self.unit} takes no {self.formats}; {spelled(option, self.instead)} would run on it"
+        return f"matrix products {where}: {taken}"
+
+    def faster(self, step: Bound, option: str, answer: Callable[[str], Size]) -> str:
+        """The time at best with the format that the matrix unit has, for the end of a headline; empty if no faster."""
+        if self.runs_on is None:
+            return ""
+        before, after = step.lower, answer(self.instead)
+        said = format_amount(after, "s")
+        return (
+            ""
+            if after >= before or said == format_amount(before, "s")
+            else f"; {said} with {spelled(option, self.instead)}"
+        )
+
+
+def off_matrix_unit(step: Bound) -> OffMatrixUnit | None:
+    """Tell whether matrix products run on another unit than the matrix unit, and the format of 16 bits that it has.
+
+    >>> from roofline.models import serve_bound
+    >>> off_matrix_unit(serve_bound("llama-2-7b", "decode", on="v5e", context=64))
+    OffMatrixUnit(runs_on='vpu', formats='fp16', unit='mxu', instead='bf16')
+    """
     matrix = {unit.name for unit in step.machine.units if unit.kind == "matrix"}
     runs = {name: rate(step.machine, Key("flops", "matrix", name)) for name in ("bf16", "fp16")}
     usual = next(((name, found.resource) for name, found in runs.items() if found and found.resource in matrix), None)
     products = next((part for part in step.ops if part.op.kind == "contraction"), None)
     if usual is None or products is None:
-        return []
+        return None
     formats = {key.dtype for key, _ in products.op.work.items() if key.quantity == "flops" and key.place == "matrix"}
     found = {rate(step.machine, Key("flops", "matrix", name)) for name in formats} - {None}
     other = next((each.resource for each in found if each and each.resource not in matrix), None)
     if other is None and (found or not formats):
-        return []
-    where = "run on no unit" if other is None else f"run on {other}"
-    names = ", ".join(sorted(formats))
-    return [f"matrix products {where}: {usual[1]} takes no {names}; {spelled(option, usual[0])} would run on it"]
+        return None
+    return OffMatrixUnit(other, ", ".join(sorted(formats)), usual[1], usual[0])

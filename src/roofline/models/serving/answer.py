@@ -13,7 +13,7 @@ from typing import Any
 from roofline.answers import Comparable, Fact, capability, expected_facts, plain_data, whole, with_formulas
 from roofline.bounds.bound import Bound, measured_in_words
 from roofline.bounds.footprint import Footprint
-from roofline.errors import InputError
+from roofline.errors import InputError, RooflineError
 from roofline.frozen import dataclass, field, once, replace
 from roofline.models.blocks.encoder import encoder_of
 from roofline.models.config import load
@@ -560,7 +560,9 @@ def _phase_in_words(name: str, phase: Bound, found: Serving) -> Iterator[Section
     asked = ", ".join(f"{key} {value}" for key, value in sizes.items())
     lower, within, nothing = (format_amount(time, "s") for time in (phase.lower, phase.op_by_op, phase.upper))
     partly = ", for what is modelled: see incomplete below" if without(phase.incomplete, HEADLINE_GAPS) else ""
-    yield Sentences([f"{name} ({asked}): at best {lower}, {phase.kind} ({phase.bound_by}){partly}"])
+    other = off_matrix_unit(phase)
+    faster = "" if other is None else other.faster(phase, "activations", lambda to: _with_activations(found, name, to))
+    yield Sentences([f"{name} ({asked}): at best {lower}, {phase.kind} ({phase.bound_by}){faster}{partly}"])
     wider = capability("Serving.narrower_cache")(found) if name == "decode" else ""
     lines = [wider] if wider else []
     lines.append(f"{within} if only each operation overlaps within itself, {nothing} if nothing does")
@@ -579,13 +581,21 @@ def _phase_in_words(name: str, phase: Bound, found: Serving) -> Iterator[Section
         f"{made}{flops}{used}",
         *([] if phase.expectation is None else [phase.expectation.in_words()]),
         *([] if phase.measured is None else [measured_in_words(phase)]),
-        *off_matrix_unit(phase, "activations"),
+        *([] if other is None else [other.in_words("activations")]),
         *_over_several_chips(phase, found, name),
     ]
     if name == "decode":
         lines += [*([] if isinstance(phase, Pipelined) else [moved_in_words(phase)]), *found.where_it_flips()]
     lines.append(shares_of_modules(phase))
     yield Sentences(lines, indent=4)
+
+
+def _with_activations(found: Serving, name: str, activations: str) -> Size:
+    """Seconds at best of a phase whose activations are in another format; its own if it has no answer."""
+    try:
+        return serve_bound(found.model, name, **{**found.asked_of(name), "activations": activations}).lower
+    except RooflineError:
+        return found.phases[name].lower
 
 
 def _over_several_chips(phase: Bound, found: Serving, name: str) -> list[str]:

@@ -45,6 +45,7 @@ from roofline.hardware.machine import Machine
 from roofline.hardware.mesh import smallest_slice
 from roofline.hardware.network import domain_of, links_inside_out
 from roofline.hardware.rate import choose_unit
+from roofline.models.operations import off_matrix_unit
 from roofline.models.parallelism.layout import axis_across_slices
 from roofline.models.parallelism.schedules import SCHEDULES, schedule
 from roofline.models.serving.advice import native_formats
@@ -373,17 +374,20 @@ def advise(found: Training) -> tuple[TrainingAdvice, ...]:
 
     A change that no longer fits is left out where the step fits now. Where it does not, what needs more memory is left
     out, what halves the memory is kept, and what still does not fit is sorted by its memory. A measured time takes no
-    part: it is of this step.
+    part: it is of this step. Where matrix products run on another unit than the matrix unit, the format that it has is
+    first: it costs no other chip.
     """
     if is_array(found.lower) or is_symbol(found.lower):
         return ()
     found = replace(found, measured=None)
     proposals = [Proposal(change, "", ChangedStep(found, changes)) for change, changes in dict(_ideas(found)).items()]
-    return tuple(
+    lines = [
         TrainingAdvice(kept.proposal.change, kept.proposal.question.changes, found, kept.after)
         for kept in helpful(proposals, found, _standing, smaller=SMALLER)
         if isinstance(kept.proposal.question, ChangedStep)
-    )
+    ]
+    other = off_matrix_unit(found.bound)
+    return tuple(sorted(lines, key=lambda line: other is None or line.arguments != {"weights": other.instead}))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -11,6 +11,7 @@ from roofline.bounds.advice_engine import LEAST_GAIN
 from roofline.bounds.bound import Bound, Measurable, from_the_floor, loss_of_each_said
 from roofline.bounds.crossing import first_where
 from roofline.bounds.footprint import Footprint, fullest
+from roofline.errors import RooflineError
 from roofline.frozen import dataclass, field
 from roofline.hardware.figures import price_source
 from roofline.hardware.network import domain_of, links_inside_out
@@ -346,7 +347,9 @@ class Training(Measurable, Comparable):
         yield BLANK
         mix = capability("Training.best_mix")(self)
         limits = capability("Training.limits")(self)
-        yield Listing("scales", [*map(str, limits), *([] if mix is None else [str(mix)])])
+        yield Listing(
+            "scales", [*map(str, limits), *([] if mix is None else [str(mix)]), *_computing_on(bound, limits)]
+        )
         yield Listing("over slices", _over_slices(self))
         faster = [line for line in advice if line.gain >= LEAST_GAIN and line not in to_fit]
         if self.fits is False:
@@ -538,7 +541,9 @@ def _step_in_words(found: Training) -> Iterator[Section]:
     lower, within, nothing = (format_amount(time, "s") for time in (found.lower, found.op_by_op, found.upper))
     step = f"step of {found.batch_tokens:,} tokens in sequences of {found.sequence:,}"
     partly = ", for what is modelled: see incomplete below" if without(bound.incomplete, HEADLINE_GAPS) else ""
-    yield Sentences([f"{step}: at best {lower}, {bound.kind} ({bound.bound_by}){partly}"])
+    other = off_matrix_unit(bound)
+    faster = "" if other is None else other.faster(bound, "weights", lambda name: _with_weights(found, name))
+    yield Sentences([f"{step}: at best {lower}, {bound.kind} ({bound.bound_by}){faster}{partly}"])
     times = sorted(bound.times.items(), key=lambda each: -float(each[1]))
     lines = [
         f"{within} if only each operation overlaps within itself, {nothing} if nothing does",
@@ -552,7 +557,24 @@ def _step_in_words(found: Training) -> Iterator[Section]:
     lines += _gathered_for_each(found)
     if found.exposed > 0:
         lines.append(f"{format_amount(found.exposed, 's')} of the step is collectives that computing does not cover")
-    yield Sentences([*lines, *off_matrix_unit(bound, "weights")], indent=4)
+    yield Sentences([*lines, *([] if other is None else [other.in_words("weights")])], indent=4)
+
+
+def _with_weights(found: Training, name: str) -> Size:
+    """Seconds at best of a step whose weights are in another format; those of the step itself if it has no answer."""
+    try:
+        lower: Size = found.question.vary(weights=name, measured=None).answer().lower
+    except RooflineError:
+        return found.lower
+    return lower
+
+
+def _computing_on(bound: Bound, limits: Sequence[Any]) -> list[str]:
+    """That computing covers the network so early because it does not run on the matrix unit."""
+    other = off_matrix_unit(bound)
+    if not limits or other is None or other.runs_on is None:
+        return []
+    return [f"computing is that of {other.runs_on}: on {other.unit} more must be computed to cover it"]
 
 
 def _gathered_for_each(found: Training) -> list[str]:
@@ -588,7 +610,11 @@ def _rate_in_words(found: Training) -> str:
         how = f"as estimated, {time} a step"
     run_again = found.flops > found.model_flops * 1.0001
     again = f", {format_percent(found.hfu, 1)} with what is run again" if run_again else ""
-    return f"MFU {format_percent(found.mfu, 1)}{again}, {how}: {format_count(int(found.tokens_per_day))} tokens a day"
+    other = off_matrix_unit(found.bound)
+    of = "" if other is None or other.runs_on is None else f" of the peak of {other.runs_on}"
+    return (
+        f"MFU {format_percent(found.mfu, 1)}{of}{again}, {how}: {format_count(int(found.tokens_per_day))} tokens a day"
+    )
 
 
 def _misfit_in_words(found: Training, to_fit: Sequence[Any]) -> list[Section]:
