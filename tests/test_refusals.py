@@ -815,7 +815,15 @@ def test_a_tensor_is_the_numbers_that_it_holds(library: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "value", [Decimal("sNaN"), Fraction(10**400), sympy.Lambda(sympy.Symbol("x"), 1), SimpleNamespace(to_numpy=1)]
+    "value",
+    [
+        Decimal("sNaN"),
+        Fraction(10**400),
+        sympy.Lambda(sympy.Symbol("x"), 1),
+        sympy.Lambda(sympy.Symbol("x"), sympy.Symbol("x")),
+        2 * sympy.Function("f")(1),
+        SimpleNamespace(to_numpy=1),
+    ],
 )
 def test_what_looks_like_a_number_and_is_none_is_refused(value: Any) -> None:
     for ask in (

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import datetime
 import decimal
 import fractions
 import inspect
@@ -26,6 +27,7 @@ import time
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
+from importlib import import_module
 from pathlib import Path
 from types import FunctionType, MappingProxyType, SimpleNamespace
 from typing import Any, NamedTuple
@@ -59,6 +61,15 @@ def _raising(*names: str) -> Any:
     return type("Raising", (), dict.fromkeys(names, wrong) | {"__hash__": object.__hash__})()
 
 
+def _made(library: str, name: str, *given: Any) -> Any:
+    """What another library makes, None where it is not installed."""
+    try:
+        found = getattr(import_module(library), name)
+    except ImportError:
+        return None
+    return found(*given) if given else found
+
+
 def _deep(levels: int = 5000) -> list[Any]:
     nested: list[Any] = []
     for _ in range(levels):
@@ -83,7 +94,9 @@ HOSTILE: dict[str, Callable[[], Any]] = {
         sympy.Integer(2), sympy.Rational(1, 3), sympy.true, sympy.Eq(_X, 1), sympy.Matrix([1]), _X, -_X,
         np.int8(-1), np.float16("nan"), np.float32(2), np.longdouble("1e400"), np.bool_(True), np.str_("x"),
         np.datetime64("2020-01-01"), np.timedelta64(1), np.complex64(1j), np.void(b"x"), fractions.Fraction(1, 3),
-        decimal.Decimal("NaN"), decimal.Decimal("8"), "llama-3-8b", "h100", "h100,h200", "bf16", "lower", "B=8",
+        decimal.Decimal("NaN"), decimal.Decimal("8"), decimal.Decimal("sNaN"), fractions.Fraction(10**400),
+        datetime.date(2020, 1, 1), datetime.timedelta(1), sympy.Interval(0, 1), sympy.Function("f")(_X), sympy.Lambda(_X, 1),
+        sympy.Lambda(_X, _X), "llama-3-8b", "h100", "h100,h200", "bf16", "lower", "B=8",
     )},
     "10**400": lambda: 10**400, "-10**400": lambda: -10**400, "[10**400]": lambda: [10**400], "9…9": lambda: "9" * 400,
     "object": object, "function": lambda: lambda: 1, "raising function": lambda: lambda *_, **__: 1 // 0,
@@ -95,7 +108,14 @@ HOSTILE: dict[str, Callable[[], Any]] = {
     "records": lambda: np.zeros(2, dtype=[("a", int)]), "masked": lambda: np.ma.array([1, 2], mask=[0, 1]),
     "dates": lambda: np.array(["2020"], dtype="M8"), "matrix": lambda: np.asmatrix([[1, 2]]),
     "array negative": lambda: np.array([-1, 2]), "array uint8": lambda: np.array([200, 200], dtype=np.uint8),
-    "== raises": lambda: _raising("__eq__"), "repr raises": lambda: _raising("__repr__"),
+    "own text": lambda: type("Text", (str,), {})("h100"), "own number": lambda: type("Whole", (int,), {})(8),
+    "counter": lambda: Counter("ab"), "views": lambda: {"h100": 1}.keys(), "map": lambda: map(str, [1, 2]),
+    "str raises": lambda: _raising("__str__"), "iter raises": lambda: _raising("__iter__"),
+    "tensor": lambda: _made("torch", "tensor", 8), "tensors": lambda: _made("torch", "tensor", [8, 16]),
+    "jax array": lambda: _made("jax.numpy", "array", [8, 16]), "jax number": lambda: _made("jax.numpy", "array", 8),
+    "torch dtype": lambda: _made("torch", "bfloat16"), "series": lambda: _made("pandas", "Series", [8, 16]),
+    "frame": lambda: _made("pandas", "DataFrame", {"B": [8]}), "NaT": lambda: _made("pandas", "NaT"),
+    "NA": lambda: _made("pandas", "NA"), "== raises": lambda: _raising("__eq__"), "repr raises": lambda: _raising("__repr__"),
     "bool raises": lambda: _raising("__bool__"), "float raises": lambda: _raising("__float__"),
     "equals all": lambda: type("Equal", (), {"__eq__": lambda self, other: True, "__hash__": None})(),
     "deep": _deep, "deep dict": lambda: {"B": _deep()}, "itself": _itself, "bytearray": lambda: bytearray(b"1"),
