@@ -835,6 +835,15 @@ def test_what_looks_like_a_number_and_is_none_is_refused(value: Any) -> None:
             ask()
 
 
+def test_a_frame_is_no_tile_and_a_form_no_function() -> None:
+    frame = pytest.importorskip("pandas").DataFrame({"B": [8]})
+    with pytest.raises(InputError, match="tile is B 0 8, and takes three sizes"):
+        roofline.sweep("llama-2-7b", on="h100", batch=[8, 16], context=64, tile=frame)
+    form: Any = sympy.Lambda(sympy.Symbol("x"), 1)
+    with pytest.raises(InputError, match="and takes a function of 2 arguments"):
+        roofline.sweep(LINE, on="h100", B=[8, 16], D=64, F=64, keep="front", progress=form)
+
+
 class _Lies:
     """Says that it is text."""
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Collection, Container, Iterator, Mapping, Sequence, Sized
+from collections.abc import Callable, Collection, Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import MISSING, fields, is_dataclass
@@ -310,7 +310,7 @@ _KINDS: dict[str, tuple[tuple[Any, ...], str]] = {
     "Sequence": ((list, tuple, range, str), "a list"),
     "Iterable": ((list, tuple, range, str, Iterator), "a list"),
     "tuple": ((list, tuple, str), "a list"),
-    "Tile": ((Sized,), "three sizes"),
+    "Tile": ((list, tuple, range, str), "three sizes"),
     "Mapping": ((Mapping,), "a dict"),
     "dict": ((Mapping,), "a dict"),
     "Model": ((Mapping, os.PathLike), "a model"),
@@ -418,7 +418,9 @@ def _is_of(value: Any, kind: str) -> bool:
     if head in _MODULES:
         return type(value).__module__ == _MODULES[head]
     if head in _CALLED_WITH or head == "Callable":
-        return callable(value) and _takes_so_many(value, _called_with(kind))
+        return callable(value) and not is_symbol(value) and _takes_so_many(value, _called_with(kind))
+    if head == "Tile" and is_array(value):
+        return len(shape_of(value)) == 1
     if head in (*_NUMBER, *_NUMBERS) and not isinstance(value, known):
         whole = head != "int" or isinstance(value, int) or not _is_number(value) or float(value).is_integer()
         return (_is_number(value) and whole) or (head in _NUMBERS and _are_numbers(value))
