@@ -390,6 +390,11 @@ def test_energy_is_a_ceiling_and_input_and_output_share_the_time() -> None:
     n = max(1, round(best.in_flight))
     decode = (load_.output - 1) * float(times.step[n]) / n
     assert best.prefill_share == pytest.approx(times.prompt / (times.prompt + decode))
+    # a real run may take more chips than a plan by floors: then the ceiling is none
+    assert "energy is a ceiling if these chips do: TDP times time" in " ".join(str(found).split())
+    expected = " ".join(str(plan("llama-3-8b", **{**EIGHT, "on": ["h100"]}, estimate="vllm")).split())
+    assert "energy is a ceiling: TDP times time" in expected
+    assert "if these chips do" not in expected
 
 
 def test_a_chip_without_a_tdp_says_so(capsys: pytest.CaptureFixture[str]) -> None:

@@ -31,7 +31,7 @@ from roofline.models.operation_builder import PREFILL_ONLY
 from roofline.models.operations import check_options
 from roofline.models.parallelism.layout import is_several
 from roofline.models.serving import serve_bound
-from roofline.plans.cost import cost_interval, cost_lines, cost_sections, plain_costs, tdp_of
+from roofline.plans.cost import ceiling_holds, cost_interval, cost_lines, cost_sections, plain_costs, tdp_of
 from roofline.plans.deployment_words import DeploymentWords, best_of_ways, best_of_words, engine_settings
 from roofline.plans.fleet import Fleet, Trace
 from roofline.plans.frontier import (
@@ -677,7 +677,7 @@ class DeploymentPlan(Answer):
         used = dict.fromkeys(choice.deployment.replica.chip for choice in self.choices)
         lacks = [name for name in used if tdp_of(self.asked, name) is None]
         said = f"energy: no TDP of {', '.join(lacks)} is known, so none is given"
-        known = "energy is a ceiling: TDP times time, of the chips alone"
+        known = f"energy is a ceiling{ceiling_holds(self.asked)}: TDP times time, of the chips alone"
         return [*([known] if len(lacks) < len(used) else []), *([said] if lacks else [])]
 
     def floor_only(self, choice: Assessment) -> tuple[str, ...]:

@@ -1,8 +1,9 @@
 """What a deployment costs: dollars and energy of a million tokens, and the interval of its cost by estimates.
 
 Input and output tokens share the chips by the time that each would take by itself: the prefill of a prompt, and the
-decode steps of an answer, each over the sequences that it has in flight. TDP × time is a ceiling of the chips' energy:
-they are on all the time, and draw no more than that for long. Hosts, networks and cooling are not in it.
+decode steps of an answer, each over the sequences that it has in flight. TDP × time is a ceiling of the energy of these
+chips: they are on all the time, and draw no more than that for long. Of a plan by floors it is one only if these
+chips do: a real run may take more. Hosts, networks and cooling are not in it.
 
 >>> from roofline.plans.answer import plan
 >>> found = plan("llama-3-8b", on=["h100"], count=[1], rate=4, prompt=1024, output=128, formats=["bf16"])
@@ -76,7 +77,13 @@ def cost_lines(asked: PlanQuestion, choice: Assessment) -> Iterator[str]:
     if energy:
         watts = format_number(power(asked, choice.deployment) or 0.0)
         more = "" if dollars else f"; {shared}"
+        energy[-1] += ceiling_holds(asked)
         yield f"energy at most {', '.join(energy)}: TDP of {watts} W all the time{more}"
+
+
+def ceiling_holds(asked: PlanQuestion) -> str:
+    """When TDP times time is a ceiling: by floors only if a real run takes no more chips."""
+    return "" if asked.library is not None else " if these chips do"
 
 
 def cost_sections(asked: PlanQuestion, choices: Sequence[Assessment], most: int) -> tuple[Section, ...]:
@@ -96,7 +103,9 @@ def cost_sections(asked: PlanQuestion, choices: Sequence[Assessment], most: int)
         cells += ["" if each is None else Amount(each, "", format_number(float(each))) for each in energy]
         return Row((str(choice.deployment), *cells, "" if joules is None else Amount(joules, "J")))
 
-    head = Headline("a million tokens", "dollars and kWh, energy at most: TDP all the time", level=2)
+    head = Headline(
+        "a million tokens", f"dollars and kWh, energy at most{ceiling_holds(asked)}: TDP all the time", level=2
+    )
     columns = (Column("deployment", wrap="words", least=20), *figures(*heads))
     rows = [row(choice) for choice in choices[:most]]
     return BLANK, head, Table(columns, rows, "costs", indent=4, every=lambda: [row(choice) for choice in choices])
