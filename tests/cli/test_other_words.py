@@ -82,13 +82,13 @@ MESSAGES = [
     (["model", "meta-llama/Meta-Llama-3-70B"], "or a folder that holds it; llama-3-70b is shipped"),
     (["comm", "all-gather", "--size", "1GB", "--on", "h100:8"], "the bytes of the whole array are --bytes"),
     (
-        ["model", "whisper-large-v3"],
-        "no model 'whisper-large-v3'; it is not shipped, but model_type 'whisper' is read: give its config.json, or a",
+        ["model", "opt-30b"],
+        "no model 'opt-30b'; it is not shipped, but model_type 'opt' is read: give its config.json, or a",
     ),
     (["model", "gemma-2-9b"], "no model 'gemma-2-9b'; it is not shipped, but model_type 'gemma2' is read: give its"),
     (["model", "qwen3-14b"], "did you mean 'qwen3-1.7b'? it is not shipped, but model_type 'qwen3' is read: give its"),
     (["model", "llama-2-7c"], "no model 'llama-2-7c'; did you mean 'llama-2-7b'?\n"),
-    (["model", "openai/whisper-large-v3"], "or a folder that holds it; model_type 'whisper' is read"),
+    (["model", "facebook/opt-30b"], "or a folder that holds it; model_type 'opt' is read"),
     (["model", "vgg16"], "no model 'vgg16'; `roofline model` lists the shipped ones; a config.json does as well"),
 ]
 
