@@ -355,3 +355,22 @@ def test_of_a_result_with_a_loss_only_that_is_differentiated():
     found = trace(Model(8, 8), "fp32[4, 8]", backward=True)
     assert [op.writes[0].dims for op in found.ops if op.name == "ones_like"] == [()]
     assert found.flops() == 2 * 2 * 4 * 8 * 8
+
+
+def test_the_gradient_of_a_result_is_given_from_outside_to_torch_and_jax_alike():
+    """What comes after writes it: it is read where it is needed and written by no operation; that of a loss is one."""
+    layer = nn.Conv2d(3, 64, 7, stride=2, padding=3, bias=False, dtype=torch.float16)
+    x, weight, y = 2 * 8 * 3 * 224 * 224, 2 * 64 * 3 * 49, 2 * 8 * 64 * 112 * 112
+    step = trace(layer, "fp16[8, 3, 224, 224]", backward=True)
+    assert [op.name for op in step.ops] == ["conv", "conv_backward_weight"]
+    assert step.bytes() == 2 * (x + weight + y)
+    assert step.bound("v100").footprint.parts["gradient"] == y + weight
+
+    pytest.importorskip("jax")
+    shapes = "bf16[64, 32]", "bf16[32, 16]"
+    product = trace(lambda a, b: a @ b, *shapes, backward=True, frontend="jax")
+    inputs = [
+        torch.empty(shape, dtype=torch.bfloat16, device="meta", requires_grad=True) for shape in ((64, 32), (32, 16))
+    ]
+    assert product.bytes() == 3 * 2 * (64 * 32 + 32 * 16 + 64 * 16)
+    assert trace(lambda a, b: a @ b, *inputs, backward=True).bytes() == product.bytes()

@@ -108,9 +108,12 @@ def trace(
     held = {weights} if isinstance(weights, int) else set(weights)
     tensors = [
         walker.tensor(value_of(var.aval), "weight" if place in held else "activation", label)
-        for var, (place, label) in zip(pruned.invars, (names[i] for i in slots), strict=True)
+        for var, (place, label) in zip(pruned.invars, (names[i] for i in slots), strict=False)
     ]
-    for tensor, shape in zip(tensors, shapes, strict=True):
+    tensors += [
+        walker.tensor(value_of(var.aval), "gradient", "gradient of the result") for var in pruned.invars[len(slots) :]
+    ]
+    for tensor, shape in zip(tensors, shapes, strict=False):
         walker.left_to_compiler(automatic(shape.sharding), [tensor], JaxprContext())
     try:
         numbers = [*map(held_numbers, closed.consts), *(None for _ in tensors)]
@@ -124,7 +127,7 @@ def trace(
     hidden = masked(pruned, closed.consts)
     if hidden:
         walker.assume(hidden)
-    for var, shape in zip(pruned.invars, shapes, strict=True):
+    for var, shape in zip(pruned.invars, shapes, strict=False):
         if var.aval.dtype != shape.dtype:
             walker.assume(f"{shape.dtype} is {var.aval.dtype} to JAX unless jax_enable_x64 is set")
     ops = needed_at_most(walker.settled(results), _amounts(pruned, closed.consts, tensors))
@@ -235,15 +238,23 @@ def _jaxpr(program: Any, leaves: Sequence[Any], tree: Any, shapes: Mapping[int, 
 
     try:
         with without_a_device():
-            return jax.make_jaxpr(_both(called) if backward else called)(*shapes.values())
+            if not backward:
+                return jax.make_jaxpr(called)(*shapes.values())
+            results = jax.tree.leaves(jax.eval_shape(called, *shapes.values()))
+            gradients = [result for result in results if result.shape and jnp.issubdtype(result.dtype, jnp.inexact)]
+            return jax.make_jaxpr(_both(called, len(shapes)))(*shapes.values(), *gradients)
     except Exception as error:
         raise own_error(error) or _explained(error) from error
 
 
-def _both(called: Any) -> Any:
-    """A function and the gradient of its floating inputs."""
+def _both(called: Any, inputs: int) -> Any:
+    """A function and the gradient of its floating inputs, from a gradient of each result, given after the inputs.
 
-    def run(*values: Any) -> Any:
+    The gradient of a result without dimensions, a loss, is one.
+    """
+
+    def run(*given: Any) -> Any:
+        values, gradients = given[:inputs], iter(given[inputs:])
         floating = [jnp.issubdtype(value.dtype, jnp.inexact) for value in values]
         if not any(floating):
             raise InputError("no input has a gradient: none is floating", hint="trace without backward")
@@ -259,7 +270,7 @@ def _both(called: Any) -> Any:
         )
         if not outs:
             raise InputError("nothing that came out has a gradient", hint="trace without backward")
-        return result, pull([jnp.ones_like(out) for out in outs])
+        return result, pull([next(gradients) if out.shape else jnp.ones_like(out) for out in outs])
 
     return run
 

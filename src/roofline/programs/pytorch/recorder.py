@@ -256,6 +256,14 @@ class Recorder:
         """Name a tensor that an operation writes: a new one, or one that is written ``in_place`` or in ``part``."""
         return self.identities.wrote(tensor, "gradient" if _is_backward() else "activation", **how)
 
+    def outside_gradients(self, results: Sequence[Any]) -> list[Any]:
+        """A gradient of each result: one for a loss, else a tensor from outside, which what comes after writes."""
+        with self.silence():
+            found = [None if result.dim() == 0 else torch.ones_like(result) for result in results]
+        for gradient in (each for each in found if each is not None):
+            self.identities.declare(gradient, "gradient", "gradient of the result")
+        return [torch.ones_like(result) if g is None else g for g, result in zip(found, results, strict=True)]
+
     # ------------------------------------------------------------------------------------- what a call says
 
     def call(self, name: str, args: Sequence[Any], outs: Sequence[Any] = (), names: Sequence[str] = ()) -> Call:

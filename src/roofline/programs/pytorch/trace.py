@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import fields, is_dataclass
 from typing import Any
@@ -78,7 +78,7 @@ def trace(
     """Find every operation of a module or function.
 
     ``inputs``     example tensors, or specifications in the notation; ``kwargs`` likewise, by name
-    ``backward``   also the gradient of everything that requires one, from a gradient of each result
+    ``backward``   also the gradient of everything that requires one, from a gradient of each result given from outside
     ``optimizer``  also a step: ``adamw`` and the like, a class, or a function of the parameters; implies ``backward``
     ``recompute_attention``  the backward pass of attention works its scores out again, as FlashAttention does
     ``sizes``      sizes of named dimensions in the specifications; a name without one stays open
@@ -156,7 +156,7 @@ def _traced(
         cut: list[str] = []
         try:
             with sending:
-                result = run_program(program, values, named, backward, stepper)
+                result = run_program(program, values, named, recorder.outside_gradients if backward else None, stepper)
             tensors = [] if backward else tensors_given_back(result)
             results = recorder.identities.made_whole(tensors)
             parts = {
@@ -193,15 +193,21 @@ def _traced(
     )
 
 
-def run_program(program: Any, values: list[Any], named: dict[str, Any], backward: bool, stepper: Any) -> Any:
-    """Run it: forward, and if asked backward and a step; give what the program does."""
+def run_program(
+    program: Any,
+    values: list[Any],
+    named: dict[str, Any],
+    gradients: Callable[[list[Any]], list[Any]] | None,
+    stepper: Any,
+) -> Any:
+    """Run it: forward, and backward from ``gradients`` of its results, and a step; give what the program does."""
     result = program(*values, **named)
-    if not backward:
+    if gradients is None:
         return result
     outs = _differentiable(result)
     if not outs:
         raise InputError("nothing that came out requires a gradient", hint="trace without backward")
-    torch.autograd.backward(outs, [torch.ones_like(out) for out in outs])
+    torch.autograd.backward(outs, gradients(outs))
     if stepper is not None:
         stepper.step()
     return result
