@@ -604,6 +604,25 @@ def test_a_plan_says_why_fewer_chips_will_not_do() -> None:
     assert "fewer will not do: h100:1 bf16, serves at most" in said
     assert "fewest: 1 chip" in said
     assert "fewer will not do" not in str(plan("llama-3-8b", on="h100", count=2, **asked))
+    # where the next smaller number is none of the layout's, one replica less is said too
+    asked = {"rate": 60, "prompt": 1024, "output": 128, "formats": "bf16", "tpot": "20ms"}
+    found = plan("llama-3-8b", on="v5e", count="1:8", **asked)
+    own, several = found.best.deployment, " ".join(str(found).split())
+    assert own.replica.chips > 1
+    fewer = found.assess(f"v5e:{own.chips - own.replica.chips} bf16")
+    assert fewer.reason is not None
+    assert f"; {fewer.deployment}, {fewer.reason.text}" in several.partition("fewer will not do")[2]
+
+
+def test_a_chip_that_will_not_do_stays_beside_others_with_its_nearest_miss() -> None:
+    asked = {"rate": 4, "prompt": 1024, "output": 128, "formats": "bf16", "count": [1, 2], "tpot": "11ms"}
+    found = plan("llama-3-8b", on="h100,v5e,l4", **asked)
+    said = " ".join(str(found).split())
+    assert {choice.chip for choice in found.choices} == {"h100"}
+    for name in ("v5e", "l4"):
+        miss = found.assess(name)
+        assert miss.reason is not None
+        assert f"{miss.deployment} none will do: {miss.reason.text}" in said
 
 
 def test_a_ranking_that_is_undecided_is_said_once_under_the_table() -> None:

@@ -382,9 +382,9 @@ class DeploymentPlan(Answer):
         if self.is_narrowed:
             lines.append(f"{best.deployment.replica.formats} was not asked for: {self._narrows}")
         lines.append(f"{self._times(best)} of the {format_number(best.largest_rate)}/s it can serve")
-        less = self.fewer(best)
-        if less is not None and less.reason is not None:
-            lines.append(f"fewer will not do: {less.deployment}, {less.reason.text}")
+        less = [f"{each.deployment}, {each.reason.text}" for each in self._all_fewer(best) if each.reason is not None]
+        if less:
+            lines.append(f"fewer will not do: {'; '.join(less)}")
         lines += self._margin(best)
         return [*lines, *cost_lines(self.asked, best)]
 
@@ -532,12 +532,23 @@ class DeploymentPlan(Answer):
             Column("why", wrap="words"),
         )
         why = f"no constants of {self.asked.library}"
-        unknown = [Row((chip, *[""] * (len(columns) - 2), why)) for chip in self.search.without_constants()]
+        without = [(chip, why) for chip in self.search.without_constants()]
+        missing = [(str(each.deployment), each.reason) for each in self._missing()]
+        without += [(name, f"none will do: {reason.text}") for name, reason in missing if reason is not None]
+        unknown = [Row((name, *[""] * (len(columns) - 2), text)) for name, text in without]
 
         def rows(most: int | None = None) -> list[Row]:
             return [*(row(choice) for choice in self.choices[:most]), *unknown]
 
         return Table(columns, rows(MOST_ROWS), "choices", every=rows)
+
+    def _missing(self) -> Iterator[Assessment]:
+        """The nearest miss of each chip none of whose deployments keeps the limits, beside others that do."""
+        shown = {chip for choice in self.choices for chip in choice.deployment.numbers}
+        for chip in self.asked.chips:
+            if chip not in shown and chip not in self.search.without_constants():
+                found = self.search.nearest_miss(chip)
+                yield from () if found is None else [found]
 
     def _against(self, choice: Assessment) -> str:
         best = self.best
@@ -581,6 +592,17 @@ class DeploymentPlan(Answer):
         if own not in self._fewer:
             self._fewer[own] = best_of_words(words, self.search)
         return self._fewer[own] if self._fewer[own].reason is not None else None
+
+    def _all_fewer(self, choice: Assessment) -> Iterator[Assessment]:
+        """The best on fewer chips; then, where its layout does not fill that number, on those of a replica less."""
+        less, own = self.fewer(choice), choice.deployment
+        if less is None:
+            return
+        yield less
+        chips = own.replica.chips * (own.copies - 1)
+        if less.deployment.chips % own.replica.chips and chips in self.asked.counts:
+            words = DeploymentWords(own.replica.chip, chips, formats=own.replica.formats)
+            yield best_of_words(words, self.search)
 
     def _needs(self, choice: Assessment) -> str:
         """Why so many chips: what is wrong with fewer, in a few words."""

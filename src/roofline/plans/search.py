@@ -421,10 +421,11 @@ class Search:
                 if copies is not None:
                     yield Deployment(replica, copies, chunk, most)
 
-    def nearest_miss(self) -> Assessment | None:
-        """What missed the limits by least; where no load was solved, of as many chips as allowed."""
-        found = [each for each in self._assessed.values() if each.reason is not None]
-        for replica in () if found else self.replicas:
+    def nearest_miss(self, chip: str = "") -> Assessment | None:
+        """What missed the limits by least, of all or of a chip; where no load was solved, of as many as allowed."""
+        assessed = [each for each in self._assessed.values() if not chip or each.chip == chip]
+        found = [each for each in assessed if each.reason is not None]
+        for replica in () if found else (each for each in self.replicas if not chip or each.chip == chip):
             count = max((count for count in self.counts if count % replica.chips == 0), default=0)
             if count:
                 times = self.priced(replica)
