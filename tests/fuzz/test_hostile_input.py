@@ -119,3 +119,12 @@ def test_what_is_wrong_is_said(code: int, out: str, err: str, said: str) -> None
     found = running._wrong(code, out, err, ["bound", "--json"])
     assert said in found
     assert bool(said) == bool(found)
+
+
+def test_indices_of_no_kind_are_no_traceback(tmp_path: Path) -> None:
+    onnx = pytest.importorskip("onnx")
+    values = [onnx.helper.make_tensor_value_info(name, kind, [8, 8]) for name, kind in (("x", 1), ("i", 0), ("y", 1))]
+    graph = onnx.helper.make_graph([onnx.helper.make_node("Gather", ["x", "i"], ["y"])], "g", values[:2], values[2:])
+    (tmp_path / "g.onnx").write_bytes(onnx.helper.make_model(graph).SerializeToString())
+    made = Input("graph", ["trace", "g.onnx", "--on", "v5e", "--json"], {"g.onnx": (tmp_path / "g.onnx").read_bytes()})
+    assert run_input(0, made, str(tmp_path)) is None

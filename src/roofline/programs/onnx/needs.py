@@ -157,6 +157,9 @@ def _padded(each: _Node) -> Iterator[Region]:
 def _gathered(each: _Node) -> Iterator[Region]:
     """Rows that known indices name; of unknown ones all rows, as much of each as the result has."""
     shape, axis = each.ins[0], each.axis()
+    if each.ins[1] is None:  # indices of a file that is damaged
+        yield WHOLE
+        return
     picked = (*shape[:axis], prod(each.ins[1]), *shape[axis + 1 :])
     region = regions.reshaped(each.region, each.outs[0], picked)
     places = each.listed(1, "")
