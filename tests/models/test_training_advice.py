@@ -82,8 +82,6 @@ def test_copies_run_over_slices_unless_asked(tensor: int) -> None:
 
 
 def test_layouts_over_slices_are_listed() -> None:
-    from tests.models.test_answers_in_full import drawn
-
     said = drawn(train("llama-3-8b", on="v5e:16x16:2", batch_tokens=2**19, tensor=2), 120)
     assert "over slices  as it is: at best 254 ms" in said
     assert "fsdp over the slices (fsdp 256, tensor 2): at best " in said
@@ -185,10 +183,8 @@ def test_the_fewest_microbatches_that_fit_are_offered() -> None:
 
 
 def test_changes_with_the_same_result_stand_in_one_line() -> None:
-    from tests.models.test_answers_in_full import drawn
-
     found = train("llama-3-70b", on="v5p:16x16x16", batch_tokens=4 * 10**6, tensor=8, checkpoint="full")
-    said = " ".join(drawn(found, 100).split())
+    said = drawn(found, 200)
     assert "h100, h200 or b200 chips: " in said
     assert "checkpoint matmuls or none, tensor 16: " in said
     unfused = {line.change for line in advise(replace(found.question, unfused=True).answer())}
@@ -196,8 +192,6 @@ def test_changes_with_the_same_result_stand_in_one_line() -> None:
 
 
 def test_a_stated_utilisation_above_the_floor_is_said() -> None:
-    from tests.models.test_answers_in_full import drawn
-
     few = {"on": "h100:8", "batch_tokens": 8192, "sequence": 1024}
     floor = train("llama-3-70b", **few)
     assert floor.most_mfu == floor.mfu < 0.6
@@ -223,8 +217,6 @@ def test_advice_at_a_stated_utilisation_above_the_floor_stays_above_the_floor() 
 
 
 def test_a_measured_step_says_what_it_reached_and_how_far_it_is_from_the_floor() -> None:
-    from tests.models.test_answers_in_full import drawn
-
     asked: dict[str, Any] = {"on": "h100:8", "batch_tokens": 65536, "sequence": 8192}
     floor = train("llama-3-8b", **asked)
     middle = (floor.lower + 3 * floor.upper) / 4
@@ -249,8 +241,6 @@ def test_a_measured_step_says_what_it_reached_and_how_far_it_is_from_the_floor()
 
 
 def test_what_was_measured_ran_and_its_mfu_stands_first() -> None:
-    from tests.models.test_answers_in_full import drawn
-
     asked: dict[str, Any] = {"on": "h100:8", "batch_tokens": 10**6}
     ran, floor = (drawn(train("llama-3-8b", **asked, **more), 200) for more in ({"measured": 14.0}, {}))
     order = [
@@ -272,8 +262,6 @@ def test_what_was_measured_ran_and_its_mfu_stands_first() -> None:
 
 
 def test_what_training_holds_says_what_is_not_in_it_and_which_chips_hold_it() -> None:
-    from tests.models.test_answers_in_full import drawn
-
     held = drawn(training_memory("llama-2-13b", on="a100"), 200)
     assert "208 GB without activations: weights 26 GB" in held
     assert "3 hold it, the smallest target is a100:3: 208 GB are 2.447 times the 85.1 GB of one" in held
@@ -281,8 +269,6 @@ def test_what_training_holds_says_what_is_not_in_it_and_which_chips_hold_it() ->
 
 
 def test_what_makes_a_step_fit_stands_in_the_first_line() -> None:
-    from tests.models.test_answers_in_full import drawn
-
     asked = {"on": "h100:64", "batch_tokens": 4 * 10**6, "sequence": 8192, "checkpoint": "none"}
     first = next(line for line in drawn(train("llama-3-8b", **asked), 200).splitlines() if "DOES NOT FIT" in line)
     assert first.endswith("would fit: 4 microbatches, in 3.32 s a step; or 248 such chips")
@@ -291,11 +277,9 @@ def test_what_makes_a_step_fit_stands_in_the_first_line() -> None:
 
 @pytest.mark.parametrize("more", [{}, {"checkpoint": "full"}])
 def test_where_no_number_of_copies_fits_layers_split_over_more_chips_are_advised(more: dict[str, Any]) -> None:
-    from tests.models.test_answers_in_full import drawn
-
     found = train("llama-3-8b", on="4090", batch_tokens=4096, **more)
     assert found.least_chips is None
-    assert (found.fitting() or "").endswith("or 4090:8, tensor 8")
+    assert "4090:8, tensor 8" in (found.fitting() or "")
     (line,) = (line for line in found.advise() if "tensor" in line.arguments)
     fresh = train("llama-3-8b", on="4090:8", tensor=8, batch_tokens=4096, **more)
     assert fresh.fits
@@ -303,20 +287,21 @@ def test_where_no_number_of_copies_fits_layers_split_over_more_chips_are_advised
     assert line.gain == pytest.approx(float(found.lower) / float(fresh.lower) / 8)
     assert f"{line.gain:.3g}x a chip, then network-bound" in line.effect
     assert not train("llama-3-8b", on="4090:4", tensor=4, batch_tokens=4096, **more).fits
-    said = " ".join(" ".join(drawn(found, 100).split()).split())
-    assert "with this layout, no number of chips is enough: each takes a whole sequence, and its part" in said
+    said = " ".join(drawn(found, 200).split())
+    assert (
+        "with this layout, no number of chips is enough for this batch: each takes a whole sequence, and its part"
+        in said
+    )
     assert "batch and states fit on 1 such chip at the least" in drawn(train("gpt2", on="h100", batch_tokens=8192), 200)
 
 
 def test_a_part_of_a_sequence_in_a_microbatch_does_not_run() -> None:
-    from tests.models.test_answers_in_full import drawn
-
     asked = {"on": "h100:512", "batch_tokens": 4 * 10**6, "sequence": 8192, "fsdp": 512, "microbatches": 4}
     found = train("llama-3-70b", **asked)
     assert found.fits is False
     assert found.incomplete == found.bound.incomplete != ()
     assert found.fitting() == "1 microbatch, checkpoint full, tensor 2, in 4.76 s a step"
-    lines = " ".join(drawn(found, 100).split()).splitlines()
+    lines = drawn(found, 200).splitlines()
     assert "  DOES NOT RUN: 0.238 sequences in a microbatch, and a chip takes whole ones" in lines[2]
     assert any(line.endswith("(nic), for what is modelled: see incomplete below") for line in lines)
     asked |= {"microbatches": 1, "checkpoint": "full", "fsdp": 256, "tensor": 2}
@@ -353,8 +338,6 @@ def test_no_number_of_chips_holds_less_than_a_sequence() -> None:
 
 
 def test_a_measured_step_is_taken_in_the_microbatches_of_one_that_is_not() -> None:
-    from tests.models.test_answers_in_full import drawn
-
     asked: dict[str, Any] = {"on": "h100:32", "batch_tokens": "1M"}
     floor, ran = roofline.train("llama-3-8b", **asked), roofline.train("llama-3-8b", **asked, measured="5.2 s")
     assert (ran.microbatches, ran.lower, ran.fits) == (floor.microbatches, floor.lower, True)
@@ -407,3 +390,17 @@ def test_products_off_the_matrix_unit_say_the_time_in_a_format_that_it_has() -> 
     text, there = " ".join(drawn(served, 100).split()), spelled("activations", "bf16")
     assert f"(vpu); {format_quantity(float(prefill.lower), 's')} with {there}" in text
     assert text.count(f"with {there}") == 1  # the decode step is bound by memory
+
+
+def test_where_no_chips_are_enough_for_a_batch_a_larger_one_is_dealt_out() -> None:
+    more: dict[str, Any] = {"lora": 16, "weights": "nf4", "checkpoint": "full"}
+    found = train("llama-3-70b", on="l40s", batch_tokens=2048, sequence=2048, **more)
+    said = " ".join(drawn(found, 100).split())
+    assert "or l40s:2, 4,096 tokens a step" in said
+    fresh = train("llama-3-70b", on="l40s:2", batch_tokens=4096, sequence=2048, **more)
+    (line,) = (line for line in found.advise() if "batch_tokens" in line.arguments)
+    assert fresh.fits
+    assert (line.after.lower, line.after.memory.total) == (fresh.lower, fresh.memory.total)
+    longest = int(said.partition("sequences of up to ")[2].partition(" ")[0].replace(",", ""))
+    for tokens, fits in ((longest, True), (longest + 1, False)):
+        assert train("llama-3-70b", on="l40s", batch_tokens=tokens, sequence=tokens, **more).fits is fits

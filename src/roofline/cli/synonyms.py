@@ -27,7 +27,7 @@ _FITS = ("what holds a model, and with how much left, is --fit", "--fit")
 _HELD = ("a chip is a word without dashes: roofline accuracy h100", "chip")
 _ALONE = ("a model on a chip is asked by roofline llm MODEL --on h100", "--parts")
 _MANY = ("the number of chips stands behind the target: --on h100:8", "--on")
-_FORMATS = ("formats are --weights, --activations and --kv", "--kv")
+_FORMATS = ("formats are --weights, --activations and --kv, as in --weights int4", "--kv")
 _TRAINED = ("formats are --weights, --gradients, --moments and --master", "--gradients")
 _TYPED = ("each tensor names its own format, as in fp8[B, D]", "words")
 _TENSOR = ("tensor parallelism is --tensor", "--tensor")
@@ -83,7 +83,7 @@ _ANSWERS: tuple[tuple[tuple[tuple[str, str], ...], str], ...] = (
     ((_HERE, _TARGET, _NAMED, _HELD), "chip gpu device hardware hw machine target accelerator tpu"),
     ((_NAMED, _HELD, _ALONE), "on"),
     ((_MANY,), "gpus num-gpus n-gpus ngpus num-chips devices num-devices nodes world-size"),
-    ((_FORMATS, _TRAINED, _TYPED), "dtype precision quantization quant quantize"),
+    ((_FORMATS, _TRAINED, _TYPED), "dtype precision quantization quant quantize bits nbits"),
     ((_FORMATS, _TRAINED), "kv-dtype kv-cache-dtype weight-dtype weights-dtype"),
     ((_TENSOR,), "tp tensor-parallel tensor-parallel-size tp-size"),
     ((_STAGES,), "pp pipeline-parallel pipeline-parallel-size pp-size stages"),

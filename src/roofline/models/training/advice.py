@@ -468,6 +468,44 @@ def _ideas(found: Training) -> Iterator[tuple[str, dict[str, Any]]]:
     yield from _chips(found)
     if found.memory.fits is False and found.sequences >= 1 and found.least_chips is None:
         yield from _wider(found)
+        yield from _dealt_out(found)
+
+
+def _more_chips(found: Training, times: int) -> str | None:
+    """So many times as many chips of the same kind as a target; None where there is no such slice."""
+    machine, asked = found.bound.machine, found.question.on
+    if machine.slices > 1 or (machine.given and not isinstance(asked, str)):
+        return None
+    name = behind_colon(asked).partition(":")[0] if isinstance(asked, str) else machine.key
+    sized = smallest_slice(machine, int(found.chips) * times)
+    if sized is None or sized.chips != found.chips * times:
+        return None
+    return f"{name}:{sized.target.partition(':')[2]}"
+
+
+def _dealt_out(found: Training) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The fewest times as many chips with which it fits, each with as many tokens as now: they share the states.
+
+    >>> from roofline.models.training import train
+    >>> lora = {"lora": 16, "weights": "nf4", "checkpoint": "full"}
+    >>> [each for each, _ in _dealt_out(train("llama-3-70b", on="l40s", batch_tokens=2048, sequence=2048, **lora))]
+    ['l40s:2, 4,096 tokens a step']
+    """
+    for times in WIDER:
+        on, tokens = _more_chips(found, times), found.batch_tokens * times
+        if on is None or tokens > LARGEST:
+            continue
+        arguments = {
+            "on": on, "batch_tokens": tokens, "fsdp": int(found.ways["fsdp"]) * times,
+            "microbatches": found.question.microbatches,
+        }  # fmt: skip
+        try:
+            fits = again(found, **arguments).fits
+        except RooflineError:
+            continue
+        if fits:
+            yield f"{on}, {tokens:,} tokens a step", arguments
+            return
 
 
 def _wider(found: Training) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -477,20 +515,15 @@ def _wider(found: Training) -> Iterator[tuple[str, dict[str, Any]]]:
     >>> [each for each, _ in _wider(train("llama-3-8b", on="4090", batch_tokens=4096))]
     ['4090:8, tensor 8']
     """
-    machine, asked = found.bound.machine, found.question.on
-    if machine.slices > 1 or (machine.given and not isinstance(asked, str)):
-        return
-    name = behind_colon(asked).partition(":")[0] if isinstance(asked, str) else machine.key
-    node = next((domain_of(link) for link in links_inside_out(machine) if not link.axes), None)
+    node = next((domain_of(link) for link in links_inside_out(found.bound.machine) if not link.axes), None)
     most = max(WIDER) if node is None else node // int(found.ways["tensor"])
     fewest = most + 1
     for kept in dict.fromkeys((found.checkpoint, "full")):
         changed = {} if kept == found.checkpoint else {"checkpoint": kept}
         for times in (each for each in WIDER if each < fewest):
-            sized = smallest_slice(machine, int(found.chips) * times)
-            if sized is None or sized.chips != found.chips * times:
+            on, ways = _more_chips(found, times), int(found.ways["tensor"]) * times
+            if on is None:
                 continue
-            on, ways = f"{name}:{sized.target.partition(':')[2]}", int(found.ways["tensor"]) * times
             arguments = {"on": on, "tensor": ways, **changed, "microbatches": found.question.microbatches}
             try:
                 fits = again(found, **arguments).fits

@@ -650,7 +650,8 @@ def _instead(found: Training, to_fit: Sequence[Any]) -> str:
     ways = [f"{line.change}, in {format_amount(line.after.time, 's')} a step" for line in chosen]
     least = None if found.sequences < 1 else found.least_chips
     wider = [line.change for line in fitting if {"on", "tensor"} <= set(line.arguments) and line not in chosen]
-    ways += [f"{least:,} such chips"] if least is not None else wider[:1]
+    dealt = [line.change for line in fitting if {"on", "batch_tokens"} <= set(line.arguments) and line not in chosen]
+    ways += [f"{least:,} such chips"] if least is not None else [*wider[:1], *dealt[:1]]
     return "; ".join([*ways[:-1], *(f"or {way}" if len(ways) > 1 else way for way in ways[-1:])])
 
 
@@ -726,9 +727,24 @@ def _least_in_words(found: Training) -> str:
     if any((stage.memory.capacity or 0) <= stage.fixed for stage in found.stages):
         return "no number of chips is enough: what each holds whole does not fit"
     return (
-        "no number of chips is enough: each takes a whole sequence, and its part of the step does not fit; "
-        f"{spelled('tensor')} splits layers and sequences"
+        "no number of chips is enough for this batch: each takes a whole sequence, and its part of the step does not "
+        f"fit; {spelled('tensor')} splits layers and sequences{_longest_that_fits(found)}"
     )
+
+
+def _longest_that_fits(found: Training) -> str:
+    """The longest sequence that one chip holds, where it is shorter than asked; empty of more chips."""
+    if found.chips != 1:
+        return ""
+
+    def too_long(tokens: int) -> bool:
+        one = found.question.vary(sequence=tokens, batch_tokens=tokens, microbatches=1, measured=None)
+        return one.answer().memory.fits is False
+
+    longest = int(found.sequence)
+    if not too_long(longest) or too_long(1):
+        return ""
+    return f", and one chip holds sequences of up to {first_where(too_long, 1, longest) - 1:,} tokens, one at a time"
 
 
 def network(bound: Bound) -> set[str]:
