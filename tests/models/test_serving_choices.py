@@ -645,8 +645,36 @@ def test_a_cache_in_the_hosts_memory_is_read_over_its_link() -> None:
 
 
 @pytest.mark.parametrize(
+    ("more", "change", "share"),
+    [
+        ({"host_kv": True}, "keys and values in the chip's memory", "they are 100% of the bytes from the host"),
+        ({"host_layers": 4}, "all weights in the chip's memory", "weights are 100% of the bytes from the host"),
+    ],
+)
+def test_advice_takes_what_the_host_holds_into_the_chips_memory(more: dict[str, Any], change: str, share: str) -> None:
+    asked: dict[str, Any] = {"on": "h100", "batch": 8, "context": 4096}
+    lines = {line.change: line for line in llm("llama-3-8b", **asked, **more, advise=True).further["advice"]}
+    assert lines[change].after.lower == llm("llama-3-8b", **asked).decode.lower
+    assert any(line.reason.startswith(share) for line in lines.values())
+    # what does not fit there is not proposed
+    large = llm("llama-3-70b", on="h100", context=4096, host_layers=60, advise=True).further["advice"]
+    assert "all weights in the chip's memory" not in [line.change for line in large]
+
+
+def test_no_batch_is_said_to_fill_a_memory_that_is_not_counted() -> None:
+    found = llm("llama-3-8b", on="h100", batch=8, context=4096, host_kv=True)
+    assert found.full_from() is None
+    assert "memory holds batches" not in str(found)
+    assert "memory holds batches" not in str(llm("llama-3-8b", on="h100", batch=[1, 8], context=4096, host_kv=True))
+    assert found.to_dict()["kv_block"] == 1
+
+
+@pytest.mark.parametrize(
     ("more", "message"),
     [
+        ({"host_kv": True, "fit": True}, "fit= counts the chip's memory, and keys and values are with the host"),
+        ({"host_kv": True, "on": "m4-max"}, "Apple M4 Max has no figure for the link to a host's memory"),
+        ({"host_layers": 2, "on": "mi300a"}, "AMD MI300A has no figure for the link to a host's memory"),
         ({"host_layers": 81}, "llama-3-70b has 80 layers, and 81 are to stay with the host; 80 at most"),
         ({"host_layers": [1, 2]}, "host_layers= is one number"),
         ({"host_layers": 1, "estimate": True}, "what steps take that read the host's memory was not measured"),
@@ -658,4 +686,4 @@ def test_a_cache_in_the_hosts_memory_is_read_over_its_link() -> None:
 )
 def test_layers_that_no_host_holds(more: dict[str, Any], message: str) -> None:
     with pytest.raises(RooflineError, match=message):
-        llm("llama-3-70b", on="h100", context=100, **more)
+        llm("llama-3-70b", **{"on": "h100", "context": 100, **more})

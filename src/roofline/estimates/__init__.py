@@ -63,7 +63,7 @@ def estimated(
         return replace(answer, bound=estimator.estimated(answer.bound))
     if isinstance(answer, Training):
         return replace(answer, expectation=expect_training(estimator, answer))
-    if isinstance(answer, Serving) and (answer.model.host_bytes() or answer.model.kv_memory == "host"):
+    if isinstance(answer, Serving) and answer.model.reads_host:
         hint = f"leave {spelled('estimate')} out: the floor holds"
         raise InputError("what steps take that read the host's memory was not measured", hint=hint)
     if isinstance(answer, Serving) and answer.varying:

@@ -304,6 +304,11 @@ class Model(Answer):
         """Bytes of the weights that stay in the host's memory, those of layers that were put there."""
         return self._stored_bytes(weights, "host")
 
+    @property
+    def reads_host(self) -> bool:
+        """Whether the weights of some layers, or keys and values, stay in the host's memory."""
+        return self.kv_memory == "host" or any(layer.memory == "host" for layer, _ in self.layer_counts())
+
     def _stored_bytes(self, weights: str | None, memory: str) -> int:
         of = self.storages(weights)
 

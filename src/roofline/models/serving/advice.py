@@ -25,7 +25,7 @@ from roofline.frozen import dataclass, replace
 from roofline.hardware import chip
 from roofline.hardware.catalog import behind_colon
 from roofline.hardware.machine import Machine
-from roofline.hardware.rate import figure_value
+from roofline.hardware.rate import figure_value, find_level
 from roofline.models.blocks.attention import Attention
 from roofline.models.config import load
 from roofline.models.description import Model
@@ -194,13 +194,21 @@ def advice_sections(found: Sequence[StepAdvice], most: int = 12) -> tuple[Sectio
     return BLANK, head, Table(columns, rows, "advice", indent=4, gap=4)
 
 
-def _share(before: Bound, role: str) -> float:
-    """The part of the bytes that tensors of one role make, by what operations read of them."""
-    total = float(sum(before.bytes.values()))
+def _of_bytes(before: Bound, *roles: str) -> str:
+    """The part that tensors of these roles make of all bytes, in words: of the host's where its link binds."""
+    host = find_level(before.machine, "host")
+    over = host is not None and before.bound_by == host.name and host.name in before.bytes
+    share = sum(_share(before, role, before.bound_by if over else None) for role in roles)
+    return f"{format_percent(share)} of the bytes{' from the host' * over}"
+
+
+def _share(before: Bound, role: str, host: str | None = None) -> float:
+    """The part of the bytes that tensors of one role make, by what operations read of them; of ``host`` its alone."""
+    total = float(sum(before.bytes.values()) if host is None else before.bytes[host])
     loaded: dict[str, float] = {}
     for part in before.ops:
         for tensor in part.op.reads:
-            if tensor.role == role:
+            if tensor.role == role and (host is None or tensor.level == "host"):
                 loaded[tensor.ident] = float(tensor.traffic_bytes) * float(part.op.repeat)
     return min(1.0, sum(loaded.values()) / total) if total else 0.0
 
@@ -226,7 +234,7 @@ def _weights(asked: StepQuestion, before: Bound) -> Iterator[Proposal[Bound]]:
     """Store the matrices in fewer bits; the arithmetic stays what it is."""
     compute = asked.arguments.get("compute") or _arithmetic(before)
     for name in NARROWER.get(_widest(before, "weight"), ()):
-        reason = f"weights are {format_percent(_share(before, 'weight'))} of the bytes"
+        reason = f"weights are {_of_bytes(before, 'weight')}"
         yield _with(asked, f"{name} weights", reason, weights=name, compute=compute)
 
 
@@ -235,12 +243,11 @@ def _kv(asked: StepQuestion, before: Bound) -> Iterator[Proposal[Bound]]:
     compute = asked.arguments.get("compute") or _arithmetic(before)
     stored = NARROWER.get(_widest(before, "weight"), ())
     for name in NARROWER_KV.get(_widest(before, "kv"), ()):
-        share = _share(before, "kv")
-        bytes_ = f"they are {format_percent(share)} of the bytes"
+        bytes_ = f"they are {_of_bytes(before, 'kv')}"
         why = f"attention multiplies in {name}" if before.kind == "compute-bound" else bytes_
         yield _with(asked, f"{name} keys and values", why, kv=name)
         if name in stored:
-            reason = f"together they are {format_percent(share + _share(before, 'weight'))} of the bytes"
+            reason = f"together they are {_of_bytes(before, 'kv', 'weight')}"
             yield _with(asked, f"{name} weights, keys and values", reason, weights=name, kv=name, compute=compute)
 
 
@@ -295,10 +302,21 @@ def _batch(asked: StepQuestion, before: Bound) -> Iterator[Proposal[Bound]]:
         return
     yield _with(asked, f"batch {now * 2}", "twice the tokens a step", more=2, batch=now * 2)
     each = (float(needed.total) - float(needed.parts["weights"])) / now
-    if needed.capacity is not None and each > 0:
+    if needed.capacity is not None and each > 0 and asked.model.kv_memory == "main":
         most = int((needed.capacity - float(needed.parts["weights"])) / each)
         if most > 2 * now:
             yield _with(asked, f"batch {most}", "about as many as fit", more=most / now, batch=most)
+
+
+def _on_the_chip(asked: StepQuestion, before: Bound) -> Iterator[Proposal[Bound]]:
+    """Weights, or keys and values, in the chip's memory in place of the host's."""
+    reason = "the chip's own memory is faster than the host's link"
+    moved = asked.model.with_layers(lambda layer: replace(layer, memory="main"))
+    if moved.layers != asked.model.layers:
+        yield Proposal("all weights in the chip's memory", reason, replace(asked, model=moved))
+    if asked.model.kv_memory == "host":
+        kept = replace(asked.model, kv_memory="main")
+        yield Proposal("keys and values in the chip's memory", reason, replace(asked, model=kept))
 
 
 def _fewer_layers(asked: StepQuestion, before: Bound) -> Iterator[Proposal[Bound]]:
@@ -318,7 +336,7 @@ def _less_to_see(asked: StepQuestion, before: Bound) -> Iterator[Proposal[Bound]
     if asked.phase in ("decode", "mixed"):
         context = asked.arguments["context"]
         if context >= 2:
-            reason = f"keys and values are {format_percent(_share(before, 'kv'))} of the bytes"
+            reason = f"keys and values are {_of_bytes(before, 'kv')}"
             yield _with(asked, f"a context of {context // 2}", reason, context=context // 2)
     if asked.phase == "prefill" and not asked.arguments.get("past") and asked.arguments["prompt"] >= 2:
         half = asked.arguments["prompt"] // 2
@@ -417,5 +435,5 @@ Adviser = Callable[[StepQuestion, Bound], Iterator[Proposal[Bound]]]
 #: What to try.
 ADVISERS: tuple[Adviser, ...] = (
     _weights, _kv, _native_arithmetic, _narrow_arithmetic, _batch, _less_to_see, _counted, _fewer_heads, _fewer_layers,
-    _machine, _ways, _dealt_out,
+    _machine, _ways, _dealt_out, _on_the_chip,
 )  # fmt: skip

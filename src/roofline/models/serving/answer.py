@@ -454,7 +454,8 @@ class Serving(Comparable):
         64
         """
         needed = None if self.decode is None else self.decode.footprint
-        if needed is None or needed.fits is None or not isinstance(self.batch, int):
+        grows_elsewhere = self.model.kv_memory == "host"
+        if needed is None or needed.fits is None or not isinstance(self.batch, int) or grows_elsewhere:
             return None
         growing, copies = needed.total - needed.parts.get("weights", 0), self.ways.data
         room = max(0.0, needed.capacity - needed.total + growing)
@@ -531,6 +532,7 @@ class Serving(Comparable):
                 "expert": layout.get("expert", 1),
                 "lora": None if self.model.adapters is None else self.model.adapters.rank,
                 "adapters": 0 if self.model.adapters is None else self.model.adapters.number,
+                "kv_block": self.model.kv_block,
                 "host_layers": sum(layer.memory == "host" for layer in self.model.layers),
                 "host_kv": self.model.kv_memory == "host",
                 "parallelism": layout,

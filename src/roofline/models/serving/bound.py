@@ -35,9 +35,10 @@ from roofline.bounds.bound import Bound, decoded
 from roofline.bounds.case import Case
 from roofline.bounds.conventions import OF_OPERATIONS, Conventions, taken_from
 from roofline.bounds.footprint import fullest
-from roofline.errors import InputError, SizeError, suggest
+from roofline.errors import HardwareError, InputError, SizeError, suggest
 from roofline.frozen import dataclass, fields, replace
 from roofline.hardware.machine import Machine
+from roofline.hardware.rate import find_level
 from roofline.models.config import load
 from roofline.models.description import Model
 from roofline.models.idle import SERVING, refuse_idle
@@ -53,7 +54,7 @@ from roofline.models.parallelism.layout import (
 )
 from roofline.models.parallelism.splitting import Costs, local_model, local_stages, stack_layouts, stack_parts
 from roofline.models.serving.step import PHASES, ServingStep
-from roofline.signatures import optional, renamed, takes
+from roofline.signatures import optional, renamed, spelled, takes
 from roofline.sizes import (
     BLOCK,
     Codes,
@@ -141,6 +142,9 @@ def step_bound(
     if "skew" in options and described.sparsity is None:
         raise InputError(f"{described.name} has no experts that tokens could prefer", hint="leave skew out")
     machine = target(on, **chosen)
+    if described.reads_host and find_level(machine, "host") is None:
+        hint = f"give pcie a bandwidth with {spelled('set')}"
+        raise HardwareError(f"{machine.name} has no figure for the link to a host's memory", hint=hint)
     if phase not in PHASES:
         raise InputError(f"no phase {phase!r}", hint=suggest(phase, PHASES, what="phases"))
     conventions = taken_from(options, "minimal")

@@ -437,6 +437,9 @@ def llm(
     arguments = _pooled(options, pool)
     refuse_idle(wanted, WAYS_OF_SERVING)
     refuse_idle(arguments, SERVING, described)
+    if fit and host_kv:
+        hint = f"leave {spelled('host_kv')} or {spelled('fit')} out"
+        raise InputError(f"{spelled('fit')} counts the chip's memory, and keys and values are with the host", hint=hint)
     is_usual = prompt is None and context is None and not fit
     sizes = {"batch": batch, "prompt": prompt, "context": described.usual_length if is_usual else context}
     asked = ServingQuestion(described, sizes, arguments, wanted)

@@ -314,7 +314,8 @@ def latency_throughput(
         rows = _rows(answer, ways, chips, form)
         choices += rows
         needed = answer.footprint
-        largest += _largest(rows, None if needed is None else needed.capacity, step)
+        if described.kv_memory == "main":
+            largest += _largest(rows, None if needed is None else needed.capacity, step)
     needed, last = answers[0].footprint, answers[several.index(max(several))]
     return ParetoFront(
         described, last.machine, form, _marked(choices), None if needed is None else needed.capacity,

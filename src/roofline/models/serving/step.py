@@ -370,7 +370,7 @@ def _assumptions(step: ServingStep, ops: Sequence[Op]) -> list[Assumption]:
         over = f"{kept}: {format_amount(held, 'B')}, read over its link where they are used"
         said.append(Assumption("model", over))
     if model.kv_memory == "host":
-        kept = "keys, values and states stay in the host's memory, read and written over its link"
+        kept = "keys, values and states stay in the host's memory, read and written over its link; it has room for them"
         said.append(Assumption("model", kept))
     if model.kv_block > 1:
         blocks = (
